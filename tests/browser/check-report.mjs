@@ -4,7 +4,7 @@
 //
 // Leaves screenshots in OUT_DIR; exits with 1 and one line for each thing that is wrong.
 
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { resolve, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { launch } from "./chromium.mjs";
@@ -163,7 +163,10 @@ async function run(page) {
     check(now[0] === tabs[0] && now[1] === tabs[0], `ArrowRight on the last tab leads to ${now}`);
   }
 
-  if (data.some((g) => g.cells.some((c) => c.samples > 1))) await hover({ evaluate, frame, mouse, key });
+  if (data.some((g) => g.cells.some((c) => c.samples > 1))) {
+    await hover({ evaluate, frame, mouse, key });
+    await smooth({ evaluate, frame, shot, view });
+  }
   await counters({ evaluate, frame });
 
   await view(WIDTHS[0], "dark");
@@ -241,6 +244,55 @@ async function hover({ evaluate, frame, mouse, key }) {
   check(back.labels === before.labels && back.reset, "Escape does not show the whole run again");
   await mouse("mouseMoved", 2, 2);
   await frame();
+}
+
+/** Smoothed charts beside raw ones: under the same scale, with a stated window, and gone again. */
+async function smooth({ evaluate, frame, shot, view }) {
+  const toggle = () => evaluate(() => document.querySelector("#toolbar .scales button").click());
+  const state = () => evaluate(() => {
+    const rows = [...document.querySelectorAll("[role=tabpanel]:not([hidden]) .row.smooth")];
+    const axis = (row) => [...row.querySelectorAll(".plot > svg text[text-anchor=end]")].map((t) => t.textContent).join();
+    return {
+      pressed: document.querySelector("#toolbar .scales button").getAttribute("aria-pressed"),
+      rows: rows.length,
+      said: rows.map((r) => r.querySelector("small").textContent),
+      below: rows.every((r) => r.previousElementSibling?.querySelector("h4")?.firstChild.textContent === r.querySelector("h4").firstChild.textContent),
+      scales: rows.every((r) => axis(r) === axis(r.previousElementSibling)),
+      names: rows.every((r) => {
+        const drawn = (e) => [...new Set([...e.querySelectorAll("path.data")].map((p) => p.dataset.name))].sort().join();
+        return drawn(r) === drawn(r.previousElementSibling);
+      }),
+      timeless: document.querySelectorAll("[role=tabpanel]:not([hidden]) .family[data-family=latency] .row.smooth").length,
+    };
+  });
+  const before = await state();
+  check(before.pressed === "false" && before.rows === 0, "charts are smoothed before anybody asks");
+  const source = await readFile(new URL("../../crates/lab/src/report/page/smooth.js", import.meta.url), "utf8");
+  const { runningMean, windowOf } = new Function(`${source}; return { runningMean, windowOf };`)();
+  const means = JSON.stringify([
+    runningMean([0, 0, 10, 0, 0, 0, 0], 5), runningMean([1, null, 3, 5, null], 5), windowOf(50), windowOf(400), windowOf(1000),
+  ]);
+  check(means === "[[0,3.3333333333333335,2,2,2,0,0],[1,null,3,4,null],5,11,25]", `running means: ${means}`);
+  const timed = await evaluate(() => !document.querySelector("#toolbar .scales").hidden);
+  if (!timed) return;
+  await toggle();
+  await frame();
+  const on = await state();
+  check(on.pressed === "true" && on.rows > 0 && on.below, `${on.rows} smoothed rows stand under their raw ones`);
+  check(on.said.every((s) => /^smoothed: mean of \d+ samples, [\d.]+ m?s/.test(s)), `a window is not stated: ${on.said}`);
+  check(on.scales && on.names, "a smoothed row has another scale or other lines than the raw one");
+  check(on.timeless === 0, "a histogram is smoothed");
+  const after = await evaluate(panelState);
+  for (const bad of after.bad) wrong(`smoothed: ${bad}`);
+  for (const width of WIDTHS) {
+    await view(width);
+    for (const o of await evaluate(overflow)) wrong(`smoothed at ${width} px: ${o}`);
+    await shot(`${width}-smoothed`);
+  }
+  await view(WIDTHS[0]);
+  await toggle();
+  await frame();
+  check((await state()).rows === 0, "smoothed charts do not go away");
 }
 
 /** Sorting and filtering. */

@@ -71,6 +71,9 @@ impl<W: World> Mm<W> {
                 self.keeps_inodes()
             }
             VmEvent::PgScanDirectThrottle => self.policy.emergency_throttle,
+            VmEvent::VmscanThrottled => {
+                self.policy.reclaim_throttle == policy::ReclaimThrottle::DirtyCounted
+            }
             VmEvent::FairReset => self.policy.fair_zones != policy::FairZones::Off,
             _ => true,
         }

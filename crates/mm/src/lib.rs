@@ -243,7 +243,7 @@ impl<W: World> Mm<W> {
         let frames = total as u32;
         let pool = footprint::tree_pool(frames);
         let reclaim_groups = match policy.reclaim_flush {
-            policy::ReclaimFlush::None => 0,
+            policy::ReclaimFlush::None | policy::ReclaimFlush::Inode => 0,
             policy::ReclaimFlush::Zone => zones.len(),
             policy::ReclaimFlush::Node => nodes as usize,
         };

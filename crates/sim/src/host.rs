@@ -10,6 +10,7 @@ pub use process::Runs;
 
 use crate::SimMm;
 use crate::filesystems::{self as fs, DirId, FsError};
+use crate::stack::Bottom;
 use mm::inodes::inode::NoInode;
 use mm::memory::gfp::Gfp;
 use mm::watch::vmstat::VmEvent;
@@ -93,6 +94,9 @@ impl Namespace {
     /// Makes a directory that is there before the run. Returns whether it fits.
     pub fn lay_out_dir<const T: bool>(&self, mm: &SimMm<T>, path: &str) -> bool {
         let path = plain(path);
+        if self.names.borrow().find(&path).is_some() {
+            return true; // a mount point: what is below it is on its own filesystem
+        }
         let Some(id) = fs::lay_out_dir(mm, self.names.borrow().dir_of(&path)) else {
             return false;
         };
@@ -225,7 +229,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         if self.dies_here() {
             self.die().await;
         }
-        self.mm.world.charge(Cost::Syscall, 1);
+        self.calls(Bottom::Other, 1);
         self.mm.world.sched.charge(self.mm.world.calls.lookup);
         if self.names.names.borrow().is_named(place) {
             return Ok(false);
@@ -376,7 +380,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn open(&self, path: &str, flags: OpenFlags) -> HostResult<Fd> {
-        self.mm.world.charge(Cost::Syscall, 2);
+        self.calls(Bottom::Other, 2);
         self.mm.world.sched.charge(self.mm.world.calls.lookup);
         let device = match path {
             "/dev/zero" | "/dev/urandom" => Some(Object::Zero),
@@ -401,7 +405,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn close(&self, fd: Fd) -> HostResult<()> {
-        self.mm.world.charge(Cost::Syscall, 1);
+        self.calls(Bottom::Other, 1);
         self.mm.world.sched.charge(self.mm.world.calls.close);
         let o = self.get(fd)?;
         drop(self.names.open.borrow_mut().remove(fd.0 as usize));
@@ -443,7 +447,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
 
     async fn seek(&self, fd: Fd, pos: u64) -> HostResult<u64> {
         self.get(fd)?;
-        self.mm.world.charge(Cost::Syscall, 1);
+        self.calls(Bottom::Other, 1);
         self.set_pos(fd, pos);
         Ok(pos)
     }
@@ -456,7 +460,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn truncate(&self, fd: Fd, len: u64) -> HostResult<()> {
-        self.mm.world.charge(Cost::Syscall, 1);
+        self.calls(Bottom::Other, 1);
         if let Object::File(id) = self.get(fd)?.object {
             fs::truncate(self.mm, id, len).await;
         }
@@ -468,7 +472,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
             self.die().await;
         }
         let o = self.get(fd)?;
-        self.mm.world.charge(Cost::Syscall, 1);
+        self.calls(Bottom::Other, 1);
         match o.object {
             Object::File(id) if !fs::fsync(self.mm, id).await => {
                 Err(HostError::Io(self.path(o.fd)))
@@ -481,12 +485,16 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         if self.dies_here() {
             self.die().await;
         }
-        self.mm.world.charge(Cost::Syscall, 1);
+        self.calls(Bottom::Other, 1);
         if fs::sync_all(self.mm).await {
             Ok(())
         } else {
             Err(HostError::Io("sync".into()))
         }
+    }
+
+    async fn unmount(&self, path: &str) -> HostResult<workload::Unmounted> {
+        self.unmount_at(path).await
     }
 
     async fn mkdir(&self, path: &str) -> HostResult<()> {
@@ -509,13 +517,13 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn open_in(&self, dir: &DirPlace, name: &str, flags: OpenFlags) -> HostResult<Fd> {
-        self.mm.world.charge(Cost::Syscall, 2);
+        self.calls(Bottom::Other, 2);
         self.mm.world.sched.charge(self.mm.world.calls.lookup);
         self.open_found(*dir, name, flags).await
     }
 
     async fn unlink_in(&self, dir: &DirPlace, name: &str) -> HostResult<()> {
-        self.mm.world.charge(Cost::Syscall, 2);
+        self.calls(Bottom::Other, 2);
         self.mm.world.work(self.mm.world.calls.unlink).await;
         self.unlink_found(*dir, name).await
     }
@@ -531,7 +539,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn unlink(&self, path: &str) -> HostResult<()> {
-        self.mm.world.charge(Cost::Syscall, 2);
+        self.calls(Bottom::Other, 2);
         self.mm.world.work(self.mm.world.calls.unlink).await;
         let path = &*plain(path);
         match self.place_of(path, false) {
@@ -541,7 +549,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn rmdir(&self, path: &str) -> HostResult<()> {
-        self.mm.world.charge(Cost::Syscall, 2);
+        self.calls(Bottom::Other, 2);
         self.mm.world.work(self.mm.world.calls.unlink).await;
         let path = &*plain(path);
         let dir = match self.lookup(path) {
@@ -564,7 +572,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
             self.die().await;
         }
         let w = &self.mm.world;
-        w.charge(Cost::Syscall, 1);
+        self.calls(Bottom::Other, 1);
         w.sched.charge(w.calls.lookup);
         let path = &*plain(path);
         let named = self.lookup(path);
@@ -593,7 +601,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     async fn read_dir(&self, path: &str) -> HostResult<workload::Listing> {
         let w = &self.mm.world;
         // open, getdents and close.
-        w.charge(Cost::Syscall, 3);
+        self.calls(Bottom::Other, 3);
         w.sched.charge(w.calls.lookup);
         let path = &*plain(path);
         let Some(Named::Dir(dir)) = self.lookup(path) else {
@@ -678,7 +686,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
 
     async fn bind(&self, to: Cpus) -> HostResult<Cpus> {
         let w = &self.mm.world;
-        w.charge(Cost::Syscall, 1);
+        self.calls(Bottom::Other, 1);
         let cpus = match to {
             Cpus::Mask(mask) => mask,
             Cpus::OfNode(node) => cpus_of_node(&self.mm.config.cpu_nodes, node),
@@ -707,7 +715,7 @@ impl<const T: bool> TaskHost<'_, T> {
         if self.dies_here() {
             self.die().await;
         }
-        self.mm.world.charge(Cost::Syscall, 1);
+        self.calls(Bottom::Read, 1);
         let n = match o.object {
             Object::Zero => {
                 // clear_user, at about twice the speed of a copy.
@@ -744,7 +752,7 @@ impl<const T: bool> TaskHost<'_, T> {
         if self.dies_here() {
             self.die().await;
         }
-        self.mm.world.charge(Cost::Syscall, 1);
+        self.calls(Bottom::Write, 1);
         if let Object::File(id) = o.object {
             if o.flags.append {
                 o.pos = self.mm.mappings[id as usize].size.get();

@@ -19,7 +19,9 @@ pub use disks::DiskKind;
 pub use executor::{sched, watchdog};
 pub use filesystems::FsKind;
 pub(crate) use measure::monitors;
-pub use measure::{account, ftrace, latency, perfetto, result, sample, slowest, stored, waiting};
+pub use measure::{
+    account, ftrace, latency, perfetto, result, sample, slowest, stack, stored, waiting,
+};
 pub use params::Params;
 pub use result::{Origin, Outcome, RunResult};
 pub use run::run;

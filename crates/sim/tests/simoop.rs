@@ -3,7 +3,7 @@
 mod common;
 
 use common::{machine, run, spec};
-use sim::spec::{FsKind, RunSpec, Size};
+use sim::spec::{FsKind, Mount, RunSpec, Size};
 use sim::{Outcome, RunResult};
 
 /// 512 files of 2 MiB, four workers whose memory is more than half of the machine's.
@@ -116,4 +116,32 @@ fn hundreds_of_threads_and_every_filesystem() {
         // The one daemon of FUSE ends no write so soon.
         assert!(r.moved > 0, "{fs:?}");
     }
+}
+
+/// As its author ran it, on `/hammer/*`: paths are mount points of sixteen filesystems, and the files of each lie on
+/// its own disk, none on the one above.
+#[test]
+fn the_files_of_many_mounts_lie_on_their_own_disks() {
+    let mounts: Vec<String> = (1..=16).map(|n| format!("hammer/{n}")).collect();
+    let paths: Vec<String> = mounts.iter().map(|m| format!("/{m}")).collect();
+    let paths = paths.join(" ");
+    let line = format!("simoop -t 32 -m 1 -M 1 -f 1 -n 64 -i 1 -r 4 -w 1 -T 4 -D 2 {paths}");
+    let mut m = machine(256);
+    m.disk.capacity = Size(1 << 30);
+    m.mounts = mounts
+        .iter()
+        .map(|mount| Mount {
+            mount: mount.clone(),
+            filesystem: None,
+            disk: m.disk.clone(),
+            is_second: false,
+        })
+        .collect();
+    let r = run(&spec(m, FsKind::Xfs, &line));
+    assert_eq!(r.outcome, Outcome::Completed);
+    let read = |mount: &str| metric(&r, &format!("disk_read:/{mount}"));
+    for mount in &mounts {
+        assert!(read(mount) >= 1e6, "{mount}: {}", read(mount));
+    }
+    assert!(read("") < 1e6, "/: {}", read(""));
 }

@@ -25,8 +25,8 @@ pub mod units;
 
 pub use error::CommandError;
 pub use host::{
-    Advice, AnyTask, Cpus, Fd, Host, HostError, HostResult, Listing, Map, MapId, OpenFlags, Pages,
-    Stat, Task, Usage, Word, joined,
+    Advice, AnyTask, Cpus, Fd, Host, HostError, HostResult, InodeWalk, Listing, Map, MapId,
+    OpenFlags, Pages, Stat, Task, Unmounted, Usage, Word, joined,
 };
 pub use program::{ExistingFile, Program};
 pub use programs::Command;

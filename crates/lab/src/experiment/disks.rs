@@ -6,7 +6,7 @@ use crate::diagnostic::Diagnostic;
 use sim::spec::{DiskSpec, Machine, plain_mount};
 
 /// The most filesystems of a machine.
-const MOST: usize = 16;
+const MOST: usize = 32;
 
 /// The elements of a list of disks; `None`: there is one disk, or nothing yet.
 fn list(machine: &Node) -> Option<&[Node]> {

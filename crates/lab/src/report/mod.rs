@@ -166,6 +166,7 @@ pub fn html(report: &HtmlReport) -> String {
         include_str!("page/chart.js"),
         include_str!("page/tables.js"),
         untold,
+        include_str!("page/smooth.js"),
         include_str!("page/sections.js"),
         include_str!("page/page.js"),
         "})();\n",

@@ -1,6 +1,7 @@
 //! What is no row: counters, workload metrics, kinds of time, and the questions that reviewers of
 //! *writeback-from-reclaim* asked.
 
+mod forms;
 mod kind;
 mod programs;
 mod real;
@@ -116,7 +117,7 @@ const fn time(
 /// Every word: those below, and the figures that programs say of themselves.
 pub fn words() -> &'static [Word] {
     static ALL: LazyLock<Vec<Word>> = LazyLock::new(|| {
-        let mut all = [WORDS, real::WORDS, screen::WORDS].concat();
+        let mut all = [WORDS, forms::WORDS, real::WORDS, screen::WORDS].concat();
         all.extend(programs::words());
         for of in workload::programs::metrics().filter(|m| !m.text.is_empty()) {
             match all.iter_mut().find(|word| word.name == of.name) {
@@ -138,9 +139,9 @@ pub fn words() -> &'static [Word] {
 const WORDS: &[Word] = &[
     Word {
         name: "throttled",
-        also: &["throttling", "nr_vmscan_throttled"],
+        also: &["throttling"],
         kind: Kind::Question,
-        text: "Somebody is held back on purpose so that the device can catch up. The row \"Page reclaim throttled\" says nothing: its counter, nr_vmscan_throttled, was in the first version of writeback-from-reclaim only, and reads 0 since. Throttling that does happen is in the congestion_wait rows (reclaim sleeps), and in the time `throttle` of the block \"Where time went\", which also has the sleeps of writers at the dirty limit (balance_dirty_pages).",
+        text: "Somebody is held back on purpose so that the device can catch up. The row \"Page reclaim throttled\" says something of the first version of writeback-from-reclaim only, which had its counter, nr_vmscan_throttled; reports of later kernels print 0. Throttling that does happen is in the congestion_wait rows (reclaim sleeps), and in the time `throttle` of the block \"Where time went\", which also has the sleeps of writers at the dirty limit (balance_dirty_pages).",
         unit: "",
         kernels: "",
         high: "",
@@ -609,46 +610,6 @@ const WORDS: &[Word] = &[
         "kswapd left out its congestion_wait because a zone was under min.",
         "kswapd is behind",
         &["vmstat: Kswapd skipped wait"],
-    ),
-    counter(
-        "dirty_stall",
-        "events",
-        "none: of the policy per-zone-stall alone",
-        "Allocations for writes that stalled because every allowed zone was over its share of dirty pages.",
-        "a small node is full of dirty pages",
-        &[],
-    ),
-    counter(
-        "reclaim_flush",
-        "events",
-        "none: of the experimental switch reclaim_flush alone",
-        "Requests of reclaim to the flusher for the pages around a dirty one that it met in its zone or node.",
-        "dirty pages reach the end of the list before the flusher has cleaned them",
-        &["reclaim_flush_written", "reclaim_flush_dropped"],
-    ),
-    counter(
-        "reclaim_flush_dropped",
-        "events",
-        "none: of the experimental switch reclaim_flush alone",
-        "Such requests for which the queue of the zone or node had no room.",
-        "the flusher is slower than reclaim asks",
-        &["reclaim_flush"],
-    ),
-    counter(
-        "reclaim_flush_written",
-        "pages",
-        "none: of the experimental switch reclaim_flush alone",
-        "Pages that flushers wrote for requests of reclaim.",
-        "much of the writeback goes where reclaim needs it",
-        &["reclaim_flush"],
-    ),
-    counter(
-        "pressure_expired",
-        "pages",
-        "none: of the experimental switch pressure_expiry alone",
-        "Pages that flushers wrote because memory pressure made their inodes old.",
-        "dirty pages reach the end of the list below the background limit",
-        &[],
     ),
     counter(
         "direct_writepage_warning",

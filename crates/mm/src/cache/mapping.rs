@@ -24,6 +24,8 @@ pub enum MappingKind {
 pub const I_DIRTY_PAGES: u32 = 1;
 /// Inode state: metadata is dirty.
 pub const I_DIRTY_META: u32 = 2;
+/// Inode state: reclaim met a dirty page of it (`reclaim_flush = "inode"`).
+pub const I_DIRTY_RECLAIM: u32 = 16;
 /// Inode state: being written by some task.
 pub const I_SYNC: u32 = 4;
 /// Mapping state: a page's write failed since the last check.

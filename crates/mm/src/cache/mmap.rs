@@ -36,7 +36,7 @@ const LOTS_OF_MISSES: u32 = 100;
 /// Misses are not counted beyond this.
 const MOST_MISSES: u32 = 10 * LOTS_OF_MISSES;
 /// Regions that may exist at a time, ended ones of other lengths included.
-pub const MAX_REGIONS: usize = 8192;
+pub const MAX_REGIONS: usize = 16_384;
 /// Entries that an end of a region looks at before it takes them.
 const FORESEEN: usize = 16;
 /// Entries of one page of a page table.

@@ -6,4 +6,5 @@ pub(crate) mod prune;
 pub(crate) mod sleep_lock;
 pub(crate) mod state;
 pub(crate) mod table;
+pub mod unmount;
 pub mod xfs;

@@ -126,7 +126,7 @@ impl<W: World> Mm<W> {
     }
 
     /// An evicted inode leaves no shadow behind.
-    fn forget_shadows(&self, ino: u32) {
+    pub(super) fn forget_shadows(&self, ino: u32) {
         let mut from = self.keeps_shadows().then_some(0);
         while let Some(at) = from {
             from = self.drop_shadows_from(ino, at);

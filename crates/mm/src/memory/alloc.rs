@@ -8,7 +8,7 @@ use crate::memory::watermark::{
     ALLOC_DIRTY_LIMIT, ALLOC_FAIR, ALLOC_HARDER, ALLOC_HIGH, ALLOC_NO_WATERMARKS,
 };
 use crate::memory::zone::Mark;
-use crate::policy::{DirtyLimits, FairZones};
+use crate::policy::{DirtyLimits, FairZones, ZoneWalk};
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{AllocPath, Audience, Class, Cost, World};
@@ -84,6 +84,9 @@ impl<W: World> Mm<W> {
                 && !self.watermark_ok(z, order, self.zones[z].mark(mark), classzone, flags)
             {
                 self.world.charge(Cost::ZoneWalk, 1);
+                if self.policy.zone_walk == ZoneWalk::OneZoneAhead && mark == Mark::Low {
+                    self.wakeup_kswapd(z, gfp, order, classzone);
+                }
                 continue;
             }
             let pfn = if order == 0 {

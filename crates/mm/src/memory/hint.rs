@@ -11,7 +11,7 @@
 use crate::memory::gfp::Gfp;
 use crate::memory::watermark::{ALLOC_DIRTY_LIMIT, ALLOC_FAIR};
 use crate::memory::zone::{Mark, Zone};
-use crate::policy::{DirtyCheck, FairZones, FreeSnapshot};
+use crate::policy::{DirtyCheck, FairZones, FreeSnapshot, ZoneWalk};
 use crate::watch::vmstat::{FAR, ZoneStat};
 use crate::world::{Cost, Word32, Word64, World};
 use crate::{Mm, Pfn};
@@ -160,6 +160,9 @@ impl<W: World> Mm<W> {
                     limits,
                 };
                 return Some((way, spare));
+            }
+            if self.policy.zone_walk == ZoneWalk::OneZoneAhead {
+                return None; // a walk wakes kswapd here
             }
             walked += 1;
         }

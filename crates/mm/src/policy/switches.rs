@@ -69,6 +69,9 @@ switches! {
         None = "none",
         /// As posted: too many *dirty* pages for the priority.
         Dirty = "dirty",
+        /// The first version of that series: as `dirty`, and each time is counted (`nr_vmscan_throttled`), a
+        /// counter that the second version dropped.
+        DirtyCounted = "dirty-counted",
         /// As merged in 3.2: too many pages under *writeback* for the priority.
         Writeback = "writeback",
         /// 3.12 to 4.7: what a whole batch was marks the zone. Pages under writeback that come round
@@ -116,11 +119,26 @@ switches! {
         Zone = "zone",
         /// The same with its node in the zone's place.
         Node = "node",
+        /// Its file's, as in the first version of *writeback-from-reclaim* ("prio-inode"): the inode is marked, the
+        /// flusher looks at once, and takes marked inodes first, whatever their age.
+        Inode = "inode",
     } see "docs/reference/reclaim.md#dirty-pages";
 
     /// Experimental: while a kswapd that meets dirty file pages scans at a priority below 10, inodes
     /// expire at the age `dirty_expire_centisecs` >> (12 - priority), and its flushers look at once.
     pressure_expiry: bool = false see "docs/reference/writeback.md#flusher";
+
+    /// How old an inode must be for the flusher, where it goes by age, and from when that counts.
+    expire_target: ExpireTarget = Moving {
+        /// As the source of linux-3.0 has it: `dirty_expire_centisecs` before the periodic work began. What expires
+        /// while that runs waits for the next one.
+        AtStart = "at-start",
+        /// 3.1: before each look for inodes. Every preset has this one.
+        Moving = "moving",
+        /// The published moving targets (2010 and 2011, not merged): background work, too, takes inodes of that age
+        /// first, and halves the age until there is one that is old enough.
+        Background = "background",
+    } see "docs/reference/writeback.md#flusher";
 
     /// How a flusher divides its work over the inodes it visits.
     flusher_slice: FlusherSlice = Shared {
@@ -280,6 +298,15 @@ switches! {
         /// is taken doubles while nothing is freed.
         Tuned = "tuned",
     } see "docs/reference/memory-model.md#free-lists";
+
+    /// When a walk over the free lists that finds a zone below its low watermark wakes kswapd for it.
+    zone_walk: ZoneWalk = AllZones {
+        /// Every kernel: once all zones failed. Then the walk starts over, at the min watermark.
+        AllZones = "all-zones",
+        /// What *sequential-read* 3 takes for granted, and its review says is not so: at the first zone that fails,
+        /// and the walk goes on to the next. kswapd refills one zone while the allocator uses another.
+        OneZoneAhead = "one-zone-ahead",
+    } see "docs/reference/allocation.md#free-list-walk";
 
     /// The watermark at which an allocation wakes a sleeping kswapd.
     kswapd_wake: KswapdWake = Low {

@@ -226,14 +226,22 @@ impl<W: World> Mm<W> {
                 self.note_met(taken, file, &batch, sc);
                 0
             }
-            ReclaimThrottle::Dirty => batch.dirty,
+            ReclaimThrottle::Dirty | ReclaimThrottle::DirtyCounted => batch.dirty,
             ReclaimThrottle::Writeback => batch.writeback,
         };
         if found > 0 && found >= u64::from(taken) >> (DEF_PRIORITY - sc.priority) {
-            self.wait_iff_congested(z, Class::Async, self.tick_fraction(10))
-                .await;
+            self.throttle_for_batch(z).await;
         }
         self.world.relax().await;
+    }
+
+    /// A batch had too many dirty pages, or pages under writeback, for the scan's priority.
+    async fn throttle_for_batch(&self, z: usize) {
+        if self.policy.reclaim_throttle == ReclaimThrottle::DirtyCounted {
+            self.stat.event(VmEvent::VmscanThrottled, 1);
+        }
+        self.wait_iff_congested(z, Class::Async, self.tick_fraction(10))
+            .await;
     }
 
     /// Marks the zone for what a whole batch was, and waits accordingly (3.12,

@@ -152,7 +152,9 @@ events! {
     KswapdSkipCongestionWait = "kswapd_skip_congestion_wait",
     /// Allocations stalled on a small node's dirty pages (`per-zone-stall`).
     DirtyStall = "dirty_stall",
-    /// Requests of reclaim for pages of its zone or node (`reclaim_flush`).
+    /// Batches after which a reclaimer was to wait (the first version of *writeback-from-reclaim* alone).
+    VmscanThrottled = "nr_vmscan_throttled",
+    /// Requests of reclaim for pages of its zone or node, or for a file (`reclaim_flush`).
     ReclaimFlush = "reclaim_flush",
     /// Such requests for which the queue had no room.
     ReclaimFlushDropped = "reclaim_flush_dropped",

@@ -11,7 +11,8 @@
 //! merged; the groups are ours.) Serving leaves an inode where it is on its list.
 
 use super::queues::{List, NONE};
-use crate::policy::{DirtyThrottle, FlusherSlice, FlusherWake};
+use crate::cache::mapping::I_DIRTY_RECLAIM;
+use crate::policy::{DirtyThrottle, ExpireTarget, FlusherSlice, FlusherWake};
 use crate::reclaim::scan::DEF_PRIORITY;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::Event;
@@ -242,7 +243,14 @@ impl<W: World> Mm<W> {
             }
             wrote += self.serve_reclaim(bdi).await;
             let (age, pressed) = self.expire_age();
-            let older = work.kupdate.then(|| self.world.now().saturating_sub(age));
+            let older = match (work.kupdate, self.policy.expire_target) {
+                (true, ExpireTarget::AtStart) => Some(start.saturating_sub(age)),
+                (true, _) => Some(self.world.now().saturating_sub(age)),
+                (false, ExpireTarget::Background) if work.background => {
+                    Some(self.moving_target(bdi, age))
+                }
+                (false, _) => None,
+            };
             let empty = s.first[List::Io as usize].get() == NONE;
             let refill = match self.policy.flusher_slice {
                 FlusherSlice::Shared => !work.kupdate || empty,
@@ -314,9 +322,14 @@ impl<W: World> Mm<W> {
                 for_background: work.background,
                 ..WritebackControl::pages(quota)
             };
+            let asked = m.state.get() & I_DIRTY_RECLAIM != 0;
             self.writeback_single_inode(inode, &mut wbc).await;
             let written = (quota - wbc.nr_to_write).max(0);
             out.written += written as u64;
+            if asked {
+                self.stat
+                    .event(VmEvent::ReclaimFlushWritten, written as u64);
+            }
             left -= written;
             if wbc.pages_skipped > 0 {
                 self.redirty_listed(inode);

@@ -1,7 +1,7 @@
 //! One inode: held, written, put where it belongs; fsync.
 
 use super::queues::List;
-use crate::cache::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_SYNC};
+use crate::cache::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_DIRTY_RECLAIM, I_SYNC};
 use crate::cache::tree::Tag;
 use crate::world::{Cost, ShortLock, Waited, WaitedKind, Word32, World, WritebackControl};
 use crate::{Mm, queue};
@@ -134,7 +134,7 @@ impl<W: World> Mm<W> {
         debug_assert!(m.state.get() & I_SYNC != 0);
         m.state.fetch_and(!match pass {
             Pass::Around => I_DIRTY_PAGES,
-            Pass::Slice | Pass::Sync => I_DIRTY_PAGES | I_DIRTY_META,
+            Pass::Slice | Pass::Sync => I_DIRTY_PAGES | I_DIRTY_META | I_DIRTY_RECLAIM,
         });
         self.world.holds(WaitedKind::InodeSync, u64::from(inode));
         self.begin_bandwidth(m.bdi());

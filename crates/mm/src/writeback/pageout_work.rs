@@ -2,7 +2,7 @@
 
 use super::inode::Pass;
 use super::queues::{RECLAIM_CHUNK, RECLAIM_REQUESTS};
-use crate::cache::mapping::I_SYNC;
+use crate::cache::mapping::{I_DIRTY_RECLAIM, I_SYNC};
 use crate::cache::tree::Tag;
 use crate::policy::ReclaimFlush;
 use crate::watch::vmstat::VmEvent;
@@ -14,7 +14,7 @@ impl<W: World> Mm<W> {
     fn reclaim_group(&self, pfn: Pfn) -> Option<usize> {
         let z = self.frames.zone(pfn);
         match self.policy.reclaim_flush {
-            ReclaimFlush::None => None,
+            ReclaimFlush::None | ReclaimFlush::Inode => None,
             ReclaimFlush::Zone => Some(z),
             ReclaimFlush::Node => Some(self.zones[z].node as usize),
         }
@@ -25,7 +25,22 @@ impl<W: World> Mm<W> {
     pub(crate) fn ask_flusher_for(&self, pfn: Pfn) {
         if let Some(group) = self.reclaim_group(pfn) {
             self.request_writeback(group, pfn);
+        } else if self.policy.reclaim_flush == ReclaimFlush::Inode {
+            self.mark_for_reclaim(pfn);
         }
+    }
+
+    /// Marks the inode of a page, and has its flusher look at once.
+    #[inline(never)]
+    fn mark_for_reclaim(&self, pfn: Pfn) {
+        let m = &self.mappings[self.frames.mapping(pfn) as usize];
+        if m.state.get() & (I_DIRTY_RECLAIM | I_SYNC) != 0 {
+            return; // it is marked, or somebody is writing it
+        }
+        m.state.fetch_or(I_DIRTY_RECLAIM);
+        self.stat.event(VmEvent::ReclaimFlush, 1);
+        self.flusher_state(m.bdi()).expiry_wanted.set(1);
+        self.world.wake(self.flusher_queue(m.bdi()));
     }
 
     #[inline(never)]

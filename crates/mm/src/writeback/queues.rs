@@ -1,8 +1,9 @@
 //! What waits to be written to a device: inodes in three lists, queued work, requests of reclaim.
 
 use crate::Mm;
-use crate::cache::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_SYNC, Mapping};
+use crate::cache::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_DIRTY_RECLAIM, I_SYNC, Mapping};
 use crate::cache::tree::Tag;
+use crate::policy::ReclaimFlush;
 use crate::world::{ShortLock, Word32, Word64, World};
 
 pub(super) const NONE: u32 = u32::MAX;
@@ -236,6 +237,9 @@ impl<W: World> Mm<W> {
     pub(super) fn queue_io(&self, bdi: u32, older_than: Option<u64>) {
         let s = self.flusher_state(bdi);
         s.lock.with(|| {
+            if self.policy.reclaim_flush == ReclaimFlush::Inode {
+                self.queue_marked(bdi);
+            }
             while s.first[List::MoreIo as usize].get() != NONE {
                 self.list_move(List::Io, s.first[List::MoreIo as usize].get());
             }
@@ -251,6 +255,39 @@ impl<W: World> Mm<W> {
                 self.list_move(List::Io, inode);
             }
         });
+    }
+
+    /// Moves the inodes of which reclaim met pages to `io`, whatever their age.
+    fn queue_marked(&self, bdi: u32) {
+        let mut inode = self.flusher_state(bdi).first[List::Dirty as usize].get();
+        while inode != NONE {
+            let m = &self.mappings[inode as usize];
+            let next = m.next.get();
+            if m.state.get() & I_DIRTY_RECLAIM != 0 {
+                self.list_move(List::Io, inode);
+            }
+            inode = next;
+        }
+    }
+
+    /// The age limit of background work whose expire target moves: `age` before now, halved until the oldest
+    /// inode has it, unless some wait to be written already.
+    pub(super) fn moving_target(&self, bdi: u32, mut age: u64) -> u64 {
+        let s = self.flusher_state(bdi);
+        let now = self.world.now();
+        s.lock.with(|| {
+            let first = |list: List| s.first[list as usize].get();
+            if first(List::Io) == NONE && first(List::MoreIo) == NONE {
+                let oldest = first(List::Dirty);
+                while age > 0
+                    && oldest != NONE
+                    && self.mappings[oldest as usize].dirtied_when.get() > now.saturating_sub(age)
+                {
+                    age >>= 1;
+                }
+            }
+            now.saturating_sub(age)
+        })
     }
 
     pub(super) fn has_dirty_io(&self, bdi: u32) -> bool {

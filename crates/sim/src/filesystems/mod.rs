@@ -106,6 +106,7 @@ mod readahead;
 mod reuse;
 mod ring;
 mod space;
+mod unmount;
 mod walk;
 mod write;
 
@@ -119,6 +120,7 @@ pub use model::Life;
 pub use read::{read, read_with};
 pub use readahead::{Dropped, Window};
 pub use reuse::Reuse;
+pub use unmount::{is_on, unmount};
 pub(crate) use walk::holds;
 pub use walk::{writepage, writepages};
 pub use write::{fsync, sync_all, write};

@@ -6,6 +6,7 @@ use super::model::{Ahead, Model as _};
 use super::{BATCH, Fs, SimMm, of};
 use crate::Tag;
 use crate::block::{Bio, Dir};
+use crate::stack::Top;
 use mm::Pfn;
 use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag as PageTag;
@@ -292,6 +293,15 @@ pub async fn writepage<const T: bool>(
     }
     let refuse = kind != MappingKind::BlockDevice
         && ask!(fs, model => model.refuses_reclaim(fs, mapping, index, direct));
+    if direct {
+        let fresh = || kind == MappingKind::File && fs.mapped(mapping, index).is_none();
+        let top = match refuse {
+            true => Top::Refused,
+            false if fresh() => Top::NewBlocks,
+            false => Top::File,
+        };
+        mm.world.stack.reaches(mm.world.task(), top);
+    }
     if refuse {
         mm.redirty_page_for_writepage(pfn, wbc);
         return Writepage::Redirtied;

@@ -265,8 +265,19 @@ pub async fn fsync<const T: bool>(mm: &SimMm<T>, mapping: u32) -> bool {
 /// sync(2). Returns whether all data reached the device.
 pub async fn sync_all<const T: bool>(mm: &SimMm<T>) -> bool {
     mm.wakeup_flusher_threads(0);
+    let all: Vec<usize> = (0..mm.world.fs.len()).collect();
+    sync_these(mm, |_| true, &all).await
+}
+
+/// Writes the dirty pages of certain files and waits for them, then the metadata of filesystems. Returns whether
+/// all of it reached the device.
+pub(super) async fn sync_these<const T: bool>(
+    mm: &SimMm<T>,
+    wanted: impl Fn(u32) -> bool,
+    filesystems: &[usize],
+) -> bool {
     let mut ok = true;
-    for mapping in 0..mm.mapping_count() {
+    for mapping in (0..mm.mapping_count()).filter(|&m| wanted(m)) {
         let tagged = |tag| mm.mapping_tagged(mapping, tag);
         let kind = mm.mappings[mapping as usize].kind();
         // Metadata is the commit's to write.
@@ -275,7 +286,7 @@ pub async fn sync_all<const T: bool>(mm: &SimMm<T>) -> bool {
         }
         mm.world.relax().await;
     }
-    for fs in &mm.world.fs {
+    for fs in filesystems.iter().map(|&nth| &mm.world.fs[nth]) {
         ok &= ask!(fs, model => model.commit(mm, fs).await);
     }
     ok

@@ -2,6 +2,7 @@
 
 use super::names::FileName;
 use super::{Object, TaskHost};
+use crate::stack::Bottom;
 use mm::cache::mmap::{self, Backing};
 use mm::world::Cost;
 use mm::world::Tasks;
@@ -28,7 +29,7 @@ impl<const T: bool> TaskHost<'_, T> {
         if self.dies_here() {
             self.die().await;
         }
-        self.mm.world.charge(Cost::Syscall, 2);
+        self.calls(Bottom::Other, 2);
         if len == 0 || !len.is_multiple_of(4096) {
             return Err(HostError::Unsupported(format!(
                 "a mapping of {len} bytes; it takes whole pages of 4096"
@@ -102,6 +103,7 @@ impl<const T: bool> TaskHost<'_, T> {
         };
         assert!(inside, "a program touches what it has mapped");
         let write = word.store.is_some();
+        self.calls(Bottom::Fault, 0);
         let mut at = first;
         while at < first + pages {
             if self.dies_here() {
@@ -155,7 +157,7 @@ impl<const T: bool> TaskHost<'_, T> {
     }
 
     pub(super) async fn unmap_pages(&self, map: MapId) -> HostResult<()> {
-        self.mm.world.charge(Cost::Syscall, 1);
+        self.calls(Bottom::Other, 1);
         let gone = self.names.maps.borrow_mut().try_remove(map.0 as usize);
         let Some(m) = gone else {
             return Err(HostError::Unsupported("memory that is not mapped".into()));

@@ -147,6 +147,11 @@ impl Names {
         names
     }
 
+    /// The filesystem that is mounted at a plain path.
+    pub fn mounted_at(&self, path: &str) -> Option<usize> {
+        self.mounts.iter().position(|mount| mount == path)
+    }
+
     /// The root of the filesystem that a plain path is on.
     fn root_of(&self, path: &str) -> DirId {
         DirId::root(mount_of(&self.mounts, path) as u32)

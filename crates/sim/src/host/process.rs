@@ -1,11 +1,15 @@
 //! Programs as processes that can be killed: they die where they would go on with their own code.
 
 use super::TaskHost;
+use super::names::plain;
+use crate::filesystems as fs;
+use crate::stack::Bottom;
 use crate::world::own_queue;
+use mm::world::{Cost, Tasks};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
-use workload::{Fd, Host, HostResult, MapId, Report};
+use workload::{Fd, Host, HostError, HostResult, MapId, Report, Unmounted};
 
 /// The number of a process; 0: none.
 pub(super) type Pid = u32;
@@ -34,6 +38,33 @@ impl Life {
 }
 
 impl<const T: bool> TaskHost<'_, T> {
+    /// umount(2).
+    pub(super) async fn unmount_at(&self, path: &str) -> HostResult<Unmounted> {
+        self.calls(Bottom::Other, 1);
+        let mounted = self.names.names.borrow().mounted_at(&plain(path));
+        let Some(nth) = mounted else {
+            return Err(HostError::NotFound(format!("{path} (as a mount point)")));
+        };
+        let busy = (0..)
+            .zip(&*self.names.users.borrow())
+            .any(|(id, users)| *users > 0 && fs::is_on(self.mm, nth, id));
+        if busy {
+            return Err(HostError::Unsupported(format!("umount {path}: it is busy")));
+        }
+        let done = fs::unmount(self.mm, nth).await;
+        done.map_err(|e| Self::error(path.to_owned(), e))
+    }
+
+    /// The task makes so many system calls, which are at the bottom of its kernel stack; none: it faults.
+    #[inline]
+    pub(super) fn calls(&self, bottom: Bottom, n: u32) {
+        let w = &self.mm.world;
+        w.stack.begins(w.task(), bottom);
+        if n > 0 {
+            w.charge(Cost::Syscall, n);
+        }
+    }
+
     /// Runs a program to its end. `None`: its process was killed.
     pub async fn run_program(
         &self,

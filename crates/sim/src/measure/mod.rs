@@ -9,5 +9,6 @@ pub mod perfetto;
 pub mod result;
 pub mod sample;
 pub mod slowest;
+pub mod stack;
 pub mod stored;
 pub mod waiting;

@@ -186,6 +186,9 @@ fn of_the_world<const T: bool>(mm: &SimMm<T>, tasks: &[TaskTime], metrics: &mut 
     let longest = alloc.iter().flatten().map(Histogram::max).max();
     let longest = longest.unwrap_or(0) as f64 / 1000.0;
     put(metrics, "alloc_wait_max", "us", longest);
+    for (name, bytes) in w.stack.figures() {
+        put(metrics, name, "B", f64::from(bytes));
+    }
     if let Some(t) = tasks.iter().find(|t| t.class == TaskClass::Workload) {
         let cpu = t.outside.cpu + t.in_reclaim.cpu;
         let seconds = |ns: u64| ns as f64 / SECOND as f64;

@@ -84,6 +84,7 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     let start = mm.world.now();
     mm.world.sched.restart_accounts();
     mm.world.reclaim.restart(start);
+    mm.world.stack.restart();
     mm.world.sched.waiting.restart(start);
     progress.recorded.set(mm.world.events.borrow().len());
     *progress.baseline.borrow_mut() = mm.vmstat();

@@ -21,6 +21,7 @@ use crate::params::Params;
 use crate::rng::Rng;
 use crate::sched::{Event as SchedEvent, Sched};
 use crate::slowest::{self, Actor, Did, Slowest};
+use crate::stack::{Stacks, Top};
 use mm::memory::frame::flag;
 use mm::policy::Ext4Writeback;
 use mm::watch::vmstat::VmEvent;
@@ -115,6 +116,8 @@ pub struct SimWorld<const TRACE: bool> {
     pub slowest: Slowest,
     /// Sums over reclaim's events since the workload began.
     pub reclaim: Reclaim,
+    /// How deep the stacks of direct reclaimers were since then.
+    pub stack: Stacks,
     /// Some task was killed: whoever returns to his program looks whether it was he.
     pub killing: Cell<bool>,
     /// Processes that were killed for their memory, in that order.
@@ -180,6 +183,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             alloc: AllocLatencies::new(tasks as usize),
             slowest: Slowest::new(tasks as usize),
             reclaim: Reclaim::new(tasks as usize),
+            stack: Stacks::new(tasks as usize),
             killing: Cell::new(false),
             oom_kills: RefCell::default(),
             oom: RefCell::new(None),
@@ -686,7 +690,13 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     #[inline(always)]
     fn count(&self, event: &Event) {
         match event {
-            Event::DirectReclaimBegin { .. } => self.sched.in_reclaim(true),
+            Event::DirectReclaimBegin { .. } => {
+                self.stack.reaches(self.sched.task(), Top::Free);
+                self.sched.in_reclaim(true);
+            }
+            Event::Writepage { file: false, .. } if !self.reclaim.of_kswapd(self.sched.task()) => {
+                self.stack.reaches(self.sched.task(), Top::Swap);
+            }
             Event::DirectReclaimEnd { .. } => self.sched.in_reclaim(false),
             _ => {}
         }

@@ -7,8 +7,8 @@
 mod types;
 
 pub use types::{
-    Advice, Cpus, Fd, HostError, HostResult, Listing, Map, MapId, OpenFlags, Pages, Stat, Usage,
-    Word,
+    Advice, Cpus, Fd, HostError, HostResult, InodeWalk, Listing, Map, MapId, OpenFlags, Pages,
+    Stat, Unmounted, Usage, Word,
 };
 
 use crate::report::Report;
@@ -95,6 +95,11 @@ pub trait Host {
     fn sync(&self, fd: Fd, data_only: bool) -> impl Future<Output = HostResult<()>>;
     /// sync(2): returns when everything that was dirty is on the device.
     fn sync_all(&self) -> impl Future<Output = HostResult<()>>;
+    /// umount(2) of what is mounted on a directory.
+    fn unmount(&self, path: &str) -> impl Future<Output = HostResult<Unmounted>> {
+        let _ = path;
+        async { Err(HostError::Unsupported("unmounting".to_owned())) }
+    }
     /// mkdir(2). Parents need not exist; an existing directory is [`HostError::Exists`].
     fn mkdir(&self, path: &str) -> impl Future<Output = HostResult<()>>;
     /// rmdir(2). A directory that is not empty is [`HostError::Exists`].

@@ -85,6 +85,30 @@ pub enum HostError {
 /// What a call returns.
 pub type HostResult<T> = Result<T, HostError>;
 
+/// What an unmount took, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Unmounted {
+    /// Until data and metadata were on the device.
+    pub sync_ns: u64,
+    /// Dropping dentries, inodes and pages.
+    pub evict_ns: u64,
+    /// What XFS does then; `None`: it is none.
+    pub walk: Option<InodeWalk>,
+}
+
+/// How an XFS frees its inodes at its unmount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct InodeWalk {
+    /// Nanoseconds until every change was in its place.
+    pub log_ns: u64,
+    /// Nanoseconds of the walk.
+    pub walk_ns: u64,
+    /// Inodes to be freed.
+    pub inodes: u64,
+    /// Those that the walk did not come to.
+    pub left: u64,
+}
+
 /// A mapping that a program has made, meaningful only to the host that returned it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MapId(pub u32);

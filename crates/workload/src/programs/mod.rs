@@ -11,6 +11,7 @@ pub mod simoop;
 pub mod sleep;
 pub mod tiobench;
 pub mod tree;
+pub mod umount;
 
 use crate::error::CommandError;
 use crate::host::{Cpus, Host, HostResult, Task};
@@ -122,6 +123,7 @@ programs! {
     Sleep = sleep::Sleep,
     Taskset = bound::Taskset<Command>,
     Tiobench = tiobench::Tiobench,
+    Umount = umount::Umount,
 }
 
 /// What a program says of itself, whatever its options.

@@ -151,7 +151,7 @@ fn wrong_lists_of_disks() {
         (
             "too many",
             element("")
-                + &(0..16)
+                + &(0..32)
                     .map(|i| element(&format!("mount = \"m{i}\"\n")))
                     .collect::<String>(),
         ),

@@ -32,6 +32,19 @@ const moment = make("output");
 const closer = make("button", { type: "button", title: "Show the tenth around the cursor" }, "Zoom in");
 const reset = make("button", { type: "button", title: "Show the whole run (Escape, or a double click)" }, "Whole run");
 const cursor = make("div", { class: "cursor", role: "group", "aria-label": "Time" }, "Moment", slider, moment, closer, reset);
+// Smoothed charts stand beside the raw ones, never in their place.
+const smoother = make("button", { type: "button", "aria-pressed": "false", title: "Under each chart of a time series the same as a running mean" }, "Smoothed beside raw");
+const smoothBox = make("div", { class: "scales", role: "group", "aria-label": "Smoothing" }, smoother);
+smoother.addEventListener("click", () => {
+  smoothing.on = !smoothing.on;
+  smoother.setAttribute("aria-pressed", smoothing.on);
+  for (const t of tabs) {
+    if (t.axes && t !== shown) t.axes = null; // built anew when it is shown
+  }
+  build(shown, shown.few);
+  redraw();
+  follow();
+});
 const time = () => shown?.axes?.find((a) => !a.log);
 slider.addEventListener("input", () => time()?.point(time().at(slider.value / 1000)));
 closer.addEventListener("click", () => {
@@ -49,6 +62,7 @@ document.addEventListener("keydown", (e) => {
 function follow() {
   const x = time();
   cursor.hidden = !x;
+  smoothBox.hidden = !x;
   if (!x) return;
   reset.disabled = !shown.axes.some((a) => a.zoomed);
   const said = x.cursor === null ? (x.zoomed ? `${seconds(x.lo)} – ${seconds(x.hi)}` : "–") : seconds(x.named);
@@ -68,6 +82,7 @@ function build(tab, few) {
     redraw();
     follow();
   };
+  tab.few = few;
   tab.axes = buildGroup(tab.panel, tab.group, tab.group.cells.map((c) => data.cells[c]), few, again);
   for (const x of tab.axes) x.listeners.push(follow);
 }
@@ -91,7 +106,7 @@ function show(i) {
 
 let started = false;
 if (tabs.length) {
-  toolbar.append(list, cursor);
+  toolbar.append(list, smoothBox, cursor);
   const wanted = location.hash.slice(1);
   show(Math.max(0, tabs.findIndex((t) => slug(t.group.label) === wanted)));
   started = true;

@@ -65,12 +65,20 @@ function waitsSection(into, cells, x, columns, every) {
   box.append(waitsTable(every), crowdList(every));
 }
 
-/** A row of charts, one a policy, under one scale. */
-function chartRow(into, x, row, cells, { title, small, label, height, tag }, linesOf) {
+/** A row of charts, one a policy, under one scale; with smoothing the same again below it, under the same scale. */
+function chartRow(into, x, row, cells, what, linesOf) {
+  drawRow(into, x, row, cells, what, linesOf);
+  const all = cells.map(linesOf);
+  if (!smoothing.on || x.log || !all.some((lines) => lines.some((line) => !line.constant && !line.zero && !line.empty))) return;
+  const said = { ...what, small: windowText(cells), label: `${what.label}, smoothed`, smooth: true };
+  drawRow(into, x, row, cells, said, (cell) => smoothed(all[cells.indexOf(cell)]));
+}
+
+function drawRow(into, x, row, cells, { title, small, label, height, tag, smooth }, linesOf) {
   const all = cells.map(linesOf);
   const zero = all.every((lines) => lines.length && lines.every((line) => line.zero));
   const charts = zero ? make("div", { class: "empty", "data-lines": all.flat().length }, "0 in every sample") : columnsOf(cells);
-  into.append(make("div", { class: "row" },
+  into.append(make("div", { class: smooth ? "row smooth" : "row" },
     make("h4", {}, ...breakable(title), ...(small ? [make("small", {}, small)] : [])), charts));
   if (zero) return;
   for (const [i, cell] of cells.entries()) {

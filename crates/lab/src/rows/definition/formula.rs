@@ -55,6 +55,14 @@ pub(super) fn always_zero(r: &RunResult) -> Reading {
     }
 }
 
+/// A counter that reports of its time print as 0 where the kernel has none.
+pub(super) fn counted_or_zero(r: &RunResult, name: &str) -> Reading {
+    match r.counters.get(name) {
+        Some(&n) => Is(n as f64),
+        None => always_zero(r),
+    }
+}
+
 pub(super) const ZONES: [&str; 4] = ["dma", "dma32", "normal", "movable"];
 
 /// A counter over all zones; from 4.8 on most are kept by node, and have no zone in their names.

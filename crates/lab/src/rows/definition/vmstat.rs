@@ -1,9 +1,9 @@
 //! Deltas of /proc/vmstat, and what is derived from them.
 
 use super::formula::{
-    ALL_KERNELS, COMPACTING, NO_COMPACTION, allocated, always_zero, counter, direct_reclaimed,
-    direct_scanned, floored, kswapd_reclaimed, kswapd_scanned, of, of_real_kernels, per_second,
-    zone_velocity,
+    ALL_KERNELS, COMPACTING, NO_COMPACTION, allocated, always_zero, counted_or_zero, counter,
+    direct_reclaimed, direct_scanned, floored, kswapd_reclaimed, kswapd_scanned, of,
+    of_real_kernels, per_second, zone_velocity,
 };
 use super::{Block, ReportRow};
 use crate::model::Better::{Higher, Lower, Neither};
@@ -345,12 +345,12 @@ pub(super) const ROWS: &[ReportRow] = &[
         decimals: 0,
         kernels: "version 1 of writeback-from-reclaim only",
         better: Neither,
-        high: "cannot be: see `throttled` for rows that do count throttling",
+        high: "with that version reclaim meets dirty pages faster than they are written; else it cannot be: see `throttled`",
         related: &[
             "throttled",
             "ftrace congestion: Direct number conditional waited",
         ],
-        value: always_zero,
+        value: |r| counted_or_zero(r, "nr_vmscan_throttled"),
     },
     ReportRow {
         name: "vmstat: Slabs scanned",

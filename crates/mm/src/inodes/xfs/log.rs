@@ -60,6 +60,11 @@ impl<W: World> Log<W> {
             worker_due: bytemuck::Zeroable::zeroed(),
         }
     }
+
+    /// Changes that wait for the next write.
+    pub(super) fn waiting(&self) -> u32 {
+        self.waiting.get()
+    }
 }
 
 impl<W: World> Mm<W> {

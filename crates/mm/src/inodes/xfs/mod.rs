@@ -10,9 +10,11 @@ mod group;
 mod log;
 mod reclaim;
 pub(crate) mod state;
+mod unmount;
 
 pub(crate) use group::{Ag, BYTES_PER_USED_GROUP};
 pub(crate) use log::Log;
+pub use unmount::UnmountWalk;
 
 use crate::inodes::state::*;
 use crate::watch::vmstat::VmEvent;

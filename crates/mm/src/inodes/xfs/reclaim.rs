@@ -17,9 +17,17 @@ const WORKER_PART: u64 = 6;
 
 /// How a walk goes about locks (`SYNC_TRYLOCK`, `SYNC_WAIT`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Flags {
+pub(super) struct Flags {
     trylock: bool,
     wait: bool,
+}
+
+impl Flags {
+    /// `SYNC_WAIT` alone: of an unmount.
+    pub const WAIT_FOR_ALL: Self = Self {
+        trylock: false,
+        wait: true,
+    };
 }
 
 /// What freeing one inode came to.
@@ -76,7 +84,12 @@ impl<W: World> Mm<W> {
     }
 
     /// `xfs_reclaim_inodes_ag`. Returns whether all groups are being reclaimed already.
-    async fn reclaim_inodes_ag(&self, sb: u32, mut flags: Flags, budget: &mut i64) -> bool {
+    pub(super) async fn reclaim_inodes_ag(
+        &self,
+        sb: u32,
+        mut flags: Flags,
+        budget: &mut i64,
+    ) -> bool {
         let after = self.non_blocking();
         let mut trylock = flags.trylock;
         loop {

@@ -1,0 +1,73 @@
+//! A filesystem's unmount: all of it leaves memory (docs/reference/shrinkers-and-xfs.md#unmount).
+
+use super::state::{DENTRY, InodeList, LOADING};
+use crate::Mm;
+use crate::world::{Cost, Word32, World};
+
+/// Entries between two relax points.
+const BATCH: u32 = 32;
+
+impl<W: World> Mm<W> {
+    /// Every unused dentry and inode of a filesystem goes, with the pages (`shrink_dcache_for_umount`,
+    /// `evict_inodes`). Returns how many inodes went; what is in use, dirty or mapped stays.
+    pub async fn evict_unused(&self, sb: u32) -> u64 {
+        debug_assert!(sb < self.super_count(), "filesystem {sb} is not mounted");
+        let mut evicted = 0;
+        // A dentry that goes may be the last that held its directory's, which is then unused, too.
+        loop {
+            let before = evicted;
+            let mut dentries = 0;
+            for nid in 0..self.nodes.len() as u32 {
+                dentries += self.evict_dentries(sb, nid).await;
+                evicted += self.evict_inodes(sb, nid).await;
+            }
+            if dentries == 0 && evicted == before {
+                return evicted;
+            }
+        }
+    }
+
+    async fn evict_dentries(&self, sb: u32, nid: u32) -> u64 {
+        let (head, mut gone) = (self.lru_head(sb, nid), 0);
+        while let Some(ino) = self.inodes.first(InodeList::Dentries, head) {
+            self.world.charge(Cost::SlabObject, 1);
+            if self.inode(ino).users.get() > 0 {
+                self.unused_del(ino, InodeList::Dentries);
+            } else {
+                self.drop_dentry(ino);
+                gone += 1;
+            }
+            if gone % u64::from(BATCH) == 0 {
+                self.world.relax().await;
+            }
+        }
+        gone
+    }
+
+    async fn evict_inodes(&self, sb: u32, nid: u32) -> u64 {
+        let (head, mut gone) = (self.lru_head(sb, nid), 0);
+        while let Some(ino) = self.inodes.first(InodeList::Inodes, head) {
+            self.world.charge(Cost::SlabObject, 1);
+            let in_use = |mm: &Self| {
+                mm.inode(ino).any(DENTRY | LOADING)
+                    || mm.vfs_dirty(ino)
+                    || mm.mappings[ino as usize].nrpages.get() > 0
+            };
+            if !self.vfs_dirty(ino) {
+                self.invalidate_mapping_pages(ino).await;
+            }
+            if in_use(self) {
+                // It comes back when it is clean and nobody's.
+                self.unused_del(ino, InodeList::Inodes);
+            } else {
+                self.forget_shadows(ino);
+                self.evict_inode(ino);
+                gone += 1;
+            }
+            if gone % u64::from(BATCH) == 0 {
+                self.world.relax().await;
+            }
+        }
+        gone
+    }
+}

@@ -1,0 +1,52 @@
+//! What XFS does at its unmount once the VFS has evicted everything (`xfs_unmountfs`): changes go to their places,
+//! then one walk frees all inodes, waiting for each (`SYNC_WAIT` without `SYNC_TRYLOCK`).
+
+use super::reclaim::Flags;
+use crate::Mm;
+use crate::inodes::state::InodeList;
+use crate::world::{Word32, World};
+
+/// What the walk came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UnmountWalk {
+    /// Inodes that were to be freed.
+    pub inodes: u64,
+    /// Of these, those that it left.
+    pub left: u64,
+}
+
+impl<W: World> Mm<W> {
+    /// Waits until every change of an XFS is in its place (`xfs_log_force`, `xfs_ail_push_all_sync`).
+    pub async fn xfs_quiesce(&self, sb: u32) {
+        debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
+        let log = &self.sb(sb).log;
+        loop {
+            self.log_force(sb).await;
+            let none = self
+                .list_first(InodeList::Ail, self.log_head(sb, false))
+                .is_none();
+            if none && log.waiting() == 0 {
+                return;
+            }
+            self.ail_push_all(sb);
+            self.world.sleep(self.tick()).await;
+        }
+    }
+
+    /// Frees all inodes that can be freed. With *xfs-inode-reclaim* as posted each group's walk begins at its cursor,
+    /// and not at its first inode, so what lies before it is left: a real kernel loses that memory. Here it is given
+    /// back by a second walk.
+    pub async fn xfs_unmount_walk(&self, sb: u32) -> UnmountWalk {
+        debug_assert!(self.is_xfs(sb), "filesystem {sb} has no groups");
+        // The background reclaimer is off (`cancel_delayed_work_sync`).
+        self.sb(sb).log.worker_queued.set(0);
+        let inodes = self.reclaimable_inodes(sb);
+        let flags = Flags::WAIT_FOR_ALL;
+        self.reclaim_inodes_ag(sb, flags, &mut { i64::MAX }).await;
+        let left = self.reclaimable_inodes(sb);
+        if left > 0 {
+            self.reclaim_inodes_ag(sb, flags, &mut { i64::MAX }).await;
+        }
+        UnmountWalk { inodes, left }
+    }
+}

@@ -1,0 +1,43 @@
+//! umount(2): a filesystem's data and metadata reach the device, and nothing of it stays in memory. Whoever looks
+//! something up on it afterwards finds it as after a mount.
+
+use super::write::sync_these;
+use super::{FsError, SimMm, of};
+use workload::Unmounted;
+
+/// Whether a file is on a filesystem.
+pub fn is_on<const T: bool>(mm: &SimMm<T>, fs: usize, mapping: u32) -> bool {
+    std::ptr::eq(of(mm, mapping), &mm.world.fs[fs])
+}
+
+/// Unmounts a filesystem of which nothing is open.
+///
+/// # Errors
+/// Some data did not reach the device.
+pub async fn unmount<const T: bool>(mm: &SimMm<T>, fs: usize) -> Result<Unmounted, FsError> {
+    let sb = mm.world.fs[fs].sb.get();
+    let mut at = [mm.world.sched.now(); 5];
+    if !sync_these(mm, |mapping| is_on(mm, fs, mapping), &[fs]).await {
+        return Err(FsError::Io);
+    }
+    at[1] = mm.world.sched.now();
+    mm.evict_unused(sb).await;
+    at[2..].fill(mm.world.sched.now());
+    let mut walk = None;
+    if mm.sync_interval(sb) > 0 {
+        mm.xfs_quiesce(sb).await;
+        at[3] = mm.world.sched.now();
+        walk = Some(mm.xfs_unmount_walk(sb).await);
+        at[4] = mm.world.sched.now();
+    }
+    Ok(Unmounted {
+        sync_ns: at[1] - at[0],
+        evict_ns: at[2] - at[1],
+        walk: walk.map(|w| workload::InodeWalk {
+            log_ns: at[3] - at[2],
+            walk_ns: at[4] - at[3],
+            inodes: w.inodes,
+            left: w.left,
+        }),
+    })
+}
