@@ -141,6 +141,7 @@ rows! {
     monitor_written: "share" = 0.33, 0.0 => 1.0, "share of that memory that a sample changes; so many fewer pages left than came back", fitted ["writeback-from-reclaim/512M/1X/xfs/fsmark/vmstat: Swap Outs/vanilla"];
     monitor_interval: "ns" = 1e10, 1e6 => 1e12, "pause between two samples: the harness's default of 10 s";
     monitor_sample: "ns" = 2e7, 0.0 => 1e10, "CPU time of a sample: some hundred small files of /proc, 50 us each";
+    boot_unmovable: "share" = 1.0, 0.0 => 1.0, "share of what a booted kernel has in use (`boot.kernel`) that can't be moved; the rest is locked in memory, such as a ramdisk's files. Where not all of it is, the kernel also frees while it boots, so that a CPU's lists don't grow (`per_cpu_lists`)";
     boot_offset: "ns" = 3.15e16, 1.0 => 1e17, "the wall clock's reading at boot differs between runs by up to so much, from 2011 on: a year";
     // Scheduler.
     quantum: "ns" = 10000.0, 100.0 => 1e6, "design: how far one CPU may lead another";
