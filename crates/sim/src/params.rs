@@ -134,6 +134,7 @@ rows! {
     cost_close: "ns" = 500.0, 1.0 => 1e6, "close beside the system call: the other part of lmbench open/close";
     cost_fork: "ns" = 120000.0, 1000.0 => 1e7, "fork, exit and wait of a small process: lmbench lat_proc fork, 100 to 150 us in 2011";
     cost_gettimeofday: "ns" = 50.0, 1.0 => 1e5, "gettimeofday in user mode (vsyscall, TSC); 1 to 2 us where the clock is the HPET";
+    cost_look: "ns" = 0.0, 0.0 => 1e6, "a program's look at the clock around what it times, where that is a system call; 0: a vDSO and a TSC, some 20 ns, which nothing here is long enough to show";
     cost_trace_event: "ns" = 1000.0, 0.0 => 1e6, "recording one trace event in the ring buffer, with monitors: 0.5 to 1 us on hardware of 2009 to 2011 (LWN, ftrace articles)";
     cost_trace_read: "ns" = 10000.0, 0.0 => 1e7, "formatting one trace event and reading it by a script, with monitors";
     monitor_tools: "processes" = 5.0, 1.0 => 16.0, "vmstat, iostat, top, a sampler of /proc and the trace reader, with monitors";
@@ -141,7 +142,6 @@ rows! {
     monitor_written: "share" = 0.33, 0.0 => 1.0, "share of that memory that a sample changes; so many fewer pages left than came back", fitted ["writeback-from-reclaim/512M/1X/xfs/fsmark/vmstat: Swap Outs/vanilla"];
     monitor_interval: "ns" = 1e10, 1e6 => 1e12, "pause between two samples: the harness's default of 10 s";
     monitor_sample: "ns" = 2e7, 0.0 => 1e10, "CPU time of a sample: some hundred small files of /proc, 50 us each";
-    boot_unmovable: "share" = 1.0, 0.0 => 1.0, "share of what a booted kernel has in use (`boot.kernel`) that can't be moved; the rest is locked in memory, such as a ramdisk's files. Where not all of it is, the kernel also frees while it boots, so that a CPU's lists don't grow (`per_cpu_lists`)";
     boot_offset: "ns" = 3.15e16, 1.0 => 1e17, "the wall clock's reading at boot differs between runs by up to so much, from 2011 on: a year";
     // Scheduler.
     quantum: "ns" = 10000.0, 100.0 => 1e6, "design: how far one CPU may lead another";

@@ -10,12 +10,13 @@ use mm::world::Touched;
 use mm::world::event::TrackPath;
 
 /// Memory that a booted machine has in use. `false`: it does not fit.
-///
-/// So much of the kernel's part can't be moved.
-pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine, unmovable: f64) -> bool {
+pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine) -> bool {
     mm.note_path(TrackPath::Boot);
-    if !kernel(mm, m.boot.kernel.pages(), unmovable).await {
-        return false;
+    for _ in 0..m.boot.kernel.pages() {
+        if mm.alloc_kernel_page(Gfp::KERNEL).await.is_none() {
+            return false;
+        }
+        mm.world.relax().await;
     }
     for _ in 0..m.boot.dma.pages() {
         // A machine without a DMA zone, or with a smaller one, has nothing of it to hold.
@@ -54,28 +55,5 @@ pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine, unmovable: f
         }
     }
     mm.lru_add_drain();
-    true
-}
-
-/// What the kernel has in use, of which a share can't be moved.
-async fn kernel<const T: bool>(mm: &SimMm<T>, pages: u64, unmovable: f64) -> bool {
-    let fixed = (pages as f64 * unmovable).round() as u64;
-    for nth in 0..pages {
-        let gfp = match nth < fixed {
-            true => Gfp::KERNEL,
-            false => Gfp::USER,
-        };
-        let Some(pfn) = mm.alloc_kernel_page(gfp).await else {
-            return false;
-        };
-        if fixed < pages {
-            // What was only used for a moment.
-            mm.free_kernel_page(pfn);
-            if mm.alloc_kernel_page(gfp).await.is_none() {
-                return false;
-            }
-        }
-        mm.world.relax().await;
-    }
     true
 }

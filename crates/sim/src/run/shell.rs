@@ -56,7 +56,7 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     let Stage {
         mm, spec, progress, ..
     } = *stage;
-    if !boot(mm, &spec.machine, spec.params.boot_unmovable).await {
+    if !boot(mm, &spec.machine).await {
         mm.world
             .out_of_memory("the machine's boot footprint does not fit its memory".into());
         return;
