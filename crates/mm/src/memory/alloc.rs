@@ -8,7 +8,7 @@ use crate::memory::watermark::{
     ALLOC_DIRTY_LIMIT, ALLOC_FAIR, ALLOC_HARDER, ALLOC_HIGH, ALLOC_NO_WATERMARKS,
 };
 use crate::memory::zone::Mark;
-use crate::policy::{DirtyLimits, FairZones, ZoneWalk};
+use crate::policy::{DirtyLimits, FairZones, SlowPath, ZoneWalk};
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{AllocPath, Audience, Class, Cost, World};
@@ -178,10 +178,7 @@ impl<W: World> Mm<W> {
     #[cold]
     pub(crate) fn alloc_nowait(&self, gfp: Gfp, order: u32) -> Option<Pfn> {
         let node = self.local_node();
-        let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
-        for z in self.eligible(node, gfp) {
-            self.wakeup_kswapd(z, gfp, order, classzone);
-        }
+        self.wake_kswapds(node, gfp, order);
         self.get_page_from_freelist(node, gfp, order, Mark::Min, 0)
     }
 
@@ -227,11 +224,9 @@ impl<W: World> Mm<W> {
         let node = self.local_node();
         let mut path = AllocPath::KswapdWoken;
         let mut again = false;
+        let rewakes = self.policy.slow_path == SlowPath::Rewake;
         'restart: loop {
-            for z in self.eligible(node, gfp) {
-                let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
-                self.wakeup_kswapd(z, gfp, order, classzone);
-            }
+            self.wake_kswapds(node, gfp, order);
             if self.policy.dirty_limits == DirtyLimits::PerZoneStall
                 && gfp.has(Gfp::WRITE)
                 && self.stall_on_dirty_zones(node, gfp).await
@@ -244,8 +239,11 @@ impl<W: World> Mm<W> {
             loop {
                 // Kernels of the series preempt voluntarily: between waking kswapd and the walk at
                 // the min watermark nobody takes the CPU.
-                if again {
+                if again && !rewakes {
                     self.world.relax().await;
+                }
+                if again && rewakes {
+                    self.wake_kswapds(node, gfp, order);
                 }
                 again = true;
                 let checked = flags & !ALLOC_NO_WATERMARKS;
@@ -280,16 +278,32 @@ impl<W: World> Mm<W> {
                     }
                     return (None, AllocPath::Failed);
                 }
+                if rewakes {
+                    self.world.memory_stall(true);
+                    self.world.relax().await;
+                }
                 if self.throttle_direct_reclaim(node, gfp).await {
+                    if rewakes {
+                        self.world.memory_stall(false);
+                    }
                     continue; // it was to die meanwhile
                 }
                 path = AllocPath::DirectReclaim;
                 self.direct_reclaim_seen(node, gfp, order);
                 let progress = self.try_to_free_pages(node, gfp, order).await;
+                if rewakes {
+                    self.world.relax().await;
+                }
+                let page = match progress {
+                    0 => None,
+                    _ => self.take_reclaimed(node, gfp, order, flags),
+                };
+                if rewakes {
+                    self.world.memory_stall(false);
+                }
                 if progress > 0 {
                     pages_reclaimed += progress;
                     no_progress = 0;
-                    let page = self.take_reclaimed(node, gfp, order, flags);
                     if page.is_some() {
                         return (page, path);
                     }
@@ -314,10 +328,22 @@ impl<W: World> Mm<W> {
                 if !retry {
                     return (None, AllocPath::Failed);
                 }
+                if rewakes {
+                    self.world.relax().await;
+                    continue;
+                }
                 let z = self.preferred_zone(node, gfp);
                 self.wait_iff_congested(z, Class::Async, self.tick_fraction(50))
                     .await;
             }
+        }
+    }
+
+    /// Asks kswapd to work for each zone that a request may use.
+    fn wake_kswapds(&self, node: u32, gfp: Gfp, order: u32) {
+        for z in self.eligible(node, gfp) {
+            let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
+            self.wakeup_kswapd(z, gfp, order, classzone);
         }
     }
 

@@ -7,6 +7,7 @@
 //! are untouched, so building a machine touches one frame in 1024.
 
 use crate::memory::frame::{NO_PFN, flag};
+use crate::memory::mobility::Falling;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Cost, ShortLock, Word32, Word64, World};
@@ -121,29 +122,36 @@ impl<W: World> Mm<W> {
     }
 
     /// Takes the first block of the smallest order from `order` on that has any, whole. Returns
-    /// the block and its order.
+    /// the block, its order and the kind of lists that it came from.
     #[inline(always)]
-    fn take_block(&self, z: usize, order: usize, list: usize) -> Option<(Pfn, usize)> {
+    fn take_block(
+        &self,
+        z: usize,
+        order: usize,
+        list: usize,
+        mode: &mut Falling,
+    ) -> Option<(Pfn, usize, usize)> {
         let nr_free = &self.zones[z].nr_free;
-        let found = if self.grouped() {
-            self.smallest_of_type(z, order, list)?
+        let (found, from) = if self.grouped() {
+            self.smallest_of_type(z, order, list, mode)?
         } else {
-            (order..ORDERS).find(|&o| nr_free[o].get() != 0)?
+            ((order..ORDERS).find(|&o| nr_free[o].get() != 0)?, list)
         };
-        let pfn = self.frames.first(self.free_list(z, found, list));
+        let pfn = self.frames.first(self.free_list(z, found, from));
         self.del_block(z, pfn, found);
-        Some((pfn, found))
+        Some((pfn, found, from))
     }
 
     /// Takes a block; the caller holds the zone's lock and has charged the counters.
     #[inline]
     fn rmqueue_smallest(&self, z: usize, order: u32, list: usize) -> Pfn {
-        let Some((pfn, found)) = self.take_block(z, order as usize, list) else {
+        let mut mode = Falling::default();
+        let Some((pfn, found, from)) = self.take_block(z, order as usize, list, &mut mode) else {
             return NO_PFN;
         };
         // Give the upper halves back, largest first.
         for o in (order as usize..found).rev() {
-            self.add_block(z, pfn + (1 << o), o, list);
+            self.add_block(z, pfn + (1 << o), o, from);
         }
         pfn
     }
@@ -183,9 +191,9 @@ impl<W: World> Mm<W> {
         out: impl Fn(Pfn, u32),
     ) -> u32 {
         self.zones[z].lock.with(|| {
-            let mut n = 0;
+            let (mut n, mut mode) = (0, Falling::default());
             while n < count {
-                let Some((block, order)) = self.take_block(z, 0, list) else {
+                let Some((block, order, from)) = self.take_block(z, 0, list, &mut mode) else {
                     break;
                 };
                 let (end, taken) = (block + (1 << order), (count - n).min(1 << order));
@@ -196,7 +204,7 @@ impl<W: World> Mm<W> {
                 let mut rest = block + taken;
                 while rest < end {
                     let o = rest.trailing_zeros().min((end - rest).ilog2());
-                    self.add_block(z, rest, o as usize, list);
+                    self.add_block(z, rest, o as usize, from);
                     rest += 1 << o;
                 }
             }

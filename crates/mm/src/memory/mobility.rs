@@ -15,6 +15,9 @@
 //! Where lists are not kept by mobility there is one kind: no word a pageblock, the first eleven lists
 //! and one per-CPU list. A single page then pays for one load and branch when it is taken or freed.
 //!
+//! Since 6.15 (`mobility = "claimed"`) a pageblock is taken over as a whole or not at all, and where none can be had
+//! single pages are taken, which mixes kinds and boosts nothing.
+//!
 //! Not modelled: `ALLOC_NOFRAGMENT` (a lower zone is used before kinds are mixed) and the reserve
 //! for atomic requests of high orders.
 
@@ -81,7 +84,7 @@ impl MigrateType {
 pub(crate) fn lists(mobility: Mobility) -> usize {
     match mobility {
         Mobility::None => 1,
-        Mobility::Grouped | Mobility::Boosted => MIGRATE_TYPES,
+        _ => MIGRATE_TYPES,
     }
 }
 
@@ -93,13 +96,23 @@ pub(crate) fn pageblocks<W: World>(
 ) -> Result<Box<[W::U32]>, NoMemory> {
     let n = match mobility {
         Mobility::None => 0,
-        Mobility::Grouped | Mobility::Boosted => frames.div_ceil(1 << order) as usize,
+        _ => frames.div_ceil(1 << order) as usize,
     };
     let blocks: Box<[W::U32]> = heap::zeroed("the pageblocks", n)?;
     blocks
         .iter()
         .for_each(|b| b.set(MigrateType::Movable as u32));
     Ok(blocks)
+}
+
+/// Where the last page of a bulk came from: what falls back is looked for once (`enum rmqueue_mode`, 6.15).
+#[derive(Default)]
+pub(crate) enum Falling {
+    /// Its own kind's lists, or another kind's pageblock that is its own now.
+    #[default]
+    Not,
+    /// Another kind's, which keeps the pageblock: so will the pages that follow.
+    Steals,
 }
 
 /// Whether a request takes the rest of a pageblock along with a block of this order: small blocks are
@@ -147,16 +160,64 @@ impl<W: World> Mm<W> {
     }
 
     /// The smallest order from `order` on of which a kind has a free block, after a fallback if it has
-    /// none; the caller holds the zone's lock.
+    /// none, and the kind whose lists have it; the caller holds the zone's lock.
     #[inline(never)]
-    pub(crate) fn smallest_of_type(&self, z: usize, order: usize, list: usize) -> Option<usize> {
+    pub(crate) fn smallest_of_type(
+        &self,
+        z: usize,
+        order: usize,
+        list: usize,
+        mode: &mut Falling,
+    ) -> Option<(usize, usize)> {
+        let claims = self.policy.mobility == Mobility::Claimed;
         loop {
-            let has = |&o: &usize| !self.frames.list_empty(self.free_list(z, o, list));
-            let found = (order..ORDERS).find(has);
-            if found.is_some() || !self.rmqueue_fallback(z, order, list) {
-                return found;
+            if let Falling::Not = mode {
+                let has = |&o: &usize| !self.frames.list_empty(self.free_list(z, o, list));
+                let found = (order..ORDERS).find(has);
+                let more = || match claims {
+                    true => self.claim_pageblock(z, order, list),
+                    false => self.rmqueue_fallback(z, order, list),
+                };
+                if found.is_some() {
+                    return found.map(|o| (o, list));
+                }
+                if more() {
+                    continue;
+                }
+                if !claims {
+                    return None;
+                }
+            }
+            // Nothing can be claimed: a block of another kind, whose pageblock stays what it is.
+            let found = (order..ORDERS)
+                .find_map(|o| Some((o, self.find_suitable_fallback(z, o, list)?)))?;
+            *mode = Falling::Steals;
+            return Some(found);
+        }
+    }
+
+    /// Makes a pageblock of another kind one of `start`'s, with all that is free in it: the one of the largest free
+    /// block for which that may be done (`__rmqueue_claim`, 6.15). Returns whether there was one. Each that was tried
+    /// boosts the watermarks, unless it was free as a whole.
+    fn claim_pageblock(&self, z: usize, order: usize, start: usize) -> bool {
+        for o in (order..ORDERS).rev() {
+            let Some(list) = self.find_suitable_fallback(z, o, start) else {
+                continue;
+            };
+            if !can_steal_fallback(o, start, self.config.pageblock_order) {
+                return false;
+            }
+            let pfn = self.frames.first(self.free_list(z, o, list));
+            if o >= self.config.pageblock_order as usize {
+                self.steal_suitable_fallback(z, pfn, o, start);
+                return true;
+            }
+            self.boost_watermark(z);
+            if self.steal_pageblock(z, pfn, start, true) {
+                return true;
             }
         }
+        false
     }
 
     /// The first kind that has free blocks of an order, for a kind that has none.
@@ -193,7 +254,7 @@ impl<W: World> Mm<W> {
         } else {
             self.boost_watermark(z);
             if can_steal_fallback(order, start, self.config.pageblock_order)
-                && self.steal_pageblock(z, pfn, start)
+                && self.steal_pageblock(z, pfn, start, false)
             {
                 return;
             }
@@ -212,8 +273,8 @@ impl<W: World> Mm<W> {
 
     /// Moves the free blocks of a pageblock to the lists of `start`, and makes the pageblock one of
     /// that kind if at least half of it is free or in use by the kind. `false`: it is cut by the zone's
-    /// end and nothing was moved.
-    fn steal_pageblock(&self, z: usize, pfn: Pfn, start: usize) -> bool {
+    /// end and nothing was moved, or it would be moved `whole` or not at all and does not become one of that kind.
+    fn steal_pageblock(&self, z: usize, pfn: Pfn, start: usize, whole: bool) -> bool {
         let zone = &self.zones[z];
         let first = pfn & !(self.pageblock_pages() - 1);
         let end = first + self.pageblock_pages();
@@ -221,16 +282,13 @@ impl<W: World> Mm<W> {
             return false;
         }
         let was = self.list_of_page(pfn);
-        let (mut free, mut movable, mut blocks) = (0, 0, 0);
+        let (mut free, mut movable) = (0, 0);
         let mut at = first;
         while at < end {
             let page = self.frames.page(at);
             if page.has(flag::BUDDY) {
-                let order = page.private();
-                self.move_block(z, at, order as usize, start);
-                free += 1 << order;
-                blocks += 1;
-                at += 1 << order;
+                free += 1 << page.private();
+                at += 1 << page.private();
             } else {
                 movable += u32::from(page.has(flag::LRU));
                 at += 1;
@@ -244,7 +302,23 @@ impl<W: World> Mm<W> {
             // Nobody can tell unmovable pages from reclaimable ones.
             0
         };
-        if free + alike >= self.pageblock_pages() / 2 {
+        let becomes = free + alike >= self.pageblock_pages() / 2;
+        if whole && !becomes {
+            return false;
+        }
+        let (mut at, mut blocks) = (first, 0);
+        while at < end {
+            let page = self.frames.page(at);
+            if page.has(flag::BUDDY) {
+                let order = page.private();
+                self.move_block(z, at, order as usize, start);
+                blocks += 1;
+                at += 1 << order;
+            } else {
+                at += 1;
+            }
+        }
+        if becomes {
             self.set_pageblock(first, start);
         }
         self.world.charge(Cost::PageBulk, blocks);

@@ -204,6 +204,8 @@ presets! {
         accesses: Accesses::Reads, "writes neither activate nor come back (4.7)";
         workingset_anon: true, "anonymous pages leave shadows (5.9)";
         mobility: Mobility::Boosted, "free lists by kind, and watermarks that are boosted (5.0)";
+        slow_path: SlowPath::Rewake, "it wakes kswapd with every round (4.7)";
+        lru_batch: 15, "pages in a batch for the LRU lists (4.15)";
         page_metadata: PageMetadata::Slabs, "the cache's records take memory";
         writeback_bios: WritebackBios::Vectors, "bios that may grow have the longest vector (iomap, 5.5)";
         per_cpu_lists: PerCpuLists::Watermark, "up to the low watermark's share (5.14)";
@@ -226,6 +228,8 @@ presets! {
     /// As 6.1 with the scheduler of 6.6 and per-CPU lists that tune themselves.
     linux_6_12 "linux-6.12", (6, 12), "November 2024",
     baseline of "kernels of today" "docs/validate.md", on linux_6_1 {
+        mobility: Mobility::Claimed, "a pageblock is taken over as a whole or not at all (6.15, in 6.12 by a stable release)";
+        lru_batch: 31, "pages in a batch for the LRU lists (6.8)";
         per_cpu_lists: PerCpuLists::Tuned, "they grow and shrink with what is asked (6.7)";
         scheduler: Scheduler::Eevdf, "the CPU is for who is owed time, by deadlines (6.6)";
     }

@@ -391,6 +391,18 @@ switches! {
     /// be enough (4.7: 16, `MAX_RECLAIM_RETRIES`; before: 0). Then memory counts as exhausted.
     oom_retries: u8 = 0 [0, 64, "tries"] see "docs/reference/reclaim.md#direct-reclaim";
 
+    /// What the slow path of an allocation does between its rounds.
+    slow_path: SlowPath = Congestion {
+        /// Up to 4.6: it waits for congestion.
+        Congestion = "congestion",
+        /// 4.7: it wakes kswapd again, lets others run, and goes on while it gets somewhere. Since 5.17
+        /// all of direct reclaim counts as a memory stall, with the time in which others run.
+        Rewake = "rewake",
+    } see "docs/reference/allocation.md#slow-path";
+
+    /// Pages in a CPU's batches for the LRU lists: 14, 15 since 4.15, 31 since 6.8.
+    lru_batch: u8 = 14 [1, 31, "pages"] see "docs/reference/memory-model.md#lru-lists";
+
     /// In which order a zone's file pages leave: by the kernel's two lists, or by a policy of the crate
     /// `evict` in their place.
     eviction: Eviction = Linux see "docs/eviction.md";
@@ -471,6 +483,9 @@ switches! {
         Grouped = "grouped",
         /// 5.0: the same, and `watermark_boost_factor` is 15000 where nothing else is said.
         Boosted = "boosted",
+        /// 6.15, and the stable releases of 6.12: boosted; a request takes over a pageblock as a whole where half of
+        /// it is free or of its kind, and where none is it takes single pages and boosts nothing.
+        Claimed = "claimed",
     } see "docs/reference/memory-model.md#free-lists";
 
     /// By which formula a zone's watermarks follow from `min_free_kbytes`. A machine that gives

@@ -27,7 +27,7 @@ const DEFAULT_FACTOR: u32 = 15_000;
 
 /// A machine's sysctls with the boost that a policy has where nothing is said.
 pub(crate) fn by_default(mut sysctl: Sysctl, policy: &Policy) -> Sysctl {
-    if policy.mobility == Mobility::Boosted {
+    if matches!(policy.mobility, Mobility::Boosted | Mobility::Claimed) {
         sysctl.watermark_boost_factor.get_or_insert(DEFAULT_FACTOR);
     }
     sysctl

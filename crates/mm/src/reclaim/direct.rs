@@ -5,7 +5,7 @@ use crate::ZoneType;
 use crate::memory::gfp::Gfp;
 use crate::memory::task::{PF_DYING, PF_KSWAPD, PF_MEMALLOC};
 use crate::memory::zone::Mark;
-use crate::policy::{FlusherWake, HopelessZones};
+use crate::policy::{FlusherWake, HopelessZones, SlowPath};
 use crate::reclaim::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
 use crate::reclaim::shrinker::SlabPressure;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
@@ -34,7 +34,11 @@ impl<W: World> Mm<W> {
             may_writepage: true,
             gfp: gfp.0,
         });
-        self.world.memory_stall(true);
+        // Since then its caller says so.
+        let own_stall = self.policy.slow_path == SlowPath::Congestion;
+        if own_stall {
+            self.world.memory_stall(true);
+        }
         let mut progress = self.direct_reclaim_loop(node, gfp, &mut sc).await;
         if sc.nr_reclaimed == 0 && std::mem::take(&mut sc.skipped_deactivate) {
             // Whoever would run out of memory looks at the active pages, too.
@@ -43,7 +47,9 @@ impl<W: World> Mm<W> {
             progress = self.direct_reclaim_loop(node, gfp, &mut sc).await;
         }
         self.snapshot_refaults(node, gfp);
-        self.world.memory_stall(false);
+        if own_stall {
+            self.world.memory_stall(false);
+        }
         self.emit(Audience::Sums, || Event::DirectReclaimEnd {
             nr_reclaimed: sc.nr_reclaimed,
         });

@@ -14,19 +14,22 @@ use crate::world::event::{Event, TrackPath};
 use crate::world::{Audience, Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn, queue};
 
-/// Pages a batch holds.
-pub const PAGEVEC_SIZE: usize = 14;
+/// Pages that a batch can hold (6.8; `lru_batch`).
+pub const PAGEVEC_SIZE: usize = 31;
 
 /// A per-CPU batch.
 pub(crate) struct Pagevec<W: World> {
     n: W::U32,
+    /// Pages that it does hold.
+    most: u32,
     pages: [W::U32; PAGEVEC_SIZE],
 }
 
 impl<W: World> Pagevec<W> {
-    pub fn new() -> Self {
+    pub fn new(most: u8) -> Self {
         Self {
             n: bytemuck::Zeroable::zeroed(),
+            most: u32::from(most),
             pages: bytemuck::Zeroable::zeroed(),
         }
     }
@@ -37,13 +40,13 @@ impl<W: World> Pagevec<W> {
         let n = self.n.get() as usize;
         self.pages[n].set(pfn);
         self.n.set(n as u32 + 1);
-        n + 1 == PAGEVEC_SIZE
+        n as u32 + 1 == self.most
     }
 
     /// Pages that still fit.
     #[inline(always)]
     pub fn room(&self) -> u32 {
-        PAGEVEC_SIZE as u32 - self.n.get()
+        self.most - self.n.get()
     }
 
     /// Adds pages that fit.
@@ -89,11 +92,11 @@ pub(crate) struct Pagevecs<W: World> {
 }
 
 impl<W: World> Pagevecs<W> {
-    pub fn new() -> Self {
+    pub fn new(most: u8) -> Self {
         Self {
-            add: std::array::from_fn(|_| Pagevec::new()),
-            rotate: Pagevec::new(),
-            activate: Pagevec::new(),
+            add: std::array::from_fn(|_| Pagevec::new(most)),
+            rotate: Pagevec::new(most),
+            activate: Pagevec::new(most),
             lock: W::Lock::default(),
         }
     }

@@ -5,7 +5,6 @@ use super::prelude::*;
 use super::programs::{Lcg, file};
 use super::world::{Engine, block_on};
 use crate::memory::zone::Lru;
-use crate::reclaim::lru::PAGEVEC_SIZE;
 use crate::reclaim::scan::ScanControl;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -296,7 +295,7 @@ fn lists_and_batches() {
                     assert!(mm.add_to_page_cache_lru(pfn, f, pages.len() as u32));
                     pages.push(pfn);
                     m.add[0].push(pfn);
-                    if m.add[0].len() == PAGEVEC_SIZE {
+                    if m.add[0].len() == 14 {
                         m.drain_add(0);
                     }
                 }
@@ -312,7 +311,7 @@ fn lists_and_batches() {
                     mm.rotate_reclaimable_page(pfn);
                     if m.inactive.contains(&pfn) && !m.waits(pfn) {
                         m.rotate.push(pfn);
-                        if m.rotate.len() == PAGEVEC_SIZE {
+                        if m.rotate.len() == 14 {
                             m.drain_rotate();
                         }
                     }
@@ -366,7 +365,7 @@ fn use_page(m: &mut Lists, pfn: Pfn, mark_accessed: MarkAccessed) {
         m.referenced.remove(&pfn);
         if !m.waits(pfn) {
             m.activate.push(pfn);
-            if m.activate.len() == PAGEVEC_SIZE {
+            if m.activate.len() == 14 {
                 m.drain_activate();
             }
         }
@@ -374,7 +373,7 @@ fn use_page(m: &mut Lists, pfn: Pfn, mark_accessed: MarkAccessed) {
         m.referenced.remove(&pfn);
         m.add[0].retain(|&p| p != pfn);
         m.add[1].push(pfn);
-        if m.add[1].len() == PAGEVEC_SIZE {
+        if m.add[1].len() == 14 {
             m.drain_add(1);
         }
     }
