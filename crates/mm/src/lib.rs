@@ -265,7 +265,9 @@ impl<W: World> Mm<W> {
             pcp_lists: lists * pcp_high::orders(&policy),
             pcp: pcp_high::lists(&config, &policy, &zones, lists),
             pcp_tuning: pcp_high::tunings(&config, &policy),
-            pagevecs: (0..config.cpus).map(|_| lru::Pagevecs::new(policy.lru_batch)).collect(),
+            pagevecs: (0..config.cpus)
+                .map(|_| lru::Pagevecs::new(policy.lru_batch))
+                .collect(),
             hints: (0..config.cpus).map(|_| hint::Hint::new()).collect(),
             oom_began: bytemuck::Zeroable::zeroed(),
             nodes_pool: tree::Nodes::new(pool)?,

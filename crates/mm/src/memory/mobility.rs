@@ -15,6 +15,9 @@
 //! Where lists are not kept by mobility there is one kind: no word a pageblock, the first eleven lists
 //! and one per-CPU list. A single page then pays for one load and branch when it is taken or freed.
 //!
+//! Since 6.15 (`mobility = "claimed"`) a pageblock is taken over as a whole or not at all, and where none can be had
+//! single pages are taken, which mixes kinds and boosts nothing.
+//!
 //! Not modelled: `ALLOC_NOFRAGMENT` (a lower zone is used before kinds are mixed) and the reserve
 //! for atomic requests of high orders.
 

@@ -408,6 +408,48 @@ fn mixing_boosts_up_to_the_factor() {
     }
 }
 
+/// `mobility = "claimed"`: of a pageblock that is not half free or of its kind a request takes single pages, and leaves
+/// the rest where it is; before, all that was free there became its own.
+#[test]
+fn a_pageblock_is_claimed_as_a_whole_or_not_at_all() {
+    for (mobility, moved) in [(Mobility::Boosted, 1), (Mobility::Claimed, 0)] {
+        for (in_use, claimed) in [(300, 0), (200, 1)] {
+            let policy = Policy {
+                mobility,
+                ..Policy::linux_3_0()
+            };
+            let mut bare = Bare::new(policy, 2048);
+            bare.sysctl.min_free_kbytes = Some(256);
+            let mm = bare.build();
+            // All is the kernel's, and of the last pageblock so much is free.
+            let mut free = Vec::new();
+            while let Some(pfn) = mm.rmqueue_order(0, 0, UNMOVABLE) {
+                mm.frames.set_flags(pfn, flag::USED);
+                if pfn >= 3 * PAGEBLOCK_PAGES + in_use {
+                    free.push(pfn);
+                }
+            }
+            for pfn in free {
+                mm.free_pages_order(pfn, 0);
+            }
+            mm.drain_all_pages();
+            let before = of_kind(&mm, UNMOVABLE);
+            assert_eq!(before, PAGEBLOCK_PAGES - in_use);
+            let pfn = mm.rmqueue_order(0, 0, MOVABLE).expect("memory");
+            mm.frames.set_flags(pfn, flag::USED);
+            let left = [UNMOVABLE, MOVABLE].map(|list| of_kind(&mm, list));
+            let expected = match moved + claimed {
+                0 => [before - 1, 0],
+                _ => [0, before - 1],
+            };
+            assert_eq!(left, expected, "{mobility:?}, {in_use} in use");
+            // What was tried raises the watermarks, whatever comes of it.
+            assert!(mm.watermark_boost(0) > 0);
+            recount_kinds(&mm);
+        }
+    }
+}
+
 /// A zone without watermarks is none whose boost is missing.
 #[test]
 fn a_zone_without_watermarks() {

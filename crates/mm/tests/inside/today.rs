@@ -3,7 +3,8 @@
 use super::bare::{Bare, recount};
 use super::prelude::*;
 use super::programs::{bring_in, file, write};
-use super::world::{Engine, block_on, run};
+use super::world::{Engine, Job, block_on, run};
+use crate::memory::zone::Lru;
 use crate::reclaim::scan::ScanControl;
 
 fn with(change: impl FnOnce(&mut Policy)) -> Policy {
@@ -79,9 +80,7 @@ fn dirty_pages_get_out_of_the_way() {
         settled(&mm);
         assert_eq!(mm.vm_event(VmEvent::PgRotated), 8);
         assert_eq!(mm.global_stat(ZoneStat::NrActiveFile), 0);
-        let tail = mm
-            .frames
-            .last(mm.lru_list(0, crate::memory::zone::Lru::InactiveFile));
+        let tail = mm.frames.last(mm.lru_list(0, Lru::InactiveFile));
         assert!(mm.frames.index(tail) < 8 && !mm.frames.has(tail, flag::ACTIVE));
         recount(&mm);
     }
@@ -505,7 +504,11 @@ fn records_of_the_cache_take_memory() {
 /// `mobility = "boosted"`: a request of another kind raises the watermarks without a sysctl.
 #[test]
 fn kinds_that_mix_raise_watermarks() {
-    for (mobility, boosts) in [(Mobility::Grouped, false), (Mobility::Boosted, true)] {
+    for (mobility, boosts) in [
+        (Mobility::Grouped, false),
+        (Mobility::Boosted, true),
+        (Mobility::Claimed, true),
+    ] {
         let mm = Bare::new(with(|p| p.mobility = mobility), 8192).build();
         // Movable pages have every pageblock; then the kernel wants one.
         while mm.stat.zone(0, ZoneStat::NrFreePages) > 400 {
@@ -515,5 +518,67 @@ fn kinds_that_mix_raise_watermarks() {
         assert_eq!(mm.watermark_boost(0), 0);
         block_on(&mm, mm.alloc_page(Gfp::KERNEL)).expect("memory");
         assert_eq!(mm.watermark_boost(0) > 0, boosts, "{mobility:?}");
+    }
+}
+
+/// `slow_path`: a request that reclaims round after round wakes kswapd with each, if it has gone to sleep.
+#[test]
+fn each_round_of_the_slow_path_wakes_kswapd() {
+    let wakes = [SlowPath::Congestion, SlowPath::Rewake].map(|slow_path| {
+        let policy = with(|p| {
+            p.slow_path = slow_path;
+            p.emergency_throttle = false;
+        });
+        let mm = Bare::new(policy, 8192).build();
+        let f = file(&mm, MappingKind::File, 0, 8192);
+        block_on(&mm, async {
+            while mm.stat.zone(0, ZoneStat::NrFreePages) > mm.zones[0].mark(Mark::Low) + 100 {
+                let index = mm.mappings[f as usize].nrpages.get();
+                bring_in(&mm, f, index, 1).await;
+                mm.refresh_cpu_vm_stats(0);
+            }
+        });
+        // The request is far below the boosted min watermark: one round is not enough.
+        mm.boost_watermark(0);
+        mm.boost_watermark(0);
+        let before = mm.world.woken(queue::kswapd(0))[0];
+        let request: Job<'_> = Box::pin(async {
+            mm.alloc_page(Gfp::USER).await.expect("memory");
+        });
+        // A kswapd that sleeps again as soon as it is woken.
+        let sleeper: Job<'_> = Box::pin(async {
+            loop {
+                mm.nodes[0].kswapd_sleeping.set(1);
+                mm.world.relax().await;
+            }
+        });
+        mm.nodes[0].kswapd_sleeping.set(1);
+        run(&mm, vec![request, sleeper], 1, u64::MAX, |_| ());
+        mm.world.woken(queue::kswapd(0))[0] - before
+    });
+    // When the request begins, and for the boost that it finds; then once for each round.
+    assert_eq!(wakes[0], 2);
+    assert_eq!(wakes[1], 2 + 3, "four rounds");
+}
+
+/// `lru_batch`: so many pages come to their list at once.
+#[test]
+fn pages_come_to_their_list_in_batches() {
+    for n in [14, 15, 31] {
+        let mm = Bare::new(with(|p| p.lru_batch = n), 2048).build();
+        let f = file(&mm, MappingKind::File, 0, 64);
+        let listed = || {
+            let lists = [Lru::InactiveFile, Lru::ActiveFile];
+            let of = |lru| mm.frames.iter(mm.lru_list(0, lru)).count();
+            lists.map(of).iter().sum::<usize>()
+        };
+        block_on(&mm, async {
+            for index in 0..u32::from(n) {
+                assert_eq!(listed(), 0, "{n}: {index}");
+                bring_in(&mm, f, index, 1).await;
+            }
+        });
+        assert_eq!(listed(), usize::from(n));
+        recount(&mm);
     }
 }

@@ -18,6 +18,8 @@ pub struct CallCosts {
     pub fork: u64,
     /// gettimeofday(2), in user mode.
     pub gettimeofday: u64,
+    /// A look at the clock by a program that times what it does.
+    pub look: u64,
 }
 
 impl CallCosts {
@@ -29,6 +31,7 @@ impl CallCosts {
             close: whole(p.cost_close),
             fork: whole(p.cost_fork),
             gettimeofday: whole(p.cost_gettimeofday),
+            look: whole(p.cost_look),
         }
     }
 }
