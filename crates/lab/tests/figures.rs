@@ -47,6 +47,7 @@ const LINES: &[(&str, &str)] = &[
         "tiobench",
         "tiobench --dir t --numruns 2 --size 8 --block 4096 --threads 2 --random 20",
     ),
+    ("umount", "fs_mark -d tree -n 20 -s 4096 -k; umount /"),
 ];
 
 fn line(name: &str) -> &'static str {

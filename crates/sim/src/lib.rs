@@ -1,5 +1,7 @@
 //! The virtual world.
 #![forbid(unsafe_code)]
+// A write that reclaims, whose reclaim writes: futures in futures.
+#![recursion_limit = "256"]
 
 pub mod bench;
 pub mod block;

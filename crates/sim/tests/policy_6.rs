@@ -4,7 +4,7 @@
 mod common;
 
 use common::{bare, column, disk, run, spec, swap};
-use mm::policy::{BtrfsWriteback, FlusherWake, Scheduler};
+use mm::policy::{BtrfsWriteback, FlusherWake, Scheduler, SlowPath, WritebackBios};
 use mm::{Policy, ZoneType};
 use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size};
 use sim::{Outcome, RunResult};
@@ -189,7 +189,13 @@ fn what_btrfs_reserves_starts_writeback() {
 #[test]
 fn who_runs_keeps_the_cpu_for_its_slice() {
     let stalls = |scheduler| {
-        let policy = with(|p| p.scheduler = scheduler);
+        // Without rounds that let others run, and without bios that take blocks of pages, for which boosts come in
+        // bursts: nobody's CPU prevents those.
+        let policy = with(|p| {
+            p.scheduler = scheduler;
+            p.slow_path = SlowPath::Congestion;
+            p.writeback_bios = WritebackBios::Free;
+        });
         let r = completed(&of(
             small(128),
             policy,
@@ -198,6 +204,5 @@ fn who_runs_keeps_the_cpu_for_its_slice() {
         r.reclaim.expect("sums").direct_reclaims
     };
     let (at_once, later) = (stalls(Scheduler::Cfs), stalls(Scheduler::Eevdf));
-    // Those of the first come in bursts after a boost, which nobody's CPU prevents.
-    assert!(later > 5 * at_once.max(1), "{at_once} {later}");
+    assert!(later > 10 * at_once.max(1), "{at_once} {later}");
 }

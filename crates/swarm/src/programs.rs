@@ -111,6 +111,7 @@ impl Programs<'_> {
                 format!("taskset -c {cpu} {}", self.simple())
             }
             "tiobench" => self.tiobench(),
+            "umount" => format!("{}; umount /", self.simple()),
             // Without operands, until somebody says here what it may be given.
             other => other.to_owned(),
         }

@@ -239,11 +239,10 @@ impl<W: World> Mm<W> {
             loop {
                 // Kernels of the series preempt voluntarily: between waking kswapd and the walk at
                 // the min watermark nobody takes the CPU.
-                if again && !rewakes {
-                    self.world.relax().await;
-                }
-                if again && rewakes {
-                    self.wake_kswapds(node, gfp, order);
+                match again {
+                    true if rewakes => self.wake_kswapds(node, gfp, order),
+                    true => self.world.relax().await,
+                    false => {}
                 }
                 again = true;
                 let checked = flags & !ALLOC_NO_WATERMARKS;
@@ -278,29 +277,11 @@ impl<W: World> Mm<W> {
                     }
                     return (None, AllocPath::Failed);
                 }
-                if rewakes {
-                    self.world.memory_stall(true);
-                    self.world.relax().await;
-                }
-                if self.throttle_direct_reclaim(node, gfp).await {
-                    if rewakes {
-                        self.world.memory_stall(false);
-                    }
+                let reclaimed = self.reclaim_for(node, gfp, order, flags).await;
+                let Some((progress, page)) = reclaimed else {
                     continue; // it was to die meanwhile
-                }
-                path = AllocPath::DirectReclaim;
-                self.direct_reclaim_seen(node, gfp, order);
-                let progress = self.try_to_free_pages(node, gfp, order).await;
-                if rewakes {
-                    self.world.relax().await;
-                }
-                let page = match progress {
-                    0 => None,
-                    _ => self.take_reclaimed(node, gfp, order, flags),
                 };
-                if rewakes {
-                    self.world.memory_stall(false);
-                }
+                path = AllocPath::DirectReclaim;
                 if progress > 0 {
                     pages_reclaimed += progress;
                     no_progress = 0;
@@ -337,6 +318,40 @@ impl<W: World> Mm<W> {
                     .await;
             }
         }
+    }
+
+    /// A round of direct reclaim: how many pages it came to, and one of them. `None`: the task was to die, and has not
+    /// begun. Since 5.17 all of it is a memory stall, in which others run before and behind it (`slow_path`).
+    async fn reclaim_for(
+        &self,
+        node: u32,
+        gfp: Gfp,
+        order: u32,
+        flags: u32,
+    ) -> Option<(u64, Option<Pfn>)> {
+        let rewakes = self.policy.slow_path == SlowPath::Rewake;
+        if rewakes {
+            self.world.memory_stall(true);
+            self.world.relax().await;
+        }
+        let dies = self.throttle_direct_reclaim(node, gfp).await;
+        let mut reclaimed = None;
+        if !dies {
+            self.direct_reclaim_seen(node, gfp, order);
+            let progress = self.try_to_free_pages(node, gfp, order).await;
+            if rewakes {
+                self.world.relax().await;
+            }
+            let page = match progress {
+                0 => None,
+                _ => self.take_reclaimed(node, gfp, order, flags),
+            };
+            reclaimed = Some((progress, page));
+        }
+        if rewakes {
+            self.world.memory_stall(false);
+        }
+        reclaimed
     }
 
     /// Asks kswapd to work for each zone that a request may use.

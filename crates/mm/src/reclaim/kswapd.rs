@@ -346,7 +346,7 @@ impl<W: World> Mm<W> {
             true,
         );
         let home = self.zones[usize::from(zones[0])].lru_home as usize;
-        while sc.priority >= 1 && self.sleeping_prematurely(nid, order, classzone) {
+        while sc.priority >= 1 && self.sleeping_prematurely(nid, sc.order, classzone) {
             (sc.nr_scanned, sc.nr_reclaimed) = (0, 0);
             if self.inactive_anon_is_low(home) {
                 self.shrink_active_list(home, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, &mut sc);
@@ -359,6 +359,10 @@ impl<W: World> Mm<W> {
                 lru: self.node_lru_pages(nid),
             };
             self.shrink_slab(pressure, &mut sc).await;
+            // Where free pages lie apart no reclaim may bring a block: with twice its pages single ones will do.
+            if sc.order > 0 && sc.nr_reclaimed >= 2 << sc.order {
+                sc.order = 0;
+            }
             if self.policy.reclaim_throttle != ReclaimThrottle::Reasons {
                 self.zones[home].flags.fetch_and(!ZONE_WRITEBACK);
             }
@@ -373,7 +377,7 @@ impl<W: World> Mm<W> {
             self.zones[home].flags.fetch_and(!flags);
         }
         self.snapshot_refaults_of(nid);
-        order
+        sc.order
     }
 
     /// Scans a zone unless it is balanced for requests up to `end_zone`. Returns whether enough was
