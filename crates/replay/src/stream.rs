@@ -116,13 +116,16 @@ pub(crate) fn stream_made<P: Policy>(
     Ok(clean.cache.counts())
 }
 
+/// What is to be done with some records' objects: of each the first one, and how many.
+type TakeObjects<'a> = dyn FnMut(&[(u64, u64)]) -> Result<(), TraceError> + 'a;
+
 /// Each record's first object and how many there are. Nothing but objects is needed of a record, so nothing else
 /// is worked out.
 fn each_objects(
     reader: &mut Reader,
     unit: Unit,
     threads: usize,
-    take: &mut dyn FnMut(&[(u64, u64)]) -> Result<(), TraceError>,
+    take: &mut TakeObjects<'_>,
 ) -> Result<(), TraceError> {
     let objects = |record: &Record| match record.op.is_data() {
         true => unit.objects(record),
