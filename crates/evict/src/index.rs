@@ -168,17 +168,11 @@ impl Index {
             "the search for this object ended here"
         );
         self.objects[slot as usize] = object;
-        if self.is_full() {
+        if self.used >= self.table.len() / 8 * 5 {
             self.fill();
         } else {
             self.take(end, slot);
         }
-    }
-
-    /// Whether the table is to be filled anew before it takes another entry.
-    #[inline]
-    fn is_full(&self) -> bool {
-        self.used >= self.table.len() / 8 * 5
     }
 
     /// An entry for a slot, in an empty place.
@@ -191,31 +185,27 @@ impl Index {
     /// Notes that `slot`, which holds nothing, holds `object`, which is nowhere.
     #[inline]
     pub fn insert(&mut self, object: u64, slot: Slot) {
-        self.held[slot as usize / 64] |= 1 << (slot % 64);
-        self.replace(object, slot);
+        self.insert_at(object, slot, self.vacant(object));
     }
 
     /// Notes that `slot`, which holds another object, holds `object` instead, which is nowhere.
     #[inline]
     pub fn replace(&mut self, object: u64, slot: Slot) {
-        debug_assert!(self.holds(slot), "the slot holds an object");
-        self.objects[slot as usize] = object;
-        if self.is_full() {
-            self.fill();
-        } else {
-            self.place(object, slot);
-        }
+        self.replace_at(object, slot, self.vacant(object));
     }
 
+    /// Where a search for an object ends that is nowhere.
     #[inline]
-    fn place(&mut self, object: u64, slot: Slot) {
+    fn vacant(&self, object: u64) -> End {
         let hash = hash(object);
         let mut at = self.home(hash);
         while self.table[at] != 0 {
             at = self.next(at);
         }
-        let at = at as u32;
-        self.take(End { hash, at }, slot);
+        End {
+            hash,
+            at: at as u32,
+        }
     }
 
     /// Fills the table anew from the slots that hold an object.
@@ -225,7 +215,7 @@ impl Index {
         self.used = 0;
         for slot in 0..self.slots() {
             if self.holds(slot) {
-                self.place(self.objects[slot as usize], slot);
+                self.take(self.vacant(self.objects[slot as usize]), slot);
             }
         }
     }

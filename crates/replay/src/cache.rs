@@ -18,13 +18,10 @@ pub trait Map {
     /// Empties a slot that holds an object.
     fn remove(&mut self, slot: Slot);
     /// A first look for each of at most 64 objects, so that the cache misses of look-ups overlap:
-    /// what [`find_guessed`](Self::find_guessed) wants to know.
+    /// what [`seek`](Self::seek) wants to know.
     fn guess(&self, objects: &[u64], slots: &mut Guesses);
-    /// As [`find`](Self::find), with what [`guess`](Self::guess) said, or any other number.
-    fn find_guessed(&self, object: u64, guess: Slot) -> Option<Slot> {
-        self.seek(object, guess).ok()
-    }
-    /// As [`find_guessed`](Self::find_guessed); for what is nowhere, where the search for it ended.
+    /// As [`find`](Self::find), with what [`guess`](Self::guess) said, or any other number; for what is nowhere, where
+    /// the search for it ended.
     fn seek(&self, object: u64, guess: Slot) -> Result<Slot, Self::End>;
     /// As [`insert`](Self::insert), where a search for the object ended just now.
     fn insert_at(&mut self, object: u64, slot: Slot, end: Self::End);

@@ -2,31 +2,24 @@
 
 mod common;
 
-use common::{Life, bare, machine, run, spec};
+use common::{
+    Life, all_written, empty_zone, enter, enter_dirty, enter_until, machine, node, run, spec,
+    wake_kswapd_and_wait,
+};
+use mm::Policy;
 use mm::ZoneType;
 use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag;
-use mm::memory::frame::flag;
-use mm::memory::gfp::Gfp;
 use mm::memory::task::{PF_MEMBIND, PF_SWAPWRITE};
 use mm::policy::{DirtyLimits, FlusherSlice, ReclaimFlush, ReclaimThrottle, ReclaimWriteback};
 use mm::reclaim::kswapd::KSWAPD_FLAGS;
 use mm::watch::vmstat::{VmEvent, ZoneStat};
 use mm::world::Tasks;
 use mm::world::event::{Event, TrackPath};
-use mm::{Pfn, Policy};
 use sim::SimMm;
 use sim::filesystems as fs;
-use sim::spec::{FsKind, NodeSpec, RunSpec, Size, ZoneSpec};
+use sim::spec::{FsKind, RunSpec, Size, ZoneSpec};
 use sim::{Outcome, RunResult};
-
-/// One zone of `mib` MiB in which nothing is in use, on ext3, which writes whatever it is asked to.
-fn empty_zone(mib: u64, policy: Policy) -> RunSpec {
-    let m = bare(ZoneType::Dma32, mib << 20);
-    let mut s = spec(m, FsKind::Ext3, "dd if=/dev/zero of=a count=1");
-    s.policy = policy;
-    s
-}
 
 fn build(spec: &RunSpec) -> SimMm<true> {
     let mm = sim::run::build(spec);
@@ -46,49 +39,12 @@ fn events(mm: &SimMm<true>) -> Vec<(u32, Event)> {
     events.iter().map(|&(_, task, e)| (task, e)).collect()
 }
 
-/// Enters a fresh page into a file's cache.
-async fn enter(mm: &SimMm<true>, file: u32, index: u32) -> Pfn {
-    let pfn = mm.alloc_page(Gfp::USER).await.expect("memory");
-    mm.frames.set_flags(pfn, flag::UPTODATE);
-    assert!(mm.add_to_page_cache_lru(pfn, file, index));
-    mm.world.relax().await;
-    pfn
-}
-
-/// Puts so many dirty pages into a file's cache.
-async fn enter_dirty(mm: &SimMm<true>, file: u32, pages: u32) {
-    for index in 0..pages {
-        let pfn = enter(mm, file, index).await;
-        mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-    }
-}
-
-/// Reads clean pages into memory until a kswapd runs, and ends the run when the one of `node` sleeps
-/// again and nothing is under writeback.
-async fn wake_kswapd_and_wait(mm: &SimMm<true>, clean: u32, node: u32) {
-    let mut index = 0;
-    while mm.vm_event(VmEvent::PageOutRun) == 0 {
-        enter(mm, clean, index).await;
-        index += 1;
-    }
-    while !mm.kswapd_sleeps(node) || mm.global_stat(ZoneStat::NrWriteback) > 0 {
-        mm.world.sched.sleep(1_000_000).await;
-    }
-    mm.world.sched.stop();
-}
-
 // dirty_limits = "per-zone-stall"
 
 /// A large node, and a small one to which the writer is bound.
 fn bound_to_the_small_node(limits: DirtyLimits) -> RunResult {
     let mut m = machine(768);
-    m.nodes.push(NodeSpec {
-        cpus: Vec::new(),
-        zones: vec![ZoneSpec {
-            zone: ZoneType::Dma32,
-            size: Size(64 << 20),
-        }],
-    });
+    m.nodes.push(node(64));
     let mut s = spec(m, FsKind::Xfs, "dd if=/dev/zero of=a bs=64k count=4000");
     s.membind = Some(1);
     s.policy.dirty_limits = limits;
@@ -153,17 +109,8 @@ fn direct_writes(rule: ReclaimWriteback, filesystem: FsKind) -> [u64; 3] {
     let mm = build(&s);
     let task = async {
         let file = fs::create(&mm).expect("a file");
-        let mut index = 0;
-        while mm.vm_event(VmEvent::AllocStall) == 0 {
-            let pfn = enter(&mm, file, index).await;
-            if index < 4096 {
-                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-            }
-            index += 1;
-        }
-        while mm.global_stat(ZoneStat::NrWriteback) > 0 {
-            mm.world.sched.sleep(1_000_000).await;
-        }
+        enter_until(&mm, VmEvent::AllocStall, file, |index| index < 4096).await;
+        all_written(&mm).await;
         mm.world.sched.stop();
     };
     drive(&mm, vec![(0, Box::pin(task))], || {});
@@ -215,14 +162,7 @@ fn kswapd_writes(rule: ReclaimWriteback, priority: u8) -> [u64; 13] {
     let mm = build(&s);
     let task = async {
         let file = fs::create(&mm).expect("a file");
-        let mut index = 0;
-        while mm.vm_event(VmEvent::PageOutRun) == 0 {
-            let pfn = enter(&mm, file, index).await;
-            if index < 4096 {
-                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-            }
-            index += 1;
-        }
+        enter_until(&mm, VmEvent::PageOutRun, file, |index| index < 4096).await;
         while !mm.kswapd_sleeps(0) {
             mm.world.sched.sleep(1_000_000).await;
         }
@@ -352,11 +292,7 @@ fn survivors(immediate: bool) -> (u64, u64, u64) {
     let [old, young, next] = files;
     let task = async {
         enter_dirty(&mm, old, OLD).await;
-        let mut index = 0;
-        while mm.vm_event(VmEvent::AllocStall) == 0 {
-            enter(&mm, young, index).await;
-            index += 1;
-        }
+        enter_until(&mm, VmEvent::AllocStall, young, |_| false).await;
         for index in 0..OLD {
             let pfn = mm.find_page(old, index).expect("a dirty page stays");
             mm.clear_page_dirty_for_io(pfn);
@@ -411,13 +347,7 @@ fn written_under_pressure_on_node_1(rule: ReclaimFlush) -> (u32, u32, u64) {
             ..Policy::linux_3_1()
         },
     );
-    s.machine.nodes.push(NodeSpec {
-        cpus: Vec::new(),
-        zones: vec![ZoneSpec {
-            zone: ZoneType::Dma32,
-            size: Size(32 << 20),
-        }],
-    });
+    s.machine.nodes.push(node(32));
     // Nobody waits for the limit, and nobody writes because of it.
     s.machine.sysctl.dirty_ratio = 100;
     s.machine.sysctl.dirty_background_ratio = 99;
@@ -474,15 +404,9 @@ fn requests(rule: ReclaimFlush) -> (u64, u64) {
     let mm = build(&s);
     let task = async {
         let file = fs::create(&mm).expect("a file");
-        let mut index = 0;
-        while mm.vm_event(VmEvent::AllocStall) == 0 {
-            let pfn = enter(&mm, file, index).await;
-            // Either zone's oldest pages are dirty, its youngest clean.
-            if index < 14_000 || (15_500..30_000).contains(&index) {
-                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-            }
-            index += 1;
-        }
+        // Either zone's oldest pages are dirty, its youngest clean.
+        let dirty = |index| index < 14_000 || (15_500..30_000).contains(&index);
+        enter_until(&mm, VmEvent::AllocStall, file, dirty).await;
         mm.world.sched.stop();
     };
     drive(&mm, vec![(0, Box::pin(task))], || {});

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{Life, bare, disk, machine, run, spec, swap};
+use common::{Life, bare, disk, enter, machine, run, spec, swap};
+use mm::Policy;
 use mm::ZoneType;
 use mm::cache::mapping::MappingKind;
 use mm::cache::mmap::{Advice, Backing};
@@ -20,7 +21,6 @@ use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use mm::world::Tasks;
 use mm::world::Touched;
 use mm::world::event::{Event, TrackPath};
-use mm::{Pfn, Policy};
 use proptest::prelude::*;
 use sim::SimMm;
 use sim::account::TaskClass;
@@ -57,14 +57,6 @@ fn build(m: Machine, policy: Policy) -> SimMm<true> {
 
 fn drive<'a>(mm: &'a SimMm<true>, tasks: Vec<(u32, Life<'a>)>) {
     common::drive(mm, tasks, 1_000_000, || {});
-}
-
-async fn enter(mm: &SimMm<true>, file: u32, index: u32) -> Pfn {
-    let pfn = mm.alloc_page(Gfp::USER).await.expect("memory");
-    mm.frames.set_flags(pfn, flag::UPTODATE);
-    assert!(mm.add_to_page_cache_lru(pfn, file, index));
-    mm.world.relax().await;
-    pfn
 }
 
 fn new_file(mm: &SimMm<true>) -> u32 {

@@ -3,12 +3,13 @@
 
 mod common;
 
-use common::{Life, bare, spec};
+use common::{
+    Life, all_written, empty_zone, enter_dirty, enter_until, node, spec, wake_kswapd_and_wait,
+};
+use mm::Policy;
 use mm::ZoneType;
 use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag;
-use mm::memory::frame::flag;
-use mm::memory::gfp::Gfp;
 use mm::memory::task::{PF_MEMBIND, PF_SWAPWRITE};
 use mm::memory::zone::Mark;
 use mm::policy::{
@@ -17,23 +18,10 @@ use mm::policy::{
 use mm::reclaim::kswapd::KSWAPD_FLAGS;
 use mm::watch::vmstat::{VmEvent, ZoneStat};
 use mm::world::Tasks;
-use mm::world::event::TrackPath;
-use mm::{Pfn, Policy};
 use sim::SimMm;
 use sim::filesystems as fs;
-use sim::spec::{FsKind, NodeSpec, RunSpec, Size, ZoneSpec};
+use sim::spec::{FsKind, RunSpec, Size, ZoneSpec};
 use sim::stack::{Bottom, Top, depth};
-
-/// A zone DMA32 of `mib` MiB in which nothing is in use, on ext3, which writes whatever it is asked to.
-fn empty_zone(mib: u64, policy: Policy) -> RunSpec {
-    let mut s = spec(
-        bare(ZoneType::Dma32, mib << 20),
-        FsKind::Ext3,
-        "dd if=/dev/zero of=a count=1",
-    );
-    s.policy = policy;
-    s
-}
 
 fn build(spec: &RunSpec) -> SimMm<true> {
     let mm = sim::run::build(spec);
@@ -44,23 +32,6 @@ fn build(spec: &RunSpec) -> SimMm<true> {
 /// Runs tasks with their flags until one of them stops the run.
 fn drive<'a>(mm: &'a SimMm<true>, tasks: Vec<(u32, Life<'a>)>) {
     common::drive(mm, tasks, 10_000, || {});
-}
-
-/// Enters a fresh page into a file's cache.
-async fn enter(mm: &SimMm<true>, file: u32, index: u32) -> Pfn {
-    let pfn = mm.alloc_page(Gfp::USER).await.expect("memory");
-    mm.frames.set_flags(pfn, flag::UPTODATE);
-    assert!(mm.add_to_page_cache_lru(pfn, file, index));
-    mm.world.relax().await;
-    pfn
-}
-
-/// Puts so many dirty pages into a file's cache.
-async fn enter_dirty(mm: &SimMm<true>, file: u32, pages: u32) {
-    for index in 0..pages {
-        let pfn = enter(mm, file, index).await;
-        mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-    }
 }
 
 fn left(mm: &SimMm<true>, file: u32) -> u32 {
@@ -88,14 +59,7 @@ fn throttled(rule: ReclaimThrottle) -> Option<u64> {
     let mm = build(&s);
     let task = async {
         let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
-        let mut index = 0;
-        while mm.vm_event(VmEvent::AllocStall) == 0 {
-            let pfn = enter(&mm, file, index).await;
-            if index < 4000 {
-                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-            }
-            index += 1;
-        }
+        enter_until(&mm, VmEvent::AllocStall, file, |index| index < 4000).await;
         mm.world.sched.stop();
     };
     drive(&mm, vec![(0, Box::pin(task))]);
@@ -129,13 +93,7 @@ fn written_for_reclaim(rule: ReclaimFlush) -> (u32, u32, u64, u64) {
             ..Policy::linux_3_0()
         },
     );
-    s.machine.nodes.push(NodeSpec {
-        cpus: Vec::new(),
-        zones: vec![ZoneSpec {
-            zone: ZoneType::Dma32,
-            size: Size(32 << 20),
-        }],
-    });
+    s.machine.nodes.push(node(32));
     // Nobody waits for the limit, and nobody writes because of it.
     s.machine.sysctl.dirty_ratio = 100;
     s.machine.sysctl.dirty_background_ratio = 99;
@@ -147,15 +105,7 @@ fn written_for_reclaim(rule: ReclaimFlush) -> (u32, u32, u64, u64) {
             mm.init_task(mm.world.task(), PF_MEMBIND, node);
             enter_dirty(&mm, file, PAGES).await;
         }
-        let mut index = 0;
-        while mm.vm_event(VmEvent::PageOutRun) == 0 {
-            enter(&mm, clean, index).await;
-            index += 1;
-        }
-        while !mm.kswapd_sleeps(1) || mm.global_stat(ZoneStat::NrWriteback) > 0 {
-            mm.world.sched.sleep(1_000_000).await;
-        }
-        mm.world.sched.stop();
+        wake_kswapd_and_wait(&mm, clean, 1).await;
     };
     let tasks: Vec<(u32, Life<'_>)> = vec![
         (KSWAPD_FLAGS, Box::pin(mm.kswapd(1))),
@@ -296,12 +246,8 @@ fn free_below_at_the_first_wake(walk: ZoneWalk) -> (u64, u64, u32) {
     let mut seen = (0, 0, 0);
     let task = async {
         let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
-        let mut index = 0;
-        while mm.vm_event(VmEvent::PageOutRun) == 0 {
-            enter(&mm, file, index).await;
-            index += 1;
-        }
-        seen = (mm.zone_stat(0, ZoneStat::NrFreePages), low, index);
+        let pages = enter_until(&mm, VmEvent::PageOutRun, file, |_| false).await;
+        seen = (mm.zone_stat(0, ZoneStat::NrFreePages), low, pages);
         mm.world.sched.stop();
     };
     let tasks: Vec<(u32, Life<'_>)> =
@@ -342,17 +288,8 @@ fn stacks(rule: ReclaimWriteback, filesystem: FsKind) -> [u32; 2] {
     let mm = build(&s);
     let task = async {
         let file = fs::create(&mm).expect("a file");
-        let mut index = 0;
-        while mm.vm_event(VmEvent::AllocStall) == 0 {
-            let pfn = enter(&mm, file, index).await;
-            if index < 4096 {
-                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-            }
-            index += 1;
-        }
-        while mm.global_stat(ZoneStat::NrWriteback) > 0 {
-            mm.world.sched.sleep(1_000_000).await;
-        }
+        enter_until(&mm, VmEvent::AllocStall, file, |index| index < 4096).await;
+        all_written(&mm).await;
         mm.world.sched.stop();
     };
     drive(&mm, vec![(0, Box::pin(task))]);
@@ -385,13 +322,7 @@ fn patch_1_keeps_two_deep_stacks_apart() {
 #[test]
 fn the_bottom_of_a_stack_is_the_call_that_allocates() {
     let mut m = common::machine(768);
-    m.nodes.push(NodeSpec {
-        cpus: Vec::new(),
-        zones: vec![ZoneSpec {
-            zone: ZoneType::Dma32,
-            size: Size(64 << 20),
-        }],
-    });
+    m.nodes.push(node(64));
     let of = |line: &str| {
         let mut s = spec(m.clone(), FsKind::Ext3, line);
         s.membind = Some(1);

@@ -12,18 +12,7 @@ impl<W: World> Mm<W> {
     /// Whether an access finds its entry present and allowed; notes the access.
     #[inline(always)]
     pub fn touch_mapped(&self, region: u32, index: u32, write: bool) -> bool {
-        debug_assert!(
-            self.regions.region(region).backing().is_some(),
-            "region {region} has ended"
-        );
-        let pte = self.pte(region, index);
-        let v = pte.get();
-        let need = if write { PRESENT | WRITE } else { PRESENT };
-        if v & need != need {
-            return false;
-        }
-        pte.set(v | YOUNG);
-        true
+        self.touch_mapped_run(region, index, 1, write) == 1
     }
 
     /// [`Mm::touch_mapped`] of pages in a row: how many of at most `most` find their entries so. The next one does
@@ -47,9 +36,9 @@ impl<W: World> Mm<W> {
     }
 
     /// A fault that nobody has to wait for: the first store, or the first since it was cleaned, to a page of a shared
-    /// mapping that is cached, up to date and not locked. `None`: nothing was done, and [`Mm::touch`] is to be called. Else the file:
-    /// the store may be made, but first [`Mm::balance_dirty_pages_ratelimited`] has to be called, and the task
-    /// has to relax.
+    /// mapping that is cached, up to date and not locked. `None`: nothing was done, and [`Mm::touch`] is to be called.
+    /// Else the file: the store may be made, but first [`Mm::balance_dirty_pages_ratelimited`] has to be called, and the
+    /// task has to relax.
     ///
     /// For worlds in which no other task runs between two waits.
     #[inline]
@@ -64,49 +53,34 @@ impl<W: World> Mm<W> {
         };
         let (pte, at) = (&r.ptes[index as usize], first + index);
         let v = pte.get();
-        if !write {
+        let mapped = v & (PRESENT | WRITE) == PRESENT;
+        if !write || (v != 0 && !mapped) {
             return None;
         }
-        if v & (PRESENT | WRITE) == PRESENT {
-            return self.wp_at_once(pte, mapping, at);
-        }
-        if v != 0 {
-            return None;
-        }
-        let pfn = self.find_page(mapping, at)?;
-        let page = self.frames.page(pfn);
-        let marks = flag::LOCKED | flag::READAHEAD | flag::UPTODATE;
-        if page.flags() & marks != flag::UPTODATE
-            || !self.world.page_mkwrite_at_once(self, mapping, at)?
-        {
-            return None;
-        }
-        self.world.charge(Cost::Fault, 1);
-        self.stat.event(VmEvent::PgFault, 1);
-        r.found(at);
-        page.clear_flags(flag::UNUSED);
-        self.page_add_file_rmap(pfn);
-        pte.set(pfn << SHIFT | PRESENT | YOUNG | WRITE);
-        self.set_page_dirty(pfn, TrackPath::Fault);
-        Some(mapping)
-    }
-
-    /// [`Mm::fault_at_once`] where the entry is present and read-only.
-    #[inline]
-    fn wp_at_once(&self, pte: &W::U32, mapping: u32, at: u32) -> Option<u32> {
-        let pfn = pte.get() >> SHIFT;
+        // What the page's flags must be, among those that matter.
+        let (pfn, among, wanted) = match mapped {
+            true => (v >> SHIFT, flag::LOCKED | flag::ANON, 0),
+            false => (
+                self.find_page(mapping, at)?,
+                flag::LOCKED | flag::READAHEAD | flag::UPTODATE,
+                flag::UPTODATE,
+            ),
+        };
         let page = self.frames.page(pfn);
         debug_assert!(
             page.mapping() == mapping && page.index() == at,
-            "the entry of page {at} of file {mapping} is of frame {pfn}"
+            "page {at} of file {mapping} is frame {pfn}"
         );
-        if page.flags() & (flag::LOCKED | flag::ANON) != 0
-            || !self.world.page_mkwrite_at_once(self, mapping, at)?
-        {
+        if page.flags() & among != wanted || !self.world.page_mkwrite_at_once(self, mapping, at)? {
             return None;
         }
         self.world.charge(Cost::Fault, 1);
         self.stat.event(VmEvent::PgFault, 1);
+        if !mapped {
+            r.found(at);
+            page.clear_flags(flag::UNUSED);
+            self.page_add_file_rmap(pfn);
+        }
         pte.set(pfn << SHIFT | PRESENT | YOUNG | WRITE);
         self.set_page_dirty(pfn, TrackPath::Fault);
         Some(mapping)

@@ -14,7 +14,7 @@ use super::model::{Kind, Life, Model};
 use super::names::NameChange;
 use super::walk::{Walk, write_cache_pages};
 use super::write::{buffered, metadata_page};
-use super::{BATCH, Fs, FsError, SimMm, of};
+use super::{BATCH, Fs, FsError, SimMm, is_on};
 use crate::block::Bio;
 use crate::own_queue;
 use mm::world::{Tasks};
@@ -259,7 +259,7 @@ impl Btrfs {
         if list.most * RESERVED < room / 2 || dirty <= ordered / 2 {
             return;
         }
-        list.most = mm.world.ends.under_way(|m| of(mm, m).volume == fs.volume) as u64;
+        list.most = mm.world.ends.under_way(|m| is_on(mm, fs, m)) as u64;
         list.files.retain(|&m| {
             let runs = mm.tagged_runs(m, Tag::Dirty);
             list.most += u64::from(runs);

@@ -2,12 +2,12 @@
 //! something up on it afterwards finds it as after a mount.
 
 use super::write::sync_these;
-use super::{FsError, SimMm, of};
+use super::{Fs, FsError, SimMm, of};
 use workload::Unmounted;
 
 /// Whether a file is on a filesystem.
-pub fn is_on<const T: bool>(mm: &SimMm<T>, fs: usize, mapping: u32) -> bool {
-    std::ptr::eq(of(mm, mapping), &mm.world.fs[fs])
+pub fn is_on<const T: bool>(mm: &SimMm<T>, fs: &Fs, mapping: u32) -> bool {
+    std::ptr::eq(of(mm, mapping), fs)
 }
 
 /// Unmounts a filesystem of which nothing is open.
@@ -17,7 +17,7 @@ pub fn is_on<const T: bool>(mm: &SimMm<T>, fs: usize, mapping: u32) -> bool {
 pub async fn unmount<const T: bool>(mm: &SimMm<T>, fs: usize) -> Result<Unmounted, FsError> {
     let sb = mm.world.fs[fs].sb.get();
     let mut at = [mm.world.sched.now(); 5];
-    if !sync_these(mm, |mapping| is_on(mm, fs, mapping), &[fs]).await {
+    if !sync_these(mm, |mapping| is_on(mm, &mm.world.fs[fs], mapping), &[fs]).await {
         return Err(FsError::Io);
     }
     at[1] = mm.world.sched.now();

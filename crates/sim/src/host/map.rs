@@ -124,10 +124,7 @@ impl<const T: bool> TaskHost<'_, T> {
                     } else if !self.mm.world.goes_on() {
                         self.mm.world.relax().await;
                     }
-                    if self.mm.touch_mapped(region, page, write) {
-                        page += 1;
-                        continue;
-                    }
+                    continue;
                 }
                 match self.mm.touch(region, page, write).await {
                     Touched::Ok => {}

@@ -47,7 +47,7 @@ impl<const T: bool> TaskHost<'_, T> {
         };
         let busy = (0..)
             .zip(&*self.names.users.borrow())
-            .any(|(id, users)| *users > 0 && fs::is_on(self.mm, nth, id));
+            .any(|(id, users)| *users > 0 && fs::is_on(self.mm, &self.mm.world.fs[nth], id));
         if busy {
             return Err(HostError::Unsupported(format!("umount {path}: it is busy")));
         }

@@ -1,7 +1,12 @@
 //! Machines and runs that the tests share.
 #![allow(dead_code)]
 
-use mm::ZoneType;
+use mm::memory::frame::flag;
+use mm::memory::gfp::Gfp;
+use mm::watch::vmstat::{VmEvent, ZoneStat};
+use mm::world::Tasks;
+use mm::world::event::TrackPath;
+use mm::{Pfn, Policy, ZoneType};
 use sim::SimMm;
 use sim::sched;
 use sim::spec::{
@@ -60,6 +65,17 @@ pub fn bare(zone: ZoneType, bytes: u64) -> Machine {
     m
 }
 
+/// A node whose memory is one zone DMA32.
+pub fn node(mib: u64) -> NodeSpec {
+    NodeSpec {
+        cpus: Vec::new(),
+        zones: vec![ZoneSpec {
+            zone: ZoneType::Dma32,
+            size: Size(mib << 20),
+        }],
+    }
+}
+
 pub fn disk(kind: DiskKind) -> DiskSpec {
     DiskSpec {
         scheduler: Default::default(),
@@ -82,7 +98,7 @@ pub fn spec(machine: Machine, filesystem: FsKind, command: &str) -> RunSpec {
     RunSpec {
         machine,
         filesystem,
-        policy: mm::Policy::linux_3_1(),
+        policy: Policy::linux_3_1(),
         workload: workload::parse(command).expect("a valid command"),
         changes: Vec::new(),
         membind: None,
@@ -95,6 +111,14 @@ pub fn spec(machine: Machine, filesystem: FsKind, command: &str) -> RunSpec {
         track_pages: false,
         time_limit_ns: 600_000_000_000,
     }
+}
+
+/// One zone of `mib` MiB in which nothing is in use, on ext3, which writes whatever it is asked to.
+pub fn empty_zone(mib: u64, policy: Policy) -> RunSpec {
+    let m = bare(ZoneType::Dma32, mib << 20);
+    let mut s = spec(m, FsKind::Ext3, "dd if=/dev/zero of=a count=1");
+    s.policy = policy;
+    s
 }
 
 pub fn run(spec: &RunSpec) -> RunResult {
@@ -149,6 +173,58 @@ pub fn drive<'a>(
     });
     drop(lives);
     mm.recount().expect("every list, counter and order agrees");
+}
+
+/// Enters a fresh page into a file's cache.
+pub async fn enter(mm: &SimMm<true>, file: u32, index: u32) -> Pfn {
+    let pfn = mm.alloc_page(Gfp::USER).await.expect("memory");
+    mm.frames.set_flags(pfn, flag::UPTODATE);
+    assert!(mm.add_to_page_cache_lru(pfn, file, index));
+    mm.world.relax().await;
+    pfn
+}
+
+/// Puts so many dirty pages into a file's cache.
+pub async fn enter_dirty(mm: &SimMm<true>, file: u32, pages: u32) {
+    for index in 0..pages {
+        let pfn = enter(mm, file, index).await;
+        mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+    }
+}
+
+/// Enters pages of a file, dirty ones where `dirty` says so, until something has happened; how many.
+pub async fn enter_until(
+    mm: &SimMm<true>,
+    event: VmEvent,
+    file: u32,
+    dirty: impl Fn(u32) -> bool,
+) -> u32 {
+    let mut index = 0;
+    while mm.vm_event(event) == 0 {
+        let pfn = enter(mm, file, index).await;
+        if dirty(index) {
+            mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+        }
+        index += 1;
+    }
+    index
+}
+
+/// Sleeps until nothing is under writeback.
+pub async fn all_written(mm: &SimMm<true>) {
+    while mm.global_stat(ZoneStat::NrWriteback) > 0 {
+        mm.world.sched.sleep(1_000_000).await;
+    }
+}
+
+/// Reads clean pages into memory until a kswapd runs, and ends the run when the one of `node` sleeps
+/// again and nothing is under writeback.
+pub async fn wake_kswapd_and_wait(mm: &SimMm<true>, clean: u32, node: u32) {
+    enter_until(mm, VmEvent::PageOutRun, clean, |_| false).await;
+    while !mm.kswapd_sleeps(node) || mm.global_stat(ZoneStat::NrWriteback) > 0 {
+        mm.world.sched.sleep(1_000_000).await;
+    }
+    mm.world.sched.stop();
 }
 
 pub const ALL_FS: [FsKind; FsKind::ALL.len()] = match FsKind::ALL.first_chunk() {
