@@ -147,9 +147,13 @@ impl<W: World> Mm<W> {
         out
     }
 
-    /// The once-a-second fold of a CPU's counter differences.
+    /// The once-a-second fold of a CPU's counter differences; the first CPU's also flushes the statistics of the lists
+    /// where that is due.
     pub fn refresh_cpu_vm_stats(&self, cpu: usize) {
         self.stat.refresh_cpu(cpu);
         self.decay_pcp_high(cpu);
+        if cpu == 0 {
+            self.flush_due_lru_stats();
+        }
     }
 }

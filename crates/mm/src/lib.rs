@@ -72,7 +72,7 @@ use cache::{mapping, metadata, mmap, swap, tree};
 use inodes::table;
 use memory::zone::{LRU_LISTS, Zone};
 use memory::{buddy, frame, hint, mobility, node, pcp, pcp_high, slab, task, watermark, zone};
-use reclaim::{auto, boost, eviction, lru};
+use reclaim::{auto, boost, cost, eviction, lru};
 use watch::{tracker, vmstat};
 use world::event::Event;
 use world::{Audience, WaitQueue, Word32};
@@ -186,6 +186,8 @@ pub struct Mm<W: World> {
     pub(crate) pageblocks: Box<[W::U32]>,
     /// The pages that each zone's watermarks are boosted by; empty where they never are.
     pub(crate) boost: Box<[W::U32]>,
+    /// Nanoseconds when the statistics of the lists are to be flushed next (`lru_stats = "flushed"`).
+    pub(crate) flush_due: W::U64,
     /// First sentinel of the tasks' isolated lists.
     task_lists: Pfn,
 }
@@ -295,6 +297,7 @@ impl<W: World> Mm<W> {
             pageblocks: mobility::pageblocks::<W>(policy.mobility, frames, config.pageblock_order)?,
             sysctl: sysctl::Words::new(&config.sysctl),
             boost: boost::zones::<W>(&config, lists > 1),
+            flush_due: cost::first_flush::<W>(),
             task_lists,
             zones,
             world,

@@ -18,7 +18,8 @@ use crate::cache::tree::SHADOW;
 use crate::cache::tree::{BITS, NO_NODE, OLDER, ONE_SHADOW, OWNER, SHAPE, SLOTS, YOUNGER};
 use crate::memory::frame::{Page, flag, zone_of};
 use crate::policy::ScanBalance;
-use crate::watch::vmstat::{VmEvent, ZoneStat};
+use crate::memory::zone::Lru;
+use crate::watch::vmstat::VmEvent;
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
 
@@ -137,15 +138,16 @@ impl<W: World> Mm<W> {
         let shift = self.age_shift();
         let now = (self.lru_home(z).inactive_age.get() >> shift) as u32;
         let distance = now.wrapping_sub(shadow) & ((1 << self.age_bits()) - 1);
-        let pages = |item| self.lru_stat(z, item);
-        let mut rivals = pages(ZoneStat::NrActiveFile);
+        self.flush_lru_stats_ratelimited(z);
+        let pages = |lru| self.known_size(z, lru);
+        let mut rivals = pages(Lru::ActiveFile);
         if !file {
-            rivals += pages(ZoneStat::NrInactiveFile);
+            rivals += pages(Lru::InactiveFile);
         }
         if self.policy.workingset_anon && self.free_swap() > 0 {
-            rivals += pages(ZoneStat::NrActiveAnon);
+            rivals += pages(Lru::ActiveAnon);
             if file {
-                rivals += pages(ZoneStat::NrInactiveAnon);
+                rivals += pages(Lru::InactiveAnon);
             }
         }
         let near = u64::from(distance) << shift <= rivals;

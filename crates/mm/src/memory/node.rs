@@ -1,6 +1,8 @@
 //! Nodes: a bank of zones with its own kswapd.
 
 use crate::memory::fair::FairLists;
+#[cfg(doc)]
+use crate::memory::zone::Lru;
 use crate::memory::zone::{ZonelistOrder, zonelist};
 use crate::world::{ShortLock, Word32, World};
 use crate::{ZONE_TYPES, ZoneInfo};
@@ -12,8 +14,14 @@ pub(crate) struct Costs<W: World> {
     pub(crate) cost: [W::U64; 2],
     /// Pages that were activated because they came back soon.
     pub(crate) activated: [W::U64; 2],
-    /// The same when reclaim ended last.
+    /// The same when reclaim ended last, as it was known then.
     pub(crate) seen: [W::U64; 2],
+    /// The four lists' pages when statistics were flushed last (`lru_stats = "flushed"`), in [`Lru`]'s order.
+    pub(crate) flushed: [W::U64; 4],
+    /// [`Self::activated`] then.
+    pub(crate) flushed_activated: [W::U64; 2],
+    /// Nanoseconds of that flush, at least 1; 0: there was none.
+    pub(crate) flushed_at: W::U64,
 }
 
 impl<W: World> Costs<W> {
@@ -23,6 +31,9 @@ impl<W: World> Costs<W> {
             cost: bytemuck::Zeroable::zeroed(),
             activated: bytemuck::Zeroable::zeroed(),
             seen: bytemuck::Zeroable::zeroed(),
+            flushed: bytemuck::Zeroable::zeroed(),
+            flushed_activated: bytemuck::Zeroable::zeroed(),
+            flushed_at: bytemuck::Zeroable::zeroed(),
         }
     }
 }

@@ -231,6 +231,7 @@ presets! {
         mobility: Mobility::Claimed, "a pageblock is taken over as a whole or not at all (6.15, in 6.12 by a stable release)";
         lru_batch: 31, "pages in a batch for the LRU lists (6.8)";
         per_cpu_lists: PerCpuLists::Tuned, "they grow and shrink with what is asked (6.7)";
+        lru_stats: LruStats::Flushed, "lengths of lists are up to two seconds old (6.12)";
         scheduler: Scheduler::Eevdf, "the CPU is for who is owed time, by deadlines (6.6)";
     }
 }

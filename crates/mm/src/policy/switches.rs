@@ -188,6 +188,15 @@ switches! {
         Cost = "cost",
     } see "docs/reference/reclaim.md#scan-counts" "docs/reference/reclaim.md#costs";
 
+    /// What the balance by cost, and who asks whether a page came back soon, know of the lists' lengths.
+    lru_stats: LruStats = Exact {
+        /// What they are. Up to 6.11 reclaim first adds up what the CPUs have counted, to some 64 pages each.
+        Exact = "exact",
+        /// 6.12, where kernels have memory cgroups: what the last flush of the cgroups' statistics has found, every two
+        /// seconds, and the first time that somebody asks.
+        Flushed = "flushed",
+    } see "docs/reference/reclaim.md#costs";
+
     /// What a zone's scan does once it has reclaimed enough.
     scan_stop: ScanStop = AtOnce {
         /// linux-3.0: it stops.

@@ -7,9 +7,19 @@ use crate::Mm;
 use crate::memory::gfp::Gfp;
 use crate::memory::node::Costs;
 use crate::memory::zone::Lru;
-use crate::policy::ScanBalance;
+use crate::policy::{LruStats, ScanBalance};
 use crate::watch::vmstat::ZoneStat;
 use crate::world::{ShortLock, Word64, World};
+
+/// Nanoseconds between flushes of the statistics (mm/memcontrol.c `FLUSH_TIME`).
+pub(crate) const FLUSH_TIME: u64 = 2 * crate::SECOND;
+
+/// When the first of them is due.
+pub(crate) fn first_flush<W: World>() -> W::U64 {
+    let due: W::U64 = bytemuck::Zeroable::zeroed();
+    due.set(FLUSH_TIME);
+    due
+}
 
 impl<W: World> Mm<W> {
     fn costs(&self, z: usize) -> &Costs<W> {
@@ -23,7 +33,7 @@ impl<W: World> Mm<W> {
             return;
         }
         let costs = self.costs(z);
-        let pages: u64 = SCAN_ORDER.iter().map(|&lru| self.lru_size(z, lru)).sum();
+        let pages: u64 = SCAN_ORDER.iter().map(|&lru| self.known_size(z, lru)).sum();
         costs.lock.with(|| {
             costs.cost[usize::from(file)].fetch_add(io * SWAP_CLUSTER_MAX + rotated);
             let [anon, file] = [costs.cost[0].get(), costs.cost[1].get()];
@@ -51,8 +61,64 @@ impl<W: World> Mm<W> {
     pub(crate) fn snapshot_refaults_of(&self, nid: u32) {
         let costs = &self.nodes[nid as usize].costs;
         for kind in 0..2 {
-            costs.seen[kind].set(costs.activated[kind].get());
+            costs.seen[kind].set(self.known_activated(costs, kind));
         }
+    }
+
+    /// Whether lengths of lists are as old as the last flush of statistics: where nodes have the lists, as the
+    /// cgroups' statistics are.
+    #[inline(always)]
+    fn lru_stats_flushed(&self) -> bool {
+        self.policy.lru_stats == LruStats::Flushed && self.node_lru()
+    }
+
+    /// Pages on a list, as reclaim's balance knows it.
+    pub(crate) fn known_size(&self, z: usize, lru: Lru) -> u64 {
+        match self.lru_stats_flushed() {
+            true => self.costs(z).flushed[lru as usize].get(),
+            false => self.lru_size(z, lru),
+        }
+    }
+
+    /// Pages that came back soon enough to be activated, as it is known.
+    fn known_activated(&self, costs: &Costs<W>, kind: usize) -> u64 {
+        match self.lru_stats_flushed() {
+            true => costs.flushed_activated[kind].get(),
+            false => costs.activated[kind].get(),
+        }
+    }
+
+    /// Before the statistics are read: flushes them if the periodic flush is a whole period late, and if nobody has done so
+    /// yet.
+    pub(crate) fn flush_lru_stats_ratelimited(&self, z: usize) {
+        if self.lru_stats_flushed() {
+            let at = self.costs(z).flushed_at.get();
+            if at == 0 || self.world.now() > at + 2 * FLUSH_TIME {
+                self.flush_lru_stats(self.zones[z].node);
+            }
+        }
+    }
+
+    /// The periodic flush of all nodes' statistics, if it is due.
+    pub(crate) fn flush_due_lru_stats(&self) {
+        if self.lru_stats_flushed() && self.world.now() >= self.flush_due.get() {
+            self.flush_due.set(self.world.now() + FLUSH_TIME);
+            for nid in 0..self.nodes.len() as u32 {
+                self.flush_lru_stats(nid);
+            }
+        }
+    }
+
+    fn flush_lru_stats(&self, nid: u32) {
+        let node = &self.nodes[nid as usize];
+        let (costs, z) = (&node.costs, usize::from(node.zones[0]));
+        for lru in SCAN_ORDER {
+            costs.flushed[lru as usize].set(self.lru_size(z, lru));
+        }
+        for kind in 0..2 {
+            costs.flushed_activated[kind].set(costs.activated[kind].get());
+        }
+        costs.flushed_at.set(self.world.now().max(1));
     }
 
     /// Whether an inactive list is too short for its active one, by the size of the two.
@@ -61,7 +127,7 @@ impl<W: World> Mm<W> {
             false => [Lru::InactiveAnon, Lru::ActiveAnon],
             true => [Lru::InactiveFile, Lru::ActiveFile],
         };
-        let [inactive, active] = [self.lru_size(z, inactive), self.lru_size(z, active)];
+        let [inactive, active] = [self.known_size(z, inactive), self.known_size(z, active)];
         let gib = (inactive + active) >> (30 - 12);
         let ratio = if gib > 0 { (10 * gib).isqrt() } else { 1 };
         inactive * ratio < active
@@ -69,14 +135,16 @@ impl<W: World> Mm<W> {
 
     /// How many pages of each list to scan, in [`SCAN_ORDER`], and which active lists may be.
     pub(super) fn scan_by_cost(&self, z: usize, sc: &mut ScanControl) -> [u64; 4] {
+        self.flush_lru_stats_ratelimited(z);
         let costs = self.costs(z);
         for (kind, may) in sc.may_deactivate.iter_mut().enumerate() {
-            let news = costs.activated[kind].get() != costs.seen[kind].get();
+            let news = self.known_activated(costs, kind) != costs.seen[kind].get();
             *may = sc.force_deactivate || news || self.inactive_is_low(z, kind == 1);
         }
         let [anon_too, file_too] = sc.may_deactivate;
         let size = |lru| self.lru_size(z, lru);
-        let trim = size(Lru::InactiveFile) >> sc.priority > 0 && !file_too;
+        let inactive_file = self.known_size(z, Lru::InactiveFile);
+        let trim = inactive_file >> sc.priority > 0 && !file_too;
         let file = size(Lru::InactiveFile) + size(Lru::ActiveFile);
         let tiny = file + self.lru_stat(z, ZoneStat::NrFreePages) <= self.lru_high(z)
             && !anon_too
