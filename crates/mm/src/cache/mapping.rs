@@ -30,6 +30,10 @@ pub const I_DIRTY_RECLAIM: u32 = 16;
 pub const I_SYNC: u32 = 4;
 /// Mapping state: a page's write failed since the last check.
 pub const AS_EIO: u32 = 8;
+/// Inode state: its file is about to be cut ([`crate::Mm::hold_inode`]), and nobody may begin to write it.
+pub(crate) const I_HELD: u32 = 32;
+/// Inode state, above the bits: one task more that writes its pages as fsync does.
+pub(crate) const SYNCER: u32 = 1 << 16;
 
 /// One file.
 pub struct Mapping<W: World> {

@@ -1,7 +1,7 @@
 //! One inode: held, written, put where it belongs; fsync.
 
 use super::queues::List;
-use crate::cache::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_DIRTY_RECLAIM, I_SYNC};
+use crate::cache::mapping::{AS_EIO, I_DIRTY_META, I_DIRTY_PAGES, I_DIRTY_RECLAIM, I_HELD, I_SYNC, SYNCER};
 use crate::cache::tree::Tag;
 use crate::world::{Cost, ShortLock, Waited, WaitedKind, Word32, World, WritebackControl};
 use crate::{Mm, queue};
@@ -31,8 +31,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Writes every dirty page of one file and waits for it (fsync). Returns whether all its
-    /// pages reached the device.
+    /// Writes every dirty page of one file and waits for it, as sync(2) does: after the flusher, if that is writing the
+    /// file. Returns whether all its pages reached the device.
     pub async fn sync_mapping(&self, mapping: u32) -> bool {
         self.sync_pages(mapping, 0, u32::MAX).await
     }
@@ -55,6 +55,54 @@ impl<W: World> Mm<W> {
             ..WritebackControl::pages(i64::MAX)
         };
         self.write_held_inode(mapping, &mut wbc, Pass::Sync).await;
+        self.wait_for_pages(mapping, first, last).await
+    }
+
+    /// Writes every dirty page of one file and waits for it, as fsync(2) does (`filemap_write_and_wait_range`): the
+    /// inode is not held, so the flusher may be writing other pages of it meanwhile. Returns whether all its pages
+    /// reached the device.
+    pub async fn write_and_wait(&self, mapping: u32) -> bool {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
+        let m = &self.mappings[mapping as usize];
+        while m.state.fetch_add(SYNCER) & I_HELD != 0 {
+            m.state.fetch_sub(SYNCER);
+            self.wait_for_inode(mapping).await;
+        }
+        let mut wbc = WritebackControl {
+            range_cyclic: false,
+            range_start: 0,
+            range_end: u32::MAX,
+            sync_all: true,
+            ..WritebackControl::pages(i64::MAX)
+        };
+        self.begin_bandwidth(m.bdi());
+        self.world.writepages(self, mapping, &mut wbc).await;
+        let clean = self.flusher_state(m.bdi()).lock.with(|| {
+            m.state.fetch_sub(SYNCER);
+            if m.state.get() & I_SYNC != 0 || self.mapping_tagged(mapping, Tag::Dirty) {
+                return false;
+            }
+            m.state.fetch_and(!(I_DIRTY_PAGES | I_DIRTY_RECLAIM));
+            let clean = m.state.get() & I_DIRTY_META == 0;
+            if clean {
+                self.list_del(mapping);
+            }
+            clean
+        });
+        self.world.wake(queue::page(mapping));
+        if clean {
+            self.inode_cleaned_by_flusher(mapping);
+        }
+        self.wait_for_pages(mapping, 0, u32::MAX).await
+    }
+
+    /// Waits for a file's pages under writeback, from one to another, inclusive. Returns whether no page's write has
+    /// failed since the last look.
+    async fn wait_for_pages(&self, mapping: u32, first: u32, last: u32) -> bool {
+        let m = &self.mappings[mapping as usize];
         let mut from = first;
         while let Some(index) = self.next_tagged(mapping, Tag::Writeback, from) {
             if index > last {
@@ -68,7 +116,7 @@ impl<W: World> Mm<W> {
             };
             from = next;
         }
-        m.state.fetch_and(!crate::cache::mapping::AS_EIO) & crate::cache::mapping::AS_EIO == 0
+        m.state.fetch_and(!AS_EIO) & AS_EIO == 0
     }
 
     /// Keeps the flusher from an inode whose file is about to be cut, and waits until none of it is
@@ -83,10 +131,26 @@ impl<W: World> Mm<W> {
             self.wait_for_inode(mapping).await;
         }
         self.world.holds(WaitedKind::InodeSync, u64::from(mapping));
+        m.state.fetch_or(I_HELD);
+        self.wait_for_syncers(mapping).await;
         while let Some(index) = self.next_tagged(mapping, Tag::Writeback, 0) {
             if let Some(pfn) = self.find_page(mapping, index) {
                 self.wait_on_page_writeback(pfn).await;
             }
+        }
+    }
+
+    /// Who holds an inode waits for those that began to write its pages before.
+    async fn wait_for_syncers(&self, mapping: u32) {
+        let q = queue::page(mapping);
+        loop {
+            let ticket = self.world.ticket(q);
+            if self.mappings[mapping as usize].state.get() < SYNCER {
+                return;
+            }
+            self.world
+                .waits_on(Waited::on(WaitedKind::InodeSync, u64::from(mapping)));
+            self.world.wait(q, ticket, None).await;
         }
     }
 
@@ -101,7 +165,7 @@ impl<W: World> Mm<W> {
         self.flusher_state(m.bdi())
             .lock
             .with(|| self.list_del(mapping));
-        m.state.set(0);
+        m.state.fetch_and(!(SYNCER - 1));
         self.world
             .lets_go(WaitedKind::InodeSync, u64::from(mapping));
         if self.mapping_tagged(mapping, Tag::Dirty) {

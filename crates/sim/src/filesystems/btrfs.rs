@@ -364,7 +364,7 @@ impl Btrfs {
         self.transaction.set(self.transaction.get() + 1);
         let mapping = self.mapping.get();
         let before = mm.mappings[mapping as usize].nrpages.get();
-        let ok = mm.sync_mapping(mapping).await;
+        let ok = mm.write_and_wait(mapping).await;
         // The mirror of what was just written, in its own chunk.
         let mut left = mm
             .tagged_count(mapping, Tag::Writeback, before)

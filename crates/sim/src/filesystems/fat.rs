@@ -333,7 +333,7 @@ impl<const EX: bool> Model for Fat<EX> {
     /// A file's pages, then its directory entry; then vfat's tables (`fat_file_fsync`), all of exFAT's device
     /// (`exfat_file_fsync`). Each is waited for before the next.
     async fn fsync<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) -> bool {
-        let mut ok = mm.sync_mapping(mapping).await;
+        let mut ok = mm.write_and_wait(mapping).await;
         ok &= self.write_entry(mm, fs, mapping, true).await;
         let device = self.device_file.get();
         ok & if EX {

@@ -373,7 +373,7 @@ pub(super) trait Model: Sized {
 
     /// fsync(2) of a file. Returns whether everything reached the device.
     async fn fsync<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) -> bool {
-        mm.sync_mapping(self.data_of(mapping)).await & self.commit(mm, fs).await
+        mm.write_and_wait(self.data_of(mapping)).await & self.commit(mm, fs).await
     }
 
     /// A descriptor that was open for writing is closed (`release` of the file's operations).
