@@ -397,10 +397,12 @@ impl<const DELAYED: bool> Ext<DELAYED> {
             return true;
         }
         self.transactions.switch(mm).await;
-        self.files.take();
+        let files = self.files.take().len() as u64;
         self.in_commit.swap(&self.blocks);
         let changed = self.in_commit.borrow().len() as u64;
-        let metadata = u64::from(COMMIT_BLOCKS) - 1 + changed;
+        // A descriptor; of files with new blocks their inodes, the bitmap and the group's descriptor.
+        let allocated = if files > 0 { files.div_ceil(INODES_OF_BLOCK) + 2 } else { 0 };
+        let metadata = 1 + allocated + changed;
         let (at, blocks) = self.journal.take(metadata);
         let mut ok = mm.world.write_raw(fs.volume, at, blocks, true).await;
         self.transactions.unshadow(mm);

@@ -25,8 +25,9 @@ use rustc_hash::FxHashSet;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-/// Blocks of one log write: inode and allocation group headers.
-const LOG_BLOCKS: u32 = 8;
+/// Bytes of one log write beside its changes: its header, and that of the transaction's operations (`xlog_rec_header`,
+/// a sector). What a log buffer has room for beyond them stays in memory (`xlog_sync` rounds up to sectors).
+const LOG_HEADER: u64 = 512;
 /// The log's place and length on a large disk.
 const LOG_START: u64 = 1024;
 const LOG_LENGTH: u64 = 32_768;
@@ -271,9 +272,7 @@ impl Model for Xfs {
     /// Changed inodes, and what names changed beside them.
     async fn write_log<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u32) -> bool {
         let bytes = self.log_bytes.replace(0) + u64::from(n) * LOG_INODE;
-        let (at, blocks) = self
-            .log
-            .take(u64::from(LOG_BLOCKS) + bytes.div_ceil(4096));
+        let (at, blocks) = self.log.take((LOG_HEADER + bytes).div_ceil(4096));
         mm.world.write_raw(fs.volume, at, blocks, true).await
     }
 }
