@@ -206,3 +206,20 @@ fn who_runs_keeps_the_cpu_for_its_slice() {
     let (at_once, later) = (stalls(Scheduler::Cfs), stalls(Scheduler::Eevdf));
     assert!(later > 10 * at_once.max(1), "{at_once} {later}");
 }
+
+/// A stream to a disk that ends in an fsync: what the flusher has not begun goes under writeback at once, beside what it
+/// has, and no page is written twice.
+#[test]
+fn fsync_writes_beside_the_flusher() {
+    let mut m = small(256);
+    m.disk = disk(DiskKind::Disk);
+    let mut s = of(m, with(|_| ()), "dd if=/dev/zero of=a bs=64k count=2000 conv=fsync");
+    s.filesystem = FsKind::Ext4;
+    s.sample_ns = 10_000_000;
+    let r = completed(&s);
+    let (dirty, written) = (column(&r, "dirty", "global"), column(&r, "writeback", "global"));
+    let most = written.iter().copied().fold(0.0, f64::max);
+    let before = dirty.iter().copied().fold(0.0, f64::max);
+    assert!(most > before, "{most} under writeback, {before} dirty");
+    assert_eq!(count(&r, "nr_written"), count(&r, "nr_dirtied"));
+}

@@ -3,7 +3,9 @@
 
 use super::bare::{Bare, recount};
 use super::prelude::*;
-use super::programs::{Lcg, bring_in, file, write};
+use super::programs::{Lcg, bring_in, file, write, write_all};
+use crate::cache::mapping::I_SYNC;
+use crate::queue;
 use super::world::{Engine, block_on, run};
 use crate::inodes::state::{CACHED, DENTRY};
 use crate::inodes::xfs::state::{ON_AIL, PINNED, RECLAIMABLE};
@@ -179,6 +181,46 @@ fn dirty_inodes_wait() {
     assert!(block_on(&mm, mm.sync_mapping(2)));
     assert_eq!(mm.unused_inodes(0, 0), 1);
     recount(&mm);
+}
+
+/// fsync writes a file's pages beside the flusher that has begun to write it; sync waits until that lets the inode go. Who
+/// cuts the file waits for both.
+#[test]
+fn fsync_does_not_wait_for_the_flusher() {
+    for (holds, waits) in [(false, false), (true, true)] {
+        let mm = machine(Policy::linux_3_0(), vec![PLAIN]);
+        tree(&mm, 1);
+        look_up(&mm, 2);
+        let m = &mm.mappings[2];
+        block_on(&mm, write_all(&mm, 2, 0, 64));
+        // The flusher, in the middle of its slice.
+        m.state.fetch_or(I_SYNC);
+        let (mut done, mut cut) = (0, 0);
+        let flusher = Box::pin(async {
+            mm.world.sleep(SECOND).await;
+            m.state.fetch_and(!I_SYNC);
+            mm.world.wake(queue::page(2));
+        });
+        let syncs = Box::pin(async {
+            assert!(match holds {
+                true => mm.sync_mapping(2).await,
+                false => mm.write_and_wait(2).await,
+            });
+            done = mm.world.now();
+        });
+        let cuts = Box::pin(async {
+            mm.world.sleep(1000).await;
+            mm.hold_inode(2).await;
+            mm.truncate_from(2, 0).await;
+            mm.release_inode(2);
+            cut = mm.world.now();
+        });
+        run(&mm, vec![flusher, syncs, cuts], 3, u64::MAX, |_| ());
+        assert_eq!(done >= SECOND, waits, "{holds}: {done}");
+        assert!(cut >= SECOND.max(done), "{cut} after {done}");
+        assert!(mm.mapping_has_no_pages(2));
+        recount(&mm);
+    }
 }
 
 /// What a shrinker is asked for now, and with what was left before: twice the part of the lists that was

@@ -245,6 +245,42 @@ fn what_cost_more_is_scanned_less() {
     assert_eq!(scan().0, 0, "no news");
 }
 
+/// `lru_stats`: who balances knows of a list that shrank, or goes on as if it were long, until the statistics are
+/// flushed two seconds later.
+#[test]
+fn lengths_of_lists_are_as_old_as_the_last_flush() {
+    for (stats, knows) in [(LruStats::Exact, true), (LruStats::Flushed, false)] {
+        let mut bare = Bare::new(with(|p| p.lru_stats = stats), 20_000);
+        bare.swap = 8000;
+        let mm = bare.build();
+        let f = file(&mm, MappingKind::File, 0, 4000);
+        let region = mm
+            .new_region(Backing::Anon, 4000, Advice::Normal)
+            .expect("room");
+        let anon = || {
+            settled(&mm);
+            let mut sc = ScanControl::new(32, 0, Gfp::USER, 3, true);
+            sc.priority = 4;
+            let [inactive, active, ..] = mm.get_scan_count(0, &mut sc);
+            inactive + active
+        };
+        block_on(&mm, async {
+            for index in 0..4000 {
+                mm.touch(region, index, true).await;
+            }
+            for first in (0..4000).step_by(32) {
+                bring_in(&mm, f, first, 32).await;
+            }
+        });
+        assert_eq!(anon(), 0, "{stats:?}: cache alone");
+        block_on(&mm, mm.truncate_from(f, 8));
+        assert_eq!(anon() > 0, knows, "{stats:?}: there is no cache any more");
+        block_on(&mm, mm.world.sleep(2 * SECOND));
+        assert!(anon() > 0, "{stats:?}: everybody knows");
+        recount(&mm);
+    }
+}
+
 /// `workingset_anon`: a new anonymous page is active, or has to be used a second time for that.
 #[test]
 fn new_anonymous_pages_are_active_or_not() {

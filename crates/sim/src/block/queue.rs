@@ -34,6 +34,8 @@ pub struct Form {
     pub multi: bool,
     /// Writes are held back before they get a request.
     pub throttled: bool,
+    /// The depth that the device is registered with, if that is more than its own.
+    pub registered: u32,
 }
 
 /// What a queue has done so far. Arrays are indexed by [`Dir::index`].
@@ -129,7 +131,8 @@ impl Queue {
         let device = Device::new(spec, params, rng);
         let mut requests = params.nr_requests as u32 * device.members();
         // What a device registers with: a scheduler with tags for twice its depth.
-        let registered = 2 * device.depth().min(params.nr_requests as u32);
+        let depth = device.depth().max(form.registered);
+        let registered = 2 * depth.min(params.nr_requests as u32);
         let list = if form.multi {
             if spec.scheduler == Scheduler::None {
                 requests = device.depth();

@@ -26,8 +26,6 @@ pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine) -> bool {
             break;
         }
     }
-    // What dirtiers are held to begins with what is left here.
-    mm.writeback_set_ratelimit();
     let anon = m.boot.anon.pages() as u32;
     if anon > 0 {
         let Some(region) = mm.new_region(Backing::Anon, anon, Advice::Normal) else {

@@ -2,7 +2,7 @@
 
 use crate::Params;
 use crate::SimMm;
-use crate::block::{Form, Queue, Volume};
+use crate::block::{Device, Form, Queue, Volume};
 use crate::disks::Array;
 use crate::filesystems::{DEVICE, Fs};
 use crate::rng::Rng;
@@ -192,6 +192,7 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
     let form = Form {
         multi: spec.policy.request_queue == RequestQueue::Multi,
         throttled: spec.policy.writeback_throttling == WritebackThrottling::Wbt,
+        registered: registered_alike(m, p),
     };
     let mut attach = |d: &DiskSpec, label: &str| {
         let own = d.params(p);
@@ -253,6 +254,24 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
         world.record_event = p.cost_trace_event as u64;
     }
     Mm::try_new(world, config, spec.policy.clone(), spec.track_pages)
+}
+
+/// The depth of a machine's deepest disk, where its driver registers all of them with that (`disks_alike`); else 0.
+fn registered_alike(m: &Machine, p: &Params) -> u32 {
+    if p.disks_alike < 0.5 {
+        return 0;
+    }
+    let swap = m.swap.iter().filter_map(|s| s.disk.as_ref());
+    let mounts = m.mounts.iter().map(|mount| &mount.disk);
+    let depth = |d: &DiskSpec| {
+        let own = d.params(p);
+        let members = Volume::new(d, &own, 0).1;
+        // What a device draws when it is made says nothing of its depth.
+        let of = |disk: &DiskSpec| Device::new(disk, &own, &mut Rng::new(0, "depth")).depth();
+        members.iter().map(of).sum::<u32>()
+    };
+    let all = [&m.disk].into_iter().chain(swap).chain(mounts);
+    all.map(depth).max().unwrap_or(0)
 }
 
 #[cfg(test)]
