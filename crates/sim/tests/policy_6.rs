@@ -217,9 +217,8 @@ fn fsync_writes_beside_the_flusher() {
     s.filesystem = FsKind::Ext4;
     s.sample_ns = 10_000_000;
     let r = completed(&s);
-    let (dirty, written) = (column(&r, "dirty", "global"), column(&r, "writeback", "global"));
+    let written = column(&r, "writeback", "global");
     let most = written.iter().copied().fold(0.0, f64::max);
-    let before = dirty.iter().copied().fold(0.0, f64::max);
-    assert!(most > before, "{most} under writeback, {before} dirty");
+    assert!(most > 2.0 * 2048.0, "{most} under writeback");
     assert_eq!(count(&r, "nr_written"), count(&r, "nr_dirtied"));
 }
