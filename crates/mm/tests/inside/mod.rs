@@ -17,6 +17,7 @@ mod index;
 mod mapped;
 mod memory;
 mod names;
+mod numa;
 mod objects;
 mod oom;
 mod programs;

@@ -1,0 +1,226 @@
+//! Machines of several nodes: which zones a walk over the free lists looks at.
+
+use super::bare::{Bare, recount};
+use super::prelude::*;
+use super::world::{Engine, block_on};
+use crate::policy::ZonelistCache as C;
+
+/// Pages of a node.
+const SIZE: u64 = 4096;
+
+/// Nodes of one zone each, whose only CPU is on node 0.
+fn nodes(n: u32, policy: Policy) -> Engine {
+    let mut bare = Bare::new(policy, SIZE);
+    bare.zones = (0..n)
+        .map(|node| ZoneInfo {
+            node,
+            kind: ZoneType::Dma32,
+            size: SIZE,
+        })
+        .collect();
+    bare.build()
+}
+
+fn with(cache: C) -> Policy {
+    Policy {
+        zonelist_cache: cache,
+        ..Policy::linux_3_0()
+    }
+}
+
+/// Takes pages for user memory until one comes from another zone than `zones`, which is put back. Those taken.
+fn use_up(mm: &Engine, zones: &[usize]) -> Vec<Pfn> {
+    let mut held = Vec::new();
+    loop {
+        let pfn = mm.alloc_pages_fast(Gfp::USER, 0, mm.world.now());
+        let pfn = pfn.expect("another zone has pages");
+        if !zones.contains(&mm.frames.zone(pfn)) {
+            mm.free_page(pfn, false);
+            return held;
+        }
+        held.push(pfn);
+    }
+}
+
+/// Gives back what was taken of a zone: it is far above its watermarks.
+fn give_back(mm: &Engine, held: &mut Vec<Pfn>, zone: usize) {
+    let (back, kept) = std::mem::take(held)
+        .into_iter()
+        .partition::<Vec<_>, _>(|&pfn| mm.frames.zone(pfn) == zone);
+    assert!(!back.is_empty());
+    *held = kept;
+    back.into_iter().for_each(|pfn| mm.free_page(pfn, false));
+    mm.drain_all_pages();
+}
+
+/// The zone of the next page for user memory at the low watermark; `None`: kswapd is woken.
+fn next(mm: &Engine) -> Option<usize> {
+    let pfn = mm.alloc_pages_fast(Gfp::USER, 0, mm.world.now())?;
+    let zone = mm.frames.zone(pfn);
+    mm.free_page(pfn, false);
+    Some(zone)
+}
+
+/// A node that has pages again is passed until a second is over. The first zone is always looked at, and
+/// without the cache all are.
+#[test]
+fn a_full_zone_is_passed_for_up_to_a_second() {
+    for cache in [C::BehindFirst, C::ClearedByReclaim, C::WhileActive, C::None] {
+        let mm = nodes(3, with(cache));
+        mm.world.advance(5 * SECOND);
+        let mut held = use_up(&mm, &[0, 1]);
+        give_back(&mm, &mut held, 1);
+        let passed = cache != C::None;
+        assert_eq!(next(&mm), Some(if passed { 2 } else { 1 }), "{cache:?}");
+        mm.world.advance(SECOND / 2);
+        assert_eq!(next(&mm), Some(if passed { 2 } else { 1 }), "{cache:?}");
+        mm.world.advance(SECOND / 2 + 2 * mm.tick());
+        assert_eq!(next(&mm), Some(1), "{cache:?}: a second is over");
+        give_back(&mm, &mut held, 0);
+        assert_eq!(next(&mm), Some(0), "{cache:?}: the first zone");
+        recount(&mm);
+    }
+}
+
+/// Where nothing else is left, one more walk finds what the cache hid, at the same watermark: nobody wakes
+/// kswapd for it.
+#[test]
+fn one_more_walk_looks_at_all_zones() {
+    for cache in [C::BehindFirst, C::ClearedByReclaim, C::WhileActive] {
+        let mm = nodes(3, with(cache));
+        mm.world.advance(5 * SECOND);
+        let mut held = use_up(&mm, &[0, 1]);
+        // Node 2 is used up, too, and nothing is left.
+        while let Some(pfn) = mm.alloc_pages_fast(Gfp::USER, 0, mm.world.now()) {
+            held.push(pfn);
+        }
+        assert_eq!(next(&mm), None);
+        give_back(&mm, &mut held, 1);
+        for _ in 0..3 {
+            assert_eq!(next(&mm), Some(1), "{cache:?}");
+        }
+        // So does the slow path's walk at min.
+        assert!(mm.alloc_nowait(Gfp::USER, 0).is_some());
+    }
+}
+
+/// Bits are a list's: what node 0 passes, node 3 looks at.
+#[test]
+fn each_node_remembers_for_itself() {
+    let mm = nodes(4, with(C::BehindFirst));
+    mm.world.advance(5 * SECOND);
+    let mut held = use_up(&mm, &[0, 1]);
+    give_back(&mm, &mut held, 1);
+    assert_eq!(next(&mm), Some(2));
+    mm.init_task(mm.world.task(), PF_MEMBIND, 3);
+    // Its own zone first: it is used up by one who may use no other.
+    while let Some(pfn) = mm.alloc_pages_fast(mm.bound(Gfp::USER), 0, mm.world.now()) {
+        held.push(pfn);
+    }
+    assert_eq!(next(&mm), Some(1), "node 0 is full, and node 1 is next");
+}
+
+/// 3.1: who has reclaimed looks at every node again, and so does everybody else.
+#[test]
+fn direct_reclaim_that_freed_pages_clears_the_bits_from_3_1_on() {
+    for (cache, zone) in [
+        (C::BehindFirst, 2),
+        (C::ClearedByReclaim, 1),
+        (C::WhileActive, 1),
+    ] {
+        let mm = nodes(3, with(cache));
+        mm.world.advance(5 * SECOND);
+        let mut held = use_up(&mm, &[0, 1]);
+        give_back(&mm, &mut held, 1);
+        assert_eq!(next(&mm), Some(2), "{cache:?}");
+        mm.zones_reclaimed(0);
+        assert_eq!(next(&mm), Some(zone), "{cache:?}");
+    }
+}
+
+/// A node 1 whose every page of a file is dirty, over its share, with the dirty limits of the series of 2011.
+fn after_dirty_node(cache: C) -> Option<usize> {
+    let mm = nodes(
+        3,
+        Policy {
+            dirty_limits: DirtyLimits::PerZone,
+            ..with(cache)
+        },
+    );
+    mm.world.advance(5 * SECOND);
+    // Node 0 gives nothing; node 1 has pages, and more dirty ones than its share.
+    let held = use_up(&mm, &[0]);
+    let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
+    for index in 0..1500 {
+        mm.init_task(mm.world.task(), PF_MEMBIND, 1);
+        let pfn = block_on(&mm, mm.alloc_page(mm.bound(Gfp::USER))).expect("a page");
+        mm.enter_page_cache_lru(pfn, file, index);
+        mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+    }
+    mm.init_task(mm.world.task(), 0, 0);
+    mm.world.advance(2 * SECOND);
+    // A write passes node 1 for its dirty pages. Then somebody asks who will not write.
+    let write = mm.alloc_pages_fast(Gfp::USER_WRITE, 0, mm.world.now());
+    assert_eq!(write.map(|pfn| mm.frames.zone(pfn)), Some(2));
+    let zone = next(&mm);
+    assert!(!held.is_empty());
+    zone
+}
+
+/// Up to 3.15 a zone over its share of dirty pages counts as full, also for requests that dirty nothing.
+#[test]
+fn a_dirty_zone_counted_as_full_until_3_16() {
+    assert_eq!(after_dirty_node(C::None), Some(1));
+    assert_eq!(after_dirty_node(C::BehindFirst), Some(2));
+    assert_eq!(after_dirty_node(C::ClearedByReclaim), Some(2));
+    assert_eq!(after_dirty_node(C::WhileActive), Some(1));
+}
+
+/// The fair walk of 3.16 stays on its node, and is made twice where the cache was asked; then remote nodes have
+/// their turn, without those that gave nothing.
+#[test]
+fn fair_walks_and_the_cache() {
+    for fair in [FairZones::Batch, FairZones::AsMerged, FairZones::AsPosted] {
+        let mm = nodes(
+            3,
+            Policy {
+                fair_zones: fair,
+                dirty_limits: DirtyLimits::Global,
+                ..Policy::linux_3_16()
+            },
+        );
+        mm.world.advance(5 * SECOND);
+        let mut held = use_up(&mm, &[0, 1]);
+        give_back(&mm, &mut held, 1);
+        // One more walk for all reasons is also one without the cache (*sequential-read* 4).
+        let zone = match fair {
+            FairZones::AsMerged => 1,
+            _ => 2,
+        };
+        assert_eq!(next(&mm), Some(zone), "{fair:?}");
+    }
+}
+
+/// What a walk over the lists of one node does is the same with any rule.
+#[test]
+fn one_node_remembers_nothing() {
+    for cache in [C::None, C::BehindFirst, C::ClearedByReclaim, C::WhileActive] {
+        let mut bare = Bare::new(with(cache), SIZE);
+        bare.zones = vec![
+            ZoneInfo {
+                node: 0,
+                kind: ZoneType::Dma,
+                size: 512,
+            },
+            ZoneInfo {
+                node: 0,
+                kind: ZoneType::Dma32,
+                size: SIZE,
+            },
+        ];
+        let mm = bare.build();
+        mm.world.advance(5 * SECOND);
+        while mm.alloc_pages_fast(Gfp::USER, 0, mm.world.now()).is_some() {}
+        assert!((0..2).all(|z| !mm.nodes[0].full_zones.has(z)), "{cache:?}");
+    }
+}
