@@ -73,7 +73,7 @@ use inodes::table;
 use memory::zone::{LRU_LISTS, Zone};
 use memory::{buddy, frame, hint, mobility, node, pcp, pcp_high, slab, task, watermark, zone};
 use reclaim::{auto, boost, eviction, lru};
-use watch::{tracker, vmstat};
+use watch::{numa, tracker, vmstat};
 use world::event::Event;
 use world::{Audience, WaitQueue, Word32};
 use writeback::{bdi, shared};
@@ -151,6 +151,8 @@ pub struct Mm<W: World> {
     pub tasks: Box<[task::Task<W>]>,
     pub(crate) sysctl: sysctl::Words<W::U64>,
     pub(crate) stat: vmstat::VmStat<W>,
+    /// Where pages came from; none on a machine of one node.
+    pub(crate) numa: numa::NumaStats<W>,
     /// By zone, CPU, order and kind.
     pub(crate) pcp: Box<[pcp::Pcp<W>]>,
     /// Per-CPU lists that a CPU has of each zone.
@@ -262,6 +264,7 @@ impl<W: World> Mm<W> {
                 task::Task::new()
             })?,
             stat: vmstat::VmStat::new(zones.len(), config.cpus),
+            numa: numa::NumaStats::new(zones.len(), nodes),
             pcp_lists: lists * pcp_high::orders(&policy),
             pcp: pcp_high::lists(&config, &policy, &zones, lists),
             pcp_tuning: pcp_high::tunings(&config, &policy),

@@ -2,6 +2,7 @@
 //! where watermarks are boosted. Counts are pages.
 
 use super::zone::Mark;
+use crate::watch::numa::NumaStat;
 use crate::watch::vmstat::ZoneStat;
 use crate::world::{Word32, Word64, World};
 use crate::{Mm, ZONE_TYPES};
@@ -40,6 +41,11 @@ impl<W: World> Mm<W> {
         for item in ZoneStat::ALL {
             if self.produces_level(item) {
                 writeln!(out, "    {:<12} {}", item.name(), self.zone_stat(z, item))?;
+            }
+        }
+        for item in NumaStat::ALL {
+            if let Some(count) = self.numa_stat(z, item) {
+                writeln!(out, "    {:<12} {count}", item.name())?;
             }
         }
         let protection: Vec<String> = (0..ZONE_TYPES)

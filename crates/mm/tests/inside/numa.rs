@@ -4,6 +4,7 @@ use super::bare::{Bare, recount};
 use super::prelude::*;
 use super::world::{Engine, block_on};
 use crate::policy::ZonelistCache as C;
+use crate::watch::numa::NumaStat;
 
 /// Pages of a node.
 const SIZE: u64 = 4096;
@@ -223,4 +224,55 @@ fn one_node_remembers_nothing() {
         while mm.alloc_pages_fast(Gfp::USER, 0, mm.world.now()).is_some() {}
         assert!((0..2).all(|z| !mm.nodes[0].full_zones.has(z)), "{cache:?}");
     }
+}
+
+/// Counters of the machine, in the order of /proc/vmstat.
+fn numa(mm: &Engine) -> [u64; 5] {
+    let all = mm.vmstat();
+    NumaStat::ALL.map(|what| {
+        let found = all.iter().find(|(name, _)| name == what.name());
+        found.expect("a counter of several nodes").1
+    })
+}
+
+fn numa_of(mm: &Engine, z: usize) -> [u64; 5] {
+    NumaStat::ALL.map(|what| mm.numa_stat(z, what).expect("several nodes"))
+}
+
+/// docs/reference/counters-and-traces.md#numa: hit, miss and foreign go by the request's first zone, local and other
+/// by the CPU's node; a block counts once.
+#[test]
+fn where_pages_came_from() {
+    let mm = nodes(3, with(C::None));
+    let held = use_up(&mm, &[0]);
+    let n = held.len() as u64;
+    // The one that came from node 1 was a miss of node 1 and foreign to node 0.
+    assert_eq!(numa(&mm), [n, 1, 1, n, 1]);
+    assert_eq!(numa_of(&mm, 0), [n, 0, 1, n, 0]);
+    assert_eq!(numa_of(&mm, 1), [0, 1, 0, 0, 1]);
+    // Who is bound to node 2 and runs on node 0 hits it, and it is another node.
+    mm.init_task(mm.world.task(), PF_MEMBIND, 2);
+    let pfn = mm.alloc_pages_fast(mm.bound(Gfp::USER), 0, mm.world.now());
+    assert_eq!(pfn.map(|pfn| mm.frames.zone(pfn)), Some(2));
+    assert_eq!(numa_of(&mm, 2), [1, 0, 0, 0, 1]);
+    let block = mm.alloc_pages_fast(mm.bound(Gfp::USER), 3, mm.world.now());
+    mm.free_pages_order(block.expect("a block"), 3);
+    assert_eq!(numa_of(&mm, 2), [2, 0, 0, 0, 2], "eight pages, once");
+    assert_eq!(numa(&mm), [n + 2, 1, 1, n, 3]);
+    let text = mm.zoneinfo();
+    assert!(
+        text.contains("    numa_other   2\n"),
+        "zone by zone: {text}"
+    );
+    recount(&mm);
+}
+
+/// A machine of one node has no such counters.
+#[test]
+fn one_node_counts_no_nodes() {
+    let mm = Bare::new(Policy::linux_3_0(), SIZE).build();
+    assert!(mm.alloc_pages_fast(Gfp::USER, 0, 0).is_some());
+    assert!(!mm.vmstat().iter().any(|(name, _)| name.contains("numa")));
+    assert!(!mm.zoneinfo().contains("numa"));
+    assert_eq!(mm.numa_stat(0, NumaStat::Hit), None);
 }
