@@ -276,3 +276,87 @@ fn one_node_counts_no_nodes() {
     assert!(!mm.zoneinfo().contains("numa"));
     assert_eq!(mm.numa_stat(0, NumaStat::Hit), None);
 }
+
+/// Two nodes, whose only CPU is on node 0. Each has a Normal and a Movable zone, so that its list is fair by any
+/// rule; or node 1 has the first alone.
+fn two_nodes(fair: FairZones, both_zones: bool) -> Engine {
+    let mut bare = Bare::new(
+        Policy {
+            fair_zones: fair,
+            dirty_limits: DirtyLimits::Global,
+            zonelist_cache: C::None,
+            ..Policy::linux_3_16()
+        },
+        SIZE,
+    );
+    let zone = |node, kind| ZoneInfo {
+        node,
+        kind,
+        size: SIZE,
+    };
+    bare.zones = vec![zone(0, ZoneType::Normal), zone(0, ZoneType::Movable)];
+    bare.zones.push(zone(1, ZoneType::Normal));
+    if both_zones {
+        bare.zones.push(zone(1, ZoneType::Movable));
+    }
+    bare.build()
+}
+
+/// Pages that one node after the other gives until kswapd has to be woken, by zone, and how often batches were
+/// reset on the way.
+fn given(mm: &Engine) -> (Vec<u64>, u64) {
+    while mm.alloc_pages_fast(Gfp::USER, 0, 0).is_some() {}
+    let zones = 0..mm.zones.len();
+    let given = zones.map(|z| mm.zone_event(z, ZoneEvent::PgAlloc));
+    (given.collect(), mm.vm_event(VmEvent::FairReset))
+}
+
+/// Each form of *sequential-read* 4 on two nodes. The batches of 3.16 are reset with each page that comes from the
+/// other node; those of 3.17 are not, for nothing was left out. What was meant wakes kswapd of its own node before
+/// it takes a page of another one, unless some node has one zone: then it is as good as switched off.
+#[test]
+fn fair_forms_on_two_nodes() {
+    use FairZones as F;
+    let reaches = |fair, both| given(&two_nodes(fair, both));
+    let (batch, resets) = reaches(F::Batch, true);
+    assert!(batch[2] + batch[3] > 7000, "the other node: {batch:?}");
+    assert!(resets > 7000, "a reset with each of its pages: {resets}");
+    let (merged, resets) = reaches(F::AsMerged, true);
+    assert!(merged[2] + merged[3] > 7000, "{merged:?}");
+    assert!(resets < 1000, "{resets}");
+    let (meant, resets) = reaches(F::AsMeant, true);
+    assert_eq!((meant[2], meant[3]), (0, 0), "its own node first");
+    assert!(resets < 1000, "{resets}");
+    for fair in [F::AsPosted, F::Off] {
+        let (given, resets) = reaches(fair, true);
+        assert!(given[2] + given[3] > 7000 && resets == 0, "{fair:?}");
+    }
+    // Node 1 has one zone: no list is fair as meant, and the other node is used.
+    let (meant, resets) = reaches(F::AsMeant, false);
+    assert!(meant[2] > 3500 && resets == 0, "{meant:?}");
+    // The others do not ask how many zones a node has.
+    assert!(reaches(F::AsMerged, false).0[2] > 3500);
+}
+
+/// How far the zones of a node are used when half of its memory is taken: alike by fair forms, the higher one alone
+/// by those that are not.
+#[test]
+fn a_fair_node_uses_both_zones() {
+    use FairZones as F;
+    for (fair, both, alike) in [
+        (F::Batch, true, true),
+        (F::AsMerged, true, true),
+        (F::AsMeant, true, true),
+        (F::AsMeant, false, false),
+        (F::AsPosted, true, false),
+        (F::Off, true, false),
+    ] {
+        let mm = two_nodes(fair, both);
+        for _ in 0..SIZE - 300 {
+            assert!(mm.alloc_pages_fast(Gfp::USER, 0, 0).is_some());
+        }
+        let [low, high] = [0, 1].map(|z| mm.zone_event(z, ZoneEvent::PgAlloc));
+        assert_eq!(low > high / 2, alike, "{fair:?}: {low} and {high}");
+        assert_eq!(low == 0, !alike, "{fair:?}: {low} and {high}");
+    }
+}
