@@ -136,6 +136,7 @@ impl<W: World> Mm<W> {
             ZoneType::Dma32,
             ZoneType::Normal,
             ZoneType::Movable,
+            ZoneType::HighMem,
         ] {
             let of_kind = || (0..self.zones.len()).filter(|&z| self.zones[z].kind == kind);
             if of_kind().next().is_none() {
@@ -146,7 +147,7 @@ impl<W: World> Mm<W> {
                     continue;
                 }
                 let sum = of_kind().map(|z| self.zone_event(z, e)).sum();
-                out.push((format!("{}_{}", e.name(), kind.name().to_lowercase()), sum));
+                out.push((format!("{}_{}", e.name(), kind.suffix()), sum));
             }
         }
         out

@@ -62,7 +62,7 @@ mod inside;
 
 pub use check::Recount;
 pub use heap::NoMemory;
-pub use machine::{ZONE_TYPES, ZoneInfo, ZoneType};
+pub use machine::{ZONE_TYPES, ZoneInfo, ZoneType, has_highmem};
 pub use memory::frame::{NO_PFN, Pfn};
 pub use policy::Policy;
 pub use sysctl::Sysctl;
@@ -181,6 +181,8 @@ pub struct Mm<W: World> {
     pub(crate) orders: Option<Box<eviction::Orders>>,
     /// What `watermarks = "auto"` remembers; empty for other policies.
     pub(crate) auto: Box<[auto::ZoneAuto<W>]>,
+    /// Whether it has HighMem.
+    pub(crate) highmem: bool,
     /// How many kinds of free lists there are.
     pub(crate) lists: usize,
     pub(crate) metadata: metadata::Metadata<W>,
@@ -290,10 +292,12 @@ impl<W: World> Mm<W> {
             orders: eviction::Orders::new(policy.eviction, &zones),
             auto: auto::zones(&policy, zones.len()),
             lists,
+            highmem: has_highmem(&config.zones),
             metadata: metadata::Metadata::new(
                 (policy.page_metadata, policy.writeback_bios),
                 pool,
                 frames,
+                &config.zones,
             )?,
             pageblocks: mobility::pageblocks::<W>(policy.mobility, frames, config.pageblock_order)?,
             sysctl: sysctl::Words::new(&config.sysctl),
@@ -316,6 +320,7 @@ impl<W: World> Mm<W> {
     /// The zones, whose lists begin at `lists[0]`, `lists[1]` for each, the first `lists[2]` of them of free
     /// pages.
     fn zones_of(config: &Config, policy: &Policy, lists: [u32; 3]) -> Box<[Zone<W>]> {
+        machine::assert_one_width(&config.zones);
         let [zone_lists, per_zone, free_lists] = lists;
         let block = 1u64 << (buddy::ORDERS - 1);
         let mut start = 0u32;

@@ -22,6 +22,15 @@ impl<W: World> Mm<W> {
         out
     }
 
+    /// The classzones whose reserves are told of, low to high: a kernel of 32 bits has no DMA32, and a Movable zone,
+    /// which is empty, above HighMem.
+    pub(crate) fn shown_classzones(&self) -> [usize; ZONE_TYPES] {
+        match self.highmem {
+            false => [0, 1, 2, 3],
+            true => [0, 2, 3, 3],
+        }
+    }
+
     fn put_zone(&self, z: usize, out: &mut String) -> std::fmt::Result {
         let (zone, home) = (&self.zones[z], self.lru_home(z));
         writeln!(out, "Node {}, zone {:>8}", zone.node, zone.kind.name())?;
@@ -48,7 +57,9 @@ impl<W: World> Mm<W> {
                 writeln!(out, "    {:<12} {count}", item.name())?;
             }
         }
-        let protection: Vec<String> = (0..ZONE_TYPES)
+        let protection: Vec<String> = self
+            .shown_classzones()
+            .into_iter()
             .map(|classzone| zone.reserve(classzone).to_string())
             .collect();
         writeln!(out, "        protection: ({})", protection.join(", "))?;

@@ -176,6 +176,7 @@ presets! {
         kswapd_loop: KswapdLoop::Rounds, "rounds without waiting (3.11)";
         kswapd_wake: KswapdWake::High, "woken below high (3.6)";
         hopeless_zones: HopelessZones::Computed, "no mark (3.12)";
+        highmem_for_buffers: true, "too many buffer heads are a reason to reclaim HighMem (3.4)";
         emergency_throttle: true, "reclaimers wait for kswapd at the reserves (3.6)";
         watermark_slip: false, "the test counts right";
         shrinker_core: ShrinkerCore::PerNode, "lists by node; a shrinker can stop (3.12)";

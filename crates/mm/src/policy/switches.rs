@@ -372,6 +372,11 @@ switches! {
         Node = "node",
     } see "docs/reference/memory-model.md#lru-lists";
 
+    /// 3.4: while there are more buffer heads than a tenth of low memory has room for, kswapd reclaims the HighMem of its
+    /// node whether that needs it or not, and so does direct reclaim for low memory: its pages' buffer heads are what fills
+    /// that. It takes a machine with HighMem, and `page_metadata = "slabs"`.
+    highmem_for_buffers: bool = false see "docs/reference/memory-model.md#highmem";
+
     /// 3.6: direct reclaimers wait for kswapd while less than half of the min watermarks is free.
     emergency_throttle: bool = false see "docs/reference/allocation.md#slow-path";
 

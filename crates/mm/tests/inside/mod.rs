@@ -13,6 +13,7 @@ mod feedback;
 mod formulas;
 mod fresh;
 mod golden;
+mod highmem;
 mod index;
 mod mapped;
 mod memory;
