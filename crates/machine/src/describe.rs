@@ -302,6 +302,7 @@ fn sysctl(captured: &Captured, notes: &mut Vec<String>) -> Sysctl {
         panic_on_oom: None,
         oom_kill_allocating_task: None,
         lowmem_reserve_ratio: verify::reserve_ratios(captured).map(small),
+        highmem_is_dirtyable: None, // it is not captured
         swappiness: small(s.swappiness).min(100),
     }
 }

@@ -112,6 +112,7 @@ pub fn zone_type(name: &str) -> Option<ZoneType> {
         ZoneType::Dma32,
         ZoneType::Normal,
         ZoneType::Movable,
+        ZoneType::HighMem,
     ]
     .into_iter()
     .find(|t| t.name() == name)
@@ -119,7 +120,7 @@ pub fn zone_type(name: &str) -> Option<ZoneType> {
 
 /// A machine with a zone that the engine does not know.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("node {node} has a zone `{zone}`; accepted: DMA, DMA32, Normal and Movable")]
+#[error("node {node} has a zone `{zone}`; accepted: DMA, DMA32, Normal, Movable and HighMem")]
 pub struct UnknownZone {
     /// Its node.
     pub node: u32,

@@ -2,6 +2,7 @@
 
 use crate::ZoneType;
 use crate::policy;
+use crate::watch::numa::NumaStat;
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::{Word32, Word64, World};
 use crate::{Mm, Pfn};
@@ -120,6 +121,10 @@ impl<W: World> Mm<W> {
             .filter(|&&s| self.produces_level(s))
             .map(|&s| (s.name().to_string(), self.global_stat(s)))
             .collect();
+        out.extend(NumaStat::ALL.iter().filter_map(|&s| {
+            let count = self.numa_global(s)?;
+            Some((s.name().to_string(), count))
+        }));
         out.extend(
             VmEvent::ALL
                 .iter()
@@ -131,6 +136,7 @@ impl<W: World> Mm<W> {
             ZoneType::Dma32,
             ZoneType::Normal,
             ZoneType::Movable,
+            ZoneType::HighMem,
         ] {
             let of_kind = || (0..self.zones.len()).filter(|&z| self.zones[z].kind == kind);
             if of_kind().next().is_none() {
@@ -141,7 +147,7 @@ impl<W: World> Mm<W> {
                     continue;
                 }
                 let sum = of_kind().map(|z| self.zone_event(z, e)).sum();
-                out.push((format!("{}_{}", e.name(), kind.name().to_lowercase()), sum));
+                out.push((format!("{}_{}", e.name(), kind.suffix()), sum));
             }
         }
         out

@@ -62,7 +62,7 @@ mod inside;
 
 pub use check::Recount;
 pub use heap::NoMemory;
-pub use machine::{ZONE_TYPES, ZoneInfo, ZoneType};
+pub use machine::{ZONE_TYPES, ZoneInfo, ZoneType, has_highmem};
 pub use memory::frame::{NO_PFN, Pfn};
 pub use policy::Policy;
 pub use sysctl::Sysctl;
@@ -73,7 +73,7 @@ use inodes::table;
 use memory::zone::{LRU_LISTS, Zone};
 use memory::{buddy, frame, hint, mobility, node, pcp, pcp_high, slab, task, watermark, zone};
 use reclaim::{auto, boost, cost, eviction, lru};
-use watch::{tracker, vmstat};
+use watch::{numa, tracker, vmstat};
 use world::event::Event;
 use world::{Audience, WaitQueue, Word32};
 use writeback::{bdi, shared};
@@ -151,6 +151,8 @@ pub struct Mm<W: World> {
     pub tasks: Box<[task::Task<W>]>,
     pub(crate) sysctl: sysctl::Words<W::U64>,
     pub(crate) stat: vmstat::VmStat<W>,
+    /// Where pages came from; none on a machine of one node.
+    pub(crate) numa: numa::NumaStats<W>,
     /// By zone, CPU, order and kind.
     pub(crate) pcp: Box<[pcp::Pcp<W>]>,
     /// Per-CPU lists that a CPU has of each zone.
@@ -179,6 +181,8 @@ pub struct Mm<W: World> {
     pub(crate) orders: Option<Box<eviction::Orders>>,
     /// What `watermarks = "auto"` remembers; empty for other policies.
     pub(crate) auto: Box<[auto::ZoneAuto<W>]>,
+    /// Whether it has HighMem.
+    pub(crate) highmem: bool,
     /// How many kinds of free lists there are.
     pub(crate) lists: usize,
     pub(crate) metadata: metadata::Metadata<W>,
@@ -264,6 +268,7 @@ impl<W: World> Mm<W> {
                 task::Task::new()
             })?,
             stat: vmstat::VmStat::new(zones.len(), config.cpus),
+            numa: numa::NumaStats::new(zones.len(), nodes),
             pcp_lists: lists * pcp_high::orders(&policy),
             pcp: pcp_high::lists(&config, &policy, &zones, lists),
             pcp_tuning: pcp_high::tunings(&config, &policy),
@@ -289,10 +294,12 @@ impl<W: World> Mm<W> {
             orders: eviction::Orders::new(policy.eviction, &zones),
             auto: auto::zones(&policy, zones.len()),
             lists,
+            highmem: has_highmem(&config.zones),
             metadata: metadata::Metadata::new(
                 (policy.page_metadata, policy.writeback_bios),
                 pool,
                 frames,
+                &config.zones,
             )?,
             pageblocks: mobility::pageblocks::<W>(policy.mobility, frames, config.pageblock_order)?,
             sysctl: sysctl::Words::new(&config.sysctl),
@@ -316,6 +323,7 @@ impl<W: World> Mm<W> {
     /// The zones, whose lists begin at `lists[0]`, `lists[1]` for each, the first `lists[2]` of them of free
     /// pages.
     fn zones_of(config: &Config, policy: &Policy, lists: [u32; 3]) -> Box<[Zone<W>]> {
+        machine::assert_one_width(&config.zones);
         let [zone_lists, per_zone, free_lists] = lists;
         let block = 1u64 << (buddy::ORDERS - 1);
         let mut start = 0u32;

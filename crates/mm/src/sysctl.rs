@@ -232,6 +232,10 @@ sysctls! {
     /// from requests that could use that memory; 0: none.
     "vm.lowmem_reserve_ratio", lowmem_reserve_ratio: [u32; 3] = [256, 256, 32],
         "parts", Fits::Three(0, u32::MAX as u64), false, Watermarks;
+    /// 1: memory of HighMem zones may be dirtied, too. Absent: 0, the dirty limits are shares of what the
+    /// kernel has addresses for. Without HighMem it says nothing.
+    "vm.highmem_is_dirtyable", highmem_is_dirtyable: Option<u32> = None,
+        "0 or 1", Fits::Number(0, 1), false, Nothing;
     /// Preference for swapping against dropping page cache, 0..=100.
     "vm.swappiness", swappiness: u32 = 60,
         "of 200", Fits::Number(0, 100), false, Nothing;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneSpec {
-    /// DMA, DMA32, Normal or Movable.
+    /// DMA, DMA32, Normal or Movable; on 32 bits DMA, Normal or HighMem.
     pub zone: mm::ZoneType,
     /// Size of the zone.
     pub size: Size,

@@ -257,7 +257,7 @@ fn workload(
         let zones = machine
             .zones
             .iter()
-            .filter(|(_, zone, _)| zone != "Movable");
+            .filter(|(_, zone, _)| !["Movable", "HighMem"].contains(&&zone[..]));
         let nodes: Vec<u64> = zones.map(|z| z.0).collect();
         if !nodes.is_empty() {
             table.insert("membind".into(), numbers::whole(*d.pick(&nodes)));

@@ -56,7 +56,11 @@ pub fn machine(seed: u64, space: &Space) -> Drawn {
         4 => d.between(1, 16),
         _ => d.between(1, 64),
     };
-    let (list, zones) = zones(d, space, memory, nodes, cpus);
+    let (mut list, mut zones) = zones(d, space, memory, nodes, cpus);
+    // A die of its own, as below.
+    if Dice::new(seed, "highmem").one_in(8) {
+        of_32_bits(&mut list, &mut zones);
+    }
     let memory = zones.iter().map(|z| z.2).sum();
     let mut table = Table::new();
     table.insert("name".into(), "m".into());
@@ -158,11 +162,12 @@ type Zones = Vec<(u64, String, u64)>;
 
 /// Nodes with zones, each zone of whole pages and a MiB at least.
 fn zones(d: &mut Dice, space: &Space, memory: u64, nodes: u64, cpus: u64) -> (Vec<Value>, Zones) {
-    let kinds = space.choices("machine.node.#.zones.#.zone");
+    let kinds = space.choices("machine.node.#.zones.#.zone").iter();
+    let kinds: Vec<&String> = kinds.filter(|k| *k != "HighMem").collect();
     let (mut list, mut all) = (Vec::new(), Vec::new());
     let own_cpus = nodes > 1 && d.one_in(3);
     for node in 0..nodes {
-        let mut names: Vec<&String> = kinds.iter().filter(|_| d.one_in(2)).collect();
+        let mut names: Vec<&String> = kinds.iter().copied().filter(|_| d.one_in(2)).collect();
         if nodes == 1 && names.iter().all(|n| *n == "Movable") {
             // The kernel's own pages have to lie somewhere.
             names.clear();
@@ -172,10 +177,10 @@ fn zones(d: &mut Dice, space: &Space, memory: u64, nodes: u64, cpus: u64) -> (Ve
             if !d.one_in(12) || names.is_empty() {
                 names.retain(|n| *n != "DMA");
                 if !names.iter().any(|n| *n == "Normal" || *n == "DMA32") {
-                    names.extend(kinds.iter().filter(|k| *k == "Normal"));
+                    names.extend(kinds.iter().copied().filter(|k| *k == "Normal"));
                 }
             }
-            names.sort_by_key(|n| kinds.iter().position(|k| k == *n));
+            names.sort_by_key(|n| kinds.iter().position(|k| k == n));
         }
         let share = (memory / nodes).max(names.len() as u64 * MIB);
         let mut left = share;
@@ -208,6 +213,44 @@ fn zones(d: &mut Dice, space: &Space, memory: u64, nodes: u64, cpus: u64) -> (Ve
         list.push(Value::Table(table));
     }
     (list, all)
+}
+
+/// The same memory as a machine of 32 bits has it: a node's lowest zone above DMA is Normal, what lies above that HighMem.
+/// More low memory than its kernel has addresses for stays as it was.
+fn of_32_bits(list: &mut [Value], zones: &mut Zones) {
+    let mut all = Zones::new();
+    for (node, name, bytes) in zones.iter() {
+        let kind = match &name[..] {
+            "DMA" => "DMA",
+            "Movable" => "HighMem",
+            _ if all.iter().any(|(n, kind, _)| n == node && kind == "Normal") => "HighMem",
+            _ => "Normal",
+        };
+        match all.last_mut() {
+            Some((n, last, sum)) if n == node && last == kind => *sum += bytes,
+            _ => all.push((*node, kind.to_owned(), *bytes)),
+        }
+    }
+    let of = |high: bool| -> u64 {
+        let wanted = all.iter().filter(|z| (z.1 == "HighMem") == high);
+        wanted.map(|z| z.2).sum()
+    };
+    if of(false) > 3 << 30 || of(true) > 32 << 30 {
+        return;
+    }
+    for (node, table) in list.iter_mut().enumerate() {
+        let own = all.iter().filter(|z| z.0 == node as u64);
+        let tables = own.map(|(_, kind, bytes)| {
+            let mut zone = Table::new();
+            zone.insert("zone".into(), kind.clone().into());
+            zone.insert("size".into(), whole(*bytes));
+            Value::Table(zone)
+        });
+        if let Value::Table(table) = table {
+            table.insert("zones".into(), Value::Array(tables.collect()));
+        }
+    }
+    *zones = all;
 }
 
 /// What is in use at boot: nothing, or shares of memory that leave room.

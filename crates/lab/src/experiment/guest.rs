@@ -115,7 +115,7 @@ fn one_node(machine: &Machine, node: &Node) -> Option<Refused> {
 
 fn zones(machine: &Machine, node: &Node) -> Option<Refused> {
     let zones = &machine.nodes.first()?.zones;
-    let low = |z: ZoneType| matches!(z, ZoneType::Dma | ZoneType::Dma32);
+    let low = |z: ZoneType| matches!(z, ZoneType::Dma | ZoneType::Dma32 | ZoneType::HighMem);
     let (i, zone) = zones.iter().enumerate().find(|(_, z)| low(z.zone))?;
     let why = format!(
         "a zone {}, and all memory of a kernel's guest is Normal, or the end of it Movable",

@@ -117,7 +117,7 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
                 return Err(at.wrong(
                     &["node", &n, "zones", &index, "zone"],
                     shown,
-                    "each zone once, in the order DMA, DMA32, Normal, Movable",
+                    "each zone once, in the order DMA, DMA32, Normal, Movable, HighMem",
                 ));
             }
             at.size(&path, zone.size, MIB, most)?;
@@ -131,7 +131,8 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
             total = total.saturating_add(zone.size.0);
         }
     }
-    let movable = |z: &ZoneSpec| z.zone == mm::ZoneType::Movable;
+    of_one_width(machine, at)?;
+    let movable = |z: &ZoneSpec| !z.zone.kernel_may_use();
     if machine.nodes.iter().flat_map(|n| &n.zones).all(movable) {
         return Err(at.wrong(
             &["node"],
@@ -152,6 +153,42 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
         ));
     }
     Ok(total)
+}
+
+/// Checks that a machine with HighMem is one of 32 bits: it has neither DMA32 nor Movable memory, no more low
+/// memory than the kernel has addresses for (3 GiB where programs have one, `VMSPLIT_1G`), and no more memory than PAE
+/// reaches.
+fn of_one_width(machine: &Machine, at: &At<'_>) -> Result<(), Diagnostic> {
+    let zones = || machine.nodes.iter().flat_map(|n| &n.zones);
+    let of = |wanted: fn(&ZoneSpec) -> bool| {
+        let sizes = zones().filter(|z| wanted(z)).map(|z| z.size.0);
+        sizes.fold(0u64, u64::saturating_add)
+    };
+    let high = of(|z| z.zone == mm::ZoneType::HighMem);
+    if high == 0 {
+        return Ok(());
+    }
+    for (n, node) in machine.nodes.iter().enumerate() {
+        for (z, zone) in node.zones.iter().enumerate() {
+            if matches!(zone.zone, mm::ZoneType::Dma32 | mm::ZoneType::Movable) {
+                let (n, z) = (n.to_string(), z.to_string());
+                let shown = format!("{} on a machine with HighMem", zone.zone.name());
+                let path = ["node", &n, "zones", &z, "zone"];
+                return Err(at.wrong(
+                    &path,
+                    shown,
+                    "DMA, Normal and HighMem, as kernels of 32 bits have them",
+                ));
+            }
+        }
+    }
+    let low = of(|z| z.zone != mm::ZoneType::HighMem);
+    if low > 3 * GIB || low.saturating_add(high) > 64 * GIB {
+        let shown = format!("{} below HighMem and {} of it", size(low), size(high));
+        let accepted = "on a machine with HighMem, up to 3G below it and 64G in all";
+        return Err(at.outside(&["node"], shown, accepted));
+    }
+    Ok(())
 }
 
 /// Checks that a CPU has one node. Those above the machine's `cpus` count for nothing: so `cpus` can

@@ -518,10 +518,17 @@ fn has_node(node: u32, place: &Place, machine: &Machine) -> Result<(), Diagnosti
             format!("accepted: 0 to {}", machine.nodes.len().saturating_sub(1)),
         ));
     };
-    if spec.zones.iter().all(|z| z.zone == ZoneType::Movable) {
+    if spec.zones.iter().all(|z| !z.zone.kernel_may_use()) {
+        let what = match spec.zones.iter().any(|z| z.zone == ZoneType::Movable) {
+            true => "movable",
+            false => "high",
+        };
         return Err(Diagnostic::at(
             place,
-            format!("`workload.membind`: node {node} of `{name}` has only movable memory"),
+            format!(
+                "`workload.membind`: node {node} of `{name}` has only {} memory",
+                what
+            ),
             "accepted: a node with a zone DMA, DMA32 or Normal",
         ));
     }

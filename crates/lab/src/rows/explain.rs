@@ -362,7 +362,10 @@ pub fn explain(name: &str) -> Result<Vec<Entry>, Vec<&'static str>> {
         while found.is_empty()
             && let Some((rest, end)) = stem.rsplit_once('_')
         {
-            let known = ["dma", "dma32", "normal", "movable", "mean", "max", "avg"].contains(&end)
+            let known = [
+                "dma", "dma32", "normal", "movable", "high", "mean", "max", "avg",
+            ]
+            .contains(&end)
                 || (end.starts_with('p') && end[1..].bytes().all(|b| b.is_ascii_digit()));
             if !known {
                 break;
@@ -521,6 +524,7 @@ mod tests {
             ("device", "time: device"),
             ("kernel:6.12-mine", "kernel:NAME"),
             ("allocstall_movable", "allocstall"),
+            ("pgalloc_high", "pgalloc"),
             ("pgskip_normal", "pgskip"),
             ("psi memory some", "psi_memory_some"),
             ("workingset_refault_file", "workingset_refault"),

@@ -13,9 +13,10 @@ use crate::cache::mapping::Mapping;
 use crate::cache::tree::SLOTS;
 use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
+use crate::memory::watermark::lowmem_kbytes;
 use crate::policy::{PageMetadata, WritebackBios};
 use crate::world::{ShortLock, Word32, Word64, World};
-use crate::{Mm, NoMemory, Pfn};
+use crate::{Mm, NoMemory, Pfn, ZoneInfo, has_highmem};
 
 /// Slabs with room that a cache keeps (`MIN_PARTIAL`).
 const MIN_PARTIAL: u32 = 5;
@@ -35,12 +36,15 @@ impl Record {
     /// Those that cached pages have.
     const OF_PAGES: [Self; 2] = [Self::TreeNode, Self::BufferHead];
 
-    /// Records of a whole slab, and its order.
-    const fn shape(self) -> (u32, u32) {
-        match self {
-            Self::TreeNode => (14, 1),
-            Self::BufferHead => (39, 0),
-            Self::BioVec => (8, 3),
+    /// Records of a whole slab, and its order. With HighMem they are those of 32 bits, of 304, 56 and 3072 bytes.
+    const fn shape(self, highmem: bool) -> (u32, u32) {
+        match (self, highmem) {
+            (Self::TreeNode, false) => (14, 1),
+            (Self::BufferHead, false) => (39, 0),
+            (Self::BioVec, false) => (8, 3),
+            (Self::TreeNode, true) => (26, 1),
+            (Self::BufferHead, true) => (73, 0),
+            (Self::BioVec, true) => (10, 3),
         }
     }
 
@@ -53,21 +57,21 @@ impl Record {
     }
 
     /// Records that slabs may have room for beside those in use.
-    const fn spare(self) -> u32 {
-        (MIN_PARTIAL + 1) * self.shape().0
+    const fn spare(self, highmem: bool) -> u32 {
+        (MIN_PARTIAL + 1) * self.shape(highmem).0
     }
 
     /// Records of a slab of one page.
-    const fn small(self) -> u32 {
-        let (whole, order) = self.shape();
+    const fn small(self, highmem: bool) -> u32 {
+        let (whole, order) = self.shape(highmem);
         whole >> order
     }
 
     /// Records of the slab that a ring's entry is, and its order.
-    fn of_entry(self, entry: u32) -> (u32, u32) {
+    fn of_entry(self, entry: u32, highmem: bool) -> (u32, u32) {
         match entry & SMALL != 0 {
-            true => (self.small(), 0),
-            false => self.shape(),
+            true => (self.small(highmem), 0),
+            false => self.shape(highmem),
         }
     }
 }
@@ -102,6 +106,8 @@ pub(crate) struct Metadata<W: World> {
     under_way: W::U32,
     /// Buffer heads in use.
     buffers: W::U32,
+    /// More of them are too many: what a tenth of low memory has room for (Linux fs/buffer.c, `buffer_init`).
+    max_buffers: u32,
     /// Which pages of each leaf have a buffer head.
     pub(crate) buffered: Box<[W::U64]>,
     lock: W::Lock,
@@ -112,12 +118,14 @@ impl<W: World> Metadata<W> {
         (pages, bios): (PageMetadata, WritebackBios),
         nodes: u32,
         frames: u32,
+        zones: &[ZoneInfo],
     ) -> Result<Self, NoMemory> {
+        let highmem = has_highmem(zones);
         let (on, bios) = (pages == PageMetadata::Slabs, bios == WritebackBios::Vectors);
         let what = "the page cache's records";
         let slabs = |of: Record, most: u32| -> Result<Slabs<W>, NoMemory> {
             // Small slabs hold fewer.
-            let n = most.div_ceil(of.small()) + MIN_PARTIAL + 2;
+            let n = most.div_ceil(of.small(highmem)) + MIN_PARTIAL + 2;
             Ok(Slabs {
                 ring: heap::zeroed(what, n as usize)?,
                 first: bytemuck::Zeroable::zeroed(),
@@ -139,6 +147,11 @@ impl<W: World> Metadata<W> {
             bios,
             under_way: bytemuck::Zeroable::zeroed(),
             buffers: bytemuck::Zeroable::zeroed(),
+            max_buffers: {
+                let lowmem = lowmem_kbytes(zones) / 4;
+                let most = lowmem / 10 * u64::from(Record::BufferHead.shape(highmem).0);
+                most.min(u64::from(u32::MAX)) as u32
+            },
             buffered: heap::zeroed(what, if on { nodes as usize } else { 0 })?,
             lock: W::Lock::default(),
         })
@@ -210,7 +223,7 @@ impl<W: World> Mm<W> {
             self.metadata.slabs[of as usize].room.get(),
             self.records(of),
         );
-        records <= room && room <= records + of.spare()
+        records <= room && room <= records + of.spare(self.highmem)
     }
 
     /// Records in use.
@@ -239,6 +252,40 @@ impl<W: World> Mm<W> {
         self.metadata
             .buffers
             .fetch_sub((bits & before).count_ones());
+    }
+
+    /// Whether there are more buffer heads than low memory should hold. (The kernel asks once in 4096 that come or
+    /// go.)
+    #[inline]
+    pub(crate) fn buffer_heads_over_limit(&self) -> bool {
+        self.metadata.counts() && self.metadata.buffers.get() > self.metadata.max_buffers
+    }
+
+    /// Whether reclaim looks through HighMem for the sake of low memory, which its pages' buffer heads fill
+    /// (`highmem_for_buffers`).
+    #[inline]
+    pub(crate) fn reclaims_highmem(&self) -> bool {
+        self.highmem && self.policy.highmem_for_buffers && self.buffer_heads_over_limit()
+    }
+
+    /// An isolated page of a file loses its buffer head, unless that is in use: it is dirty or under writeback, or
+    /// somebody has locked it (`try_to_release_page`). [`Mm::settle_metadata`] must follow.
+    pub(crate) fn strip_buffers(&self, pfn: Pfn) {
+        const BUSY: u32 = flag::DIRTY | flag::WRITEBACK | flag::LOCKED | flag::SWAPBACKED;
+        let page = self.frames.page(pfn);
+        let f = page.flags();
+        if f & BUSY != 0 || f & flag::CACHED == 0 {
+            return;
+        }
+        let (mapping, index) = (page.mapping(), page.index());
+        let m = &self.mappings[mapping as usize];
+        if self.keeps_buffers(m) {
+            m.tree_lock.with(|| {
+                if let Some(leaf) = self.leaf_at(m, index) {
+                    self.unbuffer_pages(leaf.node, 1 << (index & (SLOTS - 1)));
+                }
+            });
+        }
     }
 
     /// Takes the slabs that records need, and gives back those that are empty.
@@ -272,22 +319,28 @@ impl<W: World> Mm<W> {
 
     #[inline(never)]
     fn settle(&self, of: Record) {
-        let (slabs, (_, order)) = (&self.metadata.slabs[of as usize], of.shape());
+        let slabs = &self.metadata.slabs[of as usize];
+        let (_, order) = of.shape(self.highmem);
         while self.records(of) > slabs.room.get() {
             let Some((pfn, order)) = self.new_slab(of.gfp(), order) else {
                 return;
             };
-            let entry = pfn | if order < of.shape().1 { SMALL } else { 0 };
+            let entry = pfn
+                | if order < of.shape(self.highmem).1 {
+                    SMALL
+                } else {
+                    0
+                };
             self.metadata.lock.with(|| {
                 slabs.entry(slabs.count.get()).set(entry);
                 slabs.count.fetch_add(1);
-                slabs.room.fetch_add(of.of_entry(entry).0);
+                slabs.room.fetch_add(of.of_entry(entry, self.highmem).0);
             });
         }
-        while slabs.room.get() > self.records(of) + of.spare() {
+        while slabs.room.get() > self.records(of) + of.spare(self.highmem) {
             let oldest = self.metadata.lock.with(|| {
                 let entry = slabs.entry(0).get();
-                let (records, order) = of.of_entry(entry);
+                let (records, order) = of.of_entry(entry, self.highmem);
                 slabs
                     .first
                     .set((slabs.first.get() + 1) % slabs.ring.len() as u32);
@@ -344,7 +397,10 @@ impl<W: World> Mm<W> {
         }
         for of in Record::ALL {
             let slabs = &self.metadata.slabs[of as usize];
-            let room: u32 = slabs.entries().map(|entry| of.of_entry(entry).0).sum();
+            let room: u32 = slabs
+                .entries()
+                .map(|entry| of.of_entry(entry, self.highmem).0)
+                .sum();
             if room != slabs.room.get() {
                 return Err(format!(
                     "{of:?}: slabs for {room}, counted for {}",
@@ -359,7 +415,7 @@ impl<W: World> Mm<W> {
     pub fn metadata_pages(&self) -> u64 {
         let of = |record: Record| {
             let slabs = self.metadata.slabs.get(record as usize)?;
-            let pages = |entry| 1 << record.of_entry(entry).1;
+            let pages = |entry| 1 << record.of_entry(entry, self.highmem).1;
             Some(slabs.entries().map(pages).sum::<u64>())
         };
         Record::ALL.into_iter().filter_map(of).sum()

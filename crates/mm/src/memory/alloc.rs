@@ -8,6 +8,7 @@ use crate::memory::watermark::{
     ALLOC_DIRTY_LIMIT, ALLOC_FAIR, ALLOC_HARDER, ALLOC_HIGH, ALLOC_NO_WATERMARKS,
 };
 use crate::memory::zone::Mark;
+use crate::memory::zonelist_cache::{LookUp, Passed};
 use crate::policy::{DirtyLimits, FairZones, SlowPath, ZoneWalk};
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
@@ -16,6 +17,13 @@ use crate::{Mm, Pfn};
 
 /// Orders above this are costly: not retried for ever.
 pub const PAGE_ALLOC_COSTLY_ORDER: u32 = 3;
+
+/// What walks over a fallback list know of each other.
+#[derive(Debug, Default)]
+struct Walk {
+    skipped: Skipped,
+    look_up: LookUp,
+}
 
 impl<W: World> Mm<W> {
     /// The zones a request may use, in order.
@@ -30,13 +38,14 @@ impl<W: World> Mm<W> {
 
     /// The first usable zone: its index is the classzone.
     #[inline(always)]
-    fn preferred_zone(&self, node: u32, gfp: Gfp) -> usize {
+    pub(crate) fn preferred_zone(&self, node: u32, gfp: Gfp) -> usize {
         self.eligible(node, gfp)
             .next()
             .expect("a request names a populated zone")
     }
 
-    /// One walk over the free lists (docs/reference/allocation.md#free-list-walk).
+    /// A walk over the free lists (docs/reference/allocation.md#free-list-walk), and where the zonelist cache may have
+    /// hidden a page another one without it.
     fn get_page_from_freelist(
         &self,
         node: u32,
@@ -45,7 +54,12 @@ impl<W: World> Mm<W> {
         mark: Mark,
         flags: u32,
     ) -> Option<Pfn> {
-        self.walk_freelists(node, gfp, order, mark, flags, &mut Skipped::default())
+        let mut walk = Walk::default();
+        let found = self.walk_freelists(node, gfp, order, mark, flags, &mut walk);
+        if found.is_none() && walk.look_up.stop() {
+            return self.walk_freelists(node, gfp, order, mark, flags, &mut walk);
+        }
+        found
     }
 
     /// [`Self::get_page_from_freelist`], for the fast path to specialize.
@@ -57,11 +71,15 @@ impl<W: World> Mm<W> {
         order: u32,
         mark: Mark,
         flags: u32,
-        skipped: &mut Skipped,
+        walk: &mut Walk,
     ) -> Option<Pfn> {
+        let Walk { skipped, look_up } = walk;
         let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
         let list = self.list_of_request(gfp);
         for z in self.eligible(node, gfp) {
+            if look_up.active && self.nodes[node as usize].full_zones.has(z) {
+                continue;
+            }
             if flags & ALLOC_FAIR != 0 {
                 if self.zones[z].node != node {
                     if self.policy.fair_zones == FairZones::Batch {
@@ -78,6 +96,7 @@ impl<W: World> Mm<W> {
             if flags & ALLOC_DIRTY_LIMIT != 0 && gfp.has(Gfp::WRITE) && !self.zone_dirty_ok(z) {
                 skipped.dirty += 1;
                 self.world.charge(Cost::ZoneWalk, 1);
+                self.zone_passed(node, z, Passed::Dirty, look_up);
                 continue;
             }
             if flags & ALLOC_NO_WATERMARKS == 0
@@ -87,6 +106,7 @@ impl<W: World> Mm<W> {
                 if self.policy.zone_walk == ZoneWalk::OneZoneAhead && mark == Mark::Low {
                     self.wakeup_kswapd(z, gfp, order, classzone);
                 }
+                self.zone_passed(node, z, Passed::Watermark, look_up);
                 continue;
             }
             let pfn = if order == 0 {
@@ -98,6 +118,7 @@ impl<W: World> Mm<W> {
                 self.hand_out(z, pfn, node, gfp, order);
                 return Some(pfn);
             }
+            self.zone_passed(node, z, Passed::Empty, look_up);
         }
         None
     }
@@ -110,6 +131,7 @@ impl<W: World> Mm<W> {
         page.reset_flags(z, flag::USED);
         page.set_mapcount(0);
         self.stat.zone_event(z, ZoneEvent::PgAlloc, 1 << order);
+        self.count_numa(|| self.preferred_zone(node, gfp), z, 1);
         self.charge_batch(z, node, gfp, order);
         self.world.charge(Cost::PageAlloc, 1);
         self.emit(Audience::Traces, || Event::PageAlloc {
@@ -159,17 +181,31 @@ impl<W: World> Mm<W> {
         Some(pfn)
     }
 
-    /// The walks at the low watermark; where the first one may leave out zones, at most three.
+    /// The walks at the low watermark; where the first one may leave out zones, at most three. Each may be two
+    /// where the zonelist cache is used, unless one more walk answers for all (*sequential-read* 4).
     #[inline(never)]
     fn walks_at_low(&self, node: u32, gfp: Gfp, order: u32) -> Option<Pfn> {
         let mut flags = self.first_walk(node, gfp);
+        let mut walk = Walk::default();
         loop {
-            let mut skipped = Skipped::default();
-            let found = self.walk_freelists(node, gfp, order, Mark::Low, flags, &mut skipped);
+            walk.skipped = Skipped::default();
+            let found = self.walk_freelists(node, gfp, order, Mark::Low, flags, &mut walk);
             if found.is_some() {
                 return found;
             }
-            flags = self.next_walk(node, gfp, flags, skipped)?;
+            let hid = walk.look_up.stop();
+            let apart = self.walks_apart();
+            if hid && apart {
+                continue;
+            }
+            match self.next_walk(node, gfp, flags, walk.skipped) {
+                Some(next) => flags = next,
+                None if hid => {}
+                None => return None,
+            }
+            if apart {
+                walk.look_up = LookUp::default();
+            }
         }
     }
 
@@ -364,6 +400,7 @@ impl<W: World> Mm<W> {
 
     /// A page of what this task has reclaimed, if nobody was faster: pages may lie in CPUs' lists.
     fn take_reclaimed(&self, node: u32, gfp: Gfp, order: u32, flags: u32) -> Option<Pfn> {
+        self.zones_reclaimed(node);
         let page = self.get_page_from_freelist(node, gfp, order, Mark::Min, flags);
         if page.is_some() {
             return page;

@@ -166,6 +166,15 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Whether each reason for another walk at the low watermark has its own; *sequential-read* 4 has one for all.
+    #[inline]
+    pub(crate) fn walks_apart(&self) -> bool {
+        match self.policy.fair_zones {
+            FairZones::Off | FairZones::Batch => true,
+            FairZones::AsPosted | FairZones::AsMeant | FairZones::AsMerged => false,
+        }
+    }
+
     /// After a walk at the low watermark that found nothing: the flags of the next one, if there is
     /// to be another before the slow path.
     pub(crate) fn next_walk(

@@ -11,6 +11,7 @@
 use crate::memory::gfp::Gfp;
 use crate::memory::watermark::{ALLOC_DIRTY_LIMIT, ALLOC_FAIR};
 use crate::memory::zone::{Mark, Zone};
+use crate::memory::zonelist_cache::Passed;
 use crate::policy::{DirtyCheck, FairZones, FreeSnapshot, ZoneWalk};
 use crate::watch::vmstat::{FAR, ZoneStat};
 use crate::world::{Cost, Word32, Word64, World};
@@ -142,6 +143,9 @@ impl<W: World> Mm<W> {
                 if fresh {
                     limits += 1;
                     if !ok {
+                        if self.zonelist_cache_notes(Passed::Dirty) {
+                            return None;
+                        }
                         walked += 1;
                         continue;
                     }
@@ -163,6 +167,9 @@ impl<W: World> Mm<W> {
             }
             if self.policy.zone_walk == ZoneWalk::OneZoneAhead {
                 return None; // a walk wakes kswapd here
+            }
+            if self.zonelist_cache_notes(Passed::Watermark) {
+                return None; // what comes behind depends on the clock
             }
             walked += 1;
         }

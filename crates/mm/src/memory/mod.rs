@@ -16,3 +16,4 @@ pub mod task;
 pub mod watermark;
 pub mod zone;
 mod zoneinfo;
+pub(crate) mod zonelist_cache;

@@ -4,6 +4,7 @@ use crate::memory::fair::FairLists;
 #[cfg(doc)]
 use crate::memory::zone::Lru;
 use crate::memory::zone::{ZonelistOrder, zonelist};
+use crate::memory::zonelist_cache::FullZones;
 use crate::world::{ShortLock, Word32, World};
 use crate::{ZONE_TYPES, ZoneInfo};
 
@@ -46,6 +47,8 @@ pub struct Node<W: World> {
     pub zonelists: [Vec<u16>; ZONE_TYPES],
     /// Whether allocations from those lists are fair (`fair_zones = "as-meant"`).
     pub(crate) fair: FairLists,
+    /// Which zones of those lists gave nothing a moment ago (`zonelist_cache`).
+    pub(crate) full_zones: FullZones<W>,
     /// Its size in pages.
     pub size: u64,
     /// kswapd sleeps (1) or works (0).
@@ -84,6 +87,7 @@ impl<W: World> Node<W> {
         });
         let node = Self {
             fair: FairLists::of(zones, nodes, n, order),
+            full_zones: FullZones::new(),
             size: own.iter().map(|&z| zones[z as usize].size).sum(),
             zonelists,
             zones: own,

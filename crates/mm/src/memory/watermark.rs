@@ -79,9 +79,14 @@ impl MarkFormula {
         }
     }
 
-    /// The watermarks of all zones in pages, in their order.
+    /// The watermarks of all zones in pages, in their order. HighMem has a small minimum of its own in every
+    /// kernel, and no share of `min_free_kbytes`.
     pub fn marks(self, min_free_kbytes: u64, zones: &[ZoneInfo]) -> Vec<[u64; 3]> {
-        let apart = |z: &ZoneInfo| self.movable_apart && z.kind == ZoneType::Movable;
+        let apart = |z: &ZoneInfo| match z.kind {
+            ZoneType::HighMem => true,
+            ZoneType::Movable => self.movable_apart,
+            ZoneType::Dma | ZoneType::Dma32 | ZoneType::Normal => false,
+        };
         let shared = zones.iter().filter(|z| !apart(z));
         let lowmem: u64 = shared.map(|z| z.size).sum();
         zones

@@ -2,6 +2,7 @@
 //! where watermarks are boosted. Counts are pages.
 
 use super::zone::Mark;
+use crate::watch::numa::NumaStat;
 use crate::watch::vmstat::ZoneStat;
 use crate::world::{Word32, Word64, World};
 use crate::{Mm, ZONE_TYPES};
@@ -19,6 +20,15 @@ impl<W: World> Mm<W> {
             }
         }
         out
+    }
+
+    /// The classzones whose reserves are told of, low to high: a kernel of 32 bits has no DMA32, and a Movable zone,
+    /// which is empty, above HighMem.
+    pub(crate) fn shown_classzones(&self) -> [usize; ZONE_TYPES] {
+        match self.highmem {
+            false => [0, 1, 2, 3],
+            true => [0, 2, 3, 3],
+        }
     }
 
     fn put_zone(&self, z: usize, out: &mut String) -> std::fmt::Result {
@@ -42,7 +52,14 @@ impl<W: World> Mm<W> {
                 writeln!(out, "    {:<12} {}", item.name(), self.zone_stat(z, item))?;
             }
         }
-        let protection: Vec<String> = (0..ZONE_TYPES)
+        for item in NumaStat::ALL {
+            if let Some(count) = self.numa_stat(z, item) {
+                writeln!(out, "    {:<12} {count}", item.name())?;
+            }
+        }
+        let protection: Vec<String> = self
+            .shown_classzones()
+            .into_iter()
             .map(|classzone| zone.reserve(classzone).to_string())
             .collect();
         writeln!(out, "        protection: ({})", protection.join(", "))?;

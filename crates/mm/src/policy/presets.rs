@@ -152,6 +152,7 @@ presets! {
         shrinker_core: ShrinkerCore::Batched, "one shrinker a filesystem; what is deferred is limited";
         flusher_slice: FlusherSlice::PerInode, "half a second of I/O for each inode";
         dirty_exceeded: DirtyExceeded::LowestLimit, "a device stays marked until no task can be over its limit";
+        zonelist_cache: ZonelistCache::ClearedByReclaim, "after direct reclaim, full nodes are looked at again";
     }
 
     /// As 3.1 with what changed in dirty pages, reclaim and kswapd since.
@@ -171,9 +172,11 @@ presets! {
         mark_accessed: MarkAccessed::InBatch, "a second access counts in an add batch (3.11)";
         workingset: true, "refaults (3.15)";
         fair_zones: FairZones::Batch, "zones give pages in proportion to their size (3.12)";
+        zonelist_cache: ZonelistCache::WhileActive, "dirty zones do not count as full ones (3.16)";
         kswapd_loop: KswapdLoop::Rounds, "rounds without waiting (3.11)";
         kswapd_wake: KswapdWake::High, "woken below high (3.6)";
         hopeless_zones: HopelessZones::Computed, "no mark (3.12)";
+        highmem_for_buffers: true, "too many buffer heads are a reason to reclaim HighMem (3.4)";
         emergency_throttle: true, "reclaimers wait for kswapd at the reserves (3.6)";
         watermark_slip: false, "the test counts right";
         shrinker_core: ShrinkerCore::PerNode, "lists by node; a shrinker can stop (3.12)";
@@ -187,6 +190,7 @@ presets! {
     baseline of "XFS inode reclaim" "docs/xfs-inode-reclaim.md", on linux_3_16 {
         lru: LruScope::Node, "nodes have the lists (4.8)";
         fair_zones: FairZones::Off, "and need no fair allocation";
+        zonelist_cache: ZonelistCache::None, "full zones are not remembered (4.4)";
         oom_retries: 16, "rounds without progress before memory counts as exhausted (4.7)";
         dirty_check: DirtyCheck::Cached, "stands for a check that is dropped after the first walk";
     }

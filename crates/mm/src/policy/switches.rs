@@ -317,6 +317,22 @@ switches! {
         OneZoneAhead = "one-zone-ahead",
     } see "docs/reference/allocation.md#free-list-walk";
 
+    /// Which zones a walk over the free lists of a machine with several nodes passes without looking, because a walk
+    /// from that node got nothing there less than a second ago. A walk that finds nothing so is made once more
+    /// and looks at all.
+    zonelist_cache: ZonelistCache = BehindFirst {
+        /// 4.4: none.
+        None = "none",
+        /// Up to 3.0: behind the first zone that gave nothing, all that did so since the bits were cleared last. That
+        /// happens when a walk looks that is more than a second later.
+        BehindFirst = "behind-first",
+        /// 3.1: the same behind the first zone below its watermark, and direct reclaim that freed pages clears the bits of
+        /// its list. A zone over its share of dirty pages counts as one that gave nothing.
+        ClearedByReclaim = "cleared-by-reclaim",
+        /// 3.16: bits are set by walks that look at them, and none for dirty pages.
+        WhileActive = "while-active",
+    } see "docs/reference/allocation.md#zonelist-cache";
+
     /// The watermark at which an allocation wakes a sleeping kswapd.
     kswapd_wake: KswapdWake = Low {
         /// linux-3.0: the low one.
@@ -364,6 +380,11 @@ switches! {
         /// beside one this is `zone`.
         Node = "node",
     } see "docs/reference/memory-model.md#lru-lists";
+
+    /// 3.4: while there are more buffer heads than a tenth of low memory has room for, kswapd reclaims the HighMem of its
+    /// node whether that needs it or not, and so does direct reclaim for low memory: its pages' buffer heads are what fills
+    /// that. It takes a machine with HighMem, and `page_metadata = "slabs"`.
+    highmem_for_buffers: bool = false see "docs/reference/memory-model.md#highmem";
 
     /// 3.6: direct reclaimers wait for kswapd while less than half of the min watermarks is free.
     emergency_throttle: bool = false see "docs/reference/allocation.md#slow-path";

@@ -59,11 +59,17 @@ impl<W: World> Mm<W> {
 
     async fn direct_reclaim_loop(&self, node: u32, gfp: Gfp, sc: &mut ScanControl) -> u64 {
         let mut total_scanned = 0;
+        let classzone = sc.classzone;
         for priority in (0..=DEF_PRIORITY).rev() {
             sc.priority = priority;
             sc.nr_scanned = 0;
             let mut lru = 0;
-            for &z in &self.nodes[node as usize].zonelists[gfp.high_zoneidx()] {
+            sc.classzone = match self.reclaims_highmem() {
+                true => ZoneType::HighMem.index(),
+                false => classzone,
+            };
+            let highest = sc.classzone.max(gfp.high_zoneidx());
+            for &z in &self.nodes[node as usize].zonelists[highest] {
                 let z = usize::from(z);
                 let hopeless = self.zone_hopeless(z);
                 if (gfp.has(Gfp::THISNODE) && self.zones[z].node != node)
@@ -74,7 +80,9 @@ impl<W: World> Mm<W> {
                 lru += self.zone_reclaimable_pages(z);
                 self.world.charge(Cost::ZoneWalk, 1);
                 let home = self.zones[z].lru_home as usize;
-                if self.node_lru() && self.first_of_node(node, gfp, self.zones[z].node) != Some(z) {
+                if self.node_lru()
+                    && self.first_of_node(node, highest, self.zones[z].node) != Some(z)
+                {
                     continue; // its node was scanned as a whole
                 }
                 let scanned = sc.nr_scanned;
@@ -119,8 +127,8 @@ impl<W: World> Mm<W> {
     }
 
     /// The first zone of a node in a fallback list.
-    fn first_of_node(&self, list: u32, gfp: Gfp, node: u32) -> Option<usize> {
-        let mut zones = self.nodes[list as usize].zonelists[gfp.high_zoneidx()].iter();
+    fn first_of_node(&self, list: u32, highest: usize, node: u32) -> Option<usize> {
+        let mut zones = self.nodes[list as usize].zonelists[highest].iter();
         zones
             .find(|&&z| self.zones[usize::from(z)].node == node)
             .map(|&z| usize::from(z))

@@ -348,6 +348,10 @@ impl<W: World> Mm<W> {
         let home = self.zones[usize::from(zones[0])].lru_home as usize;
         while sc.priority >= 1 && self.sleeping_prematurely(nid, sc.order, classzone) {
             (sc.nr_scanned, sc.nr_reclaimed) = (0, 0);
+            sc.classzone = match self.reclaims_highmem() {
+                true => crate::ZoneType::HighMem.index(),
+                false => classzone,
+            };
             if self.inactive_anon_is_low(home) {
                 self.shrink_active_list(home, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, &mut sc);
                 self.world.relax().await;
@@ -435,9 +439,17 @@ impl<W: World> Mm<W> {
         self.shrink_slab(pressure, sc).await
     }
 
+    /// Whether a zone is HighMem whose pages hold more buffer heads in low memory than is good (3.4).
+    fn owes_buffers(&self, z: usize) -> bool {
+        self.zones[z].kind == crate::ZoneType::HighMem && self.reclaims_highmem()
+    }
+
     /// Whether kswapd may leave a zone alone while a zone up to `end_zone` needs pages.
     fn lower_zone_balanced(&self, z: usize, order: u32, end_zone: usize) -> bool {
         let zone = &self.zones[z];
+        if self.owes_buffers(z) {
+            return false;
+        }
         let high = zone.mark(Mark::High);
         match self.policy.lower_zones {
             LowerZones::Gap => {
@@ -548,7 +560,9 @@ impl<W: World> Mm<W> {
                 self.shrink_active_list(z, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, sc);
                 self.world.relax().await;
             }
-            if !self.watermark_ok_safe(z, sc.order, zone.mark(Mark::High), 0) {
+            if self.owes_buffers(z)
+                || !self.watermark_ok_safe(z, sc.order, zone.mark(Mark::High), 0)
+            {
                 return Some(z);
             }
             zone.flags.fetch_and(!(ZONE_CONGESTED | ZONE_TAIL_DIRTY));

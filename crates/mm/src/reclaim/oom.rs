@@ -16,7 +16,7 @@ use crate::memory::zone::{Mark, ZONE_OOM_LOCKED};
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, OomKill, TaskId, Waits, Word32, Word64, World};
-use crate::{Mm, SECOND, ZONE_TYPES};
+use crate::{Mm, SECOND};
 use std::fmt::Write as _;
 
 /// A victim that has not ended after so long is taken for one that waits for who waits for it: a kernel of
@@ -299,7 +299,7 @@ impl<W: World> Mm<W> {
                 " pages_scanned:{scanned} all_unreclaimable? {hopeless}"
             )?;
             write!(out, "lowmem_reserve[]:")?;
-            for classzone in 0..ZONE_TYPES {
+            for classzone in self.shown_classzones() {
                 write!(out, " {}", zone.reserve(classzone))?;
             }
             writeln!(out)?;

@@ -98,9 +98,13 @@ impl<W: World> Mm<W> {
         }
         let mine = self.isolated_list(self.world.task());
         let (mut rotated, mut deactivated, mut kept) = (0, 0, 0);
+        let strips = self.buffer_heads_over_limit();
         for _ in 0..taken {
             let pfn = self.frames.last(mine);
             let f = self.frames.flags(pfn);
+            if strips && f & flag::UNEVICTABLE == 0 {
+                self.strip_buffers(pfn);
+            }
             let young = if self.frames.mapcount(pfn) > 0 {
                 self.take_young(pfn)
             } else {
@@ -120,6 +124,9 @@ impl<W: World> Mm<W> {
             }
             self.count_returned(pfn, lru.is_file());
             self.putback_lru_page(z, pfn);
+        }
+        if strips {
+            self.settle_metadata();
         }
         self.count_rotated(z, lru.is_file(), rotated);
         self.note_cost(z, lru.is_file(), 0, kept);

@@ -3,6 +3,7 @@
 //! of 3.0 — that of 3.2 is in `throttle`).
 
 use crate::Mm;
+use crate::ZoneType;
 use crate::memory::gfp::Gfp;
 use crate::memory::task::{PF_LESS_THROTTLE, PF_REALTIME};
 use crate::policy::{
@@ -75,8 +76,34 @@ impl<W: World> Mm<W> {
         self.policy.dirty_limits != DirtyLimits::Global
     }
 
+    /// What of HighMem is not dirtyable although the machine's sums have it: all, unless
+    /// `vm.highmem_is_dirtyable` is set (Linux mm/page-writeback.c, `highmem_dirtyable_memory`).
+    fn highmem_not_dirtyable(&self) -> u64 {
+        if self.sysctl.highmem_is_dirtyable() == Some(1) {
+            return 0;
+        }
+        let high = (0..self.zones.len()).filter(|&z| self.zones[z].kind == ZoneType::HighMem);
+        high.map(|z| match self.excludes_reserves() {
+            true => self.zone_dirtyable(z),
+            // Before the series the machine's sums had reserves in them.
+            false if self.policy.dirtyable == Dirtyable::Reclaimable => {
+                self.zone_free_and_reclaimable(z)
+            }
+            false => self.zone_dirtyable(z),
+        })
+        .sum()
+    }
+
     /// Pages that may be dirtied at all, machine-wide.
     pub fn dirtyable(&self) -> u64 {
+        let all = self.dirtyable_anywhere();
+        match self.highmem {
+            false => all,
+            true => (all - 1).saturating_sub(self.highmem_not_dirtyable()) + 1,
+        }
+    }
+
+    fn dirtyable_anywhere(&self) -> u64 {
         let s = |i| self.stat.global(i);
         if self.policy.dirtyable == Dirtyable::FreeAndFile {
             let reserves: u64 = self.zones.iter().map(|z| z.dirty_balance_reserve()).sum();
@@ -114,7 +141,18 @@ impl<W: World> Mm<W> {
         )
     }
 
-    /// Pages of a zone that may be dirty (*per-zone-dirty-limits*).
+    /// Pages of a zone that are free or can become so, as `dirtyable = "reclaimable"` counts them.
+    fn zone_free_and_reclaimable(&self, z: usize) -> u64 {
+        let of = |item| self.stat.zone(z, item);
+        let mut pages =
+            of(ZoneStat::NrFreePages) + of(ZoneStat::NrInactiveFile) + of(ZoneStat::NrActiveFile);
+        if self.free_swap() > 0 {
+            pages += of(ZoneStat::NrInactiveAnon) + of(ZoneStat::NrActiveAnon);
+        }
+        pages
+    }
+
+    /// Pages of a zone that may be dirty (*per-zone-dirty-limits*), HighMem or not.
     pub fn zone_dirtyable(&self, z: usize) -> u64 {
         debug_assert!(z < self.zones.len(), "zone {z} does not exist");
         if self.policy.dirtyable == Dirtyable::FreeAndFile {
@@ -123,12 +161,7 @@ impl<W: World> Mm<W> {
                 + self.stat.zone(z, ZoneStat::NrInactiveFile)
                 + self.stat.zone(z, ZoneStat::NrActiveFile);
         }
-        let of = |item| self.stat.zone(z, item);
-        let mut pages =
-            of(ZoneStat::NrFreePages) + of(ZoneStat::NrInactiveFile) + of(ZoneStat::NrActiveFile);
-        if self.free_swap() > 0 {
-            pages += of(ZoneStat::NrInactiveAnon) + of(ZoneStat::NrActiveAnon);
-        }
+        let pages = self.zone_free_and_reclaimable(z);
         pages.saturating_sub(self.zones[z].dirty_balance_reserve())
     }
 

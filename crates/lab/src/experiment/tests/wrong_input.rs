@@ -217,7 +217,17 @@ const IN_MACHINE: &[Wrong] = &[
     ("wrong unit", "\"64M\"", "\"64MB\""),
     ("size of wrong type", "\"64M\"", "0.5"),
     ("zones out of order", "\"Normal\"", "\"DMA\""),
-    ("unknown zone", "\"Normal\"", "\"HighMem\""),
+    ("unknown zone", "\"Normal\"", "\"Device\""),
+    (
+        "a zone of 64 bits beside HighMem",
+        "{ zone = \"Normal\", size = \"64M\" }",
+        "{ zone = \"DMA32\", size = \"64M\" }, { zone = \"HighMem\", size = \"64M\" }",
+    ),
+    (
+        "more low memory than a kernel of 32 bits has addresses for",
+        "{ zone = \"Normal\", size = \"64M\" }",
+        "{ zone = \"Normal\", size = \"3G\" }, { zone = \"HighMem\", size = \"64M\" }",
+    ),
     (
         "too little memory",
         "{ zone = \"DMA\", size = \"15M\" }, { zone = \"Normal\", size = \"64M\" }",

@@ -63,7 +63,7 @@ pub(super) fn counted_or_zero(r: &RunResult, name: &str) -> Reading {
     }
 }
 
-pub(super) const ZONES: [&str; 4] = ["dma", "dma32", "normal", "movable"];
+pub(super) const ZONES: [&str; 5] = ["dma", "dma32", "normal", "movable", "high"];
 
 /// A counter over all zones; from 4.8 on most are kept by node, and have no zone in their names.
 pub(super) fn zones(r: &RunResult, event: &str) -> Option<f64> {

@@ -1,0 +1,111 @@
+//! Where pages came from on a machine of several nodes (Linux mm/vmstat.c, `zone_statistics`;
+//! docs/reference/counters-and-traces.md#numa).
+//!
+//! Each allocation counts once, whatever its order: whether the zone that gave is on the node that the request
+//! named first, and whether it is on the node of the CPU that asked. On a machine of one node nothing is
+//! counted.
+
+use crate::Mm;
+use crate::world::{Word64, World};
+
+/// A counter of a zone, in the order of /proc/vmstat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum NumaStat {
+    /// Allocations that the zone served, on the node that was named first.
+    Hit,
+    /// Allocations that it served although another node was named first.
+    Miss,
+    /// Allocations for which it was the first zone, and which another node served.
+    Foreign,
+    /// Allocations that it served for a CPU of its node.
+    Local,
+    /// Allocations that it served for a CPU of another node.
+    Other,
+}
+
+impl NumaStat {
+    /// Every counter.
+    pub const ALL: [Self; 5] = [
+        Self::Hit,
+        Self::Miss,
+        Self::Foreign,
+        Self::Local,
+        Self::Other,
+    ];
+
+    /// The name in /proc/vmstat and /proc/zoneinfo.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hit => "numa_hit",
+            Self::Miss => "numa_miss",
+            Self::Foreign => "numa_foreign",
+            Self::Local => "numa_local",
+            Self::Other => "numa_other",
+        }
+    }
+}
+
+/// The counters of all zones; none on a machine of one node.
+pub(crate) struct NumaStats<W: World>(Box<[[W::U64; NumaStat::ALL.len()]]>);
+
+impl<W: World> NumaStats<W> {
+    pub fn new(zones: usize, nodes: u32) -> Self {
+        let counted = if nodes > 1 { zones } else { 0 };
+        Self(bytemuck::zeroed_slice_box(counted))
+    }
+
+    fn add(&self, z: usize, what: NumaStat, n: u64) {
+        self.0[z][what as usize].fetch_add(n);
+    }
+}
+
+impl<W: World> Mm<W> {
+    /// Zone `z` served `n` requests that named `preferred` first.
+    #[inline(always)]
+    pub(crate) fn count_numa(&self, preferred: impl FnOnce() -> usize, z: usize, n: u64) {
+        if !self.numa.0.is_empty() {
+            self.zone_statistics(preferred(), z, n);
+        }
+    }
+
+    #[inline(never)]
+    fn zone_statistics(&self, preferred: usize, z: usize, n: u64) {
+        let [node, first] = [z, preferred].map(|z| self.zones[z].node);
+        if node == first {
+            self.numa.add(z, NumaStat::Hit, n);
+        } else {
+            self.numa.add(z, NumaStat::Miss, n);
+            self.numa.add(preferred, NumaStat::Foreign, n);
+        }
+        let local = match node == self.config.cpu_nodes[self.world.cpu()] {
+            true => NumaStat::Local,
+            false => NumaStat::Other,
+        };
+        self.numa.add(z, local, n);
+    }
+
+    /// A zone's count of allocations by where they were served; `None` on a machine of one node.
+    pub fn numa_stat(&self, z: usize, what: NumaStat) -> Option<u64> {
+        assert!(z < self.zones.len(), "zone {z} does not exist");
+        self.numa.0.get(z).map(|zone| zone[what as usize].get())
+    }
+
+    /// Checks that each allocation counts once in each of the two ways, and that a miss is somebody's loss.
+    pub(crate) fn check_numa(&self) -> Result<(), String> {
+        let of = |what| self.numa_global(what).unwrap_or(0);
+        let [hit, miss, foreign, local, other] = NumaStat::ALL.map(of);
+        if miss != foreign || hit + miss != local + other {
+            return Err(format!(
+                "{hit} allocations on the node named first, {miss} elsewhere, {foreign} lost by it, {local} on the \
+                 CPU's node, {other} elsewhere"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The same of all zones.
+    pub(crate) fn numa_global(&self, what: NumaStat) -> Option<u64> {
+        (0..self.zones.len()).map(|z| self.numa_stat(z, what)).sum()
+    }
+}

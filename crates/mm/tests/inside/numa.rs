@@ -1,0 +1,362 @@
+//! Machines of several nodes: which zones a walk over the free lists looks at.
+
+use super::bare::{Bare, recount};
+use super::prelude::*;
+use super::world::{Engine, block_on};
+use crate::policy::ZonelistCache as C;
+use crate::watch::numa::NumaStat;
+
+/// Pages of a node.
+const SIZE: u64 = 4096;
+
+/// Nodes of one zone each, whose only CPU is on node 0.
+fn nodes(n: u32, policy: Policy) -> Engine {
+    let mut bare = Bare::new(policy, SIZE);
+    bare.zones = (0..n)
+        .map(|node| ZoneInfo {
+            node,
+            kind: ZoneType::Dma32,
+            size: SIZE,
+        })
+        .collect();
+    bare.build()
+}
+
+fn with(cache: C) -> Policy {
+    Policy {
+        zonelist_cache: cache,
+        ..Policy::linux_3_0()
+    }
+}
+
+/// Takes pages for user memory until one comes from another zone than `zones`, which is put back. Those taken.
+fn use_up(mm: &Engine, zones: &[usize]) -> Vec<Pfn> {
+    let mut held = Vec::new();
+    loop {
+        let pfn = mm.alloc_pages_fast(Gfp::USER, 0, mm.world.now());
+        let pfn = pfn.expect("another zone has pages");
+        if !zones.contains(&mm.frames.zone(pfn)) {
+            mm.free_page(pfn, false);
+            return held;
+        }
+        held.push(pfn);
+    }
+}
+
+/// Gives back what was taken of a zone: it is far above its watermarks.
+fn give_back(mm: &Engine, held: &mut Vec<Pfn>, zone: usize) {
+    let (back, kept) = std::mem::take(held)
+        .into_iter()
+        .partition::<Vec<_>, _>(|&pfn| mm.frames.zone(pfn) == zone);
+    assert!(!back.is_empty());
+    *held = kept;
+    back.into_iter().for_each(|pfn| mm.free_page(pfn, false));
+    mm.drain_all_pages();
+}
+
+/// The zone of the next page for user memory at the low watermark; `None`: kswapd is woken.
+fn next(mm: &Engine) -> Option<usize> {
+    let pfn = mm.alloc_pages_fast(Gfp::USER, 0, mm.world.now())?;
+    let zone = mm.frames.zone(pfn);
+    mm.free_page(pfn, false);
+    Some(zone)
+}
+
+/// A node that has pages again is passed until a second is over. The first zone is always looked at, and
+/// without the cache all are.
+#[test]
+fn a_full_zone_is_passed_for_up_to_a_second() {
+    for cache in [C::BehindFirst, C::ClearedByReclaim, C::WhileActive, C::None] {
+        let mm = nodes(3, with(cache));
+        mm.world.advance(5 * SECOND);
+        let mut held = use_up(&mm, &[0, 1]);
+        give_back(&mm, &mut held, 1);
+        let passed = cache != C::None;
+        assert_eq!(next(&mm), Some(if passed { 2 } else { 1 }), "{cache:?}");
+        mm.world.advance(SECOND / 2);
+        assert_eq!(next(&mm), Some(if passed { 2 } else { 1 }), "{cache:?}");
+        mm.world.advance(SECOND / 2 + 2 * mm.tick());
+        assert_eq!(next(&mm), Some(1), "{cache:?}: a second is over");
+        give_back(&mm, &mut held, 0);
+        assert_eq!(next(&mm), Some(0), "{cache:?}: the first zone");
+        recount(&mm);
+    }
+}
+
+/// Where nothing else is left, one more walk finds what the cache hid, at the same watermark: nobody wakes
+/// kswapd for it.
+#[test]
+fn one_more_walk_looks_at_all_zones() {
+    for cache in [C::BehindFirst, C::ClearedByReclaim, C::WhileActive] {
+        let mm = nodes(3, with(cache));
+        mm.world.advance(5 * SECOND);
+        let mut held = use_up(&mm, &[0, 1]);
+        // Node 2 is used up, too, and nothing is left.
+        while let Some(pfn) = mm.alloc_pages_fast(Gfp::USER, 0, mm.world.now()) {
+            held.push(pfn);
+        }
+        assert_eq!(next(&mm), None);
+        give_back(&mm, &mut held, 1);
+        for _ in 0..3 {
+            assert_eq!(next(&mm), Some(1), "{cache:?}");
+        }
+        // So does the slow path's walk at min.
+        assert!(mm.alloc_nowait(Gfp::USER, 0).is_some());
+    }
+}
+
+/// Bits are a list's: what node 0 passes, node 3 looks at.
+#[test]
+fn each_node_remembers_for_itself() {
+    let mm = nodes(4, with(C::BehindFirst));
+    mm.world.advance(5 * SECOND);
+    let mut held = use_up(&mm, &[0, 1]);
+    give_back(&mm, &mut held, 1);
+    assert_eq!(next(&mm), Some(2));
+    mm.init_task(mm.world.task(), PF_MEMBIND, 3);
+    // Its own zone first: it is used up by one who may use no other.
+    while let Some(pfn) = mm.alloc_pages_fast(mm.bound(Gfp::USER), 0, mm.world.now()) {
+        held.push(pfn);
+    }
+    assert_eq!(next(&mm), Some(1), "node 0 is full, and node 1 is next");
+}
+
+/// 3.1: who has reclaimed looks at every node again, and so does everybody else.
+#[test]
+fn direct_reclaim_that_freed_pages_clears_the_bits_from_3_1_on() {
+    for (cache, zone) in [
+        (C::BehindFirst, 2),
+        (C::ClearedByReclaim, 1),
+        (C::WhileActive, 1),
+    ] {
+        let mm = nodes(3, with(cache));
+        mm.world.advance(5 * SECOND);
+        let mut held = use_up(&mm, &[0, 1]);
+        give_back(&mm, &mut held, 1);
+        assert_eq!(next(&mm), Some(2), "{cache:?}");
+        mm.zones_reclaimed(0);
+        assert_eq!(next(&mm), Some(zone), "{cache:?}");
+    }
+}
+
+/// A node 1 whose every page of a file is dirty, over its share, with the dirty limits of the series of 2011.
+fn after_dirty_node(cache: C) -> Option<usize> {
+    let mm = nodes(
+        3,
+        Policy {
+            dirty_limits: DirtyLimits::PerZone,
+            ..with(cache)
+        },
+    );
+    mm.world.advance(5 * SECOND);
+    // Node 0 gives nothing; node 1 has pages, and more dirty ones than its share.
+    let held = use_up(&mm, &[0]);
+    let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
+    for index in 0..1500 {
+        mm.init_task(mm.world.task(), PF_MEMBIND, 1);
+        let pfn = block_on(&mm, mm.alloc_page(mm.bound(Gfp::USER))).expect("a page");
+        mm.enter_page_cache_lru(pfn, file, index);
+        mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+    }
+    mm.init_task(mm.world.task(), 0, 0);
+    mm.world.advance(2 * SECOND);
+    // A write passes node 1 for its dirty pages. Then somebody asks who will not write.
+    let write = mm.alloc_pages_fast(Gfp::USER_WRITE, 0, mm.world.now());
+    assert_eq!(write.map(|pfn| mm.frames.zone(pfn)), Some(2));
+    let zone = next(&mm);
+    assert!(!held.is_empty());
+    zone
+}
+
+/// Up to 3.15 a zone over its share of dirty pages counts as full, also for requests that dirty nothing.
+#[test]
+fn a_dirty_zone_counted_as_full_until_3_16() {
+    assert_eq!(after_dirty_node(C::None), Some(1));
+    assert_eq!(after_dirty_node(C::BehindFirst), Some(2));
+    assert_eq!(after_dirty_node(C::ClearedByReclaim), Some(2));
+    assert_eq!(after_dirty_node(C::WhileActive), Some(1));
+}
+
+/// The fair walk of 3.16 stays on its node, and is made twice where the cache was asked; then remote nodes have
+/// their turn, without those that gave nothing.
+#[test]
+fn fair_walks_and_the_cache() {
+    for fair in [FairZones::Batch, FairZones::AsMerged, FairZones::AsPosted] {
+        let mm = nodes(
+            3,
+            Policy {
+                fair_zones: fair,
+                dirty_limits: DirtyLimits::Global,
+                ..Policy::linux_3_16()
+            },
+        );
+        mm.world.advance(5 * SECOND);
+        let mut held = use_up(&mm, &[0, 1]);
+        give_back(&mm, &mut held, 1);
+        // One more walk for all reasons is also one without the cache (*sequential-read* 4).
+        let zone = match fair {
+            FairZones::AsMerged => 1,
+            _ => 2,
+        };
+        assert_eq!(next(&mm), Some(zone), "{fair:?}");
+    }
+}
+
+/// What a walk over the lists of one node does is the same with any rule.
+#[test]
+fn one_node_remembers_nothing() {
+    for cache in [C::None, C::BehindFirst, C::ClearedByReclaim, C::WhileActive] {
+        let mut bare = Bare::new(with(cache), SIZE);
+        bare.zones = vec![
+            ZoneInfo {
+                node: 0,
+                kind: ZoneType::Dma,
+                size: 512,
+            },
+            ZoneInfo {
+                node: 0,
+                kind: ZoneType::Dma32,
+                size: SIZE,
+            },
+        ];
+        let mm = bare.build();
+        mm.world.advance(5 * SECOND);
+        while mm.alloc_pages_fast(Gfp::USER, 0, mm.world.now()).is_some() {}
+        assert!((0..2).all(|z| !mm.nodes[0].full_zones.has(z)), "{cache:?}");
+    }
+}
+
+/// Counters of the machine, in the order of /proc/vmstat.
+fn numa(mm: &Engine) -> [u64; 5] {
+    let all = mm.vmstat();
+    NumaStat::ALL.map(|what| {
+        let found = all.iter().find(|(name, _)| name == what.name());
+        found.expect("a counter of several nodes").1
+    })
+}
+
+fn numa_of(mm: &Engine, z: usize) -> [u64; 5] {
+    NumaStat::ALL.map(|what| mm.numa_stat(z, what).expect("several nodes"))
+}
+
+/// docs/reference/counters-and-traces.md#numa: hit, miss and foreign go by the request's first zone, local and other
+/// by the CPU's node; a block counts once.
+#[test]
+fn where_pages_came_from() {
+    let mm = nodes(3, with(C::None));
+    let held = use_up(&mm, &[0]);
+    let n = held.len() as u64;
+    // The one that came from node 1 was a miss of node 1 and foreign to node 0.
+    assert_eq!(numa(&mm), [n, 1, 1, n, 1]);
+    assert_eq!(numa_of(&mm, 0), [n, 0, 1, n, 0]);
+    assert_eq!(numa_of(&mm, 1), [0, 1, 0, 0, 1]);
+    // Who is bound to node 2 and runs on node 0 hits it, and it is another node.
+    mm.init_task(mm.world.task(), PF_MEMBIND, 2);
+    let pfn = mm.alloc_pages_fast(mm.bound(Gfp::USER), 0, mm.world.now());
+    assert_eq!(pfn.map(|pfn| mm.frames.zone(pfn)), Some(2));
+    assert_eq!(numa_of(&mm, 2), [1, 0, 0, 0, 1]);
+    let block = mm.alloc_pages_fast(mm.bound(Gfp::USER), 3, mm.world.now());
+    mm.free_pages_order(block.expect("a block"), 3);
+    assert_eq!(numa_of(&mm, 2), [2, 0, 0, 0, 2], "eight pages, once");
+    assert_eq!(numa(&mm), [n + 2, 1, 1, n, 3]);
+    let text = mm.zoneinfo();
+    assert!(
+        text.contains("    numa_other   2\n"),
+        "zone by zone: {text}"
+    );
+    recount(&mm);
+}
+
+/// A machine of one node has no such counters.
+#[test]
+fn one_node_counts_no_nodes() {
+    let mm = Bare::new(Policy::linux_3_0(), SIZE).build();
+    assert!(mm.alloc_pages_fast(Gfp::USER, 0, 0).is_some());
+    assert!(!mm.vmstat().iter().any(|(name, _)| name.contains("numa")));
+    assert!(!mm.zoneinfo().contains("numa"));
+    assert_eq!(mm.numa_stat(0, NumaStat::Hit), None);
+}
+
+/// Two nodes, whose only CPU is on node 0. Each has a Normal and a Movable zone, so that its list is fair by any
+/// rule; or node 1 has the first alone.
+fn two_nodes(fair: FairZones, both_zones: bool) -> Engine {
+    let mut bare = Bare::new(
+        Policy {
+            fair_zones: fair,
+            dirty_limits: DirtyLimits::Global,
+            zonelist_cache: C::None,
+            ..Policy::linux_3_16()
+        },
+        SIZE,
+    );
+    let zone = |node, kind| ZoneInfo {
+        node,
+        kind,
+        size: SIZE,
+    };
+    bare.zones = vec![zone(0, ZoneType::Normal), zone(0, ZoneType::Movable)];
+    bare.zones.push(zone(1, ZoneType::Normal));
+    if both_zones {
+        bare.zones.push(zone(1, ZoneType::Movable));
+    }
+    bare.build()
+}
+
+/// Pages that one node after the other gives until kswapd has to be woken, by zone, and how often batches were
+/// reset on the way.
+fn given(mm: &Engine) -> (Vec<u64>, u64) {
+    while mm.alloc_pages_fast(Gfp::USER, 0, 0).is_some() {}
+    let zones = 0..mm.zones.len();
+    let given = zones.map(|z| mm.zone_event(z, ZoneEvent::PgAlloc));
+    (given.collect(), mm.vm_event(VmEvent::FairReset))
+}
+
+/// Each form of *sequential-read* 4 on two nodes. The batches of 3.16 are reset with each page that comes from the
+/// other node; those of 3.17 are not, for nothing was left out. What was meant wakes kswapd of its own node before
+/// it takes a page of another one, unless some node has one zone: then it is as good as switched off.
+#[test]
+fn fair_forms_on_two_nodes() {
+    use FairZones as F;
+    let reaches = |fair, both| given(&two_nodes(fair, both));
+    let (batch, resets) = reaches(F::Batch, true);
+    assert!(batch[2] + batch[3] > 7000, "the other node: {batch:?}");
+    assert!(resets > 7000, "a reset with each of its pages: {resets}");
+    let (merged, resets) = reaches(F::AsMerged, true);
+    assert!(merged[2] + merged[3] > 7000, "{merged:?}");
+    assert!(resets < 1000, "{resets}");
+    let (meant, resets) = reaches(F::AsMeant, true);
+    assert_eq!((meant[2], meant[3]), (0, 0), "its own node first");
+    assert!(resets < 1000, "{resets}");
+    for fair in [F::AsPosted, F::Off] {
+        let (given, resets) = reaches(fair, true);
+        assert!(given[2] + given[3] > 7000 && resets == 0, "{fair:?}");
+    }
+    // Node 1 has one zone: no list is fair as meant, and the other node is used.
+    let (meant, resets) = reaches(F::AsMeant, false);
+    assert!(meant[2] > 3500 && resets == 0, "{meant:?}");
+    // The others do not ask how many zones a node has.
+    assert!(reaches(F::AsMerged, false).0[2] > 3500);
+}
+
+/// How far the zones of a node are used when half of its memory is taken: alike by fair forms, the higher one alone
+/// by those that are not.
+#[test]
+fn a_fair_node_uses_both_zones() {
+    use FairZones as F;
+    for (fair, both, alike) in [
+        (F::Batch, true, true),
+        (F::AsMerged, true, true),
+        (F::AsMeant, true, true),
+        (F::AsMeant, false, false),
+        (F::AsPosted, true, false),
+        (F::Off, true, false),
+    ] {
+        let mm = two_nodes(fair, both);
+        for _ in 0..SIZE - 300 {
+            assert!(mm.alloc_pages_fast(Gfp::USER, 0, 0).is_some());
+        }
+        let [low, high] = [0, 1].map(|z| mm.zone_event(z, ZoneEvent::PgAlloc));
+        assert_eq!(low > high / 2, alike, "{fair:?}: {low} and {high}");
+        assert_eq!(low == 0, !alike, "{fair:?}: {low} and {high}");
+    }
+}
