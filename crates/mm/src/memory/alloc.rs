@@ -9,6 +9,7 @@ use crate::memory::watermark::{
 };
 use crate::memory::zone::Mark;
 use crate::policy::{DirtyLimits, FairZones, SlowPath, ZoneWalk};
+use crate::reclaim::compaction::Migrate;
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{AllocPath, Audience, Class, Cost, World};
@@ -37,7 +38,7 @@ impl<W: World> Mm<W> {
     }
 
     /// One walk over the free lists (docs/reference/allocation.md#free-list-walk).
-    fn get_page_from_freelist(
+    pub(crate) fn get_page_from_freelist(
         &self,
         node: u32,
         gfp: Gfp,
@@ -224,6 +225,7 @@ impl<W: World> Mm<W> {
         let node = self.local_node();
         let mut path = AllocPath::KswapdWoken;
         let mut again = false;
+        let mut migrate = Migrate::Async;
         let rewakes = self.policy.slow_path == SlowPath::Rewake;
         'restart: loop {
             self.wake_kswapds(node, gfp, order);
@@ -277,7 +279,8 @@ impl<W: World> Mm<W> {
                     }
                     return (None, AllocPath::Failed);
                 }
-                let reclaimed = self.reclaim_for(node, gfp, order, flags).await;
+                let how = std::mem::replace(&mut migrate, Migrate::Sync);
+                let reclaimed = self.reclaim_for(node, gfp, order, flags, how).await;
                 let Some((progress, page)) = reclaimed else {
                     continue; // it was to die meanwhile
                 };
@@ -307,7 +310,7 @@ impl<W: World> Mm<W> {
                         && (order <= PAGE_ALLOC_COSTLY_ORDER
                             || (gfp.has(Gfp::REPEAT) && pages_reclaimed < 1 << order)));
                 if !retry {
-                    return (None, AllocPath::Failed);
+                    return self.compact_or_fail(node, gfp, order, flags).await;
                 }
                 if rewakes {
                     self.world.relax().await;
@@ -320,15 +323,36 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// A request of several pages that is not tried again: what was reclaimed for it may be compacted yet.
+    async fn compact_or_fail(
+        &self,
+        node: u32,
+        gfp: Gfp,
+        order: u32,
+        flags: u32,
+    ) -> (Option<Pfn>, AllocPath) {
+        let how = Migrate::Sync;
+        match self.direct_compact(node, gfp, order, flags, how).await {
+            None => (None, AllocPath::Failed),
+            page => (page, AllocPath::DirectReclaim),
+        }
+    }
+
     /// A round of direct reclaim: how many pages it came to, and one of them. `None`: the task was to die, and has not
-    /// begun. Since 5.17 all of it is a memory stall, in which others run before and behind it (`slow_path`).
+    /// begun. A request of several pages has memory compacted before, which counts as one page where it is enough. Since
+    /// 5.17 all of it is a memory stall, in which others run before and behind it (`slow_path`).
     async fn reclaim_for(
         &self,
         node: u32,
         gfp: Gfp,
         order: u32,
         flags: u32,
+        how: Migrate,
     ) -> Option<(u64, Option<Pfn>)> {
+        let compacted = self.direct_compact(node, gfp, order, flags, how).await;
+        if compacted.is_some() {
+            return Some((1, compacted));
+        }
         let rewakes = self.policy.slow_path == SlowPath::Rewake;
         if rewakes {
             self.world.memory_stall(true);

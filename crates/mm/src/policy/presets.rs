@@ -133,6 +133,7 @@ presets! {
         small_scan: SmallScan::Save, "small shares of a scan are saved up";
         free_snapshot: FreeSnapshot::WhileAwake, "every watermark test is exact while kswapd is awake";
         watermark_slip: false, "the test counts right";
+        compaction: Compaction::None, "an option that is experimental and off";
         order_balance_percent: 100, "for orders above 0 the whole node must be balanced";
         mapped_readahead: MappedReadahead::PreviousFault, "a fault behind its neighbour's counts as reading in order";
     }
@@ -187,6 +188,7 @@ presets! {
     baseline of "XFS inode reclaim" "docs/xfs-inode-reclaim.md", on linux_3_16 {
         lru: LruScope::Node, "nodes have the lists (4.8)";
         fair_zones: FairZones::Off, "and need no fair allocation";
+        compaction: Compaction::ByMin, "zones are fit for it by min (4.8)";
         oom_retries: 16, "rounds without progress before memory counts as exhausted (4.7)";
         dirty_check: DirtyCheck::Cached, "stands for a check that is dropped after the first walk";
     }
