@@ -9,7 +9,6 @@ use crate::memory::watermark::{
 };
 use crate::memory::zone::Mark;
 use crate::policy::{DirtyLimits, FairZones, SlowPath, ZoneWalk};
-use crate::reclaim::compaction::Migrate;
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{AllocPath, Audience, Class, Cost, World};
@@ -17,6 +16,15 @@ use crate::{Mm, Pfn};
 
 /// Orders above this are costly: not retried for ever.
 pub const PAGE_ALLOC_COSTLY_ORDER: u32 = 3;
+
+/// How a request has memory compacted for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Migrate {
+    /// It waits for nothing, and leaves alone what is dirty, under writeback or in a pageblock that is not movable.
+    Async,
+    /// It waits for writeback.
+    Sync,
+}
 
 impl<W: World> Mm<W> {
     /// The zones a request may use, in order.
@@ -224,8 +232,7 @@ impl<W: World> Mm<W> {
     async fn alloc_pages_slowpath(&self, gfp: Gfp, order: u32) -> (Option<Pfn>, AllocPath) {
         let node = self.local_node();
         let mut path = AllocPath::KswapdWoken;
-        let mut again = false;
-        let mut migrate = Migrate::Async;
+        let (mut again, mut migrate) = (false, Migrate::Async);
         let rewakes = self.policy.slow_path == SlowPath::Rewake;
         'restart: loop {
             self.wake_kswapds(node, gfp, order);
@@ -236,8 +243,7 @@ impl<W: World> Mm<W> {
                 path = AllocPath::DirtyStall;
             }
             let flags = self.slow_path_flags(gfp);
-            let mut pages_reclaimed = 0;
-            let mut no_progress = 0;
+            let (mut pages_reclaimed, mut no_progress) = (0, 0);
             loop {
                 // Kernels of the series preempt voluntarily: between waking kswapd and the walk at
                 // the min watermark nobody takes the CPU.
@@ -279,9 +285,9 @@ impl<W: World> Mm<W> {
                     }
                     return (None, AllocPath::Failed);
                 }
-                let how = std::mem::replace(&mut migrate, Migrate::Sync);
-                let reclaimed = self.reclaim_for(node, gfp, order, flags, how).await;
-                let Some((progress, page)) = reclaimed else {
+                let asked = (gfp, order, flags);
+                let Some((progress, page)) = self.reclaim_for(node, asked, &mut migrate).await
+                else {
                     continue; // it was to die meanwhile
                 };
                 path = AllocPath::DirectReclaim;
@@ -344,11 +350,10 @@ impl<W: World> Mm<W> {
     async fn reclaim_for(
         &self,
         node: u32,
-        gfp: Gfp,
-        order: u32,
-        flags: u32,
-        how: Migrate,
+        (gfp, order, flags): (Gfp, u32, u32),
+        migrate: &mut Migrate,
     ) -> Option<(u64, Option<Pfn>)> {
+        let how = std::mem::replace(migrate, Migrate::Sync);
         let compacted = self.direct_compact(node, gfp, order, flags, how).await;
         if compacted.is_some() {
             return Some((1, compacted));

@@ -152,6 +152,7 @@ presets! {
     baseline of "per-zone dirty limits" "experiments/usb-stick.toml", on linux_3_0 {
         shrinker_core: ShrinkerCore::Batched, "one shrinker a filesystem; what is deferred is limited";
         flusher_slice: FlusherSlice::PerInode, "half a second of I/O for each inode";
+        cfq_idling: CfqIdling::LastPrompt, "CFQ does not idle on a tree of queues that think long";
         dirty_exceeded: DirtyExceeded::LowestLimit, "a device stays marked until no task can be over its limit";
     }
 

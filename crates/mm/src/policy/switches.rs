@@ -558,6 +558,17 @@ switches! {
         Multi = "multi",
     } see "docs/reference/writeback.md#request-queue-of-today";
 
+    /// For which readers that have nothing queued CFQ keeps the disk (a disk of `scheduler = "cfq"` alone).
+    cfq_idling: CfqIdling = LastQueue {
+        /// For those that read in order and do not think longer than `cfq_slice_idle`.
+        InOrder = "in-order",
+        /// linux-3.0: also for the last of the others with something to do, so that it has the disk for more than a
+        /// request at a time.
+        LastQueue = "last-queue",
+        /// 3.1: the same, unless those others are known to think longer than that.
+        LastPrompt = "last-prompt",
+    } see "docs/reference/writeback.md#request-queue";
+
     /// Whether the block layer holds writes back before they get a request.
     writeback_throttling: WritebackThrottling = None {
         /// No: as many as the queue has room for.

@@ -15,7 +15,7 @@
 //! skipped (3.7), a page that is captured for the request (3.7), deferral by order (3.5).
 
 use super::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
-use crate::memory::alloc::PAGE_ALLOC_COSTLY_ORDER;
+use crate::memory::alloc::{Migrate, PAGE_ALLOC_COSTLY_ORDER};
 use crate::memory::buddy::ORDERS;
 use crate::memory::frame::{NO_PFN, flag};
 use crate::memory::gfp::Gfp;
@@ -50,15 +50,6 @@ pub(crate) enum Compacted {
     Partial,
     /// The scanners have met.
     Complete,
-}
-
-/// How compaction goes about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Migrate {
-    /// It waits for nothing, and leaves alone what is dirty, under writeback or in a pageblock that is not movable.
-    Async,
-    /// It waits for writeback.
-    Sync,
 }
 
 /// What became of a page that was to be moved.

@@ -4,8 +4,9 @@ use super::bare::{Bare, recount};
 use super::prelude::*;
 use super::programs::{self as p, Lcg, bring_in, file, write};
 use super::world::{Engine, Job, block_on, run};
+use crate::memory::alloc::Migrate;
 use crate::memory::watermark::ALLOC_NO_WATERMARKS;
-use crate::reclaim::compaction::{Compacted, Migrate};
+use crate::reclaim::compaction::Compacted;
 use proptest::prelude::*;
 
 fn policy(compaction: Compaction) -> Policy {

@@ -10,6 +10,8 @@ use crate::disks::Transfer;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::spec::{DiskSpec, Scheduler};
+use mm::Policy;
+use mm::policy::{CfqIdling, RequestQueue, WritebackThrottling};
 
 /// What became of a bio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,12 +30,35 @@ pub enum Submit {
 }
 
 /// What the policy says of request queues.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
     /// Tags in the place of requests of each class, and elevators that go by direction.
     pub multi: bool,
     /// Writes are held back before they get a request.
     pub throttled: bool,
+    /// For whom CFQ keeps the disk.
+    pub idling: CfqIdling,
+}
+
+impl Form {
+    /// What a policy says of them.
+    pub fn of(policy: &Policy) -> Self {
+        Self {
+            multi: policy.request_queue == RequestQueue::Multi,
+            throttled: policy.writeback_throttling == WritebackThrottling::Wbt,
+            idling: policy.cfq_idling,
+        }
+    }
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        Self {
+            multi: false,
+            throttled: false,
+            idling: CfqIdling::InOrder,
+        }
+    }
 }
 
 /// What a queue has done so far. Arrays are indexed by [`Dir::index`].
@@ -151,7 +176,7 @@ impl Queue {
             class: Class::Sync,
         };
         Self {
-            elevator: Elevator::new(limits.most as usize, spec.scheduler, form.multi, params),
+            elevator: Elevator::new(limits.most as usize, spec.scheduler, form, params),
             requests: vec![idle; slots as usize],
             free_slots: (0..slots).rev().collect(),
             bios: Vec::with_capacity(slots as usize),
