@@ -503,6 +503,8 @@ impl World for LiveWorld {
     type U64 = AtomicU64;
     type Lock = LiveLock;
     const SHRINKERS: usize = shrink::MOST;
+    /// Programs hold pages by their bytes.
+    const MOVES_PAGES: bool = false;
 }
 
 impl Tasks for LiveWorld {

@@ -71,6 +71,13 @@ impl<W: World> Mm<W> {
             VmEvent::PgInodeSteal | VmEvent::KswapdInodeSteal | VmEvent::InodesFreed => {
                 self.keeps_inodes()
             }
+            VmEvent::CompactStall
+            | VmEvent::CompactSuccess
+            | VmEvent::CompactFail
+            | VmEvent::CompactBlocksMoved
+            | VmEvent::CompactPagesMoved
+            | VmEvent::CompactPagemigrateFailed
+            | VmEvent::CompactMigrateScanned => self.compacts(),
             VmEvent::PgScanDirectThrottle => self.policy.emergency_throttle,
             VmEvent::VmscanThrottled => {
                 self.policy.reclaim_throttle == policy::ReclaimThrottle::DirtyCounted

@@ -1,6 +1,7 @@
 //! What is no row: counters, workload metrics, kinds of time, and the questions that reviewers of
 //! *writeback-from-reclaim* asked.
 
+mod compaction;
 mod forms;
 mod kind;
 mod programs;
@@ -117,7 +118,14 @@ const fn time(
 /// Every word: those below, and the figures that programs say of themselves.
 pub fn words() -> &'static [Word] {
     static ALL: LazyLock<Vec<Word>> = LazyLock::new(|| {
-        let mut all = [WORDS, forms::WORDS, real::WORDS, screen::WORDS].concat();
+        let mut all = [
+            WORDS,
+            compaction::WORDS,
+            forms::WORDS,
+            real::WORDS,
+            screen::WORDS,
+        ]
+        .concat();
         all.extend(programs::words());
         for of in workload::programs::metrics().filter(|m| !m.text.is_empty()) {
             match all.iter_mut().find(|word| word.name == of.name) {

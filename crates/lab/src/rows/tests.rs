@@ -362,6 +362,25 @@ fn the_columns_of_time_add_up_to_the_lifetime() {
     assert_eq!(classes, 4);
 }
 
+/// Nobody asks for several pages in a row, which is known under a policy that compacts, and only there.
+#[test]
+fn rows_of_compaction_are_figures_where_the_policy_has_it() {
+    let mut r = real("dd if=/dev/zero of=a bs=1M count=4");
+    let rows = [
+        "stalls",
+        "success",
+        "failures",
+        "pages moved",
+        "move failure",
+    ];
+    for row in rows.map(|row| format!("vmstat: Compaction {row}")) {
+        assert_eq!(value(&r, &row), Reading::Is(0.0), "{row}");
+    }
+    r.counters.retain(|name, _| !name.starts_with("compact_"));
+    let none = Reading::Unsupported("the policy has no compaction");
+    assert_eq!(value(&r, "vmstat: Compaction stalls"), none);
+}
+
 /// Whatever a run reports can be looked up.
 #[test]
 fn every_name_of_a_run_is_explained() {

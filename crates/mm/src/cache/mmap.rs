@@ -195,7 +195,7 @@ impl<W: World> Regions<W> {
 
 impl<W: World> Mm<W> {
     #[inline(always)]
-    pub(super) fn pte(&self, region: u32, index: u32) -> &W::U32 {
+    pub(crate) fn pte(&self, region: u32, index: u32) -> &W::U32 {
         &self.regions.region(region).ptes[index as usize]
     }
 
@@ -637,6 +637,16 @@ impl<W: World> Mm<W> {
         self.for_each_pte(pfn, |pte| {
             pte.fetch_and(!WRITE);
         });
+    }
+
+    /// Every entry of a page names another frame from now on, with its bits.
+    pub(crate) fn map_elsewhere(&self, from: Pfn, to: Pfn) {
+        if self.frames.mapcount(from) > 0 {
+            self.for_each_pte(from, |pte| {
+                let bits = pte.get() & ((1 << SHIFT) - 1);
+                pte.set(to << SHIFT | bits);
+            });
+        }
     }
 
     /// Removes every entry of a page: an anonymous one leaves its swap slot there.

@@ -244,6 +244,19 @@ impl<W: World> Mm<W> {
         });
     }
 
+    /// A locked page of a file is another frame from now on; its tags stay.
+    pub(crate) fn index_replace(&self, from: Pfn, to: Pfn) {
+        let page = self.frames.page(from);
+        let (mapping, index) = (page.mapping(), page.index());
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| {
+            let at = self.leaf_of(m, index).expect("a cached page has a leaf");
+            let slot = self.nodes_pool.node(at).slot(index).get();
+            assert!(slot == from + 1, "index holds another page");
+            self.nodes_pool.node(at).slot(index).set(to + 1);
+        });
+    }
+
     /// [`Mm::leave_page_cache`] for up to 32 clean, locked pages of one leaf, the one from index `leaf` * 64
     /// on, with which they are unlocked and nobody's. `shadow` says what stays of each, by its flags and place. Returns a bit for
     /// each for whose lock somebody waits.

@@ -290,6 +290,13 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// A page in the swap cache is another frame from now on.
+    pub(crate) fn swap_cache_replace(&self, from: Pfn, to: Pfn) {
+        let cached = &self.swap.cached[self.frames.private(from) as usize];
+        debug_assert!(cached.get() == from + 1);
+        cached.set(to + 1);
+    }
+
     /// Takes a clean, unmapped page out of the swap cache; a slot that nobody names is free again.
     pub(crate) fn delete_from_swap_cache(&self, pfn: Pfn) {
         let slot = self.frames.private(pfn);

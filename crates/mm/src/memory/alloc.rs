@@ -25,6 +25,15 @@ struct Walk {
     look_up: LookUp,
 }
 
+/// How a request has memory compacted for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Migrate {
+    /// It waits for nothing, and leaves alone what is dirty, under writeback or in a pageblock that is not movable.
+    Async,
+    /// It waits for writeback.
+    Sync,
+}
+
 impl<W: World> Mm<W> {
     /// The zones a request may use, in order.
     #[inline(always)]
@@ -46,7 +55,7 @@ impl<W: World> Mm<W> {
 
     /// A walk over the free lists (docs/reference/allocation.md#free-list-walk), and where the zonelist cache may have
     /// hidden a page another one without it.
-    fn get_page_from_freelist(
+    pub(crate) fn get_page_from_freelist(
         &self,
         node: u32,
         gfp: Gfp,
@@ -259,7 +268,7 @@ impl<W: World> Mm<W> {
     async fn alloc_pages_slowpath(&self, gfp: Gfp, order: u32) -> (Option<Pfn>, AllocPath) {
         let node = self.local_node();
         let mut path = AllocPath::KswapdWoken;
-        let mut again = false;
+        let (mut again, mut migrate) = (false, Migrate::Async);
         let rewakes = self.policy.slow_path == SlowPath::Rewake;
         'restart: loop {
             self.wake_kswapds(node, gfp, order);
@@ -270,8 +279,7 @@ impl<W: World> Mm<W> {
                 path = AllocPath::DirtyStall;
             }
             let flags = self.slow_path_flags(gfp);
-            let mut pages_reclaimed = 0;
-            let mut no_progress = 0;
+            let (mut pages_reclaimed, mut no_progress) = (0, 0);
             loop {
                 // Kernels of the series preempt voluntarily: between waking kswapd and the walk at
                 // the min watermark nobody takes the CPU.
@@ -313,8 +321,9 @@ impl<W: World> Mm<W> {
                     }
                     return (None, AllocPath::Failed);
                 }
-                let reclaimed = self.reclaim_for(node, gfp, order, flags).await;
-                let Some((progress, page)) = reclaimed else {
+                let asked = (gfp, order, flags);
+                let Some((progress, page)) = self.reclaim_for(node, asked, &mut migrate).await
+                else {
                     continue; // it was to die meanwhile
                 };
                 path = AllocPath::DirectReclaim;
@@ -343,7 +352,7 @@ impl<W: World> Mm<W> {
                         && (order <= PAGE_ALLOC_COSTLY_ORDER
                             || (gfp.has(Gfp::REPEAT) && pages_reclaimed < 1 << order)));
                 if !retry {
-                    return (None, AllocPath::Failed);
+                    return self.compact_or_fail(node, gfp, order, flags).await;
                 }
                 if rewakes {
                     self.world.relax().await;
@@ -356,15 +365,35 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A round of direct reclaim: how many pages it came to, and one of them. `None`: the task was to die, and has not
-    /// begun. Since 5.17 all of it is a memory stall, in which others run before and behind it (`slow_path`).
-    async fn reclaim_for(
+    /// A request of several pages that is not tried again: what was reclaimed for it may be compacted yet.
+    async fn compact_or_fail(
         &self,
         node: u32,
         gfp: Gfp,
         order: u32,
         flags: u32,
+    ) -> (Option<Pfn>, AllocPath) {
+        let how = Migrate::Sync;
+        match self.direct_compact(node, gfp, order, flags, how).await {
+            None => (None, AllocPath::Failed),
+            page => (page, AllocPath::DirectReclaim),
+        }
+    }
+
+    /// A round of direct reclaim: how many pages it came to, and one of them. `None`: the task was to die, and has not
+    /// begun. A request of several pages has memory compacted before, which counts as one page where it is enough. Since
+    /// 5.17 all of it is a memory stall, in which others run before and behind it (`slow_path`).
+    async fn reclaim_for(
+        &self,
+        node: u32,
+        (gfp, order, flags): (Gfp, u32, u32),
+        migrate: &mut Migrate,
     ) -> Option<(u64, Option<Pfn>)> {
+        let how = std::mem::replace(migrate, Migrate::Sync);
+        let compacted = self.direct_compact(node, gfp, order, flags, how).await;
+        if compacted.is_some() {
+            return Some((1, compacted));
+        }
         let rewakes = self.policy.slow_path == SlowPath::Rewake;
         if rewakes {
             self.world.memory_stall(true);

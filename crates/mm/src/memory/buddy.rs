@@ -302,6 +302,26 @@ impl<W: World> Mm<W> {
         Some(pfn)
     }
 
+    /// Takes a single page, the first one, out of a free block; the rest stays free. A pageblock whose half the block
+    /// is, or more, is movable from now on: that is what the page is for.
+    pub(crate) fn split_free_page(&self, z: usize, pfn: Pfn) {
+        self.zones[z].lock.with(|| {
+            let page = self.frames.page(pfn);
+            debug_assert!(page.has(flag::BUDDY) && page.zone() == z);
+            let order = page.private() as usize;
+            self.make_movable(pfn, order as u32);
+            self.del_block(z, pfn, order);
+            for o in (0..order).rev() {
+                let half = pfn + (1 << o);
+                self.add_block(z, half, o, self.list_of_page(half));
+            }
+            page.reset_flags(z, flag::USED);
+            page.set_mapcount(0);
+        });
+        self.stat.add_exact(z, ZoneStat::NrFreePages, -1);
+        self.world.charge(Cost::PageBulk, 1);
+    }
+
     /// Frees a block of a higher order.
     pub fn free_pages_order(&self, pfn: Pfn, order: u32) {
         let z = self.frames.zone(pfn);

@@ -262,6 +262,17 @@ impl<W: World> Mm<W> {
         self.move_block(z, pfn, order, start);
     }
 
+    /// The pageblocks of a free block that is to be used for movable pages are movable, unless it is a small part of
+    /// one.
+    pub(crate) fn make_movable(&self, pfn: Pfn, order: u32) {
+        if !self.grouped() || order + 1 < self.config.pageblock_order {
+            return;
+        }
+        for at in (pfn..pfn + (1 << order)).step_by(self.pageblock_pages() as usize) {
+            self.set_pageblock(at, MigrateType::Movable as usize);
+        }
+    }
+
     fn set_pageblock(&self, pfn: Pfn, list: usize) {
         self.pageblocks[(pfn >> self.config.pageblock_order) as usize].set(list as u32);
     }

@@ -176,6 +176,9 @@ macro_rules! zone {
             /// were, while pages are watched.
             pub(crate) reclaimed_age: W::U64,
             pub(crate) reclaimed_aged: W::U64,
+            /// Requests that did without compaction since it last failed, and how often it failed in a row.
+            pub(crate) compact_considered: W::U32,
+            pub(crate) compact_defer_shift: W::U32,
             _end: $line,
         }
 
@@ -216,6 +219,8 @@ macro_rules! zone {
                     _statistics: $next,
                     reclaimed_age: bytemuck::Zeroable::zeroed(),
                     reclaimed_aged: bytemuck::Zeroable::zeroed(),
+                    compact_considered: bytemuck::Zeroable::zeroed(),
+                    compact_defer_shift: bytemuck::Zeroable::zeroed(),
                     _end: $next,
                 }
             }

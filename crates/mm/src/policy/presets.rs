@@ -133,6 +133,7 @@ presets! {
         small_scan: SmallScan::Save, "small shares of a scan are saved up";
         free_snapshot: FreeSnapshot::WhileAwake, "every watermark test is exact while kswapd is awake";
         watermark_slip: false, "the test counts right";
+        compaction: Compaction::None, "an option that is experimental and off";
         order_balance_percent: 100, "for orders above 0 the whole node must be balanced";
         mapped_readahead: MappedReadahead::PreviousFault, "a fault behind its neighbour's counts as reading in order";
     }
@@ -151,6 +152,7 @@ presets! {
     baseline of "per-zone dirty limits" "experiments/usb-stick.toml", on linux_3_0 {
         shrinker_core: ShrinkerCore::Batched, "one shrinker a filesystem; what is deferred is limited";
         flusher_slice: FlusherSlice::PerInode, "half a second of I/O for each inode";
+        cfq_idling: CfqIdling::LastPrompt, "CFQ does not idle on a tree of queues that think long";
         dirty_exceeded: DirtyExceeded::LowestLimit, "a device stays marked until no task can be over its limit";
         zonelist_cache: ZonelistCache::ClearedByReclaim, "after direct reclaim, full nodes are looked at again";
     }
@@ -191,6 +193,7 @@ presets! {
         lru: LruScope::Node, "nodes have the lists (4.8)";
         fair_zones: FairZones::Off, "and need no fair allocation";
         zonelist_cache: ZonelistCache::None, "full zones are not remembered (4.4)";
+        compaction: Compaction::ByMin, "zones are fit for it by min (4.8)";
         oom_retries: 16, "rounds without progress before memory counts as exhausted (4.7)";
         dirty_check: DirtyCheck::Cached, "stands for a check that is dropped after the first walk";
     }

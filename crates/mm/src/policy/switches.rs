@@ -518,6 +518,20 @@ switches! {
         Claimed = "claimed",
     } see "docs/reference/memory-model.md#free-lists";
 
+    /// What a request of several pages in a row does before its task reclaims. The live world, whose programs hold
+    /// pages by their bytes, moves none, whatever stands here.
+    compaction: Compaction = Direct {
+        /// Nothing: as if built without `CONFIG_COMPACTION`. Pages in a row are left to chance.
+        None = "none",
+        /// It moves pages to the zone's end: at first without waiting, behind direct reclaim again with it. Reclaim for
+        /// it goes on until there are enough free pages to move to. After failures the next requests do without.
+        Direct = "direct",
+        /// 4.8: the same, but up to order 3 a zone is fit for it that has so many free pages above min and not above low,
+        /// however they lie; reclaim is over as soon as one zone of the node is fit, and a request for which none is
+        /// counts as no compaction.
+        ByMin = "by-min",
+    } see "docs/reference/allocation.md#compaction";
+
     /// By which formula a zone's watermarks follow from `min_free_kbytes`. A machine that gives
     /// `watermark_scale_factor` has the form of 4.6, whatever stands here.
     watermark_formula: WatermarkFormula = Quarter {
@@ -573,6 +587,17 @@ switches! {
         /// mq-deadline, which goes by direction; `none` has the device's tags alone.
         Multi = "multi",
     } see "docs/reference/writeback.md#request-queue-of-today";
+
+    /// For which readers that have nothing queued CFQ keeps the disk (a disk of `scheduler = "cfq"` alone).
+    cfq_idling: CfqIdling = LastQueue {
+        /// For those that read in order and do not think longer than `cfq_slice_idle`.
+        InOrder = "in-order",
+        /// linux-3.0: also for the last of the others with something to do, so that it has the disk for more than a
+        /// request at a time.
+        LastQueue = "last-queue",
+        /// 3.1: the same, unless those others are known to think longer than that.
+        LastPrompt = "last-prompt",
+    } see "docs/reference/writeback.md#request-queue";
 
     /// Whether the block layer holds writes back before they get a request.
     writeback_throttling: WritebackThrottling = None {

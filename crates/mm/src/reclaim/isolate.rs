@@ -115,7 +115,7 @@ impl<W: World> Mm<W> {
         (taken, aside)
     }
 
-    fn isolated_item(file: bool) -> ZoneStat {
+    pub(super) fn isolated_item(file: bool) -> ZoneStat {
         if file {
             ZoneStat::NrIsolatedFile
         } else {

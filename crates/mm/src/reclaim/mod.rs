@@ -3,6 +3,7 @@
 pub mod amounts;
 pub mod auto;
 pub mod boost;
+pub(crate) mod compaction;
 pub mod congestion;
 pub(crate) mod cost;
 pub mod direct;

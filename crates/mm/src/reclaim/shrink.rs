@@ -14,8 +14,31 @@ use crate::world::event::{Event, IsolateMode, TrackPath};
 use crate::world::{Audience, Class, Cost, ShortLock, Word32, Word64, World};
 
 impl<W: World> Mm<W> {
-    /// Scans a zone (docs/reference/reclaim.md#zone-scan).
+    /// Scans a zone (docs/reference/reclaim.md#zone-scan), for a request of several pages until there are enough to
+    /// compact.
     pub(crate) async fn shrink_zone(&self, z: usize, sc: &mut ScanControl) {
+        loop {
+            let reclaimed_before = sc.nr_reclaimed;
+            self.scan_zone(z, sc).await;
+            if self.inactive_anon_is_low(z) {
+                self.shrink_active_list(z, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, sc);
+                self.world.relax().await;
+            }
+            if self.policy.reclaim_throttle == ReclaimThrottle::Reasons {
+                self.throttle_by_reasons(z, sc).await;
+            }
+            let reclaimed = sc.nr_reclaimed - reclaimed_before;
+            if !self.should_continue_reclaim(z, reclaimed, sc) {
+                break;
+            }
+        }
+        if self.policy.writeout_throttle {
+            self.throttle_vm_writeout(sc.gfp).await;
+        }
+    }
+
+    /// Scans what of each list a zone's scan is to look at.
+    async fn scan_zone(&self, z: usize, sc: &mut ScanControl) {
         let reclaimed_before = sc.nr_reclaimed;
         sc.met = Met::default();
         let mut nr = self.get_scan_count(z, sc);
@@ -51,16 +74,6 @@ impl<W: World> Mm<W> {
             }
         }
         self.world.finish_plug();
-        if self.inactive_anon_is_low(z) {
-            self.shrink_active_list(z, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, sc);
-            self.world.relax().await;
-        }
-        if self.policy.writeout_throttle {
-            self.throttle_vm_writeout(sc.gfp).await;
-        }
-        if self.policy.reclaim_throttle == ReclaimThrottle::Reasons {
-            self.throttle_by_reasons(z, sc).await;
-        }
     }
 
     async fn shrink_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {

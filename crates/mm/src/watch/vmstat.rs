@@ -201,6 +201,20 @@ events! {
     XfsReclaimWait = "xfs_reclaim_wait",
     /// XFS: those of kswapd.
     KswapdInodeWait = "kswapd_inode_wait",
+    /// Direct compactions (2.6.35).
+    CompactStall = "compact_stall",
+    /// Those of them that brought the block that was asked for (2.6.35).
+    CompactSuccess = "compact_success",
+    /// Those that did not (2.6.35).
+    CompactFail = "compact_fail",
+    /// Batches of up to 32 pages that compaction moved (2.6.35 to 3.7).
+    CompactBlocksMoved = "compact_blocks_moved",
+    /// Pages that it moved (2.6.35 to 3.7; from 3.8 on `pgmigrate_success`).
+    CompactPagesMoved = "compact_pages_moved",
+    /// Pages that it took and could not move (2.6.35 to 3.7; from 3.8 on `pgmigrate_fail`).
+    CompactPagemigrateFailed = "compact_pagemigrate_failed",
+    /// Frames that its migrate scanner looked at (3.8).
+    CompactMigrateScanned = "compact_migrate_scanned",
     /// Processes killed because no memory was found (4.13).
     OomKill = "oom_kill",
 }

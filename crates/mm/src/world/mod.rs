@@ -28,4 +28,6 @@ pub trait World: Tasks + Storage<Self> + Watch + Sized {
     type Lock: ShortLock + Default;
     /// Caches of its own that reclaim may ask for objects, at most ([`Storage::shrinkers`]).
     const SHRINKERS: usize = 0;
+    /// Whether a page may be moved to another frame (`compaction`): not where programs hold the bytes of one.
+    const MOVES_PAGES: bool = true;
 }

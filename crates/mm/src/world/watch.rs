@@ -11,7 +11,7 @@ pub enum AllocPath {
     Fast,
     /// After waking kswapd, at the min watermark.
     KswapdWoken,
-    /// After direct reclaim.
+    /// After direct reclaim, or direct compaction.
     DirectReclaim,
     /// Stalled on a small node's dirty pages (`per-zone-stall`).
     DirtyStall,

@@ -9,6 +9,7 @@
 //! [`world`] is the world that they run in, [`programs`] what tasks do in it.
 
 mod bare;
+mod compaction;
 mod feedback;
 mod formulas;
 mod fresh;

@@ -149,6 +149,8 @@ fn counters_of_a_machine() {
         ..Policy::linux_3_0()
     };
     let ordered = of(sieve, vec![]);
+    let without = of(Policy::linux_2_6_37(), vec![]);
+    assert!(!without.iter().any(|name| name.starts_with("compact_")));
     for (name, of_old, of_new, of_xfs) in [
         ("nr_free_pages", true, true, true),
         ("nr_slab_reclaimable", false, true, true),
@@ -156,6 +158,8 @@ fn counters_of_a_machine() {
         ("workingset_refault", false, true, false),
         ("workingset_nodereclaim", false, true, false),
         ("pgscan_direct_throttle", false, true, false),
+        ("compact_stall", true, true, true),
+        ("compact_pages_moved", true, true, true),
         ("fair_reset", false, true, false),
         ("slabs_scanned", false, true, true),
         ("pginodesteal", false, true, true),

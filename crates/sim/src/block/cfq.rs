@@ -5,7 +5,7 @@
 //!   turns, [`Params::cfq_slice_async`] and [`Params::cfq_async_requests`] for the shared one.
 //! - A reader that has nothing queued is waited for ([`Params::cfq_slice_idle`]), for its next
 //!   request most likely lies behind its last one. Not waited for is who thinks longer than that,
-//!   or whose requests lie apart.
+//!   or whose requests lie apart, unless he is the last of these with something to do (`cfq_idling`).
 //! - A synchronous request ends the turn of the asynchronous queue. The device is drained of one
 //!   kind before the other begins.
 //!
@@ -14,6 +14,7 @@
 
 use super::Class;
 use crate::params::Params;
+use mm::policy::CfqIdling;
 use std::collections::VecDeque;
 
 /// Requests further apart than this are a seek; Linux: `CFQQ_SEEK_THR`, 800 sectors.
@@ -29,12 +30,32 @@ struct Queue {
     queued: u32,
     in_flight: u32,
     waits_for_turn: bool,
-    last_end: u64,
     position: u64,
     seeks: u32,
-    /// Mean think time in ns times 256, over `samples` (at most 256 · 7/8 of them).
-    think: u64,
+    think: ThinkTime,
+}
+
+/// How long somebody takes from the end of one request to the next one.
+#[derive(Debug, Clone, Copy, Default)]
+struct ThinkTime {
+    /// Mean in ns times 256, over `samples` (at most 256 · 7/8 of them).
+    sum: u64,
     samples: u64,
+    last_end: u64,
+}
+
+impl ThinkTime {
+    /// A request came; what is longer than two idle windows counts as these.
+    fn asked(&mut self, now: u64, idle: u64) {
+        let thought = now.saturating_sub(self.last_end).min(2 * idle);
+        self.samples = (7 * self.samples + 256) / 8;
+        self.sum = (7 * self.sum + 256 * thought) / 8;
+    }
+
+    /// Whether it is known to be longer than the idle window.
+    fn is_long(&self, idle: u64) -> bool {
+        self.samples > 80 && self.sum / self.samples > idle
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,11 +98,16 @@ pub(super) struct Cfq {
     async_requests: u32,
     /// A queue with more seeks than this among its last 32 requests is not waited for.
     seeky: u32,
+    idling: CfqIdling,
+    /// Of all queues together that are not waited for by themselves (the kernel's tree of theirs).
+    think: ThinkTime,
 }
 
 impl Cfq {
-    pub fn new(p: &Params) -> Self {
+    pub fn new(p: &Params, idling: CfqIdling) -> Self {
         Self {
+            idling,
+            think: ThinkTime::default(),
             queues: Vec::new(),
             ring: VecDeque::new(),
             active: None,
@@ -118,13 +144,15 @@ impl Cfq {
             }
             return;
         }
-        let most = 2 * self.slice_idle;
+        let idle = self.slice_idle;
         let q = self.queue(owner);
         if q.queued == 0 && q.in_flight == 0 {
-            let thought = now.saturating_sub(q.last_end).min(most);
-            q.samples = (7 * q.samples + 256) / 8;
-            q.think = (7 * q.think + 256 * thought) / 8;
+            q.think.asked(now, idle);
         }
+        if !self.has_idle_window(owner) {
+            self.think.asked(now, idle);
+        }
+        let q = self.queue(owner);
         q.seeks = q.seeks << 1 | u32::from(block.abs_diff(q.position) > SEEK_BLOCKS);
         q.position = end;
         q.queued += 1;
@@ -132,7 +160,7 @@ impl Cfq {
             self.idle_until = None;
         } else if !self.queue(owner).waits_for_turn {
             self.queue(owner).waits_for_turn = true;
-            if self.active == Some(Turn::Async) {
+            if self.active == Some(Turn::Async) || self.idles_for_the_like(owner) {
                 self.expire();
                 self.ring.push_front(Turn::Sync(owner));
             } else {
@@ -188,10 +216,13 @@ impl Cfq {
         }
         let q = self.queue(owner);
         q.in_flight -= 1;
-        q.last_end = now;
+        q.think.last_end = now;
         let empty = q.queued == 0 && q.in_flight == 0;
         let gone = q.in_flight == 0;
         self.streams -= u32::from(gone);
+        if !self.has_idle_window(owner) {
+            self.think.last_end = now;
+        }
         if empty && self.active == Some(Turn::Sync(owner)) && self.waits_for(owner) {
             self.idle_until = Some(now + self.slice_idle);
         }
@@ -199,9 +230,40 @@ impl Cfq {
 
     /// Whether the disk is kept for a reader that has nothing queued.
     fn waits_for(&self, owner: Owner) -> bool {
+        if self.slice_idle == 0 || self.has_idle_window(owner) {
+            return self.slice_idle > 0;
+        }
+        let think = || self.think.is_long(self.slice_idle);
+        match self.idling {
+            CfqIdling::InOrder => false,
+            CfqIdling::LastQueue => self.is_last_without_window(owner),
+            CfqIdling::LastPrompt => self.is_last_without_window(owner) && !think(),
+        }
+    }
+
+    /// Whether a reader is waited for whatever others do: one that reads in order and does not think long.
+    fn has_idle_window(&self, owner: Owner) -> bool {
         let q = &self.queues[usize::from(owner)];
-        let thinks_long = q.samples > 80 && q.think / q.samples > self.slice_idle;
-        self.slice_idle > 0 && q.seeks.count_ones() <= self.seeky && !thinks_long
+        q.seeks.count_ones() <= self.seeky && !q.think.is_long(self.slice_idle)
+    }
+
+    /// Whether the disk is being kept for the last of those readers who are not waited for by themselves, while one of
+    /// them asks: he is served at once.
+    fn idles_for_the_like(&self, owner: Owner) -> bool {
+        let Some(Turn::Sync(last)) = self.active else {
+            return false;
+        };
+        self.queues[usize::from(last)].queued == 0
+            && !self.has_idle_window(last)
+            && !self.has_idle_window(owner)
+    }
+
+    /// Whether no other reader of those that are not waited for by themselves waits for a turn.
+    fn is_last_without_window(&self, owner: Owner) -> bool {
+        !self.ring.iter().any(|&turn| match turn {
+            Turn::Sync(other) => other != owner && !self.has_idle_window(other),
+            Turn::Async => false,
+        })
     }
 
     /// Ends the turn; who has more queued waits for another one.
@@ -292,7 +354,7 @@ mod tests {
     use super::*;
 
     fn cfq() -> Cfq {
-        Cfq::new(&Params::default())
+        Cfq::new(&Params::default(), CfqIdling::InOrder)
     }
 
     const MS: u64 = 1_000_000;
@@ -371,6 +433,72 @@ mod tests {
                 Choice::Nothing,
                 "step {step} think {think}"
             );
+        }
+    }
+
+    /// A reader whose requests lie apart has nothing queued any more, beside one in order that waits. Once it was
+    /// alone of its kind it is waited for, unless (3.1) such readers are known to think long.
+    #[test]
+    fn the_last_reader_without_an_idle_window_is_waited_for() {
+        let after = |idling, think: u64, beside: Option<u64>| {
+            let mut c = Cfq::new(&Params::default(), idling);
+            let (mut now, mut block) = (0, 0);
+            for _ in 0..40 {
+                read(&mut c, now, 1, block);
+                assert_eq!(serve(&mut c, now), Choice::Sync(1));
+                now += MS;
+                c.ended(now, Class::Sync, 1);
+                now += think;
+                block += 1 << 20;
+            }
+            // A new turn.
+            c.expire();
+            read(&mut c, now, 1, block);
+            assert_eq!(serve(&mut c, now), Choice::Sync(1));
+            // Two that are in order, or seeks as well.
+            if let Some(step) = beside {
+                (0..40).for_each(|i| read(&mut c, now, 2, i * step));
+            }
+            now += MS;
+            c.ended(now, Class::Sync, 1);
+            let kept = Choice::Wait(now + 8 * MS);
+            c.choose(now) == kept
+        };
+        use CfqIdling::*;
+        for (idling, prompt, thoughtful) in [
+            (InOrder, false, false),
+            (LastQueue, true, true),
+            (LastPrompt, true, false),
+        ] {
+            let in_order = Some(32);
+            assert_eq!(after(idling, MS, in_order), prompt, "{idling:?}");
+            assert_eq!(after(idling, 12 * MS, in_order), thoughtful, "{idling:?}");
+            assert_eq!(after(idling, MS, None), prompt, "{idling:?}");
+            // There is another one of its kind.
+            assert!(!after(idling, MS, Some(1 << 20)), "{idling:?}");
+        }
+    }
+
+    /// While the disk is kept for one of them, another one of its kind is served at once; who reads in order is not.
+    #[test]
+    fn another_reader_without_a_window_ends_that_wait() {
+        for (step, served) in [(1 << 20, true), (32, false)] {
+            let mut c = Cfq::new(&Params::default(), CfqIdling::LastQueue);
+            for i in 0..80 {
+                let (owner, step) = if i % 2 == 0 { (1, 1 << 20) } else { (2, step) };
+                c.expire();
+                read(&mut c, i * MS, owner, i * step);
+                assert_eq!(serve(&mut c, i * MS), Choice::Sync(owner));
+                c.ended(i * MS, Class::Sync, owner);
+            }
+            c.expire();
+            read(&mut c, 80 * MS, 1, 0);
+            assert_eq!(serve(&mut c, 80 * MS), Choice::Sync(1));
+            c.ended(81 * MS, Class::Sync, 1);
+            assert_eq!(c.choose(81 * MS), Choice::Wait(89 * MS));
+            read(&mut c, 82 * MS, 2, 79 * step + 32);
+            let next = c.choose(82 * MS);
+            assert_eq!(next == Choice::Sync(2), served, "{next:?}");
         }
     }
 

@@ -17,6 +17,7 @@
 
 use super::Class;
 use super::cfq::{Cfq, Choice, Owner};
+use super::queue::Form;
 use crate::params::Params;
 use crate::spec::Scheduler;
 use std::collections::VecDeque;
@@ -120,8 +121,9 @@ pub(super) enum Next {
 }
 
 impl Elevator {
-    /// For at most `capacity` requests a class; `multi`: one of today's, where a device has tags.
-    pub fn new(capacity: usize, scheduler: Scheduler, multi: bool, params: &Params) -> Self {
+    /// For at most `capacity` requests a class.
+    pub fn new(capacity: usize, scheduler: Scheduler, form: Form, params: &Params) -> Self {
+        let multi = form.multi;
         let class = |expire: f64| ClassQueue {
             sorted: Vec::with_capacity(capacity),
             fifo: VecDeque::with_capacity(capacity),
@@ -137,7 +139,7 @@ impl Elevator {
             batch_class: Class::Sync,
             batched: fifo_batch,
             starved: 0,
-            cfq: (scheduler == Scheduler::Cfq && !multi).then(|| Cfq::new(params)),
+            cfq: (scheduler == Scheduler::Cfq && !multi).then(|| Cfq::new(params, form.idling)),
             in_order: scheduler == Scheduler::None,
             from_oldest: multi,
             came: 0,
@@ -362,7 +364,12 @@ mod tests {
     }
 
     fn elevator() -> Elevator {
-        Elevator::new(192, Scheduler::Deadline, false, &Params::default())
+        Elevator::new(
+            192,
+            Scheduler::Deadline,
+            Form::default(),
+            &Params::default(),
+        )
     }
 
     fn add(e: &mut Elevator, now: u64, class: Class, slot: Slot) {

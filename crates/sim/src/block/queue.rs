@@ -10,6 +10,8 @@ use crate::disks::Transfer;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::spec::{DiskSpec, Scheduler};
+use mm::Policy;
+use mm::policy::{CfqIdling, RequestQueue, WritebackThrottling};
 
 /// What became of a bio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +30,7 @@ pub enum Submit {
 }
 
 /// What the policy says of request queues.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
     /// Tags in the place of requests of each class, and elevators that go by direction.
     pub multi: bool,
@@ -36,6 +38,31 @@ pub struct Form {
     pub throttled: bool,
     /// The depth that the device is registered with, if that is more than its own.
     pub registered: u32,
+    /// For whom CFQ keeps the disk.
+    pub idling: CfqIdling,
+}
+
+impl Form {
+    /// What a policy says of them.
+    pub fn of(policy: &Policy) -> Self {
+        Self {
+            multi: policy.request_queue == RequestQueue::Multi,
+            throttled: policy.writeback_throttling == WritebackThrottling::Wbt,
+            registered: 0,
+            idling: policy.cfq_idling,
+        }
+    }
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        Self {
+            multi: false,
+            throttled: false,
+            registered: 0,
+            idling: CfqIdling::InOrder,
+        }
+    }
 }
 
 /// What a queue has done so far. Arrays are indexed by [`Dir::index`].
@@ -154,7 +181,7 @@ impl Queue {
             class: Class::Sync,
         };
         Self {
-            elevator: Elevator::new(limits.most as usize, spec.scheduler, form.multi, params),
+            elevator: Elevator::new(limits.most as usize, spec.scheduler, form, params),
             requests: vec![idle; slots as usize],
             free_slots: (0..slots).rev().collect(),
             bios: Vec::with_capacity(slots as usize),

@@ -11,7 +11,7 @@ use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
 use crate::world::{SimWorld, own_queue};
 use mm::ZoneInfo;
 use mm::memory::watermark;
-use mm::policy::{FileReadahead, Plugs, RequestQueue, Scheduler, WritebackThrottling};
+use mm::policy::{FileReadahead, Plugs, Scheduler};
 use mm::{CENTISECOND, Config, Mm, NoMemory, SECOND};
 
 /// Files, tasks and devices a world has room for, beside the files that the workload's programs
@@ -190,9 +190,8 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
     let mut wear = Rng::new(spec.seed, "disk");
     let (mut devices, mut volumes) = (Vec::new(), Vec::new());
     let form = Form {
-        multi: spec.policy.request_queue == RequestQueue::Multi,
-        throttled: spec.policy.writeback_throttling == WritebackThrottling::Wbt,
         registered: registered_alike(m, p),
+        ..Form::of(&spec.policy)
     };
     let mut attach = |d: &DiskSpec, label: &str| {
         let own = d.params(p);

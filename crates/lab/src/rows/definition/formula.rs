@@ -39,11 +39,11 @@ pub(super) fn counter_of(r: &RunResult, names: &[&str]) -> Reading {
         .map_or_else(|| not_counted(r), |&v| Is(v as f64))
 }
 
-/// A counter that real kernels have and the engine has not.
-pub(super) fn of_real_kernels(r: &RunResult, names: &[&str], engine: &'static str) -> Reading {
-    match r.origin {
-        Origin::Engine => Unsupported(engine),
-        Origin::Kernel => counter_of(r, names),
+/// A counter of compaction, which a policy may be without.
+pub(super) fn compacted(r: &RunResult, names: &[&str]) -> Reading {
+    match (counter_of(r, names), r.origin) {
+        (Unsupported(_), Origin::Engine) => Unsupported("the policy has no compaction"),
+        (reading, _) => reading,
     }
 }
 
@@ -218,8 +218,6 @@ pub(super) fn zone_velocity(r: &RunResult, zone: &str) -> Reading {
         _ => Absent,
     }
 }
-
-pub(super) const NO_COMPACTION: &str = "the engine has no compaction";
 
 pub(super) const ALL_KERNELS: &str = "all";
 pub(super) const TRACED: &str = "2.6.32 and later, with tracing on";

@@ -1,9 +1,9 @@
 //! Deltas of /proc/vmstat, and what is derived from them.
 
 use super::formula::{
-    ALL_KERNELS, COMPACTING, NO_COMPACTION, allocated, always_zero, counted_or_zero, counter,
-    direct_reclaimed, direct_scanned, floored, kswapd_reclaimed, kswapd_scanned, of,
-    of_real_kernels, per_second, zone_velocity,
+    ALL_KERNELS, COMPACTING, allocated, always_zero, compacted, counted_or_zero, counter,
+    direct_reclaimed, direct_scanned, floored, kswapd_reclaimed, kswapd_scanned, of, per_second,
+    zone_velocity,
 };
 use super::{Block, ReportRow};
 use crate::model::Better::{Higher, Lower, Neither};
@@ -418,7 +418,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "processes compact memory for large pages themselves",
         related: &["vmstat: Compaction success"],
-        value: |r| of_real_kernels(r, &["compact_stall"], NO_COMPACTION),
+        value: |r| compacted(r, &["compact_stall"]),
     },
     ReportRow {
         name: "vmstat: Compaction success",
@@ -431,7 +431,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Higher,
         high: "compaction ends with a large page",
         related: &["vmstat: Compaction stalls"],
-        value: |r| of_real_kernels(r, &["compact_success"], NO_COMPACTION),
+        value: |r| compacted(r, &["compact_success"]),
     },
     ReportRow {
         name: "vmstat: Compaction failures",
@@ -444,7 +444,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "compaction ends without a large page",
         related: &["vmstat: Compaction stalls"],
-        value: |r| of_real_kernels(r, &["compact_fail"], NO_COMPACTION),
+        value: |r| compacted(r, &["compact_fail"]),
     },
     ReportRow {
         name: "vmstat: Compaction pages moved",
@@ -457,13 +457,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Neither,
         high: "compaction works much",
         related: &["vmstat: Compaction move failure"],
-        value: |r| {
-            of_real_kernels(
-                r,
-                &["compact_pages_moved", "pgmigrate_success"],
-                NO_COMPACTION,
-            )
-        },
+        value: |r| compacted(r, &["compact_pages_moved", "pgmigrate_success"]),
     },
     ReportRow {
         name: "vmstat: Compaction move failure",
@@ -476,13 +470,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "pages could not be moved: in use or under I/O",
         related: &["vmstat: Compaction pages moved"],
-        value: |r| {
-            of_real_kernels(
-                r,
-                &["compact_pagemigrate_failed", "pgmigrate_fail"],
-                NO_COMPACTION,
-            )
-        },
+        value: |r| compacted(r, &["compact_pagemigrate_failed", "pgmigrate_fail"]),
     },
     ReportRow {
         name: "vmstat: DMA allocs",

@@ -1,0 +1,587 @@
+//! Memory compaction (docs/reference/allocation.md#compaction): a task that needs 2^n pages in a row moves others'
+//! pages to the zone's end, before it has any reclaimed.
+//!
+//! ```text
+//!   start of the zone                                              end of the zone
+//!   |  migrate scanner →                              ← free scanner              |
+//!   |  takes used pages off the LRU lists,            takes free pages,           |
+//!   |  up to 32 at a time                             one for each page to move   |
+//! ```
+//!
+//! It is over when the scanners meet or a free block of the order is there. The form is that of Linux 3.0
+//! (mm/compaction.c, mm/migrate.c). What is isolated lies on the task's isolated list, as in reclaim.
+//!
+//! Not modelled: kswapd's own compaction (3.5 to 4.5) and kcompactd (4.6), pageblocks that are remembered to be
+//! skipped (3.7), a page that is captured for the request (3.7), deferral by order (3.5).
+
+use super::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
+use crate::memory::alloc::{Migrate, PAGE_ALLOC_COSTLY_ORDER};
+use crate::memory::buddy::ORDERS;
+use crate::memory::frame::{NO_PFN, flag};
+use crate::memory::gfp::Gfp;
+use crate::memory::mobility::MigrateType;
+use crate::memory::task::{PF_DYING, PF_MEMALLOC};
+use crate::memory::zone::{Lru, Mark};
+use crate::policy::Compaction;
+use crate::watch::vmstat::{VmEvent, ZoneStat};
+use crate::world::{Class, Cost, ShortLock, Word32, World};
+use crate::{Mm, Pfn};
+
+/// Pages isolated and moved at a time (`COMPACT_CLUSTER_MAX`).
+const COMPACT_CLUSTER_MAX: u32 = SWAP_CLUSTER_MAX as u32;
+/// A failed compaction is followed by up to 2^6 requests that do without (`COMPACT_MAX_DEFER_SHIFT`).
+const COMPACT_MAX_DEFER_SHIFT: u32 = 6;
+/// Up to this fragmentation index, in thousandths, a request fails for want of free pages rather than of whole
+/// blocks (the default of the sysctl `vm.extfrag_threshold`).
+const EXTFRAG_THRESHOLD: i64 = 500;
+/// How often a page is tried that is in use for the moment (`migrate_pages`).
+const PASSES: u32 = 10;
+/// From this pass on a task that may wait does so for a page's writeback.
+const FORCED: u32 = 3;
+
+/// What compaction of a zone came to; of several zones the last in this order counts (`COMPACT_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Compacted {
+    /// It could do nothing.
+    Skipped,
+    /// It goes on, or it could.
+    Continue,
+    /// A block may be there.
+    Partial,
+    /// The scanners have met.
+    Complete,
+}
+
+/// What became of a page that was to be moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moved {
+    /// It is elsewhere.
+    Yes,
+    /// Somebody has it for the moment.
+    Again,
+    /// It stays where it is.
+    Never,
+}
+
+/// One zone's compaction.
+struct CompactControl {
+    zone: usize,
+    order: u32,
+    /// The kind of lists that the request takes pages from.
+    list: usize,
+    how: Migrate,
+    /// Where the migrate scanner goes on.
+    migrate: Pfn,
+    /// The pageblock of the free scanner.
+    free: Pfn,
+    /// Where in it the free scanner goes on; none before the first one.
+    cursor: Pfn,
+    /// A free page that was taken and not used so far, or none.
+    target: Pfn,
+    /// Pages on the task's isolated list.
+    isolated: u32,
+}
+
+/// Whether reclaim for an order is to leave enough pages for compaction, and not just some
+/// (`RECLAIM_MODE_COMPACTION`).
+fn reclaims_for_compaction(sc: &ScanControl) -> bool {
+    sc.order > PAGE_ALLOC_COSTLY_ORDER || (sc.order > 0 && sc.priority < DEF_PRIORITY - 2)
+}
+
+impl<W: World> Mm<W> {
+    /// Whether this machine compacts memory.
+    pub(crate) fn compacts(&self) -> bool {
+        W::MOVES_PAGES && self.policy.compaction != Compaction::None
+    }
+
+    /// Compacts the zones of a request of several pages, and takes a block if that made one
+    /// (`__alloc_pages_direct_compact`).
+    pub(crate) async fn direct_compact(
+        &self,
+        node: u32,
+        gfp: Gfp,
+        order: u32,
+        flags: u32,
+        how: Migrate,
+    ) -> Option<Pfn> {
+        if order == 0 || !self.compacts() {
+            return None;
+        }
+        let preferred = self.eligible(node, gfp).next().expect("a populated zone");
+        if self.compaction_deferred(preferred) {
+            return None;
+        }
+        let task = self.current();
+        task.flags.fetch_or(PF_MEMALLOC);
+        self.world.memory_stall(true);
+        let done = self.try_to_compact_pages(node, gfp, order, how).await;
+        self.world.memory_stall(false);
+        task.flags.fetch_and(!PF_MEMALLOC);
+        if done == Compacted::Skipped {
+            return None;
+        }
+        // What was moved away lies in this CPU's lists, where nothing joins.
+        let cpu = self.world.cpu();
+        for z in 0..self.zones.len() {
+            self.return_pages(z, cpu, u32::MAX, 0);
+            self.forget_count(z, cpu);
+        }
+        let page = self.get_page_from_freelist(node, gfp, order, Mark::Min, flags);
+        let zone = &self.zones[preferred];
+        zone.compact_considered.set(0);
+        if page.is_some() {
+            zone.compact_defer_shift.set(0);
+            self.stat.event(VmEvent::CompactSuccess, 1);
+        } else {
+            let shift = zone.compact_defer_shift.get() + 1;
+            zone.compact_defer_shift
+                .set(shift.min(COMPACT_MAX_DEFER_SHIFT));
+            self.stat.event(VmEvent::CompactFail, 1);
+            self.world.relax().await;
+        }
+        page
+    }
+
+    /// Whether a request does without compaction of a zone, for it has failed there lately: 2^n - 1 requests behind n
+    /// failures in a row, at most 63.
+    fn compaction_deferred(&self, z: usize) -> bool {
+        let zone = &self.zones[z];
+        let limit = 1 << zone.compact_defer_shift.get();
+        let considered = (zone.compact_considered.get() + 1).min(limit);
+        zone.compact_considered.set(considered);
+        considered < limit
+    }
+
+    /// Compacts one zone of a request after the other until one is above its low watermark with such a block.
+    async fn try_to_compact_pages(
+        &self,
+        node: u32,
+        gfp: Gfp,
+        order: u32,
+        how: Migrate,
+    ) -> Compacted {
+        if !gfp.has(Gfp::FS.or(Gfp::IO)) {
+            return Compacted::Skipped;
+        }
+        let by_min = self.policy.compaction == Compaction::ByMin;
+        self.stat.event(VmEvent::CompactStall, u64::from(!by_min));
+        let mut done = Compacted::Skipped;
+        for &z in &self.nodes[node as usize].zonelists[gfp.high_zoneidx()] {
+            let z = usize::from(z);
+            if gfp.has(Gfp::THISNODE) && self.zones[z].node != node {
+                continue;
+            }
+            self.world.charge(Cost::ZoneWalk, 1);
+            done = done.max(self.compact_zone(z, gfp, order, how).await);
+            if self.watermark_ok(z, order, self.zones[z].mark(Mark::Low), 0, 0) {
+                break;
+            }
+        }
+        let fit = by_min && done != Compacted::Skipped;
+        self.stat.event(VmEvent::CompactStall, u64::from(fit));
+        done
+    }
+
+    /// Whether compaction of a zone can bring a block of an order, or there is one already.
+    pub(crate) fn compaction_suitable(&self, z: usize, order: u32) -> Compacted {
+        let zone = &self.zones[z];
+        let by_min = self.policy.compaction == Compaction::ByMin;
+        let lenient = by_min && order <= PAGE_ALLOC_COSTLY_ORDER;
+        // Twice the block: pages are taken to move to before others become free.
+        let gap = 2 << order;
+        let mark = gap + zone.mark(if lenient { Mark::Min } else { Mark::Low });
+        let there = if by_min { zone.mark(Mark::Min) } else { mark };
+        let has_block = || self.watermark_ok(z, order, there, 0, 0);
+        if by_min && has_block() {
+            return Compacted::Partial;
+        }
+        if !self.watermark_ok(z, 0, mark, 0, 0) {
+            return Compacted::Skipped;
+        }
+        match self.fragmentation_index(z, order) {
+            Some(index) if !lenient && (0..=EXTFRAG_THRESHOLD).contains(&index) => {
+                Compacted::Skipped
+            }
+            None if has_block() => Compacted::Partial,
+            _ => Compacted::Continue,
+        }
+    }
+
+    /// Why a zone has no free block of an order, in thousandths: 0 for want of free pages, 1000 for they lie apart.
+    /// `None`: it has one.
+    pub(crate) fn fragmentation_index(&self, z: usize, order: u32) -> Option<i64> {
+        let nr_free = &self.zones[z].nr_free;
+        let (mut blocks, mut pages) = (0, 0);
+        for (o, n) in nr_free.iter().enumerate() {
+            let n = i64::from(n.get());
+            if n > 0 && o >= order as usize {
+                return None;
+            }
+            blocks += n;
+            pages += n << o;
+        }
+        match blocks {
+            0 => Some(0),
+            _ => Some(1000 - (1000 + pages * 1000 / (1 << order)) / blocks),
+        }
+    }
+
+    /// Whether a zone's reclaim is to go on, for compaction has too few free pages (`should_continue_reclaim`);
+    /// `reclaimed`: pages by the scan that has just ended.
+    pub(super) fn should_continue_reclaim(
+        &self,
+        z: usize,
+        reclaimed: u64,
+        sc: &ScanControl,
+    ) -> bool {
+        if !reclaims_for_compaction(sc) || !self.compacts() || reclaimed == 0 {
+            return false;
+        }
+        let pages = 2 << sc.order;
+        let mut inactive = self.lru_size(z, Lru::InactiveFile);
+        if self.policy.compaction == Compaction::Direct || self.free_swap() > 0 {
+            inactive += self.lru_size(z, Lru::InactiveAnon);
+        }
+        let fit = |z: usize| self.compaction_suitable(z, sc.order) != Compacted::Skipped;
+        if self.policy.compaction == Compaction::ByMin {
+            let zones = &self.nodes[self.zones[z].node as usize].zones;
+            let mut usable = (zones.iter().map(|&z| usize::from(z)))
+                .filter(|&z| self.zones[z].kind.index() <= sc.classzone);
+            return inactive > pages && !usable.any(fit);
+        }
+        (sc.nr_reclaimed < pages && inactive > pages) || !fit(z)
+    }
+
+    async fn compact_zone(&self, z: usize, gfp: Gfp, order: u32, how: Migrate) -> Compacted {
+        let suitable = self.compaction_suitable(z, order);
+        if suitable != Compacted::Continue {
+            return suitable;
+        }
+        let (start, end) = (
+            self.zones[z].start,
+            self.zones[z].start + self.zones[z].size,
+        );
+        let mut cc = CompactControl {
+            zone: z,
+            order,
+            list: self.list_of_request(gfp),
+            how,
+            migrate: start,
+            free: end & !(self.pageblock_pages() - 1),
+            cursor: NO_PFN,
+            target: NO_PFN,
+            isolated: 0,
+        };
+        self.lru_add_drain();
+        let done = loop {
+            match self.compact_finished(&cc) {
+                Compacted::Continue => {}
+                done => break done,
+            }
+            if !self.isolate_migratepages(&mut cc).await {
+                break Compacted::Partial;
+            }
+            if cc.isolated > 0 {
+                self.migrate_isolated(&mut cc).await;
+            }
+        };
+        if cc.target != NO_PFN {
+            self.free_page(cc.target, false);
+        }
+        done
+    }
+
+    fn compact_finished(&self, cc: &CompactControl) -> Compacted {
+        if self.current().flags() & PF_DYING != 0 {
+            return Compacted::Partial;
+        }
+        if cc.free <= cc.migrate {
+            return Compacted::Complete;
+        }
+        let zone = &self.zones[cc.zone];
+        let mark = zone.mark(Mark::Low) + (1 << cc.order);
+        if !self.watermark_ok(cc.zone, cc.order, mark, 0, 0) {
+            return Compacted::Continue;
+        }
+        let pageblock = self.config.pageblock_order as usize;
+        let there = (cc.order as usize..ORDERS).any(|o| {
+            !self.frames.list_empty(self.free_list(cc.zone, o, cc.list))
+                // A block of that size would change its kind.
+                || (o >= pageblock && zone.nr_free[o].get() > 0)
+        });
+        match there {
+            true => Compacted::Partial,
+            false => Compacted::Continue,
+        }
+    }
+
+    /// Whether more than half of a zone's pages would be isolated.
+    fn too_many_isolated_to_compact(&self, z: usize) -> bool {
+        let lists = [
+            Lru::InactiveFile,
+            Lru::ActiveFile,
+            Lru::InactiveAnon,
+            Lru::ActiveAnon,
+        ];
+        let listed: u64 = lists.into_iter().map(|lru| self.lru_size(z, lru)).sum();
+        let isolated =
+            self.lru_stat(z, ZoneStat::NrIsolatedFile) + self.lru_stat(z, ZoneStat::NrIsolatedAnon);
+        isolated > listed / 2
+    }
+
+    /// Isolates up to 32 pages of the pageblock where the migrate scanner is, or of what is left of it. `false`:
+    /// compaction of the zone ends here.
+    async fn isolate_migratepages(&self, cc: &mut CompactControl) -> bool {
+        let block = self.pageblock_pages();
+        let end = (cc.migrate + block).next_multiple_of(block);
+        if end > cc.free {
+            cc.migrate = end;
+            return true;
+        }
+        while self.too_many_isolated_to_compact(cc.zone) {
+            if cc.how == Migrate::Async {
+                return false;
+            }
+            self.congestion_wait(Class::Async, self.tick_fraction(10))
+                .await;
+            if self.current().flags() & PF_DYING != 0 {
+                return false;
+            }
+        }
+        let mut at = cc.migrate;
+        while at < end && cc.isolated < COMPACT_CLUSTER_MAX {
+            if cc.how == Migrate::Async && !self.is_movable(at) {
+                at = (at + 1).next_multiple_of(block);
+                continue;
+            }
+            let to = (at + 1).next_multiple_of(COMPACT_CLUSTER_MAX).min(end);
+            at = self.isolate_span(cc, at, to);
+            self.world.relax().await;
+        }
+        cc.migrate = at;
+        true
+    }
+
+    /// Whether a page's pageblock is movable; where pageblocks have no kinds, all are.
+    fn is_movable(&self, pfn: Pfn) -> bool {
+        self.pageblock_type(pfn)
+            .is_none_or(|kind| kind == MigrateType::Movable)
+    }
+
+    /// Isolates the listed pages of a span of up to 32. Returns where it stopped.
+    fn isolate_span(&self, cc: &mut CompactControl, from: Pfn, to: Pfn) -> Pfn {
+        let (z, mine) = (cc.zone, self.isolated_list(self.world.task()));
+        let before = cc.isolated;
+        let stopped = self.lru_home(z).lru_lock.with(|| {
+            let cpu = self.world.cpu();
+            for pfn in from..to {
+                let page = self.frames.page(pfn);
+                let f = page.flags();
+                if f & (flag::LRU | flag::UNEVICTABLE) != flag::LRU || self.is_ordered(f) {
+                    continue;
+                }
+                let lru = Lru::of(f);
+                page.clear_flags(flag::LRU);
+                self.frames.del(pfn);
+                self.frames.add(mine, pfn);
+                self.stat.dec(cpu, z, lru.size_item());
+                self.stat.inc(cpu, z, Self::isolated_item(lru.is_file()));
+                cc.isolated += 1;
+                if cc.isolated == COMPACT_CLUSTER_MAX {
+                    return pfn + 1;
+                }
+            }
+            to
+        });
+        let scanned = u64::from(stopped - from);
+        self.stat.event(VmEvent::CompactMigrateScanned, scanned);
+        self.world.charge(Cost::Lru, cc.isolated - before);
+        self.world.charge(Cost::PageScan, cc.isolated - before);
+        stopped
+    }
+
+    /// Moves what was isolated, and puts back what could not be moved (`migrate_pages`).
+    async fn migrate_isolated(&self, cc: &mut CompactControl) {
+        let mine = self.isolated_list(self.world.task());
+        let (mut moved, mut failed) = (0, 0);
+        'passes: for pass in 0..PASSES {
+            let (mut again, mut next) = (false, self.frames.first(mine));
+            while next != mine {
+                let pfn = next;
+                next = self.frames.table().after(pfn);
+                if cc.target == NO_PFN {
+                    match self.isolate_freepage(cc).await {
+                        Some(target) => cc.target = target,
+                        None => break 'passes,
+                    }
+                }
+                match self.unmap_and_move(cc, pfn, pass).await {
+                    Moved::Yes => moved += 1,
+                    Moved::Again => again = true,
+                    Moved::Never => {
+                        failed += 1;
+                        self.putback_unmoved(cc.zone, pfn);
+                    }
+                }
+            }
+            self.world.relax().await;
+            if !again {
+                break;
+            }
+        }
+        loop {
+            let pfn = self.frames.first(mine);
+            if pfn == mine {
+                break;
+            }
+            failed += 1;
+            self.putback_unmoved(cc.zone, pfn);
+        }
+        cc.isolated = 0;
+        self.stat.event(VmEvent::CompactBlocksMoved, 1);
+        self.stat.event(VmEvent::CompactPagesMoved, moved);
+        self.stat.event(VmEvent::CompactPagemigrateFailed, failed);
+        self.world.relax().await;
+    }
+
+    /// An isolated page goes back to its list.
+    fn putback_unmoved(&self, z: usize, pfn: Pfn) {
+        let file = !self.frames.has(pfn, flag::SWAPBACKED);
+        self.stat
+            .dec(self.world.cpu(), z, Self::isolated_item(file));
+        self.putback_lru_page(z, pfn);
+        self.world.charge(Cost::Lru, 1);
+    }
+
+    /// A free page to move another one to: the next one of the free scanner's pageblock or of those below it
+    /// that are movable. `None`: it has met the migrate scanner.
+    async fn isolate_freepage(&self, cc: &mut CompactControl) -> Option<Pfn> {
+        let (z, block) = (cc.zone, self.pageblock_pages());
+        let end = self.zones[z].start + self.zones[z].size;
+        loop {
+            let to = (cc.free + block).min(end);
+            while cc.cursor < to {
+                let (pfn, page) = (cc.cursor, self.frames.page(cc.cursor));
+                if !page.has(flag::BUDDY) {
+                    cc.cursor += 1;
+                    continue;
+                }
+                let order = page.private();
+                let mark = self.zones[z].mark(Mark::Low) + (1 << order);
+                if self.watermark_ok(z, 0, mark, 0, 0) {
+                    cc.cursor += 1;
+                    self.split_free_page(z, pfn);
+                    return Some(pfn);
+                }
+                cc.cursor += 1 << order;
+            }
+            let low = cc.migrate + block;
+            let next = match cc.cursor {
+                NO_PFN => cc.free,
+                _ => cc.free.saturating_sub(block),
+            };
+            if next <= low {
+                (cc.free, cc.cursor) = (cc.free.min(low), NO_PFN);
+                return None;
+            }
+            self.world.charge(Cost::ZoneWalk, 1);
+            let suitable = self.suitable_migration_target(next);
+            cc.free = next;
+            cc.cursor = if suitable {
+                next
+            } else {
+                (next + block).min(end)
+            };
+            self.world.relax().await;
+        }
+    }
+
+    /// Whether pages may be moved to a pageblock: it is movable, or free as a whole.
+    fn suitable_migration_target(&self, first: Pfn) -> bool {
+        let page = self.frames.page(first);
+        let whole = page.has(flag::BUDDY) && page.private() >= self.config.pageblock_order;
+        whole || self.is_movable(first)
+    }
+
+    /// Tries to move an isolated page to the free one that was taken. If that is done, both are where they belong.
+    async fn unmap_and_move(&self, cc: &mut CompactControl, pfn: Pfn, pass: u32) -> Moved {
+        // Whoever compacts never waits for a page's lock: its owner may need memory.
+        if !self.try_lock_page(pfn) {
+            return Moved::Again;
+        }
+        if self.frames.has(pfn, flag::WRITEBACK) {
+            let answer = match cc.how {
+                Migrate::Async => Some(Moved::Never),
+                Migrate::Sync if pass < FORCED => Some(Moved::Again),
+                Migrate::Sync => None,
+            };
+            if let Some(answer) = answer {
+                self.unlock_isolated(pfn);
+                return answer;
+            }
+            self.wait_on_page_writeback(pfn).await;
+        }
+        let f = self.frames.flags(pfn);
+        let moved = if f & flag::PINNED != 0 || f & (flag::CACHED | flag::ANON) == 0 {
+            Moved::Again
+        } else if cc.how == Migrate::Async
+            && f & (flag::DIRTY | flag::CACHED) == flag::DIRTY | flag::CACHED
+        {
+            // Its buffers would have to be locked.
+            Moved::Never
+        } else {
+            Moved::Yes
+        };
+        if moved != Moved::Yes {
+            self.unlock_isolated(pfn);
+            return moved;
+        }
+        let to = std::mem::replace(&mut cc.target, NO_PFN);
+        self.move_to_new_page(cc.zone, pfn, to);
+        Moved::Yes
+    }
+
+    /// A locked, isolated page becomes another frame of the same zone; its own is free.
+    fn move_to_new_page(&self, z: usize, from: Pfn, to: Pfn) {
+        const COPIED: u32 = flag::REFERENCED
+            | flag::DIRTY
+            | flag::ACTIVE
+            | flag::SWAPBACKED
+            | flag::SWAPCACHE
+            | flag::UPTODATE
+            | flag::UNUSED
+            | flag::CACHED
+            | flag::ANON
+            | flag::EXEC
+            | flag::ERROR
+            | flag::WORKINGSET;
+        let (old, new) = (self.frames.page(from), self.frames.page(to));
+        debug_assert!(old.has(flag::LOCKED) && old.flags() & flag::WRITEBACK == 0);
+        let f = old.flags();
+        new.set_mapping(old.mapping(), old.index());
+        new.set_private(old.private());
+        new.set_mapcount(old.mapcount());
+        new.track().set(old.track().get());
+        self.world.charge(Cost::Unmap, old.mapcount());
+        self.world.charge(Cost::Copy, 1);
+        if f & flag::CACHED != 0 {
+            self.index_replace(from, to);
+            self.world.charge(Cost::PageIndex, 1);
+        }
+        if f & flag::SWAPCACHE != 0 {
+            self.swap_cache_replace(from, to);
+        }
+        self.map_elsewhere(from, to);
+        new.set_flags(f & COPIED);
+        // The old frame is nobody's.
+        self.frames.del(from);
+        let file = f & flag::SWAPBACKED == 0;
+        self.stat
+            .dec(self.world.cpu(), z, Self::isolated_item(file));
+        old.set_mapping(u32::MAX, 0);
+        old.set_mapcount(0);
+        self.unlock_and_clear(old, from, COPIED | flag::RECLAIM | flag::READAHEAD);
+        self.free_page(from, false);
+        self.lru_cache_add(to, Lru::of(f));
+    }
+}
