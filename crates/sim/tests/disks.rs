@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{ALL_FS, disk, machine, run, spec};
+use common::{ALL_FS, column, disk, machine, run, spec};
 use mm::Policy;
 use proptest::prelude::*;
 use sim::spec::{DiskKind, DiskSpec, FsKind, Machine, Mount, RunSpec};
@@ -106,6 +106,25 @@ fn a_slow_and_a_fast_disk() {
     assert!(fast * 5.0 < slow, "{fast} and {slow} s");
     let both = elapsed(&format!("{} & {}; wait", write("slow/x"), write("x")));
     assert!(both < 1.3 * slow, "{both} and {slow} s");
+}
+
+/// A hard disk beside an SSD: registered as deep as that, it has more pages under writeback at a time.
+#[test]
+fn a_driver_may_register_all_disks_alike() {
+    let most = |alike: f64| {
+        let mut m = machine(256);
+        m.cpus = 1;
+        m.disk = disk(DiskKind::Ssd);
+        m.mounts = vec![mount("slow", FsKind::Xfs, disk(DiskKind::Disk))];
+        let mut s = spec(m, FsKind::Xfs, "dd if=/dev/zero of=slow/x bs=64k count=3000");
+        s.policy = Policy::linux_6_12();
+        s.sample_ns = 50_000_000;
+        s.params.set("disks_alike", alike).expect("0 or 1");
+        let r = completed(&s);
+        column(&r, "writeback", "global").into_iter().fold(0.0, f64::max)
+    };
+    let (own, alike) = (most(0.0), most(1.0));
+    assert!(alike > 1.5 * own, "{own} {alike}");
 }
 
 /// More devices than any three arrays have.
