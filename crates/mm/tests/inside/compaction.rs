@@ -378,7 +378,7 @@ proptest! {
             p::anonymous(&mm, 60, 100, seed).await;
         };
         let jobs: Vec<Job<'_>> = vec![Box::pin(asks), Box::pin(beside), Box::pin(third)];
-        run(&mm, jobs, 3, 20 * SECOND, |mm| recount(mm));
+        run(&mm, jobs, 3, 20 * SECOND, recount);
         recount(&mm);
     }
 }

@@ -17,7 +17,7 @@
 
 use super::Class;
 use super::cfq::{Cfq, Choice, Owner};
-use super::queue::Form;
+use super::form::Form;
 use crate::params::Params;
 use crate::spec::Scheduler;
 use std::collections::VecDeque;

@@ -33,6 +33,7 @@ mod cfq;
 mod device;
 mod elevator;
 mod faults;
+mod form;
 #[cfg(test)]
 mod model_check;
 mod queue;
@@ -43,6 +44,7 @@ mod wbt;
 pub use bio::{Bio, Class, Dir, Done, IoError, Purpose};
 pub use device::{Device, Ended};
 pub use elevator::Slot;
-pub use queue::{Form, Queue, Stats, Submit};
+pub use form::Form;
+pub use queue::{Queue, Stats, Submit};
 pub use request_list::{Admission, IoContext, Limits, RequestList, Wake};
 pub use volume::Volume;

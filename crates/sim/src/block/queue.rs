@@ -4,14 +4,13 @@ mod plugged;
 
 use super::device::{Device, Ended};
 use super::elevator::{Elevator, Next, Place, Slot};
+use super::form::Form;
 use super::wbt::Wbt;
 use super::{Admission, Bio, Class, Dir, Done, IoContext, Limits, RequestList, Wake};
 use crate::disks::Transfer;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::spec::{DiskSpec, Scheduler};
-use mm::Policy;
-use mm::policy::{CfqIdling, RequestQueue, WritebackThrottling};
 
 /// What became of a bio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,42 +26,6 @@ pub enum Submit {
     WouldBlock,
     /// Too much is being written: the same, but it sleeps in this room of the throttle.
     Throttled(u8),
-}
-
-/// What the policy says of request queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Form {
-    /// Tags in the place of requests of each class, and elevators that go by direction.
-    pub multi: bool,
-    /// Writes are held back before they get a request.
-    pub throttled: bool,
-    /// The depth that the device is registered with, if that is more than its own.
-    pub registered: u32,
-    /// For whom CFQ keeps the disk.
-    pub idling: CfqIdling,
-}
-
-impl Form {
-    /// What a policy says of them.
-    pub fn of(policy: &Policy) -> Self {
-        Self {
-            multi: policy.request_queue == RequestQueue::Multi,
-            throttled: policy.writeback_throttling == WritebackThrottling::Wbt,
-            registered: 0,
-            idling: policy.cfq_idling,
-        }
-    }
-}
-
-impl Default for Form {
-    fn default() -> Self {
-        Self {
-            multi: false,
-            throttled: false,
-            registered: 0,
-            idling: CfqIdling::InOrder,
-        }
-    }
 }
 
 /// What a queue has done so far. Arrays are indexed by [`Dir::index`].
