@@ -83,6 +83,8 @@ struct Slabs<W: World> {
     count: W::U32,
     /// Records that they have room for.
     room: W::U32,
+    /// Records that they may have room for beside those in use.
+    spare: u32,
 }
 
 impl<W: World> Slabs<W> {
@@ -131,6 +133,7 @@ impl<W: World> Metadata<W> {
                 first: bytemuck::Zeroable::zeroed(),
                 count: bytemuck::Zeroable::zeroed(),
                 room: bytemuck::Zeroable::zeroed(),
+                spare: of.spare(highmem),
             })
         };
         Ok(Self {
@@ -219,11 +222,9 @@ impl<W: World> Mm<W> {
     /// Whether [`Mm::settle`] would leave a kind's slabs as they are.
     #[inline(always)]
     fn settled(&self, of: Record) -> bool {
-        let (room, records) = (
-            self.metadata.slabs[of as usize].room.get(),
-            self.records(of),
-        );
-        records <= room && room <= records + of.spare(self.highmem)
+        let slabs = &self.metadata.slabs[of as usize];
+        let (room, records) = (slabs.room.get(), self.records(of));
+        records <= room && room <= records + slabs.spare
     }
 
     /// Records in use.
@@ -337,7 +338,7 @@ impl<W: World> Mm<W> {
                 slabs.room.fetch_add(of.of_entry(entry, self.highmem).0);
             });
         }
-        while slabs.room.get() > self.records(of) + of.spare(self.highmem) {
+        while slabs.room.get() > self.records(of) + slabs.spare {
             let oldest = self.metadata.lock.with(|| {
                 let entry = slabs.entry(0).get();
                 let (records, order) = of.of_entry(entry, self.highmem);

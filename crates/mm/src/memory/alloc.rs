@@ -140,7 +140,7 @@ impl<W: World> Mm<W> {
         page.reset_flags(z, flag::USED);
         page.set_mapcount(0);
         self.stat.zone_event(z, ZoneEvent::PgAlloc, 1 << order);
-        self.count_numa(|| self.preferred_zone(node, gfp), z, 1);
+        self.count_numa(node, gfp, z, 1);
         self.charge_batch(z, node, gfp, order);
         self.world.charge(Cost::PageAlloc, 1);
         self.emit(Audience::Traces, || Event::PageAlloc {

@@ -6,6 +6,7 @@
 //! counted.
 
 use crate::Mm;
+use crate::memory::gfp::Gfp;
 use crate::world::{Word64, World};
 
 /// A counter of a zone, in the order of /proc/vmstat.
@@ -61,16 +62,19 @@ impl<W: World> NumaStats<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Zone `z` served `n` requests that named `preferred` first.
+    /// Zone `z` served `n` requests like this from a node's lists.
     #[inline(always)]
-    pub(crate) fn count_numa(&self, preferred: impl FnOnce() -> usize, z: usize, n: u64) {
-        if !self.numa.0.is_empty() {
-            self.zone_statistics(preferred(), z, n);
+    pub(crate) fn count_numa(&self, node: u32, gfp: Gfp, z: usize, n: u64) {
+        if self.nodes.len() > 1 {
+            self.zone_statistics(node, gfp, z, n);
         }
     }
 
+    /// Out of the way of machines of one node.
+    #[cold]
     #[inline(never)]
-    fn zone_statistics(&self, preferred: usize, z: usize, n: u64) {
+    fn zone_statistics(&self, node: u32, gfp: Gfp, z: usize, n: u64) {
+        let preferred = self.preferred_zone(node, gfp);
         let [node, first] = [z, preferred].map(|z| self.zones[z].node);
         if node == first {
             self.numa.add(z, NumaStat::Hit, n);

@@ -78,6 +78,7 @@ impl<W: World> Mm<W> {
 
     /// What of HighMem is not dirtyable although the machine's sums have it: all, unless
     /// `vm.highmem_is_dirtyable` is set (Linux mm/page-writeback.c, `highmem_dirtyable_memory`).
+    #[cold]
     fn highmem_not_dirtyable(&self) -> u64 {
         if self.sysctl.highmem_is_dirtyable() == Some(1) {
             return 0;
@@ -103,6 +104,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    #[inline(always)]
     fn dirtyable_anywhere(&self) -> u64 {
         let s = |i| self.stat.global(i);
         if self.policy.dirtyable == Dirtyable::FreeAndFile {

@@ -373,8 +373,7 @@ impl<W: World> Mm<W> {
         run.m.nrpages.fetch_add(n);
         self.stat
             .zone_event(from.zone, ZoneEvent::PgAlloc, u64::from(n));
-        let preferred = || self.preferred_zone(run.node, run.fresh.gfp);
-        self.count_numa(preferred, from.zone, u64::from(n));
+        self.count_numa(run.node, run.fresh.gfp, from.zone, u64::from(n));
         if from.batched {
             from.stat.add(ZoneStat::NrAllocBatch, -(n as i32));
             self.note_used_up(from.zone);
