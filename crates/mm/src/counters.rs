@@ -1,8 +1,8 @@
 //! The counters by their names, and which of them this engine produces.
 
 use crate::ZoneType;
+use crate::memory::numa::NumaStat;
 use crate::policy;
-use crate::watch::numa::NumaStat;
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::{Word32, Word64, World};
 use crate::{Mm, Pfn};

@@ -71,9 +71,11 @@ pub use world::World;
 use cache::{mapping, metadata, mmap, swap, tree};
 use inodes::table;
 use memory::zone::{LRU_LISTS, Zone};
-use memory::{buddy, frame, hint, mobility, node, pcp, pcp_high, slab, task, watermark, zone};
+use memory::{
+    buddy, frame, hint, mobility, node, numa, pcp, pcp_high, slab, task, watermark, zone,
+};
 use reclaim::{auto, boost, cost, eviction, lru};
-use watch::{numa, tracker, vmstat};
+use watch::{tracker, vmstat};
 use world::event::Event;
 use world::{Audience, WaitQueue, Word32};
 use writeback::{bdi, shared};
@@ -201,6 +203,15 @@ pub const SECOND: u64 = 1_000_000_000;
 /// A hundredth of it: the unit of several sysctls.
 pub const CENTISECOND: u64 = SECOND / 100;
 
+/// Groups of pages for which reclaim queues requests at a device.
+fn reclaim_groups(policy: &Policy, zones: usize, nodes: u32) -> usize {
+    match policy.reclaim_flush {
+        policy::ReclaimFlush::None | policy::ReclaimFlush::Inode => 0,
+        policy::ReclaimFlush::Zone => zones,
+        policy::ReclaimFlush::Node => nodes as usize,
+    }
+}
+
 impl<W: World> Mm<W> {
     /// As [`Mm::try_new`], for who knows that the host has the memory.
     ///
@@ -248,11 +259,7 @@ impl<W: World> Mm<W> {
         let zones = Self::zones_of(&config, &policy, [zone_lists, per_zone, free_lists]);
         let frames = total as u32;
         let pool = footprint::tree_pool(frames);
-        let reclaim_groups = match policy.reclaim_flush {
-            policy::ReclaimFlush::None | policy::ReclaimFlush::Inode => 0,
-            policy::ReclaimFlush::Zone => zones.len(),
-            policy::ReclaimFlush::Node => nodes as usize,
-        };
+        let reclaim_groups = reclaim_groups(&policy, zones.len(), nodes);
         let mm = Self {
             frames: frame::Frames::new(frames, sentinels)?,
             nodes: (0..nodes)

@@ -116,12 +116,17 @@ fn a_driver_may_register_all_disks_alike() {
         m.cpus = 1;
         m.disk = disk(DiskKind::Ssd);
         m.mounts = vec![mount("slow", FsKind::Xfs, disk(DiskKind::Disk))];
-        let mut s = spec(m, FsKind::Xfs, "dd if=/dev/zero of=slow/x bs=64k count=3000");
+        let mut s = spec(
+            m,
+            FsKind::Xfs,
+            "dd if=/dev/zero of=slow/x bs=64k count=3000",
+        );
         s.policy = Policy::linux_6_12();
         s.sample_ns = 50_000_000;
         s.params.set("disks_alike", alike).expect("0 or 1");
         let r = completed(&s);
-        column(&r, "writeback", "global").into_iter().fold(0.0, f64::max)
+        let under_way = column(&r, "writeback", "global");
+        under_way.iter().copied().fold(0.0, f64::max)
     };
     let (own, alike) = (most(0.0), most(1.0));
     assert!(alike > 1.5 * own, "{own} {alike}");

@@ -4,6 +4,7 @@
 mod compaction;
 mod forms;
 mod kind;
+mod numa;
 mod programs;
 mod real;
 mod screen;
@@ -121,6 +122,7 @@ pub fn words() -> &'static [Word] {
         let mut all = [
             WORDS,
             compaction::WORDS,
+            numa::WORDS,
             forms::WORDS,
             real::WORDS,
             screen::WORDS,
@@ -634,46 +636,6 @@ const WORDS: &[Word] = &[
         "Pages whose write the device failed.",
         "the device has faults",
         &[],
-    ),
-    counter(
-        "numa_hit",
-        "allocations",
-        "all, of several nodes",
-        "Allocations served by the node that was named first: the CPU's, or the one that a program is bound to.",
-        "the node has memory",
-        &["numa_miss", "numa_local"],
-    ),
-    counter(
-        "numa_miss",
-        "allocations",
-        "all, of several nodes",
-        "Allocations served by a node although another one was named first, counted where they were served.",
-        "the first node is short of memory, or its zones are passed by",
-        &["numa_hit", "numa_foreign"],
-    ),
-    counter(
-        "numa_foreign",
-        "allocations",
-        "all, of several nodes",
-        "The same, counted at the zone that was named first; over all zones it is numa_miss.",
-        "the first node is short of memory, or its zones are passed by",
-        &["numa_miss"],
-    ),
-    counter(
-        "numa_local",
-        "allocations",
-        "all, of several nodes",
-        "Allocations served by the node of the CPU that asked.",
-        "memory is near",
-        &["numa_hit", "numa_other"],
-    ),
-    counter(
-        "numa_other",
-        "allocations",
-        "all, of several nodes",
-        "Allocations served by another node than that of the CPU that asked.",
-        "memory is far",
-        &["numa_local", "numa_miss"],
     ),
     zone(
         "pgalloc",

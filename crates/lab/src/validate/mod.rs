@@ -43,8 +43,8 @@ pub const GUEST_PAGEBLOCK_ORDER: f64 = 10.0;
 pub const GUEST_LOOK: f64 = 406.0;
 
 /// Lets the engine's timer tick as often as a guest's, its scheduler have a guest's times, its pageblocks their size,
-/// its programs a guest's clock, its CPUs no instruction for btrfs's checksums and its disks one depth, whatever a machine
-/// has by default. A machine that says something else has been refused for its kernels.
+/// its programs a guest's clock, its CPUs no instruction for btrfs's checksums, its disks one depth and its dirtiers the limit
+/// of a machine that has just booted, whatever it has by default. A machine that says something else has been refused for its kernels.
 pub fn tick_like_guests(experiment: &mut Experiment) {
     for cell in experiment.cells.iter_mut().filter(|c| c.kernel.is_none()) {
         cell.spec.machine.hz = GUEST_HZ;
@@ -55,6 +55,7 @@ pub fn tick_like_guests(experiment: &mut Experiment) {
             ("cost_look", GUEST_LOOK),
             ("btrfs_fast_checksum", 0.0),
             ("disks_alike", 1.0),
+            ("just_booted", 1.0),
             ("sched_latency", 6e6 * times),
             ("sched_min_granularity", 0.75e6 * times),
             ("sched_wakeup_granularity", 1e6 * times),

@@ -8,6 +8,7 @@ pub mod gfp;
 pub(crate) mod hint;
 pub mod mobility;
 pub mod node;
+pub mod numa;
 pub mod pcp;
 pub(crate) mod pcp_blocks;
 pub(crate) mod pcp_high;

@@ -2,7 +2,7 @@
 //! where watermarks are boosted. Counts are pages.
 
 use super::zone::Mark;
-use crate::watch::numa::NumaStat;
+use crate::memory::numa::NumaStat;
 use crate::watch::vmstat::ZoneStat;
 use crate::world::{Word32, Word64, World};
 use crate::{Mm, ZONE_TYPES};

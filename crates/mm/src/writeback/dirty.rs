@@ -260,8 +260,8 @@ impl<W: World> Mm<W> {
     }
 
     /// Where dirtiers sleep: the limit that they see falling begins with today's dirty limit, and a CPU that
-    /// dirtied its share of a 32nd of it looks at the limits. When a limit is set, and at boot before the kernel takes its
-    /// memory (`page_writeback_init`), so that it begins above what will be the limit.
+    /// dirtied its share of a 32nd of it looks at the limits. At boot before the kernel takes its memory
+    /// (`page_writeback_init`), so that it begins above what will be the limit, and when a limit is set.
     pub fn writeback_set_ratelimit(&self) {
         debug_assert!(self.config.cpus > 0, "a machine has a CPU");
         if self.policy.dirty_throttle != DirtyThrottle::Sleep {

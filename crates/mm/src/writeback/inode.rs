@@ -1,7 +1,9 @@
 //! One inode: held, written, put where it belongs; fsync.
 
 use super::queues::List;
-use crate::cache::mapping::{AS_EIO, I_DIRTY_META, I_DIRTY_PAGES, I_DIRTY_RECLAIM, I_HELD, I_SYNC, SYNCER};
+use crate::cache::mapping::{
+    AS_EIO, I_DIRTY_META, I_DIRTY_PAGES, I_DIRTY_RECLAIM, I_HELD, I_SYNC, SYNCER,
+};
 use crate::cache::tree::Tag;
 use crate::world::{Cost, ShortLock, Waited, WaitedKind, Word32, World, WritebackControl};
 use crate::{Mm, queue};

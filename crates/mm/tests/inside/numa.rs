@@ -3,8 +3,8 @@
 use super::bare::{Bare, recount};
 use super::prelude::*;
 use super::world::{Engine, block_on};
+use crate::memory::numa::NumaStat;
 use crate::policy::ZonelistCache as C;
-use crate::watch::numa::NumaStat;
 
 /// Pages of a node.
 const SIZE: u64 = 4096;

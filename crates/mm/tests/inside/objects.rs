@@ -4,12 +4,12 @@
 use super::bare::{Bare, recount};
 use super::prelude::*;
 use super::programs::{Lcg, bring_in, file, write, write_all};
-use crate::cache::mapping::I_SYNC;
-use crate::queue;
 use super::world::{Engine, block_on, run};
+use crate::cache::mapping::I_SYNC;
 use crate::inodes::state::{CACHED, DENTRY};
 use crate::inodes::xfs::state::{ON_AIL, PINNED, RECLAIMABLE};
 use crate::memory::slab::Object;
+use crate::queue;
 use crate::reclaim::scan::ScanControl;
 use crate::reclaim::shrinker::SlabPressure;
 use std::collections::{BTreeMap, VecDeque};

@@ -9,8 +9,8 @@ use mm::world::Tasks;
 use mm::world::Touched;
 use mm::world::event::TrackPath;
 
-/// Memory that a booted machine has in use. `false`: it does not fit.
-pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine) -> bool {
+/// Memory that a booted machine has in use. `just_booted`: no dirtier was held to a limit since. `false`: it does not fit.
+pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine, just_booted: bool) -> bool {
     mm.note_path(TrackPath::Boot);
     for _ in 0..m.boot.kernel.pages() {
         if mm.alloc_kernel_page(Gfp::KERNEL).await.is_none() {
@@ -25,6 +25,10 @@ pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine) -> bool {
         {
             break;
         }
+    }
+    // What dirtiers are held to began with all of memory. It has fallen since, where anybody was held to it.
+    if !just_booted {
+        mm.writeback_set_ratelimit();
     }
     let anon = m.boot.anon.pages() as u32;
     if anon > 0 {

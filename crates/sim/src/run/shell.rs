@@ -56,7 +56,8 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     let Stage {
         mm, spec, progress, ..
     } = *stage;
-    if !boot(mm, &spec.machine).await {
+    let just_booted = spec.params.just_booted >= 0.5;
+    if !boot(mm, &spec.machine, just_booted).await {
         mm.world
             .out_of_memory("the machine's boot footprint does not fit its memory".into());
         return;
