@@ -7,7 +7,7 @@ use common::{ALL_FS, disk, machine, run, spec};
 use mm::Policy;
 use mm::policy::InodeReclaim;
 use proptest::prelude::*;
-use sim::spec::{DiskKind, FsKind, Machine, Mount, RunSpec, SecondSpec, Size};
+use sim::spec::{DiskKind, FsKind, Machine, Mount, RunSpec, SecondSpec, Size, Sysctl};
 use sim::{Outcome, RunResult};
 
 fn second(filesystem: FsKind, kind: DiskKind) -> Mount {
@@ -163,7 +163,10 @@ fn rate_of(policy: Policy, stuck: bool, seed: u64) -> (f64, u64) {
     let first = if stuck { FIRST } else { "" };
     let mut m = two(256, FsKind::Xfs, DiskKind::Ssd);
     m.cpus = 4;
+    // As in experiments/second-filesystem.toml.
+    m.sysctl = Sysctl::default();
     m.boot.kernel = Size(16 << 20);
+    m.boot.anon = Size(8 << 20);
     m.disk = disk(DiskKind::UsbFlash);
     let mut s = spec(m, FsKind::Xfs, &format!("{first} sleep 10; {SECOND}"));
     s.policy = policy;
