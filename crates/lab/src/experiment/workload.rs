@@ -525,10 +525,7 @@ fn has_node(node: u32, place: &Place, machine: &Machine) -> Result<(), Diagnosti
         };
         return Err(Diagnostic::at(
             place,
-            format!(
-                "`workload.membind`: node {node} of `{name}` has only {} memory",
-                what
-            ),
+            format!("`workload.membind`: node {node} of `{name}` has only {what} memory"),
             "accepted: a node with a zone DMA, DMA32 or Normal",
         ));
     }

@@ -16,7 +16,7 @@ use crate::memory::gfp::Gfp;
 use crate::memory::watermark::lowmem_kbytes;
 use crate::policy::{PageMetadata, WritebackBios};
 use crate::world::{ShortLock, Word32, Word64, World};
-use crate::{Mm, NoMemory, Pfn, ZoneInfo, has_highmem};
+use crate::{Mm, NoMemory, Pfn, ZoneInfo, ZoneType, has_highmem};
 
 /// Slabs with room that a cache keeps (`MIN_PARTIAL`).
 const MIN_PARTIAL: u32 = 5;
@@ -269,6 +269,14 @@ impl<W: World> Mm<W> {
         self.highmem && self.policy.highmem_for_buffers && self.buffer_heads_over_limit()
     }
 
+    /// The highest zone type whose pages reclaim takes for a request up to a classzone.
+    pub(crate) fn reclaim_classzone(&self, classzone: usize) -> usize {
+        match self.reclaims_highmem() {
+            true => ZoneType::HighMem.index(),
+            false => classzone,
+        }
+    }
+
     /// An isolated page of a file loses its buffer head, unless that is in use: it is dirty or under writeback, or
     /// somebody has locked it (`try_to_release_page`). [`Mm::settle_metadata`] must follow.
     pub(crate) fn strip_buffers(&self, pfn: Pfn) {
@@ -323,15 +331,10 @@ impl<W: World> Mm<W> {
         let slabs = &self.metadata.slabs[of as usize];
         let (_, order) = of.shape(self.highmem);
         while self.records(of) > slabs.room.get() {
-            let Some((pfn, order)) = self.new_slab(of.gfp(), order) else {
+            let Some((pfn, got)) = self.new_slab(of.gfp(), order) else {
                 return;
             };
-            let entry = pfn
-                | if order < of.shape(self.highmem).1 {
-                    SMALL
-                } else {
-                    0
-                };
+            let entry = pfn | if got < order { SMALL } else { 0 };
             self.metadata.lock.with(|| {
                 slabs.entry(slabs.count.get()).set(entry);
                 slabs.count.fetch_add(1);

@@ -305,11 +305,16 @@ impl<W: World> Mm<W> {
 
     /// Returns every page of every CPU's lists to the buddy lists.
     pub fn drain_all_pages(&self) {
+        for cpu in 0..self.config.cpus {
+            self.drain_pages(cpu);
+        }
+    }
+
+    /// Returns every page of one CPU's lists.
+    pub(crate) fn drain_pages(&self, cpu: usize) {
         for z in 0..self.zones.len() {
-            for cpu in 0..self.config.cpus {
-                self.return_pages(z, cpu, u32::MAX, 0);
-                self.forget_count(z, cpu);
-            }
+            self.return_pages(z, cpu, u32::MAX, 0);
+            self.forget_count(z, cpu);
         }
     }
 

@@ -14,7 +14,7 @@
 //! Not modelled: kswapd's own compaction (3.5 to 4.5) and kcompactd (4.6), pageblocks that are remembered to be
 //! skipped (3.7), a page that is captured for the request (3.7), deferral by order (3.5).
 
-use super::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
+use super::scan::{DEF_PRIORITY, SCAN_ORDER, SWAP_CLUSTER_MAX, ScanControl};
 use crate::memory::alloc::{Migrate, PAGE_ALLOC_COSTLY_ORDER};
 use crate::memory::buddy::ORDERS;
 use crate::memory::frame::{NO_PFN, flag};
@@ -107,7 +107,7 @@ impl<W: World> Mm<W> {
         if order == 0 || !self.compacts() {
             return None;
         }
-        let preferred = self.eligible(node, gfp).next().expect("a populated zone");
+        let preferred = self.preferred_zone(node, gfp);
         if self.compaction_deferred(preferred) {
             return None;
         }
@@ -121,11 +121,7 @@ impl<W: World> Mm<W> {
             return None;
         }
         // What was moved away lies in this CPU's lists, where nothing joins.
-        let cpu = self.world.cpu();
-        for z in 0..self.zones.len() {
-            self.return_pages(z, cpu, u32::MAX, 0);
-            self.forget_count(z, cpu);
-        }
+        self.drain_pages(self.world.cpu());
         let page = self.get_page_from_freelist(node, gfp, order, Mark::Min, flags);
         let zone = &self.zones[preferred];
         zone.compact_considered.set(0);
@@ -317,13 +313,7 @@ impl<W: World> Mm<W> {
 
     /// Whether more than half of a zone's pages would be isolated.
     fn too_many_isolated_to_compact(&self, z: usize) -> bool {
-        let lists = [
-            Lru::InactiveFile,
-            Lru::ActiveFile,
-            Lru::InactiveAnon,
-            Lru::ActiveAnon,
-        ];
-        let listed: u64 = lists.into_iter().map(|lru| self.lru_size(z, lru)).sum();
+        let listed: u64 = SCAN_ORDER.iter().map(|&lru| self.lru_size(z, lru)).sum();
         let isolated =
             self.lru_stat(z, ZoneStat::NrIsolatedFile) + self.lru_stat(z, ZoneStat::NrIsolatedAnon);
         isolated > listed / 2

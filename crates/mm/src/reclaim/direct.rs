@@ -64,10 +64,7 @@ impl<W: World> Mm<W> {
             sc.priority = priority;
             sc.nr_scanned = 0;
             let mut lru = 0;
-            sc.classzone = match self.reclaims_highmem() {
-                true => ZoneType::HighMem.index(),
-                false => classzone,
-            };
+            sc.classzone = self.reclaim_classzone(classzone);
             let highest = sc.classzone.max(gfp.high_zoneidx());
             for &z in &self.nodes[node as usize].zonelists[highest] {
                 let z = usize::from(z);

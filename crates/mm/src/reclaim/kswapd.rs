@@ -348,10 +348,7 @@ impl<W: World> Mm<W> {
         let home = self.zones[usize::from(zones[0])].lru_home as usize;
         while sc.priority >= 1 && self.sleeping_prematurely(nid, sc.order, classzone) {
             (sc.nr_scanned, sc.nr_reclaimed) = (0, 0);
-            sc.classzone = match self.reclaims_highmem() {
-                true => crate::ZoneType::HighMem.index(),
-                false => classzone,
-            };
+            sc.classzone = self.reclaim_classzone(classzone);
             if self.inactive_anon_is_low(home) {
                 self.shrink_active_list(home, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, &mut sc);
                 self.world.relax().await;

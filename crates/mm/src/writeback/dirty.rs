@@ -84,12 +84,11 @@ impl<W: World> Mm<W> {
             return 0;
         }
         let high = (0..self.zones.len()).filter(|&z| self.zones[z].kind == ZoneType::HighMem);
-        high.map(|z| match self.excludes_reserves() {
-            true => self.zone_dirtyable(z),
-            // Before the series the machine's sums had reserves in them.
-            false if self.policy.dirtyable == Dirtyable::Reclaimable => {
-                self.zone_free_and_reclaimable(z)
-            }
+        // Before the series the machine's sums had reserves in them.
+        let with_reserves =
+            !self.excludes_reserves() && self.policy.dirtyable == Dirtyable::Reclaimable;
+        high.map(|z| match with_reserves {
+            true => self.zone_free_and_reclaimable(z),
             false => self.zone_dirtyable(z),
         })
         .sum()

@@ -19,12 +19,29 @@ pub(super) enum Pass {
     Around,
 }
 
+/// What one asks for who waits for all dirty pages from one to another, inclusive.
+fn integrity(first: u32, last: u32) -> WritebackControl {
+    WritebackControl {
+        range_cyclic: false,
+        range_start: first,
+        range_end: last,
+        sync_all: true,
+        ..WritebackControl::pages(i64::MAX)
+    }
+}
+
 impl<W: World> Mm<W> {
     pub(super) async fn wait_for_inode(&self, inode: u32) {
+        self.wait_for_state(inode, |state| state & I_SYNC == 0)
+            .await;
+    }
+
+    /// Waits until an inode's state is as it should be; whoever changes it wakes the inode's queue.
+    async fn wait_for_state(&self, inode: u32, wanted: impl Fn(u32) -> bool) {
         loop {
             let q = queue::page(inode);
             let ticket = self.world.ticket(q);
-            if self.mappings[inode as usize].state.get() & I_SYNC == 0 {
+            if wanted(self.mappings[inode as usize].state.get()) {
                 return;
             }
             self.world
@@ -49,13 +66,7 @@ impl<W: World> Mm<W> {
         while m.state.fetch_or(I_SYNC) & I_SYNC != 0 {
             self.wait_for_inode(mapping).await;
         }
-        let mut wbc = WritebackControl {
-            range_cyclic: false,
-            range_start: first,
-            range_end: last,
-            sync_all: true,
-            ..WritebackControl::pages(i64::MAX)
-        };
+        let mut wbc = integrity(first, last);
         self.write_held_inode(mapping, &mut wbc, Pass::Sync).await;
         self.wait_for_pages(mapping, first, last).await
     }
@@ -73,13 +84,7 @@ impl<W: World> Mm<W> {
             m.state.fetch_sub(SYNCER);
             self.wait_for_inode(mapping).await;
         }
-        let mut wbc = WritebackControl {
-            range_cyclic: false,
-            range_start: 0,
-            range_end: u32::MAX,
-            sync_all: true,
-            ..WritebackControl::pages(i64::MAX)
-        };
+        let mut wbc = integrity(0, u32::MAX);
         self.begin_bandwidth(m.bdi());
         self.world.writepages(self, mapping, &mut wbc).await;
         let clean = self.flusher_state(m.bdi()).lock.with(|| {
@@ -134,25 +139,12 @@ impl<W: World> Mm<W> {
         }
         self.world.holds(WaitedKind::InodeSync, u64::from(mapping));
         m.state.fetch_or(I_HELD);
-        self.wait_for_syncers(mapping).await;
+        // Those that began to write its pages before end first.
+        self.wait_for_state(mapping, |state| state < SYNCER).await;
         while let Some(index) = self.next_tagged(mapping, Tag::Writeback, 0) {
             if let Some(pfn) = self.find_page(mapping, index) {
                 self.wait_on_page_writeback(pfn).await;
             }
-        }
-    }
-
-    /// Who holds an inode waits for those that began to write its pages before.
-    async fn wait_for_syncers(&self, mapping: u32) {
-        let q = queue::page(mapping);
-        loop {
-            let ticket = self.world.ticket(q);
-            if self.mappings[mapping as usize].state.get() < SYNCER {
-                return;
-            }
-            self.world
-                .waits_on(Waited::on(WaitedKind::InodeSync, u64::from(mapping)));
-            self.world.wait(q, ticket, None).await;
         }
     }
 

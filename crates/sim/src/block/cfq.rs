@@ -412,19 +412,26 @@ mod tests {
         assert_eq!(serve(&mut c, 9 * MS), Choice::Sync(2));
     }
 
+    /// A reader alone makes 40 requests, each `step` blocks on and `think` ns behind the end of the one before. Returns when
+    /// the next one is due, and where.
+    fn reads_alone(c: &mut Cfq, step: u64, think: u64) -> (u64, u64) {
+        let (mut now, mut block) = (0, 0);
+        for _ in 0..40 {
+            read(c, now, 1, block);
+            assert_eq!(serve(c, now), Choice::Sync(1));
+            now += MS;
+            c.ended(now, Class::Sync, 1);
+            now += think;
+            block += step;
+        }
+        (now, block)
+    }
+
     #[test]
     fn seeky_and_thoughtful_readers_are_not_waited_for() {
         for (step, think) in [(1 << 20, MS), (32, 20 * MS)] {
             let mut c = cfq();
-            let (mut now, mut block) = (0, 0);
-            for _ in 0..40 {
-                read(&mut c, now, 1, block);
-                assert_eq!(serve(&mut c, now), Choice::Sync(1));
-                now += MS;
-                c.ended(now, Class::Sync, 1);
-                now += think;
-                block += step;
-            }
+            let (now, block) = reads_alone(&mut c, step, think);
             read(&mut c, now, 1, block);
             assert_eq!(serve(&mut c, now), Choice::Sync(1));
             c.ended(now, Class::Sync, 1);
@@ -442,15 +449,7 @@ mod tests {
     fn the_last_reader_without_an_idle_window_is_waited_for() {
         let after = |idling, think: u64, beside: Option<u64>| {
             let mut c = Cfq::new(&Params::default(), idling);
-            let (mut now, mut block) = (0, 0);
-            for _ in 0..40 {
-                read(&mut c, now, 1, block);
-                assert_eq!(serve(&mut c, now), Choice::Sync(1));
-                now += MS;
-                c.ended(now, Class::Sync, 1);
-                now += think;
-                block += 1 << 20;
-            }
+            let (mut now, block) = reads_alone(&mut c, 1 << 20, think);
             // A new turn.
             c.expire();
             read(&mut c, now, 1, block);
