@@ -9,7 +9,7 @@ use crate::memory::watermark::{
 };
 use crate::memory::zone::Mark;
 use crate::memory::zonelist_cache::{LookUp, Passed};
-use crate::policy::{DirtyLimits, FairZones, SlowPath, ZoneWalk};
+use crate::policy::{DirtyLimits, FairZones, FreeSnapshot, SlowPath, ZoneWalk};
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{AllocPath, Audience, Class, Cost, World};
@@ -180,6 +180,7 @@ impl<W: World> Mm<W> {
         let pfn = match order {
             0 => match self.take_foreseen(node, gfp) {
                 Some(pfn) => pfn,
+                None if self.nowhere_foreseen(node, gfp) => return None,
                 None => self.walks_at_low(node, gfp, 0)?,
             },
             _ => self.walks_at_low(node, gfp, order)?,
@@ -231,6 +232,68 @@ impl<W: World> Mm<W> {
     /// waiting ([`Mm::fresh_pages`]); otherwise as [`Mm::alloc_page`].
     pub async fn alloc_rest(&self, gfp: Gfp, start: u64) -> Option<Pfn> {
         self.alloc_pages_slow(gfp, 0, start).await
+    }
+
+    /// The rest of a single page's allocation that began at `start`, where it waits for nothing: kswapd is asked to
+    /// work, and a zone above its min watermark gives a page. `None`: nothing was done, and [`Mm::alloc_rest`] is to do
+    /// it.
+    #[inline(never)]
+    pub(crate) fn alloc_at_min(&self, gfp: Gfp, start: u64) -> Option<Pfn> {
+        if self.policy.dirty_limits == DirtyLimits::PerZoneStall || self.tracker.is_some() {
+            return None;
+        }
+        let node = self.local_node();
+        let flags = self.slow_path_flags(gfp) & !ALLOC_NO_WATERMARKS;
+        let (z, walked) = self.first_above_min(node, gfp, flags)?;
+        let pcp = self.pcp(z, self.world.cpu(), self.list_of_request(gfp));
+        let refill = match pcp.count() {
+            0 if self.stat.exact(z, ZoneStat::NrFreePages) <= 0 || self.grouped() => return None,
+            0 => self.zones[z].pcp_batch,
+            _ => 0,
+        };
+        // More than what is done here takes.
+        let walks = u64::from(walked) + self.zones.len() as u64;
+        let most = walks * self.world.price(Cost::ZoneWalk)
+            + u64::from(refill) * self.world.price(Cost::PageBulk)
+            + self.world.price(Cost::PageAlloc);
+        let begun = self.world.now().saturating_sub(start);
+        let told = self.world.remembers_alloc(begun + most);
+        let free = || self.stat.global(ZoneStat::NrFreePages);
+        if told {
+            self.world.alloc_slow(start, 0, free());
+        }
+        self.wake_kswapds(node, gfp, 0);
+        self.world.charge(Cost::ZoneWalk, walked);
+        let pfn = self.rmqueue_pcp(z, self.list_of_request(gfp));
+        let pfn = pfn.expect("a zone above its min watermark that has a page");
+        self.hand_out(z, pfn, node, gfp, 0);
+        if told {
+            self.world.alloc_slow_ends(free());
+        }
+        let took = self.world.now().saturating_sub(start);
+        debug_assert!(took <= begun + most);
+        self.world.alloc_latency(AllocPath::KswapdWoken, took);
+        Some(pfn)
+    }
+
+    /// Where the walk at the min watermark ends (`walk_freelists`), and how many zones it passes by. `None`: in none, or
+    /// it has to be made.
+    fn first_above_min(&self, node: u32, gfp: Gfp, flags: u32) -> Option<(usize, u32)> {
+        if self.policy.free_snapshot == FreeSnapshot::WhileAwake {
+            return None;
+        }
+        let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
+        let mut walked = 0;
+        for z in self.eligible(node, gfp) {
+            if self.watermark_ok(z, 0, self.zones[z].mark(Mark::Min), classzone, flags) {
+                return Some((z, walked));
+            }
+            if self.zonelist_cache_notes(Passed::Watermark) {
+                return None;
+            }
+            walked += 1;
+        }
+        None
     }
 
     /// The rest of an allocation that began at `start`.
@@ -421,8 +484,8 @@ impl<W: World> Mm<W> {
 
     /// Asks kswapd to work for each zone that a request may use.
     fn wake_kswapds(&self, node: u32, gfp: Gfp, order: u32) {
+        let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
         for z in self.eligible(node, gfp) {
-            let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
             self.wakeup_kswapd(z, gfp, order, classzone);
         }
     }

@@ -8,7 +8,7 @@
 
 use crate::memory::frame::{NO_PFN, flag};
 use crate::memory::mobility::Falling;
-use crate::watch::vmstat::{VmEvent, ZoneStat};
+use crate::watch::vmstat::{VmEvent, ZoneCounters, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
@@ -221,6 +221,44 @@ impl<W: World> Mm<W> {
         self.wake_if_boosted(z);
     }
 
+    /// Takes a page as a refill of a list by one page does; the zone has a free one. The caller charges it.
+    pub(crate) fn take_singly(&self, z: usize, stat: &ZoneCounters<'_, W>) -> Pfn {
+        debug_assert!(!self.grouped() && !self.boosts_zones());
+        let pfn = self.zones[z].lock.with(|| self.rmqueue_smallest(z, 0, 0));
+        assert!(pfn != NO_PFN, "zone {z} has a free page");
+        stat.add(ZoneStat::NrFreePages, -1);
+        pfn
+    }
+
+    /// Returns pages one by one: [`Self::free_bulk`] of each.
+    pub(crate) fn free_singly(&self, z: usize, pages: &[Pfn]) {
+        let zone = &self.zones[z];
+        zone.lock.with(|| {
+            self.lru_home(z).pages_scanned.set(0);
+            zone.all_unreclaimable.set(0);
+            self.free_in_runs(z, pages.iter().copied());
+        });
+        let n = pages.len() as u32;
+        let stat = self.stat.on(self.world.cpu(), z);
+        stat.add_ones(ZoneStat::NrFreePages, n);
+        self.world.charge(Cost::PageBulk, n);
+    }
+
+    /// Frees pages in the order in which they come; the caller holds the zone's lock. Returns how many.
+    #[inline(always)]
+    fn free_in_runs(&self, z: usize, pages: impl Iterator<Item = Pfn>) -> i32 {
+        let (mut n, mut run) = (0, Run::default());
+        for pfn in pages {
+            n += 1;
+            if !run.extend(pfn) {
+                run.blocks(|block, order| self.free_one(z, block, order));
+                run = Run::of(pfn);
+            }
+        }
+        run.blocks(|block, order| self.free_one(z, block, order));
+        n
+    }
+
     /// Returns single pages to the buddy lists. Any bulk return clears the zone's scan count.
     ///
     /// Neighbours that come one after the other and make up a block are freed as that block: its
@@ -230,16 +268,7 @@ impl<W: World> Mm<W> {
         let n = zone.lock.with(|| {
             self.lru_home(z).pages_scanned.set(0);
             zone.all_unreclaimable.set(0);
-            let (mut n, mut run) = (0, Run::default());
-            for pfn in pages {
-                n += 1;
-                if !run.extend(pfn) {
-                    run.blocks(|block, order| self.free_one(z, block, order));
-                    run = Run::of(pfn);
-                }
-            }
-            run.blocks(|block, order| self.free_one(z, block, order));
-            n
+            self.free_in_runs(z, pages)
         });
         self.stat.add(self.world.cpu(), z, ZoneStat::NrFreePages, n);
         self.world.charge(Cost::PageBulk, n as u32);

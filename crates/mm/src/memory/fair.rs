@@ -155,7 +155,7 @@ impl<W: World> Mm<W> {
 
     /// Resets the batches of the node's zones that a request may use; with a flag in the zone, of those
     /// alone that are used up.
-    fn reset_alloc_batches(&self, node: u32, gfp: Gfp) {
+    pub(crate) fn reset_alloc_batches(&self, node: u32, gfp: Gfp) {
         self.stat.event(VmEvent::FairReset, 1);
         let flag = self.policy.fair_zones != FairZones::Batch;
         for z in self.eligible(node, gfp) {

@@ -31,12 +31,14 @@ pub(crate) struct Hint<W: World> {
     /// [`VmStat::moved`](crate::watch::vmstat::VmStat::moved) then, and how much further it may be.
     from: W::U64,
     spare: W::U64,
-    /// [`NOWHERE`]: no walk could be foreseen.
+    /// [`NOWHERE`]: none gives a page, or no walk could be foreseen.
     zone: W::U32,
     /// Zones charged as passed by.
     walked: W::U32,
     /// Dirty limits charged as computed.
     limits: W::U32,
+    /// [`End`] of all walks at the low watermark.
+    end: W::U32,
 }
 
 impl<W: World> Hint<W> {
@@ -48,6 +50,7 @@ impl<W: World> Hint<W> {
             zone: bytemuck::Zeroable::zeroed(),
             walked: bytemuck::Zeroable::zeroed(),
             limits: bytemuck::Zeroable::zeroed(),
+            end: bytemuck::Zeroable::zeroed(),
         };
         hint.key.set(NONE);
         hint
@@ -60,6 +63,7 @@ impl<W: World> Hint<W> {
         self.zone.set(way.zone as u32);
         self.walked.set(way.walked);
         self.limits.set(way.limits);
+        self.end.set(way.end as u32);
     }
 
     /// How far levels may move from where they are; `None`: it holds no longer.
@@ -75,11 +79,28 @@ impl<W: World> Hint<W> {
             zone: self.zone.get() as usize,
             walked: self.walked.get(),
             limits: self.limits.get(),
+            end: match self.end.get() {
+                end if end == End::Nowhere as u32 => End::Nowhere,
+                end if end == End::NowhereReset as u32 => End::NowhereReset,
+                _ => End::Other,
+            },
         }
     }
 }
 
-/// How a walk at the low watermark goes.
+/// How walks at the low watermark end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+enum End {
+    /// The first one in a zone; or it is not known.
+    Other,
+    /// None finds a page.
+    Nowhere,
+    /// The same, and between two of them the fair batches began anew.
+    NowhereReset,
+}
+
+/// How a walk at the low watermark goes, or where none finds a page all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
     /// The zone where it ends.
@@ -88,6 +109,7 @@ pub(crate) struct Way {
     walked: u32,
     /// Dirty limits charged as computed.
     limits: u32,
+    end: End,
 }
 
 impl Way {
@@ -95,6 +117,7 @@ impl Way {
         zone: NOWHERE as usize,
         walked: 0,
         limits: 0,
+        end: End::Other,
     };
 }
 
@@ -111,17 +134,56 @@ impl<W: World> Mm<W> {
     }
 
     /// How the first walk at the low watermark would go (`walk_freelists`), and by how many pages levels may
-    /// move before it could go otherwise. Whether the zone where it ends has a page is not asked. `None`:
-    /// asking would change something, or depends on more.
+    /// move before it could go otherwise. Whether the zone where it ends has a page is not asked. Where it finds
+    /// none: how all of them would go (`walks_at_low`). `None`: asking would change something, or depends on more.
     fn foresee(&self, node: u32, gfp: Gfp, lifted: bool) -> Option<(Way, u64)> {
         if self.policy.free_snapshot == FreeSnapshot::WhileAwake {
             return None;
         }
         let flags = self.first_walk(node, gfp);
+        let mut spare = FAR - 1;
+        let first = self.foresee_walk(node, gfp, (flags, lifted), &mut spare)?;
+        if first.zone != NOWHERE as usize || !self.walks_apart() {
+            return Some((first, spare));
+        }
+        if flags & ALLOC_FAIR == 0 {
+            let end = match self.policy.dirty_check {
+                DirtyCheck::Fresh => End::Nowhere,
+                DirtyCheck::Cached => End::Other,
+            };
+            return Some((Way { end, ..first }, spare));
+        }
+        // The batches begin anew, of which the next walk asks nothing.
+        let mut further = spare;
+        let flags = flags & !ALLOC_FAIR;
+        let second = self.foresee_walk(node, gfp, (flags, lifted), &mut further);
+        let none = |second: &Way| second.zone == NOWHERE as usize;
+        Some(match second.filter(none) {
+            Some(second) if self.policy.dirty_check == DirtyCheck::Fresh => {
+                let way = Way {
+                    walked: first.walked + second.walked,
+                    limits: first.limits + second.limits,
+                    end: End::NowhereReset,
+                    ..first
+                };
+                (way, further)
+            }
+            _ => (first, spare),
+        })
+    }
+
+    /// One walk of [`Self::foresee`]; `spare` becomes less where its tests need that.
+    fn foresee_walk(
+        &self,
+        node: u32,
+        gfp: Gfp,
+        (flags, lifted): (u32, bool),
+        spare: &mut u64,
+    ) -> Option<Way> {
         let fair = flags & ALLOC_FAIR != 0;
         let limited = flags & ALLOC_DIRTY_LIMIT != 0 && gfp.has(Gfp::WRITE);
         let fresh = self.policy.dirty_check == DirtyCheck::Fresh;
-        let (mut walked, mut limits, mut classzone, mut spare) = (0, 0, None, FAR - 1);
+        let (mut walked, mut limits, mut classzone) = (0, 0, None);
         for z in self.eligible(node, gfp) {
             let zone = &self.zones[z];
             let classzone = *classzone.get_or_insert(zone.kind.index());
@@ -139,7 +201,7 @@ impl<W: World> Mm<W> {
             }
             if limited {
                 let (ok, far) = self.zone_dirty_foreseen(z, lifted)?;
-                spare = spare.min(far);
+                *spare = far.min(*spare);
                 if fresh {
                     limits += 1;
                     if !ok {
@@ -156,14 +218,14 @@ impl<W: World> Mm<W> {
             }
             let free = self.stat.zone(z, ZoneStat::NrFreePages);
             let (ok, far) = self.watermark_foreseen(zone, free, classzone, flags);
-            spare = spare.min(far);
+            *spare = far.min(*spare);
             if ok {
-                let way = Way {
+                return Some(Way {
                     zone: z,
                     walked,
                     limits,
-                };
-                return Some((way, spare));
+                    end: End::Other,
+                });
             }
             if self.policy.zone_walk == ZoneWalk::OneZoneAhead {
                 return None; // a walk wakes kswapd here
@@ -173,7 +235,11 @@ impl<W: World> Mm<W> {
             }
             walked += 1;
         }
-        Some((Way::NOWHERE, spare))
+        Some(Way {
+            walked,
+            limits,
+            ..Way::NOWHERE
+        })
     }
 
     /// The watermark test of a single page at the low mark, and how many pages the free count is away from
@@ -246,6 +312,25 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::DirtyLimit, hint.limits.get());
         self.hand_out(z, pfn, node, gfp, 0);
         Some(pfn)
+    }
+
+    /// Whether it is foreseen that no walk at the low watermark finds a page: then those walks were charged, and
+    /// what else they do is done. `false`: nothing was, and they have to be made.
+    #[inline(always)]
+    pub(super) fn nowhere_foreseen(&self, node: u32, gfp: Gfp) -> bool {
+        let hint = &self.hints[self.world.cpu()];
+        let resets = hint.end.get() == End::NowhereReset as u32;
+        let known = hint.key.get() == self.hint_key(node, gfp)
+            && hint.end.get() != End::Other as u32
+            && hint.holds(self.stat.moved()).is_some();
+        if known {
+            self.world.charge(Cost::ZoneWalk, hint.walked.get());
+            self.world.charge(Cost::DirtyLimit, hint.limits.get());
+            if resets {
+                self.reset_alloc_batches(node, gfp);
+            }
+        }
+        known
     }
 
     /// Checks that what is remembered and still holds is what a walk would meet.

@@ -55,10 +55,6 @@ impl<W: World> NumaStats<W> {
         let counted = if nodes > 1 { zones } else { 0 };
         Self(bytemuck::zeroed_slice_box(counted))
     }
-
-    fn add(&self, z: usize, what: NumaStat, n: u64) {
-        self.0[z][what as usize].fetch_add(n);
-    }
 }
 
 impl<W: World> Mm<W> {
@@ -71,22 +67,22 @@ impl<W: World> Mm<W> {
     }
 
     /// Out of the way of machines of one node.
-    #[cold]
     #[inline(never)]
     fn zone_statistics(&self, node: u32, gfp: Gfp, z: usize, n: u64) {
         let preferred = self.preferred_zone(node, gfp);
         let [node, first] = [z, preferred].map(|z| self.zones[z].node);
+        let served = &self.numa.0[z];
         if node == first {
-            self.numa.add(z, NumaStat::Hit, n);
+            served[NumaStat::Hit as usize].fetch_add(n);
         } else {
-            self.numa.add(z, NumaStat::Miss, n);
-            self.numa.add(preferred, NumaStat::Foreign, n);
+            served[NumaStat::Miss as usize].fetch_add(n);
+            self.numa.0[preferred][NumaStat::Foreign as usize].fetch_add(n);
         }
         let local = match node == self.config.cpu_nodes[self.world.cpu()] {
             true => NumaStat::Local,
             false => NumaStat::Other,
         };
-        self.numa.add(z, local, n);
+        served[local as usize].fetch_add(n);
     }
 
     /// A zone's count of allocations by where they were served; `None` on a machine of one node.

@@ -196,6 +196,15 @@ impl<W: World> Mm<W> {
         })
     }
 
+    /// Whether a zone is so small that its lists are filled, and give back, page by page.
+    #[inline(always)]
+    pub(crate) fn takes_singly(&self, z: usize) -> bool {
+        self.zones[z].pcp_batch == 1
+            && !self.grouped()
+            && !self.boosts_zones()
+            && !self.lists_by_watermark()
+    }
+
     /// Frees a single page to this CPU's list; over `high`, a batch goes back to the buddy lists.
     #[inline]
     pub fn free_page(&self, pfn: Pfn, cold: bool) {
@@ -243,6 +252,10 @@ impl<W: World> Mm<W> {
             let mut rest = pages;
             while !rest.is_empty() {
                 let room = self.zones[z].pcp_high - pcp.count();
+                if room == 1 && self.takes_singly(z) {
+                    // Each would be queued and go back at once.
+                    return self.free_singly(z, rest);
+                }
                 let (now, later) = rest.split_at(rest.len().min(room as usize));
                 pcp.push_back(now.iter().copied());
                 self.free_over_high(z, pcp);

@@ -31,18 +31,10 @@ impl<W: World> Mm<W> {
         let zone = &self.zones[z];
         let node = &self.nodes[zone.node as usize];
         self.world.charge(Cost::ZoneWalk, 1);
-        let below = || {
-            let low = match self.policy.kswapd_wake {
-                KswapdWake::Low => !self.watermark_ok_safe(z, order, zone.mark(Mark::Low), 0),
-                KswapdWake::High => !self.watermark_ok_safe(z, order, zone.mark(Mark::High), 0),
-                KswapdWake::Unbalanced => !self.some_balanced(zone.node, order, classzone),
-            };
-            low || self.node_boosted(zone.node, classzone)
-        };
         let always = self.policy.wakeup_trace == WakeupTrace::Always;
         if always {
             // 2.6.37 knows no classzone.
-            if !below() {
+            if !self.kswapd_wanted(z, order, classzone) {
                 return;
             }
             node.ask_kswapd(order, ALL_ZONES);
@@ -51,7 +43,7 @@ impl<W: World> Mm<W> {
                 KswapdZone::Lowest => node.ask_kswapd(order, classzone as u32),
                 KswapdZone::Highest => node.ask_kswapd_up_to(order, classzone as u32),
             }
-            if node.kswapd_sleeping.get() == 0 || !below() {
+            if node.kswapd_sleeping.get() == 0 || !self.kswapd_wanted(z, order, classzone) {
                 return;
             }
         }
@@ -66,6 +58,18 @@ impl<W: World> Mm<W> {
         }
         node.kswapd_sleeping.set(0);
         self.world.wake(queue::kswapd(zone.node));
+    }
+
+    /// Whether a zone's kswapd has to work for a request.
+    #[inline]
+    fn kswapd_wanted(&self, z: usize, order: u32, classzone: usize) -> bool {
+        let zone = &self.zones[z];
+        let ok = match self.policy.kswapd_wake {
+            KswapdWake::Low => self.watermark_ok_safe(z, order, zone.mark(Mark::Low), 0),
+            KswapdWake::High => self.watermark_ok_safe(z, order, zone.mark(Mark::High), 0),
+            KswapdWake::Unbalanced => self.some_balanced(zone.node, order, classzone),
+        };
+        !ok || self.node_boosted(zone.node, classzone)
     }
 
     /// Whoever waits for the emergency reserves goes on if they are there again.

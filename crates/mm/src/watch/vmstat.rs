@@ -537,6 +537,26 @@ impl<W: World> ZoneCounters<'_, W> {
         }
     }
 
+    /// What `n` calls of [`Self::add`] with 1 do.
+    #[inline(always)]
+    pub fn add_ones(&self, item: ZoneStat, n: u32) {
+        let diff = &self.pageset[item as usize];
+        let t = self.pageset[THRESHOLD].get() as i32;
+        let before = diff.get() as i32;
+        let x = before.wrapping_add(n as i32);
+        // Between the two ends nothing is folded; a threshold may have been lowered since.
+        if before >= -t && x <= t {
+            diff.set(x as u32);
+        } else {
+            self.add_ones_folding(item, n);
+        }
+    }
+
+    #[inline(never)]
+    fn add_ones_folding(&self, item: ZoneStat, n: u32) {
+        (0..n).for_each(|_| self.add(item, 1));
+    }
+
     /// The difference that a counter may have without being folded.
     #[inline(always)]
     pub fn threshold(&self) -> u32 {

@@ -80,6 +80,13 @@ pub trait Watch {
         }
     }
 
+    /// Whether [`Watch::alloc_slow`] wants to know of an allocation that will have taken `ns` nanoseconds at most.
+    #[inline(always)]
+    fn remembers_alloc(&self, ns: u64) -> bool {
+        let _ = ns;
+        true
+    }
+
     /// The calling task's allocation left the fast path, for a record of the slowest: when it began,
     /// its order, and the machine's free pages.
     #[inline(always)]

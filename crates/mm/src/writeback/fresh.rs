@@ -12,7 +12,6 @@
 //! The page behind a batch takes the steps by itself. A run ends in front of a page that is not as the
 //! others.
 
-use crate::Mm;
 use crate::cache::mapping::{I_DIRTY_PAGES, Mapping};
 use crate::cache::pagecache::{Brought, Entered};
 use crate::cache::tree::{Leaf, SLOTS, Tag};
@@ -25,6 +24,7 @@ use crate::watch::vmstat::{ZoneCounters, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Cost, ShortLock, Word32, World};
 use crate::writeback::bdi::BdiStat;
+use crate::{Mm, Pfn};
 
 /// Where and how a run of fresh pages is made.
 #[derive(Debug, Clone, Copy)]
@@ -160,8 +160,14 @@ impl<W: World> Mm<W> {
             return Err(FreshEnd::Single);
         }
         let start = self.world.now();
-        let pfn = self.alloc_pages_fast(gfp, 0, start);
-        let pfn = pfn.ok_or(FreshEnd::Short(start))?;
+        let pfn = match self.alloc_pages_fast(gfp, 0, start) {
+            Some(pfn) => pfn,
+            None if run.dirty => {
+                let pfn = self.alloc_at_min(gfp, start);
+                pfn.ok_or(FreshEnd::Short(start))?
+            }
+            None => return Err(FreshEnd::Short(start)),
+        };
         let bits = if run.dirty { 0 } else { flag::LOCKED };
         self.frames.set_flags(pfn, bits);
         let brought = match run.dirty {
@@ -243,12 +249,12 @@ impl<W: World> Mm<W> {
             state,
             ..
         } = run.fresh;
+        let (zone, ahead, mut spare) = self.foreseen(run.node, gfp)?;
         // A leaf without a page is among the shadows; the first dirty page moves its inode.
         let most = most.min(self.buffers_for(run.m, run.dirty));
         if most == 0 || !leaf.has_pages() || run.dirty && run.m.state.get() & I_DIRTY_PAGES == 0 {
             return None;
         }
-        let (zone, ahead, mut spare) = self.foreseen(run.node, gfp)?;
         let cpu = self.world.cpu();
         let from = Source {
             zone,
@@ -266,6 +272,11 @@ impl<W: World> Mm<W> {
         let each = alloc + run.rest;
         let mut n = slots.len() as u32;
         if from.pcp.count() == 0 {
+            if self.takes_singly(zone)
+                && let Some(made) = self.fresh_singly(run, leaf, &from, (index, slots), ahead)
+            {
+                return Some((made, FreshEnd::All));
+            }
             // A refill that boosts a zone wakes kswapd, for which the walk's time must have passed.
             if ahead > 0 && self.boosts_zones() {
                 return None;
@@ -298,18 +309,22 @@ impl<W: World> Mm<W> {
         if written {
             n = n.min(self.dirtied_unlooked(mapping));
         }
-        let taken = slots[..n as usize].iter().position(|s| s.get() != 0);
         n = self
             .world
-            .steps(each, taken.map_or(n, |t| t as u32), run.dirty);
+            .steps(each, empty_slots(&slots[..n as usize]), run.dirty);
         if n > 0 {
             let first = begun - start + alloc;
-            self.world.alloc_latencies(first, 1, begun + alloc);
-            if n > 1 {
-                let end = begun + u64::from(n - 1) * each + alloc;
-                self.world.alloc_latencies(alloc, n - 1, end);
+            let end = begun + u64::from(n - 1) * each + alloc;
+            if first == alloc {
+                self.world.alloc_latencies(alloc, n, end);
+            } else {
+                self.world.alloc_latencies(first, 1, begun + alloc);
+                if n > 1 {
+                    self.world.alloc_latencies(alloc, n - 1, end);
+                }
             }
-            self.make_fresh(run, leaf, &from, (index, &slots[..n as usize]));
+            let pages = from.pcp.take_front(n);
+            self.make_fresh(run, leaf, &from, (index, &slots[..n as usize]), pages);
             if written {
                 self.note_dirtied_unlooked(mapping, n);
             }
@@ -319,7 +334,8 @@ impl<W: World> Mm<W> {
         self.world.charge_ns(each);
         let end = self.world.now() - run.rest;
         self.world.alloc_latencies(end - start, 1, end);
-        self.make_fresh(run, leaf, &from, (index, &slots[..1]));
+        let pages = from.pcp.take_front(1);
+        self.make_fresh(run, leaf, &from, (index, &slots[..1]), pages);
         if written && self.note_dirtied(mapping) {
             return Some((1, FreshEnd::Balance));
         }
@@ -329,8 +345,64 @@ impl<W: World> Mm<W> {
         Some((1, FreshEnd::All))
     }
 
-    /// Takes the pages of a batch, enters them into their empty slots from an index on, and counts them.
-    /// Time has passed already.
+    /// A batch of pages of a small zone, whose list on this CPU is filled page by page: each is taken from the
+    /// buddy lists when its turn has come, as long as the walk of the one behind it is foreseen to end there too. Returns
+    /// how many. `None`: nothing was done.
+    #[inline(never)]
+    fn fresh_singly(
+        &self,
+        run: &Run<'_, W>,
+        leaf: &Leaf<'_, W>,
+        from: &Source<'_, W>,
+        (index, slots): (u32, &[W::U32]),
+        ahead: u64,
+    ) -> Option<u32> {
+        let Fresh { mapping, gfp, .. } = run.fresh;
+        let mut n = slots.len() as u32;
+        // What is counted behind the last page would turn the walks of those before it.
+        if from.batched || self.first_walk(run.node, gfp) != 0 {
+            n = 1;
+        }
+        if run.fresh.state == FreshState::Written {
+            n = n.min(self.dirtied_unlooked(mapping));
+        }
+        n = empty_slots(&slots[..n as usize]);
+        let free = self.stat.exact(from.zone, ZoneStat::NrFreePages);
+        if n == 0 || free < i64::from(n) {
+            return None;
+        }
+        // A refill takes its time, and the page behind it.
+        let first = self.world.price(Cost::PageBulk) + ahead + self.world.price(Cost::PageAlloc);
+        let mut pages = [0; SLOTS as usize];
+        let mut made = 0;
+        while made < n
+            && (made == 0
+                || self
+                    .foreseen(run.node, gfp)
+                    .is_some_and(|(zone, ns, _)| (zone, ns) == (from.zone, ahead)))
+            && self.world.steps(first + run.rest, 1, run.dirty) == 1
+        {
+            pages[made as usize] = self.take_singly(from.zone, &from.stat);
+            made += 1;
+        }
+        if made == 0 {
+            return None;
+        }
+        let end = self.world.now() - run.rest;
+        self.world.alloc_latencies(first, made, end);
+        let (slots, pages) = (
+            &slots[..made as usize],
+            pages.into_iter().take(made as usize),
+        );
+        self.make_fresh(run, leaf, from, (index, slots), pages);
+        if run.fresh.state == FreshState::Written {
+            self.note_dirtied_unlooked(mapping, made);
+        }
+        Some(made)
+    }
+
+    /// Enters the pages of a batch into their empty slots from an index on, and counts them. Time has passed
+    /// already.
     #[inline(always)]
     fn make_fresh(
         &self,
@@ -338,6 +410,7 @@ impl<W: World> Mm<W> {
         leaf: &Leaf<'_, W>,
         from: &Source<'_, W>,
         (index, slots): (u32, &[W::U32]),
+        pages: impl Iterator<Item = Pfn>,
     ) {
         let n = slots.len() as u32;
         let mapping = run.fresh.mapping;
@@ -350,7 +423,7 @@ impl<W: World> Mm<W> {
             };
         let new = &self.pagevecs[self.world.cpu()].add[Lru::InactiveFile as usize];
         let frames = self.frames.table();
-        let mut pages = from.pcp.take_front(n).zip(slots).zip(index..);
+        let mut pages = pages.zip(slots).zip(index..);
         let mut left = n;
         while left > 0 {
             let most = left.min(new.room());
@@ -392,6 +465,13 @@ impl<W: World> Mm<W> {
             }
         }
     }
+}
+
+/// How many slots are empty before the first one that is not.
+#[inline(always)]
+fn empty_slots<T: Word32>(slots: &[T]) -> u32 {
+    let taken = slots.iter().position(|s| s.get() != 0);
+    taken.unwrap_or(slots.len()) as u32
 }
 
 /// Where a batch takes its pages.

@@ -143,6 +143,10 @@ pub struct Slowest {
     events: Cell<u64>,
     last: Cell<[Option<Entry>; ACTORS]>,
     begun: Box<[Cell<Option<Begun>>]>,
+    /// Whether there is one in `begun`, which is large.
+    under_way: Box<[Cell<bool>]>,
+    /// What an allocation has to take at least to be kept.
+    least: Cell<u64>,
     records: RefCell<Vec<Record>>,
 }
 
@@ -154,6 +158,8 @@ impl Slowest {
             events: Cell::new(0),
             last: Cell::new([None; ACTORS]),
             begun: (0..tasks).map(|_| Cell::new(None)).collect(),
+            under_way: (0..tasks).map(|_| Cell::new(false)).collect(),
+            least: Cell::new(0),
             records: RefCell::new(Vec::with_capacity(SLOWEST + 1)),
         }
     }
@@ -214,6 +220,7 @@ impl Slowest {
 
     /// A task's allocation leaves the fast path.
     pub fn begin(&self, task: TaskId, start: u64, order: u32, free: u64, time: Split) {
+        self.under_way[task as usize].set(true);
         self.begun[task as usize].set(Some(Begun {
             start,
             order,
@@ -223,6 +230,18 @@ impl Slowest {
             last: self.last.get(),
             time,
         }));
+    }
+
+    /// Whether an allocation of a task is under way that left the fast path.
+    #[inline]
+    pub fn began(&self, task: TaskId) -> bool {
+        self.under_way[task as usize].get()
+    }
+
+    /// Whether one that took so long would be kept.
+    #[inline]
+    pub fn keeps(&self, ns: u64) -> bool {
+        ns >= self.least.get()
     }
 
     /// It ends with so many free pages.
@@ -245,10 +264,11 @@ impl Slowest {
         let Some(begun) = self.begun[task as usize].take() else {
             return;
         };
-        let mut records = self.records.borrow_mut();
-        if records.len() == SLOWEST && records[SLOWEST - 1].ns >= ns {
+        self.under_way[task as usize].set(false);
+        if !self.keeps(ns) {
             return;
         }
+        let mut records = self.records.borrow_mut();
         let until = self.events.get();
         let kept = until.saturating_sub(RING as u64).max(begun.from);
         let many = (until - kept) as usize;
@@ -275,11 +295,16 @@ impl Slowest {
             left_out,
         };
         records.insert(place, record);
+        if let Some(last) = records.get(SLOWEST - 1) {
+            self.least.set(last.ns + 1);
+        }
     }
 
     /// Begins anew: what is under way is forgotten.
     pub fn reset(&self) {
         self.records.borrow_mut().clear();
+        self.least.set(0);
+        self.under_way.iter().for_each(|u| u.set(false));
         self.begun.iter().for_each(|b| b.set(None));
     }
 

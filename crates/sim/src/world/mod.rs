@@ -584,6 +584,7 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         crate::filesystems::inode::write_log(mm, sb, n)
     }
 
+    #[inline(always)]
     fn release_page(&self, mm: &Mm<Self>, pfn: Pfn) -> bool {
         if mm.policy.ext4_writeback == Ext4Writeback::ByExtent
             && crate::filesystems::holds(mm, mm.frames.mapping(pfn), mm.frames.index(pfn))
@@ -644,6 +645,13 @@ impl<const TRACE: bool> Watch for SimWorld<TRACE> {
             self.alloc.record(cpu, task, AllocClass::Fast, ns, end);
             return;
         }
+        if path == AllocPath::KswapdWoken && !self.slowest.began(task) {
+            // It took too little to be among the slowest, and waited for nothing.
+            let (cpu, end) = (self.sched.cpu(), self.sched.now());
+            self.alloc
+                .record(cpu, task, AllocClass::KswapdWoken, ns, end);
+            return;
+        }
         let time = self.slowest.spent(task, self.sched.own_time().split());
         let class = slowest::class(path, ns, &time);
         let (cpu, end) = (self.sched.cpu(), self.sched.now());
@@ -656,6 +664,11 @@ impl<const TRACE: bool> Watch for SimWorld<TRACE> {
         let (cpu, task) = (self.sched.cpu(), self.sched.task());
         self.alloc
             .record_many(cpu, task, AllocClass::Fast, ns, (n, end));
+    }
+
+    #[inline]
+    fn remembers_alloc(&self, ns: u64) -> bool {
+        self.slowest.keeps(ns)
     }
 
     fn alloc_slow(&self, start: u64, order: u32, free: u64) {
