@@ -10,6 +10,7 @@
 //! looked, so samples, recounts and progress change nothing that they see.
 
 mod accounts;
+mod due;
 mod eevdf;
 mod pressure;
 mod run_queue;
@@ -150,9 +151,8 @@ struct Cpu {
 pub struct Sched {
     params: SchedParams,
     cpus: Vec<Cpu>,
-    /// The clock of each CPU that runs a task, else [`NEVER`]: side by side, for every turn of the loop
-    /// looks for the least.
-    due: Box<[Cell<u64>]>,
+    /// The clocks of those that run a task.
+    due: due::Due,
     /// The CPU that executes now.
     here: Cell<usize>,
     /// The time of whoever executes now. A CPU's own clock is behind by what was charged since
@@ -205,7 +205,7 @@ impl Sched {
                     race: eevdf::Race::default(),
                 })
                 .collect(),
-            due: (0..cpus).map(|_| Cell::new(NEVER)).collect(),
+            due: due::Due::new(cpus),
             here: Cell::new(0),
             time: Cell::new(0),
             settled: Cell::new(0),
@@ -274,7 +274,7 @@ impl Sched {
         if !self.interrupt.get() || cpu.current.get().is_some() {
             cpu.clock.set(cpu.clock.get() + charged);
             if cpu.current.get().is_some() {
-                self.due[self.here.get()].set(cpu.clock.get());
+                self.due.set(self.here.get(), cpu.clock.get());
             }
         }
     }

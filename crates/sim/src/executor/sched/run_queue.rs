@@ -51,7 +51,7 @@ impl Sched {
             let task = &mut tasks[id as usize];
             cpu.clock.set(start);
             cpu.current.set(Some(id));
-            self.due[c].set(start);
+            self.due.set(c, start);
             cpu.slice_end.set(NEVER);
             cpu.resched.set(false);
             task.cpu = c;
@@ -144,7 +144,7 @@ impl Sched {
             self.eevdf_put(c, &mut tasks, state, slice);
         }
         let id = cpu.current.take().expect("a running task");
-        self.due[c].set(NEVER);
+        self.due.set(c, NEVER);
         let task = &mut tasks[id as usize];
         let ran = cpu.clock.get().saturating_sub(task.started_at);
         if self.eevdf().is_none() {
@@ -182,7 +182,7 @@ impl Sched {
         let mut from = c;
         if self.cpus[c].run_queue.borrow().is_empty() {
             let longest = (0..self.cpus.len())
-                .filter(|&o| least(o).is_some())
+                .filter(|&o| !self.cpus[o].run_queue.borrow().is_empty() && least(o).is_some())
                 .max_by_key(|&o| (self.cpus[o].run_queue.borrow().len(), Reverse(o)))
                 .unwrap_or(c);
             from = longest;
@@ -211,7 +211,7 @@ impl Sched {
         }
         cpu.clock.set(cpu.clock.get() + self.params.switch);
         cpu.current.set(Some(id));
-        self.due[c].set(cpu.clock.get());
+        self.due.set(c, cpu.clock.get());
         cpu.resched.set(false);
         cpu.slice_end.set(NEVER);
         {

@@ -51,7 +51,7 @@ impl Sched {
             if self.watchdog.poll() && self.look(None) {
                 break;
             }
-            let (c, least, second) = self.furthest_behind();
+            let (c, least, second) = self.due.furthest_behind();
             let next_event = self.events.borrow().peek().map_or(NEVER, |e| e.0.0);
             let next = next_event.min(least);
             if next != NEVER
@@ -93,21 +93,6 @@ impl Sched {
             }
         }
         Some(end)
-    }
-
-    /// The running CPU that is furthest behind, its clock, and the next one's.
-    #[inline]
-    fn furthest_behind(&self) -> (usize, u64, u64) {
-        let (mut c, mut least, mut second) = (usize::MAX, NEVER, NEVER);
-        for (i, due) in self.due.iter().enumerate() {
-            let t = due.get();
-            if t < least {
-                (c, second, least) = (i, least, t);
-            } else if t < second {
-                second = t;
-            }
-        }
-        (c, least, second)
     }
 
     /// The next event happens, on CPU 0; returns its time.
