@@ -243,12 +243,7 @@ impl<W: World> Mm<W> {
         index: u32,
         most: u32,
     ) -> Option<(u32, FreshEnd)> {
-        let Fresh {
-            mapping,
-            gfp,
-            state,
-            ..
-        } = run.fresh;
+        let gfp = run.fresh.gfp;
         let (zone, ahead, mut spare) = self.foreseen(run.node, gfp)?;
         // A leaf without a page is among the shadows; the first dirty page moves its inode.
         let most = most.min(self.buffers_for(run.m, run.dirty));
@@ -262,7 +257,7 @@ impl<W: World> Mm<W> {
             stat: self.stat.on(cpu, zone),
             batched: self.batch_counted(run.node, gfp),
         };
-        let (accounted, written) = (run.accounted(), state == FreshState::Written);
+        let accounted = run.accounted();
         let slots = leaf.slots_at(index, most.min(SLOTS - (index & (SLOTS - 1))));
         if slots[0].get() != 0 {
             return None;
@@ -275,7 +270,7 @@ impl<W: World> Mm<W> {
             if self.takes_singly(zone)
                 && let Some(made) = self.fresh_singly(run, leaf, &from, (index, slots), ahead)
             {
-                return Some((made, FreshEnd::All));
+                return Some(made);
             }
             // A refill that boosts a zone wakes kswapd, for which the walk's time must have passed.
             if ahead > 0 && self.boosts_zones() {
@@ -306,43 +301,54 @@ impl<W: World> Mm<W> {
                 n = n.min(1);
             }
         }
-        if written {
-            n = n.min(self.dirtied_unlooked(mapping));
+        let most = empty_slots(&slots[..n as usize]);
+        let unlooked = self.unlooked(run, most);
+        let passed = self.world.steps(each, unlooked, run.dirty);
+        let last = passed < most;
+        if last {
+            self.world.charge_ns(each);
         }
-        n = self
-            .world
-            .steps(each, empty_slots(&slots[..n as usize]), run.dirty);
-        if n > 0 {
-            let first = begun - start + alloc;
-            let end = begun + u64::from(n - 1) * each + alloc;
-            if first == alloc {
-                self.world.alloc_latencies(alloc, n, end);
-            } else {
-                self.world.alloc_latencies(first, 1, begun + alloc);
-                if n > 1 {
-                    self.world.alloc_latencies(alloc, n - 1, end);
-                }
-            }
-            let pages = from.pcp.take_front(n);
-            self.make_fresh(run, leaf, &from, (index, &slots[..n as usize]), pages);
-            if written {
-                self.note_dirtied_unlooked(mapping, n);
-            }
-            return Some((n, FreshEnd::All));
-        }
-        // One page, behind which the task may have to look or to give way.
-        self.world.charge_ns(each);
+        n = passed + u32::from(last);
+        let first = begun - start + alloc;
         let end = self.world.now() - run.rest;
-        self.world.alloc_latencies(end - start, 1, end);
-        let pages = from.pcp.take_front(1);
-        self.make_fresh(run, leaf, &from, (index, &slots[..1]), pages);
-        if written && self.note_dirtied(mapping) {
-            return Some((1, FreshEnd::Balance));
+        if first == alloc {
+            self.world.alloc_latencies(alloc, n, end);
+        } else {
+            self.world.alloc_latencies(first, 1, begun + alloc);
+            if n > 1 {
+                self.world.alloc_latencies(alloc, n - 1, end);
+            }
         }
-        if run.dirty && !self.world.goes_on() {
-            return Some((1, FreshEnd::Relax));
+        let pages = from.pcp.take_front(n);
+        self.make_fresh(run, leaf, &from, (index, &slots[..n as usize]), pages);
+        Some((n, self.end_batch(run, passed, last)))
+    }
+
+    /// Of so many pages of a run, those behind which the dirtier need not look at its limits.
+    #[inline(always)]
+    fn unlooked(&self, run: &Run<'_, W>, n: u32) -> u32 {
+        match run.fresh.state {
+            FreshState::Written => n.min(self.dirtied_unlooked(run.fresh.mapping)),
+            FreshState::Locked | FreshState::Dirty => n,
         }
-        Some((1, FreshEnd::All))
+    }
+
+    /// What comes behind a batch: pages after which the task went on, and perhaps a `last` one after which it may have
+    /// to look at its limits or to give way.
+    #[inline(always)]
+    fn end_batch(&self, run: &Run<'_, W>, passed: u32, last: bool) -> FreshEnd {
+        let Fresh { mapping, state, .. } = run.fresh;
+        let written = state == FreshState::Written;
+        if written {
+            self.note_dirtied_unlooked(mapping, passed);
+        }
+        if last && written && self.note_dirtied(mapping) {
+            return FreshEnd::Balance;
+        }
+        if last && run.dirty && !self.world.goes_on() {
+            return FreshEnd::Relax;
+        }
+        FreshEnd::All
     }
 
     /// A batch of pages of a small zone, whose list on this CPU is filled page by page: each is taken from the
@@ -356,49 +362,39 @@ impl<W: World> Mm<W> {
         from: &Source<'_, W>,
         (index, slots): (u32, &[W::U32]),
         ahead: u64,
-    ) -> Option<u32> {
-        let Fresh { mapping, gfp, .. } = run.fresh;
-        let mut n = slots.len() as u32;
+    ) -> Option<(u32, FreshEnd)> {
+        let gfp = run.fresh.gfp;
+        let mut most = empty_slots(slots);
         // What is counted behind the last page would turn the walks of those before it.
         if from.batched || self.first_walk(run.node, gfp) != 0 {
-            n = 1;
+            most = most.min(1);
         }
-        if run.fresh.state == FreshState::Written {
-            n = n.min(self.dirtied_unlooked(mapping));
-        }
-        n = empty_slots(&slots[..n as usize]);
         let free = self.stat.exact(from.zone, ZoneStat::NrFreePages);
-        if n == 0 || free < i64::from(n) {
+        if most == 0 || free < i64::from(most) {
             return None;
         }
         // A refill takes its time, and the page behind it.
         let first = self.world.price(Cost::PageBulk) + ahead + self.world.price(Cost::PageAlloc);
+        let unlooked = self.unlooked(run, most);
         let mut pages = [0; SLOTS as usize];
-        let mut made = 0;
-        while made < n
-            && (made == 0
-                || self
-                    .foreseen(run.node, gfp)
-                    .is_some_and(|(zone, ns, _)| (zone, ns) == (from.zone, ahead)))
-            && self.world.steps(first + run.rest, 1, run.dirty) == 1
-        {
-            pages[made as usize] = self.take_singly(from.zone, &from.stat);
-            made += 1;
-        }
-        if made == 0 {
-            return None;
+        let (mut n, mut last) = (0, false);
+        let same = || {
+            let way = self.foreseen(run.node, gfp);
+            way.is_some_and(|(zone, ns, _)| (zone, ns) == (from.zone, ahead))
+        };
+        while !last && n < most && (n == 0 || same()) {
+            last = n == unlooked || self.world.steps(first + run.rest, 1, run.dirty) == 0;
+            if last {
+                self.world.charge_ns(first + run.rest);
+            }
+            pages[n as usize] = self.take_singly(from.zone, &from.stat);
+            n += 1;
         }
         let end = self.world.now() - run.rest;
-        self.world.alloc_latencies(first, made, end);
-        let (slots, pages) = (
-            &slots[..made as usize],
-            pages.into_iter().take(made as usize),
-        );
+        self.world.alloc_latencies(first, n, end);
+        let (slots, pages) = (&slots[..n as usize], pages.into_iter().take(n as usize));
         self.make_fresh(run, leaf, from, (index, slots), pages);
-        if run.fresh.state == FreshState::Written {
-            self.note_dirtied_unlooked(mapping, made);
-        }
-        Some(made)
+        Some((n, self.end_batch(run, n - u32::from(last), last)))
     }
 
     /// Enters the pages of a batch into their empty slots from an index on, and counts them. Time has passed
