@@ -104,7 +104,7 @@ pub(super) struct Btrfs {
     later: RefCell<VecDeque<(u32, Bio)>>,
     delalloc: RefCell<Delalloc>,
     /// Those of `btrfs_trees = "ordered"`.
-    ordered: Trees,
+    ordered: Box<Trees>,
     /// Extents that got their blocks and are in no tree yet.
     placed: RefCell<VecDeque<Placed>>,
     /// Entries of directories that are not in their index yet, and entries that there ever were.
@@ -157,7 +157,7 @@ impl Model for Btrfs {
             fast_checksum: p.btrfs_fast_checksum > 0.0,
             later: RefCell::default(),
             delalloc: RefCell::default(),
-            ordered: Trees::new(chunk),
+            ordered: Box::new(Trees::new(chunk)),
             placed: RefCell::default(),
             delayed: Cell::new(0),
             entries: Cell::new(0),
@@ -348,8 +348,8 @@ impl Btrfs {
         let entry = self.entries.get();
         // A hash of the name: any number does that is like no other.
         let hash = entry.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        let name = (Keys::Names, u64::from(change.dir) << 32 | hash);
-        let inode = (Keys::Inodes, u64::from(change.ino) << 32);
+        let name = (Keys::Names, of_inode(change.dir) + hash);
+        let inode = (Keys::Inodes, of_inode(change.ino));
         if change.made {
             self.entries.set(entry + 1);
             self.ordered.insert(mm, mapping, inode, INODE_ITEMS + ITEM).await;
@@ -385,7 +385,7 @@ impl Btrfs {
             let Some(Placed { file, first, pages }) = next else {
                 return;
             };
-            let place = (Keys::Inodes, u64::from(file) << 32 | u64::from(first) + 1);
+            let place = (Keys::Inodes, of_inode(file) + 1 + u64::from(first));
             self.ordered.insert(mm, mapping, place, FILE_EXTENT + ITEM).await;
             // Blocks are handed out one after the other.
             let nth = self.extents.get() + 1;
@@ -566,6 +566,11 @@ impl Btrfs {
         mm.world.relax().await;
         mirrored & superblock
     }
+}
+
+/// The first key of an inode's items, or of a directory's names.
+fn of_inode(number: u32) -> u64 {
+    u64::from(number) << 32
 }
 
 /// New blocks for a run of dirty pages, whatever they had.
