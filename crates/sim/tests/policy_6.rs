@@ -4,7 +4,7 @@
 mod common;
 
 use common::{bare, column, disk, run, spec, swap};
-use mm::policy::{BtrfsWriteback, FlusherWake, Scheduler, SlowPath, WritebackBios};
+use mm::policy::{BtrfsTrees, BtrfsWriteback, FlusherWake, Scheduler, SlowPath, WritebackBios};
 use mm::{Policy, ZoneType};
 use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size};
 use sim::{Outcome, RunResult};
@@ -227,4 +227,24 @@ fn fsync_writes_beside_the_flusher() {
     // Blocks of metadata are dirty, too.
     let again = count(&r, "nr_written").abs_diff(count(&r, "nr_dirtied"));
     assert!(again < 10, "{again}");
+}
+
+/// Small files on btrfs: names go to leaves all over their directory's part of the tree, which are accessed again and
+/// again, and so become active.
+#[test]
+fn names_change_leaves_all_over_a_directory() {
+    let of_trees = |trees| {
+        let policy = with(|p| p.btrfs_trees = trees);
+        let mut s = of(small(128), policy, "fs_mark -d a -n 4000 -L 1 -s 4096 -S 0");
+        s.filesystem = FsKind::Btrfs;
+        s.machine.disk = disk(DiskKind::Ssd);
+        let r = completed(&s);
+        (count(&r, "nr_dirtied"), count(&r, "pgactivate"))
+    };
+    let (ordered, rightmost) = (
+        of_trees(BtrfsTrees::Ordered),
+        of_trees(BtrfsTrees::Rightmost),
+    );
+    assert!(ordered.0 > rightmost.0 + 200, "{ordered:?} {rightmost:?}");
+    assert!(ordered.1 > 2 * rightmost.1, "{ordered:?} {rightmost:?}");
 }

@@ -228,6 +228,7 @@ presets! {
         plugs: Plugs::Task, "the flusher's requests grow in its plug (2.6.39)";
         writeback_ends: WritebackEnds::IoEnd, "pages leave writeback by what a filesystem gathered (5.4)";
         ext4_writeback: Ext4Writeback::ByExtent, "extents that are converted once they are written (5.6)";
+        btrfs_trees: BtrfsTrees::Ordered, "nodes of 16 KiB, items where their keys belong (mkfs of 2013)";
         btrfs_writeback: BtrfsWriteback::Preemptive, "what is reserved for trees starts writeback (5.12)";
         file_readahead: FileReadahead::OnDemand, "windows that grow, and none for random reads";
     }

@@ -648,6 +648,15 @@ switches! {
         Preemptive = "preemptive",
     } see "docs/reference/writeback.md#btrfs-of-today";
 
+    /// What btrfs's trees are made of.
+    btrfs_trees: BtrfsTrees = Rightmost {
+        /// Nodes of 4 KiB, mkfs's until 2013, and all items go to the end of their tree.
+        Rightmost = "rightmost",
+        /// Nodes of 16 KiB; an item goes where its key belongs, so that names change leaves all over their directory's
+        /// part of the tree, and each commit writes all that were changed, twice.
+        Ordered = "ordered",
+    } see "docs/reference/writeback.md#btrfs-of-today";
+
     /// Who decides the watermarks.
     watermarks: Watermarks = Sysctl {
         /// The sysctls.

@@ -7,7 +7,13 @@
 //!
 //! A new name puts an inode item, its back reference and two directory entries into the tree; inodes
 //! are found there without I/O.
+//!
+//! With `btrfs_trees = "ordered"` nodes have 16 KiB and items go where their keys belong ([`trees`]); then a commit
+//! writes nothing unless something was changed.
 
+mod trees;
+
+use self::trees::{Keys, Trees};
 use super::files::{Extent, Extents};
 use super::layout::Layout;
 use super::model::{Kind, Life, Model};
@@ -16,13 +22,13 @@ use super::walk::{Walk, write_cache_pages};
 use super::write::{buffered, metadata_page};
 use super::{BATCH, Fs, FsError, SimMm, is_on};
 use crate::block::Bio;
-use crate::own_queue;
+use crate::{Tag as SimTag, own_queue};
 use mm::world::{Tasks};
 use std::collections::VecDeque;
 use crate::params::Params;
 use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag;
-use mm::policy::{BtrfsWriteback, WritebackEnds};
+use mm::policy::{BtrfsTrees, BtrfsWriteback, WritebackEnds};
 use mm::world::event::TrackPath;
 use mm::world::WritebackControl;
 use mm::writeback::bdi::BdiStat;
@@ -38,6 +44,13 @@ const EXTENT_ITEM: u32 = 24 + 29;
 const CHECKSUM: u32 = 4;
 /// Bytes of tree items of a new file or directory.
 const NAME_ITEMS: u32 = (160 + 25) + (10 + 40 + 25) + 2 * (30 + 40 + 25);
+/// The same of a name in its directory, and of a new inode with its back reference (`btrfs_create_new_inode`).
+const NAME_ITEM: u32 = 30 + 40;
+const INODE_ITEMS: u32 = 160 + (10 + 40 + ITEM);
+/// Changes that wait before a worker makes them (`BTRFS_DELAYED_BACKGROUND`; a name is one, its inode another), and
+/// names that go into an index together.
+const DELAYED: u32 = 128 / 2;
+const INDEX_BATCH: u32 = 16;
 /// Keys of an inner node.
 const FANOUT: u32 = LEAF_BYTES / 33;
 /// Inner nodes above the leaves: root and one level, enough for 10^4 leaves.
@@ -51,9 +64,12 @@ const META_MIRROR: u64 = 1 << 15;
 const META_END: u64 = 1 << 16;
 /// Pages of the largest extent (`BTRFS_MAX_EXTENT_SIZE`).
 const MAX_EXTENT: u32 = (128 << 20) / 4096;
-/// What a dirty extent and one that is being written reserve for the trees (`btrfs_calc_insert_metadata_size`: 16 KiB, eight
-/// levels, twice).
-const RESERVED: u64 = 16384 * 8 * 2;
+/// What changing an item reserves for the trees (`btrfs_calc_metadata_size`: 16 KiB, eight levels).
+const RESERVED: u64 = 16384 * 8;
+/// What a dirty extent and one that is being written reserve (`btrfs_calc_insert_metadata_size`: twice that), and the file that
+/// they are of: its inode changes, and checksums are inserted (`btrfs_calculate_inode_block_rsv_size`).
+const OF_EXTENT: u64 = 2;
+const OF_FILE: u64 = 1 + 2;
 /// The first chunk for metadata, and the largest for data, which is not overcommitted.
 const METADATA_CHUNK: u64 = 256 << 20;
 const DATA_CHUNK: u64 = 1 << 30;
@@ -87,6 +103,25 @@ pub(super) struct Btrfs {
     /// Bios whose checksums the worker computes, and their volumes.
     later: RefCell<VecDeque<(u32, Bio)>>,
     delalloc: RefCell<Delalloc>,
+    /// Those of `btrfs_trees = "ordered"`.
+    ordered: Box<Trees>,
+    /// Extents that got their blocks and are in no tree yet.
+    placed: RefCell<VecDeque<Placed>>,
+    /// Entries of directories that are not in their index yet, and entries that there ever were.
+    delayed: Cell<u32>,
+    entries: Cell<u64>,
+    /// Where the next node's second copy goes, from the beginning of its chunk.
+    mirrored: Cell<u64>,
+    /// Extents that there ever were.
+    extents: Cell<u64>,
+}
+
+/// An extent that got its blocks.
+#[derive(Debug, Clone, Copy)]
+struct Placed {
+    file: u32,
+    first: u32,
+    pages: u32,
 }
 
 /// Files with dirty extents (`delalloc_inodes`).
@@ -95,7 +130,8 @@ struct Delalloc {
     files: Vec<u32>,
     /// By file: whether it is listed.
     listed: Vec<bool>,
-    /// Extents that there may be at most: those counted last, and a write since has made one at most.
+    /// What they may have reserved at most, in items' changes: what was counted last, and a write since has made one
+    /// extent at most.
     most: u64,
 }
 
@@ -106,20 +142,27 @@ impl Model for Btrfs {
     };
 
     fn new(p: &Params, front: Layout) -> Self {
+        let chunk = (
+            front.place(META_START) as u32,
+            front.length(META_START, META_MIRROR - META_START) as u32,
+        );
         Self {
             trees: Default::default(),
             transaction: Cell::new(1),
             interval: p.btrfs_commit_interval as u64,
             mapping: Cell::new(0),
-            chunk: (
-                front.place(META_START) as u32,
-                front.length(META_START, META_MIRROR - META_START) as u32,
-            ),
+            chunk,
             made: Cell::new(0),
             committing: Cell::new(false),
             fast_checksum: p.btrfs_fast_checksum > 0.0,
             later: RefCell::default(),
             delalloc: RefCell::default(),
+            ordered: Box::new(Trees::new(chunk)),
+            placed: RefCell::default(),
+            delayed: Cell::new(0),
+            entries: Cell::new(0),
+            mirrored: Cell::new(0),
+            extents: Cell::new(0),
         }
     }
 
@@ -188,12 +231,16 @@ impl Model for Btrfs {
     async fn writepages<const T: bool>(
         &self,
         mm: &SimMm<T>,
-        _fs: &Fs,
+        fs: &Fs,
         mapping: u32,
         wbc: &mut WritebackControl,
     ) {
         if mm.mappings[mapping as usize].is_meta() {
-            tree_writepages(mm, mapping, wbc).await;
+            if mm.policy.btrfs_trees == BtrfsTrees::Ordered {
+                self.write_nodes(mm, fs, mapping, wbc).await;
+            } else {
+                tree_writepages(mm, mapping, wbc).await;
+            }
         } else {
             write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
         }
@@ -206,12 +253,20 @@ impl Model for Btrfs {
         if !today || mm.mappings[mapping as usize].is_meta() {
             return 0;
         }
-        mm.tagged_run(mapping, Tag::Dirty, first, MAX_EXTENT)
+        let run = mm.tagged_run(mapping, Tag::Dirty, first, MAX_EXTENT);
+        if mm.policy.btrfs_trees == BtrfsTrees::Ordered {
+            self.placed.borrow_mut().push_back(Placed { file: mapping, first, pages: run });
+        }
+        run
     }
 
     /// The items of one written extent of `pages` pages go into the trees.
     async fn run_written<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, mapping: u32, pages: u32) {
         if mm.mappings[mapping as usize].is_meta() {
+            return;
+        }
+        if mm.policy.btrfs_trees == BtrfsTrees::Ordered {
+            self.insert_extents(mm).await;
             return;
         }
         self.insert(mm, 0, FILE_EXTENT + ITEM).await;
@@ -231,8 +286,12 @@ impl Model for Btrfs {
         &self,
         mm: &SimMm<T>,
         _fs: &Fs,
-        _change: NameChange,
+        change: NameChange,
     ) -> Result<(), FsError> {
+        if mm.policy.btrfs_trees == BtrfsTrees::Ordered {
+            self.change_names(mm, change).await;
+            return Ok(());
+        }
         self.insert(mm, 0, NAME_ITEMS).await;
         Ok(())
     }
@@ -244,12 +303,14 @@ impl Btrfs {
     /// what is reserved (Linux 6.12 fs/btrfs/space-info.c, `need_preemptive_reclaim`; there a worker does it itself).
     fn reserve<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {
         let list = &mut *self.delalloc.borrow_mut();
-        list.most += 1;
+        list.most += OF_EXTENT;
         if list.listed.len() <= mapping as usize {
-            list.listed.resize((mapping as usize + 1).next_power_of_two(), false);
+            let len = (mapping as usize + 1).next_power_of_two();
+            list.listed.resize(len, false);
         }
         if !std::mem::replace(&mut list.listed[mapping as usize], true) {
             list.files.push(mapping);
+            list.most += OF_FILE;
         }
         let bdi = fs.bdi.get();
         let dirty = mm.bdi_stat(bdi, BdiStat::Reclaimable);
@@ -259,16 +320,127 @@ impl Btrfs {
         if list.most * RESERVED < room / 2 || dirty <= ordered / 2 {
             return;
         }
-        list.most = mm.world.ends.under_way(|m| is_on(mm, fs, m)) as u64;
+        let (mut last, mut files) = (None, 0);
+        let extents = mm.world.ends.under_way(|m| {
+            let ours = is_on(mm, fs, m);
+            if ours && last != Some(m) {
+                (last, files) = (Some(m), files + 1);
+            }
+            ours
+        });
+        list.most = extents as u64 * OF_EXTENT + files * OF_FILE;
         list.files.retain(|&m| {
-            let runs = mm.tagged_runs(m, Tag::Dirty);
-            list.most += u64::from(runs);
+            let runs = u64::from(mm.tagged_runs(m, Tag::Dirty));
+            list.most += if runs > 0 { runs * OF_EXTENT + OF_FILE } else { 0 };
             list.listed[m as usize] = runs > 0;
             runs > 0
         });
         let reserved = list.most * RESERVED;
         if reserved >= room / 2 {
             mm.start_writeback_of(bdi, dirty.min((reserved / 4 / 4096).max(dirty / 8)).max(1));
+        }
+    }
+
+    /// A name and its inode are put into their trees, or go. The directory's index and its inode are changed later,
+    /// for many names at once (Linux 6.12 fs/btrfs/delayed-inode.c).
+    async fn change_names<const T: bool>(&self, mm: &SimMm<T>, change: NameChange) {
+        let mapping = self.mapping.get();
+        let entry = self.entries.get();
+        // A hash of the name: any number does that is like no other.
+        let hash = entry.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let name = (Keys::Names, of_inode(change.dir) + hash);
+        let inode = (Keys::Inodes, of_inode(change.ino));
+        if change.made {
+            self.entries.set(entry + 1);
+            self.ordered.insert(mm, mapping, inode, INODE_ITEMS + ITEM).await;
+            self.ordered.insert(mm, mapping, name, NAME_ITEM + ITEM).await;
+        } else {
+            self.ordered.change(mm, mapping, name).await;
+            self.ordered.change(mm, mapping, inode).await;
+        }
+        self.delayed.set(self.delayed.get() + 1);
+        if self.delayed.get() >= DELAYED {
+            self.run_delayed(mm).await;
+        }
+    }
+
+    /// The directories' index follows.
+    async fn run_delayed<const T: bool>(&self, mm: &SimMm<T>) {
+        let mapping = self.mapping.get();
+        let mut left = self.delayed.take();
+        let first = self.entries.get().saturating_sub(u64::from(left));
+        while left > 0 {
+            let n = left.min(INDEX_BATCH);
+            let key = (Keys::Indices, first + u64::from(left));
+            self.ordered.insert(mm, mapping, key, n * (NAME_ITEM + ITEM)).await;
+            left -= n;
+        }
+    }
+
+    /// Extents that got their blocks go into the trees.
+    async fn insert_extents<const T: bool>(&self, mm: &SimMm<T>) {
+        let mapping = self.mapping.get();
+        loop {
+            let next = self.placed.borrow_mut().pop_front();
+            let Some(Placed { file, first, pages }) = next else {
+                return;
+            };
+            let place = (Keys::Inodes, of_inode(file) + 1 + u64::from(first));
+            self.ordered.insert(mm, mapping, place, FILE_EXTENT + ITEM).await;
+            // Blocks are handed out one after the other.
+            let nth = self.extents.get() + 1;
+            self.extents.set(nth);
+            self.ordered.insert(mm, mapping, (Keys::Extents, nth), EXTENT_ITEM + ITEM).await;
+            self.ordered.append(mm, mapping, (Keys::Sums, nth << 16), pages * CHECKSUM).await;
+        }
+    }
+
+    /// Commits what the trees have, each node twice (DUP), then the superblock. Returns whether it succeeded.
+    async fn commit_ordered<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
+        let mapping = self.mapping.get();
+        self.run_delayed(mm).await;
+        if !self.ordered.end_transaction(mm, mapping).await {
+            self.committing.set(false);
+            return true;
+        }
+        let ok = mm.write_and_wait(mapping).await;
+        self.finish_commit(mm, fs, 0).await & ok
+    }
+
+    /// Nodes are written to both copies, whoever asks: the flusher does not leave them to the commit (Linux 6.12
+    /// fs/btrfs/extent_io.c `btree_writepages`, whose threshold stable releases of 6.1 and 6.12 have taken away). One that
+    /// was written is copied by the next change, though the transaction is the same.
+    async fn write_nodes<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        wbc: &mut WritebackControl,
+    ) {
+        // Reservations ask for files alone (`btrfs_start_delalloc_roots`).
+        let for_files = !wbc.sync_all && !wbc.for_background && !wbc.for_kupdate;
+        if for_files {
+            wbc.pages_skipped += 1;
+            return;
+        }
+        let quota = wbc.nr_to_write;
+        write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
+        let mut left = quota.saturating_sub(wbc.nr_to_write).max(0) as u64;
+        let mirror = fs.layout.place(META_MIRROR);
+        let length = fs.layout.length(META_MIRROR, META_END - META_MIRROR);
+        let queue = mm.world.queue_base + own_queue::JOURNAL;
+        while left > 0 {
+            let at = self.mirrored.get() % length;
+            let n = left.min(u64::from(BATCH)).min(length - at);
+            let (place, n32) = (mirror + at, n as u32);
+            if wbc.sync_all {
+                mm.world.write_raw(fs.volume, place, n32, true).await;
+            } else {
+                let tag = SimTag::Raw { queue };
+                mm.world.submit(fs.volume, tag, true, false, place, n32).await;
+            }
+            self.mirrored.set(at + n);
+            left -= n;
         }
     }
 
@@ -361,14 +533,21 @@ impl Btrfs {
         if self.committing.replace(true) {
             return true;
         }
+        if mm.policy.btrfs_trees == BtrfsTrees::Ordered {
+            return self.commit_ordered(mm, fs).await;
+        }
         self.transaction.set(self.transaction.get() + 1);
         let mapping = self.mapping.get();
         let before = mm.mappings[mapping as usize].nrpages.get();
         let ok = mm.write_and_wait(mapping).await;
-        // The mirror of what was just written, in its own chunk.
-        let mut left = mm
-            .tagged_count(mapping, Tag::Writeback, before)
-            .max(1);
+        let left = mm.tagged_count(mapping, Tag::Writeback, before).max(1);
+        self.finish_commit(mm, fs, left).await & ok
+    }
+
+    /// The mirror of so many pages that were just written, in its own chunk, and the superblock. Returns whether they
+    /// reached the device.
+    async fn finish_commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, pages: u32) -> bool {
+        let mut left = pages;
         let (mirror, length) = (
             fs.layout.place(META_MIRROR),
             fs.layout.length(META_MIRROR, META_END - META_MIRROR),
@@ -385,8 +564,13 @@ impl Btrfs {
         let superblock = mm.world.write_raw(fs.volume, superblock, 1, true).await;
         self.committing.set(false);
         mm.world.relax().await;
-        ok & mirrored & superblock
+        mirrored & superblock
     }
+}
+
+/// The first key of an inode's items, or of a directory's names.
+fn of_inode(number: u32) -> u64 {
+    u64::from(number) << 32
 }
 
 /// New blocks for a run of dirty pages, whatever they had.

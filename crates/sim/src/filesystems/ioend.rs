@@ -59,7 +59,7 @@ impl IoEnds {
     }
 
     /// How many ends of some files are under way.
-    pub(super) fn under_way(&self, of: impl Fn(u32) -> bool) -> usize {
+    pub(super) fn under_way(&self, mut of: impl FnMut(u32) -> bool) -> usize {
         let table = self.0.borrow();
         let busy = |e: &&End| (e.left > 0 || e.open) && of(e.mapping);
         table.ends.iter().filter(busy).count()

@@ -1,0 +1,277 @@
+//! btrfs's trees as mkfs makes them since 2013 (Linux 6.12 fs/btrfs/ctree.c): nodes of 16 KiB, four pages of
+//! `btree_inode`, whose items stand in the order of their keys. An item goes where its key belongs: names of a
+//! directory anywhere among its others, for their key is a hash; its index, a new inode and what is known of new
+//! extents behind all others; a file's extents behind its inode. A leaf without room is divided, at the end of its
+//! tree by a new one. What a search reads is accessed, leaves with all their pages (`mark_extent_buffer_accessed`;
+//! the root is at hand), and the first change of a node in a transaction makes a copy of it, at the end of the chunk.
+
+use super::super::SimMm;
+use super::super::write::metadata_page;
+use super::ITEM;
+use mm::memory::frame::flag;
+use mm::world::event::TrackPath;
+use std::cell::{Cell, RefCell};
+
+/// Pages of a node.
+pub(super) const NODE_PAGES: u32 = 4;
+/// Room for items in a leaf, and children of a node above.
+const LEAF_ROOM: u32 = 4 * 4096 - 101;
+const CHILDREN: usize = (LEAF_ROOM / 33) as usize;
+/// The group descriptors and what else a commit changes: the extent tree's items of block groups, the free space
+/// tree, the tree of roots.
+const OF_COMMIT: u32 = 3;
+
+/// What of the filesystem is kept in an order of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keys {
+    /// Names by their hash, and the order in which they were made.
+    Names,
+    Indices,
+    /// Inodes, each with its extents behind it.
+    Inodes,
+    /// The extent tree, and checksums: both by blocks.
+    Extents,
+    Sums,
+    /// What every commit changes.
+    Commit,
+}
+
+/// A node.
+#[derive(Debug, Clone, Copy, Default)]
+struct Node {
+    /// The least key that belongs here, and the greatest that was put here.
+    first: u64,
+    last: u64,
+    /// Bytes of its items.
+    used: u32,
+    /// Its first block; 0: it was not written yet.
+    block: u32,
+    /// The transaction that made it.
+    made_in: u64,
+}
+
+/// A tree, or the part of one with keys of a kind.
+#[derive(Debug, Default)]
+struct Tree {
+    leaves: Vec<Node>,
+    above: Vec<Node>,
+}
+
+impl Tree {
+    /// The leaf for an item, with room for it, and another one that was changed to make room.
+    fn make_room(&mut self, key: u64, bytes: u32) -> (usize, Option<usize>) {
+        let leaves = &mut self.leaves;
+        if leaves.is_empty() {
+            leaves.push(Node::default());
+        }
+        let at = leaves.partition_point(|l| l.first <= key).max(1) - 1;
+        let leaf = &mut leaves[at];
+        let before = leaf.last;
+        leaf.last = before.max(key);
+        if leaf.used + bytes <= LEAF_ROOM {
+            leaf.used += bytes;
+            return (at, None);
+        }
+        let middle = leaf.first + (before.saturating_sub(leaf.first)) / 2 + 1;
+        let half = leaf.used / 2;
+        let appended = key > before;
+        let behind = Node {
+            first: if appended { key } else { middle },
+            last: leaf.last,
+            used: if appended { 0 } else { half },
+            ..Node::default()
+        };
+        leaf.used -= behind.used;
+        leaf.last = if appended { before } else { middle - 1 };
+        let into = if key >= behind.first { at + 1 } else { at };
+        leaves.insert(at + 1, behind);
+        leaves[into].used += bytes;
+        (into, Some(2 * at + 1 - into))
+    }
+
+    /// The number of the node above a leaf; `None`: the leaf is the root.
+    fn above(&mut self, leaf: usize) -> Option<usize> {
+        let leaves = self.leaves.len();
+        if leaves < 2 {
+            return None;
+        }
+        let nodes = leaves.div_ceil(CHILDREN);
+        self.above.resize_with(nodes, Node::default);
+        Some(leaf * nodes / leaves)
+    }
+}
+
+/// All trees of a filesystem.
+#[derive(Debug)]
+pub(super) struct Trees {
+    trees: RefCell<[Tree; 6]>,
+    transaction: Cell<u64>,
+    /// The chunk for metadata, first page and length, and nodes that were made.
+    chunk: (u32, u32),
+    made: Cell<u32>,
+    /// Whether the running transaction has changed anything.
+    changed: Cell<bool>,
+}
+
+impl Trees {
+    pub fn new(chunk: (u32, u32)) -> Self {
+        Self {
+            trees: RefCell::default(),
+            transaction: Cell::new(1),
+            chunk,
+            made: Cell::new(0),
+            changed: Cell::new(false),
+        }
+    }
+
+    /// Puts an item of so many bytes, with its key's, where its key belongs.
+    pub async fn insert<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        mapping: u32,
+        (keys, key): (Keys, u64),
+        bytes: u32,
+    ) {
+        self.changed.set(true);
+        let (leaf, other, above) = {
+            let tree = &mut self.trees.borrow_mut()[keys as usize];
+            let (leaf, other) = tree.make_room(key, bytes);
+            (leaf, other, tree.above(leaf))
+        };
+        if let Some(above) = above {
+            self.touch(mm, mapping, (keys, above), true).await;
+        }
+        self.touch(mm, mapping, (keys, leaf), false).await;
+        if let Some(other) = other {
+            self.touch(mm, mapping, (keys, other), false).await;
+        }
+    }
+
+    /// Makes the last item of a tree so much longer, or begins further ones: the keys from `key` on are behind all
+    /// others.
+    pub async fn append<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        mapping: u32,
+        (keys, key): (Keys, u64),
+        bytes: u32,
+    ) {
+        let (mut left, mut key) = (bytes, key);
+        while left > 0 {
+            let room = {
+                let tree = &self.trees.borrow()[keys as usize];
+                tree.leaves.last().map_or(0, |l| LEAF_ROOM - l.used)
+            };
+            let n = left.min(if room > ITEM { room } else { LEAF_ROOM });
+            self.insert(mm, mapping, (keys, key), n).await;
+            (left, key) = (left - n, key + 1);
+        }
+    }
+
+    /// Changes an item.
+    pub async fn change<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, at: (Keys, u64)) {
+        self.changed.set(true);
+        let (leaf, above) = {
+            let tree = &mut self.trees.borrow_mut()[at.0 as usize];
+            let (leaf, _) = tree.make_room(at.1, 0);
+            (leaf, tree.above(leaf))
+        };
+        if let Some(above) = above {
+            self.touch(mm, mapping, (at.0, above), true).await;
+        }
+        self.touch(mm, mapping, (at.0, leaf), false).await;
+    }
+
+    /// The running transaction ends, and changes what every one does. Returns whether there was any.
+    pub async fn end_transaction<const T: bool>(&self, mm: &SimMm<T>, mapping: u32) -> bool {
+        if !self.changed.replace(false) {
+            return false;
+        }
+        for n in 0..OF_COMMIT {
+            let empty = {
+                let leaves = &mut self.trees.borrow_mut()[Keys::Commit as usize].leaves;
+                leaves.resize_with(OF_COMMIT as usize, Node::default);
+                n as usize
+            };
+            self.touch(mm, mapping, (Keys::Commit, empty), true).await;
+        }
+        self.transaction.set(self.transaction.get() + 1);
+        true
+    }
+
+    fn node(&self, (keys, at): (Keys, usize), above: bool, f: impl FnOnce(&mut Node)) -> Node {
+        let tree = &mut self.trees.borrow_mut()[keys as usize];
+        let above = above && keys != Keys::Commit;
+        let nodes = if above { &mut tree.above } else { &mut tree.leaves };
+        // Somebody may have divided leaves meanwhile; they are only more.
+        let node = &mut nodes[at];
+        f(node);
+        *node
+    }
+
+    /// Reads a node on the way down, copies it if this transaction has not yet, and changes it. A `root` is at
+    /// hand: nobody looks for it.
+    async fn touch<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        mapping: u32,
+        place: (Keys, usize),
+        root: bool,
+    ) {
+        let before = self.node(place, root, |_| ());
+        if before.block != 0 && !root {
+            for page in before.block..before.block + NODE_PAGES {
+                let path = TrackPath::TreeSearch;
+                if let Some(pfn) = metadata_page(mm, mapping, page, false, path).await {
+                    mm.mark_page_accessed(pfn, path);
+                }
+            }
+        }
+        let now = self.transaction.get();
+        let written = |block| {
+            let page = mm.find_page(mapping, block);
+            page.is_none_or(|pfn| !mm.frames.has(pfn, flag::DIRTY))
+        };
+        if before.block != 0 && before.made_in == now && !written(before.block) {
+            return;
+        }
+        let block = self.new_node();
+        self.node(place, root, |node| (node.block, node.made_in) = (block, now));
+        for page in block..block + NODE_PAGES {
+            let path = TrackPath::TreeUpdate;
+            if let Some(pfn) = metadata_page(mm, mapping, page, true, path).await {
+                mm.set_page_dirty(pfn, path);
+            }
+        }
+    }
+
+    /// The next node of the chunk; behind its end, the first one, which was copied elsewhere long since.
+    fn new_node(&self) -> u32 {
+        let (first, length) = self.chunk;
+        let n = self.made.get();
+        self.made.set((n + 1) % (length / NODE_PAGES).max(1));
+        first + n * NODE_PAGES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At the end of a tree leaves are filled, in the middle they are divided.
+    #[test]
+    fn leaves_are_filled_at_the_end_and_divided_elsewhere() {
+        let count = |keys: &mut dyn Iterator<Item = u64>| {
+            let mut tree = Tree::default();
+            for key in keys {
+                tree.make_room(key, 100);
+            }
+            tree.leaves.len()
+        };
+        let all = 5000 * 100 / (LEAF_ROOM as usize / 100 * 100) + 1;
+        assert_eq!(count(&mut (0..5000)), all);
+        let mut scattered = (0..5000u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1);
+        let divided = count(&mut scattered);
+        assert!((5 * all / 4..2 * all).contains(&divided), "{divided} beside {all}");
+    }
+}
