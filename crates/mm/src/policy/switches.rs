@@ -653,7 +653,7 @@ switches! {
         /// Nodes of 4 KiB, mkfs's until 2013, and all items go to the end of their tree.
         Rightmost = "rightmost",
         /// Nodes of 16 KiB; an item goes where its key belongs, so that names change leaves all over their directory's
-        /// part of the tree, and each commit writes all that were changed, twice.
+        /// part of the tree. The flusher and each commit write what was changed, twice; then the next change copies it.
         Ordered = "ordered",
     } see "docs/reference/writeback.md#btrfs-of-today";
 
