@@ -648,7 +648,10 @@ fn pages_come_to_their_list_in_batches() {
 fn page_tables_take_memory() {
     for (tables, pages) in [(PageTables::Nothing, 0), (PageTables::Pages, 2)] {
         let mm = Bare::new(with(|p| p.page_tables = tables), 8192).build();
-        let kernel = || mm.stat.zone(0, ZoneStat::NrKernel);
+        let kernel = || {
+            settled(&mm);
+            mm.stat.zone(0, ZoneStat::NrKernel)
+        };
         let region = mm.new_region(Backing::Anon, 1500, Advice::Normal);
         let region = region.expect("room");
         let free = || {
@@ -663,7 +666,6 @@ fn page_tables_take_memory() {
         assert_eq!(before - free(), 3 + pages);
         recount(&mm);
         mm.free_region(region);
-        settled(&mm);
         assert_eq!((kernel(), before - free()), (0, 0));
         recount(&mm);
     }
