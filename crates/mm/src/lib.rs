@@ -194,6 +194,8 @@ pub struct Mm<W: World> {
     pub(crate) boost: Box<[W::U32]>,
     /// Nanoseconds when the statistics of the lists are to be flushed next (`lru_stats = "flushed"`).
     pub(crate) flush_due: W::U64,
+    /// Pages scanned since the worker's last turn (`vmpressure = "worker"`).
+    pub(crate) pressure_scanned: W::U64,
     /// First sentinel of the tasks' isolated lists.
     task_lists: Pfn,
 }
@@ -312,6 +314,7 @@ impl<W: World> Mm<W> {
             sysctl: sysctl::Words::new(&config.sysctl),
             boost: boost::zones::<W>(&config, lists > 1),
             flush_due: cost::first_flush::<W>(),
+            pressure_scanned: bytemuck::Zeroable::zeroed(),
             task_lists,
             zones,
             world,

@@ -4,7 +4,9 @@
 mod common;
 
 use common::{bare, column, disk, run, spec, swap};
-use mm::policy::{BtrfsTrees, BtrfsWriteback, FlusherWake, Scheduler, SlowPath, WritebackBios};
+use mm::policy::{
+    BtrfsTrees, BtrfsWriteback, FlusherWake, Scheduler, SlowPath, VmPressure, WritebackBios,
+};
 use mm::{Policy, ZoneType};
 use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size};
 use sim::{Outcome, RunResult};
@@ -188,23 +190,44 @@ fn what_btrfs_reserves_starts_writeback() {
 /// until then the writer reclaims by itself.
 #[test]
 fn who_runs_keeps_the_cpu_for_its_slice() {
-    let stalls = |scheduler| {
-        // Without rounds that let others run, and without bios that take blocks of pages, for which boosts come in
-        // bursts: nobody's CPU prevents those.
-        let policy = with(|p| {
-            p.scheduler = scheduler;
-            p.slow_path = SlowPath::Congestion;
-            p.writeback_bios = WritebackBios::Free;
-        });
-        let r = completed(&of(
-            small(128),
-            policy,
-            "dd if=/dev/zero of=a bs=64k count=6000",
-        ));
-        r.reclaim.expect("sums").direct_reclaims
-    };
-    let (at_once, later) = (stalls(Scheduler::Cfs), stalls(Scheduler::Eevdf));
+    let (at_once, later) = (
+        stalls_of_a_stream(Scheduler::Cfs, VmPressure::None),
+        stalls_of_a_stream(Scheduler::Eevdf, VmPressure::None),
+    );
     assert!(later > 10 * at_once.max(1), "{at_once} {later}");
+}
+
+/// `vmpressure = "worker"`: a turn of its worker behind 512 pages scanned ends kswapd's slice, so that a stream on the same CPU
+/// goes on in the midst of its scan: memory is short, but not all stand still for it.
+#[test]
+fn a_worker_that_is_told_of_scans_ends_slices() {
+    let goes_on = |told| {
+        let policy = with(|p| p.vmpressure = told);
+        let command = "dd if=/dev/zero of=a bs=64k count=16000";
+        let r = completed(&of(small(512), policy, command));
+        let psi = |name| r.metrics[name].value;
+        psi("psi_memory_some") - psi("psi_memory_full")
+    };
+    let (slice, turn) = (goes_on(VmPressure::None), goes_on(VmPressure::Worker));
+    assert!(turn > 2.0 * slice, "{slice} {turn}");
+}
+
+/// Direct reclaims of a stream on one CPU.
+fn stalls_of_a_stream(scheduler: Scheduler, told: VmPressure) -> u64 {
+    // Without rounds that let others run, and without bios that take blocks of pages, for which boosts come in
+    // bursts: nobody's CPU prevents those.
+    let policy = with(|p| {
+        p.scheduler = scheduler;
+        p.vmpressure = told;
+        p.slow_path = SlowPath::Congestion;
+        p.writeback_bios = WritebackBios::Free;
+    });
+    let r = completed(&of(
+        small(128),
+        policy,
+        "dd if=/dev/zero of=a bs=64k count=6000",
+    ));
+    r.reclaim.expect("sums").direct_reclaims
 }
 
 /// A stream to a disk that ends in an fsync: what the flusher has not begun goes under writeback at once, beside what it

@@ -40,7 +40,7 @@ pub const MAX_REGIONS: usize = 16_384;
 /// Entries that an end of a region looks at before it takes them.
 const FORESEEN: usize = 16;
 /// Entries of one page of a page table.
-const ENTRIES_OF_TABLE: usize = 512;
+pub(super) const ENTRIES_OF_TABLE: usize = 512;
 /// The most frames an entry can name: 2 TiB.
 pub const MAX_FRAMES: u32 = 1 << (32 - SHIFT);
 
@@ -110,6 +110,8 @@ impl Held {
 /// One mapping of one process.
 pub(super) struct Region<W: World> {
     pub(super) ptes: Box<[W::U32]>,
+    /// The page that each 512 entries fill, plus 1; 0: not yet. Nothing where tables take no memory.
+    pub(super) tables: Box<[W::U32]>,
     /// 0 ended, 1 anonymous, 2 shared, 3 private.
     kind: W::U32,
     mapping: W::U32,
@@ -215,6 +217,8 @@ impl<W: World> Mm<W> {
                     let made = rs.slots[used as usize].set(Region {
                         ptes: heap::zeroed("a mapping's page table", pages as usize)
                             .unwrap_or_else(|e| e.raise()),
+                        tables: heap::zeroed("a mapping's page table", self.tables_of(pages))
+                            .unwrap_or_else(|e| e.raise()),
                         kind: bytemuck::Zeroable::zeroed(),
                         mapping: bytemuck::Zeroable::zeroed(),
                         first: bytemuck::Zeroable::zeroed(),
@@ -296,6 +300,7 @@ impl<W: World> Mm<W> {
                 at.set(r.next.get());
             });
         }
+        self.free_tables(&r.tables);
         r.kind.set(0);
     }
 
@@ -368,7 +373,15 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::Fault, 1);
         self.stat.event(VmEvent::PgFault, 1);
         let v = self.pte(region, index).get();
-        let backing = self.regions.region(region).backing();
+        let r = self.regions.region(region);
+        if !r.has_table(index)
+            && !self
+                .pte_alloc(&r.tables[index as usize / ENTRIES_OF_TABLE])
+                .await
+        {
+            return Touched::OutOfMemory;
+        }
+        let backing = r.backing();
         let done = match (backing.expect("an open region"), v) {
             (Backing::Anon, 0) => self.do_anonymous_page(region, index).await,
             (Backing::Shared { mapping, first }, 0) => {

@@ -9,5 +9,6 @@ pub mod mmap;
 pub mod pagecache;
 pub mod readahead;
 pub mod swap;
+mod tables;
 pub mod tree;
 pub(crate) mod workingset;

@@ -211,9 +211,11 @@ presets! {
         accesses: Accesses::Reads, "writes neither activate nor come back (4.7)";
         workingset_anon: true, "anonymous pages leave shadows (5.9)";
         mobility: Mobility::Boosted, "free lists by kind, and watermarks that are boosted (5.0)";
+        vmpressure: VmPressure::Worker, "a worker takes a turn behind 512 pages scanned (3.10)";
         slow_path: SlowPath::Rewake, "it wakes kswapd with every round (4.7)";
         lru_batch: 15, "pages in a batch for the LRU lists (4.15)";
         page_metadata: PageMetadata::Slabs, "the cache's records take memory";
+        page_tables: PageTables::Pages, "so do page tables";
         writeback_bios: WritebackBios::Vectors, "bios that may grow have the longest vector (iomap, 5.5)";
         per_cpu_lists: PerCpuLists::Watermark, "up to the low watermark's share (5.14)";
         kswapd_wake: KswapdWake::Unbalanced, "unless a zone that may be used is above high (4.8)";

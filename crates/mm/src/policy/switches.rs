@@ -504,6 +504,15 @@ switches! {
         Vectors = "vectors",
     } see "docs/reference/memory-model.md#free-lists";
 
+    /// What page tables of processes take of memory.
+    page_tables: PageTables = Nothing {
+        /// Nothing.
+        Nothing = "nothing",
+        /// A page that can be neither moved nor reclaimed for each 512 neighbouring pages of a mapping, from the first
+        /// fault among them until the mapping ends.
+        Pages = "pages",
+    } see "docs/reference/memory-model.md#free-lists";
+
     /// What free pages are kept apart by.
     mobility: Mobility = None {
         /// Nothing: any request takes any free page.
@@ -566,6 +575,15 @@ switches! {
         /// 4.2: when its writeback has ended.
         Done = "done",
     } see "docs/reference/writeback.md#accounting";
+
+    /// Who is told of what reclaim has scanned.
+    vmpressure: VmPressure = None {
+        /// Nobody.
+        None = "none",
+        /// 3.10: a worker of the kernel's, behind every 512 pages. It has next to nothing to do, but behind its turn
+        /// the CPU's scheduler picks anew.
+        Worker = "worker",
+    } see "docs/reference/reclaim.md#pressure";
 
     /// Who has a CPU, and when a task that wakes takes it from the one that runs there.
     scheduler: Scheduler = Cfs {

@@ -62,6 +62,7 @@ impl<W: World> Mm<W> {
         let classzone = sc.classzone;
         for priority in (0..=DEF_PRIORITY).rev() {
             sc.priority = priority;
+            self.note_priority(priority);
             sc.nr_scanned = 0;
             let mut lru = 0;
             sc.classzone = self.reclaim_classzone(classzone);

@@ -18,12 +18,13 @@ impl<W: World> Mm<W> {
     /// compact.
     pub(crate) async fn shrink_zone(&self, z: usize, sc: &mut ScanControl) {
         loop {
-            let reclaimed_before = sc.nr_reclaimed;
+            let (reclaimed_before, scanned) = (sc.nr_reclaimed, sc.nr_scanned);
             self.scan_zone(z, sc).await;
             if self.inactive_anon_is_low(z) {
                 self.shrink_active_list(z, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, sc);
                 self.world.relax().await;
             }
+            self.note_pressure(sc.nr_scanned - scanned);
             if self.policy.reclaim_throttle == ReclaimThrottle::Reasons {
                 self.throttle_by_reasons(z, sc).await;
             }

@@ -642,3 +642,31 @@ fn pages_come_to_their_list_in_batches() {
         recount(&mm);
     }
 }
+
+/// `page_tables`: 512 entries of a mapping have a page from their first fault on, until the mapping ends.
+#[test]
+fn page_tables_take_memory() {
+    for (tables, pages) in [(PageTables::Nothing, 0), (PageTables::Pages, 2)] {
+        let mm = Bare::new(with(|p| p.page_tables = tables), 8192).build();
+        let kernel = || {
+            settled(&mm);
+            mm.stat.zone(0, ZoneStat::NrKernel)
+        };
+        let region = mm.new_region(Backing::Anon, 1500, Advice::Normal);
+        let region = region.expect("room");
+        let free = || {
+            mm.drain_all_pages();
+            mm.stat.zone(0, ZoneStat::NrFreePages)
+        };
+        let before = free();
+        for index in [0, 511, 1400] {
+            assert_eq!(block_on(&mm, mm.touch(region, index, true)), Touched::Ok);
+        }
+        assert_eq!(kernel(), pages);
+        assert_eq!(before - free(), 3 + pages);
+        recount(&mm);
+        mm.free_region(region);
+        assert_eq!((kernel(), before - free()), (0, 0));
+        recount(&mm);
+    }
+}

@@ -24,7 +24,7 @@ pub enum TaskClass {
     Kswapd,
     /// A flusher of a backing device.
     Flusher,
-    /// A filesystem's own thread or daemon.
+    /// A filesystem's own thread or daemon, or another thread of the kernel's.
     Filesystem,
     /// A sampler or trace reader that watches the run.
     Monitor,

@@ -124,6 +124,11 @@ impl<'a, const T: bool> Tasks<'a, T> {
             let id = self.add(daemon, 0, 0, TaskClass::Filesystem);
             mm.world.listening.set_comm(id, name);
         }
+        if mm.has_pressure_worker() {
+            let life = Box::pin(mm.pressure_worker());
+            let id = self.add(life, 0, 0, TaskClass::Filesystem);
+            mm.world.listening.set_comm(id, "kworker/0:1");
+        }
         if spec.monitors {
             let p = spec.machine.params(&spec.params).scaled();
             for monitor in Monitor::all(&p, spec.seed) {
