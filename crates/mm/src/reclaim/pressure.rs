@@ -43,6 +43,7 @@ impl<W: World> Mm<W> {
 
     /// The life of the worker. Never returns.
     pub async fn pressure_worker(&self) {
+        debug_assert!(self.has_pressure_worker(), "nobody would wake it");
         let q = queue::pressure();
         loop {
             let ticket = self.world.ticket(q);
