@@ -283,15 +283,13 @@ impl<W: World> Mm<W> {
             return None;
         }
         let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
-        let mut walked = 0;
-        for z in self.eligible(node, gfp) {
+        for (walked, z) in (0..).zip(self.eligible(node, gfp)) {
             if self.watermark_ok(z, 0, self.zones[z].mark(Mark::Min), classzone, flags) {
                 return Some((z, walked));
             }
             if self.zonelist_cache_notes(Passed::Watermark) {
                 return None;
             }
-            walked += 1;
         }
         None
     }
