@@ -80,7 +80,8 @@ pub trait Watch {
         }
     }
 
-    /// Whether [`Watch::alloc_slow`] wants to know of an allocation that will have taken `ns` nanoseconds at most.
+    /// Whether [`Watch::alloc_slow`] wants to know of an allocation that will have taken `ns` nanoseconds at most, beside
+    /// what events cost that it meets on its way.
     #[inline(always)]
     fn remembers_alloc(&self, ns: u64) -> bool {
         let _ = ns;

@@ -668,7 +668,7 @@ impl<const TRACE: bool> Watch for SimWorld<TRACE> {
 
     #[inline]
     fn remembers_alloc(&self, ns: u64) -> bool {
-        self.slowest.keeps(ns)
+        self.record_event > 0 || self.slowest.keeps(ns)
     }
 
     fn alloc_slow(&self, start: u64, order: u32, free: u64) {
