@@ -5,7 +5,8 @@ mod common;
 
 use common::{bare, column, disk, run, spec, swap};
 use mm::policy::{
-    BtrfsTrees, BtrfsWriteback, FlusherWake, Scheduler, SlowPath, VmPressure, WritebackBios,
+    BtrfsTrees, BtrfsWriteback, FlusherWake, PageTables, Scheduler, SlowPath, VmPressure,
+    WritebackBios,
 };
 use mm::{Policy, ZoneType};
 use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size};
@@ -125,7 +126,12 @@ fn a_worker_waits_for_the_device_where_checksums_are_slow() {
     let most = |fast: f64| {
         let mut s = of(
             small(128),
-            with(|_| ()),
+            // Nothing else writes or takes turns.
+            with(|p| {
+                p.btrfs_trees = BtrfsTrees::Rightmost;
+                p.vmpressure = VmPressure::None;
+                p.page_tables = PageTables::Nothing;
+            }),
             "dd if=/dev/zero of=a bs=64k count=3000",
         );
         s.filesystem = FsKind::Btrfs;
