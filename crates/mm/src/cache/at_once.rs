@@ -54,7 +54,7 @@ impl<W: World> Mm<W> {
         let (pte, at) = (&r.ptes[index as usize], first + index);
         let v = pte.get();
         let mapped = v & (PRESENT | WRITE) == PRESENT;
-        if !write || (v != 0 && !mapped) || !r.has_table(index) {
+        if !write || (v != 0 && !mapped) || r.missing_table(index).is_some() {
             return None;
         }
         // What the page's flags must be, among those that matter.

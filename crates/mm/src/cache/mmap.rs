@@ -374,10 +374,8 @@ impl<W: World> Mm<W> {
         self.stat.event(VmEvent::PgFault, 1);
         let v = self.pte(region, index).get();
         let r = self.regions.region(region);
-        if !r.has_table(index)
-            && !self
-                .pte_alloc(&r.tables[index as usize / ENTRIES_OF_TABLE])
-                .await
+        if let Some(table) = r.missing_table(index)
+            && !self.pte_alloc(table).await
         {
             return Touched::OutOfMemory;
         }

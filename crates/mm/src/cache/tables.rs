@@ -10,11 +10,11 @@ use crate::policy::PageTables;
 use crate::world::{Word32, World};
 
 impl<W: World> Region<W> {
-    /// Whether an entry has memory to stand in.
+    /// The table of an entry that has no memory to stand in yet.
     #[inline(always)]
-    pub(super) fn has_table(&self, index: u32) -> bool {
+    pub(super) fn missing_table(&self, index: u32) -> Option<&W::U32> {
         let table = self.tables.get(index as usize / ENTRIES_OF_TABLE);
-        table.is_none_or(|page| page.get() != 0)
+        table.filter(|page| page.get() == 0)
     }
 }
 

@@ -245,8 +245,8 @@ impl<W: World> Mm<W> {
         let node = self.local_node();
         let flags = self.slow_path_flags(gfp) & !ALLOC_NO_WATERMARKS;
         let (z, walked) = self.first_above_min(node, gfp, flags)?;
-        let pcp = self.pcp(z, self.world.cpu(), self.list_of_request(gfp));
-        let refill = match pcp.count() {
+        let list = self.list_of_request(gfp);
+        let refill = match self.pcp(z, self.world.cpu(), list).count() {
             0 if self.stat.exact(z, ZoneStat::NrFreePages) <= 0 || self.grouped() => return None,
             0 => self.zones[z].pcp_batch,
             _ => 0,
@@ -264,7 +264,7 @@ impl<W: World> Mm<W> {
         }
         self.wake_kswapds(node, gfp, 0);
         self.world.charge(Cost::ZoneWalk, walked);
-        let pfn = self.rmqueue_pcp(z, self.list_of_request(gfp));
+        let pfn = self.rmqueue_pcp(z, list);
         let pfn = pfn.expect("a zone above its min watermark that has a page");
         self.hand_out(z, pfn, node, gfp, 0);
         if told {

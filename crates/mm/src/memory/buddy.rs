@@ -223,7 +223,7 @@ impl<W: World> Mm<W> {
 
     /// Takes a page as a refill of a list by one page does; the zone has a free one. The caller charges it.
     pub(crate) fn take_singly(&self, z: usize, stat: &ZoneCounters<'_, W>) -> Pfn {
-        debug_assert!(!self.grouped() && !self.boosts_zones());
+        debug_assert!(self.takes_singly(z));
         let pfn = self.zones[z].lock.with(|| self.rmqueue_smallest(z, 0, 0));
         assert!(pfn != NO_PFN, "zone {z} has a free page");
         stat.add(ZoneStat::NrFreePages, -1);
@@ -232,46 +232,41 @@ impl<W: World> Mm<W> {
 
     /// Returns pages one by one: [`Self::free_bulk`] of each.
     pub(crate) fn free_singly(&self, z: usize, pages: &[Pfn]) {
-        let zone = &self.zones[z];
-        zone.lock.with(|| {
-            self.lru_home(z).pages_scanned.set(0);
-            zone.all_unreclaimable.set(0);
-            self.free_in_runs(z, pages.iter().copied());
-        });
-        let n = pages.len() as u32;
+        let n = self.free_in_runs(z, pages.iter().copied()) as u32;
         let stat = self.stat.on(self.world.cpu(), z);
         stat.add_ones(ZoneStat::NrFreePages, n);
         self.world.charge(Cost::PageBulk, n);
     }
 
-    /// Frees pages in the order in which they come; the caller holds the zone's lock. Returns how many.
-    #[inline(always)]
-    fn free_in_runs(&self, z: usize, pages: impl Iterator<Item = Pfn>) -> i32 {
-        let (mut n, mut run) = (0, Run::default());
-        for pfn in pages {
-            n += 1;
-            if !run.extend(pfn) {
-                run.blocks(|block, order| self.free_one(z, block, order));
-                run = Run::of(pfn);
-            }
-        }
-        run.blocks(|block, order| self.free_one(z, block, order));
-        n
+    /// Returns single pages to the buddy lists.
+    pub(crate) fn free_bulk(&self, z: usize, pages: impl Iterator<Item = Pfn>) {
+        let n = self.free_in_runs(z, pages);
+        self.stat.add(self.world.cpu(), z, ZoneStat::NrFreePages, n);
+        self.world.charge(Cost::PageBulk, n as u32);
     }
 
-    /// Returns single pages to the buddy lists. Any bulk return clears the zone's scan count.
+    /// Frees pages in the order in which they come; the caller counts and charges them. Returns how many. Any bulk return
+    /// clears the zone's scan count.
     ///
     /// Neighbours that come one after the other and make up a block are freed as that block: its
     /// pages would join in it anyway.
-    pub(crate) fn free_bulk(&self, z: usize, pages: impl Iterator<Item = Pfn>) {
+    #[inline(always)]
+    fn free_in_runs(&self, z: usize, pages: impl Iterator<Item = Pfn>) -> i32 {
         let zone = &self.zones[z];
-        let n = zone.lock.with(|| {
+        zone.lock.with(|| {
             self.lru_home(z).pages_scanned.set(0);
             zone.all_unreclaimable.set(0);
-            self.free_in_runs(z, pages)
-        });
-        self.stat.add(self.world.cpu(), z, ZoneStat::NrFreePages, n);
-        self.world.charge(Cost::PageBulk, n as u32);
+            let (mut n, mut run) = (0, Run::default());
+            for pfn in pages {
+                n += 1;
+                if !run.extend(pfn) {
+                    run.blocks(|block, order| self.free_one(z, block, order));
+                    run = Run::of(pfn);
+                }
+            }
+            run.blocks(|block, order| self.free_one(z, block, order));
+            n
+        })
     }
 
     /// Takes up to `count` blocks of an order from the buddy lists of a kind; returns how many. The caller counts

@@ -119,6 +119,10 @@ impl Way {
         limits: 0,
         end: End::Other,
     };
+
+    fn is_nowhere(self) -> bool {
+        self.zone == NOWHERE as usize
+    }
 }
 
 impl<W: World> Mm<W> {
@@ -143,23 +147,20 @@ impl<W: World> Mm<W> {
         let flags = self.first_walk(node, gfp);
         let mut spare = FAR - 1;
         let first = self.foresee_walk(node, gfp, (flags, lifted), &mut spare)?;
-        if first.zone != NOWHERE as usize || !self.walks_apart() {
+        let fresh = self.policy.dirty_check == DirtyCheck::Fresh;
+        if !first.is_nowhere() || !fresh || !self.walks_apart() {
             return Some((first, spare));
         }
         if flags & ALLOC_FAIR == 0 {
-            let end = match self.policy.dirty_check {
-                DirtyCheck::Fresh => End::Nowhere,
-                DirtyCheck::Cached => End::Other,
-            };
+            let end = End::Nowhere;
             return Some((Way { end, ..first }, spare));
         }
         // The batches begin anew, of which the next walk asks nothing.
         let mut further = spare;
         let flags = flags & !ALLOC_FAIR;
         let second = self.foresee_walk(node, gfp, (flags, lifted), &mut further);
-        let none = |second: &Way| second.zone == NOWHERE as usize;
-        Some(match second.filter(none) {
-            Some(second) if self.policy.dirty_check == DirtyCheck::Fresh => {
+        Some(match second {
+            Some(second) if second.is_nowhere() => {
                 let way = Way {
                     walked: first.walked + second.walked,
                     limits: first.limits + second.limits,

@@ -199,10 +199,7 @@ impl<W: World> Mm<W> {
     /// Whether a zone is so small that its lists are filled, and give back, page by page.
     #[inline(always)]
     pub(crate) fn takes_singly(&self, z: usize) -> bool {
-        self.zones[z].pcp_batch == 1
-            && !self.grouped()
-            && !self.boosts_zones()
-            && !self.lists_by_watermark()
+        self.zones[z].pcp_batch == 1 && !self.grouped() && !self.lists_by_watermark()
     }
 
     /// Frees a single page to this CPU's list; over `high`, a batch goes back to the buddy lists.

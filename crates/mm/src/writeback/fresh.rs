@@ -160,14 +160,12 @@ impl<W: World> Mm<W> {
             return Err(FreshEnd::Single);
         }
         let start = self.world.now();
-        let pfn = match self.alloc_pages_fast(gfp, 0, start) {
-            Some(pfn) => pfn,
-            None if run.dirty => {
-                let pfn = self.alloc_at_min(gfp, start);
-                pfn.ok_or(FreshEnd::Short(start))?
-            }
-            None => return Err(FreshEnd::Short(start)),
+        let fast = self.alloc_pages_fast(gfp, 0, start);
+        let pfn = match run.dirty {
+            true => fast.or_else(|| self.alloc_at_min(gfp, start)),
+            false => fast,
         };
+        let pfn = pfn.ok_or(FreshEnd::Short(start))?;
         let bits = if run.dirty { 0 } else { flag::LOCKED };
         self.frames.set_flags(pfn, bits);
         let brought = match run.dirty {
@@ -366,7 +364,7 @@ impl<W: World> Mm<W> {
         let gfp = run.fresh.gfp;
         let mut most = empty_slots(slots);
         // What is counted behind the last page would turn the walks of those before it.
-        if from.batched || self.first_walk(run.node, gfp) != 0 {
+        if self.first_walk(run.node, gfp) != 0 {
             most = most.min(1);
         }
         let free = self.stat.exact(from.zone, ZoneStat::NrFreePages);

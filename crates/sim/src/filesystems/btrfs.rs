@@ -404,7 +404,7 @@ impl Btrfs {
             return true;
         }
         let ok = mm.write_and_wait(mapping).await;
-        self.finish_commit(mm, fs, 0).await & ok
+        self.finish_commit(mm, fs).await & ok
     }
 
     /// Nodes are written to both copies, whoever asks: the flusher does not leave them to the commit (Linux 6.12
@@ -425,23 +425,10 @@ impl Btrfs {
         }
         let quota = wbc.nr_to_write;
         write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
-        let mut left = quota.saturating_sub(wbc.nr_to_write).max(0) as u64;
-        let mirror = fs.layout.place(META_MIRROR);
-        let length = fs.layout.length(META_MIRROR, META_END - META_MIRROR);
-        let queue = mm.world.queue_base + own_queue::JOURNAL;
-        while left > 0 {
-            let at = self.mirrored.get() % length;
-            let n = left.min(u64::from(BATCH)).min(length - at);
-            let (place, n32) = (mirror + at, n as u32);
-            if wbc.sync_all {
-                mm.world.write_raw(fs.volume, place, n32, true).await;
-            } else {
-                let tag = SimTag::Raw { queue };
-                mm.world.submit(fs.volume, tag, true, false, place, n32).await;
-            }
-            self.mirrored.set(at + n);
-            left -= n;
-        }
+        let pages = quota.saturating_sub(wbc.nr_to_write).max(0) as u32;
+        let place = (self.mirrored.get(), pages);
+        let (_, next) = write_mirror(mm, fs, place, wbc.sync_all).await;
+        self.mirrored.set(next);
     }
 
     /// Searches to the rightmost leaf of a tree and adds `bytes` there.
@@ -540,32 +527,47 @@ impl Btrfs {
         let mapping = self.mapping.get();
         let before = mm.mappings[mapping as usize].nrpages.get();
         let ok = mm.write_and_wait(mapping).await;
-        let left = mm.tagged_count(mapping, Tag::Writeback, before).max(1);
-        self.finish_commit(mm, fs, left).await & ok
+        // The mirror of what was just written, in its own chunk.
+        let pages = mm.tagged_count(mapping, Tag::Writeback, before).max(1);
+        let place = (self.transaction.get() % 64 * 128, pages);
+        let (mirrored, _) = write_mirror(mm, fs, place, true).await;
+        self.finish_commit(mm, fs).await & ok & mirrored
     }
 
-    /// The mirror of so many pages that were just written, in its own chunk, and the superblock. Returns whether they
-    /// reached the device.
-    async fn finish_commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, pages: u32) -> bool {
-        let mut left = pages;
-        let (mirror, length) = (
-            fs.layout.place(META_MIRROR),
-            fs.layout.length(META_MIRROR, META_END - META_MIRROR),
-        );
-        let mut at = self.transaction.get() % 64 * 128 % length;
-        let mut mirrored = true;
-        while left > 0 {
-            let n = left.min(BATCH).min((length - at) as u32);
-            mirrored &= mm.world.write_raw(fs.volume, mirror + at, n, true).await;
-            at = (at + u64::from(n)) % length;
-            left -= n;
-        }
+    /// Writes the superblock. Returns whether it reached the device.
+    async fn finish_commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let superblock = fs.layout.place(SUPER);
-        let superblock = mm.world.write_raw(fs.volume, superblock, 1, true).await;
+        let ok = mm.world.write_raw(fs.volume, superblock, 1, true).await;
         self.committing.set(false);
         mm.world.relax().await;
-        mirrored & superblock
+        ok
     }
+}
+
+/// Writes so many pages into the chunk of second copies (DUP), from a place in it on and round its end. Who does not wait
+/// has them submitted. Returns whether those that were waited for reached the device, and where the next ones go.
+async fn write_mirror<const T: bool>(
+    mm: &SimMm<T>,
+    fs: &Fs,
+    (at, pages): (u64, u32),
+    waits: bool,
+) -> (bool, u64) {
+    let mirror = fs.layout.place(META_MIRROR);
+    let length = fs.layout.length(META_MIRROR, META_END - META_MIRROR);
+    let queue = mm.world.queue_base + own_queue::JOURNAL;
+    let (mut at, mut left, mut ok) = (at % length, pages, true);
+    while left > 0 {
+        let n = left.min(BATCH).min((length - at) as u32);
+        if waits {
+            ok &= mm.world.write_raw(fs.volume, mirror + at, n, true).await;
+        } else {
+            let tag = SimTag::Raw { queue };
+            mm.world.submit(fs.volume, tag, true, false, mirror + at, n).await;
+        }
+        at = (at + u64::from(n)) % length;
+        left -= n;
+    }
+    (ok, at)
 }
 
 /// The first key of an inode's items, or of a directory's names.

@@ -142,11 +142,7 @@ pub struct Slowest {
     ring: Box<[Cell<Option<Entry>>]>,
     events: Cell<u64>,
     last: Cell<[Option<Entry>; ACTORS]>,
-    begun: Box<[Cell<Option<Begun>>]>,
-    /// Whether there is one in `begun`, which is large.
-    under_way: Box<[Cell<bool>]>,
-    /// What an allocation has to take at least to be kept.
-    least: Cell<u64>,
+    begun: RefCell<Box<[Option<Begun>]>>,
     records: RefCell<Vec<Record>>,
 }
 
@@ -157,9 +153,7 @@ impl Slowest {
             ring: (0..RING).map(|_| Cell::new(None)).collect(),
             events: Cell::new(0),
             last: Cell::new([None; ACTORS]),
-            begun: (0..tasks).map(|_| Cell::new(None)).collect(),
-            under_way: (0..tasks).map(|_| Cell::new(false)).collect(),
-            least: Cell::new(0),
+            begun: RefCell::new((0..tasks).map(|_| None).collect()),
             records: RefCell::new(Vec::with_capacity(SLOWEST + 1)),
         }
     }
@@ -220,8 +214,7 @@ impl Slowest {
 
     /// A task's allocation leaves the fast path.
     pub fn begin(&self, task: TaskId, start: u64, order: u32, free: u64, time: Split) {
-        self.under_way[task as usize].set(true);
-        self.begun[task as usize].set(Some(Begun {
+        self.begun.borrow_mut()[task as usize] = Some(Begun {
             start,
             order,
             free,
@@ -229,42 +222,42 @@ impl Slowest {
             from: self.events.get(),
             last: self.last.get(),
             time,
-        }));
+        });
     }
 
     /// Whether an allocation of a task is under way that left the fast path.
     #[inline]
     pub fn began(&self, task: TaskId) -> bool {
-        self.under_way[task as usize].get()
+        self.begun.borrow()[task as usize].is_some()
     }
 
     /// Whether one that took so long would be kept.
     #[inline]
     pub fn keeps(&self, ns: u64) -> bool {
-        ns >= self.least.get()
+        let records = self.records.borrow();
+        records.get(SLOWEST - 1).is_none_or(|last| last.ns < ns)
     }
 
     /// It ends with so many free pages.
     pub fn end(&self, task: TaskId, free: u64) {
-        let cell = &self.begun[task as usize];
-        if let Some(begun) = cell.get() {
-            let free_end = free;
-            cell.set(Some(Begun { free_end, ..begun }));
+        if let Some(begun) = &mut self.begun.borrow_mut()[task as usize] {
+            begun.free_end = free;
         }
     }
 
     /// Where its task's time went since it began, given the task's time now.
     pub fn spent(&self, task: TaskId, now: Split) -> Split {
-        let begun = self.begun[task as usize].get();
-        begun.map_or_else(Split::default, |b| now.since(&b.time))
+        let begun = &self.begun.borrow()[task as usize];
+        begun
+            .as_ref()
+            .map_or_else(Split::default, |b| now.since(&b.time))
     }
 
     /// It took so long; kept if it is among the slowest.
     pub fn record(&self, task: TaskId, ns: u64, class: &'static str, time: Split) {
-        let Some(begun) = self.begun[task as usize].take() else {
+        let Some(begun) = self.begun.borrow_mut()[task as usize].take() else {
             return;
         };
-        self.under_way[task as usize].set(false);
         if !self.keeps(ns) {
             return;
         }
@@ -295,17 +288,12 @@ impl Slowest {
             left_out,
         };
         records.insert(place, record);
-        if let Some(last) = records.get(SLOWEST - 1) {
-            self.least.set(last.ns + 1);
-        }
     }
 
     /// Begins anew: what is under way is forgotten.
     pub fn reset(&self) {
         self.records.borrow_mut().clear();
-        self.least.set(0);
-        self.under_way.iter().for_each(|u| u.set(false));
-        self.begun.iter().for_each(|b| b.set(None));
+        self.begun.borrow_mut().fill(None);
     }
 
     /// The slowest, slowest first; times count from `start`.

@@ -19,7 +19,7 @@ const LEAF_ROOM: u32 = 4 * 4096 - 101;
 const CHILDREN: usize = (LEAF_ROOM / 33) as usize;
 /// The group descriptors and what else a commit changes: the extent tree's items of block groups, the free space
 /// tree, the tree of roots.
-const OF_COMMIT: u32 = 3;
+const OF_COMMIT: usize = 3;
 
 /// What of the filesystem is kept in an order of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,16 +170,7 @@ impl Trees {
 
     /// Changes an item.
     pub async fn change<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, at: (Keys, u64)) {
-        self.changed.set(true);
-        let (leaf, above) = {
-            let tree = &mut self.trees.borrow_mut()[at.0 as usize];
-            let (leaf, _) = tree.make_room(at.1, 0);
-            (leaf, tree.above(leaf))
-        };
-        if let Some(above) = above {
-            self.touch(mm, mapping, (at.0, above), true).await;
-        }
-        self.touch(mm, mapping, (at.0, leaf), false).await;
+        self.insert(mm, mapping, at, 0).await;
     }
 
     /// The running transaction ends, and changes what every one does. Returns whether there was any.
@@ -187,13 +178,11 @@ impl Trees {
         if !self.changed.replace(false) {
             return false;
         }
+        self.trees.borrow_mut()[Keys::Commit as usize]
+            .leaves
+            .resize_with(OF_COMMIT, Node::default);
         for n in 0..OF_COMMIT {
-            let empty = {
-                let leaves = &mut self.trees.borrow_mut()[Keys::Commit as usize].leaves;
-                leaves.resize_with(OF_COMMIT as usize, Node::default);
-                n as usize
-            };
-            self.touch(mm, mapping, (Keys::Commit, empty), true).await;
+            self.touch(mm, mapping, (Keys::Commit, n), true).await;
         }
         self.transaction.set(self.transaction.get() + 1);
         true
