@@ -195,6 +195,7 @@ impl Fs {
         self.on_demand
     }
 
+    #[inline]
     pub(super) fn with_place<R>(&self, mapping: u32, f: impl FnOnce(&mut Place) -> R) -> R {
         let mut all = self.files.borrow_mut();
         if all.len() <= mapping as usize {
