@@ -5,8 +5,8 @@ mod common;
 
 use common::{bare, column, disk, run, spec, swap};
 use mm::policy::{
-    BtrfsTrees, BtrfsWriteback, FlusherWake, PageTables, Scheduler, SlowPath, VmPressure,
-    WritebackBios,
+    BtrfsTrees, BtrfsWriteback, FlusherWake, JournalPlace, PageTables, Scheduler, SlowPath,
+    VmPressure, WritebackBios,
 };
 use mm::{Policy, ZoneType};
 use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size};
@@ -276,4 +276,24 @@ fn names_change_leaves_all_over_a_directory() {
     );
     assert!(ordered.0 > rightmost.0 + 200, "{ordered:?} {rightmost:?}");
     assert!(ordered.1 > 2 * rightmost.1, "{ordered:?} {rightmost:?}");
+}
+
+/// Small files on a hard disk, each with its fsync: the head goes to the journal or log and back, which is next to
+/// them or in the middle of the disk.
+#[test]
+fn a_commit_takes_the_head_to_the_middle_of_the_disk() {
+    let elapsed = |filesystem, place| {
+        let policy = with(|p| p.journal_place = place);
+        let mut s = of(small(128), policy, "fs_mark -d a -n 50 -L 1 -s 16384 -S 1");
+        s.filesystem = filesystem;
+        s.machine.disk = disk(DiskKind::Disk);
+        completed(&s).metrics["elapsed"].value
+    };
+    for filesystem in [FsKind::Ext4, FsKind::Xfs] {
+        let (front, middle) = (
+            elapsed(filesystem, JournalPlace::Front),
+            elapsed(filesystem, JournalPlace::Middle),
+        );
+        assert!(middle > 1.25 * front, "{filesystem:?} {front} {middle}");
+    }
 }

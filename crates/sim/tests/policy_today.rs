@@ -10,7 +10,8 @@ use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
 use mm::memory::task::PF_SWAPWRITE;
 use mm::policy::{
-    Ext4Writeback, FlusherSlice, Plugs, RequestQueue, WritebackEnds, WritebackThrottling,
+    Ext4Writeback, FlusherSlice, IomapWriteback, Plugs, RequestQueue, WritebackEnds,
+    WritebackThrottling,
 };
 use mm::world::event::TrackPath;
 use mm::world::{Storage as _, Tasks};
@@ -224,6 +225,47 @@ fn writers_stand_still_while_a_commit_waits_for_an_extent() {
         longest_write(Ext4Writeback::ByExtent),
     );
     assert!(before < MS && today > 10 * MS, "{before} {today}");
+}
+
+/// fsync beside the flusher, over records of four pages that lie apart. Each takes whole records where neither sees the
+/// other within one; without the lock they take pages in turn; with it each writes a batch, in whose first and last
+/// records the other has a part.
+#[test]
+fn two_who_write_one_file_meet_page_by_page() {
+    const RECORDS: u32 = 512;
+    let of = |form| {
+        let mm = build(FsKind::Xfs, DiskKind::Disk, |p| {
+            today(p);
+            p.lru_batch = 31;
+            p.iomap_writeback = form;
+        });
+        let mm = &mm;
+        let life = async move {
+            let file = fs::create(mm).expect("a file");
+            assert!(fs::lay_out(mm, file, u64::from(RECORDS) * 16 * 4096));
+            for record in 0..RECORDS {
+                enter_dirty(mm, file, record * 16..record * 16 + 4).await;
+            }
+            mm.wakeup_flusher_threads(0);
+            mm.world.sched.sleep(20 * MS).await;
+            assert!(fs::fsync(mm, file).await);
+            mm.world.sched.stop();
+        };
+        let flusher = mm.flusher(mm.world.fs[0].bdi.get());
+        let tasks: Vec<(u32, Life<'_>)> =
+            vec![(PF_SWAPWRITE, Box::pin(flusher)), (0, Box::pin(life))];
+        common::drive(mm, tasks, MS, || {});
+        mm.world.devices.borrow()[0].queue.stats().requests[1]
+    };
+    let (alone, unlocked, locked) = (
+        of(IomapWriteback::Alone),
+        of(IomapWriteback::Unlocked),
+        of(IomapWriteback::Locked),
+    );
+    let all = u64::from(RECORDS);
+    assert!((all..all + 8).contains(&alone), "{alone}");
+    assert!(unlocked > 2 * all, "{unlocked}");
+    assert!((all + 30..2 * all).contains(&locked), "{locked}");
 }
 
 /// Files of 16 KiB, whose blocks lie side by side, are one request after the other without plugs, and of 128 pages

@@ -230,6 +230,11 @@ presets! {
         plugs: Plugs::Task, "the flusher's requests grow in its plug (2.6.39)";
         writeback_ends: WritebackEnds::IoEnd, "pages leave writeback by what a filesystem gathered (5.4)";
         ext4_writeback: Ext4Writeback::ByExtent, "extents that are converted once they are written (5.6)";
+        iomap_writeback: IomapWriteback::Unlocked, "whoever writes the same file writes the next page (5.5)";
+        ext4_bitmaps: Ext4Bitmaps::Prefetched, "block bitmaps are read some seconds after mounting (5.11)";
+        xfs_roots: XfsRoots::Read, "the roots of a group's trees are read when they are first needed";
+        block_allocation: BlockAllocation::Ahead, "delayed extents as a whole, aligned chunks (2.6.38)";
+        journal_place: JournalPlace::Middle, "where mkfs puts it";
         btrfs_trees: BtrfsTrees::Ordered, "nodes of 16 KiB, items where their keys belong (mkfs of 2013)";
         btrfs_writeback: BtrfsWriteback::Preemptive, "what is reserved for trees starts writeback (5.12)";
         file_readahead: FileReadahead::OnDemand, "windows that grow, and none for random reads";
@@ -240,6 +245,7 @@ presets! {
     baseline of "kernels of today" "docs/validate.md", on linux_6_1 {
         mobility: Mobility::Claimed, "a pageblock is taken over as a whole or not at all (6.15, in 6.12 by a stable release)";
         lru_batch: 31, "pages in a batch for the LRU lists (6.8)";
+        iomap_writeback: IomapWriteback::Locked, "pages are locked until what is before them is handed over (6.8)";
         per_cpu_lists: PerCpuLists::Tuned, "they grow and shrink with what is asked (6.7)";
         lru_stats: LruStats::Flushed, "lengths of lists are up to two seconds old (6.12)";
         scheduler: Scheduler::Eevdf, "the CPU is for who is owed time, by deadlines (6.6)";

@@ -656,6 +656,51 @@ switches! {
         ByExtent = "by-extent",
     } see "docs/reference/writeback.md#ext4-of-today";
 
+    /// What a task that writes an XFS file's pages holds while it hands those before over to the device, which is what
+    /// another one meets that writes the same file.
+    iomap_writeback: IomapWriteback = Alone {
+        /// Neighbouring pages are taken at once: the other one finds what lies behind them.
+        Alone = "alone",
+        /// 5.5, with `writeback_ends = "ioend"`: nothing. The other one may write the next page, a request of its own.
+        Unlocked = "unlocked",
+        /// 6.8: the lock of the page that comes next, for which the other one waits until its batch of pages is used up.
+        Locked = "locked",
+    } see "docs/reference/writeback.md#two-who-write-one-file";
+
+    /// How far xfs, ext4 and ext3 look ahead where pages get their blocks.
+    block_allocation: BlockAllocation = InOrder {
+        /// Not at all: pages have blocks in the order in which they are written. The parameter `fs_look_ahead` makes it `ahead`.
+        InOrder = "in-order",
+        /// xfs converts a delayed extent as a whole and sets blocks aside behind the end of an open file, ext4 takes aligned
+        /// chunks: files that are written in turn lie apart, and a hard disk's head goes from one to the other.
+        Ahead = "ahead",
+    } see "docs/reference/writeback.md#filesystems";
+
+    /// Where mkfs puts the journal of ext4 and ext3 and the log of XFS.
+    journal_place: JournalPlace = Front {
+        /// In front of all data, so that a hard disk's head has it next to the first files.
+        Front = "front",
+        /// In the middle of the filesystem, as mke2fs and mkfs.xfs do: a commit takes the head there and back.
+        Middle = "middle",
+    } see "docs/reference/writeback.md#where-the-journal-lies";
+
+    /// Whether ext4 reads its block bitmaps before they are asked for.
+    ext4_bitmaps: Ext4Bitmaps = Cached {
+        /// They are in memory.
+        Cached = "cached",
+        /// `prefetch_block_bitmaps`, the default since 5.11: `ext4lazyinit` reads those that are not empty, at some moment
+        /// of the first five seconds after mounting.
+        Prefetched = "prefetched",
+    } see "docs/reference/writeback.md#ext4-of-today";
+
+    /// Whether XFS has the roots of its groups' trees in memory once it is mounted.
+    xfs_roots: XfsRoots = Cached {
+        /// It has.
+        Cached = "cached",
+        /// It reads them when they are first needed: two blocks for a group's inodes, two for its free space.
+        Read = "read",
+    } see "docs/reference/writeback.md#where-the-journal-lies";
+
     /// Who starts btrfs's writeback.
     btrfs_writeback: BtrfsWriteback = Flusher {
         /// Whoever starts that of other filesystems.

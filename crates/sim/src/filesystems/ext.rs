@@ -28,7 +28,7 @@ use mm::world::{Tasks};
 use crate::params::Params;
 use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag;
-use mm::policy::Ext4Writeback;
+use mm::policy::{Ext4Bitmaps, Ext4Writeback};
 use mm::world::event::TrackPath;
 use mm::world::{Cost, WritebackControl};
 use std::cell::{Cell, RefCell};
@@ -44,6 +44,8 @@ const COMMIT_BLOCKS: u32 = 8;
 const MAX_BUMP: u32 = 32_768;
 /// Pages that today's ext4 writes with one extent (`MAX_WRITEPAGES_EXTENT_LEN`).
 const MAX_EXTENT: u32 = 2048;
+/// The block bitmaps of the first two groups, behind the superblock, the descriptors and the blocks kept for more of these.
+const FIRST_BITMAPS: [u64; 2] = [1027, 1028];
 /// Inodes of a table's block, 256 bytes each.
 const INODES_OF_BLOCK: u64 = 16;
 /// The longest reservation window of ext3 in blocks (`EXT3_MAX_RESERVE_BLOCKS`). It begins with 8
@@ -79,6 +81,21 @@ pub(super) struct Ext<const DELAYED: bool> {
 /// The block of an inode.
 fn table_block(front: Layout, group: u32, number: u64) -> u64 {
     front.table(group) + 1 + number / INODES_OF_BLOCK % (front.table_blocks() - 1)
+}
+
+/// Where the block bitmaps are that say more than that their group is empty: those of the first two groups, of the first
+/// group of each 16 that keep their metadata together (`flex_bg`), and of the last group.
+fn bitmaps(front: Layout) -> impl Iterator<Item = u64> {
+    const GROUP: u64 = 32_768;
+    const FLEX: u64 = 16;
+    let groups = front.capacity().div_ceil(GROUP).max(1);
+    let first = |flex: u64| flex * FLEX * GROUP;
+    let last = (groups - 1) / FLEX;
+    let of_last_group = first(last) + (groups - 1) % FLEX;
+    let others = (1..=last).map(first);
+    let of_first = FIRST_BITMAPS.map(|at| front.place(at));
+    let of_last = (last > 0).then_some(of_last_group);
+    of_first.into_iter().chain(others).chain(of_last)
 }
 
 impl<const DELAYED: bool> Model for Ext<DELAYED> {
@@ -125,7 +142,12 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         mm: &'a SimMm<T>,
         fs: &'a Fs,
     ) -> Vec<(&'static str, Life<'a>)> {
-        vec![("jbd2", Box::pin(self.journal_thread(mm, fs)))]
+        let mut all: Vec<(&'static str, Life<'a>)> =
+            vec![("jbd2", Box::pin(self.journal_thread(mm, fs)))];
+        if DELAYED && mm.policy.ext4_bitmaps == Ext4Bitmaps::Prefetched {
+            all.push(("ext4lazyinit", Box::pin(self.prefetch_bitmaps(mm, fs))));
+        }
+        all
     }
 
     /// ext4: the dirty run from a page on, at most 8 MiB, and, while the file is open for writing, the
@@ -265,6 +287,10 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         DELAYED && fs.mapped(mapping, index).is_none()
     }
 
+    fn journal(&self) -> Option<&Ring> {
+        Some(&self.journal)
+    }
+
     async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         self.commit_transaction(mm, fs, true).await
     }
@@ -311,6 +337,17 @@ impl<const DELAYED: bool> Ext<DELAYED> {
     /// Whether this is ext4 as it writes today.
     fn by_extent<const T: bool>(mm: &SimMm<T>) -> bool {
         DELAYED && mm.policy.ext4_writeback == Ext4Writeback::ByExtent
+    }
+
+    /// Reads the block bitmaps that mkfs has written, some time after mounting (`ext4_run_li_request`,
+    /// `ext4_mb_prefetch`).
+    async fn prefetch_bitmaps<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
+        mm.world.sched.sleep_ticks(fs.initialised_at).await;
+        for block in bitmaps(fs.layout) {
+            let (device, path) = (self.device_file.get(), TrackPath::FsMetadata);
+            // Without memory or after an error the allocator asks for it again.
+            let _ = metadata_page(mm, device, block as u32, false, path).await;
+        }
     }
 
     /// Brings a block of the inode table or of a directory into memory, if there is any for it.

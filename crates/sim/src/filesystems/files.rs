@@ -12,6 +12,10 @@ use crate::spec::DiskSpec;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 
+/// The latest that a filesystem begins to initialise itself in the background, in nanoseconds
+/// (`EXT4_DEF_LI_MAX_START_DELAY`, 5 s).
+const START_DELAY: u64 = 5_000_000_000;
+
 /// A run of a file's pages on disk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extent {
@@ -143,6 +147,8 @@ pub struct Fs {
     pub(super) layout: Layout,
     pub(super) space: Space,
     pub(super) names: Names,
+    /// When its background initialisation begins, in nanoseconds after mounting.
+    pub(super) initialised_at: u64,
     /// Whether allocations look ahead.
     pub(super) look_ahead: bool,
     /// The most pages of a read-ahead window.
@@ -179,10 +185,39 @@ impl Fs {
             layout,
             space: Space::new(start, capacity, groups),
             names: Names::new(layout),
+            initialised_at: rng.below(START_DELAY),
             look_ahead: p.fs_look_ahead >= 0.5,
             read_ahead,
             on_demand,
         }
+    }
+
+    /// Allocations look ahead, whatever its parameter says.
+    #[must_use]
+    pub fn looking_ahead(mut self) -> Self {
+        self.look_ahead = true;
+        self
+    }
+
+    /// Its journal or log lies in the middle of it, where mkfs puts it: mke2fs in the first group with enough free blocks
+    /// from there on (e2fsprogs lib/ext2fs/mkjournal.c `get_midp_journal_blk`), mkfs.xfs behind the header of the middle
+    /// group (xfsprogs mkfs/xfs_mkfs.c, `logagno`). Where so many blocks do not lie together it stays in front.
+    #[must_use]
+    pub fn with_journal_in_middle(self) -> Self {
+        let ring = ask!(self, model => model.journal());
+        if let Some(ring) = ring {
+            let middle = match self.space.group_count() {
+                1 => self.layout.capacity() / 2,
+                groups => self.space.first_block(groups as u32 / 2) + 1,
+            };
+            let length = u32::try_from(ring.length())
+                .expect("a journal of fewer blocks than a file may have");
+            if let Some(start) = self.space.take_whole(middle, length) {
+                self.space.used(length);
+                ring.move_to(start);
+            }
+        }
+        self
     }
 
     /// Which one.

@@ -12,8 +12,9 @@ use crate::Tag;
 use crate::block::{Bio, Dir, Purpose};
 use mm::Pfn;
 use mm::cache::mapping::MappingKind;
-use mm::policy::WritebackEnds;
+use mm::policy::{IomapWriteback, WritebackEnds};
 use mm::world::WritebackControl;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 
 /// An end: pages in a row.
@@ -35,7 +36,28 @@ struct End {
 
 /// The ends that a world has under way.
 #[derive(Debug, Default)]
-pub struct IoEnds(RefCell<Table>);
+pub struct IoEnds(RefCell<Table>, Walks);
+
+/// The files that walks are under way over, one entry a walk.
+#[derive(Debug, Default)]
+struct Walks(RefCell<SmallVec<[u32; 4]>>);
+
+impl Walks {
+    fn begin(&self, mapping: u32) {
+        self.0.borrow_mut().push(mapping);
+    }
+
+    fn end(&self, mapping: u32) {
+        let mut walks = self.0.borrow_mut();
+        let at = walks.iter().position(|&m| m == mapping);
+        walks.swap_remove(at.expect("what ends has begun"));
+    }
+
+    fn several(&self, mapping: u32) -> bool {
+        let walks = self.0.borrow();
+        walks.len() > 1 && walks.iter().filter(|&&m| m == mapping).count() > 1
+    }
+}
 
 #[derive(Debug, Default)]
 struct Table {
@@ -113,6 +135,9 @@ struct Growing {
     last: Pfn,
 }
 
+/// An end that takes no more pages, with its last bio.
+pub(super) struct Full(u32, Growing);
+
 /// What a walk has gathered.
 pub(super) struct Gathered {
     mapping: u32,
@@ -132,6 +157,9 @@ impl Gathered {
     pub fn new<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &WritebackControl) -> Option<Self> {
         let file = mm.mappings[mapping as usize].kind() == MappingKind::File;
         let gathers = file && mm.policy.writeback_ends == WritebackEnds::IoEnd;
+        if gathers {
+            mm.world.ends.1.begin(mapping);
+        }
         gathers.then(|| Self {
             mapping,
             purpose: purpose(wbc),
@@ -148,8 +176,19 @@ impl Gathered {
         ask!(fs, model => model.ends(mm, fresh))
     }
 
+    /// Whether another walk over the file is under way, which this one sees page by page.
+    pub fn is_beside<const T: bool>(&self, mm: &SimMm<T>) -> bool {
+        mm.world.ends.1.several(self.mapping) && self.locks(mm) != IomapWriteback::Alone
+    }
+
+    /// What a walk holds while it hands a bio over.
+    pub fn locks<const T: bool>(&self, mm: &SimMm<T>) -> IomapWriteback {
+        let fs = of(mm, self.mapping);
+        ask!(fs, model => model.locks(mm))
+    }
+
     /// Whether a page's blocks are new: it has none yet, or got them in this walk.
-    fn is_fresh<const T: bool>(&self, mm: &SimMm<T>, index: u32) -> bool {
+    pub fn is_fresh<const T: bool>(&self, mm: &SimMm<T>, index: u32) -> bool {
         index < self.fresh_until || of(mm, self.mapping).mapped(self.mapping, index).is_none()
     }
 
@@ -178,6 +217,25 @@ impl Gathered {
             let fs = of(mm, self.mapping);
             ask!(fs, model => model.begin_fresh(mm).await);
         }
+    }
+
+    /// Whether the end that grows takes a page, which lies on a block.
+    pub fn takes<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        index: u32,
+        (block, pfn): (u64, Pfn),
+        fresh: bool,
+    ) -> bool {
+        let Some((id, next)) = self.open else {
+            return false;
+        };
+        let rule = self.rule(mm, fresh);
+        let room = self.bio.last + 1 == pfn || self.bio.segments < rule.segments || !rule.by_bio;
+        mm.world.ends.change(id, |e| {
+            let follows = e.first + e.pages == index && next == block;
+            follows && e.fresh == fresh && e.pages < rule.pages && room
+        })
     }
 
     /// Pages from an index on that were put under writeback, and lie from a block on.
@@ -241,7 +299,12 @@ impl Gathered {
     }
 
     async fn submit_bio<const T: bool>(&mut self, mm: &SimMm<T>, id: u32) {
-        let Growing { block, pages, .. } = std::mem::take(&mut self.bio);
+        let bio = std::mem::take(&mut self.bio);
+        self.submit_grown(mm, id, bio).await;
+    }
+
+    async fn submit_grown<const T: bool>(&self, mm: &SimMm<T>, id: u32, bio: Growing) {
+        let Growing { block, pages, .. } = bio;
         if pages == 0 {
             return;
         }
@@ -259,21 +322,39 @@ impl Gathered {
         }
     }
 
-    /// Hands over what was gathered.
-    pub async fn submit<const T: bool>(&mut self, mm: &SimMm<T>) {
-        if let Some((id, _)) = self.open.take() {
-            self.submit_bio(mm, id).await;
-            let done = mm.world.ends.change(id, |e| {
-                e.open = false;
-                e.left == 0
-            });
-            if done {
-                all_written(mm, id);
-            }
+    /// What was gathered, to be handed over; the next page begins anew.
+    pub fn take(&mut self) -> Option<Full> {
+        let (id, _) = self.open.take()?;
+        Some(Full(id, std::mem::take(&mut self.bio)))
+    }
+
+    /// Hands over what was taken.
+    pub async fn hand_over<const T: bool>(&self, mm: &SimMm<T>, Full(id, bio): Full) {
+        self.submit_grown(mm, id, bio).await;
+        let done = mm.world.ends.change(id, |e| {
+            e.open = false;
+            e.left == 0
+        });
+        if done {
+            all_written(mm, id);
         }
+    }
+
+    /// The walk is over: hands over what was gathered.
+    pub async fn end<const T: bool>(&mut self, mm: &SimMm<T>) {
+        self.submit(mm).await;
+        mm.world.ends.1.end(self.mapping);
+    }
+
+    /// Hands over what was gathered. Its last bio waits for the device outside the transaction (`ext4_do_writepages`
+    /// stops its handle and then calls `ext4_io_submit`).
+    pub async fn submit<const T: bool>(&mut self, mm: &SimMm<T>) {
         if std::mem::take(&mut self.in_transaction) {
             let fs = of(mm, self.mapping);
             ask!(fs, model => model.fresh_done(mm));
+        }
+        if let Some(full) = self.take() {
+            self.hand_over(mm, full).await;
         }
     }
 }

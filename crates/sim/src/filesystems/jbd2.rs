@@ -4,8 +4,8 @@
 //! A commit first locks the transaction: nobody joins it, and it waits for those who are in it. The
 //! flusher is, for as long as it takes to hand over an extent, which waits for the device. Then the
 //! metadata go to the journal; until they are there, their buffers can't be changed: whoever writes to a
-//! file waits, and so does the conversion of extents whose data is written, whose pages stay under
-//! writeback. What comes then is the commit record, for which nobody waits but a fsync.
+//! file waits, and so do the flusher before its next extent and the conversion of extents whose data is written, whose
+//! pages stay under writeback. What comes then is the commit record, for which nobody waits but a fsync.
 
 use super::{SimMm, ioend};
 use mm::world::{Tasks, Waited, WaitedKind};
@@ -37,10 +37,12 @@ impl Transactions {
         mm.world.sched.wake(mm.world.transaction_queue());
     }
 
-    /// Joins the running transaction, and stays in it until [`Self::leave`].
+    /// Joins the running transaction, and stays in it until [`Self::leave`]. What gets new blocks changes metadata, too: it
+    /// waits in the transaction until they may be changed.
     pub async fn join<const T: bool>(&self, mm: &SimMm<T>) {
         self.wait_while(mm, |t| t.locked.get()).await;
         self.updates.set(self.updates.get() + 1);
+        self.wait_while(mm, |t| t.shadow.get()).await;
     }
 
     /// Leaves it.

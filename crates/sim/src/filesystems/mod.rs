@@ -92,6 +92,7 @@ filesystems! { $
     }
 }
 
+mod beside;
 mod calls;
 mod files;
 pub mod inode;

@@ -4,6 +4,7 @@
 
 use super::layout::Layout;
 use super::names::{DirNumber, ENTRIES_OF_BLOCK, Entry, NameChange};
+use super::ring::Ring;
 use super::space::Space;
 use super::walk::{self, Walk};
 use super::{Fs, FsError, SimMm, write};
@@ -12,6 +13,7 @@ use crate::params::Params;
 use crate::spec::DiskSpec;
 use mm::cache::mapping::MappingKind;
 use mm::inodes::inode::SuperInfo;
+use mm::policy::IomapWriteback;
 use mm::world::WritebackControl;
 
 /// What a daemon does until the run ends.
@@ -324,6 +326,11 @@ pub(super) trait Model: Sized {
         Ends::BIO
     }
 
+    /// What a walk holds while it hands a bio over, where another one walks over the same file.
+    fn locks<const T: bool>(&self, mm: &SimMm<T>) -> IomapWriteback {
+        IomapWriteback::Alone
+    }
+
     /// A walk is about to write pages whose blocks are new, until [`Self::fresh_done`].
     async fn begin_fresh<const T: bool>(&self, mm: &SimMm<T>) {}
 
@@ -378,6 +385,11 @@ pub(super) trait Model: Sized {
 
     /// A descriptor that was open for writing is closed (`release` of the file's operations).
     async fn released<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {}
+
+    /// Its journal or log, if it has one.
+    fn journal(&self) -> Option<&Ring> {
+        None
+    }
 
     /// Brings what is logged to the device. Returns whether it got there.
     async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {

@@ -6,7 +6,7 @@ use std::cell::Cell;
 /// Where it is and how far it was written.
 #[derive(Debug)]
 pub(super) struct Ring {
-    start: u64,
+    start: Cell<u64>,
     length: u64,
     head: Cell<u64>,
 }
@@ -15,7 +15,7 @@ impl Ring {
     /// An empty one whose place and length are given as on a large disk.
     pub fn new(front: Layout, start: u64, length: u64) -> Self {
         Self {
-            start: front.place(start),
+            start: Cell::new(front.place(start)),
             length: front.length(start, length),
             head: Cell::new(0),
         }
@@ -28,7 +28,17 @@ impl Ring {
         let head = self.head.get();
         let at = if head + n > self.length { 0 } else { head };
         self.head.set(at + n);
-        (self.start + at, n as u32)
+        (self.start.get() + at, n as u32)
+    }
+
+    /// How many blocks it has.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Puts it elsewhere: to `start`, where as many blocks are nobody's.
+    pub fn move_to(&self, start: u64) {
+        self.start.set(start);
     }
 }
 

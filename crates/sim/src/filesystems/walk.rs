@@ -1,6 +1,7 @@
 //! Writing dirty pages back: the walk over a file's dirty pages, where they go on the device, and
 //! what page reclaim may write.
 
+use super::beside;
 use super::ioend::{self, Gathered};
 use super::model::{Ahead, Model as _};
 use super::{BATCH, Fs, SimMm, of};
@@ -59,7 +60,12 @@ pub(super) async fn write_cache_pages<const T: bool>(
             let most = (range.end - first).saturating_add(1).min(BATCH);
             let quota = wbc.nr_to_write.clamp(1, i64::from(most)) as u32;
             let run = mm.tagged_run(mapping, PageTag::Dirty, first, quota.min(most));
-            let written = write_run(mm, mapping, first, run, wbc, gathered.as_mut()).await;
+            let written = match &mut gathered {
+                Some(gathered) if gathered.is_beside(mm) => {
+                    beside::write_batch(mm, mapping, (first, range.end), wbc, gathered).await
+                }
+                gathered => write_run(mm, mapping, first, run, wbc, gathered.as_mut()).await,
+            };
             if written.pages > 0 {
                 ask!(fs, model => model.run_written(mm, fs, mapping, written.pages).await);
             }
@@ -84,7 +90,7 @@ pub(super) async fn write_cache_pages<const T: bool>(
         }
     }
     if let Some(gathered) = &mut gathered {
-        gathered.submit(mm).await;
+        gathered.end(mm).await;
     }
     if let Some(done) = last_done
         && (wbc.range_cyclic || (whole && (used_up || wbc.nr_to_write > 0)))
@@ -173,7 +179,7 @@ pub(super) async fn write_run<const T: bool>(
 /// The device is full, and pages that were written before have no blocks: their data is lost, as in
 /// Linux (`xfs_aops_discard_page`, `ext4_da_block_invalidatepages`). Dirty for ever they would hold up
 /// whoever dirties pages, for ever.
-async fn lose_run<const T: bool>(
+pub(super) async fn lose_run<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
     first: u32,
@@ -217,7 +223,7 @@ async fn first_refused<const T: bool>(
 }
 
 /// Where a run of dirty pages goes.
-fn block_of_run<const T: bool>(
+pub(super) fn block_of_run<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
     first: u32,

@@ -13,13 +13,14 @@ use super::model::{Ahead, Ends, Kind, Life, Model};
 use super::names::{Entry, NameChange};
 use super::ring::Ring;
 use super::space::Space;
-use super::walk::write_run;
+use super::walk::{Walk, write_cache_pages, write_run};
 use super::{BATCH, Fs, FsError, SimMm};
 use crate::params::Params;
 use crate::spec::DiskSpec;
 use crate::{Tag, own_queue};
 use mm::inodes::inode::SuperInfo;
 use mm::cache::tree::Tag as PageTag;
+use mm::policy::{IomapWriteback, XfsRoots};
 use mm::world::WritebackControl;
 use rustc_hash::FxHashSet;
 use std::cell::{Cell, RefCell};
@@ -54,6 +55,15 @@ const MAX_IOEND: u32 = 4096;
 /// The least blocks of an allocation group: 16 MiB (`XFS_AG_MIN_BYTES`).
 const LEAST_GROUP: u64 = 4096;
 
+/// Trees of a group whose roots are read together.
+#[derive(Debug, Clone, Copy)]
+enum Trees {
+    /// `inobt`, `finobt`.
+    Inodes,
+    /// `bnobt`, `cntbt`.
+    Space,
+}
+
 /// The filesystem's state.
 #[derive(Debug)]
 pub(super) struct Xfs {
@@ -66,6 +76,8 @@ pub(super) struct Xfs {
     unwritten: RefCell<FxHashSet<u64>>,
     /// Of these the directory block and the group header changed last; 0: none since they were written.
     last: [Cell<u64>; 2],
+    /// Whether the roots of each group's trees are in memory: those of its inodes, those of its free space.
+    roots: RefCell<Vec<[bool; 2]>>,
     /// The chunk of each group that inodes come from now.
     chunks: RefCell<Vec<u64>>,
     /// Buffers that are in memory, in the order of their last use.
@@ -89,6 +101,7 @@ impl Model for Xfs {
             log_bytes: Cell::new(0),
             unwritten: RefCell::default(),
             last: [Cell::new(0), Cell::new(0)],
+            roots: RefCell::default(),
             chunks: RefCell::new(vec![front.root_inode()]),
             buffers: RefCell::default(),
             most_buffers: p.xfs_buffers as usize,
@@ -177,6 +190,28 @@ impl Model for Xfs {
         }
     }
 
+    /// Pages without blocks get theirs from the trees of their group.
+    async fn writepages<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        wbc: &mut WritebackControl,
+    ) {
+        if mm.policy.xfs_roots == XfsRoots::Read
+            && let Some(first) = mm.next_tagged(mapping, PageTag::Dirty, 0)
+            && fs.mapped(mapping, first).is_none()
+        {
+            let group = fs.with_place(mapping, |place| place.group);
+            self.read_roots(mm, fs, group, Trees::Space).await;
+        }
+        write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
+    }
+
+    fn locks<const T: bool>(&self, mm: &SimMm<T>) -> IomapWriteback {
+        mm.policy.iomap_writeback
+    }
+
     fn run_placed<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, mapping: u32) {
         mm.log_inode(mapping);
     }
@@ -197,6 +232,10 @@ impl Model for Xfs {
         if kswapd {
             cluster_write(mm, mapping, index, wbc).await;
         }
+    }
+
+    fn journal(&self) -> Option<&Ring> {
+        Some(&self.log)
     }
 
     async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
@@ -230,6 +269,7 @@ impl Model for Xfs {
         fs: &Fs,
         change: NameChange,
     ) -> Result<(), FsError> {
+        self.read_roots(mm, fs, change.group, Trees::Inodes).await;
         mm.log_inode(change.ino);
         mm.file_changed(fs.names.inode_of(change.dir));
         if change.block != 0 {
@@ -278,6 +318,29 @@ impl Model for Xfs {
 }
 
 impl Xfs {
+    /// Reads the roots of two of a group's trees, unless they are in memory: those of inodes and of free inodes, or those of
+    /// free space by block and by length. They lie behind the group's header, a block each. (The list of blocks that
+    /// the trees grow from, a sector, is not read: devices here count blocks.)
+    async fn read_roots<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, group: u32, trees: Trees) {
+        if mm.policy.xfs_roots == XfsRoots::Cached {
+            return;
+        }
+        {
+            let roots = &mut *self.roots.borrow_mut();
+            let at = group as usize;
+            if roots.len() <= at {
+                roots.resize(at + 1, [false; 2]);
+            }
+            if std::mem::replace(&mut roots[at][trees as usize], true) {
+                return;
+            }
+        }
+        let first = fs.space.first_block(group) + 1 + 2 * (1 - trees as u64);
+        for block in [first + 1, first] {
+            mm.world.write_raw(fs.volume, block, 1, false).await;
+        }
+    }
+
     /// A new chunk of inodes for a group. `fresh`: its buffers are made, not read.
     fn new_chunk(&self, fs: &Fs, group: u32, fresh: bool) -> Result<(), FsError> {
         let taken = fs.take_blocks_near(group, 0, CHUNK_BLOCKS, CHUNK_BLOCKS);

@@ -11,7 +11,7 @@ use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
 use crate::world::{SimWorld, own_queue};
 use mm::ZoneInfo;
 use mm::memory::watermark;
-use mm::policy::{FileReadahead, Plugs, Scheduler};
+use mm::policy::{BlockAllocation, FileReadahead, JournalPlace, Plugs, Scheduler};
 use mm::{CENTISECOND, Config, Mm, NoMemory, SECOND};
 
 /// Files, tasks and devices a world has room for, beside the files that the workload's programs
@@ -232,7 +232,14 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
             let on_demand = spec.policy.file_readahead == FileReadahead::OnDemand
                 || p.read_ahead_on_demand >= 0.5;
             let ahead = (ahead, on_demand);
-            Fs::new(kind, disk, volume, capacity, ahead, p, &mut layout)
+            let mut fs = Fs::new(kind, disk, volume, capacity, ahead, p, &mut layout);
+            if spec.policy.block_allocation == BlockAllocation::Ahead {
+                fs = fs.looking_ahead();
+            }
+            match spec.policy.journal_place {
+                JournalPlace::Front => fs,
+                JournalPlace::Middle => fs.with_journal_in_middle(),
+            }
         })
         .collect();
     let offset = (p.boot_offset as u64).max(1);
