@@ -5,8 +5,8 @@ mod common;
 
 use common::{bare, column, disk, run, spec, swap};
 use mm::policy::{
-    BtrfsTrees, BtrfsWriteback, FlusherWake, JournalPlace, PageTables, Scheduler, SlowPath,
-    VmPressure, WritebackBios,
+    BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, FlusherWake, JournalPlace,
+    PageTables, Scheduler, SlowPath, VmPressure, WritebackBios, XfsRoots,
 };
 use mm::{Policy, ZoneType};
 use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size};
@@ -296,4 +296,48 @@ fn a_commit_takes_the_head_to_the_middle_of_the_disk() {
         );
         assert!(middle > 1.25 * front, "{filesystem:?} {front} {middle}");
     }
+}
+
+/// What mounting leaves on the disk is read: ext4's block bitmaps within five seconds, the roots of an XFS group's trees
+/// with its first file.
+#[test]
+fn what_mounting_leaves_is_read_later() {
+    let read = |filesystem, policy| {
+        let command = "dd if=/dev/zero of=a bs=4k count=1 conv=fsync; sleep 6";
+        let mut s = of(small(128), policy, command);
+        s.filesystem = filesystem;
+        // One seed's moment may be before the programs begin.
+        let of_seed = |seed| {
+            s.seed = seed;
+            count(&completed(&s), "pgpgin")
+        };
+        [1, 2, 3].map(of_seed).iter().sum::<u64>()
+    };
+    let of_ext4 = |bitmaps| read(FsKind::Ext4, with(|p| p.ext4_bitmaps = bitmaps));
+    let of_xfs = |roots| read(FsKind::Xfs, with(|p| p.xfs_roots = roots));
+    let bitmaps = of_ext4(Ext4Bitmaps::Prefetched) - of_ext4(Ext4Bitmaps::Cached);
+    let roots = of_xfs(XfsRoots::Read) - of_xfs(XfsRoots::Cached);
+    assert!(bitmaps >= 3 * 4, "{bitmaps} KiB");
+    assert_eq!(roots, 3 * 4 * 4);
+}
+
+/// Two mapped files that are written in turn, on a hard disk: as they are written, one request behind the other, or
+/// apart, so that the head goes from one to the other.
+#[test]
+fn files_that_are_written_in_turn_lie_apart() {
+    let elapsed = |allocation| {
+        let policy = with(|p| p.block_allocation = allocation);
+        let mut s = of(
+            small(128),
+            policy,
+            "mmap-strm -t 2 -d m --stream 2 --mixed 0",
+        );
+        s.machine.disk = disk(DiskKind::Disk);
+        completed(&s).metrics["elapsed"].value
+    };
+    let (in_order, ahead) = (
+        elapsed(BlockAllocation::InOrder),
+        elapsed(BlockAllocation::Ahead),
+    );
+    assert!(ahead > 1.05 * in_order, "{in_order} {ahead}");
 }
