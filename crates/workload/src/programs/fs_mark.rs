@@ -571,9 +571,12 @@ impl Names {
             stable.fill(b'~');
             stable[..time.len()].copy_from_slice(time);
         }
+        // A copy, which stays in registers.
+        let mut rng = self.random.clone();
         for c in random {
-            *c = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[self.random.below(36) as usize];
+            *c = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[rng.below(36) as usize];
         }
+        self.random = rng;
         let name = str::from_utf8(&self.name[..len]).expect("digits, letters and tildes");
         (sub, name)
     }
