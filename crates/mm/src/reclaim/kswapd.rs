@@ -12,7 +12,7 @@ use crate::policy::{
 use crate::queue;
 use crate::reclaim::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
 use crate::reclaim::shrinker::SlabPressure;
-use crate::watch::vmstat::VmEvent;
+use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Class, Cost, WaitQueue, Word32, World};
 
@@ -58,6 +58,37 @@ impl<W: World> Mm<W> {
         }
         node.kswapd_sleeping.set(0);
         self.world.wake(queue::kswapd(zone.node));
+    }
+
+    /// [`Self::wakeup_kswapd`] for a single page, where it is plain that it wakes nobody. `false`: nothing was done.
+    #[inline(always)]
+    pub(crate) fn wakes_nobody(&self, z: usize, classzone: usize) -> bool {
+        let (zone, policy) = (&self.zones[z], &self.policy);
+        let mark = match policy.kswapd_wake {
+            KswapdWake::Low => Mark::Low,
+            KswapdWake::High => Mark::High,
+            KswapdWake::Unbalanced => return false,
+        };
+        if policy.wakeup_trace == WakeupTrace::Always
+            || policy.kswapd_zone != KswapdZone::Lowest
+            || policy.free_snapshot == FreeSnapshot::WhileAwake
+            || self.boosts_zones()
+        {
+            return false;
+        }
+        let node = &self.nodes[zone.node as usize];
+        if node.kswapd_sleeping.get() != 0 {
+            let mut free = self.stat.zone(z, ZoneStat::NrFreePages);
+            if free < zone.percpu_drift_mark() {
+                free = self.stat.snapshot(z, ZoneStat::NrFreePages);
+            }
+            if free <= zone.mark(mark) + zone.reserve(0) + 2 {
+                return false;
+            }
+        }
+        self.world.charge(Cost::ZoneWalk, 1);
+        node.ask_kswapd(0, classzone as u32);
+        true
     }
 
     /// Whether a zone's kswapd has to work for a request.
