@@ -485,8 +485,9 @@ impl<W: World> Mm<W> {
     /// Asks kswapd to work for each zone that a request may use.
     fn wake_kswapds(&self, node: u32, gfp: Gfp, order: u32) {
         let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
+        let single = if order == 0 { self.wake_mark() } else { None };
         for z in self.eligible(node, gfp) {
-            if order > 0 || !self.wakes_nobody(z, classzone) {
+            if single.is_none_or(|mark| !self.wakes_nobody(z, mark, classzone)) {
                 self.wakeup_kswapd(z, gfp, order, classzone);
             }
         }

@@ -60,22 +60,25 @@ impl<W: World> Mm<W> {
         self.world.wake(queue::kswapd(zone.node));
     }
 
+    /// The mark above which a zone's kswapd is not woken for a single page; `None`: that depends on more.
+    #[inline(always)]
+    pub(crate) fn wake_mark(&self) -> Option<Mark> {
+        let policy = &self.policy;
+        let plain = policy.wakeup_trace != WakeupTrace::Always
+            && policy.kswapd_zone == KswapdZone::Lowest
+            && policy.free_snapshot != FreeSnapshot::WhileAwake
+            && !self.boosts_zones();
+        match policy.kswapd_wake {
+            KswapdWake::Low if plain => Some(Mark::Low),
+            KswapdWake::High if plain => Some(Mark::High),
+            _ => None,
+        }
+    }
+
     /// [`Self::wakeup_kswapd`] for a single page, where it is plain that it wakes nobody. `false`: nothing was done.
     #[inline(always)]
-    pub(crate) fn wakes_nobody(&self, z: usize, classzone: usize) -> bool {
-        let (zone, policy) = (&self.zones[z], &self.policy);
-        let mark = match policy.kswapd_wake {
-            KswapdWake::Low => Mark::Low,
-            KswapdWake::High => Mark::High,
-            KswapdWake::Unbalanced => return false,
-        };
-        if policy.wakeup_trace == WakeupTrace::Always
-            || policy.kswapd_zone != KswapdZone::Lowest
-            || policy.free_snapshot == FreeSnapshot::WhileAwake
-            || self.boosts_zones()
-        {
-            return false;
-        }
+    pub(crate) fn wakes_nobody(&self, z: usize, mark: Mark, classzone: usize) -> bool {
+        let zone = &self.zones[z];
         let node = &self.nodes[zone.node as usize];
         if node.kswapd_sleeping.get() != 0 {
             let mut free = self.stat.zone(z, ZoneStat::NrFreePages);
