@@ -401,6 +401,9 @@ impl<W: World> Mm<W> {
             (bits != 0).then(|| slot + bits.trailing_zeros())
         };
         let root = self.mappings[mapping as usize].root.get();
+        if root == NO_NODE || pool.tag(root, tag).get() == 0 {
+            return None;
+        }
         pool.next_slot(root, from, find).map(|(index, _)| index)
     }
 
