@@ -284,7 +284,9 @@ impl<W: World> Mm<W> {
             pagevecs: (0..config.cpus)
                 .map(|_| lru::Pagevecs::new(policy.lru_batch))
                 .collect(),
-            hints: (0..config.cpus).map(|_| hint::Hint::new()).collect(),
+            hints: (0..hint::HINTS_OF_CPU * config.cpus)
+                .map(|_| hint::Hint::new())
+                .collect(),
             oom_began: bytemuck::Zeroable::zeroed(),
             nodes_pool: tree::Nodes::new(pool)?,
             mappings_used: bytemuck::Zeroable::zeroed(),

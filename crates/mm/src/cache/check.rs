@@ -38,11 +38,10 @@ impl<W: World> Mm<W> {
     /// in their slots and carry their tags is seen from the frames.
     pub(crate) fn check_tree(&self, mapping: u32) -> Result<(u32, u32), String> {
         let m = &self.mappings[mapping as usize];
-        // The remembered leaf must be the one that a walk finds, for look-ups trust it.
-        let remembered = m.last_leaf.get();
-        if remembered != NO_NODE {
-            m.last_leaf.set(NO_NODE);
-            if self.leaf_walk(m, m.last_base.get() << BITS) != Some(remembered) {
+        // A remembered leaf must be the one that a walk finds, for look-ups trust it.
+        for (leaf, base) in m.last_leaf.iter().zip(&m.last_base) {
+            let remembered = leaf.get();
+            if remembered != NO_NODE && self.leaf_walk(m, base.get() << BITS) != Some(remembered) {
                 return Err(format!(
                     "mapping {mapping}: leaf {remembered} is remembered wrongly"
                 ));

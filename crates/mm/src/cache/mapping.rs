@@ -38,8 +38,10 @@ pub(crate) const SYNCER: u32 = 1 << 16;
 /// One file.
 pub struct Mapping<W: World> {
     pub(crate) root: W::U32,
-    pub(crate) last_leaf: W::U32,
-    pub(crate) last_base: W::U32,
+    /// Leaves of its index that were looked up last and their numbers, those of even and of odd numbers apart: who
+    /// writes it and who cleans it stand far from each other.
+    pub(crate) last_leaf: [W::U32; 2],
+    pub(crate) last_base: [W::U32; 2],
     /// Cached pages.
     pub nrpages: W::U32,
     pub(crate) kind: W::U32,
@@ -84,8 +86,15 @@ impl<W: World> Mapping<W> {
             tree_lock: W::Lock::default(),
         };
         m.root.set(tree::EMPTY);
-        m.last_leaf.set(tree::EMPTY);
+        m.last_leaf.iter().for_each(|leaf| leaf.set(tree::EMPTY));
         m
+    }
+
+    /// Where a leaf of that number is remembered: its number, and itself.
+    #[inline(always)]
+    pub(super) fn last(&self, base: u32) -> (&W::U32, &W::U32) {
+        let way = base as usize & 1;
+        (&self.last_base[way], &self.last_leaf[way])
     }
 
     /// What it is.

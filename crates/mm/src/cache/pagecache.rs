@@ -51,8 +51,9 @@ impl<W: World> Mm<W> {
 
     #[inline(always)]
     fn leaf_of(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
-        if m.last_base.get() == index >> BITS && m.last_leaf.get() != NO_NODE {
-            return Some(m.last_leaf.get());
+        let (base, leaf) = m.last(index >> BITS);
+        if base.get() == index >> BITS && leaf.get() != NO_NODE {
+            return Some(leaf.get());
         }
         self.leaf_walk(m, index)
     }
@@ -73,8 +74,9 @@ impl<W: World> Mm<W> {
             node = child - 1;
             level -= 1;
         }
-        m.last_base.set(index >> BITS);
-        m.last_leaf.set(node);
+        let (base, leaf) = m.last(index >> BITS);
+        base.set(index >> BITS);
+        leaf.set(node);
         Some(node)
     }
 
@@ -173,8 +175,9 @@ impl<W: World> Mm<W> {
                 v => v - 1,
             };
         }
-        m.last_base.set(index >> BITS);
-        m.last_leaf.set(node);
+        let (base, leaf) = m.last(index >> BITS);
+        base.set(index >> BITS);
+        leaf.set(node);
         Some(node)
     }
 
@@ -330,8 +333,8 @@ impl<W: World> Mm<W> {
     pub(super) fn release_empty(&self, m: &Mapping<W>, mut node: u32) {
         let pool = &self.nodes_pool;
         while pool.node(node).is_empty() {
-            if m.last_leaf.get() == node {
-                m.last_leaf.set(NO_NODE);
+            for leaf in m.last_leaf.iter().filter(|leaf| leaf.get() == node) {
+                leaf.set(NO_NODE);
             }
             let parent = pool.word(node, PARENT).get();
             let at = pool.slot_in_parent(node);
@@ -398,6 +401,9 @@ impl<W: World> Mm<W> {
             (bits != 0).then(|| slot + bits.trailing_zeros())
         };
         let root = self.mappings[mapping as usize].root.get();
+        if root == NO_NODE || pool.tag(root, tag).get() == 0 {
+            return None;
+        }
         pool.next_slot(root, from, find).map(|(index, _)| index)
     }
 

@@ -284,7 +284,9 @@ impl<W: World> Mm<W> {
         }
         let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
         for (walked, z) in (0..).zip(self.eligible(node, gfp)) {
-            if self.watermark_ok(z, 0, self.zones[z].mark(Mark::Min), classzone, flags) {
+            if self.plainly_above(z, Mark::Min, classzone)
+                || self.watermark_ok(z, 0, self.zones[z].mark(Mark::Min), classzone, flags)
+            {
                 return Some((z, walked));
             }
             if self.zonelist_cache_notes(Passed::Watermark) {
@@ -483,8 +485,11 @@ impl<W: World> Mm<W> {
     /// Asks kswapd to work for each zone that a request may use.
     fn wake_kswapds(&self, node: u32, gfp: Gfp, order: u32) {
         let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
+        let single = if order == 0 { self.wake_mark() } else { None };
         for z in self.eligible(node, gfp) {
-            self.wakeup_kswapd(z, gfp, order, classzone);
+            if single.is_none_or(|mark| !self.wakes_nobody(z, mark, classzone)) {
+                self.wakeup_kswapd(z, gfp, order, classzone);
+            }
         }
     }
 

@@ -150,7 +150,9 @@ impl<W: World> Mm<W> {
         let lacks = self.batch_lacks(z) as i32;
         let cpu = self.world.cpu();
         self.stat.add(cpu, z, ZoneStat::NrAllocBatch, lacks);
-        self.unmark_used_up(z);
+        if self.policy.fair_zones != FairZones::Batch {
+            self.unmark_used_up(z);
+        }
     }
 
     /// Resets the batches of the node's zones that a request may use; with a flag in the zone, of those

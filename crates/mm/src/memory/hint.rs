@@ -21,10 +21,13 @@ use crate::{Mm, Pfn};
 const NONE: u64 = u64::MAX;
 /// A zone's number that is none.
 const NOWHERE: u32 = u32::MAX;
+/// How many each CPU has.
+pub(crate) const HINTS_OF_CPU: usize = 2;
 /// Key bit: the task's limits are a quarter higher.
 const LIFTED: u64 = 1 << 63;
 
-/// The walk that a CPU foresaw last.
+/// The walk that a CPU foresaw last; for pages that will be written it has another one than for others, which
+/// come between them.
 pub(crate) struct Hint<W: World> {
     /// What was asked for.
     key: W::U64,
@@ -135,6 +138,11 @@ impl<W: World> Mm<W> {
         } else {
             key
         }
+    }
+
+    #[inline(always)]
+    fn hint(&self, gfp: Gfp) -> &Hint<W> {
+        &self.hints[HINTS_OF_CPU * self.world.cpu() + usize::from(gfp.has(Gfp::WRITE))]
     }
 
     /// How the first walk at the low watermark would go (`walk_freelists`), and by how many pages levels may
@@ -276,7 +284,7 @@ impl<W: World> Mm<W> {
 
     #[inline(always)]
     fn foreseen_hint(&self, node: u32, gfp: Gfp) -> Option<(&Hint<W>, u64)> {
-        let hint = &self.hints[self.world.cpu()];
+        let hint = self.hint(gfp);
         let key = self.hint_key(node, gfp);
         let held = (hint.key.get() == key)
             .then(|| hint.holds(self.stat.moved()))
@@ -285,11 +293,11 @@ impl<W: World> Mm<W> {
         (hint.zone.get() != NOWHERE).then_some((hint, spare))
     }
 
-    /// By how many pages levels may move before what this CPU foresaw last could go otherwise; `None`: it
-    /// may do so already.
+    /// By how many pages levels may move before what this CPU foresaw last for such requests could go otherwise;
+    /// `None`: it may do so already.
     #[inline(always)]
-    pub(crate) fn still_foreseen(&self) -> Option<u64> {
-        self.hints[self.world.cpu()].holds(self.stat.moved())
+    pub(crate) fn still_foreseen(&self, gfp: Gfp) -> Option<u64> {
+        self.hint(gfp).holds(self.stat.moved())
     }
 
     #[inline(never)]
@@ -319,7 +327,7 @@ impl<W: World> Mm<W> {
     /// what else they do is done. `false`: nothing was, and they have to be made.
     #[inline(always)]
     pub(super) fn nowhere_foreseen(&self, node: u32, gfp: Gfp) -> bool {
-        let hint = &self.hints[self.world.cpu()];
+        let hint = self.hint(gfp);
         let resets = hint.end.get() == End::NowhereReset as u32;
         let known = hint.key.get() == self.hint_key(node, gfp)
             && hint.end.get() != End::Other as u32
@@ -336,7 +344,8 @@ impl<W: World> Mm<W> {
 
     /// Checks that what is remembered and still holds is what a walk would meet.
     pub(crate) fn check_hints(&self) -> Result<(), String> {
-        for (cpu, hint) in self.hints.iter().enumerate() {
+        for (nth, hint) in self.hints.iter().enumerate() {
+            let cpu = nth / HINTS_OF_CPU;
             let key = hint.key.get();
             let was = hint.way();
             let old = key == NONE || hint.holds(self.stat.moved()).is_none();

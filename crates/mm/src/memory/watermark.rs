@@ -401,6 +401,15 @@ impl<W: World> Mm<W> {
         self.watermark_ok_on(zone, free, order, mark, classzone, flags)
     }
 
+    /// Whether the cheap count of a zone is so far above a mark that a single page's test of it passes, whatever its
+    /// flags.
+    #[inline(always)]
+    pub(crate) fn plainly_above(&self, z: usize, mark: Mark, classzone: usize) -> bool {
+        let zone = &self.zones[z];
+        let free = self.stat.zone(z, ZoneStat::NrFreePages);
+        free > zone.mark(mark) + zone.reserve(classzone) + 2
+    }
+
     /// kswapd's test: takes the snapshot when the cheap count is below the drift mark.
     pub(crate) fn watermark_ok_safe(
         &self,

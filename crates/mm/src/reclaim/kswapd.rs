@@ -12,7 +12,7 @@ use crate::policy::{
 use crate::queue;
 use crate::reclaim::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
 use crate::reclaim::shrinker::SlabPressure;
-use crate::watch::vmstat::VmEvent;
+use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Class, Cost, WaitQueue, Word32, World};
 
@@ -58,6 +58,40 @@ impl<W: World> Mm<W> {
         }
         node.kswapd_sleeping.set(0);
         self.world.wake(queue::kswapd(zone.node));
+    }
+
+    /// The mark above which a zone's kswapd is not woken for a single page; `None`: that depends on more.
+    #[inline(always)]
+    pub(crate) fn wake_mark(&self) -> Option<Mark> {
+        let policy = &self.policy;
+        let plain = policy.wakeup_trace != WakeupTrace::Always
+            && policy.kswapd_zone == KswapdZone::Lowest
+            && policy.free_snapshot != FreeSnapshot::WhileAwake
+            && !self.boosts_zones();
+        match policy.kswapd_wake {
+            KswapdWake::Low if plain => Some(Mark::Low),
+            KswapdWake::High if plain => Some(Mark::High),
+            _ => None,
+        }
+    }
+
+    /// [`Self::wakeup_kswapd`] for a single page, where it is plain that it wakes nobody. `false`: nothing was done.
+    #[inline(always)]
+    pub(crate) fn wakes_nobody(&self, z: usize, mark: Mark, classzone: usize) -> bool {
+        let zone = &self.zones[z];
+        let node = &self.nodes[zone.node as usize];
+        if node.kswapd_sleeping.get() != 0 {
+            let mut free = self.stat.zone(z, ZoneStat::NrFreePages);
+            if free < zone.percpu_drift_mark() {
+                free = self.stat.snapshot(z, ZoneStat::NrFreePages);
+            }
+            if free <= zone.mark(mark) + zone.reserve(0) + 2 {
+                return false;
+            }
+        }
+        self.world.charge(Cost::ZoneWalk, 1);
+        node.ask_kswapd(0, classzone as u32);
+        true
     }
 
     /// Whether a zone's kswapd has to work for a request.

@@ -554,7 +554,11 @@ impl<W: World> ZoneCounters<'_, W> {
 
     #[inline(never)]
     fn add_ones_folding(&self, item: ZoneStat, n: u32) {
-        (0..n).for_each(|_| self.add(item, 1));
+        if n > 0 {
+            // The first one ends what a lowered threshold left.
+            self.add(item, 1);
+            self.fold_steps(item, n - 1, 1, 0);
+        }
     }
 
     /// The difference that a counter may have without being folded.
@@ -583,57 +587,45 @@ impl<W: World> ZoneCounters<'_, W> {
     #[inline(always)]
     pub fn inc_by(&self, item: ZoneStat, n: u32) {
         let diff = &self.pageset[item as usize];
+        let t = self.pageset[THRESHOLD].get() as i32;
         let x = (diff.get() as i32).wrapping_add(n as i32);
-        if x <= self.pageset[THRESHOLD].get() as i32 {
+        if x <= t {
             diff.set(x as u32);
         } else {
-            self.inc_by_folding(item, n);
+            self.fold_steps(item, n, 1, t >> 1);
         }
     }
 
+    /// What `n` single steps in the direction of `sign` do, of which one folds `over` more than it must when it passes
+    /// the threshold.
     #[inline(never)]
-    fn inc_by_folding(&self, item: ZoneStat, mut n: u32) {
+    fn fold_steps(&self, item: ZoneStat, n: u32, sign: i32, over: i32) {
         let diff = &self.pageset[item as usize];
         let t = self.pageset[THRESHOLD].get() as i32;
-        loop {
-            let x = diff.get() as i32;
-            let steps = (t + 1 - x).max(1) as u32;
-            if n < steps {
-                diff.set((x + n as i32) as u32);
-                return;
-            }
-            diff.set((x + steps as i32 - 1) as u32);
-            self.inc(item);
-            n -= steps;
-        }
+        // As if it moved upwards.
+        let x = sign * diff.get() as i32;
+        let first = (t + 1 - x).max(1);
+        let Some(left) = n.checked_sub(first as u32) else {
+            diff.set((sign * (x + n as i32)) as u32);
+            return;
+        };
+        // The next one, and so on.
+        let period = (t + 1 + over) as u32;
+        let folded = i64::from(x + first + over) + i64::from(left / period * period);
+        self.stat.fold(self.zone, item, i64::from(sign) * folded);
+        diff.set((sign * ((left % period) as i32 - over)) as u32);
     }
 
     /// What `n` calls of [`Self::dec`] do.
     #[inline(always)]
     pub fn dec_by(&self, item: ZoneStat, n: u32) {
         let diff = &self.pageset[item as usize];
+        let t = self.pageset[THRESHOLD].get() as i32;
         let x = (diff.get() as i32).wrapping_sub(n as i32);
-        if x >= -(self.pageset[THRESHOLD].get() as i32) {
+        if x >= -t {
             diff.set(x as u32);
         } else {
-            self.dec_by_folding(item, n);
-        }
-    }
-
-    #[inline(never)]
-    fn dec_by_folding(&self, item: ZoneStat, mut n: u32) {
-        let diff = &self.pageset[item as usize];
-        let t = self.pageset[THRESHOLD].get() as i32;
-        loop {
-            let x = diff.get() as i32;
-            let steps = (t + 1 + x).max(1) as u32;
-            if n < steps {
-                diff.set((x - n as i32) as u32);
-                return;
-            }
-            diff.set((x - steps as i32 + 1) as u32);
-            self.dec(item);
-            n -= steps;
+            self.fold_steps(item, n, -1, t >> 1);
         }
     }
 }

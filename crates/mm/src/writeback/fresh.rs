@@ -166,6 +166,18 @@ impl<W: World> Mm<W> {
             false => fast,
         };
         let pfn = pfn.ok_or(FreshEnd::Short(start))?;
+        if let Some(leaf) = &leaf
+            && run.batches
+            && self.enters_batches(run, leaf)
+            && self.buffers_for(run.m, run.dirty) > 0
+        {
+            self.world.charge_ns(run.rest);
+            self.enter_one(run, leaf, index, pfn);
+            return match self.end_batch(run, 0, true) {
+                FreshEnd::All => Ok(()),
+                end => Err(end),
+            };
+        }
         let bits = if run.dirty { 0 } else { flag::LOCKED };
         self.frames.set_flags(pfn, bits);
         let brought = match run.dirty {
@@ -243,9 +255,8 @@ impl<W: World> Mm<W> {
     ) -> Option<(u32, FreshEnd)> {
         let gfp = run.fresh.gfp;
         let (zone, ahead, mut spare) = self.foreseen(run.node, gfp)?;
-        // A leaf without a page is among the shadows; the first dirty page moves its inode.
         let most = most.min(self.buffers_for(run.m, run.dirty));
-        if most == 0 || !leaf.has_pages() || run.dirty && run.m.state.get() & I_DIRTY_PAGES == 0 {
+        if most == 0 || !self.enters_batches(run, leaf) {
             return None;
         }
         let cpu = self.world.cpu();
@@ -276,7 +287,7 @@ impl<W: World> Mm<W> {
             }
             // The first page takes the time of the refill, which may turn the next one's walk.
             self.refill_foreseen(zone, self.list_of_request(gfp), from.pcp);
-            match self.still_foreseen() {
+            match self.still_foreseen(gfp) {
                 Some(left) => spare = left,
                 None => n = 1,
             }
@@ -320,6 +331,28 @@ impl<W: World> Mm<W> {
         let pages = from.pcp.take_front(n);
         self.make_fresh(run, leaf, &from, (index, &slots[..n as usize]), pages);
         Some((n, self.end_batch(run, passed, last)))
+    }
+
+    /// Whether pages enter a leaf in batches, which change the leaf and counters alone: a leaf without a page is among the shadows,
+    /// and the first dirty page moves its inode.
+    #[inline(always)]
+    fn enters_batches(&self, run: &Run<'_, W>, leaf: &Leaf<'_, W>) -> bool {
+        leaf.has_pages() && (!run.dirty || run.m.state.get() & I_DIRTY_PAGES != 0)
+    }
+
+    /// Enters a page that was allocated by itself into its empty slot, as a batch of one.
+    #[inline(never)]
+    fn enter_one(&self, run: &Run<'_, W>, leaf: &Leaf<'_, W>, index: u32, pfn: Pfn) {
+        let zone = self.frames.zone(pfn);
+        let stat = self.stat.on(self.world.cpu(), zone);
+        let slot = std::slice::from_ref(leaf.slot(index));
+        self.enter_fresh(
+            run,
+            leaf,
+            (zone, &stat),
+            (index, slot),
+            std::iter::once(pfn),
+        );
     }
 
     /// Of so many pages of a run, those behind which the dirtier need not look at its limits.
@@ -395,14 +428,34 @@ impl<W: World> Mm<W> {
         Some((n, self.end_batch(run, n - u32::from(last), last)))
     }
 
-    /// Enters the pages of a batch into their empty slots from an index on, and counts them. Time has passed
-    /// already.
+    /// Makes the pages of a batch from an index on. Time has passed already.
     #[inline(always)]
     fn make_fresh(
         &self,
         run: &Run<'_, W>,
         leaf: &Leaf<'_, W>,
         from: &Source<'_, W>,
+        (index, slots): (u32, &[W::U32]),
+        pages: impl Iterator<Item = Pfn>,
+    ) {
+        let n = slots.len() as u32;
+        self.stat
+            .zone_event(from.zone, ZoneEvent::PgAlloc, u64::from(n));
+        self.count_numa(run.node, run.fresh.gfp, from.zone, u64::from(n));
+        if from.batched {
+            from.stat.add(ZoneStat::NrAllocBatch, -(n as i32));
+            self.note_used_up(from.zone);
+        }
+        self.enter_fresh(run, leaf, (from.zone, &from.stat), (index, slots), pages);
+    }
+
+    /// Enters pages of a zone into their empty slots from an index on, and counts them there.
+    #[inline(always)]
+    fn enter_fresh(
+        &self,
+        run: &Run<'_, W>,
+        leaf: &Leaf<'_, W>,
+        (zone, stat): (usize, &ZoneCounters<'_, W>),
         (index, slots): (u32, &[W::U32]),
         pages: impl Iterator<Item = Pfn>,
     ) {
@@ -424,8 +477,8 @@ impl<W: World> Mm<W> {
             let some = pages.by_ref().take(most as usize);
             new.push_many(some.map(|((pfn, slot), index)| {
                 let page = frames.page(pfn);
-                debug_assert!(page.flags() & (flag::CHECK_AT_FREE | flag::USED) == 0);
-                page.reset_flags(from.zone, bits);
+                debug_assert!(page.flags() & flag::CHECK_AT_FREE == 0);
+                page.reset_flags(zone, bits);
                 page.set_mapcount(0);
                 page.set_mapping(mapping, index);
                 slot.set(pfn + 1);
@@ -438,17 +491,10 @@ impl<W: World> Mm<W> {
         }
         leaf.grown(n);
         run.m.nrpages.fetch_add(n);
-        self.stat
-            .zone_event(from.zone, ZoneEvent::PgAlloc, u64::from(n));
-        self.count_numa(run.node, run.fresh.gfp, from.zone, u64::from(n));
-        if from.batched {
-            from.stat.add(ZoneStat::NrAllocBatch, -(n as i32));
-            self.note_used_up(from.zone);
-        }
-        from.stat.inc_by(ZoneStat::NrFilePages, n);
+        stat.inc_by(ZoneStat::NrFilePages, n);
         if run.accounted() {
-            from.stat.inc_by(ZoneStat::NrFileDirty, n);
-            from.stat.inc_by(ZoneStat::NrDirtied, n);
+            stat.inc_by(ZoneStat::NrFileDirty, n);
+            stat.inc_by(ZoneStat::NrDirtied, n);
             self.step_bdi_stat(run.m.bdi(), BdiStat::Reclaimable, 1, n);
             self.task_dirty_inc(u64::from(n));
         }

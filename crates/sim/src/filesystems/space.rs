@@ -161,6 +161,9 @@ impl Space {
             } else {
                 within.start
             };
+            if let Some(block) = self.take_front(goal, &within, want) {
+                return Some((block, want as u32));
+            }
             let rest = || self.longest(&within).filter(|r| r.2 >= SMALL.min(need));
             let fit = |len| self.fit(goal, &within, len);
             if let Some((block, end, len)) = fit(want).or_else(|| fit(need)).or_else(rest) {
@@ -168,6 +171,18 @@ impl Space {
             }
         }
         None
+    }
+
+    /// Sets aside `len` blocks of the first free extent behind `goal`, if that begins there and has more.
+    fn take_front(&self, goal: u64, within: &Range<u64>, len: u64) -> Option<u64> {
+        let mut free = self.free.borrow_mut();
+        let (&end, start) = free.range_mut(goal + 1..).next()?;
+        let (block, behind) = (*start, *start + len);
+        let fits = block >= goal && behind <= within.end && behind < end;
+        fits.then(|| {
+            *start = behind;
+            block
+        })
     }
 
     /// Sets aside up to `want` blocks behind the last allocation, at least `need` if so many lie

@@ -64,6 +64,14 @@ enum Trees {
     Space,
 }
 
+/// Changed blocks that are known without a look into the set of them: who makes files has a directory's and a group's.
+const LAST: usize = 64;
+
+/// Where a block is among those.
+fn place_of(block: u64) -> usize {
+    (block.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize
+}
+
 /// The filesystem's state.
 #[derive(Debug)]
 pub(super) struct Xfs {
@@ -74,8 +82,8 @@ pub(super) struct Xfs {
     log_bytes: Cell<u64>,
     /// Changed blocks of directories and group headers that are in the log alone.
     unwritten: RefCell<FxHashSet<u64>>,
-    /// Of these the directory block and the group header changed last; 0: none since they were written.
-    last: [Cell<u64>; 2],
+    /// Some of these, where [`place_of`] puts them; 0: none since they were written.
+    last: Box<[Cell<u64>; LAST]>,
     /// Whether the roots of each group's trees are in memory: those of its inodes, those of its free space.
     roots: RefCell<Vec<[bool; 2]>>,
     /// The chunk of each group that inodes come from now.
@@ -100,7 +108,7 @@ impl Model for Xfs {
             interval: p.xfs_log_interval as u64,
             log_bytes: Cell::new(0),
             unwritten: RefCell::default(),
-            last: [Cell::new(0), Cell::new(0)],
+            last: Box::new([const { Cell::new(0) }; LAST]),
             roots: RefCell::default(),
             chunks: RefCell::new(vec![front.root_inode()]),
             buffers: RefCell::default(),
@@ -273,10 +281,10 @@ impl Model for Xfs {
         mm.log_inode(change.ino);
         mm.file_changed(fs.names.inode_of(change.dir));
         if change.block != 0 {
-            self.log_block(change.block, 0);
+            self.log_block(change.block);
         }
         // Free inodes and their tree.
-        self.log_block(fs.space.first_block(change.group), 1);
+        self.log_block(fs.space.first_block(change.group));
         Ok(())
     }
 
@@ -364,8 +372,8 @@ impl Xfs {
     }
 
     /// A block is changed in the log, a directory's or a group's.
-    fn log_block(&self, block: u64, kind: usize) {
-        if block != 0 && self.last[kind].replace(block) == block {
+    fn log_block(&self, block: u64) {
+        if block != 0 && self.last[place_of(block)].replace(block) == block {
             return;
         }
         if self.unwritten.borrow_mut().insert(block) {

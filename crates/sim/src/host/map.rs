@@ -123,6 +123,9 @@ impl<const T: bool> TaskHost<'_, T> {
                         self.mm.world.relax().await;
                     } else if !self.mm.world.goes_on() {
                         self.mm.world.relax().await;
+                    } else {
+                        // Nobody can have cleaned it since.
+                        page += 1;
                     }
                     continue;
                 }

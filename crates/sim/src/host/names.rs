@@ -3,6 +3,7 @@
 use crate::filesystems::DirId;
 use crate::spec::mount_of;
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as TableEntry;
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -39,7 +40,8 @@ struct Directory {
     listed: Option<Listing>,
 }
 
-/// The spelling of a name: one that is not long needs no memory of its own.
+/// The spelling of a name: one that is not long needs no memory of its own. `from_slice` copies it in one
+/// piece, `into` byte by byte.
 type Spelt = SmallVec<[u8; 40]>;
 
 fn text(spelt: &Spelt) -> &str {
@@ -84,7 +86,7 @@ pub(super) struct FileName {
 
 impl FileName {
     pub fn new(dir: DirPlace, name: &str) -> Self {
-        let name = name.as_bytes().into();
+        let name = Spelt::from_slice(name.as_bytes());
         Self { dir, name }
     }
 
@@ -279,18 +281,20 @@ impl Names {
     /// Enters a name in a directory, or gives it another meaning.
     pub fn enter_in(&mut self, dir: DirPlace, name: Wanted<'_>, named: Named) {
         let dir = &mut self.dirs[dir.0 as usize];
-        if let Some(known) = dir.names.find_mut(name.hash, |entry| name.is(entry)) {
-            known.named = named;
-            return;
+        let known = dir
+            .names
+            .entry(name.hash, |entry| name.is(entry), |entry| entry.hash);
+        match known {
+            TableEntry::Occupied(mut known) => known.get_mut().named = named,
+            TableEntry::Vacant(place) => {
+                dir.listed = None;
+                place.insert(Entry {
+                    spelt: Spelt::from_slice(name.name.as_bytes()),
+                    hash: name.hash,
+                    named,
+                });
+            }
         }
-        dir.listed = None;
-        let entry = Entry {
-            spelt: name.name.as_bytes().into(),
-            hash: name.hash,
-            named,
-        };
-        dir.names
-            .insert_unique(name.hash, entry, |entry| entry.hash);
     }
 
     /// Removes a name in a directory.

@@ -571,9 +571,15 @@ impl Names {
             stable.fill(b'~');
             stable[..time.len()].copy_from_slice(time);
         }
-        for c in random {
-            *c = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[self.random.below(36) as usize];
+        // A copy, which stays in registers, and four at a time: names are made for every file.
+        let mut rng = self.random.clone();
+        let mut letter = || b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[rng.below(36) as usize];
+        let mut fours = random.chunks_exact_mut(4);
+        for four in &mut fours {
+            four.fill_with(&mut letter);
         }
+        fours.into_remainder().fill_with(letter);
+        self.random = rng;
         let name = str::from_utf8(&self.name[..len]).expect("digits, letters and tildes");
         (sub, name)
     }

@@ -103,25 +103,59 @@ pub(super) struct Chains {
 /// found by the inode's number; others by kind and number.
 #[derive(Default)]
 struct Places {
+    /// By inode: its place; or [`NONE`], or [`HELD`] and the task that has it while nobody waits.
     inodes: Vec<u32>,
     others: FxHashMap<(u8, u64), u32>,
 }
 
+/// In [`Places::inodes`]: no place, but a task. With all of its bits [`NONE`].
+const HELD: u32 = 1 << 31;
+
 impl Places {
     fn get(&self, (kind, object): Object) -> Option<u32> {
         let known = match kind {
-            WaitedKind::InodeSync => self.inodes.get(object as usize),
+            WaitedKind::InodeSync => self.inodes.get(object as usize).filter(|&&at| at < HELD),
             _ => self.others.get(&(kind as u8, object)),
         };
-        known.copied().filter(|&at| at != NONE)
+        known.copied()
+    }
+
+    fn inode(&mut self, object: u64) -> &mut u32 {
+        let at = object as usize;
+        if self.inodes.len() <= at {
+            self.inodes.resize(at + 1, NONE);
+        }
+        &mut self.inodes[at]
+    }
+
+    /// Notes who has an object that has no place and needs none. `false`: it is no such one.
+    fn hold_alone(&mut self, (kind, object): Object, task: Option<TaskId>) -> bool {
+        if kind != WaitedKind::InodeSync {
+            return false;
+        }
+        let known = self.inode(object);
+        let alone = *known >= HELD;
+        if alone {
+            *known = task.map_or(NONE, |task| HELD | task);
+        }
+        alone
+    }
+
+    /// Who has an object that has no place; or [`NONE`].
+    fn holder_alone(&self, (kind, object): Object) -> TaskId {
+        let known = match kind {
+            WaitedKind::InodeSync => self.inodes.get(object as usize),
+            _ => None,
+        };
+        match known {
+            Some(&known) if known != NONE => known & !HELD,
+            _ => NONE,
+        }
     }
 
     fn insert(&mut self, (kind, object): Object, at: u32) {
         if kind == WaitedKind::InodeSync {
-            if self.inodes.len() <= object as usize {
-                self.inodes.resize(object as usize + 1, NONE);
-            }
-            self.inodes[object as usize] = at;
+            *self.inode(object) = at;
         } else {
             self.others.insert((kind as u8, object), at);
         }
@@ -164,17 +198,18 @@ impl Chains {
         if let Some(at) = self.places.get(what) {
             return at;
         }
+        let holder = self.places.holder_alone(what);
         let at = match self.free.pop() {
             // Nobody holds it, waits on it or crowds behind it since it was forgotten.
             Some(at) => {
                 let thing = &mut self.things[at as usize];
-                (thing.what, thing.known) = (what, true);
+                (thing.what, thing.holder, thing.known) = (what, holder, true);
                 at
             }
             None => {
                 self.things.push(Thing {
                     what,
-                    holder: NONE,
+                    holder,
                     first: NONE,
                     open: None,
                     known: true,
@@ -411,6 +446,9 @@ impl Chains {
 
     /// A task has an object from here on, or nobody has.
     pub fn holds(&mut self, what: Object, task: Option<TaskId>) {
+        if self.places.hold_alone(what, task) {
+            return;
+        }
         let at = self.place(what);
         self.things[at as usize].holder = task.unwrap_or(NONE);
         let first = self.concerned.len();
