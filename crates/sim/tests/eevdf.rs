@@ -91,6 +91,90 @@ fn a_slice_protects_who_runs_and_waiting_is_repaid() {
     assert!((790..=901).contains(&waits[1 + at_once]), "{waits:?}");
 }
 
+/// A worker of the highest priority ends the protection of who runs: behind its turn the scheduler picks anew, and the
+/// helper that waited for the end of a slice has the CPU.
+#[test]
+fn a_turn_of_high_priority_ends_a_slice() {
+    let first_wait = |worker: bool| {
+        let s = sched(Some(700 * US));
+        let (woken, waited) = (Cell::new(0), Cell::new(0));
+        let idle = |q: u32| {
+            let s = &s;
+            async move {
+                loop {
+                    let ticket = s.ticket(q);
+                    s.wait(q, ticket, None).await;
+                }
+            }
+        };
+        let helper = async {
+            let ticket = s.ticket(0);
+            s.wait(0, ticket, None).await;
+            waited.set((s.now() - woken.get()) / US);
+        };
+        let task = async {
+            s.sleep(MS).await;
+            // Within its slice, with the helper not owed anything.
+            compute(&s, 100).await;
+            woken.set(s.now());
+            s.wake(0);
+            compute(&s, 200).await;
+            if worker {
+                s.wake(1);
+            }
+            compute(&s, 5000).await;
+            s.stop();
+        };
+        let mut all: Vec<Life<'_>> = vec![
+            Box::pin(helper),
+            Box::pin(task),
+            Box::pin(idle(1)),
+        ];
+        (0..all.len()).for_each(|_| {
+            s.spawn();
+        });
+        s.set_highest_priority(2);
+        s.run(&mut all, |_, _| {});
+        waited.get()
+    };
+    let (slice, turn) = (first_wait(false), first_wait(true));
+    assert!((200..=205).contains(&turn) && slice > 500, "{slice} {turn}");
+}
+
+/// From when somebody asks for the CPU to when he has it its clock stands still: that time is his, not the task's that
+/// was not done yet. So who is asked for the CPU by others who come late is owed more of it.
+#[test]
+fn a_clock_stands_still_while_the_cpu_changes_hands() {
+    // The task cannot give way for so many microseconds behind its waking of the helper.
+    let work = |late: u64| {
+        let s = sched(Some(700 * US));
+        let done = Cell::new(0);
+        let helper = async {
+            loop {
+                let ticket = s.ticket(0);
+                s.wait(0, ticket, None).await;
+                compute(&s, 300).await;
+            }
+        };
+        let task = async {
+            s.sleep(MS).await;
+            let end = s.now() + 200 * MS;
+            while s.now() < end {
+                compute(&s, 700).await;
+                s.wake(0);
+                s.charge(late * US);
+                done.set(done.get() + 700 + late);
+                s.relax().await;
+            }
+            s.stop();
+        };
+        run(&s, vec![Box::pin(helper), Box::pin(task)]);
+        done.get()
+    };
+    // Were it the task's it would have to wait for it, turn by turn.
+    assert!(work(200) > work(0), "{} {}", work(200), work(0));
+}
+
 /// CFS lets who has run less come at once each time.
 #[test]
 fn cfs_prefers_who_sleeps() {

@@ -525,6 +525,7 @@ impl Queue {
     pub fn complete(&mut self, now: u64, out: &mut Vec<Done>) -> Wake {
         let mut wake = Wake::default();
         while let Some(ended) = self.device.end(now) {
+            wake.restart = self.parked.is_some();
             self.end_request(ended, out, &mut wake);
         }
         self.stats.busy_ns = self.device.busy_ns();

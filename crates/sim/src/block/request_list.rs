@@ -98,6 +98,8 @@ pub struct Wake {
     pub flag_cleared: [bool; 2],
     /// How many tasks that sleep in a room of the throttle may go on, the longest sleeper first.
     pub tokens: [u32; 2],
+    /// blk-mq: the device had no tag for a request, so a worker looks again (`blk_mq_sched_restart`).
+    pub restart: bool,
 }
 
 impl Wake {

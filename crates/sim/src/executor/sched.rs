@@ -347,6 +347,11 @@ impl Sched {
         std::mem::replace(&mut task.allowed, allowed)
     }
 
+    /// Whether a CPU has a task to run.
+    pub fn is_busy(&self, cpu: usize) -> bool {
+        self.cpus[cpu].current.get().is_some()
+    }
+
     /// Whether a task holds requests back, which go out when it sleeps ([`Event::Unplug`]).
     pub fn plugged(&self, task: TaskId, holds: bool) {
         self.tasks.borrow_mut()[task as usize].plugged = holds;

@@ -14,7 +14,7 @@ use crate::result::{Outcome, RunResult};
 use crate::sched::Event;
 use crate::spec::RunSpec;
 use crate::watchdog::{Ending, MOST_POLLS};
-use crate::world::{Listener, SimWorld};
+use crate::world::{Listener, SimWorld, kblockd};
 use mm::SECOND;
 use mm::memory::task::PF_SWAPWRITE;
 use mm::reclaim::kswapd::KSWAPD_FLAGS;
@@ -128,6 +128,12 @@ impl<'a, const T: bool> Tasks<'a, T> {
             let life = Box::pin(mm.pressure_worker());
             let id = self.add(life, 0, 0, TaskClass::Filesystem);
             mm.world.listening.set_comm(id, "kworker/0:1");
+        }
+        if kblockd::is_there(&mm.policy) {
+            let id = self.add(Box::pin(kblockd::run(mm)), 0, 0, TaskClass::Filesystem);
+            mm.world.sched.set_affinity(id, 1);
+            mm.world.sched.set_highest_priority(id);
+            mm.world.listening.set_comm(id, "kworker/0:1H");
         }
         if spec.monitors {
             let p = spec.machine.params(&spec.params).scaled();

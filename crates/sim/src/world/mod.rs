@@ -1,6 +1,7 @@
 //! The virtual world: what the engine asks for, answered with simulated time and plain cells.
 
 mod costs;
+pub mod kblockd;
 mod listener;
 pub mod own_queue;
 mod plug;
@@ -362,6 +363,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         *w.done.borrow_mut() = done;
         w.wake_for(dev, freed);
         w.kick(dev);
+        if freed.restart {
+            kblockd::queue(w);
+        }
     }
 }
 

@@ -28,7 +28,12 @@ pub fn transaction(tasks: u32, devices: u32) -> u32 {
     throttled(tasks, devices, devices, 0)
 }
 
+/// The worker that gives a device its next requests.
+pub fn kblockd(tasks: u32, devices: u32) -> u32 {
+    transaction(tasks, devices) + 1
+}
+
 /// All of a world with room for so many tasks and so many devices.
 pub fn count(tasks: u32, devices: u32) -> u32 {
-    transaction(tasks, devices) + 1
+    kblockd(tasks, devices) + 1
 }

@@ -1,7 +1,7 @@
-//! Earliest eligible virtual deadline first, the scheduler of Linux 6.6 and later (kernel/sched/fair.c; all
-//! tasks of one weight). Virtual times are nanoseconds of run time.
+//! Earliest eligible virtual deadline first, the scheduler of Linux 6.6 and later (kernel/sched/fair.c).
+//! Virtual times are nanoseconds of run time, for a task of another weight that many times shorter.
 //!
-//! A CPU's virtual time is the mean of the run times of all that it has. Whoever has run for less is owed time and
+//! A CPU's virtual time is the mean of the run times of all that it has, by weight. Whoever has run for less is owed time and
 //! is *eligible*; of those the one runs whose deadline, a slice after it was placed or had its last slice,
 //! is the earliest. Who begins to run is protected until its slice is over or it is not eligible any more. Who
 //! sleeps keeps what it is owed; who owes stays in the race until it owes nothing
@@ -10,9 +10,16 @@
 use super::{Cpu, Sched, State, Task, TaskId};
 use std::cell::{Cell, RefCell};
 
+/// The weight of a task of nice 0.
+const NICE_0_LOAD: i64 = 1024;
+/// That of one of nice -20, as workers of high priority are.
+const NICE_LEAST_LOAD: i64 = 88_761;
+
 /// What EEVDF knows of a task.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Entity {
+    /// Its share of a CPU beside others' (`sched_prio_to_weight`).
+    pub weight: i64,
     /// What it was owed when it left its CPU's race.
     lag: i64,
     deadline: i64,
@@ -25,6 +32,30 @@ pub(super) struct Entity {
     placed: bool,
 }
 
+impl Default for Entity {
+    fn default() -> Self {
+        Self {
+            weight: NICE_0_LOAD,
+            lag: 0,
+            deadline: 0,
+            protected: false,
+            delayed: false,
+            on: 0,
+            placed: false,
+        }
+    }
+}
+
+impl Entity {
+    /// Time of a task of nice 0 as this one's virtual time (`calc_delta_fair`).
+    fn fair(&self, ns: i64) -> i64 {
+        match self.weight {
+            NICE_0_LOAD => ns,
+            weight => (i128::from(ns) * i128::from(NICE_0_LOAD) / i128::from(weight)) as i64,
+        }
+    }
+}
+
 /// What EEVDF knows of a CPU beside its run queue.
 #[derive(Default)]
 pub(super) struct Race {
@@ -32,22 +63,42 @@ pub(super) struct Race {
     delayed: RefCell<Vec<TaskId>>,
     /// Its virtual time as of the last look.
     zero: Cell<i64>,
+    /// Somebody who woke has asked for the CPU: its clock stands still until it has changed hands.
+    skips: Cell<bool>,
+    /// Up to when who had the CPU last has run by that clock, if it stood still.
+    stood: Cell<Option<u64>>,
 }
 
-/// All that take part on a CPU: the sum of their run times, and how many they are.
+/// All that take part on a CPU: the sum of their run times by weight, their weights, and how many they are.
 #[derive(Clone, Copy)]
 struct Average {
     sum: i128,
-    n: i64,
+    load: i64,
+    n: u32,
 }
 
 impl Average {
+    const NOBODY: Self = Self {
+        sum: 0,
+        load: 0,
+        n: 0,
+    };
+
+    fn with(self, task: &Task) -> Self {
+        let weight = task.entity.weight;
+        Self {
+            sum: self.sum + i128::from(task.vruntime) * i128::from(weight),
+            load: self.load + weight,
+            n: self.n + 1,
+        }
+    }
+
     fn mean(self) -> i64 {
-        self.sum.div_euclid(i128::from(self.n.max(1))) as i64
+        self.sum.div_euclid(i128::from(self.load.max(1))) as i64
     }
 
     fn eligible(self, vruntime: i64) -> bool {
-        self.sum >= i128::from(vruntime) * i128::from(self.n)
+        self.sum >= i128::from(vruntime) * i128::from(self.load)
     }
 }
 
@@ -62,28 +113,54 @@ impl Sched {
         let cpu = &self.cpus[c];
         let (queue, delayed) = (cpu.run_queue.borrow(), cpu.race.delayed.borrow());
         let others = queue.iter().chain(delayed.iter());
-        let all =
-            others
-                .chain(cpu.current.get().as_ref())
-                .fold(Average { sum: 0, n: 0 }, |a, &t| Average {
-                    sum: a.sum + i128::from(tasks[t as usize].vruntime),
-                    n: a.n + 1,
-                });
+        let all = others
+            .chain(cpu.current.get().as_ref())
+            .fold(Average::NOBODY, |all, &t| all.with(&tasks[t as usize]));
         if all.n > 0 {
             cpu.race.zero.set(all.mean());
         }
         all
     }
 
+    /// Workers of high priority have the least nice value.
+    pub fn set_highest_priority(&self, task: TaskId) {
+        self.tasks.borrow_mut()[task as usize].entity.weight = NICE_LEAST_LOAD;
+    }
+
+    /// As [`Self::update_current`] when the CPU is to change hands: a clock that stands still is where it was, or at
+    /// the tick that came since (`rq_clock_skip_update`).
+    fn update_current_to_leave(&self, c: usize, tasks: &mut [Task], slice: i64) -> bool {
+        let clock = self.cpus[c].clock.get();
+        let last_tick = self.tick_at(clock + 1).saturating_sub(self.params.tick);
+        let skips = self.cpus[c].race.skips.take();
+        let renewed = self.update_to(c, tasks, slice, if skips { last_tick } else { clock });
+        let current = self.cpus[c].current.get();
+        let until = current.map(|id| tasks[id as usize].ran_until);
+        self.cpus[c].race.stood.set(until.filter(|_| skips));
+        renewed
+    }
+
+    /// Up to when who had a CPU before has run, if that is not when it gave it up: it is the next one's beginning.
+    pub(super) fn eevdf_begins(&self, c: usize, at: u64) -> u64 {
+        self.cpus[c]
+            .race
+            .stood
+            .take()
+            .map_or(at, |then| then.min(at))
+    }
+
     /// Brings the running task's run time up to its CPU's clock; a deadline that has passed is a new one
     /// from there on. Returns whether one did. Ticks look, too.
     fn update_current(&self, c: usize, tasks: &mut [Task], slice: i64) -> bool {
+        self.update_to(c, tasks, slice, self.cpus[c].clock.get())
+    }
+
+    fn update_to(&self, c: usize, tasks: &mut [Task], slice: i64, now: u64) -> bool {
         let cpu = &self.cpus[c];
         let Some(id) = cpu.current.get() else {
             return false;
         };
         let task = &mut tasks[id as usize];
-        let now = cpu.clock.get();
         let mut renewed = false;
         let last_tick = self.tick_at(now + 1).saturating_sub(self.params.tick);
         for at in [last_tick, now] {
@@ -91,10 +168,10 @@ impl Sched {
             if ran == 0 {
                 continue;
             }
-            task.vruntime += ran;
+            task.vruntime += task.entity.fair(ran as i64) as u64;
             task.ran_until = at;
             if task.vruntime as i64 >= task.entity.deadline {
-                task.entity.deadline = task.vruntime as i64 + slice;
+                task.entity.deadline = task.vruntime as i64 + task.entity.fair(slice);
                 task.entity.protected = false;
                 renewed = true;
             }
@@ -108,20 +185,24 @@ impl Sched {
         let entity = tasks[id as usize].entity;
         let (at, lag) = match all.n {
             0 => (self.cpus[c].race.zero.get(), 0),
-            n => (all.mean(), entity.lag * (n + 1) / n),
+            _ => {
+                let own = i128::from(entity.lag) * i128::from(all.load + entity.weight);
+                (all.mean(), (own / i128::from(all.load)) as i64)
+            }
         };
         let task = &mut tasks[id as usize];
         // Virtual time begins late enough for whoever is owed time at the start.
         task.vruntime = (at - lag).max(0) as u64;
+        let slice = entity.fair(slice);
         let half = if entity.placed { slice } else { slice / 2 };
         task.entity.deadline = task.vruntime as i64 + half;
         task.entity.placed = true;
     }
 
     /// What a task is owed that leaves a CPU's race, at most two slices or a tick.
-    fn lag(&self, all: Average, vruntime: i64, slice: i64) -> i64 {
-        let limit = (2 * slice).max(self.params.tick as i64);
-        (all.mean() - vruntime).clamp(-limit, limit)
+    fn lag(&self, all: Average, task: &Task, slice: i64) -> i64 {
+        let limit = task.entity.fair((2 * slice).max(self.params.tick as i64));
+        (all.mean() - task.vruntime as i64).clamp(-limit, limit)
     }
 
     /// A task wakes on a CPU that is busy and joins its queue. Returns whether the running one has to look
@@ -146,7 +227,11 @@ impl Sched {
             lost
         };
         self.set_slice(c);
-        resched || self.next(c, tasks) == Some(id)
+        let resched = resched || self.next(c, tasks) == Some(id);
+        if resched || cpu.resched.get() {
+            cpu.race.skips.set(true);
+        }
+        resched
     }
 
     /// A task begins to run on an idle CPU that has nobody else.
@@ -167,7 +252,7 @@ impl Sched {
         delayed.swap_remove(at.expect("a sleeper in the race"));
         let task = &mut tasks[id as usize];
         task.entity.delayed = false;
-        task.entity.lag = self.lag(all, task.vruntime as i64, slice);
+        task.entity.lag = self.lag(all, task, slice);
     }
 
     /// The running task is not protected and owes time.
@@ -211,11 +296,14 @@ impl Sched {
     pub(super) fn eevdf_keeps(&self, c: usize, slice: i64) -> bool {
         let cpu = &self.cpus[c];
         let mut tasks = self.tasks.borrow_mut();
-        let renewed = self.update_current(c, &mut tasks, slice);
+        let skips = cpu.race.skips.get();
+        let renewed = self.update_current_to_leave(c, &mut tasks, slice);
         let look = cpu.resched.get() || renewed || self.lost_its_turn(c, &tasks);
         if look && self.next_runnable(c, &mut tasks, slice) != cpu.current.get() {
+            cpu.race.skips.set(skips);
             return false;
         }
+        cpu.race.stood.set(None);
         cpu.resched.set(false);
         self.set_slice(c);
         true
@@ -236,7 +324,7 @@ impl Sched {
 
     /// The running task's turn is over; it is still the current one.
     pub(super) fn eevdf_put(&self, c: usize, tasks: &mut [Task], becomes: State, slice: i64) {
-        self.update_current(c, tasks, slice);
+        self.update_current_to_leave(c, tasks, slice);
         let id = self.cpus[c].current.get().expect("a running task");
         let all = self.average(c, tasks);
         let task = &mut tasks[id as usize];
@@ -245,7 +333,7 @@ impl Sched {
             (task.entity.delayed, task.entity.on) = (true, c as u32);
             self.cpus[c].race.delayed.borrow_mut().push(id);
         } else if becomes != State::Runnable {
-            task.entity.lag = self.lag(all, task.vruntime as i64, slice);
+            task.entity.lag = self.lag(all, task, slice);
         }
     }
 
@@ -269,12 +357,8 @@ impl Sched {
         if from != to {
             let all = self.average(from, tasks);
             // It was in that queue until now.
-            let own = tasks[id as usize].vruntime;
-            let all = Average {
-                sum: all.sum + i128::from(own),
-                n: all.n + 1,
-            };
-            tasks[id as usize].entity.lag = self.lag(all, own as i64, slice);
+            let task = &mut tasks[id as usize];
+            task.entity.lag = self.lag(all.with(task), task, slice);
             self.place(to, tasks, id, slice);
         }
         tasks[id as usize].entity.protected = true;

@@ -192,6 +192,7 @@ impl Sched {
             _ => least(from),
         };
         let Some(i) = next else {
+            self.eevdf_begins(c, 0);
             self.cpus[c].slice_end.set(NEVER);
             return;
         };
@@ -228,7 +229,10 @@ impl Sched {
             }
             task.cpu = c;
             task.started_at = cpu.clock.get();
-            task.ran_until = task.started_at;
+            task.ran_until = match self.eevdf() {
+                Some(_) => self.eevdf_begins(c, task.started_at),
+                None => task.started_at,
+            };
             task.account(task.started_at, Spent::RunQueue);
             self.press(task, c, task.started_at);
             self.pressure

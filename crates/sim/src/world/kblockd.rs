@@ -1,0 +1,39 @@
+//! The worker that gives devices of blk-mq their next requests (`kblockd`; Linux block/blk-mq.c,
+//! `blk_mq_run_hw_queue` behind `blk_mq_sched_restart`; docs/reference/writeback.md#request-queue-of-today).
+//!
+//! A request that found no tag makes the queue be looked at again when one is free, by a worker of the highest
+//! priority. The device has its request at once here; but where the CPU is busy the worker takes a turn there,
+//! behind which the scheduler picks anew: whoever ran is not protected any more.
+
+use super::{SimWorld, own_queue};
+use mm::Mm;
+use mm::policy::RequestQueue;
+
+/// Whether a policy's devices have the worker: then it has to [`run`].
+pub fn is_there(policy: &mm::Policy) -> bool {
+    policy.request_queue == RequestQueue::Multi
+}
+
+fn own_queue_of<const TRACE: bool>(w: &SimWorld<TRACE>) -> u32 {
+    let devices = w.devices.borrow().len() as u32;
+    w.queue_base + own_queue::kblockd(w.tasks, devices)
+}
+
+/// It is woken. On an idle CPU nobody would notice.
+pub(super) fn queue<const TRACE: bool>(w: &SimWorld<TRACE>) {
+    if w.sched.is_busy(CPU) {
+        w.sched.wake(own_queue_of(w));
+    }
+}
+
+/// The CPU on which devices interrupt.
+const CPU: usize = 0;
+
+/// Its life. Never returns.
+pub async fn run<const TRACE: bool>(mm: &Mm<SimWorld<TRACE>>) {
+    let q = own_queue_of(&mm.world);
+    loop {
+        let ticket = mm.world.sched.ticket(q);
+        mm.world.sched.wait(q, ticket, None).await;
+    }
+}
