@@ -128,6 +128,15 @@ impl<W: World> Node<W> {
         });
     }
 
+    /// What is asked of kswapd: order, and classzone if anybody has asked.
+    pub(crate) fn request(&self) -> (u32, Option<usize>) {
+        self.lock.with(|| {
+            let classzone = self.kswapd_classzone.get() as usize;
+            let asked = self.kswapd_asked.get() != 0;
+            (self.kswapd_order.get(), asked.then_some(classzone))
+        })
+    }
+
     /// Takes what was asked of kswapd: order and classzone.
     pub(crate) fn take_request(&self) -> (u32, usize) {
         self.lock.with(|| {

@@ -228,6 +228,7 @@ presets! {
         request_queue: RequestQueue::Multi, "tags, and no congestion (5.0)";
         writeback_throttling: WritebackThrottling::Wbt, "writes leave room for reads (4.10)";
         plugs: Plugs::Task, "the flusher's requests grow in its plug (2.6.39)";
+        first_dirty: FirstDirty::Timer, "a first dirty inode sets its flusher's timer (2.6.36)";
         writeback_ends: WritebackEnds::IoEnd, "pages leave writeback by what a filesystem gathered (5.4)";
         ext4_writeback: Ext4Writeback::ByExtent, "extents that are converted once they are written (5.6)";
         iomap_writeback: IomapWriteback::Unlocked, "whoever writes the same file writes the next page (5.5)";

@@ -140,6 +140,15 @@ switches! {
         Background = "background",
     } see "docs/reference/writeback.md#flusher";
 
+    /// What an inode that becomes dirty where none was does to its flusher.
+    first_dirty: FirstDirty = AtOnce {
+        /// It looks at once whether there is work, and begins background writeback over that limit. No kernel does: the
+        /// presets whose published results were measured so have it.
+        AtOnce = "at-once",
+        /// 2.6.36: it looks an interval from then (`wb_wakeup_delayed`), unless somebody has work for it before.
+        Timer = "timer",
+    } see "docs/reference/writeback.md#flusher";
+
     /// How a flusher divides its work over the inodes it visits.
     flusher_slice: FlusherSlice = Shared {
         /// linux-3.0: 1024 pages shared by the inodes visited; the queue is refilled on every slice.

@@ -146,8 +146,13 @@ impl<W: World> Mm<W> {
                 }
                 sc.nr_scanned = 0;
                 sc.nr_to_reclaim = self.zones[z].mark(Mark::High).max(SWAP_CLUSTER_MAX);
-                self.shrink_zone(z, &mut sc).await;
-                self.world.relax().await;
+                if self.node_lru() {
+                    self.shrink_node(self.zones[z].lru_home as usize, &mut sc)
+                        .await;
+                } else {
+                    self.shrink_zone(z, &mut sc).await;
+                    self.world.relax().await;
+                }
                 enough |= sc.nr_scanned >= sc.nr_to_reclaim;
             }
             let reclaimed = sc.nr_reclaimed - before;

@@ -7,7 +7,6 @@ use crate::memory::task::{PF_DYING, PF_KSWAPD, PF_MEMALLOC};
 use crate::memory::zone::Mark;
 use crate::policy::{FlusherWake, HopelessZones, SlowPath};
 use crate::reclaim::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
-use crate::reclaim::shrinker::SlabPressure;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Class, Cost, Waited, WaitedKind, Word32, Word64, World};
@@ -83,18 +82,12 @@ impl<W: World> Mm<W> {
                 {
                     continue; // its node was scanned as a whole
                 }
-                let scanned = sc.nr_scanned;
-                self.shrink_zone(home, sc).await;
-                self.throttle_without_progress(home, sc).await;
                 if self.node_lru() {
-                    // 4.8: the shrinkers' part comes after each node.
-                    let pressure = SlabPressure {
-                        nid: self.zones[z].node,
-                        scanned: sc.nr_scanned - scanned,
-                        lru: self.node_lru_pages(self.zones[z].node),
-                    };
-                    self.shrink_slab(pressure, sc).await;
+                    self.shrink_node(home, sc).await;
+                } else {
+                    self.shrink_zone(home, sc).await;
                 }
+                self.throttle_without_progress(home, sc).await;
             }
             if !self.node_lru() {
                 self.shrink_slab_for(node, gfp, lru, sc).await;

@@ -140,27 +140,46 @@ impl<W: World> Mm<W> {
         );
         let node = &self.nodes[nid as usize];
         let (mut order, mut classzone) = (0, ALL_ZONES as usize);
+        // It sleeps for the order that it came down to, and works for the one that was asked for.
+        let mut gave_up = false;
         loop {
             // The kernel tries to sleep before each balance run.
-            let asked = node.take_request();
-            if order < asked.0 || classzone > asked.1 {
-                (order, classzone) = asked;
+            if self.policy.kswapd_zone == KswapdZone::Highest {
+                if !gave_up {
+                    order = node.request().0;
+                    classzone = node.request().1.unwrap_or(classzone);
+                }
+                let early = self.kswapd_try_to_sleep(nid, order, classzone).await;
+                let (slept_for, asked) = (order, node.request().1);
+                (order, _) = node.take_request();
+                classzone = asked.unwrap_or(classzone);
+                if early {
+                    order = order.max(slept_for);
+                }
             } else {
-                self.kswapd_try_to_sleep(nid, order, classzone).await;
-                (order, classzone) = node.take_request();
+                let asked = node.take_request();
+                if order < asked.0 || classzone > asked.1 {
+                    (order, classzone) = asked;
+                } else {
+                    self.kswapd_try_to_sleep(nid, order, classzone).await;
+                    (order, classzone) = node.take_request();
+                }
             }
             self.emit(Audience::Sums, || Event::KswapdWake { nid, order });
             self.world.memory_stall(true);
             self.set_reclaim_active(nid, classzone, true);
             let boosts = self.reclaim_boosts(nid, order, classzone).await;
-            order = self.balance_pgdat(nid, order, classzone).await;
+            let asked = order;
+            order = self.balance_pgdat(nid, asked, classzone).await;
+            gave_up = order < asked;
             self.set_reclaim_active(nid, classzone, false);
             self.boosts_answered(nid, boosts);
             self.world.memory_stall(false);
         }
     }
 
-    async fn kswapd_try_to_sleep(&self, nid: u32, order: u32, classzone: usize) {
+    /// Returns whether its short sleep was ended.
+    async fn kswapd_try_to_sleep(&self, nid: u32, order: u32, classzone: usize) -> bool {
         let node = &self.nodes[nid as usize];
         let q = queue::kswapd(nid);
         let ticket = self.world.ticket(q);
@@ -168,7 +187,7 @@ impl<W: World> Mm<W> {
         if self.sleeping_prematurely(nid, order, classzone) {
             node.kswapd_sleeping.set(0);
             self.world.relax().await;
-            return;
+            return false;
         }
         let woken_early = self
             .world
@@ -188,6 +207,7 @@ impl<W: World> Mm<W> {
             self.stat.event(VmEvent::KswapdHighWmarkHitQuickly, 1);
         }
         node.kswapd_sleeping.set(0);
+        woken_early
     }
 
     /// Sleeps. Where watermarks adjust themselves, it looks after them now and then.
@@ -391,13 +411,7 @@ impl<W: World> Mm<W> {
                 self.shrink_active_list(home, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, &mut sc);
                 self.world.relax().await;
             }
-            self.shrink_zone(home, &mut sc).await;
-            let pressure = SlabPressure {
-                nid,
-                scanned: sc.nr_scanned,
-                lru: self.node_lru_pages(nid),
-            };
-            self.shrink_slab(pressure, &mut sc).await;
+            self.shrink_node(home, &mut sc).await;
             // Where free pages lie apart no reclaim may bring a block: with twice its pages single ones will do.
             if sc.order > 0 && sc.nr_reclaimed >= 2 << sc.order {
                 sc.order = 0;
@@ -409,7 +423,7 @@ impl<W: World> Mm<W> {
             if sc.nr_scanned < sc.nr_to_reclaim || sc.nr_reclaimed == 0 {
                 sc.priority -= 1;
             }
-            self.world.relax().await;
+            // Nobody else has a turn before it looks whether the node is balanced, and goes to sleep.
         }
         if sc.priority >= 1 {
             let flags = ZONE_CONGESTED | ZONE_TAIL_DIRTY | ZONE_WRITEBACK;

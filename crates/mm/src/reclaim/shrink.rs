@@ -9,6 +9,7 @@ use crate::reclaim::page_list::Batch;
 use crate::reclaim::scan::{
     DEF_PRIORITY, Met, SCAN_ORDER, SWAP_CLUSTER_MAX, ScanControl, scan_in_proportion,
 };
+use crate::reclaim::shrinker::SlabPressure;
 use crate::watch::vmstat::{VmEvent, ZoneEvent};
 use crate::world::event::{Event, IsolateMode, TrackPath};
 use crate::world::{Audience, Class, Cost, ShortLock, Word32, Word64, World};
@@ -18,13 +19,8 @@ impl<W: World> Mm<W> {
     /// compact.
     pub(crate) async fn shrink_zone(&self, z: usize, sc: &mut ScanControl) {
         loop {
-            let (reclaimed_before, scanned) = (sc.nr_reclaimed, sc.nr_scanned);
-            self.scan_zone(z, sc).await;
-            if self.inactive_anon_is_low(z) {
-                self.shrink_active_list(z, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, sc);
-                self.world.relax().await;
-            }
-            self.note_pressure(sc.nr_scanned - scanned);
+            let reclaimed_before = sc.nr_reclaimed;
+            self.shrink_lruvec(z, sc).await;
             if self.policy.reclaim_throttle == ReclaimThrottle::Reasons {
                 self.throttle_by_reasons(z, sc).await;
             }
@@ -35,6 +31,42 @@ impl<W: World> Mm<W> {
         }
         if self.policy.writeout_throttle {
             self.throttle_vm_writeout(sc.gfp).await;
+        }
+    }
+
+    /// Scans a node whose lists are in `home`, and asks shrinkers for their part of it (`shrink_node`, 4.8). What
+    /// waits for pages or is told of them comes behind both.
+    pub(crate) async fn shrink_node(&self, home: usize, sc: &mut ScanControl) {
+        let nid = self.zones[home].node;
+        loop {
+            let (reclaimed_before, scanned) = (sc.nr_reclaimed, sc.nr_scanned);
+            self.shrink_lruvec(home, sc).await;
+            if self.policy.writeout_throttle {
+                self.throttle_vm_writeout(sc.gfp).await;
+            }
+            let pressure = SlabPressure {
+                nid,
+                scanned: sc.nr_scanned - scanned,
+                lru: self.node_lru_pages(nid),
+            };
+            self.shrink_slab(pressure, sc).await;
+            self.world.relax().await;
+            self.note_pressure(sc.nr_scanned - scanned);
+            if self.policy.reclaim_throttle == ReclaimThrottle::Reasons {
+                self.throttle_by_reasons(home, sc).await;
+            }
+            let reclaimed = sc.nr_reclaimed - reclaimed_before;
+            if !self.should_continue_reclaim(home, reclaimed, sc) {
+                break;
+            }
+        }
+    }
+
+    async fn shrink_lruvec(&self, z: usize, sc: &mut ScanControl) {
+        self.scan_zone(z, sc).await;
+        if self.inactive_anon_is_low(z) {
+            self.shrink_active_list(z, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, sc);
+            self.world.relax().await;
         }
     }
 

@@ -12,7 +12,7 @@
 
 use super::queues::{List, NONE};
 use crate::cache::mapping::I_DIRTY_RECLAIM;
-use crate::policy::{DirtyThrottle, ExpireTarget, FlusherSlice, FlusherWake};
+use crate::policy::{DirtyThrottle, ExpireTarget, FirstDirty, FlusherSlice, FlusherWake};
 use crate::reclaim::scan::DEF_PRIORITY;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::Event;
@@ -154,12 +154,40 @@ impl<W: World> Mm<W> {
             {
                 continue;
             }
+            self.flusher_waits(bdi, ticket).await;
+        }
+    }
+
+    /// Until somebody has work for a flusher, or an interval has passed since there are dirty inodes.
+    async fn flusher_waits(&self, bdi: u32, mut ticket: u64) {
+        let s = self.flusher_state(bdi);
+        s.first_dirty.set(0);
+        loop {
             let interval = self.writeback_interval();
             let timeout = (interval > 0 && self.has_dirty_io(bdi)).then_some(interval);
-            self.world
-                .wait(self.flusher_queue(bdi), ticket, timeout)
-                .await;
+            let q = self.flusher_queue(bdi);
+            let woken = self.world.wait(q, ticket, timeout).await;
+            // Taken before it is looked whether there is work: who comes later wakes it again.
+            ticket = self.world.ticket(q);
+            let timer = self.policy.first_dirty == FirstDirty::Timer;
+            let sets_timer = timer && woken && s.first_dirty.get() != 0;
+            s.first_dirty.set(0);
+            if !sets_timer || self.flusher_wanted(bdi) {
+                return;
+            }
         }
+    }
+
+    /// Whether anybody has asked for writeback that is not begun.
+    fn flusher_wanted(&self, bdi: u32) -> bool {
+        let s = self.flusher_state(bdi);
+        let asked = [
+            &s.work_count,
+            &s.reclaim_waiting,
+            &s.background_wanted,
+            &s.expiry_wanted,
+        ];
+        asked.into_iter().any(|asked| asked.get() != 0)
     }
 
     /// Queued items, then periodic, then background writeback.

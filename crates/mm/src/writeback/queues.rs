@@ -94,6 +94,8 @@ pub(crate) struct State<W: World> {
     /// Memory pressure made inodes old.
     pub(super) expiry_wanted: W::U32,
     pub(super) background_wanted: W::U32,
+    /// An inode became dirty where none was: the flusher is woken to set its timer.
+    pub(super) first_dirty: W::U32,
     pub(super) busy: W::U32,
     pub(super) last_old_flush: W::U64,
     /// Pages whose writeback completed, ever.
@@ -118,6 +120,7 @@ impl<W: World> State<W> {
             reclaim_next: bytemuck::Zeroable::zeroed(),
             expiry_wanted: bytemuck::Zeroable::zeroed(),
             background_wanted: bytemuck::Zeroable::zeroed(),
+            first_dirty: bytemuck::Zeroable::zeroed(),
             busy: bytemuck::Zeroable::zeroed(),
             last_old_flush: bytemuck::Zeroable::zeroed(),
             completed: bytemuck::Zeroable::zeroed(),
@@ -204,7 +207,7 @@ impl<W: World> Mm<W> {
             m.dirtied_when.set(self.world.now());
             self.list_move(List::Dirty, mapping);
             if was_clean {
-                // The first dirty inode: the flusher wakes one interval from now.
+                s.first_dirty.set(1);
                 self.world.wake(self.flusher_queue(bdi));
             }
         });

@@ -50,6 +50,32 @@ fn pages_count_as_written_once_they_are() {
     }
 }
 
+/// `first_dirty`: beyond the background limit a flusher with nothing to do begins with the first page that is
+/// dirtied, or looks when its interval has passed.
+#[test]
+fn the_first_dirty_inode_sets_a_timer() {
+    for (form, soon) in [(FirstDirty::AtOnce, 0), (FirstDirty::Timer, 1)] {
+        let mut bare = Bare::new(with(|p| p.first_dirty = form), 2048);
+        bare.sysctl.dirty_background_ratio = 0;
+        let mm = bare.build();
+        let f = file(&mm, MappingKind::File, 0, 4);
+        let dirty = || {
+            settled(&mm);
+            mm.global_stat(ZoneStat::NrFileDirty)
+        };
+        let program: Job<'_> = Box::pin(async {
+            mm.world.sleep(SECOND).await;
+            write(&mm, f, 0).await;
+            mm.world.sleep(SECOND).await;
+            assert_eq!(dirty(), soon, "{form:?}");
+            mm.world.sleep(5 * SECOND).await;
+            assert_eq!(dirty(), 0, "{form:?}");
+        });
+        let jobs: Vec<Job<'_>> = vec![program, Box::pin(mm.flusher(0))];
+        assert_eq!(run(&mm, jobs, 1, 60 * SECOND, |_| ()), 1);
+    }
+}
+
 /// `unwritten_pages`: a dirty page that reclaim leaves to the flusher waits among the active ones, and goes to the
 /// inactive tail once it is clean: it is the first to be freed then.
 #[test]
