@@ -123,13 +123,10 @@ fn a_turn_of_high_priority_ends_a_slice() {
                 s.wake(1);
             }
             compute(&s, 5000).await;
+            s.sleep(MS).await;
             s.stop();
         };
-        let mut all: Vec<Life<'_>> = vec![
-            Box::pin(helper),
-            Box::pin(task),
-            Box::pin(idle(1)),
-        ];
+        let mut all: Vec<Life<'_>> = vec![Box::pin(helper), Box::pin(task), Box::pin(idle(1))];
         (0..all.len()).for_each(|_| {
             s.spawn();
         });

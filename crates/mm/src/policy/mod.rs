@@ -7,11 +7,13 @@
 //! form in experiments, the schema, the range that is checked, `lowmark explain`, the draws of the swarm
 //! and `docs/switches.md` follow from the entry. To add a preset: an entry in `presets.rs`.
 
+mod auto;
 mod presets;
 mod profile;
 mod switches;
 mod table;
 
+pub use auto::*;
 pub use presets::{Change, PRESETS, Preset, nearest, next_after};
 pub use profile::{ProfileZone, WatermarkProfile};
 pub use switches::*;

@@ -163,23 +163,7 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
     let queue_base = config.wait_queues();
     let mut timers = Rng::new(spec.seed, "timer phase");
     let tick = SECOND / u64::from(m.hz);
-    let params = SchedParams {
-        quantum: p.quantum as u64,
-        latency: p.sched_latency as u64,
-        min_granularity: p.sched_min_granularity as u64,
-        wakeup_granularity: p.sched_wakeup_granularity as u64,
-        eevdf_slice: match spec.policy.scheduler {
-            Scheduler::Cfs => None,
-            // `sysctl_sched_base_slice` grows with the CPUs up to eight.
-            Scheduler::Eevdf => Some(BASE_SLICE * u64::from(1 + m.cpus.min(8).ilog2())),
-        },
-        idle_wakeup: p.idle_wakeup,
-        idle_wakeup_sigma: p.idle_wakeup_sigma,
-        place: p.sched_place != 0.0,
-        switch: p.sched_switch as u64,
-        tick,
-        tick_phase: timers.below(tick),
-    };
+    let params = sched_params(spec, p, tick, timers.below(tick));
     let queues = queue_base + own_queue::count(config.max_tasks, devices_of(m));
     let sched = Sched::new(
         config.cpus,
@@ -260,6 +244,27 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
         world.record_event = p.cost_trace_event as u64;
     }
     Mm::try_new(world, config, spec.policy.clone(), spec.track_pages)
+}
+
+/// Who has the CPUs, by policy and parameters; ticks come every `tick` nanoseconds, the first in `tick_phase`.
+fn sched_params(spec: &RunSpec, p: &Params, tick: u64, tick_phase: u64) -> SchedParams {
+    SchedParams {
+        quantum: p.quantum as u64,
+        latency: p.sched_latency as u64,
+        min_granularity: p.sched_min_granularity as u64,
+        wakeup_granularity: p.sched_wakeup_granularity as u64,
+        eevdf_slice: match spec.policy.scheduler {
+            Scheduler::Cfs => None,
+            // `sysctl_sched_base_slice` grows with the CPUs up to eight.
+            Scheduler::Eevdf => Some(BASE_SLICE * u64::from(1 + spec.machine.cpus.min(8).ilog2())),
+        },
+        idle_wakeup: p.idle_wakeup,
+        idle_wakeup_sigma: p.idle_wakeup_sigma,
+        place: p.sched_place != 0.0,
+        switch: p.sched_switch as u64,
+        tick,
+        tick_phase,
+    }
 }
 
 /// The depth of a machine's deepest disk, where its driver registers all of them with that (`disks_alike`); else 0.
