@@ -46,14 +46,18 @@ fn count(r: &RunResult, name: &str) -> u64 {
 }
 
 /// Dirty pages below every limit, and reads that push them to the tail of the list. kswapd frees what is clean
-/// and never blocks; only who meets whole batches of dirty pages knows that the flusher is needed.
+/// and never blocks; only who meets whole batches of dirty pages knows that the flusher is needed. It has the
+/// CPU whenever it wants it (CFS): nobody reclaims directly, which wakes the flusher otherwise.
 #[test]
 fn whoever_meets_dirty_batches_wakes_the_flusher() {
     let written = |wake| {
         let mut m = small(64);
         m.sysctl.dirty_ratio = 90;
         m.sysctl.dirty_background_ratio = 80;
-        let policy = with(|p| p.flusher_wake = wake);
+        let policy = with(|p| {
+            p.flusher_wake = wake;
+            p.scheduler = Scheduler::Cfs;
+        });
         let command = "dd if=/dev/zero of=big bs=1M count=80 conv=fdatasync; \
                        dd if=/dev/zero of=a bs=1M count=16; dd if=big of=/dev/null bs=64k";
         count(&completed(&of(m, policy, command)), "nr_written") - (80 << 8)
@@ -187,7 +191,7 @@ fn what_btrfs_reserves_starts_writeback() {
         dirty(BtrfsWriteback::Preemptive, 16),
         dirty(BtrfsWriteback::Flusher, 16),
     );
-    assert!(3.0 * early < 2.0 * late, "{early} {late}");
+    assert!(5.0 * early < 4.0 * late, "{early} {late}");
     let large = [BtrfsWriteback::Preemptive, BtrfsWriteback::Flusher].map(|w| dirty(w, 1000));
     assert_eq!(large[0], large[1]);
 }
