@@ -145,17 +145,15 @@ impl<W: World> Mm<W> {
         loop {
             // The kernel tries to sleep before each balance run.
             if self.policy.kswapd_zone == KswapdZone::Highest {
+                let asked = node.request();
                 if !gave_up {
-                    order = node.request().0;
-                    classzone = node.request().1.unwrap_or(classzone);
+                    (order, classzone) = (asked.0, asked.1.unwrap_or(classzone));
                 }
                 let early = self.kswapd_try_to_sleep(nid, order, classzone).await;
-                let (slept_for, asked) = (order, node.request().1);
-                (order, _) = node.take_request();
-                classzone = asked.unwrap_or(classzone);
-                if early {
-                    order = order.max(slept_for);
-                }
+                let asked = node.request();
+                node.take_request();
+                order = if early { asked.0.max(order) } else { asked.0 };
+                classzone = asked.1.unwrap_or(classzone);
             } else {
                 let asked = node.take_request();
                 if order < asked.0 || classzone > asked.1 {

@@ -19,8 +19,9 @@ impl<W: World> Mm<W> {
     /// compact.
     pub(crate) async fn shrink_zone(&self, z: usize, sc: &mut ScanControl) {
         loop {
-            let reclaimed_before = sc.nr_reclaimed;
+            let (reclaimed_before, scanned) = (sc.nr_reclaimed, sc.nr_scanned);
             self.shrink_lruvec(z, sc).await;
+            self.note_pressure(sc.nr_scanned - scanned);
             if self.policy.reclaim_throttle == ReclaimThrottle::Reasons {
                 self.throttle_by_reasons(z, sc).await;
             }

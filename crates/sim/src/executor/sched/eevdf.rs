@@ -19,7 +19,7 @@ const NICE_LEAST_LOAD: i64 = 88_761;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entity {
     /// Its share of a CPU beside others' (`sched_prio_to_weight`).
-    pub weight: i64,
+    weight: i64,
     /// What it was owed when it left its CPU's race.
     lag: i64,
     deadline: i64,
@@ -69,27 +69,21 @@ pub(super) struct Race {
     stood: Cell<Option<u64>>,
 }
 
-/// All that take part on a CPU: the sum of their run times by weight, their weights, and how many they are.
+/// All that take part on a CPU: the sum of their run times by weight, and their weights.
 #[derive(Clone, Copy)]
 struct Average {
     sum: i128,
     load: i64,
-    n: u32,
 }
 
 impl Average {
-    const NOBODY: Self = Self {
-        sum: 0,
-        load: 0,
-        n: 0,
-    };
+    const NOBODY: Self = Self { sum: 0, load: 0 };
 
     fn with(self, task: &Task) -> Self {
         let weight = task.entity.weight;
         Self {
             sum: self.sum + i128::from(task.vruntime) * i128::from(weight),
             load: self.load + weight,
-            n: self.n + 1,
         }
     }
 
@@ -116,7 +110,7 @@ impl Sched {
         let all = others
             .chain(cpu.current.get().as_ref())
             .fold(Average::NOBODY, |all, &t| all.with(&tasks[t as usize]));
-        if all.n > 0 {
+        if all.load > 0 {
             cpu.race.zero.set(all.mean());
         }
         all
@@ -127,17 +121,15 @@ impl Sched {
         self.tasks.borrow_mut()[task as usize].entity.weight = NICE_LEAST_LOAD;
     }
 
-    /// As [`Self::update_current`] when the CPU is to change hands: a clock that stands still is where it was, or at
+    /// As [`Self::update_current`] when the CPU may change hands: a clock that stands still is where it was, or at
     /// the tick that came since (`rq_clock_skip_update`).
     fn update_current_to_leave(&self, c: usize, tasks: &mut [Task], slice: i64) -> bool {
         let clock = self.cpus[c].clock.get();
-        let last_tick = self.tick_at(clock + 1).saturating_sub(self.params.tick);
-        let skips = self.cpus[c].race.skips.take();
-        let renewed = self.update_to(c, tasks, slice, if skips { last_tick } else { clock });
-        let current = self.cpus[c].current.get();
-        let until = current.map(|id| tasks[id as usize].ran_until);
-        self.cpus[c].race.stood.set(until.filter(|_| skips));
-        renewed
+        let now = match self.cpus[c].race.skips.get() {
+            true => self.tick_at(clock + 1).saturating_sub(self.params.tick),
+            false => clock,
+        };
+        self.update_to(c, tasks, slice, now)
     }
 
     /// Up to when who had a CPU before has run, if that is not when it gave it up: it is the next one's beginning.
@@ -145,7 +137,7 @@ impl Sched {
         self.cpus[c]
             .race
             .stood
-            .take()
+            .get()
             .map_or(at, |then| then.min(at))
     }
 
@@ -183,11 +175,11 @@ impl Sched {
     fn place(&self, c: usize, tasks: &mut [Task], id: TaskId, slice: i64) {
         let all = self.average(c, tasks);
         let entity = tasks[id as usize].entity;
-        let (at, lag) = match all.n {
+        let (at, lag) = match all.load {
             0 => (self.cpus[c].race.zero.get(), 0),
-            _ => {
-                let own = i128::from(entity.lag) * i128::from(all.load + entity.weight);
-                (all.mean(), (own / i128::from(all.load)) as i64)
+            load => {
+                let own = i128::from(entity.lag) * i128::from(load + entity.weight);
+                (all.mean(), (own / i128::from(load)) as i64)
             }
         };
         let task = &mut tasks[id as usize];
@@ -269,7 +261,7 @@ impl Sched {
         let all = self.average(c, tasks);
         let of = |id: TaskId| &tasks[id as usize];
         let current = cpu.current.get();
-        if all.n == 1 && current.is_some() {
+        if current.is_some() && !cpu.has_others() {
             return current;
         }
         let current = current.filter(|&id| all.eligible(of(id).vruntime as i64));
@@ -296,14 +288,12 @@ impl Sched {
     pub(super) fn eevdf_keeps(&self, c: usize, slice: i64) -> bool {
         let cpu = &self.cpus[c];
         let mut tasks = self.tasks.borrow_mut();
-        let skips = cpu.race.skips.get();
         let renewed = self.update_current_to_leave(c, &mut tasks, slice);
         let look = cpu.resched.get() || renewed || self.lost_its_turn(c, &tasks);
         if look && self.next_runnable(c, &mut tasks, slice) != cpu.current.get() {
-            cpu.race.skips.set(skips);
             return false;
         }
-        cpu.race.stood.set(None);
+        cpu.race.skips.set(false);
         cpu.resched.set(false);
         self.set_slice(c);
         true
@@ -325,9 +315,12 @@ impl Sched {
     /// The running task's turn is over; it is still the current one.
     pub(super) fn eevdf_put(&self, c: usize, tasks: &mut [Task], becomes: State, slice: i64) {
         self.update_current_to_leave(c, tasks, slice);
-        let id = self.cpus[c].current.get().expect("a running task");
+        let cpu = &self.cpus[c];
+        let id = cpu.current.get().expect("a running task");
         let all = self.average(c, tasks);
         let task = &mut tasks[id as usize];
+        let skips = cpu.race.skips.take();
+        cpu.race.stood.set(skips.then_some(task.ran_until));
         task.entity.protected = false;
         if becomes == State::Blocked && !all.eligible(task.vruntime as i64) {
             (task.entity.delayed, task.entity.on) = (true, c as u32);

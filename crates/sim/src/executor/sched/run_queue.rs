@@ -192,7 +192,6 @@ impl Sched {
             _ => least(from),
         };
         let Some(i) = next else {
-            self.eevdf_begins(c, 0);
             self.cpus[c].slice_end.set(NEVER);
             return;
         };
