@@ -270,19 +270,16 @@ impl Mapping {
         let word = unsafe { AtomicU64::from_ptr(self.at.add(page * PAGE).cast()) };
         TOUCHING.set(true);
         compiler_fence(Ordering::SeqCst);
-        // A program that stores without looking faults by the store alone.
-        let found = match (expect, store) {
-            (None, Some(_)) => None,
-            _ => Some(word.load(Ordering::Relaxed)),
+        // One access, and so one fault, whatever is expected: the virtual world looks at contents without one.
+        let found = match store {
+            Some(new) => word.swap(new, Ordering::Relaxed),
+            None => word.load(Ordering::Relaxed),
         };
-        if let Some(new) = store {
-            word.store(new, Ordering::Relaxed);
-        }
         compiler_fence(Ordering::SeqCst);
         TOUCHING.set(false);
         if BUS_ERROR.take() {
             Touched::BusError
-        } else if expect.is_some() && found != expect {
+        } else if expect.is_some_and(|e| e != found) {
             Touched::Differs
         } else {
             Touched::Ok

@@ -127,7 +127,7 @@ impl Config {
 
     /// How many wait queues the engine uses; a world may number its own from here on.
     pub fn wait_queues(&self) -> u32 {
-        queue::throttled(self, self.nodes(), self.nodes()).0
+        queue::swap_bios(self, self.nodes()).0 + 1
     }
 }
 
@@ -307,7 +307,11 @@ impl<W: World> Mm<W> {
             lists,
             highmem: has_highmem(&config.zones),
             metadata: metadata::Metadata::new(
-                (policy.page_metadata, policy.writeback_bios),
+                (
+                    policy.page_metadata,
+                    policy.writeback_bios,
+                    policy.swap_bios,
+                ),
                 pool,
                 frames,
                 &config.zones,

@@ -43,6 +43,10 @@ pub fn ag(config: &crate::Config, nodes: u32, ag: u32) -> WaitQueue {
 pub fn throttled(config: &crate::Config, nodes: u32, node: u32) -> WaitQueue {
     WaitQueue(ag(config, nodes, config.max_ags).0 + node)
 }
+/// Those who wait for a bio of the pool that pages go to swap with.
+pub fn swap_bios(config: &crate::Config, nodes: u32) -> WaitQueue {
+    throttled(config, nodes, nodes)
+}
 /// The worker that is told of what was scanned. Nobody waits for an end of congestion of sync requests, so it has that
 /// queue, and all others keep their numbers.
 pub fn pressure() -> WaitQueue {

@@ -6,7 +6,7 @@ mod common;
 use common::{bare, column, disk, run, spec, swap};
 use mm::policy::{
     BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, FlusherWake, JournalPlace,
-    PageTables, Scheduler, SlowPath, VmPressure, WritebackBios, XfsRoots,
+    PageTables, Scheduler, SlowPath, SwapBios, VmPressure, WritebackBios, XfsRoots,
 };
 use mm::{Policy, ZoneType};
 use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size};
@@ -220,6 +220,25 @@ fn a_worker_that_is_told_of_scans_ends_slices() {
     };
     let (slice, turn) = (goes_on(VmPressure::None), goes_on(VmPressure::Worker));
     assert!(turn > 2.0 * slice, "{slice} {turn}");
+}
+
+/// `swap_bios = "pool"`: where memory has run out, no more pages are on their way to swap than there were bios when it did,
+/// so that who reclaims waits for the disk and another has his turn. For nothing, one task writes all that it scans.
+#[test]
+fn swap_waits_for_a_bio_that_ends() {
+    let under_way = |bios| {
+        let mut m = small(128);
+        m.swap = Some(swap(256 << 20));
+        let command = "mmap-strm -t 2 --stream 0 --mixed 1.3 --file-share 0 --anon-passes 2";
+        let mut s = of(m, with(|p| p.swap_bios = bios), command);
+        s.sample_ns = 1_000_000;
+        let r = completed(&s);
+        assert!(count(&r, "pswpout") > 10_000);
+        let written = column(&r, "writeback", "global");
+        written.iter().copied().fold(0.0, f64::max)
+    };
+    let (free, pool) = (under_way(SwapBios::Free), under_way(SwapBios::Pool));
+    assert!(pool < 0.5 * free, "{free} {pool}");
 }
 
 /// Direct reclaims of a stream on one CPU.

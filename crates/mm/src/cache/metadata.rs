@@ -1,25 +1,31 @@
 //! What the page cache's own records take (`page_metadata = "slabs"`): nodes of the trees, 14 on two pages
 //! (`radix_tree_node`, 576 bytes), and buffer heads of pages that were written on filesystems that keep
 //! them, 39 on a page (104 bytes). And what writes of pages take while they are under way (`writeback_bios = "vectors"`):
-//! a vector of 256 entries a bio, 8 of them on eight pages.
+//! a vector of 256 entries a bio, 8 of them on eight pages; and what each page on its way to swap takes
+//! (`swap_bios = "pool"`): a bio of 192 bytes, 21 on a page.
 //!
 //! Records fill slabs without gaps; the oldest slab goes back first, and five stay that have room for whole ones
 //! (SLUB's `min_partial`). A slab is asked for without waiting, as `xas_alloc` does under its lock: of two
 //! pages, else of one, from the low watermark and then from the min watermark with kswapd woken. Where there is
 //! nothing, the next record asks again; Linux would let the task reclaim. A vector asks once: without memory there is
-//! one in reserve (`mempool_alloc`). Slabs are not counted as reclaimable: no shrinker frees them.
+//! one in reserve (`mempool_alloc`), and swap waits for one of its own that ends. Slabs are not counted as reclaimable: no shrinker frees them.
 
 use crate::cache::mapping::Mapping;
 use crate::cache::tree::SLOTS;
 use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
 use crate::memory::watermark::lowmem_kbytes;
-use crate::policy::{PageMetadata, WritebackBios};
-use crate::world::{ShortLock, Word32, Word64, World};
+use crate::policy::{PageMetadata, SwapBios, WritebackBios};
+use crate::queue;
+use crate::world::{ShortLock, Waits, Word32, Word64, World};
 use crate::{Mm, NoMemory, Pfn, ZoneInfo, ZoneType, has_highmem};
 
 /// Slabs with room that a cache keeps (`MIN_PARTIAL`).
 const MIN_PARTIAL: u32 = 5;
+/// Bios for swap in reserve (`BIO_POOL_SIZE`).
+const POOL: u32 = 2;
+/// How long a task waits for one, ns (`mempool_alloc`).
+const POOL_WAIT: u64 = 5_000_000_000;
 /// Entry of a ring: the slab has one page where its cache has more.
 const SMALL: u32 = 1 << 31;
 
@@ -29,22 +35,30 @@ pub(crate) enum Record {
     TreeNode,
     BufferHead,
     BioVec,
+    SwapBio,
 }
 
 impl Record {
-    const ALL: [Self; 3] = [Self::TreeNode, Self::BufferHead, Self::BioVec];
+    const ALL: [Self; 4] = [
+        Self::TreeNode,
+        Self::BufferHead,
+        Self::BioVec,
+        Self::SwapBio,
+    ];
     /// Those that cached pages have.
     const OF_PAGES: [Self; 2] = [Self::TreeNode, Self::BufferHead];
 
-    /// Records of a whole slab, and its order. With HighMem they are those of 32 bits, of 304, 56 and 3072 bytes.
+    /// Records of a whole slab, and its order. With HighMem they are those of 32 bits, of 304, 56, 3072 and 128 bytes.
     const fn shape(self, highmem: bool) -> (u32, u32) {
         match (self, highmem) {
             (Self::TreeNode, false) => (14, 1),
             (Self::BufferHead, false) => (39, 0),
             (Self::BioVec, false) => (8, 3),
+            (Self::SwapBio, false) => (21, 0),
             (Self::TreeNode, true) => (26, 1),
             (Self::BufferHead, true) => (73, 0),
             (Self::BioVec, true) => (10, 3),
+            (Self::SwapBio, true) => (32, 0),
         }
     }
 
@@ -52,7 +66,7 @@ impl Record {
     const fn gfp(self) -> Gfp {
         match self {
             Self::TreeNode | Self::BufferHead => Gfp::SLAB_NOWAIT,
-            Self::BioVec => Gfp::UNMOVABLE_NOWAIT,
+            Self::BioVec | Self::SwapBio => Gfp::UNMOVABLE_NOWAIT,
         }
     }
 
@@ -104,8 +118,11 @@ pub(crate) struct Metadata<W: World> {
     /// Whether cached pages' records take memory, and bios.
     pages: bool,
     bios: bool,
-    /// Bios under way.
-    under_way: W::U32,
+    swap_bios: bool,
+    /// Bios under way, and those of pages on their way to swap.
+    under_way: [W::U32; 2],
+    /// Bios for swap that are out of the reserve.
+    reserve_out: W::U32,
     /// Buffer heads in use.
     buffers: W::U32,
     /// More of them are too many: what a tenth of low memory has room for (Linux fs/buffer.c, `buffer_init`).
@@ -117,13 +134,14 @@ pub(crate) struct Metadata<W: World> {
 
 impl<W: World> Metadata<W> {
     pub(crate) fn new(
-        (pages, bios): (PageMetadata, WritebackBios),
+        (pages, bios, swap): (PageMetadata, WritebackBios, SwapBios),
         nodes: u32,
         frames: u32,
         zones: &[ZoneInfo],
     ) -> Result<Self, NoMemory> {
         let highmem = has_highmem(zones);
         let (on, bios) = (pages == PageMetadata::Slabs, bios == WritebackBios::Vectors);
+        let swap_bios = swap == SwapBios::Pool;
         let what = "the page cache's records";
         let slabs = |of: Record, most: u32| -> Result<Slabs<W>, NoMemory> {
             // Small slabs hold fewer.
@@ -137,18 +155,21 @@ impl<W: World> Metadata<W> {
             })
         };
         Ok(Self {
-            slabs: match on || bios {
+            slabs: match on || bios || swap_bios {
                 true => Box::new([
                     slabs(Record::TreeNode, nodes)?,
                     slabs(Record::BufferHead, frames)?,
                     // Each has a page at least.
                     slabs(Record::BioVec, frames)?,
+                    slabs(Record::SwapBio, frames)?,
                 ]),
                 false => Box::default(),
             },
             pages: on,
             bios,
+            swap_bios,
             under_way: bytemuck::Zeroable::zeroed(),
+            reserve_out: bytemuck::Zeroable::zeroed(),
             buffers: bytemuck::Zeroable::zeroed(),
             max_buffers: {
                 let lowmem = lowmem_kbytes(zones) / 4;
@@ -232,7 +253,8 @@ impl<W: World> Mm<W> {
         match of {
             Record::TreeNode => self.nodes_pool.in_use(),
             Record::BufferHead => self.metadata.buffers.get(),
-            Record::BioVec => self.metadata.under_way.get(),
+            Record::BioVec => self.metadata.under_way[0].get(),
+            Record::SwapBio => self.metadata.under_way[1].get(),
         }
     }
 
@@ -309,10 +331,10 @@ impl<W: World> Mm<W> {
     pub fn bio_begun(&self) {
         if self.metadata.bios {
             debug_assert!(
-                (self.metadata.under_way.get() as usize) < self.metadata.most_bios(),
+                (self.metadata.under_way[0].get() as usize) < self.metadata.most_bios(),
                 "each bio has a page"
             );
-            self.metadata.under_way.fetch_add(1);
+            self.metadata.under_way[0].fetch_add(1);
             self.settle(Record::BioVec);
         }
     }
@@ -320,10 +342,51 @@ impl<W: World> Mm<W> {
     /// So many bios have ended.
     pub fn bios_ended(&self, n: u32) {
         if self.metadata.bios {
-            let before = self.metadata.under_way.fetch_sub(n);
+            let before = self.metadata.under_way[0].fetch_sub(n);
             debug_assert!(before >= n, "{n} of {before} bios ended");
             self.settle(Record::BioVec);
         }
+    }
+
+    /// A bio for a page that goes to swap, until [`Mm::swap_bio_ended`]; waits for one where there is none.
+    pub(crate) async fn swap_bio(&self) {
+        if !self.metadata.swap_bios {
+            return;
+        }
+        let q = queue::swap_bios(&self.config, self.nodes.len() as u32);
+        loop {
+            let ticket = self.world.ticket(q);
+            self.metadata.under_way[1].fetch_add(1);
+            self.settle(Record::SwapBio);
+            let room = self.metadata.slabs[Record::SwapBio as usize].room.get();
+            let reserve = &self.metadata.reserve_out;
+            if self.records(Record::SwapBio) <= room + reserve.get() {
+                return;
+            }
+            if reserve.get() < POOL {
+                reserve.fetch_add(1);
+                return;
+            }
+            self.metadata.under_way[1].fetch_sub(1);
+            self.world.waits_for(Waits::Device);
+            self.world.wait(q, ticket, Some(POOL_WAIT)).await;
+        }
+    }
+
+    /// The write of a page to swap has ended.
+    pub fn swap_bio_ended(&self) {
+        if !self.metadata.swap_bios {
+            return;
+        }
+        let before = self.metadata.under_way[1].fetch_sub(1);
+        debug_assert!(before > 0, "a bio that ends was begun");
+        if self.metadata.reserve_out.get() == 0 {
+            return self.settle(Record::SwapBio);
+        }
+        // The reserve is filled first, and whoever waits is told.
+        self.metadata.reserve_out.fetch_sub(1);
+        let nodes = self.nodes.len() as u32;
+        self.world.wake(queue::swap_bios(&self.config, nodes));
     }
 
     #[inline(never)]

@@ -174,9 +174,9 @@ impl<W: World> Region<W> {
     }
 }
 
-/// Every region.
+/// Every region; without any it takes nothing.
 pub(crate) struct Regions<W: World> {
-    slots: Box<[OnceLock<Region<W>>]>,
+    slots: OnceLock<Box<[OnceLock<Region<W>>]>>,
     used: W::U32,
     lock: W::Lock,
 }
@@ -184,14 +184,20 @@ pub(crate) struct Regions<W: World> {
 impl<W: World> Regions<W> {
     pub fn new() -> Self {
         Self {
-            slots: (0..MAX_REGIONS).map(|_| OnceLock::new()).collect(),
+            slots: OnceLock::new(),
             used: bytemuck::Zeroable::zeroed(),
             lock: W::Lock::default(),
         }
     }
 
     pub(super) fn region(&self, id: u32) -> &Region<W> {
-        self.slots[id as usize].get().expect("an open region")
+        self.slot(id)
+            .and_then(OnceLock::get)
+            .expect("an open region")
+    }
+
+    fn slot(&self, id: u32) -> Option<&OnceLock<Region<W>>> {
+        self.slots.get()?.get(id as usize)
     }
 }
 
@@ -214,7 +220,8 @@ impl<W: World> Mm<W> {
             let id = (0..used).find(fits).or_else(|| {
                 let room = (used as usize) < MAX_REGIONS;
                 room.then(|| {
-                    let made = rs.slots[used as usize].set(Region {
+                    let all = || (0..MAX_REGIONS).map(|_| OnceLock::new()).collect();
+                    let made = rs.slots.get_or_init(all)[used as usize].set(Region {
                         ptes: heap::zeroed("a mapping's page table", pages as usize)
                             .unwrap_or_else(|e| e.raise()),
                         tables: heap::zeroed("a mapping's page table", self.tables_of(pages))
@@ -689,7 +696,7 @@ impl<W: World> Mm<W> {
             return Ok(());
         }
         let (region, index) = (page.mapping(), page.index());
-        let known = self.regions.slots.get(region as usize);
+        let known = self.regions.slot(region);
         let entry = known
             .and_then(|r| r.get())
             .and_then(|r| r.ptes.get(index as usize));

@@ -272,6 +272,7 @@ impl<W: World> Mm<W> {
         if self.swap.count[slot as usize].get() == 0 && self.frames.mapcount(pfn) == 0 {
             return Writepage::Started;
         }
+        self.swap_bio().await;
         self.stat.event(VmEvent::PswpOut, 1);
         self.set_page_writeback(pfn);
         self.world.swap_writepage(self, pfn, slot).await;

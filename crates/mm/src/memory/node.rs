@@ -53,6 +53,8 @@ pub struct Node<W: World> {
     pub size: u64,
     /// kswapd sleeps (1) or works (0).
     pub(crate) kswapd_sleeping: W::U32,
+    /// Runs of kswapd in a row that freed nothing (`hopeless_zones = "failures"`).
+    pub(crate) kswapd_failures: W::U32,
     /// How far kswapd's priority fell over dirty file pages (`pressure_expiry`); 0: no pressure.
     pub(crate) dirty_pressure: W::U32,
     /// The largest order asked for since kswapd last took the request.
@@ -92,6 +94,7 @@ impl<W: World> Node<W> {
             zonelists,
             zones: own,
             kswapd_sleeping: bytemuck::Zeroable::zeroed(),
+            kswapd_failures: bytemuck::Zeroable::zeroed(),
             dirty_pressure: bytemuck::Zeroable::zeroed(),
             kswapd_order: bytemuck::Zeroable::zeroed(),
             kswapd_classzone: bytemuck::Zeroable::zeroed(),

@@ -203,6 +203,7 @@ presets! {
     linux_6_1 "linux-6.1", (6, 1), "December 2022",
     baseline of "kernels of today" "docs/validate.md", on linux_4_9 {
         kswapd_writeback: ReclaimWriteback::Never, "no filesystem has a writepage for it";
+        hopeless_zones: HopelessZones::Failures, "a node, by what kswapd did not free (4.12)";
         reclaim_throttle: ReclaimThrottle::Reasons, "what was scanned of a node marks it (5.16)";
         unwritten_pages: UnwrittenPages::Active, "pages that cannot be freed yet are activated (4.11)";
         flusher_wake: FlusherWake::TailDirty, "whoever meets a whole batch of dirty pages (4.11)";
@@ -217,6 +218,7 @@ presets! {
         page_metadata: PageMetadata::Slabs, "the cache's records take memory";
         page_tables: PageTables::Pages, "so do page tables";
         writeback_bios: WritebackBios::Vectors, "bios that may grow have the longest vector (iomap, 5.5)";
+        swap_bios: SwapBios::Pool, "of a pool that has no reserves of memory";
         per_cpu_lists: PerCpuLists::Watermark, "up to the low watermark's share (5.14)";
         kswapd_wake: KswapdWake::Unbalanced, "unless a zone that may be used is above high (4.8)";
         kswapd_zone: KswapdZone::Highest, "it works for all that was asked for (4.8)";
@@ -248,6 +250,7 @@ presets! {
         lru_batch: 31, "pages in a batch for the LRU lists (6.8)";
         iomap_writeback: IomapWriteback::Locked, "pages are locked until what is before them is handed over (6.8)";
         per_cpu_lists: PerCpuLists::Tuned, "they grow and shrink with what is asked (6.7)";
+        trim_retry: true, "kswapd tries anonymous pages, too, before it gives up (6.10)";
         lru_stats: LruStats::Flushed, "lengths of lists are up to two seconds old (6.12)";
         scheduler: Scheduler::Eevdf, "the CPU is for who is owed time, by deadlines (6.6)";
     }

@@ -378,7 +378,15 @@ switches! {
         Marked = "marked",
         /// 3.12: whenever its pages were scanned six times without a page being freed.
         Computed = "computed",
+        /// 4.12: a node as a whole, when kswapd has come to the last priority 16 times in a row without a page. Then it
+        /// sleeps and nobody wakes it, nor does anybody wait for it, until a scan frees a page. Direct reclaim goes by
+        /// its own attempts. Where zones have the lists, as `computed`.
+        Failures = "failures",
     } see "docs/reference/reclaim.md#direct-reclaim";
+
+    /// 6.10: where kswapd came to the last priority without a page, and has left anonymous pages alone on the way, because there
+    /// seemed to be enough file pages that nobody needs, it begins anew and takes both.
+    trim_retry: bool = false see "docs/reference/reclaim.md#direct-reclaim";
 
     /// What has the LRU lists and their statistics.
     lru: LruScope = Zone {
@@ -511,6 +519,16 @@ switches! {
         /// bios that may grow. A vector has 4096 bytes, a slab of eight pages eight of them (`biovec-max`). It is of
         /// consequence with `writeback_ends = "ioend"`, which says what a bio is.
         Vectors = "vectors",
+    } see "docs/reference/memory-model.md#free-lists";
+
+    /// What a page on its way to swap needs beside its request.
+    swap_bios: SwapBios = Free {
+        /// Nothing.
+        Free = "free",
+        /// A bio with room for four pages, 21 on a page: swap writes each page with one of its own. Reclaim may use reserves,
+        /// its bios may not: where no zone is above its min watermark, two are in reserve, and who wants a third waits until
+        /// another one ends (`mempool_alloc`). So no more goes to swap at once than there were bios when memory ran out.
+        Pool = "pool",
     } see "docs/reference/memory-model.md#free-lists";
 
     /// What page tables of processes take of memory.

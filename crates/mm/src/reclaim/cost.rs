@@ -144,7 +144,8 @@ impl<W: World> Mm<W> {
         let [anon_too, file_too] = sc.may_deactivate;
         let size = |lru| self.lru_size(z, lru);
         let inactive_file = self.known_size(z, Lru::InactiveFile);
-        let trim = inactive_file >> sc.priority > 0 && !file_too;
+        let trim = inactive_file >> sc.priority > 0 && !file_too && !sc.no_trim;
+        sc.trim = trim;
         let file = size(Lru::InactiveFile) + size(Lru::ActiveFile);
         let tiny = file + self.lru_stat(z, ZoneStat::NrFreePages) <= self.lru_high(z)
             && !anon_too

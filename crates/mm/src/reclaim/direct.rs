@@ -11,6 +11,9 @@ use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Class, Cost, Waited, WaitedKind, Word32, Word64, World};
 
+/// Runs of kswapd in a row that free nothing, behind which it gives a node up.
+const MAX_RECLAIM_RETRIES: u32 = 16;
+
 impl<W: World> Mm<W> {
     /// Pages may be reclaimable that were not when reclaim gave the zones up, though none was freed
     /// since: who held them has let go.
@@ -113,6 +116,9 @@ impl<W: World> Mm<W> {
         if sc.nr_reclaimed > 0 {
             return sc.nr_reclaimed;
         }
+        if self.counts_failures() {
+            return 0;
+        }
         let hope = self.eligible(node, gfp).any(|z| !self.zone_hopeless(z));
         u64::from(hope)
     }
@@ -130,12 +136,28 @@ impl<W: World> Mm<W> {
     pub(crate) fn zone_hopeless(&self, z: usize) -> bool {
         match self.policy.hopeless_zones {
             HopelessZones::Marked => self.zones[z].all_unreclaimable.get() != 0,
-            HopelessZones::Computed => !self.zone_reclaimable(z),
+            HopelessZones::Failures if self.node_lru() => false,
+            HopelessZones::Computed | HopelessZones::Failures => !self.zone_reclaimable(z),
         }
+    }
+
+    /// Whether nodes are given up, by what kswapd fails at.
+    #[inline]
+    pub(super) fn counts_failures(&self) -> bool {
+        self.policy.hopeless_zones == HopelessZones::Failures && self.node_lru()
+    }
+
+    /// Whether kswapd has given a node up.
+    #[inline]
+    pub(super) fn node_hopeless(&self, nid: u32) -> bool {
+        self.nodes[nid as usize].kswapd_failures.get() >= MAX_RECLAIM_RETRIES
     }
 
     /// Whether more than half of the emergency reserves of a node's zones up to Normal is free.
     pub(crate) fn reserves_ok(&self, node: u32) -> bool {
+        if self.node_hopeless(node) {
+            return true;
+        }
         let zones = self.nodes[node as usize].zones.iter();
         let low = zones
             .map(|&z| usize::from(z))

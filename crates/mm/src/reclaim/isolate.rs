@@ -157,7 +157,8 @@ impl<W: World> Mm<W> {
         };
         // Since 3.8 those who may enter filesystems leave room for those who may not.
         let inactive = match self.policy.hopeless_zones {
-            HopelessZones::Computed if sc.gfp.has(Gfp::IO.or(Gfp::FS)) => inactive >> 3,
+            HopelessZones::Marked => inactive,
+            _ if sc.gfp.has(Gfp::IO.or(Gfp::FS)) => inactive >> 3,
             _ => inactive,
         };
         self.lru_stat(z, isolated) > inactive

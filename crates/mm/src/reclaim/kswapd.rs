@@ -43,7 +43,10 @@ impl<W: World> Mm<W> {
                 KswapdZone::Lowest => node.ask_kswapd(order, classzone as u32),
                 KswapdZone::Highest => node.ask_kswapd_up_to(order, classzone as u32),
             }
-            if node.kswapd_sleeping.get() == 0 || !self.kswapd_wanted(z, order, classzone) {
+            if node.kswapd_sleeping.get() == 0
+                || self.node_hopeless(zone.node)
+                || !self.kswapd_wanted(z, order, classzone)
+            {
                 return;
             }
         }
@@ -245,7 +248,10 @@ impl<W: World> Mm<W> {
     pub(crate) fn sleeping_prematurely(&self, nid: u32, order: u32, classzone: usize) -> bool {
         if self.node_lru() {
             return !self.some_balanced(nid, order, classzone)
-                && self.zone_reclaimable(usize::from(self.nodes[nid as usize].zones[0]));
+                && match self.counts_failures() {
+                    true => !self.node_hopeless(nid),
+                    false => !self.zone_hopeless(usize::from(self.nodes[nid as usize].zones[0])),
+                };
         }
         let (mut all_ok, mut balanced) = (true, 0);
         for &z in &self.nodes[nid as usize].zones {
@@ -402,6 +408,7 @@ impl<W: World> Mm<W> {
             true,
         );
         let home = self.zones[usize::from(zones[0])].lru_home as usize;
+        let mut reclaimed = 0;
         while sc.priority >= 1 && self.sleeping_prematurely(nid, sc.order, classzone) {
             (sc.nr_scanned, sc.nr_reclaimed) = (0, 0);
             sc.classzone = self.reclaim_classzone(classzone);
@@ -420,6 +427,15 @@ impl<W: World> Mm<W> {
             self.wake_for_reserves(nid);
             if sc.nr_scanned < sc.nr_to_reclaim || sc.nr_reclaimed == 0 {
                 sc.priority -= 1;
+            }
+            reclaimed += sc.nr_reclaimed;
+            if sc.priority == 0 && reclaimed == 0 {
+                if self.policy.trim_retry && sc.trim_failed && !sc.no_trim {
+                    (sc.no_trim, sc.priority) = (true, DEF_PRIORITY);
+                } else if self.counts_failures() {
+                    self.nodes[nid as usize].kswapd_failures.fetch_add(1);
+                    self.wake_for_reserves(nid);
+                }
             }
             // Nobody else has a turn before it looks whether the node is balanced, and goes to sleep.
         }

@@ -66,6 +66,7 @@ impl<W: World> Mm<W> {
         if self.policy.reclaim_throttle == ReclaimThrottle::Reasons
             && sc.priority == 1
             && sc.nr_reclaimed == 0
+            && !self.node_hopeless(self.zones[z].node)
         {
             self.wait_for_a_tick(z).await;
         }

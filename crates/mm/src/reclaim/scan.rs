@@ -46,6 +46,10 @@ pub struct ScanControl {
     pub(super) force_deactivate: bool,
     /// An active list was left alone.
     pub(super) skipped_deactivate: bool,
+    /// Only file pages are scanned, of which there seem to be enough; a scan of those freed nothing; never again.
+    pub(super) trim: bool,
+    pub(super) trim_failed: bool,
+    pub(super) no_trim: bool,
 }
 
 /// Pages that the scan of a zone or node has met.
@@ -86,6 +90,9 @@ impl ScanControl {
             may_deactivate: [true; 2],
             force_deactivate: false,
             skipped_deactivate: false,
+            trim: false,
+            trim_failed: false,
+            no_trim: false,
         }
     }
 }

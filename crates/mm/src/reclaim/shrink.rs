@@ -39,6 +39,7 @@ impl<W: World> Mm<W> {
     /// waits for pages or is told of them comes behind both.
     pub(crate) async fn shrink_node(&self, home: usize, sc: &mut ScanControl) {
         let nid = self.zones[home].node;
+        let before = sc.nr_reclaimed;
         loop {
             let (reclaimed_before, scanned) = (sc.nr_reclaimed, sc.nr_scanned);
             self.shrink_lruvec(home, sc).await;
@@ -60,6 +61,11 @@ impl<W: World> Mm<W> {
             if !self.should_continue_reclaim(home, reclaimed, sc) {
                 break;
             }
+        }
+        if sc.nr_reclaimed == before {
+            sc.trim_failed |= sc.trim;
+        } else if self.counts_failures() {
+            self.nodes[nid as usize].kswapd_failures.set(0);
         }
     }
 

@@ -703,3 +703,50 @@ fn page_tables_take_memory() {
         recount(&mm);
     }
 }
+
+/// `hopeless_zones = "failures"`: behind 16 runs that free nothing nobody wakes kswapd, until a scan frees a page.
+#[test]
+fn kswapd_gives_up_a_node_that_it_fails_at() {
+    for (rule, wakes) in [
+        (HopelessZones::Computed, true),
+        (HopelessZones::Failures, false),
+    ] {
+        let mm = Bare::new(with(|p| p.hopeless_zones = rule), 4096).build();
+        let f = file(&mm, MappingKind::File, 0, 64);
+        // The kernel has all.
+        let mut taken = Vec::new();
+        while let Some(pfn) = mm.alloc_nowait(Gfp::UNMOVABLE_NOWAIT, 0) {
+            taken.push(pfn);
+        }
+        let woken = || {
+            mm.nodes[0].kswapd_sleeping.set(1);
+            mm.wakeup_kswapd(0, Gfp::KERNEL, 0, 2);
+            !mm.kswapd_sleeps(0)
+        };
+        assert!(woken(), "{rule:?}");
+        let later = Box::pin(mm.world.sleep(SECOND / 10));
+        run(
+            &mm,
+            vec![later, Box::pin(mm.kswapd(0))],
+            1,
+            u64::MAX,
+            |_| (),
+        );
+        assert_eq!(woken(), wakes, "{rule:?}");
+        // Somebody writes, and somebody else frees what he wrote.
+        for pfn in taken.drain(..80) {
+            mm.free_page(pfn, false);
+        }
+        block_on(&mm, async {
+            for index in 0..64 {
+                write(&mm, f, index).await;
+            }
+        });
+        settled(&mm);
+        assert_eq!(mm.start_writeback(f, 0, 64, |_| ()), 64);
+        mm.end_writeback(f, 0, 64, false);
+        while mm.alloc_nowait(Gfp::UNMOVABLE_NOWAIT, 0).is_some() {}
+        assert!(block_on(&mm, mm.try_to_free_pages(0, Gfp::KERNEL, 0)) > 1);
+        assert!(woken(), "{rule:?}");
+    }
+}

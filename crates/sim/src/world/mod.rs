@@ -346,6 +346,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                 Tag::Swap { pfn } => {
                     if d.dir == Dir::Write {
                         mm.end_page_writeback(pfn, d.error.is_some());
+                        mm.swap_bio_ended();
                     } else {
                         mm.frames.set_flags(pfn, flag::UPTODATE);
                         mm.unlock_page(pfn);
