@@ -678,13 +678,10 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     async fn compute(&self, ns: u64) {
         let mut left = ns;
         while left > 0 {
-            let n = left.min(10_000);
-            self.mm.world.sched.charge_user(n);
-            self.mm.world.relax().await;
+            left = self.mm.world.sched.compute(left).await;
             if self.dies_here() {
                 self.die().await;
             }
-            left -= n;
         }
     }
 

@@ -111,6 +111,56 @@ fn slow_tasks_go_on() {
     assert_eq!(run(&s, vec![Box::pin(round)]), None);
 }
 
+/// How programs compute.
+#[derive(Clone, Copy, PartialEq)]
+enum Computes {
+    /// In one call, which the executor goes on with.
+    Whole,
+    /// The same, and from some time on its pieces are told of.
+    Told,
+    /// As often as it may have to give way.
+    Pieces,
+}
+
+/// Turns in which nobody's future is asked are those of programs that are asked behind each piece.
+#[test]
+fn programs_that_compute_take_turns_as_if_they_were_asked() {
+    let turns = |how: Computes| {
+        let s = sched(2);
+        let left = Cell::new(5);
+        let program = async |nth: u64| {
+            for round in 0..200 {
+                let ns = (nth * 7919 + round * 104_729) % 1_300_000;
+                if how == Computes::Told && round == 100 {
+                    s.tell_of_pieces();
+                }
+                let mut rest = ns;
+                while rest > 0 {
+                    if how == Computes::Pieces {
+                        let piece = rest.min(10_000);
+                        s.charge_user(piece);
+                        s.relax().await;
+                        rest -= piece;
+                    } else {
+                        rest = s.compute(rest).await;
+                    }
+                }
+                s.sleep(nth * 50_000 + round * 911).await;
+            }
+            left.set(left.get() - 1);
+            if left.get() == 0 {
+                s.stop();
+            }
+        };
+        let lives: Vec<Life<'_>> = (0..5).map(|nth| Box::pin(program(nth)) as _).collect();
+        assert_eq!(run(&s, lives), None);
+        let users: Vec<u64> = s.task_times(s.now()).iter().map(|(_, t)| t.user).collect();
+        (s.digest(), s.polls(), s.now(), users)
+    };
+    let asked = turns(Computes::Pieces);
+    assert!(turns(Computes::Whole) == asked && turns(Computes::Told) == asked);
+}
+
 #[test]
 fn the_flag_acts_within_a_look() {
     for charge in [0, 1, 100_000] {

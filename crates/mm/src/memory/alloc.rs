@@ -3,6 +3,7 @@
 use crate::memory::fair::Skipped;
 use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
+use crate::memory::hint::Foreseen;
 use crate::memory::task::{PF_DYING, PF_MEMALLOC, PF_REALTIME};
 use crate::memory::watermark::{
     ALLOC_DIRTY_LIMIT, ALLOC_FAIR, ALLOC_HARDER, ALLOC_HIGH, ALLOC_NO_WATERMARKS,
@@ -179,9 +180,9 @@ impl<W: World> Mm<W> {
         let node = self.local_node();
         let pfn = match order {
             0 => match self.take_foreseen(node, gfp) {
-                Some(pfn) => pfn,
-                None if self.nowhere_foreseen(node, gfp) => return None,
-                None => self.walks_at_low(node, gfp, 0)?,
+                Foreseen::Page(pfn) => pfn,
+                Foreseen::Nowhere => return None,
+                Foreseen::Unknown => self.walks_at_low(node, gfp, 0)?,
             },
             _ => self.walks_at_low(node, gfp, order)?,
         };

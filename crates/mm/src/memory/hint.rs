@@ -128,6 +128,16 @@ impl Way {
     }
 }
 
+/// How walks at the low watermark for a single page end, without being made.
+pub(super) enum Foreseen {
+    /// In a zone of which this CPU has a page; they were charged.
+    Page(Pfn),
+    /// In none. They were charged, and what else they do is done.
+    Nowhere,
+    /// They have to be made; nothing was charged.
+    Unknown,
+}
+
 impl<W: World> Mm<W> {
     /// All of a request that a walk at the low watermark depends on.
     #[inline(always)]
@@ -309,37 +319,40 @@ impl<W: World> Mm<W> {
     }
 
     /// A single page from where the last such request found one, or where a walk would, if this CPU's
-    /// list there has a page. `None`: nothing was charged, and the walk has to be made.
+    /// list there has a page; or what is known where no walk finds one.
     #[inline(always)]
-    pub(super) fn take_foreseen(&self, node: u32, gfp: Gfp) -> Option<Pfn> {
-        let cpu = self.world.cpu();
-        let (hint, _) = self.foreseen_hint(node, gfp)?;
-        let z = hint.zone.get() as usize;
-        let pcp = self.pcp(z, cpu, self.list_of_request(gfp));
-        let pfn = self.pop_pcp(pcp)?;
-        self.world.charge(Cost::ZoneWalk, hint.walked.get());
-        self.world.charge(Cost::DirtyLimit, hint.limits.get());
-        self.hand_out(z, pfn, node, gfp, 0);
-        Some(pfn)
+    pub(super) fn take_foreseen(&self, node: u32, gfp: Gfp) -> Foreseen {
+        let hint = self.hint(gfp);
+        let key = self.hint_key(node, gfp);
+        if hint.key.get() != key || hint.holds(self.stat.moved()).is_none() {
+            self.foresee_anew(hint, node, gfp, key);
+        }
+        let z = hint.zone.get();
+        if z != NOWHERE {
+            let pcp = self.pcp(z as usize, self.world.cpu(), self.list_of_request(gfp));
+            let Some(pfn) = self.pop_pcp(pcp) else {
+                return Foreseen::Unknown;
+            };
+            self.charge_walks(hint);
+            self.hand_out(z as usize, pfn, node, gfp, 0);
+            return Foreseen::Page(pfn);
+        }
+        let end = hint.end.get();
+        if end == End::Other as u32 {
+            return Foreseen::Unknown;
+        }
+        self.charge_walks(hint);
+        if end == End::NowhereReset as u32 {
+            self.reset_alloc_batches(node, gfp);
+        }
+        Foreseen::Nowhere
     }
 
-    /// Whether it is foreseen that no walk at the low watermark finds a page: then those walks were charged, and
-    /// what else they do is done. `false`: nothing was, and they have to be made.
+    /// Charges walks that were foreseen and not made.
     #[inline(always)]
-    pub(super) fn nowhere_foreseen(&self, node: u32, gfp: Gfp) -> bool {
-        let hint = self.hint(gfp);
-        let resets = hint.end.get() == End::NowhereReset as u32;
-        let known = hint.key.get() == self.hint_key(node, gfp)
-            && hint.end.get() != End::Other as u32
-            && hint.holds(self.stat.moved()).is_some();
-        if known {
-            self.world.charge(Cost::ZoneWalk, hint.walked.get());
-            self.world.charge(Cost::DirtyLimit, hint.limits.get());
-            if resets {
-                self.reset_alloc_batches(node, gfp);
-            }
-        }
-        known
+    fn charge_walks(&self, hint: &Hint<W>) {
+        self.world.charge(Cost::ZoneWalk, hint.walked.get());
+        self.world.charge(Cost::DirtyLimit, hint.limits.get());
     }
 
     /// Checks that what is remembered and still holds is what a walk would meet.

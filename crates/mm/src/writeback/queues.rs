@@ -243,21 +243,40 @@ impl<W: World> Mm<W> {
             if self.policy.reclaim_flush == ReclaimFlush::Inode {
                 self.queue_marked(bdi);
             }
-            while s.first[List::MoreIo as usize].get() != NONE {
-                self.list_move(List::Io, s.first[List::MoreIo as usize].get());
-            }
-            loop {
-                let inode = s.first[List::Dirty as usize].get();
-                if inode == NONE {
-                    break;
-                }
+            self.list_splice(s, List::MoreIo, |_| true);
+            self.list_splice(s, List::Dirty, |inode| {
                 let when = self.mappings[inode as usize].dirtied_when.get();
-                if older_than.is_some_and(|limit| when > limit) {
-                    break;
-                }
-                self.list_move(List::Io, inode);
-            }
+                older_than.is_none_or(|limit| when <= limit)
+            });
         });
+    }
+
+    /// Moves the inodes in front of a list, up to the first that is not `wanted`, behind those of `io`.
+    fn list_splice(&self, s: &State<W>, from: List, wanted: impl Fn(u32) -> bool) {
+        let (from, io) = (from as usize, List::Io as usize);
+        let first = s.first[from].get();
+        let (mut last, mut next) = (NONE, first);
+        while next != NONE && wanted(next) {
+            last = next;
+            let m = &self.mappings[last as usize];
+            m.on_list.set(io as u32);
+            next = m.next.get();
+        }
+        if last == NONE {
+            return;
+        }
+        s.first[from].set(next);
+        match next {
+            NONE => s.last[from].set(NONE),
+            next => self.mappings[next as usize].prev.set(NONE),
+        }
+        self.mappings[first as usize].prev.set(s.last[io].get());
+        self.mappings[last as usize].next.set(NONE);
+        match s.last[io].get() {
+            NONE => s.first[io].set(first),
+            before => self.mappings[before as usize].next.set(first),
+        }
+        s.last[io].set(last);
     }
 
     /// Moves the inodes of which reclaim met pages to `io`, whatever their age.

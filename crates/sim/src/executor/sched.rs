@@ -10,6 +10,7 @@
 //! looked, so samples, recounts and progress change nothing that they see.
 
 mod accounts;
+mod compute;
 mod due;
 mod eevdf;
 mod pressure;
@@ -17,6 +18,7 @@ mod run_queue;
 mod turns;
 mod wait;
 
+pub use compute::Compute;
 pub use pressure::Stall;
 pub use turns::Observer;
 pub use wait::{Relax, Sleep, Wait};
@@ -117,6 +119,8 @@ struct Task {
     io: bool,
     /// It holds requests that nobody else knows of yet.
     plugged: bool,
+    /// What its program computes yet, in nanoseconds, where it gave way in between ([`Sched::compute`]).
+    computing: u64,
     /// As what it is counted, and where.
     counted: (usize, Doing),
     /// Its account is complete up to here.
@@ -176,6 +180,8 @@ pub struct Sched {
     digest: Cell<u64>,
     stop: Cell<bool>,
     span: Cell<u64>,
+    /// Whether tasks ask for something else than the time behind each piece that they compute.
+    pieces_told: Cell<bool>,
     /// Why the running task's next wait waits, and on what.
     why: Cell<Waits>,
     on: Cell<Option<Waited>>,
@@ -221,6 +227,7 @@ impl Sched {
             digest: Cell::new(0xcbf2_9ce4_8422_2325),
             stop: Cell::new(false),
             span: Cell::new(0),
+            pieces_told: Cell::new(false),
             why: Cell::new(Waits::Sleep),
             on: Cell::new(None),
             waiting: Waiting::default(),
@@ -323,6 +330,7 @@ impl Sched {
                 memory_stall: false,
                 io: false,
                 plugged: false,
+                computing: 0,
                 counted: (cpu, Doing::default()),
                 accounted: now,
                 born: now,

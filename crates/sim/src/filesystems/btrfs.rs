@@ -209,6 +209,10 @@ impl Model for Btrfs {
         copy_on_write(fs, mapping, first, len)
     }
 
+    fn rewrites_in_place(&self) -> bool {
+        false
+    }
+
     fn plugs(&self) -> bool {
         true
     }

@@ -263,6 +263,12 @@ pub(super) trait Model: Sized {
         walk::allocate(mm, fs, mapping, first, len)
     }
 
+    /// Whether pages that have blocks keep them when they are written again, so that their place can be asked for at any
+    /// time.
+    fn rewrites_in_place(&self) -> bool {
+        true
+    }
+
     /// The walk asked for the place of pages that had none.
     fn run_placed<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {}
 

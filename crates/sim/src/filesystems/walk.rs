@@ -47,6 +47,8 @@ pub(super) async fn write_cache_pages<const T: bool>(
     let mut used_up = false;
     let mut gathered = Gathered::new(mm, mapping, wbc);
     let mut placed_until = 0;
+    // Behind a page under writeback there are more, and who waits for none passes them: nothing is done for them.
+    let mut refused = false;
     'walk: loop {
         while let Some(first) = mm.next_tagged(mapping, PageTag::Dirty, range.index) {
             if first > range.end {
@@ -59,13 +61,20 @@ pub(super) async fn write_cache_pages<const T: bool>(
             }
             let most = (range.end - first).saturating_add(1).min(BATCH);
             let quota = wbc.nr_to_write.clamp(1, i64::from(most)) as u32;
-            let run = mm.tagged_run(mapping, PageTag::Dirty, first, quota.min(most));
+            let run = || mm.tagged_run(mapping, PageTag::Dirty, first, quota.min(most));
             let written = match &mut gathered {
+                None if refused && mm.tagged_run(mapping, PageTag::Writeback, first, 1) > 0 => {
+                    Written::PASSED
+                }
                 Some(gathered) if gathered.is_beside(mm) => {
                     beside::write_batch(mm, mapping, (first, range.end), wbc, gathered).await
                 }
-                gathered => write_run(mm, mapping, first, run, wbc, gathered.as_mut()).await,
+                gathered => write_run(mm, mapping, first, run(), wbc, gathered.as_mut()).await,
             };
+            refused = written.pages == 0
+                && !wbc.sync_all
+                && gathered.is_none()
+                && ask!(fs, model => model.rewrites_in_place());
             if written.pages > 0 {
                 ask!(fs, model => model.run_written(mm, fs, mapping, written.pages).await);
             }
@@ -115,6 +124,14 @@ pub(super) struct Written {
     pub pages: u32,
     /// Pages passed.
     pub advanced: u32,
+}
+
+impl Written {
+    /// A page that nobody may write now.
+    const PASSED: Self = Self {
+        pages: 0,
+        advanced: 1,
+    };
 }
 
 /// Starts I/O on up to a batch of contiguous dirty pages, or gathers them for it.

@@ -86,6 +86,8 @@ pub(super) struct Xfs {
     last: Box<[Cell<u64>; LAST]>,
     /// Whether the roots of each group's trees are in memory: those of its inodes, those of its free space.
     roots: RefCell<Vec<[bool; 2]>>,
+    /// In how many groups they are.
+    with_roots: [Cell<u64>; 2],
     /// The chunk of each group that inodes come from now.
     chunks: RefCell<Vec<u64>>,
     /// Buffers that are in memory, in the order of their last use.
@@ -110,6 +112,7 @@ impl Model for Xfs {
             unwritten: RefCell::default(),
             last: Box::new([const { Cell::new(0) }; LAST]),
             roots: RefCell::default(),
+            with_roots: Default::default(),
             chunks: RefCell::new(vec![front.root_inode()]),
             buffers: RefCell::default(),
             most_buffers: p.xfs_buffers as usize,
@@ -206,7 +209,7 @@ impl Model for Xfs {
         mapping: u32,
         wbc: &mut WritebackControl,
     ) {
-        if mm.policy.xfs_roots == XfsRoots::Read
+        if self.may_lack_roots(mm, fs, Trees::Space)
             && let Some(first) = mm.next_tagged(mapping, PageTag::Dirty, 0)
             && fs.mapped(mapping, first).is_none()
         {
@@ -277,7 +280,9 @@ impl Model for Xfs {
         fs: &Fs,
         change: NameChange,
     ) -> Result<(), FsError> {
-        self.read_roots(mm, fs, change.group, Trees::Inodes).await;
+        if self.may_lack_roots(mm, fs, Trees::Inodes) {
+            self.read_roots(mm, fs, change.group, Trees::Inodes).await;
+        }
         mm.log_inode(change.ino);
         mm.file_changed(fs.names.inode_of(change.dir));
         if change.block != 0 {
@@ -326,13 +331,17 @@ impl Model for Xfs {
 }
 
 impl Xfs {
+    /// Whether some group's roots may have to be read.
+    #[inline(always)]
+    fn may_lack_roots<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, trees: Trees) -> bool {
+        mm.policy.xfs_roots == XfsRoots::Read
+            && self.with_roots[trees as usize].get() < fs.space.group_count()
+    }
+
     /// Reads the roots of two of a group's trees, unless they are in memory: those of inodes and of free inodes, or those of
     /// free space by block and by length. They lie behind the group's header, a block each. (The list of blocks that
     /// the trees grow from, a sector, is not read: devices here count blocks.)
     async fn read_roots<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, group: u32, trees: Trees) {
-        if mm.policy.xfs_roots == XfsRoots::Cached {
-            return;
-        }
         {
             let roots = &mut *self.roots.borrow_mut();
             let at = group as usize;
@@ -342,6 +351,8 @@ impl Xfs {
             if std::mem::replace(&mut roots[at][trees as usize], true) {
                 return;
             }
+            let n = &self.with_roots[trees as usize];
+            n.set(n.get() + 1);
         }
         let first = fs.space.first_block(group) + 1 + 2 * (1 - trees as u64);
         for block in [first + 1, first] {

@@ -452,6 +452,7 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
 
     fn kill(&self, task: TaskId) {
         self.killing.set(true);
+        self.sched.tell_of_pieces();
         self.sched.interrupt(task);
         self.sched.wake(self.queue_base + own_queue::EXIT);
     }

@@ -45,8 +45,12 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             let (dev, at, room) = self.volumes[volume as usize].place(first);
             let most = self.max_bio(volume);
             let n = u64::from((whole.blocks - done).min(most)).min(room) as u32;
+            let tag = match done {
+                0 => whole.tag,
+                done => Tag::unpack(whole.tag).after(done).pack(),
+            };
             let bio = Bio {
-                tag: Tag::unpack(whole.tag).after(done).pack(),
+                tag,
                 block: at,
                 blocks: n,
                 ..whole
@@ -70,19 +74,6 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     /// Hands a bio to a device's queue, or sleeps until it is worth to be tried again.
     async fn try_submit(&self, dev: u32, bio: Bio) -> bool {
         let task = self.sched.task() as usize;
-        let (class, devices) = {
-            let devices = self.devices.borrow();
-            let queue = &devices[dev as usize].queue;
-            let class = queue.sleeps_as(queue.class_of(&bio)).index() as u32;
-            (class, devices.len() as u32)
-        };
-        let own = |q| self.queue_base + q;
-        let request = own(own_queue::request(self.tasks, dev, class));
-        let tickets = [0, 1].map(|room| {
-            let q = own(own_queue::throttled(self.tasks, devices, dev, room));
-            (q, self.sched.ticket(q))
-        });
-        let ticket = self.sched.ticket(request);
         let answer = {
             let d = &mut self.devices.borrow_mut()[dev as usize];
             let (queue, context) = (&mut d.queue, &mut d.contexts[task]);
@@ -91,7 +82,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                 None => queue.submit(self.sched.now(), context, bio),
             }
         };
-        let (q, ticket) = match answer {
+        // Nobody is woken between the answer and the ticket.
+        let (q, class) = match answer {
             Submit::Queued => {
                 self.kick(dev);
                 return true;
@@ -105,9 +97,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                 self.kick(dev);
                 return true;
             }
-            Submit::WouldBlock => (request, ticket),
-            Submit::Throttled(room) => tickets[usize::from(room)],
+            Submit::WouldBlock | Submit::Throttled(_) => self.room_for(dev, &bio, answer),
         };
+        let ticket = self.sched.ticket(q);
         self.kick(dev);
         let waited = u64::from(dev) << 1 | u64::from(class);
         self.waits_on(Waited::on(WaitedKind::Request, waited));
@@ -131,8 +123,32 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         false
     }
 
+    /// The queue where a task waits whose bio was refused, and the class among whose sleepers it is.
+    #[cold]
+    fn room_for(&self, dev: u32, bio: &Bio, answer: Submit) -> (u32, u32) {
+        let devices = self.devices.borrow();
+        let queue = &devices[dev as usize].queue;
+        let class = queue.sleeps_as(queue.class_of(bio)).index() as u32;
+        let own = match answer {
+            Submit::Throttled(room) => {
+                own_queue::throttled(self.tasks, devices.len() as u32, dev, u32::from(room))
+            }
+            _ => own_queue::request(self.tasks, dev, class),
+        };
+        (self.queue_base + own, class)
+    }
+
     /// Wakes whoever may have a request now, and those who wait for congestion to end.
+    #[inline]
     pub(super) fn wake_for(&self, dev: u32, wake: Wake) {
+        // Most that ends or merges wakes nobody.
+        if (wake.requests, wake.uncongested, wake.tokens) != Default::default() {
+            self.wake_these(dev, wake);
+        }
+    }
+
+    #[inline(never)]
+    fn wake_these(&self, dev: u32, wake: Wake) {
         for class in [block::Class::Sync, block::Class::Async] {
             let c = class.index();
             for _ in 0..wake.requests[c] {

@@ -2,7 +2,6 @@
 
 use super::{NEVER, Sched, State, Task, TaskId};
 use crate::account::Spent;
-use std::cmp::Reverse;
 
 impl Sched {
     /// A blocked task may run again: at once on an idle CPU, else after those queued where it ran last.
@@ -181,11 +180,16 @@ impl Sched {
         };
         let mut from = c;
         if self.cpus[c].run_queue.borrow().is_empty() {
-            let longest = (0..self.cpus.len())
-                .filter(|&o| !self.cpus[o].run_queue.borrow().is_empty() && least(o).is_some())
-                .max_by_key(|&o| (self.cpus[o].run_queue.borrow().len(), Reverse(o)))
-                .unwrap_or(c);
-            from = longest;
+            // Of as long ones the first, if some task there may run here.
+            let mut longest = 0;
+            for o in 0..self.cpus.len() {
+                let q = self.cpus[o].run_queue.borrow();
+                let tasks = self.tasks.borrow();
+                let may = |&t: &TaskId| tasks[t as usize].allowed >> c & 1 != 0;
+                if q.len() > longest && q.iter().any(may) {
+                    (longest, from) = (q.len(), o);
+                }
+            }
         }
         let next = match self.eevdf() {
             Some(slice) if from == c => self.eevdf_pick(c, slice),

@@ -138,7 +138,7 @@ impl Sched {
         loop {
             self.limit.set(self.turn_end.get().min(observer.due()));
             self.span.set(0);
-            if future.as_mut().poll(context).is_ready() {
+            if !self.computes_on(id) && future.as_mut().poll(context).is_ready() {
                 return Some(State::Done);
             }
             let state = self.tasks.borrow()[id].state;
@@ -151,7 +151,16 @@ impl Sched {
     }
 
     /// Lets the observer see everything up to `time`. If it ends the run: the time of that look.
+    #[inline(always)]
     fn show(&self, time: u64, observer: &mut impl Observer) -> Option<u64> {
+        match observer.due() <= time {
+            true => self.show_due(time, observer),
+            false => None,
+        }
+    }
+
+    #[inline(never)]
+    fn show_due(&self, time: u64, observer: &mut impl Observer) -> Option<u64> {
         while observer.due() <= time {
             let (now, seq, due) = (self.now(), self.seq.get(), observer.due());
             observer.observe();
