@@ -724,9 +724,9 @@ switches! {
     btrfs_writeback: BtrfsWriteback = Flusher {
         /// Whoever starts that of other filesystems.
         Flusher = "flusher",
-        /// 5.12: also what dirty extents, and those that are being written, reserve for the trees: 256 KiB each. Where that
-        /// is more than half of what may be overcommitted, and dirty pages are more than half of those under
-        /// writeback, a quarter of it is to be written.
+        /// 5.12: also what dirty extents, those that are being written and references reserve for the trees. Where that is
+        /// more than half of the room a worker has a quarter of it written or put into the extent tree; where there is
+        /// none, a writer waits for another one.
         Preemptive = "preemptive",
     } see "docs/reference/writeback.md#btrfs-of-today";
 
