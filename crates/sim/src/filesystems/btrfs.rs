@@ -94,7 +94,7 @@ pub(super) struct Btrfs {
     fast_checksum: bool,
     /// Bios whose checksums the worker computes, and their volumes.
     later: RefCell<VecDeque<(u32, Bio)>>,
-    room: Room,
+    room: Box<Room>,
     /// Those of `btrfs_trees = "ordered"`.
     ordered: Box<Trees>,
     /// Extents that got their blocks and are in no tree yet.
@@ -129,7 +129,7 @@ impl Model for Btrfs {
             committing: Cell::new(false),
             fast_checksum: p.btrfs_fast_checksum > 0.0,
             later: RefCell::default(),
-            room: Room::new(),
+            room: Box::new(Room::new()),
             ordered: Box::new(Trees::new(chunk)),
             placed: RefCell::default(),
             delayed: Cell::new(0),
