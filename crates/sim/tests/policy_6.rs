@@ -193,7 +193,7 @@ fn what_btrfs_reserves_starts_writeback() {
     );
     assert!(5.0 * early < 4.0 * late, "{early} {late}");
     let large = [BtrfsWriteback::Preemptive, BtrfsWriteback::Flusher].map(|w| dirty(w, 1000));
-    assert_eq!(large[0], large[1]);
+    assert!((large[0] - large[1]).abs() < 0.1 * large[1], "{large:?}");
 }
 
 /// One CPU: kswapd that is woken by a writer has the CPU at once, or when the writer sleeps or its slice is over;
@@ -363,4 +363,37 @@ fn files_that_are_written_in_turn_lie_apart() {
         elapsed(BlockAllocation::Ahead),
     );
     assert!(ahead > 1.05 * in_order, "{in_order} {ahead}");
+}
+
+/// A device that has just come up counts as one whose dirtiers slept: background writes have all of wbt's depth.
+#[test]
+fn a_device_that_came_up_is_written_to_at_full_depth() {
+    let under_way = |just_booted| {
+        let mut m = small(256);
+        m.disk = disk(DiskKind::Ssd);
+        let mut s = of(m, with(|_| ()), "sleep 0");
+        s.filesystem = FsKind::Ext4;
+        s.sample_ns = 1_000_000;
+        s.params.set("just_booted", just_booted).expect("0 or 1");
+        let job = "[random]\nrw=randwrite\nbs=4k\nsize=128m\nio_size=40m\nthinktime=20\n";
+        s.workload = workload::fio::parse(job).expect("a job").script();
+        let r = completed(&s);
+        let mut pages = column(&r, "writeback", "global").to_vec();
+        pages.retain(|&n| n > 0.0);
+        pages.iter().sum::<f64>() / pages.len() as f64
+    };
+    let (up, long_since) = (under_way(1.0), under_way(0.0));
+    assert!(up > 1.5 * long_since, "{up} {long_since}");
+}
+
+/// Random writes over a file that was there before, on btrfs: its last leaf of checksums and the one in front are read.
+#[test]
+fn checksums_of_a_file_that_was_there_are_read() {
+    let mut m = small(128);
+    m.disk = disk(DiskKind::Ssd);
+    let mut s = of(m, with(|_| ()), "sleep 0");
+    s.filesystem = FsKind::Btrfs;
+    let job = "[random]\nrw=randwrite\nbs=8k\nsize=100m\nio_size=32m\n";
+    s.workload = workload::fio::parse(job).expect("a job").script();
+    assert_eq!(count(&completed(&s), "pgpgin"), 2 * 16);
 }

@@ -10,8 +10,8 @@ use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
 use mm::memory::task::PF_SWAPWRITE;
 use mm::policy::{
-    Ext4Writeback, FlusherSlice, IomapWriteback, Plugs, RequestQueue, WritebackEnds,
-    WritebackThrottling,
+    Ext4Writeback, FlusherSlice, IomapWriteback, MetadataEnters, Plugs, RequestQueue,
+    WritebackEnds, WritebackThrottling,
 };
 use mm::world::event::TrackPath;
 use mm::world::{Storage as _, Tasks};
@@ -417,4 +417,25 @@ fn commits_leave_the_flushers_place_alone() {
     };
     assert_eq!(of(Ext4Writeback::Bumped), 200);
     assert!(of(Ext4Writeback::ByExtent) <= 100);
+}
+
+/// A block of an inode table has its first user's access to be activated by, while it waits in the batch that it came
+/// in with. Where it has not, some find their second user on a list.
+#[test]
+fn metadata_that_enters_referenced_is_activated_by_its_first_user() {
+    let activated = |enters| {
+        let mut spec = spec(
+            bare(ZoneType::Dma32, 256 << 20),
+            FsKind::Ext4,
+            "fs_mark -d a -n 8000 -L 1 -s 16384 -S 0",
+        );
+        spec.policy = Policy::preset("linux-6.12").expect("a preset");
+        spec.policy.metadata_enters = enters;
+        common::run(&spec).counters["pgactivate"]
+    };
+    let (plain, referenced) = (
+        activated(MetadataEnters::Plain),
+        activated(MetadataEnters::BlocksReferenced),
+    );
+    assert!(referenced < plain, "{referenced} beside {plain}");
 }

@@ -210,6 +210,7 @@ presets! {
         writeout_throttle: false, "nobody waits for writeback as such (5.16)";
         scan_balance: ScanBalance::Cost, "by what it cost to have anonymous or file memory (5.9)";
         accesses: Accesses::Reads, "writes neither activate nor come back (4.7)";
+        metadata_enters: MetadataEnters::Referenced, "a page of metadata enters referenced (3.16)";
         workingset_anon: true, "anonymous pages leave shadows (5.9)";
         mobility: Mobility::Boosted, "free lists by kind, and watermarks that are boosted (5.0)";
         vmpressure: VmPressure::Worker, "a worker takes a turn behind 512 pages scanned (3.10)";
@@ -248,6 +249,7 @@ presets! {
     baseline of "kernels of today" "docs/validate.md", on linux_6_1 {
         mobility: Mobility::Claimed, "a pageblock is taken over as a whole or not at all (6.15, in 6.12 by a stable release)";
         lru_batch: 31, "pages in a batch for the LRU lists (6.8)";
+        metadata_enters: MetadataEnters::BlocksReferenced, "nodes of btrfs's trees do no more (6.8)";
         iomap_writeback: IomapWriteback::Locked, "pages are locked until what is before them is handed over (6.8)";
         per_cpu_lists: PerCpuLists::Tuned, "they grow and shrink with what is asked (6.7)";
         trim_retry: true, "kswapd tries anonymous pages, too, before it gives up (6.10)";

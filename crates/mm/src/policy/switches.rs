@@ -253,6 +253,16 @@ switches! {
         InBatch = "in-batch",
     } see "docs/reference/memory-model.md#lru-lists" "docs/reference/memory-model.md#page-states";
 
+    /// Whether a page of metadata counts as accessed once when it enters the cache, so that its first user activates it.
+    metadata_enters: MetadataEnters = Plain {
+        /// linux-3.0: it does not.
+        Plain = "plain",
+        /// 3.16: it does (`find_or_create_page`).
+        Referenced = "referenced",
+        /// 6.8: a block of a device does, a node of btrfs's trees does not (`attach_eb_folio_to_filemap`).
+        BlocksReferenced = "blocks-referenced",
+    } see "docs/reference/memory-model.md#page-states";
+
     /// What counts as an access to a page of a file.
     accesses: Accesses = ReadsAndWrites {
         /// linux-3.0: read(2) and write(2).
@@ -732,9 +742,9 @@ switches! {
     btrfs_writeback: BtrfsWriteback = Flusher {
         /// Whoever starts that of other filesystems.
         Flusher = "flusher",
-        /// 5.12: also what dirty extents, and those that are being written, reserve for the trees: 256 KiB each. Where that
-        /// is more than half of what may be overcommitted, and dirty pages are more than half of those under
-        /// writeback, a quarter of it is to be written.
+        /// 5.12: also what dirty extents, those that are being written and references reserve for the trees. Where that is
+        /// more than half of the room a worker has a quarter of it written or put into the extent tree; where there is
+        /// none, a writer waits for another one.
         Preemptive = "preemptive",
     } see "docs/reference/writeback.md#btrfs-of-today";
 

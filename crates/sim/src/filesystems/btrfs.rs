@@ -11,16 +11,18 @@
 //! With `btrfs_trees = "ordered"` nodes have 16 KiB and items go where their keys belong ([`trees`]); then a commit
 //! writes nothing unless something was changed.
 
+mod room;
 mod trees;
 
+use self::room::{Placed, Room};
 use self::trees::{Keys, Trees};
 use super::files::{Extent, Extents};
 use super::layout::Layout;
-use super::model::{Kind, Life, Model};
+use super::model::{Kind, Life, Model, lay_out_in_order};
 use super::names::NameChange;
 use super::walk::{Walk, write_cache_pages};
 use super::write::{buffered, metadata_page};
-use super::{BATCH, Fs, FsError, SimMm, is_on};
+use super::{BATCH, Fs, FsError, SimMm};
 use crate::block::Bio;
 use crate::{Tag as SimTag, own_queue};
 use mm::world::{Tasks};
@@ -31,7 +33,6 @@ use mm::cache::tree::Tag;
 use mm::policy::{BtrfsTrees, BtrfsWriteback, WritebackEnds};
 use mm::world::event::TrackPath;
 use mm::world::WritebackControl;
-use mm::writeback::bdi::BdiStat;
 use std::cell::{Cell, RefCell};
 
 /// A tree block of 2011: 4 KiB, 101 bytes of header.
@@ -64,15 +65,6 @@ const META_MIRROR: u64 = 1 << 15;
 const META_END: u64 = 1 << 16;
 /// Pages of the largest extent (`BTRFS_MAX_EXTENT_SIZE`).
 const MAX_EXTENT: u32 = (128 << 20) / 4096;
-/// What changing an item reserves for the trees (`btrfs_calc_metadata_size`: 16 KiB, eight levels).
-const RESERVED: u64 = 16384 * 8;
-/// What a dirty extent and one that is being written reserve (`btrfs_calc_insert_metadata_size`: twice that), and the file that
-/// they are of: its inode changes, and checksums are inserted (`btrfs_calculate_inode_block_rsv_size`).
-const OF_EXTENT: u64 = 2;
-const OF_FILE: u64 = 1 + 2;
-/// The first chunk for metadata, and the largest for data, which is not overcommitted.
-const METADATA_CHUNK: u64 = 256 << 20;
-const DATA_CHUNK: u64 = 1 << 30;
 /// The superblock's place.
 const SUPER: u64 = 16;
 
@@ -102,7 +94,7 @@ pub(super) struct Btrfs {
     fast_checksum: bool,
     /// Bios whose checksums the worker computes, and their volumes.
     later: RefCell<VecDeque<(u32, Bio)>>,
-    delalloc: RefCell<Delalloc>,
+    room: Box<Room>,
     /// Those of `btrfs_trees = "ordered"`.
     ordered: Box<Trees>,
     /// Extents that got their blocks and are in no tree yet.
@@ -114,25 +106,6 @@ pub(super) struct Btrfs {
     mirrored: Cell<u64>,
     /// Extents that there ever were.
     extents: Cell<u64>,
-}
-
-/// An extent that got its blocks.
-#[derive(Debug, Clone, Copy)]
-struct Placed {
-    file: u32,
-    first: u32,
-    pages: u32,
-}
-
-/// Files with dirty extents (`delalloc_inodes`).
-#[derive(Debug, Default)]
-struct Delalloc {
-    files: Vec<u32>,
-    /// By file: whether it is listed.
-    listed: Vec<bool>,
-    /// What they may have reserved at most, in items' changes: what was counted last, and a write since has made one
-    /// extent at most.
-    most: u64,
 }
 
 impl Model for Btrfs {
@@ -156,7 +129,7 @@ impl Model for Btrfs {
             committing: Cell::new(false),
             fast_checksum: p.btrfs_fast_checksum > 0.0,
             later: RefCell::default(),
-            delalloc: RefCell::default(),
+            room: Box::new(Room::new()),
             ordered: Box::new(Trees::new(chunk)),
             placed: RefCell::default(),
             delayed: Cell::new(0),
@@ -182,10 +155,19 @@ impl Model for Btrfs {
             "btrfs-transaction",
             Box::pin(self.transaction_thread(mm, fs)),
         )];
+        if mm.policy.btrfs_writeback == BtrfsWriteback::Preemptive {
+            daemons.push(("btrfs-preempt", Box::pin(self.preempt_worker(mm, fs))));
+            daemons.push(("btrfs-reclaim", Box::pin(self.reclaim_worker(mm, fs))));
+        }
         if !self.fast_checksum {
             daemons.push(("btrfs-worker", Box::pin(self.worker(mm))));
         }
         daemons
+    }
+
+    fn lay_out(&self, fs: &Fs, mapping: u32, pages: u64) -> bool {
+        self.ordered.lay_out(pages);
+        lay_out_in_order(fs, mapping, pages)
     }
 
     fn submits_later<const T: bool>(&self, mm: &SimMm<T>, volume: u32, bio: Bio) -> bool {
@@ -225,11 +207,10 @@ impl Model for Btrfs {
         pos: u64,
         len: u64,
     ) -> Result<(), FsError> {
-        buffered(mm, fs, mapping, pos, len).await?;
         if mm.policy.btrfs_writeback == BtrfsWriteback::Preemptive {
-            self.reserve(mm, fs, mapping);
+            self.reserve(mm, fs, mapping, (pos, len)).await;
         }
-        Ok(())
+        buffered(mm, fs, mapping, pos, len).await
     }
 
     async fn writepages<const T: bool>(
@@ -258,19 +239,29 @@ impl Model for Btrfs {
             return 0;
         }
         let run = mm.tagged_run(mapping, Tag::Dirty, first, MAX_EXTENT);
+        let placed = Placed { file: mapping, first, pages: run };
         if mm.policy.btrfs_trees == BtrfsTrees::Ordered {
-            self.placed.borrow_mut().push_back(Placed { file: mapping, first, pages: run });
+            self.placed.borrow_mut().push_back(placed);
+        }
+        if mm.policy.btrfs_writeback == BtrfsWriteback::Preemptive {
+            self.room.placed(placed);
         }
         run
     }
 
+    fn end_written<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, pages: (u32, u32)) {
+        if mm.policy.btrfs_writeback == BtrfsWriteback::Preemptive {
+            self.room.written(mapping, pages);
+        }
+    }
+
     /// The items of one written extent of `pages` pages go into the trees.
-    async fn run_written<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, mapping: u32, pages: u32) {
+    async fn run_written<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, pages: u32) {
         if mm.mappings[mapping as usize].is_meta() {
             return;
         }
         if mm.policy.btrfs_trees == BtrfsTrees::Ordered {
-            self.insert_extents(mm).await;
+            self.insert_extents(mm, fs).await;
             return;
         }
         self.insert(mm, 0, FILE_EXTENT + ITEM).await;
@@ -302,49 +293,6 @@ impl Model for Btrfs {
 }
 
 impl Btrfs {
-    /// A file was written, which reserves room in the trees. Where more than half of what may be overcommitted is
-    /// reserved, and dirty data is more than half of what is being written, the flusher is asked for a quarter of
-    /// what is reserved (Linux 6.12 fs/btrfs/space-info.c, `need_preemptive_reclaim`; there a worker does it itself).
-    fn reserve<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {
-        let list = &mut *self.delalloc.borrow_mut();
-        list.most += OF_EXTENT;
-        if list.listed.len() <= mapping as usize {
-            let len = (mapping as usize + 1).next_power_of_two();
-            list.listed.resize(len, false);
-        }
-        if !std::mem::replace(&mut list.listed[mapping as usize], true) {
-            list.files.push(mapping);
-            list.most += OF_FILE;
-        }
-        let bdi = fs.bdi.get();
-        let dirty = mm.bdi_stat(bdi, BdiStat::Reclaimable);
-        let ordered = mm.bdi_stat(bdi, BdiStat::Writeback);
-        // Data has half of the room that mirrored metadata leaves it.
-        let room = (fs.free_blocks() * 4096 / 2).saturating_sub(DATA_CHUNK) / 8 + METADATA_CHUNK;
-        if list.most * RESERVED < room / 2 || dirty <= ordered / 2 {
-            return;
-        }
-        let (mut last, mut files) = (None, 0);
-        let extents = mm.world.ends.under_way(|m| {
-            let ours = is_on(mm, fs, m);
-            if ours && last != Some(m) {
-                (last, files) = (Some(m), files + 1);
-            }
-            ours
-        });
-        list.most = extents as u64 * OF_EXTENT + files * OF_FILE;
-        list.files.retain(|&m| {
-            let runs = u64::from(mm.tagged_runs(m, Tag::Dirty));
-            list.most += if runs > 0 { runs * OF_EXTENT + OF_FILE } else { 0 };
-            list.listed[m as usize] = runs > 0;
-            runs > 0
-        });
-        let reserved = list.most * RESERVED;
-        if reserved >= room / 2 {
-            mm.start_writeback_of(bdi, dirty.min((reserved / 4 / 4096).max(dirty / 8)).max(1));
-        }
-    }
-
     /// A name and its inode are put into their trees, or go. The directory's index and its inode are changed later,
     /// for many names at once (Linux 6.12 fs/btrfs/delayed-inode.c).
     async fn change_names<const T: bool>(&self, mm: &SimMm<T>, change: NameChange) {
@@ -381,8 +329,8 @@ impl Btrfs {
         }
     }
 
-    /// Extents that got their blocks go into the trees.
-    async fn insert_extents<const T: bool>(&self, mm: &SimMm<T>) {
+    /// Extents that got their blocks go into the trees, but for the extent tree.
+    async fn insert_extents<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let mapping = self.mapping.get();
         loop {
             let next = self.placed.borrow_mut().pop_front();
@@ -390,12 +338,36 @@ impl Btrfs {
                 return;
             };
             let place = (Keys::Inodes, of_inode(file) + 1 + u64::from(first));
-            self.ordered.insert(mm, mapping, place, FILE_EXTENT + ITEM).await;
+            let items = 1 + u32::from(divides(fs, file, (first, pages)));
+            self.ordered.insert(mm, mapping, place, items * (FILE_EXTENT + ITEM)).await;
             // Blocks are handed out one after the other.
             let nth = self.extents.get() + 1;
             self.extents.set(nth);
-            self.ordered.insert(mm, mapping, (Keys::Extents, nth), EXTENT_ITEM + ITEM).await;
+            if mm.policy.btrfs_writeback == BtrfsWriteback::Flusher {
+                self.insert_extent(mm, nth).await;
+            }
             self.ordered.append(mm, mapping, (Keys::Sums, nth << 16), pages * CHECKSUM).await;
+        }
+    }
+
+    /// An extent goes into the extent tree.
+    async fn insert_extent<const T: bool>(&self, mm: &SimMm<T>, nth: u64) {
+        let place = (Keys::Extents, nth);
+        self.ordered.insert(mm, self.mapping.get(), place, EXTENT_ITEM + ITEM).await;
+    }
+
+    /// Up to so many references go into the extent tree, those of nodes first, which lie in front of data.
+    async fn run_references<const T: bool>(&self, mm: &SimMm<T>, most: u64) {
+        let mut left = most.min(self.room.references.get() + self.ordered.references());
+        left -= self.ordered.run_references(left);
+        while left > 0
+            && let Some(others) = self.room.references.get().checked_sub(1)
+        {
+            self.room.references.set(others);
+            // Some are written before they are in their file's tree.
+            let nth = self.extents.get().saturating_sub(others).max(1);
+            self.insert_extent(mm, nth).await;
+            left -= 1;
         }
     }
 
@@ -403,6 +375,7 @@ impl Btrfs {
     async fn commit_ordered<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let mapping = self.mapping.get();
         self.run_delayed(mm).await;
+        self.run_references(mm, u64::MAX).await;
         if !self.ordered.end_transaction(mm, mapping).await {
             self.committing.set(false);
             return true;
@@ -572,6 +545,20 @@ async fn write_mirror<const T: bool>(
         left -= n;
     }
     (ok, at)
+}
+
+/// Whether a written extent lies within an older one, of which both ends stay: an item more.
+fn divides(fs: &Fs, file: u32, (first, pages): (u32, u32)) -> bool {
+    fs.with_extents(file, |list| {
+        let at = list.partition_point(|e| e.index < first);
+        let before = at.checked_sub(1).map(|at| list[at]);
+        let behind = list[at..].iter().find(|e| e.index >= first.saturating_add(pages));
+        before.zip(behind).is_some_and(|(a, b)| {
+            a.index + a.len == first
+                && b.index == first + pages
+                && a.block + u64::from(a.len) + u64::from(pages) == b.block
+        })
+    })
 }
 
 /// The first key of an inode's items, or of a directory's names.

@@ -80,13 +80,6 @@ impl IoEnds {
         change(&mut self.0.borrow_mut().ends[id as usize])
     }
 
-    /// How many ends of some files are under way.
-    pub(super) fn under_way(&self, mut of: impl FnMut(u32) -> bool) -> usize {
-        let table = self.0.borrow();
-        let busy = |e: &&End| (e.left > 0 || e.open) && of(e.mapping);
-        table.ends.iter().filter(busy).count()
-    }
-
     /// The pages of an end: file, first one, how many.
     pub fn pages(&self, id: u32) -> (u32, u32, u32) {
         self.change(id, |e| (e.mapping, e.first, e.pages))
@@ -110,8 +103,12 @@ pub fn completed<const T: bool>(mm: &SimMm<T>, id: u32, blocks: u32, failed: boo
 
 /// Everything of an end is written.
 fn all_written<const T: bool>(mm: &SimMm<T>, id: u32) {
-    let (mapping, fresh) = mm.world.ends.change(id, |e| (e.mapping, e.fresh));
+    let (mapping, pages, fresh) = mm
+        .world
+        .ends
+        .change(id, |e| (e.mapping, (e.first, e.pages), e.fresh));
     let fs = of(mm, mapping);
+    ask!(fs, model => model.end_written(mm, mapping, pages));
     if !fresh || ask!(fs, model => model.may_end(id)) {
         finish(mm, id);
     }

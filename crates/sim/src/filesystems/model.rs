@@ -108,6 +108,19 @@ impl Ends {
     };
 }
 
+/// Blocks for the first `pages` of a file, one run behind the other. Returns whether it has them.
+pub(super) fn lay_out_in_order(fs: &Fs, mapping: u32, pages: u64) -> bool {
+    let mut index = 0;
+    while index < pages {
+        let most = (pages - index).min(1 << 30) as u32;
+        match fs.map_run(mapping, index as u32, most) {
+            Some((_, n)) => index += u64::from(n),
+            None => return false,
+        }
+    }
+    true
+}
+
 /// A filesystem: its own state, and what it does otherwise than others. `fs` is always the one that it
 /// is part of, `mapping` a file of it.
 #[expect(
@@ -172,15 +185,7 @@ pub(super) trait Model: Sized {
 
     /// Blocks for the first `pages` of a file that is there before the run. Returns whether it has them.
     fn lay_out(&self, fs: &Fs, mapping: u32, pages: u64) -> bool {
-        let mut index = 0;
-        while index < pages {
-            let most = (pages - index).min(1 << 30) as u32;
-            match fs.map_run(mapping, index as u32, most) {
-                Some((_, n)) => index += u64::from(n),
-                None => return false,
-            }
-        }
-        true
+        lay_out_in_order(fs, mapping, pages)
     }
 
     /// A file was cut behind its first `kept` pages, or goes (`None`): nothing of it is in memory behind them.
@@ -362,6 +367,9 @@ pub(super) trait Model: Sized {
 
     /// A walk started I/O on a run of so many pages.
     async fn run_written<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, pages: u32) {}
+
+    /// Pages of a file that leave writeback together are written: the first one, and how many.
+    fn end_written<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, pages: (u32, u32)) {}
 
     /// Whether page reclaim (`direct`: not kswapd) is refused a page, which is not the block device's.
     fn refuses_reclaim(&self, fs: &Fs, mapping: u32, index: u32, direct: bool) -> bool {

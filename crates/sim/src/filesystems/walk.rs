@@ -97,6 +97,7 @@ pub(super) async fn write_cache_pages<const T: bool>(
         if (walk.wrap_only_if_nothing_written && wrote) || !range.wrap() {
             break;
         }
+        placed_until = 0;
     }
     if let Some(gathered) = &mut gathered {
         gathered.end(mm).await;

@@ -10,6 +10,7 @@ use mm::cache::pagecache::{Brought, Entered};
 use mm::cache::tree::Tag as PageTag;
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
+use mm::policy::MetadataEnters;
 use mm::world::Cost;
 use mm::world::Tasks;
 use mm::world::event::TrackPath;
@@ -313,6 +314,14 @@ pub(super) async fn metadata_page<const T: bool>(
         let Some(pfn) = made.ok()? else {
             continue;
         };
+        let counts = match mm.policy.metadata_enters {
+            MetadataEnters::Plain => false,
+            MetadataEnters::Referenced => true,
+            MetadataEnters::BlocksReferenced => !mm.mappings[mapping as usize].is_meta(),
+        };
+        if counts {
+            mm.frames.set_flags(pfn, flag::REFERENCED);
+        }
         if fresh {
             mm.frames.set_flags(pfn, flag::UPTODATE);
             return Some(pfn);

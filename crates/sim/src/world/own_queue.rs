@@ -10,8 +10,10 @@ pub const JOURNAL: u32 = 2;
 pub const FORK: u32 = 3;
 /// A forked process ended.
 pub const EXIT: u32 = 4;
+/// Workers that make room in a filesystem's trees.
+pub const ROOM: u32 = 5;
 /// Per-task raw I/O and answers of daemons start here.
-pub const TASK: u32 = 5;
+pub const TASK: u32 = 6;
 
 /// Waiters for a request of a device's class, in a world with room for so many tasks.
 pub fn request(tasks: u32, device: u32, class: u32) -> u32 {

@@ -2,7 +2,7 @@
 //! `btree_inode`, whose items stand in the order of their keys. An item goes where its key belongs: names of a
 //! directory anywhere among its others, for their key is a hash; its index, a new inode and what is known of new
 //! extents behind all others; a file's extents behind its inode. A leaf without room is divided, at the end of its
-//! tree by a new one. What a search reads is accessed, leaves with all their pages (`mark_extent_buffer_accessed`;
+//! tree by a new one, and looks at the one in front. What a search reads is accessed, leaves with all their pages (`mark_extent_buffer_accessed`;
 //! the root is at hand), and the first change of a node in a transaction makes a copy of it, at the end of the chunk.
 
 use super::super::SimMm;
@@ -101,6 +101,15 @@ impl Tree {
     }
 }
 
+/// Whether a leaf for keys of a kind is the root of its tree. Names, their order and inodes share one.
+fn is_root(trees: &[Tree; 6], keys: Keys) -> bool {
+    let of = match keys {
+        Keys::Names | Keys::Indices | Keys::Inodes => &trees[..=Keys::Inodes as usize],
+        _ => &trees[keys as usize..=keys as usize],
+    };
+    of.iter().flat_map(|tree| &tree.leaves).map(|leaf| leaf.used).sum::<u32>() <= LEAF_ROOM
+}
+
 /// All trees of a filesystem.
 #[derive(Debug)]
 pub(super) struct Trees {
@@ -109,6 +118,8 @@ pub(super) struct Trees {
     /// The chunk for metadata, first page and length, and nodes that were made.
     chunk: (u32, u32),
     made: Cell<u32>,
+    /// References of nodes, made or given back, that are not in the extent tree yet.
+    references: Cell<u64>,
     /// Whether the running transaction has changed anything.
     changed: Cell<bool>,
 }
@@ -120,7 +131,32 @@ impl Trees {
             transaction: Cell::new(1),
             chunk,
             made: Cell::new(0),
+            references: Cell::new(0),
             changed: Cell::new(false),
+        }
+    }
+
+    /// References of nodes that are not in the extent tree yet.
+    pub fn references(&self) -> u64 {
+        self.references.get()
+    }
+
+    /// Up to so many of them are put there. Returns how many.
+    pub fn run_references(&self, most: u64) -> u64 {
+        let n = most.min(self.references.get());
+        self.references.set(self.references.get() - n);
+        n
+    }
+
+    /// Checksums of so many pages that were written before mounting: their leaves are on the disk.
+    pub fn lay_out(&self, pages: u64) {
+        let leaf_pages = u64::from(LEAF_ROOM / 4);
+        for nth in 0..pages.div_ceil(leaf_pages) {
+            let used = (pages - nth * leaf_pages).min(leaf_pages) as u32 * 4;
+            let block = self.new_node();
+            let leaves = &mut self.trees.borrow_mut()[Keys::Sums as usize].leaves;
+            let key = leaves.len() as u64;
+            leaves.push(Node { first: key, last: key, used, block, made_in: 0 });
         }
     }
 
@@ -133,17 +169,24 @@ impl Trees {
         bytes: u32,
     ) {
         self.changed.set(true);
-        let (leaf, other, above) = {
-            let tree = &mut self.trees.borrow_mut()[keys as usize];
+        let (leaf, other, above, root) = {
+            let trees = &mut *self.trees.borrow_mut();
+            let tree = &mut trees[keys as usize];
             let (leaf, other) = tree.make_room(key, bytes);
-            (leaf, other, tree.above(leaf))
+            let above = tree.above(leaf);
+            (leaf, other, above, is_root(trees, keys))
         };
         if let Some(above) = above {
-            self.touch(mm, mapping, (keys, above), true).await;
+            self.touch(mm, mapping, (keys, above), (true, true)).await;
         }
-        self.touch(mm, mapping, (keys, leaf), false).await;
+        self.touch(mm, mapping, (keys, leaf), (false, root)).await;
         if let Some(other) = other {
-            self.touch(mm, mapping, (keys, other), false).await;
+            self.touch(mm, mapping, (keys, other), (false, false)).await;
+            // What does not fit is offered to the leaf in front first (`push_leaf_left`).
+            if let Some(front) = other.min(leaf).checked_sub(1) {
+                let node = self.node((keys, front), false, |_| ());
+                self.read(mm, mapping, node).await;
+            }
         }
     }
 
@@ -182,7 +225,7 @@ impl Trees {
             .leaves
             .resize_with(OF_COMMIT, Node::default);
         for n in 0..OF_COMMIT {
-            self.touch(mm, mapping, (Keys::Commit, n), true).await;
+            self.touch(mm, mapping, (Keys::Commit, n), (true, true)).await;
         }
         self.transaction.set(self.transaction.get() + 1);
         true
@@ -198,23 +241,18 @@ impl Trees {
         *node
     }
 
-    /// Reads a node on the way down, copies it if this transaction has not yet, and changes it. A `root` is at
-    /// hand: nobody looks for it.
+    /// Reads a node on the way down, copies it if this transaction has not yet, and changes it; one of those `above` the
+    /// leaves or a leaf. A `root` is at hand: nobody looks for it.
     async fn touch<const T: bool>(
         &self,
         mm: &SimMm<T>,
         mapping: u32,
         place: (Keys, usize),
-        root: bool,
+        (above, root): (bool, bool),
     ) {
-        let before = self.node(place, root, |_| ());
-        if before.block != 0 && !root {
-            for page in before.block..before.block + NODE_PAGES {
-                let path = TrackPath::TreeSearch;
-                if let Some(pfn) = metadata_page(mm, mapping, page, false, path).await {
-                    mm.mark_page_accessed(pfn, path);
-                }
-            }
+        let before = self.node(place, above, |_| ());
+        if !root {
+            self.read(mm, mapping, before).await;
         }
         let now = self.transaction.get();
         let written = |block| {
@@ -225,11 +263,26 @@ impl Trees {
             return;
         }
         let block = self.new_node();
-        self.node(place, root, |node| (node.block, node.made_in) = (block, now));
+        self.node(place, above, |node| (node.block, node.made_in) = (block, now));
+        let given_back = before.block != 0 && before.made_in != now;
+        self.references.set(self.references.get() + 1 + u64::from(given_back));
         for page in block..block + NODE_PAGES {
             let path = TrackPath::TreeUpdate;
             if let Some(pfn) = metadata_page(mm, mapping, page, true, path).await {
                 mm.set_page_dirty(pfn, path);
+            }
+        }
+    }
+
+    /// Finds all of a node.
+    async fn read<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, node: Node) {
+        if node.block == 0 {
+            return;
+        }
+        for page in node.block..node.block + NODE_PAGES {
+            let path = TrackPath::TreeSearch;
+            if let Some(pfn) = metadata_page(mm, mapping, page, false, path).await {
+                mm.mark_page_accessed(pfn, path);
             }
         }
     }

@@ -1,0 +1,367 @@
+//! Room for btrfs's trees, reserved before it is needed (Linux 6.12 fs/btrfs/space-info.c;
+//! `btrfs_writeback = "preemptive"`): by dirty extents, by those that are being written and their files, and by references
+//! that are not in the extent tree yet. Where half of it is reserved a worker begins to make more; where there is none,
+//! a writer waits for another worker, which puts references into their tree, has files written, and commits at last.
+
+use super::super::{Fs, SimMm, writepages};
+use super::Btrfs;
+use crate::own_queue;
+use mm::cache::tree::Tag;
+use mm::world::{Tasks, Waited, WaitedKind, WritebackControl};
+use mm::writeback::bdi::BdiStat;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+/// What changing an item reserves (`btrfs_calc_metadata_size`: 16 KiB, eight levels).
+const ITEM: u64 = 16384 * 8;
+/// Items of a dirty extent and of one that is being written (`btrfs_calc_insert_metadata_size`: a node may be divided),
+/// of the file that they are of (its inode, and checksums), of a write while it is under way, and of a reference
+/// (`btrfs_calc_delayed_ref_bytes`: the tree of free space changes with the extent tree).
+const OF_EXTENT: u64 = 2;
+const OF_FILE: u64 = 1 + 2;
+const OF_WRITE: u64 = OF_EXTENT + OF_FILE;
+const OF_REFERENCE: u64 = 2 * OF_EXTENT;
+/// The first chunk for metadata, and the largest for data, which is not overcommitted.
+const METADATA_CHUNK: u64 = 256 << 20;
+const DATA_CHUNK: u64 = 1 << 30;
+/// Below this nothing is begun.
+const FEW: u64 = (128 << 20) / ITEM;
+/// How often the bound where a worker begins may be halved.
+const MOST_HALVED: u32 = 8;
+
+/// An extent that got its blocks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placed {
+    pub file: u32,
+    pub first: u32,
+    pub pages: u32,
+}
+
+/// What is reserved, and who waits.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// Files with dirty extents (`delalloc_inodes`), and by file whether it is listed.
+    files: RefCell<Vec<u32>>,
+    listed: RefCell<Vec<bool>>,
+    /// Dirty extents.
+    dirty: Cell<u64>,
+    /// Extents that are being written.
+    ordered: RefCell<VecDeque<Placed>>,
+    /// References of data's extents that are not in the extent tree.
+    pub references: Cell<u64>,
+    /// How often the bound is halved (`clamp`).
+    halved: Cell<u32>,
+    /// Writers that wait, and those that may go on.
+    waiting: Cell<u64>,
+    granted: Cell<u64>,
+    /// Whether each worker has something to do.
+    preempts: Cell<bool>,
+    reclaims: Cell<bool>,
+}
+
+impl Room {
+    pub fn new() -> Self {
+        Self {
+            files: RefCell::default(),
+            listed: RefCell::default(),
+            dirty: Cell::new(0),
+            ordered: RefCell::default(),
+            references: Cell::new(0),
+            halved: Cell::new(1),
+            waiting: Cell::new(0),
+            granted: Cell::new(0),
+            preempts: Cell::new(false),
+            reclaims: Cell::new(false),
+        }
+    }
+
+    /// Pages from `first` to `last` of a file are to be dirty: with the extents that they touch one extent.
+    fn dirtied<const T: bool>(&self, mm: &SimMm<T>, file: u32, (first, last): (u32, u32)) {
+        let (mut at, end) = (first.saturating_sub(1), last.saturating_add(1));
+        let mut touched = 0;
+        while let Some(run) = mm.next_tagged(file, Tag::Dirty, at)
+            && run <= end
+        {
+            touched += 1;
+            let len = mm.tagged_run(file, Tag::Dirty, run, end - run + 1);
+            at = run.saturating_add(len);
+        }
+        self.dirty.set((self.dirty.get() + 1).saturating_sub(touched));
+        let listed = &mut *self.listed.borrow_mut();
+        if listed.len() <= file as usize {
+            listed.resize((file as usize + 1).next_power_of_two(), false);
+        }
+        if !std::mem::replace(&mut listed[file as usize], true) {
+            self.files.borrow_mut().push(file);
+        }
+    }
+
+    /// A dirty extent got its blocks.
+    pub fn placed(&self, placed: Placed) {
+        self.dirty.set(self.dirty.get().saturating_sub(1));
+        self.ordered.borrow_mut().push_back(placed);
+    }
+
+    /// Pages of a file are written: extents that end there have references now.
+    pub fn written(&self, file: u32, (first, pages): (u32, u32)) {
+        let ordered = &mut *self.ordered.borrow_mut();
+        let ends = |p: &Placed| p.file == file && (p.first + p.pages - 1).wrapping_sub(first) < pages;
+        while let Some(at) = ordered.iter().position(ends) {
+            ordered.remove(at);
+            self.references.set(self.references.get() + 1);
+        }
+    }
+
+    /// Counts dirty extents, and files that have some or are being written.
+    fn count<const T: bool>(&self, mm: &SimMm<T>) {
+        let (mut dirty, listed) = (0, &mut *self.listed.borrow_mut());
+        self.files.borrow_mut().retain(|&m| {
+            let runs = u64::from(mm.tagged_runs(m, Tag::Dirty));
+            dirty += runs;
+            let stays = runs > 0 || mm.mapping_tagged(m, Tag::Writeback);
+            listed[m as usize] = stays;
+            stays
+        });
+        self.dirty.set(dirty);
+    }
+
+    /// Items that files have reserved.
+    fn of_files(&self) -> u64 {
+        let extents = self.dirty.get() + self.ordered.borrow().len() as u64;
+        OF_EXTENT * extents + OF_FILE * self.files.borrow().len() as u64
+    }
+}
+
+/// Items that there is room for: a chunk, and what may be overcommitted of the rest of the disk, whose half mirrored
+/// metadata takes.
+fn limit(fs: &Fs) -> u64 {
+    let rest = (fs.free_blocks() * 4096 / 2).saturating_sub(DATA_CHUNK);
+    (rest / 8 + METADATA_CHUNK) / ITEM
+}
+
+impl Btrfs {
+    /// Items that references have reserved, those of nodes too.
+    fn of_references(&self) -> u64 {
+        OF_REFERENCE * (self.room.references.get() + self.ordered.references())
+    }
+
+    /// Whether one more write finds room.
+    fn has_room(&self, fs: &Fs) -> bool {
+        let granted = OF_WRITE * (self.room.granted.get() + 1);
+        self.room.of_files() + self.of_references() + granted < limit(fs)
+    }
+
+    /// Whether so much is reserved that room is made beforehand (`need_preemptive_reclaim`). Where more is being written
+    /// than is dirty, that is waited for anyhow.
+    fn is_short<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
+        let (room, bdi) = (&self.room, fs.bdi.get());
+        let references = self.of_references();
+        let all = room.of_files() + references;
+        if all <= FEW || room.waiting.get() > 0 {
+            return false;
+        }
+        let dirty = mm.bdi_stat(bdi, BdiStat::Reclaimable);
+        let ordered = mm.bdi_stat(bdi, BdiStat::Writeback);
+        let counted = if ordered / 2 >= dirty { references } else { all };
+        counted >= limit(fs) >> room.halved.get()
+    }
+
+    /// `len` bytes of a file at `pos` are to be written, which reserves room in the trees.
+    pub(super) async fn reserve<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        (pos, len): (u64, u64),
+    ) {
+        let room = &self.room;
+        let short = || room.waiting.get() > 0 || !self.has_room(fs);
+        if short() {
+            room.count(mm);
+        }
+        if short() {
+            self.wait_for_room(mm, fs).await;
+        } else if !room.preempts.get() && self.is_short(mm, fs) {
+            room.preempts.set(true);
+            mm.world.sched.wake(workers(mm));
+        }
+        let page = |at: u64| (at / 4096).min(u64::from(u32::MAX)) as u32;
+        room.dirtied(mm, mapping, (page(pos), page(pos + len - 1)));
+    }
+
+    async fn wait_for_room<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
+        let (room, queue) = (&self.room, mm.world.transaction_queue());
+        room.waiting.set(room.waiting.get() + 1);
+        if !room.reclaims.replace(true) {
+            let of = |stat| mm.bdi_stat(fs.bdi.get(), stat);
+            if of(BdiStat::Writeback) < of(BdiStat::Reclaimable) {
+                room.halved.set((room.halved.get() + 1).min(MOST_HALVED));
+            }
+            mm.world.sched.wake(workers(mm));
+        }
+        loop {
+            let ticket = mm.world.sched.ticket(queue);
+            if let Some(left) = room.granted.get().checked_sub(1) {
+                room.granted.set(left);
+                return;
+            }
+            mm.world.waits_on(Waited::on(WaitedKind::Request, 0));
+            mm.world.sched.wait(queue, ticket, None).await;
+        }
+    }
+
+    /// Writers for whom there is room now go on. Returns whether there are any.
+    fn grant<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
+        let room = &self.room;
+        let before = room.granted.get();
+        room.count(mm);
+        while room.waiting.get() > 0 && self.has_room(fs) {
+            room.waiting.set(room.waiting.get() - 1);
+            room.granted.set(room.granted.get() + 1);
+        }
+        let any = room.granted.get() > before;
+        if any {
+            mm.world.sched.wake(mm.world.transaction_queue());
+        }
+        any
+    }
+
+    /// Makes room for writers that wait (`btrfs_async_reclaim_metadata_space`): what costs least first, and again from the
+    /// beginning once it helped.
+    pub(super) async fn reclaim_worker<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
+        let room = &self.room;
+        let mut step = 0;
+        loop {
+            let ticket = mm.world.sched.ticket(workers(mm));
+            if !room.reclaims.get() {
+                mm.world.sched.wait(workers(mm), ticket, None).await;
+                step = 0;
+                continue;
+            }
+            let used = room.of_files() + self.of_references();
+            let over = used.saturating_sub(limit(fs));
+            let items = OF_WRITE * room.waiting.get() + over;
+            match step {
+                0 => self.run_delayed(mm).await,
+                1 => self.run_references(mm, items.div_ceil(OF_REFERENCE)).await,
+                2 => self.run_references(mm, u64::MAX).await,
+                3 => self.shrink(mm, fs, items, (false, false)).await,
+                4 => self.shrink(mm, fs, items, (true, false)).await,
+                _ => {
+                    while self.committing.get() {
+                        mm.world.sched.sleep_ticks(1).await;
+                    }
+                    self.commit_transaction(mm, fs).await;
+                }
+            }
+            step = if self.grant(mm, fs) || step == 5 { 0 } else { step + 1 };
+            room.reclaims.set(room.waiting.get() > 0);
+            mm.world.relax().await;
+        }
+    }
+
+    /// Makes room before it is short (`btrfs_preempt_reclaim_metadata_space`): a quarter of what most is reserved for.
+    pub(super) async fn preempt_worker<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
+        let room = &self.room;
+        loop {
+            let ticket = mm.world.sched.ticket(workers(mm));
+            if !room.preempts.get() {
+                mm.world.sched.wait(workers(mm), ticket, None).await;
+                continue;
+            }
+            let mut rounds = 0;
+            room.count(mm);
+            while self.is_short(mm, fs) {
+                rounds += 1;
+                let (files, references) = (room.of_files(), self.of_references());
+                if files > references {
+                    self.shrink(mm, fs, files / 4, (false, true)).await;
+                } else {
+                    self.run_references(mm, (references / 4).div_ceil(OF_REFERENCE)).await;
+                }
+                mm.world.relax().await;
+                room.count(mm);
+            }
+            if rounds == 1 && room.waiting.get() == 0 {
+                room.halved.set((room.halved.get() - 1).max(1));
+            }
+            room.preempts.set(false);
+        }
+    }
+
+    /// Has files written, so many items' bytes or an eighth of what is dirty, and waits until some of it is or for a tick
+    /// (`shrink_delalloc`).
+    async fn shrink<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        items: u64,
+        (waits, preempts): (bool, bool),
+    ) {
+        let of = |stat| mm.bdi_stat(fs.bdi.get(), stat);
+        let (mut dirty, mut ordered) = (of(BdiStat::Reclaimable), of(BdiStat::Writeback));
+        let pages = (items * ITEM / 4096).max(dirty / 8);
+        let extents = pages * 4096 / (OF_EXTENT * ITEM) * 2;
+        let waits = waits || (ordered > dirty && !preempts);
+        for _ in 0..3 {
+            if dirty == 0 && ordered == 0 {
+                // What found no place on a full disk is written by nobody.
+                self.room.ordered.borrow_mut().clear();
+                return;
+            }
+            self.write_files(mm, pages.min(dirty)).await;
+            if waits {
+                self.wait_for_ordered(mm, extents).await;
+            } else {
+                mm.world.sched.sleep_ticks(1).await;
+            }
+            if preempts || room_made(self, mm, fs) {
+                return;
+            }
+            (dirty, ordered) = (of(BdiStat::Reclaimable), of(BdiStat::Writeback));
+        }
+    }
+
+    /// Writes so many pages of files (`btrfs_start_delalloc_roots`).
+    async fn write_files<const T: bool>(&self, mm: &SimMm<T>, pages: u64) {
+        let mut wbc = WritebackControl {
+            range_cyclic: false,
+            ..WritebackControl::pages(pages as i64)
+        };
+        let mut nth = 0;
+        while wbc.nr_to_write > 0 {
+            let Some(file) = self.room.files.borrow().get(nth).copied() else {
+                break;
+            };
+            writepages(mm, file, &mut wbc).await;
+            nth += 1;
+        }
+    }
+
+    /// Waits until so many of the extents that are being written are written, the first ones first.
+    async fn wait_for_ordered<const T: bool>(&self, mm: &SimMm<T>, extents: u64) {
+        let ordered = &self.room.ordered;
+        let left = (ordered.borrow().len() as u64).saturating_sub(extents) as usize;
+        while ordered.borrow().len() > left {
+            let first = ordered.borrow().front().copied();
+            let page = first.and_then(|p| mm.next_tagged(p.file, Tag::Writeback, p.first).map(|at| (p.file, at)));
+            let Some(pfn) = page.and_then(|(file, at)| mm.find_page(file, at)) else {
+                // A worker computes its checksums first.
+                mm.world.sched.sleep_ticks(1).await;
+                return;
+            };
+            mm.wait_on_page_writeback(pfn).await;
+        }
+    }
+}
+
+/// Whether nobody waits any more, once those for whom there is room go on.
+fn room_made<const T: bool>(btrfs: &Btrfs, mm: &SimMm<T>, fs: &Fs) -> bool {
+    btrfs.grant(mm, fs);
+    btrfs.room.waiting.get() == 0
+}
+
+/// Where both workers wait.
+fn workers<const T: bool>(mm: &SimMm<T>) -> u32 {
+    mm.world.queue_base + own_queue::ROOM
+}
