@@ -241,6 +241,25 @@ fn swap_waits_for_a_bio_that_ends() {
     assert!(pool < 0.5 * free, "{free} {pool}");
 }
 
+/// `trim_retry`: two tasks use anonymous memory and file pages are few, but by lists' lengths of two seconds ago there are
+/// plenty. kswapd looks at those alone down to the last priority and frees nothing, again and again, or begins anew with both.
+#[test]
+fn kswapd_takes_anonymous_pages_before_it_gives_up() {
+    let runs = |retry| {
+        let mut m = small(128);
+        m.swap = Some(swap(256 << 20));
+        m.swap.as_mut().unwrap().disk = Some(disk(DiskKind::Ssd));
+        m.disk = disk(DiskKind::Ssd);
+        let command =
+            "mmap-strm -t 2 --stream 0 --mixed 1.2 --file-share 20 --file-passes 2 --anon-passes 2";
+        let r = completed(&of(m, with(|p| p.trim_retry = retry), command));
+        assert!(count(&r, "pswpout") > 10_000);
+        count(&r, "pageoutrun")
+    };
+    let (never, retries) = (runs(false), runs(true));
+    assert!(3 * retries < 2 * never, "{never} {retries}");
+}
+
 /// Direct reclaims of a stream on one CPU.
 fn stalls_of_a_stream(scheduler: Scheduler, told: VmPressure) -> u64 {
     // Without rounds that let others run, and without bios that take blocks of pages, for which boosts come in

@@ -724,29 +724,24 @@ fn kswapd_gives_up_a_node_that_it_fails_at() {
             !mm.kswapd_sleeps(0)
         };
         assert!(woken(), "{rule:?}");
-        let later = Box::pin(mm.world.sleep(SECOND / 10));
-        run(
-            &mm,
-            vec![later, Box::pin(mm.kswapd(0))],
-            1,
-            u64::MAX,
-            |_| (),
-        );
-        assert_eq!(woken(), wakes, "{rule:?}");
-        // Somebody writes, and somebody else frees what he wrote.
-        for pfn in taken.drain(..80) {
-            mm.free_page(pfn, false);
-        }
-        block_on(&mm, async {
+        let other = Box::pin(async {
+            mm.world.sleep(SECOND / 10).await;
+            assert_eq!(woken(), wakes, "{rule:?}");
+            // Somebody writes, and somebody else frees what he wrote.
+            for pfn in taken.drain(..400) {
+                mm.free_page(pfn, false);
+            }
             for index in 0..64 {
                 write(&mm, f, index).await;
             }
+            settled(&mm);
+            assert_eq!(mm.start_writeback(f, 0, 64, |_| ()), 64);
+            mm.end_writeback(f, 0, 64, false);
+            while mm.alloc_nowait(Gfp::UNMOVABLE_NOWAIT, 0).is_some() {}
+            assert!(mm.try_to_free_pages(0, Gfp::KERNEL, 0).await > 1);
+            assert!(woken(), "{rule:?}");
         });
-        settled(&mm);
-        assert_eq!(mm.start_writeback(f, 0, 64, |_| ()), 64);
-        mm.end_writeback(f, 0, 64, false);
-        while mm.alloc_nowait(Gfp::UNMOVABLE_NOWAIT, 0).is_some() {}
-        assert!(block_on(&mm, mm.try_to_free_pages(0, Gfp::KERNEL, 0)) > 1);
-        assert!(woken(), "{rule:?}");
+        let kswapd = Box::pin(mm.kswapd(0));
+        assert_eq!(run(&mm, vec![other, kswapd], 1, u64::MAX, |_| ()), 1);
     }
 }
