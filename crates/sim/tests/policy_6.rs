@@ -6,7 +6,7 @@ mod common;
 use common::{bare, column, disk, run, spec, swap};
 use mm::policy::{
     BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, FlusherWake, JournalPlace,
-    PageTables, Scheduler, SlowPath, SwapBios, VmPressure, WritebackBios, XfsRoots,
+    PageTables, Scheduler, SlowPath, VmPressure, WritebackBios, XfsRoots,
 };
 use mm::{Policy, ZoneType};
 use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size};
@@ -222,25 +222,6 @@ fn a_worker_that_is_told_of_scans_ends_slices() {
     assert!(turn > 2.0 * slice, "{slice} {turn}");
 }
 
-/// `swap_bios = "pool"`: where memory has run out, no more pages are on their way to swap than there were bios when it did,
-/// so that who reclaims waits for the disk and another has his turn. For nothing, one task writes all that it scans.
-#[test]
-fn swap_waits_for_a_bio_that_ends() {
-    let under_way = |bios| {
-        let mut m = small(128);
-        m.swap = Some(swap(256 << 20));
-        let command = "mmap-strm -t 2 --stream 0 --mixed 1.3 --file-share 0 --anon-passes 2";
-        let mut s = of(m, with(|p| p.swap_bios = bios), command);
-        s.sample_ns = 1_000_000;
-        let r = completed(&s);
-        assert!(count(&r, "pswpout") > 10_000);
-        let written = column(&r, "writeback", "global");
-        written.iter().copied().fold(0.0, f64::max)
-    };
-    let (free, pool) = (under_way(SwapBios::Free), under_way(SwapBios::Pool));
-    assert!(pool < 0.5 * free, "{free} {pool}");
-}
-
 /// `trim_retry`: two tasks use anonymous memory and file pages are few, but by lists' lengths of two seconds ago there are
 /// plenty. kswapd looks at those alone down to the last priority and frees nothing, again and again, or begins anew with both.
 #[test]
@@ -251,7 +232,7 @@ fn kswapd_takes_anonymous_pages_before_it_gives_up() {
         m.swap.as_mut().unwrap().disk = Some(disk(DiskKind::Ssd));
         m.disk = disk(DiskKind::Ssd);
         let command =
-            "mmap-strm -t 2 --stream 0 --mixed 1.2 --file-share 20 --file-passes 2 --anon-passes 2";
+            "mmap-strm -t 2 --stream 0 --mixed 1.5 --file-share 20 --file-passes 2 --anon-passes 2";
         let r = completed(&of(m, with(|p| p.trim_retry = retry), command));
         assert!(count(&r, "pswpout") > 10_000);
         count(&r, "pageoutrun")

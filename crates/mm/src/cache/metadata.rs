@@ -254,7 +254,10 @@ impl<W: World> Mm<W> {
             Record::TreeNode => self.nodes_pool.in_use(),
             Record::BufferHead => self.metadata.buffers.get(),
             Record::BioVec => self.metadata.under_way[0].get(),
-            Record::SwapBio => self.metadata.under_way[1].get(),
+            // One slab of theirs is the kernel's since it has booted.
+            Record::SwapBio => self.metadata.under_way[1]
+                .get()
+                .saturating_sub(Record::SwapBio.shape(self.highmem).0),
         }
     }
 

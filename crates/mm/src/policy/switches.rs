@@ -535,9 +535,10 @@ switches! {
     swap_bios: SwapBios = Free {
         /// Nothing.
         Free = "free",
-        /// A bio with room for four pages, 21 on a page: swap writes each page with one of its own. Reclaim may use reserves,
-        /// its bios may not: where no zone is above its min watermark, two are in reserve, and who wants a third waits until
-        /// another one ends (`mempool_alloc`). So no more goes to swap at once than there were bios when memory ran out.
+        /// A bio with room for four pages, 21 on a page, of which there is one since boot: swap writes each page with a
+        /// bio of its own. Reclaim may use reserves, its bios may not: where no zone is above its min watermark, two are
+        /// in reserve, and who wants a third waits until another one ends (`mempool_alloc`). So no more goes to swap at
+        /// once than there were bios when memory ran out.
         Pool = "pool",
     } see "docs/reference/memory-model.md#free-lists";
 

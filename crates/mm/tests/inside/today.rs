@@ -745,3 +745,42 @@ fn kswapd_gives_up_a_node_that_it_fails_at() {
         assert_eq!(run(&mm, vec![other, kswapd], 1, u64::MAX, |_| ()), 1);
     }
 }
+
+/// `swap_bios = "pool"`: 21 bios take a page, the first of which is the kernel's since boot. Where no memory is above the min watermark two are in reserve, and who wants a third
+/// waits until one has ended.
+#[test]
+fn swap_waits_for_a_bio_that_ends() {
+    for (bios, waits) in [(SwapBios::Free, false), (SwapBios::Pool, true)] {
+        let mm = Bare::new(with(|p| p.swap_bios = bios), 4096).build();
+        block_on(&mm, async {
+            for _ in 0..43 {
+                mm.swap_bio().await;
+            }
+        });
+        assert_eq!(mm.metadata_pages(), 2 * u64::from(waits));
+        recount(&mm);
+        // All of the third page's are taken, and then there is no fourth.
+        block_on(&mm, async {
+            for _ in 43..63 {
+                mm.swap_bio().await;
+            }
+        });
+        while mm.alloc_nowait(Gfp::UNMOVABLE_NOWAIT, 0).is_some() {}
+        let went = std::cell::Cell::new(0);
+        let swaps = Box::pin(async {
+            for _ in 0..4 {
+                mm.swap_bio().await;
+                went.set(went.get() + 1);
+            }
+        });
+        let disk = Box::pin(async {
+            for first in [2, 3] {
+                mm.world.sleep(SECOND / 100).await;
+                assert_eq!(went.get(), if waits { first } else { 4 }, "{bios:?}");
+                mm.swap_bio_ended();
+            }
+        });
+        assert_eq!(run(&mm, vec![swaps, disk], 2, u64::MAX, |_| ()), 2);
+        recount(&mm);
+    }
+}
