@@ -306,16 +306,7 @@ impl<W: World> Mm<W> {
             auto: auto::zones(&policy, zones.len()),
             lists,
             highmem: has_highmem(&config.zones),
-            metadata: metadata::Metadata::new(
-                (
-                    policy.page_metadata,
-                    policy.writeback_bios,
-                    policy.swap_bios,
-                ),
-                pool,
-                frames,
-                &config.zones,
-            )?,
+            metadata: metadata::Metadata::new(&policy, pool, frames, &config.zones)?,
             pageblocks: mobility::pageblocks::<W>(policy.mobility, frames, config.pageblock_order)?,
             sysctl: sysctl::Words::new(&config.sysctl),
             boost: boost::zones::<W>(&config, lists > 1),

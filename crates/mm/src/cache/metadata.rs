@@ -18,7 +18,7 @@ use crate::memory::watermark::lowmem_kbytes;
 use crate::policy::{PageMetadata, SwapBios, WritebackBios};
 use crate::queue;
 use crate::world::{ShortLock, Waits, Word32, Word64, World};
-use crate::{Mm, NoMemory, Pfn, ZoneInfo, ZoneType, has_highmem};
+use crate::{Mm, NoMemory, Pfn, Policy, ZoneInfo, ZoneType, has_highmem};
 
 /// Slabs with room that a cache keeps (`MIN_PARTIAL`).
 const MIN_PARTIAL: u32 = 5;
@@ -134,14 +134,15 @@ pub(crate) struct Metadata<W: World> {
 
 impl<W: World> Metadata<W> {
     pub(crate) fn new(
-        (pages, bios, swap): (PageMetadata, WritebackBios, SwapBios),
+        policy: &Policy,
         nodes: u32,
         frames: u32,
         zones: &[ZoneInfo],
     ) -> Result<Self, NoMemory> {
         let highmem = has_highmem(zones);
-        let (on, bios) = (pages == PageMetadata::Slabs, bios == WritebackBios::Vectors);
-        let swap_bios = swap == SwapBios::Pool;
+        let on = policy.page_metadata == PageMetadata::Slabs;
+        let bios = policy.writeback_bios == WritebackBios::Vectors;
+        let swap_bios = policy.swap_bios == SwapBios::Pool;
         let what = "the page cache's records";
         let slabs = |of: Record, most: u32| -> Result<Slabs<W>, NoMemory> {
             // Small slabs hold fewer.

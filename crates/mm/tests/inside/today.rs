@@ -728,7 +728,7 @@ fn kswapd_gives_up_a_node_that_it_fails_at() {
             mm.world.sleep(SECOND / 10).await;
             assert_eq!(woken(), wakes, "{rule:?}");
             // Somebody writes, and somebody else frees what he wrote.
-            for pfn in taken.drain(..400) {
+            for pfn in taken.drain(..1500) {
                 mm.free_page(pfn, false);
             }
             for index in 0..64 {
@@ -739,15 +739,17 @@ fn kswapd_gives_up_a_node_that_it_fails_at() {
             mm.end_writeback(f, 0, 64, false);
             while mm.alloc_nowait(Gfp::UNMOVABLE_NOWAIT, 0).is_some() {}
             assert!(mm.try_to_free_pages(0, Gfp::KERNEL, 0).await > 1);
+            while mm.alloc_nowait(Gfp::UNMOVABLE_NOWAIT, 0).is_some() {}
             assert!(woken(), "{rule:?}");
         });
         let kswapd = Box::pin(mm.kswapd(0));
-        assert_eq!(run(&mm, vec![other, kswapd], 1, u64::MAX, |_| ()), 1);
+        let ended = run(&mm, vec![other, kswapd], 1, u64::MAX, |_| ());
+        assert_eq!(ended, 1, "{rule:?}: {:?}", mm.world.oom.borrow());
     }
 }
 
-/// `swap_bios = "pool"`: 21 bios take a page, the first of which is the kernel's since boot. Where no memory is above the min watermark two are in reserve, and who wants a third
-/// waits until one has ended.
+/// `swap_bios = "pool"`: 21 bios take a page, the first of which is the kernel's since boot. Where no memory is above the
+/// min watermark two are in reserve, and who wants a third waits until one has ended.
 #[test]
 fn swap_waits_for_a_bio_that_ends() {
     for (bios, waits) in [(SwapBios::Free, false), (SwapBios::Pool, true)] {
