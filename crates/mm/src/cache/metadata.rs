@@ -8,7 +8,8 @@
 //! (SLUB's `min_partial`). A slab is asked for without waiting, as `xas_alloc` does under its lock: of two
 //! pages, else of one, from the low watermark and then from the min watermark with kswapd woken. Where there is
 //! nothing, the next record asks again; Linux would let the task reclaim. A vector asks once: without memory there is
-//! one in reserve (`mempool_alloc`), and swap waits for one of its own that ends. Slabs are not counted as reclaimable: no shrinker frees them.
+//! one in reserve (`mempool_alloc`), and swap waits for one of its own that ends. Slabs are not counted as
+//! reclaimable: no shrinker frees them.
 
 use crate::cache::mapping::Mapping;
 use crate::cache::tree::SLOTS;
@@ -17,15 +18,15 @@ use crate::memory::gfp::Gfp;
 use crate::memory::watermark::lowmem_kbytes;
 use crate::policy::{PageMetadata, SwapBios, WritebackBios};
 use crate::queue;
-use crate::world::{ShortLock, Waits, Word32, Word64, World};
-use crate::{Mm, NoMemory, Pfn, Policy, ZoneInfo, ZoneType, has_highmem};
+use crate::world::{ShortLock, WaitQueue, Waits, Word32, Word64, World};
+use crate::{Mm, NoMemory, Pfn, Policy, SECOND, ZoneInfo, ZoneType, has_highmem};
 
 /// Slabs with room that a cache keeps (`MIN_PARTIAL`).
 const MIN_PARTIAL: u32 = 5;
 /// Bios for swap in reserve (`BIO_POOL_SIZE`).
 const POOL: u32 = 2;
 /// How long a task waits for one, ns (`mempool_alloc`).
-const POOL_WAIT: u64 = 5_000_000_000;
+const POOL_WAIT: u64 = 5 * SECOND;
 /// Entry of a ring: the slab has one page where its cache has more.
 const SMALL: u32 = 1 << 31;
 
@@ -119,8 +120,10 @@ pub(crate) struct Metadata<W: World> {
     pages: bool,
     bios: bool,
     swap_bios: bool,
-    /// Bios under way, and those of pages on their way to swap.
-    under_way: [W::U32; 2],
+    /// Bios under way.
+    under_way: W::U32,
+    /// Those of pages on their way to swap.
+    to_swap: W::U32,
     /// Bios for swap that are out of the reserve.
     reserve_out: W::U32,
     /// Buffer heads in use.
@@ -170,6 +173,7 @@ impl<W: World> Metadata<W> {
             bios,
             swap_bios,
             under_way: bytemuck::Zeroable::zeroed(),
+            to_swap: bytemuck::Zeroable::zeroed(),
             reserve_out: bytemuck::Zeroable::zeroed(),
             buffers: bytemuck::Zeroable::zeroed(),
             max_buffers: {
@@ -254,9 +258,11 @@ impl<W: World> Mm<W> {
         match of {
             Record::TreeNode => self.nodes_pool.in_use(),
             Record::BufferHead => self.metadata.buffers.get(),
-            Record::BioVec => self.metadata.under_way[0].get(),
+            Record::BioVec => self.metadata.under_way.get(),
             // One slab of theirs is the kernel's since it has booted.
-            Record::SwapBio => self.metadata.under_way[1]
+            Record::SwapBio => self
+                .metadata
+                .to_swap
                 .get()
                 .saturating_sub(Record::SwapBio.shape(self.highmem).0),
         }
@@ -335,10 +341,10 @@ impl<W: World> Mm<W> {
     pub fn bio_begun(&self) {
         if self.metadata.bios {
             debug_assert!(
-                (self.metadata.under_way[0].get() as usize) < self.metadata.most_bios(),
+                (self.metadata.under_way.get() as usize) < self.metadata.most_bios(),
                 "each bio has a page"
             );
-            self.metadata.under_way[0].fetch_add(1);
+            self.metadata.under_way.fetch_add(1);
             self.settle(Record::BioVec);
         }
     }
@@ -346,7 +352,7 @@ impl<W: World> Mm<W> {
     /// So many bios have ended.
     pub fn bios_ended(&self, n: u32) {
         if self.metadata.bios {
-            let before = self.metadata.under_way[0].fetch_sub(n);
+            let before = self.metadata.under_way.fetch_sub(n);
             debug_assert!(before >= n, "{n} of {before} bios ended");
             self.settle(Record::BioVec);
         }
@@ -357,10 +363,10 @@ impl<W: World> Mm<W> {
         if !self.metadata.swap_bios {
             return;
         }
-        let q = queue::swap_bios(&self.config, self.nodes.len() as u32);
+        let q = self.swap_bio_queue();
         loop {
             let ticket = self.world.ticket(q);
-            self.metadata.under_way[1].fetch_add(1);
+            self.metadata.to_swap.fetch_add(1);
             self.settle(Record::SwapBio);
             let room = self.metadata.slabs[Record::SwapBio as usize].room.get();
             let reserve = &self.metadata.reserve_out;
@@ -371,7 +377,7 @@ impl<W: World> Mm<W> {
                 reserve.fetch_add(1);
                 return;
             }
-            self.metadata.under_way[1].fetch_sub(1);
+            self.metadata.to_swap.fetch_sub(1);
             self.world.waits_for(Waits::Device);
             self.world.wait(q, ticket, Some(POOL_WAIT)).await;
         }
@@ -382,15 +388,18 @@ impl<W: World> Mm<W> {
         if !self.metadata.swap_bios {
             return;
         }
-        let before = self.metadata.under_way[1].fetch_sub(1);
+        let before = self.metadata.to_swap.fetch_sub(1);
         debug_assert!(before > 0, "a bio that ends was begun");
         if self.metadata.reserve_out.get() == 0 {
             return self.settle(Record::SwapBio);
         }
         // The reserve is filled first, and whoever waits is told.
         self.metadata.reserve_out.fetch_sub(1);
-        let nodes = self.nodes.len() as u32;
-        self.world.wake(queue::swap_bios(&self.config, nodes));
+        self.world.wake(self.swap_bio_queue());
+    }
+
+    fn swap_bio_queue(&self) -> WaitQueue {
+        queue::swap_bios(&self.config, self.nodes.len() as u32)
     }
 
     #[inline(never)]

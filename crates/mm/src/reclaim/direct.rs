@@ -116,11 +116,8 @@ impl<W: World> Mm<W> {
         if sc.nr_reclaimed > 0 {
             return sc.nr_reclaimed;
         }
-        if self.counts_failures() {
-            return 0;
-        }
-        let hope = self.eligible(node, gfp).any(|z| !self.zone_hopeless(z));
-        u64::from(hope)
+        let hope = || self.eligible(node, gfp).any(|z| !self.zone_hopeless(z));
+        u64::from(!self.counts_failures() && hope())
     }
 
     /// The first zone of a node in a fallback list.
@@ -136,8 +133,7 @@ impl<W: World> Mm<W> {
     pub(crate) fn zone_hopeless(&self, z: usize) -> bool {
         match self.policy.hopeless_zones {
             HopelessZones::Marked => self.zones[z].all_unreclaimable.get() != 0,
-            HopelessZones::Failures if self.node_lru() => false,
-            HopelessZones::Computed | HopelessZones::Failures => !self.zone_reclaimable(z),
+            _ => !self.counts_failures() && !self.zone_reclaimable(z),
         }
     }
 

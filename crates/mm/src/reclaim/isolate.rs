@@ -156,12 +156,9 @@ impl<W: World> Mm<W> {
             )
         };
         // Since 3.8 those who may enter filesystems leave room for those who may not.
-        let inactive = match self.policy.hopeless_zones {
-            HopelessZones::Marked => inactive,
-            _ if sc.gfp.has(Gfp::IO.or(Gfp::FS)) => inactive >> 3,
-            _ => inactive,
-        };
-        self.lru_stat(z, isolated) > inactive
+        let leaves_room =
+            self.policy.hopeless_zones != HopelessZones::Marked && sc.gfp.has(Gfp::IO.or(Gfp::FS));
+        self.lru_stat(z, isolated) > inactive >> if leaves_room { 3 } else { 0 }
     }
 
     /// Takes a page off its LRU list for good. `false`: a reclaimer has isolated it and will put

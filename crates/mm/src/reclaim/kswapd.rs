@@ -250,7 +250,7 @@ impl<W: World> Mm<W> {
             return !self.some_balanced(nid, order, classzone)
                 && match self.counts_failures() {
                     true => !self.node_hopeless(nid),
-                    false => !self.zone_hopeless(usize::from(self.nodes[nid as usize].zones[0])),
+                    false => self.zone_reclaimable(usize::from(self.nodes[nid as usize].zones[0])),
                 };
         }
         let (mut all_ok, mut balanced) = (true, 0);

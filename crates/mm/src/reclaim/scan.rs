@@ -46,9 +46,11 @@ pub struct ScanControl {
     pub(super) force_deactivate: bool,
     /// An active list was left alone.
     pub(super) skipped_deactivate: bool,
-    /// Only file pages are scanned, of which there seem to be enough; a scan of those freed nothing; never again.
+    /// Only file pages are scanned, of which there seem to be enough (`cache_trim_mode`).
     pub(super) trim: bool,
+    /// A scan of those alone freed nothing.
     pub(super) trim_failed: bool,
+    /// They are not scanned alone any more (`trim_retry`).
     pub(super) no_trim: bool,
 }
 
