@@ -338,15 +338,16 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees an anonymous page that no entry names any more, if nobody holds it.
+    /// Frees an anonymous page that no entry names any more, if nobody holds it. Who has it locked,
+    /// while it is read or written, keeps it with its slot (Linux `free_swap_cache`); reclaim finds it.
     pub(crate) fn free_unmapped_anon(&self, pfn: Pfn) {
+        if self.frames.has(pfn, flag::LOCKED) {
+            return;
+        }
         if self.frames.has(pfn, flag::SWAPCACHE) {
             self.try_to_free_swap(pfn);
         }
-        if self
-            .frames
-            .any(pfn, flag::SWAPCACHE | flag::LOCKED | flag::WRITEBACK)
-        {
+        if self.frames.any(pfn, flag::SWAPCACHE | flag::WRITEBACK) {
             return;
         }
         if self.try_delete_from_lru(pfn) {

@@ -1,6 +1,6 @@
 //! A filesystem's unmount: all of it leaves memory (docs/reference/shrinkers-and-xfs.md#unmount).
 
-use super::state::{DENTRY, InodeList, LOADING};
+use super::state::{DENTRY, InodeList, LOADING, ON_INODES};
 use crate::Mm;
 use crate::world::{Cost, Word32, World};
 
@@ -55,6 +55,10 @@ impl<W: World> Mm<W> {
             };
             if !self.vfs_dirty(ino) {
                 self.invalidate_mapping_pages(ino).await;
+            }
+            if !self.inode(ino).has(ON_INODES) {
+                // Its pages had to be waited for: a shrinker, or another unmount, has taken it since.
+                continue;
             }
             if in_use(self) {
                 // It comes back when it is clean and nobody's.
