@@ -68,7 +68,7 @@ fn a_shell_reads_commands_and_its_time_is_ours() {
     let began = Instant::now();
     typing
         .write_all(
-            b"echo $((6 * 7)) here; sleep 2; cat /proc/sys/vm/swappiness; grep /mnt /proc/mounts\n",
+            b"grep SReclaimable /proc/meminfo; echo $((6 * 7)) here; sleep 2; cat /proc/sys/vm/swappiness; grep /mnt /proc/mounts\n",
         )
         .unwrap();
     drop(typing);
@@ -80,6 +80,14 @@ fn a_shell_reads_commands_and_its_time_is_ours() {
     for line in ["42 here\n", "33\n", "/dev/vda /mnt xfs"] {
         assert!(said_text.contains(line), "{line}: {said_text}");
     }
+    // What `validate` gives the engine of a guest's caches is what a guest has.
+    let kib = said_text.lines().find_map(|l| {
+        let rest = l.strip_prefix("SReclaimable:")?;
+        rest.split_whitespace().next()?.parse::<f64>().ok()
+    });
+    let pages = kib.expect("a line of /proc/meminfo") / 4.0;
+    let given = lab::validate::guest_reclaimable(kernel.trim_start_matches("kernel:"));
+    assert!((pages / given - 1.0).abs() < 0.1, "{pages}, {given} given");
     nothing_is_left(dir.path());
 }
 

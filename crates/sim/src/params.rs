@@ -179,6 +179,7 @@ rows! {
     max_request: "bytes" = 524288.0, 4096.0 => 1310720.0, "largest request of a disk, 1024 sectors and 128 segments; docs/reference/writeback.md#request-queue";
     disks_alike: "0 or 1" = 0.0, 0.0 => 1.0, "1: a driver registers every disk with the depth of the deepest one; 0: with its own. User-Mode Linux's virtio_blk has one word for all of them (queue_depth), so `validate` sets 1";
     just_booted: "0 or 1" = 0.0, 0.0 => 1.0, "1: no dirtier was held to a limit since the kernel came up, so the limit that they see falling is still that of all memory (Linux 3.3, page_writeback_init before the kernel takes its memory); and writes have all of wbt's depth for a second as if one had (bdi_init); 0: it has fallen since. A guest of `validate` has just booted";
+    boot_reclaimable: "pages" = 0.0, 0.0 => 1e6, "of the kernel's memory at boot (`machine.boot`), what is in caches that could be reclaimed, and so in pageblocks of their kind (`mobility`): SReclaimable of /proc/meminfo; `validate` sets what its guests have";
     plug_requests: "requests" = 32.0, 1.0 => 128.0, "requests that a task's plug holds (plugs = \"task\"); Linux 5.15, BLK_MAX_REQUEST_COUNT (16 before)";
     read_expire: "ns" = 5e8, 1e6 => 6e10, "age at which a queued synchronous request goes first; Linux block/deadline-iosched.c, read_expire = HZ/2";
     write_expire: "ns" = 5e9, 1e6 => 6e10, "age at which a queued asynchronous write goes first; Linux block/deadline-iosched.c, write_expire = 5 HZ";

@@ -140,7 +140,8 @@ fn load(args: &Validate, path: &Path) -> Result<Experiment, Failure> {
     };
     let loaded = lab::experiment::load(path, &overrides);
     let mut experiment = loaded.map_err(|e| Failure::Input(e.into()))?;
-    lab::validate::tick_like_guests(&mut experiment);
+    // Beside several kernels the engine has the first one's caches.
+    lab::validate::tick_like_guests(&mut experiment, &kernels[0]);
     Ok(experiment)
 }
 

@@ -86,6 +86,7 @@ impl<W: World> Mm<W> {
         let Walk { skipped, look_up } = walk;
         let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
         let list = self.list_of_request(gfp);
+        let mut dirty_ok = None;
         for z in self.eligible(node, gfp) {
             if look_up.active && self.nodes[node as usize].full_zones.has(z) {
                 continue;
@@ -103,7 +104,10 @@ impl<W: World> Mm<W> {
                     continue;
                 }
             }
-            if flags & ALLOC_DIRTY_LIMIT != 0 && gfp.has(Gfp::WRITE) && !self.zone_dirty_ok(z) {
+            if flags & ALLOC_DIRTY_LIMIT != 0
+                && gfp.has(Gfp::WRITE)
+                && !self.zone_dirty_ok_in_walk(z, &mut dirty_ok)
+            {
                 skipped.dirty += 1;
                 self.world.charge(Cost::ZoneWalk, 1);
                 self.zone_passed(node, z, Passed::Dirty, look_up);

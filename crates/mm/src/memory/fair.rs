@@ -217,7 +217,9 @@ impl<W: World> Mm<W> {
     pub(crate) fn first_walk(&self, node: u32, gfp: Gfp) -> u32 {
         let dirty = match self.policy.dirty_limits {
             DirtyLimits::Global => 0,
-            DirtyLimits::PerZone | DirtyLimits::PerZoneStall => ALLOC_DIRTY_LIMIT,
+            DirtyLimits::PerZone | DirtyLimits::PerNode | DirtyLimits::PerZoneStall => {
+                ALLOC_DIRTY_LIMIT
+            }
         };
         let fair = if self.starts_fair(node, gfp) {
             ALLOC_FAIR

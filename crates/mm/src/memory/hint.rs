@@ -202,7 +202,7 @@ impl<W: World> Mm<W> {
         let fair = flags & ALLOC_FAIR != 0;
         let limited = flags & ALLOC_DIRTY_LIMIT != 0 && gfp.has(Gfp::WRITE);
         let fresh = self.policy.dirty_check == DirtyCheck::Fresh;
-        let (mut walked, mut limits, mut classzone) = (0, 0, None);
+        let (mut walked, mut limits, mut classzone, mut asked) = (0, 0, None, None);
         for z in self.eligible(node, gfp) {
             let zone = &self.zones[z];
             let classzone = *classzone.get_or_insert(zone.kind.index());
@@ -222,7 +222,9 @@ impl<W: World> Mm<W> {
                 let (ok, far) = self.zone_dirty_foreseen(z, lifted)?;
                 *spare = far.min(*spare);
                 if fresh {
-                    limits += 1;
+                    let again = self.asks_once_a_node() && asked == Some(zone.node);
+                    asked = Some(zone.node);
+                    limits += u32::from(!again);
                     if !ok {
                         if self.zonelist_cache_notes(Passed::Dirty) {
                             return None;

@@ -195,7 +195,7 @@ presets! {
         zonelist_cache: ZonelistCache::None, "full zones are not remembered (4.4)";
         compaction: Compaction::ByMin, "zones are fit for it by min (4.8)";
         oom_retries: 16, "rounds without progress before memory counts as exhausted (4.7)";
-        dirty_check: DirtyCheck::Cached, "stands for a check that is dropped after the first walk";
+        dirty_limits: DirtyLimits::PerNode, "nodes have the limits, too (4.8)";
     }
 
     /// What a kernel of today does, as far as there are switches for it: docs/validate.md says how near it comes to

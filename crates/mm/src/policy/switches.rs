@@ -39,6 +39,9 @@ switches! {
         /// *per-zone-dirty-limits* (2011, merged in 3.3): an allocation for a write skips a zone that
         /// holds more than its share of dirty pages, in the fast path only.
         PerZone = "per-zone",
+        /// 4.8: the same for nodes: a write leaves out the zones of a node that holds more than its share, which is
+        /// looked at once a node in a walk.
+        PerNode = "per-node",
         /// The earlier form of that series: as `per-zone`, and where every allowed zone is over its
         /// share the slow path wakes the flushers and stalls the allocation.
         PerZoneStall = "per-zone-stall",

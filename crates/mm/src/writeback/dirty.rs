@@ -177,42 +177,101 @@ impl<W: World> Mm<W> {
     }
 
     fn zone_share_of_limit(&self, z: usize) -> u64 {
+        self.share_of_limit(self.zone_dirtyable(z))
+    }
+
+    /// The share of the dirty limit of so many dirtyable pages.
+    fn share_of_limit(&self, dirtyable: u64) -> u64 {
         let bytes = self.sysctl.dirty_bytes().0;
         if bytes > 0 {
-            bytes.div_ceil(4096) * self.zone_dirtyable(z) / self.dirtyable()
+            bytes.div_ceil(4096) * dirtyable / self.dirtyable()
         } else {
-            self.zone_dirtyable(z) * u64::from(self.sysctl.dirty_ratio()) / 100
+            dirtyable * u64::from(self.sysctl.dirty_ratio()) / 100
         }
     }
 
-    /// Whether a zone is within its share.
+    /// Dirty pages and pages under writeback of a zone, and its share of the dirty limit; of its node, where nodes
+    /// have the limits. Nobody has a quarter more of it.
+    #[inline]
+    fn dirty_and_share(&self, z: usize) -> (u64, u64) {
+        let of = |z, item| self.stat.zone(z, item);
+        let dirty = |z| of(z, ZoneStat::NrFileDirty) + of(z, ZoneStat::NrWriteback);
+        if self.policy.dirty_limits != DirtyLimits::PerNode {
+            return (dirty(z), self.zone_share_of_limit(z));
+        }
+        let with_free = self.policy.dirtyable == Dirtyable::Reclaimable;
+        let (mut all, mut free, mut reserves, mut more) = (0, 0, 0, 0);
+        for &z in &self.nodes[self.zones[z].node as usize].zones {
+            let z = usize::from(z);
+            all += dirty(z);
+            reserves += self.zones[z].dirty_balance_reserve();
+            if with_free {
+                free += self.zone_free_and_reclaimable(z);
+            } else {
+                free += of(z, ZoneStat::NrFreePages);
+                more += of(z, ZoneStat::NrInactiveFile) + of(z, ZoneStat::NrActiveFile);
+            }
+        }
+        let dirtyable = free.saturating_sub(reserves) + more;
+        (all, self.share_of_limit(dirtyable))
+    }
+
+    /// Whether a zone is within its share, or its node, where nodes have the limits.
     #[inline]
     pub(crate) fn zone_dirty_ok(&self, z: usize) -> bool {
-        let dirty =
-            self.stat.zone(z, ZoneStat::NrFileDirty) + self.stat.zone(z, ZoneStat::NrWriteback);
         match self.policy.dirty_check {
             DirtyCheck::Fresh => {
                 self.world.charge(Cost::DirtyLimit, 1);
-                dirty <= self.zone_dirty_limit(z)
+                let (dirty, limit) = self.dirty_and_share(z);
+                let more = if self.task_lifted() { limit / 4 } else { 0 };
+                dirty <= limit + more
             }
-            DirtyCheck::Cached => self.zone_dirty_ok_cached(z, dirty),
+            DirtyCheck::Cached => {
+                let dirty = self.stat.zone(z, ZoneStat::NrFileDirty)
+                    + self.stat.zone(z, ZoneStat::NrWriteback);
+                self.zone_dirty_ok_cached(z, dirty)
+            }
         }
+    }
+
+    /// As [`Self::zone_dirty_ok`], in a walk that has asked before: the node with what was answered last.
+    #[inline]
+    pub(crate) fn zone_dirty_ok_in_walk(&self, z: usize, last: &mut Option<(u32, bool)>) -> bool {
+        let node = self.zones[z].node;
+        if self.asks_once_a_node()
+            && let Some((asked, ok)) = *last
+            && asked == node
+        {
+            return ok;
+        }
+        let ok = self.zone_dirty_ok(z);
+        *last = Some((node, ok));
+        ok
+    }
+
+    /// Whether a walk looks at the dirty pages of a node once.
+    #[inline(always)]
+    pub(crate) fn asks_once_a_node(&self) -> bool {
+        self.policy.dirty_limits == DirtyLimits::PerNode
     }
 
     /// What [`Self::zone_dirty_ok`] would say, and by how many pages levels may move before it says
     /// otherwise; `None`: it would compute a remembered limit anew.
     #[inline]
     pub(crate) fn zone_dirty_foreseen(&self, z: usize, lifted: bool) -> Option<(bool, u64)> {
-        let dirty =
-            self.stat.zone(z, ZoneStat::NrFileDirty) + self.stat.zone(z, ZoneStat::NrWriteback);
-        let (limit, by_bytes) = match self.policy.dirty_check {
+        let (dirty, limit, by_bytes) = match self.policy.dirty_check {
             DirtyCheck::Fresh => {
-                let limit = self.zone_share_of_limit(z);
+                let (dirty, limit) = self.dirty_and_share(z);
                 let more = if lifted { limit / 4 } else { 0 };
-                (limit + more, self.sysctl.dirty_bytes().0 > 0)
+                (dirty, limit + more, self.sysctl.dirty_bytes().0 > 0)
             }
             DirtyCheck::Cached if lifted => return None,
-            DirtyCheck::Cached => (u64::from(self.zones[z].dirty_limit_cached.get()), false),
+            DirtyCheck::Cached => {
+                let dirty = self.stat.zone(z, ZoneStat::NrFileDirty)
+                    + self.stat.zone(z, ZoneStat::NrWriteback);
+                let limit = u64::from(self.zones[z].dirty_limit_cached.get());
+                (dirty, limit, false)
+            }
         };
         // Pages that become dirty, and such that can, move the two towards each other, the limit by 1.25 for
         // each at most, rounded. A share of so many bytes may move faster.

@@ -168,6 +168,43 @@ fn after_dirty_node(cache: C) -> Option<usize> {
     zone
 }
 
+/// Since 4.8 a write looks at the dirty pages of a node: a zone of which much is dirty gives pages while its node is
+/// within its share, and none of the node's does once it is over.
+#[test]
+fn nodes_have_the_dirty_limits_since_4_8() {
+    let zone_of_write = |dirty_limits, dirty| {
+        let mut bare = Bare::new(
+            Policy {
+                dirty_limits,
+                ..with(C::None)
+            },
+            SIZE,
+        );
+        let zone = |kind| ZoneInfo {
+            node: 0,
+            kind,
+            size: SIZE,
+        };
+        bare.zones = vec![zone(ZoneType::Dma32), zone(ZoneType::Normal)];
+        let mm = bare.build();
+        let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
+        for index in 0..dirty {
+            let pfn = block_on(&mm, mm.alloc_page(Gfp::USER)).expect("a page");
+            assert_eq!(mm.frames.zone(pfn), 1);
+            mm.enter_page_cache_lru(pfn, file, index);
+            mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+        }
+        let pfn = mm.alloc_pages_fast(Gfp::USER_WRITE, 0, mm.world.now());
+        pfn.map(|pfn| mm.frames.zone(pfn))
+    };
+    // A fifth of a zone's pages may be dirty, some 800; of the node's some 1,600.
+    use DirtyLimits::{PerNode, PerZone};
+    assert_eq!(zone_of_write(PerZone, 1200), Some(0));
+    assert_eq!(zone_of_write(PerNode, 1200), Some(1));
+    assert_eq!(zone_of_write(PerZone, 2000), Some(0));
+    assert_eq!(zone_of_write(PerNode, 2000), None);
+}
+
 /// Up to 3.15 a zone over its share of dirty pages counts as full, also for requests that dirty nothing.
 #[test]
 fn a_dirty_zone_counted_as_full_until_3_16() {

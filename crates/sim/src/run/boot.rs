@@ -1,6 +1,7 @@
 //! What a booted machine has in memory.
 
 use crate::SimMm;
+use crate::params::Params;
 use crate::spec::Machine;
 use mm::cache::mapping::MappingKind;
 use mm::cache::mmap::{Advice, Backing};
@@ -9,11 +10,15 @@ use mm::world::Tasks;
 use mm::world::Touched;
 use mm::world::event::TrackPath;
 
-/// Memory that a booted machine has in use. `just_booted`: no dirtier was held to a limit since. `false`: it does not fit.
-pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine, just_booted: bool) -> bool {
+/// Memory that a booted machine has in use. `false`: it does not fit.
+pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine, params: &Params) -> bool {
     mm.note_path(TrackPath::Boot);
-    for _ in 0..m.boot.kernel.pages() {
-        if mm.alloc_kernel_page(Gfp::KERNEL).await.is_none() {
+    for page in 0..m.boot.kernel.pages() {
+        let gfp = match page < params.boot_reclaimable as u64 {
+            true => Gfp::KERNEL.or(Gfp::RECLAIMABLE),
+            false => Gfp::KERNEL,
+        };
+        if mm.alloc_kernel_page(gfp).await.is_none() {
             return false;
         }
         mm.world.relax().await;
@@ -27,7 +32,7 @@ pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine, just_booted:
         }
     }
     // What dirtiers are held to began with all of memory. It has fallen since, where anybody was held to it.
-    if !just_booted {
+    if params.just_booted < 0.5 {
         mm.writeback_set_ratelimit();
     }
     let anon = m.boot.anon.pages() as u32;

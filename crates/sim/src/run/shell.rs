@@ -57,7 +57,7 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
         mm, spec, progress, ..
     } = *stage;
     let just_booted = spec.params.just_booted >= 0.5;
-    if !boot(mm, &spec.machine, just_booted).await {
+    if !boot(mm, &spec.machine, &spec.params).await {
         mm.world
             .out_of_memory("the machine's boot footprint does not fit its memory".into());
         return;

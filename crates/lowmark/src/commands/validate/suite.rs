@@ -209,7 +209,7 @@ fn judge(
         let mut rows: Vec<Vec<Row>> = vec![Vec::new(); presets.len()];
         for scenario in scenarios {
             let kept = kernel.of(scenario).map_err(input)?;
-            let outcomes = engine(args, scenario, &presets, kept, simulate)?;
+            let outcomes = engine(args, scenario, &presets, (kernel, kept), simulate)?;
             let engines = lab::validate::measured(&outcomes);
             for (engine, rows) in engines.iter().zip(&mut rows) {
                 let pair = Pair::of(&kept.measured, engine, &judged::figures());
@@ -228,7 +228,7 @@ fn engine(
     args: &Validate,
     scenario: &Scenario,
     presets: &[String],
-    kept: &kept::OfScenario,
+    (kernel, kept): (&Kept, &kept::OfScenario),
     simulate: Simulate<'_>,
 ) -> Result<Outcomes, Failure> {
     let set: Vec<String> = args.set.iter().map(|(k, v)| format!("{k}={v}")).collect();
@@ -242,7 +242,7 @@ fn engine(
             "accepted: a preset, and `--kernel` for real kernels",
         )));
     }
-    lab::validate::tick_like_guests(&mut experiment);
+    lab::validate::tick_like_guests(&mut experiment, &kernel.release);
     if let Some(pages) = kept.measured.managed {
         give_memory(&mut experiment, pages as u64);
     }
