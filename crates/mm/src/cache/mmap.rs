@@ -11,7 +11,7 @@
 //! where the page becomes dirty. Taking the page's dirty bit for I/O makes its entries read-only
 //! again. So a writable entry says that its page is dirty, and unmapping has nothing to pass on.
 
-use crate::cache::mapping::MappingKind;
+use crate::cache::mapping::{Mapping, MappingKind};
 use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
 use crate::memory::zone::Lru;
@@ -656,6 +656,31 @@ impl<W: World> Mm<W> {
         self.for_each_pte(pfn, |pte| {
             pte.fetch_and(!WRITE);
         });
+    }
+
+    /// [`Self::page_mkclean`] of a file's pages in a row, by their slots in the file's tree.
+    #[inline(never)]
+    pub(crate) fn run_mkclean(&self, m: &Mapping<W>, index: u32, slots: &[W::U32]) {
+        let (mut at, pages) = (
+            m.regions.get(),
+            index as usize..index as usize + slots.len(),
+        );
+        while at != 0 {
+            let r = self.regions.region(at - 1);
+            let first = r.first.get() as usize;
+            let from = pages.start.max(first);
+            let to = pages.end.min(first + r.ptes.len());
+            if from < to {
+                let ptes = &r.ptes[from - first..to - first];
+                for (pte, slot) in ptes.iter().zip(&slots[from - pages.start..]) {
+                    let v = pte.get();
+                    if v & (PRESENT | WRITE) == PRESENT | WRITE && (v >> SHIFT) + 1 == slot.get() {
+                        pte.fetch_and(!WRITE);
+                    }
+                }
+            }
+            at = r.next.get();
+        }
     }
 
     /// Every entry of a page names another frame from now on, with its bits.

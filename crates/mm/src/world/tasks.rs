@@ -285,6 +285,13 @@ pub trait Tasks {
         0
     }
 
+    /// How many steps [`Tasks::steps`] would take that relaxes behind each. Nothing is charged.
+    #[inline(always)]
+    fn steps_ahead(&self, ns: u64, most: u32) -> u32 {
+        let _ = (ns, most);
+        0
+    }
+
     /// Sleeps `ns` nanoseconds.
     fn sleep(&self, ns: u64) -> impl Future<Output = ()>;
 
