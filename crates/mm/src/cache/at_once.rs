@@ -1,5 +1,6 @@
 //! What a program's access to mapped memory does that nobody has to wait for: entries that allow it, and first stores
-//! to pages that are cached. The steps are those of `mmap.rs`, which takes what is left.
+//! to pages that are cached. The steps are those of `mmap.rs`, which takes what is left. And what is done to the entries of
+//! pages in a row.
 
 use super::mapping::{I_DIRTY_PAGES, Mapping};
 use super::mmap::{Backing, PRESENT, Region, SHIFT, WRITE, YOUNG};
@@ -54,6 +55,7 @@ impl<W: World> Mm<W> {
     ///
     /// For worlds in which no other task runs between two waits. What is counted of each page is counted of all at
     /// once: nobody is there who could see it.
+    #[inline(never)]
     pub fn store_at_once(&self, region: u32, index: u32, most: u32) -> Option<AtOnce> {
         let r = self.regions.region(region);
         debug_assert!(
@@ -97,11 +99,32 @@ impl<W: World> Mm<W> {
             });
         }
         self.world.charge(Cost::PageDirty, 1);
-        self.note_dirtied_unlooked(mapping, n - 1);
         Some(AtOnce {
             pages: n,
-            look: self.note_dirtied(mapping).then_some(mapping),
+            look: self.note_dirtied_run(mapping, n).then_some(mapping),
         })
+    }
+
+    /// [`Self::page_mkclean`] of a file's pages in a row, by their slots in the file's tree.
+    #[inline(never)]
+    pub(crate) fn run_mkclean(&self, m: &Mapping<W>, index: u32, slots: &[W::U32]) {
+        let (mut at, index) = (m.regions.get(), index as usize);
+        while at != 0 {
+            let r = self.regions.region(at - 1);
+            let first = r.first.get() as usize;
+            let from = index.max(first);
+            let to = (index + slots.len()).min(first + r.ptes.len());
+            if from < to {
+                let ptes = &r.ptes[from - first..to - first];
+                for (pte, slot) in ptes.iter().zip(&slots[from - index..]) {
+                    let v = pte.get();
+                    if v & (PRESENT | WRITE) == PRESENT | WRITE && (v >> SHIFT) + 1 == slot.get() {
+                        pte.fetch_and(!WRITE);
+                    }
+                }
+            }
+            at = r.next.get();
+        }
     }
 
     /// How many of `most` stores to a file can be made before something may come between; at least one. The first dirty
@@ -134,7 +157,7 @@ impl<W: World> Mm<W> {
         slots: &[W::U32],
     ) -> u32 {
         let frames = self.frames.table();
-        let (mut n, mut run) = (0, ZoneRun::default());
+        let (mut n, mut run, mut mapped) = (0, ZoneRun::default(), ZoneRun::default());
         let count = |z, n| self.account_dirtied(z, m, n);
         for (pte, slot) in ptes.iter().zip(slots) {
             let (v, Some(pfn)) = (pte.get(), page_in(slot.get())) else {
@@ -158,13 +181,18 @@ impl<W: World> Mm<W> {
             }
             if v == 0 {
                 r.found(at + n);
-                self.page_add_file_rmap(pfn);
+                let maps = page.mapcount();
+                page.set_mapcount(maps + 1);
+                if maps == 0 {
+                    mapped.page(zone_of(before), |z, n| self.count_file_mapped(z, n));
+                }
             }
             pte.set(pfn << SHIFT | PRESENT | YOUNG | WRITE);
             run.page(zone_of(before), count);
             n += 1;
         }
         run.end(count);
+        mapped.end(|z, n| self.count_file_mapped(z, n));
         n
     }
 }

@@ -247,7 +247,8 @@ impl<W: World> Mm<W> {
         let flags = self.slow_path_flags(gfp) & !ALLOC_NO_WATERMARKS;
         let (z, walked) = self.first_above_min(node, gfp, flags)?;
         let list = self.list_of_request(gfp);
-        let refill = match self.pcp(z, self.world.cpu(), list).count() {
+        let pcp = self.pcp(z, self.world.cpu(), list);
+        let refill = match pcp.count() {
             0 if self.stat.exact(z, ZoneStat::NrFreePages) <= 0 || self.grouped() => return None,
             0 => self.zones[z].pcp_batch,
             _ => 0,
@@ -265,7 +266,7 @@ impl<W: World> Mm<W> {
         }
         self.wake_kswapds(node, gfp, 0);
         self.world.charge(Cost::ZoneWalk, walked);
-        let pfn = self.rmqueue_pcp(z, list);
+        let pfn = self.take_from_pcp(z, list, pcp);
         let pfn = pfn.expect("a zone above its min watermark that has a page");
         self.hand_out(z, pfn, node, gfp, 0);
         if told {
@@ -300,6 +301,11 @@ impl<W: World> Mm<W> {
     /// The rest of an allocation that began at `start`.
     #[cold]
     async fn alloc_pages_slow(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
+        if order == 0
+            && let Some(pfn) = self.alloc_at_min(gfp, start)
+        {
+            return Some(pfn);
+        }
         let noted = self.noted_path();
         let free = || self.stat.global(ZoneStat::NrFreePages);
         self.world.alloc_slow(start, order, free());

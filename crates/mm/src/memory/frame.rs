@@ -500,6 +500,7 @@ impl<'a, W: World> Table<'a, W> {
         self.join(last, to);
     }
 }
+
 /// Pages in a row that lie in one zone, to be counted together.
 #[derive(Default)]
 pub(crate) struct ZoneRun {

@@ -25,6 +25,10 @@ pub(crate) struct Pagevec<W: World> {
     pages: [W::U32; PAGEVEC_SIZE],
 }
 
+/// Pages of a zone that were put back, by list, and are not counted yet.
+#[derive(Default)]
+pub(crate) struct PutBack([u32; LRU_LISTS]);
+
 impl<W: World> Pagevec<W> {
     pub fn new(most: u8) -> Self {
         Self {
@@ -414,11 +418,27 @@ impl<W: World> Mm<W> {
     /// flags name.
     #[inline(always)]
     pub(crate) fn putback_lru_page(&self, z: usize, pfn: Pfn) -> Lru {
-        let z = if self.node_lru() {
-            self.frames.zone(pfn)
-        } else {
-            z
-        };
+        let mut back = PutBack::default();
+        let lru = self.put_back(z, pfn, &mut back);
+        self.count_put_back(z, back);
+        lru
+    }
+
+    /// Counts the pages of a zone's lists that [`Self::put_back`] has left to be counted.
+    pub(crate) fn count_put_back(&self, z: usize, back: PutBack) {
+        for (lru, n) in Lru::ALL.into_iter().zip(back.0) {
+            if n > 0 {
+                let stat = self.stat.on(self.world.cpu(), z);
+                stat.add_ones(lru.size_item(), n);
+            }
+        }
+    }
+
+    /// [`Self::putback_lru_page`] of one of many; [`Self::count_put_back`] must follow the last one.
+    #[inline]
+    pub(crate) fn put_back(&self, z: usize, pfn: Pfn, back: &mut PutBack) -> Lru {
+        let node_lru = self.node_lru();
+        let z = if node_lru { self.frames.zone(pfn) } else { z };
         self.frames.del(pfn);
         let (lru, wanted) = self.lru_home(z).lru_lock.with(|| {
             let f = self.frames.set_flags(pfn, flag::LRU);
@@ -432,7 +452,11 @@ impl<W: World> Mm<W> {
             // Somebody who cuts the file holds its lock and waits for it.
             self.world.wake(queue::page(pfn));
         }
-        self.count_lru(z, lru, 1);
+        if node_lru {
+            self.count_lru(z, lru, 1);
+        } else {
+            back.0[lru as usize] += 1;
+        }
         lru
     }
 }

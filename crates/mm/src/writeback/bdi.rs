@@ -69,6 +69,7 @@ impl<W: World> Mm<W> {
             return None;
         }
         self.bdis[id as usize].min_ratio.set(min_ratio);
+        self.writeback.min_ratios.fetch_add(min_ratio);
         self.bdis[id as usize].max_ratio.set(max_ratio);
         Some(id)
     }

@@ -306,11 +306,7 @@ impl<W: World> Mm<W> {
     pub fn bdi_dirty_limit(&self, bdi: u32, dirty: u64) -> u64 {
         debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         let b = &self.bdis[bdi as usize];
-        let used = self.bdi_count() as usize;
-        let all_min: u64 = self.bdis[..used]
-            .iter()
-            .map(|b| u64::from(b.min_ratio.get()))
-            .sum();
+        let all_min = u64::from(self.writeback.min_ratios.get());
         let (n, d) = match self.policy.completions {
             Completions::ByEvents => self.writeback.completions.fraction(&b.completions),
             Completions::ByTime => {
@@ -349,7 +345,25 @@ impl<W: World> Mm<W> {
         if self.policy.dirty_throttle == DirtyThrottle::Sleep {
             return self.note_dirtied_by_task(bdi, count);
         }
-        let n = count.get() + 1;
+        self.note_dirtied_on_cpu(bdi, count, 1)
+    }
+
+    /// What `n` calls of [`Mm::note_dirtied`] do, at least one; all but the last are within
+    /// [`Mm::dirtied_unlooked`].
+    #[inline(always)]
+    pub(crate) fn note_dirtied_run(&self, mapping: u32, n: u32) -> bool {
+        if self.policy.dirty_throttle == DirtyThrottle::Sleep {
+            self.note_dirtied_unlooked(mapping, n - 1);
+            return self.note_dirtied(mapping);
+        }
+        let count = &self.writeback.dirtied_on_cpu[self.world.cpu()];
+        self.note_dirtied_on_cpu(self.mappings[mapping as usize].bdi(), count, n)
+    }
+
+    /// Counts pages of a device; whether a task that does not sleep must look at its limits now.
+    #[inline(always)]
+    fn note_dirtied_on_cpu(&self, bdi: u32, count: &W::U32, n: u32) -> bool {
+        let n = count.get() + n;
         count.set(n);
         let limit = if self.bdis[bdi as usize].dirty_exceeded.get() != 0 {
             EXCEEDED

@@ -160,11 +160,9 @@ impl<W: World> Mm<W> {
             return Err(FreshEnd::Single);
         }
         let start = self.world.now();
-        let fast = self.alloc_pages_fast(gfp, 0, start);
-        let pfn = match run.dirty {
-            true => fast.or_else(|| self.alloc_at_min(gfp, start)),
-            false => fast,
-        };
+        let pfn = self
+            .alloc_pages_fast(gfp, 0, start)
+            .or_else(|| self.alloc_at_min(gfp, start));
         let pfn = pfn.ok_or(FreshEnd::Short(start))?;
         if let Some(leaf) = &leaf
             && run.batches
