@@ -70,7 +70,7 @@ impl<W: World> Mm<W> {
         }
         let (m, at) = (&self.mappings[mapping as usize], first + index);
         let leaf = m.tree_lock.with(|| self.leaf_at(m, at))?;
-        let most = self.stores_together(m, mapping, most.min(left_of_table(index)));
+        let most = self.stores_together(m, most.min(left_of_table(index)));
         let most = self.world.page_mkwrite_at_once(self, mapping, at, most);
         let slots = leaf.slots(most);
         let ptes = &r.ptes[index as usize..index as usize + slots.len()];
@@ -79,17 +79,15 @@ impl<W: World> Mm<W> {
             return None;
         }
         m.tree_lock.with(|| leaf.set_tags(Tag::Dirty, n));
-        let passed = self.world.steps(self.price_of_store(), n - 1, true);
-        debug_assert!(passed == n - 1, "{passed} of {n} stores went on");
+        self.world.take_steps(self.price_of_store(), n - 1);
         self.world.charge(Cost::Fault, 1);
         self.stat.event(VmEvent::PgFault, u64::from(n));
         self.buffers_written(m, leaf.node, at, n);
         self.mark_inode_dirty(m, mapping);
         self.note_path(TrackPath::Fault);
-        for pfn in slots[..n as usize].iter().filter_map(|s| page_in(s.get())) {
-            if self.tracker.is_none() && !self.traced() {
-                break;
-            }
+        let told = self.tracker.is_some() || self.traced();
+        let told = if told { n as usize } else { 0 };
+        for pfn in slots[..told].iter().filter_map(|s| page_in(s.get())) {
             self.track_dirtied(pfn);
             self.emit(Audience::Traces, || Event::PageDirtied {
                 pfn,
@@ -101,7 +99,7 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::PageDirty, 1);
         Some(AtOnce {
             pages: n,
-            look: self.note_dirtied_run(mapping, n).then_some(mapping),
+            look: self.note_dirtied_run(m, n).then_some(mapping),
         })
     }
 
@@ -130,11 +128,11 @@ impl<W: World> Mm<W> {
     /// How many of `most` stores to a file can be made before something may come between; at least one. The first dirty
     /// page moves the inode, an event has its time, a slab may have to be fetched.
     #[inline(always)]
-    fn stores_together(&self, m: &Mapping<W>, mapping: u32, most: u32) -> u32 {
+    fn stores_together(&self, m: &Mapping<W>, most: u32) -> u32 {
         if self.traced() || m.state.get() & I_DIRTY_PAGES == 0 {
             return 1;
         }
-        let behind = self.dirtied_unlooked(mapping).min(most - 1);
+        let behind = self.dirtied_unlooked(m).min(most - 1);
         let behind = behind.min(self.buffers_for(m, true).saturating_sub(1));
         1 + self.world.steps_ahead(self.price_of_store(), behind)
     }

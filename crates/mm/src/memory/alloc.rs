@@ -245,7 +245,8 @@ impl<W: World> Mm<W> {
         }
         let node = self.local_node();
         let flags = self.slow_path_flags(gfp) & !ALLOC_NO_WATERMARKS;
-        let (z, walked) = self.first_above_min(node, gfp, flags)?;
+        let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
+        let (z, walked) = self.first_above_min(node, gfp, flags, classzone)?;
         let list = self.list_of_request(gfp);
         let pcp = self.pcp(z, self.world.cpu(), list);
         let refill = match pcp.count() {
@@ -264,7 +265,7 @@ impl<W: World> Mm<W> {
         if told {
             self.world.alloc_slow(start, 0, free());
         }
-        self.wake_kswapds(node, gfp, 0);
+        self.wake_kswapds_for(node, gfp, 0, classzone);
         self.world.charge(Cost::ZoneWalk, walked);
         let pfn = self.take_from_pcp(z, list, pcp);
         let pfn = pfn.expect("a zone above its min watermark that has a page");
@@ -280,11 +281,16 @@ impl<W: World> Mm<W> {
 
     /// Where the walk at the min watermark ends (`walk_freelists`), and how many zones it passes by. `None`: in none, or
     /// it has to be made.
-    fn first_above_min(&self, node: u32, gfp: Gfp, flags: u32) -> Option<(usize, u32)> {
+    fn first_above_min(
+        &self,
+        node: u32,
+        gfp: Gfp,
+        flags: u32,
+        classzone: usize,
+    ) -> Option<(usize, u32)> {
         if self.policy.free_snapshot == FreeSnapshot::WhileAwake {
             return None;
         }
-        let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
         for (walked, z) in (0..).zip(self.eligible(node, gfp)) {
             if self.plainly_above(z, Mark::Min, classzone)
                 || self.watermark_ok(z, 0, self.zones[z].mark(Mark::Min), classzone, flags)
@@ -492,6 +498,10 @@ impl<W: World> Mm<W> {
     /// Asks kswapd to work for each zone that a request may use.
     fn wake_kswapds(&self, node: u32, gfp: Gfp, order: u32) {
         let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
+        self.wake_kswapds_for(node, gfp, order, classzone);
+    }
+
+    fn wake_kswapds_for(&self, node: u32, gfp: Gfp, order: u32, classzone: usize) {
         let single = if order == 0 { self.wake_mark() } else { None };
         for z in self.eligible(node, gfp) {
             if single.is_none_or(|mark| !self.wakes_nobody(z, mark, classzone)) {

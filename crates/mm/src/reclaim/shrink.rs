@@ -5,7 +5,6 @@ use crate::memory::frame::flag;
 use crate::memory::zone::Lru;
 use crate::memory::zone::{ZONE_TAIL_DIRTY, ZONE_WRITEBACK};
 use crate::policy::{FlusherWake, ReclaimThrottle, ScanBalance, ScanStop};
-use crate::reclaim::lru::PutBack;
 use crate::reclaim::page_list::Batch;
 use crate::reclaim::scan::{
     DEF_PRIORITY, Met, SCAN_ORDER, SWAP_CLUSTER_MAX, ScanControl, scan_in_proportion,
@@ -152,10 +151,11 @@ impl<W: World> Mm<W> {
         }
         let mine = self.isolated_list(self.world.task());
         let (mut rotated, mut deactivated, mut kept) = (0, 0, 0);
-        let mut back = PutBack::default();
         let strips = self.buffer_heads_over_limit();
+        let mut next = self.frames.last(mine);
         for _ in 0..taken {
-            let pfn = self.frames.last(mine);
+            let pfn = next;
+            next = self.frames.table().before(pfn);
             let f = self.frames.flags(pfn);
             if strips && f & flag::UNEVICTABLE == 0 {
                 self.strip_buffers(pfn);
@@ -177,10 +177,8 @@ impl<W: World> Mm<W> {
                     kept += 1;
                 }
             }
-            self.count_returned(pfn, lru.is_file());
-            self.put_back(z, pfn, &mut back);
         }
-        self.count_put_back(z, back);
+        self.put_back_isolated(z, lru.is_file());
         if strips {
             self.settle_metadata();
         }
@@ -238,19 +236,7 @@ impl<W: World> Mm<W> {
             return;
         }
         let batch = self.shrink_page_list(z, lru, taken, sc).await;
-        let mine = self.isolated_list(self.world.task());
-        let (mut rotated, mut back) = (0, PutBack::default());
-        loop {
-            let pfn = self.frames.last(mine);
-            if pfn == mine {
-                break;
-            }
-            self.count_returned(pfn, file);
-            if self.put_back(z, pfn, &mut back).is_active() {
-                rotated += 1;
-            }
-        }
-        self.count_put_back(z, back);
+        let rotated = self.put_back_isolated(z, file);
         self.count_rotated(z, file, rotated);
         self.count_isolated(z, file, -(taken as i32));
         self.note_cost(z, file, batch.pageout, u64::from(scanned) - batch.reclaimed);

@@ -428,6 +428,11 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
     }
 
     #[inline(always)]
+    fn take_steps(&self, ns: u64, steps: u32) {
+        self.sched.take_steps(ns, steps);
+    }
+
+    #[inline(always)]
     fn goes_on(&self) -> bool {
         self.sched.goes_on()
     }

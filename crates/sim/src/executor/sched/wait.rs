@@ -164,12 +164,21 @@ impl Sched {
     #[inline(always)]
     pub fn steps(&self, ns: u64, most: u32) -> u32 {
         let steps = self.steps_ahead(ns, most);
-        self.watchdog.polls_unseen(steps);
-        self.time.set(self.time.get() + ns * u64::from(steps));
+        self.take_steps(ns, steps);
         if cfg!(debug_assertions) {
             self.span.set(0);
         }
         steps
+    }
+
+    /// Takes steps that [`Self::steps_ahead`] has foreseen.
+    #[inline(always)]
+    pub fn take_steps(&self, ns: u64, steps: u32) {
+        self.watchdog.polls_unseen(steps);
+        self.time.set(self.time.get() + ns * u64::from(steps));
+        if cfg!(debug_assertions) && steps > 0 {
+            self.span.set(0);
+        }
     }
 
     /// How many [`Self::steps`] would take.
