@@ -1,12 +1,25 @@
 //! What a program's access to mapped memory does that nobody has to wait for: entries that allow it, and first stores
-//! to pages that are cached. The steps are those of `mmap.rs`, which takes what is left.
+//! to pages that are cached. The steps are those of `mmap.rs`, which takes what is left. And what is done to the entries of
+//! pages in a row.
 
-use super::mmap::{Backing, PRESENT, SHIFT, WRITE, YOUNG};
+use super::mapping::{I_DIRTY_PAGES, Mapping};
+use super::mmap::{Backing, PRESENT, Region, SHIFT, WRITE, YOUNG};
+use super::tables::left_of_table;
+use super::tree::{Tag, page_in};
 use crate::Mm;
-use crate::memory::frame::flag;
+use crate::memory::frame::{ZoneRun, flag, zone_of};
 use crate::watch::vmstat::VmEvent;
-use crate::world::event::TrackPath;
-use crate::world::{Cost, Word32, World};
+use crate::world::event::{Event, TrackPath};
+use crate::world::{Audience, Cost, ShortLock, Word32, World};
+
+/// What [`Mm::store_at_once`] has done.
+#[derive(Debug, Clone, Copy)]
+pub struct AtOnce {
+    /// Stores made, at least one. Before the last one's page is touched again, others may have cleaned it.
+    pub pages: u32,
+    /// The file, if [`Mm::balance_now`] is to be called for it.
+    pub look: Option<u32>,
+}
 
 impl<W: World> Mm<W> {
     /// Whether an access finds its entry present and allowed; notes the access.
@@ -35,54 +48,149 @@ impl<W: World> Mm<W> {
         n
     }
 
-    /// A fault that nobody has to wait for: the first store, or the first since it was cleaned, to a page of a shared
-    /// mapping that is cached, up to date and not locked. `None`: nothing was done, and [`Mm::touch`] is to be called.
-    /// Else the file: the store may be made, but first [`Mm::balance_dirty_pages_ratelimited`] has to be called, and the
-    /// task has to relax.
+    /// Stores that nobody has to wait for, up to `most` from an entry of a shared mapping on: the first ones, or the
+    /// first since they were cleaned, to pages in a row that are cached, up to date, clean and not locked. Behind each
+    /// but the last the task went on; behind the last, the dirty limits may want to be looked at, and the task has to
+    /// relax. `None`: nothing was done, and [`Mm::touch`] is to be called.
     ///
-    /// For worlds in which no other task runs between two waits.
-    #[inline]
-    pub fn fault_at_once(&self, region: u32, index: u32, write: bool) -> Option<u32> {
+    /// For worlds in which no other task runs between two waits. What is counted of each page is counted of all at
+    /// once: nobody is there who could see it.
+    #[inline(never)]
+    pub fn store_at_once(&self, region: u32, index: u32, most: u32) -> Option<AtOnce> {
         let r = self.regions.region(region);
         debug_assert!(
-            (index as usize) < r.ptes.len(),
-            "page {index} of region {region}"
+            most > 0 && (index + most) as usize <= r.ptes.len(),
+            "{most} pages from {index} on of region {region}"
         );
         let Some(Backing::Shared { mapping, first }) = r.backing() else {
             return None;
         };
-        let (pte, at) = (&r.ptes[index as usize], first + index);
-        let v = pte.get();
-        let mapped = v & (PRESENT | WRITE) == PRESENT;
-        if !write || (v != 0 && !mapped) || r.missing_table(index).is_some() {
+        if r.missing_table(index).is_some() {
             return None;
         }
-        // What the page's flags must be, among those that matter.
-        let (pfn, among, wanted) = match mapped {
-            true => (v >> SHIFT, flag::LOCKED | flag::ANON, 0),
-            false => (
-                self.find_page(mapping, at)?,
-                flag::LOCKED | flag::READAHEAD | flag::UPTODATE,
-                flag::UPTODATE,
-            ),
-        };
-        let page = self.frames.page(pfn);
-        debug_assert!(
-            page.mapping() == mapping && page.index() == at,
-            "page {at} of file {mapping} is frame {pfn}"
-        );
-        if page.flags() & among != wanted || !self.world.page_mkwrite_at_once(self, mapping, at)? {
+        let (m, at) = (&self.mappings[mapping as usize], first + index);
+        let leaf = m.tree_lock.with(|| self.leaf_at(m, at))?;
+        let most = self.stores_together(m, most.min(left_of_table(index)));
+        let most = self.world.page_mkwrite_at_once(self, mapping, at, most);
+        let slots = leaf.slots(most);
+        let ptes = &r.ptes[index as usize..index as usize + slots.len()];
+        let n = self.dirty_entries(r, m, at, ptes, slots);
+        if n == 0 {
             return None;
         }
+        m.tree_lock.with(|| leaf.set_tags(Tag::Dirty, n));
+        self.world.take_steps(self.price_of_store(), n - 1);
         self.world.charge(Cost::Fault, 1);
-        self.stat.event(VmEvent::PgFault, 1);
-        if !mapped {
-            r.found(at);
-            page.clear_flags(flag::UNUSED);
-            self.page_add_file_rmap(pfn);
+        self.stat.event(VmEvent::PgFault, u64::from(n));
+        self.buffers_written(m, leaf.node, at, n);
+        self.mark_inode_dirty(m, mapping);
+        self.note_path(TrackPath::Fault);
+        let told = self.tracker.is_some() || self.traced();
+        let told = if told { n as usize } else { 0 };
+        for pfn in slots[..told].iter().filter_map(|s| page_in(s.get())) {
+            self.track_dirtied(pfn);
+            self.emit(Audience::Traces, || Event::PageDirtied {
+                pfn,
+                bdi: m.bdi(),
+                mapping,
+                index: at,
+            });
         }
-        pte.set(pfn << SHIFT | PRESENT | YOUNG | WRITE);
-        self.set_page_dirty(pfn, TrackPath::Fault);
-        Some(mapping)
+        self.world.charge(Cost::PageDirty, 1);
+        Some(AtOnce {
+            pages: n,
+            look: self.note_dirtied_run(m, n).then_some(mapping),
+        })
+    }
+
+    /// [`Self::page_mkclean`] of a file's pages in a row, by their slots in the file's tree.
+    #[inline(never)]
+    pub(crate) fn run_mkclean(&self, m: &Mapping<W>, index: u32, slots: &[W::U32]) {
+        let (mut at, index) = (m.regions.get(), index as usize);
+        while at != 0 {
+            let r = self.regions.region(at - 1);
+            let first = r.first.get() as usize;
+            let from = index.max(first);
+            let to = (index + slots.len()).min(first + r.ptes.len());
+            if from < to {
+                let ptes = &r.ptes[from - first..to - first];
+                for (pte, slot) in ptes.iter().zip(&slots[from - index..]) {
+                    let v = pte.get();
+                    if v & (PRESENT | WRITE) == PRESENT | WRITE && (v >> SHIFT) + 1 == slot.get() {
+                        pte.fetch_and(!WRITE);
+                    }
+                }
+            }
+            at = r.next.get();
+        }
+    }
+
+    /// How many of `most` stores to a file can be made before something may come between; at least one. The first dirty
+    /// page moves the inode, an event has its time, a slab may have to be fetched.
+    #[inline(always)]
+    fn stores_together(&self, m: &Mapping<W>, most: u32) -> u32 {
+        if self.traced() || m.state.get() & I_DIRTY_PAGES == 0 {
+            return 1;
+        }
+        let behind = self.dirtied_unlooked(m).min(most - 1);
+        let behind = behind.min(self.buffers_for(m, true).saturating_sub(1));
+        1 + self.world.steps_ahead(self.price_of_store(), behind)
+    }
+
+    /// Nanoseconds of a store to a clean page.
+    #[inline(always)]
+    fn price_of_store(&self) -> u64 {
+        self.world.price(Cost::Fault) + self.world.price(Cost::PageDirty)
+    }
+
+    /// Makes entries writable and their pages dirty, with the zones' and the device's counts, up to the first that would
+    /// have to wait or is dirty. Returns how many.
+    #[inline(always)]
+    fn dirty_entries(
+        &self,
+        r: &Region<W>,
+        m: &Mapping<W>,
+        at: u32,
+        ptes: &[W::U32],
+        slots: &[W::U32],
+    ) -> u32 {
+        let frames = self.frames.table();
+        let (mut n, mut run, mut mapped) = (0, ZoneRun::default(), ZoneRun::default());
+        let count = |z, n| self.account_dirtied(z, m, n);
+        for (pte, slot) in ptes.iter().zip(slots) {
+            let (v, Some(pfn)) = (pte.get(), page_in(slot.get())) else {
+                break;
+            };
+            let page = frames.page(pfn);
+            let before = page.flags();
+            // What the page's flags must be, among those that matter; and which ones go.
+            let (among, wanted, gone) = if v & (PRESENT | WRITE) == PRESENT && v >> SHIFT == pfn {
+                (flag::LOCKED | flag::DIRTY, 0, flag::RECLAIM)
+            } else if v == 0 {
+                let among = flag::LOCKED | flag::DIRTY | flag::READAHEAD | flag::UPTODATE;
+                (among, flag::UPTODATE, flag::RECLAIM | flag::UNUSED)
+            } else {
+                break;
+            };
+            debug_assert!(page.index() == at + n, "frame {pfn} is at {}", page.index());
+            if before & among != wanted || !page.replace_flags(before, before & !gone | flag::DIRTY)
+            {
+                break;
+            }
+            if v == 0 {
+                r.found(at + n);
+                let maps = page.mapcount();
+                page.set_mapcount(maps + 1);
+                if maps == 0 {
+                    mapped.page(zone_of(before), |z, n| self.count_file_mapped(z, n));
+                }
+            }
+            pte.set(pfn << SHIFT | PRESENT | YOUNG | WRITE);
+            run.page(zone_of(before), count);
+            n += 1;
+        }
+        run.end(count);
+        mapped.end(|z, n| self.count_file_mapped(z, n));
+        n
     }
 }

@@ -228,6 +228,15 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// [`Self::buffer_written`] of pages in a row, of one leaf.
+    #[inline(always)]
+    pub(crate) fn buffers_written(&self, m: &Mapping<W>, leaf: u32, index: u32, n: u32) {
+        if self.keeps_buffers(m) {
+            m.tree_lock.with(|| self.buffer_pages(leaf, index, n));
+            self.settle_metadata();
+        }
+    }
+
     /// How many fresh pages of a file can get what they need before slabs come or go.
     #[inline(always)]
     pub(crate) fn buffers_for(&self, m: &Mapping<W>, dirty: bool) -> u32 {

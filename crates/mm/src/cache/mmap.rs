@@ -12,7 +12,7 @@
 //! again. So a writable entry says that its page is dirty, and unmapping has nothing to pass on.
 
 use crate::cache::mapping::MappingKind;
-use crate::memory::frame::flag;
+use crate::memory::frame::{ZoneRun, flag};
 use crate::memory::gfp::Gfp;
 use crate::memory::zone::Lru;
 use crate::policy::MappedReadahead;
@@ -115,7 +115,7 @@ pub(super) struct Region<W: World> {
     /// 0 ended, 1 anonymous, 2 shared, 3 private.
     kind: W::U32,
     mapping: W::U32,
-    first: W::U32,
+    pub(super) first: W::U32,
     advice: W::U32,
     /// The file's page of the last fault, plus 1.
     last_fault: W::U32,
@@ -123,7 +123,7 @@ pub(super) struct Region<W: World> {
     /// counts by open file (`mmap_miss`), which here are mapped once each.
     misses: W::U32,
     /// The next region of the same file, plus 1.
-    next: W::U32,
+    pub(super) next: W::U32,
     /// The process that has it; 0: none that could be killed.
     owner: W::U32,
 }
@@ -269,6 +269,11 @@ impl<W: World> Mm<W> {
         let r = self.regions.region(region);
         let backing = r.backing().expect("an open region");
         let frames = self.frames.table();
+        let mut unmapped = ZoneRun::default();
+        let count = |z, n| {
+            let stat = self.stat.on(self.world.cpu(), z);
+            stat.dec_by(ZoneStat::NrFileMapped, n);
+        };
         for (index, pte) in r.ptes.iter().enumerate() {
             let v = pte.get();
             if index % FORESEEN == 0 {
@@ -288,7 +293,9 @@ impl<W: World> Mm<W> {
                     self.frames.set_mapcount(pfn, 0);
                     self.free_unmapped_anon(pfn);
                 } else {
-                    self.page_remove_rmap(pfn);
+                    if self.unmap_file(pfn) {
+                        unmapped.page(self.frames.zone(pfn), count);
+                    }
                     if v & YOUNG != 0 {
                         self.mark_page_accessed(pfn, TrackPath::Fault);
                     }
@@ -298,6 +305,7 @@ impl<W: World> Mm<W> {
                 self.swap_forget((v >> SHIFT) - 1);
             }
         }
+        unmapped.end(count);
         if let Backing::Shared { mapping, .. } | Backing::Private { mapping, .. } = backing {
             self.regions.lock.with(|| {
                 let mut at = &self.mappings[mapping as usize].regions;
@@ -598,20 +606,32 @@ impl<W: World> Mm<W> {
         Touched::Ok
     }
 
-    pub(super) fn page_add_file_rmap(&self, pfn: Pfn) {
+    /// Pages of files in a zone have their first entries.
+    pub(super) fn count_file_mapped(&self, z: usize, n: u32) {
+        let cpu = self.world.cpu();
+        self.stat.on(cpu, z).inc_by(ZoneStat::NrFileMapped, n);
+    }
+
+    fn page_add_file_rmap(&self, pfn: Pfn) {
         let n = self.frames.mapcount(pfn);
         self.frames.set_mapcount(pfn, n + 1);
         if n == 0 {
-            let z = self.frames.zone(pfn);
-            self.stat.inc(self.world.cpu(), z, ZoneStat::NrFileMapped);
+            self.count_file_mapped(self.frames.zone(pfn), 1);
         }
     }
 
-    fn page_remove_rmap(&self, pfn: Pfn) {
-        let n = self.frames.mapcount(pfn);
+    /// An entry of a file's page goes; whether it was the last one.
+    #[inline(always)]
+    fn unmap_file(&self, pfn: Pfn) -> bool {
+        let page = self.frames.page(pfn);
+        let n = page.mapcount();
         assert!(n > 0, "frame {pfn} is not mapped");
-        self.frames.set_mapcount(pfn, n - 1);
-        if n == 1 {
+        page.set_mapcount(n - 1);
+        n == 1
+    }
+
+    fn page_remove_rmap(&self, pfn: Pfn) {
+        if self.unmap_file(pfn) {
             let z = self.frames.zone(pfn);
             self.stat.dec(self.world.cpu(), z, ZoneStat::NrFileMapped);
         }

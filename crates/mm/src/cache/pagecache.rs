@@ -91,6 +91,31 @@ impl<W: World> Mm<W> {
         m.tree_lock.with(|| self.page_at(mapping, index))
     }
 
+    /// Calls `f` with up to `most` pages of a file that are cached in a row from an index on; returns how many.
+    #[inline]
+    pub fn cached_run(&self, mapping: u32, index: u32, most: u32, mut f: impl FnMut(Pfn)) -> u32 {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
+        let m = &self.mappings[mapping as usize];
+        let mut n = 0;
+        m.tree_lock.with(|| {
+            while n < most
+                && let Some(leaf) = self.leaf_at(m, index + n)
+            {
+                for slot in leaf.slots(most - n) {
+                    let Some(pfn) = page_in(slot.get()) else {
+                        return;
+                    };
+                    f(pfn);
+                    n += 1;
+                }
+            }
+        });
+        n
+    }
+
     /// The page at an index of a file, as it is seen without the tree lock: a hint, which may be
     /// late or wrong beside tasks that change the tree. Nodes are never given back to the system, so
     /// whatever is met on the way is a word of the pool. Who goes by it holds on to the frame and

@@ -104,8 +104,12 @@ impl<W: World> Swap<W> {
             let taken = self.taken.get(at).map_or(u64::MAX, |w| w.get());
             if taken == 0 {
                 words += 1;
-                continue;
+                // So many words are enough, whatever follows.
+                if (words as u32) * WORD < CLUSTER {
+                    continue;
+                }
             }
+            let at = at + usize::from(taken == 0);
             if words >= 3 {
                 let before = (at - words).checked_sub(1).map(|w| self.taken[w].get());
                 let (low, high) = (before.map_or(0, u64::leading_zeros), taken.trailing_zeros());

@@ -9,6 +9,11 @@ use crate::memory::gfp::Gfp;
 use crate::policy::PageTables;
 use crate::world::{Word32, World};
 
+/// Entries from one on to the end of its table.
+pub(super) fn left_of_table(index: u32) -> u32 {
+    ENTRIES_OF_TABLE as u32 - index % ENTRIES_OF_TABLE as u32
+}
+
 impl<W: World> Region<W> {
     /// The table of an entry that has no memory to stand in yet.
     #[inline(always)]

@@ -249,9 +249,11 @@ impl<W: World> Mm<W> {
         }
         let node = self.local_node();
         let flags = self.slow_path_flags(gfp) & !ALLOC_NO_WATERMARKS;
-        let (z, walked) = self.first_above_min(node, gfp, flags)?;
+        let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
+        let (z, walked) = self.first_above_min(node, gfp, flags, classzone)?;
         let list = self.list_of_request(gfp);
-        let refill = match self.pcp(z, self.world.cpu(), list).count() {
+        let pcp = self.pcp(z, self.world.cpu(), list);
+        let refill = match pcp.count() {
             0 if self.stat.exact(z, ZoneStat::NrFreePages) <= 0 || self.grouped() => return None,
             0 => self.zones[z].pcp_batch,
             _ => 0,
@@ -267,9 +269,9 @@ impl<W: World> Mm<W> {
         if told {
             self.world.alloc_slow(start, 0, free());
         }
-        self.wake_kswapds(node, gfp, 0);
+        self.wake_kswapds_for(node, gfp, 0, classzone);
         self.world.charge(Cost::ZoneWalk, walked);
-        let pfn = self.rmqueue_pcp(z, list);
+        let pfn = self.take_from_pcp(z, list, pcp);
         let pfn = pfn.expect("a zone above its min watermark that has a page");
         self.hand_out(z, pfn, node, gfp, 0);
         if told {
@@ -283,11 +285,16 @@ impl<W: World> Mm<W> {
 
     /// Where the walk at the min watermark ends (`walk_freelists`), and how many zones it passes by. `None`: in none, or
     /// it has to be made.
-    fn first_above_min(&self, node: u32, gfp: Gfp, flags: u32) -> Option<(usize, u32)> {
+    fn first_above_min(
+        &self,
+        node: u32,
+        gfp: Gfp,
+        flags: u32,
+        classzone: usize,
+    ) -> Option<(usize, u32)> {
         if self.policy.free_snapshot == FreeSnapshot::WhileAwake {
             return None;
         }
-        let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
         for (walked, z) in (0..).zip(self.eligible(node, gfp)) {
             if self.plainly_above(z, Mark::Min, classzone)
                 || self.watermark_ok(z, 0, self.zones[z].mark(Mark::Min), classzone, flags)
@@ -304,6 +311,11 @@ impl<W: World> Mm<W> {
     /// The rest of an allocation that began at `start`.
     #[cold]
     async fn alloc_pages_slow(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
+        if order == 0
+            && let Some(pfn) = self.alloc_at_min(gfp, start)
+        {
+            return Some(pfn);
+        }
         let noted = self.noted_path();
         let free = || self.stat.global(ZoneStat::NrFreePages);
         self.world.alloc_slow(start, order, free());
@@ -490,6 +502,10 @@ impl<W: World> Mm<W> {
     /// Asks kswapd to work for each zone that a request may use.
     fn wake_kswapds(&self, node: u32, gfp: Gfp, order: u32) {
         let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
+        self.wake_kswapds_for(node, gfp, order, classzone);
+    }
+
+    fn wake_kswapds_for(&self, node: u32, gfp: Gfp, order: u32, classzone: usize) {
         let single = if order == 0 { self.wake_mark() } else { None };
         for z in self.eligible(node, gfp) {
             if single.is_none_or(|mark| !self.wakes_nobody(z, mark, classzone)) {

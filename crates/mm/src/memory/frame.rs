@@ -500,3 +500,32 @@ impl<'a, W: World> Table<'a, W> {
         self.join(last, to);
     }
 }
+
+/// Pages in a row that lie in one zone, to be counted together.
+#[derive(Default)]
+pub(crate) struct ZoneRun {
+    zone: usize,
+    pages: u32,
+}
+
+impl ZoneRun {
+    /// One more page; `count` is told of the pages before it when the zone changes.
+    #[inline(always)]
+    pub fn page(&mut self, zone: usize, count: impl FnOnce(usize, u32)) {
+        if zone != self.zone {
+            if self.pages > 0 {
+                count(self.zone, self.pages);
+            }
+            *self = Self { zone, pages: 0 };
+        }
+        self.pages += 1;
+    }
+
+    /// The last page has passed.
+    #[inline(always)]
+    pub fn end(self, count: impl FnOnce(usize, u32)) {
+        if self.pages > 0 {
+            count(self.zone, self.pages);
+        }
+    }
+}

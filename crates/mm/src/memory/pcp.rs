@@ -153,7 +153,12 @@ impl<W: World> Mm<W> {
     /// Takes a page from this CPU's list, refilling it from the buddy lists when empty.
     #[inline(always)]
     pub(crate) fn rmqueue_pcp(&self, z: usize, list: usize) -> Option<Pfn> {
-        let pcp = self.pcp(z, self.world.cpu(), list);
+        self.take_from_pcp(z, list, self.pcp(z, self.world.cpu(), list))
+    }
+
+    /// [`Self::rmqueue_pcp`] where the list is at hand.
+    #[inline(always)]
+    pub(super) fn take_from_pcp(&self, z: usize, list: usize, pcp: &Pcp<W>) -> Option<Pfn> {
         pcp.lock
             .with(|| pcp.pop_front().or_else(|| self.refill_pcp(z, list, pcp)))
     }

@@ -25,6 +25,15 @@ pub(crate) struct Pagevec<W: World> {
     pages: [W::U32; PAGEVEC_SIZE],
 }
 
+/// Pages of a zone that were put back.
+#[derive(Default)]
+pub(crate) struct PutBack {
+    /// Those that are not counted yet, by list.
+    uncounted: [u32; LRU_LISTS],
+    /// Those that came to an active list.
+    active: u32,
+}
+
 impl<W: World> Pagevec<W> {
     pub fn new(most: u8) -> Self {
         Self {
@@ -414,11 +423,27 @@ impl<W: World> Mm<W> {
     /// flags name.
     #[inline(always)]
     pub(crate) fn putback_lru_page(&self, z: usize, pfn: Pfn) -> Lru {
-        let z = if self.node_lru() {
-            self.frames.zone(pfn)
-        } else {
-            z
-        };
+        let mut back = PutBack::default();
+        let lru = self.put_back(z, pfn, &mut back);
+        self.count_put_back(z, back);
+        lru
+    }
+
+    /// Counts the pages of a zone's lists that [`Self::put_back`] has left to be counted.
+    pub(crate) fn count_put_back(&self, z: usize, back: PutBack) {
+        for (lru, n) in Lru::ALL.into_iter().zip(back.uncounted) {
+            if n > 0 {
+                let stat = self.stat.on(self.world.cpu(), z);
+                stat.add_ones(lru.size_item(), n);
+            }
+        }
+    }
+
+    /// [`Self::putback_lru_page`] of one of many; [`Self::count_put_back`] must follow the last one.
+    #[inline]
+    pub(crate) fn put_back(&self, z: usize, pfn: Pfn, back: &mut PutBack) -> Lru {
+        let node_lru = self.node_lru();
+        let z = if node_lru { self.frames.zone(pfn) } else { z };
         self.frames.del(pfn);
         let (lru, wanted) = self.lru_home(z).lru_lock.with(|| {
             let f = self.frames.set_flags(pfn, flag::LRU);
@@ -432,7 +457,68 @@ impl<W: World> Mm<W> {
             // Somebody who cuts the file holds its lock and waits for it.
             self.world.wake(queue::page(pfn));
         }
-        self.count_lru(z, lru, 1);
+        if node_lru {
+            self.count_lru(z, lru, 1);
+        } else {
+            back.uncounted[lru as usize] += 1;
+        }
+        back.active += u32::from(lru.is_active());
         lru
+    }
+
+    /// [`Self::putback_lru_page`] of all pages that the calling task has isolated from a zone's list, the last one
+    /// first. Returns how many came to an active list.
+    pub(crate) fn put_back_isolated(&self, z: usize, file: bool) -> u64 {
+        let (frames, mine) = (self.frames.table(), self.isolated_list(self.world.task()));
+        let plain = !self.node_lru() && self.orders.is_none();
+        let mut back = PutBack::default();
+        loop {
+            let pfn = frames.before(mine);
+            if pfn == mine {
+                break;
+            }
+            let f = frames.page(pfn).flags();
+            if plain && f & flag::WAITERS == 0 {
+                self.put_back_row(z, mine, f, &mut back);
+            } else {
+                self.count_returned(pfn, file);
+                self.put_back(z, pfn, &mut back);
+            }
+        }
+        let active = u64::from(back.active);
+        self.count_put_back(z, back);
+        active
+    }
+
+    /// Moves the tail of the task's list to the head of a zone's, as far as its pages belong there and nobody waits for
+    /// them. One by one from the last they would come to lie there in the same order.
+    #[inline(always)]
+    fn put_back_row(&self, z: usize, mine: Pfn, mut f: u32, back: &mut PutBack) {
+        let lru = Lru::of(f);
+        let (frames, list) = (self.frames.table(), self.lru_list(z, lru));
+        let last = frames.before(mine);
+        let (mut first, mut at, mut n) = (mine, last, 0);
+        self.lru_home(z).lru_lock.with(|| {
+            debug_assert!(f & flag::LRU == 0);
+            // A page whose flags somebody else changes meanwhile is looked at again.
+            while frames.page(at).replace_flags(f, f | flag::LRU) {
+                n += 1;
+                (first, at) = (at, frames.before(at));
+                if at == mine {
+                    break;
+                }
+                f = frames.page(at).flags();
+                if f & flag::WAITERS != 0 || Lru::of(f) != lru {
+                    break;
+                }
+            }
+            if n > 0 {
+                frames.join(at, mine);
+                frames.join(last, frames.first(list));
+                frames.join(list, first);
+            }
+        });
+        back.uncounted[lru as usize] += n;
+        back.active += if lru.is_active() { n } else { 0 };
     }
 }

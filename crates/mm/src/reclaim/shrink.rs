@@ -152,8 +152,10 @@ impl<W: World> Mm<W> {
         let mine = self.isolated_list(self.world.task());
         let (mut rotated, mut deactivated, mut kept) = (0, 0, 0);
         let strips = self.buffer_heads_over_limit();
+        let mut next = self.frames.last(mine);
         for _ in 0..taken {
-            let pfn = self.frames.last(mine);
+            let pfn = next;
+            next = self.frames.table().before(pfn);
             let f = self.frames.flags(pfn);
             if strips && f & flag::UNEVICTABLE == 0 {
                 self.strip_buffers(pfn);
@@ -175,9 +177,8 @@ impl<W: World> Mm<W> {
                     kept += 1;
                 }
             }
-            self.count_returned(pfn, lru.is_file());
-            self.putback_lru_page(z, pfn);
         }
+        self.put_back_isolated(z, lru.is_file());
         if strips {
             self.settle_metadata();
         }
@@ -235,18 +236,7 @@ impl<W: World> Mm<W> {
             return;
         }
         let batch = self.shrink_page_list(z, lru, taken, sc).await;
-        let mine = self.isolated_list(self.world.task());
-        let mut rotated = 0;
-        loop {
-            let pfn = self.frames.last(mine);
-            if pfn == mine {
-                break;
-            }
-            self.count_returned(pfn, file);
-            if self.putback_lru_page(z, pfn).is_active() {
-                rotated += 1;
-            }
-        }
+        let rotated = self.put_back_isolated(z, file);
         self.count_rotated(z, file, rotated);
         self.count_isolated(z, file, -(taken as i32));
         self.note_cost(z, file, batch.pageout, u64::from(scanned) - batch.reclaimed);

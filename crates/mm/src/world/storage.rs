@@ -199,10 +199,11 @@ pub trait Storage<W: World> {
         async { false }
     }
 
-    /// [`Storage::page_mkwrite`] where the answer is at hand; `None`: it has to be waited for.
-    fn page_mkwrite_at_once(&self, mm: &Mm<W>, mapping: u32, index: u32) -> Option<bool> {
-        let _ = (mm, mapping, index);
-        None
+    /// [`Storage::page_mkwrite`] where the answer is at hand: how many of `most` pages from an index on may become
+    /// writable. 0: the filesystem has no room, or has to be waited for.
+    fn page_mkwrite_at_once(&self, mm: &Mm<W>, mapping: u32, index: u32, most: u32) -> u32 {
+        let _ = (mm, mapping, index, most);
+        0
     }
 
     /// The calling task will write more: its requests may be gathered until [`Self::finish_plug`]. Pairs nest

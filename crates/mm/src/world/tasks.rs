@@ -285,6 +285,20 @@ pub trait Tasks {
         0
     }
 
+    /// How many steps [`Tasks::steps`] would take that relaxes behind each. Nothing is charged.
+    #[inline(always)]
+    fn steps_ahead(&self, ns: u64, most: u32) -> u32 {
+        let _ = (ns, most);
+        0
+    }
+
+    /// Takes steps that [`Tasks::steps_ahead`] has foreseen, as [`Tasks::steps`] does that relaxes behind each.
+    #[inline(always)]
+    fn take_steps(&self, ns: u64, steps: u32) {
+        let _ = ns;
+        assert!(steps == 0, "a world that foresees steps takes them");
+    }
+
     /// Sleeps `ns` nanoseconds.
     fn sleep(&self, ns: u64) -> impl Future<Output = ()>;
 

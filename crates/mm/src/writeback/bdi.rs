@@ -68,9 +68,20 @@ impl<W: World> Mm<W> {
             self.bdis_used.fetch_sub(1);
             return None;
         }
-        self.bdis[id as usize].min_ratio.set(min_ratio);
+        self.set_min_ratio(id, min_ratio);
         self.bdis[id as usize].max_ratio.set(max_ratio);
         Some(id)
+    }
+
+    /// Gives a device a part of the dirty limit for certain, in percent.
+    pub(crate) fn set_min_ratio(&self, bdi: u32, percent: u32) {
+        let (least, all) = (
+            &self.bdis[bdi as usize].min_ratio,
+            &self.writeback.min_ratios,
+        );
+        all.fetch_add(percent);
+        all.fetch_sub(least.get());
+        least.set(percent);
     }
 
     /// The speed at which a device was measured to write, smoothed, in pages a second; 100 MiB/s before it was.

@@ -4,6 +4,7 @@
 
 use crate::Mm;
 use crate::ZoneType;
+use crate::cache::mapping::Mapping;
 use crate::memory::gfp::Gfp;
 use crate::memory::task::{PF_LESS_THROTTLE, PF_REALTIME};
 use crate::policy::{
@@ -365,11 +366,7 @@ impl<W: World> Mm<W> {
     pub fn bdi_dirty_limit(&self, bdi: u32, dirty: u64) -> u64 {
         debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         let b = &self.bdis[bdi as usize];
-        let used = self.bdi_count() as usize;
-        let all_min: u64 = self.bdis[..used]
-            .iter()
-            .map(|b| u64::from(b.min_ratio.get()))
-            .sum();
+        let all_min = u64::from(self.writeback.min_ratios.get());
         let (n, d) = match self.policy.completions {
             Completions::ByEvents => self.writeback.completions.fraction(&b.completions),
             Completions::ByTime => {
@@ -408,7 +405,25 @@ impl<W: World> Mm<W> {
         if self.policy.dirty_throttle == DirtyThrottle::Sleep {
             return self.note_dirtied_by_task(bdi, count);
         }
-        let n = count.get() + 1;
+        self.note_dirtied_on_cpu(bdi, count, 1)
+    }
+
+    /// What `n` calls of [`Mm::note_dirtied`] do, at least one; all but the last are within
+    /// [`Mm::dirtied_unlooked`].
+    #[inline(always)]
+    pub(crate) fn note_dirtied_run(&self, m: &Mapping<W>, n: u32) -> bool {
+        let count = &self.writeback.dirtied_on_cpu[self.world.cpu()];
+        if self.policy.dirty_throttle == DirtyThrottle::Sleep {
+            self.note_dirtied_unlooked(m, n - 1);
+            return self.note_dirtied_by_task(m.bdi(), count);
+        }
+        self.note_dirtied_on_cpu(m.bdi(), count, n)
+    }
+
+    /// Counts pages of a device; whether a task that does not sleep must look at its limits now.
+    #[inline(always)]
+    fn note_dirtied_on_cpu(&self, bdi: u32, count: &W::U32, n: u32) -> bool {
+        let n = count.get() + n;
         count.set(n);
         let limit = if self.bdis[bdi as usize].dirty_exceeded.get() != 0 {
             EXCEEDED
@@ -420,11 +435,8 @@ impl<W: World> Mm<W> {
 
     /// How many calls of [`Mm::note_dirtied`] say that the task need not look.
     #[inline(always)]
-    pub(crate) fn dirtied_unlooked(&self, mapping: u32) -> u32 {
-        let exceeded = self.bdis[self.mappings[mapping as usize].bdi() as usize]
-            .dirty_exceeded
-            .get()
-            != 0;
+    pub(crate) fn dirtied_unlooked(&self, m: &Mapping<W>) -> u32 {
+        let exceeded = self.bdis[m.bdi() as usize].dirty_exceeded.get() != 0;
         let on_cpu = self.writeback.dirtied_on_cpu[self.world.cpu()].get();
         let most = self.writeback.ratelimit.get();
         let room = |limit: u32, n: u32| limit.saturating_sub(n).saturating_sub(1);
@@ -436,12 +448,14 @@ impl<W: World> Mm<W> {
 
     /// What `n` such calls do; at most [`Mm::dirtied_unlooked`].
     #[inline(always)]
-    pub(crate) fn note_dirtied_unlooked(&self, mapping: u32, n: u32) {
+    pub(crate) fn note_dirtied_unlooked(&self, m: &Mapping<W>, n: u32) {
         let on_cpu = &self.writeback.dirtied_on_cpu[self.world.cpu()];
         on_cpu.set(on_cpu.get() + n);
         if self.policy.dirty_throttle == DirtyThrottle::Sleep {
-            let bdi = self.mappings[mapping as usize].bdi();
-            self.bdis[bdi as usize].rate.dirtied.fetch_add(u64::from(n));
+            self.bdis[m.bdi() as usize]
+                .rate
+                .dirtied
+                .fetch_add(u64::from(n));
             self.dirtier().pace.dirtied.fetch_add(n);
         }
     }

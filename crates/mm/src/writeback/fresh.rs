@@ -120,7 +120,8 @@ impl<W: World> Mm<W> {
                 && !self.traced(),
         };
         let mut leaf = run.leaf(self, fresh.first);
-        let mut n = 0;
+        // Behind a page at the min watermark most often comes another one, as long as the task's limits are not looked at.
+        let (mut n, mut singly) = (0, false);
         while n < fresh.most {
             let index = fresh.first + n;
             if n > 0 && index & (SLOTS - 1) == 0 {
@@ -128,6 +129,7 @@ impl<W: World> Mm<W> {
             }
             if let Some(leaf) = &leaf
                 && run.batches
+                && !singly
                 && let Some((made, end)) = self.fresh_batch(&run, leaf, index, fresh.most - n)
             {
                 n += made;
@@ -137,7 +139,10 @@ impl<W: World> Mm<W> {
                 continue;
             }
             match self.fresh_page(&run, &mut leaf, index, &mut ready) {
-                Ok(()) => n += 1,
+                Ok(at_min) => {
+                    n += 1;
+                    singly = at_min && !run.dirty;
+                }
                 Err(end @ (FreshEnd::Relax | FreshEnd::Balance)) => return (n + 1, end),
                 Err(end) => return (n, end),
             }
@@ -145,14 +150,14 @@ impl<W: World> Mm<W> {
         (n, FreshEnd::All)
     }
 
-    /// One page of a run, step by step.
+    /// One page of a run, step by step. Returns whether it was had at the min watermark.
     fn fresh_page<'a>(
         &'a self,
         run: &Run<'a, W>,
         leaf: &mut Option<Leaf<'a, W>>,
         index: u32,
         ready: &mut Option<impl FnMut(u32) -> bool>,
-    ) -> Result<(), FreshEnd> {
+    ) -> Result<bool, FreshEnd> {
         let Fresh { mapping, gfp, .. } = run.fresh;
         if let Some(leaf) = &leaf
             && leaf.slot(index).get() != 0
@@ -161,10 +166,8 @@ impl<W: World> Mm<W> {
         }
         let start = self.world.now();
         let fast = self.alloc_pages_fast(gfp, 0, start);
-        let pfn = match run.dirty {
-            true => fast.or_else(|| self.alloc_at_min(gfp, start)),
-            false => fast,
-        };
+        let at_min = fast.is_none();
+        let pfn = fast.or_else(|| self.alloc_at_min(gfp, start));
         let pfn = pfn.ok_or(FreshEnd::Short(start))?;
         if let Some(leaf) = &leaf
             && run.batches
@@ -174,7 +177,7 @@ impl<W: World> Mm<W> {
             self.world.charge_ns(run.rest);
             self.enter_one(run, leaf, index, pfn);
             return match self.end_batch(run, 0, true) {
-                FreshEnd::All => Ok(()),
+                FreshEnd::All => Ok(at_min),
                 end => Err(end),
             };
         }
@@ -193,7 +196,7 @@ impl<W: World> Mm<W> {
             *leaf = run.leaf(self, index);
         }
         if !run.dirty {
-            return Ok(());
+            return Ok(at_min);
         }
         if let Some(ready) = ready
             && !ready(index)
@@ -232,7 +235,7 @@ impl<W: World> Mm<W> {
         if !self.world.goes_on() {
             return Err(FreshEnd::Relax);
         }
-        Ok(())
+        Ok(at_min)
     }
 
     /// What write(2) leaves on a fresh page that it fills.
@@ -359,7 +362,7 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     fn unlooked(&self, run: &Run<'_, W>, n: u32) -> u32 {
         match run.fresh.state {
-            FreshState::Written => n.min(self.dirtied_unlooked(run.fresh.mapping)),
+            FreshState::Written => n.min(self.dirtied_unlooked(run.m)),
             FreshState::Locked | FreshState::Dirty => n,
         }
     }
@@ -371,7 +374,7 @@ impl<W: World> Mm<W> {
         let Fresh { mapping, state, .. } = run.fresh;
         let written = state == FreshState::Written;
         if written {
-            self.note_dirtied_unlooked(mapping, passed);
+            self.note_dirtied_unlooked(run.m, passed);
         }
         if last && written && self.note_dirtied(mapping) {
             return FreshEnd::Balance;

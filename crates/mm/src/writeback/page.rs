@@ -2,42 +2,13 @@
 
 use crate::cache::mapping::{AS_EIO, Mapping};
 use crate::cache::tree::{Leaf, Tag, page_in};
-use crate::memory::frame::{Page, flag, zone_of};
+use crate::memory::frame::{Page, ZoneRun, flag, zone_of};
 use crate::policy::Written;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::{Event, TrackPath};
 use crate::world::{Audience, Cost, ShortLock, Word32, World};
 use crate::writeback::bdi::BdiStat;
 use crate::{Mm, Pfn, queue};
-
-/// Pages in a row that lie in one zone, to be counted together.
-#[derive(Default)]
-struct ZoneRun {
-    zone: usize,
-    pages: u32,
-}
-
-impl ZoneRun {
-    /// One more page; `count` is told of the pages before it when the zone changes.
-    #[inline(always)]
-    fn page(&mut self, zone: usize, count: impl FnOnce(usize, u32)) {
-        if zone != self.zone {
-            if self.pages > 0 {
-                count(self.zone, self.pages);
-            }
-            *self = Self { zone, pages: 0 };
-        }
-        self.pages += 1;
-    }
-
-    /// The last page has passed.
-    #[inline(always)]
-    fn end(self, count: impl FnOnce(usize, u32)) {
-        if self.pages > 0 {
-            count(self.zone, self.pages);
-        }
-    }
-}
 
 impl<W: World> Mm<W> {
     /// Sets a cached page dirty, with all its accounting. Returns whether it was clean.
@@ -55,7 +26,7 @@ impl<W: World> Mm<W> {
         }
         let (mapping, index) = (page.mapping(), page.index());
         let m = &self.mappings[mapping as usize];
-        self.account_dirtied(zone_of(before), m);
+        self.account_dirtied(zone_of(before), m, 1);
         self.tag_set(m, index, Tag::Dirty);
         self.buffer_written(m, index);
         self.mark_inode_dirty(m, mapping);
@@ -71,14 +42,14 @@ impl<W: World> Mm<W> {
         true
     }
 
-    #[inline(always)]
-    fn account_dirtied(&self, z: usize, m: &Mapping<W>) {
+    /// Counts pages of a zone that became dirty.
+    pub(crate) fn account_dirtied(&self, z: usize, m: &Mapping<W>, n: u32) {
         if m.accounts_dirty() {
             let stat = self.stat.on(self.world.cpu(), z);
-            stat.inc(ZoneStat::NrFileDirty);
-            stat.inc(ZoneStat::NrDirtied);
-            self.add_bdi_stat(m.bdi(), BdiStat::Reclaimable, 1);
-            self.task_dirty_inc(1);
+            stat.inc_by(ZoneStat::NrFileDirty, n);
+            stat.inc_by(ZoneStat::NrDirtied, n);
+            self.step_bdi_stat(m.bdi(), BdiStat::Reclaimable, 1, n);
+            self.task_dirty_inc(u64::from(n));
         }
     }
 
@@ -124,7 +95,7 @@ impl<W: World> Mm<W> {
         self.frames.clear_flags(pfn, flag::RECLAIM);
         if !self.frames.test_and_set(pfn, flag::DIRTY) {
             let m = &self.mappings[self.frames.mapping(pfn) as usize];
-            self.account_dirtied(self.frames.zone(pfn), m);
+            self.account_dirtied(self.frames.zone(pfn), m, 1);
         }
         self.world.charge(Cost::Refuse, 1);
     }
@@ -185,7 +156,7 @@ impl<W: World> Mm<W> {
         let mut done = 0;
         while done < most {
             let (n, whole) = m.tree_lock.with(|| match self.leaf_at(m, first + done) {
-                Some(leaf) => self.start_leaf(m, &leaf, most - done, &mut started),
+                Some(leaf) => self.start_leaf(m, (&leaf, first + done), most - done, &mut started),
                 None => (0, false),
             });
             self.world.charge(Cost::WritebackStart, n);
@@ -203,13 +174,13 @@ impl<W: World> Mm<W> {
     fn start_leaf(
         &self,
         m: &Mapping<W>,
-        leaf: &Leaf<'_, W>,
+        (leaf, first): (&Leaf<'_, W>, u32),
         most: u32,
         mut started: impl FnMut(Pfn),
     ) -> (u32, bool) {
         let frames = self.frames.table();
         let slots = leaf.slots(most);
-        let (mut n, mut run) = (0, ZoneRun::default());
+        let (mut n, mut mapped, mut run) = (0, 0, ZoneRun::default());
         let count = |z, n| {
             self.account_cleaned(z, m, n);
             self.account_writeback(z, Some(m), n);
@@ -221,14 +192,15 @@ impl<W: World> Mm<W> {
             let Some(before) = Self::start_page(frames.page(pfn)) else {
                 break;
             };
-            if frames.page(pfn).mapcount() > 0 {
-                self.page_mkclean(pfn);
-            }
+            mapped |= frames.page(pfn).mapcount();
             started(pfn);
             n += 1;
             run.page(zone_of(before), count);
         }
         run.end(count);
+        if mapped > 0 {
+            self.run_mkclean(m, first, &slots[..n as usize]);
+        }
         if n > 0 {
             leaf.set_tags(Tag::Writeback, n);
             leaf.clear_tags(Tag::Dirty, n);

@@ -16,6 +16,8 @@ pub(crate) struct Shared<W: World> {
     /// The dirty limit as dirtiers of 3.2 see it fall, and when it last did.
     pub limit: W::U64,
     pub limit_time: W::U64,
+    /// What all devices have for certain of the dirty limit, in percent.
+    pub min_ratios: W::U32,
 }
 
 impl<W: World> Shared<W> {
@@ -28,6 +30,7 @@ impl<W: World> Shared<W> {
             ratelimit: bytemuck::Zeroable::zeroed(),
             limit: bytemuck::Zeroable::zeroed(),
             limit_time: bytemuck::Zeroable::zeroed(),
+            min_ratios: bytemuck::Zeroable::zeroed(),
         })
     }
 }

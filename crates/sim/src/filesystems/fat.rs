@@ -295,8 +295,8 @@ impl<const EX: bool> Model for Fat<EX> {
     }
 
     /// Everything below a file's length has its cluster.
-    fn page_mkwrite(&self, fs: &Fs, mapping: u32, index: u32) -> bool {
-        fs.mapped(mapping, index).is_some()
+    fn page_mkwrite(&self, fs: &Fs, mapping: u32, index: u32, most: u32) -> u32 {
+        fs.mapped_of(mapping, index, most)
     }
 
     /// Both use `mpage_writepages`; then the VFS has the inode written to its directory entry.

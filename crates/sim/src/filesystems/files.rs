@@ -253,6 +253,12 @@ impl Fs {
         })
     }
 
+    /// How many of `most` pages from `index` on have blocks that lie together.
+    pub(super) fn mapped_of(&self, mapping: u32, index: u32, most: u32) -> u32 {
+        let there = self.mapped(mapping, index);
+        there.map_or(0, |(_, pages)| pages.min(most))
+    }
+
     /// Pages from `index` on that no extent holds, up to `len`.
     pub(super) fn hole(&self, mapping: u32, index: u32, len: u32) -> u32 {
         self.with_extents(mapping, |list| {

@@ -154,8 +154,8 @@ impl Model for FuseNtfs {
     }
 
     /// The FUSE file keeps no dirty page: a shared mapping can't be stored to.
-    fn page_mkwrite(&self, _fs: &Fs, _mapping: u32, _index: u32) -> bool {
-        false
+    fn page_mkwrite(&self, _fs: &Fs, _mapping: u32, _index: u32, _most: u32) -> u32 {
+        0
     }
 
     fn data_of(&self, _mapping: u32) -> u32 {

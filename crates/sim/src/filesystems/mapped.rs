@@ -92,8 +92,8 @@ fn touched(e: FsError) -> Touched {
     }
 }
 
-/// Whether a page may become writable.
-pub fn page_mkwrite<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> bool {
+/// How many of `most` pages from an index on may become writable.
+pub fn page_mkwrite<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32, most: u32) -> u32 {
     let fs = of(mm, mapping);
-    ask!(fs, model => model.page_mkwrite(fs, mapping, index))
+    ask!(fs, model => model.page_mkwrite(fs, mapping, index, most))
 }

@@ -305,10 +305,13 @@ pub(super) trait Model: Sized {
         write::buffered(mm, fs, mapping, pos, len).await
     }
 
-    /// Whether a mapped page may become writable. One without a block gets its place when it is written
-    /// back (delayed allocation), if there is any left.
-    fn page_mkwrite(&self, fs: &Fs, mapping: u32, index: u32) -> bool {
-        fs.free_blocks() > 0 || fs.mapped(mapping, index).is_some()
+    /// How many of `most` mapped pages from an index on may become writable. Those without a block get their places
+    /// when they are written back (delayed allocation), if there is any left.
+    fn page_mkwrite(&self, fs: &Fs, mapping: u32, index: u32, most: u32) -> u32 {
+        match fs.free_blocks() {
+            0 => fs.mapped_of(mapping, index, most),
+            _ => most,
+        }
     }
 
     /// The mapping whose dirty pages hold a file's data.

@@ -122,17 +122,17 @@ async fn fetch<const T: bool>(
     let end = start.saturating_add(size).min(last_page.saturating_add(1));
     let mut at = start;
     while at < end {
-        if mm.find_page(mapping, at).is_some() {
-            at += 1;
-            continue;
+        at += mm.cached_run(mapping, at, end - at, |_| ());
+        if at == end {
+            break;
         }
         let n = match read::new_locked_pages(mm, mapping, at, BATCH.min(end - at)).await {
             Err(e) if at == start => return Err(e),
             Err(_) => break,
             Ok(n) => n,
         };
-        for index in at..at + n {
-            let pfn = mm.find_page(mapping, index).expect("a locked page stays");
+        let mut index = at;
+        let there = mm.cached_run(mapping, at, n, |pfn| {
             let marked = if mark == Some(index) {
                 flag::READAHEAD
             } else {
@@ -140,7 +140,9 @@ async fn fetch<const T: bool>(
             };
             mm.frames.set_flags(pfn, flag::UNUSED | marked);
             mm.world.dropped.read(mapping, index);
-        }
+            index += 1;
+        });
+        assert!(there == n, "locked pages stay");
         read::fill_from_device(mm, mapping, at, n).await;
         at += n;
         mm.world.relax().await;

@@ -117,8 +117,9 @@ impl<const T: bool> TaskHost<'_, T> {
                 if page == end {
                     break;
                 }
-                if let Some(file) = self.mm.fault_at_once(region, page, write) {
-                    if self.mm.note_dirtied(file) {
+                if write && let Some(done) = self.mm.store_at_once(region, page, end - page) {
+                    page += done.pages - 1;
+                    if let Some(file) = done.look {
                         self.mm.balance_now(file).await;
                         self.mm.world.relax().await;
                     } else if !self.mm.world.goes_on() {

@@ -423,6 +423,16 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
     }
 
     #[inline(always)]
+    fn steps_ahead(&self, ns: u64, most: u32) -> u32 {
+        self.sched.steps_ahead(ns, most)
+    }
+
+    #[inline(always)]
+    fn take_steps(&self, ns: u64, steps: u32) {
+        self.sched.take_steps(ns, steps);
+    }
+
+    #[inline(always)]
     fn goes_on(&self) -> bool {
         self.sched.goes_on()
     }
@@ -545,12 +555,12 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
     }
 
     async fn page_mkwrite(&self, mm: &Mm<Self>, mapping: u32, index: u32) -> bool {
-        crate::filesystems::mapped::page_mkwrite(mm, mapping, index)
+        crate::filesystems::mapped::page_mkwrite(mm, mapping, index, 1) > 0
     }
 
     #[inline]
-    fn page_mkwrite_at_once(&self, mm: &Mm<Self>, mapping: u32, index: u32) -> Option<bool> {
-        Some(crate::filesystems::mapped::page_mkwrite(mm, mapping, index))
+    fn page_mkwrite_at_once(&self, mm: &Mm<Self>, mapping: u32, index: u32, most: u32) -> u32 {
+        crate::filesystems::mapped::page_mkwrite(mm, mapping, index, most)
     }
 
     fn dirtier_sleeps(&self, bdi: u32) {

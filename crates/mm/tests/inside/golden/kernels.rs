@@ -144,7 +144,7 @@ fn sleeping_dirtiers_of_two_devices() {
 
 /// Writers on both devices, one of a file that is changed again and again, and FUSE's kind of file.
 fn two_devices<'a>(mm: &'a Engine) -> Vec<Job<'a>> {
-    mm.bdis[1].min_ratio.set(10);
+    mm.set_min_ratio(1, 10);
     mm.bdis[1].max_ratio.set(60);
     let files = [0, 1, 1, 0].map(|bdi| file(mm, MappingKind::File, bdi, 1500));
     let through = file(mm, MappingKind::WriteThrough, 1, 800);

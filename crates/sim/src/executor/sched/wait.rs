@@ -163,20 +163,34 @@ impl Sched {
     /// on; how many were taken.
     #[inline(always)]
     pub fn steps(&self, ns: u64, most: u32) -> u32 {
-        let (now, limit) = (self.time.get(), self.limit.get());
-        let most = most.min(self.watchdog.unseen());
-        let steps = if now + ns * u64::from(most) < limit {
-            most
-        } else {
-            let room = limit.saturating_sub(now).saturating_sub(1);
-            room.checked_div(ns).map_or(0, |n| n as u32)
-        };
-        self.watchdog.polls_unseen(steps);
-        self.time.set(now + ns * u64::from(steps));
+        let steps = self.steps_ahead(ns, most);
+        self.take_steps(ns, steps);
         if cfg!(debug_assertions) {
             self.span.set(0);
         }
         steps
+    }
+
+    /// Takes steps that [`Self::steps_ahead`] has foreseen.
+    #[inline(always)]
+    pub fn take_steps(&self, ns: u64, steps: u32) {
+        self.watchdog.polls_unseen(steps);
+        self.time.set(self.time.get() + ns * u64::from(steps));
+        if cfg!(debug_assertions) && steps > 0 {
+            self.span.set(0);
+        }
+    }
+
+    /// How many [`Self::steps`] would take.
+    #[inline(always)]
+    pub fn steps_ahead(&self, ns: u64, most: u32) -> u32 {
+        let (now, limit) = (self.time.get(), self.limit.get());
+        let most = most.min(self.watchdog.unseen());
+        if now + ns * u64::from(most) < limit {
+            return most;
+        }
+        let room = limit.saturating_sub(now).saturating_sub(1);
+        room.checked_div(ns).map_or(0, |n| n as u32)
     }
 
     /// Gives way if the task's time on its CPU is over for now.
