@@ -271,8 +271,13 @@ impl<W: World> Mm<W> {
         }
         self.wake_kswapds_for(node, gfp, 0, classzone);
         self.world.charge(Cost::ZoneWalk, walked);
-        let pfn = self.take_from_pcp(z, list, pcp);
-        let pfn = pfn.expect("a zone above its min watermark that has a page");
+        let Some(pfn) = self.take_from_pcp(z, list, pcp) else {
+            // Other threads were faster.
+            if told {
+                self.world.alloc_slow_ends(free());
+            }
+            return None;
+        };
         self.hand_out(z, pfn, node, gfp, 0);
         if told {
             self.world.alloc_slow_ends(free());
