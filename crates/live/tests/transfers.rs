@@ -378,8 +378,9 @@ fn a_device_that_hangs_holds_up_no_other() {
     let cache = Cache::on(storage, config(Transfers::Calls)).expect("a cache");
     let slow = cache.open(dir.path().join("slow")).expect("a file");
     let good = cache.open(dir.path().join("good")).expect("a file");
-    slow.write(0, &bytes(60 * PAGE)).expect("a write");
+    // Shut before the write: the flusher may be through with it before anybody looks.
     let shut = gate.lock().expect("no panic");
+    slow.write(0, &bytes(60 * PAGE)).expect("a write");
     std::thread::scope(|s| {
         let syncer = s.spawn(|| slow.fsync());
         wait_until(|| cache.stats().writeback > 0);
@@ -402,8 +403,8 @@ fn a_page_that_is_being_written_can_be_changed() {
         let cache = Cache::on(storage, config(transfers)).expect("a cache");
         let file = cache.open(dir.path().join("slow")).expect("a file");
         let (old, new) = (bytes(4 * PAGE), vec![201; 2 * PAGE]);
-        file.write(0, &old).expect("a write");
         let shut = gate.lock().expect("no panic");
+        file.write(0, &old).expect("a write");
         std::thread::scope(|s| {
             let flusher = s.spawn(|| file.flush(0, 0));
             wait_until(|| cache.stats().writeback > 0);

@@ -77,7 +77,7 @@ const IN_EXPERIMENT: &[Wrong] = &[
         "[policies.limits]",
     ),
     ("unknown switch", "dirty_limits =", "dirty_limit ="),
-    ("unknown value of a switch", "\"per-zone\"", "\"per-node\""),
+    ("unknown value of a switch", "\"per-zone\"", "\"per-cpu\""),
     (
         "unknown eviction policy",
         "dirty_limits = \"per-zone\"",
