@@ -64,3 +64,93 @@ pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine, params: &Par
     mm.lru_add_drain();
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{
+        Boot, DiskKind, DiskSpec, FsKind, NodeSpec, RunSpec, Scheduler, Size, Sysctl, ZoneSpec,
+    };
+    use mm::memory::mobility::MigrateType;
+    use mm::{Policy, ZoneType};
+    use std::collections::BTreeMap;
+
+    /// Pageblocks of the reclaimable kind on a machine that has booted, with so many reclaimable pages.
+    fn reclaimable_blocks(pages: f64) -> usize {
+        let mut params = Params::default();
+        params.set("boot_reclaimable", pages).expect("pages");
+        let zone = ZoneSpec {
+            zone: ZoneType::Normal,
+            size: Size(64 << 20),
+        };
+        let machine = Machine {
+            name: "m".into(),
+            cpus: 1,
+            params: BTreeMap::default(),
+            hz: 250,
+            nodes: vec![NodeSpec {
+                cpus: Vec::new(),
+                zones: vec![zone],
+            }],
+            boot: Boot {
+                kernel: Size(8 << 20),
+                dma: Size(0),
+                anon: Size(0),
+                cache: Size(0),
+            },
+            swap: None,
+            sysctl: Sysctl::default(),
+            disk: DiskSpec {
+                scheduler: Scheduler::default(),
+                kind: DiskKind::Disk,
+                capacity: Size(4 << 30),
+                members: None,
+                params: BTreeMap::default(),
+                faults: Vec::new(),
+            },
+            filesystem: None,
+            mounts: Vec::new(),
+        };
+        let spec = RunSpec {
+            machine,
+            filesystem: FsKind::Ext4,
+            policy: Policy::linux_6_12(),
+            workload: workload::parse("sleep 1").expect("a command"),
+            changes: Vec::new(),
+            membind: None,
+            monitors: false,
+            params,
+            seed: 1,
+            sample_ns: 1_000_000_000,
+            check_ns: 1_000_000_000,
+            check_full: false,
+            track_pages: false,
+            time_limit_ns: 10_000_000_000,
+        };
+        let mm: SimMm<false> = crate::run::build(&spec);
+        for _ in 0..2 {
+            mm.init_task(mm.world.sched.spawn(), 0, 0);
+        }
+        let booted = async {
+            assert!(boot(&mm, &spec.machine, &spec.params).await);
+            mm.world.sched.stop();
+        };
+        mm.world
+            .sched
+            .run(&mut [Box::pin(async {}), Box::pin(booted)], |_, event| {
+                unreachable!("{event:?}")
+            });
+        let kinds = (0..16384).step_by(mm.pageblock_pages() as usize);
+        kinds
+            .filter(|&pfn| mm.pageblock_type(pfn) == Some(MigrateType::Reclaimable))
+            .count()
+    }
+
+    #[test]
+    fn what_boot_leaves_reclaimable_has_pageblocks_of_its_own() {
+        assert_eq!(reclaimable_blocks(0.0), 0);
+        // The largest free block is taken, two pageblocks.
+        assert_eq!(reclaimable_blocks(500.0), 2);
+        assert_eq!(reclaimable_blocks(1100.0), 4);
+    }
+}
