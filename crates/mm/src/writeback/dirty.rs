@@ -250,10 +250,11 @@ impl<W: World> Mm<W> {
         ok
     }
 
-    /// Whether a walk looks at the dirty pages of a node once.
+    /// Whether a walk looks at the dirty pages of a node once. What is remembered is a zone's.
     #[inline(always)]
     pub(crate) fn asks_once_a_node(&self) -> bool {
         self.policy.dirty_limits == DirtyLimits::PerNode
+            && self.policy.dirty_check == DirtyCheck::Fresh
     }
 
     /// What [`Self::zone_dirty_ok`] would say, and by how many pages levels may move before it says
