@@ -45,24 +45,20 @@ pub const GUEST_LOOK: f64 = 406.0;
 /// What the caches of a guest that has just booted hold that reclaim could free (pages; SReclaimable of its
 /// /proc/meminfo), in pageblocks of their kind: 6.1 makes inodes and names of all of tracefs at boot.
 /// `crates/lowmark/tests/guests.rs` asks a guest.
-const GUEST_RECLAIMABLE: [(&str, f64); 2] = [("6.1", 1346.0), ("6.12", 143.0)];
+const GUEST_RECLAIMABLE: [(&str, f64); 2] = [("linux-6.1", 1346.0), ("linux-6.12", 143.0)];
 
 /// Pages of a guest's memory in use at boot that are reclaimable, by its kernel's name or release; those of the
 /// newest kernel where it is none that was looked at.
 pub fn guest_reclaimable(kernel: &str) -> f64 {
-    let is = |name: &str| {
-        let rest = kernel.strip_prefix(name);
-        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    let known = GUEST_RECLAIMABLE.iter().find(|(name, _)| is(name));
-    known
-        .unwrap_or(&GUEST_RECLAIMABLE[GUEST_RECLAIMABLE.len() - 1])
-        .1
+    let nearest = suite::nearest(kernel);
+    let known = GUEST_RECLAIMABLE.iter().find(|(of, _)| *of == nearest);
+    known.or(GUEST_RECLAIMABLE.last()).expect("a table").1
 }
 
 /// Lets the engine's timer tick as often as a guest's, its scheduler have a guest's times, its pageblocks their size,
 /// its programs a guest's clock, its CPUs no instruction for btrfs's checksums, its disks one depth and its dirtiers the limit
-/// and its kernel the caches of a machine that has just booted, whatever it has by default. `kernel`: the guest's. A machine that says something else has been refused for its kernels.
+/// and its kernel the caches of a machine that has just booted, whatever it has by default. `kernel`: the guest's. A
+/// machine that says something else has been refused for its kernels.
 pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
     for cell in experiment.cells.iter_mut().filter(|c| c.kernel.is_none()) {
         cell.spec.machine.hz = GUEST_HZ;

@@ -270,10 +270,7 @@ impl<W: World> Mm<W> {
         let backing = r.backing().expect("an open region");
         let frames = self.frames.table();
         let mut unmapped = ZoneRun::default();
-        let count = |z, n| {
-            let stat = self.stat.on(self.world.cpu(), z);
-            stat.dec_by(ZoneStat::NrFileMapped, n);
-        };
+        let count = |z, n| self.count_file_unmapped(z, n);
         for (index, pte) in r.ptes.iter().enumerate() {
             let v = pte.get();
             if index % FORESEEN == 0 {
@@ -612,6 +609,12 @@ impl<W: World> Mm<W> {
         self.stat.on(cpu, z).inc_by(ZoneStat::NrFileMapped, n);
     }
 
+    /// As [`Self::count_file_mapped`], of those whose last entries have gone.
+    fn count_file_unmapped(&self, z: usize, n: u32) {
+        let cpu = self.world.cpu();
+        self.stat.on(cpu, z).dec_by(ZoneStat::NrFileMapped, n);
+    }
+
     fn page_add_file_rmap(&self, pfn: Pfn) {
         let n = self.frames.mapcount(pfn);
         self.frames.set_mapcount(pfn, n + 1);
@@ -632,8 +635,7 @@ impl<W: World> Mm<W> {
 
     fn page_remove_rmap(&self, pfn: Pfn) {
         if self.unmap_file(pfn) {
-            let z = self.frames.zone(pfn);
-            self.stat.dec(self.world.cpu(), z, ZoneStat::NrFileMapped);
+            self.count_file_unmapped(self.frames.zone(pfn), 1);
         }
     }
 

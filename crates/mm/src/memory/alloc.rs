@@ -164,7 +164,7 @@ impl<W: World> Mm<W> {
         async move {
             match fast {
                 Some(pfn) => Some(pfn),
-                None => self.alloc_pages_slow(gfp, 0, start).await,
+                None => self.alloc_page_slow(gfp, start).await,
             }
         }
     }
@@ -240,8 +240,8 @@ impl<W: World> Mm<W> {
     }
 
     /// The rest of a single page's allocation that began at `start`, where it waits for nothing: kswapd is asked to
-    /// work, and a zone above its min watermark gives a page. `None`: nothing was done, and [`Mm::alloc_rest`] is to do
-    /// it.
+    /// work, and a zone above its min watermark gives a page. `None`: nothing was done, or another thread has taken the
+    /// page, and [`Mm::alloc_rest`] is to do it.
     #[inline(never)]
     pub(crate) fn alloc_at_min(&self, gfp: Gfp, start: u64) -> Option<Pfn> {
         if self.policy.dirty_limits == DirtyLimits::PerZoneStall || self.tracker.is_some() {
@@ -313,14 +313,18 @@ impl<W: World> Mm<W> {
         None
     }
 
+    /// The rest of a single page's allocation that began at `start`, for which nothing was tried at the min watermark.
+    #[cold]
+    async fn alloc_page_slow(&self, gfp: Gfp, start: u64) -> Option<Pfn> {
+        match self.alloc_at_min(gfp, start) {
+            Some(pfn) => Some(pfn),
+            None => self.alloc_pages_slow(gfp, 0, start).await,
+        }
+    }
+
     /// The rest of an allocation that began at `start`.
     #[cold]
     async fn alloc_pages_slow(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
-        if order == 0
-            && let Some(pfn) = self.alloc_at_min(gfp, start)
-        {
-            return Some(pfn);
-        }
         let noted = self.noted_path();
         let free = || self.stat.global(ZoneStat::NrFreePages);
         self.world.alloc_slow(start, order, free());

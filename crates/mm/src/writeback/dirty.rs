@@ -157,14 +157,31 @@ impl<W: World> Mm<W> {
     /// Pages of a zone that may be dirty (*per-zone-dirty-limits*), HighMem or not.
     pub fn zone_dirtyable(&self, z: usize) -> u64 {
         debug_assert!(z < self.zones.len(), "zone {z} does not exist");
-        if self.policy.dirtyable == Dirtyable::FreeAndFile {
-            let free = self.stat.zone(z, ZoneStat::NrFreePages);
-            return free.saturating_sub(self.zones[z].dirty_balance_reserve())
-                + self.stat.zone(z, ZoneStat::NrInactiveFile)
-                + self.stat.zone(z, ZoneStat::NrActiveFile);
+        self.dirtyable_of(std::iter::once(z))
+    }
+
+    /// Pages of some zones that may be dirty; what of the reserves is not free is none of theirs.
+    #[inline]
+    fn dirtyable_of(&self, zones: impl Iterator<Item = usize>) -> u64 {
+        let of = |z, item| self.stat.zone(z, item);
+        let (mut free, mut reserves, mut file) = (0, 0, 0);
+        for z in zones {
+            reserves += self.zones[z].dirty_balance_reserve();
+            match self.policy.dirtyable {
+                Dirtyable::Reclaimable => free += self.zone_free_and_reclaimable(z),
+                Dirtyable::FreeAndFile => {
+                    free += of(z, ZoneStat::NrFreePages);
+                    file += of(z, ZoneStat::NrInactiveFile) + of(z, ZoneStat::NrActiveFile);
+                }
+            }
         }
-        let pages = self.zone_free_and_reclaimable(z);
-        pages.saturating_sub(self.zones[z].dirty_balance_reserve())
+        free.saturating_sub(reserves) + file
+    }
+
+    /// Pages of a zone that are dirty or under writeback.
+    #[inline]
+    fn zone_dirty(&self, z: usize) -> u64 {
+        self.stat.zone(z, ZoneStat::NrFileDirty) + self.stat.zone(z, ZoneStat::NrWriteback)
     }
 
     /// A zone's share of the dirty limit, in pages.
@@ -191,30 +208,17 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Dirty pages and pages under writeback of a zone, and its share of the dirty limit; of its node, where nodes
-    /// have the limits. Nobody has a quarter more of it.
+    /// Pages of a zone that are dirty or under writeback, and its share of the dirty limit; those of its node, where
+    /// nodes have the limits. The share is that of a task that is not let go further.
     #[inline]
     fn dirty_and_share(&self, z: usize) -> (u64, u64) {
-        let of = |z, item| self.stat.zone(z, item);
-        let dirty = |z| of(z, ZoneStat::NrFileDirty) + of(z, ZoneStat::NrWriteback);
         if self.policy.dirty_limits != DirtyLimits::PerNode {
-            return (dirty(z), self.zone_share_of_limit(z));
+            return (self.zone_dirty(z), self.zone_share_of_limit(z));
         }
-        let with_free = self.policy.dirtyable == Dirtyable::Reclaimable;
-        let (mut all, mut free, mut reserves, mut more) = (0, 0, 0, 0);
-        for &z in &self.nodes[self.zones[z].node as usize].zones {
-            let z = usize::from(z);
-            all += dirty(z);
-            reserves += self.zones[z].dirty_balance_reserve();
-            if with_free {
-                free += self.zone_free_and_reclaimable(z);
-            } else {
-                free += of(z, ZoneStat::NrFreePages);
-                more += of(z, ZoneStat::NrInactiveFile) + of(z, ZoneStat::NrActiveFile);
-            }
-        }
-        let dirtyable = free.saturating_sub(reserves) + more;
-        (all, self.share_of_limit(dirtyable))
+        let node = &self.nodes[self.zones[z].node as usize];
+        let zones = || node.zones.iter().map(|&z| usize::from(z));
+        let dirty = zones().map(|z| self.zone_dirty(z)).sum();
+        (dirty, self.share_of_limit(self.dirtyable_of(zones())))
     }
 
     /// Whether a zone is within its share, or its node, where nodes have the limits.
@@ -227,11 +231,7 @@ impl<W: World> Mm<W> {
                 let more = if self.task_lifted() { limit / 4 } else { 0 };
                 dirty <= limit + more
             }
-            DirtyCheck::Cached => {
-                let dirty = self.stat.zone(z, ZoneStat::NrFileDirty)
-                    + self.stat.zone(z, ZoneStat::NrWriteback);
-                self.zone_dirty_ok_cached(z, dirty)
-            }
+            DirtyCheck::Cached => self.zone_dirty_ok_cached(z),
         }
     }
 
@@ -269,10 +269,8 @@ impl<W: World> Mm<W> {
             }
             DirtyCheck::Cached if lifted => return None,
             DirtyCheck::Cached => {
-                let dirty = self.stat.zone(z, ZoneStat::NrFileDirty)
-                    + self.stat.zone(z, ZoneStat::NrWriteback);
                 let limit = u64::from(self.zones[z].dirty_limit_cached.get());
-                (dirty, limit, false)
+                (self.zone_dirty(z), limit, false)
             }
         };
         // Pages that become dirty, and such that can, move the two towards each other, the limit by 1.25 for
@@ -287,7 +285,8 @@ impl<W: World> Mm<W> {
 
     /// *sequential-read* 5: the limit of the last check that failed; a failing check computes it
     /// anew for the next one. Whoever has a quarter more computes it at once.
-    fn zone_dirty_ok_cached(&self, z: usize, dirty: u64) -> bool {
+    fn zone_dirty_ok_cached(&self, z: usize) -> bool {
+        let dirty = self.zone_dirty(z);
         let cached = &self.zones[z].dirty_limit_cached;
         let renew = || {
             self.world.charge(Cost::DirtyLimit, 1);

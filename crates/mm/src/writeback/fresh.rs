@@ -212,13 +212,7 @@ impl<W: World> Mm<W> {
         }
         let before = page.set_flags(bits);
         debug_assert!(before & (flag::DIRTY | flag::RECLAIM | flag::REFERENCED) == 0);
-        if run.m.accounts_dirty() {
-            let stat = self.stat.on(self.world.cpu(), zone_of(before));
-            stat.inc(ZoneStat::NrFileDirty);
-            stat.inc(ZoneStat::NrDirtied);
-            self.add_bdi_stat(run.m.bdi(), BdiStat::Reclaimable, 1);
-            self.task_dirty_inc(1);
-        }
+        self.account_dirtied(zone_of(before), run.m, 1);
         self.tag_set(run.m, index, Tag::Dirty);
         self.buffer_written(run.m, index);
         self.mark_inode_dirty(run.m, mapping);
