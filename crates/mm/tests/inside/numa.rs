@@ -397,3 +397,31 @@ fn a_fair_node_uses_both_zones() {
         assert_eq!(low == 0, !alike, "{fair:?}: {low} and {high}");
     }
 }
+
+/// A zone whose watermarks are one figure has no batch: the fair walk never finds a page there, and what is
+/// remembered of it stays true while the walk behind it finds its last one.
+#[test]
+fn a_zone_without_a_batch_gives_its_last_page() {
+    let policy = Policy {
+        fair_zones: FairZones::Batch,
+        dirty_limits: DirtyLimits::Global,
+        ..Policy::linux_3_16()
+    };
+    for pages in [8, 16, 64, 256] {
+        let mut bare = Bare::new(policy.clone(), pages);
+        bare.sysctl.min_free_kbytes = Some(4);
+        let mm = bare.build();
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            while let Some(pfn) = mm.alloc_pages_fast(Gfp::USER, 0, 0) {
+                held.push(pfn);
+                recount(&mm);
+            }
+            assert!(held.len() as u64 > pages / 2, "{} of {pages}", held.len());
+            for pfn in held.drain(..) {
+                mm.free_page(pfn, false);
+                recount(&mm);
+            }
+        }
+    }
+}
