@@ -286,7 +286,8 @@ impl Law for Flush {
 /// However fast four tasks dirty pages, dirty pages stay near their limit.
 ///
 /// The bound: between two looks at the limits a CPU dirties `ratelimit` pages, and then half as many
-/// again are written before its task goes on; counters may be off by 125 a CPU.
+/// again are written before its task goes on. Who looked and has to wait leaves the CPU to a task that has not yet,
+/// which dirties as many; so each task does, or each CPU if there are more of them. Counters may be off by 125 a CPU.
 #[derive(Default)]
 pub struct Throttle {}
 
@@ -303,7 +304,8 @@ impl Law for Throttle {
         // All of memory is dirtyable at most.
         let limit = mm::writeback::dirty::limits(DirtyRatios::Percent, sysctl, size, false).dirty;
         let step = mm::writeback::dirty::ratelimit_pages(size, cpus);
-        let bound = limit + cpus * (step + step / 2) + cpus * 125;
+        let each = cpus.max(Self::TASKS as u64);
+        let bound = limit + each * (step + step / 2) + cpus * 125;
         assert!(bound < size * 3 / 4, "the law says something");
         for i in 0..size / 2 {
             let bytes = content::<M>(who as u64, 3, i * PAGE, PAGE as usize);
