@@ -78,6 +78,18 @@ pub(super) struct Ext<const DELAYED: bool> {
     transactions: Transactions,
 }
 
+/// Blocks that a file of so many bytes is given at once: from a multiple of as many of its pages on
+/// (`ext4_mb_normalize_request`). One of up to 1 MiB has all of them at once.
+fn allocation(bytes: u64) -> u32 {
+    const MIB: u64 = 1 << 20;
+    match bytes {
+        0..=MIB => u32::MAX,
+        _ if bytes <= 4 * MIB => 512,
+        _ if bytes <= 8 * MIB => 1024,
+        _ => 2048,
+    }
+}
+
 /// The block of an inode.
 fn table_block(front: Layout, group: u32, number: u64) -> u64 {
     front.table(group) + 1 + number / INODES_OF_BLOCK % (front.table_blocks() - 1)
@@ -231,11 +243,12 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         write::buffered(mm, fs, mapping, pos, len).await
     }
 
-    fn ends<const T: bool>(&self, mm: &SimMm<T>, fresh: bool) -> Ends {
+    fn ends<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, fresh: bool) -> Ends {
         if fresh && Self::by_extent(mm) {
             Ends {
                 pages: MAX_EXTENT,
                 by_bio: false,
+                align: allocation(mm.mappings[mapping as usize].size.get()),
                 ..Ends::BIO
             }
         } else {

@@ -170,7 +170,7 @@ impl Gathered {
 
     fn rule<const T: bool>(&self, mm: &SimMm<T>, fresh: bool) -> Ends {
         let fs = of(mm, self.mapping);
-        ask!(fs, model => model.ends(mm, fresh))
+        ask!(fs, model => model.ends(mm, self.mapping, fresh))
     }
 
     /// Whether another walk over the file is under way, which this one sees page by page.
@@ -198,7 +198,7 @@ impl Gathered {
                 .world
                 .ends
                 .change(id, |e| (e.first + e.pages, e.pages, e.fresh));
-            if next != first || was != fresh || pages >= self.rule(mm, fresh).pages {
+            if next != first || was != fresh || !self.rule(mm, fresh).go_on(pages, first) {
                 self.submit(mm).await;
             }
         }
@@ -231,7 +231,7 @@ impl Gathered {
         let room = self.bio.last + 1 == pfn || self.bio.segments < rule.segments || !rule.by_bio;
         mm.world.ends.change(id, |e| {
             let follows = e.first + e.pages == index && next == block;
-            follows && e.fresh == fresh && e.pages < rule.pages && room
+            follows && e.fresh == fresh && rule.go_on(e.pages, index) && room
         })
     }
 
@@ -252,8 +252,8 @@ impl Gathered {
             let joins = self.bio.pages > 0 && self.bio.last + 1 == pfn;
             let room = joins || self.bio.segments < rule.segments;
             if let Some((id, next)) = self.open {
-                let full = mm.world.ends.change(id, |e| e.pages) >= rule.pages;
-                if next != block || full || (!room && rule.by_bio) {
+                let full = |e: &mut End| !rule.go_on(e.pages, first + i);
+                if next != block || mm.world.ends.change(id, full) || (!room && rule.by_bio) {
                     self.submit(mm).await;
                     if fresh {
                         self.join(mm).await;

@@ -97,6 +97,8 @@ pub(super) struct Ends {
     pub segments: u32,
     /// Each bio is an end.
     pub by_bio: bool,
+    /// No end goes beyond a multiple of so many of the file's pages.
+    pub align: u32,
 }
 
 impl Ends {
@@ -105,7 +107,13 @@ impl Ends {
         pages: u32::MAX,
         segments: 256,
         by_bio: true,
+        align: u32::MAX,
     };
+
+    /// Whether an end of so many pages takes the file's page `index`, which follows.
+    pub fn go_on(self, pages: u32, index: u32) -> bool {
+        pages < self.pages && !index.is_multiple_of(self.align)
+    }
 }
 
 /// Blocks for the first `pages` of a file, one run behind the other. Returns whether it has them.
@@ -336,7 +344,7 @@ pub(super) trait Model: Sized {
     }
 
     /// Which pages end together; `fresh`: their blocks are new.
-    fn ends<const T: bool>(&self, mm: &SimMm<T>, fresh: bool) -> Ends {
+    fn ends<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, fresh: bool) -> Ends {
         Ends::BIO
     }
 

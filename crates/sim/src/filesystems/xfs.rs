@@ -193,11 +193,12 @@ impl Model for Xfs {
 
     /// iomap's: one bio of pages in a row (`IOEND_BATCH_SIZE`; folios of a program's writes are large, so
     /// that a bio has room for as many).
-    fn ends<const T: bool>(&self, _mm: &SimMm<T>, _fresh: bool) -> Ends {
+    fn ends<const T: bool>(&self, _mm: &SimMm<T>, _mapping: u32, _fresh: bool) -> Ends {
         Ends {
             pages: MAX_IOEND,
             segments: u32::MAX,
             by_bio: true,
+            ..Ends::BIO
         }
     }
 
