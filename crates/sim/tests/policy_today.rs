@@ -65,19 +65,33 @@ struct Seen {
     writeback: u32,
     /// The most pages that left it at once.
     step: u32,
+    /// All that left it, in their order.
+    steps: Vec<u32>,
     /// The most requests that the disk and its queue had.
     requests: u32,
 }
 
-/// A flusher writes `PAGES` pages of a file, while `beside` runs.
+/// A flusher writes 16,384 pages of a file, while `beside` runs.
 fn written<'a>(mm: &'a SimMm<true>, beside: impl FnOnce(u32) -> Vec<Life<'a>>) -> Seen {
-    const PAGES: u32 = 16_384;
+    written_of(mm, 0..16_384, beside)
+}
+
+/// A flusher writes these pages of a file that ends with them.
+fn written_of<'a>(
+    mm: &'a SimMm<true>,
+    pages: std::ops::Range<u32>,
+    beside: impl FnOnce(u32) -> Vec<Life<'a>>,
+) -> Seen {
     let file = fs::create(mm).expect("a file");
+    let all = pages.len() as u32;
+    mm.mappings[file as usize]
+        .size
+        .set(u64::from(pages.end) * 4096);
     let bdi = mm.world.fs[0].bdi.get();
     let begun = Rc::new(Cell::new(false));
     let begins = begun.clone();
     let writer = async move {
-        enter_dirty(mm, file, 0..PAGES).await;
+        enter_dirty(mm, file, pages).await;
         begins.set(true);
         mm.wakeup_flusher_threads(0);
         while mm.mapping_tagged(file, Tag::Dirty) || mm.mapping_tagged(file, Tag::Writeback) {
@@ -90,7 +104,7 @@ fn written<'a>(mm: &'a SimMm<true>, beside: impl FnOnce(u32) -> Vec<Life<'a>>) -
         (0, Box::pin(writer)),
     ];
     tasks.extend(beside(file).into_iter().map(|life| (0, life)));
-    let (mut seen, mut left) = (Seen::default(), PAGES);
+    let (mut seen, mut left) = (Seen::default(), all);
     common::drive(mm, tasks, 10_000, || {
         if !begun.get() {
             return;
@@ -98,7 +112,10 @@ fn written<'a>(mm: &'a SimMm<true>, beside: impl FnOnce(u32) -> Vec<Life<'a>>) -
         let of = |tag| mm.tagged_count(file, tag, u32::MAX);
         let now = of(Tag::Dirty) + of(Tag::Writeback);
         seen.writeback = seen.writeback.max(of(Tag::Writeback));
-        seen.step = seen.step.max(left.saturating_sub(now));
+        if now < left {
+            seen.step = seen.step.max(left - now);
+            seen.steps.push(left - now);
+        }
         seen.requests = seen.requests.max(mm.world.in_flight(0));
         left = left.min(now);
     });
@@ -177,6 +194,25 @@ fn pages_leave_writeback_by_ends() {
     assert!(of(FsKind::Ext4, Request, Bumped) <= 128);
     assert!(of(FsKind::Ext4, IoEnd, Bumped) >= 256);
     assert_eq!(of(FsKind::Ext4, IoEnd, ByExtent), 2048);
+}
+
+/// ext4's extents end where the blocks of a request do, at a multiple of 8 MiB of a large file and of less in a smaller
+/// one: what a guest's trace shows of a walk that begins in between.
+#[test]
+fn extents_end_where_blocks_were_given() {
+    let of = |pages| {
+        let mm = build(FsKind::Ext4, DiskKind::Disk, today);
+        written_of(&mm, pages, |_| Vec::new()).steps
+    };
+    // The quota of a call ends within an extent, after 4096 pages.
+    assert_eq!(of(3000..9000), [1096, 2048, 952, 1096, 808]);
+    assert_eq!(of(300..1500), [724, 476], "4 MiB in a file of 8");
+    assert_eq!(of(300..1000), [212, 488], "2 MiB in a file of 4");
+    assert_eq!(
+        of(100..250),
+        [150],
+        "a file of 1 MiB has its blocks at once"
+    );
 }
 
 /// The longest write of one page, again and again, to another file while the flusher writes one and somebody asks for
