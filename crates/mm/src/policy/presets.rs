@@ -252,6 +252,7 @@ presets! {
         metadata_enters: MetadataEnters::BlocksReferenced, "nodes of btrfs's trees do no more (6.8)";
         iomap_writeback: IomapWriteback::Locked, "pages are locked until what is before them is handed over (6.8)";
         per_cpu_lists: PerCpuLists::Tuned, "they grow and shrink with what is asked (6.7)";
+        scan_costs: ScanCosts::Rotations, "pages looked at for nothing cost, too (6.2)";
         trim_retry: true, "kswapd tries anonymous pages, too, before it gives up (6.10)";
         lru_stats: LruStats::Flushed, "lengths of lists are up to two seconds old (6.12)";
         scheduler: Scheduler::Eevdf, "the CPU is for who is owed time, by deadlines (6.6)";

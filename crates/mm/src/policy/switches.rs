@@ -195,10 +195,19 @@ switches! {
         /// 3.16: file pages alone while their inactive list is the longer one; a forced scan only of a
         /// zone that is not reclaimable.
         FileFirst = "file-first",
-        /// 5.9: by what it cost to have either: pages written and looked at for nothing, and pages that came
-        /// back. File pages alone while many are inactive and none comes back soon.
+        /// 5.9: by what it cost to have either (`scan_costs`). File pages alone while many are inactive and none comes
+        /// back soon.
         Cost = "cost",
     } see "docs/reference/reclaim.md#scan-counts" "docs/reference/reclaim.md#costs";
+
+    /// What anonymous or file pages cost, where `scan_balance` goes by that.
+    scan_costs: ScanCosts = Io {
+        /// 5.9: pages written, and pages that came back soon.
+        Io = "io",
+        /// 6.2: these, 32 each, and pages looked at for nothing, one each: who is referenced again and again is left
+        /// alone for it.
+        Rotations = "rotations",
+    } see "docs/reference/reclaim.md#costs";
 
     /// What the balance by cost, and who asks whether a page came back soon, know of the lists' lengths.
     lru_stats: LruStats = Exact {

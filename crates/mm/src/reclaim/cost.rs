@@ -7,7 +7,7 @@ use crate::Mm;
 use crate::memory::gfp::Gfp;
 use crate::memory::node::Costs;
 use crate::memory::zone::Lru;
-use crate::policy::{LruStats, ScanBalance};
+use crate::policy::{LruStats, ScanBalance, ScanCosts};
 use crate::watch::vmstat::ZoneStat;
 use crate::world::{ShortLock, Word64, World};
 
@@ -26,16 +26,20 @@ impl<W: World> Mm<W> {
         &self.nodes[self.zones[z].node as usize].costs
     }
 
-    /// What reclaim or a page that came back cost its kind: pages of I/O, and pages looked at for nothing. Old
-    /// costs are halved once there is more than a quarter of the lists.
+    /// What reclaim or a page that came back cost its kind: pages of I/O, and pages looked at for nothing
+    /// (`scan_costs`). Old costs are halved once there is more than a quarter of the lists.
     pub(crate) fn note_cost(&self, z: usize, file: bool, io: u64, rotated: u64) {
         if self.policy.scan_balance != ScanBalance::Cost {
             return;
         }
+        let cost = match self.policy.scan_costs {
+            ScanCosts::Io => io,
+            ScanCosts::Rotations => io * SWAP_CLUSTER_MAX + rotated,
+        };
         let costs = self.costs(z);
         let pages: u64 = SCAN_ORDER.iter().map(|&lru| self.known_size(z, lru)).sum();
         costs.lock.with(|| {
-            costs.cost[usize::from(file)].fetch_add(io * SWAP_CLUSTER_MAX + rotated);
+            costs.cost[usize::from(file)].fetch_add(cost);
             let [anon, file] = [costs.cost[0].get(), costs.cost[1].get()];
             if anon + file > pages / 4 {
                 costs.cost[0].set(anon / 2);

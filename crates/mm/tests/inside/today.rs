@@ -278,6 +278,46 @@ fn what_cost_more_is_scanned_less() {
     assert_eq!(scan().0, 0, "no news");
 }
 
+/// `scan_costs`: anonymous pages that are looked at for nothing make the next scan of them shorter, or do not.
+#[test]
+fn what_is_looked_at_for_nothing_costs_since_6_2() {
+    for (what, shorter) in [(ScanCosts::Io, false), (ScanCosts::Rotations, true)] {
+        let mut bare = Bare::new(with(|p| p.scan_costs = what), 20_000);
+        bare.swap = 8000;
+        let mm = bare.build();
+        let f = file(&mm, MappingKind::File, 0, 4000);
+        let region = mm
+            .new_region(Backing::Anon, 4000, Advice::Normal)
+            .expect("room");
+        let scan = |mm: &Engine| {
+            let mut sc = ScanControl::new(32, 0, Gfp::USER, 3, true);
+            sc.priority = 2;
+            let [inactive, active, ..] = mm.get_scan_count(0, &mut sc);
+            inactive + active
+        };
+        block_on(&mm, async {
+            for first in (0..4000).step_by(32) {
+                bring_in(&mm, f, first, 32).await;
+            }
+            for index in 0..4000 {
+                mm.touch(region, index, true).await;
+            }
+            mm.world.sleep(SECOND).await;
+        });
+        settled(&mm);
+        mm.note_activated(0, true);
+        // A page came back, and 500 anonymous ones are in use.
+        mm.note_cost(0, true, 1, 0);
+        let before = scan(&mm);
+        mm.note_cost(0, false, 0, 500);
+        let after = scan(&mm);
+        assert_eq!(after < before, shorter, "{what:?}: {before}, {after}");
+        // What was written costs in both.
+        mm.note_cost(0, false, 100, 0);
+        assert!(scan(&mm) < after, "{what:?}");
+    }
+}
+
 /// `lru_stats`: who balances knows of a list that shrank, or goes on as if it were long, until the statistics are
 /// flushed two seconds later.
 #[test]
