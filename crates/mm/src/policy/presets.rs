@@ -211,6 +211,7 @@ presets! {
         scan_balance: ScanBalance::Cost, "by what it cost to have anonymous or file memory (5.9)";
         accesses: Accesses::Reads, "writes neither activate nor come back (4.7)";
         metadata_enters: MetadataEnters::Referenced, "a page of metadata enters referenced (3.16)";
+        reclaimed_pages: ReclaimedPages::List, "the last page of a batch goes first";
         workingset_anon: true, "anonymous pages leave shadows (5.9)";
         mobility: Mobility::Boosted, "free lists by kind, and watermarks that are boosted (5.0)";
         vmpressure: VmPressure::Worker, "a worker takes a turn behind 512 pages scanned (3.10)";
@@ -252,6 +253,7 @@ presets! {
         metadata_enters: MetadataEnters::BlocksReferenced, "nodes of btrfs's trees do no more (6.8)";
         iomap_writeback: IomapWriteback::Locked, "pages are locked until what is before them is handed over (6.8)";
         per_cpu_lists: PerCpuLists::Tuned, "they grow and shrink with what is asked (6.7)";
+        reclaimed_pages: ReclaimedPages::Batch, "as they were scanned (6.10)";
         scan_costs: ScanCosts::Rotations, "pages looked at for nothing cost, too (6.2)";
         trim_retry: true, "kswapd tries anonymous pages, too, before it gives up (6.10)";
         lru_stats: LruStats::Flushed, "lengths of lists are up to two seconds old (6.12)";

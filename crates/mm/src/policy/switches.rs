@@ -218,6 +218,15 @@ switches! {
         Flushed = "flushed",
     } see "docs/reference/reclaim.md#costs";
 
+    /// In which order the pages of a batch that reclaim frees go to the CPU's list, where nodes have the LRU lists.
+    reclaimed_pages: ReclaimedPages = Batch {
+        /// 6.10, and every preset before 6.1 here: as they were scanned. The next allocations take the last ones first.
+        Batch = "batch",
+        /// Up to 6.9: the last one first, for they are put in front of a list. The next allocations take them as they
+        /// were scanned: who read or wrote them in a row has frames in a row again.
+        List = "list",
+    } see "docs/reference/reclaim.md#page-decisions";
+
     /// What a zone's scan does once it has reclaimed enough.
     scan_stop: ScanStop = AtOnce {
         /// linux-3.0: it stops.

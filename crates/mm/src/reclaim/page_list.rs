@@ -6,7 +6,9 @@ use crate::memory::frame::{Page, flag};
 use crate::memory::gfp::Gfp;
 use crate::memory::task::{PF_KSWAPD, PF_SWAPWRITE};
 use crate::memory::zone::{Lru, ZONE_CONGESTED, ZONE_TAIL_DIRTY, ZONE_WRITEBACK};
-use crate::policy::{ReclaimThrottle, ReclaimWriteback, References, UnwrittenPages};
+use crate::policy::{
+    ReclaimThrottle, ReclaimWriteback, ReclaimedPages, References, UnwrittenPages,
+};
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::event::{Event, TrackPath};
 use crate::world::{Audience, Class, Cost, Word32, World, WritebackControl, Writepage};
@@ -186,10 +188,14 @@ impl<W: World> Mm<W> {
         }
         let freed = &list.freed[..batch.reclaimed as usize];
         if self.node_lru() {
-            for &pfn in freed {
+            let free = |&pfn: &Pfn| {
                 self.count_returned(pfn, lru.is_file());
                 self.count_stolen(self.frames.zone(pfn), sc.kswapd, 1);
                 self.free_page(pfn, true);
+            };
+            match self.policy.reclaimed_pages {
+                ReclaimedPages::Batch => freed.iter().for_each(free),
+                ReclaimedPages::List => freed.iter().rev().for_each(free),
             }
         } else {
             self.free_cold_pages(z, freed);

@@ -50,6 +50,38 @@ fn pages_count_as_written_once_they_are() {
     }
 }
 
+/// `reclaimed_pages`: who allocates after reclaim gets a file's frames in the order in which the file had them, or
+/// against it.
+#[test]
+fn frames_in_a_row_stay_in_a_row_where_the_last_one_goes_first() {
+    for (form, next) in [(ReclaimedPages::List, 1), (ReclaimedPages::Batch, -1)] {
+        let mm = Bare::new(with(|p| p.reclaimed_pages = form), 4096).build();
+        let f = file(&mm, MappingKind::File, 0, 512);
+        block_on(&mm, async {
+            for first in (0..512).step_by(32) {
+                bring_in(&mm, f, first, 32).await;
+            }
+            mm.world.sleep(SECOND).await;
+        });
+        settled(&mm);
+        let frames: Vec<_> = (0..512).filter_map(|i| mm.find_page(f, i)).collect();
+        let mut sc = ScanControl::new(32, 0, Gfp::USER, 3, true);
+        sc.priority = 3;
+        block_on(&mm, mm.shrink_zone(0, &mut sc));
+        assert!(mm.find_page(f, 0).is_none() && sc.nr_reclaimed >= 32);
+        let place = |pfn| {
+            frames
+                .iter()
+                .position(|&was| was == pfn)
+                .expect("one of its")
+        };
+        let mut take = || mm.alloc_pages_fast(Gfp::USER, 0, 0).expect("a free page");
+        let (a, b) = (place(take()) as i32, place(take()) as i32);
+        assert_eq!(b - a, next, "{form:?}: {a}, {b}");
+        recount(&mm);
+    }
+}
+
 /// `first_dirty`: beyond the background limit, which pages of another device hold, a flusher with nothing to do begins
 /// with the first page that is dirtied, or looks when its interval has passed.
 #[test]
