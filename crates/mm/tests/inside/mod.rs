@@ -10,6 +10,7 @@
 
 mod bare;
 mod compaction;
+mod costs;
 mod feedback;
 mod formulas;
 mod fresh;

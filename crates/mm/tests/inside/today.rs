@@ -7,13 +7,13 @@ use super::world::{Engine, Job, block_on, run};
 use crate::memory::zone::Lru;
 use crate::reclaim::scan::ScanControl;
 
-fn with(change: impl FnOnce(&mut Policy)) -> Policy {
+pub fn with(change: impl FnOnce(&mut Policy)) -> Policy {
     let mut policy = Policy::linux_6_1();
     change(&mut policy);
     policy
 }
 
-fn settled(mm: &Engine) {
+pub fn settled(mm: &Engine) {
     mm.lru_add_drain();
     mm.refresh_cpu_vm_stats(0);
 }
@@ -75,7 +75,7 @@ fn frames_in_a_row_stay_in_a_row_where_the_last_one_goes_first() {
                 .position(|&was| was == pfn)
                 .expect("one of its")
         };
-        let mut take = || mm.alloc_pages_fast(Gfp::USER, 0, 0).expect("a free page");
+        let take = || mm.alloc_pages_fast(Gfp::USER, 0, 0).expect("a free page");
         let (a, b) = (place(take()) as i32, place(take()) as i32);
         assert_eq!(b - a, next, "{form:?}: {a}, {b}");
         recount(&mm);
@@ -259,130 +259,6 @@ fn a_balanced_lower_zone_lets_kswapd_sleep() {
         mm.nodes[0].kswapd_sleeping.set(1);
         mm.wakeup_kswapd(1, Gfp::USER, 0, 2);
         assert_eq!(mm.kswapd_sleeps(0), sleeps, "{wake:?}");
-    }
-}
-
-/// `scan_balance = "cost"`: the kind that cost I/O is scanned less; file pages alone while many are inactive and
-/// none comes back soon.
-#[test]
-fn what_cost_more_is_scanned_less() {
-    let mut bare = Bare::new(with(|_| ()), 20_000);
-    bare.swap = 8000;
-    bare.sysctl.swappiness = 100;
-    let mm = bare.build();
-    let f = file(&mm, MappingKind::File, 0, 8000);
-    let region = mm
-        .new_region(Backing::Anon, 8000, Advice::Normal)
-        .expect("room");
-    block_on(&mm, async {
-        bring_in(&mm, f, 0, 32).await;
-        for index in 0..4000 {
-            mm.touch(region, index, true).await;
-        }
-        for first in (32..4000).step_by(32) {
-            bring_in(&mm, f, first, 32).await;
-        }
-        mm.world.sleep(SECOND).await;
-    });
-    settled(&mm);
-    let scan = || {
-        let mut sc = ScanControl::new(32, 0, Gfp::USER, 3, true);
-        sc.priority = 4;
-        let [inactive_anon, active_anon, inactive_file, _] = mm.get_scan_count(0, &mut sc);
-        (inactive_anon + active_anon, inactive_file)
-    };
-    let (anon, cache) = scan();
-    assert!(anon == 0 && cache > 200, "cache alone: {anon} {cache}");
-    // A file page came back: the active pages have to be looked at, and the kinds share.
-    mm.note_activated(0, true);
-    let (anon, cache) = scan();
-    assert!(
-        anon > 0 && cache > 0 && anon.abs_diff(cache) < cache,
-        "{anon} {cache}"
-    );
-    mm.note_cost(0, false, 20, 0);
-    let (less, more) = scan();
-    assert!(
-        less < anon && more > cache,
-        "{less} of {anon}, {more} of {cache}"
-    );
-    mm.snapshot_refaults(0, Gfp::USER);
-    assert_eq!(scan().0, 0, "no news");
-}
-
-/// `scan_costs`: anonymous pages that are looked at for nothing make the next scan of them shorter, or do not.
-#[test]
-fn what_is_looked_at_for_nothing_costs_since_6_2() {
-    for (what, shorter) in [(ScanCosts::Io, false), (ScanCosts::Rotations, true)] {
-        let mut bare = Bare::new(with(|p| p.scan_costs = what), 20_000);
-        bare.swap = 8000;
-        let mm = bare.build();
-        let f = file(&mm, MappingKind::File, 0, 4000);
-        let region = mm
-            .new_region(Backing::Anon, 4000, Advice::Normal)
-            .expect("room");
-        let scan = |mm: &Engine| {
-            let mut sc = ScanControl::new(32, 0, Gfp::USER, 3, true);
-            sc.priority = 2;
-            let [inactive, active, ..] = mm.get_scan_count(0, &mut sc);
-            inactive + active
-        };
-        block_on(&mm, async {
-            for first in (0..4000).step_by(32) {
-                bring_in(&mm, f, first, 32).await;
-            }
-            for index in 0..4000 {
-                mm.touch(region, index, true).await;
-            }
-            mm.world.sleep(SECOND).await;
-        });
-        settled(&mm);
-        mm.note_activated(0, true);
-        // A page came back, and 500 anonymous ones are in use.
-        mm.note_cost(0, true, 1, 0);
-        let before = scan(&mm);
-        mm.note_cost(0, false, 0, 500);
-        let after = scan(&mm);
-        assert_eq!(after < before, shorter, "{what:?}: {before}, {after}");
-        // What was written costs in both.
-        mm.note_cost(0, false, 100, 0);
-        assert!(scan(&mm) < after, "{what:?}");
-    }
-}
-
-/// `lru_stats`: who balances knows of a list that shrank, or goes on as if it were long, until the statistics are
-/// flushed two seconds later.
-#[test]
-fn lengths_of_lists_are_as_old_as_the_last_flush() {
-    for (stats, knows) in [(LruStats::Exact, true), (LruStats::Flushed, false)] {
-        let mut bare = Bare::new(with(|p| p.lru_stats = stats), 20_000);
-        bare.swap = 8000;
-        let mm = bare.build();
-        let f = file(&mm, MappingKind::File, 0, 4000);
-        let region = mm
-            .new_region(Backing::Anon, 4000, Advice::Normal)
-            .expect("room");
-        let anon = || {
-            settled(&mm);
-            let mut sc = ScanControl::new(32, 0, Gfp::USER, 3, true);
-            sc.priority = 4;
-            let [inactive, active, ..] = mm.get_scan_count(0, &mut sc);
-            inactive + active
-        };
-        block_on(&mm, async {
-            for index in 0..4000 {
-                mm.touch(region, index, true).await;
-            }
-            for first in (0..4000).step_by(32) {
-                bring_in(&mm, f, first, 32).await;
-            }
-        });
-        assert_eq!(anon(), 0, "{stats:?}: cache alone");
-        block_on(&mm, mm.truncate_from(f, 8));
-        assert_eq!(anon() > 0, knows, "{stats:?}: there is no cache any more");
-        block_on(&mm, mm.world.sleep(2 * SECOND));
-        assert!(anon() > 0, "{stats:?}: everybody knows");
-        recount(&mm);
     }
 }
 
