@@ -63,9 +63,7 @@ async fn enter_dirty(mm: &SimMm<true>, file: u32, pages: std::ops::Range<u32>) {
 struct Seen {
     /// The most pages under writeback.
     writeback: u32,
-    /// The most pages that left it at once.
-    step: u32,
-    /// All that left it, in their order.
+    /// How many left it at once, in their order.
     steps: Vec<u32>,
     /// The most requests that the disk and its queue had.
     requests: u32,
@@ -113,7 +111,6 @@ fn written_of<'a>(
         let now = of(Tag::Dirty) + of(Tag::Writeback);
         seen.writeback = seen.writeback.max(of(Tag::Writeback));
         if now < left {
-            seen.step = seen.step.max(left - now);
             seen.steps.push(left - now);
         }
         seen.requests = seen.requests.max(mm.world.in_flight(0));
@@ -185,7 +182,11 @@ fn pages_leave_writeback_by_ends() {
             p.writeback_ends = ends;
             p.ext4_writeback = ext4;
         });
-        written(&mm, |_| Vec::new()).step
+        written(&mm, |_| Vec::new())
+            .steps
+            .into_iter()
+            .max()
+            .expect("some")
     };
     use Ext4Writeback::{Bumped, ByExtent};
     use WritebackEnds::{IoEnd, Request};

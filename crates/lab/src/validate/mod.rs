@@ -42,10 +42,6 @@ pub const GUEST_PAGEBLOCK_ORDER: f64 = 10.0;
 /// every look, and a system call, for which its vDSO makes one. (The kernel side's costs are the engine's.)
 pub const GUEST_LOOK: f64 = 406.0;
 
-/// What a page costs where it is taken from a list, in a guest (ns): `cost_page_alloc` and `cost_zone_walk`. A guest's
-/// kernel counts each zone that it looks at, the one that gives the page as well; the engine those that it passes by.
-pub const GUEST_PAGE_ALLOC: f64 = 180.0;
-
 /// What the caches of a guest that has just booted hold that reclaim could free (pages; SReclaimable of its
 /// /proc/meminfo), in pageblocks of their kind: 6.1 makes inodes and names of all of tracefs at boot.
 /// `crates/lowmark/tests/guests.rs` asks a guest.
@@ -71,7 +67,6 @@ pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
         let own = [
             ("pageblock_order", GUEST_PAGEBLOCK_ORDER),
             ("cost_look", GUEST_LOOK),
-            ("cost_page_alloc", GUEST_PAGE_ALLOC),
             ("btrfs_fast_checksum", 0.0),
             ("disks_alike", 1.0),
             ("just_booted", 1.0),
@@ -86,6 +81,9 @@ pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
                 .set(name, value)
                 .expect("a parameter in its range");
         }
+        // A guest's kernel counts each zone that it looks at, the one that gives the page as well; the engine those that
+        // it passes by.
+        cell.spec.params.cost_page_alloc += cell.spec.params.cost_zone_walk;
     }
 }
 

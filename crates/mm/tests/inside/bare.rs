@@ -57,6 +57,12 @@ impl Bare {
     }
 }
 
+/// What CPUs have gathered is on the lists and in the counters.
+pub fn settled(mm: &Engine) {
+    mm.lru_add_drain();
+    mm.refresh_cpu_vm_stats(0);
+}
+
 /// Recounts everything.
 pub fn recount(mm: &Engine) {
     if let Err(e) = mm.recount() {

@@ -1,11 +1,31 @@
 //! The balance by cost (`scan_balance = "cost"`), and what it goes by.
 
-use super::bare::{Bare, recount};
+use super::bare::{Bare, recount, settled};
 use super::prelude::*;
 use super::programs::{bring_in, file};
-use super::today::{settled, with};
+use super::today::with;
 use super::world::{Engine, block_on};
 use crate::reclaim::scan::ScanControl;
+
+/// A machine with swap, a file of 4000 pages and as much anonymous memory.
+fn machine(policy: Policy) -> (Engine, u32, u32) {
+    let mut bare = Bare::new(policy, 20_000);
+    bare.swap = 8000;
+    let mm = bare.build();
+    let f = file(&mm, MappingKind::File, 0, 4000);
+    let region = mm
+        .new_region(Backing::Anon, 4000, Advice::Normal)
+        .expect("room");
+    (mm, f, region)
+}
+
+/// Anonymous pages that a scan of this priority takes.
+fn anonymous_scan(mm: &Engine, priority: u8) -> u64 {
+    let mut sc = ScanControl::new(32, 0, Gfp::USER, 3, true);
+    sc.priority = priority;
+    let [inactive, active, ..] = mm.get_scan_count(0, &mut sc);
+    inactive + active
+}
 
 /// `scan_balance = "cost"`: the kind that cost I/O is scanned less; file pages alone while many are inactive and
 /// none comes back soon.
@@ -59,19 +79,8 @@ fn what_cost_more_is_scanned_less() {
 #[test]
 fn what_is_looked_at_for_nothing_costs_since_6_2() {
     for (what, shorter) in [(ScanCosts::Io, false), (ScanCosts::Rotations, true)] {
-        let mut bare = Bare::new(with(|p| p.scan_costs = what), 20_000);
-        bare.swap = 8000;
-        let mm = bare.build();
-        let f = file(&mm, MappingKind::File, 0, 4000);
-        let region = mm
-            .new_region(Backing::Anon, 4000, Advice::Normal)
-            .expect("room");
-        let scan = |mm: &Engine| {
-            let mut sc = ScanControl::new(32, 0, Gfp::USER, 3, true);
-            sc.priority = 2;
-            let [inactive, active, ..] = mm.get_scan_count(0, &mut sc);
-            inactive + active
-        };
+        let (mm, f, region) = machine(with(|p| p.scan_costs = what));
+        let scan = || anonymous_scan(&mm, 2);
         block_on(&mm, async {
             for first in (0..4000).step_by(32) {
                 bring_in(&mm, f, first, 32).await;
@@ -85,13 +94,13 @@ fn what_is_looked_at_for_nothing_costs_since_6_2() {
         mm.note_activated(0, true);
         // A page came back, and 500 anonymous ones are in use.
         mm.note_cost(0, true, 1, 0);
-        let before = scan(&mm);
+        let before = scan();
         mm.note_cost(0, false, 0, 500);
-        let after = scan(&mm);
+        let after = scan();
         assert_eq!(after < before, shorter, "{what:?}: {before}, {after}");
         // What was written costs in both.
         mm.note_cost(0, false, 100, 0);
-        assert!(scan(&mm) < after, "{what:?}");
+        assert!(scan() < after, "{what:?}");
     }
 }
 
@@ -100,19 +109,10 @@ fn what_is_looked_at_for_nothing_costs_since_6_2() {
 #[test]
 fn lengths_of_lists_are_as_old_as_the_last_flush() {
     for (stats, knows) in [(LruStats::Exact, true), (LruStats::Flushed, false)] {
-        let mut bare = Bare::new(with(|p| p.lru_stats = stats), 20_000);
-        bare.swap = 8000;
-        let mm = bare.build();
-        let f = file(&mm, MappingKind::File, 0, 4000);
-        let region = mm
-            .new_region(Backing::Anon, 4000, Advice::Normal)
-            .expect("room");
+        let (mm, f, region) = machine(with(|p| p.lru_stats = stats));
         let anon = || {
             settled(&mm);
-            let mut sc = ScanControl::new(32, 0, Gfp::USER, 3, true);
-            sc.priority = 4;
-            let [inactive, active, ..] = mm.get_scan_count(0, &mut sc);
-            inactive + active
+            anonymous_scan(&mm, 4)
         };
         block_on(&mm, async {
             for index in 0..4000 {

@@ -1,6 +1,6 @@
 //! Scans of lists, one call at a time.
 
-use super::bare::{Bare, recount};
+use super::bare::{Bare, recount, settled};
 use super::prelude::*;
 use super::programs::{Lcg, file, write};
 use super::world::{Engine, block_on};
@@ -16,8 +16,7 @@ fn a_scan_stops_below_the_first_priority() {
         let pfn = block_on(&mm, mm.alloc_page(Gfp::USER)).expect("memory");
         assert!(mm.add_to_page_cache_lru(pfn, f, index));
     }
-    mm.lru_add_drain();
-    mm.refresh_cpu_vm_stats(0);
+    settled(&mm);
     let share = |priority: u8| {
         let mut sc = ScanControl::new(32, 0, Gfp::USER, 3, false);
         sc.priority = priority;
@@ -57,8 +56,7 @@ fn what_a_request_may_write() {
                 write(&mm, f, index).await;
                 mm.touch(region, index, true).await;
             }
-            mm.lru_add_drain();
-            mm.refresh_cpu_vm_stats(0);
+            settled(&mm);
             mm.try_to_free_pages(0, gfp.or(Gfp::zone(3)), 0).await;
             mm.try_to_free_pages(0, gfp.or(Gfp::zone(3)), 0).await;
             mm.world.sleep(SECOND).await;
@@ -80,8 +78,7 @@ fn little_is_progress() {
             let pfn = block_on(&mm, mm.alloc_page(Gfp::USER)).expect("memory");
             assert!(mm.add_to_page_cache_lru(pfn, f, index));
         }
-        mm.lru_add_drain();
-        mm.refresh_cpu_vm_stats(0);
+        settled(&mm);
         assert_eq!(
             block_on(&mm, mm.try_to_free_pages(0, Gfp::USER, 0)),
             expected

@@ -1,6 +1,6 @@
 //! Switches of kernels of today, one call at a time.
 
-use super::bare::{Bare, recount};
+use super::bare::{Bare, recount, settled};
 use super::prelude::*;
 use super::programs::{bring_in, file, write};
 use super::world::{Engine, Job, block_on, run};
@@ -11,11 +11,6 @@ pub fn with(change: impl FnOnce(&mut Policy)) -> Policy {
     let mut policy = Policy::linux_6_1();
     change(&mut policy);
     policy
-}
-
-pub fn settled(mm: &Engine) {
-    mm.lru_add_drain();
-    mm.refresh_cpu_vm_stats(0);
 }
 
 fn two_zones() -> Vec<ZoneInfo> {

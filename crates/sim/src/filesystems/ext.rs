@@ -78,16 +78,21 @@ pub(super) struct Ext<const DELAYED: bool> {
     transactions: Transactions,
 }
 
-/// Blocks that a file of so many bytes is given at once: from a multiple of as many of its pages on
-/// (`ext4_mb_normalize_request`). One of up to 1 MiB has all of them at once.
-fn allocation(bytes: u64) -> u32 {
-    const MIB: u64 = 1 << 20;
-    match bytes {
-        0..=MIB => u32::MAX,
-        _ if bytes <= 4 * MIB => 512,
-        _ if bytes <= 8 * MIB => 1024,
-        _ => 2048,
+/// Pages of the aligned chunks in which a file of so many pages is given blocks (`ext4_mb_normalize_request`): 2 MiB of
+/// one of up to 4 MiB, 4 of one of up to 8, 8 of a longer one. One of up to 1 MiB gets a power of two, all at once.
+fn chunk(pages: u64) -> u64 {
+    const MIB: u64 = 256;
+    match pages {
+        0..=MIB => pages.next_power_of_two().max(4),
+        _ if pages <= 4 * MIB => 2 * MIB,
+        _ if pages <= 8 * MIB => 4 * MIB,
+        _ => 8 * MIB,
     }
+}
+
+/// A file's size in pages.
+fn size<const T: bool>(mm: &SimMm<T>, mapping: u32) -> u64 {
+    mm.mappings[mapping as usize].size.get().div_ceil(4096)
 }
 
 /// The block of an inode.
@@ -163,8 +168,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
     }
 
     /// ext4: the dirty run from a page on, at most 8 MiB, and, while the file is open for writing, the
-    /// rest of an aligned chunk: 2 MiB of a file of up to 4 MiB, 4 of one of up to 8, 8 of a longer
-    /// one (`ext4_mb_normalize_request`). A file of up to 1 MiB gets a power of two.
+    /// rest of an aligned [`chunk`].
     fn look_ahead<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -173,23 +177,16 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         first: u32,
         len: u32,
     ) -> Ahead {
-        const MIB: u64 = 256;
         if !DELAYED {
             return Ahead::none(len);
         }
-        let run = mm.tagged_run(mapping, Tag::Dirty, first, (8 * MIB) as u32);
+        let run = mm.tagged_run(mapping, Tag::Dirty, first, MAX_EXTENT);
         let need = run.max(1);
         if !fs.open_for_writing(mapping) {
             return Ahead::none(need);
         }
-        let size = mm.mappings[mapping as usize].size.get().div_ceil(4096);
         let end = u64::from(first) + u64::from(need);
-        let chunk = match size.max(end) {
-            size if size <= MIB => size.next_power_of_two().max(4),
-            size if size <= 4 * MIB => 2 * MIB,
-            size if size <= 8 * MIB => 4 * MIB,
-            _ => 8 * MIB,
-        };
+        let chunk = chunk(size(mm, mapping).max(end));
         let want = end.next_multiple_of(chunk) - u64::from(first);
         Ahead {
             before: 0,
@@ -248,7 +245,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
             Ends {
                 pages: MAX_EXTENT,
                 by_bio: false,
-                align: allocation(mm.mappings[mapping as usize].size.get()),
+                align: chunk(size(mm, mapping)) as u32,
                 ..Ends::BIO
             }
         } else {
