@@ -93,6 +93,13 @@ impl<W: World> Mm<W> {
                 touched: bytes,
             });
         }
+        if policy.extent_maps != policy::ExtentMaps::Free {
+            uses.push(Use {
+                what: "the records of extents",
+                reserved: pool * 16 + files * 4,
+                touched: nodes * 16 + files * 4,
+            });
+        }
         if config.swap_slots > 0 {
             let slots = u64::from(config.swap_slots);
             let map = slots.div_ceil(64) * 8;

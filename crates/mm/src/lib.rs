@@ -306,7 +306,12 @@ impl<W: World> Mm<W> {
             auto: auto::zones(&policy, zones.len()),
             lists,
             highmem: has_highmem(&config.zones),
-            metadata: metadata::Metadata::new(&policy, pool, frames, &config.zones)?,
+            metadata: metadata::Metadata::new(
+                &policy,
+                pool,
+                (frames, config.max_mappings),
+                &config.zones,
+            )?,
             pageblocks: mobility::pageblocks::<W>(policy.mobility, frames, config.pageblock_order)?,
             sysctl: sysctl::Words::new(&config.sysctl),
             boost: boost::zones::<W>(&config, lists > 1),

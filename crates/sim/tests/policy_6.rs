@@ -5,11 +5,12 @@ mod common;
 
 use common::{bare, column, disk, run, spec, swap};
 use mm::policy::{
-    BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, FlusherWake, JournalPlace,
-    PageTables, Scheduler, SlowPath, VmPressure, WritebackBios, XfsRoots,
+    BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, ExtentMaps, FlusherWake,
+    JournalPlace, PageTables, Scheduler, SlowPath, VmPressure, WritebackBios, WritebackThrottling,
+    XfsRoots,
 };
 use mm::{Policy, ZoneType};
-use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size};
+use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size, SwapSpec};
 use sim::{Outcome, RunResult};
 
 fn with(change: impl FnOnce(&mut Policy)) -> Policy {
@@ -121,6 +122,63 @@ fn memory_that_is_touched_once_is_never_active() {
         active > 1000 && inactive * 4 < active,
         "{active} {inactive}"
     );
+}
+
+/// What goes to swap from who reclaims directly has a background share of the throttle's depth beside reads of swap, or all
+/// of it: the device's queue tells.
+#[test]
+fn who_sends_swap_or_that_it_is_swap_decides_on_its_share() {
+    let most = |throttling| {
+        let mut m = small(64);
+        m.disk = disk(DiskKind::Ssd);
+        m.swap = Some(SwapSpec {
+            disk: None,
+            ..swap(128 << 20)
+        });
+        let policy = with(|p| p.writeback_throttling = throttling);
+        let mut s = of(m, policy, SWAPS);
+        s.sample_ns = 1_000_000;
+        let r = completed(&s);
+        assert!(count(&r, "pswpout") > 1000);
+        let queue = column(&r, "queue", "global");
+        queue.iter().copied().fold(0.0, f64::max)
+    };
+    use WritebackThrottling::{Wbt, WbtSwap};
+    let (by_task, by_page) = (most(Wbt), most(WbtSwap));
+    assert!(by_task < by_page, "{by_task} {by_page}");
+}
+
+/// btrfs has a backing device of its own, so that its dirtiers' sleep gives writeback nothing of the disk's throttle.
+#[test]
+fn sleeping_dirtiers_of_btrfs_make_no_room_at_the_disk() {
+    let most = |filesystem| {
+        let mut m = small(64);
+        m.disk = disk(DiskKind::Ssd);
+        let command = "fs_mark -d a -D 16 -n 3000 -L 1 -s 16384 -S 0";
+        let mut s = of(m, with(|_| ()), command);
+        s.filesystem = filesystem;
+        s.sample_ns = 1_000_000;
+        let r = completed(&s);
+        let queue = column(&r, "queue", "global");
+        queue.iter().copied().fold(0.0, f64::max)
+    };
+    let (own, shared) = (most(FsKind::Btrfs), most(FsKind::Ext4));
+    assert!(own < shared, "{own} {shared}");
+}
+
+/// Small files on btrfs: a record for each of their extents stays, 28 on a page or 39.
+#[test]
+fn small_files_leave_records_of_their_extents() {
+    let taken = |maps| {
+        let policy = with(|p| p.extent_maps = maps);
+        let command = "fs_mark -k -d a -D 16 -n 3000 -L 1 -s 4096 -S 0; sleep 40";
+        let mut s = of(small(128), policy, command);
+        s.filesystem = FsKind::Btrfs;
+        count(&completed(&s), "pgalloc_normal")
+    };
+    let [none, wide, lean] = [ExtentMaps::Free, ExtentMaps::Wide, ExtentMaps::Lean].map(taken);
+    assert!(lean > none + 3000 / 39, "{none} {lean}");
+    assert!(wide > lean + 3000 / 28 - 3000 / 39 - 5, "{lean} {wide}");
 }
 
 /// Small requests to a slow device, with btrfs: pages are under writeback as many as the device takes at a time, or

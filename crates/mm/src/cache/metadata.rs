@@ -2,7 +2,8 @@
 //! (`radix_tree_node`, 576 bytes), and buffer heads of pages that were written on filesystems that keep
 //! them, 39 on a page (104 bytes). And what writes of pages take while they are under way (`writeback_bios = "vectors"`):
 //! a vector of 256 entries a bio, 8 of them on eight pages; and what each page on its way to swap takes
-//! (`swap_bios = "pool"`): a bio of 192 bytes, 21 on a page.
+//! (`swap_bios = "pool"`): a bio of 192 bytes, 21 on a page. What btrfs remembers of extents is in
+//! [`extents`](crate::cache::extents).
 //!
 //! Records fill slabs without gaps; the oldest slab goes back first, and five stay that have room for whole ones
 //! (SLUB's `min_partial`). A slab is asked for without waiting, as `xas_alloc` does under its lock: of two
@@ -11,6 +12,7 @@
 //! one in reserve (`mempool_alloc`), and swap waits for one of its own that ends. Slabs are not counted as
 //! reclaimable: no shrinker frees them.
 
+use crate::cache::extents::Extents;
 use crate::cache::mapping::Mapping;
 use crate::cache::tree::SLOTS;
 use crate::memory::frame::flag;
@@ -37,29 +39,46 @@ pub(crate) enum Record {
     BufferHead,
     BioVec,
     SwapBio,
+    /// Where an extent of a file is, up to 6.8 and from 6.11 on.
+    WideExtentMap,
+    ExtentMap,
+    /// An extent that is being written, and its bio.
+    OrderedExtent,
+    OrderedBio,
 }
 
 impl Record {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 8] = [
         Self::TreeNode,
         Self::BufferHead,
         Self::BioVec,
         Self::SwapBio,
+        Self::WideExtentMap,
+        Self::ExtentMap,
+        Self::OrderedExtent,
+        Self::OrderedBio,
     ];
     /// Those that cached pages have.
     const OF_PAGES: [Self; 2] = [Self::TreeNode, Self::BufferHead];
 
-    /// Records of a whole slab, and its order. With HighMem they are those of 32 bits, of 304, 56, 3072 and 128 bytes.
+    /// Records of a whole slab, and its order. With HighMem they are those of 32 bits, of 304, 56, 3072, 128,
+    /// 112, 80, 256 and 256 bytes.
     const fn shape(self, highmem: bool) -> (u32, u32) {
         match (self, highmem) {
             (Self::TreeNode, false) => (14, 1),
             (Self::BufferHead, false) => (39, 0),
             (Self::BioVec, false) => (8, 3),
             (Self::SwapBio, false) => (21, 0),
+            (Self::WideExtentMap, false) => (28, 0),
+            (Self::ExtentMap, false) => (39, 0),
+            (Self::OrderedExtent | Self::OrderedBio, false) => (10, 0),
             (Self::TreeNode, true) => (26, 1),
             (Self::BufferHead, true) => (73, 0),
             (Self::BioVec, true) => (10, 3),
             (Self::SwapBio, true) => (32, 0),
+            (Self::WideExtentMap, true) => (36, 0),
+            (Self::ExtentMap, true) => (51, 0),
+            (Self::OrderedExtent | Self::OrderedBio, true) => (16, 0),
         }
     }
 
@@ -67,7 +86,7 @@ impl Record {
     const fn gfp(self) -> Gfp {
         match self {
             Self::TreeNode | Self::BufferHead => Gfp::SLAB_NOWAIT,
-            Self::BioVec | Self::SwapBio => Gfp::UNMOVABLE_NOWAIT,
+            _ => Gfp::UNMOVABLE_NOWAIT,
         }
     }
 
@@ -120,6 +139,8 @@ pub(crate) struct Metadata<W: World> {
     pages: bool,
     bios: bool,
     swap_bios: bool,
+    /// What records of extents there are.
+    pub(crate) extents: Extents<W>,
     /// Bios under way.
     under_way: W::U32,
     /// Those of pages on their way to swap.
@@ -139,7 +160,7 @@ impl<W: World> Metadata<W> {
     pub(crate) fn new(
         policy: &Policy,
         nodes: u32,
-        frames: u32,
+        (frames, mappings): (u32, u32),
         zones: &[ZoneInfo],
     ) -> Result<Self, NoMemory> {
         let highmem = has_highmem(zones);
@@ -147,11 +168,21 @@ impl<W: World> Metadata<W> {
         let bios = policy.writeback_bios == WritebackBios::Vectors;
         let swap_bios = policy.swap_bios == SwapBios::Pool;
         let what = "the page cache's records";
-        let slabs = |of: Record, most: u32| -> Result<Slabs<W>, NoMemory> {
-            // Small slabs hold fewer.
-            let n = most.div_ceil(of.small(highmem)) + MIN_PARTIAL + 2;
+        let extents = Extents::new(policy.extent_maps, nodes, mappings)?;
+        // Slabs of a kind there may be at most: each has a page.
+        let most = |of: Record| {
+            let (there, records) = match of {
+                Record::TreeNode => (on, nodes.div_ceil(of.small(highmem))),
+                Record::BufferHead => (on, frames.div_ceil(of.small(highmem))),
+                Record::BioVec => (bios, frames),
+                Record::SwapBio => (swap_bios, frames),
+                _ => (extents.has(of), frames),
+            };
+            if there { records + MIN_PARTIAL + 2 } else { 0 }
+        };
+        let slabs = |of: Record| -> Result<Slabs<W>, NoMemory> {
             Ok(Slabs {
-                ring: heap::zeroed(what, n as usize)?,
+                ring: heap::zeroed(what, most(of) as usize)?,
                 first: bytemuck::Zeroable::zeroed(),
                 count: bytemuck::Zeroable::zeroed(),
                 room: bytemuck::Zeroable::zeroed(),
@@ -159,16 +190,14 @@ impl<W: World> Metadata<W> {
             })
         };
         Ok(Self {
-            slabs: match on || bios || swap_bios {
-                true => Box::new([
-                    slabs(Record::TreeNode, nodes)?,
-                    slabs(Record::BufferHead, frames)?,
-                    // Each has a page at least.
-                    slabs(Record::BioVec, frames)?,
-                    slabs(Record::SwapBio, frames)?,
-                ]),
+            slabs: match on || bios || swap_bios || extents.kept() {
+                true => Record::ALL
+                    .into_iter()
+                    .map(slabs)
+                    .collect::<Result<_, _>>()?,
                 false => Box::default(),
             },
+            extents,
             pages: on,
             bios,
             swap_bios,
@@ -195,6 +224,12 @@ impl<W: World> Metadata<W> {
     #[inline(always)]
     pub(crate) fn counts(&self) -> bool {
         self.pages
+    }
+
+    /// Whether anything goes with a page that leaves its file.
+    #[inline(always)]
+    pub(crate) fn of_leaves(&self) -> bool {
+        self.pages || self.extents.kept()
     }
 }
 
@@ -274,6 +309,7 @@ impl<W: World> Mm<W> {
                 .to_swap
                 .get()
                 .saturating_sub(Record::SwapBio.shape(self.highmem).0),
+            _ => self.metadata.extents.records(of),
         }
     }
 
@@ -287,9 +323,18 @@ impl<W: World> Mm<W> {
             .fetch_add((bits & !before).count_ones());
     }
 
-    /// Pages of a leaf have none any more.
+    /// Pages leave a leaf; [`Mm::settle_metadata`] must follow.
     #[inline(always)]
-    pub(crate) fn unbuffer_pages(&self, leaf: u32, bits: u64) {
+    pub(crate) fn pages_leave(&self, mapping: u32, leaf: u32, bits: u64) {
+        if self.metadata.counts() {
+            self.unbuffer_pages(leaf, bits);
+        }
+        self.metadata.extents.pages_leave(mapping, leaf, bits);
+    }
+
+    /// Pages of a leaf have no buffer heads any more.
+    #[inline(always)]
+    fn unbuffer_pages(&self, leaf: u32, bits: u64) {
         let before = self.metadata.buffered[leaf as usize].fetch_and(!bits);
         self.metadata
             .buffers
@@ -343,6 +388,9 @@ impl<W: World> Mm<W> {
     pub(crate) fn settle_metadata(&self) {
         if self.metadata.counts() {
             Record::OF_PAGES.into_iter().for_each(|of| self.settle(of));
+        }
+        if self.metadata.extents.kept() {
+            self.settle(self.metadata.extents.maps());
         }
     }
 
@@ -412,7 +460,7 @@ impl<W: World> Mm<W> {
     }
 
     #[inline(never)]
-    fn settle(&self, of: Record) {
+    pub(crate) fn settle(&self, of: Record) {
         let slabs = &self.metadata.slabs[of as usize];
         let (_, order) = of.shape(self.highmem);
         while self.records(of) > slabs.room.get() {
@@ -484,6 +532,7 @@ impl<W: World> Mm<W> {
                 "{found} pages have buffer heads, {counted} are counted"
             ));
         }
+        self.metadata.extents.check()?;
         for of in Record::ALL {
             let slabs = &self.metadata.slabs[of as usize];
             let room: u32 = slabs

@@ -2,6 +2,7 @@
 
 mod at_once;
 pub(crate) mod check;
+pub(crate) mod extents;
 pub(crate) mod filemap;
 pub mod mapping;
 pub(crate) mod metadata;

@@ -259,8 +259,8 @@ impl<W: World> Mm<W> {
                 })
             );
             leaf.slot(index).set(shadow);
-            if self.metadata.counts() {
-                self.unbuffer_pages(at, 1 << (index & (SLOTS - 1)));
+            if self.metadata.of_leaves() {
+                self.pages_leave(mapping, at, 1 << (index & (SLOTS - 1)));
             }
             m.nrpages.fetch_sub(1);
             if shadow != 0 {
@@ -330,8 +330,8 @@ impl<W: World> Mm<W> {
                 );
                 waited |= u32::from(before & flag::WAITERS != 0) << nth;
             }
-            if self.metadata.counts() {
-                self.unbuffer_pages(at, gone);
+            if self.metadata.of_leaves() {
+                self.pages_leave(mapping, at, gone);
             }
             let n = pages.len() as u32;
             m.nrpages.fetch_sub(n);

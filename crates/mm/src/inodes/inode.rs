@@ -367,6 +367,7 @@ impl<W: World> Mm<W> {
             row.state.get()
         );
         row.clear(CACHED);
+        self.extents_forgotten(ino);
         self.slab_free(1 + row.sb.get(), row.inode());
         self.stat.event(VmEvent::InodesFreed, 1);
         self.sb(row.sb.get()).freed.fetch_add(1);

@@ -220,6 +220,7 @@ presets! {
         page_metadata: PageMetadata::Slabs, "the cache's records take memory";
         page_tables: PageTables::Pages, "so do page tables";
         writeback_bios: WritebackBios::Vectors, "bios that may grow have the longest vector (iomap, 5.5)";
+        extent_maps: ExtentMaps::Wide, "btrfs's records of 144 bytes an extent";
         swap_bios: SwapBios::Pool, "of a pool that has no reserves of memory";
         per_cpu_lists: PerCpuLists::Watermark, "up to the low watermark's share (5.14)";
         kswapd_wake: KswapdWake::Unbalanced, "unless a zone that may be used is above high (4.8)";
@@ -251,10 +252,12 @@ presets! {
         mobility: Mobility::Claimed, "a pageblock is taken over as a whole or not at all (6.15, in 6.12 by a stable release)";
         lru_batch: 31, "pages in a batch for the LRU lists (6.8)";
         metadata_enters: MetadataEnters::BlocksReferenced, "nodes of btrfs's trees do no more (6.8)";
+        extent_maps: ExtentMaps::Lean, "they have 104 bytes (6.11)";
         iomap_writeback: IomapWriteback::Locked, "pages are locked until what is before them is handed over (6.8)";
         per_cpu_lists: PerCpuLists::Tuned, "they grow and shrink with what is asked (6.7)";
         reclaimed_pages: ReclaimedPages::Batch, "as they were scanned (6.10)";
         scan_costs: ScanCosts::Rotations, "pages looked at for nothing cost, too (6.2)";
+        writeback_throttling: WritebackThrottling::WbtSwap, "what goes to swap has all of wbt's depth (6.12)";
         trim_retry: true, "kswapd tries anonymous pages, too, before it gives up (6.10)";
         lru_stats: LruStats::Flushed, "lengths of lists are up to two seconds old (6.12)";
         scheduler: Scheduler::Eevdf, "the CPU is for who is owed time, by deadlines (6.6)";

@@ -552,6 +552,19 @@ switches! {
         Vectors = "vectors",
     } see "docs/reference/memory-model.md#free-lists";
 
+    /// What btrfs's records of extents take of memory: where each extent of a file is, for as long as the file's inode is
+    /// in memory, or until the extent's first page is reclaimed once the extent is committed; and what is being
+    /// written, an ordered extent and a bio, ten of either on a page. It is of consequence with
+    /// `btrfs_writeback = "preemptive"`, which says what is being written.
+    extent_maps: ExtentMaps = Free {
+        /// Nothing.
+        Free = "free",
+        /// Up to 6.8: 144 bytes, 28 on a page. Those of files up to 16 MiB do not go with a page.
+        Wide = "wide",
+        /// 6.11: 104 bytes, 39 on a page.
+        Lean = "lean",
+    } see "docs/reference/memory-model.md#free-lists";
+
     /// What a page on its way to swap needs beside its request.
     swap_bios: SwapBios = Free {
         /// Nothing.
@@ -681,8 +694,11 @@ switches! {
         /// No: as many as the queue has room for.
         None = "none",
         /// 4.10, on by default with `request_queue = "multi"`: so many that reads keep their latency. The
-        /// flusher's share is a quarter of what is allowed, or half.
+        /// flusher's share is a quarter of what is allowed, or half; what somebody waits for, metadata and kswapd's
+        /// writes have all of it.
         Wbt = "wbt",
+        /// 6.12: the same, and so has whatever goes to swap, whoever sends it.
+        WbtSwap = "wbt-swap",
     } see "docs/reference/writeback.md#writeback-throttling";
 
     /// Whether a task that will write more keeps its requests to itself for a while.

@@ -537,6 +537,53 @@ fn bios_under_way_take_memory() {
     assert!(used < 8192, "{used}");
 }
 
+/// `extent_maps`: what is known of extents takes memory until the file's inode goes, or an extent's first page once the
+/// extent is committed; what is being written takes a page for ten, twice.
+#[test]
+fn extents_take_memory() {
+    let of = |maps, committed: bool, pages: u64| {
+        let policy = with(|p| {
+            (p.extent_maps, p.page_metadata) = (maps, PageMetadata::Nothing);
+        });
+        let mm = Bare::new(policy, 8192).build();
+        let f = file(&mm, MappingKind::File, 0, 5000);
+        // A thousand extents of a page each, all in the midst of a large one that was there.
+        block_on(&mm, async {
+            for n in 0..1000 {
+                write(&mm, f, 2 * n).await;
+                mm.ordered_begun();
+                mm.extent_written(f, 2 * n, (1 + 2 * n, 1, 2 - u32::from(n == 0)), pages);
+            }
+        });
+        recount(&mm);
+        let written = mm.metadata_pages();
+        mm.ordered_ended(1000);
+        if committed {
+            mm.extents_committed();
+        }
+        let ended = mm.metadata_pages();
+        block_on(&mm, mm.truncate_from(f, 0));
+        recount(&mm);
+        let released = mm.metadata_pages();
+        mm.extents_forgotten(f);
+        recount(&mm);
+        [written, ended, released, mm.metadata_pages()]
+    };
+    assert_eq!(of(ExtentMaps::Free, true, 5000), [0; 4]);
+    // What lies in front of the first, and each with what lies behind it: 2,000 records. Of what goes, slabs stay that
+    // have room for six of each kind.
+    let (stays, wide, lean) = (6, 72, 52);
+    let whole = |maps| [maps + 200, maps + 2 * stays, maps + 2 * stays, 3 * stays];
+    assert_eq!(of(ExtentMaps::Wide, false, 5000), whole(wide));
+    assert_eq!(of(ExtentMaps::Lean, false, 5000), whole(lean));
+    // Half of them begin where a page was cached.
+    let halved = |maps, half| [maps + 200, maps + 2 * stays, half + 3 * stays, 3 * stays];
+    assert_eq!(of(ExtentMaps::Lean, true, 5000), halved(lean, 25));
+    assert_eq!(of(ExtentMaps::Lean, true, 4000), halved(lean, 25));
+    assert_eq!(of(ExtentMaps::Wide, true, 5000), halved(wide, 35));
+    assert_eq!(of(ExtentMaps::Wide, true, 4000), whole(wide));
+}
+
 /// `mobility = "boosted"`: a request of another kind raises the watermarks without a sysctl.
 #[test]
 fn kinds_that_mix_raise_watermarks() {

@@ -21,7 +21,7 @@ impl Form {
     pub fn of(policy: &Policy) -> Self {
         Self {
             multi: policy.request_queue == RequestQueue::Multi,
-            throttled: policy.writeback_throttling == WritebackThrottling::Wbt,
+            throttled: policy.writeback_throttling != WritebackThrottling::None,
             registered: 0,
             idling: policy.cfq_idling,
         }

@@ -202,6 +202,13 @@ impl Queue {
         }
     }
 
+    /// Something was written that the queue has not seen.
+    pub fn wrote(&mut self, now: u64) {
+        if let Some(wbt) = &mut self.wbt {
+            wbt.wrote(now);
+        }
+    }
+
     /// The class among whose sleepers a task waits that wants a request of a class.
     pub fn sleeps_as(&self, class: Class) -> Class {
         self.list.sleeps_as(class)

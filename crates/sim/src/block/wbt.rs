@@ -190,9 +190,7 @@ impl Wbt {
             }
             return Err(room as u8);
         }
-        if self.timer.is_none() {
-            self.arm(now);
-        }
+        self.wrote(now);
         Ok(())
     }
 
@@ -285,6 +283,13 @@ impl Wbt {
             r.given.push(task);
             r.out += 1;
             given[room] += 1;
+        }
+    }
+
+    /// Something is written: there are windows from here on.
+    pub fn wrote(&mut self, now: u64) {
+        if self.timer.is_none() {
+            self.arm(now);
         }
     }
 
@@ -423,6 +428,26 @@ mod tests {
             16
         );
         assert_eq!(room(slept, RECENT_WAIT, Purpose::Background), 4);
+    }
+
+    /// A device that comes up counts as one whose dirtier slept: where something is written then its windows widen it for
+    /// a second, and half a second without anything takes a step back.
+    #[test]
+    fn a_device_that_came_up_begins_wide() {
+        let step = |written: bool, ms: u64| {
+            let mut wbt = Wbt::new(62, 256);
+            wbt.dirtier_sleeps(0);
+            if written {
+                wbt.wrote(0);
+            }
+            for at in 1..=ms {
+                wbt.tick(at * MS, &mut [0; 2]);
+            }
+            wbt.step
+        };
+        assert_eq!([100, 200, 1000].map(|ms| step(true, ms)), [-1, -2, -2]);
+        assert_eq!([1400, 1900].map(|ms| step(true, ms)), [-1, 0]);
+        assert_eq!(step(false, 1900), 0);
     }
 
     /// Windows with writes alone widen the depth up to three quarters of the queue's; of a device that

@@ -65,6 +65,8 @@ const META_MIRROR: u64 = 1 << 15;
 const META_END: u64 = 1 << 16;
 /// Pages of the largest extent (`BTRFS_MAX_EXTENT_SIZE`).
 const MAX_EXTENT: u32 = (128 << 20) / 4096;
+/// Pages that its backing device reads ahead (fs/btrfs/disk-io.c `open_ctree`: 4 MiB at least).
+const READ_AHEAD: u32 = (4 << 20) / 4096;
 /// The superblock's place.
 const SUPER: u64 = 16;
 
@@ -111,6 +113,7 @@ pub(super) struct Btrfs {
 impl Model for Btrfs {
     const KIND: Kind = Kind {
         warns_of_direct_reclaim: true,
+        own_bdi: Some(READ_AHEAD),
         ..Kind::plain(1100)
     };
 
@@ -182,13 +185,13 @@ impl Model for Btrfs {
 
     fn place_run<const T: bool>(
         &self,
-        _mm: &SimMm<T>,
+        mm: &SimMm<T>,
         fs: &Fs,
         mapping: u32,
         first: u32,
         len: u32,
     ) -> Option<(u64, u32)> {
-        copy_on_write(fs, mapping, first, len)
+        copy_on_write(mm, fs, mapping, first, len)
     }
 
     fn rewrites_in_place(&self) -> bool {
@@ -245,13 +248,14 @@ impl Model for Btrfs {
         }
         if mm.policy.btrfs_writeback == BtrfsWriteback::Preemptive {
             self.room.placed(placed);
+            mm.ordered_begun();
         }
         run
     }
 
     fn end_written<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, pages: (u32, u32)) {
         if mm.policy.btrfs_writeback == BtrfsWriteback::Preemptive {
-            self.room.written(mapping, pages);
+            mm.ordered_ended(self.room.written(mapping, pages));
         }
     }
 
@@ -271,6 +275,12 @@ impl Model for Btrfs {
 
     fn refuses_reclaim(&self, _fs: &Fs, _mapping: u32, _index: u32, _direct: bool) -> bool {
         true
+    }
+
+    async fn freed<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, mapping: u32, kept: Option<u32>) {
+        if kept.is_none() {
+            mm.extents_forgotten(mapping);
+        }
     }
 
     async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
@@ -515,6 +525,7 @@ impl Btrfs {
     async fn finish_commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let superblock = fs.layout.place(SUPER);
         let ok = mm.world.write_raw(fs.volume, superblock, 1, true).await;
+        mm.extents_committed();
         self.committing.set(false);
         mm.world.relax().await;
         ok
@@ -567,36 +578,42 @@ fn of_inode(number: u32) -> u64 {
 }
 
 /// New blocks for a run of dirty pages, whatever they had.
-fn copy_on_write(fs: &Fs, mapping: u32, index: u32, len: u32) -> Option<(u64, u32)> {
+fn copy_on_write<const T: bool>(
+    mm: &SimMm<T>,
+    fs: &Fs,
+    mapping: u32,
+    index: u32,
+    len: u32,
+) -> Option<(u64, u32)> {
     let (block, len) = fs.take_blocks(0, len)?;
-    fs.with_extents(mapping, |list| {
-        // Cut what is overwritten out of the old extents.
-        let (from, to) = (u64::from(index), u64::from(index) + u64::from(len));
-        let mut kept = Extents::with_capacity(list.len() + 1);
-        for e in list.drain(..) {
-            let (a, b) = (u64::from(e.index), u64::from(e.index) + u64::from(e.len));
-            if b <= from || a >= to {
-                kept.push(e);
-                continue;
+    let (from, to) = (u64::from(index), u64::from(index) + u64::from(len));
+    // What is overwritten is cut out of the old extents.
+    let (before, overlapped, left) = fs.with_extents(mapping, |list| {
+        let end = |e: &Extent| u64::from(e.index) + u64::from(e.len);
+        let old = list.partition_point(|e| end(e) <= from)..list.partition_point(|e| u64::from(e.index) < to);
+        let mut pieces = Extents::new();
+        for e in &list[old.clone()] {
+            if u64::from(e.index) < from {
+                pieces.push(Extent { len: (from - u64::from(e.index)) as u32, ..*e });
             }
-            if a < from {
-                kept.push(Extent {
-                    len: (from - a) as u32,
-                    ..e
-                });
-            }
-            if b > to {
-                let cut = (to - a) as u32;
-                kept.push(Extent {
+            if end(e) > to {
+                let cut = (to - u64::from(e.index)) as u32;
+                pieces.push(Extent {
                     index: e.index + cut,
                     len: e.len - cut,
                     block: e.block + u64::from(cut),
                 });
             }
         }
-        *list = kept;
+        let counts = (list.len() as u32, old.len() as u32, pieces.len() as u32);
+        let at = old.start;
+        list.drain(old);
+        list.insert_many(at, pieces);
+        counts
     });
     fs.add_extent(mapping, Extent { index, len, block });
+    let pages = fs.with_extents(mapping, |list| list.last().map_or(0, |e| u64::from(e.index) + u64::from(e.len)));
+    mm.extent_written(mapping, index, (before, overlapped, left), pages);
     Some((block, len))
 }
 

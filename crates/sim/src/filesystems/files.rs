@@ -187,7 +187,7 @@ impl Fs {
             names: Names::new(layout),
             initialised_at: rng.below(START_DELAY),
             look_ahead: p.fs_look_ahead >= 0.5,
-            read_ahead,
+            read_ahead: read_ahead.max(about.own_bdi.unwrap_or(0)),
             on_demand,
         }
     }
@@ -534,6 +534,14 @@ mod tests {
         assert_eq!(middle, (first + 50, 1));
         assert_eq!(fs.map_run(5, 8, 32), Some((first + 8, 32)));
         assert_eq!(fs.map_run(5, 51, 32), Some((first + 51, 32)));
+    }
+
+    /// A btrfs has a backing device of its own and reads 4 MiB ahead, others what their disk does.
+    #[test]
+    fn a_backing_device_of_its_own_reads_further_ahead() {
+        let of = |kind| side_by_side(kind, 32).0.read_ahead;
+        let kinds = [FsKind::Xfs, FsKind::Ext4, FsKind::Btrfs];
+        assert_eq!(kinds.map(of), [32, 32, 1024]);
     }
 
     /// The delayed extent's first pages come first on the disk, though one behind them is asked for.

@@ -159,7 +159,7 @@ impl Gathered {
         }
         gathers.then(|| Self {
             mapping,
-            purpose: purpose(wbc),
+            purpose: purpose(mm, mapping, wbc),
             sync: wbc.sync_all,
             open: None,
             bio: Growing::default(),
@@ -356,9 +356,13 @@ impl Gathered {
     }
 }
 
-/// What a call of a filesystem's `writepages` is for (`wbc_to_write_flags`).
-pub(super) fn purpose(wbc: &WritebackControl) -> Purpose {
-    if wbc.sync_all {
+/// What a call of a filesystem's `writepages` is for (`wbc_to_write_flags`, `REQ_META`).
+pub(super) fn purpose<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    wbc: &WritebackControl,
+) -> Purpose {
+    if wbc.sync_all || mm.mappings[mapping as usize].is_meta() {
         Purpose::Waited
     } else if wbc.for_kupdate || wbc.for_background {
         Purpose::Background

@@ -185,7 +185,7 @@ pub(super) async fn write_run<const T: bool>(
         sync: wbc.sync_all,
         block,
         blocks: n,
-        purpose: ioend::purpose(wbc),
+        purpose: ioend::purpose(mm, mapping, wbc),
     };
     mm.world.submit_parts(volume, bio).await;
     Written {

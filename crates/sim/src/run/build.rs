@@ -11,7 +11,9 @@ use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
 use crate::world::{SimWorld, own_queue};
 use mm::ZoneInfo;
 use mm::memory::watermark;
-use mm::policy::{BlockAllocation, FileReadahead, JournalPlace, Plugs, Scheduler};
+use mm::policy::{
+    BlockAllocation, FileReadahead, JournalPlace, Plugs, Scheduler, WritebackThrottling,
+};
 use mm::{CENTISECOND, Config, Mm, NoMemory, SECOND};
 
 /// Files, tasks and devices a world has room for, beside the files that the workload's programs
@@ -240,6 +242,7 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
     if spec.policy.plugs == Plugs::Task {
         world = world.plugged(p.plug_requests as usize);
     }
+    world.wbt_by_task = spec.policy.writeback_throttling == WritebackThrottling::Wbt;
     if spec.monitors {
         world.record_event = p.cost_trace_event as u64;
     }

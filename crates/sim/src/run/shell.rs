@@ -11,7 +11,7 @@ use crate::spec::RunSpec;
 use crate::world::own_queue;
 use mm::SECOND;
 use mm::memory::task::PF_MEMBIND;
-use mm::world::{Storage as _, Tasks, Watch};
+use mm::world::{Tasks, Watch};
 use std::cell::{Cell, RefCell};
 use workload::{HostError, Report, Session, Step, Task};
 
@@ -78,16 +78,16 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
         }
     }
     bind(mm, spec);
+    if just_booted {
+        for fs in &mm.world.fs {
+            mm.world
+                .came_up(fs.volume, fs.kind().about().own_bdi.is_none());
+        }
+    }
     // A second passes between boot and workload: counters settle, kswapd sleeps.
     mm.world.sched.sleep(SECOND).await;
     mm.world.alloc.reset();
     mm.world.slowest.reset();
-    if just_booted {
-        // A device counts as one whose dirtiers slept when it comes up (`bdi_init`), for a second.
-        for fs in &mm.world.fs {
-            mm.world.dirtier_sleeps(fs.bdi.get());
-        }
-    }
     let start = mm.world.now();
     mm.world.sched.restart_accounts();
     mm.world.reclaim.restart(start);

@@ -81,6 +81,8 @@ pub struct SimWorld<const TRACE: bool> {
     pub calls: CallCosts,
     /// CPU time that recording one event takes, in nanoseconds; 0 without monitors.
     pub record_event: u64,
+    /// Writeback throttling goes by who sends what goes to swap.
+    pub wbt_by_task: bool,
     /// Events that monitors recorded.
     pub watched: Cell<u64>,
     /// Bytes that programs read from files, wrote to files and touched in mappings (a page each).
@@ -155,6 +157,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             costs: cost_table(p),
             calls: CallCosts::new(p),
             record_event: 0,
+            wbt_by_task: false,
             watched: Cell::new(0),
             moved: Cell::new(0),
             booted,
@@ -564,10 +567,9 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
     }
 
     fn dirtier_sleeps(&self, bdi: u32) {
-        let volume = self.fs[self.fs_of(bdi)].volume as usize;
-        let mut devices = self.devices.borrow_mut();
-        for dev in self.volumes[volume].devices() {
-            devices[dev as usize].queue.dirtier_sleeps(self.sched.now());
+        let fs = &self.fs[self.fs_of(bdi)];
+        if fs.kind().about().own_bdi.is_none() {
+            self.make_room(fs.volume);
         }
     }
 

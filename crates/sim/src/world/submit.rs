@@ -17,6 +17,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         blocks: u32,
     ) {
         let purpose = match tag {
+            Tag::Swap { .. } if self.wbt_by_task && !self.reclaim.of_kswapd(self.sched.task()) => {
+                Purpose::Writeback
+            }
             Tag::Swap { .. } => Purpose::Swap,
             Tag::Raw { .. } if sync => Purpose::Exempt,
             Tag::Pages { .. } if !sync => Purpose::Writeback,
@@ -57,6 +60,28 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             };
             self.submit_bio(dev, bio).await;
             done += n;
+        }
+    }
+
+    /// A volume's devices have come up, which counts as if a dirtier had slept (`bdi_init`). `written`: mounting its
+    /// filesystem wrote, and throttled writes have windows from here on.
+    pub(crate) fn came_up(&self, volume: u32, written: bool) {
+        self.make_room(volume);
+        for dev in self.volumes[volume as usize].devices() {
+            if written {
+                self.devices.borrow_mut()[dev as usize]
+                    .queue
+                    .wrote(self.sched.now());
+            }
+            self.kick(dev);
+        }
+    }
+
+    /// Whatever is written to a volume's devices makes room for a task that dirtied pages (`last_bdp_sleep`).
+    pub(crate) fn make_room(&self, volume: u32) {
+        let mut devices = self.devices.borrow_mut();
+        for dev in self.volumes[volume as usize].devices() {
+            devices[dev as usize].queue.dirtier_sleeps(self.sched.now());
         }
     }
 

@@ -1,0 +1,185 @@
+//! What btrfs remembers of extents (`extent_maps`): a record for each extent of a file that is known, and two for each
+//! that is being written (Linux fs/btrfs/extent_map.c, ordered-data.c). They are slabs of [`metadata`].
+//!
+//! A record goes with its file's inode. It also goes with the page that its extent begins at, when that is reclaimed:
+//! not before the transaction that made the extent is committed (`try_release_extent_mapping`), and never where that page
+//! has not been in the cache since, as behind a write into the midst of an older extent. No shrinker frees any:
+//! that of 6.10 counts none unless it is built to be debugged.
+//!
+//! [`metadata`]: crate::cache::metadata
+
+use crate::cache::metadata::Record;
+use crate::cache::tree::{SLOTS, page_in};
+use crate::policy::ExtentMaps;
+use crate::world::{ShortLock, Word32, Word64, World};
+use crate::{Mm, NoMemory};
+
+/// Pages of a file whose records of 144 bytes go with pages: more than 16 MiB.
+const LARGE: u32 = (16 << 20) / 4096;
+
+/// The records there are; empty where they take nothing.
+pub(crate) struct Extents<W: World> {
+    form: ExtentMaps,
+    /// Known extents, and those of each file.
+    maps: W::U32,
+    of_file: Box<[W::U32]>,
+    /// Pages of each leaf at which an extent begins that goes with its page: those of the transaction that runs, and
+    /// those of the ones before.
+    fresh: Box<[W::U64]>,
+    committed: Box<[W::U64]>,
+    /// Extents that are being written.
+    ordered: W::U32,
+}
+
+impl<W: World> Extents<W> {
+    pub(crate) fn new(form: ExtentMaps, nodes: u32, mappings: u32) -> Result<Self, NoMemory> {
+        let what = "the records of extents";
+        let [nodes, mappings] = match form {
+            ExtentMaps::Free => [0, 0],
+            _ => [nodes, mappings].map(|n| n as usize),
+        };
+        Ok(Self {
+            form,
+            maps: bytemuck::Zeroable::zeroed(),
+            of_file: heap::zeroed(what, mappings)?,
+            fresh: heap::zeroed(what, nodes)?,
+            committed: heap::zeroed(what, nodes)?,
+            ordered: bytemuck::Zeroable::zeroed(),
+        })
+    }
+
+    /// Whether they take memory.
+    #[inline(always)]
+    pub(crate) fn kept(&self) -> bool {
+        self.form != ExtentMaps::Free
+    }
+
+    /// The kind of record that a known extent has.
+    pub(crate) fn maps(&self) -> Record {
+        match self.form {
+            ExtentMaps::Wide => Record::WideExtentMap,
+            _ => Record::ExtentMap,
+        }
+    }
+
+    /// Whether there may be records of a kind.
+    pub(crate) fn has(&self, of: Record) -> bool {
+        let ordered = [Record::OrderedExtent, Record::OrderedBio].contains(&of);
+        self.kept() && (of == self.maps() || ordered)
+    }
+
+    /// Records of a kind in use.
+    pub(crate) fn records(&self, of: Record) -> u32 {
+        match of {
+            Record::OrderedExtent | Record::OrderedBio => self.ordered.get(),
+            of if of == self.maps() => self.maps.get(),
+            _ => 0,
+        }
+    }
+
+    /// So many extents of a file are not known any more.
+    fn less(&self, mapping: u32, extents: u32) {
+        let file = &self.of_file[mapping as usize];
+        let n = extents.min(file.get());
+        file.fetch_sub(n);
+        self.maps.fetch_sub(n);
+    }
+
+    /// Pages leave a leaf, and what begins at them is forgotten if it is committed.
+    #[inline(always)]
+    pub(crate) fn pages_leave(&self, mapping: u32, leaf: u32, bits: u64) {
+        let Some(committed) = self.committed.get(leaf as usize) else {
+            return;
+        };
+        let gone = committed.fetch_and(!bits) & bits;
+        self.fresh[leaf as usize].fetch_and(!bits);
+        if gone != 0 {
+            self.less(mapping, gone.count_ones());
+        }
+    }
+
+    /// Files' extents are those that are counted.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let found: u32 = self.of_file.iter().map(|n| n.get()).sum();
+        let counted = self.maps.get();
+        if found != counted {
+            return Err(format!("files have {found} extents, {counted} are counted"));
+        }
+        Ok(())
+    }
+}
+
+impl<W: World> Mm<W> {
+    /// Pages of a file from `first` on have a new extent. Of the file's `before` extents it overlaps `overlapped`, of
+    /// which the file keeps `left` pieces; it has `pages` pages.
+    pub fn extent_written(
+        &self,
+        mapping: u32,
+        first: u32,
+        (before, overlapped, left): (u32, u32, u32),
+        pages: u64,
+    ) {
+        let extents = &self.metadata.extents;
+        if !extents.kept() {
+            return;
+        }
+        debug_assert!(overlapped <= before, "{overlapped} of {before} extents");
+        // A write looks up what it overlaps. Which extents are known is not: as many of these as of all.
+        let known = u64::from(extents.of_file[mapping as usize].get().min(before));
+        let were = u64::from(overlapped) * known / u64::from(before.max(1));
+        extents.less(mapping, were as u32);
+        extents.of_file[mapping as usize].fetch_add(1 + left);
+        extents.maps.fetch_add(1 + left);
+        if extents.form != ExtentMaps::Wide || pages > u64::from(LARGE) {
+            let m = &self.mappings[mapping as usize];
+            m.tree_lock.with(|| {
+                let leaf = self.leaf_at(m, first);
+                if let Some(leaf) = leaf.filter(|leaf| page_in(leaf.slot(first).get()).is_some()) {
+                    extents.fresh[leaf.node as usize].fetch_or(1 << (first & (SLOTS - 1)));
+                }
+            });
+        }
+        self.settle(extents.maps());
+    }
+
+    /// All extents that there are belong to a transaction that is committed.
+    pub fn extents_committed(&self) {
+        let extents = &self.metadata.extents;
+        for (fresh, committed) in extents.fresh.iter().zip(&extents.committed) {
+            committed.fetch_or(fresh.get());
+            fresh.set(0);
+        }
+    }
+
+    /// An inode goes, and all that is known of its extents.
+    pub fn extents_forgotten(&self, mapping: u32) {
+        let extents = &self.metadata.extents;
+        if extents.kept() {
+            extents.less(mapping, u32::MAX);
+            self.settle(extents.maps());
+        }
+    }
+
+    /// An extent is to be written: it has its records until [`Mm::ordered_ended`].
+    pub fn ordered_begun(&self) {
+        self.ordered_changed(|ordered| ordered.fetch_add(1));
+    }
+
+    /// So many extents are written.
+    pub fn ordered_ended(&self, n: u32) {
+        self.ordered_changed(|ordered| {
+            let before = ordered.fetch_sub(n);
+            debug_assert!(before >= n, "{n} of {before} extents ended");
+            before
+        });
+    }
+
+    fn ordered_changed(&self, change: impl FnOnce(&W::U32) -> u32) {
+        let extents = &self.metadata.extents;
+        if extents.kept() {
+            change(&extents.ordered);
+            self.settle(Record::OrderedExtent);
+            self.settle(Record::OrderedBio);
+        }
+    }
+}
