@@ -19,11 +19,12 @@ use crate::memory::frame::{flag, zone_of};
 use crate::memory::gfp::Gfp;
 use crate::memory::pcp::Pcp;
 use crate::memory::zone::Lru;
-use crate::policy::Accesses;
+use crate::policy::{Accesses, DirtyThrottle};
 use crate::watch::vmstat::{ZoneCounters, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Cost, ShortLock, Word32, World};
 use crate::writeback::bdi::BdiStat;
+use crate::writeback::throttle::Pause;
 use crate::{Mm, Pfn};
 
 /// Where and how a run of fresh pages is made.
@@ -62,6 +63,8 @@ pub enum FreshEnd {
     Relax,
     /// The same, but before it [`Mm::balance_now`] is to be called.
     Balance,
+    /// The same, but before it the task has to make a pause ([`Mm::pause_dirtier`]): it has looked at its limits.
+    Pause(Pause),
     /// The next page takes the single steps: one is there, or was, or somebody tracks pages.
     Single,
     /// The next page's allocation began at this time (ns) and has to go on with [`Mm::alloc_rest`].
@@ -143,7 +146,9 @@ impl<W: World> Mm<W> {
                     n += 1;
                     singly = at_min && !run.dirty;
                 }
-                Err(end @ (FreshEnd::Relax | FreshEnd::Balance)) => return (n + 1, end),
+                Err(end @ (FreshEnd::Relax | FreshEnd::Balance | FreshEnd::Pause(_))) => {
+                    return (n + 1, end);
+                }
                 Err(end) => return (n, end),
             }
         }
@@ -223,8 +228,11 @@ impl<W: World> Mm<W> {
             index,
         });
         self.world.charge(Cost::PageDirty, 1);
-        if written && self.note_dirtied(mapping) {
-            return Err(FreshEnd::Balance);
+        if written
+            && self.note_dirtied(mapping)
+            && let Some(end) = self.look_behind(run.m)
+        {
+            return Err(end);
         }
         if !self.world.goes_on() {
             return Err(FreshEnd::Relax);
@@ -370,13 +378,26 @@ impl<W: World> Mm<W> {
         if written {
             self.note_dirtied_unlooked(run.m, passed);
         }
-        if last && written && self.note_dirtied(mapping) {
-            return FreshEnd::Balance;
+        if last
+            && written
+            && self.note_dirtied(mapping)
+            && let Some(end) = self.look_behind(run.m)
+        {
+            return end;
         }
         if last && run.dirty && !self.world.goes_on() {
             return FreshEnd::Relax;
         }
         FreshEnd::All
+    }
+
+    /// The task has to look at its limits behind a page. Where dirtiers sleep it does so, and the run ends only if it has to.
+    #[inline(always)]
+    fn look_behind(&self, m: &Mapping<W>) -> Option<FreshEnd> {
+        match self.policy.dirty_throttle {
+            DirtyThrottle::Sleep => self.look_at_limits(m.bdi()).map(FreshEnd::Pause),
+            DirtyThrottle::Write => Some(FreshEnd::Balance),
+        }
     }
 
     /// A batch of pages of a small zone, whose list on this CPU is filled page by page: each is taken from the
