@@ -83,7 +83,7 @@ impl<W: World> Mm<W> {
     }
 
     /// A zone gave 2^order pages.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn charge_batch(&self, z: usize, node: u32, gfp: Gfp, order: u32) {
         if !self.batch_counted(node, gfp) {
             return;

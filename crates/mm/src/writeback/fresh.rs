@@ -22,7 +22,7 @@ use crate::memory::zone::Lru;
 use crate::policy::{Accesses, DirtyThrottle};
 use crate::watch::vmstat::{ZoneCounters, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
-use crate::world::{Audience, Cost, ShortLock, Word32, World};
+use crate::world::{AllocPath, Audience, Cost, ShortLock, Word32, World};
 use crate::writeback::bdi::BdiStat;
 use crate::writeback::throttle::Pause;
 use crate::{Mm, Pfn};
@@ -123,8 +123,8 @@ impl<W: World> Mm<W> {
                 && !self.traced(),
         };
         let mut leaf = run.leaf(self, fresh.first);
-        // Behind a page at the min watermark most often comes another one, as long as the task's limits are not looked at.
-        let (mut n, mut singly) = (0, false);
+        // Behind a page at the min watermark most often comes another one.
+        let (mut n, mut before) = (0, Had::Plainly);
         while n < fresh.most {
             let index = fresh.first + n;
             if n > 0 && index & (SLOTS - 1) == 0 {
@@ -132,19 +132,24 @@ impl<W: World> Mm<W> {
             }
             if let Some(leaf) = &leaf
                 && run.batches
-                && !singly
-                && let Some((made, end)) = self.fresh_batch(&run, leaf, index, fresh.most - n)
             {
-                n += made;
-                if end != FreshEnd::All {
-                    return (n, end);
+                let made = match &before {
+                    Had::Plainly => self.fresh_batch(&run, leaf, index, fresh.most - n),
+                    Had::InRow(row) => self.fresh_in_row(&run, row, leaf, index),
+                    Had::AtMin => None,
+                };
+                if let Some((made, end)) = made {
+                    n += made;
+                    if end != FreshEnd::All {
+                        return (n, end);
+                    }
+                    continue;
                 }
-                continue;
             }
             match self.fresh_page(&run, &mut leaf, index, &mut ready) {
-                Ok(at_min) => {
+                Ok(had) => {
                     n += 1;
-                    singly = at_min && !run.dirty;
+                    before = had;
                 }
                 Err(end @ (FreshEnd::Relax | FreshEnd::Balance | FreshEnd::Pause(_))) => {
                     return (n + 1, end);
@@ -155,14 +160,14 @@ impl<W: World> Mm<W> {
         (n, FreshEnd::All)
     }
 
-    /// One page of a run, step by step. Returns whether it was had at the min watermark.
+    /// One page of a run, step by step. Returns how it was had.
     fn fresh_page<'a>(
         &'a self,
         run: &Run<'a, W>,
         leaf: &mut Option<Leaf<'a, W>>,
         index: u32,
         ready: &mut Option<impl FnMut(u32) -> bool>,
-    ) -> Result<bool, FreshEnd> {
+    ) -> Result<Had<'a, W>, FreshEnd> {
         let Fresh { mapping, gfp, .. } = run.fresh;
         if let Some(leaf) = &leaf
             && leaf.slot(index).get() != 0
@@ -171,9 +176,17 @@ impl<W: World> Mm<W> {
         }
         let start = self.world.now();
         let fast = self.alloc_pages_fast(gfp, 0, start);
-        let at_min = fast.is_none();
-        let pfn = fast.or_else(|| self.alloc_at_min(gfp, start));
+        let at_min = match fast {
+            Some(_) => None,
+            None => Some(self.alloc_at_min(gfp, start)),
+        };
+        let pfn = fast.or(at_min.flatten().map(|page| page.pfn));
         let pfn = pfn.ok_or(FreshEnd::Short(start))?;
+        let had = match at_min.flatten() {
+            None => Had::Plainly,
+            Some(page) if page.again => self.row_behind(run, pfn, start),
+            Some(_) => Had::AtMin,
+        };
         if let Some(leaf) = &leaf
             && run.batches
             && self.enters_batches(run, leaf)
@@ -182,7 +195,7 @@ impl<W: World> Mm<W> {
             self.world.charge_ns(run.rest);
             self.enter_one(run, leaf, index, pfn);
             return match self.end_batch(run, 0, true) {
-                FreshEnd::All => Ok(at_min),
+                FreshEnd::All => Ok(had),
                 end => Err(end),
             };
         }
@@ -201,7 +214,7 @@ impl<W: World> Mm<W> {
             *leaf = run.leaf(self, index);
         }
         if !run.dirty {
-            return Ok(at_min);
+            return Ok(had);
         }
         if let Some(ready) = ready
             && !ready(index)
@@ -237,7 +250,64 @@ impl<W: World> Mm<W> {
         if !self.world.goes_on() {
             return Err(FreshEnd::Relax);
         }
-        Ok(at_min)
+        Ok(had)
+    }
+
+    /// How a page was had whose allocation began at `start`, ended at the min watermark and changed nothing that the
+    /// next one asks.
+    fn row_behind<'a>(&'a self, run: &Run<'a, W>, pfn: Pfn, start: u64) -> Had<'a, W> {
+        let gfp = run.fresh.gfp;
+        match self.foresees_nowhere(run.node, gfp) {
+            Some(resets) => Had::InRow(Row {
+                from: self.source(run, self.frames.zone(pfn), gfp),
+                ns: self.world.now() - start,
+                resets,
+            }),
+            None => Had::AtMin,
+        }
+    }
+
+    /// The next page behind one that was had at the min watermark, for which nothing else is asked: nobody else had a turn
+    /// since, and no free list changed. `None`: it has to be asked, nothing was done.
+    #[inline(never)]
+    fn fresh_in_row(
+        &self,
+        run: &Run<'_, W>,
+        row: &Row<'_, W>,
+        leaf: &Leaf<'_, W>,
+        index: u32,
+    ) -> Option<(u32, FreshEnd)> {
+        let gfp = run.fresh.gfp;
+        let slot = std::slice::from_ref(leaf.slot(index));
+        if slot[0].get() != 0
+            || row.from.pcp.count() == 0
+            || self.still_foreseen(gfp).is_none()
+            || !self.enters_batches(run, leaf)
+            || self.buffers_for(run.m, run.dirty) == 0
+        {
+            return None;
+        }
+        self.world.charge_ns(row.ns);
+        if row.resets {
+            self.reset_alloc_batches(run.node, gfp);
+        }
+        self.world.alloc_latency(AllocPath::KswapdWoken, row.ns);
+        self.world.charge_ns(run.rest);
+        let pages = row.from.pcp.take_front(1);
+        self.make_fresh(run, leaf, &row.from, (index, slot), pages);
+        Some((1, self.end_batch(run, 0, true)))
+    }
+
+    /// A zone as a source of a run's pages.
+    #[inline(always)]
+    fn source<'a>(&'a self, run: &Run<'a, W>, zone: usize, gfp: Gfp) -> Source<'a, W> {
+        let cpu = self.world.cpu();
+        Source {
+            zone,
+            pcp: self.pcp(zone, cpu, self.list_of_request(gfp)),
+            stat: self.stat.on(cpu, zone),
+            batched: self.batch_counted(run.node, gfp),
+        }
     }
 
     /// What write(2) leaves on a fresh page that it fills.
@@ -265,12 +335,7 @@ impl<W: World> Mm<W> {
             return None;
         }
         let cpu = self.world.cpu();
-        let from = Source {
-            zone,
-            pcp: self.pcp(zone, cpu, self.list_of_request(gfp)),
-            stat: self.stat.on(cpu, zone),
-            batched: self.batch_counted(run.node, gfp),
-        };
+        let from = self.source(run, zone, gfp);
         let accounted = run.accounted();
         let slots = leaf.slots_at(index, most.min(SLOTS - (index & (SLOTS - 1))));
         if slots[0].get() != 0 {
@@ -539,6 +604,27 @@ struct Source<'a, W: World> {
     stat: ZoneCounters<'a, W>,
     /// Whether they count against the zone's fair batch.
     batched: bool,
+}
+
+/// How a page of a run was had.
+enum Had<'a, W: World> {
+    /// At the low watermark, or nothing is known.
+    Plainly,
+    /// At the min watermark.
+    AtMin,
+    /// The same, and so is the next one.
+    InRow(Row<'a, W>),
+}
+
+/// Pages in a row at the min watermark. What the first one's allocation asked has the same answers for the next: the
+/// walks at the low watermark are foreseen, kswapd was asked, and a zone is above its min watermark, where this CPU has
+/// pages on its list.
+struct Row<'a, W: World> {
+    from: Source<'a, W>,
+    /// What an allocation takes (ns).
+    ns: u64,
+    /// Whether its walks begin the fair batches anew.
+    resets: bool,
 }
 
 impl<'a, W: World> Run<'a, W> {
