@@ -238,7 +238,11 @@ impl<W: World> Mm<W> {
         for &pfn in pages {
             let of = self.free_page_prepare(pfn);
             debug_assert!(of == z);
-            self.emit(Audience::Traces, || Event::PageFree { pfn, order: 0 });
+        }
+        if self.traced() {
+            for &pfn in pages {
+                self.emit(Audience::Traces, || Event::PageFree { pfn, order: 0 });
+            }
         }
         if self.lists_by_watermark() {
             return pages.iter().for_each(|&pfn| self.free_to_tuned(z, pfn));
