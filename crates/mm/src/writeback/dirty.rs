@@ -358,9 +358,12 @@ impl<W: World> Mm<W> {
             .set(of_a_cpu.clamp(16, u64::from(u32::MAX)) as u32);
     }
 
+    /// The calling task dirtied `n` pages. Only limits of tasks ask for its share, which dirtiers that sleep have none of.
     #[inline(always)]
     pub(crate) fn task_dirty_inc(&self, n: u64) {
-        self.writeback.dirties.inc_by(&self.dirtier().share, n);
+        if self.policy.dirty_throttle == DirtyThrottle::Write {
+            self.writeback.dirties.inc_by(&self.dirtier().share, n);
+        }
     }
 
     /// Writeback of `n` pages of a device ended.
@@ -405,6 +408,7 @@ impl<W: World> Mm<W> {
 
     /// A task's limit under a device's share: those who dirty most are stopped first.
     fn task_dirty_limit(&self, share: u64) -> u64 {
+        debug_assert!(self.policy.dirty_throttle == DirtyThrottle::Write);
         let (n, d) = self.writeback.dirties.fraction(&self.dirtier().share);
         (share - (share >> 3) * n / d).max(share / 2)
     }
