@@ -230,9 +230,9 @@ impl<W: World> Mm<W> {
             let pfn = next;
             debug_assert!(pfn != list.mine);
             left -= 1;
-            next = frames.before(pfn);
-            ahead = frames.before(ahead);
             let page = frames.page(pfn);
+            next = page.before();
+            ahead = frames.before(ahead);
             let before = page.set_flags(flag::LOCKED);
             if how.may_free(before) && page.mapcount() == 0 && self.world.release_page(self, pfn) {
                 let leaf = (page.mapping(), page.index() / SLOTS);

@@ -293,8 +293,8 @@ impl<W: World> Mm<W> {
         }
         self.world.alloc_latency(AllocPath::KswapdWoken, row.ns);
         self.world.charge_ns(run.rest);
-        let pages = row.from.pcp.take_front(1);
-        self.make_fresh(run, leaf, &row.from, (index, slot), pages);
+        let page = row.from.pcp.take_front(1);
+        self.make_fresh(run, leaf, &row.from, (index, slot), page);
         Some((1, self.end_batch(run, 0, true)))
     }
 
@@ -398,8 +398,8 @@ impl<W: World> Mm<W> {
                 self.world.alloc_latencies(alloc, n - 1, end);
             }
         }
-        let pages = from.pcp.take_front(n);
-        self.make_fresh(run, leaf, &from, (index, &slots[..n as usize]), pages);
+        let page = from.pcp.take_front(n);
+        self.make_fresh(run, leaf, &from, (index, &slots[..n as usize]), page);
         Some((n, self.end_batch(run, passed, last)))
     }
 
@@ -416,13 +416,7 @@ impl<W: World> Mm<W> {
         let zone = self.frames.zone(pfn);
         let stat = self.stat.on(self.world.cpu(), zone);
         let slot = std::slice::from_ref(leaf.slot(index));
-        self.enter_fresh(
-            run,
-            leaf,
-            (zone, &stat),
-            (index, slot),
-            std::iter::once(pfn),
-        );
+        self.enter_fresh(run, leaf, (zone, &stat), (index, slot), |_| pfn);
     }
 
     /// Of so many pages of a run, those behind which the dirtier need not look at its limits.
@@ -506,8 +500,8 @@ impl<W: World> Mm<W> {
         }
         let end = self.world.now() - run.rest;
         self.world.alloc_latencies(first, n, end);
-        let (slots, pages) = (&slots[..n as usize], pages.into_iter().take(n as usize));
-        self.make_fresh(run, leaf, from, (index, slots), pages);
+        let page = |nth| pages[nth as usize];
+        self.make_fresh(run, leaf, from, (index, &slots[..n as usize]), page);
         Some((n, self.end_batch(run, n - u32::from(last), last)))
     }
 
@@ -519,7 +513,7 @@ impl<W: World> Mm<W> {
         leaf: &Leaf<'_, W>,
         from: &Source<'_, W>,
         (index, slots): (u32, &[W::U32]),
-        pages: impl Iterator<Item = Pfn>,
+        page: impl Fn(u32) -> Pfn,
     ) {
         let n = slots.len() as u32;
         self.stat
@@ -529,7 +523,7 @@ impl<W: World> Mm<W> {
             from.stat.add(ZoneStat::NrAllocBatch, -(n as i32));
             self.note_used_up(from.zone);
         }
-        self.enter_fresh(run, leaf, (from.zone, &from.stat), (index, slots), pages);
+        self.enter_fresh(run, leaf, (from.zone, &from.stat), (index, slots), page);
     }
 
     /// Enters pages of a zone into their empty slots from an index on, and counts them there.
@@ -540,7 +534,7 @@ impl<W: World> Mm<W> {
         leaf: &Leaf<'_, W>,
         (zone, stat): (usize, &ZoneCounters<'_, W>),
         (index, slots): (u32, &[W::U32]),
-        pages: impl Iterator<Item = Pfn>,
+        page: impl Fn(u32) -> Pfn,
     ) {
         let n = slots.len() as u32;
         let mapping = run.fresh.mapping;
@@ -553,21 +547,20 @@ impl<W: World> Mm<W> {
             };
         let new = &self.pagevecs[self.world.cpu()].add[Lru::InactiveFile as usize];
         let frames = self.frames.table();
-        let mut pages = pages.zip(slots).zip(index..);
-        let mut left = n;
-        while left > 0 {
-            let most = left.min(new.room());
-            let some = pages.by_ref().take(most as usize);
-            new.push_many(some.map(|((pfn, slot), index)| {
+        let mut entered = 0;
+        while entered < n {
+            let most = new.room().min(n - entered);
+            new.push_many((entered..entered + most).map(|nth| {
+                let pfn = page(nth);
                 let page = frames.page(pfn);
                 debug_assert!(page.flags() & flag::CHECK_AT_FREE == 0);
                 page.reset_flags(zone, bits);
                 page.set_mapcount(0);
-                page.set_mapping(mapping, index);
-                slot.set(pfn + 1);
+                page.set_mapping(mapping, index + nth);
+                slots[nth as usize].set(pfn + 1);
                 pfn
             }));
-            left -= most;
+            entered += most;
             if new.room() == 0 {
                 self.drain_add(new, Lru::InactiveFile);
             }
