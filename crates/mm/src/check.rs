@@ -99,6 +99,7 @@ impl Recount {
         let pages = check_trees(mm)?;
         mm.check_shadows()?;
         mm.check_hints()?;
+        mm.check_limits()?;
         mm.check_numa()?;
         self.slabs.clear();
         self.slabs.resize(mm.caches.len(), (0, 0));

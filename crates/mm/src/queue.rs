@@ -6,9 +6,11 @@ use crate::world::{Class, WaitQueue};
 pub fn congestion(class: Class) -> WaitQueue {
     WaitQueue(class as u32)
 }
+/// The queues of pages.
+pub const PAGES: std::ops::Range<u32> = 2..66;
 /// Waiters for any page's writeback or lock: 64 hashed queues.
 pub fn page(pfn: u32) -> WaitQueue {
-    WaitQueue(2 + pfn % 64)
+    WaitQueue(PAGES.start + pfn % (PAGES.end - PAGES.start))
 }
 /// A node's kswapd.
 pub fn kswapd(node: u32) -> WaitQueue {

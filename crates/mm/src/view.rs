@@ -60,7 +60,7 @@ impl<'a, W: World> View<'a, W> {
 
     /// The dirty limits now, in pages.
     pub fn dirty_limits(self) -> Limits {
-        self.0.dirty_limits_of(false)
+        self.0.limits_anew()
     }
 
     /// Whether any page of a file carries the tag.

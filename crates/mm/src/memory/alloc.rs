@@ -13,7 +13,7 @@ use crate::memory::zonelist_cache::{LookUp, Passed};
 use crate::policy::{DirtyLimits, FairZones, FreeSnapshot, SlowPath, ZoneWalk};
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
-use crate::world::{AllocPath, Audience, Class, Cost, World};
+use crate::world::{AllocPath, Audience, Class, Cost, Word32, World};
 use crate::{Mm, Pfn};
 
 /// Orders above this are costly: not retried for ever.
@@ -24,6 +24,14 @@ pub const PAGE_ALLOC_COSTLY_ORDER: u32 = 3;
 struct Walk {
     skipped: Skipped,
     look_up: LookUp,
+}
+
+/// A page that was had at the min watermark.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AtMin {
+    pub pfn: Pfn,
+    /// No free list changed and nobody was told of it: the next such request has the same answers.
+    pub again: bool,
 }
 
 /// How a request has memory compacted for it.
@@ -243,14 +251,20 @@ impl<W: World> Mm<W> {
     /// work, and a zone above its min watermark gives a page. `None`: nothing was done, or another thread has taken the
     /// page, and [`Mm::alloc_rest`] is to do it.
     #[inline(never)]
-    pub(crate) fn alloc_at_min(&self, gfp: Gfp, start: u64) -> Option<Pfn> {
+    pub(crate) fn alloc_at_min(&self, gfp: Gfp, start: u64) -> Option<AtMin> {
         if self.policy.dirty_limits == DirtyLimits::PerZoneStall || self.tracker.is_some() {
             return None;
         }
         let node = self.local_node();
-        let flags = self.slow_path_flags(gfp) & !ALLOC_NO_WATERMARKS;
-        let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
-        let (z, walked) = self.first_above_min(node, gfp, flags, classzone)?;
+        let first = self.preferred_zone(node, gfp);
+        let classzone = self.zones[first].kind.index();
+        // Most often the first one is far above it.
+        let plain = self.policy.free_snapshot != FreeSnapshot::WhileAwake
+            && self.plainly_above(first, Mark::Min, classzone);
+        let (z, walked) = match plain {
+            true => (first, 0),
+            false => self.first_above_min(node, gfp, classzone)?,
+        };
         let list = self.list_of_request(gfp);
         let pcp = self.pcp(z, self.world.cpu(), list);
         let refill = match pcp.count() {
@@ -285,25 +299,22 @@ impl<W: World> Mm<W> {
         let took = self.world.now().saturating_sub(start);
         debug_assert!(told || took <= begun + most);
         self.world.alloc_latency(AllocPath::KswapdWoken, took);
-        Some(pfn)
+        Some(AtMin {
+            pfn,
+            again: refill == 0 && !told && self.wake_mark().is_some(),
+        })
     }
 
     /// Where the walk at the min watermark ends (`walk_freelists`), and how many zones it passes by. `None`: in none, or
     /// it has to be made.
-    fn first_above_min(
-        &self,
-        node: u32,
-        gfp: Gfp,
-        flags: u32,
-        classzone: usize,
-    ) -> Option<(usize, u32)> {
+    #[inline(never)]
+    fn first_above_min(&self, node: u32, gfp: Gfp, classzone: usize) -> Option<(usize, u32)> {
         if self.policy.free_snapshot == FreeSnapshot::WhileAwake {
             return None;
         }
+        let flags = self.slow_path_flags(gfp) & !ALLOC_NO_WATERMARKS;
         for (walked, z) in (0..).zip(self.eligible(node, gfp)) {
-            if self.plainly_above(z, Mark::Min, classzone)
-                || self.watermark_ok(z, 0, self.zones[z].mark(Mark::Min), classzone, flags)
-            {
+            if self.watermark_ok(z, 0, self.zones[z].mark(Mark::Min), classzone, flags) {
                 return Some((z, walked));
             }
             if self.zonelist_cache_notes(Passed::Watermark) {
@@ -317,7 +328,7 @@ impl<W: World> Mm<W> {
     #[cold]
     async fn alloc_page_slow(&self, gfp: Gfp, start: u64) -> Option<Pfn> {
         match self.alloc_at_min(gfp, start) {
-            Some(pfn) => Some(pfn),
+            Some(page) => Some(page.pfn),
             None => self.alloc_pages_slow(gfp, 0, start).await,
         }
     }
@@ -516,6 +527,15 @@ impl<W: World> Mm<W> {
 
     fn wake_kswapds_for(&self, node: u32, gfp: Gfp, order: u32, classzone: usize) {
         let single = if order == 0 { self.wake_mark() } else { None };
+        if let [only] = &self.nodes[..]
+            && single.is_some()
+            && only.kswapd_sleeping.get() == 0
+        {
+            // It is awake: all zones ask it the same.
+            let zones = &only.zonelists[gfp.high_zoneidx()];
+            self.world.charge(Cost::ZoneWalk, zones.len() as u32);
+            return only.ask_kswapd(0, classzone as u32);
+        }
         for z in self.eligible(node, gfp) {
             if single.is_none_or(|mark| !self.wakes_nobody(z, mark, classzone)) {
                 self.wakeup_kswapd(z, gfp, order, classzone);

@@ -83,7 +83,7 @@ impl<W: World> Mm<W> {
     }
 
     /// A zone gave 2^order pages.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn charge_batch(&self, z: usize, node: u32, gfp: Gfp, order: u32) {
         if !self.batch_counted(node, gfp) {
             return;
@@ -145,12 +145,13 @@ impl<W: World> Mm<W> {
         self.unmark_used_up(z);
     }
 
-    /// Gives a zone its whole batch. What this CPU has not folded yet goes along.
-    fn reset_batch(&self, z: usize) {
+    /// Gives a zone its whole batch, and takes its `flag`. What this CPU has not folded yet goes along.
+    #[inline(always)]
+    fn reset_batch(&self, z: usize, flag: bool) {
         let lacks = self.batch_lacks(z) as i32;
         let cpu = self.world.cpu();
         self.stat.add(cpu, z, ZoneStat::NrAllocBatch, lacks);
-        if self.policy.fair_zones != FairZones::Batch {
+        if flag {
             self.unmark_used_up(z);
         }
     }
@@ -160,10 +161,18 @@ impl<W: World> Mm<W> {
     pub(crate) fn reset_alloc_batches(&self, node: u32, gfp: Gfp) {
         self.stat.event(VmEvent::FairReset, 1);
         let flag = self.policy.fair_zones != FairZones::Batch;
+        if let [only] = &self.nodes[..]
+            && !flag
+        {
+            let zones = &only.zonelists[gfp.high_zoneidx()];
+            return zones
+                .iter()
+                .for_each(|&z| self.reset_batch(usize::from(z), false));
+        }
         for z in self.eligible(node, gfp) {
             let local = self.zones[z].node == node;
             if local && (!flag || self.batch_used_up(z)) {
-                self.reset_batch(z);
+                self.reset_batch(z, flag);
             }
         }
     }

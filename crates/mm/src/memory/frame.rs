@@ -218,6 +218,12 @@ impl<'a, W: World> Page<'a, W> {
         self.word(MAPCOUNT).set(n);
     }
 
+    /// The entry before it on its list, or the sentinel.
+    #[inline(always)]
+    pub(crate) fn before(self) -> Pfn {
+        self.word(PREV).get()
+    }
+
     /// The page tracker's word; without a tracker the world's own, 0 at first.
     #[inline(always)]
     pub fn track(self) -> &'a W::U32 {
@@ -445,7 +451,7 @@ impl<'a, W: World> Table<'a, W> {
     /// The entry before another one, or the sentinel. Before the sentinel stands the last entry.
     #[inline(always)]
     pub fn before(self, pfn: Pfn) -> Pfn {
-        self.page(pfn).word(PREV).get()
+        self.page(pfn).before()
     }
 
     /// The entry behind another one, or the sentinel.

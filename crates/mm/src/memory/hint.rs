@@ -164,7 +164,7 @@ impl<W: World> Mm<W> {
         }
         let flags = self.first_walk(node, gfp);
         let mut spare = FAR - 1;
-        let first = self.foresee_walk(node, gfp, (flags, lifted), &mut spare)?;
+        let first = self.foresee_walk(node, gfp, (flags, lifted), &mut spare, false)?;
         let fresh = self.policy.dirty_check == DirtyCheck::Fresh;
         if !first.is_nowhere() || !fresh || !self.walks_apart() {
             return Some((first, spare));
@@ -176,7 +176,8 @@ impl<W: World> Mm<W> {
         // The batches begin anew, of which the next walk asks nothing.
         let mut further = spare;
         let flags = flags & !ALLOC_FAIR;
-        let second = self.foresee_walk(node, gfp, (flags, lifted), &mut further);
+        let all = self.nodes.len() == 1 && !self.asks_once_a_node();
+        let second = self.foresee_walk(node, gfp, (flags, lifted), &mut further, all);
         Some(match second {
             Some(second) if second.is_nowhere() => {
                 let way = Way {
@@ -191,13 +192,15 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// One walk of [`Self::foresee`]; `spare` becomes less where its tests need that.
+    /// One walk of [`Self::foresee`]; `spare` becomes less where its tests need that. `behind_fair`: a fair one found no
+    /// page in all zones that had a batch left.
     fn foresee_walk(
         &self,
         node: u32,
         gfp: Gfp,
         (flags, lifted): (u32, bool),
         spare: &mut u64,
+        behind_fair: bool,
     ) -> Option<Way> {
         let fair = flags & ALLOC_FAIR != 0;
         let limited = flags & ALLOC_DIRTY_LIMIT != 0 && gfp.has(Gfp::WRITE);
@@ -217,6 +220,11 @@ impl<W: World> Mm<W> {
                     walked += 1;
                     continue;
                 }
+            }
+            if behind_fair && !self.batch_used_up(z) {
+                limits += u32::from(limited && fresh);
+                walked += 1;
+                continue;
             }
             if limited {
                 let (ok, far) = self.zone_dirty_foreseen(z, lifted)?;
@@ -310,6 +318,18 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     pub(crate) fn still_foreseen(&self, gfp: Gfp) -> Option<u64> {
         self.hint(gfp).holds(self.stat.moved())
+    }
+
+    /// Whether the walks for such a request are foreseen to find no page, and then whether the fair batches begin anew
+    /// between them.
+    #[inline(always)]
+    pub(crate) fn foresees_nowhere(&self, node: u32, gfp: Gfp) -> Option<bool> {
+        let hint = self.hint(gfp);
+        let known = hint.key.get() == self.hint_key(node, gfp)
+            && hint.holds(self.stat.moved()).is_some()
+            && hint.zone.get() == NOWHERE
+            && hint.end.get() != End::Other as u32;
+        known.then(|| hint.end.get() == End::NowhereReset as u32)
     }
 
     #[inline(never)]

@@ -70,15 +70,15 @@ impl<W: World> Pcp<W> {
         Some(self.slot(at).get())
     }
 
-    /// Takes `n` pages from the front; it has as many.
+    /// Takes `n` pages from the front; it has as many. Returns which is the how manieth.
     #[inline(always)]
-    pub(crate) fn take_front(&self, n: u32) -> impl Iterator<Item = Pfn> {
+    pub(crate) fn take_front(&self, n: u32) -> impl Fn(u32) -> Pfn {
         debug_assert!(n <= self.count.get());
         let ring = &*self.ring;
         let at = self.front.get();
         self.front.set(at.wrapping_add(n));
         self.count.fetch_sub(n);
-        (0..n).map(move |i| ring[at.wrapping_add(i) as usize & (ring.len() - 1)].get())
+        move |i| ring[at.wrapping_add(i) as usize & (ring.len() - 1)].get()
     }
 
     /// Takes up to `n` pages from the back, the last one first.
@@ -235,19 +235,23 @@ impl<W: World> Mm<W> {
     pub(crate) fn free_cold_pages(&self, z: usize, pages: &[Pfn]) {
         self.stat.event(VmEvent::PgFree, pages.len() as u64);
         self.world.charge(Cost::PageFree, pages.len() as u32);
-        for &pfn in pages {
+        if self.traced() {
+            for &pfn in pages {
+                self.emit(Audience::Traces, || Event::PageFree { pfn, order: 0 });
+            }
+        }
+        let prepared = |&pfn: &Pfn| {
             let of = self.free_page_prepare(pfn);
             debug_assert!(of == z);
-            self.emit(Audience::Traces, || Event::PageFree { pfn, order: 0 });
-        }
+            pfn
+        };
         if self.lists_by_watermark() {
-            return pages.iter().for_each(|&pfn| self.free_to_tuned(z, pfn));
+            let pages = pages.iter().map(prepared);
+            return pages.for_each(|pfn| self.free_to_tuned(z, pfn));
         }
         if self.grouped() {
-            for &pfn in pages {
-                self.free_to_own_kind(z, pfn, true);
-            }
-            return;
+            let pages = pages.iter().map(prepared);
+            return pages.for_each(|pfn| self.free_to_own_kind(z, pfn, true));
         }
         let pcp = self.pcp(z, self.world.cpu(), 0);
         pcp.lock.with(|| {
@@ -256,10 +260,13 @@ impl<W: World> Mm<W> {
                 let room = self.zones[z].pcp_high - pcp.count();
                 if room == 1 && self.takes_singly(z) {
                     // Each would be queued and go back at once.
+                    for pfn in rest {
+                        prepared(pfn);
+                    }
                     return self.free_singly(z, rest);
                 }
                 let (now, later) = rest.split_at(rest.len().min(room as usize));
-                pcp.push_back(now.iter().copied());
+                pcp.push_back(now.iter().map(prepared));
                 self.free_over_high(z, pcp);
                 rest = later;
             }

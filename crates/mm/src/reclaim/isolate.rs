@@ -44,10 +44,11 @@ impl<W: World> Mm<W> {
             let frames = self.frames.table();
             let (mut first, mut at) = (list, frames.before(list));
             while taken < n && at != list {
-                let before = frames.page(at).clear_flags(flag::LRU);
+                let page = frames.page(at);
+                let before = page.clear_flags(flag::LRU);
                 debug_assert!(before & flag::LRU != 0);
                 first = at;
-                at = frames.before(at);
+                at = page.before();
                 taken += 1;
             }
             if taken > 0 {

@@ -71,6 +71,14 @@ impl PageList {
         self.freed[self.batch.reclaimed as usize] = pfn;
         self.batch.reclaimed += 1;
     }
+
+    /// A page joins the run behind those that are freed.
+    #[inline(always)]
+    fn push_clean(&mut self, run: &mut CleanRun, pfn: Pfn) {
+        self.freed[(self.batch.reclaimed as u32 + run.n) as usize % SWAP_CLUSTER_MAX as usize] =
+            pfn;
+        run.n += 1;
+    }
 }
 
 /// What holds for all pages of a batch that are clean and in the page cache.
@@ -102,26 +110,12 @@ impl CleanPages {
     }
 }
 
-/// Clean pages of one leaf of a file's index that are freed together.
+/// Clean pages of one leaf of a file's index that are freed together: they stand behind those that are freed.
 #[derive(Default)]
 struct CleanRun {
     /// File, and number of the leaf in it.
     leaf: (u32, u32),
     n: u32,
-    pages: [Pfn; SWAP_CLUSTER_MAX as usize],
-}
-
-impl CleanRun {
-    #[inline(always)]
-    fn push(&mut self, pfn: Pfn) {
-        self.pages[self.n as usize % SWAP_CLUSTER_MAX as usize] = pfn;
-        self.n += 1;
-    }
-
-    #[inline(always)]
-    fn pages(&self) -> &[Pfn] {
-        &self.pages[..self.n as usize]
-    }
 }
 
 enum Pageout {
@@ -236,9 +230,9 @@ impl<W: World> Mm<W> {
             let pfn = next;
             debug_assert!(pfn != list.mine);
             left -= 1;
-            next = frames.before(pfn);
-            ahead = frames.before(ahead);
             let page = frames.page(pfn);
+            next = page.before();
+            ahead = frames.before(ahead);
             let before = page.set_flags(flag::LOCKED);
             if how.may_free(before) && page.mapcount() == 0 && self.world.release_page(self, pfn) {
                 let leaf = (page.mapping(), page.index() / SLOTS);
@@ -246,7 +240,7 @@ impl<W: World> Mm<W> {
                     self.free_clean(&mut run, how, list, sc);
                     run.leaf = leaf;
                 }
-                run.push(pfn);
+                list.push_clean(&mut run, pfn);
                 continue;
             }
             if before & flag::LOCKED == 0 {
@@ -284,21 +278,15 @@ impl<W: World> Mm<W> {
     ) {
         if run.n > 0 {
             sc.nr_scanned += u64::from(run.n);
-            self.free_clean_run(run.leaf, run.pages(), how, list);
+            self.free_clean_run(run, how, list);
             run.n = 0;
         }
     }
 
     #[inline(never)]
-    fn free_clean_run(
-        &self,
-        (mapping, leaf): (u32, u32),
-        pages: &[Pfn],
-        how: CleanPages,
-        list: &mut PageList,
-    ) {
-        let (n, freed) = (pages.len() as u32, list.batch.reclaimed as usize);
-        list.freed[freed..freed + pages.len()].copy_from_slice(pages);
+    fn free_clean_run(&self, run: &CleanRun, how: CleanPages, list: &mut PageList) {
+        let (n, (mapping, leaf)) = (run.n, run.leaf);
+        let pages = &list.freed[list.batch.reclaimed as usize..][..n as usize];
         list.batch.reclaimed += u64::from(n);
         let frames = self.frames.table();
         if how.watched || how.node_lru {

@@ -128,6 +128,7 @@ pub(super) fn scan_in_proportion(nr: &mut [u64; 4], targets: &[u64; 4]) -> bool 
 }
 
 impl<W: World> Mm<W> {
+    #[inline(always)]
     fn size_of_type(&self, z: usize, file: bool) -> u64 {
         if file {
             self.lru_size(z, Lru::ActiveFile) + self.lru_size(z, Lru::InactiveFile)

@@ -312,6 +312,12 @@ pub trait Tasks {
     /// Wakes every task waiting on the queue.
     fn wake(&self, q: WaitQueue);
 
+    /// Whether anybody may wait on a queue of pages ([`crate::queue::PAGES`]). Where nobody does and no ticket of one is
+    /// kept while others run, nobody need be woken.
+    fn page_waiters(&self) -> bool {
+        true
+    }
+
     /// Wakes the task that has waited longest on the queue; a world that can't tell wakes all.
     fn wake_one(&self, q: WaitQueue) {
         self.wake(q);

@@ -28,6 +28,14 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Those of a task that is let go further.
+    fn lifted(self) -> Self {
+        Self {
+            background: self.background + self.background / 4,
+            dirty: self.dirty + self.dirty / 4,
+        }
+    }
+
     /// Below it nobody is throttled.
     pub fn freerun(self) -> u64 {
         (self.dirty + self.background) / 2
@@ -51,14 +59,8 @@ pub fn limits(ratios: DirtyRatios, sysctl: &crate::Sysctl, dirtyable: u64, lifte
     if background >= dirty {
         background = dirty / 2;
     }
-    if lifted {
-        Limits {
-            background: background + background / 4,
-            dirty: dirty + dirty / 4,
-        }
-    } else {
-        Limits { background, dirty }
-    }
+    let limits = Limits { background, dirty };
+    if lifted { limits.lifted() } else { limits }
 }
 
 /// Dirtyable pages of a whole machine, 4.8 and later: free pages less the reserves (see
@@ -129,18 +131,40 @@ impl<W: World> Mm<W> {
     }
 
     /// The limits now, for the calling task.
+    #[inline(always)]
     pub fn dirty_limits(&self) -> Limits {
-        self.dirty_limits_of(self.task_lifted())
+        let (known, moved) = (&self.writeback.limits[self.world.cpu()], self.stat.moved());
+        let limits = known.get(moved).unwrap_or_else(|| {
+            let limits = self.limits_anew();
+            known.put(moved, limits);
+            limits
+        });
+        if self.task_lifted() {
+            limits.lifted()
+        } else {
+            limits
+        }
     }
 
-    /// The limits now, for a task that is let go further or for one that is not.
-    pub(crate) fn dirty_limits_of(&self, lifted: bool) -> Limits {
-        limits(
-            self.policy.dirty_ratios,
-            &self.sysctls(),
-            self.dirtyable(),
-            lifted,
-        )
+    /// The limits of a task that is not let go further, for whoever remembers none.
+    #[inline(never)]
+    pub(crate) fn limits_anew(&self) -> Limits {
+        let ratios = self.policy.dirty_ratios;
+        limits(ratios, &self.sysctls(), self.dirtyable(), false)
+    }
+
+    /// Checks that limits that are remembered and still hold are what they would be.
+    pub(crate) fn check_limits(&self) -> Result<(), String> {
+        let now = self.limits_anew();
+        for (cpu, known) in self.writeback.limits.iter().enumerate() {
+            let was = known.get(self.stat.moved()).unwrap_or(now);
+            if was != now {
+                return Err(format!(
+                    "CPU {cpu} remembers dirty limits as {was:?}, they are {now:?}"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Pages of a zone that are free or can become so, as `dirtyable = "reclaimable"` counts them.
@@ -334,9 +358,12 @@ impl<W: World> Mm<W> {
             .set(of_a_cpu.clamp(16, u64::from(u32::MAX)) as u32);
     }
 
+    /// The calling task dirtied `n` pages. Only limits of tasks ask for its share, which dirtiers that sleep have none of.
     #[inline(always)]
     pub(crate) fn task_dirty_inc(&self, n: u64) {
-        self.writeback.dirties.inc_by(&self.dirtier().share, n);
+        if self.policy.dirty_throttle == DirtyThrottle::Write {
+            self.writeback.dirties.inc_by(&self.dirtier().share, n);
+        }
     }
 
     /// Writeback of `n` pages of a device ended.
@@ -381,6 +408,7 @@ impl<W: World> Mm<W> {
 
     /// A task's limit under a device's share: those who dirty most are stopped first.
     fn task_dirty_limit(&self, share: u64) -> u64 {
+        debug_assert!(self.policy.dirty_throttle == DirtyThrottle::Write);
         let (n, d) = self.writeback.dirties.fraction(&self.dirtier().share);
         (share - (share >> 3) * n / d).max(share / 2)
     }

@@ -19,11 +19,12 @@ use crate::memory::frame::{flag, zone_of};
 use crate::memory::gfp::Gfp;
 use crate::memory::pcp::Pcp;
 use crate::memory::zone::Lru;
-use crate::policy::Accesses;
+use crate::policy::{Accesses, DirtyThrottle};
 use crate::watch::vmstat::{ZoneCounters, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
-use crate::world::{Audience, Cost, ShortLock, Word32, World};
+use crate::world::{AllocPath, Audience, Cost, ShortLock, Word32, World};
 use crate::writeback::bdi::BdiStat;
+use crate::writeback::throttle::Pause;
 use crate::{Mm, Pfn};
 
 /// Where and how a run of fresh pages is made.
@@ -62,6 +63,8 @@ pub enum FreshEnd {
     Relax,
     /// The same, but before it [`Mm::balance_now`] is to be called.
     Balance,
+    /// The same, but before it the task has to make a pause ([`Mm::pause_dirtier`]): it has looked at its limits.
+    Pause(Pause),
     /// The next page takes the single steps: one is there, or was, or somebody tracks pages.
     Single,
     /// The next page's allocation began at this time (ns) and has to go on with [`Mm::alloc_rest`].
@@ -120,8 +123,8 @@ impl<W: World> Mm<W> {
                 && !self.traced(),
         };
         let mut leaf = run.leaf(self, fresh.first);
-        // Behind a page at the min watermark most often comes another one, as long as the task's limits are not looked at.
-        let (mut n, mut singly) = (0, false);
+        // Behind a page at the min watermark most often comes another one.
+        let (mut n, mut before) = (0, Had::Plainly);
         while n < fresh.most {
             let index = fresh.first + n;
             if n > 0 && index & (SLOTS - 1) == 0 {
@@ -129,35 +132,42 @@ impl<W: World> Mm<W> {
             }
             if let Some(leaf) = &leaf
                 && run.batches
-                && !singly
-                && let Some((made, end)) = self.fresh_batch(&run, leaf, index, fresh.most - n)
             {
-                n += made;
-                if end != FreshEnd::All {
-                    return (n, end);
+                let made = match &before {
+                    Had::Plainly => self.fresh_batch(&run, leaf, index, fresh.most - n),
+                    Had::InRow(row) => self.fresh_in_row(&run, row, leaf, index),
+                    Had::AtMin => None,
+                };
+                if let Some((made, end)) = made {
+                    n += made;
+                    if end != FreshEnd::All {
+                        return (n, end);
+                    }
+                    continue;
                 }
-                continue;
             }
             match self.fresh_page(&run, &mut leaf, index, &mut ready) {
-                Ok(at_min) => {
+                Ok(had) => {
                     n += 1;
-                    singly = at_min && !run.dirty;
+                    before = had;
                 }
-                Err(end @ (FreshEnd::Relax | FreshEnd::Balance)) => return (n + 1, end),
+                Err(end @ (FreshEnd::Relax | FreshEnd::Balance | FreshEnd::Pause(_))) => {
+                    return (n + 1, end);
+                }
                 Err(end) => return (n, end),
             }
         }
         (n, FreshEnd::All)
     }
 
-    /// One page of a run, step by step. Returns whether it was had at the min watermark.
+    /// One page of a run, step by step. Returns how it was had.
     fn fresh_page<'a>(
         &'a self,
         run: &Run<'a, W>,
         leaf: &mut Option<Leaf<'a, W>>,
         index: u32,
         ready: &mut Option<impl FnMut(u32) -> bool>,
-    ) -> Result<bool, FreshEnd> {
+    ) -> Result<Had<'a, W>, FreshEnd> {
         let Fresh { mapping, gfp, .. } = run.fresh;
         if let Some(leaf) = &leaf
             && leaf.slot(index).get() != 0
@@ -166,9 +176,17 @@ impl<W: World> Mm<W> {
         }
         let start = self.world.now();
         let fast = self.alloc_pages_fast(gfp, 0, start);
-        let at_min = fast.is_none();
-        let pfn = fast.or_else(|| self.alloc_at_min(gfp, start));
+        let at_min = match fast {
+            Some(_) => None,
+            None => Some(self.alloc_at_min(gfp, start)),
+        };
+        let pfn = fast.or(at_min.flatten().map(|page| page.pfn));
         let pfn = pfn.ok_or(FreshEnd::Short(start))?;
+        let had = match at_min.flatten() {
+            None => Had::Plainly,
+            Some(page) if page.again => self.row_behind(run, pfn, start),
+            Some(_) => Had::AtMin,
+        };
         if let Some(leaf) = &leaf
             && run.batches
             && self.enters_batches(run, leaf)
@@ -177,7 +195,7 @@ impl<W: World> Mm<W> {
             self.world.charge_ns(run.rest);
             self.enter_one(run, leaf, index, pfn);
             return match self.end_batch(run, 0, true) {
-                FreshEnd::All => Ok(at_min),
+                FreshEnd::All => Ok(had),
                 end => Err(end),
             };
         }
@@ -196,7 +214,7 @@ impl<W: World> Mm<W> {
             *leaf = run.leaf(self, index);
         }
         if !run.dirty {
-            return Ok(at_min);
+            return Ok(had);
         }
         if let Some(ready) = ready
             && !ready(index)
@@ -223,13 +241,73 @@ impl<W: World> Mm<W> {
             index,
         });
         self.world.charge(Cost::PageDirty, 1);
-        if written && self.note_dirtied(mapping) {
-            return Err(FreshEnd::Balance);
+        if written
+            && self.note_dirtied(mapping)
+            && let Some(end) = self.look_behind(run.m)
+        {
+            return Err(end);
         }
         if !self.world.goes_on() {
             return Err(FreshEnd::Relax);
         }
-        Ok(at_min)
+        Ok(had)
+    }
+
+    /// How a page was had whose allocation began at `start`, ended at the min watermark and changed nothing that the
+    /// next one asks.
+    fn row_behind<'a>(&'a self, run: &Run<'a, W>, pfn: Pfn, start: u64) -> Had<'a, W> {
+        let gfp = run.fresh.gfp;
+        match self.foresees_nowhere(run.node, gfp) {
+            Some(resets) => Had::InRow(Row {
+                from: self.source(run, self.frames.zone(pfn), gfp),
+                ns: self.world.now() - start,
+                resets,
+            }),
+            None => Had::AtMin,
+        }
+    }
+
+    /// The next page behind one that was had at the min watermark, for which nothing else is asked: nobody else had a turn
+    /// since, and no free list changed. `None`: it has to be asked, nothing was done.
+    #[inline(never)]
+    fn fresh_in_row(
+        &self,
+        run: &Run<'_, W>,
+        row: &Row<'_, W>,
+        leaf: &Leaf<'_, W>,
+        index: u32,
+    ) -> Option<(u32, FreshEnd)> {
+        let gfp = run.fresh.gfp;
+        let slot = std::slice::from_ref(leaf.slot(index));
+        if slot[0].get() != 0
+            || row.from.pcp.count() == 0
+            || self.still_foreseen(gfp).is_none()
+            || !self.enters_batches(run, leaf)
+            || self.buffers_for(run.m, run.dirty) == 0
+        {
+            return None;
+        }
+        self.world.charge_ns(row.ns);
+        if row.resets {
+            self.reset_alloc_batches(run.node, gfp);
+        }
+        self.world.alloc_latency(AllocPath::KswapdWoken, row.ns);
+        self.world.charge_ns(run.rest);
+        let page = row.from.pcp.take_front(1);
+        self.make_fresh(run, leaf, &row.from, (index, slot), page);
+        Some((1, self.end_batch(run, 0, true)))
+    }
+
+    /// A zone as a source of a run's pages.
+    #[inline(always)]
+    fn source<'a>(&'a self, run: &Run<'a, W>, zone: usize, gfp: Gfp) -> Source<'a, W> {
+        let cpu = self.world.cpu();
+        Source {
+            zone,
+            pcp: self.pcp(zone, cpu, self.list_of_request(gfp)),
+            stat: self.stat.on(cpu, zone),
+            batched: self.batch_counted(run.node, gfp),
+        }
     }
 
     /// What write(2) leaves on a fresh page that it fills.
@@ -257,12 +335,7 @@ impl<W: World> Mm<W> {
             return None;
         }
         let cpu = self.world.cpu();
-        let from = Source {
-            zone,
-            pcp: self.pcp(zone, cpu, self.list_of_request(gfp)),
-            stat: self.stat.on(cpu, zone),
-            batched: self.batch_counted(run.node, gfp),
-        };
+        let from = self.source(run, zone, gfp);
         let accounted = run.accounted();
         let slots = leaf.slots_at(index, most.min(SLOTS - (index & (SLOTS - 1))));
         if slots[0].get() != 0 {
@@ -325,8 +398,8 @@ impl<W: World> Mm<W> {
                 self.world.alloc_latencies(alloc, n - 1, end);
             }
         }
-        let pages = from.pcp.take_front(n);
-        self.make_fresh(run, leaf, &from, (index, &slots[..n as usize]), pages);
+        let page = from.pcp.take_front(n);
+        self.make_fresh(run, leaf, &from, (index, &slots[..n as usize]), page);
         Some((n, self.end_batch(run, passed, last)))
     }
 
@@ -343,13 +416,7 @@ impl<W: World> Mm<W> {
         let zone = self.frames.zone(pfn);
         let stat = self.stat.on(self.world.cpu(), zone);
         let slot = std::slice::from_ref(leaf.slot(index));
-        self.enter_fresh(
-            run,
-            leaf,
-            (zone, &stat),
-            (index, slot),
-            std::iter::once(pfn),
-        );
+        self.enter_fresh(run, leaf, (zone, &stat), (index, slot), |_| pfn);
     }
 
     /// Of so many pages of a run, those behind which the dirtier need not look at its limits.
@@ -370,13 +437,26 @@ impl<W: World> Mm<W> {
         if written {
             self.note_dirtied_unlooked(run.m, passed);
         }
-        if last && written && self.note_dirtied(mapping) {
-            return FreshEnd::Balance;
+        if last
+            && written
+            && self.note_dirtied(mapping)
+            && let Some(end) = self.look_behind(run.m)
+        {
+            return end;
         }
         if last && run.dirty && !self.world.goes_on() {
             return FreshEnd::Relax;
         }
         FreshEnd::All
+    }
+
+    /// The task has to look at its limits behind a page. Where dirtiers sleep it does so, and the run ends only if it has to.
+    #[inline(always)]
+    fn look_behind(&self, m: &Mapping<W>) -> Option<FreshEnd> {
+        match self.policy.dirty_throttle {
+            DirtyThrottle::Sleep => self.look_at_limits(m.bdi()).map(FreshEnd::Pause),
+            DirtyThrottle::Write => Some(FreshEnd::Balance),
+        }
     }
 
     /// A batch of pages of a small zone, whose list on this CPU is filled page by page: each is taken from the
@@ -420,8 +500,8 @@ impl<W: World> Mm<W> {
         }
         let end = self.world.now() - run.rest;
         self.world.alloc_latencies(first, n, end);
-        let (slots, pages) = (&slots[..n as usize], pages.into_iter().take(n as usize));
-        self.make_fresh(run, leaf, from, (index, slots), pages);
+        let page = |nth| pages[nth as usize];
+        self.make_fresh(run, leaf, from, (index, &slots[..n as usize]), page);
         Some((n, self.end_batch(run, n - u32::from(last), last)))
     }
 
@@ -433,7 +513,7 @@ impl<W: World> Mm<W> {
         leaf: &Leaf<'_, W>,
         from: &Source<'_, W>,
         (index, slots): (u32, &[W::U32]),
-        pages: impl Iterator<Item = Pfn>,
+        page: impl Fn(u32) -> Pfn,
     ) {
         let n = slots.len() as u32;
         self.stat
@@ -443,7 +523,7 @@ impl<W: World> Mm<W> {
             from.stat.add(ZoneStat::NrAllocBatch, -(n as i32));
             self.note_used_up(from.zone);
         }
-        self.enter_fresh(run, leaf, (from.zone, &from.stat), (index, slots), pages);
+        self.enter_fresh(run, leaf, (from.zone, &from.stat), (index, slots), page);
     }
 
     /// Enters pages of a zone into their empty slots from an index on, and counts them there.
@@ -454,7 +534,7 @@ impl<W: World> Mm<W> {
         leaf: &Leaf<'_, W>,
         (zone, stat): (usize, &ZoneCounters<'_, W>),
         (index, slots): (u32, &[W::U32]),
-        pages: impl Iterator<Item = Pfn>,
+        page: impl Fn(u32) -> Pfn,
     ) {
         let n = slots.len() as u32;
         let mapping = run.fresh.mapping;
@@ -467,21 +547,20 @@ impl<W: World> Mm<W> {
             };
         let new = &self.pagevecs[self.world.cpu()].add[Lru::InactiveFile as usize];
         let frames = self.frames.table();
-        let mut pages = pages.zip(slots).zip(index..);
-        let mut left = n;
-        while left > 0 {
-            let most = left.min(new.room());
-            let some = pages.by_ref().take(most as usize);
-            new.push_many(some.map(|((pfn, slot), index)| {
+        let mut entered = 0;
+        while entered < n {
+            let most = new.room().min(n - entered);
+            new.push_many((entered..entered + most).map(|nth| {
+                let pfn = page(nth);
                 let page = frames.page(pfn);
                 debug_assert!(page.flags() & flag::CHECK_AT_FREE == 0);
                 page.reset_flags(zone, bits);
                 page.set_mapcount(0);
-                page.set_mapping(mapping, index);
-                slot.set(pfn + 1);
+                page.set_mapping(mapping, index + nth);
+                slots[nth as usize].set(pfn + 1);
                 pfn
             }));
-            left -= most;
+            entered += most;
             if new.room() == 0 {
                 self.drain_add(new, Lru::InactiveFile);
             }
@@ -518,6 +597,27 @@ struct Source<'a, W: World> {
     stat: ZoneCounters<'a, W>,
     /// Whether they count against the zone's fair batch.
     batched: bool,
+}
+
+/// How a page of a run was had.
+enum Had<'a, W: World> {
+    /// At the low watermark, or nothing is known.
+    Plainly,
+    /// At the min watermark.
+    AtMin,
+    /// The same, and so is the next one.
+    InRow(Row<'a, W>),
+}
+
+/// Pages in a row at the min watermark. What the first one's allocation asked has the same answers for the next: the
+/// walks at the low watermark are foreseen, kswapd was asked, and a zone is above its min watermark, where this CPU has
+/// pages on its list.
+struct Row<'a, W: World> {
+    from: Source<'a, W>,
+    /// What an allocation takes (ns).
+    ns: u64,
+    /// Whether its walks begin the fair batches anew.
+    resets: bool,
 }
 
 impl<'a, W: World> Run<'a, W> {

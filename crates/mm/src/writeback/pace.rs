@@ -126,7 +126,7 @@ impl Position {
 /// How long to sleep, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pauses {
-    /// A shorter computed pause is not slept but credited.
+    /// A shorter computed pause is not slept but credited; at least 1.
     pub min: u64,
     /// A longer one is cut.
     pub max: u64,
@@ -164,8 +164,10 @@ pub(crate) fn pauses(
         t = max;
         pages = task * t / round(hz);
     }
+    let min = if pages >= POLL_PAGES { 1 + t / 2 } else { t };
+    debug_assert!(min > 0 && max > 0);
     Pauses {
-        min: if pages >= POLL_PAGES { 1 + t / 2 } else { t },
+        min,
         max,
         poll: pages,
     }

@@ -306,6 +306,7 @@ impl<W: World> Mm<W> {
             let frames = self.frames.table();
             let mut run = ZoneRun::default();
             let count = |z, n| self.account_written(z, Some(m), n);
+            let waited_for = self.world.page_waiters();
             // The leaf stays with the last page that is under writeback.
             for slot in slots {
                 let pfn = slot.get().checked_sub(1);
@@ -323,7 +324,9 @@ impl<W: World> Mm<W> {
                 };
                 run.page(zone, count);
                 self.world.charge(Cost::WritebackEnd, 1);
-                self.world.wake(queue::page(pfn));
+                if waited_for {
+                    self.world.wake(queue::page(pfn));
+                }
             }
             run.end(count);
             done += slots.len() as u32;

@@ -2,7 +2,8 @@
 
 use super::pace::Pace;
 use super::proportion;
-use crate::world::{TaskId, World};
+use crate::world::{TaskId, Word64, World};
+use crate::writeback::dirty::Limits;
 use crate::{Mm, NoMemory};
 
 /// The state that all devices share.
@@ -12,6 +13,8 @@ pub(crate) struct Shared<W: World> {
     /// What each task has dirtied, and how long it waited.
     pub dirtiers: Box<[Dirtier<W>]>,
     pub dirtied_on_cpu: Box<[W::U32]>,
+    /// The limits as each CPU computed them last.
+    pub limits: Box<[KnownLimits<W>]>,
     pub ratelimit: W::U32,
     /// The dirty limit as dirtiers of 3.2 see it fall, and when it last did.
     pub limit: W::U64,
@@ -27,11 +30,48 @@ impl<W: World> Shared<W> {
             dirties: proportion::Global::new(),
             dirtiers: heap::filled("the tasks' dirtying", tasks as usize, |_| Dirtier::new())?,
             dirtied_on_cpu: bytemuck::zeroed_slice_box(cpus),
+            limits: (0..cpus).map(|_| KnownLimits::new()).collect(),
             ratelimit: bytemuck::Zeroable::zeroed(),
             limit: bytemuck::Zeroable::zeroed(),
             limit_time: bytemuck::Zeroable::zeroed(),
             min_ratios: bytemuck::Zeroable::zeroed(),
         })
+    }
+}
+
+/// The limits of a task that is not let go further, as they were once computed.
+pub(crate) struct KnownLimits<W: World> {
+    /// [`VmStat::moved`](crate::watch::vmstat::VmStat::moved) then: they are the same until that goes on.
+    moved: W::U64,
+    background: W::U64,
+    dirty: W::U64,
+}
+
+impl<W: World> KnownLimits<W> {
+    fn new() -> Self {
+        let known = Self {
+            moved: bytemuck::Zeroable::zeroed(),
+            background: bytemuck::Zeroable::zeroed(),
+            dirty: bytemuck::Zeroable::zeroed(),
+        };
+        known.moved.set(u64::MAX);
+        known
+    }
+
+    /// What was computed, if it still holds.
+    #[inline(always)]
+    pub fn get(&self, moved: u64) -> Option<Limits> {
+        (self.moved.get() == moved).then(|| Limits {
+            background: self.background.get(),
+            dirty: self.dirty.get(),
+        })
+    }
+
+    #[inline(always)]
+    pub fn put(&self, moved: u64, limits: Limits) {
+        self.moved.set(moved);
+        self.background.set(limits.background);
+        self.dirty.set(limits.dirty);
     }
 }
 

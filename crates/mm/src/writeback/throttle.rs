@@ -161,100 +161,179 @@ impl<W: World> Mm<W> {
 
     /// Holds a dirtier to its rate (`balance_dirty_pages`): mostly one sleep.
     pub(crate) async fn throttle_dirtier(&self, bdi: u32) {
+        if let Some(pause) = self.look_at_limits(bdi) {
+            self.pause_dirtier(pause).await;
+        }
+    }
+
+    /// The first look of a dirtier at its limits. `None`: it goes on; or it has to make a pause
+    /// ([`Mm::pause_dirtier`]).
+    pub(crate) fn look_at_limits(&self, bdi: u32) -> Option<Pause> {
+        // Only those who listen are told when it came here.
+        let entered = if self.traced() {
+            self.world.jiffies()
+        } else {
+            0
+        };
+        self.look_again(bdi, (self.dirtier().pace.dirtied.get(), entered))
+    }
+
+    /// A look of a dirtier that had dirtied so many pages when it came here, and when that was.
+    fn look_again(&self, bdi: u32, came: (u32, u64)) -> Option<Pause> {
         let b = &self.bdis[bdi as usize];
         let pace = &self.dirtier().pace;
-        let dirtied = u64::from(pace.dirtied.get());
+        let (dirtied, entered) = (u64::from(came.0), came.1);
         let (hz, tick) = (self.config.hz, self.tick());
-        let mut exceeded;
-        let mut limits;
-        let mut reclaimable;
-        let entered = self.world.jiffies();
-        let mut slept = 0;
-        loop {
-            self.world.charge(Cost::WritebackRound, 1);
-            let now = self.world.jiffies();
-            reclaimable = self.stat.global(ZoneStat::NrFileDirty);
-            let dirty = reclaimable + self.stat.global(ZoneStat::NrWriteback);
-            limits = self.dirty_limits();
-            if dirty <= limits.freerun() {
-                exceeded = false;
+        self.world.charge(Cost::WritebackRound, 1);
+        let now = self.world.jiffies();
+        let reclaimable = self.stat.global(ZoneStat::NrFileDirty);
+        let dirty = reclaimable + self.stat.global(ZoneStat::NrWriteback);
+        let limits = self.dirty_limits();
+        let mut seen = Seen {
+            limits,
+            reclaimable,
+            dirty,
+            exceeded: false,
+        };
+        if dirty <= limits.freerun() {
+            pace.paused.set(now);
+            pace.dirtied.set(0);
+            pace.poll.set(poll_interval(dirty, limits.dirty) as u32);
+            self.looked(bdi, &seen);
+            return None;
+        }
+        if !self.flusher_busy(bdi) {
+            self.start_background_writeback(bdi);
+        }
+        let p = self.position(bdi, limits, dirty);
+        seen.exceeded = p.bdi_dirty > p.bdi_thresh && dirty > limits.dirty;
+        if seen.exceeded {
+            b.dirty_exceeded.set(1);
+        }
+        if let Some(ticks) = self.rates_due(bdi) {
+            self.update_dirty_limit(limits.dirty, dirty);
+            self.update_ratelimit(bdi, &p, ticks);
+            self.update_bandwidth(bdi);
+        }
+        let base = b.rate.base.get();
+        let task = (base * p.ratio()) >> RATIO_BITS;
+        let (mut left, mut period) = (i64::MAX, None);
+        if let Some(ticks) = (hz * dirtied).checked_div(task) {
+            let since = match pace.paused.get() {
+                0 => 0,
+                then => (now.saturating_sub(then) / tick) as i64,
+            };
+            (left, period) = (ticks as i64 - since, Some(ticks));
+        }
+        let longest = || self.world.longest_pause().map_or(hz / 5, |ns| ns / tick);
+        let pauses = || pauses((hz, longest()), p.bandwidth, p.bdi_dirty, base, task);
+        // The least pause is a tick: whoever owes none needs not know it.
+        let may_pause = (left > 0).then(pauses);
+        let pauses = may_pause.filter(|pauses| period.is_none() || left >= pauses.min as i64);
+        let Some(pauses) = pauses else {
+            let period = period.unwrap_or(0);
+            self.tell_pace(bdi, &p, [dirtied, task, period], left, entered);
+            if left < -(hz as i64) {
                 pace.paused.set(now);
                 pace.dirtied.set(0);
-                pace.poll.set(poll_interval(dirty, limits.dirty) as u32);
-                break;
+            } else if period > 0 {
+                pace.paused.fetch_add(period * tick);
+                pace.dirtied.set(0);
+            } else if u64::from(pace.poll.get()) <= dirtied {
+                pace.poll.fetch_add(dirtied as u32);
             }
-            if !self.flusher_busy(bdi) {
-                self.start_background_writeback(bdi);
-            }
-            let p = self.position(bdi, limits, dirty);
-            exceeded = p.bdi_dirty > p.bdi_thresh && dirty > limits.dirty;
-            if exceeded {
-                b.dirty_exceeded.set(1);
-            }
-            if let Some(ticks) = self.rates_due(bdi) {
-                self.update_dirty_limit(limits.dirty, dirty);
-                self.update_ratelimit(bdi, &p, ticks);
-                self.update_bandwidth(bdi);
-            }
-            let base = b.rate.base.get();
-            let task = (base * p.ratio()) >> RATIO_BITS;
-            let longest = self.world.longest_pause().map_or(hz / 5, |ns| ns / tick);
-            let pauses = pauses((hz, longest), p.bandwidth, p.bdi_dirty, base, task);
-            // A pause that is cut ends later by what was cut off, as far as the next one is concerned.
-            let mut cut = 0;
-            let pause = if let Some(period) = (hz * dirtied).checked_div(task) {
-                let since = match pace.paused.get() {
-                    0 => 0,
-                    then => (now.saturating_sub(then) / tick) as i64,
-                };
-                let pause = period as i64 - since;
-                if pause < pauses.min as i64 {
-                    self.tell_pace(bdi, &p, [dirtied, task, period], pause, entered);
-                    if pause < -(hz as i64) {
-                        pace.paused.set(now);
-                        pace.dirtied.set(0);
-                    } else if period > 0 {
-                        pace.paused.fetch_add(period * tick);
-                        pace.dirtied.set(0);
-                    } else if u64::from(pace.poll.get()) <= dirtied {
-                        pace.poll.fetch_add(dirtied as u32);
-                    }
-                    break;
-                }
-                cut = (pause as u64).saturating_sub(pauses.max).min(pauses.max);
-                (pause as u64).min(pauses.max)
-            } else {
-                pauses.max
-            };
-            let period = (hz * dirtied).checked_div(task).unwrap_or(pauses.max);
-            let of_pace = [dirtied, task, period];
-            self.tell_pace(bdi, &p, of_pace, pause as i64, entered);
+            self.looked(bdi, &seen);
+            return None;
+        };
+        // A pause that is cut ends later by what was cut off, as far as the next one is concerned.
+        let owed = period.map_or(pauses.max, |_| left as u64);
+        let ticks = owed.min(pauses.max);
+        let of_pace = [dirtied, task, period.unwrap_or(pauses.max)];
+        self.tell_pace(bdi, &p, of_pace, ticks as i64, entered);
+        Some(Pause {
+            bdi,
+            ticks,
+            cut: (owed - ticks).min(pauses.max),
+            now,
+            came,
+            longest: longest(),
+            poll: pauses.poll.clamp(1, u64::from(u32::MAX)) as u32,
+            again: task == 0 && p.bdi_dirty > self.bdi_stat_error(),
+            seen,
+        })
+    }
+
+    /// Pauses, and looks again where that was not enough.
+    pub async fn pause_dirtier(&self, mut pause: Pause) {
+        debug_assert!(pause.bdi < self.bdi_count() && pause.ticks > 0);
+        let (bdi, tick, pace) = (pause.bdi, self.tick(), &self.dirtier().pace);
+        let mut slept = 0;
+        loop {
             self.world
                 .waits_on(Waited::on(WaitedKind::DirtyLimit, u64::from(bdi)));
             self.world.dirtier_sleeps(bdi);
-            self.world.sleep(pause * tick).await;
-            pace.paused.set(now + (cut + pause) * tick);
+            self.world.sleep(pause.ticks * tick).await;
+            pace.paused
+                .set(pause.now + (pause.cut + pause.ticks) * tick);
             pace.dirtied.set(0);
-            pace.poll
-                .set(pauses.poll.clamp(1, u64::from(u32::MAX)) as u32);
-            if task > 0 || p.bdi_dirty <= self.bdi_stat_error() {
+            pace.poll.set(pause.poll);
+            if !pause.again {
                 break;
             }
-            slept += pause;
+            slept += pause.ticks;
             if self.world.longest_pause().is_some()
-                && slept >= MOST_PAUSES * longest
-                && dirty < self.dirty_ceiling(&limits)
+                && slept >= MOST_PAUSES * pause.longest
+                && pause.seen.dirty < self.dirty_ceiling(&pause.seen.limits)
             {
                 // One page, and it looks again.
                 pace.poll.set(1);
                 break;
             }
+            match self.look_again(bdi, pause.came) {
+                Some(next) => pause = next,
+                None => return,
+            }
         }
-        if !exceeded {
-            b.dirty_exceeded.set(0);
+        self.looked(bdi, &pause.seen);
+    }
+
+    /// What comes behind the last look of a dirtier that is let go.
+    fn looked(&self, bdi: u32, seen: &Seen) {
+        if !seen.exceeded {
+            self.bdis[bdi as usize].dirty_exceeded.set(0);
         }
-        if reclaimable > limits.background && !self.flusher_busy(bdi) {
+        if seen.reclaimable > seen.limits.background && !self.flusher_busy(bdi) {
             self.start_background_writeback(bdi);
         }
     }
+}
+
+/// What a dirtier saw when it looked at the limits, in pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    limits: Limits,
+    /// Dirty, and with those under writeback.
+    reclaimable: u64,
+    dirty: u64,
+    /// Its device was over its limit, and all were.
+    exceeded: bool,
+}
+
+/// A pause that a dirtier has to make for what it has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    bdi: u32,
+    /// How long, what was cut off of it, and the longest there is, in ticks.
+    ticks: u64,
+    cut: u64,
+    longest: u64,
+    /// The time of the look.
+    now: u64,
+    /// Pages dirtied before the first one, and its time.
+    came: (u32, u64),
+    /// Pages to dirty before the next look.
+    poll: u32,
+    /// It looks again behind it.
+    again: bool,
+    seen: Seen,
 }

@@ -4,6 +4,7 @@ use super::bare::{Bare, recount};
 use super::prelude::*;
 use super::programs::{Lcg, file};
 use super::world::Engine;
+use crate::policy::DirtyThrottle;
 use crate::writeback::fresh::{Fresh, FreshEnd, FreshState};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -16,7 +17,14 @@ fn at_once<T>(job: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// The task looks at the limits behind a page, and all are kept.
+/// The task is held to the limits behind a page, by a future that may want to sleep.
+fn held(mm: &Engine, index: u32, by: impl Future<Output = ()>) {
+    if mm.policy.dirty_throttle == DirtyThrottle::Write || at_once(by).is_none() {
+        looked(mm, index);
+    }
+}
+
+/// What it dirtied is forgotten.
 fn looked(mm: &Engine, index: u32) {
     mm.world.mix(u64::from(index));
     let (task, cpu) = (mm.world.task(), mm.world.cpu());
@@ -52,7 +60,7 @@ fn fill(mm: &Engine, f: u32, index: u32, pfn: Pfn, state: FreshState) {
     if state == FreshState::Written {
         mm.mark_page_accessed(pfn, TrackPath::BufferedWrite);
         if mm.note_dirtied(f) {
-            looked(mm, index);
+            held(mm, index, mm.balance_now(f));
         }
     }
 }
@@ -87,6 +95,7 @@ fn by_runs(mm: &Engine, task: u32, fresh: Fresh, chance: &mut Lcg) -> bool {
         match why {
             FreshEnd::All | FreshEnd::Relax => {}
             FreshEnd::Balance => looked(mm, index - 1),
+            FreshEnd::Pause(pause) => held(mm, index - 1, mm.pause_dirtier(pause)),
             FreshEnd::Single => {
                 if mm.find_page(fresh.mapping, index).is_none()
                     && !single(mm, fresh.mapping, index, fresh.gfp, fresh.state)

@@ -174,6 +174,8 @@ pub struct Sched {
     interrupt: Cell<bool>,
     tasks: RefCell<Vec<Task>>,
     queues: Box<[Queue]>,
+    /// The queues of pages that may have waiters, a bit each.
+    page_waiters: Cell<u64>,
     events: RefCell<BinaryHeap<Reverse<(u64, u64, Event)>>>,
     seq: Cell<u64>,
     rng: RefCell<Rng>,
@@ -221,6 +223,7 @@ impl Sched {
             interrupt: Cell::new(false),
             tasks: RefCell::new(Vec::new()),
             queues: (0..queues).map(|_| Queue::default()).collect(),
+            page_waiters: Cell::new(0),
             events: RefCell::new(BinaryHeap::new()),
             seq: Cell::new(0),
             rng: RefCell::new(rng),

@@ -124,6 +124,11 @@ async fn write_fresh<const T: bool>(
             mm.world.relax().await;
             Ok(n)
         }
+        FreshEnd::Pause(pause) => {
+            mm.pause_dirtier(pause).await;
+            mm.world.relax().await;
+            Ok(n)
+        }
         FreshEnd::Unready => Err(FsError::NoSpace),
         FreshEnd::NoMemory => Err(FsError::OutOfMemory),
         FreshEnd::Short(start) => {

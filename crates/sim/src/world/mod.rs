@@ -459,6 +459,11 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
         self.sched.wake(q.0);
     }
 
+    #[inline(always)]
+    fn page_waiters(&self) -> bool {
+        self.sched.page_waiters()
+    }
+
     fn wake_one(&self, q: WaitQueue) {
         self.sched.wake_one(q.0);
     }

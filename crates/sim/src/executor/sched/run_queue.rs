@@ -184,9 +184,12 @@ impl Sched {
             let mut longest = 0;
             for o in 0..self.cpus.len() {
                 let q = self.cpus[o].run_queue.borrow();
+                if q.len() <= longest {
+                    continue;
+                }
                 let tasks = self.tasks.borrow();
                 let may = |&t: &TaskId| tasks[t as usize].allowed >> c & 1 != 0;
-                if q.len() > longest && q.iter().any(may) {
+                if q.iter().any(may) {
                     (longest, from) = (q.len(), o);
                 }
             }

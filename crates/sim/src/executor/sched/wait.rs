@@ -1,11 +1,23 @@
 //! How a task leaves its CPU: it waits for a queue, sleeps, or gives way.
 
 use super::{Event, Queue, Sched, State, TaskId};
+use mm::queue::PAGES;
 use mm::world::Waits;
 use std::future::Future;
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+
+/// The bit of a queue of pages; 0: it is another one.
+#[inline(always)]
+fn page_bit(queue: u32) -> u64 {
+    match PAGES.contains(&queue) {
+        true => 1 << (queue - PAGES.start),
+        false => 0,
+    }
+}
+
+const _: () = assert!(PAGES.end - PAGES.start == u64::BITS);
 
 impl Sched {
     /// The next timer tick at or after a time: kernel timeouts expire on ticks.
@@ -80,7 +92,15 @@ impl Sched {
         q.wakes.set(q.wakes.get() + 1);
         if q.waited_on.get() {
             while self.wake_first(q) {}
+            self.page_waiters
+                .set(self.page_waiters.get() & !page_bit(queue));
         }
+    }
+
+    /// Whether anybody may wait on a queue of pages. Tickets of those are used where they are taken.
+    #[inline(always)]
+    pub fn page_waiters(&self) -> bool {
+        self.page_waiters.get() != 0
     }
 
     /// Wakes the longest waiter of a queue.
@@ -266,6 +286,8 @@ impl Future for Wait<'_> {
         }
         q.waiters.borrow_mut().push_back(me);
         q.waited_on.set(true);
+        s.page_waiters
+            .set(s.page_waiters.get() | page_bit(self.queue));
         s.block(
             Some(self.queue),
             self.timeout.map(|ns| s.tick_at(s.now() + ns)),
