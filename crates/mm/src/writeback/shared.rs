@@ -39,10 +39,12 @@ impl<W: World> Shared<W> {
     }
 }
 
-/// The limits of a task that is not let go further, as they were once computed.
+/// The limits of a task that is not let go further, as they were once computed. Threads may share one: what two of them
+/// put there at once holds for neither.
 pub(crate) struct KnownLimits<W: World> {
-    /// [`VmStat::moved`](crate::watch::vmstat::VmStat::moved) then: they are the same until that goes on.
-    moved: W::U64,
+    /// [`VmStat::moved`](crate::watch::vmstat::VmStat::moved) then, mixed with the limits: they are the same until
+    /// that goes on.
+    seal: W::U64,
     background: W::U64,
     dirty: W::U64,
 }
@@ -50,28 +52,34 @@ pub(crate) struct KnownLimits<W: World> {
 impl<W: World> KnownLimits<W> {
     fn new() -> Self {
         let known = Self {
-            moved: bytemuck::Zeroable::zeroed(),
+            seal: bytemuck::Zeroable::zeroed(),
             background: bytemuck::Zeroable::zeroed(),
             dirty: bytemuck::Zeroable::zeroed(),
         };
-        known.moved.set(u64::MAX);
+        known.seal.set(u64::MAX);
         known
+    }
+
+    #[inline(always)]
+    fn seal(moved: u64, limits: Limits) -> u64 {
+        moved ^ limits.background ^ limits.dirty.rotate_left(u64::BITS / 2)
     }
 
     /// What was computed, if it still holds.
     #[inline(always)]
     pub fn get(&self, moved: u64) -> Option<Limits> {
-        (self.moved.get() == moved).then(|| Limits {
+        let limits = Limits {
             background: self.background.get(),
             dirty: self.dirty.get(),
-        })
+        };
+        (self.seal.get() == Self::seal(moved, limits)).then_some(limits)
     }
 
     #[inline(always)]
     pub fn put(&self, moved: u64, limits: Limits) {
-        self.moved.set(moved);
         self.background.set(limits.background);
         self.dirty.set(limits.dirty);
+        self.seal.set(Self::seal(moved, limits));
     }
 }
 
