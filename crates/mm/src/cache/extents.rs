@@ -145,6 +145,10 @@ impl<W: World> Mm<W> {
     /// All extents that there are belong to a transaction that is committed.
     pub fn extents_committed(&self) {
         let extents = &self.metadata.extents;
+        debug_assert!(
+            extents.fresh.len() == extents.committed.len(),
+            "a leaf has both"
+        );
         for (fresh, committed) in extents.fresh.iter().zip(&extents.committed) {
             committed.fetch_or(fresh.get());
             fresh.set(0);
@@ -162,6 +166,10 @@ impl<W: World> Mm<W> {
 
     /// An extent is to be written: it has its records until [`Mm::ordered_ended`].
     pub fn ordered_begun(&self) {
+        debug_assert!(
+            self.metadata.extents.ordered.get() < u32::MAX,
+            "fewer than can be counted"
+        );
         self.ordered_changed(|ordered| ordered.fetch_add(1));
     }
 
