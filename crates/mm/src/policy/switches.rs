@@ -77,9 +77,8 @@ switches! {
         DirtyCounted = "dirty-counted",
         /// As merged in 3.2: too many pages under *writeback* for the priority.
         Writeback = "writeback",
-        /// 3.12 to 4.7: what a whole batch was marks the zone. Pages under writeback that come round
-        /// again stall kswapd, direct reclaim waits while zone and device are congested, and no
-        /// priority loop waits any more.
+        /// 3.12 to 4.7: what a whole batch was marks the zone. Pages under writeback that come round again stall
+        /// kswapd, direct reclaim waits while zone and device are congested, and no priority loop waits any more.
         ZoneFlags = "zone-flags",
         /// 5.16: what all that was scanned of a node was marks the node, and no device's congestion counts.
         /// kswapd that meets pages under writeback again waits until some are written; direct reclaim of a
@@ -111,9 +110,8 @@ switches! {
     /// soon as it is clean (*writeback-from-reclaim* 7).
     immediate_reclaim: bool = false see "docs/reference/reclaim.md#dirty-pages";
 
-    /// Experimental: whose pages reclaim asks the flusher for when it meets a dirty file page that it
-    /// may not write. No kernel of the series has it; the discussion names it as the condition for
-    /// never writing from kswapd.
+    /// Experimental: whose pages reclaim asks the flusher for when it meets a dirty file page that it may not write. No
+    /// kernel of the series has it; the discussion names it as the condition for never writing from kswapd.
     reclaim_flush: ReclaimFlush = None {
         /// Nobody's: flushers take the oldest inodes, wherever their pages lie.
         None = "none",
@@ -160,10 +158,9 @@ switches! {
         PerInode = "per-inode",
     } see "docs/reference/writeback.md#flusher";
 
-    /// When a device stops being marked as over its limit, which makes dirtiers look at the limits
-    /// every 8 pages and not every `ratelimit` pages. It decides whether a lone writer that has hit its
-    /// limit goes on in small steps or in bursts, and with that how evenly allocations come while
-    /// kswapd looks away.
+    /// When a device stops being marked as over its limit, which makes dirtiers look at the limits every 8 pages and
+    /// not every `ratelimit` pages. It decides whether a lone writer that has hit its limit goes on in small steps or
+    /// in bursts, and with that how evenly allocations come while kswapd looks away.
     dirty_exceeded: DirtyExceeded = OwnLimit {
         /// linux-3.0: as soon as the task that looks finds itself below its own limit.
         OwnLimit = "own-limit",
@@ -313,8 +310,7 @@ switches! {
         /// The same as its description means it: a zone flag says that the batch is used up; no reset
         /// where watermarks failed; lists to which some node brings but one zone of note are not fair.
         AsMeant = "as-meant",
-        /// The same as merged in 3.17: every list is fair, and remote zones are reached before the slow
-        /// path.
+        /// The same as merged in 3.17: every list is fair, and remote zones are reached before the slow path.
         AsMerged = "as-merged",
     } see "docs/reference/allocation.md#fair-zones" "docs/reference/allocation.md#sequential-read";
 
@@ -339,9 +335,8 @@ switches! {
     per_cpu_lists: PerCpuLists = Batches {
         /// Up to six batches, one at a time; a batch is a 4096th of the zone, 128 KiB at most.
         Batches = "batches",
-        /// 5.14: up to the low watermark's share, four batches while kswapd reclaims; what is returned
-        /// doubles while nothing is allocated. A batch is 256 KiB at most. Blocks of up to eight pages have
-        /// lists, too (5.13).
+        /// 5.14: up to the low watermark's share, four batches while kswapd reclaims; what is returned doubles while
+        /// nothing is allocated. A batch is 256 KiB at most. Blocks of up to eight pages have lists, too (5.13).
         Watermark = "watermark",
         /// 6.7: they grow up to an eighth of the zone while it is above its high watermark, and shrink; what
         /// is taken doubles while nothing is freed.
@@ -423,9 +418,8 @@ switches! {
     lru: LruScope = Zone {
         /// Each zone (2.6.37 to 4.7).
         Zone = "zone",
-        /// Each node (4.8): reclaim for a low zone sets pages of higher ones aside, and kswapd reclaims
-        /// the node as a whole until one of its zones is balanced. An eviction policy orders zones, so
-        /// beside one this is `zone`.
+        /// Each node (4.8): reclaim for a low zone sets pages of higher ones aside, and kswapd reclaims the node as a
+        /// whole until one of its zones is balanced. An eviction policy orders zones, so beside one this is `zone`.
         Node = "node",
     } see "docs/reference/memory-model.md#lru-lists";
 
@@ -448,8 +442,7 @@ switches! {
         /// 3.1: what is left over counts for half of the cache at most while little is asked; each
         /// filesystem has one shrinker for all its objects, with batches of 1024.
         Batched = "batched",
-        /// 3.12: as `batched`; lists, and what is left over, are by node, and a shrinker can say that it
-        /// can't go on.
+        /// 3.12: as `batched`; lists, and what is left over, are by node, and a shrinker can say that it can't go on.
         PerNode = "per-node",
         /// 4.17 and later: how much is asked depends on the scan priority alone, not on the lists.
         ByPriority = "by-priority",
@@ -524,8 +517,7 @@ switches! {
     free_snapshot: FreeSnapshot = Kswapd {
         /// linux-2.6.38 and later: kswapd's. Thresholds are small while it is awake.
         Kswapd = "kswapd",
-        /// linux-2.6.37: everybody's while kswapd is awake, and nobody's while it sleeps. Thresholds stay
-        /// as they are.
+        /// linux-2.6.37: everybody's while kswapd is awake, and nobody's while it sleeps. Thresholds stay as they are.
         WhileAwake = "while-awake",
     } see "docs/reference/memory-model.md#counters";
 
@@ -715,9 +707,8 @@ switches! {
     writeback_ends: WritebackEnds = Request {
         /// Those of a request.
         Request = "request",
-        /// Those that a filesystem gathered: those of a bio, which has 256 runs of frames; on xfs up to 4096
-        /// neighbours (5.4, iomap). On ext4 with `ext4_writeback = "by-extent"` up to 2048, when their
-        /// extent is converted.
+        /// Those that a filesystem gathered: those of a bio, which has 256 runs of frames; on xfs up to 4096 neighbours
+        /// (5.4, iomap). On ext4 with `ext4_writeback = "by-extent"` up to 2048, when their extent is converted.
         IoEnd = "ioend",
     } see "docs/reference/writeback.md#ends-of-writeback";
 
