@@ -187,7 +187,11 @@ impl Fs {
             names: Names::new(layout),
             initialised_at: rng.below(START_DELAY),
             look_ahead: p.fs_look_ahead >= 0.5,
-            read_ahead: read_ahead.max(about.own_bdi.unwrap_or(0)),
+            // A window that is read whole at each miss stays its disk's.
+            read_ahead: match about.own_bdi {
+                Some(least) if on_demand => read_ahead.max(least),
+                _ => read_ahead,
+            },
             on_demand,
         }
     }
@@ -536,12 +540,18 @@ mod tests {
         assert_eq!(fs.map_run(5, 51, 32), Some((first + 51, 32)));
     }
 
-    /// A btrfs has a backing device of its own and reads 4 MiB ahead, others what their disk does.
+    /// A btrfs has a backing device of its own, whose windows grow to 4 MiB; others read what their disk does.
     #[test]
     fn a_backing_device_of_its_own_reads_further_ahead() {
-        let of = |kind| side_by_side(kind, 32).0.read_ahead;
+        let of = |kind, on_demand| {
+            let disk = DiskSpec::new(DiskKind::Disk, Size(1 << 30));
+            let mut rng = Rng::new(1, "filesystem layout");
+            let (window, params) = ((32, on_demand), Params::default());
+            Fs::new(kind, &disk, DEVICE, 1 << 18, window, &params, &mut rng).read_ahead
+        };
         let kinds = [FsKind::Xfs, FsKind::Ext4, FsKind::Btrfs];
-        assert_eq!(kinds.map(of), [32, 32, 1024]);
+        assert_eq!(kinds.map(|kind| of(kind, true)), [32, 32, 1024]);
+        assert_eq!(of(FsKind::Btrfs, false), 32);
     }
 
     /// The delayed extent's first pages come first on the disk, though one behind them is asked for.

@@ -40,8 +40,8 @@ pub(crate) struct Kind {
     pub warns_of_direct_reclaim: bool,
     /// Whether a daemon serves it over FUSE: mount(2) of no kernel knows it.
     pub over_fuse: bool,
-    /// It has a backing device of its own, which reads at least so many pages ahead, and whose dirtiers the disk's
-    /// throttle does not know. The others have their disk's.
+    /// It has a backing device of its own, whose windows of read-ahead grow to so many pages at least, and whose dirtiers the
+    /// disk's throttle does not know. The others have their disk's.
     pub own_bdi: Option<u32>,
 }
 
