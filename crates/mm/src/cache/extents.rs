@@ -170,24 +170,23 @@ impl<W: World> Mm<W> {
             self.metadata.extents.ordered.get() < u32::MAX,
             "fewer than can be counted"
         );
-        self.ordered_changed(|ordered| ordered.fetch_add(1));
+        if self.metadata.extents.kept() {
+            self.metadata.extents.ordered.fetch_add(1);
+            self.settle_ordered();
+        }
     }
 
     /// So many extents are written.
     pub fn ordered_ended(&self, n: u32) {
-        self.ordered_changed(|ordered| {
-            let before = ordered.fetch_sub(n);
+        if self.metadata.extents.kept() {
+            let before = self.metadata.extents.ordered.fetch_sub(n);
             debug_assert!(before >= n, "{n} of {before} extents ended");
-            before
-        });
+            self.settle_ordered();
+        }
     }
 
-    fn ordered_changed(&self, change: impl FnOnce(&W::U32) -> u32) {
-        let extents = &self.metadata.extents;
-        if extents.kept() {
-            change(&extents.ordered);
-            self.settle(Record::OrderedExtent);
-            self.settle(Record::OrderedBio);
-        }
+    fn settle_ordered(&self) {
+        self.settle(Record::OrderedExtent);
+        self.settle(Record::OrderedBio);
     }
 }

@@ -390,7 +390,11 @@ impl<W: World> Mm<W> {
             Record::OF_PAGES.into_iter().for_each(|of| self.settle(of));
         }
         if self.metadata.extents.kept() {
-            self.settle(self.metadata.extents.maps());
+            let maps = self.metadata.extents.maps();
+            // Most pages that come or go change nothing there.
+            if !self.settled(maps) {
+                self.settle(maps);
+            }
         }
     }
 

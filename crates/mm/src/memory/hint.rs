@@ -306,11 +306,18 @@ impl<W: World> Mm<W> {
     fn foreseen_hint(&self, node: u32, gfp: Gfp) -> Option<(&Hint<W>, u64)> {
         let hint = self.hint(gfp);
         let key = self.hint_key(node, gfp);
-        let held = (hint.key.get() == key)
-            .then(|| hint.holds(self.stat.moved()))
-            .flatten();
+        let held = self.held(hint, key);
         let spare = held.unwrap_or_else(|| self.foresee_anew(hint, node, gfp, key));
         (hint.zone.get() != NOWHERE).then_some((hint, spare))
+    }
+
+    /// By how many pages levels may move before what was foreseen for a key could go otherwise; `None`: it was for another
+    /// one, or may do so already.
+    #[inline(always)]
+    fn held(&self, hint: &Hint<W>, key: u64) -> Option<u64> {
+        (hint.key.get() == key)
+            .then(|| hint.holds(self.stat.moved()))
+            .flatten()
     }
 
     /// By how many pages levels may move before what this CPU foresaw last for such requests could go otherwise;
@@ -325,8 +332,7 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     pub(crate) fn foresees_nowhere(&self, node: u32, gfp: Gfp) -> Option<bool> {
         let hint = self.hint(gfp);
-        let known = hint.key.get() == self.hint_key(node, gfp)
-            && hint.holds(self.stat.moved()).is_some()
+        let known = self.held(hint, self.hint_key(node, gfp)).is_some()
             && hint.zone.get() == NOWHERE
             && hint.end.get() != End::Other as u32;
         known.then(|| hint.end.get() == End::NowhereReset as u32)
@@ -346,7 +352,7 @@ impl<W: World> Mm<W> {
     pub(super) fn take_foreseen(&self, node: u32, gfp: Gfp) -> Foreseen {
         let hint = self.hint(gfp);
         let key = self.hint_key(node, gfp);
-        if hint.key.get() != key || hint.holds(self.stat.moved()).is_none() {
+        if self.held(hint, key).is_none() {
             self.foresee_anew(hint, node, gfp, key);
         }
         let z = hint.zone.get();

@@ -15,6 +15,7 @@
 use crate::cache::mapping::{I_DIRTY_PAGES, Mapping};
 use crate::cache::pagecache::{Brought, Entered};
 use crate::cache::tree::{Leaf, SLOTS, Tag};
+use crate::memory::alloc::AtMin;
 use crate::memory::frame::{flag, zone_of};
 use crate::memory::gfp::Gfp;
 use crate::memory::pcp::Pcp;
@@ -175,17 +176,16 @@ impl<W: World> Mm<W> {
             return Err(FreshEnd::Single);
         }
         let start = self.world.now();
-        let fast = self.alloc_pages_fast(gfp, 0, start);
-        let at_min = match fast {
-            Some(_) => None,
-            None => Some(self.alloc_at_min(gfp, start)),
-        };
-        let pfn = fast.or(at_min.flatten().map(|page| page.pfn));
-        let pfn = pfn.ok_or(FreshEnd::Short(start))?;
-        let had = match at_min.flatten() {
-            None => Had::Plainly,
-            Some(page) if page.again => self.row_behind(run, pfn, start),
-            Some(_) => Had::AtMin,
+        let (pfn, had) = match self.alloc_pages_fast(gfp, 0, start) {
+            Some(pfn) => (pfn, Had::Plainly),
+            None => {
+                let page = self.alloc_at_min(gfp, start);
+                let AtMin { pfn, again } = page.ok_or(FreshEnd::Short(start))?;
+                match again {
+                    true => (pfn, self.row_behind(run, pfn, start)),
+                    false => (pfn, Had::AtMin),
+                }
+            }
         };
         if let Some(leaf) = &leaf
             && run.batches
