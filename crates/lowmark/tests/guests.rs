@@ -68,7 +68,7 @@ fn a_shell_reads_commands_and_its_time_is_ours() {
     let began = Instant::now();
     typing
         .write_all(
-            b"grep SReclaimable /proc/meminfo; echo $((6 * 7)) here; sleep 2; cat /proc/sys/vm/swappiness; grep /mnt /proc/mounts\n",
+            b"grep SReclaimable /proc/meminfo; cat /proc/pagetypeinfo; echo $((6 * 7)) here; sleep 2; cat /proc/sys/vm/swappiness; grep /mnt /proc/mounts\n",
         )
         .unwrap();
     drop(typing);
@@ -86,8 +86,24 @@ fn a_shell_reads_commands_and_its_time_is_ours() {
         rest.split_whitespace().next()?.parse::<f64>().ok()
     });
     let pages = kib.expect("a line of /proc/meminfo") / 4.0;
-    let given = lab::validate::guest_reclaimable(kernel.trim_start_matches("kernel:"));
+    let kernel = kernel.trim_start_matches("kernel:");
+    let given = lab::validate::guest_reclaimable(kernel);
     assert!((pages / given - 1.0).abs() < 0.1, "{pages}, {given} given");
+    // And of what is unmovable: pageblocks of that kind, less what is free in them by order.
+    let numbers = |line: &str| -> Vec<f64> {
+        let words = line.split_whitespace();
+        words.filter_map(|word| word.parse().ok()).collect()
+    };
+    let mut lines = said_text.lines();
+    let free = lines.find_map(|l| Some(numbers(l.split_once("type    Unmovable")?.1)));
+    let free: f64 = (0..)
+        .zip(free.expect("free pages by order"))
+        .map(|(order, n)| n * 2f64.powi(order))
+        .sum();
+    let blocks = lines.find_map(|l| Some(numbers(l.strip_prefix("Node 0, zone   Normal")?)));
+    let pages = blocks.expect("pageblocks by kind")[0] * 1024.0 - free;
+    let given = lab::validate::guest_unmovable(kernel, sim::spec::FsKind::Xfs);
+    assert!((pages / given - 1.0).abs() < 0.15, "{pages}, {given} given");
     nothing_is_left(dir.path());
 }
 

@@ -138,6 +138,57 @@ fn a_turn_of_high_priority_ends_a_slice() {
     assert!((200..=205).contains(&turn) && slice > 500, "{slice} {turn}");
 }
 
+/// Who goes to sleep with requests held back wakes their worker before he has left: beside its weight he owes time, stays in
+/// the race until he owes none, and what he was owed is forgotten: he waits out others' slices again and again.
+#[test]
+fn what_a_sleeper_with_requests_was_owed_is_forgotten() {
+    let waits = |worker: bool| {
+        let s = sched(Some(700 * US));
+        let (woken, waits) = (Cell::new(0), RefCell::new(Vec::new()));
+        let helper = async {
+            loop {
+                let ticket = s.ticket(0);
+                s.wait(0, ticket, None).await;
+                waits.borrow_mut().push((s.now() - woken.get()) / US);
+                compute(&s, 10).await;
+                s.plugged(0, true);
+            }
+        };
+        let task = async {
+            s.sleep(MS).await;
+            for _ in 0..8 {
+                compute(&s, 100).await;
+                woken.set(s.now());
+                s.wake(0);
+                compute(&s, 900).await;
+                s.sleep(20 * MS).await;
+            }
+            s.stop();
+        };
+        let gives_out = async {
+            loop {
+                let ticket = s.ticket(1);
+                s.wait(1, ticket, None).await;
+            }
+        };
+        let mut all: Vec<Life<'_>> = vec![Box::pin(helper), Box::pin(task), Box::pin(gives_out)];
+        (0..all.len()).for_each(|_| {
+            s.spawn();
+        });
+        s.set_highest_priority(2);
+        if worker {
+            s.set_plug_worker(1);
+        }
+        s.run(&mut all, |_, _| {});
+        drop(all);
+        waits.into_inner()
+    };
+    let (owed, forgotten) = (waits(false), waits(true));
+    let long = |waits: &[u64]| waits.iter().filter(|&&us| us > 800).count();
+    assert!(owed[0] > 800 && long(&owed) == 1, "{owed:?}");
+    assert!(long(&forgotten) > 3, "{forgotten:?}");
+}
+
 /// From when somebody asks for the CPU to when he has it its clock stands still: that time is his, not the task's that
 /// was not done yet. So who is asked for the CPU by others who come late is owed more of it.
 #[test]

@@ -1,9 +1,10 @@
 //! What a booted machine has in memory.
 //!
-//! The kernel's part is topped up: what is in use and no page cache of files, MemTotal − MemFree −
-//! Active(file) − Inactive(file) at this point, is the kernel's own and this process's; the rest to
-//! what the machine says is locked memory of this process, which reclaim neither finds nor takes. If
-//! the kernel has more already, a note says so.
+//! Both the kernel's part and the cache are topped up. What is in use and neither page cache of files nor the idle
+//! process's, MemTotal − MemFree − Active(file) − Inactive(file) less what per-CPU lists hold free, is the kernel's
+//! own, this process's and the programs'; the rest to what the machine says is locked memory of this process, which
+//! reclaim neither finds nor takes. If there is more already, a note says so. Of a file so much is read that there
+//! is as much cache as the machine says: mounting has left some.
 
 use super::{CACHE, ROOT, Step, of};
 use crate::sys::{Mapping, Of, PAGE};
@@ -14,6 +15,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const MEMINFO: &str = "/proc/meminfo";
+const ZONEINFO: &str = "/proc/zoneinfo";
 
 /// Locks this process in memory.
 pub(super) fn lock() -> Step {
@@ -25,25 +27,71 @@ fn field(text: &str, name: &str) -> Step<u64> {
     Ok(kb * 1024)
 }
 
-/// Bytes that the kernel and this process have in use.
-fn in_use(text: &str) -> Step<u64> {
+/// Bytes that the kernel and this process have in use, by the texts of `/proc/meminfo` and `/proc/zoneinfo`.
+fn in_use(meminfo: &str, zoneinfo: &str) -> Step<u64> {
     let rest = ["MemFree", "Active(file)", "Inactive(file)"];
-    rest.into_iter()
-        .try_fold(field(text, "MemTotal")?, |left, name| {
-            Ok(left.saturating_sub(field(text, name)?))
-        })
+    let left = rest
+        .into_iter()
+        .try_fold(field(meminfo, "MemTotal")?, |left, name| {
+            Ok::<_, String>(left.saturating_sub(field(meminfo, name)?))
+        })?;
+    Ok(left.saturating_sub(on_cpus(zoneinfo)? * PAGE as u64))
 }
 
-/// Takes the memory of a booted machine into use, in the order of the virtual world; returns what a reader of
-/// the results must know.
+/// Free pages on the lists of CPUs, which MemFree leaves out: up to the low watermark of them.
+fn on_cpus(zoneinfo: &str) -> Step<u64> {
+    let lists = zoneinfo
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("count:"));
+    let counts = lists.map(|count| count.trim().parse::<u64>().map_err(of(ZONEINFO)));
+    let counts: Vec<u64> = counts.collect::<Step<_>>()?;
+    if counts.is_empty() {
+        return Err(format!("{ZONEINFO} has no list of a CPU"));
+    }
+    Ok(counts.iter().sum())
+}
+
+/// What is in memory now, in bytes.
+struct Now {
+    total: u64,
+    /// On top of `total`.
+    swap: u64,
+    swapped: u64,
+    in_use: u64,
+    cache: u64,
+}
+
+impl Now {
+    fn look() -> Step<Self> {
+        let meminfo = fs::read_to_string(MEMINFO).map_err(of(MEMINFO))?;
+        let zoneinfo = fs::read_to_string(ZONEINFO).map_err(of(ZONEINFO))?;
+        let swap = field(&meminfo, "SwapTotal")?;
+        Ok(Self {
+            total: field(&meminfo, "MemTotal")?,
+            swap,
+            swapped: swap.saturating_sub(field(&meminfo, "SwapFree")?),
+            in_use: in_use(&meminfo, &zoneinfo)?,
+            cache: field(&meminfo, "Active(file)")? + field(&meminfo, "Inactive(file)")?,
+        })
+    }
+}
+
+/// Takes the memory of a booted machine into use; returns what a reader of the results must know. Whatever runs with
+/// the workload has been started.
 pub(super) fn boot(job: &BootJob) -> Step<Vec<String>> {
-    let text = fs::read_to_string(MEMINFO).map_err(of(MEMINFO))?;
-    let (total, own) = (field(&text, "MemTotal")?, in_use(&text)?);
-    let room = total + field(&text, "SwapTotal")?;
-    if job.kernel.max(own) > total || job.kernel.max(own) + job.anon > room {
+    let now = Now::look()?;
+    let most = job.kernel.max(now.in_use);
+    if most > now.total || most + job.anon > now.total + now.swap {
         let what = "the machine's boot footprint does not fit its memory";
+        let (own, total) = (now.in_use, now.total);
         return Err(format!("{what}: {own} of {total} bytes are in use already"));
     }
+    if job.anon > 0 {
+        idle_process(job.anon)?;
+    }
+    let now = Now::look()?;
+    let idle = job.anon.saturating_sub(now.swapped);
+    let own = now.in_use.saturating_sub(idle);
     let mut notes = Vec::new();
     if job.kernel > 0 && own > job.kernel {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
@@ -58,11 +106,9 @@ pub(super) fn boot(job: &BootJob) -> Step<Vec<String>> {
         // Locked, as all of this process. Nobody gives it back.
         std::mem::forget(touched(top_up)?);
     }
-    if job.anon > 0 {
-        idle_process(job.anon)?;
-    }
-    if job.cache > 0 {
-        read_once(&Path::new(ROOT).join(CACHE), job.cache)?;
+    let rest = job.cache.saturating_sub(Now::look()?.cache);
+    if rest > 0 {
+        read_once(&Path::new(ROOT).join(CACHE), rest)?;
     }
     Ok(notes)
 }
@@ -130,10 +176,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_use_is_no_file_cache() {
-        let text =
+    fn what_is_in_use_is_neither_file_cache_nor_free_on_a_list() {
+        let meminfo =
             "MemTotal: 1000 kB\nMemFree: 600 kB\nActive(file): 100 kB\nInactive(file): 50 kB\n";
-        assert_eq!(in_use(text).unwrap(), 250 * 1024);
-        assert!(in_use("MemTotal: 1 kB\n").unwrap_err().contains("MemFree"));
+        let zoneinfo = "Node 0, zone   Normal\n  pages free     150\n  pagesets\n    cpu: 0\n              count:    12\n              high:     89\n    cpu: 1\n              count: 8\n";
+        assert_eq!(in_use(meminfo, zoneinfo).unwrap(), (250 - 80) * 1024);
+        let without = in_use("MemTotal: 1 kB\n", zoneinfo).unwrap_err();
+        assert!(without.contains("MemFree"), "{without}");
+        let without = in_use(meminfo, "").unwrap_err();
+        assert!(without.contains("list of a CPU"), "{without}");
+        let what = in_use(meminfo, "  count: many\n").unwrap_err();
+        assert!(what.contains(ZONEINFO), "{what}");
     }
 }

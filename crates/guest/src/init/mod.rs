@@ -181,20 +181,13 @@ impl Desk {
 /// Runs the script.
 fn run(out: &mut File, job: &Job) -> Step {
     make_room();
-    let notes = memory::lock().and_then(|()| {
-        let tracer = Tracer::new(
-            Path::new(events::TRACEFS),
-            &job.tracepoints,
-            job.trace_kb,
-            out,
-        )?;
-        let notes = memory::boot(&job.boot)?;
-        Ok((tracer, notes))
-    });
-    let (tracer, notes) = notes?;
-    for note in notes {
-        say(out, &Frame::Note(note))?;
-    }
+    memory::lock()?;
+    let tracer = Tracer::new(
+        Path::new(events::TRACEFS),
+        &job.tracepoints,
+        job.trace_kb,
+        out,
+    )?;
     let mut child = spawn(match job.script {
         ScriptJob::Foreign { .. } => FOREIGN,
         _ => PROGRAMS,
@@ -208,6 +201,9 @@ fn run(out: &mut File, job: &Job) -> Step {
     let mut looks = Looks::open(&job.watch);
     // Whatever memory looking takes it has by now.
     looks.take(0, &mut io::sink()).map_err(of("a look"))?;
+    for note in memory::boot(&job.boot)? {
+        say(out, &Frame::Note(note))?;
+    }
     sys::run_first().map_err(of("SCHED_FIFO"))?;
     // A second passes between boot and workload: counters settle, kswapd sleeps.
     let start = clock() + SECOND;

@@ -21,6 +21,7 @@ pub use judged::column;
 use measured::Measured;
 use serde::Serialize;
 use sim::result::Series;
+use sim::spec::FsKind;
 
 /// How far the engine's median may lie from the kernel's, as a share of it.
 pub const TOLERANCE: f64 = 0.1;
@@ -47,12 +48,33 @@ pub const GUEST_LOOK: f64 = 406.0;
 /// `crates/lowmark/tests/guests.rs` asks a guest.
 const GUEST_RECLAIMABLE: [(&str, f64); 2] = [("linux-6.1", 1346.0), ("linux-6.12", 143.0)];
 
+/// What a guest's kernel has in unmovable pageblocks once it has booted and before a filesystem is mounted (pages;
+/// /proc/pagetypeinfo, blocks less what is free in them, of guests of 128 MiB to 2 GiB). The rest of
+/// [`machine.boot`](sim::spec::Boot)'s kernel is locked memory of the guest's first process, which is movable.
+const GUEST_UNMOVABLE: [(&str, f64); 2] = [("linux-6.1", 2980.0), ("linux-6.12", 3270.0)];
+
+/// What a mounted filesystem adds to it: xfs's and btrfs's own caches and logs.
+const MOUNTED_UNMOVABLE: f64 = 90.0;
+
+fn of_nearest(table: &[(&str, f64)], kernel: &str) -> f64 {
+    let nearest = suite::nearest(kernel);
+    let known = table.iter().find(|(of, _)| *of == nearest);
+    known.or(table.last()).expect("a table").1
+}
+
 /// Pages of a guest's memory in use at boot that are reclaimable, by its kernel's name or release; those of the
 /// newest kernel where it is none that was looked at.
 pub fn guest_reclaimable(kernel: &str) -> f64 {
-    let nearest = suite::nearest(kernel);
-    let known = GUEST_RECLAIMABLE.iter().find(|(of, _)| *of == nearest);
-    known.or(GUEST_RECLAIMABLE.last()).expect("a table").1
+    of_nearest(&GUEST_RECLAIMABLE, kernel)
+}
+
+/// As [`guest_reclaimable`], those that are unmovable.
+pub fn guest_unmovable(kernel: &str, filesystem: FsKind) -> f64 {
+    let mounted = match filesystem {
+        FsKind::Xfs | FsKind::Btrfs => MOUNTED_UNMOVABLE,
+        _ => 0.0,
+    };
+    of_nearest(&GUEST_UNMOVABLE, kernel) + mounted
 }
 
 /// Lets the engine's timer tick as often as a guest's, its scheduler have a guest's times, its pageblocks their size,
@@ -64,6 +86,8 @@ pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
         cell.spec.machine.hz = GUEST_HZ;
         // CFS's times grow with the CPUs, up to eight; the defaults are those of four.
         let times = f64::from(1 + cell.spec.machine.cpus.min(8).ilog2());
+        let kernels = guest_reclaimable(kernel) + guest_unmovable(kernel, cell.spec.filesystem);
+        let locked = cell.spec.machine.boot.kernel.pages() as f64 - kernels;
         let own = [
             ("pageblock_order", GUEST_PAGEBLOCK_ORDER),
             ("cost_look", GUEST_LOOK),
@@ -71,6 +95,7 @@ pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
             ("disks_alike", 1.0),
             ("just_booted", 1.0),
             ("boot_reclaimable", guest_reclaimable(kernel)),
+            ("boot_locked", locked.max(0.0)),
             ("sched_latency", 6e6 * times),
             ("sched_min_granularity", 0.75e6 * times),
             ("sched_wakeup_granularity", 1e6 * times),

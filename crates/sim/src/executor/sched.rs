@@ -176,6 +176,8 @@ pub struct Sched {
     queues: Box<[Queue]>,
     /// The queues of pages that may have waiters, a bit each.
     page_waiters: Cell<u64>,
+    /// The queue of whoever gives out what a task holds back that goes to sleep; it is on CPU 0.
+    plug_worker: Cell<Option<u32>>,
     events: RefCell<BinaryHeap<Reverse<(u64, u64, Event)>>>,
     seq: Cell<u64>,
     rng: RefCell<Rng>,
@@ -224,6 +226,7 @@ impl Sched {
             tasks: RefCell::new(Vec::new()),
             queues: (0..queues).map(|_| Queue::default()).collect(),
             page_waiters: Cell::new(0),
+            plug_worker: Cell::new(None),
             events: RefCell::new(BinaryHeap::new()),
             seq: Cell::new(0),
             rng: RefCell::new(rng),
@@ -361,6 +364,12 @@ impl Sched {
     /// Whether a CPU has a task to run.
     pub fn is_busy(&self, cpu: usize) -> bool {
         self.cpus[cpu].current.get().is_some()
+    }
+
+    /// Names the queue that is woken by a task which goes to sleep with requests held back, before it has left its CPU:
+    /// a worker gives them out (`blk_flush_plug` from schedule).
+    pub fn set_plug_worker(&self, queue: u32) {
+        self.plug_worker.set(Some(queue));
     }
 
     /// Whether a task holds requests back, which go out when it sleeps ([`Event::Unplug`]).

@@ -13,10 +13,15 @@ use mm::world::event::TrackPath;
 /// Memory that a booted machine has in use. `false`: it does not fit.
 pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine, params: &Params) -> bool {
     mm.note_path(TrackPath::Boot);
-    for page in 0..m.boot.kernel.pages() {
-        let gfp = match page < params.boot_reclaimable as u64 {
-            true => Gfp::KERNEL.or(Gfp::RECLAIMABLE),
-            false => Gfp::KERNEL,
+    let kernel = m.boot.kernel.pages();
+    let own = kernel.saturating_sub(params.boot_locked as u64);
+    for page in 0..kernel {
+        let gfp = match page {
+            page if page < (params.boot_reclaimable as u64).min(own) => {
+                Gfp::KERNEL.or(Gfp::RECLAIMABLE)
+            }
+            page if page < own => Gfp::KERNEL,
+            _ => Gfp::USER,
         };
         if mm.alloc_kernel_page(gfp).await.is_none() {
             return false;
@@ -75,10 +80,10 @@ mod tests {
     use mm::{Policy, ZoneType};
     use std::collections::BTreeMap;
 
-    /// Pageblocks of the reclaimable kind on a machine that has booted, with so many reclaimable pages.
-    fn reclaimable_blocks(pages: f64) -> usize {
+    /// Pageblocks of a kind on a machine that has booted, its kernel's memory by this parameter.
+    fn blocks(of: MigrateType, parameter: &str, pages: f64) -> usize {
         let mut params = Params::default();
-        params.set("boot_reclaimable", pages).expect("pages");
+        params.set(parameter, pages).expect("pages");
         let zone = ZoneSpec {
             zone: ZoneType::Normal,
             size: Size(64 << 20),
@@ -142,15 +147,25 @@ mod tests {
             });
         let kinds = (0..16384).step_by(mm.pageblock_pages() as usize);
         kinds
-            .filter(|&pfn| mm.pageblock_type(pfn) == Some(MigrateType::Reclaimable))
+            .filter(|&pfn| mm.pageblock_type(pfn) == Some(of))
             .count()
     }
 
     #[test]
     fn what_boot_leaves_reclaimable_has_pageblocks_of_its_own() {
-        assert_eq!(reclaimable_blocks(0.0), 0);
+        let blocks = |pages| blocks(MigrateType::Reclaimable, "boot_reclaimable", pages);
+        assert_eq!(blocks(0.0), 0);
         // The largest free block is taken, two pageblocks.
-        assert_eq!(reclaimable_blocks(500.0), 2);
-        assert_eq!(reclaimable_blocks(1100.0), 4);
+        assert_eq!(blocks(500.0), 2);
+        assert_eq!(blocks(1100.0), 4);
+    }
+
+    #[test]
+    fn what_boot_leaves_locked_is_no_pageblock_of_the_kernels() {
+        let blocks = |pages| blocks(MigrateType::Unmovable, "boot_locked", pages);
+        // 2,048 pages, two pageblocks at a time; the last two are a batch's beginning.
+        assert_eq!(blocks(0.0), 6);
+        assert_eq!(blocks(1500.0), 2);
+        assert_eq!(blocks(2048.0), 0);
     }
 }

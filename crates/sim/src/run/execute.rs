@@ -133,6 +133,7 @@ impl<'a, const T: bool> Tasks<'a, T> {
             let id = self.add(Box::pin(kblockd::run(mm)), 0, 0, TaskClass::Filesystem);
             mm.world.sched.set_affinity(id, 1);
             mm.world.sched.set_highest_priority(id);
+            kblockd::gives_out_plugs(&mm.world);
             mm.world.listening.set_comm(id, "kworker/0:1H");
         }
         if spec.monitors {

@@ -2,8 +2,10 @@
 //! `blk_mq_run_hw_queue` behind `blk_mq_sched_restart`; docs/reference/writeback.md#request-queue-of-today).
 //!
 //! A request that found no tag makes the queue be looked at again when one is free, by a worker of the highest
-//! priority. The device has its request at once here; but where the CPU is busy the worker takes a turn there,
-//! behind which the scheduler picks anew: whoever ran is not protected any more.
+//! priority. So does a task that goes to sleep while it holds requests back: they are the worker's to give out. The device
+//! has its request at once here; but where the CPU is busy the worker takes a turn there, behind which the scheduler picks
+//! anew: whoever ran is not protected any more. And a sleeper leaves a CPU that has the worker waiting, beside whose
+//! weight it owes time: what it was owed is forgotten (`DELAY_ZERO`).
 
 use super::{SimWorld, own_queue};
 use mm::Mm;
@@ -24,6 +26,11 @@ pub(super) fn queue<const TRACE: bool>(w: &SimWorld<TRACE>) {
     if w.sched.is_busy(CPU) {
         w.sched.wake(own_queue_of(w));
     }
+}
+
+/// It is who gives out what sleepers hold back.
+pub fn gives_out_plugs<const TRACE: bool>(w: &SimWorld<TRACE>) {
+    w.sched.set_plug_worker(own_queue_of(w));
 }
 
 /// The CPU on which devices interrupt.

@@ -47,7 +47,14 @@ impl Sched {
         if let Some(what) = what {
             self.waiting.begin(id, what, self.now());
         }
-        let (generation, plugged) = {
+        let plugged = self.tasks.borrow()[id as usize].plugged;
+        if let Some(worker) = self.plug_worker.get()
+            && plugged
+            && self.here.get() == 0
+        {
+            self.wake(worker);
+        }
+        let generation = {
             let mut tasks = self.tasks.borrow_mut();
             let t = &mut tasks[id as usize];
             debug_assert!(t.state == State::Running);
@@ -57,7 +64,7 @@ impl Sched {
             t.told = what.is_some();
             t.io = what.map_or(why == Waits::Device, |what| what.kind.io_schedules());
             t.waiting_on = on;
-            (t.generation, t.plugged)
+            t.generation
         };
         if plugged {
             self.at(self.now(), Event::Unplug(id));
