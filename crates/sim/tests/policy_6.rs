@@ -5,9 +5,9 @@ mod common;
 
 use common::{bare, column, disk, run, spec, swap};
 use mm::policy::{
-    BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, ExtentMaps, FlusherWake,
-    JournalPlace, PageTables, Scheduler, SlowPath, VmPressure, WritebackBios, WritebackThrottling,
-    XfsRoots,
+    BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, ExtentMaps, FileReadahead,
+    FlusherWake, JournalPlace, PageTables, Scheduler, SlowPath, VmPressure, WritebackBios,
+    WritebackThrottling, XfsRoots,
 };
 use mm::{Policy, ZoneType};
 use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size, SwapSpec};
@@ -455,4 +455,23 @@ fn checksums_of_a_file_that_was_there_are_read() {
     let job = "[random]\nrw=randwrite\nbs=8k\nsize=100m\nio_size=32m\n";
     s.workload = workload::fio::parse(job).expect("a job").script();
     assert_eq!(count(&completed(&s), "pgpgin"), 2 * 16);
+}
+
+/// A reader beside somebody who uses all memory and more: what only might be read asks for a page once, and without it
+/// the window ends; otherwise it reclaims again and again until it has one.
+#[test]
+fn what_is_read_ahead_gives_up() {
+    let stalls = |ahead| {
+        let mut m = small(64);
+        m.swap = Some(swap(128 << 20));
+        let policy = with(|p| p.file_readahead = ahead);
+        let command = "dd if=/dev/zero of=big bs=1M count=80 conv=fdatasync; \
+                       desktop -w 70M -p 1M -n 256 -i 1ms -t 4s & dd if=big of=/dev/null bs=64k; wait";
+        count(&completed(&of(m, policy, command)), "allocstall")
+    };
+    let [tries, gives_up] = [FileReadahead::OnDemand, FileReadahead::GivesUp].map(stalls);
+    assert!(
+        gives_up > 50 && gives_up * 3 < tries * 2,
+        "{gives_up} {tries}"
+    );
 }

@@ -35,6 +35,9 @@ impl Gfp {
 
     /// Page cache and anonymous pages: any zone, may wait.
     pub const USER: Self = Self(1 | 2 | 4 | 3 << Self::ZONE_SHIFT);
+    /// Page cache pages that only might be used: as [`Self::USER`], once, and without entering filesystems
+    /// (`readahead_gfp_mask`, `page_cache_ra_unbounded`).
+    pub const READAHEAD: Self = Self(1 | 2 | 16 | 3 << Self::ZONE_SHIFT);
     /// Page cache pages that will be written.
     pub const USER_WRITE: Self = Self(1 | 2 | 4 | 64 | 3 << Self::ZONE_SHIFT);
     /// Filesystems' metadata: may wait, may not enter filesystems, up to Normal.

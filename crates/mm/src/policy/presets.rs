@@ -243,7 +243,7 @@ presets! {
         journal_place: JournalPlace::Middle, "where mkfs puts it";
         btrfs_trees: BtrfsTrees::Ordered, "nodes of 16 KiB, items where their keys belong (mkfs of 2013)";
         btrfs_writeback: BtrfsWriteback::Preemptive, "what is reserved for trees starts writeback (5.12)";
-        file_readahead: FileReadahead::OnDemand, "windows that grow, and none for random reads";
+        file_readahead: FileReadahead::GivesUp, "windows that grow, none for random reads, and no second try for memory (3.0)";
     }
 
     /// As 6.1 with the scheduler of 6.6 and per-CPU lists that tune themselves.

@@ -253,6 +253,8 @@ switches! {
         /// As kernels do it since 2.6.23: windows that grow while reads are sequential, with a mark that has the
         /// next one read meanwhile, and for a random read nothing.
         OnDemand = "on-demand",
+        /// And a page that has no memory ends the window: what only might be read asks for it once (3.0).
+        GivesUp = "gives-up",
     } see "docs/reference/workloads.md#sequential-read";
 
     /// When accesses through page tables activate a file page.

@@ -118,7 +118,7 @@ pub(super) async fn read_window<const T: bool>(
     let mut done = 0;
     while done < window {
         let batch = BATCH.min(window - done);
-        let n = match new_locked_pages(mm, mapping, index + done, batch).await {
+        let n = match new_locked_pages(mm, mapping, index + done, batch, Gfp::USER).await {
             Err(e) if done == 0 => return Err(e),
             Err(_) => break,
             Ok(n) => n,
@@ -140,6 +140,7 @@ pub(super) async fn new_locked_pages<const T: bool>(
     mapping: u32,
     index: u32,
     most: u32,
+    gfp: Gfp,
 ) -> Result<u32, FsError> {
     let mut n = 0;
     mm.note_path(TrackPath::BufferedRead);
@@ -148,7 +149,7 @@ pub(super) async fn new_locked_pages<const T: bool>(
             mapping,
             first: index + n,
             most: most - n,
-            gfp: mm.bound(Gfp::USER),
+            gfp: mm.bound(gfp),
             state: FreshState::Locked,
         };
         let (made, end) = mm.fresh_pages(fresh, None::<fn(u32) -> bool>);

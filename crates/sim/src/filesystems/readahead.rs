@@ -8,6 +8,8 @@ use super::{BATCH, FsError, SimMm, read};
 use mm::Pfn;
 use mm::cache::readahead::{self, Missed, Moved};
 use mm::memory::frame::flag;
+use mm::memory::gfp::Gfp;
+use mm::policy::FileReadahead;
 use mm::world::Class;
 use mm::world::{Storage, Tasks};
 use std::cell::{Cell, RefCell};
@@ -110,7 +112,8 @@ async fn submit<const T: bool>(
     fetch(mm, mapping, w.start, w.size, Some(w.mark()), last_page).await
 }
 
-/// Reads the pages of a window that are not cached.
+/// Reads the pages of a window that are not cached. Where what is read ahead gives up (`file_readahead`), up to the first
+/// for which there is no memory: whoever wants that page finds it missing.
 async fn fetch<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -120,14 +123,20 @@ async fn fetch<const T: bool>(
     last_page: u32,
 ) -> Result<(), FsError> {
     let end = start.saturating_add(size).min(last_page.saturating_add(1));
+    let gives_up = mm.policy.file_readahead == FileReadahead::GivesUp;
+    let gfp = match gives_up {
+        true => Gfp::READAHEAD,
+        false => Gfp::USER,
+    };
     let mut at = start;
     while at < end {
         at += mm.cached_run(mapping, at, end - at, |_| ());
         if at == end {
             break;
         }
-        let n = match read::new_locked_pages(mm, mapping, at, BATCH.min(end - at)).await {
-            Err(e) if at == start => return Err(e),
+        let most = BATCH.min(end - at);
+        let n = match read::new_locked_pages(mm, mapping, at, most, gfp).await {
+            Err(e) if at == start && !gives_up => return Err(e),
             Err(_) => break,
             Ok(n) => n,
         };
@@ -145,6 +154,9 @@ async fn fetch<const T: bool>(
         assert!(there == n, "locked pages stay");
         read::fill_from_device(mm, mapping, at, n).await;
         at += n;
+        if gives_up && n < most && mm.find_page(mapping, at).is_none() {
+            break;
+        }
         mm.world.relax().await;
     }
     Ok(())

@@ -215,7 +215,7 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
         .map(|(i, ((kind, disk, capacity), volume))| {
             let mut layout = Rng::new(spec.seed, &(nth(i) + "filesystem layout"));
             let ahead = read_ahead(disk, p);
-            let on_demand = spec.policy.file_readahead == FileReadahead::OnDemand
+            let on_demand = spec.policy.file_readahead != FileReadahead::Parameter
                 || p.read_ahead_on_demand >= 0.5;
             let ahead = (ahead, on_demand);
             let mut fs = Fs::new(kind, disk, volume, capacity, ahead, p, &mut layout);
