@@ -14,6 +14,8 @@ pub struct Form {
     pub registered: u32,
     /// For whom CFQ keeps the disk.
     pub idling: CfqIdling,
+    /// Nanoseconds between two ticks, and when the first one was; 0, 0: timers know none.
+    pub ticks: (u64, u64),
 }
 
 impl Form {
@@ -24,6 +26,7 @@ impl Form {
             throttled: policy.writeback_throttling != WritebackThrottling::None,
             registered: 0,
             idling: policy.cfq_idling,
+            ticks: (0, 0),
         }
     }
 }
@@ -35,6 +38,7 @@ impl Default for Form {
             throttled: false,
             registered: 0,
             idling: CfqIdling::InOrder,
+            ticks: (0, 0),
         }
     }
 }

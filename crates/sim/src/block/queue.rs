@@ -156,7 +156,9 @@ impl Queue {
             multi: form.multi,
             scheduled: spec.scheduler != Scheduler::None,
             parked: None,
-            wbt: form.throttled.then(|| Wbt::new(registered, slots as usize)),
+            wbt: form
+                .throttled
+                .then(|| Wbt::new(registered, slots as usize).with_ticks(form.ticks)),
             list,
         }
     }

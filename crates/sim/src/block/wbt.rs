@@ -81,6 +81,8 @@ pub(super) struct Wbt {
     window: Window,
     window_ns: u64,
     timer: Option<u64>,
+    /// Between two ticks of the timers, and when the first one was.
+    ticks: (u64, u64),
     /// The read that was issued first of those still out: its slot and when.
     cookie: Option<(u32, u64)>,
     /// When a read last asked for a request, and when one last ended.
@@ -104,12 +106,28 @@ impl Wbt {
             window: Window::default(),
             window_ns: WINDOW,
             timer: None,
+            ticks: (0, 0),
             cookie: None,
             others: None,
             dirtier_slept: None,
         };
         wbt.set_depth();
         wbt
+    }
+
+    /// Its windows end at ticks.
+    pub fn with_ticks(mut self, ticks: (u64, u64)) -> Self {
+        self.ticks = ticks;
+        self
+    }
+
+    /// When a timer ends that is set for so long: a tick behind the one for which it was asked, so that it is never
+    /// early (`calc_index` of kernel/time/timer.c, 4.8).
+    fn timer_end(&self, now: u64, ns: u64) -> u64 {
+        match self.ticks {
+            (0, _) => now + ns,
+            (tick, first) => first + ((now + tick - first) / tick + ns / tick) * tick,
+        }
     }
 
     /// The room whose tokens a bio needs.
@@ -299,7 +317,7 @@ impl Wbt {
             _ => WINDOW,
         };
         self.window = Window::default();
-        self.timer = Some(now + self.window_ns);
+        self.timer = Some(self.timer_end(now, self.window_ns));
     }
 
     /// When the window ends.
@@ -448,6 +466,20 @@ mod tests {
         assert_eq!([100, 200, 1000].map(|ms| step(true, ms)), [-1, -2, -2]);
         assert_eq!([1400, 1900].map(|ms| step(true, ms)), [-1, 0]);
         assert_eq!(step(false, 1900), 0);
+    }
+
+    /// A window that begins at a tick has one more, and one that begins behind a tick what is left of that.
+    #[test]
+    fn windows_end_at_ticks() {
+        let end = |now: u64| {
+            let mut wbt = Wbt::new(62, 256).with_ticks((10 * MS, 3 * MS));
+            wbt.wrote(now);
+            wbt.timer().expect("a window") / MS
+        };
+        assert_eq!(
+            [3, 4, 12, 13, 0].map(|ms| end(ms * MS)),
+            [113, 113, 113, 123, 103]
+        );
     }
 
     /// Windows with writes alone widen the depth up to three quarters of the queue's; of a device that

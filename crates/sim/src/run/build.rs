@@ -165,7 +165,8 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
     let queue_base = config.wait_queues();
     let mut timers = Rng::new(spec.seed, "timer phase");
     let tick = SECOND / u64::from(m.hz);
-    let params = sched_params(spec, p, tick, timers.below(tick));
+    let ticks = (tick, timers.below(tick));
+    let params = sched_params(spec, p, tick, ticks.1);
     let queues = queue_base + own_queue::count(config.max_tasks, devices_of(m));
     let sched = Sched::new(
         config.cpus,
@@ -177,6 +178,7 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
     let (mut devices, mut volumes) = (Vec::new(), Vec::new());
     let form = Form {
         registered: registered_alike(m, p),
+        ticks,
         ..Form::of(&spec.policy)
     };
     let mut attach = |d: &DiskSpec, label: &str| {
