@@ -340,9 +340,11 @@ impl<W: World> Mm<W> {
 
     #[inline(never)]
     fn foresee_anew(&self, hint: &Hint<W>, node: u32, gfp: Gfp, key: u64) -> u64 {
+        // A level that another CPU moves meanwhile is moved before it is counted: it counts as moved since.
+        let from = self.stat.moved();
         let foreseen = self.foresee(node, gfp, key & LIFTED != 0);
         let foreseen = foreseen.unwrap_or((Way::NOWHERE, 0));
-        hint.remember(key, self.stat.moved(), foreseen);
+        hint.remember(key, from, foreseen);
         foreseen.1
     }
 
