@@ -6,7 +6,7 @@ mod common;
 use common::{bare, column, disk, run, spec, swap};
 use mm::policy::{
     BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, ExtentMaps, FileReadahead,
-    FlusherWake, JournalPlace, PageTables, Scheduler, SlowPath, VmPressure, WritebackBios,
+    FlusherWake, JournalPlace, PageTables, Plugs, Scheduler, SlowPath, VmPressure, WritebackBios,
     WritebackThrottling, XfsRoots,
 };
 use mm::{Policy, ZoneType};
@@ -270,7 +270,11 @@ fn who_runs_keeps_the_cpu_for_its_slice() {
 #[test]
 fn a_worker_that_is_told_of_scans_ends_slices() {
     let goes_on = |told| {
-        let policy = with(|p| p.vmpressure = told);
+        // Without requests that a sleeper holds back, whose worker ends slices, too.
+        let policy = with(|p| {
+            p.vmpressure = told;
+            p.plugs = Plugs::None;
+        });
         let command = "dd if=/dev/zero of=a bs=64k count=16000";
         let r = completed(&of(small(512), policy, command));
         let psi = |name| r.metrics[name].value;
