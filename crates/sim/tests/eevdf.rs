@@ -45,6 +45,14 @@ async fn compute(s: &Sched, us: u64) {
     }
 }
 
+/// Takes a turn without work whenever a queue is woken.
+async fn idle(s: &Sched, queue: u32) {
+    loop {
+        let ticket = s.ticket(queue);
+        s.wait(queue, ticket, None).await;
+    }
+}
+
 /// How long a helper waits for the CPU each time that it is woken by a task that computes. The task wakes it
 /// after so many microseconds of each of its turns, works on for as long again, and then sleeps for 20 ms;
 /// the helper works for so long.
@@ -98,15 +106,6 @@ fn a_turn_of_high_priority_ends_a_slice() {
     let first_wait = |worker: bool| {
         let s = sched(Some(700 * US));
         let (woken, waited) = (Cell::new(0), Cell::new(0));
-        let idle = |q: u32| {
-            let s = &s;
-            async move {
-                loop {
-                    let ticket = s.ticket(q);
-                    s.wait(q, ticket, None).await;
-                }
-            }
-        };
         let helper = async {
             let ticket = s.ticket(0);
             s.wait(0, ticket, None).await;
@@ -126,7 +125,7 @@ fn a_turn_of_high_priority_ends_a_slice() {
             s.sleep(MS).await;
             s.stop();
         };
-        let mut all: Vec<Life<'_>> = vec![Box::pin(helper), Box::pin(task), Box::pin(idle(1))];
+        let mut all: Vec<Life<'_>> = vec![Box::pin(helper), Box::pin(task), Box::pin(idle(&s, 1))];
         (0..all.len()).for_each(|_| {
             s.spawn();
         });
@@ -165,13 +164,7 @@ fn what_a_sleeper_with_requests_was_owed_is_forgotten() {
             }
             s.stop();
         };
-        let gives_out = async {
-            loop {
-                let ticket = s.ticket(1);
-                s.wait(1, ticket, None).await;
-            }
-        };
-        let mut all: Vec<Life<'_>> = vec![Box::pin(helper), Box::pin(task), Box::pin(gives_out)];
+        let mut all: Vec<Life<'_>> = vec![Box::pin(helper), Box::pin(task), Box::pin(idle(&s, 1))];
         (0..all.len()).for_each(|_| {
             s.spawn();
         });

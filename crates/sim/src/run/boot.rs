@@ -15,13 +15,14 @@ pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine, params: &Par
     mm.note_path(TrackPath::Boot);
     let kernel = m.boot.kernel.pages();
     let own = kernel.saturating_sub(params.boot_locked as u64);
+    let reclaimable = own.min(params.boot_reclaimable as u64);
     for page in 0..kernel {
-        let gfp = match page {
-            page if page < (params.boot_reclaimable as u64).min(own) => {
-                Gfp::KERNEL.or(Gfp::RECLAIMABLE)
-            }
-            page if page < own => Gfp::KERNEL,
-            _ => Gfp::USER,
+        let gfp = if page < reclaimable {
+            Gfp::KERNEL.or(Gfp::RECLAIMABLE)
+        } else if page < own {
+            Gfp::KERNEL
+        } else {
+            Gfp::USER
         };
         if mm.alloc_kernel_page(gfp).await.is_none() {
             return false;

@@ -47,14 +47,13 @@ impl Sched {
         if let Some(what) = what {
             self.waiting.begin(id, what, self.now());
         }
-        let plugged = self.tasks.borrow()[id as usize].plugged;
         if let Some(worker) = self.plug_worker.get()
-            && plugged
             && self.here.get() == 0
+            && self.tasks.borrow()[id as usize].plugged
         {
             self.wake(worker);
         }
-        let generation = {
+        let (generation, plugged) = {
             let mut tasks = self.tasks.borrow_mut();
             let t = &mut tasks[id as usize];
             debug_assert!(t.state == State::Running);
@@ -64,7 +63,7 @@ impl Sched {
             t.told = what.is_some();
             t.io = what.map_or(why == Waits::Device, |what| what.kind.io_schedules());
             t.waiting_on = on;
-            t.generation
+            (t.generation, t.plugged)
         };
         if plugged {
             self.at(self.now(), Event::Unplug(id));
