@@ -7,7 +7,7 @@ use common::{bare, column, disk, run, spec, swap};
 use mm::policy::{
     BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, ExtentMaps, FileReadahead,
     FlusherWake, JournalPlace, PageTables, Plugs, Scheduler, SlowPath, VmPressure, WritebackBios,
-    WritebackThrottling, XfsRoots,
+    WritebackThrottling, XfsFormat, XfsLog, XfsRoots,
 };
 use mm::{Policy, ZoneType};
 use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size, SwapSpec};
@@ -405,6 +405,39 @@ fn what_mounting_leaves_is_read_later() {
     let roots = of_xfs(XfsRoots::Read) - of_xfs(XfsRoots::Cached);
     assert!(bitmaps >= 3 * 4, "{bitmaps} KiB");
     assert_eq!(roots, 3 * 4 * 4);
+}
+
+/// A log that has all of a block's changes again with every force grows with a directory's names; one that has each block once
+/// does not. Inodes of 512 bytes are written in clusters twice as long.
+#[test]
+fn what_an_xfs_log_has_and_what_a_cluster_is() {
+    let run = |command: &str, policy| {
+        let mut s = of(small(128), policy, command);
+        s.filesystem = FsKind::Xfs;
+        let all = completed(&s);
+        [count(&all, "pgpgin"), count(&all, "pgpgout")]
+    };
+    let written = |log, n: u32| {
+        let command = format!("fs_mark -d a -n {n} -L 1 -s 4096 -S 1");
+        run(&command, with(|p| p.xfs_log = log))[1] as i64
+    };
+    // Of 300 files beside 100 each has some 7 KiB in the log, in place of a block.
+    let [once, relogged] =
+        [XfsLog::Once, XfsLog::Relogged].map(|log| written(log, 300) - written(log, 100));
+    assert_eq!(once / 200, 8);
+    assert!((9..=13).contains(&(relogged / 200)), "{relogged} KiB");
+
+    // Their inodes reach their place within a minute, a cluster at a time.
+    let in_place = |format| {
+        let command = "fs_mark -d a -n 320 -L 1 -s 4096 -S 1; sleep 70";
+        run(command, with(|p| p.xfs_format = format))[1]
+    };
+    let [v4, v5] = [XfsFormat::V4, XfsFormat::V5].map(in_place);
+    let more = (v5 - v4) / 8;
+    assert!(
+        (10..=13).contains(&more),
+        "{more} clusters are 8 KiB longer"
+    );
 }
 
 /// Two mapped files that are written in turn, on a hard disk: as they are written, one request behind the other, or

@@ -93,6 +93,11 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// An inode's number in its allocation group, on an XFS; 0 elsewhere.
+    pub fn inode_number(&self, ino: u32) -> u32 {
+        self.inode(ino).agino.get()
+    }
+
     /// Whether filesystems tell the engine of their inodes.
     #[inline(always)]
     pub(crate) fn keeps_inodes(&self) -> bool {

@@ -239,6 +239,8 @@ presets! {
         iomap_writeback: IomapWriteback::Unlocked, "whoever writes the same file writes the next page (5.5)";
         ext4_bitmaps: Ext4Bitmaps::Prefetched, "block bitmaps are read some seconds after mounting (5.11)";
         xfs_roots: XfsRoots::Read, "the roots of a group's trees are read when they are first needed";
+        xfs_format: XfsFormat::V5, "inodes of 512 bytes (mkfs of 2015)";
+        xfs_log: XfsLog::Relogged, "all of a block's changes with every force of the log (2.6.39)";
         block_allocation: BlockAllocation::Ahead, "delayed extents as a whole, aligned chunks (2.6.38)";
         journal_place: JournalPlace::Middle, "where mkfs puts it";
         btrfs_trees: BtrfsTrees::Ordered, "nodes of 16 KiB, items where their keys belong (mkfs of 2013)";

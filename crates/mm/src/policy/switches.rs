@@ -39,8 +39,7 @@ switches! {
         /// *per-zone-dirty-limits* (2011, merged in 3.3): an allocation for a write skips a zone that
         /// holds more than its share of dirty pages, in the fast path only.
         PerZone = "per-zone",
-        /// 4.8: the same for nodes: a write leaves out the zones of a node that holds more than its share, which is
-        /// looked at once a node in a walk.
+        /// 4.8: the same for nodes: a write leaves out the zones of a node over its share, which a walk looks at once.
         PerNode = "per-node",
         /// The earlier form of that series: as `per-zone`, and where every allowed zone is over its
         /// share the slow path wakes the flushers and stalls the allocation.
@@ -98,8 +97,7 @@ switches! {
     flusher_wake: FlusherWake = Scanned {
         /// linux-3.0: direct reclaim does that has scanned half more than it had to free, for so many pages.
         Scanned = "scanned",
-        /// 4.11: anybody who meets a batch of pages all of which are dirty and not under writeback, for all
-        /// dirty pages.
+        /// 4.11: whoever meets a batch of pages all of which are dirty and not under writeback, for all dirty pages.
         TailDirty = "tail-dirty",
     } see "docs/reference/reclaim.md#reasons";
 
@@ -189,11 +187,9 @@ switches! {
     scan_balance: ScanBalance = Fractions {
         /// linux-3.0: by fractions of recent rotations, and at least 32 pages of each list in kswapd.
         Fractions = "fractions",
-        /// 3.16: file pages alone while their inactive list is the longer one; a forced scan only of a
-        /// zone that is not reclaimable.
+        /// 3.16: file pages alone while their inactive list is longer; a forced scan only of an unreclaimable zone.
         FileFirst = "file-first",
-        /// 5.9: by what it cost to have either (`scan_costs`). File pages alone while many are inactive and none comes
-        /// back soon.
+        /// 5.9: by what either cost (`scan_costs`). File pages alone while many are inactive and none comes back soon.
         Cost = "cost",
     } see "docs/reference/reclaim.md#scan-counts" "docs/reference/reclaim.md#costs";
 
@@ -201,8 +197,7 @@ switches! {
     scan_costs: ScanCosts = Io {
         /// 5.9: pages written, and pages that came back soon.
         Io = "io",
-        /// 6.2: these, 32 each, and pages looked at for nothing, one each: who is referenced again and again is left
-        /// alone for it.
+        /// 6.2: these, 32 each, and pages looked at for nothing, one each: whoever is always referenced is left alone.
         Rotations = "rotations",
     } see "docs/reference/reclaim.md#costs";
 
@@ -228,14 +223,12 @@ switches! {
     scan_stop: ScanStop = AtOnce {
         /// linux-3.0: it stops.
         AtOnce = "at-once",
-        /// 3.11: the smaller of anonymous and file memory is left alone, the other one is scanned as far
-        /// as the smaller one was.
+        /// 3.11: the smaller of anonymous and file memory is left alone, the other scanned as far as the smaller was.
         Proportional = "proportional",
     } see "docs/reference/reclaim.md#zone-scan";
 
-    /// What a fault on a mapped file that misses the page cache has read beside its page, where the program
-    /// gave no advice. Either way a miss counts, a hit counts down, and behind a hundred misses more than
-    /// hits nothing else is read.
+    /// What a fault on a mapped file that misses the page cache has read beside its page, without the program's advice.
+    /// Either way a miss counts, a hit counts down, and behind a hundred misses more than hits nothing else is read.
     mapped_readahead: MappedReadahead = Marked {
         /// linux-3.0: a window around the page, with a mark a quarter of it before its end; a fault that
         /// finds the marked page has the next window read meanwhile.
@@ -287,13 +280,11 @@ switches! {
     accesses: Accesses = ReadsAndWrites {
         /// linux-3.0: read(2) and write(2).
         ReadsAndWrites = "reads-and-writes",
-        /// 4.7: read(2). A page that is written activates nothing, and none that is brought in to be written
-        /// counts as one that came back.
+        /// 4.7: read(2). What is written activates nothing, and nothing brought in for it counts as having come back.
         Reads = "reads",
     } see "docs/reference/memory-model.md#page-states";
 
-    /// 3.15: a file page that comes back no later than as many evictions as there are active pages is
-    /// activated at once.
+    /// 3.15: a file page that comes back within as many evictions as there are active pages is activated at once.
     workingset: bool = false see "docs/reference/reclaim.md#refaults";
 
     /// 5.9: the same for anonymous pages in swap. Where there is swap, a page takes the place of any active one. New
@@ -354,9 +345,8 @@ switches! {
         OneZoneAhead = "one-zone-ahead",
     } see "docs/reference/allocation.md#free-list-walk";
 
-    /// Which zones a walk over the free lists of a machine with several nodes passes without looking, because a walk
-    /// from that node got nothing there less than a second ago. A walk that finds nothing so is made once more
-    /// and looks at all.
+    /// Which zones a walk over the free lists of several nodes passes without looking, because a walk from that node
+    /// got nothing there less than a second ago. A walk that finds nothing so is made once more, of all.
     zonelist_cache: ZonelistCache = BehindFirst {
         /// 4.4: none.
         None = "none",
@@ -390,11 +380,9 @@ switches! {
 
     /// Which lower zones kswapd reclaims because a higher one needs it (*sequential-read* 3).
     lower_zones: LowerZones = Gap {
-        /// Those that are not a balance gap above their high watermark and the reserve that they keep
-        /// from the highest unbalanced zone.
+        /// Those not a balance gap above their high watermark and what they keep from the highest unbalanced zone.
         Gap = "gap",
-        /// As posted: those below their high watermark alone. The others are passed without counting as
-        /// scanned for their targets.
+        /// As posted: those below their high watermark alone. The others are passed without counting as scanned.
         SkipBalanced = "skip-balanced",
         /// The follow-up: no gap and no reserve in any test of balance.
         HighAlone = "high-alone",
@@ -476,8 +464,7 @@ switches! {
     /// Pages in a CPU's batches for the LRU lists: 14, 15 since 4.15, 31 since 6.8.
     lru_batch: u8 = 14 [1, 31, "pages"] see "docs/reference/memory-model.md#lru-lists";
 
-    /// In which order a zone's file pages leave: by the kernel's two lists, or by a policy of the crate
-    /// `evict` in their place.
+    /// In which order a zone's file pages leave: by the kernel's two lists, or by a policy of the crate `evict`.
     eviction: Eviction = Linux see "docs/eviction.md";
 
     /// When a wake-up of kswapd is traced.
@@ -505,8 +492,7 @@ switches! {
         EveryZone = "every-zone",
     } see "docs/reference/reclaim.md#balance-gap";
 
-    /// What kswapd scans of a list so short that its share at a priority is less than a batch
-    /// (linux mm/vmscan.c, `get_scan_count`).
+    /// What kswapd scans of a list whose share at a priority is below a batch (linux mm/vmscan.c, `get_scan_count`).
     small_scan: SmallScan = Force {
         /// linux-3.0: a batch of every list whose share is 0, if all of the zone's are that small.
         Force = "force",
@@ -523,8 +509,7 @@ switches! {
         WhileAwake = "while-awake",
     } see "docs/reference/memory-model.md#counters";
 
-    /// For orders above 0 kswapd takes a node for balanced once zones with so many percent of its pages
-    /// are (2.6.38 and later: 25; 2.6.37: 100).
+    /// For orders above 0 a node is balanced once zones of so many percent of its pages are (2.6.38: 25; 2.6.37: 100).
     order_balance_percent: u8 = 25 [1, 100, "%"] see "docs/reference/reclaim.md#kswapd";
 
     /// What the page cache's own records take of memory.
@@ -612,8 +597,7 @@ switches! {
     watermark_formula: WatermarkFormula = Quarter {
         /// Up to 4.5: low and high are a quarter and a half above min.
         Quarter = "quarter",
-        /// 4.6: by `watermark_scale_factor`, which is 10 where the machine gives none; 6.6: Movable zones
-        /// have a small minimum of their own.
+        /// 4.6: by `watermark_scale_factor`, 10 where the machine gives none; 6.6: Movable zones have a small minimum.
         ScaleFactor = "scale-factor",
     } see "docs/reference/memory-model.md#watermarks";
 
@@ -627,8 +611,7 @@ switches! {
 
     /// How a device's share of the dirty limit forgets what it has written.
     completions: Completions = ByEvents {
-        /// linux-3.0: by half with every so many pages that all devices have written. One that begins to write
-        /// grows into its share.
+        /// linux-3.0: by half with every so many pages that all devices have written. A new one grows into its share.
         ByEvents = "by-events",
         /// 3.6: by half every three seconds. A device that writes alone has all of the limit with its first page.
         ByTime = "by-time",
@@ -646,8 +629,7 @@ switches! {
     vmpressure: VmPressure = None {
         /// Nobody.
         None = "none",
-        /// 3.10: a worker of the kernel's, behind every 512 pages. It has next to nothing to do, but behind its turn
-        /// the CPU's scheduler picks anew.
+        /// 3.10: a worker, behind every 512 pages. It has next to nothing to do, but behind it the CPU is given anew.
         Worker = "worker",
     } see "docs/reference/reclaim.md#pressure";
 
@@ -663,8 +645,7 @@ switches! {
 
     /// How requests for a device are queued and given out.
     request_queue: RequestQueue = Single {
-        /// Up to 4.20: one queue with so many requests of each class, sync and async, and marks of
-        /// congestion; the disk's scheduler as it is given.
+        /// Up to 4.20: one queue with so many requests of each class and marks of congestion; the disk's scheduler.
         Single = "single",
         /// 5.0: tags. A device has as many as it takes requests at a time, a scheduler `nr_requests` of
         /// its own, of which reads may have all; no device is congested. `deadline` and `cfq` are
@@ -676,8 +657,7 @@ switches! {
     cfq_idling: CfqIdling = LastQueue {
         /// For those that read in order and do not think longer than `cfq_slice_idle`.
         InOrder = "in-order",
-        /// linux-3.0: also for the last of the others with something to do, so that it has the disk for more than a
-        /// request at a time.
+        /// linux-3.0: also for the last of the others with something to do: it has the disk for more than one request.
         LastQueue = "last-queue",
         /// 3.1: the same, unless those others are known to think longer than that.
         LastPrompt = "last-prompt",
@@ -716,8 +696,7 @@ switches! {
 
     /// How ext4's flusher and its journal write a file's data.
     ext4_writeback: Ext4Writeback = Bumped {
-        /// linux-3.0: the flusher raises its quota to the whole run of dirty pages; a commit walks the
-        /// files with new blocks.
+        /// linux-3.0: the flusher raises its quota to the run of dirty pages; a commit walks the files with new blocks.
         Bumped = "bumped",
         /// 5.6: extent by extent, within the quota and a transaction; blocks are new ones until their data
         /// is written, so a commit has no data to write, and waits for whoever is in its transaction.
@@ -768,6 +747,23 @@ switches! {
         /// It reads them when they are first needed: two blocks for a group's inodes, two for its free space.
         Read = "read",
     } see "docs/reference/writeback.md#where-the-journal-lies";
+
+    /// The format that mkfs.xfs gives a disk.
+    xfs_format: XfsFormat = V4 {
+        /// Inodes of 256 bytes, 32 in a cluster of 8 KiB.
+        V4 = "v4",
+        /// The default since 2015: inodes of 512 bytes, 32 in a cluster of 16 KiB.
+        V5 = "v5",
+    } see "docs/reference/writeback.md#the-log-of-xfs";
+
+    /// What XFS's log has of blocks that were changed.
+    xfs_log: XfsLog = Once {
+        /// Directories and headers of groups, each once until it is written in place.
+        Once = "once",
+        /// 2.6.39, delayed logging: with every force, of each block changed since the last, all that was changed since
+        /// it was written in place, in chunks of 128 bytes; the trees of inodes and of free space are there, too.
+        Relogged = "relogged",
+    } see "docs/reference/writeback.md#the-log-of-xfs";
 
     /// Who starts btrfs's writeback.
     btrfs_writeback: BtrfsWriteback = Flusher {

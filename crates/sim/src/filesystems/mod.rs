@@ -94,6 +94,7 @@ filesystems! { $
 
 mod beside;
 mod calls;
+mod cil;
 mod files;
 pub mod inode;
 pub mod ioend;

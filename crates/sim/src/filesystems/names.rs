@@ -94,6 +94,11 @@ impl Names {
         self.dirs.borrow()[dir as usize].ino
     }
 
+    /// How many entries a directory has.
+    pub fn entries(&self, dir: DirNumber) -> u32 {
+        self.dirs.borrow()[dir as usize].entries
+    }
+
     /// A number for a new inode of a group.
     fn number(&self, group: u32) -> u64 {
         let mut all = self.numbers.borrow_mut();

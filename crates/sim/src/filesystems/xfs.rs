@@ -8,6 +8,7 @@
 //! - Changes of names are logged in memory and written by the log's next force. Directory blocks and group
 //!   headers are written in place every 30 s, inodes by the engine's pusher.
 
+use super::cil::{Cil, DirChange};
 use super::layout::Layout;
 use super::model::{Ahead, Ends, Kind, Life, Model};
 use super::names::{Entry, NameChange};
@@ -20,7 +21,7 @@ use crate::spec::DiskSpec;
 use crate::{Tag, own_queue};
 use mm::inodes::inode::SuperInfo;
 use mm::cache::tree::Tag as PageTag;
-use mm::policy::{IomapWriteback, XfsRoots};
+use mm::policy::{IomapWriteback, XfsFormat, XfsLog, XfsRoots};
 use mm::world::WritebackControl;
 use rustc_hash::FxHashSet;
 use std::cell::{Cell, RefCell};
@@ -37,11 +38,9 @@ const LOG_INODE: u64 = 400;
 /// Bytes that a change of a directory block or group header puts into the log.
 const LOG_BLOCK: u64 = 640;
 
-/// Inodes of a chunk, and its blocks.
+/// Inodes of a chunk, and the clusters that they are.
 const CHUNK_INODES: u64 = 64;
-const CHUNK_BLOCKS: u32 = 4;
-/// Blocks of a cluster: 32 inodes of 256 bytes.
-const CLUSTER_BLOCKS: u32 = 2;
+const CHUNK_CLUSTERS: u32 = 2;
 /// Directory entries that fit an inode (`XFS_DINODE_FMT_LOCAL`): 156 bytes of 256.
 const ENTRIES_IN_INODE: u32 = 156 / 56;
 
@@ -76,6 +75,8 @@ fn place_of(block: u64) -> usize {
 #[derive(Debug)]
 pub(super) struct Xfs {
     log: Ring,
+    /// What it has of changed blocks, where that is logged again and again.
+    cil: Cil,
     /// How often it is forced and what names changed is written in place, in nanoseconds.
     interval: u64,
     /// What the next force writes beside its own blocks and inodes.
@@ -88,6 +89,10 @@ pub(super) struct Xfs {
     roots: RefCell<Vec<[bool; 2]>>,
     /// In how many groups they are.
     with_roots: [Cell<u64>; 2],
+    /// Whether the last inode was a new chunk's, for which blocks were taken.
+    made_chunk: Cell<bool>,
+    /// Blocks of a cluster of inodes.
+    cluster_blocks: Cell<u32>,
     /// The chunk of each group that inodes come from now.
     chunks: RefCell<Vec<u64>>,
     /// Buffers that are in memory, in the order of their last use.
@@ -107,16 +112,27 @@ impl Model for Xfs {
     fn new(p: &Params, front: Layout) -> Self {
         Self {
             log: Ring::new(front, LOG_START, LOG_LENGTH),
+            cil: Cil::new(),
             interval: p.xfs_log_interval as u64,
             log_bytes: Cell::new(0),
             unwritten: RefCell::default(),
             last: Box::new([const { Cell::new(0) }; LAST]),
             roots: RefCell::default(),
             with_roots: Default::default(),
+            made_chunk: Cell::new(false),
+            cluster_blocks: Cell::new(2),
             chunks: RefCell::new(vec![front.root_inode()]),
             buffers: RefCell::default(),
             most_buffers: p.xfs_buffers as usize,
         }
+    }
+
+    fn mount<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs) {
+        // 32 inodes of 256 or 512 bytes.
+        self.cluster_blocks.set(match mm.policy.xfs_format {
+            XfsFormat::V4 => 2,
+            XfsFormat::V5 => 4,
+        });
     }
 
     fn super_info(&self, fs: &Fs) -> SuperInfo {
@@ -224,8 +240,26 @@ impl Model for Xfs {
         mm.policy.iomap_writeback
     }
 
-    fn run_placed<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, mapping: u32) {
+    fn run_placed<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {
         mm.log_inode(mapping);
+        if Self::relogs(mm) {
+            let group = fs.with_place(mapping, |place| place.group);
+            self.cil.space_changed(fs.space.first_block(group));
+        }
+    }
+
+    /// Their blocks go back to the trees of free space.
+    async fn freed<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        _kept: Option<u32>,
+    ) {
+        if Self::relogs(mm) {
+            let group = fs.with_place(mapping, |place| place.group);
+            self.cil.space_changed(fs.space.first_block(group));
+        }
     }
 
     fn refuses_reclaim(&self, _fs: &Fs, _mapping: u32, _index: u32, direct: bool) -> bool {
@@ -272,7 +306,7 @@ impl Model for Xfs {
         }
         let chunk = self.chunks.borrow().get(group as usize).copied();
         let cluster = number % CHUNK_INODES / u64::from(mm::inodes::xfs::CLUSTER_INODES);
-        Ok(chunk.unwrap_or(0) + cluster * u64::from(CLUSTER_BLOCKS))
+        Ok(chunk.unwrap_or(0) + cluster * u64::from(self.cluster_blocks.get()))
     }
 
     async fn names_changed<const T: bool>(
@@ -284,8 +318,16 @@ impl Model for Xfs {
         if self.may_lack_roots(mm, fs, Trees::Inodes) {
             self.read_roots(mm, fs, change.group, Trees::Inodes).await;
         }
+        let chunk = self.made_chunk.replace(false);
+        if chunk && self.may_lack_roots(mm, fs, Trees::Space) {
+            self.read_roots(mm, fs, change.group, Trees::Space).await;
+        }
         mm.log_inode(change.ino);
         mm.file_changed(fs.names.inode_of(change.dir));
+        if Self::relogs(mm) {
+            self.relog(mm, fs, change);
+            return Ok(());
+        }
         if change.block != 0 {
             self.log_block(change.block);
         }
@@ -295,7 +337,7 @@ impl Model for Xfs {
     }
 
     async fn read_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, _ino: u32, place: u64) {
-        self.read_buffer(mm, fs, place, CLUSTER_BLOCKS).await;
+        self.read_buffer(mm, fs, place, self.cluster_blocks.get()).await;
     }
 
     async fn read_names<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, block: u64) {
@@ -305,15 +347,15 @@ impl Model for Xfs {
     /// Starts to write the inode's cluster.
     async fn write_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, ino: u32, sync: bool) {
         let block = fs.with_place(ino, |p| p.inode);
-        self.read_buffer(mm, fs, block, CLUSTER_BLOCKS).await;
+        self.read_buffer(mm, fs, block, self.cluster_blocks.get()).await;
         let (_, _, room) = mm.world.volumes[fs.volume as usize].place(block);
-        let most = CLUSTER_BLOCKS.min(mm.world.max_bio(fs.volume));
+        let most = self.cluster_blocks.get().min(mm.world.max_bio(fs.volume));
         let first = u64::from(most).min(room) as u32;
-        if first < CLUSTER_BLOCKS {
+        if first < self.cluster_blocks.get() {
             // The part on an array's next member, or beyond the longest request, is a request that
             // nobody waits for.
             let queue = mm.world.queue_base + own_queue::JOURNAL;
-            let (at, n) = (block + u64::from(first), CLUSTER_BLOCKS - first);
+            let (at, n) = (block + u64::from(first), self.cluster_blocks.get() - first);
             mm.world
                 .submit(fs.volume, Tag::Raw { queue }, true, sync, at, n)
                 .await;
@@ -325,13 +367,47 @@ impl Model for Xfs {
 
     /// Changed inodes, and what names changed beside them.
     async fn write_log<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u32) -> bool {
-        let bytes = self.log_bytes.replace(0) + u64::from(n) * LOG_INODE;
-        let (at, blocks) = self.log.take((LOG_HEADER + bytes).div_ceil(4096));
+        let blocks = if Self::relogs(mm) {
+            self.cil.force(n)
+        } else {
+            let bytes = self.log_bytes.replace(0) + u64::from(n) * LOG_INODE;
+            (LOG_HEADER + bytes).div_ceil(4096)
+        };
+        let (at, blocks) = self.log.take(blocks);
         mm.world.write_raw(fs.volume, at, blocks, true).await
     }
 }
 
 impl Xfs {
+    /// Whether the log has all changes of a block again with every force.
+    fn relogs<const T: bool>(mm: &SimMm<T>) -> bool {
+        mm.policy.xfs_log == XfsLog::Relogged
+    }
+
+    /// A name's changes of blocks go to the log.
+    fn relog<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, change: NameChange) {
+        let group = fs.space.first_block(change.group);
+        let number = u64::from(mm.inode_number(change.ino));
+        let new = change.made && number.is_multiple_of(CHUNK_INODES);
+        self.cil
+            .inodes_changed(group, (number / CHUNK_INODES) as u32, new);
+        if new {
+            // The chunk's blocks.
+            self.cil.space_changed(group);
+        }
+        if change.block != 0 {
+            let about = fs.kind().about();
+            let inline = about.entries_in_inode;
+            self.cil.name_changed(DirChange {
+                dir: change.dir,
+                block: change.block,
+                entries: fs.names.entries(change.dir).saturating_sub(inline),
+                of_block: about.entries_of_block,
+                ino: change.ino,
+            });
+        }
+    }
+
     /// Whether some group's roots may have to be read.
     #[inline(always)]
     fn may_lack_roots<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, trees: Trees) -> bool {
@@ -355,17 +431,23 @@ impl Xfs {
             let n = &self.with_roots[trees as usize];
             n.set(n.get() + 1);
         }
-        let first = fs.space.first_block(group) + 1 + 2 * (1 - trees as u64);
-        for block in [first + 1, first] {
-            mm.world.write_raw(fs.volume, block, 1, false).await;
+        let group = fs.space.first_block(group);
+        let blocks = match trees {
+            Trees::Inodes => [4, 3],
+            Trees::Space => [2, 1],
+        };
+        for at in blocks {
+            mm.world.write_raw(fs.volume, group + at, 1, false).await;
         }
     }
 
     /// A new chunk of inodes for a group. `fresh`: its buffers are made, not read.
     fn new_chunk(&self, fs: &Fs, group: u32, fresh: bool) -> Result<(), FsError> {
-        let taken = fs.take_blocks_near(group, 0, CHUNK_BLOCKS, CHUNK_BLOCKS);
+        let cluster = self.cluster_blocks.get();
+        let all = CHUNK_CLUSTERS * cluster;
+        let taken = fs.take_blocks_near(group, 0, all, all);
         let (block, blocks) = taken.ok_or(FsError::NoSpace)?;
-        if blocks < CHUNK_BLOCKS {
+        if blocks < all {
             fs.space.put_back(block, blocks);
             return Err(FsError::NoSpace);
         }
@@ -376,7 +458,8 @@ impl Xfs {
         }
         chunks[group as usize] = block;
         if fresh {
-            for at in (0..CHUNK_BLOCKS).step_by(CLUSTER_BLOCKS as usize) {
+            self.made_chunk.set(true);
+            for at in (0..all).step_by(cluster as usize) {
                 self.buffered(block + u64::from(at));
             }
         }
@@ -398,7 +481,8 @@ impl Xfs {
         loop {
             let interval = mm.sync_interval(fs.sb.get());
             mm.world.sched.sleep_ticks(interval).await;
-            let mut blocks: Vec<u64> = self.unwritten.take().into_iter().collect();
+            let mut blocks = self.cil.write_in_place();
+            blocks.extend(self.unwritten.take());
             self.last.iter().for_each(|last| last.set(0));
             blocks.sort_unstable();
             let queue = mm.world.queue_base + own_queue::JOURNAL;

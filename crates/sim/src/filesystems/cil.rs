@@ -1,0 +1,299 @@
+//! What XFS's log has of changed blocks (`xfs_log = "relogged"`): the committed items of delayed logging (Linux
+//! Documentation/filesystems/xfs/xfs-delayed-logging-design.rst, fs/xfs/xfs_buf_item.c, xfs_log_cil.c;
+//! docs/reference/writeback.md#the-log-of-xfs).
+//!
+//! ```text
+//! a change ──> chunks of 128 bytes of its block, marked until the block is written in place
+//! a force  ──> of each block changed since the last one: a header, and all of its marked chunks
+//! ```
+//!
+//! So the block that a directory's entries go to is logged from its front again with every name, and the log grows
+//! with what was changed, not with what is changed.
+
+use rustc_hash::FxHashMap;
+use std::cell::{Cell, RefCell};
+
+/// Bytes of a chunk (`XFS_BLF_CHUNK`), of which a block of 4 KiB has 32.
+const CHUNK: u32 = 128;
+/// A buffer's format (`xfs_buf_log_format`, one word of marks) and the operation that it is (`xlog_op_header`).
+const OF_BUFFER: u64 = 28 + OPERATION;
+/// The header of an operation: each run of chunks is one.
+const OPERATION: u64 = 12;
+/// A file's format (`xfs_inode_log_format`), its core (`xfs_log_dinode`, version 3) and one extent.
+const OF_INODE: u64 = 56 + 176 + 16 + 3 * OPERATION;
+/// A checkpoint's start, its header (`xfs_trans_header`) and its end.
+const OF_CHECKPOINT: u64 = 16 + 3 * OPERATION;
+/// A sector: the header of a log record (`xlog_rec_header`), and what a record is rounded up to.
+const SECTOR: u64 = 512;
+/// Bytes of a record beside its header (`XLOG_BIG_RECORD_BSIZE`).
+const RECORD: u64 = 32 * 1024 - SECTOR;
+
+/// Bytes before the first entry of a directory's block, hash index or list of blocks (`xfs_dir3_*_hdr`).
+const HEADER: u32 = 64;
+/// Bytes of an entry of a directory, with a name of 40 characters.
+const ENTRY: u32 = 56;
+/// Bytes of an entry in its hash index.
+const HASH: u32 = 8;
+/// Entries up to which a directory is one block, with its hash index at the end (`XFS_DIR2_BLOCK_FORMAT`).
+const ONE_BLOCK: u32 = (4096 - HEADER - 8) / (ENTRY + HASH);
+/// Entries of a block of the hash index.
+const LEAF: u32 = (4096 - HEADER) / HASH;
+/// Bytes of a record in the tree of inodes, behind the block's header.
+const INODE_RECORD: u32 = 16;
+const TREE_HEADER: u32 = 56;
+
+/// A block's number with this bit is one of a directory's hash index, which has no place of its own here.
+const INDEX: u64 = 1 << 63;
+
+/// A changed block.
+#[derive(Debug, Clone, Copy, Default)]
+struct Item {
+    /// Its chunks that were changed since it was written in place, a bit each.
+    chunks: u32,
+    /// The force that it is part of.
+    force: u64,
+}
+
+/// Changed blocks.
+#[derive(Debug)]
+pub(super) struct Cil {
+    items: RefCell<FxHashMap<u64, Item>>,
+    /// Those that changed since the last force.
+    changed: RefCell<Vec<u64>>,
+    /// How many forces there were, from 1 on.
+    force: Cell<u64>,
+    /// Where the log ends within its last block, in bytes.
+    tail: Cell<u64>,
+}
+
+/// A name of a directory that was made or removed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DirChange {
+    /// The directory's number.
+    pub dir: u32,
+    /// The block of its last entries.
+    pub block: u64,
+    /// Its entries that are in blocks, and how many a block has.
+    pub entries: u32,
+    pub of_block: u32,
+    /// The inode of the name, as which it has its place in the hash index.
+    pub ino: u32,
+}
+
+/// The chunks of bytes `first..end`.
+fn chunks(first: u32, end: u32) -> u32 {
+    debug_assert!(
+        first < end && end <= 4096,
+        "bytes {first} to {end} of a block"
+    );
+    let (from, to) = (first / CHUNK, (end - 1) / CHUNK);
+    (u32::MAX >> (31 - to)) & (u32::MAX << from)
+}
+
+/// Bytes in the log of a block with these chunks.
+fn logged(chunks: u32) -> u64 {
+    let runs = (chunks & !(chunks << 1)).count_ones();
+    OF_BUFFER + u64::from(runs) * OPERATION + u64::from(chunks.count_ones() * CHUNK)
+}
+
+/// A well mixed number for a name.
+fn hash(ino: u32) -> u32 {
+    ino.wrapping_mul(0x9e37_79b9)
+        .rotate_left(13)
+        .wrapping_mul(0x85eb_ca6b)
+}
+
+impl Cil {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self {
+            items: RefCell::default(),
+            changed: RefCell::default(),
+            force: Cell::new(1),
+            tail: Cell::new(0),
+        }
+    }
+
+    /// Chunks of a block change.
+    fn change(&self, block: u64, chunks: u32) {
+        let mut items = self.items.borrow_mut();
+        let item = items.entry(block).or_default();
+        item.chunks |= chunks;
+        if item.force != self.force.get() {
+            item.force = self.force.get();
+            self.changed.borrow_mut().push(block);
+        }
+    }
+
+    /// Blocks of a group are taken or given back: its header (the second sector) and the first records of the two trees behind it.
+    pub fn space_changed(&self, group: u64) {
+        self.change(group, chunks(512, 640));
+        self.change(group + 1, 1);
+        self.change(group + 2, 1);
+    }
+
+    /// An inode of a group is taken or given back: its header (the third sector), the `record`th of the tree of inodes, and the first
+    /// of the tree of free ones. `new`: the record is.
+    pub fn inodes_changed(&self, group: u64, record: u32, new: bool) {
+        self.change(group, chunks(1024, 1152));
+        let of_block = (4096 - TREE_HEADER) / INODE_RECORD;
+        let at = TREE_HEADER + record % of_block * INODE_RECORD;
+        self.change(group + 3, chunks(at, at + INODE_RECORD) | u32::from(new));
+        self.change(group + 4, 1);
+    }
+
+    /// An entry of a directory is made or removed: its bytes, its block's header and the length of what is free behind it; in the hash index
+    /// all from its place on, which moves; and the list of how much is free in each block.
+    pub fn name_changed(&self, change: DirChange) {
+        let DirChange {
+            dir,
+            block,
+            entries,
+            of_block,
+            ino,
+        } = change;
+        let last = entries.saturating_sub(1);
+        let at = HEADER + last % of_block * ENTRY;
+        let entry = chunks(0, HEADER) | chunks(at, (at + ENTRY).min(4096));
+        let hash = hash(ino);
+        if entries <= ONE_BLOCK {
+            let place = (u64::from(hash) * u64::from(entries + 1) >> 32) as u32;
+            let behind = (entries - place.min(last)).max(1) * HASH;
+            self.change(block, entry | chunks(4096 - 8 - behind, 4096));
+            return;
+        }
+        self.change(block, entry | chunks(4096 - 2, 4096));
+        let leaves = entries.div_ceil(LEAF).next_power_of_two();
+        let of_leaf = entries / leaves;
+        let place = ((u64::from(hash) * u64::from(of_leaf)) >> 32) as u32;
+        let moved = chunks(
+            HEADER + place * HASH,
+            HEADER + of_leaf.max(place + 1) * HASH,
+        );
+        let index = INDEX | u64::from(dir) << 16;
+        let leaf = u64::from(hash % leaves);
+        if leaves == 1 {
+            // The list is at its end.
+            self.change(index, 1 | moved | chunks(4096 - 2, 4096));
+        } else {
+            let listed = HEADER + last / of_block % (LEAF * 4) * 2;
+            self.change(index | leaf, 1 | moved);
+            self.change(index | 0xffff, chunks(listed, listed + 2));
+        }
+    }
+
+    /// The log is forced, with so many inodes: how many blocks of it are written. A record begins where the last one ended.
+    pub fn force(&self, inodes: u32) -> u64 {
+        let end = self.tail.get() + self.sectors(inodes) * SECTOR;
+        self.tail.set(end % 4096);
+        (end / 4096).max(1)
+    }
+
+    /// Sectors of the log that a force with so many inodes writes.
+    fn sectors(&self, inodes: u32) -> u64 {
+        let items = self.items.borrow();
+        let changed = self.changed.take();
+        let blocks: u64 = changed
+            .iter()
+            .map(|block| logged(items[block].chunks))
+            .sum();
+        self.force.set(self.force.get() + 1);
+        let bytes = OF_CHECKPOINT + u64::from(inodes) * OF_INODE + blocks;
+        bytes.div_ceil(SECTOR) + bytes.div_ceil(RECORD)
+    }
+
+    /// What is in the log is written in place: which blocks, in ascending order. Those that changed since the last force are
+    /// not in it yet, and keep what they have.
+    pub fn write_in_place(&self) -> Vec<u64> {
+        let force = self.force.get();
+        let mut blocks = Vec::new();
+        self.items.borrow_mut().retain(|&block, item| {
+            let stays = item.force == force;
+            if !stays && block & INDEX == 0 {
+                blocks.push(block);
+            }
+            stays
+        });
+        blocks.sort_unstable();
+        blocks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_those_of_the_bytes() {
+        assert_eq!(chunks(0, 128), 1);
+        assert_eq!(chunks(127, 129), 3);
+        assert_eq!(chunks(0, 4096), u32::MAX);
+        assert_eq!(chunks(4094, 4096), 1 << 31);
+        assert_eq!(logged(0b1), 40 + 12 + 128);
+        assert_eq!(logged(0b1011), 40 + 2 * 12 + 3 * 128);
+    }
+
+    /// A file of one extent is made in a directory, and the log forced.
+    fn make_file(cil: &Cil, nth: u32) -> u64 {
+        let (inline, of_block) = (3, 73);
+        if nth >= inline {
+            cil.name_changed(DirChange {
+                dir: 1,
+                block: 1_000 + u64::from((nth - inline) / of_block),
+                entries: nth - inline + 1,
+                of_block,
+                ino: nth,
+            });
+        }
+        cil.inodes_changed(0, nth / 64, nth % 64 == 0);
+        cil.space_changed(0);
+        cil.sectors(2) * SECTOR
+    }
+
+    /// What the log of a guest of Linux 6.12 has of files that are made and synced, bytes a file in the mean of 50: the block of
+    /// the directory and its index fill, the index is split with the 505th.
+    #[test]
+    fn what_a_log_has_of_files_is_what_a_guest_has() {
+        let cil = Cil::new();
+        let mean = |from: u32| (from..from + 50).map(|n| make_file(&cil, n)).sum::<u64>() / 50;
+        let first = make_file(&cil, 0);
+        assert_eq!(first, 2560);
+        let means: Vec<u64> = (0..30).map(|n| mean(1 + 50 * n)).collect();
+        let guest = [
+            4362, 5621, 6635, 6410, 6768, 7761, 8038, 7905, 8857, 9543, 7208, 7741, 8488, 7669,
+            8181, 9041, 8796, 8785, 9605, 9881, 8570, 8550, 9533, 8273, 8960, 9359, 8837, 9052,
+            9707, 9195,
+        ];
+        for (nth, (&here, there)) in means.iter().zip(guest).enumerate() {
+            let off = here as f64 / f64::from(there) - 1.0;
+            assert!(
+                off.abs() < 0.15,
+                "{nth}: {here} bytes, {there} in a guest: {means:?}"
+            );
+        }
+    }
+
+    /// What is written in place is logged from nothing again; what no force has had yet is not written.
+    #[test]
+    fn what_is_in_place_is_logged_no_more() {
+        let cil = Cil::new();
+        let sizes: Vec<u64> = (0..60).map(|n| make_file(&cil, n)).collect();
+        assert!(sizes[59] > 2 * sizes[1]);
+        cil.space_changed(0);
+        // The tree of inodes, of free ones, the directory; the group's header and its trees of space wait for a force.
+        assert_eq!(cil.write_in_place(), [3, 4, 1000]);
+        assert!(make_file(&cil, 60) < sizes[2] + 1024);
+        assert_eq!(cil.write_in_place().len(), 6);
+        assert!(cil.write_in_place().is_empty());
+    }
+
+    /// Records follow each other in the log: blocks of a record that begins and ends within one are counted once.
+    #[test]
+    fn records_share_blocks() {
+        let cil = Cil::new();
+        let blocks: u64 = (0..800).map(|_| cil.force(2)).sum();
+        // 2.5 records of two sectors and a bit: three sectors each.
+        assert_eq!(OF_CHECKPOINT + 2 * OF_INODE, 620);
+        assert!((800..=802).contains(&blocks), "{blocks} blocks");
+    }
+}
