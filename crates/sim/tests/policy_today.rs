@@ -432,6 +432,41 @@ fn metadata_of_a_transaction_is_not_reclaimed() {
     common::drive(mm, vec![(0, Box::pin(life) as Life<'_>)], MS, || {});
 }
 
+/// Who syncs beside a commit waits for it, and for the next one, which has what the first one came too early for. Before, he
+/// went on at once.
+#[test]
+fn who_syncs_beside_a_commit_waits_for_the_next_one() {
+    let took = |ext4| {
+        let mm = build(FsKind::Ext4, DiskKind::Disk, |p| {
+            today(p);
+            p.ext4_writeback = ext4;
+        });
+        let (mm, times) = (&mm, Rc::new(Cell::new([0; 2])));
+        let of = |nth: usize, times: Rc<Cell<[u64; 2]>>| async move {
+            let file = fs::create(mm).expect("a file");
+            mm.world.sched.sleep(nth as u64 * MS).await;
+            let began = mm.world.now();
+            assert!(fs::fsync(mm, file).await);
+            let mut both = times.get();
+            both[nth] = 1 + mm.world.now() - began;
+            times.set(both);
+            if !both.contains(&0) {
+                mm.world.sched.stop();
+            }
+        };
+        let tasks: Vec<(u32, Life<'_>)> = [0, 1]
+            .map(|nth| (0, Box::pin(of(nth, times.clone())) as Life<'_>))
+            .into();
+        common::drive(mm, tasks, MS, || {});
+        times.get()
+    };
+    // The second one comes a millisecond later.
+    let [first, second] = took(Ext4Writeback::ByExtent);
+    assert!(first > 2 * MS && second + MS > first, "{first} {second}");
+    let [first, second] = took(Ext4Writeback::Bumped);
+    assert!(first > 2 * MS && second < MS, "{first} {second}");
+}
+
 /// The walk of a commit moves the place where the flusher goes on behind pages that nobody wrote.
 #[test]
 fn commits_leave_the_flushers_place_alone() {

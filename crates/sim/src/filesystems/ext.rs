@@ -302,6 +302,9 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
     }
 
     async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
+        if Self::by_extent(mm) {
+            return self.transactions.complete(mm, fs.volume).await;
+        }
         self.commit_transaction(mm, fs, true).await
     }
 
@@ -399,11 +402,35 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         }
     }
 
-    /// Commits every interval what the running transaction holds.
+    /// Commits every interval what the running transaction holds, and what today's fsync asks for.
     async fn journal_thread<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
+        if Self::by_extent(mm) {
+            return self.kjournald2(mm, fs).await;
+        }
         loop {
             mm.world.sched.sleep_ticks(self.interval).await;
             self.commit_transaction(mm, fs, false).await;
+        }
+    }
+
+    /// The life of the thread that commits today, which nobody else does. Never returns.
+    async fn kjournald2<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
+        let (sched, queue) = (&mm.world.sched, mm.world.jbd2_queue(fs.volume));
+        let mut due = sched.now() + self.interval;
+        loop {
+            let ticket = sched.ticket(queue);
+            let asked = self.transactions.is_asked();
+            let left = due.saturating_sub(sched.now());
+            if !asked && left > 0 {
+                sched.wait(queue, ticket, Some(left)).await;
+                continue;
+            }
+            self.transactions.begins();
+            let ok = self.commit_by_extent(mm, fs, asked).await;
+            self.transactions.ends(mm, ok);
+            if left == 0 {
+                due = sched.now() + self.interval;
+            }
         }
     }
 
@@ -417,9 +444,6 @@ impl<const DELAYED: bool> Ext<DELAYED> {
     ) -> bool {
         if self.committing.replace(true) {
             return true; // the commit under way takes this one's changes along
-        }
-        if Self::by_extent(mm) {
-            return self.commit_by_extent(mm, fs, force).await;
         }
         let files = self.files.take();
         let changed = self.blocks.take().len() as u64;
@@ -440,7 +464,6 @@ impl<const DELAYED: bool> Ext<DELAYED> {
     /// file's data is in it, for new blocks are none of the file's until their data is written.
     async fn commit_by_extent<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, force: bool) -> bool {
         if self.files.borrow().is_empty() && self.blocks.borrow().is_empty() && !force {
-            self.committing.set(false);
             return true;
         }
         self.transactions.switch(mm).await;
@@ -456,7 +479,6 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         let (at, blocks) = self.journal.take(1);
         ok &= mm.world.write_raw(fs.volume, at, blocks, true).await;
         self.refile(mm).await;
-        self.committing.set(false);
         ok
     }
 

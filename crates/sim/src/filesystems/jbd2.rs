@@ -6,6 +6,8 @@
 //! metadata go to the journal; until they are there, their buffers can't be changed: whoever writes to a
 //! file waits, and so do the flusher before its next extent and the conversion of extents whose data is written, whose
 //! pages stay under writeback. What comes then is the commit record, for which nobody waits but a fsync.
+//!
+//! The journal's thread commits, nobody else. A fsync asks for the running transaction's commit and waits.
 
 use super::{SimMm, ioend};
 use mm::world::{Tasks, Waited, WaitedKind};
@@ -21,6 +23,12 @@ pub(super) struct Transactions {
     shadow: Cell<bool>,
     /// Ends whose extents are to be converted when they can be changed again.
     conversions: RefCell<Vec<u32>>,
+    /// How many commits are asked for, have begun and have ended since mounting, and how many of these failed (`j_commit_request`,
+    /// `j_commit_sequence`).
+    requested: Cell<u64>,
+    begun: Cell<u64>,
+    ended: Cell<u64>,
+    failed: Cell<u64>,
 }
 
 impl Transactions {
@@ -65,6 +73,36 @@ impl Transactions {
             self.conversions.borrow_mut().push(id);
         }
         !shadow
+    }
+
+    /// Has the journal's thread commit the running transaction, and waits for it (`jbd2_complete_transaction`). Returns whether all commits
+    /// until then reached the journal.
+    pub async fn complete<const T: bool>(&self, mm: &SimMm<T>, volume: u32) -> bool {
+        let failed = self.failed.get();
+        let wanted = self.begun.get() + 1;
+        self.requested.set(self.requested.get().max(wanted));
+        mm.world.sched.wake(mm.world.jbd2_queue(volume));
+        self.wait_while(mm, |t| t.ended.get() < wanted).await;
+        self.failed.get() == failed
+    }
+
+    /// Whether a commit is asked for that has not begun.
+    pub fn is_asked(&self) -> bool {
+        self.requested.get() > self.begun.get()
+    }
+
+    /// The running transaction's commit begins.
+    pub fn begins(&self) {
+        debug_assert!(self.begun.get() == self.ended.get(), "one commit at a time");
+        self.begun.set(self.begun.get() + 1);
+    }
+
+    /// It has ended.
+    pub fn ends<const T: bool>(&self, mm: &SimMm<T>, ok: bool) {
+        self.ended.set(self.ended.get() + 1);
+        self.failed.set(self.failed.get() + u64::from(!ok));
+        debug_assert!(self.begun.get() == self.ended.get(), "one commit at a time");
+        Self::wake(mm);
     }
 
     /// Locks the running transaction, waits until nobody is in it and makes room for the next one, while

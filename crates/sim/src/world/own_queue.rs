@@ -35,7 +35,12 @@ pub fn kblockd(tasks: u32, devices: u32) -> u32 {
     transaction(tasks, devices) + 1
 }
 
-/// All of a world with room for so many tasks and so many devices.
+/// The thread that commits the journal of a filesystem on a volume.
+pub fn jbd2(tasks: u32, devices: u32, volume: u32) -> u32 {
+    kblockd(tasks, devices) + 1 + volume
+}
+
+/// All of a world with room for so many tasks and so many devices, of which a volume has one or more.
 pub fn count(tasks: u32, devices: u32) -> u32 {
-    kblockd(tasks, devices) + 1
+    jbd2(tasks, devices, devices)
 }

@@ -156,7 +156,11 @@ pub fn drive<'a>(
     // Task 0 is the idle identity of interrupts.
     let mut lives: Vec<Life<'a>> = vec![Box::pin(async {})];
     mm.init_task(mm.world.sched.spawn(), 0, 0);
-    for (flags, life) in tasks {
+    // Whoever syncs a file of today's ext4 waits for its journal's thread.
+    let journals = sim::filesystems::daemons(mm)
+        .into_iter()
+        .filter(|(name, _)| *name == "jbd2");
+    for (flags, life) in tasks.into_iter().chain(journals.map(|(_, life)| (0, life))) {
         mm.init_task(mm.world.sched.spawn(), flags, 0);
         lives.push(life);
     }
