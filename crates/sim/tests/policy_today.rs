@@ -432,6 +432,64 @@ fn metadata_of_a_transaction_is_not_reclaimed() {
     common::drive(mm, vec![(0, Box::pin(life) as Life<'_>)], MS, || {});
 }
 
+/// New blocks' pages are under writeback until a worker has had the CPU, with whoever has it meanwhile; those that are written
+/// again, and those of an ext4 before, only until the device has them.
+#[test]
+fn new_extents_wait_for_a_worker() {
+    let waited = |filesystem, ext4, written_before: bool| {
+        let mm = build(filesystem, DiskKind::Ssd, |p| {
+            today(p);
+            p.ext4_writeback = ext4;
+        });
+        let mm = &mm;
+        let file = fs::create(mm).expect("a file");
+        // Both CPUs are somebody's who does not let go of his.
+        let hogs = |stops: bool| async move {
+            while !mm.mapping_tagged(file, Tag::Writeback) {
+                mm.world.sched.sleep(MS).await;
+            }
+            mm.world.sched.charge(50 * MS);
+            mm.world.sched.sleep(MS).await;
+            if stops {
+                mm.world.sched.stop();
+            }
+        };
+        let life = async move {
+            if written_before {
+                assert!(fs::lay_out(mm, file, 256 * 4096));
+            }
+            enter_dirty(mm, file, 0..256).await;
+            mm.wakeup_flusher_threads(0);
+            hogs(true).await;
+        };
+        let flusher = mm.flusher(mm.world.fs[0].bdi.get());
+        let tasks: Vec<(u32, Life<'_>)> = vec![
+            (PF_SWAPWRITE, Box::pin(flusher)),
+            (0, Box::pin(life)),
+            (0, Box::pin(hogs(false))),
+        ];
+        let mut waited = 0;
+        common::drive(mm, tasks, MS / 10, || {
+            let under = mm.tagged_count(file, Tag::Writeback, u32::MAX);
+            waited += u64::from(under > 0 && mm.world.in_flight(0) == 0);
+        });
+        assert!(!mm.mapping_tagged(file, Tag::Writeback));
+        waited
+    };
+    use Ext4Writeback::{Bumped, ByExtent};
+    let new = [FsKind::Ext4, FsKind::Xfs].map(|of| waited(of, ByExtent, false));
+    assert!(
+        new.iter().all(|&tenths| tenths >= 100),
+        "{new:?} tenths of a millisecond"
+    );
+    let others = [
+        waited(FsKind::Ext4, ByExtent, true),
+        waited(FsKind::Xfs, ByExtent, true),
+        waited(FsKind::Ext4, Bumped, false),
+    ];
+    assert!(others.iter().all(|&tenths| tenths <= 1), "{others:?}");
+}
+
 /// Who syncs beside a commit waits for it, and for the next one, which has what the first one came too early for. Before, he
 /// went on at once.
 #[test]

@@ -23,7 +23,7 @@ use super::names::{Entry, NameChange};
 use super::ring::Ring;
 use super::walk::{Walk, write_cache_pages};
 use super::write::{self, metadata_page};
-use super::{Fs, FsError, SimMm};
+use super::{Fs, FsError, SimMm, ioend};
 use mm::world::{Tasks};
 use crate::params::Params;
 use mm::cache::mapping::MappingKind;
@@ -164,6 +164,9 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         if DELAYED && mm.policy.ext4_bitmaps == Ext4Bitmaps::Prefetched {
             all.push(("ext4lazyinit", Box::pin(self.prefetch_bitmaps(mm, fs))));
         }
+        if Self::by_extent(mm) {
+            all.push(("ext4-rsv-conv", Box::pin(ioend::conversion_worker(mm, fs))));
+        }
         all
     }
 
@@ -265,8 +268,12 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         }
     }
 
-    fn may_end(&self, id: u32) -> bool {
-        self.transactions.may_end(id)
+    fn converts<const T: bool>(&self, mm: &SimMm<T>) -> bool {
+        Self::by_extent(mm)
+    }
+
+    async fn may_convert<const T: bool>(&self, mm: &SimMm<T>) {
+        self.transactions.change(mm).await;
     }
 
     fn plugs(&self) -> bool {

@@ -11,6 +11,7 @@ use crate::rng::Rng;
 use crate::spec::DiskSpec;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 
 /// The latest that a filesystem begins to initialise itself in the background, in nanoseconds
 /// (`EXT4_DEF_LI_MAX_START_DELAY`, 5 s).
@@ -147,6 +148,8 @@ pub struct Fs {
     pub(super) layout: Layout,
     pub(super) space: Space,
     pub(super) names: Names,
+    /// Ends of writeback whose new extents are to be converted ([`super::ioend`]).
+    pub(super) conversions: RefCell<VecDeque<u32>>,
     /// When its background initialisation begins, in nanoseconds after mounting.
     pub(super) initialised_at: u64,
     /// Whether allocations look ahead.
@@ -185,6 +188,7 @@ impl Fs {
             layout,
             space: Space::new(start, capacity, groups),
             names: Names::new(layout),
+            conversions: RefCell::default(),
             initialised_at: rng.below(START_DELAY),
             look_ahead: p.fs_look_ahead >= 0.5,
             // A window that is read whole at each miss stays its disk's.

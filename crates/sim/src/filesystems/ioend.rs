@@ -3,11 +3,11 @@
 //!
 //! A walk over a file's dirty pages gathers neighbours, in the file and on the disk, into bios and bios
 //! into ends. The device serves requests; a page is under writeback until all requests of its end have
-//! ended, and where blocks were new to ext4, until their extent is converted
-//! (`may_end` of its model).
+//! ended, and where blocks were new to ext4 or xfs, until a worker has converted their extent
+//! ([`conversion_worker`]).
 
 use super::model::{Ends, Model as _};
-use super::{SimMm, of};
+use super::{Fs, SimMm, of};
 use crate::Tag;
 use crate::block::{Bio, Dir, Purpose};
 use mm::Pfn;
@@ -109,13 +109,33 @@ fn all_written<const T: bool>(mm: &SimMm<T>, id: u32) {
         .change(id, |e| (e.mapping, (e.first, e.pages), e.fresh));
     let fs = of(mm, mapping);
     ask!(fs, model => model.end_written(mm, mapping, pages));
-    if !fresh || ask!(fs, model => model.may_end(id)) {
+    if fresh && ask!(fs, model => model.converts(mm)) {
+        fs.conversions.borrow_mut().push_back(id);
+        mm.world.sched.wake(mm.world.conversion_queue(fs.volume));
+    } else {
         finish(mm, id);
     }
 }
 
+/// The life of the worker that makes new extents a file's, one after the other, once their data is written, and lets go
+/// of their pages (`ext4_end_io_rsv_work`, `xfs_end_io`). Never returns.
+pub(super) async fn conversion_worker<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
+    let (sched, queue) = (&mm.world.sched, mm.world.conversion_queue(fs.volume));
+    loop {
+        let ticket = sched.ticket(queue);
+        let next = fs.conversions.borrow_mut().pop_front();
+        let Some(id) = next else {
+            sched.wait(queue, ticket, None).await;
+            continue;
+        };
+        ask!(fs, model => model.may_convert(mm).await);
+        finish(mm, id);
+        sched.relax().await;
+    }
+}
+
 /// The pages of an end leave writeback.
-pub(super) fn finish<const T: bool>(mm: &SimMm<T>, id: u32) {
+fn finish<const T: bool>(mm: &SimMm<T>, id: u32) {
     let end = mm.world.ends.change(id, |e| *e);
     mm.world.ends.0.borrow_mut().free.push(id);
     mm.bios_ended(end.bios);

@@ -9,9 +9,9 @@
 //!
 //! The journal's thread commits, nobody else. A fsync asks for the running transaction's commit and waits.
 
-use super::{SimMm, ioend};
+use super::SimMm;
 use mm::world::{Tasks, Waited, WaitedKind};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 /// The state of a journal.
 #[derive(Debug, Default)]
@@ -21,8 +21,6 @@ pub(super) struct Transactions {
     locked: Cell<bool>,
     /// The metadata of the last commit are on their way.
     shadow: Cell<bool>,
-    /// Ends whose extents are to be converted when they can be changed again.
-    conversions: RefCell<Vec<u32>>,
     /// How many commits are asked for, have begun and have ended since mounting, and how many of these failed (`j_commit_request`,
     /// `j_commit_sequence`).
     requested: Cell<u64>,
@@ -64,15 +62,6 @@ impl Transactions {
     pub async fn change<const T: bool>(&self, mm: &SimMm<T>) {
         self.wait_while(mm, |t| t.locked.get() || t.shadow.get())
             .await;
-    }
-
-    /// Whether an end whose data is written may end now; else it does when [`Self::unshadow`] is called.
-    pub fn may_end(&self, id: u32) -> bool {
-        let shadow = self.shadow.get();
-        if shadow {
-            self.conversions.borrow_mut().push(id);
-        }
-        !shadow
     }
 
     /// Has the journal's thread commit the running transaction, and waits for it (`jbd2_complete_transaction`). Returns whether all commits
@@ -118,9 +107,6 @@ impl Transactions {
     /// The metadata are in the journal.
     pub fn unshadow<const T: bool>(&self, mm: &SimMm<T>) {
         self.shadow.set(false);
-        for id in self.conversions.take() {
-            ioend::finish(mm, id);
-        }
         Self::wake(mm);
     }
 }

@@ -368,11 +368,13 @@ pub(super) trait Model: Sized {
     /// It has handed them over.
     fn fresh_done<const T: bool>(&self, mm: &SimMm<T>) {}
 
-    /// Whether pages with new blocks, all of which are written, leave writeback now. Else the model ends
-    /// them later ([`super::ioend::finish`]).
-    fn may_end(&self, id: u32) -> bool {
-        true
+    /// Whether a worker lets go of pages with new blocks once all of them are written.
+    fn converts<const T: bool>(&self, mm: &SimMm<T>) -> bool {
+        false
     }
+
+    /// That worker waits until it may change the metadata of an extent.
+    async fn may_convert<const T: bool>(&self, mm: &SimMm<T>) {}
 
     /// Pages from a dirty one on that get their blocks together, and are then written whatever was asked for. 0:
     /// what was asked for holds.

@@ -15,13 +15,13 @@ use super::names::{Entry, NameChange};
 use super::ring::Ring;
 use super::space::Space;
 use super::walk::{Walk, write_cache_pages, write_run};
-use super::{BATCH, Fs, FsError, SimMm};
+use super::{BATCH, Fs, FsError, SimMm, ioend};
 use crate::params::Params;
 use crate::spec::DiskSpec;
 use crate::{Tag, own_queue};
 use mm::inodes::inode::SuperInfo;
 use mm::cache::tree::Tag as PageTag;
-use mm::policy::{IomapWriteback, XfsFormat, XfsLog, XfsRoots};
+use mm::policy::{IomapWriteback, WritebackEnds, XfsFormat, XfsLog, XfsRoots};
 use mm::world::WritebackControl;
 use rustc_hash::FxHashSet;
 use std::cell::{Cell, RefCell};
@@ -155,12 +155,16 @@ impl Model for Xfs {
         fs: &'a Fs,
     ) -> Vec<(&'static str, Life<'a>)> {
         let sb = fs.sb.get();
-        vec![
+        let mut all = vec![
             ("xfssyncd", Box::pin(mm.xfs_log_worker(sb)) as Life<'_>),
             ("xfsbufd", Box::pin(self.buffer_daemon(mm, fs))),
             ("xfsaild", Box::pin(mm.xfsaild(sb))),
             ("xfs-reclaim", Box::pin(mm.xfs_reclaim_worker(sb))),
-        ]
+        ];
+        if self.converts(mm) {
+            all.push(("xfs-conv", Box::pin(ioend::conversion_worker(mm, fs))));
+        }
+        all
     }
 
     fn take_blocks(
@@ -246,6 +250,10 @@ impl Model for Xfs {
             let group = fs.with_place(mapping, |place| place.group);
             self.cil.space_changed(fs.space.first_block(group));
         }
+    }
+
+    fn converts<const T: bool>(&self, mm: &SimMm<T>) -> bool {
+        mm.policy.writeback_ends == WritebackEnds::IoEnd
     }
 
     /// Their blocks go back to the trees of free space.

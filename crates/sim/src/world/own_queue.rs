@@ -40,7 +40,12 @@ pub fn jbd2(tasks: u32, devices: u32, volume: u32) -> u32 {
     kblockd(tasks, devices) + 1 + volume
 }
 
+/// The worker that ends the writeback of a filesystem's new blocks.
+pub fn conversions(tasks: u32, devices: u32, volume: u32) -> u32 {
+    jbd2(tasks, devices, devices) + volume
+}
+
 /// All of a world with room for so many tasks and so many devices, of which a volume has one or more.
 pub fn count(tasks: u32, devices: u32) -> u32 {
-    jbd2(tasks, devices, devices)
+    conversions(tasks, devices, devices)
 }
