@@ -4,7 +4,7 @@
 //! A walk over a file's dirty pages gathers neighbours, in the file and on the disk, into bios and bios
 //! into ends. The device serves requests; a page is under writeback until all requests of its end have
 //! ended, and where blocks were new to ext4 or xfs, until a worker has converted their extent
-//! ([`conversion_worker`]).
+//! (`conversion_worker`).
 
 use super::model::{Ends, Model as _};
 use super::{Fs, SimMm, of};
