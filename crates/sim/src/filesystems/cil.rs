@@ -153,8 +153,9 @@ impl Cil {
             ino,
         } = change;
         let last = entries.saturating_sub(1);
-        let at = HEADER + last % of_block * ENTRY;
-        let entry = chunks(0, HEADER) | chunks(at, (at + ENTRY).min(4096));
+        // The engine's blocks may have room for one more, which is the last one's then.
+        let at = (HEADER + last % of_block * ENTRY).min(4096 - ENTRY);
+        let entry = chunks(0, HEADER) | chunks(at, at + ENTRY);
         let hash = hash(ino);
         if entries <= ONE_BLOCK {
             let place = ((u64::from(hash) * u64::from(entries + 1)) >> 32) as u32;
