@@ -21,9 +21,9 @@ pub(super) struct Transactions {
     locked: Cell<bool>,
     /// The metadata of the last commit are on their way.
     shadow: Cell<bool>,
-    /// How many commits are asked for, have begun and have ended since mounting, and how many of these failed (`j_commit_request`,
-    /// `j_commit_sequence`).
-    requested: Cell<u64>,
+    /// The running transaction's commit is asked for (`j_commit_request`).
+    asked: Cell<bool>,
+    /// How many commits have begun and have ended since mounting, and how many of these failed (`j_commit_sequence`).
     begun: Cell<u64>,
     ended: Cell<u64>,
     failed: Cell<u64>,
@@ -69,7 +69,7 @@ impl Transactions {
     pub async fn complete<const T: bool>(&self, mm: &SimMm<T>, volume: u32) -> bool {
         let failed = self.failed.get();
         let wanted = self.begun.get() + 1;
-        self.requested.set(self.requested.get().max(wanted));
+        self.asked.set(true);
         mm.world.sched.wake(mm.world.jbd2_queue(volume));
         self.wait_while(mm, |t| t.ended.get() < wanted).await;
         self.failed.get() == failed
@@ -77,12 +77,13 @@ impl Transactions {
 
     /// Whether a commit is asked for that has not begun.
     pub fn is_asked(&self) -> bool {
-        self.requested.get() > self.begun.get()
+        self.asked.get()
     }
 
     /// The running transaction's commit begins.
     pub fn begins(&self) {
         debug_assert!(self.begun.get() == self.ended.get(), "one commit at a time");
+        self.asked.set(false);
         self.begun.set(self.begun.get() + 1);
     }
 

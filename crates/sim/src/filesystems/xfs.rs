@@ -246,10 +246,7 @@ impl Model for Xfs {
 
     fn run_placed<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {
         mm.log_inode(mapping);
-        if Self::relogs(mm) {
-            let group = fs.with_place(mapping, |place| place.group);
-            self.cil.space_changed(fs.space.first_block(group));
-        }
+        self.space_changed(mm, fs, mapping);
     }
 
     fn converts<const T: bool>(&self, mm: &SimMm<T>) -> bool {
@@ -264,10 +261,7 @@ impl Model for Xfs {
         mapping: u32,
         _kept: Option<u32>,
     ) {
-        if Self::relogs(mm) {
-            let group = fs.with_place(mapping, |place| place.group);
-            self.cil.space_changed(fs.space.first_block(group));
-        }
+        self.space_changed(mm, fs, mapping);
     }
 
     fn refuses_reclaim(&self, _fs: &Fs, _mapping: u32, _index: u32, direct: bool) -> bool {
@@ -390,6 +384,14 @@ impl Xfs {
     /// Whether the log has all changes of a block again with every force.
     fn relogs<const T: bool>(mm: &SimMm<T>) -> bool {
         mm.policy.xfs_log == XfsLog::Relogged
+    }
+
+    /// Blocks of a file's group were taken or given back, which goes to the log.
+    fn space_changed<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {
+        if Self::relogs(mm) {
+            let group = fs.with_place(mapping, |place| place.group);
+            self.cil.space_changed(fs.space.first_block(group));
+        }
     }
 
     /// A name's changes of blocks go to the log.

@@ -157,10 +157,10 @@ pub fn drive<'a>(
     let mut lives: Vec<Life<'a>> = vec![Box::pin(async {})];
     mm.init_task(mm.world.sched.spawn(), 0, 0);
     // Whoever syncs a file of today's ext4 waits for its journal's thread, and new blocks' pages for a worker.
-    let journals = sim::filesystems::daemons(mm)
+    let threads = sim::filesystems::daemons(mm)
         .into_iter()
         .filter(|(name, _)| ["jbd2", "ext4-rsv-conv", "xfs-conv"].contains(name));
-    for (flags, life) in tasks.into_iter().chain(journals.map(|(_, life)| (0, life))) {
+    for (flags, life) in tasks.into_iter().chain(threads.map(|(_, life)| (0, life))) {
         mm.init_task(mm.world.sched.spawn(), flags, 0);
         lives.push(life);
     }
