@@ -231,7 +231,7 @@ fn btrfs_writes_what_got_its_blocks_together() {
 /// so much may be reserved that it does not.
 #[test]
 fn what_btrfs_reserves_starts_writeback() {
-    let dirty = |writeback, gib: u64| {
+    let both = |writeback, gib: u64| {
         let mut m = small(256);
         m.disk = disk(DiskKind::Ssd);
         m.disk.capacity = Size(gib << 30);
@@ -242,14 +242,20 @@ fn what_btrfs_reserves_starts_writeback() {
         let job = "[random]\nrw=randwrite\nbs=8k\nsize=400m\nio_size=128m\n";
         s.workload = workload::fio::parse(job).expect("a job").script();
         let r = completed(&s);
-        let values = column(&r, "dirty", "global");
-        values.iter().sum::<f64>() / values.len() as f64
+        let [dirty, written] = ["dirty", "writeback"].map(|name| column(&r, name, "global"));
+        let mean = dirty.iter().sum::<f64>() / dirty.len() as f64;
+        let both = dirty.iter().zip(written).map(|(d, w)| d + w);
+        (mean, both.fold(0.0, f64::max))
     };
+    let dirty = |writeback, gib| both(writeback, gib).0;
     let (early, late) = (
         dirty(BtrfsWriteback::Preemptive, 16),
         dirty(BtrfsWriteback::Flusher, 16),
     );
     assert!(5.0 * early < 4.0 * late, "{early} {late}");
+    // Chunks for each size of extent, and one that is spared, leave less to reserve.
+    let [less, more] = [BtrfsWriteback::BySize, BtrfsWriteback::Preemptive].map(|w| both(w, 16).1);
+    assert!(20.0 * less < 19.0 * more, "{less} {more}");
     let large = [BtrfsWriteback::Preemptive, BtrfsWriteback::Flusher].map(|w| dirty(w, 1000));
     assert!((large[0] - large[1]).abs() < 0.1 * large[1], "{large:?}");
 }

@@ -254,6 +254,7 @@ presets! {
         mobility: Mobility::Claimed, "a pageblock is taken over as a whole or not at all (6.15, in 6.12 by a stable release)";
         lru_batch: 31, "pages in a batch for the LRU lists (6.8)";
         metadata_enters: MetadataEnters::BlocksReferenced, "nodes of btrfs's trees do no more (6.8)";
+        btrfs_writeback: BtrfsWriteback::BySize, "what sizes of extents have chunks of their own (6.3) leaves less room (6.7)";
         extent_maps: ExtentMaps::Lean, "they have 104 bytes (6.11)";
         iomap_writeback: IomapWriteback::Locked, "pages are locked until what is before them is handed over (6.8)";
         per_cpu_lists: PerCpuLists::Tuned, "they grow and shrink with what is asked (6.7)";

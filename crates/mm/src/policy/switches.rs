@@ -773,6 +773,8 @@ switches! {
         /// more than half of the room a worker has a quarter of it written or put into the extent tree; where there is
         /// none, a writer waits for another one.
         Preemptive = "preemptive",
+        /// 6.7: the same, and extents up to 128 KiB, up to 8 MiB and above have chunks of their own; one more is not reserved.
+        BySize = "by-size",
     } see "docs/reference/writeback.md#btrfs-of-today";
 
     /// What btrfs's trees are made of.

@@ -132,7 +132,7 @@ impl Model for Btrfs {
             committing: Cell::new(false),
             fast_checksum: p.btrfs_fast_checksum > 0.0,
             later: RefCell::default(),
-            room: Box::new(Room::new()),
+            room: Box::new(Room::new(front.capacity())),
             ordered: Box::new(Trees::new(chunk)),
             placed: RefCell::default(),
             delayed: Cell::new(0),
@@ -158,7 +158,7 @@ impl Model for Btrfs {
             "btrfs-transaction",
             Box::pin(self.transaction_thread(mm, fs)),
         )];
-        if mm.policy.btrfs_writeback == BtrfsWriteback::Preemptive {
+        if mm.policy.btrfs_writeback != BtrfsWriteback::Flusher {
             daemons.push(("btrfs-preempt", Box::pin(self.preempt_worker(mm, fs))));
             daemons.push(("btrfs-reclaim", Box::pin(self.reclaim_worker(mm, fs))));
         }
@@ -170,6 +170,7 @@ impl Model for Btrfs {
 
     fn lay_out(&self, fs: &Fs, mapping: u32, pages: u64) -> bool {
         self.ordered.lay_out(pages);
+        self.room.laid_out(pages);
         lay_out_in_order(fs, mapping, pages)
     }
 
@@ -191,7 +192,11 @@ impl Model for Btrfs {
         first: u32,
         len: u32,
     ) -> Option<(u64, u32)> {
-        copy_on_write(mm, fs, mapping, first, len)
+        let placed = copy_on_write(mm, fs, mapping, first, len);
+        if let Some((_, len)) = placed {
+            self.room.took(u64::from(len));
+        }
+        placed
     }
 
     fn rewrites_in_place(&self) -> bool {
@@ -210,7 +215,7 @@ impl Model for Btrfs {
         pos: u64,
         len: u64,
     ) -> Result<(), FsError> {
-        if mm.policy.btrfs_writeback == BtrfsWriteback::Preemptive {
+        if mm.policy.btrfs_writeback != BtrfsWriteback::Flusher {
             self.reserve(mm, fs, mapping, (pos, len)).await;
         }
         buffered(mm, fs, mapping, pos, len).await
@@ -246,16 +251,16 @@ impl Model for Btrfs {
         if mm.policy.btrfs_trees == BtrfsTrees::Ordered {
             self.placed.borrow_mut().push_back(placed);
         }
-        if mm.policy.btrfs_writeback == BtrfsWriteback::Preemptive {
-            self.room.placed(placed);
+        if mm.policy.btrfs_writeback != BtrfsWriteback::Flusher {
+            self.of_files_becomes(|room| room.placed(placed));
             mm.ordered_begun();
         }
         run
     }
 
     fn end_written<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, pages: (u32, u32)) {
-        if mm.policy.btrfs_writeback == BtrfsWriteback::Preemptive {
-            mm.ordered_ended(self.room.written(mapping, pages));
+        if mm.policy.btrfs_writeback != BtrfsWriteback::Flusher {
+            mm.ordered_ended(self.of_files_becomes(|room| room.written(mapping, pages)));
         }
     }
 

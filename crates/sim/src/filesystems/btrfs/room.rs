@@ -7,6 +7,7 @@ use super::super::{Fs, SimMm, writepages};
 use super::Btrfs;
 use crate::own_queue;
 use mm::cache::tree::Tag;
+use mm::policy::BtrfsWriteback;
 use mm::world::{Tasks, Waited, WaitedKind, WritebackControl};
 use mm::writeback::bdi::BdiStat;
 use std::cell::{Cell, RefCell};
@@ -21,9 +22,17 @@ const OF_EXTENT: u64 = 2;
 const OF_FILE: u64 = 1 + 2;
 const OF_WRITE: u64 = OF_EXTENT + OF_FILE;
 const OF_REFERENCE: u64 = 2 * OF_EXTENT;
-/// The first chunk for metadata, and the largest for data, which is not overcommitted.
+/// The first chunk for metadata, and the largest for data, in bytes.
 const METADATA_CHUNK: u64 = 256 << 20;
 const DATA_CHUNK: u64 = 1 << 30;
+/// What else has no room for chunks: the superblock's MiB, mkfs's chunks for the system, twice, and for data.
+const SINCE_MKFS: u64 = (1 + 2 * 8 + 8) << 20;
+/// Items that the global reserve has of an empty filesystem (`btrfs_update_global_block_rsv`): six deletions, each with its
+/// reference, and the roots of four trees.
+const GLOBAL: u64 = 10 * OF_EXTENT + 6 * OF_REFERENCE;
+/// Pages of extents that are small and of medium size (`btrfs_calc_block_group_size_class`: 128 KiB, 8 MiB).
+const SMALL: u64 = 32;
+const MEDIUM: u64 = 2048;
 /// Below this nothing is begun.
 const FEW: u64 = (128 << 20) / ITEM;
 /// How often the bound where a worker begins may be halved.
@@ -49,24 +58,32 @@ pub(super) struct Room {
     ordered: RefCell<VecDeque<Placed>>,
     /// References of data's extents that are not in the extent tree.
     pub references: Cell<u64>,
+    /// Items that references keep reserved (`delayed_refs_rsv.reserved`).
+    kept: Cell<u64>,
     /// How often the bound is halved (`clamp`).
     halved: Cell<u32>,
     /// Writers that wait, and those that may go on.
     waiting: Cell<u64>,
     granted: Cell<u64>,
+    /// Pages of the disk, and pages that extents of each size ever had.
+    disk: u64,
+    by_size: Cell<[u64; 3]>,
     /// Whether each worker has something to do.
     preempts: Cell<bool>,
     reclaims: Cell<bool>,
 }
 
 impl Room {
-    pub fn new() -> Self {
+    pub fn new(disk: u64) -> Self {
         Self {
+            disk,
+            by_size: Cell::default(),
             files: RefCell::default(),
             listed: RefCell::default(),
             dirty: Cell::new(0),
             ordered: RefCell::default(),
             references: Cell::new(0),
+            kept: Cell::new(0),
             halved: Cell::new(1),
             waiting: Cell::new(0),
             granted: Cell::new(0),
@@ -128,6 +145,33 @@ impl Room {
         self.dirty.set(dirty);
     }
 
+    /// So many pages in a row have got their blocks.
+    pub fn took(&self, pages: u64) {
+        let mut by_size = self.by_size.get();
+        by_size[usize::from(pages > SMALL) + usize::from(pages > MEDIUM)] += pages;
+        self.by_size.set(by_size);
+    }
+
+    /// A file was written before mounting. Where its writing paused an extent is of medium size.
+    pub fn laid_out(&self, pages: u64) {
+        self.took(pages);
+        if pages > MEDIUM {
+            self.took(MEDIUM);
+        }
+    }
+
+    /// Chunks of so many pages that data have, of which so many pages are in use; extents of each size may have theirs.
+    fn data_chunks(&self, chunk: u64, used: u64, by_size: bool) -> u64 {
+        let all = used.div_ceil(chunk);
+        if !by_size {
+            return all;
+        }
+        let sizes = self.by_size.get();
+        // What nobody needs any more is given back: of each size but one a chunk is begun.
+        let begun = sizes.len() as u64 - 1;
+        sizes.iter().map(|pages| pages.div_ceil(chunk)).sum::<u64>().min(all + begun)
+    }
+
     /// Items that files have reserved.
     fn of_files(&self) -> u64 {
         let extents = self.dirty.get() + self.ordered.borrow().len() as u64;
@@ -135,23 +179,59 @@ impl Room {
     }
 }
 
-/// Items that there is room for: a chunk, and what may be overcommitted of the rest of the disk, whose half mirrored
-/// metadata takes.
-fn limit(fs: &Fs) -> u64 {
-    let rest = (fs.free_blocks() * 4096 / 2).saturating_sub(DATA_CHUNK);
-    (rest / 8 + METADATA_CHUNK) / ITEM
+/// Items that there is room for: a chunk, and an eighth of what metadata, which are there twice, could have of the disk
+/// that has no chunk yet (`calc_available_free_space`), but for the global reserve. Where data have chunks by size, one
+/// more of them is spared.
+fn limit<const T: bool>(room: &Room, mm: &SimMm<T>, fs: &Fs) -> u64 {
+    let by_size = mm.policy.btrfs_writeback == BtrfsWriteback::BySize;
+    let front = fs.layout.blocks();
+    let used = (room.disk - front.min(room.disk)).saturating_sub(fs.free_blocks());
+    let chunk = DATA_CHUNK.min(room.disk * 4096 / 10).max(4096);
+    let data = room.data_chunks(chunk / 4096, used, by_size) * chunk;
+    let rest = (room.disk * 4096).saturating_sub(SINCE_MKFS + 2 * METADATA_CHUNK + data);
+    let spared = if by_size { chunk } else { 0 };
+    let over = (rest / 2).saturating_sub(spared) / 8;
+    ((over + METADATA_CHUNK) / ITEM).saturating_sub(GLOBAL)
 }
 
 impl Btrfs {
-    /// Items that references have reserved, those of nodes too.
-    fn of_references(&self) -> u64 {
+    /// Items that references ask for, those of nodes too (`delayed_refs_rsv.size`).
+    fn asked_by_references(&self) -> u64 {
         OF_REFERENCE * (self.room.references.get() + self.ordered.references())
     }
 
+    /// Items that references have reserved: nobody reserves for them when they come up. They keep what others give back
+    /// until they have what they ask for (`btrfs_block_rsv_release`), and what is more than that once some are in their
+    /// tree is free. So a few of them put there make no room where most lack theirs.
+    fn of_references(&self) -> u64 {
+        let kept = self.room.kept.get().min(self.asked_by_references());
+        self.room.kept.set(kept);
+        kept
+    }
+
+    /// So many items are given back.
+    fn give_back(&self, items: u64) {
+        let kept = self.of_references();
+        self.room.kept.set((kept + items).min(self.asked_by_references()));
+    }
+
+    /// What files have reserved changes, and what is less of it is given back.
+    pub(super) fn of_files_becomes<R>(&self, change: impl FnOnce(&Room) -> R) -> R {
+        let before = self.room.of_files();
+        let result = change(&self.room);
+        self.give_back(before.saturating_sub(self.room.of_files()));
+        result
+    }
+
+    /// Counts what files have reserved.
+    fn count<const T: bool>(&self, mm: &SimMm<T>) {
+        self.of_files_becomes(|room| room.count(mm));
+    }
+
     /// Whether one more write finds room.
-    fn has_room(&self, fs: &Fs) -> bool {
+    fn has_room<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let granted = OF_WRITE * (self.room.granted.get() + 1);
-        self.room.of_files() + self.of_references() + granted < limit(fs)
+        self.room.of_files() + self.of_references() + granted < limit(&self.room, mm, fs)
     }
 
     /// Whether so much is reserved that room is made beforehand (`need_preemptive_reclaim`). Where more is being written
@@ -166,7 +246,7 @@ impl Btrfs {
         let dirty = mm.bdi_stat(bdi, BdiStat::Reclaimable);
         let ordered = mm.bdi_stat(bdi, BdiStat::Writeback);
         let counted = if ordered / 2 >= dirty { references } else { all };
-        counted >= limit(fs) >> room.halved.get()
+        counted >= limit(&self.room, mm, fs) >> room.halved.get()
     }
 
     /// `len` bytes of a file at `pos` are to be written, which reserves room in the trees.
@@ -178,9 +258,9 @@ impl Btrfs {
         (pos, len): (u64, u64),
     ) {
         let room = &self.room;
-        let short = || room.waiting.get() > 0 || !self.has_room(fs);
+        let short = || room.waiting.get() > 0 || !self.has_room(mm, fs);
         if short() {
-            room.count(mm);
+            self.count(mm);
         }
         if short() {
             self.wait_for_room(mm, fs).await;
@@ -189,7 +269,9 @@ impl Btrfs {
             mm.world.sched.wake(workers(mm));
         }
         let page = |at: u64| (at / 4096).min(u64::from(u32::MAX)) as u32;
+        let before = room.of_files();
         room.dirtied(mm, mapping, (page(pos), page(pos + len - 1)));
+        self.give_back((before + OF_WRITE).saturating_sub(room.of_files()));
     }
 
     async fn wait_for_room<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
@@ -217,8 +299,8 @@ impl Btrfs {
     fn grant<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let room = &self.room;
         let before = room.granted.get();
-        room.count(mm);
-        while room.waiting.get() > 0 && self.has_room(fs) {
+        self.count(mm);
+        while room.waiting.get() > 0 && self.has_room(mm, fs) {
             room.waiting.set(room.waiting.get() - 1);
             room.granted.set(room.granted.get() + 1);
         }
@@ -242,7 +324,7 @@ impl Btrfs {
                 continue;
             }
             let used = room.of_files() + self.of_references();
-            let over = used.saturating_sub(limit(fs));
+            let over = used.saturating_sub(limit(&self.room, mm, fs));
             let items = OF_WRITE * room.waiting.get() + over;
             match step {
                 0 => self.run_delayed(mm).await,
@@ -273,7 +355,7 @@ impl Btrfs {
                 continue;
             }
             let mut rounds = 0;
-            room.count(mm);
+            self.count(mm);
             while self.is_short(mm, fs) {
                 rounds += 1;
                 let (files, references) = (room.of_files(), self.of_references());
@@ -283,7 +365,7 @@ impl Btrfs {
                     self.run_references(mm, (references / 4).div_ceil(OF_REFERENCE)).await;
                 }
                 mm.world.relax().await;
-                room.count(mm);
+                self.count(mm);
             }
             if rounds == 1 && room.waiting.get() == 0 {
                 room.halved.set((room.halved.get() - 1).max(1));
@@ -367,4 +449,48 @@ fn room_made<const T: bool>(btrfs: &Btrfs, mm: &SimMm<T>, fs: &Fs) -> bool {
 /// Where both workers wait.
 fn workers<const T: bool>(mm: &SimMm<T>) -> u32 {
     mm.world.queue_base + own_queue::ROOM
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::layout::Layout;
+    use super::super::super::model::Model;
+    use super::*;
+    use crate::params::Params;
+
+    fn of(pages: u64) -> Btrfs {
+        Btrfs::new(&Params::default(), Layout::new(pages))
+    }
+
+    /// References keep what extents give back, up to what they ask for; while most lack theirs, a few that are put into
+    /// their tree make no room, and all of them do.
+    #[test]
+    fn references_keep_what_is_given_back_until_they_have_their_own() {
+        let btrfs = of(1 << 22);
+        btrfs.room.references.set(10);
+        btrfs.give_back(25);
+        assert_eq!(btrfs.of_references(), 25);
+        btrfs.room.references.set(8);
+        assert_eq!(btrfs.of_references(), 25);
+        btrfs.give_back(100);
+        assert_eq!(btrfs.of_references(), 8 * OF_REFERENCE);
+        btrfs.room.references.set(7);
+        assert_eq!(btrfs.of_references(), 7 * OF_REFERENCE);
+        btrfs.room.references.set(0);
+        assert_eq!(btrfs.of_references(), 0);
+    }
+
+    /// Extents of each size have chunks of their own, and what is no longer in use holds none.
+    #[test]
+    fn data_have_chunks_by_size() {
+        let room = Room::new(1 << 22);
+        let chunk = DATA_CHUNK / 4096;
+        room.laid_out(chunk / 2);
+        assert_eq!(room.data_chunks(chunk, chunk / 2, false), 1);
+        assert_eq!(room.data_chunks(chunk, chunk / 2, true), 2);
+        room.took(2);
+        assert_eq!(room.data_chunks(chunk, chunk / 2, true), 3);
+        (0..3 * chunk).for_each(|_| room.took(2));
+        assert_eq!(room.data_chunks(chunk, chunk / 2, true), 3);
+    }
 }
