@@ -31,6 +31,9 @@ pub struct Job {
     /// Files that it finds, and their bytes.
     #[serde(default)]
     pub files: Vec<(String, u64)>,
+    /// The workload begins so many nanoseconds after a tick of the guest's timer, less whole ticks.
+    #[serde(default)]
+    pub since_tick: u64,
     /// Settings written while the workload runs, in the order of time: nanoseconds since its start, and
     /// as `settings`.
     pub changes: Vec<(u64, Vec<(String, String)>)>,

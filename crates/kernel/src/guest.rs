@@ -7,8 +7,12 @@ use crate::spec::Kernel;
 use guest::wire::{Assignment, BootJob, Job, MountJob, ScriptJob};
 use mm::sysctl::{Sysctl, TABLE};
 use serde_json::Value;
+use sim::run::since_tick;
 use sim::spec::{DiskSpec, FsKind, Machine, RunSpec, Scheduler, Size};
 use std::path::PathBuf;
+
+/// How often the timer of a guest that is built here ticks (CONFIG_HZ).
+pub const HZ: u32 = 100;
 
 /// The number of the descriptor that frames go to.
 pub const FRAMES: i32 = 100;
@@ -296,6 +300,7 @@ pub fn preparation(spec: &RunSpec) -> Job {
             .iter()
             .map(|f| (f.path.clone(), f.len))
             .collect(),
+        since_tick: 0,
         changes: Vec::new(),
         sample_ns: 0,
         watch: Vec::new(),
@@ -337,6 +342,7 @@ pub fn job(
         script,
         directories: Vec::new(),
         files: Vec::new(),
+        since_tick: since_tick(spec.seed, mm::SECOND / u64::from(HZ)),
         changes: changes(spec),
         sample_ns: spec.sample_ns,
         watch: WATCHED.map(String::from).into(),

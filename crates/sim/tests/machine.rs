@@ -4,6 +4,7 @@ mod common;
 
 use common::{disk, machine, spec};
 use mm::memory::zone::{Mark, Zone};
+use sim::rng::Rng;
 use sim::spec::{DiskKind, FsKind, Machine};
 
 const DD: &str = "dd if=/dev/zero of=disk/x bs=64k count=64";
@@ -57,4 +58,28 @@ fn a_disk_s_own_parameters_are_those_it_runs_with() {
     // 64 MiB on the platter at a tenth of the rate.
     let expected = 67.1 / 20.0 - 67.1 / 200.0;
     assert!((longer / expected - 1.0).abs() < 0.1, "{longer} s");
+}
+
+/// A machine that has just booted begins its workload so long after a tick of its timer as the seed says; one whose boot is
+/// over, when that is.
+#[test]
+fn a_workload_begins_behind_a_tick_by_its_seed() {
+    let since = |seed, just_booted| {
+        let mut s = spec(machine(64), FsKind::Ext4, "sleep 0");
+        s.seed = seed;
+        s.params.set("just_booted", just_booted).expect("0 or 1");
+        let tick = mm::SECOND / u64::from(s.machine.hz);
+        let phase = Rng::new(seed, "timer phase").below(tick);
+        let (_, recorded) = sim::run::traced(&s, &sim::Control::default());
+        (
+            (recorded.span.0 + tick - phase) % tick,
+            sim::run::since_tick(seed, tick),
+        )
+    };
+    // Getting the CPU takes some microseconds.
+    let near = |(begun, asked): (u64, u64)| (asked..asked + 20_000).contains(&begun);
+    let behind: Vec<_> = (1..6).map(|seed| since(seed, 1.0)).collect();
+    assert!(behind.iter().all(|&pair| near(pair)), "{behind:?}");
+    assert!(behind.iter().any(|pair| pair.1 != behind[0].1));
+    assert!((1..6).any(|seed| !near(since(seed, 0.0))));
 }

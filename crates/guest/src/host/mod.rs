@@ -50,6 +50,16 @@ pub fn clock() -> u64 {
     nanoseconds(rustix::time::clock_gettime(ClockId::Monotonic))
 }
 
+/// The time of the last tick of the kernel's timer, and the time between two (ns).
+pub fn last_tick() -> (u64, u64) {
+    let coarse = ClockId::MonotonicCoarse;
+    let tick = nanoseconds(rustix::time::clock_getres(coarse));
+    (
+        nanoseconds(rustix::time::clock_gettime(coarse)),
+        tick.max(1),
+    )
+}
+
 fn nanoseconds(t: Timespec) -> u64 {
     t.tv_sec as u64 * SECOND + t.tv_nsec as u64
 }

@@ -16,7 +16,7 @@ mod shell;
 pub use foreign::run as run_foreign;
 pub use memory::idle;
 
-use crate::host::{Costs, Spend, clock, lock, sleep_until};
+use crate::host::{Costs, Spend, clock, last_tick, lock, sleep_until};
 use crate::looks::Looks;
 use crate::programs::{self, Player};
 use crate::sys;
@@ -206,7 +206,7 @@ fn run(out: &mut File, job: &Job) -> Step {
     }
     sys::run_first().map_err(of("SCHED_FIFO"))?;
     // A second passes between boot and workload: counters settle, kswapd sleeps.
-    let start = clock() + SECOND;
+    let start = behind_tick(clock() + SECOND, job.since_tick);
     sleep_until(start);
     let mut desk = Desk {
         out: out.try_clone().map_err(of("the terminal for frames"))?,
@@ -226,6 +226,14 @@ fn run(out: &mut File, job: &Job) -> Step {
     // If it is dead, reading says so.
     drop((told, to));
     follow(&desk, &mut from, &mut child)
+}
+
+/// The first time from `at` on that is so long after a tick of the kernel's timer. The coarse clock stands still between
+/// ticks, and its resolution is the time between two.
+fn behind_tick(at: u64, since: u64) -> u64 {
+    let (last, tick) = last_tick();
+    let begun = last + since % tick;
+    at + (begun + tick - at % tick) % tick
 }
 
 /// Says on what the programs' process says, to its end.

@@ -34,7 +34,7 @@ pub const SLACK_SHARE: f64 = 0.001;
 pub const PARTING: [&str; 4] = ["free", "dirty", "writeback", "inactive_file"];
 
 /// How often a guest's timer ticks in a second: its build decides (docs/kernel.md).
-pub const GUEST_HZ: u32 = 100;
+pub const GUEST_HZ: u32 = kernel::guest::HZ;
 
 /// The order of a guest's pageblocks: its build has no huge pages.
 pub const GUEST_PAGEBLOCK_ORDER: f64 = 10.0;

@@ -251,6 +251,12 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
     Mm::try_new(world, config, spec.policy.clone(), spec.track_pages)
 }
 
+/// How long after a tick of its timer a machine's workload begins where it has just booted, in nanoseconds: by the seed, for
+/// the machine's boot takes as long in each run. A guest of a real kernel waits for the same moment.
+pub fn since_tick(seed: u64, tick: u64) -> u64 {
+    Rng::new(seed, "since the last tick").below(tick.max(1))
+}
+
 /// Who has the CPUs, by policy and parameters; ticks come every `tick` nanoseconds, the first in `tick_phase`.
 fn sched_params(spec: &RunSpec, p: &Params, tick: u64, tick_phase: u64) -> SchedParams {
     SchedParams {

@@ -7,7 +7,7 @@ mod gather;
 mod shell;
 mod watch;
 
-pub use build::{build, cpus_of_node, engine_config, try_build, watermarks};
+pub use build::{build, cpus_of_node, engine_config, since_tick, try_build, watermarks};
 pub(crate) use build::{config_of, params};
 pub use execute::Recorded;
 

@@ -1,6 +1,7 @@
 //! The script's shell and the processes that it starts.
 
 use super::boot::boot;
+use super::build::since_tick;
 use super::execute::FIRST_CHANGE;
 use super::gather::inodes_freed;
 use crate::SimMm;
@@ -86,6 +87,12 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     }
     // A second passes between boot and workload: counters settle, kswapd sleeps.
     mm.world.sched.sleep(SECOND).await;
+    if just_booted {
+        let tick = SECOND / u64::from(spec.machine.hz);
+        let at = mm.world.sched.last_tick() + since_tick(spec.seed, tick);
+        let left = (at + tick - mm.world.now()) % tick;
+        mm.world.sched.sleep(left).await;
+    }
     mm.world.alloc.reset();
     mm.world.slowest.reset();
     let start = mm.world.now();
