@@ -370,11 +370,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     fn buffer(&self, _len: u64) {}
 
     fn now(&self) -> u64 {
-        let w = &self.mm.world;
-        if w.calls.look > 0 {
-            w.sched.charge_user(w.calls.look);
-        }
-        w.now() - self.started
+        self.look() - self.started
     }
 
     async fn copy(&self, _: &(), _: u64, _: &mut (), _: u64, len: u64) -> HostResult<()> {

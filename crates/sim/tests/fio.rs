@@ -77,3 +77,23 @@ fn rates_and_times_hold() {
     let elapsed = metric(&r, "elapsed");
     assert!((7.9..8.1).contains(&elapsed), "{elapsed}");
 }
+
+/// What of a look at the clock is paid with the next call lies between two looks, and a run takes as long.
+#[test]
+fn looks_that_are_paid_later_are_in_what_they_time() {
+    let write = |later: f64| {
+        let mut s = jobs("[log]\nrw=write\nbs=4k\nsize=4m\n", FsKind::Ext4);
+        s.params.set("cost_look", 406.0).expect("in its range");
+        s.params
+            .set("cost_look_later", later)
+            .expect("in its range");
+        let r = run(&s);
+        (metric(&r, "write_latency_p50"), r.sim_ns)
+    };
+    let ((at_once, first), (later, second)) = (write(0.0), write(150.0));
+    assert!(
+        (at_once + 0.3..at_once + 0.7).contains(&later),
+        "{at_once} {later}"
+    );
+    assert!(first.abs_diff(second) < first / 20, "{first} {second}");
+}

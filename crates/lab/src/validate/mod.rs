@@ -91,6 +91,7 @@ pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
         let own = [
             ("pageblock_order", GUEST_PAGEBLOCK_ORDER),
             ("cost_look", GUEST_LOOK),
+            ("cost_look_later", cell.spec.params.cost_syscall),
             ("btrfs_fast_checksum", 0.0),
             ("disks_alike", 1.0),
             ("just_booted", 1.0),

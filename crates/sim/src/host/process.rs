@@ -11,6 +11,9 @@ use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
 use workload::{Fd, Host, HostError, HostResult, MapId, Report, Unmounted};
 
+/// What a guest's task owes before it pays (ns; `LEAST_DEBT` of its kernel).
+const LEAST_DEBT: u64 = 1000;
+
 /// The number of a process; 0: none.
 pub(super) type Pid = u32;
 
@@ -29,6 +32,8 @@ pub(super) struct Life {
     pid: Cell<Pid>,
     /// The task was killed and has come to where it dies.
     dead: Cell<bool>,
+    /// What it owes for looks at the clock (ns).
+    owed: Cell<u64>,
 }
 
 impl Life {
@@ -62,7 +67,25 @@ impl<const T: bool> TaskHost<'_, T> {
         w.stack.begins(w.task(), bottom);
         if n > 0 {
             w.charge(Cost::Syscall, n);
+            w.sched.charge(self.life.owed.take());
         }
+    }
+
+    /// A look at the clock. What is paid later of it waits for the next system call that is none, or until it is worth a
+    /// turn: between two looks lies all that the looks before owe.
+    #[inline]
+    pub(super) fn look(&self) -> u64 {
+        let w = &self.mm.world;
+        if w.calls.look == 0 {
+            return w.now();
+        }
+        w.sched.charge_user(w.calls.look);
+        let now = w.now();
+        let owed = self.life.owed.get() + w.calls.look_later;
+        let paid = if owed >= LEAST_DEBT { owed } else { 0 };
+        w.sched.charge(paid);
+        self.life.owed.set(owed - paid);
+        now
     }
 
     /// Runs a program to its end. `None`: its process was killed.

@@ -18,8 +18,10 @@ pub struct CallCosts {
     pub fork: u64,
     /// gettimeofday(2), in user mode.
     pub gettimeofday: u64,
-    /// A look at the clock by a program that times what it does.
+    /// A look at the clock by a program that times what it does, and what of it is paid with the next call.
     pub look: u64,
+    /// See `look`.
+    pub look_later: u64,
 }
 
 impl CallCosts {
@@ -31,7 +33,8 @@ impl CallCosts {
             close: whole(p.cost_close),
             fork: whole(p.cost_fork),
             gettimeofday: whole(p.cost_gettimeofday),
-            look: whole(p.cost_look),
+            look: whole((p.cost_look - p.cost_look_later).max(0.0)),
+            look_later: whole(p.cost_look_later.min(p.cost_look)),
         }
     }
 }
