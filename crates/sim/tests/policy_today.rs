@@ -19,6 +19,7 @@ use mm::{Policy, ZoneType};
 use sim::SimMm;
 use sim::filesystems::{self as fs, DirId};
 use sim::spec::{DiskKind, FsKind};
+use sim::world::{Tag as WorldTag, kblockd, own_queue};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -339,6 +340,42 @@ fn a_plug_makes_one_request_of_small_files() {
     let (alone, gathered) = (of(Plugs::None), of(Plugs::Task));
     assert!(alone > 100, "{alone}");
     assert!((8..=16).contains(&gathered), "{gathered}");
+}
+
+/// Whose requests have no plug: each is the device's at once, or grows until the worker has the CPU.
+#[test]
+fn a_request_without_a_plug_grows_until_the_worker_gives_it_out() {
+    let of = |plugs| {
+        let mut machine = bare(ZoneType::Dma32, 256 << 20);
+        machine.disk.kind = DiskKind::Ssd;
+        machine.cpus = 1;
+        let mut spec = spec(machine, FsKind::Xfs, "sleep 0");
+        today(&mut spec.policy);
+        spec.policy.plugs = plugs;
+        let mm = sim::run::build(&spec);
+        fs::mount(&mm);
+        let mm = &mm;
+        let life = async move {
+            let tag = WorldTag::Raw {
+                queue: mm.world.queue_base + own_queue::TASK + 1,
+            };
+            for block in 0..16 {
+                mm.world
+                    .submit(0, tag, true, true, (1 << 18) + block, 1)
+                    .await;
+            }
+            mm.world.sched.sleep(100 * MS).await;
+            mm.world.sched.stop();
+        };
+        let tasks: Vec<(u32, Life<'_>)> =
+            vec![(0, Box::pin(life)), (0, Box::pin(kblockd::run(mm)))];
+        common::drive(mm, tasks, MS, || {});
+        let devices = mm.world.devices.borrow();
+        let stats = devices[0].queue.stats();
+        assert_eq!(stats.blocks[1], 16);
+        stats.requests[1]
+    };
+    assert_eq!([Plugs::Task, Plugs::Worker].map(of), [16, 1]);
 }
 
 /// A plug gives out what it holds when it has `plug_requests` of them, before its task is through: pages wait dirty

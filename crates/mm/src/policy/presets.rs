@@ -232,7 +232,7 @@ presets! {
         written: Written::Done, "pages count as written once they are (4.2)";
         request_queue: RequestQueue::Multi, "tags, and no congestion (5.0)";
         writeback_throttling: WritebackThrottling::Wbt, "writes leave room for reads (4.10)";
-        plugs: Plugs::Task, "the flusher's requests grow in its plug (2.6.39)";
+        plugs: Plugs::Worker, "requests grow in plugs (2.6.39), or until a worker gives them out (up to 6.9)";
         first_dirty: FirstDirty::Timer, "a first dirty inode sets its flusher's timer (2.6.36)";
         writeback_ends: WritebackEnds::IoEnd, "pages leave writeback by what a filesystem gathered (5.4)";
         ext4_writeback: Ext4Writeback::ByExtent, "extents that are converted once they are written (5.6)";
@@ -252,6 +252,7 @@ presets! {
     linux_6_12 "linux-6.12", (6, 12), "November 2024",
     baseline of "kernels of today" "docs/validate.md", on linux_6_1 {
         mobility: Mobility::Claimed, "a pageblock is taken over as a whole or not at all (6.15, in 6.12 by a stable release)";
+        plugs: Plugs::Task, "whoever has no plug has one for each bio (6.10)";
         lru_batch: 31, "pages in a batch for the LRU lists (6.8)";
         metadata_enters: MetadataEnters::BlocksReferenced, "nodes of btrfs's trees do no more (6.8)";
         btrfs_writeback: BtrfsWriteback::BySize, "what sizes of extents have chunks of their own (6.3) leaves less room (6.7)";

@@ -683,6 +683,8 @@ switches! {
         /// ext4 and btrfs gather requests, to which neighbouring blocks of other files are joined, until
         /// they sleep, give their CPU away or have enough (`plug_requests`, or one of 128 KiB).
         Task = "task",
+        /// Up to 6.9: as well, and who has no plug leaves its request to a worker, until whose turn it grows; then each bio has a plug.
+        Worker = "worker",
     } see "docs/reference/writeback.md#plugs";
 
     /// Which pages of a file leave writeback together.

@@ -8,7 +8,7 @@ use crate::filesystems::{DEVICE, Fs};
 use crate::rng::Rng;
 use crate::sched::{Sched, SchedParams};
 use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
-use crate::world::{SimWorld, own_queue};
+use crate::world::{SimWorld, kblockd, own_queue};
 use mm::ZoneInfo;
 use mm::memory::watermark;
 use mm::policy::{
@@ -241,9 +241,10 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
         booted,
         p,
     );
-    if spec.policy.plugs == Plugs::Task {
+    if spec.policy.plugs != Plugs::None {
         world = world.plugged(p.plug_requests as usize);
     }
+    world.left_to_worker = spec.policy.plugs == Plugs::Worker && kblockd::is_there(&spec.policy);
     world.wbt_by_task = spec.policy.writeback_throttling == WritebackThrottling::Wbt;
     if spec.monitors {
         world.record_event = p.cost_trace_event as u64;

@@ -28,6 +28,19 @@ pub(super) fn queue<const TRACE: bool>(w: &SimWorld<TRACE>) {
     }
 }
 
+impl<const TRACE: bool> SimWorld<TRACE> {
+    /// A request of a task without a plug is its device's at once, or, where the CPU is busy and it is left to the worker, when
+    /// that has the CPU: until then it grows (`blk_mq_sched_insert_request`, whose run of the queue is asynchronous up to 6.9).
+    pub(super) fn give_out(&self, dev: u32) {
+        if self.left_to_worker && self.sched.is_busy(CPU) {
+            self.devices.borrow_mut()[dev as usize].left = true;
+            self.sched.wake(own_queue_of(self));
+        } else {
+            self.kick(dev);
+        }
+    }
+}
+
 /// It is who gives out what sleepers hold back.
 pub fn gives_out_plugs<const TRACE: bool>(w: &SimWorld<TRACE>) {
     w.sched.set_plug_worker(own_queue_of(w));
@@ -41,6 +54,12 @@ pub async fn run<const TRACE: bool>(mm: &Mm<SimWorld<TRACE>>) {
     let q = own_queue_of(&mm.world);
     loop {
         let ticket = mm.world.sched.ticket(q);
+        let devices = mm.world.devices.borrow().len() as u32;
+        for dev in 0..devices {
+            if mm.world.devices.borrow()[dev as usize].left {
+                mm.world.kick(dev);
+            }
+        }
         mm.world.sched.wait(q, ticket, None).await;
     }
 }

@@ -67,6 +67,8 @@ pub struct Device {
     /// What each task holds of the queue's batching right.
     contexts: Vec<IoContext>,
     scheduled: u64,
+    /// It has requests that wait for the worker ([`kblockd`]).
+    left: bool,
 }
 
 /// The engine in the virtual world.
@@ -83,6 +85,8 @@ pub struct SimWorld<const TRACE: bool> {
     pub record_event: u64,
     /// Writeback throttling goes by who sends what goes to swap.
     pub wbt_by_task: bool,
+    /// Requests of tasks without plugs are the worker's to give out ([`kblockd`]).
+    pub left_to_worker: bool,
     /// Events that monitors recorded.
     pub watched: Cell<u64>,
     /// Bytes that programs read from files, wrote to files and touched in mappings (a page each).
@@ -158,6 +162,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             calls: CallCosts::new(p),
             record_event: 0,
             wbt_by_task: false,
+            left_to_worker: false,
             watched: Cell::new(0),
             moved: Cell::new(0),
             booted,
@@ -170,6 +175,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                         rng,
                         contexts: (0..tasks as u16).map(IoContext::of).collect(),
                         scheduled: u64::MAX,
+                        left: false,
                     })
                     .collect(),
             ),
@@ -249,6 +255,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     fn kick(&self, dev: u32) {
         let mut devices = self.devices.borrow_mut();
         let d = &mut devices[dev as usize];
+        d.left = false;
         if let Some(t) = d.queue.dispatch(self.sched.now(), &mut d.rng)
             && t < d.scheduled
         {
@@ -366,7 +373,10 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
         *w.done.borrow_mut() = done;
         w.wake_for(dev, freed);
-        w.kick(dev);
+        // What nobody has given out yet is the worker's still.
+        if !w.devices.borrow()[dev as usize].left {
+            w.kick(dev);
+        }
         if freed.restart {
             kblockd::queue(w);
         }

@@ -122,7 +122,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         // Nobody is woken between the answer and the ticket.
         let (q, class) = match answer {
             Submit::Queued => {
-                self.kick(dev);
+                self.give_out(dev);
                 return true;
             }
             Submit::Plugged(slot) => {
@@ -131,7 +131,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             }
             Submit::Merged(wake) => {
                 self.wake_for(dev, wake);
-                self.kick(dev);
+                if !self.devices.borrow()[dev as usize].left {
+                    self.kick(dev);
+                }
                 return true;
             }
             Submit::WouldBlock | Submit::Throttled(_) => self.room_for(dev, &bio, answer),
