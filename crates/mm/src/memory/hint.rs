@@ -12,8 +12,8 @@ use crate::memory::gfp::Gfp;
 use crate::memory::watermark::{ALLOC_DIRTY_LIMIT, ALLOC_FAIR};
 use crate::memory::zone::{Mark, Zone};
 use crate::memory::zonelist_cache::Passed;
-use crate::policy::{DirtyCheck, FairZones, FreeSnapshot, ZoneWalk};
-use crate::watch::vmstat::{FAR, ZoneStat};
+use crate::policy::{DirtyCheck, DirtyLimits, FairZones, FreeSnapshot, ZoneWalk};
+use crate::watch::vmstat::{Asks, FAR, ZoneStat};
 use crate::world::{Cost, Word32, Word64, World};
 use crate::{Mm, Pfn};
 
@@ -148,6 +148,21 @@ impl<W: World> Mm<W> {
         } else {
             key
         }
+    }
+
+    /// What a walk for a request asks of zones.
+    #[inline(always)]
+    pub(crate) fn walk_asks(&self, gfp: Gfp) -> Asks {
+        match gfp.has(Gfp::WRITE) && self.policy.dirty_limits != DirtyLimits::Global {
+            true => Asks::Dirty,
+            false => Asks::Free,
+        }
+    }
+
+    /// How far moved what such walks ask.
+    #[inline(always)]
+    fn moved_for(&self, gfp: Gfp) -> u64 {
+        self.stat.moved(self.walk_asks(gfp))
     }
 
     #[inline(always)]
@@ -316,7 +331,7 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     fn held(&self, hint: &Hint<W>, key: u64) -> Option<u64> {
         (hint.key.get() == key)
-            .then(|| hint.holds(self.stat.moved()))
+            .then(|| hint.holds(self.moved_for(Gfp(key as u32))))
             .flatten()
     }
 
@@ -324,7 +339,7 @@ impl<W: World> Mm<W> {
     /// `None`: it may do so already.
     #[inline(always)]
     pub(crate) fn still_foreseen(&self, gfp: Gfp) -> Option<u64> {
-        self.hint(gfp).holds(self.stat.moved())
+        self.hint(gfp).holds(self.moved_for(gfp))
     }
 
     /// Whether the walks for such a request are foreseen to find no page, and then whether the fair batches begin anew
@@ -341,7 +356,7 @@ impl<W: World> Mm<W> {
     #[inline(never)]
     fn foresee_anew(&self, hint: &Hint<W>, node: u32, gfp: Gfp, key: u64) -> u64 {
         // A level that another CPU moves meanwhile is moved before it is counted: it counts as moved since.
-        let from = self.stat.moved();
+        let from = self.moved_for(gfp);
         let foreseen = self.foresee(node, gfp, key & LIFTED != 0);
         let foreseen = foreseen.unwrap_or((Way::NOWHERE, 0));
         hint.remember(key, from, foreseen);
@@ -391,7 +406,8 @@ impl<W: World> Mm<W> {
             let cpu = nth / HINTS_OF_CPU;
             let key = hint.key.get();
             let was = hint.way();
-            let old = key == NONE || hint.holds(self.stat.moved()).is_none();
+            let moved = self.moved_for(Gfp(key as u32));
+            let old = key == NONE || hint.holds(moved).is_none();
             if old || was == Way::NOWHERE && hint.spare.get() == 0 {
                 continue;
             }

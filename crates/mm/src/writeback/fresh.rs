@@ -21,7 +21,7 @@ use crate::memory::gfp::Gfp;
 use crate::memory::pcp::Pcp;
 use crate::memory::zone::Lru;
 use crate::policy::{Accesses, DirtyThrottle};
-use crate::watch::vmstat::{ZoneCounters, ZoneEvent, ZoneStat};
+use crate::watch::vmstat::{Asks, ZoneCounters, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{AllocPath, Audience, Cost, ShortLock, Word32, World};
 use crate::writeback::bdi::BdiStat;
@@ -367,8 +367,9 @@ impl<W: World> Mm<W> {
         if n == 0 {
             return None;
         }
-        // Only the last page folds a level that could turn the next one's walk.
-        if spare < u64::from(2 * n + 3 * from.stat.threshold()) + 16 {
+        // Only the last page folds a level that could turn the next one's walk. None changes free pages.
+        if self.walk_asks(gfp) == Asks::Dirty
+            && spare < u64::from(2 * n + 3 * from.stat.threshold()) + 16 {
             n = n.min(self.pagevecs[cpu].add[Lru::InactiveFile as usize].room());
             if accounted {
                 n = n.min(from.stat.incs_unfolded(ZoneStat::NrFileDirty) + 1);
