@@ -40,7 +40,8 @@ impl Run {
     #[inline(always)]
     fn extend(&mut self, pfn: Pfn) -> bool {
         let step = pfn.wrapping_sub(self.last);
-        if step != self.step || step == 0 {
+        debug_assert!(step != 0 || self.pages == 0);
+        if step != self.step {
             if self.pages != 1 || (step != 1 && step != u32::MAX) {
                 return false;
             }
@@ -73,6 +74,36 @@ impl Run {
             }
             left -= size;
         }
+    }
+}
+
+/// Pages of a zone that are freed one after the other; the zone's lock is held.
+struct Freed<'a, W: World> {
+    mm: &'a Mm<W>,
+    z: usize,
+    n: u32,
+    run: Run,
+}
+
+impl<W: World> Freed<'_, W> {
+    #[inline(always)]
+    fn free(&mut self, pages: impl Iterator<Item = Pfn>) {
+        let (mut n, mut run) = (0, self.run);
+        for pfn in pages {
+            n += 1;
+            if !run.extend(pfn) {
+                self.end(run);
+                run = Run::of(pfn);
+            }
+        }
+        self.n += n;
+        self.run = run;
+    }
+
+    /// Frees the blocks of a run.
+    #[inline(never)]
+    fn end(&self, run: Run) {
+        run.blocks(|block, order| self.mm.free_one(self.z, block, order));
     }
 }
 
@@ -188,7 +219,7 @@ impl<W: World> Mm<W> {
         z: usize,
         count: u32,
         list: usize,
-        out: impl Fn(Pfn, u32),
+        mut out: impl FnMut(Pfn, u32),
     ) -> u32 {
         self.zones[z].lock.with(|| {
             let (mut n, mut mode) = (0, Falling::default());
@@ -221,18 +252,25 @@ impl<W: World> Mm<W> {
         self.wake_if_boosted(z);
     }
 
-    /// Takes a page as a refill of a list by one page does; the zone has a free one. The caller charges it.
-    pub(crate) fn take_singly(&self, z: usize, stat: &ZoneCounters<'_, W>) -> Pfn {
+    /// Takes pages as refills of a list by one page each do; the zone has as many free, and only the last one may fold its
+    /// count of them. The caller charges them.
+    #[inline(always)]
+    pub(crate) fn take_singly(&self, z: usize, stat: &ZoneCounters<'_, W>, pages: &mut [Pfn]) {
         debug_assert!(self.takes_singly(z));
-        let pfn = self.zones[z].lock.with(|| self.rmqueue_smallest(z, 0, 0));
-        assert!(pfn != NO_PFN, "zone {z} has a free page");
-        stat.add(ZoneStat::NrFreePages, -1);
-        pfn
+        let n = pages.len() as u32;
+        let mut to = pages.iter_mut();
+        let taken = self.take_bulk(z, n, 0, |first, n| {
+            for (pfn, page) in (first..first + n).zip(&mut to) {
+                *page = pfn;
+            }
+        });
+        assert!(taken == n, "zone {z} has free pages");
+        stat.add(ZoneStat::NrFreePages, -(n as i32));
     }
 
     /// Returns pages one by one: [`Self::free_bulk`] of each.
     pub(crate) fn free_singly(&self, z: usize, pages: &[Pfn]) {
-        let n = self.free_in_runs(z, pages.iter().copied()) as u32;
+        let n = self.free_in_runs(z, |runs| runs.free(pages.iter().copied())) as u32;
         let stat = self.stat.on(self.world.cpu(), z);
         stat.add_ones(ZoneStat::NrFreePages, n);
         self.world.charge(Cost::PageBulk, n);
@@ -240,9 +278,26 @@ impl<W: World> Mm<W> {
 
     /// Returns single pages to the buddy lists.
     pub(crate) fn free_bulk(&self, z: usize, pages: impl Iterator<Item = Pfn>) {
-        let n = self.free_in_runs(z, pages);
-        self.stat.add(self.world.cpu(), z, ZoneStat::NrFreePages, n);
-        self.world.charge(Cost::PageBulk, n as u32);
+        let n = self.free_in_runs(z, |runs| runs.free(pages));
+        self.count_freed(z, n);
+    }
+
+    /// The same of the rows in which a list has them, the last one first.
+    pub(super) fn free_bulk_rows(&self, z: usize, [older, newer]: [&[W::U32]; 2]) {
+        let n = self.free_in_runs(z, |runs| {
+            if !newer.is_empty() {
+                runs.free(newer.iter().rev().map(Word32::get));
+            }
+            runs.free(older.iter().rev().map(Word32::get));
+        });
+        self.count_freed(z, n);
+    }
+
+    #[inline(always)]
+    fn count_freed(&self, z: usize, n: u32) {
+        let cpu = self.world.cpu();
+        self.stat.add(cpu, z, ZoneStat::NrFreePages, n as i32);
+        self.world.charge(Cost::PageBulk, n);
     }
 
     /// Frees pages in the order in which they come; the caller counts and charges them. Returns how many. Any bulk return
@@ -251,21 +306,20 @@ impl<W: World> Mm<W> {
     /// Neighbours that come one after the other and make up a block are freed as that block: its
     /// pages would join in it anyway.
     #[inline(always)]
-    fn free_in_runs(&self, z: usize, pages: impl Iterator<Item = Pfn>) -> i32 {
+    fn free_in_runs(&self, z: usize, pages: impl FnOnce(&mut Freed<'_, W>)) -> u32 {
         let zone = &self.zones[z];
         zone.lock.with(|| {
             self.lru_home(z).pages_scanned.set(0);
             zone.all_unreclaimable.set(0);
-            let (mut n, mut run) = (0, Run::default());
-            for pfn in pages {
-                n += 1;
-                if !run.extend(pfn) {
-                    run.blocks(|block, order| self.free_one(z, block, order));
-                    run = Run::of(pfn);
-                }
-            }
-            run.blocks(|block, order| self.free_one(z, block, order));
-            n
+            let mut freed = Freed {
+                mm: self,
+                z,
+                n: 0,
+                run: Run::default(),
+            };
+            pages(&mut freed);
+            freed.end(freed.run);
+            freed.n
         })
     }
 

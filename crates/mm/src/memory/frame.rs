@@ -224,12 +224,22 @@ impl<'a, W: World> Page<'a, W> {
         self.word(PREV).get()
     }
 
+    /// Makes it, `pfn`, the neighbour before another one on its list.
+    #[inline(always)]
+    pub(crate) fn stand_before(self, next: Self, pfn: Pfn, at: Pfn) {
+        self.word(NEXT).set(at);
+        next.word(PREV).set(pfn);
+    }
+
     /// The page tracker's word; without a tracker the world's own, 0 at first.
     #[inline(always)]
     pub fn track(self) -> &'a W::U32 {
         self.word(TRACK)
     }
 }
+
+/// Of a page's flags those that are not its zone's number.
+pub(crate) const FLAGS_ALONE: u32 = (1 << flag::ZONE_SHIFT) - 1;
 
 /// The zone's number in a page's flags.
 #[inline(always)]
@@ -525,6 +535,18 @@ impl ZoneRun {
             *self = Self { zone, pages: 0 };
         }
         self.pages += 1;
+    }
+
+    /// The zone of the last page; of none, any.
+    #[inline(always)]
+    pub fn zone(&self) -> usize {
+        self.zone
+    }
+
+    /// `n` more pages of that zone.
+    #[inline(always)]
+    pub fn more(&mut self, n: u32) {
+        self.pages += n;
     }
 
     /// The last page has passed.

@@ -292,8 +292,8 @@ pub(crate) struct VmStat<W: World> {
     pagesets: Box<[[W::U32; ZONE_STATS + 1]]>,
     events: [W::U64; VM_EVENTS],
     zone_events: Box<[[W::U64; ZONE_EVENTS]]>,
-    /// How far moved what an allocation asks about zones, by who remembers it; see [`Self::moved`].
-    moved: [W::U64; 3],
+    /// How far moved what an allocation asks about zones, by who first asks for it; see [`Self::moved`].
+    moved: [W::U64; 4],
 }
 
 /// More pages than there are.
@@ -309,18 +309,20 @@ pub(crate) enum Asks {
     Dirtyable,
     /// What is dirty or under writeback: a walk that such shares decide.
     Dirty,
+    /// Nothing that is remembered.
+    Nothing,
 }
 
-/// Who first asks for each level; `None`: nothing that is remembered depends on it.
-const ASKED: [Option<Asks>; ZONE_STATS] = {
-    let mut asked = [None; ZONE_STATS];
-    asked[ZoneStat::NrFreePages as usize] = Some(Asks::Free);
-    asked[ZoneStat::NrInactiveAnon as usize] = Some(Asks::Dirtyable);
-    asked[ZoneStat::NrActiveAnon as usize] = Some(Asks::Dirtyable);
-    asked[ZoneStat::NrInactiveFile as usize] = Some(Asks::Dirtyable);
-    asked[ZoneStat::NrActiveFile as usize] = Some(Asks::Dirtyable);
-    asked[ZoneStat::NrFileDirty as usize] = Some(Asks::Dirty);
-    asked[ZoneStat::NrWriteback as usize] = Some(Asks::Dirty);
+/// Who first asks for each level.
+const ASKED: [Asks; ZONE_STATS] = {
+    let mut asked = [Asks::Nothing; ZONE_STATS];
+    asked[ZoneStat::NrFreePages as usize] = Asks::Free;
+    asked[ZoneStat::NrInactiveAnon as usize] = Asks::Dirtyable;
+    asked[ZoneStat::NrActiveAnon as usize] = Asks::Dirtyable;
+    asked[ZoneStat::NrInactiveFile as usize] = Asks::Dirtyable;
+    asked[ZoneStat::NrActiveFile as usize] = Asks::Dirtyable;
+    asked[ZoneStat::NrFileDirty as usize] = Asks::Dirty;
+    asked[ZoneStat::NrWriteback as usize] = Asks::Dirty;
     asked
 };
 
@@ -354,11 +356,8 @@ impl<W: World> VmStat<W> {
     fn fold(&self, zone: usize, item: ZoneStat, n: i64) {
         let before = self.zone[zone][item as usize].fetch_add(n as u64) as i64;
         self.global[item as usize].fetch_add(n as u64);
-        if let Some(first) = ASKED[item as usize] {
-            for moved in &self.moved[first as usize..] {
-                moved.fetch_add(n.unsigned_abs());
-            }
-        } else if item == ZoneStat::NrAllocBatch && (before > 0) != (before + n > 0) {
+        self.moved[ASKED[item as usize] as usize].fetch_add(n.unsigned_abs());
+        if item == ZoneStat::NrAllocBatch && (before > 0) != (before + n > 0) {
             // Of a batch only matters whether there is any left.
             self.note_change();
         }
@@ -369,15 +368,19 @@ impl<W: World> VmStat<W> {
     /// away another one was, compares it.
     #[inline(always)]
     pub fn moved(&self, asks: Asks) -> u64 {
-        self.moved[asks as usize].get()
+        let [free, dirtyable, dirty, _] = &self.moved;
+        let moved = match asks {
+            Asks::Free | Asks::Nothing => 0,
+            Asks::Dirtyable => dirtyable.get(),
+            Asks::Dirty => dirtyable.get().wrapping_add(dirty.get()),
+        };
+        free.get().wrapping_add(moved)
     }
 
     /// Something changed that decides and is no level.
     #[inline(always)]
     pub fn note_change(&self) {
-        for moved in &self.moved {
-            moved.fetch_add(FAR);
-        }
+        self.moved[Asks::Free as usize].fetch_add(FAR);
     }
 
     /// Adds `n` to the global value at once; for blocks larger than a per-CPU difference.

@@ -293,8 +293,9 @@ impl<W: World> Mm<W> {
         }
         self.world.alloc_latency(AllocPath::KswapdWoken, row.ns);
         self.world.charge_ns(run.rest);
-        let page = row.from.pcp.take_front(1);
-        self.make_fresh(run, leaf, &row.from, (index, slot), page);
+        let page = row.from.pcp.front_row(1)[0].get();
+        row.from.pcp.drop_front(1);
+        self.make_fresh(run, leaf, &row.from, (index, slot), |_| page);
         Some((1, self.end_batch(run, 0, true)))
     }
 
@@ -363,7 +364,8 @@ impl<W: World> Mm<W> {
             }
         }
         let begun = self.world.now();
-        n = n.min(from.pcp.count());
+        let row = from.pcp.front_row(n);
+        n = row.len() as u32;
         if n == 0 {
             return None;
         }
@@ -399,8 +401,10 @@ impl<W: World> Mm<W> {
                 self.world.alloc_latencies(alloc, n - 1, end);
             }
         }
-        let page = from.pcp.take_front(n);
-        self.make_fresh(run, leaf, &from, (index, &slots[..n as usize]), page);
+        let (slots, row) = (&slots[..n as usize], &row[..n as usize]);
+        from.pcp.drop_front(n);
+        let page = |nth| row[nth as usize].get();
+        self.make_fresh(run, leaf, &from, (index, slots), page);
         Some((n, self.end_batch(run, passed, last)))
     }
 
@@ -492,12 +496,17 @@ impl<W: World> Mm<W> {
             way.is_some_and(|(zone, ns, _)| (zone, ns) == (from.zone, ahead))
         };
         while !last && n < most && (n == 0 || same()) {
-            last = n == unlooked || self.world.steps(first + run.rest, 1, run.dirty) == 0;
+            // Up to the page with which free pages move.
+            let row = (most - n).min(from.stat.decs_unfolded(ZoneStat::NrFreePages) + 1);
+            let unlooked = row.min(unlooked - n);
+            let passed = self.world.steps(first + run.rest, unlooked, run.dirty);
+            last = passed < row;
             if last {
                 self.world.charge_ns(first + run.rest);
             }
-            pages[n as usize] = self.take_singly(from.zone, &from.stat);
-            n += 1;
+            let to = n + passed + u32::from(last);
+            self.take_singly(from.zone, &from.stat, &mut pages[n as usize..to as usize]);
+            n = to;
         }
         let end = self.world.now() - run.rest;
         self.world.alloc_latencies(first, n, end);
@@ -551,14 +560,15 @@ impl<W: World> Mm<W> {
         let mut entered = 0;
         while entered < n {
             let most = new.room().min(n - entered);
-            new.push_many((entered..entered + most).map(|nth| {
+            let to = &slots[entered as usize..][..most as usize];
+            new.push_many(to.iter().zip(entered..).map(|(slot, nth)| {
                 let pfn = page(nth);
                 let page = frames.page(pfn);
                 debug_assert!(page.flags() & flag::CHECK_AT_FREE == 0);
                 page.reset_flags(zone, bits);
                 page.set_mapcount(0);
                 page.set_mapping(mapping, index + nth);
-                slots[nth as usize].set(pfn + 1);
+                slot.set(pfn + 1);
                 pfn
             }));
             entered += most;
