@@ -8,6 +8,7 @@
 
 use crate::memory::frame::{NO_PFN, flag};
 use crate::memory::mobility::Falling;
+use crate::memory::zone::Zone;
 use crate::watch::vmstat::{VmEvent, ZoneCounters, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Cost, ShortLock, Word32, Word64, World};
@@ -81,6 +82,7 @@ impl Run {
 struct Freed<'a, W: World> {
     mm: &'a Mm<W>,
     z: usize,
+    zone: &'a Zone<W>,
     n: u32,
     run: Run,
 }
@@ -103,7 +105,7 @@ impl<W: World> Freed<'_, W> {
     /// Frees the blocks of a run.
     #[inline(never)]
     fn end(&self, run: Run) {
-        run.blocks(|block, order| self.mm.free_one(self.z, block, order));
+        run.blocks(|block, order| self.mm.free_in_zone((self.z, self.zone), block, order));
     }
 }
 
@@ -137,19 +139,35 @@ impl<W: World> Mm<W> {
     /// Puts a block on a free list of its order; the caller holds the zone's lock.
     #[inline(always)]
     fn add_block(&self, z: usize, pfn: Pfn, order: usize, list: usize) {
-        let page = self.frames.page(pfn);
+        self.add_block_of((z, &self.zones[z]), pfn, order, list);
+    }
+
+    /// The same where the zone is at hand.
+    #[inline(always)]
+    fn add_block_of(&self, (z, zone): (usize, &Zone<W>), pfn: Pfn, order: usize, list: usize) {
+        let frames = self.frames.table();
+        let page = frames.page(pfn);
         page.reset_flags(z, flag::BUDDY);
         page.set_private(order as u32);
-        self.frames.add(self.free_list(z, order, list), pfn);
-        self.zones[z].nr_free[order].fetch_add(1);
+        frames.add_page(self.free_list_of(zone, order, list), (pfn, page));
+        zone.nr_free[order].fetch_add(1);
     }
 
     /// Takes a block off its free list; the caller holds the zone's lock.
     #[inline(always)]
     fn del_block(&self, z: usize, pfn: Pfn, order: usize) {
-        self.frames.del(pfn);
-        self.frames.clear_flags(pfn, flag::BUDDY);
-        self.zones[z].nr_free[order].fetch_sub(1);
+        self.del_block_of(&self.zones[z], pfn, order);
+    }
+
+    /// The same where the zone is at hand.
+    #[inline(always)]
+    fn del_block_of(&self, zone: &Zone<W>, pfn: Pfn, order: usize) {
+        let frames = self.frames.table();
+        let page = frames.page(pfn);
+        debug_assert!(page.has(flag::BUDDY));
+        frames.join(page.before(), page.after());
+        page.clear_flags(flag::BUDDY);
+        zone.nr_free[order].fetch_sub(1);
     }
 
     /// Takes the first block of the smallest order from `order` on that has any, whole. Returns
@@ -162,14 +180,15 @@ impl<W: World> Mm<W> {
         list: usize,
         mode: &mut Falling,
     ) -> Option<(Pfn, usize, usize)> {
-        let nr_free = &self.zones[z].nr_free;
+        let zone = &self.zones[z];
         let (found, from) = if self.grouped() {
             self.smallest_of_type(z, order, list, mode)?
         } else {
-            ((order..ORDERS).find(|&o| nr_free[o].get() != 0)?, list)
+            let blocks = &zone.nr_free[order.min(ORDERS)..];
+            (order + blocks.iter().position(|n| n.get() != 0)?, list)
         };
-        let pfn = self.frames.first(self.free_list(z, found, from));
-        self.del_block(z, pfn, found);
+        let pfn = self.frames.first(self.free_list_of(zone, found, from));
+        self.del_block_of(zone, pfn, found);
         Some((pfn, found, from))
     }
 
@@ -190,23 +209,29 @@ impl<W: World> Mm<W> {
     /// Frees a block, joining it with its free buddies; the caller holds the zone's lock. What it
     /// becomes is of the kind of the pages that were freed.
     #[inline]
-    fn free_one(&self, z: usize, mut pfn: Pfn, mut order: u32) {
-        let (zone, list) = (&self.zones[z], self.list_of_page(pfn));
+    fn free_one(&self, z: usize, pfn: Pfn, order: u32) {
+        self.free_in_zone((z, &self.zones[z]), pfn, order);
+    }
+
+    /// [`Self::free_one`] where the zone is at hand.
+    #[inline]
+    fn free_in_zone(&self, (z, zone): (usize, &Zone<W>), mut pfn: Pfn, mut order: u32) {
+        let (list, frames) = (self.list_of_page(pfn), self.frames.table());
         let (start, end) = (zone.start, zone.start + zone.size);
         while (order as usize) < ORDERS - 1 {
             let buddy = pfn ^ (1 << order);
             if buddy < start || buddy + (1 << order) > end {
                 break;
             }
-            let page = self.frames.page(buddy);
+            let page = frames.page(buddy);
             if !page.has(flag::BUDDY) || page.private() != order {
                 break;
             }
-            self.del_block(z, buddy, order as usize);
+            self.del_block_of(zone, buddy, order as usize);
             pfn &= !(1 << order);
             order += 1;
         }
-        self.add_block(z, pfn, order as usize, list);
+        self.add_block_of((z, zone), pfn, order as usize, list);
     }
 
     /// Moves up to `count` single pages from the buddy lists of a kind into `out`, which is given the
@@ -221,12 +246,19 @@ impl<W: World> Mm<W> {
         list: usize,
         mut out: impl FnMut(Pfn, u32),
     ) -> u32 {
-        self.zones[z].lock.with(|| {
+        let zone = &self.zones[z];
+        zone.lock.with(|| {
             let (mut n, mut mode) = (0, Falling::default());
+            // The smallest order that may have a block: one list that is empty stays so, where there are no others to fall
+            // back to.
+            let mut least = 0;
             while n < count {
-                let Some((block, order, from)) = self.take_block(z, 0, list, &mut mode) else {
+                let Some((block, order, from)) = self.take_block(z, least, list, &mut mode) else {
                     break;
                 };
+                if !self.grouped() {
+                    least = order;
+                }
                 let (end, taken) = (block + (1 << order), (count - n).min(1 << order));
                 out(block, taken);
                 n += taken;
@@ -235,7 +267,7 @@ impl<W: World> Mm<W> {
                 let mut rest = block + taken;
                 while rest < end {
                     let o = rest.trailing_zeros().min((end - rest).ilog2());
-                    self.add_block(z, rest, o as usize, from);
+                    self.add_block_of((z, zone), rest, o as usize, from);
                     rest += 1 << o;
                 }
             }
@@ -314,6 +346,7 @@ impl<W: World> Mm<W> {
             let mut freed = Freed {
                 mm: self,
                 z,
+                zone,
                 n: 0,
                 run: Run::default(),
             };

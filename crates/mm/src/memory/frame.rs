@@ -231,6 +231,12 @@ impl<'a, W: World> Page<'a, W> {
         next.word(PREV).set(pfn);
     }
 
+    /// The entry behind it on its list, or the sentinel.
+    #[inline(always)]
+    pub(crate) fn after(self) -> Pfn {
+        self.word(NEXT).get()
+    }
+
     /// The page tracker's word; without a tracker the world's own, 0 at first.
     #[inline(always)]
     pub fn track(self) -> &'a W::U32 {
@@ -490,6 +496,17 @@ impl<'a, W: World> Table<'a, W> {
     #[inline(always)]
     pub fn add(self, list: Pfn, pfn: Pfn) {
         self.link(list, pfn, self.first(list));
+    }
+
+    /// Adds a page at the head.
+    #[inline(always)]
+    pub fn add_page(self, list: Pfn, (pfn, page): (Pfn, Page<'a, W>)) {
+        let head = self.page(list);
+        let first = head.word(NEXT).get();
+        page.word(PREV).set(list);
+        page.word(NEXT).set(first);
+        head.word(NEXT).set(pfn);
+        self.page(first).word(PREV).set(pfn);
     }
 
     /// Adds at the tail.

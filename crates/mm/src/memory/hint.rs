@@ -126,6 +126,12 @@ impl Way {
     fn is_nowhere(self) -> bool {
         self.zone == NOWHERE as usize
     }
+
+    /// Whether the fair batches begin anew between its walks.
+    #[inline(always)]
+    pub fn resets(self) -> bool {
+        self.end == End::NowhereReset
+    }
 }
 
 /// How walks at the low watermark for a single page end, without being made.
@@ -342,15 +348,23 @@ impl<W: World> Mm<W> {
         self.hint(gfp).holds(self.moved_for(gfp))
     }
 
-    /// Whether the walks for such a request are foreseen to find no page, and then whether the fair batches begin anew
-    /// between them.
+    /// How the walks for such a request go that are foreseen to find no page.
     #[inline(always)]
-    pub(crate) fn foresees_nowhere(&self, node: u32, gfp: Gfp) -> Option<bool> {
+    pub(crate) fn foresees_nowhere(&self, node: u32, gfp: Gfp) -> Option<Way> {
         let hint = self.hint(gfp);
         let known = self.held(hint, self.hint_key(node, gfp)).is_some()
             && hint.zone.get() == NOWHERE
             && hint.end.get() != End::Other as u32;
-        known.then(|| hint.end.get() == End::NowhereReset as u32)
+        known.then(|| hint.way())
+    }
+
+    /// Whether walks for such a request, foreseen anew, go as they went.
+    #[inline(never)]
+    pub(crate) fn foresees_again(&self, node: u32, gfp: Gfp, way: Way) -> bool {
+        debug_assert!(way.is_nowhere() && way.end != End::Other);
+        let hint = self.hint(gfp);
+        self.foresee_anew(hint, node, gfp, self.hint_key(node, gfp));
+        hint.way() == way
     }
 
     #[inline(never)]

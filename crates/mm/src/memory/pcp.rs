@@ -98,7 +98,11 @@ impl<W: World> Pcp<W> {
     #[inline(always)]
     fn take_back(&self, n: u32) -> impl Iterator<Item = Pfn> {
         let [older, newer] = self.take_back_rows(n);
-        newer.iter().rev().chain(older.iter().rev()).map(Word32::get)
+        newer
+            .iter()
+            .rev()
+            .chain(older.iter().rev())
+            .map(Word32::get)
     }
 
     /// The same, as they lie in the ring: the older ones and the newer ones, each in the order in which they came.

@@ -18,6 +18,7 @@ use crate::cache::tree::{Leaf, SLOTS, Tag};
 use crate::memory::alloc::AtMin;
 use crate::memory::frame::{flag, zone_of};
 use crate::memory::gfp::Gfp;
+use crate::memory::hint::Way;
 use crate::memory::pcp::Pcp;
 use crate::memory::zone::Lru;
 use crate::policy::{Accesses, DirtyThrottle};
@@ -258,17 +259,17 @@ impl<W: World> Mm<W> {
     fn row_behind<'a>(&'a self, run: &Run<'a, W>, pfn: Pfn, start: u64) -> Had<'a, W> {
         let gfp = run.fresh.gfp;
         match self.foresees_nowhere(run.node, gfp) {
-            Some(resets) => Had::InRow(Row {
+            Some(way) => Had::InRow(Row {
                 from: self.source(run, self.frames.zone(pfn), gfp),
                 ns: self.world.now() - start,
-                resets,
+                way,
             }),
             None => Had::AtMin,
         }
     }
 
     /// The next page behind one that was had at the min watermark, for which nothing else is asked: nobody else had a turn
-    /// since, and no free list changed. `None`: it has to be asked, nothing was done.
+    /// since, and no free list changed; of what pages in between moved, the walks alone depend. `None`: it has to be asked, nothing was done.
     #[inline(never)]
     fn fresh_in_row(
         &self,
@@ -281,14 +282,14 @@ impl<W: World> Mm<W> {
         let slot = std::slice::from_ref(leaf.slot(index));
         if slot[0].get() != 0
             || row.from.pcp.count() == 0
-            || self.still_foreseen(gfp).is_none()
             || !self.enters_batches(run, leaf)
             || self.buffers_for(run.m, run.dirty) == 0
+            || self.still_foreseen(gfp).is_none() && !self.foresees_again(run.node, gfp, row.way)
         {
             return None;
         }
         self.world.charge_ns(row.ns);
-        if row.resets {
+        if row.way.resets() {
             self.reset_alloc_batches(run.node, gfp);
         }
         self.world.alloc_latency(AllocPath::KswapdWoken, row.ns);
@@ -371,7 +372,8 @@ impl<W: World> Mm<W> {
         }
         // Only the last page folds a level that could turn the next one's walk. None changes free pages.
         if self.walk_asks(gfp) == Asks::Dirty
-            && spare < u64::from(2 * n + 3 * from.stat.threshold()) + 16 {
+            && spare < u64::from(2 * n + 3 * from.stat.threshold()) + 16
+        {
             n = n.min(self.pagevecs[cpu].add[Lru::InactiveFile as usize].room());
             if accounted {
                 n = n.min(from.stat.incs_unfolded(ZoneStat::NrFileDirty) + 1);
@@ -627,8 +629,8 @@ struct Row<'a, W: World> {
     from: Source<'a, W>,
     /// What an allocation takes (ns).
     ns: u64,
-    /// Whether its walks begin the fair batches anew.
-    resets: bool,
+    /// How its walks end.
+    way: Way,
 }
 
 impl<'a, W: World> Run<'a, W> {

@@ -186,7 +186,13 @@ impl<W: World> Mm<W> {
             self.account_writeback(z, Some(m), n);
         };
         loop {
-            let row = Self::start_row(frames, run.zone(), &slots[n as usize..], &mut mapped, &mut started);
+            let row = Self::start_row(
+                frames,
+                run.zone(),
+                &slots[n as usize..],
+                &mut mapped,
+                &mut started,
+            );
             run.more(row);
             n += row;
             // What ends a row may be another zone's.
