@@ -66,13 +66,11 @@ impl Run {
                 .min(left.ilog2())
                 .min(ORDERS as u32 - 1);
             let size = 1 << order;
-            if up {
-                free(at, order);
-                at += size;
-            } else {
-                free(at + 1 - size, order);
-                at = (at + 1).wrapping_sub(size).wrapping_sub(1);
-            }
+            free(if up { at } else { at + 1 - size }, order);
+            at = match up {
+                true => at + size,
+                false => at.wrapping_sub(size),
+            };
             left -= size;
         }
     }
@@ -214,7 +212,7 @@ impl<W: World> Mm<W> {
     }
 
     /// [`Self::free_one`] where the zone is at hand.
-    #[inline]
+    #[inline(always)]
     fn free_in_zone(&self, (z, zone): (usize, &Zone<W>), mut pfn: Pfn, mut order: u32) {
         let (list, frames) = (self.list_of_page(pfn), self.frames.table());
         let (start, end) = (zone.start, zone.start + zone.size);

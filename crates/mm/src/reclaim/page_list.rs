@@ -96,7 +96,7 @@ struct CleanPages {
     shadows: Option<u32>,
     node_lru: bool,
     watched: bool,
-    /// Flags of pages that the world is asked for, if it is not asked for all.
+    /// Flags of pages that the world is asked for; `None`: for each, or somebody else is.
     asked: Option<u32>,
 }
 
@@ -127,6 +127,14 @@ struct CleanRun {
 }
 
 impl CleanRun {
+    /// File and leaf of a page that is freed without a look, and has no flag that the world is asked for.
+    #[inline(always)]
+    fn leaf_of<W: World>(page: Page<'_, W>, asked: u32) -> Option<(u32, u32)> {
+        let look = CleanPages::LOOK | flag::CACHED | asked;
+        let clean = page.flags() & look == flag::CACHED && page.mapcount() == 0;
+        clean.then(|| (page.mapping(), page.index() / SLOTS))
+    }
+
     /// Locks pages, from one on towards the head of their list, that are as those of the run: clean, unmapped, and of its
     /// leaf. Returns how many, and the page in front of them. None has a flag that the world is asked for.
     #[inline(always)]
@@ -262,7 +270,10 @@ impl<W: World> Mm<W> {
             shadows: self.shadow_shift(),
             node_lru: self.node_lru(),
             watched: self.watches_pages(),
-            asked: self.world.release_asks(self),
+            asked: self
+                .world
+                .release_asks(self)
+                .filter(|_| self.orders.is_none()),
         };
         let mut run = CleanRun::default();
         // Walks the pages that the next batch will isolate, so that they are in the cache by then
@@ -270,18 +281,20 @@ impl<W: World> Mm<W> {
         // other tasks it may end up on another list, which only makes it useless.
         let mut ahead = self.lru_list(list.zone, list.lru);
         while left > 0 && write.is_none() {
-            if run.n > 0
-                && let Some(asked) = how.asked
+            if let Some(asked) = how.asked
+                && let Some(leaf) = CleanRun::leaf_of(frames.page(next), asked)
             {
-                let into = list.behind(&run);
-                let (n, at) = run.extend(frames, asked, next, &mut into[..left as usize]);
+                if run.leaf != leaf {
+                    self.free_clean(&mut run, how, list, sc);
+                    run.leaf = leaf;
+                }
+                let into = &mut list.behind(&run)[..left as usize];
+                let (n, at) = run.extend(frames, asked, next, into);
                 for _ in 0..n {
                     ahead = frames.before(ahead);
                 }
                 (next, left) = (at, left - n);
-                if left == 0 {
-                    break;
-                }
+                continue;
             }
             let pfn = next;
             debug_assert!(pfn != list.mine);
@@ -359,8 +372,13 @@ impl<W: World> Mm<W> {
         if !how.node_lru {
             list.uncached += n;
         }
-        let shadow = self.shadows_of(list.zone, how.shadows, n);
-        let waited = self.leave_in_run(mapping, leaf, pages, shadow);
+        let waited = match how.shadows {
+            None => self.leave_in_run(mapping, leaf, pages, |_, _| 0),
+            shift => {
+                let shadow = self.shadows_of(list.zone, shift, n);
+                self.leave_in_run(mapping, leaf, pages, shadow)
+            }
+        };
         self.settle_metadata();
         if waited != 0 {
             for (nth, &pfn) in pages.iter().enumerate() {

@@ -628,15 +628,19 @@ impl<W: World> ZoneCounters<'_, W> {
         // As if it moved upwards.
         let x = sign * diff.get() as i32;
         let first = (t + 1 - x).max(1);
-        let Some(left) = n.checked_sub(first as u32) else {
+        let Some(mut left) = n.checked_sub(first as u32) else {
             diff.set((sign * (x + n as i32)) as u32);
             return;
         };
+        let mut folded = i64::from(x + first + over);
         // The next one, and so on.
         let period = (t + 1 + over) as u32;
-        let folded = i64::from(x + first + over) + i64::from(left / period * period);
+        if left >= period {
+            folded += i64::from(left / period * period);
+            left %= period;
+        }
         self.stat.fold(self.zone, item, i64::from(sign) * folded);
-        diff.set((sign * ((left % period) as i32 - over)) as u32);
+        diff.set((sign * (left as i32 - over)) as u32);
     }
 
     /// What `n` calls of [`Self::dec`] do.
