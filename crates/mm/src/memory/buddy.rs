@@ -300,7 +300,7 @@ impl<W: World> Mm<W> {
 
     /// Returns pages one by one: [`Self::free_bulk`] of each.
     pub(crate) fn free_singly(&self, z: usize, pages: &[Pfn]) {
-        let n = self.free_in_runs(z, |runs| runs.free(pages.iter().copied())) as u32;
+        let n = self.free_in_runs(z, |runs| runs.free(pages.iter().copied()));
         let stat = self.stat.on(self.world.cpu(), z);
         stat.add_ones(ZoneStat::NrFreePages, n);
         self.world.charge(Cost::PageBulk, n);

@@ -554,7 +554,16 @@ impl ZoneRun {
         self.pages += 1;
     }
 
-    /// The zone of the last page; of none, any.
+    /// No page yet; the first one is this one, if there is any.
+    #[inline(always)]
+    pub fn before<W: World>(frames: Table<'_, W>, first: Option<Pfn>) -> Self {
+        Self {
+            zone: first.map_or(0, |pfn| frames.page(pfn).zone()),
+            pages: 0,
+        }
+    }
+
+    /// The zone of the last page; of none, that of the first one.
     #[inline(always)]
     pub fn zone(&self) -> usize {
         self.zone

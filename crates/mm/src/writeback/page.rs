@@ -180,7 +180,9 @@ impl<W: World> Mm<W> {
     ) -> (u32, bool) {
         let frames = self.frames.table();
         let slots = leaf.slots(most);
-        let (mut n, mut mapped, mut run) = (0, 0, ZoneRun::default());
+        let first_page = slots.first().and_then(|slot| page_in(slot.get()));
+        let mut run = ZoneRun::before(frames, first_page);
+        let (mut n, mut mapped) = (0, 0);
         let count = |z, n| {
             self.account_cleaned(z, m, n);
             self.account_writeback(z, Some(m), n);
@@ -362,7 +364,8 @@ impl<W: World> Mm<W> {
                 slots
             });
             let frames = self.frames.table();
-            let mut run = ZoneRun::default();
+            let first_page = slots.first().and_then(|slot| page_in(slot.get()));
+            let mut run = ZoneRun::before(frames, first_page);
             let count = |z, n| self.account_written(z, Some(m), n);
             let waited_for = self.world.page_waiters();
             // The leaf stays with the last page that is under writeback.

@@ -265,18 +265,20 @@ mod tests {
     #[test]
     fn repeated_values_count_each() {
         let l = AllocLatencies::new(2);
-        for ns in [5, 5, 7, 5] {
+        // One that came in between, and a third that sends it away.
+        for ns in [5, 5, 7, 5, 7, 9, 5] {
             l.record(0, 0, AllocClass::Fast, ns, 100);
         }
         l.record(1, 1, AllocClass::Failed, 5, 100);
         let h = l.histograms();
         let of = |class: AllocClass| h[class as usize].as_ref().unwrap();
         let fast = of(AllocClass::Fast);
-        assert_eq!((fast.len(), fast.count_at(5)), (4, 3));
+        let counts = [5, 7, 9].map(|ns| fast.count_at(ns));
+        assert_eq!((fast.len(), counts), (7, [4, 2, 1]));
         assert_eq!(of(AllocClass::Failed).len(), 1);
         assert!(h[AllocClass::CpuWait as usize].is_none());
         drop(h);
-        assert_eq!([0, 1, 0].map(|t| l.take_longest(t)), [7, 5, 0]);
+        assert_eq!([0, 1, 0].map(|t| l.take_longest(t)), [9, 5, 0]);
         l.reset();
         assert!(l.histograms().iter().all(Option::is_none));
     }
