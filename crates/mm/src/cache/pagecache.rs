@@ -328,7 +328,9 @@ impl<W: World> Mm<W> {
                     before & (flag::DIRTY | flag::WRITEBACK | flag::LOCKED | flag::CACHED)
                         == flag::LOCKED | flag::CACHED
                 );
-                waited |= u32::from(before & flag::WAITERS != 0) << nth;
+                if before & flag::WAITERS != 0 {
+                    waited |= 1 << nth;
+                }
             }
             if self.metadata.of_leaves() {
                 self.pages_leave(mapping, at, gone);

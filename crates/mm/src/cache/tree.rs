@@ -354,6 +354,7 @@ impl<'a, W: World> Leaf<'a, W> {
 }
 
 /// Highest index a tree whose root is at `level` can hold.
+#[inline(always)]
 pub(super) fn capacity(level: u32) -> u64 {
     1u64 << (BITS * (level + 1)).min(36)
 }

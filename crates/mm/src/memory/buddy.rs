@@ -8,6 +8,7 @@
 
 use crate::memory::frame::{NO_PFN, flag};
 use crate::memory::mobility::Falling;
+use crate::memory::zone::Zone;
 use crate::watch::vmstat::{VmEvent, ZoneCounters, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Cost, ShortLock, Word32, Word64, World};
@@ -40,7 +41,8 @@ impl Run {
     #[inline(always)]
     fn extend(&mut self, pfn: Pfn) -> bool {
         let step = pfn.wrapping_sub(self.last);
-        if step != self.step || step == 0 {
+        debug_assert!(step != 0 || self.pages == 0);
+        if step != self.step {
             if self.pages != 1 || (step != 1 && step != u32::MAX) {
                 return false;
             }
@@ -64,15 +66,44 @@ impl Run {
                 .min(left.ilog2())
                 .min(ORDERS as u32 - 1);
             let size = 1 << order;
-            if up {
-                free(at, order);
-                at += size;
-            } else {
-                free(at + 1 - size, order);
-                at = (at + 1).wrapping_sub(size).wrapping_sub(1);
-            }
+            free(if up { at } else { at + 1 - size }, order);
+            at = match up {
+                true => at + size,
+                false => at.wrapping_sub(size),
+            };
             left -= size;
         }
+    }
+}
+
+/// Pages of a zone that are freed one after the other; the zone's lock is held.
+struct Freed<'a, W: World> {
+    mm: &'a Mm<W>,
+    z: usize,
+    zone: &'a Zone<W>,
+    n: u32,
+    run: Run,
+}
+
+impl<W: World> Freed<'_, W> {
+    #[inline(always)]
+    fn free(&mut self, pages: impl Iterator<Item = Pfn>) {
+        let (mut n, mut run) = (0, self.run);
+        for pfn in pages {
+            n += 1;
+            if !run.extend(pfn) {
+                self.end(run);
+                run = Run::of(pfn);
+            }
+        }
+        self.n += n;
+        self.run = run;
+    }
+
+    /// Frees the blocks of a run.
+    #[inline(never)]
+    fn end(&self, run: Run) {
+        run.blocks(|block, order| self.mm.free_in_zone((self.z, self.zone), block, order));
     }
 }
 
@@ -106,19 +137,35 @@ impl<W: World> Mm<W> {
     /// Puts a block on a free list of its order; the caller holds the zone's lock.
     #[inline(always)]
     fn add_block(&self, z: usize, pfn: Pfn, order: usize, list: usize) {
-        let page = self.frames.page(pfn);
+        self.add_block_of((z, &self.zones[z]), pfn, order, list);
+    }
+
+    /// The same where the zone is at hand.
+    #[inline(always)]
+    fn add_block_of(&self, (z, zone): (usize, &Zone<W>), pfn: Pfn, order: usize, list: usize) {
+        let frames = self.frames.table();
+        let page = frames.page(pfn);
         page.reset_flags(z, flag::BUDDY);
         page.set_private(order as u32);
-        self.frames.add(self.free_list(z, order, list), pfn);
-        self.zones[z].nr_free[order].fetch_add(1);
+        frames.add_page(self.free_list_of(zone, order, list), (pfn, page));
+        zone.nr_free[order].fetch_add(1);
     }
 
     /// Takes a block off its free list; the caller holds the zone's lock.
     #[inline(always)]
     fn del_block(&self, z: usize, pfn: Pfn, order: usize) {
-        self.frames.del(pfn);
-        self.frames.clear_flags(pfn, flag::BUDDY);
-        self.zones[z].nr_free[order].fetch_sub(1);
+        self.del_block_of(&self.zones[z], pfn, order);
+    }
+
+    /// The same where the zone is at hand.
+    #[inline(always)]
+    fn del_block_of(&self, zone: &Zone<W>, pfn: Pfn, order: usize) {
+        let frames = self.frames.table();
+        let page = frames.page(pfn);
+        debug_assert!(page.has(flag::BUDDY));
+        frames.join(page.before(), page.after());
+        page.clear_flags(flag::BUDDY);
+        zone.nr_free[order].fetch_sub(1);
     }
 
     /// Takes the first block of the smallest order from `order` on that has any, whole. Returns
@@ -131,14 +178,15 @@ impl<W: World> Mm<W> {
         list: usize,
         mode: &mut Falling,
     ) -> Option<(Pfn, usize, usize)> {
-        let nr_free = &self.zones[z].nr_free;
+        let zone = &self.zones[z];
         let (found, from) = if self.grouped() {
             self.smallest_of_type(z, order, list, mode)?
         } else {
-            ((order..ORDERS).find(|&o| nr_free[o].get() != 0)?, list)
+            let blocks = &zone.nr_free[order.min(ORDERS)..];
+            (order + blocks.iter().position(|n| n.get() != 0)?, list)
         };
-        let pfn = self.frames.first(self.free_list(z, found, from));
-        self.del_block(z, pfn, found);
+        let pfn = self.frames.first(self.free_list_of(zone, found, from));
+        self.del_block_of(zone, pfn, found);
         Some((pfn, found, from))
     }
 
@@ -159,23 +207,29 @@ impl<W: World> Mm<W> {
     /// Frees a block, joining it with its free buddies; the caller holds the zone's lock. What it
     /// becomes is of the kind of the pages that were freed.
     #[inline]
-    fn free_one(&self, z: usize, mut pfn: Pfn, mut order: u32) {
-        let (zone, list) = (&self.zones[z], self.list_of_page(pfn));
+    fn free_one(&self, z: usize, pfn: Pfn, order: u32) {
+        self.free_in_zone((z, &self.zones[z]), pfn, order);
+    }
+
+    /// [`Self::free_one`] where the zone is at hand.
+    #[inline(always)]
+    fn free_in_zone(&self, (z, zone): (usize, &Zone<W>), mut pfn: Pfn, mut order: u32) {
+        let (list, frames) = (self.list_of_page(pfn), self.frames.table());
         let (start, end) = (zone.start, zone.start + zone.size);
         while (order as usize) < ORDERS - 1 {
             let buddy = pfn ^ (1 << order);
             if buddy < start || buddy + (1 << order) > end {
                 break;
             }
-            let page = self.frames.page(buddy);
+            let page = frames.page(buddy);
             if !page.has(flag::BUDDY) || page.private() != order {
                 break;
             }
-            self.del_block(z, buddy, order as usize);
+            self.del_block_of(zone, buddy, order as usize);
             pfn &= !(1 << order);
             order += 1;
         }
-        self.add_block(z, pfn, order as usize, list);
+        self.add_block_of((z, zone), pfn, order as usize, list);
     }
 
     /// Moves up to `count` single pages from the buddy lists of a kind into `out`, which is given the
@@ -188,14 +242,21 @@ impl<W: World> Mm<W> {
         z: usize,
         count: u32,
         list: usize,
-        out: impl Fn(Pfn, u32),
+        mut out: impl FnMut(Pfn, u32),
     ) -> u32 {
-        self.zones[z].lock.with(|| {
+        let zone = &self.zones[z];
+        zone.lock.with(|| {
             let (mut n, mut mode) = (0, Falling::default());
+            // The smallest order that may have a block: one list that is empty stays so, where there are no others to fall
+            // back to.
+            let mut least = 0;
             while n < count {
-                let Some((block, order, from)) = self.take_block(z, 0, list, &mut mode) else {
+                let Some((block, order, from)) = self.take_block(z, least, list, &mut mode) else {
                     break;
                 };
+                if !self.grouped() {
+                    least = order;
+                }
                 let (end, taken) = (block + (1 << order), (count - n).min(1 << order));
                 out(block, taken);
                 n += taken;
@@ -204,7 +265,7 @@ impl<W: World> Mm<W> {
                 let mut rest = block + taken;
                 while rest < end {
                     let o = rest.trailing_zeros().min((end - rest).ilog2());
-                    self.add_block(z, rest, o as usize, from);
+                    self.add_block_of((z, zone), rest, o as usize, from);
                     rest += 1 << o;
                 }
             }
@@ -221,18 +282,25 @@ impl<W: World> Mm<W> {
         self.wake_if_boosted(z);
     }
 
-    /// Takes a page as a refill of a list by one page does; the zone has a free one. The caller charges it.
-    pub(crate) fn take_singly(&self, z: usize, stat: &ZoneCounters<'_, W>) -> Pfn {
+    /// Takes pages as refills of a list by one page each do; the zone has as many free, and only the last one may fold its
+    /// count of them. The caller charges them.
+    #[inline(always)]
+    pub(crate) fn take_singly(&self, z: usize, stat: &ZoneCounters<'_, W>, pages: &mut [Pfn]) {
         debug_assert!(self.takes_singly(z));
-        let pfn = self.zones[z].lock.with(|| self.rmqueue_smallest(z, 0, 0));
-        assert!(pfn != NO_PFN, "zone {z} has a free page");
-        stat.add(ZoneStat::NrFreePages, -1);
-        pfn
+        let n = pages.len() as u32;
+        let mut to = pages.iter_mut();
+        let taken = self.take_bulk(z, n, 0, |first, n| {
+            for (pfn, page) in (first..first + n).zip(&mut to) {
+                *page = pfn;
+            }
+        });
+        assert!(taken == n, "zone {z} has free pages");
+        stat.add(ZoneStat::NrFreePages, -(n as i32));
     }
 
     /// Returns pages one by one: [`Self::free_bulk`] of each.
     pub(crate) fn free_singly(&self, z: usize, pages: &[Pfn]) {
-        let n = self.free_in_runs(z, pages.iter().copied()) as u32;
+        let n = self.free_in_runs(z, |runs| runs.free(pages.iter().copied()));
         let stat = self.stat.on(self.world.cpu(), z);
         stat.add_ones(ZoneStat::NrFreePages, n);
         self.world.charge(Cost::PageBulk, n);
@@ -240,9 +308,26 @@ impl<W: World> Mm<W> {
 
     /// Returns single pages to the buddy lists.
     pub(crate) fn free_bulk(&self, z: usize, pages: impl Iterator<Item = Pfn>) {
-        let n = self.free_in_runs(z, pages);
-        self.stat.add(self.world.cpu(), z, ZoneStat::NrFreePages, n);
-        self.world.charge(Cost::PageBulk, n as u32);
+        let n = self.free_in_runs(z, |runs| runs.free(pages));
+        self.count_freed(z, n);
+    }
+
+    /// The same of the rows in which a list has them, the last one first.
+    pub(super) fn free_bulk_rows(&self, z: usize, [older, newer]: [&[W::U32]; 2]) {
+        let n = self.free_in_runs(z, |runs| {
+            if !newer.is_empty() {
+                runs.free(newer.iter().rev().map(Word32::get));
+            }
+            runs.free(older.iter().rev().map(Word32::get));
+        });
+        self.count_freed(z, n);
+    }
+
+    #[inline(always)]
+    fn count_freed(&self, z: usize, n: u32) {
+        let cpu = self.world.cpu();
+        self.stat.add(cpu, z, ZoneStat::NrFreePages, n as i32);
+        self.world.charge(Cost::PageBulk, n);
     }
 
     /// Frees pages in the order in which they come; the caller counts and charges them. Returns how many. Any bulk return
@@ -251,21 +336,21 @@ impl<W: World> Mm<W> {
     /// Neighbours that come one after the other and make up a block are freed as that block: its
     /// pages would join in it anyway.
     #[inline(always)]
-    fn free_in_runs(&self, z: usize, pages: impl Iterator<Item = Pfn>) -> i32 {
+    fn free_in_runs(&self, z: usize, pages: impl FnOnce(&mut Freed<'_, W>)) -> u32 {
         let zone = &self.zones[z];
         zone.lock.with(|| {
             self.lru_home(z).pages_scanned.set(0);
             zone.all_unreclaimable.set(0);
-            let (mut n, mut run) = (0, Run::default());
-            for pfn in pages {
-                n += 1;
-                if !run.extend(pfn) {
-                    run.blocks(|block, order| self.free_one(z, block, order));
-                    run = Run::of(pfn);
-                }
-            }
-            run.blocks(|block, order| self.free_one(z, block, order));
-            n
+            let mut freed = Freed {
+                mm: self,
+                z,
+                zone,
+                n: 0,
+                run: Run::default(),
+            };
+            pages(&mut freed);
+            freed.end(freed.run);
+            freed.n
         })
     }
 

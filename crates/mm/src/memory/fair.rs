@@ -145,15 +145,11 @@ impl<W: World> Mm<W> {
         self.unmark_used_up(z);
     }
 
-    /// Gives a zone its whole batch, and takes its `flag`. What this CPU has not folded yet goes along.
+    /// Gives a zone its whole batch. What this CPU has not folded yet goes along.
     #[inline(always)]
-    fn reset_batch(&self, z: usize, flag: bool) {
+    fn reset_batch(&self, cpu: usize, z: usize) {
         let lacks = self.batch_lacks(z) as i32;
-        let cpu = self.world.cpu();
         self.stat.add(cpu, z, ZoneStat::NrAllocBatch, lacks);
-        if flag {
-            self.unmark_used_up(z);
-        }
     }
 
     /// Resets the batches of the node's zones that a request may use; with a flag in the zone, of those
@@ -161,18 +157,22 @@ impl<W: World> Mm<W> {
     pub(crate) fn reset_alloc_batches(&self, node: u32, gfp: Gfp) {
         self.stat.event(VmEvent::FairReset, 1);
         let flag = self.policy.fair_zones != FairZones::Batch;
+        let cpu = self.world.cpu();
         if let [only] = &self.nodes[..]
             && !flag
         {
             let zones = &only.zonelists[gfp.high_zoneidx()];
             return zones
                 .iter()
-                .for_each(|&z| self.reset_batch(usize::from(z), false));
+                .for_each(|&z| self.reset_batch(cpu, usize::from(z)));
         }
         for z in self.eligible(node, gfp) {
             let local = self.zones[z].node == node;
             if local && (!flag || self.batch_used_up(z)) {
-                self.reset_batch(z, flag);
+                self.reset_batch(cpu, z);
+                if flag {
+                    self.unmark_used_up(z);
+                }
             }
         }
     }

@@ -224,12 +224,28 @@ impl<'a, W: World> Page<'a, W> {
         self.word(PREV).get()
     }
 
+    /// Makes it, `pfn`, the neighbour before another one on its list.
+    #[inline(always)]
+    pub(crate) fn stand_before(self, next: Self, pfn: Pfn, at: Pfn) {
+        self.word(NEXT).set(at);
+        next.word(PREV).set(pfn);
+    }
+
+    /// The entry behind it on its list, or the sentinel.
+    #[inline(always)]
+    pub(crate) fn after(self) -> Pfn {
+        self.word(NEXT).get()
+    }
+
     /// The page tracker's word; without a tracker the world's own, 0 at first.
     #[inline(always)]
     pub fn track(self) -> &'a W::U32 {
         self.word(TRACK)
     }
 }
+
+/// Of a page's flags those that are not its zone's number.
+pub(crate) const FLAGS_ALONE: u32 = (1 << flag::ZONE_SHIFT) - 1;
 
 /// The zone's number in a page's flags.
 #[inline(always)]
@@ -482,6 +498,17 @@ impl<'a, W: World> Table<'a, W> {
         self.link(list, pfn, self.first(list));
     }
 
+    /// Adds a page at the head.
+    #[inline(always)]
+    pub fn add_page(self, list: Pfn, (pfn, page): (Pfn, Page<'a, W>)) {
+        let head = self.page(list);
+        let first = head.word(NEXT).get();
+        page.word(PREV).set(list);
+        page.word(NEXT).set(first);
+        head.word(NEXT).set(pfn);
+        self.page(first).word(PREV).set(pfn);
+    }
+
     /// Adds at the tail.
     #[inline(always)]
     pub fn add_tail(self, list: Pfn, pfn: Pfn) {
@@ -525,6 +552,27 @@ impl ZoneRun {
             *self = Self { zone, pages: 0 };
         }
         self.pages += 1;
+    }
+
+    /// No page yet; the first one is this one, if there is any.
+    #[inline(always)]
+    pub fn before<W: World>(frames: Table<'_, W>, first: Option<Pfn>) -> Self {
+        Self {
+            zone: first.map_or(0, |pfn| frames.page(pfn).zone()),
+            pages: 0,
+        }
+    }
+
+    /// The zone of the last page; of none, that of the first one.
+    #[inline(always)]
+    pub fn zone(&self) -> usize {
+        self.zone
+    }
+
+    /// `n` more pages of that zone.
+    #[inline(always)]
+    pub fn more(&mut self, n: u32) {
+        self.pages += n;
     }
 
     /// The last page has passed.

@@ -12,8 +12,8 @@ use crate::memory::gfp::Gfp;
 use crate::memory::watermark::{ALLOC_DIRTY_LIMIT, ALLOC_FAIR};
 use crate::memory::zone::{Mark, Zone};
 use crate::memory::zonelist_cache::Passed;
-use crate::policy::{DirtyCheck, FairZones, FreeSnapshot, ZoneWalk};
-use crate::watch::vmstat::{FAR, ZoneStat};
+use crate::policy::{DirtyCheck, DirtyLimits, FairZones, FreeSnapshot, ZoneWalk};
+use crate::watch::vmstat::{Asks, FAR, ZoneStat};
 use crate::world::{Cost, Word32, Word64, World};
 use crate::{Mm, Pfn};
 
@@ -126,6 +126,12 @@ impl Way {
     fn is_nowhere(self) -> bool {
         self.zone == NOWHERE as usize
     }
+
+    /// Whether the fair batches begin anew between its walks.
+    #[inline(always)]
+    pub fn resets(self) -> bool {
+        self.end == End::NowhereReset
+    }
 }
 
 /// How walks at the low watermark for a single page end, without being made.
@@ -148,6 +154,21 @@ impl<W: World> Mm<W> {
         } else {
             key
         }
+    }
+
+    /// What a walk for a request asks of zones.
+    #[inline(always)]
+    pub(crate) fn walk_asks(&self, gfp: Gfp) -> Asks {
+        match gfp.has(Gfp::WRITE) && self.policy.dirty_limits != DirtyLimits::Global {
+            true => Asks::Dirty,
+            false => Asks::Free,
+        }
+    }
+
+    /// How far moved what such walks ask.
+    #[inline(always)]
+    fn moved_for(&self, gfp: Gfp) -> u64 {
+        self.stat.moved(self.walk_asks(gfp))
     }
 
     #[inline(always)]
@@ -316,7 +337,7 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     fn held(&self, hint: &Hint<W>, key: u64) -> Option<u64> {
         (hint.key.get() == key)
-            .then(|| hint.holds(self.stat.moved()))
+            .then(|| hint.holds(self.moved_for(Gfp(key as u32))))
             .flatten()
     }
 
@@ -324,24 +345,32 @@ impl<W: World> Mm<W> {
     /// `None`: it may do so already.
     #[inline(always)]
     pub(crate) fn still_foreseen(&self, gfp: Gfp) -> Option<u64> {
-        self.hint(gfp).holds(self.stat.moved())
+        self.hint(gfp).holds(self.moved_for(gfp))
     }
 
-    /// Whether the walks for such a request are foreseen to find no page, and then whether the fair batches begin anew
-    /// between them.
+    /// How the walks for such a request go that are foreseen to find no page.
     #[inline(always)]
-    pub(crate) fn foresees_nowhere(&self, node: u32, gfp: Gfp) -> Option<bool> {
+    pub(crate) fn foresees_nowhere(&self, node: u32, gfp: Gfp) -> Option<Way> {
         let hint = self.hint(gfp);
         let known = self.held(hint, self.hint_key(node, gfp)).is_some()
             && hint.zone.get() == NOWHERE
             && hint.end.get() != End::Other as u32;
-        known.then(|| hint.end.get() == End::NowhereReset as u32)
+        known.then(|| hint.way())
+    }
+
+    /// Whether walks for such a request, foreseen anew, go as they went.
+    #[inline(never)]
+    pub(crate) fn foresees_again(&self, node: u32, gfp: Gfp, way: Way) -> bool {
+        debug_assert!(way.is_nowhere() && way.end != End::Other);
+        let hint = self.hint(gfp);
+        self.foresee_anew(hint, node, gfp, self.hint_key(node, gfp));
+        hint.way() == way
     }
 
     #[inline(never)]
     fn foresee_anew(&self, hint: &Hint<W>, node: u32, gfp: Gfp, key: u64) -> u64 {
         // A level that another CPU moves meanwhile is moved before it is counted: it counts as moved since.
-        let from = self.stat.moved();
+        let from = self.moved_for(gfp);
         let foreseen = self.foresee(node, gfp, key & LIFTED != 0);
         let foreseen = foreseen.unwrap_or((Way::NOWHERE, 0));
         hint.remember(key, from, foreseen);
@@ -391,7 +420,8 @@ impl<W: World> Mm<W> {
             let cpu = nth / HINTS_OF_CPU;
             let key = hint.key.get();
             let was = hint.way();
-            let old = key == NONE || hint.holds(self.stat.moved()).is_none();
+            let moved = self.moved_for(Gfp(key as u32));
+            let old = key == NONE || hint.holds(moved).is_none();
             if old || was == Way::NOWHERE && hint.spare.get() == 0 {
                 continue;
             }

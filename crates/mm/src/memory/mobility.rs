@@ -25,6 +25,7 @@ use crate::memory::buddy::ORDERS;
 use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
 use crate::memory::zone::Mark;
+use crate::memory::zone::Zone;
 use crate::policy::Mobility;
 use crate::world::{Cost, Word32, World};
 use crate::{Mm, Pfn};
@@ -156,7 +157,13 @@ impl<W: World> Mm<W> {
     /// The sentinel of a zone's free blocks of one order and kind.
     #[inline(always)]
     pub(crate) fn free_list(&self, z: usize, order: usize, list: usize) -> Pfn {
-        self.zones[z].free_area + (list * ORDERS + order) as u32
+        self.free_list_of(&self.zones[z], order, list)
+    }
+
+    /// The same where the zone is at hand.
+    #[inline(always)]
+    pub(super) fn free_list_of(&self, zone: &Zone<W>, order: usize, list: usize) -> Pfn {
+        zone.free_area + (list * ORDERS + order) as u32
     }
 
     /// The smallest order from `order` on of which a kind has a free block, after a fallback if it has

@@ -4,7 +4,7 @@
 //! reclaim) queue at the back. Pages here are not in `nr_free_pages`. Where free lists are kept by
 //! mobility there is a ring for each kind; together they hold as much as one does otherwise.
 
-use crate::memory::frame::{NO_PFN, flag, zone_of};
+use crate::memory::frame::{NO_PFN, Page, flag, zone_of};
 use crate::watch::vmstat::VmEvent;
 use crate::world::event::Event;
 use crate::world::{Audience, Cost, ShortLock, Word32, World};
@@ -48,13 +48,20 @@ impl<W: World> Pcp<W> {
 
     /// Queues pages at the back.
     #[inline(always)]
-    pub(super) fn push_back(&self, pages: impl ExactSizeIterator<Item = Pfn>) {
+    pub(super) fn push_back(&self, mut pages: impl ExactSizeIterator<Item = Pfn>) {
         let ring = &*self.ring;
-        let mut at = self.front.get().wrapping_add(self.count.get());
+        let at = self.front.get().wrapping_add(self.count.get());
         self.count.fetch_add(pages.len() as u32);
-        for pfn in pages {
-            ring[at as usize & (ring.len() - 1)].set(pfn);
-            at = at.wrapping_add(1);
+        // Up to the ring's end, and on from its beginning.
+        let (begin, end) = ring.split_at(at as usize & (ring.len() - 1));
+        if pages.len() <= end.len() {
+            return end.iter().zip(pages).for_each(|(slot, pfn)| slot.set(pfn));
+        }
+        for slot in end.iter().chain(begin) {
+            let Some(pfn) = pages.next() else {
+                break;
+            };
+            slot.set(pfn);
         }
     }
 
@@ -70,28 +77,45 @@ impl<W: World> Pcp<W> {
         Some(self.slot(at).get())
     }
 
-    /// Takes `n` pages from the front; it has as many. Returns which is the how manieth.
+    /// Up to `n` pages from the front, which stay: as many as it has, and as lie in the ring in a row.
     #[inline(always)]
-    pub(crate) fn take_front(&self, n: u32) -> impl Fn(u32) -> Pfn {
-        debug_assert!(n <= self.count.get());
+    pub(crate) fn front_row(&self, n: u32) -> &[W::U32] {
         let ring = &*self.ring;
-        let at = self.front.get();
-        self.front.set(at.wrapping_add(n));
+        let row = &ring[self.front.get() as usize & (ring.len() - 1)..];
+        let n = n.min(self.count.get()) as usize;
+        &row[..n.min(row.len())]
+    }
+
+    /// Takes the first `n` pages away; it has as many.
+    #[inline(always)]
+    pub(crate) fn drop_front(&self, n: u32) {
+        debug_assert!(n <= self.count.get());
+        self.front.fetch_add(n);
         self.count.fetch_sub(n);
-        move |i| ring[at.wrapping_add(i) as usize & (ring.len() - 1)].get()
     }
 
     /// Takes up to `n` pages from the back, the last one first.
     #[inline(always)]
     fn take_back(&self, n: u32) -> impl Iterator<Item = Pfn> {
-        let ring = &*self.ring;
-        let left = self.count.get().saturating_sub(n);
-        let first = self.front.get().wrapping_add(left);
-        let n = self.count.get() - left;
-        self.count.set(left);
-        (0..n)
+        let [older, newer] = self.take_back_rows(n);
+        newer
+            .iter()
             .rev()
-            .map(move |i| ring[first.wrapping_add(i) as usize & (ring.len() - 1)].get())
+            .chain(older.iter().rev())
+            .map(Word32::get)
+    }
+
+    /// The same, as they lie in the ring: the older ones and the newer ones, each in the order in which they came.
+    #[inline(always)]
+    fn take_back_rows(&self, n: u32) -> [&[W::U32]; 2] {
+        let ring = &*self.ring;
+        let n = n.min(self.count.get());
+        let left = self.count.get() - n;
+        self.count.set(left);
+        let first = self.front.get().wrapping_add(left) as usize & (ring.len() - 1);
+        // Up to the ring's end, and on from its beginning.
+        let row = (n as usize).min(ring.len() - first);
+        [&ring[first..first + row], &ring[..n as usize - row]]
     }
 
     /// Gives up to `n` pages from the back away.
@@ -240,8 +264,9 @@ impl<W: World> Mm<W> {
                 self.emit(Audience::Traces, || Event::PageFree { pfn, order: 0 });
             }
         }
+        let frames = self.frames.table();
         let prepared = |&pfn: &Pfn| {
-            let of = self.free_page_prepare(pfn);
+            let of = Self::free_prepare(frames.page(pfn), pfn);
             debug_assert!(of == z);
             pfn
         };
@@ -276,12 +301,15 @@ impl<W: World> Mm<W> {
     /// Checks a page that is to be freed and takes all its bits. Returns its zone.
     #[inline(always)]
     fn free_page_prepare(&self, pfn: Pfn) -> usize {
-        let page = self.frames.page(pfn);
+        Self::free_prepare(self.frames.page(pfn), pfn)
+    }
+
+    #[inline(always)]
+    fn free_prepare(page: Page<'_, W>, pfn: Pfn) -> usize {
         let f = page.flags();
-        assert!(
-            f & (flag::USED | flag::CHECK_AT_FREE) == flag::USED,
-            "frame {pfn} freed with flags {f:#x}"
-        );
+        if f & (flag::USED | flag::CHECK_AT_FREE) != flag::USED {
+            freed_in_use(pfn, f);
+        }
         page.reset_flags(zone_of(f), 0);
         zone_of(f)
     }
@@ -292,7 +320,7 @@ impl<W: World> Mm<W> {
         let zone = &self.zones[z];
         if pcp.count() >= zone.pcp_high {
             // The coldest pages go back first.
-            self.free_bulk(z, pcp.take_back(zone.pcp_batch));
+            self.free_bulk_rows(z, pcp.take_back_rows(zone.pcp_batch));
         }
     }
 
@@ -344,6 +372,13 @@ impl<W: World> Mm<W> {
     pub fn pcp_pages(&self, z: usize) -> u64 {
         self.pcps(z).iter().map(|pcp| u64::from(pcp.pages())).sum()
     }
+}
+
+/// Apart, so that nobody keeps a page's flags in memory for the message.
+#[cold]
+#[inline(never)]
+fn freed_in_use(pfn: Pfn, f: u32) -> ! {
+    panic!("frame {pfn} freed with flags {f:#x}")
 }
 
 const _: () = assert!(NO_PFN == u32::MAX);

@@ -61,13 +61,13 @@ impl<W: World> Pagevec<W> {
     /// Adds pages that fit.
     #[inline(always)]
     pub fn push_many(&self, pages: impl Iterator<Item = Pfn>) {
-        let n = self.n.get() as usize;
+        let n = self.n.get();
         let mut added = 0;
-        for pfn in pages {
-            self.pages[n + added as usize].set(pfn);
+        for (slot, pfn) in self.pages[n as usize..].iter().zip(pages) {
+            slot.set(pfn);
             added += 1;
         }
-        self.n.set(n as u32 + added);
+        self.n.set(n + added);
     }
 
     /// Takes a page out of the batch, which keeps its order; returns whether it was there.
@@ -178,6 +178,7 @@ impl<W: World> Mm<W> {
                 let frames = self.frames.table();
                 let list = self.lru_list(z, lru);
                 let mut first = frames.first(list);
+                let mut behind = frames.page(first);
                 for pfn in pv.pages[i..n].iter().map(Word32::get) {
                     let page = frames.page(pfn);
                     let before = page.flags();
@@ -186,8 +187,8 @@ impl<W: World> Mm<W> {
                     }
                     debug_assert!(before & flag::LRU == 0 && Lru::of(before) == lru);
                     page.set_flags(flag::LRU);
-                    frames.join(pfn, first);
-                    first = pfn;
+                    page.stand_before(behind, pfn, first);
+                    (first, behind) = (pfn, page);
                     moved += 1;
                 }
                 frames.join(list, first);

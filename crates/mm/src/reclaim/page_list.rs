@@ -2,7 +2,7 @@
 
 use super::scan::{SWAP_CLUSTER_MAX, ScanControl};
 use crate::cache::tree::SLOTS;
-use crate::memory::frame::{Page, flag};
+use crate::memory::frame::{Page, Table, flag};
 use crate::memory::gfp::Gfp;
 use crate::memory::task::{PF_KSWAPD, PF_SWAPWRITE};
 use crate::memory::zone::{Lru, ZONE_CONGESTED, ZONE_TAIL_DIRTY, ZONE_WRITEBACK};
@@ -72,6 +72,12 @@ impl PageList {
         self.batch.reclaimed += 1;
     }
 
+    /// Where the next pages of a run behind those that are freed go.
+    #[inline(always)]
+    fn behind(&mut self, run: &CleanRun) -> &mut [Pfn] {
+        &mut self.freed[self.batch.reclaimed as usize + run.n as usize..]
+    }
+
     /// A page joins the run behind those that are freed.
     #[inline(always)]
     fn push_clean(&mut self, run: &mut CleanRun, pfn: Pfn) {
@@ -90,6 +96,8 @@ struct CleanPages {
     shadows: Option<u32>,
     node_lru: bool,
     watched: bool,
+    /// Flags of pages that the world is asked for; `None`: for each, or somebody else is.
+    asked: Option<u32>,
 }
 
 impl CleanPages {
@@ -116,6 +124,48 @@ struct CleanRun {
     /// File, and number of the leaf in it.
     leaf: (u32, u32),
     n: u32,
+}
+
+impl CleanRun {
+    /// File and leaf of a page that is freed without a look, and has no flag that the world is asked for.
+    #[inline(always)]
+    fn leaf_of<W: World>(page: Page<'_, W>, asked: u32) -> Option<(u32, u32)> {
+        let look = CleanPages::LOOK | flag::CACHED | asked;
+        let clean = page.flags() & look == flag::CACHED && page.mapcount() == 0;
+        clean.then(|| (page.mapping(), page.index() / SLOTS))
+    }
+
+    /// Locks pages, from one on towards the head of their list, that are as those of the run: clean, unmapped, and of its
+    /// leaf. Returns how many, and the page in front of them. None has a flag that the world is asked for.
+    #[inline(always)]
+    fn extend<W: World>(
+        &mut self,
+        frames: Table<'_, W>,
+        asked: u32,
+        mut at: Pfn,
+        into: &mut [Pfn],
+    ) -> (u32, Pfn) {
+        let look = CleanPages::LOOK | flag::CACHED | asked;
+        let (mapping, leaf) = self.leaf;
+        let mut n = 0;
+        for slot in into {
+            let page = frames.page(at);
+            let f = page.flags();
+            if f & look != flag::CACHED
+                || page.mapcount() != 0
+                || page.mapping() != mapping
+                || page.index() / SLOTS != leaf
+                || !page.replace_flags(f, f | flag::LOCKED)
+            {
+                break;
+            }
+            *slot = at;
+            at = page.before();
+            n += 1;
+        }
+        self.n += n;
+        (n, at)
+    }
 }
 
 enum Pageout {
@@ -220,6 +270,10 @@ impl<W: World> Mm<W> {
             shadows: self.shadow_shift(),
             node_lru: self.node_lru(),
             watched: self.watches_pages(),
+            asked: self
+                .world
+                .release_asks(self)
+                .filter(|_| self.orders.is_none()),
         };
         let mut run = CleanRun::default();
         // Walks the pages that the next batch will isolate, so that they are in the cache by then
@@ -227,6 +281,21 @@ impl<W: World> Mm<W> {
         // other tasks it may end up on another list, which only makes it useless.
         let mut ahead = self.lru_list(list.zone, list.lru);
         while left > 0 && write.is_none() {
+            if let Some(asked) = how.asked
+                && let Some(leaf) = CleanRun::leaf_of(frames.page(next), asked)
+            {
+                if run.leaf != leaf {
+                    self.free_clean(&mut run, how, list, sc);
+                    run.leaf = leaf;
+                }
+                let into = &mut list.behind(&run)[..left as usize];
+                let (n, at) = run.extend(frames, asked, next, into);
+                for _ in 0..n {
+                    ahead = frames.before(ahead);
+                }
+                (next, left) = (at, left - n);
+                continue;
+            }
             let pfn = next;
             debug_assert!(pfn != list.mine);
             left -= 1;
@@ -303,8 +372,13 @@ impl<W: World> Mm<W> {
         if !how.node_lru {
             list.uncached += n;
         }
-        let shadow = self.shadows_of(list.zone, how.shadows, n);
-        let waited = self.leave_in_run(mapping, leaf, pages, shadow);
+        let waited = match how.shadows {
+            None => self.leave_in_run(mapping, leaf, pages, |_, _| 0),
+            shift => {
+                let shadow = self.shadows_of(list.zone, shift, n);
+                self.leave_in_run(mapping, leaf, pages, shadow)
+            }
+        };
         self.settle_metadata();
         if waited != 0 {
             for (nth, &pfn) in pages.iter().enumerate() {

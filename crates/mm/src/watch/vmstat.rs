@@ -292,21 +292,39 @@ pub(crate) struct VmStat<W: World> {
     pagesets: Box<[[W::U32; ZONE_STATS + 1]]>,
     events: [W::U64; VM_EVENTS],
     zone_events: Box<[[W::U64; ZONE_EVENTS]]>,
-    /// How far moved what an allocation asks about zones; see [`Self::moved`].
-    moved: W::U64,
+    /// How far moved what an allocation asks about zones, by who first asks for it; see [`Self::moved`].
+    moved: [W::U64; 4],
 }
 
 /// More pages than there are.
 pub(crate) const FAR: u64 = 1 << 32;
 
-/// The levels that decide from which zone an allocation takes its page, a bit each.
-const DECIDING: u32 = 1 << ZoneStat::NrFreePages as u32
-    | 1 << ZoneStat::NrInactiveAnon as u32
-    | 1 << ZoneStat::NrActiveAnon as u32
-    | 1 << ZoneStat::NrInactiveFile as u32
-    | 1 << ZoneStat::NrActiveFile as u32
-    | 1 << ZoneStat::NrFileDirty as u32
-    | 1 << ZoneStat::NrWriteback as u32;
+/// What is remembered of levels, and so how many of them it depends on: each on those of the one before as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Asks {
+    /// Free pages alone: a walk that no zone's share of dirty pages decides.
+    Free,
+    /// What can become dirty: the dirty limits.
+    Dirtyable,
+    /// What is dirty or under writeback: a walk that such shares decide.
+    Dirty,
+    /// Nothing that is remembered.
+    Nothing,
+}
+
+/// Who first asks for each level.
+const ASKED: [Asks; ZONE_STATS] = {
+    let mut asked = [Asks::Nothing; ZONE_STATS];
+    asked[ZoneStat::NrFreePages as usize] = Asks::Free;
+    asked[ZoneStat::NrInactiveAnon as usize] = Asks::Dirtyable;
+    asked[ZoneStat::NrActiveAnon as usize] = Asks::Dirtyable;
+    asked[ZoneStat::NrInactiveFile as usize] = Asks::Dirtyable;
+    asked[ZoneStat::NrActiveFile as usize] = Asks::Dirtyable;
+    asked[ZoneStat::NrFileDirty as usize] = Asks::Dirty;
+    asked[ZoneStat::NrWriteback as usize] = Asks::Dirty;
+    asked
+};
 
 impl<W: World> VmStat<W> {
     pub fn new(zones: usize, cpus: usize) -> Self {
@@ -338,26 +356,31 @@ impl<W: World> VmStat<W> {
     fn fold(&self, zone: usize, item: ZoneStat, n: i64) {
         let before = self.zone[zone][item as usize].fetch_add(n as u64) as i64;
         self.global[item as usize].fetch_add(n as u64);
-        if DECIDING >> item as u32 & 1 != 0 {
-            self.moved.fetch_add(n.unsigned_abs());
-        } else if item == ZoneStat::NrAllocBatch && (before > 0) != (before + n > 0) {
+        self.moved[ASKED[item as usize] as usize].fetch_add(n.unsigned_abs());
+        if item == ZoneStat::NrAllocBatch && (before > 0) != (before + n > 0) {
             // Of a batch only matters whether there is any left.
             self.note_change();
         }
     }
 
-    /// By how many pages, all together, the cheap levels have moved that decide from which zone an
-    /// allocation takes its page; anything else that decides (watermarks, flags, limits) counts as a move of
-    /// [`FAR`] pages. Who remembers a decision, and how many pages away another one was, compares it.
+    /// By how many pages, all together, the cheap levels have moved that decide what is remembered; anything else that
+    /// decides (watermarks, flags, limits) counts as a move of [`FAR`] pages. Who remembers a decision, and how many pages
+    /// away another one was, compares it.
     #[inline(always)]
-    pub fn moved(&self) -> u64 {
-        self.moved.get()
+    pub fn moved(&self, asks: Asks) -> u64 {
+        let [free, dirtyable, dirty, _] = &self.moved;
+        let moved = match asks {
+            Asks::Free | Asks::Nothing => 0,
+            Asks::Dirtyable => dirtyable.get(),
+            Asks::Dirty => dirtyable.get().wrapping_add(dirty.get()),
+        };
+        free.get().wrapping_add(moved)
     }
 
     /// Something changed that decides and is no level.
     #[inline(always)]
     pub fn note_change(&self) {
-        self.moved.fetch_add(FAR);
+        self.moved[Asks::Free as usize].fetch_add(FAR);
     }
 
     /// Adds `n` to the global value at once; for blocks larger than a per-CPU difference.
@@ -605,15 +628,19 @@ impl<W: World> ZoneCounters<'_, W> {
         // As if it moved upwards.
         let x = sign * diff.get() as i32;
         let first = (t + 1 - x).max(1);
-        let Some(left) = n.checked_sub(first as u32) else {
+        let Some(mut left) = n.checked_sub(first as u32) else {
             diff.set((sign * (x + n as i32)) as u32);
             return;
         };
+        let mut folded = i64::from(x + first + over);
         // The next one, and so on.
         let period = (t + 1 + over) as u32;
-        let folded = i64::from(x + first + over) + i64::from(left / period * period);
+        if left >= period {
+            folded += i64::from(left / period * period);
+            left %= period;
+        }
         self.stat.fold(self.zone, item, i64::from(sign) * folded);
-        diff.set((sign * ((left % period) as i32 - over)) as u32);
+        diff.set((sign * (left as i32 - over)) as u32);
     }
 
     /// What `n` calls of [`Self::dec`] do.

@@ -281,6 +281,14 @@ pub trait Storage<W: World> {
     /// Drops a file page's private buffers; `false` keeps the page.
     fn release_page(&self, mm: &Mm<W>, pfn: Pfn) -> bool;
 
+    /// Flags of those pages for which [`Self::release_page`] does more than to say `true`; `None`: it has to be asked for
+    /// each.
+    #[inline(always)]
+    fn release_asks(&self, mm: &Mm<W>) -> Option<u32> {
+        let _ = mm;
+        None
+    }
+
     /// Whether a backing device is congested for a class.
     fn bdi_congested(&self, bdi: u32, class: Class) -> bool;
 

@@ -11,7 +11,7 @@ use crate::policy::{
     Completions, DirtyCheck, DirtyExceeded, DirtyLimits, DirtyRatios, DirtyThrottle, Dirtyable,
 };
 use crate::size::Size;
-use crate::watch::vmstat::ZoneStat;
+use crate::watch::vmstat::{Asks, ZoneStat};
 use crate::world::{Class, Cost, Waited, WaitedKind, Word32, Word64, World};
 use crate::writeback::bdi::BdiStat;
 
@@ -133,7 +133,8 @@ impl<W: World> Mm<W> {
     /// The limits now, for the calling task.
     #[inline(always)]
     pub fn dirty_limits(&self) -> Limits {
-        let (known, moved) = (&self.writeback.limits[self.world.cpu()], self.stat.moved());
+        let known = &self.writeback.limits[self.world.cpu()];
+        let moved = self.stat.moved(Asks::Dirtyable);
         let limits = known.get(moved).unwrap_or_else(|| {
             let limits = self.limits_anew();
             known.put(moved, limits);
@@ -157,7 +158,7 @@ impl<W: World> Mm<W> {
     pub(crate) fn check_limits(&self) -> Result<(), String> {
         let now = self.limits_anew();
         for (cpu, known) in self.writeback.limits.iter().enumerate() {
-            let was = known.get(self.stat.moved()).unwrap_or(now);
+            let was = known.get(self.stat.moved(Asks::Dirtyable)).unwrap_or(now);
             if was != now {
                 return Err(format!(
                     "CPU {cpu} remembers dirty limits as {was:?}, they are {now:?}"

@@ -18,10 +18,11 @@ use crate::cache::tree::{Leaf, SLOTS, Tag};
 use crate::memory::alloc::AtMin;
 use crate::memory::frame::{flag, zone_of};
 use crate::memory::gfp::Gfp;
+use crate::memory::hint::Way;
 use crate::memory::pcp::Pcp;
 use crate::memory::zone::Lru;
 use crate::policy::{Accesses, DirtyThrottle};
-use crate::watch::vmstat::{ZoneCounters, ZoneEvent, ZoneStat};
+use crate::watch::vmstat::{Asks, ZoneCounters, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{AllocPath, Audience, Cost, ShortLock, Word32, World};
 use crate::writeback::bdi::BdiStat;
@@ -258,17 +259,17 @@ impl<W: World> Mm<W> {
     fn row_behind<'a>(&'a self, run: &Run<'a, W>, pfn: Pfn, start: u64) -> Had<'a, W> {
         let gfp = run.fresh.gfp;
         match self.foresees_nowhere(run.node, gfp) {
-            Some(resets) => Had::InRow(Row {
+            Some(way) => Had::InRow(Row {
                 from: self.source(run, self.frames.zone(pfn), gfp),
                 ns: self.world.now() - start,
-                resets,
+                way,
             }),
             None => Had::AtMin,
         }
     }
 
     /// The next page behind one that was had at the min watermark, for which nothing else is asked: nobody else had a turn
-    /// since, and no free list changed. `None`: it has to be asked, nothing was done.
+    /// since, and no free list changed; of what pages in between moved, the walks alone depend. `None`: it has to be asked, nothing was done.
     #[inline(never)]
     fn fresh_in_row(
         &self,
@@ -281,20 +282,21 @@ impl<W: World> Mm<W> {
         let slot = std::slice::from_ref(leaf.slot(index));
         if slot[0].get() != 0
             || row.from.pcp.count() == 0
-            || self.still_foreseen(gfp).is_none()
             || !self.enters_batches(run, leaf)
             || self.buffers_for(run.m, run.dirty) == 0
+            || self.still_foreseen(gfp).is_none() && !self.foresees_again(run.node, gfp, row.way)
         {
             return None;
         }
         self.world.charge_ns(row.ns);
-        if row.resets {
+        if row.way.resets() {
             self.reset_alloc_batches(run.node, gfp);
         }
         self.world.alloc_latency(AllocPath::KswapdWoken, row.ns);
         self.world.charge_ns(run.rest);
-        let page = row.from.pcp.take_front(1);
-        self.make_fresh(run, leaf, &row.from, (index, slot), page);
+        let page = row.from.pcp.front_row(1)[0].get();
+        row.from.pcp.drop_front(1);
+        self.make_fresh(run, leaf, &row.from, (index, slot), |_| page);
         Some((1, self.end_batch(run, 0, true)))
     }
 
@@ -363,12 +365,15 @@ impl<W: World> Mm<W> {
             }
         }
         let begun = self.world.now();
-        n = n.min(from.pcp.count());
+        let row = from.pcp.front_row(n);
+        n = row.len() as u32;
         if n == 0 {
             return None;
         }
-        // Only the last page folds a level that could turn the next one's walk.
-        if spare < u64::from(2 * n + 3 * from.stat.threshold()) + 16 {
+        // Only the last page folds a level that could turn the next one's walk. None changes free pages.
+        if self.walk_asks(gfp) == Asks::Dirty
+            && spare < u64::from(2 * n + 3 * from.stat.threshold()) + 16
+        {
             n = n.min(self.pagevecs[cpu].add[Lru::InactiveFile as usize].room());
             if accounted {
                 n = n.min(from.stat.incs_unfolded(ZoneStat::NrFileDirty) + 1);
@@ -398,8 +403,10 @@ impl<W: World> Mm<W> {
                 self.world.alloc_latencies(alloc, n - 1, end);
             }
         }
-        let page = from.pcp.take_front(n);
-        self.make_fresh(run, leaf, &from, (index, &slots[..n as usize]), page);
+        let (slots, row) = (&slots[..n as usize], &row[..n as usize]);
+        from.pcp.drop_front(n);
+        let page = |nth| row[nth as usize].get();
+        self.make_fresh(run, leaf, &from, (index, slots), page);
         Some((n, self.end_batch(run, passed, last)))
     }
 
@@ -491,12 +498,17 @@ impl<W: World> Mm<W> {
             way.is_some_and(|(zone, ns, _)| (zone, ns) == (from.zone, ahead))
         };
         while !last && n < most && (n == 0 || same()) {
-            last = n == unlooked || self.world.steps(first + run.rest, 1, run.dirty) == 0;
+            // Up to the page with which free pages move.
+            let row = (most - n).min(from.stat.decs_unfolded(ZoneStat::NrFreePages) + 1);
+            let unlooked = row.min(unlooked - n);
+            let passed = self.world.steps(first + run.rest, unlooked, run.dirty);
+            last = passed < row;
             if last {
                 self.world.charge_ns(first + run.rest);
             }
-            pages[n as usize] = self.take_singly(from.zone, &from.stat);
-            n += 1;
+            let to = n + passed + u32::from(last);
+            self.take_singly(from.zone, &from.stat, &mut pages[n as usize..to as usize]);
+            n = to;
         }
         let end = self.world.now() - run.rest;
         self.world.alloc_latencies(first, n, end);
@@ -550,14 +562,15 @@ impl<W: World> Mm<W> {
         let mut entered = 0;
         while entered < n {
             let most = new.room().min(n - entered);
-            new.push_many((entered..entered + most).map(|nth| {
+            let to = &slots[entered as usize..][..most as usize];
+            new.push_many(to.iter().zip(entered..).map(|(slot, nth)| {
                 let pfn = page(nth);
                 let page = frames.page(pfn);
                 debug_assert!(page.flags() & flag::CHECK_AT_FREE == 0);
                 page.reset_flags(zone, bits);
                 page.set_mapcount(0);
                 page.set_mapping(mapping, index + nth);
-                slots[nth as usize].set(pfn + 1);
+                slot.set(pfn + 1);
                 pfn
             }));
             entered += most;
@@ -616,8 +629,8 @@ struct Row<'a, W: World> {
     from: Source<'a, W>,
     /// What an allocation takes (ns).
     ns: u64,
-    /// Whether its walks begin the fair batches anew.
-    resets: bool,
+    /// How its walks end.
+    way: Way,
 }
 
 impl<'a, W: World> Run<'a, W> {

@@ -2,7 +2,7 @@
 
 use crate::cache::mapping::{AS_EIO, Mapping};
 use crate::cache::tree::{Leaf, Tag, page_in};
-use crate::memory::frame::{Page, ZoneRun, flag, zone_of};
+use crate::memory::frame::{FLAGS_ALONE, Page, Table, ZoneRun, flag, zone_of};
 use crate::policy::Written;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::{Event, TrackPath};
@@ -180,13 +180,25 @@ impl<W: World> Mm<W> {
     ) -> (u32, bool) {
         let frames = self.frames.table();
         let slots = leaf.slots(most);
-        let (mut n, mut mapped, mut run) = (0, 0, ZoneRun::default());
+        let first_page = slots.first().and_then(|slot| page_in(slot.get()));
+        let mut run = ZoneRun::before(frames, first_page);
+        let (mut n, mut mapped) = (0, 0);
         let count = |z, n| {
             self.account_cleaned(z, m, n);
             self.account_writeback(z, Some(m), n);
         };
-        for slot in slots {
-            let Some(pfn) = page_in(slot.get()) else {
+        loop {
+            let row = Self::start_row(
+                frames,
+                run.zone(),
+                &slots[n as usize..],
+                &mut mapped,
+                &mut started,
+            );
+            run.more(row);
+            n += row;
+            // What ends a row may be another zone's.
+            let Some(pfn) = slots.get(n as usize).and_then(|slot| page_in(slot.get())) else {
                 break;
             };
             let Some(before) = Self::start_page(frames.page(pfn)) else {
@@ -206,6 +218,34 @@ impl<W: World> Mm<W> {
             leaf.clear_tags(Tag::Dirty, n);
         }
         (n, n == slots.len() as u32)
+    }
+
+    /// Puts dirty pages of a zone that nobody holds under writeback, from the first slot on. Returns how many.
+    #[inline(always)]
+    fn start_row(
+        frames: Table<'_, W>,
+        zone: usize,
+        slots: &[W::U32],
+        mapped: &mut u32,
+        started: &mut impl FnMut(Pfn),
+    ) -> u32 {
+        let ask = flag::WRITEBACK | flag::LOCKED | flag::DIRTY | !FLAGS_ALONE;
+        let plain = (zone as u32) << flag::ZONE_SHIFT | flag::DIRTY;
+        let mut n = 0;
+        for slot in slots {
+            let Some(pfn) = page_in(slot.get()) else {
+                break;
+            };
+            let page = frames.page(pfn);
+            let f = page.flags();
+            if f & ask != plain || !page.replace_flags(f, f ^ (flag::DIRTY | flag::WRITEBACK)) {
+                break;
+            }
+            *mapped |= page.mapcount();
+            started(pfn);
+            n += 1;
+        }
+        n
     }
 
     /// Puts a dirty page that nobody holds under writeback; returns the flags before.
@@ -268,6 +308,26 @@ impl<W: World> Mm<W> {
         zone_of(before)
     }
 
+    /// Takes the writeback bits of pages of a zone from the first slot on, as far as nobody has marked one. Returns how many.
+    #[inline(always)]
+    fn end_row(frames: Table<'_, W>, zone: usize, slots: &[W::U32]) -> u32 {
+        let ask = flag::WRITEBACK | flag::RECLAIM | !FLAGS_ALONE;
+        let plain = (zone as u32) << flag::ZONE_SHIFT | flag::WRITEBACK;
+        let mut n = 0;
+        for slot in slots {
+            let Some(pfn) = slot.get().checked_sub(1) else {
+                break;
+            };
+            let page = frames.page(pfn);
+            let f = page.flags();
+            if f & ask != plain || !page.replace_flags(f, f & !flag::WRITEBACK) {
+                break;
+            }
+            n += 1;
+        }
+        n
+    }
+
     /// Counts pages whose writeback ended; `m`: their file, if they belong to one.
     #[inline(always)]
     fn account_written(&self, z: usize, m: Option<&Mapping<W>>, n: u32) {
@@ -304,29 +364,30 @@ impl<W: World> Mm<W> {
                 slots
             });
             let frames = self.frames.table();
-            let mut run = ZoneRun::default();
+            let first_page = slots.first().and_then(|slot| page_in(slot.get()));
+            let mut run = ZoneRun::before(frames, first_page);
             let count = |z, n| self.account_written(z, Some(m), n);
             let waited_for = self.world.page_waiters();
             // The leaf stays with the last page that is under writeback.
-            for slot in slots {
+            let mut left = slots;
+            while !left.is_empty() {
+                if !failed && !waited_for {
+                    let n = Self::end_row(frames, run.zone(), left);
+                    run.more(n);
+                    self.world.charge(Cost::WritebackEnd, n);
+                    left = &left[n as usize..];
+                }
+                let Some((slot, rest)) = left.split_first() else {
+                    break;
+                };
                 let pfn = slot.get().checked_sub(1);
                 let pfn = pfn.expect("pages under I/O stay in their file");
-                let page = frames.page(pfn);
-                let before = page.flags();
-                let zone = if failed || before & flag::RECLAIM != 0 {
-                    self.clear_page_writeback(pfn, failed)
-                } else {
-                    assert!(
-                        page.clear_flags(flag::WRITEBACK) & flag::WRITEBACK != 0,
-                        "frame {pfn} was not under writeback"
-                    );
-                    zone_of(before)
-                };
-                run.page(zone, count);
+                run.page(self.clear_page_writeback(pfn, failed), count);
                 self.world.charge(Cost::WritebackEnd, 1);
                 if waited_for {
                     self.world.wake(queue::page(pfn));
                 }
+                left = rest;
             }
             run.end(count);
             done += slots.len() as u32;

@@ -604,6 +604,9 @@ impl Storage<Self> for TestWorld {
         let every = self.manners.get().keeps_every;
         every == 0 || !mm.frames.index(pfn).is_multiple_of(every)
     }
+    fn release_asks(&self, _: &Mm<Self>) -> Option<u32> {
+        (self.manners.get().keeps_every == 0).then_some(0)
+    }
     fn bdi_congested(&self, bdi: u32, class: Class) -> bool {
         class == Class::Async && self.devices.borrow()[bdi as usize].congested
     }

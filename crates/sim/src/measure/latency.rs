@@ -89,8 +89,8 @@ fn empty() -> Histogram<u64> {
     histogram
 }
 
-/// One histogram a class, in nanoseconds. Most allocations take as long as the one before, so equal
-/// ones in a row are counted first and recorded together.
+/// One histogram a class, in nanoseconds. Most allocations take as long as the one before, or as the last other one
+/// (of a list of free pages the first one pays for filling it), so those are counted first and recorded together.
 pub struct AllocLatencies {
     /// The last one on the CPU that interrupts come to: a task runs on to its next `relax` before an
     /// interrupt that falls into its last step is seen.
@@ -99,6 +99,9 @@ pub struct AllocLatencies {
     /// The task whose allocation it was: its longest is no shorter.
     last_task: Cell<TaskId>,
     repeated: Cell<u64>,
+    /// The last other one, and how often it was.
+    other: Cell<(AllocClass, u64)>,
+    other_repeated: Cell<u64>,
     histograms: RefCell<Histograms>,
     /// The longest of each task since it last asked.
     longest: Box<[Cell<u64>]>,
@@ -112,6 +115,8 @@ impl AllocLatencies {
             last: Cell::new((AllocClass::Fast, 0)),
             last_task: Cell::new(TaskId::MAX),
             repeated: Cell::new(0),
+            other: Cell::new((AllocClass::Fast, 0)),
+            other_repeated: Cell::new(0),
             histograms: RefCell::default(),
             longest: (0..tasks).map(|_| Cell::new(0)).collect(),
         }
@@ -205,8 +210,12 @@ impl AllocLatencies {
             longest.set(ns);
         }
         if self.last.get() != (class, ns) {
-            self.record_repeated();
-            self.last.set((class, ns));
+            self.last.swap(&self.other);
+            self.repeated.swap(&self.other_repeated);
+            if self.last.get() != (class, ns) {
+                self.record_repeated();
+                self.last.set((class, ns));
+            }
         }
         self.last_task.set(task);
         self.repeated.set(self.repeated.get() + 1);
@@ -220,7 +229,10 @@ impl AllocLatencies {
     }
 
     fn record_repeated(&self) {
-        let ((class, ns), n) = (self.last.get(), self.repeated.replace(0));
+        self.record_times(self.last.get(), self.repeated.replace(0));
+    }
+
+    fn record_times(&self, (class, ns): (AllocClass, u64), n: u64) {
         if n > 0 {
             let ns = if ns < BEYOND { ns.max(1) } else { LONGEST };
             let histogram = &mut self.histograms.borrow_mut()[class as usize];
@@ -233,6 +245,7 @@ impl AllocLatencies {
     pub fn reset(&self) {
         self.recent.set(None);
         self.repeated.set(0);
+        self.other_repeated.set(0);
         self.histograms.take();
     }
 
@@ -240,6 +253,7 @@ impl AllocLatencies {
     pub fn histograms(&self) -> Ref<'_, Histograms> {
         self.flush();
         self.record_repeated();
+        self.record_times(self.other.get(), self.other_repeated.replace(0));
         self.histograms.borrow()
     }
 }
@@ -251,18 +265,20 @@ mod tests {
     #[test]
     fn repeated_values_count_each() {
         let l = AllocLatencies::new(2);
-        for ns in [5, 5, 7, 5] {
+        // One that came in between, and a third that sends it away.
+        for ns in [5, 5, 7, 5, 7, 9, 5] {
             l.record(0, 0, AllocClass::Fast, ns, 100);
         }
         l.record(1, 1, AllocClass::Failed, 5, 100);
         let h = l.histograms();
         let of = |class: AllocClass| h[class as usize].as_ref().unwrap();
         let fast = of(AllocClass::Fast);
-        assert_eq!((fast.len(), fast.count_at(5)), (4, 3));
+        let counts = [5, 7, 9].map(|ns| fast.count_at(ns));
+        assert_eq!((fast.len(), counts), (7, [4, 2, 1]));
         assert_eq!(of(AllocClass::Failed).len(), 1);
         assert!(h[AllocClass::CpuWait as usize].is_none());
         drop(h);
-        assert_eq!([0, 1, 0].map(|t| l.take_longest(t)), [7, 5, 0]);
+        assert_eq!([0, 1, 0].map(|t| l.take_longest(t)), [9, 5, 0]);
         l.reset();
         assert!(l.histograms().iter().all(Option::is_none));
     }

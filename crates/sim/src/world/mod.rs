@@ -631,6 +631,11 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         true
     }
 
+    #[inline(always)]
+    fn release_asks(&self, mm: &Mm<Self>) -> Option<u32> {
+        (mm.policy.ext4_writeback != Ext4Writeback::ByExtent).then_some(flag::UNUSED)
+    }
+
     fn bdi_congested(&self, bdi: u32, class: Class) -> bool {
         let fs = &self.fs[self.fs_of(bdi)];
         if fs.bdi.get() != bdi {
