@@ -237,20 +237,6 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         })
     }
 
-    /// Requests that a volume's devices have now.
-    pub fn in_flight(&self, volume: u32) -> u32 {
-        let devices = self.devices.borrow();
-        let members = self.volumes[volume as usize].devices();
-        let of = |d: u32| {
-            let queue = &devices[d as usize].queue;
-            block::Class::ALL
-                .map(|class| queue.in_flight(class))
-                .iter()
-                .sum::<u32>()
-        };
-        members.map(of).sum()
-    }
-
     /// Starts what can start and schedules the device's next completion.
     fn kick(&self, dev: u32) {
         let mut devices = self.devices.borrow_mut();

@@ -85,6 +85,20 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
+    /// Requests that a volume's devices have now.
+    pub fn in_flight(&self, volume: u32) -> u32 {
+        let devices = self.devices.borrow();
+        let members = self.volumes[volume as usize].devices();
+        let of = |d: u32| {
+            let queue = &devices[d as usize].queue;
+            block::Class::ALL
+                .map(|class| queue.in_flight(class))
+                .iter()
+                .sum::<u32>()
+        };
+        members.map(of).sum()
+    }
+
     /// The queue of those who wait for a journal's transactions.
     pub(crate) fn transaction_queue(&self) -> u32 {
         let devices = self.devices.borrow().len() as u32;
