@@ -177,8 +177,11 @@ fn small_files_leave_records_of_their_extents() {
         count(&completed(&s), "pgalloc_normal")
     };
     let [none, wide, lean] = [ExtentMaps::Free, ExtentMaps::Wide, ExtentMaps::Lean].map(taken);
-    assert!(lean > none + 3000 / 39, "{none} {lean}");
-    assert!(wide > lean + 3000 / 28 - 3000 / 39 - 5, "{lean} {wide}");
+    // A commit sooner or later copies some nodes of the trees more or less, four pages each.
+    let few = 4 * 4;
+    assert!(lean + few > none + 3000 / 39, "{none} {lean}");
+    assert!(wide + few > lean + 3000 / 28 - 3000 / 39, "{lean} {wide}");
+    assert!(lean > none + few && wide > lean, "{none} {lean} {wide}");
 }
 
 /// Small requests to a slow device, with btrfs: pages are under writeback as many as the device takes at a time, or
