@@ -76,7 +76,7 @@ impl<const T: bool> TaskHost<'_, T> {
     #[inline]
     pub(super) fn look(&self) -> u64 {
         let w = &self.mm.world;
-        if w.calls.look == 0 {
+        if (w.calls.look, w.calls.look_later) == (0, 0) {
             return w.now();
         }
         w.sched.charge_user(w.calls.look);
