@@ -11,7 +11,7 @@ use sim::run::since_tick;
 use sim::spec::{DiskSpec, FsKind, Machine, RunSpec, Scheduler, Size};
 use std::path::PathBuf;
 
-/// How often the timer of a guest that is built here ticks (CONFIG_HZ).
+/// Ticks a second of User-Mode Linux (`arch/um/Kconfig`, HZ).
 pub const HZ: u32 = 100;
 
 /// The number of the descriptor that frames go to.

@@ -10,12 +10,10 @@ use super::kernels::{OF_NO_KERNEL, PREFIX};
 use super::node::{Node, Value};
 use super::{Overrides, disks};
 use crate::diagnostic::{Diagnostic, Place};
+use kernel::guest::HZ;
 use mm::ZoneType;
 use sim::spec::{DiskKind, FsKind, Machine, Scheduler};
 use sim::{Params, params::ParamInfo};
-
-/// Ticks a second of User-Mode Linux (`arch/um/Kconfig`, HZ).
-const HZ: u32 = 100;
 
 /// Something that a guest can't be.
 struct Refused {

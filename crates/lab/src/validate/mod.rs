@@ -33,9 +33,6 @@ pub const SLACK_SHARE: f64 = 0.001;
 /// The columns of the time series in which a parting is looked for, in the order in which the first is taken.
 pub const PARTING: [&str; 4] = ["free", "dirty", "writeback", "inactive_file"];
 
-/// How often a guest's timer ticks in a second: its build decides (docs/kernel.md).
-pub const GUEST_HZ: u32 = kernel::guest::HZ;
-
 /// The order of a guest's pageblocks: its build has no huge pages.
 pub const GUEST_PAGEBLOCK_ORDER: f64 = 10.0;
 
@@ -83,7 +80,7 @@ pub fn guest_unmovable(kernel: &str, filesystem: FsKind) -> f64 {
 /// machine that says something else has been refused for its kernels.
 pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
     for cell in experiment.cells.iter_mut().filter(|c| c.kernel.is_none()) {
-        cell.spec.machine.hz = GUEST_HZ;
+        cell.spec.machine.hz = kernel::guest::HZ;
         // CFS's times grow with the CPUs, up to eight; the defaults are those of four.
         let times = f64::from(1 + cell.spec.machine.cpus.min(8).ilog2());
         let kernels = guest_reclaimable(kernel) + guest_unmovable(kernel, cell.spec.filesystem);

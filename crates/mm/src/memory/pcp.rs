@@ -66,7 +66,7 @@ impl<W: World> Pcp<W> {
     }
 
     #[inline(always)]
-    pub(super) fn pop_front(&self) -> Option<Pfn> {
+    pub(crate) fn pop_front(&self) -> Option<Pfn> {
         let n = self.count.get();
         if n == 0 {
             return None;

@@ -294,8 +294,7 @@ impl<W: World> Mm<W> {
         }
         self.world.alloc_latency(AllocPath::KswapdWoken, row.ns);
         self.world.charge_ns(run.rest);
-        let page = row.from.pcp.front_row(1)[0].get();
-        row.from.pcp.drop_front(1);
+        let page = row.from.pcp.pop_front().expect("there is one");
         self.make_fresh(run, leaf, &row.from, (index, slot), |_| page);
         Some((1, self.end_batch(run, 0, true)))
     }

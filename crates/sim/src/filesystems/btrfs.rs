@@ -132,7 +132,7 @@ impl Model for Btrfs {
             committing: Cell::new(false),
             fast_checksum: p.btrfs_fast_checksum > 0.0,
             later: RefCell::default(),
-            room: Box::new(Room::new(front.capacity())),
+            room: Box::new(Room::new()),
             ordered: Box::new(Trees::new(chunk)),
             placed: RefCell::default(),
             delayed: Cell::new(0),
@@ -158,7 +158,7 @@ impl Model for Btrfs {
             "btrfs-transaction",
             Box::pin(self.transaction_thread(mm, fs)),
         )];
-        if mm.policy.btrfs_writeback != BtrfsWriteback::Flusher {
+        if room::is_asked_for(mm) {
             daemons.push(("btrfs-preempt", Box::pin(self.preempt_worker(mm, fs))));
             daemons.push(("btrfs-reclaim", Box::pin(self.reclaim_worker(mm, fs))));
         }
@@ -215,7 +215,7 @@ impl Model for Btrfs {
         pos: u64,
         len: u64,
     ) -> Result<(), FsError> {
-        if mm.policy.btrfs_writeback != BtrfsWriteback::Flusher {
+        if room::is_asked_for(mm) {
             self.reserve(mm, fs, mapping, (pos, len)).await;
         }
         buffered(mm, fs, mapping, pos, len).await
@@ -251,16 +251,16 @@ impl Model for Btrfs {
         if mm.policy.btrfs_trees == BtrfsTrees::Ordered {
             self.placed.borrow_mut().push_back(placed);
         }
-        if mm.policy.btrfs_writeback != BtrfsWriteback::Flusher {
-            self.of_files_becomes(|room| room.placed(placed));
+        if room::is_asked_for(mm) {
+            self.of_files_becomes(0, |room| room.placed(placed));
             mm.ordered_begun();
         }
         run
     }
 
     fn end_written<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, pages: (u32, u32)) {
-        if mm.policy.btrfs_writeback != BtrfsWriteback::Flusher {
-            mm.ordered_ended(self.of_files_becomes(|room| room.written(mapping, pages)));
+        if room::is_asked_for(mm) {
+            mm.ordered_ended(self.of_files_becomes(0, |room| room.written(mapping, pages)));
         }
     }
 

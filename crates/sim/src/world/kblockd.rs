@@ -39,6 +39,13 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             self.kick(dev);
         }
     }
+
+    /// The device goes on, but what nobody has given out yet is the worker's still.
+    pub(super) fn go_on(&self, dev: u32) {
+        if !self.devices.borrow()[dev as usize].left {
+            self.kick(dev);
+        }
+    }
 }
 
 /// It is who gives out what sleepers hold back.

@@ -359,10 +359,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
         *w.done.borrow_mut() = done;
         w.wake_for(dev, freed);
-        // What nobody has given out yet is the worker's still.
-        if !w.devices.borrow()[dev as usize].left {
-            w.kick(dev);
-        }
+        w.go_on(dev);
         if freed.restart {
             kblockd::queue(w);
         }

@@ -145,9 +145,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             }
             Submit::Merged(wake) => {
                 self.wake_for(dev, wake);
-                if !self.devices.borrow()[dev as usize].left {
-                    self.kick(dev);
-                }
+                self.go_on(dev);
                 return true;
             }
             Submit::WouldBlock | Submit::Throttled(_) => self.room_for(dev, &bio, answer),

@@ -65,8 +65,7 @@ pub(super) struct Room {
     /// Writers that wait, and those that may go on.
     waiting: Cell<u64>,
     granted: Cell<u64>,
-    /// Pages of the disk, and pages that extents of each size ever had.
-    disk: u64,
+    /// Pages that extents of each size ever had.
     by_size: Cell<[u64; 3]>,
     /// Whether each worker has something to do.
     preempts: Cell<bool>,
@@ -74,9 +73,8 @@ pub(super) struct Room {
 }
 
 impl Room {
-    pub fn new(disk: u64) -> Self {
+    pub fn new() -> Self {
         Self {
-            disk,
             by_size: Cell::default(),
             files: RefCell::default(),
             listed: RefCell::default(),
@@ -179,16 +177,21 @@ impl Room {
     }
 }
 
+/// Whether room is reserved before it is needed.
+pub(super) fn is_asked_for<const T: bool>(mm: &SimMm<T>) -> bool {
+    mm.policy.btrfs_writeback != BtrfsWriteback::Flusher
+}
+
 /// Items that there is room for: a chunk, and an eighth of what metadata, which are there twice, could have of the disk
 /// that has no chunk yet (`calc_available_free_space`), but for the global reserve. Where data have chunks by size, one
 /// more of them is spared.
 fn limit<const T: bool>(room: &Room, mm: &SimMm<T>, fs: &Fs) -> u64 {
     let by_size = mm.policy.btrfs_writeback == BtrfsWriteback::BySize;
-    let front = fs.layout.blocks();
-    let used = (room.disk - front.min(room.disk)).saturating_sub(fs.free_blocks());
-    let chunk = DATA_CHUNK.min(room.disk * 4096 / 10).max(4096);
+    let disk = fs.layout.capacity();
+    let used = disk.saturating_sub(fs.layout.blocks() + fs.free_blocks());
+    let chunk = DATA_CHUNK.min(disk * 4096 / 10).max(4096);
     let data = room.data_chunks(chunk / 4096, used, by_size) * chunk;
-    let rest = (room.disk * 4096).saturating_sub(SINCE_MKFS + 2 * METADATA_CHUNK + data);
+    let rest = (disk * 4096).saturating_sub(SINCE_MKFS + 2 * METADATA_CHUNK + data);
     let spared = if by_size { chunk } else { 0 };
     let over = (rest / 2).saturating_sub(spared) / 8;
     ((over + METADATA_CHUNK) / ITEM).saturating_sub(GLOBAL)
@@ -215,9 +218,9 @@ impl Btrfs {
         self.room.kept.set((kept + items).min(self.asked_by_references()));
     }
 
-    /// What files have reserved changes, and what is less of it is given back.
-    pub(super) fn of_files_becomes<R>(&self, change: impl FnOnce(&Room) -> R) -> R {
-        let before = self.room.of_files();
+    /// What files have reserved changes, with so many items more for it; what it needs less is given back.
+    pub(super) fn of_files_becomes<R>(&self, more: u64, change: impl FnOnce(&Room) -> R) -> R {
+        let before = self.room.of_files() + more;
         let result = change(&self.room);
         self.give_back(before.saturating_sub(self.room.of_files()));
         result
@@ -225,7 +228,7 @@ impl Btrfs {
 
     /// Counts what files have reserved.
     fn count<const T: bool>(&self, mm: &SimMm<T>) {
-        self.of_files_becomes(|room| room.count(mm));
+        self.of_files_becomes(0, |room| room.count(mm));
     }
 
     /// Whether one more write finds room.
@@ -269,9 +272,8 @@ impl Btrfs {
             mm.world.sched.wake(workers(mm));
         }
         let page = |at: u64| (at / 4096).min(u64::from(u32::MAX)) as u32;
-        let before = room.of_files();
-        room.dirtied(mm, mapping, (page(pos), page(pos + len - 1)));
-        self.give_back((before + OF_WRITE).saturating_sub(room.of_files()));
+        let pages = (page(pos), page(pos + len - 1));
+        self.of_files_becomes(OF_WRITE, |room| room.dirtied(mm, mapping, pages));
     }
 
     async fn wait_for_room<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
@@ -458,15 +460,11 @@ mod tests {
     use super::*;
     use crate::params::Params;
 
-    fn of(pages: u64) -> Btrfs {
-        Btrfs::new(&Params::default(), Layout::new(pages))
-    }
-
     /// References keep what extents give back, up to what they ask for; while most lack theirs, a few that are put into
     /// their tree make no room, and all of them do.
     #[test]
     fn references_keep_what_is_given_back_until_they_have_their_own() {
-        let btrfs = of(1 << 22);
+        let btrfs = Btrfs::new(&Params::default(), Layout::new(1 << 22));
         btrfs.room.references.set(10);
         btrfs.give_back(25);
         assert_eq!(btrfs.of_references(), 25);
@@ -483,7 +481,7 @@ mod tests {
     /// Extents of each size have chunks of their own, and what is no longer in use holds none.
     #[test]
     fn data_have_chunks_by_size() {
-        let room = Room::new(1 << 22);
+        let room = Room::new();
         let chunk = DATA_CHUNK / 4096;
         room.laid_out(chunk / 2);
         assert_eq!(room.data_chunks(chunk, chunk / 2, false), 1);
