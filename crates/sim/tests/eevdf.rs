@@ -9,6 +9,11 @@ const US: u64 = 1000;
 const MS: u64 = 1_000_000;
 
 fn sched(eevdf_slice: Option<u64>) -> Sched {
+    placing(eevdf_slice, true)
+}
+
+/// `place`: CFS as kernels have it.
+fn placing(eevdf_slice: Option<u64>, place: bool) -> Sched {
     let params = SchedParams {
         quantum: 10_000,
         latency: 6 * MS,
@@ -17,7 +22,7 @@ fn sched(eevdf_slice: Option<u64>) -> Sched {
         eevdf_slice,
         idle_wakeup: 0.0,
         idle_wakeup_sigma: 0.0,
-        place: true,
+        place,
         switch: 0,
         tick: 10 * MS,
         tick_phase: 0,
@@ -220,7 +225,9 @@ fn a_clock_stands_still_while_the_cpu_changes_hands() {
 #[test]
 fn cfs_prefers_who_sleeps() {
     let waits = waits(None, 6, 1500, 500, 100);
-    assert!(waits.iter().all(|&us| us <= 1), "{waits:?}");
+    // A new task has had its slice.
+    assert!(waits[0] > 1, "{waits:?}");
+    assert!(waits[1..].iter().all(|&us| us <= 1), "{waits:?}");
 }
 
 /// Tasks that never sleep share a CPU in equal parts.
@@ -272,4 +279,108 @@ fn debts_end_with_sleep() {
     run(&s, vec![Box::pin(hog), Box::pin(sleeper)]);
     // It comes within two slices or at the next tick.
     assert!(order.borrow().iter().all(|&us| us <= 10_001), "{order:?}");
+}
+
+/// CFS looks at a slice when the timer ticks; without `sched_place` it ends at its time.
+#[test]
+fn slices_end_at_ticks() {
+    let changes = |place: bool| {
+        let s = placing(None, place);
+        let (last, changes) = (Cell::new(0), RefCell::new(Vec::new()));
+        let life = async |own: usize| {
+            loop {
+                if last.replace(own) != own {
+                    changes.borrow_mut().push(s.now() / US);
+                }
+                compute(&s, 1).await;
+                if s.now() > 100 * MS {
+                    s.stop();
+                }
+            }
+        };
+        run(&s, vec![Box::pin(life(1)), Box::pin(life(2))]);
+        changes.into_inner()
+    };
+    let (kernels, exact) = (changes(true), changes(false));
+    // The first two begin; a change is seen a piece behind the tick.
+    assert!(
+        kernels.len() > 8 && exact.len() > 30,
+        "{kernels:?} {exact:?}"
+    );
+    assert!(
+        kernels[2..].iter().all(|us| us % 10_000 <= 1),
+        "{kernels:?}"
+    );
+    assert!(exact[2..].iter().any(|us| us % 10_000 > 1000), "{exact:?}");
+}
+
+/// Who slept for long is half a latency behind the others when he comes back, though the CPU was idle then; without
+/// `sched_place` he has the CPU until he has run for as long as they.
+#[test]
+fn a_sleeper_has_little_credit_on_an_idle_cpu() {
+    let waited = |place: bool| {
+        let s = placing(None, place);
+        let longest = Cell::new(0);
+        let others = async {
+            compute(&s, 100_000).await;
+            let mut before = s.now() + 5 * MS;
+            s.sleep(5 * MS).await;
+            for _ in 0..50 {
+                longest.set(longest.get().max((s.now() - before) / US));
+                before = s.now();
+                compute(&s, 1000).await;
+            }
+            s.stop();
+        };
+        let sleeper = async {
+            s.sleep(102 * MS).await;
+            loop {
+                compute(&s, 100).await;
+            }
+        };
+        run(&s, vec![Box::pin(others), Box::pin(sleeper)]);
+        longest.get()
+    };
+    let (kernels, plain) = (waited(true), waited(false));
+    assert!(kernels <= 21_000 && plain > 70_000, "{kernels} {plain}");
+}
+
+/// A worker of the highest priority has the CPU once the running task is microseconds ahead of it, another one where that is
+/// the wakeup granularity.
+#[test]
+fn a_weight_shortens_what_is_left_to_who_runs() {
+    let waits = |highest: bool| {
+        let s = sched(None);
+        let (woken, longest) = (Cell::new(0), Cell::new(0));
+        let worker = async {
+            loop {
+                let ticket = s.ticket(0);
+                s.wait(0, ticket, None).await;
+                longest.set(longest.get().max((s.now() - woken.get()) / US));
+                // It works more than the task does: it has no credit left.
+                compute(&s, 400).await;
+            }
+        };
+        let task = async {
+            s.sleep(MS).await;
+            for _ in 0..200 {
+                compute(&s, 100).await;
+                woken.set(s.now());
+                s.wake(0);
+                compute(&s, 100).await;
+            }
+            s.stop();
+        };
+        let mut all: Vec<Life<'_>> = vec![Box::pin(worker), Box::pin(task)];
+        (0..all.len()).for_each(|_| {
+            s.spawn();
+        });
+        if highest {
+            s.set_highest_priority(0);
+        }
+        s.run(&mut all, |_, _| {});
+        longest.get()
+    };
+    let (highest, equal) = (waits(true), waits(false));
+    assert!(highest <= 1 && equal >= 100, "{highest} {equal}");
 }

@@ -24,7 +24,7 @@ pub struct Hunt {
     pub tasks: Tasks,
     /// Workers at a time.
     pub jobs: usize,
-    /// When to stop, if before the last task.
+    /// When to stop, if before the last task. Finds are made small for as long again, all together.
     pub time: Option<Duration>,
     /// Where finds go.
     pub out: PathBuf,
@@ -180,6 +180,7 @@ impl Hunt {
     ) -> io::Result<Vec<Find>> {
         let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
         let mut finds = Vec::new();
+        let until = self.time.map(|t| Instant::now() + t);
         for (_, task, breach, case) in raw {
             let seen = kinds.entry(signature(&breach)).or_default();
             *seen += 1;
@@ -190,7 +191,10 @@ impl Hunt {
                 file = Some(write_case(&self.out, &whole, &case, &breach)?);
                 if *seen == 1 && self.questions > 0 && !stop.load(Relaxed) {
                     tell(&format!("making {stem} small"));
-                    let small = self.small(&case, &breach)?;
+                    let small = self.small(&case, &breach, until)?;
+                    if until.is_some_and(|t| Instant::now() >= t) {
+                        tell("no time is left for making it smaller: `minimise` goes on");
+                    }
                     file = Some(write_case(&self.out, &stem, &small, &breach)?);
                 }
             }
@@ -199,11 +203,11 @@ impl Hunt {
         Ok(finds)
     }
 
-    /// The smallest case that shows the same.
+    /// The smallest case that shows the same, as far as it is found `until` then.
     ///
     /// # Errors
     /// A worker that can't be started.
-    pub fn small(&self, case: &Case, breach: &Breach) -> io::Result<Case> {
+    pub fn small(&self, case: &Case, breach: &Breach, until: Option<Instant>) -> io::Result<Case> {
         // Each question about what spins takes all of its time.
         let limits = Limits {
             cpu: self.limits.cpu / 4,
@@ -222,15 +226,19 @@ impl Hunt {
             self.questions
         };
         let small = minimise(case, questions, |case| {
+            if until.is_some_and(|t| Instant::now() >= t) {
+                return None;
+            }
             let task = Task::Case(Box::new(case.clone()), laws.clone());
             match worker.ask(&task) {
-                Ok(End::Lost(other)) => signature(&other) == wanted,
-                Ok(End::Answered(answer)) => answer
-                    .breach
-                    .is_some_and(|other| signature(&other) == wanted),
+                Ok(End::Lost(other)) => Some(signature(&other) == wanted),
+                Ok(End::Answered(answer)) => {
+                    let other = answer.breach;
+                    Some(other.is_some_and(|other| signature(&other) == wanted))
+                }
                 Err(e) => {
                     trouble = Some(e);
-                    false
+                    None
                 }
             }
         });

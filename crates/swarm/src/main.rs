@@ -33,7 +33,7 @@ struct HuntArgs {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Stop after so many seconds.
+    /// Stop after so many seconds; finds are made small for as long again.
     #[arg(long)]
     seconds: Option<u64>,
     /// Every parameter at its ends on every filesystem and disk, in the place of random machines.
@@ -271,7 +271,7 @@ fn smaller(file: &Path, name: Option<&str>, common: &Common) -> io::Result<ExitC
         println!("{} keeps the law {}", file.display(), only.name());
         return Ok(ExitCode::SUCCESS);
     };
-    let small = hunt.small(&case, &breach)?;
+    let small = hunt.small(&case, &breach, None)?;
     println!(
         "# law: {}\n# {}\n\n{}",
         breach.law.name(),

@@ -13,8 +13,9 @@ enum Step {
 
 type Way = Vec<Step>;
 
-/// The smallest case found for which `still` says that it shows the same, within so many questions.
-pub fn minimise(case: &Case, questions: u32, mut still: impl FnMut(&Case) -> bool) -> Case {
+/// The smallest case found for which `still` says that it shows the same, within so many questions and
+/// until it has no answer.
+pub fn minimise(case: &Case, questions: u32, mut still: impl FnMut(&Case) -> Option<bool>) -> Case {
     let mut best = case.clone();
     let mut left = questions;
     loop {
@@ -30,9 +31,13 @@ pub fn minimise(case: &Case, questions: u32, mut still: impl FnMut(&Case) -> boo
                 continue;
             }
             left -= 1;
-            if still(&smaller) {
-                best = smaller;
-                nth -= 1;
+            match still(&smaller) {
+                Some(true) => {
+                    best = smaller;
+                    nth -= 1;
+                }
+                Some(false) => {}
+                None => return best,
             }
         }
         if best == before {
@@ -270,7 +275,7 @@ mod tests {
                 let digits: String = t.chars().take_while(char::is_ascii_digit).collect();
                 digits.parse::<u32>().ok()
             });
-            text.contains("b = ") && count.is_some_and(|n| n >= 100) && d
+            Some(text.contains("b = ") && count.is_some_and(|n| n >= 100) && d)
         });
         assert_eq!(
             small,
@@ -289,8 +294,20 @@ mod tests {
         let mut asked = 0;
         minimise(&case("a = 1000\nb = 2000\n"), 3, |_| {
             asked += 1;
-            false
+            Some(false)
         });
         assert_eq!(asked, 3);
+    }
+
+    /// Whoever has no time left keeps what was found so far.
+    #[test]
+    fn without_an_answer_it_stops() {
+        let mut asked = 0;
+        let small = minimise(&case("a = 1\nb = 2\nc = 3\n"), 100, |_| {
+            asked += 1;
+            (asked <= 2).then_some(true)
+        });
+        assert_eq!(asked, 3);
+        assert_eq!(small.table.len(), 1, "{small:?}");
     }
 }

@@ -410,6 +410,7 @@ impl<W: World> Mm<W> {
         let home = self.zones[usize::from(zones[0])].lru_home as usize;
         let mut reclaimed = 0;
         while sc.priority >= 1 && self.sleeping_prematurely(nid, sc.order, classzone) {
+            self.world.charge(Cost::ZoneWalk, asked().count() as u32);
             (sc.nr_scanned, sc.nr_reclaimed) = (0, 0);
             sc.classzone = self.reclaim_classzone(classzone);
             if self.inactive_anon_is_low(home) {

@@ -10,6 +10,7 @@
 //! looked, so samples, recounts and progress change nothing that they see.
 
 mod accounts;
+mod cfs;
 mod compute;
 mod due;
 mod eevdf;

@@ -29,7 +29,7 @@ pub(super) struct Entity {
     delayed: bool,
     on: u32,
     /// It has been placed before.
-    placed: bool,
+    pub(super) placed: bool,
 }
 
 impl Default for Entity {
@@ -47,8 +47,13 @@ impl Default for Entity {
 }
 
 impl Entity {
+    /// Its share of a CPU beside others'.
+    pub(super) fn weight(&self) -> u64 {
+        self.weight as u64
+    }
+
     /// Time of a task of nice 0 as this one's virtual time (`calc_delta_fair`).
-    fn fair(&self, ns: i64) -> i64 {
+    pub(super) fn fair(&self, ns: i64) -> i64 {
         match self.weight {
             NICE_0_LOAD => ns,
             weight => (i128::from(ns) * i128::from(NICE_0_LOAD) / i128::from(weight)) as i64,
@@ -64,9 +69,9 @@ pub(super) struct Race {
     /// Its virtual time as of the last look.
     zero: Cell<i64>,
     /// Somebody who woke has asked for the CPU: its clock stands still until it has changed hands.
-    skips: Cell<bool>,
+    pub(super) skips: Cell<bool>,
     /// Up to when who had the CPU last has run by that clock, if it stood still.
-    stood: Cell<Option<u64>>,
+    pub(super) stood: Cell<Option<u64>>,
 }
 
 /// All that take part on a CPU: the sum of their run times by weight, and their weights.
@@ -121,19 +126,23 @@ impl Sched {
         self.tasks.borrow_mut()[task as usize].entity.weight = NICE_LEAST_LOAD;
     }
 
-    /// As [`Self::update_current`] when the CPU may change hands: a clock that stands still is where it was, or at
+    /// Up to when the running task has run when its CPU may change hands: a clock that stands still is where it was, or at
     /// the tick that came since (`rq_clock_skip_update`).
-    fn update_current_to_leave(&self, c: usize, tasks: &mut [Task], slice: i64) -> bool {
+    pub(super) fn runs_until(&self, c: usize) -> u64 {
         let clock = self.cpus[c].clock.get();
-        let now = match self.cpus[c].race.skips.get() {
+        match self.cpus[c].race.skips.get() {
             true => self.tick_at(clock + 1).saturating_sub(self.params.tick),
             false => clock,
-        };
-        self.update_to(c, tasks, slice, now)
+        }
+    }
+
+    /// As [`Self::update_current`] when the CPU may change hands.
+    fn update_current_to_leave(&self, c: usize, tasks: &mut [Task], slice: i64) -> bool {
+        self.update_to(c, tasks, slice, self.runs_until(c))
     }
 
     /// Up to when who had a CPU before has run, if that is not when it gave it up: it is the next one's beginning.
-    pub(super) fn eevdf_begins(&self, c: usize, at: u64) -> u64 {
+    pub(super) fn next_begins(&self, c: usize, at: u64) -> u64 {
         self.cpus[c]
             .race
             .stood

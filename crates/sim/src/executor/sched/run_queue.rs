@@ -36,13 +36,9 @@ impl Sched {
                 .lognormal(self.params.idle_wakeup_sigma);
             let latency = (self.params.idle_wakeup * draw) as u64;
             let start = cpu.clock.get().max(now + latency);
-            if self.eevdf().is_none() && self.params.place {
+            if self.cfs() {
                 self.bring(task, c);
-                let floor = cpu
-                    .min_vruntime
-                    .get()
-                    .saturating_sub(self.params.latency / 2);
-                task.vruntime = task.vruntime.max(floor);
+                self.cfs_places(c, &mut tasks, id);
             }
             if let Some(slice) = self.eevdf() {
                 self.eevdf_starts(c, &mut tasks, id, slice);
@@ -81,6 +77,12 @@ impl Sched {
         if let Some(slice) = self.eevdf() {
             let preempts = self.eevdf_wakes(c, &mut tasks, id, slice);
             drop(tasks);
+            return self.someone_waits(c, preempts);
+        }
+        if self.cfs() {
+            let preempts = self.cfs_wakes(c, &mut tasks, id);
+            drop(tasks);
+            self.set_slice(c);
             return self.someone_waits(c, preempts);
         }
         let current = cpu.current.get().expect("a busy CPU") as usize;
@@ -127,6 +129,8 @@ impl Sched {
                 true => self.tick_at(cpu.clock.get() + 1),
                 false => NEVER,
             });
+        } else if self.cfs() {
+            cpu.slice_end.set(self.cfs_slice_ends(c));
         } else if n == 1 {
             cpu.slice_end.set(NEVER);
         } else if cpu.slice_end.get() == NEVER {
@@ -139,17 +143,24 @@ impl Sched {
     pub(super) fn put_current(&self, c: usize, state: State) {
         let cpu = &self.cpus[c];
         let mut tasks = self.tasks.borrow_mut();
-        if let Some(slice) = self.eevdf() {
-            self.eevdf_put(c, &mut tasks, state, slice);
-        }
+        let fair = match self.eevdf() {
+            Some(slice) => {
+                self.eevdf_put(c, &mut tasks, state, slice);
+                true
+            }
+            None if self.cfs() => {
+                self.cfs_put(c, &mut tasks, state);
+                true
+            }
+            None => false,
+        };
         let id = cpu.current.take().expect("a running task");
         self.due.set(c, NEVER);
         let task = &mut tasks[id as usize];
         let ran = cpu.clock.get().saturating_sub(task.started_at);
-        if self.eevdf().is_none() {
+        if !fair {
             task.vruntime += ran;
         }
-        let own = task.vruntime;
         task.cpu_ns += ran;
         task.account(cpu.clock.get(), Spent::Cpu);
         if state == State::Done {
@@ -162,10 +173,6 @@ impl Sched {
         if state == State::Runnable {
             cpu.run_queue.borrow_mut().push_back(id);
         }
-        let queue = cpu.run_queue.borrow();
-        let waiting = queue.iter().map(|&t| tasks[t as usize].vruntime).min();
-        let least = waiting.map_or(own, |v| v.min(own));
-        cpu.min_vruntime.set(cpu.min_vruntime.get().max(least));
     }
 
     /// Starts the next task on an idle CPU: its own queue first, then the longest other queue.
@@ -230,14 +237,14 @@ impl Sched {
             }
             let task = &mut tasks[id as usize];
             task.state = State::Running;
-            if self.eevdf().is_none() && self.params.place {
+            if self.cfs() {
                 self.bring(task, c);
             }
             task.cpu = c;
             task.started_at = cpu.clock.get();
-            task.ran_until = match self.eevdf() {
-                Some(_) => self.eevdf_begins(c, task.started_at),
-                None => task.started_at,
+            task.ran_until = match self.eevdf().is_some() || self.cfs() {
+                true => self.next_begins(c, task.started_at),
+                false => task.started_at,
             };
             task.account(task.started_at, Spent::RunQueue);
             self.press(task, c, task.started_at);
