@@ -25,6 +25,8 @@ const OF_INODE: u64 = 56 + 176 + 16 + 3 * OPERATION;
 const OF_CHECKPOINT: u64 = 16 + 3 * OPERATION;
 /// A sector: the header of a log record (`xlog_rec_header`), and what a record is rounded up to.
 const SECTOR: u64 = 512;
+/// Those of a block.
+const SECTORS: u64 = 4096 / SECTOR;
 /// Bytes of a record beside its header (`XLOG_BIG_RECORD_BSIZE`).
 const RECORD: u64 = 32 * 1024 - SECTOR;
 
@@ -62,8 +64,30 @@ pub(super) struct Cil {
     changed: RefCell<Vec<u64>>,
     /// How many forces there were, from 1 on.
     force: Cell<u64>,
-    /// Where the log ends within its last block, in bytes.
+    /// Where the log ends within its last block, in sectors.
     tail: Cell<u64>,
+}
+
+/// What a force of the log writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Record {
+    /// Blocks of the device in which it is.
+    pub blocks: u64,
+    /// The first of them is the last one of the record before.
+    pub shares: bool,
+    /// Sectors of them that are not its own.
+    pub beside: u64,
+}
+
+impl Record {
+    /// One that begins and ends with a block.
+    pub fn of_blocks(blocks: u64) -> Self {
+        Self {
+            blocks,
+            shares: false,
+            beside: 0,
+        }
+    }
 }
 
 /// A name of a directory that was made or removed.
@@ -183,11 +207,18 @@ impl Cil {
         }
     }
 
-    /// The log is forced, with so many inodes: how many blocks of it are written. A record begins where the last one ended.
-    pub fn force(&self, inodes: u32) -> u64 {
-        let end = self.tail.get() + self.sectors(inodes) * SECTOR;
-        self.tail.set(end % 4096);
-        (end / 4096).max(1)
+    /// The log is forced, with so many inodes: what of it is written. A record begins in the sector where the last one ended.
+    pub fn force(&self, inodes: u32) -> Record {
+        let tail = self.tail.get();
+        let sectors = self.sectors(inodes);
+        let end = tail + sectors;
+        self.tail.set(end % SECTORS);
+        let blocks = end.div_ceil(SECTORS);
+        Record {
+            blocks,
+            shares: tail != 0,
+            beside: blocks * SECTORS - sectors,
+        }
     }
 
     /// Sectors of the log that a force with so many inodes writes.
@@ -288,13 +319,20 @@ mod tests {
         assert!(cil.write_in_place().is_empty());
     }
 
-    /// Records follow each other in the log: a block that two of them share is counted once.
+    /// Records follow each other in the log: a block that two of them share is written with each.
     #[test]
     fn records_share_blocks() {
         let cil = Cil::new();
         assert_eq!(OF_CHECKPOINT + 20 * OF_INODE, 5732);
         // 12 sectors and a header.
-        let blocks: u64 = (0..800).map(|_| cil.force(20)).sum();
-        assert_eq!(blocks, 800 * 13 / 8);
+        let forces: Vec<Record> = (0..800).map(|_| cil.force(20)).collect();
+        let shared = forces.iter().filter(|force| force.shares).count() as u64;
+        let sum = |of: fn(&Record) -> u64| forces.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|force| force.blocks) - shared, 800 * 13 / 8);
+        assert_eq!(shared, 700);
+        assert_eq!(
+            8 * sum(|force| force.blocks) - sum(|force| force.beside),
+            800 * 13
+        );
     }
 }

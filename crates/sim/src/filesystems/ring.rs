@@ -24,8 +24,14 @@ impl Ring {
     /// The next blocks at its head, `n` or as many as it has: the first one and how many. They lie
     /// together; a rest at the end that is too short is passed.
     pub fn take(&self, n: u64) -> (u64, u32) {
+        self.take_on(n, false)
+    }
+
+    /// As [`Self::take`]. `shares`: the first of them is the last one that was taken before.
+    pub fn take_on(&self, n: u64, shares: bool) -> (u64, u32) {
         let n = n.min(self.length);
         let head = self.head.get();
+        let head = head - u64::from(shares && head > 0);
         let at = if head + n > self.length { 0 } else { head };
         self.head.set(at + n);
         (self.start.get() + at, n as u32)
@@ -54,5 +60,7 @@ mod tests {
             taken,
             [(1024, 4), (1028, 4), (1024, 4), (1028, 6), (1024, 10)]
         );
+        let taken = [4, 4, 4].map(|n| ring.take_on(n, true));
+        assert_eq!(taken, [(1024, 4), (1027, 4), (1030, 4)]);
     }
 }

@@ -8,7 +8,7 @@
 //! - Changes of names are logged in memory and written by the log's next force. Directory blocks and group
 //!   headers are written in place every 30 s, inodes by the engine's pusher.
 
-use super::cil::{Cil, DirChange};
+use super::cil::{Cil, DirChange, Record};
 use super::layout::Layout;
 use super::model::{Ahead, Ends, Kind, Life, Model};
 use super::names::{Entry, NameChange};
@@ -369,14 +369,15 @@ impl Model for Xfs {
 
     /// Changed inodes, and what names changed beside them.
     async fn write_log<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u32) -> bool {
-        let blocks = if Self::relogs(mm) {
+        let record = if Self::relogs(mm) {
             self.cil.force(n)
         } else {
             let bytes = self.log_bytes.replace(0) + u64::from(n) * LOG_INODE;
-            (LOG_HEADER + bytes).div_ceil(4096)
+            Record::of_blocks((LOG_HEADER + bytes).div_ceil(4096))
         };
-        let (at, blocks) = self.log.take(blocks);
-        mm.world.write_raw(fs.volume, at, blocks, true).await
+        let (at, blocks) = self.log.take_on(record.blocks, record.shares);
+        let beside = if u64::from(blocks) == record.blocks { record.beside } else { 0 };
+        mm.world.write_record(fs.volume, at, blocks, beside).await
     }
 }
 

@@ -97,6 +97,8 @@ pub struct SimWorld<const TRACE: bool> {
     pub devices: RefCell<Vec<Device>>,
     /// What filesystems and swap see of them; volume 0 is the tested one.
     pub volumes: Vec<Volume>,
+    /// Sectors of blocks that logs wrote, which were not theirs, by volume; and those that no counter knows of yet.
+    beside_logs: (Vec<Cell<u64>>, Cell<u64>),
     /// The filesystems in the order of mounting: that on `/`, the tested one, first.
     pub fs: Vec<Fs>,
     /// Volume and first block of the swap area.
@@ -166,6 +168,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             watched: Cell::new(0),
             moved: Cell::new(0),
             booted,
+            beside_logs: (vec![Cell::new(0); volumes.len()], Cell::new(0)),
             volumes,
             devices: RefCell::new(
                 devices
@@ -230,11 +233,13 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     pub fn blocks(&self, volume: u32) -> (u64, u64) {
         let devices = self.devices.borrow();
         let members = self.volumes[volume as usize].devices();
-        members.fold((0, 0), |(written, read), d| {
+        let (written, read) = members.fold((0, 0), |(written, read), d| {
             let blocks = devices[d as usize].queue.stats().blocks;
             let of = |dir: Dir| blocks[dir.index()];
             (written + of(Dir::Write), read + of(Dir::Read))
-        })
+        });
+        let beside = self.beside_logs.0[volume as usize].get() / 8;
+        (written.saturating_sub(beside), read)
     }
 
     /// Starts what can start and schedules the device's next completion.
@@ -320,12 +325,10 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
         for d in done.drain(..) {
             let kb = u64::from(d.blocks) * 4;
-            let event = if d.dir == Dir::Write {
-                VmEvent::PgpgOut
-            } else {
-                VmEvent::PgpgIn
-            };
-            mm.count_event(event, kb);
+            match d.dir {
+                Dir::Write => mm.count_event(VmEvent::PgpgOut, w.without_beside(kb)),
+                Dir::Read => mm.count_event(VmEvent::PgpgIn, kb),
+            }
             match Tag::unpack(d.tag) {
                 Tag::Pages { mapping, index } if d.dir == Dir::Write => {
                     mm.end_writeback(mapping, index, d.blocks, d.error.is_some());

@@ -243,4 +243,26 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
         !self.raw_failed.borrow_mut().remove(&queue)
     }
+
+    /// As [`Self::write_raw`], a record of a log that begins or ends within a block: so many sectors of these blocks are
+    /// not its own. A device has whole blocks to write, but what it is counted to have written are sectors.
+    pub async fn write_record(&self, volume: u32, block: u64, blocks: u32, beside: u64) -> bool {
+        debug_assert!(
+            beside < 8 * u64::from(blocks),
+            "a record of {blocks} blocks beside {beside} sectors"
+        );
+        let (of_volumes, unknown) = &self.beside_logs;
+        let of_volume = &of_volumes[volume as usize];
+        of_volume.set(of_volume.get() + beside);
+        unknown.set(unknown.get() + beside);
+        self.write_raw(volume, block, blocks, true).await
+    }
+
+    /// What of so many kB that were written counts.
+    pub(super) fn without_beside(&self, kb: u64) -> u64 {
+        let unknown = &self.beside_logs.1;
+        let beside = (unknown.get() / 2).min(kb);
+        unknown.set(unknown.get() - 2 * beside);
+        kb - beside
+    }
 }
