@@ -149,7 +149,7 @@ rows! {
     sched_latency: "ns" = 18e6, 1e5 => 1e9, "CFS: 6 ms times 1 + log2(4 CPUs)";
     sched_min_granularity: "ns" = 2.25e6, 1e4 => 1e9, "CFS: 0.75 ms times 1 + log2(4 CPUs)";
     sched_wakeup_granularity: "ns" = 3e6, 1e4 => 1e9, "CFS: 1 ms times 1 + log2(4 CPUs)";
-    sched_place: "0 or 1" = 0.0, 0.0 => 1.0, "1: CFS as kernels have it (2.6.23 to 6.5): whoever wakes is placed at most half a latency behind the tasks there (place_entity), slices end at timer ticks (check_preempt_tick), workers of high priority have their weight; 0: only one that wakes on a busy CPU is placed, so that one which slept for long has the CPU for as long, and slices end at their time";
+    sched_place: "0, 1 or 2" = 0.0, 0.0 => 2.0, "2: CFS as kernels have it (2.6.23 to 6.5): whoever wakes is placed at most half a latency behind the tasks there (place_entity), slices end at timer ticks (check_preempt_tick), workers of high priority have their weight; 1: slices end at their time, and all weigh the same; 0: as with 1, and only one that wakes on a busy CPU is placed, so that one which slept for long has an idle one for as long";
     sched_switch: "ns" = 2000.0, 0.0 => 1e6, "one context switch with its cache effects";
     idle_wakeup: "ns" = 5000.0, 0.0 => 1e7, "median time from wake-up to running on an idle CPU: C1 exit plus IPI";
     idle_wakeup_sigma: "ln" = 0.5, 0.0 => 3.0, "spread of the same (sigma of its logarithm)";

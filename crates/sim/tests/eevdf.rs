@@ -23,6 +23,7 @@ fn placing(eevdf_slice: Option<u64>, place: bool) -> Sched {
         idle_wakeup: 0.0,
         idle_wakeup_sigma: 0.0,
         place,
+        cfs: place,
         switch: 0,
         tick: 10 * MS,
         tick_phase: 0,

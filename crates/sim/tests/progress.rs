@@ -26,6 +26,7 @@ fn sched(cpus: usize) -> Sched {
         idle_wakeup: 0.0,
         idle_wakeup_sigma: 0.0,
         place: false,
+        cfs: false,
         switch: 0,
         tick: 4_000_000,
         tick_phase: 0,

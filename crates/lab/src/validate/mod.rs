@@ -97,7 +97,7 @@ pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
             ("sched_latency", 6e6 * times),
             ("sched_min_granularity", 0.75e6 * times),
             ("sched_wakeup_granularity", 1e6 * times),
-            ("sched_place", 1.0),
+            ("sched_place", 2.0),
         ];
         for (name, value) in own {
             cell.spec

@@ -63,6 +63,8 @@ pub struct SchedParams {
     /// Whether a task that wakes on an idle CPU, or moves to another CPU, has its virtual run time
     /// placed beside that of the tasks there (`place_entity`), as one that wakes on a busy CPU has.
     pub place: bool,
+    /// Whether CFS is the kernels' in all: tasks are placed on a busy CPU, too, slices end at ticks, weights count.
+    pub cfs: bool,
     /// Cost of a context switch.
     pub switch: u64,
     /// One timer tick.

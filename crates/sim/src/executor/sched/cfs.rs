@@ -1,13 +1,13 @@
 //! The scheduler of Linux 2.6.23 to 6.5 as it is (kernel/sched/fair.c): who sleeps is placed beside those that the CPU has,
-//! and a slice is looked at when the timer ticks. Without `sched_place` a slice ends at its time, and only who wakes on a
-//! busy CPU is placed.
+//! and a slice is looked at when the timer ticks. With `sched_place` below 2 a slice ends at its
+//! time.
 
 use super::{Cpu, NEVER, Sched, State, Task, TaskId};
 
 impl Sched {
     /// Whether CPUs are given as CFS does it.
     pub(super) fn cfs(&self) -> bool {
-        self.params.eevdf_slice.is_none() && self.params.place
+        self.params.eevdf_slice.is_none() && self.params.cfs
     }
 
     /// The least virtual run time of those that wait for a CPU.

@@ -39,6 +39,11 @@ impl Sched {
             if self.cfs() {
                 self.bring(task, c);
                 self.cfs_places(c, &mut tasks, id);
+            } else if self.eevdf().is_none() && self.params.place {
+                self.bring(task, c);
+                let min = cpu.min_vruntime.get();
+                let floor = min.saturating_sub(self.params.latency / 2);
+                task.vruntime = task.vruntime.max(floor);
             }
             if let Some(slice) = self.eevdf() {
                 self.eevdf_starts(c, &mut tasks, id, slice);
@@ -161,6 +166,7 @@ impl Sched {
         if !fair {
             task.vruntime += ran;
         }
+        let own = task.vruntime;
         task.cpu_ns += ran;
         task.account(cpu.clock.get(), Spent::Cpu);
         if state == State::Done {
@@ -172,6 +178,12 @@ impl Sched {
         self.pressure.runs(c, None, cpu.clock.get());
         if state == State::Runnable {
             cpu.run_queue.borrow_mut().push_back(id);
+        }
+        if !fair {
+            let queue = cpu.run_queue.borrow();
+            let waiting = queue.iter().map(|&t| tasks[t as usize].vruntime).min();
+            let least = waiting.map_or(own, |v| v.min(own));
+            cpu.min_vruntime.set(cpu.min_vruntime.get().max(least));
         }
     }
 
@@ -237,7 +249,7 @@ impl Sched {
             }
             let task = &mut tasks[id as usize];
             task.state = State::Running;
-            if self.cfs() {
+            if self.eevdf().is_none() && self.params.place {
                 self.bring(task, c);
             }
             task.cpu = c;
