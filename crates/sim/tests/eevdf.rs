@@ -1,7 +1,7 @@
 //! Who has the CPU, by EEVDF and by CFS (`scheduler`), on one CPU without costs of its own.
 
 use sim::rng::Rng;
-use sim::sched::{Sched, SchedParams};
+use sim::sched::{Place, Sched, SchedParams};
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 
@@ -9,11 +9,11 @@ const US: u64 = 1000;
 const MS: u64 = 1_000_000;
 
 fn sched(eevdf_slice: Option<u64>) -> Sched {
-    placing(eevdf_slice, true)
+    placing(eevdf_slice, Place::Kernels)
 }
 
-/// `place`: CFS as kernels have it.
-fn placing(eevdf_slice: Option<u64>, place: bool) -> Sched {
+/// `place`: how much of CFS is the kernels'.
+fn placing(eevdf_slice: Option<u64>, place: Place) -> Sched {
     let params = SchedParams {
         quantum: 10_000,
         latency: 6 * MS,
@@ -23,7 +23,6 @@ fn placing(eevdf_slice: Option<u64>, place: bool) -> Sched {
         idle_wakeup: 0.0,
         idle_wakeup_sigma: 0.0,
         place,
-        cfs: place,
         switch: 0,
         tick: 10 * MS,
         tick_phase: 0,
@@ -282,10 +281,10 @@ fn debts_end_with_sleep() {
     assert!(order.borrow().iter().all(|&us| us <= 10_001), "{order:?}");
 }
 
-/// CFS looks at a slice when the timer ticks; without `sched_place` it ends at its time.
+/// CFS looks at a slice when the timer ticks; with `sched_place` below 2 it ends at its time.
 #[test]
 fn slices_end_at_ticks() {
-    let changes = |place: bool| {
+    let changes = |place| {
         let s = placing(None, place);
         let (last, changes) = (Cell::new(0), RefCell::new(Vec::new()));
         let life = async |own: usize| {
@@ -302,7 +301,7 @@ fn slices_end_at_ticks() {
         run(&s, vec![Box::pin(life(1)), Box::pin(life(2))]);
         changes.into_inner()
     };
-    let (kernels, exact) = (changes(true), changes(false));
+    let (kernels, exact) = (changes(Place::Kernels), changes(Place::Everywhere));
     // The first two begin; a change is seen a piece behind the tick.
     assert!(
         kernels.len() > 8 && exact.len() > 30,
@@ -315,11 +314,11 @@ fn slices_end_at_ticks() {
     assert!(exact[2..].iter().any(|us| us % 10_000 > 1000), "{exact:?}");
 }
 
-/// Who slept for long is half a latency behind the others when he comes back, though the CPU was idle then; without
-/// `sched_place` he has the CPU until he has run for as long as they.
+/// Who slept for long is half a latency behind the others when he comes back, though the CPU was idle then; where
+/// `sched_place` is 0 he has the CPU until he has run for as long as they.
 #[test]
 fn a_sleeper_has_little_credit_on_an_idle_cpu() {
-    let waited = |place: bool| {
+    let waited = |place| {
         let s = placing(None, place);
         let longest = Cell::new(0);
         let others = async {
@@ -342,8 +341,9 @@ fn a_sleeper_has_little_credit_on_an_idle_cpu() {
         run(&s, vec![Box::pin(others), Box::pin(sleeper)]);
         longest.get()
     };
-    let (kernels, plain) = (waited(true), waited(false));
-    assert!(kernels <= 21_000 && plain > 70_000, "{kernels} {plain}");
+    let [busy, everywhere, kernels] = [Place::Busy, Place::Everywhere, Place::Kernels].map(waited);
+    assert!(kernels <= 21_000 && busy > 70_000, "{kernels} {busy}");
+    assert!(everywhere <= 21_000, "{everywhere}");
 }
 
 /// A worker of the highest priority has the CPU once the running task is microseconds ahead of it, another one where that is

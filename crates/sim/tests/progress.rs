@@ -6,7 +6,7 @@ use common::{bare, disk, machine, spec};
 use mm::ZoneType;
 use mm::policy::{FreeSnapshot, LruScope, Policy};
 use sim::rng::Rng;
-use sim::sched::{Sched, SchedParams};
+use sim::sched::{Place, Sched, SchedParams};
 use sim::spec::{Boot, DiskKind, FsKind, NodeSpec, RunSpec, Size, ZoneSpec};
 use sim::watchdog::{Ending, LOOK_POLLS, MOST_POLLS};
 use sim::{Control, Outcome, RunResult};
@@ -25,8 +25,7 @@ fn sched(cpus: usize) -> Sched {
         wakeup_granularity: 100_000,
         idle_wakeup: 0.0,
         idle_wakeup_sigma: 0.0,
-        place: false,
-        cfs: false,
+        place: Place::Busy,
         switch: 0,
         tick: 4_000_000,
         tick_phase: 0,

@@ -42,6 +42,17 @@ pub type TaskId = u32;
 
 const NEVER: u64 = u64::MAX;
 
+/// How much of CFS is the kernels' (`sched_place`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A task that wakes on a busy CPU has its virtual run time placed beside that of the tasks there.
+    Busy,
+    /// So has one that wakes on an idle CPU, or moves to another CPU.
+    Everywhere,
+    /// They are placed as kernels do it (`place_entity`), slices end at ticks, and weights count.
+    Kernels,
+}
+
 /// The scheduler's parameters, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct SchedParams {
@@ -60,11 +71,8 @@ pub struct SchedParams {
     pub idle_wakeup: f64,
     /// Sigma of its logarithm.
     pub idle_wakeup_sigma: f64,
-    /// Whether a task that wakes on an idle CPU, or moves to another CPU, has its virtual run time
-    /// placed beside that of the tasks there (`place_entity`), as one that wakes on a busy CPU has.
-    pub place: bool,
-    /// Whether CFS is the kernels' in all: tasks are placed on a busy CPU, too, slices end at ticks, weights count.
-    pub cfs: bool,
+    /// How much of CFS is the kernels'.
+    pub place: Place,
     /// Cost of a context switch.
     pub switch: u64,
     /// One timer tick.

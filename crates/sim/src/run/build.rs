@@ -6,7 +6,7 @@ use crate::block::{Device, Form, Queue, Volume};
 use crate::disks::Array;
 use crate::filesystems::{DEVICE, Fs};
 use crate::rng::Rng;
-use crate::sched::{Sched, SchedParams};
+use crate::sched::{Place, Sched, SchedParams};
 use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
 use crate::world::{SimWorld, kblockd, own_queue};
 use mm::ZoneInfo;
@@ -272,8 +272,11 @@ fn sched_params(spec: &RunSpec, p: &Params, tick: u64, tick_phase: u64) -> Sched
         },
         idle_wakeup: p.idle_wakeup,
         idle_wakeup_sigma: p.idle_wakeup_sigma,
-        place: p.sched_place >= 1.0,
-        cfs: p.sched_place >= 2.0,
+        place: match p.sched_place {
+            2.0.. => Place::Kernels,
+            0.0 => Place::Busy,
+            _ => Place::Everywhere,
+        },
         switch: p.sched_switch as u64,
         tick,
         tick_phase,

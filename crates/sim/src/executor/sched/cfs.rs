@@ -2,12 +2,12 @@
 //! and a slice is looked at when the timer ticks. With `sched_place` below 2 a slice ends at its
 //! time.
 
-use super::{Cpu, NEVER, Sched, State, Task, TaskId};
+use super::{Cpu, NEVER, Place, Sched, State, Task, TaskId};
 
 impl Sched {
-    /// Whether CPUs are given as CFS does it.
+    /// Whether CPUs are given as kernels' CFS does it.
     pub(super) fn cfs(&self) -> bool {
-        self.params.eevdf_slice.is_none() && self.params.cfs
+        self.params.eevdf_slice.is_none() && self.params.place == Place::Kernels
     }
 
     /// The least virtual run time of those that wait for a CPU.
@@ -55,12 +55,14 @@ impl Sched {
         let current = self.cfs_update(c, tasks, self.cpus[c].clock.get());
         self.cfs_follow(c, tasks, current);
         let min = self.cpus[c].min_vruntime.get();
-        let slice = self.cfs_slice(c, tasks, id, true);
-        let task = &mut tasks[id as usize];
-        let from = match std::mem::replace(&mut task.entity.placed, true) {
+        let from = match std::mem::replace(&mut tasks[id as usize].entity.placed, true) {
             true => min.saturating_sub(self.params.latency / 2),
-            false => min + task.entity.fair(slice as i64) as u64,
+            false => {
+                let slice = self.cfs_slice(c, tasks, id, true) as i64;
+                min + tasks[id as usize].entity.fair(slice) as u64
+            }
         };
+        let task = &mut tasks[id as usize];
         task.vruntime = task.vruntime.max(from);
     }
 
@@ -102,12 +104,8 @@ impl Sched {
     pub(super) fn cfs_put(&self, c: usize, tasks: &mut [Task], becomes: State) {
         let until = self.runs_until(c);
         let own = self.cfs_update(c, tasks, until);
-        let cpu = &self.cpus[c];
-        let id = cpu.current.get().expect("a running task");
-        let skips = cpu.race.skips.take();
-        cpu.race
-            .stood
-            .set(skips.then_some(tasks[id as usize].ran_until));
+        let id = self.cpus[c].current.get().expect("a running task");
+        self.cpus[c].race.hand_over(tasks[id as usize].ran_until);
         self.cfs_follow(c, tasks, own);
         if becomes != State::Runnable {
             self.cfs_follow(c, tasks, None);

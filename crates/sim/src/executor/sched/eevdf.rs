@@ -71,7 +71,14 @@ pub(super) struct Race {
     /// Somebody who woke has asked for the CPU: its clock stands still until it has changed hands.
     pub(super) skips: Cell<bool>,
     /// Up to when who had the CPU last has run by that clock, if it stood still.
-    pub(super) stood: Cell<Option<u64>>,
+    stood: Cell<Option<u64>>,
+}
+
+impl Race {
+    /// The CPU changes hands; who had it has run up to then. Its clock goes on.
+    pub(super) fn hand_over(&self, ran_until: u64) {
+        self.stood.set(self.skips.take().then_some(ran_until));
+    }
 }
 
 /// All that take part on a CPU: the sum of their run times by weight, and their weights.
@@ -328,8 +335,7 @@ impl Sched {
         let id = cpu.current.get().expect("a running task");
         let all = self.average(c, tasks);
         let task = &mut tasks[id as usize];
-        let skips = cpu.race.skips.take();
-        cpu.race.stood.set(skips.then_some(task.ran_until));
+        cpu.race.hand_over(task.ran_until);
         task.entity.protected = false;
         if becomes == State::Blocked && !all.eligible(task.vruntime as i64) {
             (task.entity.delayed, task.entity.on) = (true, c as u32);

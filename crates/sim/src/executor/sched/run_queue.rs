@@ -1,6 +1,6 @@
 //! Which task runs where: CPUs' queues, virtual run time, preemption.
 
-use super::{NEVER, Sched, State, Task, TaskId};
+use super::{NEVER, Place, Sched, State, Task, TaskId};
 use crate::account::Spent;
 
 impl Sched {
@@ -36,11 +36,12 @@ impl Sched {
                 .lognormal(self.params.idle_wakeup_sigma);
             let latency = (self.params.idle_wakeup * draw) as u64;
             let start = cpu.clock.get().max(now + latency);
+            if self.places_moved() {
+                self.bring(task, c);
+            }
             if self.cfs() {
-                self.bring(task, c);
                 self.cfs_places(c, &mut tasks, id);
-            } else if self.eevdf().is_none() && self.params.place {
-                self.bring(task, c);
+            } else if self.places_moved() {
                 let min = cpu.min_vruntime.get();
                 let floor = min.saturating_sub(self.params.latency / 2);
                 task.vruntime = task.vruntime.max(floor);
@@ -115,6 +116,11 @@ impl Sched {
         if c == self.here.get() && !self.interrupt.get() {
             self.end_turn_by(if preempts { 0 } else { cpu.slice_end.get() });
         }
+    }
+
+    /// Whether CFS places a task that wakes on an idle CPU, or moves to another one.
+    fn places_moved(&self) -> bool {
+        self.eevdf().is_none() && self.params.place >= Place::Everywhere
     }
 
     /// A task moves to a CPU: it keeps its place among the tasks.
@@ -249,7 +255,7 @@ impl Sched {
             }
             let task = &mut tasks[id as usize];
             task.state = State::Running;
-            if self.eevdf().is_none() && self.params.place {
+            if self.places_moved() {
                 self.bring(task, c);
             }
             task.cpu = c;
