@@ -118,7 +118,7 @@ rows! {
     cost_writeback_start: "ns" = 200.0, 1.0 => 1e5, "one page prepared for I/O, tags and counters";
     cost_writeback_end: "ns" = 150.0, 1.0 => 1e5, "one page in an end_io handler";
     cost_zone_walk: "ns" = 60.0, 1.0 => 1e5, "one zone looked at: a cache line or two";
-    cost_shrink_slab: "ns" = 5000.0, 1.0 => 1e6, "one walk over all shrinkers";
+    cost_shrink_slab: "ns" = 5000.0, 500.0 => 1e6, "one walk over all shrinkers: a lock taken and a dozen of them asked, 500 ns at the very least";
     cost_slab_object: "ns" = 150.0, 1.0 => 1e6, "one dentry or inode made, freed or looked at by a shrinker: two cache misses";
     cost_copy: "ns" = 1200.0, 1.0 => 1e6, "clear_user plus copy_from_user of 4 KiB at 3-4 GB/s each way";
     cost_fault: "ns" = 800.0, 1.0 => 1e6, "one minor fault, entry to exit, zeroing included";

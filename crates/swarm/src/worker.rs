@@ -65,16 +65,18 @@ pub enum Trouble {
 pub struct Stage {
     /// The law.
     pub law: Law,
-    /// Seconds of CPU time that the case's machines have in their time limits: a run in which every CPU
-    /// is busy is slow, and does not spin.
+    /// Seconds of CPU time that the case's machines have in their time limits, more where `cost_scale`
+    /// has them compute faster: a run in which every CPU is busy is slow, and does not spin.
     pub busy_s: f64,
 }
 
 impl Stage {
     fn begin(law: Law, experiment: &Experiment, folder: &Path) -> io::Result<()> {
         let cells = experiment.cells.iter().map(|cell| &cell.spec);
-        let seconds =
-            cells.map(|spec| spec.time_limit_ns as f64 / 1e9 * f64::from(spec.machine.cpus));
+        let seconds = cells.map(|spec| {
+            let cpus = f64::from(spec.machine.cpus) / spec.params.cost_scale.min(1.0);
+            spec.time_limit_ns as f64 / 1e9 * cpus
+        });
         let busy_s = seconds.sum::<f64>() * f64::from(experiment.iterations);
         std::fs::write(
             folder.join(STAGE),
