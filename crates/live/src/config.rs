@@ -298,6 +298,7 @@ impl Config {
             max_supers: 0,
             max_ags: 0,
             swap_slots: 0,
+            swap_rotates: false,
             sysctl: Sysctl {
                 dirty_background_ratio: self.dirty_background_ratio as u32,
                 dirty_ratio: self.dirty_ratio as u32,

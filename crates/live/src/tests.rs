@@ -172,6 +172,7 @@ fn machine(pages: u64, bytes: Vec<u8>) -> (LiveMm, Memory) {
         max_supers: 0,
         max_ags: 0,
         swap_slots: 0,
+        swap_rotates: false,
         sysctl: Sysctl {
             dirty_ratio: 90,
             dirty_background_ratio: 80,

@@ -104,6 +104,7 @@ fn machine(pages: u64, files: u32) -> Arc<LiveMm> {
         max_supers: 0,
         max_ags: 0,
         swap_slots: 0,
+        swap_rotates: false,
         sysctl: Sysctl {
             dirty_ratio: 30,
             min_free_kbytes: Some(16),

@@ -105,6 +105,8 @@ pub struct Config {
     pub max_ags: u32,
     /// Swap slots; 0: no swap.
     pub swap_slots: u32,
+    /// Whether their disk says that it turns.
+    pub swap_rotates: bool,
     /// The sysctls at boot.
     pub sysctl: Sysctl,
 }

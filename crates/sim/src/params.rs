@@ -112,6 +112,7 @@ rows! {
     pageblock_order: "" = 9.0, 4.0 => 10.0, "order of a pageblock (`mobility`): 9 is a huge page of x86-64; 10 in kernels without them, such as User-Mode Linux";
     cost_page_index: "ns" = 150.0, 1.0 => 1e5, "one radix tree insertion or deletion under its lock: about 400 cycles";
     cost_lru: "ns" = 50.0, 1.0 => 1e5, "one page through a pagevec: about 120 cycles";
+    cost_lru_delete: "ns" = 50.0, 0.0 => 1e5, "one page taken off its LRU list as it is freed, by who truncates its file or unmaps it last: as cost_lru";
     cost_page_scan: "ns" = 200.0, 1.0 => 1e5, "one page isolated, tested and put back or freed: 125 000 pages/s were seen with writes, CPU alone about 500 cycles (docs/reference/workloads.md#writeback-from-reclaim)";
     cost_unmap: "ns" = 500.0, 1.0 => 1e5, "one try_to_unmap with its TLB flush";
     cost_page_dirty: "ns" = 150.0, 1.0 => 1e5, "set_page_dirty with accounting and radix tag";
@@ -119,9 +120,12 @@ rows! {
     cost_writeback_end: "ns" = 150.0, 1.0 => 1e5, "one page in an end_io handler";
     cost_zone_walk: "ns" = 60.0, 1.0 => 1e5, "one zone looked at: a cache line or two";
     cost_shrink_slab: "ns" = 5000.0, 500.0 => 1e6, "one walk over all shrinkers: a lock taken and a dozen of them asked, 500 ns at the very least";
-    cost_slab_object: "ns" = 150.0, 1.0 => 1e6, "one dentry or inode made, freed or looked at by a shrinker: two cache misses";
+    cost_slab_object: "ns" = 150.0, 1.0 => 1e6, "one dentry or inode evicted, or looked at by a shrinker or by the log: two cache misses";
+    cost_slab_make: "ns" = 150.0, 0.0 => 1e6, "one dentry, inode or record made: as cost_slab_object";
     cost_copy: "ns" = 1200.0, 1.0 => 1e6, "clear_user plus copy_from_user of 4 KiB at 3-4 GB/s each way";
+    cost_clear: "ns" = 400.0, 0.0 => 1e6, "4 KiB of /dev/zero read, clear_user at about twice the speed of a copy: a third of the cost_copy of both";
     cost_fault: "ns" = 800.0, 1.0 => 1e6, "one minor fault, entry to exit, zeroing included";
+    cost_mkwrite: "ns" = 0.0, 0.0 => 1e6, "what a fault costs beside cost_fault that lets a page of a shared mapping be written: nothing but where each is taken twice, as under User-Mode Linux 6.1, which does not show its host an entry that a fault has let go of the address space for";
     cost_touch: "ns" = 60.0, 0.0 => 1e5, "one load or store to a mapped page: a TLB miss and a cache miss";
     cost_syscall: "ns" = 150.0, 1.0 => 1e6, "one system call, entry and exit";
     cost_submit: "ns" = 2000.0, 1.0 => 1e6, "one bio through the block layer";
@@ -129,6 +133,8 @@ rows! {
     cost_writeback_round: "ns" = 1500.0, 1.0 => 1e6, "one turn of balance_dirty_pages or of the flusher";
     cost_dirty_limit: "ns" = 0.0, 0.0 => 1e5, "one zone's dirty limit computed: four counters, two divisions and the task's flags, some 200 cycles where the counters are other CPUs' cache lines (sequential-read 5 is about this cost); 0: it is part of cost_page_alloc, as the machines of the older series have it", fitted ["sequential-read/desktop/all/ext3/tiobench/system_cpu/3.16-lessdirty"];
     cost_lookup: "ns" = 1500.0, 1.0 => 1e6, "looking up a path of three names in the dentry cache and opening or refusing it, beside the system call: lmbench open/close took 2 to 3 us in 2011";
+    cost_exists: "ns" = 1500.0, 0.0 => 1e6, "a mkdir that finds its name there, beside the system call: as cost_lookup";
+    name_calls: "" = 2.0, 1.0 => 4.0, "system calls of a program that opens or removes a file by its name: the C library's fstat after open, lstat before unlink";
     cost_create: "ns" = 8000.0, 1.0 => 1e6, "a new inode and its directory entry in memory: lmbench lat_fs made 50 000 to 120 000 empty files a second in 2011";
     cost_unlink: "ns" = 6000.0, 1.0 => 1e6, "removing a name and its inode in memory; lmbench lat_fs removed somewhat more than it made";
     cost_close: "ns" = 500.0, 1.0 => 1e6, "close beside the system call: the other part of lmbench open/close";

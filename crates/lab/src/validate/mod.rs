@@ -40,6 +40,15 @@ pub const GUEST_PAGEBLOCK_ORDER: f64 = 10.0;
 /// every look, and a system call, for which its vDSO makes one. (The kernel side's costs are the engine's.)
 pub const GUEST_LOOK: f64 = 406.0;
 
+/// What a system call that fails takes in a guest (ns): User-Mode Linux lets that much time pass, lest a program ask again
+/// and again in no time.
+pub const GUEST_ERROR: f64 = 1000.0;
+
+/// How often more than once a store to a page of a shared mapping faults: User-Mode Linux up to 6.10 flushes the one entry
+/// before it goes back to the program, and not where the fault was `VM_FAULT_COMPLETED`, as those are that go by
+/// `balance_dirty_pages`.
+const GUEST_STORES_AGAIN: [(&str, f64); 2] = [("linux-6.1", 1.0), ("linux-6.12", 0.0)];
+
 /// What the caches of a guest that has just booted hold that reclaim could free (pages; SReclaimable of its
 /// /proc/meminfo), in pageblocks of their kind: 6.1 makes inodes and names of all of tracefs at boot.
 /// `crates/lowmark/tests/guests.rs` asks a guest.
@@ -89,6 +98,20 @@ pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
             ("pageblock_order", GUEST_PAGEBLOCK_ORDER),
             ("cost_look", GUEST_LOOK),
             ("cost_look_later", cell.spec.params.cost_syscall),
+            (
+                "cost_gettimeofday",
+                cell.spec.params.cost_gettimeofday + GUEST_LOOK,
+            ),
+            ("name_calls", 1.0),
+            ("cost_exists", GUEST_ERROR),
+            (
+                "cost_mkwrite",
+                of_nearest(&GUEST_STORES_AGAIN, kernel) * cell.spec.params.cost_fault,
+            ),
+            ("cost_slab_make", 0.0),
+            ("cost_lru_delete", 0.0),
+            ("cost_clear", 0.0),
+            ("cost_touch", 0.0),
             ("btrfs_fast_checksum", 0.0),
             ("disks_alike", 1.0),
             ("just_booted", 1.0),

@@ -81,6 +81,7 @@ impl<W: World> Mm<W> {
         m.tree_lock.with(|| leaf.set_tags(Tag::Dirty, n));
         self.world.take_steps(self.price_of_store(), n - 1);
         self.world.charge(Cost::Fault, 1);
+        self.world.charge(Cost::MkWrite, 1);
         self.stat.event(VmEvent::PgFault, u64::from(n));
         self.buffers_written(m, leaf.node, at, n);
         self.mark_inode_dirty(m, mapping);
@@ -140,7 +141,8 @@ impl<W: World> Mm<W> {
     /// Nanoseconds of a store to a clean page.
     #[inline(always)]
     fn price_of_store(&self) -> u64 {
-        self.world.price(Cost::Fault) + self.world.price(Cost::PageDirty)
+        let w = &self.world;
+        w.price(Cost::Fault) + w.price(Cost::MkWrite) + w.price(Cost::PageDirty)
     }
 
     /// Makes entries writable and their pages dirty, with the zones' and the device's counts, up to the first that would

@@ -11,6 +11,7 @@
 //! where the page becomes dirty. Taking the page's dirty bit for I/O makes its entries read-only
 //! again. So a writable entry says that its page is dirty, and unmapping has nothing to pass on.
 
+use super::swap_readahead::Window;
 use crate::cache::mapping::MappingKind;
 use crate::memory::frame::{ZoneRun, flag};
 use crate::memory::gfp::Gfp;
@@ -18,7 +19,7 @@ use crate::memory::zone::Lru;
 use crate::policy::MappedReadahead;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::TrackPath;
-use crate::world::{Cost, Faulted, ReadAround, ShortLock, Touched, Word32, World};
+use crate::world::{Cost, ReadAround, ShortLock, Touched, Word32, World};
 use crate::{Mm, Pfn};
 use std::sync::OnceLock;
 
@@ -126,6 +127,8 @@ pub(super) struct Region<W: World> {
     pub(super) next: W::U32,
     /// The process that has it; 0: none that could be killed.
     owner: W::U32,
+    /// What was read from swap for it last (`swap_readahead`).
+    pub(super) swap_window: Window<W>,
 }
 
 impl<W: World> Region<W> {
@@ -151,7 +154,7 @@ impl<W: World> Region<W> {
     }
 
     /// A fault did not find it. Returns what it has read (`do_sync_mmap_readahead`).
-    fn missed(&self, index: u32, rule: MappedReadahead) -> ReadAround {
+    pub(super) fn missed(&self, index: u32, rule: MappedReadahead) -> ReadAround {
         let by_previous = rule == MappedReadahead::PreviousFault;
         let in_order = by_previous && self.last_fault.get() == index;
         self.last_fault.set(index + 1);
@@ -234,6 +237,7 @@ impl<W: World> Mm<W> {
                         misses: bytemuck::Zeroable::zeroed(),
                         next: bytemuck::Zeroable::zeroed(),
                         owner: bytemuck::Zeroable::zeroed(),
+                        swap_window: Window::new(),
                     });
                     assert!(made.is_ok(), "region {used} exists");
                     rs.used.set(used + 1);
@@ -250,6 +254,7 @@ impl<W: World> Mm<W> {
             r.advice.set(advice as u32);
             r.last_fault.set(0);
             r.misses.set(0);
+            r.swap_window.forget();
             r.owner.set(self.current_process().unwrap_or(0));
             if let Some((mapping, first)) = file {
                 r.mapping.set(mapping);
@@ -453,77 +458,16 @@ impl<W: World> Mm<W> {
         self.pte(region, index).set(pfn << SHIFT | bits);
     }
 
-    /// A page of a file, cached and up to date, for a fault. One that is not cached makes the fault
-    /// a major one, also where a hole needs no device.
-    async fn filemap_fault(
-        &self,
-        region: u32,
-        (mapping, index): (u32, u32),
-    ) -> Result<Pfn, Touched> {
-        let r = self.regions.region(region);
-        let page = Faulted {
-            region,
-            mapping,
-            index,
-        };
-        if let Some(pfn) = self.find_page(mapping, index) {
-            if r.found(index) && self.frames.has(pfn, flag::READAHEAD) {
-                self.world.fault_met_mark(self, page, pfn).await;
-            }
-        } else {
-            let around = r.missed(index, self.policy.mapped_readahead);
-            self.note_path(TrackPath::Fault);
-            self.world.fault_page(self, page, around).await?;
-            self.stat.event(VmEvent::PgMajFault, 1);
-        }
-        loop {
-            match self.find_page(mapping, index) {
-                None => {
-                    self.note_path(TrackPath::Fault);
-                    self.world.fault_page(self, page, ReadAround::None).await?;
-                }
-                Some(pfn) if self.frames.has(pfn, flag::LOCKED) => {
-                    self.wait_on_page_locked(pfn).await;
-                }
-                Some(pfn) if self.frames.has(pfn, flag::UPTODATE) => {
-                    self.frames.clear_flags(pfn, flag::UNUSED);
-                    return Ok(pfn);
-                }
-                Some(_) => return Err(Touched::BusError),
-            }
-        }
-    }
-
-    /// The first touch of a page of a file. A load maps the cached page; a store makes it dirty in a
-    /// shared mapping, and copies it in a private one.
-    async fn do_file_fault(
+    /// A store to a page of a shared mapping: the filesystem may refuse it; then the page is dirty
+    /// and the entry writable, and the task is held to the dirty limits.
+    /// `first`: the fault has not begun anew.
+    pub(super) async fn page_mkwrite(
         &self,
         region: u32,
         index: u32,
-        place: (u32, u32),
-        write: bool,
-        shared: bool,
+        (mapping, at): (u32, u32),
+        first: bool,
     ) -> Touched {
-        let pfn = match self.filemap_fault(region, place).await {
-            Ok(pfn) => pfn,
-            Err(e) => return e,
-        };
-        if write && shared {
-            return self.page_mkwrite(region, index, place).await;
-        }
-        if write {
-            return self.copy_page(region, index, place).await;
-        }
-        if self.pte(region, index).get() == 0 {
-            self.page_add_file_rmap(pfn);
-            self.pte(region, index).set(pfn << SHIFT | PRESENT | YOUNG);
-        }
-        Touched::Ok
-    }
-
-    /// A store to a page of a shared mapping: the filesystem may refuse it; then the page is dirty
-    /// and the entry writable, and the task is held to the dirty limits.
-    async fn page_mkwrite(&self, region: u32, index: u32, (mapping, at): (u32, u32)) -> Touched {
         if !self.world.page_mkwrite(self, mapping, at).await {
             return Touched::BusError;
         }
@@ -543,6 +487,9 @@ impl<W: World> Mm<W> {
         }
         pte.set(pfn << SHIFT | PRESENT | YOUNG | WRITE);
         self.set_page_dirty(pfn, TrackPath::Fault);
+        if first {
+            self.world.charge(Cost::MkWrite, 1);
+        }
         // A region never spans more than the file: the store itself follows before anybody runs.
         if self.note_dirtied(mapping) {
             self.balance_now(mapping).await;
@@ -561,7 +508,7 @@ impl<W: World> Mm<W> {
         }
         match backing {
             Backing::Shared { mapping, first } => {
-                self.page_mkwrite(region, index, (mapping, first + index))
+                self.page_mkwrite(region, index, (mapping, first + index), true)
                     .await
             }
             Backing::Private { mapping, first } => {
@@ -573,7 +520,7 @@ impl<W: World> Mm<W> {
     }
 
     /// Copy on write: the region gets a page of its own.
-    async fn copy_page(&self, region: u32, index: u32, place: (u32, u32)) -> Touched {
+    pub(super) async fn copy_page(&self, region: u32, index: u32, place: (u32, u32)) -> Touched {
         let Some(new) = self.alloc_page(self.bound(Gfp::USER)).await else {
             return Touched::OutOfMemory;
         };
@@ -615,7 +562,7 @@ impl<W: World> Mm<W> {
         self.stat.on(cpu, z).dec_by(ZoneStat::NrFileMapped, n);
     }
 
-    fn page_add_file_rmap(&self, pfn: Pfn) {
+    pub(super) fn page_add_file_rmap(&self, pfn: Pfn) {
         let n = self.frames.mapcount(pfn);
         self.frames.set_mapcount(pfn, n + 1);
         if n == 0 {

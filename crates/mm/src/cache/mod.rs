@@ -3,6 +3,7 @@
 mod at_once;
 pub(crate) mod check;
 pub(crate) mod extents;
+mod file_fault;
 pub(crate) mod filemap;
 pub mod mapping;
 pub(crate) mod metadata;
@@ -10,6 +11,7 @@ pub mod mmap;
 pub mod pagecache;
 pub mod readahead;
 pub mod swap;
+mod swap_readahead;
 mod tables;
 pub mod tree;
 pub(crate) mod workingset;

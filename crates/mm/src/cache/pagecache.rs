@@ -270,6 +270,7 @@ impl<W: World> Mm<W> {
                 self.leave_empty(m, mapping, at);
             }
         });
+        self.mapping_shrank(mapping);
     }
 
     /// A locked page of a file is another frame from now on; its tags stay.
@@ -309,7 +310,7 @@ impl<W: World> Mm<W> {
                 self.tell_deleted(pfn);
             }
         }
-        m.tree_lock.with(|| {
+        let waited = m.tree_lock.with(|| {
             let at = self.leaf_of(m, leaf * SLOTS);
             let at = at.expect("a cached page has a leaf");
             let leaf = self.nodes_pool.node(at);
@@ -342,7 +343,9 @@ impl<W: World> Mm<W> {
                 self.leave_empty(m, mapping, at);
             }
             waited
-        })
+        });
+        self.mapping_shrank(mapping);
+        waited
     }
 
     /// The last page left a leaf: it goes, unless shadows stay. The caller holds the tree lock.

@@ -2,6 +2,7 @@
 //!
 //! A swap slot counts the page-table entries that name it and knows the frame that caches it.
 
+use super::swap_readahead::{Around, Window};
 use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
 use crate::memory::zone::Lru;
@@ -14,8 +15,6 @@ use heap::NoMemory;
 const CLUSTER: u32 = 256;
 /// Slots in a word of the map of taken ones.
 const WORD: u32 = u64::BITS;
-/// Slots read around a swapped-in one (page_cluster 3).
-const SWAP_READ_WINDOW: u32 = 8;
 
 /// The swap area.
 pub(crate) struct Swap<W: World> {
@@ -31,6 +30,8 @@ pub(crate) struct Swap<W: World> {
     cluster_next: W::U32,
     cluster_left: W::U32,
     lock: W::Lock,
+    /// What was read of it last (`swap_readahead`).
+    pub(super) window: Window<W>,
 }
 
 impl<W: World> Swap<W> {
@@ -46,6 +47,7 @@ impl<W: World> Swap<W> {
             cluster_next: bytemuck::Zeroable::zeroed(),
             cluster_left: bytemuck::Zeroable::zeroed(),
             lock: W::Lock::default(),
+            window: Window::new(),
         };
         s.free.set(slots);
         if let Some(last) = s.taken.last()
@@ -163,6 +165,7 @@ impl<W: World> Mm<W> {
         let cached = self.swap.cached[slot as usize].get();
         if cached != 0 {
             let pfn = cached - 1;
+            self.swap_met(region, index, pfn);
             if self.frames.has(pfn, flag::LOCKED) {
                 self.wait_on_page_locked(pfn).await;
                 return true; // look again
@@ -175,46 +178,75 @@ impl<W: World> Mm<W> {
             return true;
         }
         self.stat.event(VmEvent::PgMajFault, 1);
-        let first = slot / SWAP_READ_WINDOW * SWAP_READ_WINDOW;
-        for s in first..(first + SWAP_READ_WINDOW).min(self.config.swap_slots) {
-            let wanted = s == slot;
-            if self.swap.count[s as usize].get() == 0 || self.swap.cached[s as usize].get() != 0 {
-                continue;
-            }
-            let Some(pfn) = self.alloc_page(self.bound(Gfp::USER)).await else {
-                if wanted {
-                    return false;
+        match self.swap_around(region, index, slot) {
+            Around::Slots(slots) => {
+                for s in slots {
+                    if !self.swap_read(s, s == slot).await {
+                        return false;
+                    }
                 }
-                continue;
-            };
-            // Somebody may have brought it in, or freed it, while we waited for memory.
-            if self.swap.count[s as usize].get() == 0 || self.swap.cached[s as usize].get() != 0 {
-                self.free_page(pfn, false);
-                continue;
             }
-            self.swap.cached[s as usize].set(pfn + 1);
-            self.frames.set_private(pfn, s);
-            self.frames.set_flags(
-                pfn,
-                flag::ANON | flag::SWAPBACKED | flag::SWAPCACHE | flag::LOCKED,
-            );
-            self.stat.inc(
-                self.world.cpu(),
-                self.frames.zone(pfn),
-                ZoneStat::NrAnonPages,
-            );
-            let kept = self.swap.shadows.get(s as usize);
-            let shadow = kept.map_or(0, |kept| kept.fetch_and(0));
-            let lru = if shadow != 0 && self.refault(pfn, shadow, false) {
-                self.workingset_activation(pfn);
-                Lru::ActiveAnon
-            } else {
-                Lru::InactiveAnon
-            };
-            self.lru_cache_add(pfn, lru);
-            self.stat.event(VmEvent::PswpIn, 1);
-            self.world.swap_readpage(self, pfn, s).await;
+            Around::Entries(entries) => {
+                for i in entries {
+                    let wanted = i == index;
+                    if let Some(s) = self.slot_of(region, i)
+                        && !self.swap_read(s, wanted).await
+                    {
+                        return false;
+                    }
+                }
+            }
         }
+        let cached = self.swap.cached[slot as usize].get();
+        if self.policy.fault_retry && cached != 0 {
+            // Who began reading waits for it, and has one fault more, not two.
+            self.wait_on_page_locked(cached - 1).await;
+        }
+        true
+    }
+
+    /// Begins to read a slot that is in no page. `false`: there is no memory for the page that is wanted.
+    async fn swap_read(&self, slot: u32, wanted: bool) -> bool {
+        let gone = || {
+            let s = slot as usize;
+            self.swap.count[s].get() == 0 || self.swap.cached[s].get() != 0
+        };
+        if gone() {
+            return true;
+        }
+        let Some(pfn) = self.alloc_page(self.bound(Gfp::USER)).await else {
+            return !wanted;
+        };
+        // Somebody may have brought it in, or freed it, while we waited for memory.
+        if gone() {
+            self.free_page(pfn, false);
+            return true;
+        }
+        self.swap.cached[slot as usize].set(pfn + 1);
+        self.frames.set_private(pfn, slot);
+        self.frames.set_flags(
+            pfn,
+            flag::ANON | flag::SWAPBACKED | flag::SWAPCACHE | flag::LOCKED,
+        );
+        if !wanted {
+            self.swapped_in_beside(pfn);
+        }
+        self.stat.inc(
+            self.world.cpu(),
+            self.frames.zone(pfn),
+            ZoneStat::NrAnonPages,
+        );
+        let kept = self.swap.shadows.get(slot as usize);
+        let shadow = kept.map_or(0, |kept| kept.fetch_and(0));
+        let lru = if shadow != 0 && self.refault(pfn, shadow, false) {
+            self.workingset_activation(pfn);
+            Lru::ActiveAnon
+        } else {
+            Lru::InactiveAnon
+        };
+        self.lru_cache_add(pfn, lru);
+        self.stat.event(VmEvent::PswpIn, 1);
+        self.world.swap_readpage(self, pfn, slot).await;
         true
     }
 

@@ -216,7 +216,7 @@ impl<W: World> Mm<W> {
             return false;
         };
         let m = &self.mappings[mapping as usize];
-        m.tree_lock.with(|| {
+        let dropped = m.tree_lock.with(|| {
             // Who takes a node off the list holds its file's lock, so now it stays.
             let same = pool.lock.with(|| {
                 pool.shadow_oldest.get() == node && pool.word(node, OWNER).get() == mapping
@@ -225,7 +225,11 @@ impl<W: World> Mm<W> {
                 self.drop_shadows(m, node);
             }
             same
-        })
+        });
+        if dropped {
+            self.mapping_shrank(mapping);
+        }
+        dropped
     }
 
     /// Empties a leaf of shadows; the caller holds the tree lock.

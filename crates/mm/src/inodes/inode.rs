@@ -11,6 +11,7 @@
 use super::state::InodeList;
 use crate::Mm;
 use crate::cache::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_SYNC};
+use crate::cache::tree::EMPTY;
 use crate::inodes::state::{
     CACHED, DENTRY, DENTRY_REF, INODE_REF, LOADING, ON_INODES, PLACED, READ, UNLINKED,
 };
@@ -328,8 +329,26 @@ impl<W: World> Mm<W> {
     pub(crate) fn inode_cleaned(&self, ino: u32) {
         let row = self.inode(ino);
         let unused = row.has(CACHED) && !row.any(DENTRY | LOADING | RECLAIMABLE | ON_INODES);
-        if unused && !self.vfs_dirty(ino) && !row.has(UNLINKED) {
+        if unused && !self.vfs_dirty(ino) && !row.has(UNLINKED) && self.shrinkable(ino) {
             self.unused_add(ino, InodeList::Inodes);
+        }
+    }
+
+    /// Whether a shrinker may have an unused inode for what its file has in memory (`mapping_shrinkable`): nothing, or the
+    /// shadow of its only page. Where there is HighMem it may in any case, for its pages are no burden on low memory.
+    pub(super) fn shrinkable(&self, ino: u32) -> bool {
+        if !self.policy.inodes_keep_pages || self.highmem {
+            return true;
+        }
+        let m = &self.mappings[ino as usize];
+        m.nrpages.get() == 0 && (m.root.get() == EMPTY || m.size.get() <= 4096)
+    }
+
+    /// Pages or shadows of a file have gone: with the last, its inode may be the shrinker's.
+    #[inline(always)]
+    pub(crate) fn mapping_shrank(&self, mapping: u32) {
+        if self.policy.inodes_keep_pages && self.mappings[mapping as usize].nrpages.get() == 0 {
+            self.inode_cleaned_by_flusher(mapping);
         }
     }
 

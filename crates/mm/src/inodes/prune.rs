@@ -93,7 +93,7 @@ impl<W: World> Mm<W> {
             };
             let row = self.inode(ino);
             self.world.charge(Cost::SlabObject, 1);
-            if row.any(DENTRY | LOADING) || self.vfs_dirty(ino) {
+            if row.any(DENTRY | LOADING) || self.vfs_dirty(ino) || !self.shrinkable(ino) {
                 self.unused_del(ino, InodeList::Inodes);
             } else if row.clear(INODE_REF) {
                 self.unused_rotate(ino, InodeList::Inodes, head);

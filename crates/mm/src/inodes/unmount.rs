@@ -1,6 +1,7 @@
 //! A filesystem's unmount: all of it leaves memory (docs/reference/shrinkers-and-xfs.md#unmount).
 
-use super::state::{DENTRY, InodeList, LOADING, ON_INODES};
+use super::state::{CACHED, DENTRY, InodeList, LOADING, ON_INODES, UNLINKED};
+use super::xfs::state::RECLAIMABLE;
 use crate::Mm;
 use crate::world::{Cost, Word32, World};
 
@@ -19,10 +20,26 @@ impl<W: World> Mm<W> {
             let mut dentries = 0;
             for nid in 0..self.nodes.len() as u32 {
                 dentries += self.evict_dentries(sb, nid).await;
+                self.list_with_pages(sb);
                 evicted += self.evict_inodes(sb, nid).await;
             }
             if dentries == 0 && evicted == before {
                 return evicted;
+            }
+        }
+    }
+
+    /// Unused inodes that no list has because of their pages (`inodes_keep_pages`) are listed: they go, too.
+    fn list_with_pages(&self, sb: u32) {
+        if !self.policy.inodes_keep_pages {
+            return;
+        }
+        for ino in 0..self.inodes.files {
+            let row = self.inode(ino);
+            let mine = row.has(CACHED) && row.sb.get() == sb;
+            let unused = !row.any(DENTRY | LOADING | RECLAIMABLE | ON_INODES | UNLINKED);
+            if mine && unused && !self.vfs_dirty(ino) {
+                self.unused_add(ino, InodeList::Inodes);
             }
         }
     }

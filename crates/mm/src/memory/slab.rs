@@ -79,7 +79,7 @@ impl<W: World> Mm<W> {
     /// An object of a fresh page, or of one that has room.
     fn slab_take(&self, cache: u32, fresh: Option<Pfn>) -> Option<Object> {
         let c = self.cache(cache);
-        self.world.charge(Cost::SlabObject, 1);
+        self.world.charge(Cost::SlabMake, 1);
         c.lock.with(|| {
             if let Some(page) = fresh {
                 c.slabs.fetch_add(1);

@@ -173,6 +173,7 @@ presets! {
         references: References::TwiceOrShared, "shared and executable pages are activated at once (3.3)";
         mark_accessed: MarkAccessed::InBatch, "a second access counts in an add batch (3.11)";
         workingset: true, "refaults (3.15)";
+        swap_readahead: SwapReadahead::Hits, "as much comes back from swap as was of use before (3.15)";
         fair_zones: FairZones::Batch, "zones give pages in proportion to their size (3.12)";
         zonelist_cache: ZonelistCache::WhileActive, "dirty zones do not count as full ones (3.16)";
         kswapd_loop: KswapdLoop::Rounds, "rounds without waiting (3.11)";
@@ -213,6 +214,9 @@ presets! {
         metadata_enters: MetadataEnters::Referenced, "a page of metadata enters referenced (3.16)";
         reclaimed_pages: ReclaimedPages::List, "the last page of a batch goes first";
         workingset_anon: true, "anonymous pages leave shadows (5.9)";
+        swap_readahead: SwapReadahead::Neighbours, "of neighbours in memory, where the disk does not turn (4.14)";
+        fault_retry: true, "a fault that waited begins anew (5.1)";
+        inodes_keep_pages: true, "inodes with pages are not shrunk (5.16)";
         mobility: Mobility::Boosted, "free lists by kind, and watermarks that are boosted (5.0)";
         vmpressure: VmPressure::Worker, "a worker takes a turn behind 512 pages scanned (3.10)";
         slow_path: SlowPath::Rewake, "it wakes kswapd with every round (4.7)";

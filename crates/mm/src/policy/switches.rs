@@ -1,12 +1,5 @@
-//! Every switch of a policy, one entry each: key, type, default, values or range, source.
-//!
-//! ```text
-//! /// What it decides; for `true` and `false`, what `true` does.
-//! KEY: TYPE = DEFAULT { /// What the value means. VALUE = "word", … } [LEAST, MOST, "unit"] see "PAGE#HEADING";
-//! ```
-//!
-//! Values stand at the first entry of their type, a range at numbers. Defaults are linux-3.0's. The order
-//! is that of the fields, and so of whatever lists a policy.
+//! Every switch of a policy, one entry each, in the form that `table::switches` takes. Defaults are linux-3.0's; the order is
+//! that of the fields, and so of whatever lists a policy.
 
 use super::table::{choice, form, setting, switches};
 use super::{AutoWatermarks, Choice, Eviction, Form, Setting, Switch, WatermarkProfile, Word};
@@ -230,8 +223,7 @@ switches! {
     /// What a fault on a mapped file that misses the page cache has read beside its page, without the program's advice.
     /// Either way a miss counts, a hit counts down, and behind a hundred misses more than hits nothing else is read.
     mapped_readahead: MappedReadahead = Marked {
-        /// linux-3.0: a window around the page, with a mark a quarter of it before its end; a fault that
-        /// finds the marked page has the next window read meanwhile.
+        /// linux-3.0: a window around it, with a mark a quarter before its end, whose fault has the next one read.
         Marked = "marked",
         /// Up to 2.6.39: behind a fault on the page before a window from the page on, as read(2) has it;
         /// else a window around the page, without a mark.
@@ -240,11 +232,9 @@ switches! {
 
     /// What a read(2) that misses the page cache has read beside its pages.
     file_readahead: FileReadahead = Parameter {
-        /// What the machine's parameter `read_ahead_on_demand` says: by itself the whole window around each
-        /// miss, for the machines of the older series were measured so.
+        /// What `read_ahead_on_demand` says: by itself all around each miss, as machines of the older series were measured.
         Parameter = "parameter",
-        /// As kernels do it since 2.6.23: windows that grow while reads are sequential, with a mark that has the
-        /// next one read meanwhile, and for a random read nothing.
+        /// 2.6.23: windows that grow with sequential reads, their marks have the next one read; none for random reads.
         OnDemand = "on-demand",
         /// And a page that has no memory ends the window: what only might be read asks for it once (3.0).
         GivesUp = "gives-up",
@@ -400,8 +390,7 @@ switches! {
         Failures = "failures",
     } see "docs/reference/reclaim.md#direct-reclaim";
 
-    /// 6.10: where kswapd came to the last priority without a page, and has left anonymous pages alone on the way, because there
-    /// seemed to be enough file pages that nobody needs, it begins anew and takes both.
+    /// 6.10: where kswapd came to the last priority without a page and left anonymous pages alone, it begins anew and takes both.
     trim_retry: bool = false see "docs/reference/reclaim.md#direct-reclaim";
 
     /// What has the LRU lists and their statistics.
@@ -413,9 +402,8 @@ switches! {
         Node = "node",
     } see "docs/reference/memory-model.md#lru-lists";
 
-    /// 3.4: while there are more buffer heads than a tenth of low memory has room for, kswapd reclaims the HighMem of its
-    /// node whether that needs it or not, and so does direct reclaim for low memory: its pages' buffer heads are what fills
-    /// that. It takes a machine with HighMem, and `page_metadata = "slabs"`.
+    /// 3.4: while buffer heads are more than a tenth of low memory has room for, kswapd and direct reclaim for low memory
+    /// reclaim HighMem, whose pages have them, needed or not. It takes a machine with that, and `page_metadata = "slabs"`.
     highmem_for_buffers: bool = false see "docs/reference/memory-model.md#highmem";
 
     /// 3.6: direct reclaimers wait for kswapd while less than half of the min watermarks is free.
@@ -583,17 +571,15 @@ switches! {
     compaction: Compaction = Direct {
         /// Nothing: as if built without `CONFIG_COMPACTION`. Pages in a row are left to chance.
         None = "none",
-        /// It moves pages to the zone's end: at first without waiting, behind direct reclaim again with it. Reclaim for
-        /// it goes on until there are enough free pages to move to. After failures the next requests do without.
+        /// It moves pages to the zone's end: at first without waiting, behind direct reclaim again with it, which goes on until
+        /// enough are free to move to. After failures the next requests do without.
         Direct = "direct",
-        /// 4.8: the same, but up to order 3 a zone is fit for it that has so many free pages above min and not above low,
-        /// however they lie; reclaim is over as soon as one zone of the node is fit, and a request for which none is
-        /// counts as no compaction.
+        /// 4.8: the same, but up to order 3 a zone with so many free pages above min, not above low, is fit for it, however they
+        /// lie; reclaim is over once a zone of the node is fit, and a request for which none is counts as no compaction.
         ByMin = "by-min",
     } see "docs/reference/allocation.md#compaction";
 
-    /// By which formula a zone's watermarks follow from `min_free_kbytes`. A machine that gives
-    /// `watermark_scale_factor` has the form of 4.6, whatever stands here.
+    /// How a zone's watermarks follow from `min_free_kbytes`; by the form of 4.6 where a machine gives `watermark_scale_factor`.
     watermark_formula: WatermarkFormula = Quarter {
         /// Up to 4.5: low and high are a quarter and a half above min.
         Quarter = "quarter",
@@ -637,9 +623,8 @@ switches! {
     scheduler: Scheduler = Cfs {
         /// Up to 6.5: who has run least; a task that wakes where that has run for longer by the wake-up granularity.
         Cfs = "cfs",
-        /// 6.6: of those that have run for less than the mean the one with the earliest deadline, a slice of 0.7 ms
-        /// on one CPU after its last; who runs is protected for its slice while it is owed time. Who sleeps
-        /// keeps what it is owed.
+        /// 6.6: of those that have run for less than the mean the one with the earliest deadline, a slice of 0.7 ms on one CPU
+        /// after its last; who runs is protected for its slice while it is owed time. Who sleeps keeps what it is owed.
         Eevdf = "eevdf",
     } see "docs/decisions/virtual-world.md#charge-and-relax";
 
@@ -667,9 +652,8 @@ switches! {
     writeback_throttling: WritebackThrottling = None {
         /// No: as many as the queue has room for.
         None = "none",
-        /// 4.10, on by default with `request_queue = "multi"`: so many that reads keep their latency. The
-        /// flusher's share is a quarter of what is allowed, or half; what somebody waits for, metadata and kswapd's
-        /// writes have all of it.
+        /// 4.10, on by default with `request_queue = "multi"`: so many that reads keep their latency. The flusher's share is a
+        /// quarter of what is allowed, or half; what somebody waits for, metadata and kswapd's writes have all of it.
         Wbt = "wbt",
         /// 6.12: the same, and so has whatever goes to swap, whoever sends it.
         WbtSwap = "wbt-swap",
@@ -787,6 +771,22 @@ switches! {
         /// part of the tree. The flusher and each commit write what was changed, twice; then the next change copies it.
         Ordered = "ordered",
     } see "docs/reference/writeback.md#btrfs-of-today";
+
+    /// How much comes back from swap around the page that is missed.
+    swap_readahead: SwapReadahead = Cluster {
+        /// Eight aligned slots.
+        Cluster = "cluster",
+        /// 3.15: a power of two of them, up to eight, by how many pages of the last ones were met.
+        Hits = "hits",
+        /// 4.14: where the disk does not turn, the pages beside it, by how many of the last ones its mapping met.
+        Neighbours = "neighbours",
+    } see "docs/reference/writeback.md#swap";
+
+    /// 5.1: a fault that let the address space go to read, or to wait for a page, begins anew.
+    fault_retry: bool = false see "docs/reference/writeback.md#mapped-faults";
+
+    /// 5.16: an unused inode with pages is none of its shrinker's, which has it once they have gone; not where there is HighMem.
+    inodes_keep_pages: bool = false see "docs/reference/shrinkers-and-xfs.md#superblocks";
 
     /// Who decides the watermarks.
     watermarks: Watermarks = Sysctl {

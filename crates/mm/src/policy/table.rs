@@ -2,6 +2,13 @@
 
 /// Makes a struct of switches, its rows of the table and its defaults from one list, and the types of
 /// those that are set to words. Fields that are no switches stand in `before` and `after`.
+///
+/// ```text
+/// /// What it decides; for `true` and `false`, what `true` does.
+/// KEY: TYPE = DEFAULT { /// What the value means. VALUE = "word", … } [LEAST, MOST, "unit"] see "PAGE#HEADING";
+/// ```
+///
+/// Values stand at the first entry of their type, a range at numbers.
 macro_rules! switches {
     (
         $(#[$attribute:meta])*

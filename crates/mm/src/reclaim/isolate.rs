@@ -186,7 +186,7 @@ impl<W: World> Mm<W> {
         self.stat.add(self.world.cpu(), z, lru.size_item(), -1);
         self.frames
             .clear_flags(pfn, flag::ACTIVE | flag::REFERENCED | flag::RECLAIM);
-        self.world.charge(Cost::Lru, 1);
+        self.world.charge(Cost::LruDelete, 1);
         true
     }
 }

@@ -21,7 +21,7 @@ pub enum Cost {
     PageFree,
     /// One page inserted into a file's index, looked up, or removed.
     PageIndex,
-    /// One page added to, moved on or taken off an LRU list.
+    /// One page added to, moved on or isolated from an LRU list.
     Lru,
     /// One page examined on an inactive or active list.
     PageScan,
@@ -53,12 +53,18 @@ pub enum Cost {
     WritebackRound,
     /// A zone's dirty limit computed for an allocation (*sequential-read* 5).
     DirtyLimit,
-    /// One dentry or inode made, freed, or looked at by a shrinker or by the log.
+    /// One dentry or inode evicted, or looked at by a shrinker or by the log.
     SlabObject,
+    /// One object of a slab made.
+    SlabMake,
+    /// One page taken off its LRU list for good.
+    LruDelete,
+    /// What a fault costs beside [`Cost::Fault`] that makes a page of a shared mapping writable.
+    MkWrite,
 }
 
 /// The number of kinds of [`Cost`].
-pub const COSTS: usize = Cost::SlabObject as usize + 1;
+pub const COSTS: usize = Cost::MkWrite as usize + 1;
 
 /// Why a task sleeps, for the world's account of where its time goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -10,6 +10,7 @@ pub struct Bare {
     pub cpus: usize,
     pub sysctl: Sysctl,
     pub swap: u32,
+    pub swap_rotates: bool,
     pub supers: Vec<SuperInfo>,
 }
 
@@ -26,6 +27,7 @@ impl Bare {
             cpus: 1,
             sysctl: Sysctl::KERNEL,
             swap: 0,
+            swap_rotates: false,
             supers: Vec::new(),
         }
     }
@@ -44,6 +46,7 @@ impl Bare {
             max_supers: self.supers.len() as u32,
             max_ags: self.supers.iter().map(|s| s.ags).sum(),
             swap_slots: self.swap,
+            swap_rotates: self.swap_rotates,
             sysctl: self.sysctl,
         };
         let world = TestWorld::new(&config, &[DeviceSpec::DISK; 4]);

@@ -107,6 +107,7 @@ impl Scenario {
             max_supers: self.supers.len() as u32,
             max_ags: self.supers.iter().map(|s| s.ags).sum(),
             swap_slots: self.swap,
+            swap_rotates: false,
             sysctl: self.sysctl.clone(),
         }
     }

@@ -280,6 +280,107 @@ fn swap_slots() {
     recount(&mm);
 }
 
+/// A region of 300 pages of which the first 200 are swapped out, the last of them first.
+fn swapped_out(policy: Policy, rotates: bool) -> (Engine, u32) {
+    let mut bare = Bare::new(policy, 4096);
+    (bare.swap, bare.swap_rotates) = (600, rotates);
+    let mm = bare.build();
+    let region = mm
+        .new_region(Backing::Anon, 300, Advice::Normal)
+        .expect("room");
+    (0..300).for_each(|index| assert_eq!(touch(&mm, region, index, true), Touched::Ok));
+    mm.lru_add_drain();
+    for index in (0..200).rev() {
+        let pfn = mm.pte(region, index).get() >> 3; // An entry's three bits.
+        assert!(mm.add_to_swap(pfn) && mm.try_lock_page(pfn));
+        mm.try_to_unmap(pfn);
+        assert!(mm.clear_page_dirty_for_io(pfn));
+        let job = async { assert_eq!(mm.swap_writepage(pfn).await, Writepage::Started) };
+        block_on(&mm, job);
+        mm.unlock_page(pfn);
+        block_on(&mm, mm.world.sleep(SECOND / 100));
+        assert!(mm.try_delete_from_lru(pfn));
+        mm.delete_from_swap_cache(pfn);
+        mm.free_page(pfn, false);
+    }
+    (mm, region)
+}
+
+/// `swap_readahead`: eight aligned slots; as many as were of use; neighbours in memory, in whatever slots they are, where the
+/// disk does not turn.
+#[test]
+fn what_comes_back_beside_a_page() {
+    // Pages that come with each touch of a page that is away.
+    let brought = |rule, rotates, touches: &[u32]| {
+        let mut policy = Policy::linux_3_0();
+        policy.swap_readahead = rule;
+        let (mm, region) = swapped_out(policy, rotates);
+        let came = |&index: &u32| {
+            let before = mm.vm_event(VmEvent::PswpIn);
+            assert_eq!(touch(&mm, region, index, true), Touched::Ok);
+            block_on(&mm, mm.world.sleep(SECOND / 100));
+            recount(&mm);
+            mm.vm_event(VmEvent::PswpIn) - before
+        };
+        touches.iter().map(came).collect::<Vec<u64>>()
+    };
+    // Page 150 has slot 49.
+    let far = [150, 20, 100, 60, 180];
+    assert_eq!(brought(SwapReadahead::Cluster, false, &far), [8; 5]);
+    for (rule, rotates) in [
+        (SwapReadahead::Hits, false),
+        (SwapReadahead::Neighbours, false),
+        (SwapReadahead::Neighbours, true),
+    ] {
+        // Nothing was met: half as many each time.
+        let least = brought(rule, rotates, &far);
+        assert_eq!(least, [8, 4, 2, 1, 1], "{rule:?} {rotates}");
+        // Two neighbours are met: as many as are two and the ones met, rounded up.
+        let met = [150, 149, 151, 20];
+        assert_eq!(
+            brought(rule, rotates, &met),
+            [8, 0, 0, 4],
+            "{rule:?} {rotates}"
+        );
+    }
+    // Slots 48 to 55 are pages 151 down to 144; neighbours of 150 are 147 to 154.
+    let edges = [150, 144, 154];
+    assert_eq!(brought(SwapReadahead::Hits, false, &edges), [8, 0, 4]);
+    assert_eq!(brought(SwapReadahead::Neighbours, true, &edges), [8, 0, 4]);
+    assert_eq!(brought(SwapReadahead::Neighbours, false, &edges), [8, 4, 0]);
+    // In order: a neighbour of the last one is worth two, and then what is met has the window grow.
+    let mut policy = Policy::linux_3_0();
+    policy.swap_readahead = SwapReadahead::Neighbours;
+    let (mm, region) = swapped_out(policy, false);
+    let order: Vec<u32> = (40..120).collect();
+    for index in order {
+        assert_eq!(touch(&mm, region, index, true), Touched::Ok);
+        block_on(&mm, mm.world.sleep(SECOND / 100));
+    }
+    assert_eq!((mm.vm_event(VmEvent::PswpIn), faults(&mm).1), (88, 11));
+}
+
+/// `fault_retry`: a fault that brought a page in, waited for one, or met a mark is taken twice; others are not.
+#[test]
+fn faults_begin_anew() {
+    let charged = |retry: bool, touches: &[(u32, bool)]| {
+        let mut policy = Policy::linux_3_0();
+        policy.fault_retry = retry;
+        let (mm, _, region) = mapped_file(policy, Advice::Normal);
+        let count = || mm.world.charged[Cost::Fault as usize].get();
+        let one = |&(index, store): &(u32, bool)| {
+            let before = count();
+            assert_eq!(touch(&mm, region, index, store), Touched::Ok);
+            count() - before
+        };
+        touches.iter().map(one).collect::<Vec<u64>>()
+    };
+    // 40 is missed, 41 is there, 42 has the mark, and what was mapped for loads faults again for a store.
+    let touches = [(40, false), (41, true), (42, false), (41, true), (40, true)];
+    assert_eq!(charged(false, &touches), [1, 1, 1, 0, 1]);
+    assert_eq!(charged(true, &touches), [2, 1, 2, 0, 1]);
+}
+
 /// Each 256 slots a cluster of 256 free ones is looked for; where there is none, the next free slot will do.
 #[test]
 fn clusters_of_swap_slots() {

@@ -139,15 +139,12 @@ fn dentries_and_inodes() {
     assert_eq!((inodes(4), mm.unused_inodes(0, 0)), (1, 0));
     assert_eq!((mm.inodes_freed(0), mm.cached_objects(0)), (4, (8, 8)));
     // An inode that comes back is read; nobody makes a second dentry.
-    let before = mm.world.charged[Cost::SlabObject as usize].get();
+    let before = mm.world.charged[Cost::SlabMake as usize].get();
     let jobs: Vec<super::world::Job<'_>> = (0..3)
         .map(|_| Box::pin(async { assert_eq!(mm.iget(3).await, Ok(())) }) as super::world::Job<'_>)
         .collect();
     assert_eq!(run(&mm, jobs, 3, u64::MAX, |_| ()), 3);
-    assert_eq!(
-        mm.world.charged[Cost::SlabObject as usize].get() - before,
-        2
-    );
+    assert_eq!(mm.world.charged[Cost::SlabMake as usize].get() - before, 2);
     assert_eq!(mm.inode(3).users.get(), 3);
     (0..3).for_each(|_| mm.iput(3));
     // Without a name it goes with the last hold, and its number can be used again.
@@ -165,6 +162,59 @@ fn dentries_and_inodes() {
     mm.iput(1);
     assert!(!mm.inode_gone(6));
     recount(&mm);
+}
+
+/// `inodes_keep_pages`: the shrinker leaves an inode alone that has pages, and has it with the last of them; an unmount finds
+/// it all the same. Without it, or with HighMem, the pages are taken first.
+#[test]
+fn inodes_with_pages_are_kept() {
+    let after = |keep: bool, highmem: bool| {
+        let mut policy = Policy::linux_3_0();
+        policy.inodes_keep_pages = keep;
+        let mut bare = Bare::new(policy, 6000);
+        bare.supers = vec![PLAIN];
+        if highmem {
+            let zone = |kind| ZoneInfo {
+                node: 0,
+                kind,
+                size: 6000,
+            };
+            bare.zones = [ZoneType::Normal, ZoneType::HighMem].map(zone).to_vec();
+        }
+        let mm = bare.build();
+        tree(&mm, 2);
+        for ino in [2, 3] {
+            look_up(&mm, ino);
+            block_on(&mm, async {
+                bring_in(&mm, ino, 0, 4).await;
+                mm.world.sleep(SECOND).await;
+            });
+            mm.iput(ino);
+        }
+        mm.lru_add_drain();
+        for _ in 0..2 {
+            block_on(&mm, mm.prune_dentries(0, 0, 8));
+        }
+        let listed = mm.unused_inodes(0, 0);
+        for _ in 0..3 {
+            block_on(&mm, mm.prune_inodes(0, 0, 8));
+        }
+        recount(&mm);
+        let stolen = mm.vm_event(VmEvent::PgInodeSteal);
+        // The pages of one go otherwise.
+        block_on(&mm, mm.invalidate_mapping_pages(2));
+        let emptied = mm.unused_inodes(0, 0);
+        for _ in 0..2 {
+            block_on(&mm, mm.prune_inodes(0, 0, 8));
+        }
+        let freed = mm.inodes_freed(0);
+        let evicted = block_on(&mm, mm.evict_unused(0));
+        recount(&mm);
+        (listed, stolen, emptied, freed, evicted)
+    };
+    assert_eq!(after(true, false), (0, 0, 1, 1, 3));
+    assert_eq!(after(false, false), (2, 8, 0, 2, 2));
+    assert_eq!(after(true, true), (2, 8, 0, 2, 2));
 }
 
 /// A dirty inode is on no list until it is written.

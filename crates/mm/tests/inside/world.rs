@@ -142,7 +142,12 @@ const MOST_TURNS: u64 = 2_000_000;
 
 /// What a kind of cost takes, in nanoseconds.
 fn nanoseconds(what: Cost) -> u64 {
-    150 + 37 * what as u64
+    match what {
+        Cost::SlabMake => nanoseconds(Cost::SlabObject),
+        Cost::LruDelete => nanoseconds(Cost::Lru),
+        Cost::MkWrite => 0,
+        _ => 150 + 37 * what as u64,
+    }
 }
 
 impl TestWorld {

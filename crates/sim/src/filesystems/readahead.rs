@@ -113,7 +113,8 @@ async fn submit<const T: bool>(
 }
 
 /// Reads the pages of a window that are not cached. Where what is read ahead gives up (`file_readahead`), up to the first
-/// for which there is no memory: whoever wants that page finds it missing.
+/// for which there is no memory: whoever wants that page finds it missing; the requests go out together then, behind all of
+/// it (`read_pages`).
 async fn fetch<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -122,8 +123,28 @@ async fn fetch<const T: bool>(
     mark: Option<u32>,
     last_page: u32,
 ) -> Result<(), FsError> {
-    let end = start.saturating_add(size).min(last_page.saturating_add(1));
     let gives_up = mm.policy.file_readahead == FileReadahead::GivesUp;
+    let pages = (start, size);
+    if !gives_up {
+        return fetch_pages(mm, mapping, pages, mark, last_page, false).await;
+    }
+    let w = &mm.world;
+    w.start_plug();
+    let done = fetch_pages(mm, mapping, pages, mark, last_page, true).await;
+    w.finish_plug();
+    done
+}
+
+/// [`fetch`], but for the plug.
+async fn fetch_pages<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    (start, size): (u32, u32),
+    mark: Option<u32>,
+    last_page: u32,
+    gives_up: bool,
+) -> Result<(), FsError> {
+    let end = start.saturating_add(size).min(last_page.saturating_add(1));
     let gfp = match gives_up {
         true => Gfp::READAHEAD,
         false => Gfp::USER,

@@ -67,8 +67,15 @@ pub fn engine_config(machine: &Machine) -> Config {
         max_supers: 1 + machine.mounts.len() as u32,
         max_ags: 0,
         swap_slots: machine.swap.as_ref().map_or(0, |s| s.size.pages() as u32),
+        swap_rotates: swap_disk(machine).kind.about().rotates,
         sysctl: machine.sysctl.clone(),
     }
+}
+
+/// The disk that swap lies on.
+fn swap_disk(machine: &Machine) -> &DiskSpec {
+    let own = machine.swap.as_ref().and_then(|swap| swap.disk.as_ref());
+    own.unwrap_or(&machine.disk)
 }
 
 /// The watermarks of a machine's zones in pages, in their order: min, low, high.

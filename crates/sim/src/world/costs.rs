@@ -16,6 +16,12 @@ pub struct CallCosts {
     pub close: u64,
     /// fork, exit and wait together.
     pub fork: u64,
+    /// A page of zeroes for whoever reads `/dev/zero`.
+    pub clear: u64,
+    /// A name that is there where mkdir(2) was to make one.
+    pub exists: u64,
+    /// System calls that open or remove a file by its name.
+    pub by_name: u32,
     /// gettimeofday(2), in user mode.
     pub gettimeofday: u64,
     /// A look at the clock by a program that times what it does, and what of it is paid with the next call.
@@ -32,6 +38,9 @@ impl CallCosts {
             unlink: whole(p.cost_unlink),
             close: whole(p.cost_close),
             fork: whole(p.cost_fork),
+            clear: whole(p.cost_clear),
+            exists: whole(p.cost_exists),
+            by_name: p.name_calls as u32,
             gettimeofday: whole(p.cost_gettimeofday),
             look: whole((p.cost_look - p.cost_look_later).max(0.0)),
             look_later: whole(p.cost_look_later.min(p.cost_look)),
@@ -54,6 +63,7 @@ pub(super) fn cost_table(p: &Params) -> [u64; COSTS] {
         (Cost::PageFree, p.cost_page_free),
         (Cost::PageIndex, p.cost_page_index),
         (Cost::Lru, p.cost_lru),
+        (Cost::LruDelete, p.cost_lru_delete),
         (Cost::PageScan, p.cost_page_scan),
         (Cost::Unmap, p.cost_unmap),
         (Cost::PageDirty, p.cost_page_dirty),
@@ -63,6 +73,7 @@ pub(super) fn cost_table(p: &Params) -> [u64; COSTS] {
         (Cost::ShrinkSlab, p.cost_shrink_slab),
         (Cost::Copy, p.cost_copy),
         (Cost::Fault, p.cost_fault),
+        (Cost::MkWrite, p.cost_mkwrite),
         (Cost::Touch, p.cost_touch),
         (Cost::Syscall, p.cost_syscall),
         (Cost::Submit, p.cost_submit),
@@ -70,6 +81,7 @@ pub(super) fn cost_table(p: &Params) -> [u64; COSTS] {
         (Cost::WritebackRound, p.cost_writeback_round),
         (Cost::DirtyLimit, p.cost_dirty_limit),
         (Cost::SlabObject, p.cost_slab_object),
+        (Cost::SlabMake, p.cost_slab_make),
     ] {
         t[kind as usize] = whole(ns);
     }

@@ -1,0 +1,87 @@
+//! The first touch of a file's page (mm/filemap.c `filemap_fault`, mm/memory.c `do_fault`;
+//! docs/reference/writeback.md#mapped-faults).
+
+use super::mmap::{PRESENT, SHIFT, YOUNG};
+use crate::memory::frame::flag;
+use crate::watch::vmstat::VmEvent;
+use crate::world::event::TrackPath;
+use crate::world::{Cost, Faulted, ReadAround, Touched, Word32, World};
+use crate::{Mm, Pfn};
+
+impl<W: World> Mm<W> {
+    /// A page of a file, cached and up to date, for a fault. One that is not cached makes the fault
+    /// a major one, also where a hole needs no device. With it, whether the fault began anew (`fault_retry`).
+    async fn filemap_fault(
+        &self,
+        region: u32,
+        (mapping, index): (u32, u32),
+    ) -> Result<(Pfn, bool), Touched> {
+        let r = self.regions.region(region);
+        let page = Faulted {
+            region,
+            mapping,
+            index,
+        };
+        let mut again = false;
+        if let Some(pfn) = self.find_page(mapping, index) {
+            if r.found(index) && self.frames.has(pfn, flag::READAHEAD) {
+                self.world.fault_met_mark(self, page, pfn).await;
+                again = true;
+            }
+        } else {
+            let around = r.missed(index, self.policy.mapped_readahead);
+            self.note_path(TrackPath::Fault);
+            self.world.fault_page(self, page, around).await?;
+            self.stat.event(VmEvent::PgMajFault, 1);
+            again = true;
+        }
+        loop {
+            match self.find_page(mapping, index) {
+                None => {
+                    self.note_path(TrackPath::Fault);
+                    self.world.fault_page(self, page, ReadAround::None).await?;
+                }
+                Some(pfn) if self.frames.has(pfn, flag::LOCKED) => {
+                    self.wait_on_page_locked(pfn).await;
+                    again = true;
+                }
+                Some(pfn) if self.frames.has(pfn, flag::UPTODATE) => {
+                    self.frames.clear_flags(pfn, flag::UNUSED);
+                    let again = again && self.policy.fault_retry;
+                    if again {
+                        self.world.charge(Cost::Fault, 1);
+                    }
+                    return Ok((pfn, again));
+                }
+                Some(_) => return Err(Touched::BusError),
+            }
+        }
+    }
+
+    /// The first touch of a page of a file. A load maps the cached page; a store makes it dirty in a
+    /// shared mapping, and copies it in a private one.
+    pub(super) async fn do_file_fault(
+        &self,
+        region: u32,
+        index: u32,
+        place: (u32, u32),
+        write: bool,
+        shared: bool,
+    ) -> Touched {
+        let (pfn, again) = match self.filemap_fault(region, place).await {
+            Ok(found) => found,
+            Err(e) => return e,
+        };
+        if write && shared {
+            return self.page_mkwrite(region, index, place, !again).await;
+        }
+        if write {
+            return self.copy_page(region, index, place).await;
+        }
+        if self.pte(region, index).get() == 0 {
+            self.page_add_file_rmap(pfn);
+            self.pte(region, index).set(pfn << SHIFT | PRESENT | YOUNG);
+        }
+        Touched::Ok
+    }
+}

@@ -1,0 +1,178 @@
+//! How much comes back from swap around the page that is missed (`swap_readahead`; Linux mm/swap_state.c,
+//! docs/reference/writeback.md#swap).
+
+use super::mmap::{ENTRIES_OF_TABLE, PRESENT, SHIFT};
+use crate::memory::frame::flag;
+use crate::policy::SwapReadahead;
+use crate::world::{Word32, World};
+use crate::{Mm, Pfn};
+use std::ops::Range;
+
+/// Pages that are read at most (`page_cluster` 3).
+const MOST: u32 = 8;
+/// What is taken for met where nothing was read yet, so that the first window is as large as may be.
+pub(super) const FIRST_HITS: u32 = 4;
+/// Met pages that count.
+const MOST_HITS: u32 = 63;
+
+/// The last window of an area or a mapping.
+pub(super) struct Window<W: World> {
+    /// The slot or entry of the last miss, or what the mapping asked for since, plus 1; 0: none.
+    last: W::U32,
+    /// Its pages.
+    pages: W::U32,
+    /// How many of them were met.
+    hits: W::U32,
+}
+
+impl<W: World> Window<W> {
+    /// Of something that has read nothing.
+    pub fn new() -> Self {
+        let window = Self {
+            last: bytemuck::Zeroable::zeroed(),
+            pages: bytemuck::Zeroable::zeroed(),
+            hits: bytemuck::Zeroable::zeroed(),
+        };
+        window.forget();
+        window
+    }
+
+    /// As new.
+    pub fn forget(&self) {
+        self.last.set(0);
+        self.pages.set(0);
+        self.hits.set(FIRST_HITS);
+    }
+
+    /// How many pages are read, `at` being missed (`__swapin_nr_pages`), and by how much it is away from the last one.
+    fn next(&self, at: u32) -> (u32, i64) {
+        let apart = i64::from(at) + 1 - i64::from(self.last.get());
+        let pages = pages(self.hits.get(), apart.abs() == 1, self.pages.get());
+        debug_assert!((1..=MOST).contains(&pages), "{pages} pages from swap");
+        (pages, apart)
+    }
+}
+
+/// Pages to read, by how many of the last ones were met.
+fn pages(hits: u32, adjacent: bool, before: u32) -> u32 {
+    let wanted = match hits {
+        0 => 1 + u32::from(adjacent),
+        _ => (hits + 2).next_power_of_two(),
+    };
+    wanted.min(MOST).max(before / 2)
+}
+
+/// What is read for a miss.
+pub(super) enum Around {
+    /// Slots of the area.
+    Slots(Range<u32>),
+    /// Entries of the mapping.
+    Entries(Range<u32>),
+}
+
+impl<W: World> Mm<W> {
+    /// Where windows are those of mappings.
+    fn by_neighbours(&self) -> bool {
+        self.policy.swap_readahead == SwapReadahead::Neighbours && !self.config.swap_rotates
+    }
+
+    /// What is read for an entry whose slot is in no page (`swapin_readahead`).
+    pub(super) fn swap_around(&self, region: u32, index: u32, slot: u32) -> Around {
+        let aligned = |pages: u32| {
+            let first = slot / pages * pages;
+            Around::Slots(first..(first + pages).min(self.config.swap_slots))
+        };
+        if self.policy.swap_readahead == SwapReadahead::Cluster {
+            return aligned(MOST);
+        }
+        if !self.by_neighbours() {
+            let window = &self.swap.window;
+            let (pages, _) = window.next(slot);
+            if window.hits.get() == 0 {
+                window.last.set(slot + 1);
+            }
+            window.hits.set(0);
+            window.pages.set(pages);
+            return aligned(pages);
+        }
+        let r = self.regions.region(region);
+        let (pages, apart) = r.swap_window.next(index);
+        r.swap_window.last.set(index + 1);
+        r.swap_window.hits.set(0);
+        r.swap_window.pages.set(pages);
+        let before = match apart {
+            1 => 0,
+            -1 => pages - 1,
+            _ => (pages - 1) / 2,
+        };
+        // Neither behind the ends of the mapping nor behind those of its table.
+        let table = index / ENTRIES_OF_TABLE as u32 * ENTRIES_OF_TABLE as u32;
+        let end = (table + ENTRIES_OF_TABLE as u32).min(r.ptes.len() as u32);
+        let from = index.saturating_sub(before);
+        let first = from.max(table);
+        Around::Entries(first..(index + pages - before).min(end))
+    }
+
+    /// The slot that an entry's page is in; `None`: it is in memory, or there is none.
+    pub(super) fn slot_of(&self, region: u32, index: u32) -> Option<u32> {
+        let v = self.pte(region, index).get();
+        (v != 0 && v & PRESENT == 0).then(|| (v >> SHIFT) - 1)
+    }
+
+    /// A page that came beside another one.
+    pub(super) fn swapped_in_beside(&self, pfn: Pfn) {
+        if self.policy.swap_readahead != SwapReadahead::Cluster {
+            self.frames.set_flags(pfn, flag::READAHEAD);
+        }
+    }
+
+    /// A fault finds its page in the swap cache (`lookup_swap_cache`).
+    pub(super) fn swap_met(&self, region: u32, index: u32, pfn: Pfn) {
+        if self.policy.swap_readahead == SwapReadahead::Cluster {
+            return;
+        }
+        let met = self.frames.has(pfn, flag::READAHEAD);
+        if met {
+            self.frames.clear_flags(pfn, flag::READAHEAD);
+        }
+        let by_neighbours = self.by_neighbours();
+        let window = match by_neighbours {
+            true => &self.regions.region(region).swap_window,
+            false => &self.swap.window,
+        };
+        if by_neighbours {
+            window.last.set(index + 1);
+        }
+        if met {
+            window.hits.set((window.hits.get() + 1).min(MOST_HITS));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pages;
+
+    /// The table of the kernel's rule: nothing met, a neighbour, some met, and no faster down than by halves.
+    #[test]
+    fn as_many_as_were_of_use() {
+        let cases = [
+            ((0, false, 0), 1),
+            ((0, true, 0), 2),
+            ((1, false, 0), 4),
+            ((2, false, 0), 4),
+            ((3, false, 0), 8),
+            ((63, true, 8), 8),
+            ((0, false, 8), 4),
+            ((0, true, 4), 2),
+            ((0, false, 2), 1),
+        ];
+        for ((hits, adjacent, before), expected) in cases {
+            assert_eq!(
+                pages(hits, adjacent, before),
+                expected,
+                "{hits} {adjacent} {before}"
+            );
+        }
+    }
+}
