@@ -27,7 +27,7 @@ pub(super) struct Window<W: World> {
 
 impl<W: World> Window<W> {
     /// Of something that has read nothing.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let window = Self {
             last: bytemuck::Zeroable::zeroed(),
             pages: bytemuck::Zeroable::zeroed(),
@@ -38,7 +38,7 @@ impl<W: World> Window<W> {
     }
 
     /// As new.
-    pub fn forget(&self) {
+    pub(super) fn forget(&self) {
         self.last.set(0);
         self.pages.set(0);
         self.hits.set(FIRST_HITS);
@@ -46,6 +46,7 @@ impl<W: World> Window<W> {
 
     /// How many pages are read, `at` being missed (`__swapin_nr_pages`), and by how much it is away from the last one.
     fn next(&self, at: u32) -> (u32, i64) {
+        debug_assert!(self.hits.get() <= MOST_HITS && self.pages.get() <= MOST);
         let apart = i64::from(at) + 1 - i64::from(self.last.get());
         let pages = pages(self.hits.get(), apart.abs() == 1, self.pages.get());
         debug_assert!((1..=MOST).contains(&pages), "{pages} pages from swap");
