@@ -125,7 +125,7 @@ rows! {
     cost_copy: "ns" = 1200.0, 1.0 => 1e6, "clear_user plus copy_from_user of 4 KiB at 3-4 GB/s each way";
     cost_clear: "ns" = 400.0, 0.0 => 1e6, "4 KiB of /dev/zero read, clear_user at about twice the speed of a copy: a third of the cost_copy of both";
     cost_fault: "ns" = 800.0, 1.0 => 1e6, "one minor fault, entry to exit, zeroing included";
-    cost_mkwrite: "ns" = 0.0, 0.0 => 1e6, "what a fault costs beside cost_fault that lets a page of a shared mapping be written: nothing but where each is taken twice, as under User-Mode Linux 6.1, which does not show its host an entry that a fault has let go of the address space for";
+    cost_mkwrite: "ns" = 0.0, 0.0 => 1e6, "what a fault costs beside cost_fault that lets a page of a shared mapping be written: something where each is taken twice, as under User-Mode Linux 6.1";
     cost_touch: "ns" = 60.0, 0.0 => 1e5, "one load or store to a mapped page: a TLB miss and a cache miss";
     cost_syscall: "ns" = 150.0, 1.0 => 1e6, "one system call, entry and exit";
     cost_submit: "ns" = 2000.0, 1.0 => 1e6, "one bio through the block layer";

@@ -2,7 +2,7 @@
 //!
 //! A swap slot counts the page-table entries that name it and knows the frame that caches it.
 
-use super::swap_readahead::{Around, Window};
+use super::swap_readahead::Window;
 use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
 use crate::memory::zone::Lru;
@@ -178,23 +178,16 @@ impl<W: World> Mm<W> {
             return true;
         }
         self.stat.event(VmEvent::PgMajFault, 1);
-        match self.swap_around(region, index, slot) {
-            Around::Slots(slots) => {
-                for s in slots {
-                    if !self.swap_read(s, s == slot).await {
-                        return false;
-                    }
-                }
-            }
-            Around::Entries(entries) => {
-                for i in entries {
-                    let wanted = i == index;
-                    if let Some(s) = self.slot_of(region, i)
-                        && !self.swap_read(s, wanted).await
-                    {
-                        return false;
-                    }
-                }
+        let around = self.swap_around(region, index, slot);
+        for at in around.places {
+            let s = match around.of_mapping {
+                true => self.slot_of(region, at),
+                false => Some(at),
+            };
+            if let Some(s) = s
+                && !self.swap_read(s, s == slot).await
+            {
+                return false;
             }
         }
         let cached = self.swap.cached[slot as usize].get();

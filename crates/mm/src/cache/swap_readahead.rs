@@ -64,11 +64,10 @@ fn pages(hits: u32, adjacent: bool, before: u32) -> u32 {
 }
 
 /// What is read for a miss.
-pub(super) enum Around {
-    /// Slots of the area.
-    Slots(Range<u32>),
-    /// Entries of the mapping.
-    Entries(Range<u32>),
+pub(super) struct Around {
+    /// Slots of the area, or entries of the mapping.
+    pub places: Range<u32>,
+    pub of_mapping: bool,
 }
 
 impl<W: World> Mm<W> {
@@ -81,7 +80,10 @@ impl<W: World> Mm<W> {
     pub(super) fn swap_around(&self, region: u32, index: u32, slot: u32) -> Around {
         let aligned = |pages: u32| {
             let first = slot / pages * pages;
-            Around::Slots(first..(first + pages).min(self.config.swap_slots))
+            Around {
+                places: first..(first + pages).min(self.config.swap_slots),
+                of_mapping: false,
+            }
         };
         if self.policy.swap_readahead == SwapReadahead::Cluster {
             return aligned(MOST);
@@ -111,7 +113,15 @@ impl<W: World> Mm<W> {
         let end = (table + ENTRIES_OF_TABLE as u32).min(r.ptes.len() as u32);
         let from = index.saturating_sub(before);
         let first = from.max(table);
-        Around::Entries(first..(index + pages - before).min(end))
+        let places = first..(index + pages - before).min(end);
+        debug_assert!(
+            places.contains(&index),
+            "entry {index} is not of {places:?}"
+        );
+        Around {
+            places,
+            of_mapping: true,
+        }
     }
 
     /// The slot that an entry's page is in; `None`: it is in memory, or there is none.

@@ -124,14 +124,14 @@ async fn fetch<const T: bool>(
     last_page: u32,
 ) -> Result<(), FsError> {
     let gives_up = mm.policy.file_readahead == FileReadahead::GivesUp;
-    let pages = (start, size);
-    if !gives_up {
-        return fetch_pages(mm, mapping, pages, mark, last_page, false).await;
-    }
     let w = &mm.world;
-    w.start_plug();
-    let done = fetch_pages(mm, mapping, pages, mark, last_page, true).await;
-    w.finish_plug();
+    if gives_up {
+        w.start_plug();
+    }
+    let done = fetch_pages(mm, mapping, (start, size), mark, last_page, gives_up).await;
+    if gives_up {
+        w.finish_plug();
+    }
     done
 }
 
