@@ -158,7 +158,7 @@ fn who_sends_swap_or_that_it_is_swap_decides_on_its_share() {
             let requests = waits.iter().find(|sum| sum.kind == "request");
             requests.map_or(0, |sum| sum.count)
         };
-        (1..5).map(of_seed).collect::<Vec<_>>()
+        (1..9).map(of_seed).collect::<Vec<_>>()
     };
     use WritebackThrottling::{Wbt, WbtSwap};
     let (by_task, by_page) = (waits(Wbt), waits(WbtSwap));

@@ -44,12 +44,15 @@ impl<W: World> Window<W> {
         self.hits.set(FIRST_HITS);
     }
 
-    /// How many pages are read, `at` being missed (`__swapin_nr_pages`), and by how much it is away from the last one.
+    /// How many pages are read, `at` being missed (`__swapin_nr_pages`), and by how much it is away from the last one. It is
+    /// the last window then, of which nothing was met.
     fn next(&self, at: u32) -> (u32, i64) {
         debug_assert!(self.hits.get() <= MOST_HITS && self.pages.get() <= MOST);
         let apart = i64::from(at) + 1 - i64::from(self.last.get());
         let pages = pages(self.hits.get(), apart.abs() == 1, self.pages.get());
         debug_assert!((1..=MOST).contains(&pages), "{pages} pages from swap");
+        self.hits.set(0);
+        self.pages.set(pages);
         (pages, apart)
     }
 }
@@ -90,19 +93,16 @@ impl<W: World> Mm<W> {
         }
         if !self.by_neighbours() {
             let window = &self.swap.window;
+            let unmet = window.hits.get() == 0;
             let (pages, _) = window.next(slot);
-            if window.hits.get() == 0 {
+            if unmet {
                 window.last.set(slot + 1);
             }
-            window.hits.set(0);
-            window.pages.set(pages);
             return aligned(pages);
         }
         let r = self.regions.region(region);
         let (pages, apart) = r.swap_window.next(index);
         r.swap_window.last.set(index + 1);
-        r.swap_window.hits.set(0);
-        r.swap_window.pages.set(pages);
         let before = match apart {
             1 => 0,
             -1 => pages - 1,
@@ -111,8 +111,7 @@ impl<W: World> Mm<W> {
         // Neither behind the ends of the mapping nor behind those of its table.
         let table = index / ENTRIES_OF_TABLE as u32 * ENTRIES_OF_TABLE as u32;
         let end = (table + ENTRIES_OF_TABLE as u32).min(r.ptes.len() as u32);
-        let from = index.saturating_sub(before);
-        let first = from.max(table);
+        let first = index.saturating_sub(before).max(table);
         let places = first..(index + pages - before).min(end);
         debug_assert!(
             places.contains(&index),
@@ -142,10 +141,7 @@ impl<W: World> Mm<W> {
         if self.policy.swap_readahead == SwapReadahead::Cluster {
             return;
         }
-        let met = self.frames.has(pfn, flag::READAHEAD);
-        if met {
-            self.frames.clear_flags(pfn, flag::READAHEAD);
-        }
+        let met = self.frames.test_and_clear(pfn, flag::READAHEAD);
         let by_neighbours = self.by_neighbours();
         let window = match by_neighbours {
             true => &self.regions.region(region).swap_window,

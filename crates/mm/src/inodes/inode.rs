@@ -327,11 +327,16 @@ impl<W: World> Mm<W> {
 
     /// An inode is clean: if nobody uses it, it belongs on the list.
     pub(crate) fn inode_cleaned(&self, ino: u32) {
-        let row = self.inode(ino);
-        let unused = row.has(CACHED) && !row.any(DENTRY | LOADING | RECLAIMABLE | ON_INODES);
-        if unused && !self.vfs_dirty(ino) && !row.has(UNLINKED) && self.shrinkable(ino) {
+        if self.unlisted(ino) && self.shrinkable(ino) {
             self.unused_add(ino, InodeList::Inodes);
         }
+    }
+
+    /// Whether an inode in memory is clean, nobody's and on no list.
+    pub(super) fn unlisted(&self, ino: u32) -> bool {
+        let row = self.inode(ino);
+        let unused = row.has(CACHED) && !row.any(DENTRY | LOADING | RECLAIMABLE | ON_INODES);
+        unused && !self.vfs_dirty(ino) && !row.has(UNLINKED)
     }
 
     /// Whether a shrinker may have an unused inode for what its file has in memory (`mapping_shrinkable`): nothing, or the

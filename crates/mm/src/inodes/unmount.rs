@@ -1,7 +1,6 @@
 //! A filesystem's unmount: all of it leaves memory (docs/reference/shrinkers-and-xfs.md#unmount).
 
-use super::state::{CACHED, DENTRY, InodeList, LOADING, ON_INODES, UNLINKED};
-use super::xfs::state::RECLAIMABLE;
+use super::state::{DENTRY, InodeList, LOADING, ON_INODES};
 use crate::Mm;
 use crate::world::{Cost, Word32, World};
 
@@ -35,10 +34,7 @@ impl<W: World> Mm<W> {
             return;
         }
         for ino in 0..self.inodes.files {
-            let row = self.inode(ino);
-            let mine = row.has(CACHED) && row.sb.get() == sb;
-            let unused = !row.any(DENTRY | LOADING | RECLAIMABLE | ON_INODES | UNLINKED);
-            if mine && unused && !self.vfs_dirty(ino) {
+            if self.inode(ino).sb.get() == sb && self.unlisted(ino) {
                 self.unused_add(ino, InodeList::Inodes);
             }
         }
