@@ -66,12 +66,10 @@ book-long: glossary
     docs/blocks.py docs/tour.md target/release/lowmark long
     mdbook build docs
 
-# The pages of words, switches and kernels say what `lowmark explain` says.
+# The pages of words, keys, switches and kernels say what `lowmark explain` says.
 glossary:
     cargo build --release --locked
-    target/release/lowmark explain --json | docs/glossary.py > docs/glossary.md
-    target/release/lowmark explain --json | docs/policies.py switches > docs/switches.md
-    target/release/lowmark explain --json | docs/policies.py kernels > docs/kernels.md
+    docs/generated.py target/release/lowmark --write
 
 # The two light series, those that are named, or `all`; `missing`: cells of the tables without a figure
 # alone; `--check` only compares, `fill` only writes prose.

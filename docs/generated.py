@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""The pages of words, keys, switches and kernels, which say what `lowmark explain --json` says.
+
+generated.py BINARY          says which of them the program would write otherwise; exit code 1 if any
+generated.py BINARY --write  writes them
+"""
+
+import difflib
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+PAGES = {
+    "glossary.md": ["glossary.py"],
+    "keys.md": ["keys.py"],
+    "switches.md": ["policies.py", "switches"],
+    "kernels.md": ["policies.py", "kernels"],
+}
+
+
+def main() -> int:
+    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--write"]):
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    binary = str(pathlib.Path(sys.argv[1]).resolve())
+    explained = subprocess.run([binary, "explain", "--json"], check=True, capture_output=True).stdout
+    stale = False
+    for name, command in PAGES.items():
+        made = subprocess.run([sys.executable, HERE / command[0], *command[1:]], input=explained, check=True,
+                              capture_output=True).stdout.decode()
+        page = HERE / name
+        kept = page.read_text()
+        if made == kept:
+            continue
+        if sys.argv[2:]:
+            page.write_text(made)
+            print(f"docs/{name}: written")
+            continue
+        stale = True
+        sys.stdout.writelines(difflib.unified_diff(kept.splitlines(True), made.splitlines(True), f"docs/{name}",
+                                                   "as the program says"))
+    if stale:
+        print("written anew by: just glossary")
+    return int(stale)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
