@@ -53,8 +53,8 @@ fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-/// The numbers of the CPUs that have a ring.
-fn cpus(dir: &Path) -> io::Result<Vec<u32>> {
+/// The numbers of the CPUs that have a ring, in a folder of tracefs.
+pub(crate) fn cpus(dir: &Path) -> io::Result<Vec<u32>> {
     let mut cpus = Vec::new();
     for entry in fs::read_dir(dir.join("per_cpu"))? {
         let name = entry?.file_name();

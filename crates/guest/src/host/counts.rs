@@ -1,46 +1,67 @@
 //! What the kernel counts of all tasks.
 
+use crate::tracing::cpus;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use workload::{HostError, HostResult, Usage};
 
-/// Reads `/proc/vmstat`, and counts two events that it does not have.
+/// Reads `/proc/vmstat`, and counts the wakes of kswapd, which it does not have.
 pub(super) struct Counts {
     /// Made when the first program asks.
-    events: OnceLock<Option<Events>>,
+    wakeups: OnceLock<Option<Wakeups>>,
 }
 
-/// Two trace buffers of the kernel's beside the one that is recorded, in which the events are only counted.
-struct Events {
-    wakeups: PathBuf,
-    begins: PathBuf,
+/// A trace buffer in which an event is only counted: the kernel's own, or where that has events to record one
+/// beside it. (One beside it has files of its own, inodes of 10 MiB up to Linux 6.5: no small part of a small guest's
+/// memory.)
+struct Wakeups {
+    dir: PathBuf,
 }
 
-/// Where trace buffers of their own are made.
-const INSTANCES: &str = "/sys/kernel/tracing/instances";
+/// Where trace buffers are.
+const TRACEFS: &str = "/sys/kernel/tracing";
+/// The event, as `set_event` lists it.
+const EVENT: &str = "vmscan:mm_vmscan_wakeup_kswapd";
 
-impl Events {
+impl Wakeups {
     fn new() -> Option<Self> {
-        let instance = |name: &str, event: &str| {
-            let dir = Path::new(INSTANCES).join(format!("lowmark-{name}"));
-            fs::create_dir(&dir).ok()?;
-            fs::write(dir.join("buffer_size_kb"), "4").ok()?;
-            fs::write(dir.join(format!("events/vmscan/{event}/enable")), "1").ok()?;
-            Some(dir.join("per_cpu/cpu0/stats"))
-        };
-        Some(Self {
-            wakeups: instance("wakeups", "mm_vmscan_wakeup_kswapd")?,
-            begins: instance("begins", "mm_vmscan_direct_reclaim_begin")?,
-        })
+        let mut dir = PathBuf::from(TRACEFS);
+        if recorded(&dir)? {
+            dir.push("instances/lowmark-wakeups");
+            match fs::create_dir(&dir) {
+                // Another program's.
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => return Some(Self { dir }),
+                made => made.ok()?,
+            }
+        }
+        fs::write(dir.join("buffer_size_kb"), "4").ok()?;
+        fs::write(dir.join("set_event"), EVENT).ok()?;
+        Some(Self { dir })
+    }
+
+    /// How many events the buffer saw: those in it, and those that newer ones have taken the place of.
+    fn seen(&self) -> Option<u64> {
+        let cpus = cpus(&self.dir).ok()?;
+        let stats = |cpu| fs::read_to_string(self.dir.join(format!("per_cpu/cpu{cpu}/stats"))).ok();
+        cpus.into_iter().map(|cpu| seen(&stats(cpu)?)).sum()
     }
 }
 
-/// How many events a buffer saw: those in it, and those that newer ones have taken the place of.
-fn seen(stats: &Path) -> Option<u64> {
-    let text = fs::read_to_string(stats).ok()?;
+/// Whether the kernel's own buffer is there to be read, and not as one in which a program counts.
+fn recorded(dir: &Path) -> Option<bool> {
+    let read = |file| fs::read_to_string(dir.join(file)).ok();
+    let events = read("set_event")?;
+    // Who records loses none (`options/overwrite`).
+    let counts = events.trim() == EVENT && read("options/overwrite")?.trim() == "1";
+    Some(!events.trim().is_empty() && !counts)
+}
+
+/// How many events the buffer of a CPU saw, by its statistics.
+fn seen(stats: &str) -> Option<u64> {
     let of = |name: &str| {
-        let mut lines = text.lines();
+        let mut lines = stats.lines();
         let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         value.trim().parse::<u64>().ok()
     };
@@ -71,8 +92,8 @@ fn one(text: &str, name: &str) -> u64 {
 
 impl Counts {
     pub(super) fn new() -> Self {
-        let events = OnceLock::new();
-        Self { events }
+        let wakeups = OnceLock::new();
+        Self { wakeups }
     }
 
     /// All but what is a thread's own.
@@ -81,14 +102,13 @@ impl Counts {
         let text = fs::read_to_string(VMSTAT).map_err(|e| unreadable(VMSTAT, e))?;
         // One counter in older kernels, one a zone in newer.
         let alloc_stalls = sum(&text, "allocstall");
-        let events = self.events.get_or_init(Events::new).as_ref();
-        let counted = events.and_then(|e| Some((seen(&e.wakeups)?, seen(&e.begins)?)));
-        let (kswapd_wakeups, direct_reclaims) =
-            counted.unwrap_or_else(|| (sum(&text, "pageoutrun"), alloc_stalls));
+        let wakeups = self.wakeups.get_or_init(Wakeups::new).as_ref();
+        let counted = wakeups.and_then(Wakeups::seen);
         Ok(Usage {
             page_faults: one(&text, "pgfault"),
-            kswapd_wakeups,
-            direct_reclaims,
+            kswapd_wakeups: counted.unwrap_or_else(|| sum(&text, "pageoutrun")),
+            // Each direct reclaim is counted once, where it begins.
+            direct_reclaims: alloc_stalls,
             alloc_stalls,
             ..Usage::default()
         })
@@ -96,8 +116,8 @@ impl Counts {
 
     /// What a reader of the results must know.
     pub(super) fn note(&self) -> Option<String> {
-        let events = self.events.get()?;
-        events.is_none().then(|| {
+        let wakeups = self.wakeups.get()?;
+        wakeups.is_none().then(|| {
             "this kernel traces no vmscan events: programs that count wakes of kswapd were given its runs \
              (pageoutrun)"
                 .to_owned()
@@ -116,6 +136,13 @@ pub(super) fn total_memory() -> HostResult<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_buffer_has_seen_what_newer_events_took_the_place_of() {
+        let stats = "entries: 12\noverrun: 30\ncommit overrun: 7\nbytes: 480\ndropped events: 2\n";
+        assert_eq!(seen(stats), Some(42));
+        assert_eq!(seen("entries: 12\n"), None);
+    }
 
     #[test]
     fn counters_are_summed_over_zones() {
