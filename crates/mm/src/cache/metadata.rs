@@ -3,7 +3,7 @@
 //! them, 39 on a page (104 bytes). And what writes of pages take while they are under way (`writeback_bios = "vectors"`):
 //! a vector of 256 entries a bio, 8 of them on eight pages; and what each page on its way to swap takes
 //! (`swap_bios = "pool"`): a bio of 192 bytes, 21 on a page. What btrfs remembers of extents is in
-//! [`extents`](crate::cache::extents).
+//! [`extents`](crate::cache::extents), what XFS's log takes in [`xfs`](crate::inodes::xfs).
 //!
 //! Records fill slabs without gaps; the oldest slab goes back first, and five stay that have room for whole ones
 //! (SLUB's `min_partial`). A slab is asked for without waiting, as `xas_alloc` does under its lock: of two
@@ -15,6 +15,7 @@
 use crate::cache::extents::Extents;
 use crate::cache::mapping::Mapping;
 use crate::cache::tree::SLOTS;
+use crate::inodes::xfs::LogItems;
 use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
 use crate::memory::watermark::lowmem_kbytes;
@@ -45,10 +46,17 @@ pub(crate) enum Record {
     /// An extent that is being written, and its bio.
     OrderedExtent,
     OrderedBio,
+    /// An XFS inode's item of the log, and buffers of items.
+    XfsInodeItem,
+    LogBuffer512,
+    LogBuffer1k,
+    LogBuffer2k,
+    LogBuffer4k,
+    LogBuffer8k,
 }
 
 impl Record {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 14] = [
         Self::TreeNode,
         Self::BufferHead,
         Self::BioVec,
@@ -57,12 +65,18 @@ impl Record {
         Self::ExtentMap,
         Self::OrderedExtent,
         Self::OrderedBio,
+        Self::XfsInodeItem,
+        Self::LogBuffer512,
+        Self::LogBuffer1k,
+        Self::LogBuffer2k,
+        Self::LogBuffer4k,
+        Self::LogBuffer8k,
     ];
     /// Those that cached pages have.
     const OF_PAGES: [Self; 2] = [Self::TreeNode, Self::BufferHead];
 
     /// Records of a whole slab, and its order. With HighMem they are those of 32 bits, of 304, 56, 3072, 128,
-    /// 112, 80, 256 and 256 bytes.
+    /// 112, 80, 256, 256 and 128 bytes; a buffer of the log has as many as with 64.
     const fn shape(self, highmem: bool) -> (u32, u32) {
         match (self, highmem) {
             (Self::TreeNode, false) => (14, 1),
@@ -72,6 +86,12 @@ impl Record {
             (Self::WideExtentMap, false) => (28, 0),
             (Self::ExtentMap, false) => (39, 0),
             (Self::OrderedExtent | Self::OrderedBio, false) => (10, 0),
+            (Self::XfsInodeItem, false) => (20, 0),
+            (Self::LogBuffer512, _) => (8, 0),
+            (Self::LogBuffer1k, _) => (8, 1),
+            (Self::LogBuffer2k, _) => (16, 3),
+            (Self::LogBuffer4k, _) => (8, 3),
+            (Self::LogBuffer8k, _) => (4, 3),
             (Self::TreeNode, true) => (26, 1),
             (Self::BufferHead, true) => (73, 0),
             (Self::BioVec, true) => (10, 3),
@@ -79,13 +99,19 @@ impl Record {
             (Self::WideExtentMap, true) => (36, 0),
             (Self::ExtentMap, true) => (51, 0),
             (Self::OrderedExtent | Self::OrderedBio, true) => (16, 0),
+            (Self::XfsInodeItem, true) => (32, 0),
         }
+    }
+
+    /// Whether it is of XFS's log.
+    const fn of_log(self) -> bool {
+        self as u32 >= Self::XfsInodeItem as u32
     }
 
     /// How its slabs are asked for.
     const fn gfp(self) -> Gfp {
         match self {
-            Self::TreeNode | Self::BufferHead => Gfp::SLAB_NOWAIT,
+            Self::TreeNode | Self::BufferHead | Self::XfsInodeItem => Gfp::SLAB_NOWAIT,
             _ => Gfp::UNMOVABLE_NOWAIT,
         }
     }
@@ -95,16 +121,19 @@ impl Record {
         (MIN_PARTIAL + 1) * self.shape(highmem).0
     }
 
-    /// Records of a slab of one page.
-    const fn small(self, highmem: bool) -> u32 {
+    /// As [`Record::shape`], of the smallest slab: one page, or what one record needs.
+    const fn small(self, highmem: bool) -> (u32, u32) {
         let (whole, order) = self.shape(highmem);
-        whole >> order
+        match self {
+            Self::LogBuffer8k => (1, 1),
+            _ => (whole >> order, 0),
+        }
     }
 
     /// Records of the slab that a ring's entry is, and its order.
     fn of_entry(self, entry: u32, highmem: bool) -> (u32, u32) {
         match entry & SMALL != 0 {
-            true => (self.small(highmem), 0),
+            true => self.small(highmem),
             false => self.shape(highmem),
         }
     }
@@ -141,6 +170,8 @@ pub(crate) struct Metadata<W: World> {
     swap_bios: bool,
     /// What records of extents there are.
     pub(crate) extents: Extents<W>,
+    /// What records of XFS's log there are.
+    pub(crate) log_items: LogItems<W>,
     /// Bios under way.
     under_way: W::U32,
     /// Those of pages on their way to swap.
@@ -169,14 +200,15 @@ impl<W: World> Metadata<W> {
         let swap_bios = policy.swap_bios == SwapBios::Pool;
         let what = "the page cache's records";
         let extents = Extents::new(policy.extent_maps, nodes, mappings)?;
+        let log_items = LogItems::new(policy);
         // Slabs of a kind there may be at most: each has a page.
         let most = |of: Record| {
             let (there, records) = match of {
-                Record::TreeNode => (on, nodes.div_ceil(of.small(highmem))),
-                Record::BufferHead => (on, frames.div_ceil(of.small(highmem))),
+                Record::TreeNode => (on, nodes.div_ceil(of.small(highmem).0)),
+                Record::BufferHead => (on, frames.div_ceil(of.small(highmem).0)),
                 Record::BioVec => (bios, frames),
                 Record::SwapBio => (swap_bios, frames),
-                _ => (extents.has(of), frames),
+                _ => (extents.has(of) || log_items.on() && of.of_log(), frames),
             };
             if there { records + MIN_PARTIAL + 2 } else { 0 }
         };
@@ -190,7 +222,7 @@ impl<W: World> Metadata<W> {
             })
         };
         Ok(Self {
-            slabs: match on || bios || swap_bios || extents.kept() {
+            slabs: match on || bios || swap_bios || extents.kept() || log_items.on() {
                 true => Record::ALL
                     .into_iter()
                     .map(slabs)
@@ -198,6 +230,7 @@ impl<W: World> Metadata<W> {
                 false => Box::default(),
             },
             extents,
+            log_items,
             pages: on,
             bios,
             swap_bios,
@@ -309,6 +342,7 @@ impl<W: World> Mm<W> {
                 .to_swap
                 .get()
                 .saturating_sub(Record::SwapBio.shape(self.highmem).0),
+            of if of.of_log() => self.metadata.log_items.records(of),
             _ => self.metadata.extents.records(of),
         }
     }
@@ -468,7 +502,8 @@ impl<W: World> Mm<W> {
         let slabs = &self.metadata.slabs[of as usize];
         let (_, order) = of.shape(self.highmem);
         while self.records(of) > slabs.room.get() {
-            let Some((pfn, got)) = self.new_slab(of.gfp(), order) else {
+            let least = of.small(self.highmem).1;
+            let Some((pfn, got)) = self.new_slab(of.gfp(), order, least) else {
                 return;
             };
             let entry = pfn | if got < order { SMALL } else { 0 };
@@ -507,21 +542,22 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A slab of an order, or of one page.
-    fn new_slab(&self, gfp: Gfp, order: u32) -> Option<(Pfn, u32)> {
+    /// A slab of an order, or of the least one.
+    fn new_slab(&self, gfp: Gfp, order: u32, least: u32) -> Option<(Pfn, u32)> {
         let of = |order| {
             let now = self.world.now();
             self.alloc_pages_fast(gfp, order, now)
                 .or_else(|| self.alloc_nowait(gfp, order))
         };
         let whole = of(order).map(|pfn| (pfn, order));
-        if let Some((pfn, order)) = whole {
+        let slab = match order {
+            0 => whole,
+            _ => whole.or_else(|| of(least).map(|pfn| (pfn, least))),
+        };
+        if let Some((pfn, order)) = slab {
             self.mark_tail(pfn, order, flag::USED);
         }
-        match order {
-            0 => whole,
-            _ => whole.or_else(|| of(0).map(|pfn| (pfn, 0))),
-        }
+        slab
     }
 
     /// Recounts the records and their slabs.

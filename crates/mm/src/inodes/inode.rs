@@ -16,7 +16,9 @@ use crate::inodes::state::{
     CACHED, DENTRY, DENTRY_REF, INODE_REF, LOADING, ON_INODES, PLACED, READ, UNLINKED,
 };
 use crate::inodes::table::DENTRY_CACHE;
-use crate::inodes::xfs::state::{CLAIMED, DIRTY, IN_WRITE, LOGGING, ON_AIL, PINNED, RECLAIMABLE};
+use crate::inodes::xfs::state::{
+    CLAIMED, DIRTY, EXTENTS, IN_WRITE, LOGGING, ON_AIL, PINNED, RECLAIMABLE,
+};
 use crate::memory::gfp::Gfp;
 use crate::watch::vmstat::VmEvent;
 use crate::world::{WaitedKind, Word32, Word64, World};
@@ -395,8 +397,9 @@ impl<W: World> Mm<W> {
             "inode {ino} is freed with state {:#x}",
             row.state.get()
         );
-        row.clear(CACHED);
+        row.clear(CACHED | EXTENTS);
         self.extents_forgotten(ino);
+        self.item_goes(ino);
         self.slab_free(1 + row.sb.get(), row.inode());
         self.stat.event(VmEvent::InodesFreed, 1);
         self.sb(row.sb.get()).freed.fetch_add(1);

@@ -1,4 +1,4 @@
-//! State bits of a file's row, and the lists that it can be on. Bits 9 to 17 are [`super::xfs`]'s.
+//! State bits of a file's row, and the lists that it can be on. Bits 9 to 17 and from 19 on are [`super::xfs`]'s.
 
 /// Its dentry is in memory.
 pub(crate) const DENTRY: u32 = 1;

@@ -244,7 +244,7 @@ presets! {
         ext4_bitmaps: Ext4Bitmaps::Prefetched, "block bitmaps are read some seconds after mounting (5.11)";
         xfs_roots: XfsRoots::Read, "the roots of a group's trees are read when they are first needed";
         xfs_format: XfsFormat::V5, "inodes of 512 bytes (mkfs of 2015)";
-        xfs_log: XfsLog::Relogged, "all of a block's changes with every force of the log (2.6.39)";
+        xfs_log: XfsLog::Buffered, "all of a block's changes with every force of the log, from buffers (2.6.39, 4.8)";
         block_allocation: BlockAllocation::Ahead, "delayed extents as a whole, aligned chunks (2.6.38)";
         journal_place: JournalPlace::Middle, "where mkfs puts it";
         btrfs_trees: BtrfsTrees::Ordered, "nodes of 16 KiB, items where their keys belong (mkfs of 2013)";

@@ -64,8 +64,7 @@ switches! {
         None = "none",
         /// As posted: too many *dirty* pages for the priority.
         Dirty = "dirty",
-        /// The first version of that series: as `dirty`, and each time is counted (`nr_vmscan_throttled`), a
-        /// counter that the second version dropped.
+        /// The first version of that series: as `dirty`, and counted (`nr_vmscan_throttled`, which the second one dropped).
         DirtyCounted = "dirty-counted",
         /// As merged in 3.2: too many pages under *writeback* for the priority.
         Writeback = "writeback",
@@ -225,8 +224,7 @@ switches! {
     mapped_readahead: MappedReadahead = Marked {
         /// linux-3.0: a window around it, with a mark a quarter before its end, whose fault has the next one read.
         Marked = "marked",
-        /// Up to 2.6.39: behind a fault on the page before a window from the page on, as read(2) has it;
-        /// else a window around the page, without a mark.
+        /// Up to 2.6.39: behind a fault on the page before it a window as read(2) has it, else one around it, unmarked.
         PreviousFault = "previous-fault",
     } see "docs/reference/writeback.md#mapped-faults";
 
@@ -547,8 +545,7 @@ switches! {
     page_tables: PageTables = Nothing {
         /// Nothing.
         Nothing = "nothing",
-        /// A page that can be neither moved nor reclaimed for each 512 neighbouring pages of a mapping, from the first
-        /// fault among them until the mapping ends.
+        /// An unmovable page for each 512 neighbouring pages of a mapping, from the first fault among them to its end.
         Pages = "pages",
     } see "docs/reference/memory-model.md#free-lists";
 
@@ -749,6 +746,9 @@ switches! {
         /// 2.6.39, delayed logging: with every force, of each block changed since the last, all that was changed since
         /// it was written in place, in chunks of 128 bytes; the trees of inodes and of free space are there, too.
         Relogged = "relogged",
+        /// The same, and what is logged takes memory (4.8): an item of each inode, and for each item two buffers, of its
+        /// changes and of the next ones, until the inode goes or the block is written in place.
+        Buffered = "buffered",
     } see "docs/reference/writeback.md#the-log-of-xfs";
 
     /// Who starts btrfs's writeback.

@@ -10,6 +10,8 @@
 //! So the block that a directory's entries go to is logged from its front again with every name, and the log grows
 //! with what was changed, not with what is changed.
 
+use super::SimMm;
+use mm::inodes::xfs::LogItem;
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 
@@ -54,6 +56,32 @@ struct Item {
     chunks: u32,
     /// The force that it is part of.
     force: u64,
+    /// What it has of memory.
+    buffers: LogItem,
+}
+
+/// Where items get their memory.
+pub(super) trait Memory {
+    /// An item has so many bytes in so many runs.
+    fn changed(&self, item: LogItem, bytes: u32, runs: u32) -> LogItem;
+    /// What waited of it is in the log.
+    fn logged(&self, item: LogItem) -> LogItem;
+    /// It goes.
+    fn written(&self, item: LogItem);
+}
+
+impl<const T: bool> Memory for SimMm<T> {
+    fn changed(&self, item: LogItem, bytes: u32, runs: u32) -> LogItem {
+        self.log_block(item, bytes, runs)
+    }
+
+    fn logged(&self, item: LogItem) -> LogItem {
+        self.block_logged(item)
+    }
+
+    fn written(&self, item: LogItem) {
+        self.block_written(item);
+    }
 }
 
 /// Changed blocks.
@@ -114,10 +142,16 @@ fn chunks(first: u32, end: u32) -> u32 {
     (u32::MAX >> (31 - to)) & (u32::MAX << from)
 }
 
+/// Bytes of these chunks, and their runs.
+fn bytes_and_runs(chunks: u32) -> (u32, u32) {
+    let runs = (chunks & !(chunks << 1)).count_ones();
+    (chunks.count_ones() * CHUNK, runs)
+}
+
 /// Bytes in the log of a block with these chunks.
 fn logged(chunks: u32) -> u64 {
-    let runs = (chunks & !(chunks << 1)).count_ones();
-    OF_BUFFER + u64::from(runs) * OPERATION + u64::from(chunks.count_ones() * CHUNK)
+    let (bytes, runs) = bytes_and_runs(chunks);
+    OF_BUFFER + u64::from(runs) * OPERATION + u64::from(bytes)
 }
 
 /// A well mixed number for a name.
@@ -139,10 +173,12 @@ impl Cil {
     }
 
     /// Chunks of a block change.
-    fn change(&self, block: u64, chunks: u32) {
+    fn change(&self, memory: &impl Memory, block: u64, chunks: u32) {
         let mut items = self.items.borrow_mut();
         let item = items.entry(block).or_default();
         item.chunks |= chunks;
+        let (bytes, runs) = bytes_and_runs(item.chunks);
+        item.buffers = memory.changed(item.buffers, bytes, runs);
         if item.force != self.force.get() {
             item.force = self.force.get();
             self.changed.borrow_mut().push(block);
@@ -150,25 +186,29 @@ impl Cil {
     }
 
     /// Blocks of a group are taken or given back: its header (the second sector) and the first records of the two trees behind it.
-    pub fn space_changed(&self, group: u64) {
-        self.change(group, chunks(512, 640));
-        self.change(group + 1, 1);
-        self.change(group + 2, 1);
+    pub fn space_changed(&self, memory: &impl Memory, group: u64) {
+        self.change(memory, group, chunks(512, 640));
+        self.change(memory, group + 1, 1);
+        self.change(memory, group + 2, 1);
     }
 
     /// An inode of a group is taken or given back: its header (the third sector), the `record`th of the tree of inodes, and the first
     /// of the tree of free ones. `new`: the record is.
-    pub fn inodes_changed(&self, group: u64, record: u32, new: bool) {
-        self.change(group, chunks(1024, 1152));
+    pub fn inodes_changed(&self, memory: &impl Memory, group: u64, record: u32, new: bool) {
+        self.change(memory, group, chunks(1024, 1152));
         let of_block = (4096 - TREE_HEADER) / INODE_RECORD;
         let at = TREE_HEADER + record % of_block * INODE_RECORD;
-        self.change(group + 3, chunks(at, at + INODE_RECORD) | u32::from(new));
-        self.change(group + 4, 1);
+        self.change(
+            memory,
+            group + 3,
+            chunks(at, at + INODE_RECORD) | u32::from(new),
+        );
+        self.change(memory, group + 4, 1);
     }
 
     /// An entry of a directory is made or removed: its bytes, its block's header and the length of what is free behind it; in the hash index
     /// all from its place on, which moves; and the list of how much is free in each block.
-    pub fn name_changed(&self, change: DirChange) {
+    pub fn name_changed(&self, memory: &impl Memory, change: DirChange) {
         let DirChange {
             dir,
             block,
@@ -184,10 +224,10 @@ impl Cil {
         if entries <= ONE_BLOCK {
             let place = ((u64::from(hash) * u64::from(entries + 1)) >> 32) as u32;
             let behind = (entries - place.min(last)).max(1) * HASH;
-            self.change(block, entry | chunks(4096 - 8 - behind, 4096));
+            self.change(memory, block, entry | chunks(4096 - 8 - behind, 4096));
             return;
         }
-        self.change(block, entry | chunks(4096 - 2, 4096));
+        self.change(memory, block, entry | chunks(4096 - 2, 4096));
         let leaves = entries.div_ceil(LEAF).next_power_of_two();
         let of_leaf = entries / leaves;
         let place = ((u64::from(hash) * u64::from(of_leaf)) >> 32) as u32;
@@ -199,18 +239,18 @@ impl Cil {
         let leaf = u64::from(hash % leaves);
         if leaves == 1 {
             // The list is at its end.
-            self.change(index, 1 | moved | chunks(4096 - 2, 4096));
+            self.change(memory, index, 1 | moved | chunks(4096 - 2, 4096));
         } else {
             let listed = HEADER + last / of_block % (LEAF * 4) * 2;
-            self.change(index | leaf, 1 | moved);
-            self.change(index | 0xffff, chunks(listed, listed + 2));
+            self.change(memory, index | leaf, 1 | moved);
+            self.change(memory, index | 0xffff, chunks(listed, listed + 2));
         }
     }
 
     /// The log is forced, with so many inodes: what of it is written. A record begins in the sector where the last one ended.
-    pub fn force(&self, inodes: u32) -> Record {
+    pub fn force(&self, memory: &impl Memory, inodes: u32) -> Record {
         let tail = self.tail.get();
-        let sectors = self.sectors(inodes);
+        let sectors = self.sectors(memory, inodes);
         let end = tail + sectors;
         self.tail.set(end % SECTORS);
         let blocks = end.div_ceil(SECTORS);
@@ -222,12 +262,16 @@ impl Cil {
     }
 
     /// Sectors of the log that a force with so many inodes writes.
-    fn sectors(&self, inodes: u32) -> u64 {
-        let items = self.items.borrow();
+    fn sectors(&self, memory: &impl Memory, inodes: u32) -> u64 {
+        let mut items = self.items.borrow_mut();
         let changed = self.changed.take();
         let blocks: u64 = changed
             .iter()
-            .map(|block| logged(items[block].chunks))
+            .map(|block| {
+                let item = items.get_mut(block).expect("a changed block has an item");
+                item.buffers = memory.logged(item.buffers);
+                logged(item.chunks)
+            })
             .sum();
         self.force.set(self.force.get() + 1);
         let bytes = OF_CHECKPOINT + u64::from(inodes) * OF_INODE + blocks;
@@ -236,13 +280,16 @@ impl Cil {
 
     /// What is in the log is written in place: which blocks, in ascending order. Those that changed since the last force are
     /// not in it yet, and keep what they have.
-    pub fn write_in_place(&self) -> Vec<u64> {
+    pub fn write_in_place(&self, memory: &impl Memory) -> Vec<u64> {
         let force = self.force.get();
         let mut blocks = Vec::new();
         self.items.borrow_mut().retain(|&block, item| {
             let stays = item.force == force;
-            if !stays && block & INDEX == 0 {
-                blocks.push(block);
+            if !stays {
+                memory.written(item.buffers);
+                if block & INDEX == 0 {
+                    blocks.push(block);
+                }
             }
             stays
         });
@@ -254,6 +301,19 @@ impl Cil {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Memory that nobody counts.
+    impl Memory for () {
+        fn changed(&self, item: LogItem, _bytes: u32, _runs: u32) -> LogItem {
+            item
+        }
+
+        fn logged(&self, item: LogItem) -> LogItem {
+            item
+        }
+
+        fn written(&self, _item: LogItem) {}
+    }
 
     #[test]
     fn chunks_are_those_of_the_bytes() {
@@ -269,17 +329,20 @@ mod tests {
     fn make_file(cil: &Cil, nth: u32) -> u64 {
         let (inline, of_block) = (3, 73);
         if nth >= inline {
-            cil.name_changed(DirChange {
-                dir: 1,
-                block: 1_000 + u64::from((nth - inline) / of_block),
-                entries: nth - inline + 1,
-                of_block,
-                ino: nth,
-            });
+            cil.name_changed(
+                &(),
+                DirChange {
+                    dir: 1,
+                    block: 1_000 + u64::from((nth - inline) / of_block),
+                    entries: nth - inline + 1,
+                    of_block,
+                    ino: nth,
+                },
+            );
         }
-        cil.inodes_changed(0, nth / 64, nth.is_multiple_of(64));
-        cil.space_changed(0);
-        cil.sectors(2) * SECTOR
+        cil.inodes_changed(&(), 0, nth / 64, nth.is_multiple_of(64));
+        cil.space_changed(&(), 0);
+        cil.sectors(&(), 2) * SECTOR
     }
 
     /// What the log of a guest of Linux 6.12 has of files that are made and synced, bytes a file in the mean of 50: the block of
@@ -311,12 +374,12 @@ mod tests {
         let cil = Cil::new();
         let sizes: Vec<u64> = (0..60).map(|n| make_file(&cil, n)).collect();
         assert!(sizes[59] > 2 * sizes[1]);
-        cil.space_changed(0);
+        cil.space_changed(&(), 0);
         // The tree of inodes, of free ones, the directory; the group's header and its trees of space wait for a force.
-        assert_eq!(cil.write_in_place(), [3, 4, 1000]);
+        assert_eq!(cil.write_in_place(&()), [3, 4, 1000]);
         assert!(make_file(&cil, 60) < sizes[2] + 1024);
-        assert_eq!(cil.write_in_place().len(), 6);
-        assert!(cil.write_in_place().is_empty());
+        assert_eq!(cil.write_in_place(&()).len(), 6);
+        assert!(cil.write_in_place(&()).is_empty());
     }
 
     /// Records follow each other in the log: a block that two of them share is written with each.
@@ -325,7 +388,7 @@ mod tests {
         let cil = Cil::new();
         assert_eq!(OF_CHECKPOINT + 20 * OF_INODE, 5732);
         // 12 sectors and a header.
-        let forces: Vec<Record> = (0..800).map(|_| cil.force(20)).collect();
+        let forces: Vec<Record> = (0..800).map(|_| cil.force(&(), 20)).collect();
         let shared = forces.iter().filter(|force| force.shares).count() as u64;
         let sum = |of: fn(&Record) -> u64| forces.iter().map(of).sum::<u64>();
         assert_eq!(sum(|force| force.blocks) - shared, 800 * 13 / 8);

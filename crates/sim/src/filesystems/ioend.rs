@@ -129,6 +129,8 @@ pub(super) async fn conversion_worker<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
             continue;
         };
         ask!(fs, model => model.may_convert(mm).await);
+        let mapping = mm.world.ends.pages(id).0;
+        ask!(fs, model => model.converted(mm, mapping));
         finish(mm, id);
         sched.relax().await;
     }

@@ -376,6 +376,9 @@ pub(super) trait Model: Sized {
     /// That worker waits until it may change the metadata of an extent.
     async fn may_convert<const T: bool>(&self, mm: &SimMm<T>) {}
 
+    /// It does, a file's next extent.
+    fn converted<const T: bool>(&self, mm: &SimMm<T>, mapping: u32) {}
+
     /// Pages from a dirty one on that get their blocks together, and are then written whatever was asked for. 0:
     /// what was asked for holds.
     fn placed_together<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, first: u32) -> u32 {

@@ -245,8 +245,13 @@ impl Model for Xfs {
     }
 
     fn run_placed<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {
-        mm.log_inode(mapping);
+        mm.log_extents(mapping);
         self.space_changed(mm, fs, mapping);
+    }
+
+    /// Its extents are written ones now (`xfs_iomap_write_unwritten`).
+    fn converted<const T: bool>(&self, mm: &SimMm<T>, mapping: u32) {
+        mm.log_extents(mapping);
     }
 
     fn converts<const T: bool>(&self, mm: &SimMm<T>) -> bool {
@@ -370,7 +375,7 @@ impl Model for Xfs {
     /// Changed inodes, and what names changed beside them.
     async fn write_log<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u32) -> bool {
         let record = if Self::relogs(mm) {
-            self.cil.force(n)
+            self.cil.force(mm, n)
         } else {
             let bytes = self.log_bytes.replace(0) + u64::from(n) * LOG_INODE;
             Record::of_blocks((LOG_HEADER + bytes).div_ceil(4096))
@@ -384,14 +389,14 @@ impl Model for Xfs {
 impl Xfs {
     /// Whether the log has all changes of a block again with every force.
     fn relogs<const T: bool>(mm: &SimMm<T>) -> bool {
-        mm.policy.xfs_log == XfsLog::Relogged
+        mm.policy.xfs_log != XfsLog::Once
     }
 
     /// Blocks of a file's group were taken or given back, which goes to the log.
     fn space_changed<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {
         if Self::relogs(mm) {
             let group = fs.with_place(mapping, |place| place.group);
-            self.cil.space_changed(fs.space.first_block(group));
+            self.cil.space_changed(mm, fs.space.first_block(group));
         }
     }
 
@@ -401,15 +406,15 @@ impl Xfs {
         let number = u64::from(mm.inode_number(change.ino));
         let new = change.made && number.is_multiple_of(CHUNK_INODES);
         self.cil
-            .inodes_changed(group, (number / CHUNK_INODES) as u32, new);
+            .inodes_changed(mm, group, (number / CHUNK_INODES) as u32, new);
         if new {
             // The chunk's blocks.
-            self.cil.space_changed(group);
+            self.cil.space_changed(mm, group);
         }
         if change.block != 0 {
             let about = fs.kind().about();
             let inline = about.entries_in_inode;
-            self.cil.name_changed(DirChange {
+            self.cil.name_changed(mm, DirChange {
                 dir: change.dir,
                 block: change.block,
                 entries: fs.names.entries(change.dir).saturating_sub(inline),
@@ -492,7 +497,7 @@ impl Xfs {
         loop {
             let interval = mm.sync_interval(fs.sb.get());
             mm.world.sched.sleep_ticks(interval).await;
-            let mut blocks = self.cil.write_in_place();
+            let mut blocks = self.cil.write_in_place(mm);
             blocks.extend(self.unwritten.take());
             self.last.iter().for_each(|last| last.set(0));
             blocks.sort_unstable();

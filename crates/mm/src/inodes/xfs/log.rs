@@ -11,6 +11,7 @@
 //! moves to the end of the item list when the newer change is in the log.
 
 use super::CLUSTER_INODES;
+use super::items::Buffers;
 use super::state::*;
 use crate::Mm;
 use crate::inodes::state::InodeList;
@@ -41,6 +42,8 @@ pub(crate) struct Log<W: World> {
     pushed: W::U64,
     /// It met pinned items in its last pass.
     force: W::U32,
+    /// Buffers of items that go with the write under way, by size.
+    buffers: [W::U32; 5],
     pub(super) worker_queued: W::U32,
     pub(super) worker_due: W::U64,
 }
@@ -56,6 +59,7 @@ impl<W: World> Log<W> {
             target: bytemuck::Zeroable::zeroed(),
             pushed: bytemuck::Zeroable::zeroed(),
             force: bytemuck::Zeroable::zeroed(),
+            buffers: bytemuck::Zeroable::zeroed(),
             worker_queued: bytemuck::Zeroable::zeroed(),
             worker_due: bytemuck::Zeroable::zeroed(),
         }
@@ -64,6 +68,15 @@ impl<W: World> Log<W> {
     /// Changes that wait for the next write.
     pub(super) fn waiting(&self) -> u32 {
         self.waiting.get()
+    }
+
+    /// Buffers of items that go with the write under way.
+    pub(super) fn buffers(&self) -> Buffers {
+        self.buffers.each_ref().map(|n| n.get())
+    }
+
+    fn set_buffers(&self, to: Buffers) {
+        self.buffers.iter().zip(to).for_each(|(n, to)| n.set(to));
     }
 }
 
@@ -87,6 +100,7 @@ impl<W: World> Mm<W> {
         }
         let row = self.inode(ino);
         debug_assert!(row.has(CACHED), "a change of an inode in memory");
+        self.inode_to_item(ino);
         let sb = row.sb.get();
         let before = row.state.fetch_or(PINNED);
         if before & PINNED != 0 {
@@ -96,6 +110,14 @@ impl<W: World> Mm<W> {
         // While an older change is being logged it is on that list, and joins this one afterwards.
         if before & LOGGING == 0 {
             self.list_add_tail(InodeList::Log, self.log_head(sb, false), ino);
+        }
+    }
+
+    /// As [`Mm::log_inode`], where extents are among what was changed.
+    pub fn log_extents(&self, ino: u32) {
+        if self.on_xfs(ino) {
+            self.inode(ino).set(EXTENTS);
+            self.log_inode(ino);
         }
     }
 
@@ -147,13 +169,16 @@ impl<W: World> Mm<W> {
         let n = log.waiting.get();
         log.waiting.fetch_sub(n);
         log.begun.fetch_add(1);
+        let mut buffers = Buffers::default();
         while let Some(ino) = self.list_first(InodeList::Log, from) {
             let row = self.inode(ino);
             self.list_remove(InodeList::Log, ino);
             self.list_add_tail(InodeList::Log, to, ino);
             row.set(LOGGING);
             row.clear(PINNED);
+            self.item_to_log(ino, &mut buffers);
         }
+        log.set_buffers(buffers);
         while !self.world.write_log(self, sb, n).await {
             // A log that can't be written is tried again: changes are not forgotten.
             self.world.sleep(crate::SECOND).await;
@@ -165,6 +190,8 @@ impl<W: World> Mm<W> {
             left += 1;
         }
         debug_assert!(left == n, "{left} changes were logged, {n} waited");
+        log.set_buffers(Buffers::default());
+        self.buffers_are_written(&buffers);
         self.world.charge(Cost::SlabObject, n);
         log.done.fetch_add(1);
     }
@@ -309,7 +336,7 @@ impl<W: World> Mm<W> {
                 let twice = row.set(IN_WRITE);
                 assert!(!twice, "inode {other} is flushed twice at once");
                 row.set(FLUSHING);
-                row.clear(DIRTY);
+                row.clear(DIRTY | EXTENTS);
                 self.stat.event(VmEvent::XfsInodesFlushed, 1);
             }
         }

@@ -7,12 +7,15 @@
 //! from memory into the log and from there into its place is in `log`.
 
 mod group;
+mod items;
 mod log;
 mod reclaim;
 pub(crate) mod state;
 mod unmount;
 
 pub(crate) use group::{Ag, BYTES_PER_USED_GROUP};
+pub use items::LogItem;
+pub(crate) use items::LogItems;
 pub(crate) use log::Log;
 pub use unmount::UnmountWalk;
 
@@ -155,6 +158,12 @@ impl<W: World> Mm<W> {
             }
             self.check_log(sb)?;
         }
-        Ok(())
+        let mut with_log = items::Buffers::default();
+        for sb in 0..self.super_count() {
+            for (all, n) in with_log.iter_mut().zip(self.sb(sb).log.buffers()) {
+                *all += n;
+            }
+        }
+        self.check_items(with_log)
     }
 }

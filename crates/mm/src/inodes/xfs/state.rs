@@ -1,4 +1,4 @@
-//! State bits of a file's row that XFS alone uses: 9 to 17 of [`crate::inodes::state`]'s word.
+//! State bits of a file's row that XFS alone uses: 9 to 17 and 19 to 26 of [`crate::inodes::state`]'s word.
 
 /// The VFS has evicted it; it can be freed or looked up again.
 pub(crate) const RECLAIMABLE: u32 = 1 << 9;
@@ -18,3 +18,8 @@ pub(crate) const FLUSHING: u32 = 1 << 15;
 pub(crate) const IN_WRITE: u32 = 1 << 16;
 /// In the list of items to be written back.
 pub(crate) const ON_AIL: u32 = 1 << 17;
+/// It has an item of the log, with what [`super::items`] says of buffers from this bit on.
+pub(crate) const ITEM: u32 = 1 << 19;
+pub(crate) const ITEM_SHIFT: u32 = 20;
+/// A change of its extents was logged since it was written in place (`XFS_ILOG_DEXT`).
+pub(crate) const EXTENTS: u32 = 1 << 26;

@@ -1,0 +1,296 @@
+//! What XFS's delayed logging takes of memory (`xfs_log = "buffered"`): an item of each inode that was ever changed
+//! (`xfs_ili`, 200 bytes), and of each item two buffers (`struct xfs_log_vec`; Linux fs/xfs/xfs_log_cil.c,
+//! docs/reference/writeback.md#the-log-of-xfs). They are slabs of [`metadata`].
+//!
+//! ```text
+//! a change ──> the spare buffer, a larger one if it has no room
+//!              nothing of the item waits for the log: the spare one is the item's now, and there is none
+//!              what waits has too little room:        they change places
+//!              else:                                  what waits is written over, and the spare one stays
+//! a force  ──> the item's buffer goes with the log, and is given back when that is written
+//! ```
+//!
+//! So whatever is changed twice between two forces has both, and keeps one of them until its inode goes or its
+//! block is written in place.
+//!
+//! [`metadata`]: crate::cache::metadata
+
+use super::state::{EXTENTS, ITEM, ITEM_SHIFT};
+use crate::cache::metadata::Record;
+use crate::policy::XfsLog;
+use crate::world::{Word32, World};
+use crate::{Mm, Policy};
+
+/// Sizes that buffers have: `kmalloc-512` to `kmalloc-8k`.
+const SIZES: usize = 5;
+const RECORDS: [Record; SIZES] = [
+    Record::LogBuffer512,
+    Record::LogBuffer1k,
+    Record::LogBuffer2k,
+    Record::LogBuffer4k,
+    Record::LogBuffer8k,
+];
+/// The least of them.
+const LEAST: u32 = 512;
+
+/// A buffer's head (`xfs_log_vec`); what each region of an item takes beside its bytes: an iovec, the header of an
+/// operation and what they are aligned to.
+const HEAD: u32 = 64;
+const REGION: u32 = 16 + 12 + 8;
+/// An inode's format and core (`xfs_inode_log_format`, `xfs_log_dinode`): two regions.
+const INODE: u32 = HEAD + 2 * REGION + 56 + 176;
+/// The room for extents that an inode of 512 bytes has: the third region, as a whole while any of them changed.
+const FORK: u32 = REGION + 336;
+
+/// The buffers that one item has; each is 0 for none, or its size's place in [`RECORDS`] plus 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogItem {
+    /// Of the changes that wait for the log.
+    waiting: u8,
+    spare: u8,
+}
+
+impl LogItem {
+    const BITS: u32 = 3;
+    const MASK: u32 = (1 << Self::BITS) - 1;
+
+    fn of_word(word: u32) -> Self {
+        Self {
+            waiting: (word & Self::MASK) as u8,
+            spare: (word >> Self::BITS & Self::MASK) as u8,
+        }
+    }
+
+    fn word(self) -> u32 {
+        u32::from(self.waiting) | u32::from(self.spare) << Self::BITS
+    }
+
+    /// The item is changed, which takes a buffer of so many bytes.
+    fn changed(self, bytes: u32) -> Self {
+        let size = bytes.max(LEAST).next_power_of_two() / LEAST;
+        let need = size.ilog2() as u8 + 1;
+        assert!(usize::from(need) <= SIZES, "a buffer of {bytes} bytes");
+        let spare = self.spare.max(need);
+        match self.waiting {
+            0 => Self {
+                waiting: spare,
+                spare: 0,
+            },
+            waiting if spare <= waiting => Self { waiting, spare },
+            waiting => Self {
+                waiting: spare,
+                spare: waiting,
+            },
+        }
+    }
+
+    /// What waited has gone.
+    fn forced(self) -> Self {
+        Self { waiting: 0, ..self }
+    }
+
+    /// The places of its buffers' sizes.
+    fn sizes(self) -> impl Iterator<Item = usize> {
+        let both = [self.waiting, self.spare].into_iter();
+        both.filter_map(|size| usize::from(size).checked_sub(1))
+    }
+}
+
+/// Items and buffers in use.
+pub(crate) struct LogItems<W: World> {
+    on: bool,
+    items: W::U32,
+    /// Buffers of inodes by size, with those that are on their way to the log; of blocks.
+    of_inodes: [W::U32; SIZES],
+    of_blocks: [W::U32; SIZES],
+}
+
+impl<W: World> LogItems<W> {
+    pub(crate) fn new(policy: &Policy) -> Self {
+        Self {
+            on: policy.xfs_log == XfsLog::Buffered,
+            items: bytemuck::Zeroable::zeroed(),
+            of_inodes: bytemuck::Zeroable::zeroed(),
+            of_blocks: bytemuck::Zeroable::zeroed(),
+        }
+    }
+
+    /// Whether they take memory.
+    #[inline(always)]
+    pub(crate) fn on(&self) -> bool {
+        self.on
+    }
+
+    /// Records of a kind in use.
+    pub(crate) fn records(&self, of: Record) -> u32 {
+        match RECORDS.iter().position(|&record| record == of) {
+            Some(size) => self.of_inodes[size].get() + self.of_blocks[size].get(),
+            None => self.items.get(),
+        }
+    }
+}
+
+/// Buffers by size.
+pub(super) type Buffers = [u32; SIZES];
+
+impl<W: World> Mm<W> {
+    /// An inode's changes go to its item, those of its extents if they are among them or were since it was written.
+    pub(super) fn inode_to_item(&self, ino: u32) {
+        let items = &self.metadata.log_items;
+        if !items.on {
+            return;
+        }
+        let row = self.inode(ino);
+        if !row.set(ITEM) {
+            items.items.fetch_add(1);
+            self.settle(Record::XfsInodeItem);
+        }
+        let bytes = INODE + if row.has(EXTENTS) { FORK } else { 0 };
+        let before = self.item_of(ino);
+        self.set_item(ino, before.changed(bytes));
+        self.item_became(&items.of_inodes, before, self.item_of(ino));
+    }
+
+    /// What waits of an inode goes to the log; [`Mm::buffers_are_written`] gives back what is counted in `with`.
+    pub(super) fn item_to_log(&self, ino: u32, with: &mut Buffers) {
+        let before = self.item_of(ino);
+        if let Some(size) = usize::from(before.waiting).checked_sub(1) {
+            with[size] += 1;
+            self.set_item(ino, before.forced());
+        }
+    }
+
+    /// The log is written that these buffers went with.
+    pub(super) fn buffers_are_written(&self, with: &Buffers) {
+        let items = &self.metadata.log_items;
+        for (size, &n) in with.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let before = items.of_inodes[size].fetch_sub(n);
+            debug_assert!(before >= n, "{n} of {before} buffers");
+            self.settle(RECORDS[size]);
+        }
+    }
+
+    /// An inode goes, and its item.
+    pub(crate) fn item_goes(&self, ino: u32) {
+        let items = &self.metadata.log_items;
+        if !self.inode(ino).clear(ITEM) {
+            return;
+        }
+        let before = self.item_of(ino);
+        debug_assert!(before.waiting == 0, "nothing of inode {ino} waits");
+        self.set_item(ino, LogItem::default());
+        self.item_became(&items.of_inodes, before, LogItem::default());
+        items.items.fetch_sub(1);
+        self.settle(Record::XfsInodeItem);
+    }
+
+    fn item_of(&self, ino: u32) -> LogItem {
+        LogItem::of_word(self.inode(ino).state.get() >> ITEM_SHIFT)
+    }
+
+    fn set_item(&self, ino: u32, item: LogItem) {
+        let state = &self.inode(ino).state;
+        let changed =
+            (state.get() >> ITEM_SHIFT ^ item.word()) & LogItem::MASK * (LogItem::MASK + 2);
+        let (on, off) = (changed & item.word(), changed & !item.word());
+        state.fetch_or(on << ITEM_SHIFT);
+        state.fetch_and(!(off << ITEM_SHIFT));
+    }
+
+    /// An item's buffers are others.
+    fn item_became(&self, counts: &[W::U32; SIZES], before: LogItem, now: LogItem) {
+        if before == now {
+            return;
+        }
+        for size in now.sizes() {
+            counts[size].fetch_add(1);
+        }
+        for size in before.sizes() {
+            counts[size].fetch_sub(1);
+        }
+        for size in now.sizes().chain(before.sizes()) {
+            self.settle(RECORDS[size]);
+        }
+    }
+
+    /// A changed block goes to its item: so many bytes of it, in so many runs. Returns what the item has then.
+    pub fn log_block(&self, item: LogItem, bytes: u32, runs: u32) -> LogItem {
+        debug_assert!(bytes <= 4096 && runs <= 16, "{bytes} bytes in {runs} runs");
+        // The first region is the block's format.
+        let buffer = HEAD + 28 + REGION + bytes + runs * REGION;
+        self.block_item(item, item.changed(buffer))
+    }
+
+    /// What waits of a block's changes is in the log.
+    pub fn block_logged(&self, item: LogItem) -> LogItem {
+        self.block_item(item, item.forced())
+    }
+
+    /// A block is written in place.
+    pub fn block_written(&self, item: LogItem) {
+        self.block_item(item, LogItem::default());
+    }
+
+    fn block_item(&self, before: LogItem, now: LogItem) -> LogItem {
+        let items = &self.metadata.log_items;
+        if !items.on {
+            return before;
+        }
+        self.item_became(&items.of_blocks, before, now);
+        now
+    }
+
+    /// Recounts the items of inodes and their buffers. `with_log`: those that are being written.
+    pub(super) fn check_items(&self, with_log: Buffers) -> Result<(), String> {
+        let items = &self.metadata.log_items;
+        let (mut found, mut buffers) = (0, with_log);
+        for ino in 0..self.mapping_count() {
+            let item = self.item_of(ino);
+            if self.inode(ino).has(ITEM) {
+                found += 1;
+            } else if item != LogItem::default() {
+                return Err(format!("inode {ino} has {item:?} and no item"));
+            }
+            item.sizes().for_each(|size| buffers[size] += 1);
+        }
+        let counted: Vec<u32> = items.of_inodes.iter().map(|n| n.get()).collect();
+        if (found, &buffers[..]) != (items.items.get(), &counted[..]) {
+            return Err(format!(
+                "{found} inodes have items with buffers {buffers:?}, {} with {counted:?} are counted",
+                items.items.get()
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The states that a file's item goes through which is made, written and forced.
+    #[test]
+    fn an_item_that_is_changed_twice_has_two_buffers() {
+        let (core, all) = (INODE, INODE + FORK);
+        assert_eq!([core, all].map(|n| n.next_power_of_two()), [512, 1024]);
+        let item = |waiting, spare| LogItem { waiting, spare };
+        let mut at = LogItem::default();
+        for (bytes, then) in [
+            (core, item(1, 0)),
+            // Too small for extents: it is the spare one from now on, until that has to be larger as well.
+            (all, item(2, 1)),
+            (all, item(2, 2)),
+            (core, item(2, 2)),
+        ] {
+            at = at.changed(bytes);
+            assert_eq!(at, then);
+        }
+        at = at.forced();
+        assert_eq!(at, item(0, 2));
+        at = at.changed(core);
+        assert_eq!(at, item(2, 0));
+        assert_eq!(at.changed(core), item(2, 1));
+        assert_eq!(LogItem::of_word(at.word()), at);
+        assert_eq!(LogItem::default().changed(4096 + HEAD), item(5, 0));
+    }
+}
