@@ -53,10 +53,13 @@ pub(crate) enum Record {
     LogBuffer2k,
     LogBuffer4k,
     LogBuffer8k,
+    /// An XFS's buffer of a block or of a cluster of inodes, and a page of it.
+    XfsBuffer,
+    XfsBufferPage,
 }
 
 impl Record {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 16] = [
         Self::TreeNode,
         Self::BufferHead,
         Self::BioVec,
@@ -71,6 +74,8 @@ impl Record {
         Self::LogBuffer2k,
         Self::LogBuffer4k,
         Self::LogBuffer8k,
+        Self::XfsBuffer,
+        Self::XfsBufferPage,
     ];
     /// Those that cached pages have.
     const OF_PAGES: [Self; 2] = [Self::TreeNode, Self::BufferHead];
@@ -92,6 +97,8 @@ impl Record {
             (Self::LogBuffer2k, _) => (16, 3),
             (Self::LogBuffer4k, _) => (8, 3),
             (Self::LogBuffer8k, _) => (4, 3),
+            (Self::XfsBuffer, _) => (10, 0),
+            (Self::XfsBufferPage, _) => (1, 0),
             (Self::TreeNode, true) => (26, 1),
             (Self::BufferHead, true) => (73, 0),
             (Self::BioVec, true) => (10, 3),

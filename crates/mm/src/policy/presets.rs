@@ -218,6 +218,7 @@ presets! {
         fault_retry: true, "a fault that waited begins anew (5.1)";
         inodes_keep_pages: true, "inodes with pages are not shrunk (5.16)";
         mobility: Mobility::Boosted, "free lists by kind, and watermarks that are boosted (5.0)";
+        workers: Workers::Pools, "whoever slept last does what is next, flushers' work and filesystems' (2.6.36, 3.10)";
         vmpressure: VmPressure::Worker, "a worker takes a turn behind 512 pages scanned (3.10)";
         slow_path: SlowPath::Rewake, "it wakes kswapd with every round (4.7)";
         lru_batch: 15, "pages in a batch for the LRU lists (4.15)";

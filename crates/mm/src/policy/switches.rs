@@ -29,13 +29,11 @@ switches! {
     dirty_limits: DirtyLimits = Global {
         /// One limit for the whole machine; a small zone can become completely dirty.
         Global = "global",
-        /// *per-zone-dirty-limits* (2011, merged in 3.3): an allocation for a write skips a zone that
-        /// holds more than its share of dirty pages, in the fast path only.
+        /// *per-zone-dirty-limits* (2011, 3.3): a write's fast path skips a zone over its share of dirty pages.
         PerZone = "per-zone",
         /// 4.8: the same for nodes: a write leaves out the zones of a node over its share, which a walk looks at once.
         PerNode = "per-node",
-        /// The earlier form of that series: as `per-zone`, and where every allowed zone is over its
-        /// share the slow path wakes the flushers and stalls the allocation.
+        /// The earlier form: as `per-zone`, and where each zone is over its share the slow path wakes flushers and stalls.
         PerZoneStall = "per-zone-stall",
     } see "docs/reference/allocation.md#zone-dirty-limits";
 
@@ -47,8 +45,7 @@ switches! {
         InTrouble = "in-trouble",
         /// *writeback-from-reclaim* 1 (direct reclaim) and 8 (kswapd): none.
         Never = "never",
-        /// 3.12: only while the zone is marked because a whole batch of its tail was dirty and not yet
-        /// under writeback (`reclaim_throttle = "zone-flags"` marks it).
+        /// 3.12: only in a zone that was marked for a batch of its tail, all of it dirty (`reclaim_throttle = "zone-flags"`).
         TailDirty = "tail-dirty",
     } see "docs/reference/reclaim.md#dirty-pages";
 
@@ -96,8 +93,7 @@ switches! {
     /// Reclaim waits while there is a tenth more under writeback than may be dirty (up to 5.15).
     writeout_throttle: bool = true see "docs/reference/writeback.md#waiting-for-writeback";
 
-    /// A dirty file page that reclaim may not write is marked so that it moves to the inactive tail as
-    /// soon as it is clean (*writeback-from-reclaim* 7).
+    /// A dirty file page that reclaim may not write goes to the inactive tail once it is clean (*writeback-from-reclaim* 7).
     immediate_reclaim: bool = false see "docs/reference/reclaim.md#dirty-pages";
 
     /// Experimental: whose pages reclaim asks the flusher for when it meets a dirty file page that it may not write. No
@@ -154,8 +150,7 @@ switches! {
     dirty_exceeded: DirtyExceeded = OwnLimit {
         /// linux-3.0: as soon as the task that looks finds itself below its own limit.
         OwnLimit = "own-limit",
-        /// linux-3.1 ("properly reflect task dirty limits in dirty_exceeded logic"): below 7/8 of the
-        /// device's share, where no task can be over its limit.
+        /// linux-3.1 ("properly reflect ... dirty_exceeded"): below 7/8 of its share, where no task can be over its limit.
         LowestLimit = "lowest-limit",
     } see "docs/reference/writeback.md#throttling";
 
@@ -285,8 +280,7 @@ switches! {
         Off = "off",
         /// 3.12: a zone counter of pages that may be taken before the others have their turn.
         Batch = "batch",
-        /// *sequential-read* 4 as posted: a list has to be marked as fair, and nothing marks one, so no
-        /// allocation is fair. The thread's figures were taken with it.
+        /// *sequential-read* 4 as posted, as its figures were taken: nothing marks a list as fair, so no allocation is.
         AsPosted = "as-posted",
         /// The same as its description means it: a zone flag says that the batch is used up; no reset
         /// where watermarks failed; lists to which some node brings but one zone of note are not fair.
@@ -426,8 +420,7 @@ switches! {
 
     /// How reclaim frees XFS inodes (*xfs-inode-reclaim*).
     inode_reclaim: InodeReclaim = Blocking {
-        /// linux-3.0 to 4.10: whoever meets a changed inode waits for its I/O, kswapd too, and where all
-        /// groups are busy everybody queues for the first one.
+        /// To 4.10: whoever meets a changed inode waits for its I/O, kswapd too; where all groups are busy all queue for one.
         Blocking = "blocking",
         /// As posted: kswapd never waits, the first pass waits for no lock, a walk goes on where the last
         /// one ended, and with all groups busy the shrinker says that it can't go on.
@@ -563,8 +556,7 @@ switches! {
         Claimed = "claimed",
     } see "docs/reference/memory-model.md#free-lists";
 
-    /// What a request of several pages in a row does before its task reclaims. The live world, whose programs hold
-    /// pages by their bytes, moves none, whatever stands here.
+    /// What a request of pages in a row does before its task reclaims. The live world, which lends its pages, moves none.
     compaction: Compaction = Direct {
         /// Nothing: as if built without `CONFIG_COMPACTION`. Pages in a row are left to chance.
         None = "none",
@@ -623,6 +615,14 @@ switches! {
         /// 6.6: of those that have run for less than the mean the one with the earliest deadline, a slice of 0.7 ms on one CPU
         /// after its last; who runs is protected for its slice while it is owed time. Who sleeps keeps what it is owed.
         Eevdf = "eevdf",
+    } see "docs/decisions/virtual-world.md#charge-and-relax";
+
+    /// Whose run time the work of filesystems, flushers and `vmpressure` is.
+    workers: Workers = Own {
+        /// That of a thread for each kind of work, as up to 2.6.35 and 3.9.
+        Own = "own",
+        /// That of the pool's thread which slept last, those bound to a CPU and those that are not apart (workqueues).
+        Pools = "pools",
     } see "docs/decisions/virtual-world.md#charge-and-relax";
 
     /// How requests for a device are queued and given out.

@@ -44,6 +44,8 @@ pub(crate) enum Shrinker {
     XfsInodes(u32),
     /// 3.1: dentries, VFS inodes and the filesystem's own objects of a superblock.
     Super(u32),
+    /// Buffers of an XFS's blocks.
+    XfsBuffers(u32),
     /// A cache of the world's ([`crate::world::Storage::shrinkers`]).
     World(u32),
 }
@@ -57,6 +59,7 @@ impl Shrinker {
             Self::Inodes => "shrink_icache_memory",
             Self::XfsInodes(_) => "xfs_reclaim_inode_shrink",
             Self::Super(_) => "super_cache_scan",
+            Self::XfsBuffers(_) => "xfs_buftarg_shrink_scan",
             Self::World(_) => "world_cache_scan",
         }
     }
@@ -118,7 +121,13 @@ impl<W: World> Mm<W> {
             ShrinkerCore::Global => 2 + supers,
             _ => supers,
         };
-        if let Some(i) = i.checked_sub(of_files) {
+        let of_buffers = if self.counts_buffers() { supers } else { 0 };
+        if let Some(i) = i.checked_sub(of_files)
+            && i < of_buffers
+        {
+            return Some(Shrinker::XfsBuffers(i));
+        }
+        if let Some(i) = i.checked_sub(of_files + of_buffers) {
             return (i < self.world.shrinkers()).then_some(Shrinker::World(i));
         }
         Some(match (self.policy.shrinker_core, i) {
@@ -131,7 +140,7 @@ impl<W: World> Mm<W> {
 
     /// The most shrinkers that `supers` filesystems and the world register.
     pub(crate) fn shrinker_slots(supers: u32) -> usize {
-        3 + supers as usize + W::SHRINKERS
+        3 + 2 * supers as usize + W::SHRINKERS
     }
 
     /// What the world's own pages come to that a shrinker of its, called by the calling task, gave back: they
@@ -286,6 +295,7 @@ impl<W: World> Mm<W> {
                     + self.unused_inodes(sb, nid)
                     + self.reclaimable_inodes(sb),
             ),
+            Shrinker::XfsBuffers(sb) => self.world.count_buffers(sb),
             Shrinker::World(i) => self.world.count_objects(i),
         }
     }
@@ -294,6 +304,7 @@ impl<W: World> Mm<W> {
         let may_enter_fs = sc.gfp.has(Gfp::FS);
         match shrinker {
             Shrinker::Shadows => Shrunk::Freed(self.drop_shadow_nodes(n).await),
+            Shrinker::XfsBuffers(sb) => Shrunk::Freed(self.world.scan_buffers(self, sb, n)),
             Shrinker::World(i) => match self.world.scan_objects(i, n).await {
                 Some(freed) => Shrunk::Freed(freed),
                 None => Shrunk::Stop,

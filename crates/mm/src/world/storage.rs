@@ -278,6 +278,20 @@ pub trait Storage<W: World> {
         async { None }
     }
 
+    /// Buffers of an XFS's blocks that it could be asked for (`xfs_buftarg_shrink_count`), where they take memory
+    /// (`xfs_log = "buffered"`).
+    fn count_buffers(&self, sb: u32) -> u64 {
+        let _ = sb;
+        0
+    }
+
+    /// Looks at `n` of them, gives up those that nobody has used since, and tells what goes by [`Mm::buffer_goes`]. Returns
+    /// how many that were (`xfs_buftarg_shrink_scan`).
+    fn scan_buffers(&self, mm: &Mm<W>, sb: u32, n: u64) -> u64 {
+        let _ = (mm, sb, n);
+        0
+    }
+
     /// Drops a file page's private buffers; `false` keeps the page.
     fn release_page(&self, mm: &Mm<W>, pfn: Pfn) -> bool;
 

@@ -18,11 +18,13 @@ mod pressure;
 mod run_queue;
 mod turns;
 mod wait;
+mod workers;
 
 pub use compute::Compute;
 pub use pressure::Stall;
 pub use turns::Observer;
 pub use wait::{Relax, Sleep, Wait};
+pub use workers::Pool;
 
 use crate::account::TaskTime;
 use crate::rng::Rng;
@@ -111,6 +113,8 @@ struct Task {
     /// Its virtual run time is complete up to here, while it runs (EEVDF).
     ran_until: u64,
     entity: eevdf::Entity,
+    /// Whose work it is.
+    pool: Option<Pool>,
     started_at: u64,
     cpu_ns: u64,
     generation: u32,
@@ -202,6 +206,8 @@ pub struct Sched {
     on: Cell<Option<Waited>>,
     /// Who waits for whom.
     pub waiting: Waiting,
+    /// Tasks whose workers are idle, a list for each pool, who slept last at the end.
+    idle_workers: RefCell<[Vec<TaskId>; 2]>,
     /// How long tasks stood still.
     pressure: Pressure,
     /// The time of the last event.
@@ -248,6 +254,7 @@ impl Sched {
             why: Cell::new(Waits::Sleep),
             on: Cell::new(None),
             waiting: Waiting::default(),
+            idle_workers: RefCell::default(),
             pressure: Pressure::new(cpus),
             last_event: Cell::new(0),
             watchdog: Watchdog::new(),
@@ -335,6 +342,7 @@ impl Sched {
                 vruntime: 0,
                 ran_until: 0,
                 entity: eevdf::Entity::default(),
+                pool: None,
                 started_at: 0,
                 cpu_ns: 0,
                 generation: 0,

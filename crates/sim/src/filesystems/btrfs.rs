@@ -18,7 +18,7 @@ use self::room::{Placed, Room};
 use self::trees::{Keys, Trees};
 use super::files::{Extent, Extents};
 use super::layout::Layout;
-use super::model::{Kind, Life, Model, lay_out_in_order};
+use super::model::{Daemon, Kind, Life, Model, lay_out_in_order};
 use super::names::NameChange;
 use super::walk::{Walk, write_cache_pages};
 use super::write::{buffered, metadata_page};
@@ -28,6 +28,7 @@ use crate::{Tag as SimTag, own_queue};
 use mm::world::{Tasks};
 use std::collections::VecDeque;
 use crate::params::Params;
+use crate::sched::Pool;
 use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag;
 use mm::policy::{BtrfsTrees, BtrfsWriteback, WritebackEnds};
@@ -149,23 +150,18 @@ impl Model for Btrfs {
         self.mapping.set(mapping);
     }
 
-    fn daemons<'a, const T: bool>(
-        &'a self,
-        mm: &'a SimMm<T>,
-        fs: &'a Fs,
-    ) -> Vec<(&'static str, Life<'a>)> {
-        let mut daemons: Vec<(&'static str, Life<'a>)> = vec![(
-            "btrfs-transaction",
-            Box::pin(self.transaction_thread(mm, fs)),
-        )];
+    fn daemons<'a, const T: bool>(&'a self, mm: &'a SimMm<T>, fs: &'a Fs) -> Vec<Daemon<'a>> {
+        let transactions = self.transaction_thread(mm, fs);
+        let mut all = vec![Daemon::thread("btrfs-transaction", transactions)];
+        let mut work = |name, life: Life<'a>| all.push(Daemon::work(Pool::Unbound, name, life));
         if room::is_asked_for(mm) {
-            daemons.push(("btrfs-preempt", Box::pin(self.preempt_worker(mm, fs))));
-            daemons.push(("btrfs-reclaim", Box::pin(self.reclaim_worker(mm, fs))));
+            work("btrfs-preempt", Box::pin(self.preempt_worker(mm, fs)));
+            work("btrfs-reclaim", Box::pin(self.reclaim_worker(mm, fs)));
         }
         if !self.fast_checksum {
-            daemons.push(("btrfs-worker", Box::pin(self.worker(mm))));
+            work("btrfs-worker", Box::pin(self.worker(mm)));
         }
-        daemons
+        all
     }
 
     fn lay_out(&self, fs: &Fs, mapping: u32, pages: u64) -> bool {

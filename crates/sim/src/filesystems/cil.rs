@@ -247,6 +247,11 @@ impl Cil {
         }
     }
 
+    /// Whether what is in the log of a block is not in its place, or changes of it wait for the log.
+    pub fn has(&self, block: u64) -> bool {
+        self.items.borrow().contains_key(&block)
+    }
+
     /// The log is forced, with so many inodes: what of it is written. A record begins in the sector where the last one ended.
     pub fn force(&self, memory: &impl Memory, inodes: u32) -> Record {
         let tail = self.tail.get();

@@ -18,7 +18,7 @@
 
 use super::jbd2::Transactions;
 use super::layout::Layout;
-use super::model::{Ahead, Ends, Kind, Life, Model};
+use super::model::{Ahead, Daemon, Ends, Kind, Model};
 use super::names::{Entry, NameChange};
 use super::ring::Ring;
 use super::walk::{Walk, write_cache_pages};
@@ -26,6 +26,7 @@ use super::write::{self, metadata_page};
 use super::{Fs, FsError, SimMm, ioend};
 use mm::world::{Tasks};
 use crate::params::Params;
+use crate::sched::Pool;
 use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag;
 use mm::policy::{Ext4Bitmaps, Ext4Writeback};
@@ -154,18 +155,15 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         table_block(fs.layout, 0, 2)
     }
 
-    fn daemons<'a, const T: bool>(
-        &'a self,
-        mm: &'a SimMm<T>,
-        fs: &'a Fs,
-    ) -> Vec<(&'static str, Life<'a>)> {
-        let mut all: Vec<(&'static str, Life<'a>)> =
-            vec![("jbd2", Box::pin(self.journal_thread(mm, fs)))];
+    fn daemons<'a, const T: bool>(&'a self, mm: &'a SimMm<T>, fs: &'a Fs) -> Vec<Daemon<'a>> {
+        let mut all = vec![Daemon::thread("jbd2", self.journal_thread(mm, fs))];
         if DELAYED && mm.policy.ext4_bitmaps == Ext4Bitmaps::Prefetched {
-            all.push(("ext4lazyinit", Box::pin(self.prefetch_bitmaps(mm, fs))));
+            let life = self.prefetch_bitmaps(mm, fs);
+            all.push(Daemon::thread("ext4lazyinit", life));
         }
         if Self::by_extent(mm) {
-            all.push(("ext4-rsv-conv", Box::pin(ioend::conversion_worker(mm, fs))));
+            let life = ioend::conversion_worker(mm, fs);
+            all.push(Daemon::work(Pool::Unbound, "ext4-rsv-conv", life));
         }
         all
     }

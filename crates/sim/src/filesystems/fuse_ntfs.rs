@@ -7,7 +7,7 @@
 //! LRU holds is clean.
 
 use super::layout::Layout;
-use super::model::{Kind, Life, Model};
+use super::model::{Daemon, Kind, Model};
 use super::names::NameChange;
 use super::write::{fill_page, page_or_new};
 use super::{Fs, FsError, SimMm};
@@ -90,12 +90,8 @@ impl Model for FuseNtfs {
             .set(device.expect("room for the device's file"));
     }
 
-    fn daemons<'a, const T: bool>(
-        &'a self,
-        mm: &'a SimMm<T>,
-        fs: &'a Fs,
-    ) -> Vec<(&'static str, Life<'a>)> {
-        vec![("ntfs-3g", Box::pin(self.daemon(mm, fs)))]
+    fn daemons<'a, const T: bool>(&'a self, mm: &'a SimMm<T>, fs: &'a Fs) -> Vec<Daemon<'a>> {
+        vec![Daemon::thread("ntfs-3g", self.daemon(mm, fs))]
     }
 
     fn new_file<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs) -> Option<u32> {

@@ -6,6 +6,7 @@
 
 use super::model::Model as _;
 use super::{Fs, SimMm, of};
+use crate::world::SimWorld;
 
 /// Tells the engine of the filesystem; at mount.
 pub(super) fn mount<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
@@ -31,4 +32,16 @@ pub async fn write_inode<const T: bool>(mm: &SimMm<T>, ino: u32, sync: bool) {
 pub async fn write_log<const T: bool>(mm: &SimMm<T>, sb: u32, n: u32) -> bool {
     let fs = &mm.world.fs[sb as usize];
     ask!(fs, model => model.write_log(mm, fs, n).await)
+}
+
+/// Buffers of a filesystem's blocks that a shrinker may ask for.
+pub fn count_buffers<const T: bool>(world: &SimWorld<T>, sb: u32) -> u64 {
+    let fs = &world.fs[sb as usize];
+    ask!(fs, model => model.count_buffers())
+}
+
+/// Looks at `n` of them; returns how many went.
+pub fn scan_buffers<const T: bool>(mm: &SimMm<T>, sb: u32, n: u64) -> u64 {
+    let fs = &mm.world.fs[sb as usize];
+    ask!(fs, model => model.scan_buffers(mm, fs, n))
 }

@@ -93,6 +93,7 @@ filesystems! { $
 }
 
 mod beside;
+mod buffers;
 mod calls;
 mod cil;
 mod files;
@@ -118,7 +119,7 @@ pub use calls::{
 };
 pub use files::{DirId, Fs};
 pub use mapped::MapWindows;
-pub use model::Life;
+pub use model::{Daemon, Life};
 pub use read::{read, read_with};
 pub use readahead::{Dropped, Window};
 pub use reuse::Reuse;
@@ -177,8 +178,8 @@ pub fn mount<const T: bool>(mm: &SimMm<T>) {
     }
 }
 
-/// The daemons of all filesystems: name and life.
-pub fn daemons<const T: bool>(mm: &SimMm<T>) -> Vec<(&'static str, Life<'_>)> {
+/// The daemons of all filesystems.
+pub fn daemons<const T: bool>(mm: &SimMm<T>) -> Vec<Daemon<'_>> {
     let all = mm.world.fs.iter();
     all.flat_map(|fs| ask!(fs, model => model.daemons(mm, fs)))
         .collect()

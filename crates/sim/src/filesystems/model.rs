@@ -10,6 +10,7 @@ use super::walk::{self, Walk};
 use super::{Fs, FsError, SimMm, write};
 use crate::block::Bio;
 use crate::params::Params;
+use crate::sched::Pool;
 use crate::spec::DiskSpec;
 use mm::cache::mapping::MappingKind;
 use mm::inodes::inode::SuperInfo;
@@ -18,6 +19,35 @@ use mm::world::WritebackControl;
 
 /// What a daemon does until the run ends.
 pub type Life<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// What runs for a filesystem beside programs.
+pub struct Daemon<'a> {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it does, for ever.
+    pub life: Life<'a>,
+    /// Whose work it is; `None`: it has a thread of its own.
+    pub pool: Option<Pool>,
+}
+
+impl<'a> Daemon<'a> {
+    /// One with a thread of its own.
+    pub fn thread(name: &'static str, life: impl Future<Output = ()> + 'a) -> Self {
+        Self {
+            name,
+            life: Box::pin(life),
+            pool: None,
+        }
+    }
+
+    /// Work for a pool of threads.
+    pub fn work(pool: Pool, name: &'static str, life: impl Future<Output = ()> + 'a) -> Self {
+        Self {
+            pool: Some(pool),
+            ..Self::thread(name, life)
+        }
+    }
+}
 
 /// What the rest of the house asks about a filesystem.
 pub(crate) struct Kind {
@@ -165,12 +195,8 @@ pub(super) trait Model: Sized {
         fs.layout.root_inode()
     }
 
-    /// Its daemons: name and life.
-    fn daemons<'a, const T: bool>(
-        &'a self,
-        mm: &'a SimMm<T>,
-        fs: &'a Fs,
-    ) -> Vec<(&'static str, Life<'a>)> {
+    /// Its daemons.
+    fn daemons<'a, const T: bool>(&'a self, mm: &'a SimMm<T>, fs: &'a Fs) -> Vec<Daemon<'a>> {
         Vec::new()
     }
 
@@ -419,6 +445,16 @@ pub(super) trait Model: Sized {
 
     /// A descriptor that was open for writing is closed (`release` of the file's operations).
     async fn released<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {}
+
+    /// Buffers of its blocks that a shrinker may ask for.
+    fn count_buffers(&self) -> u64 {
+        0
+    }
+
+    /// Looks at `n` of them and gives up those that nobody uses; returns how many.
+    fn scan_buffers<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u64) -> u64 {
+        0
+    }
 
     /// Its journal or log, if it has one.
     fn journal(&self) -> Option<&Ring> {

@@ -8,24 +8,26 @@
 //! - Changes of names are logged in memory and written by the log's next force. Directory blocks and group
 //!   headers are written in place every 30 s, inodes by the engine's pusher.
 
+use super::buffers::{Buffer, Buffers};
 use super::cil::{Cil, DirChange, Record};
 use super::layout::Layout;
-use super::model::{Ahead, Ends, Kind, Life, Model};
+use super::model::{Ahead, Daemon, Ends, Kind, Model};
 use super::names::{Entry, NameChange};
 use super::ring::Ring;
 use super::space::Space;
 use super::walk::{Walk, write_cache_pages, write_run};
 use super::{BATCH, Fs, FsError, SimMm, ioend};
 use crate::params::Params;
+use crate::sched::Pool;
 use crate::spec::DiskSpec;
 use crate::{Tag, own_queue};
 use mm::inodes::inode::SuperInfo;
+use mm::inodes::xfs::CLUSTER_INODES;
 use mm::cache::tree::Tag as PageTag;
 use mm::policy::{IomapWriteback, WritebackEnds, XfsFormat, XfsLog, XfsRoots};
 use mm::world::WritebackControl;
 use rustc_hash::FxHashSet;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 
 /// Bytes of one log write beside its changes: its header, and that of the transaction's operations (`xlog_rec_header`,
 /// a sector). What a log buffer has room for beyond them stays in memory (`xlog_sync` rounds up to sectors).
@@ -95,9 +97,10 @@ pub(super) struct Xfs {
     cluster_blocks: Cell<u32>,
     /// The chunk of each group that inodes come from now.
     chunks: RefCell<Vec<u64>>,
-    /// Buffers that are in memory, in the order of their last use.
+    /// Buffers that are in memory.
     buffers: RefCell<Buffers>,
-    most_buffers: usize,
+    /// They take memory, and a shrinker asks for them.
+    counts_buffers: Cell<bool>,
 }
 
 impl Model for Xfs {
@@ -122,8 +125,8 @@ impl Model for Xfs {
             made_chunk: Cell::new(false),
             cluster_blocks: Cell::new(2),
             chunks: RefCell::new(vec![front.root_inode()]),
-            buffers: RefCell::default(),
-            most_buffers: p.xfs_buffers as usize,
+            buffers: RefCell::new(Buffers::new(p.xfs_buffers as usize)),
+            counts_buffers: Cell::new(false),
         }
     }
 
@@ -133,6 +136,10 @@ impl Model for Xfs {
             XfsFormat::V4 => 2,
             XfsFormat::V5 => 4,
         });
+        if mm.counts_buffers() {
+            self.counts_buffers.set(true);
+            self.buffers.borrow_mut().keep_all();
+        }
     }
 
     fn super_info(&self, fs: &Fs) -> SuperInfo {
@@ -145,24 +152,21 @@ impl Model for Xfs {
 
     fn read_root(&self, fs: &Fs) -> u64 {
         let block = fs.layout.root_inode();
-        self.buffered(block);
+        self.buffers.borrow_mut().used(block, Buffer::of_mount());
         block
     }
 
-    fn daemons<'a, const T: bool>(
-        &'a self,
-        mm: &'a SimMm<T>,
-        fs: &'a Fs,
-    ) -> Vec<(&'static str, Life<'a>)> {
+    fn daemons<'a, const T: bool>(&'a self, mm: &'a SimMm<T>, fs: &'a Fs) -> Vec<Daemon<'a>> {
         let sb = fs.sb.get();
         let mut all = vec![
-            ("xfssyncd", Box::pin(mm.xfs_log_worker(sb)) as Life<'_>),
-            ("xfsbufd", Box::pin(self.buffer_daemon(mm, fs))),
-            ("xfsaild", Box::pin(mm.xfsaild(sb))),
-            ("xfs-reclaim", Box::pin(mm.xfs_reclaim_worker(sb))),
+            Daemon::work(Pool::Bound, "xfssyncd", mm.xfs_log_worker(sb)),
+            Daemon::thread("xfsbufd", self.buffer_daemon(mm, fs)),
+            Daemon::thread("xfsaild", mm.xfsaild(sb)),
+            Daemon::work(Pool::Bound, "xfs-reclaim", mm.xfs_reclaim_worker(sb)),
         ];
         if self.converts(mm) {
-            all.push(("xfs-conv", Box::pin(ioend::conversion_worker(mm, fs))));
+            let life = ioend::conversion_worker(mm, fs);
+            all.push(Daemon::work(Pool::Bound, "xfs-conv", life));
         }
         all
     }
@@ -312,7 +316,7 @@ impl Model for Xfs {
             self.new_chunk(fs, group, fresh)?;
         }
         let chunk = self.chunks.borrow().get(group as usize).copied();
-        let cluster = number % CHUNK_INODES / u64::from(mm::inodes::xfs::CLUSTER_INODES);
+        let cluster = number % CHUNK_INODES / u64::from(CLUSTER_INODES);
         Ok(chunk.unwrap_or(0) + cluster * u64::from(self.cluster_blocks.get()))
     }
 
@@ -326,6 +330,9 @@ impl Model for Xfs {
             self.read_roots(mm, fs, change.group, Trees::Inodes).await;
         }
         let chunk = self.made_chunk.replace(false);
+        if chunk && self.counts_buffers.get() {
+            self.chunk_buffered(mm, fs, change);
+        }
         if chunk && self.may_lack_roots(mm, fs, Trees::Space) {
             self.read_roots(mm, fs, change.group, Trees::Space).await;
         }
@@ -343,18 +350,18 @@ impl Model for Xfs {
         Ok(())
     }
 
-    async fn read_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, _ino: u32, place: u64) {
-        self.read_buffer(mm, fs, place, self.cluster_blocks.get()).await;
+    async fn read_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, ino: u32, place: u64) {
+        self.read_cluster(mm, fs, ino, place).await;
     }
 
     async fn read_names<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, block: u64) {
-        self.read_buffer(mm, fs, block, 1).await;
+        self.read_buffer(mm, fs, block, Buffer::of_block()).await;
     }
 
     /// Starts to write the inode's cluster.
     async fn write_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, ino: u32, sync: bool) {
         let block = fs.with_place(ino, |p| p.inode);
-        self.read_buffer(mm, fs, block, self.cluster_blocks.get()).await;
+        self.read_cluster(mm, fs, ino, block).await;
         let (_, _, room) = mm.world.volumes[fs.volume as usize].place(block);
         let most = self.cluster_blocks.get().min(mm.world.max_bio(fs.volume));
         let first = u64::from(most).min(room) as u32;
@@ -370,6 +377,29 @@ impl Model for Xfs {
         mm.world
             .submit(fs.volume, Tag::Inode { ino }, true, sync, block, first)
             .await;
+    }
+
+    /// Buffers that a shrinker may ask for.
+    fn count_buffers(&self) -> u64 {
+        match self.counts_buffers.get() {
+            true => self.buffers.borrow().len() as u64,
+            false => 0,
+        }
+    }
+
+    /// Gives up those of `n` buffers that nobody has used since the last time, nor holds: what is changed in one is not in its
+    /// place. Returns how many.
+    fn scan_buffers<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u64) -> u64 {
+        let sb = fs.sb.get();
+        let held = |block, buffer: Buffer| match buffer.cluster {
+            Some((group, cluster)) => mm.cluster_is_changed(sb, group, cluster),
+            None => self.cil.has(block),
+        };
+        let gone = self.buffers.borrow_mut().scan(n, held);
+        for &pages in &gone {
+            mm.buffer_goes(pages);
+        }
+        gone.len() as u64
     }
 
     /// Changed inodes, and what names changed beside them.
@@ -475,8 +505,12 @@ impl Xfs {
         chunks[group as usize] = block;
         if fresh {
             self.made_chunk.set(true);
-            for at in (0..all).step_by(cluster as usize) {
-                self.buffered(block + u64::from(at));
+            // Where buffers take memory, whoever makes the name counts them.
+            if !self.counts_buffers.get() {
+                for at in (0..all).step_by(cluster as usize) {
+                    let mut buffers = self.buffers.borrow_mut();
+                    buffers.used(block + u64::from(at), Buffer::of_block());
+                }
             }
         }
         Ok(())
@@ -511,15 +545,42 @@ impl Xfs {
         }
     }
 
-    /// Whether a buffer is in memory. It is from now on, among those used last.
-    fn buffered(&self, block: u64) -> bool {
-        self.buffers.borrow_mut().used(block, self.most_buffers)
+    /// The buffers of the chunk that the inode of a name begins.
+    fn chunk_buffered<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, change: NameChange) {
+        let number = mm.inode_number(change.ino);
+        let block = fs.with_place(change.ino, |place| place.inode);
+        for nth in 0..CHUNK_CLUSTERS {
+            let buffer = self.of_cluster(change.group, number / CLUSTER_INODES + nth);
+            let at = block + u64::from(nth * self.cluster_blocks.get());
+            if !self.buffers.borrow_mut().used(at, buffer) {
+                mm.buffer_comes(buffer.pages);
+            }
+        }
     }
 
-    /// Reads blocks, unless their buffer is in memory.
-    async fn read_buffer<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, block: u64, n: u32) {
-        if !self.buffered(block) {
-            mm.world.write_raw(fs.volume, block, n, false).await;
+    fn of_cluster(&self, group: u32, cluster: u32) -> Buffer {
+        Buffer::of_cluster(self.cluster_blocks.get(), (group, cluster))
+    }
+
+    /// Reads the cluster of an inode, which begins at a block, unless its buffer is in memory.
+    async fn read_cluster<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, ino: u32, block: u64) {
+        let group = fs.with_place(ino, |place| place.group);
+        let cluster = mm.inode_number(ino) / CLUSTER_INODES;
+        let buffer = self.of_cluster(group, cluster);
+        self.read_buffer(mm, fs, block, buffer).await;
+    }
+
+    /// Reads blocks, unless their buffer is in memory. It is from now on, among those used last.
+    async fn read_buffer<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        block: u64,
+        buffer: Buffer,
+    ) {
+        if !self.buffers.borrow_mut().used(block, buffer) {
+            mm.buffer_comes(buffer.pages);
+            mm.world.write_raw(fs.volume, block, buffer.pages, false).await;
         }
     }
 }
@@ -562,47 +623,9 @@ fn mkfs_groups(blocks: u64, array: bool) -> u64 {
     groups.max(blocks.div_ceil(1024 * GIB))
 }
 
-/// Blocks by the number of their last use, and the other way round.
-#[derive(Debug, Default)]
-struct Buffers {
-    uses: u64,
-    by_use: BTreeMap<u64, u64>,
-    by_block: BTreeMap<u64, u64>,
-}
-
-impl Buffers {
-    /// A block is used; beyond `most` the one whose last use is longest ago goes. Returns whether it was
-    /// there.
-    fn used(&mut self, block: u64, most: usize) -> bool {
-        self.uses += 1;
-        let before = self.by_block.insert(block, self.uses);
-        self.by_use.insert(self.uses, block);
-        if let Some(last) = before {
-            self.by_use.remove(&last);
-        } else if self.by_block.len() > most
-            && let Some((_, oldest)) = self.by_use.pop_first()
-        {
-            self.by_block.remove(&oldest);
-        }
-        before.is_some()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Whatever was used last stays, however often it was used before.
-    #[test]
-    fn the_buffers_used_last_stay() {
-        let mut buffers = Buffers::default();
-        let mut used = |block| buffers.used(block, 3);
-        assert_eq!([1, 2, 3, 1].map(&mut used), [false, false, false, true]);
-        assert!((0..100).all(|_| used(2)));
-        // 3 was used longest ago, then 1.
-        assert!(!used(4) && !used(3) && !used(1));
-        assert!(used(3) && used(4));
-    }
 
     #[test]
     fn allocation_groups_are_those_of_mkfs() {

@@ -11,12 +11,13 @@ use crate::filesystems::{self as fs, Life};
 use crate::host::{Forks, Namespace};
 use crate::monitors::Monitor;
 use crate::result::{Outcome, RunResult};
-use crate::sched::Event;
+use crate::sched::{Event, Pool};
 use crate::spec::RunSpec;
 use crate::watchdog::{Ending, MOST_POLLS};
 use crate::world::{Listener, SimWorld, kblockd};
 use mm::SECOND;
 use mm::memory::task::PF_SWAPWRITE;
+use mm::policy::Workers;
 use mm::reclaim::kswapd::KSWAPD_FLAGS;
 use mm::world::TaskId;
 use mm::world::event as trace;
@@ -119,15 +120,18 @@ impl<'a, const T: bool> Tasks<'a, T> {
                 .listening
                 .set_comm(id, format!("flush-8:{}", 16 * bdi));
             self.flushers.push(id);
+            self.works_for(id, Some(Pool::Unbound));
         }
-        for (name, daemon) in fs::daemons(mm) {
-            let id = self.add(daemon, 0, 0, TaskClass::Filesystem);
-            mm.world.listening.set_comm(id, name);
+        for daemon in fs::daemons(mm) {
+            let id = self.add(daemon.life, 0, 0, TaskClass::Filesystem);
+            mm.world.listening.set_comm(id, daemon.name);
+            self.works_for(id, daemon.pool);
         }
         if mm.has_pressure_worker() {
             let life = Box::pin(mm.pressure_worker());
             let id = self.add(life, 0, 0, TaskClass::Filesystem);
             mm.world.listening.set_comm(id, "kworker/0:1");
+            self.works_for(id, Some(Pool::Bound));
         }
         if kblockd::is_there(&mm.policy) {
             let id = self.add(Box::pin(kblockd::run(mm)), 0, 0, TaskClass::Filesystem);
@@ -141,6 +145,15 @@ impl<'a, const T: bool> Tasks<'a, T> {
             for monitor in Monitor::all(&p, spec.seed) {
                 self.add(Box::pin(monitor.run(mm)), 0, 0, TaskClass::Monitor);
             }
+        }
+    }
+
+    /// A task is work for a pool of threads, where there are such.
+    fn works_for(&self, id: TaskId, pool: Option<Pool>) {
+        if let Some(pool) = pool
+            && self.mm.policy.workers == Workers::Pools
+        {
+            self.mm.world.sched.work_for(id, pool);
         }
     }
 

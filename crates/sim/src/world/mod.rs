@@ -603,6 +603,14 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         crate::filesystems::inode::write_log(mm, sb, n)
     }
 
+    fn count_buffers(&self, sb: u32) -> u64 {
+        crate::filesystems::inode::count_buffers(self, sb)
+    }
+
+    fn scan_buffers(&self, mm: &Mm<Self>, sb: u32, n: u64) -> u64 {
+        crate::filesystems::inode::scan_buffers(mm, sb, n)
+    }
+
     #[inline(always)]
     fn release_page(&self, mm: &Mm<Self>, pfn: Pfn) -> bool {
         if mm.policy.ext4_writeback == Ext4Writeback::ByExtent

@@ -13,9 +13,13 @@
 //! So whatever is changed twice between two forces has both, and keeps one of them until its inode goes or its
 //! block is written in place.
 //!
+//! So do its buffers of blocks and of clusters of inodes, 384 bytes and their pages (`xfs_buf`), until a shrinker finds
+//! that nobody uses them.
+//!
 //! [`metadata`]: crate::cache::metadata
 
-use super::state::{EXTENTS, ITEM, ITEM_SHIFT};
+use super::CLUSTER_INODES;
+use super::state::{DIRTY, EXTENTS, FLUSHING, ITEM, ITEM_SHIFT, LOGGING, PINNED};
 use crate::cache::metadata::Record;
 use crate::policy::XfsLog;
 use crate::world::{Word32, World};
@@ -103,6 +107,9 @@ pub(crate) struct LogItems<W: World> {
     /// Buffers of inodes by size, with those that are on their way to the log; of blocks.
     of_inodes: [W::U32; SIZES],
     of_blocks: [W::U32; SIZES],
+    /// What buffers blocks have, and pages of those.
+    buffers: W::U32,
+    pages: W::U32,
 }
 
 impl<W: World> LogItems<W> {
@@ -112,6 +119,8 @@ impl<W: World> LogItems<W> {
             items: bytemuck::Zeroable::zeroed(),
             of_inodes: bytemuck::Zeroable::zeroed(),
             of_blocks: bytemuck::Zeroable::zeroed(),
+            buffers: bytemuck::Zeroable::zeroed(),
+            pages: bytemuck::Zeroable::zeroed(),
         }
     }
 
@@ -123,9 +132,15 @@ impl<W: World> LogItems<W> {
 
     /// Records of a kind in use.
     pub(crate) fn records(&self, of: Record) -> u32 {
-        match RECORDS.iter().position(|&record| record == of) {
-            Some(size) => self.of_inodes[size].get() + self.of_blocks[size].get(),
-            None => self.items.get(),
+        match of {
+            Record::XfsInodeItem => self.items.get(),
+            Record::XfsBuffer => self.buffers.get(),
+            Record::XfsBufferPage => self.pages.get(),
+            of => {
+                let size = RECORDS.iter().position(|&record| record == of);
+                let size = size.expect("a buffer of the log");
+                self.of_inodes[size].get() + self.of_blocks[size].get()
+            }
         }
     }
 }
@@ -238,6 +253,50 @@ impl<W: World> Mm<W> {
         }
         self.item_became(&items.of_blocks, before, now);
         now
+    }
+
+    /// Whether buffers of blocks take memory.
+    pub fn counts_buffers(&self) -> bool {
+        self.metadata.log_items.on
+    }
+
+    /// A block, or a cluster of inodes, has a buffer of so many pages from now on.
+    pub fn buffer_comes(&self, pages: u32) {
+        debug_assert!((1..=16).contains(&pages), "a buffer of {pages} pages");
+        let items = &self.metadata.log_items;
+        if items.on {
+            items.buffers.fetch_add(1);
+            items.pages.fetch_add(pages);
+            self.settle(Record::XfsBuffer);
+            self.settle(Record::XfsBufferPage);
+        }
+    }
+
+    /// The calling task gives one up that has so many pages, which it has reclaimed.
+    pub fn buffer_goes(&self, pages: u32) {
+        let items = &self.metadata.log_items;
+        if items.on {
+            let before = items.pages.fetch_sub(pages);
+            debug_assert!(before >= pages, "{pages} of {before} pages");
+            items.buffers.fetch_sub(1);
+            self.settle(Record::XfsBuffer);
+            self.settle(Record::XfsBufferPage);
+            self.mm_account_reclaimed_pages(pages);
+        }
+    }
+
+    /// Whether an inode of a cluster, of a filesystem's group, is changed and not in its place: its buffer is held.
+    pub fn cluster_is_changed(&self, sb: u32, group: u32, cluster: u32) -> bool {
+        debug_assert!(
+            group < self.sb(sb).ags.get(),
+            "group {group} of filesystem {sb}"
+        );
+        let ag = self.ag(self.groups(sb).start + group);
+        let mut inodes = cluster * CLUSTER_INODES..(cluster + 1) * CLUSTER_INODES;
+        inodes.any(|agino| {
+            let ino = ag.row(agino);
+            ino.is_some_and(|ino| self.inode(ino).any(PINNED | LOGGING | DIRTY | FLUSHING))
+        })
     }
 
     /// Recounts the items of inodes and their buffers. `with_log`: those that are being written.

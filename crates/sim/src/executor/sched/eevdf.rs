@@ -75,6 +75,17 @@ pub(super) struct Race {
 }
 
 impl Race {
+    /// Two sleepers change places.
+    pub(super) fn rename(&self, a: TaskId, b: TaskId) {
+        for t in self.delayed.borrow_mut().iter_mut() {
+            *t = match *t {
+                t if t == a => b,
+                t if t == b => a,
+                t => t,
+            };
+        }
+    }
+
     /// The CPU changes hands; who had it has run up to then. Its clock goes on.
     pub(super) fn hand_over(&self, ran_until: u64) {
         self.stood.set(self.skips.take().then_some(ran_until));

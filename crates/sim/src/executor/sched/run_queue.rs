@@ -9,10 +9,11 @@ impl Sched {
         self.settle();
         let now = self.now();
         let mut tasks = self.tasks.borrow_mut();
-        let task = &mut tasks[id as usize];
-        if task.state != State::Blocked {
+        if tasks[id as usize].state != State::Blocked {
             return;
         }
+        self.worker_wakes(&mut tasks, id);
+        let task = &mut tasks[id as usize];
         task.generation = task.generation.wrapping_add(1);
         if std::mem::take(&mut task.told) {
             self.waiting.end(id, now);
@@ -184,6 +185,8 @@ impl Sched {
         self.pressure.runs(c, None, cpu.clock.get());
         if state == State::Runnable {
             cpu.run_queue.borrow_mut().push_back(id);
+        } else if state == State::Blocked {
+            self.worker_sleeps(&tasks, id);
         }
         if !fair {
             let queue = cpu.run_queue.borrow();

@@ -1,0 +1,154 @@
+//! XFS's buffers of blocks and of clusters of inodes (Linux fs/xfs/xfs_buf.c), in the order of their last use.
+
+use std::collections::BTreeMap;
+
+/// How often a shrinker passes a buffer by that was used (`XFS_INO_REF`, `XFS_DIR_BTREE_REF`).
+const REFERENCES: u32 = 2;
+
+/// A buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Buffer {
+    pub pages: u32,
+    /// The group and the number in it of the cluster of inodes that it is of, if it is.
+    pub cluster: Option<(u32, u32)>,
+    references: u32,
+}
+
+impl Buffer {
+    /// That of the root's inode, which the mount holds.
+    pub fn of_mount() -> Self {
+        Self {
+            pages: 0,
+            ..Self::of_block()
+        }
+    }
+
+    /// One of a block.
+    pub fn of_block() -> Self {
+        Self {
+            pages: 1,
+            cluster: None,
+            references: REFERENCES,
+        }
+    }
+
+    /// One of a cluster of inodes.
+    pub fn of_cluster(pages: u32, cluster: (u32, u32)) -> Self {
+        Self {
+            pages,
+            cluster: Some(cluster),
+            references: REFERENCES,
+        }
+    }
+}
+
+/// Those in memory, by the number of their last use and by their first block.
+#[derive(Debug)]
+pub(super) struct Buffers {
+    /// More are not kept.
+    most: usize,
+    uses: u64,
+    by_use: BTreeMap<u64, u64>,
+    by_block: BTreeMap<u64, (u64, Buffer)>,
+}
+
+impl Buffers {
+    /// None yet; at most so many are kept.
+    pub fn new(most: usize) -> Self {
+        Self {
+            most,
+            uses: 0,
+            by_use: BTreeMap::new(),
+            by_block: BTreeMap::new(),
+        }
+    }
+
+    /// They stay until they are asked for.
+    pub fn keep_all(&mut self) {
+        self.most = usize::MAX;
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_block.len()
+    }
+
+    /// One is used; beyond the most that are kept the one whose last use is longest ago goes. Returns whether it was there.
+    pub fn used(&mut self, block: u64, buffer: Buffer) -> bool {
+        self.uses += 1;
+        let place = self.by_block.entry(block).or_insert((0, buffer));
+        let last = std::mem::replace(&mut place.0, self.uses);
+        place.1.references = buffer.references;
+        self.by_use.insert(self.uses, block);
+        if last != 0 {
+            self.by_use.remove(&last);
+        } else if self.by_block.len() > self.most
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            self.by_block.remove(&oldest);
+        }
+        last != 0
+    }
+
+    /// Looks at `n` of them, the longest unused first. One that was used goes round again, and so does one that is held; the
+    /// others go (`xfs_buftarg_isolate`). Returns the pages of each that went.
+    pub fn scan(&mut self, n: u64, held: impl Fn(u64, Buffer) -> bool) -> Vec<u32> {
+        let mut gone = Vec::new();
+        for _ in 0..n.min(self.len() as u64) {
+            let Some((_, block)) = self.by_use.pop_first() else {
+                break;
+            };
+            let (last, buffer) = self
+                .by_block
+                .get_mut(&block)
+                .expect("a buffer that was used");
+            if buffer.references == 0 && !held(block, *buffer) && buffer.pages > 0 {
+                gone.push(buffer.pages);
+                self.by_block.remove(&block);
+                continue;
+            }
+            buffer.references = buffer.references.saturating_sub(1);
+            self.uses += 1;
+            *last = self.uses;
+            self.by_use.insert(self.uses, block);
+        }
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever was used last stays, however often it was used before.
+    #[test]
+    fn the_buffers_used_last_stay() {
+        let mut buffers = Buffers::new(3);
+        let mut used = |block| buffers.used(block, Buffer::of_block());
+        assert_eq!([1, 2, 3, 1].map(&mut used), [false, false, false, true]);
+        assert!((0..100).all(|_| used(2)));
+        // 3 was used longest ago, then 1.
+        assert!(!used(4) && !used(3) && !used(1));
+        assert!(used(3) && used(4));
+    }
+
+    /// A shrinker passes each by twice, those that are held always, and whoever was used meanwhile twice again.
+    #[test]
+    fn what_nobody_uses_goes_the_third_time() {
+        let mut buffers = Buffers::new(1);
+        buffers.keep_all();
+        for block in 0..4 {
+            buffers.used(block, Buffer::of_cluster(4, (0, block as u32)));
+        }
+        buffers.used(4, Buffer::of_block());
+        let held = |block, buffer: Buffer| block == 2 && buffer.cluster == Some((0, 2));
+        assert!(buffers.scan(5, held).is_empty());
+        assert!(buffers.used(1, Buffer::of_cluster(4, (0, 1))));
+        assert!(buffers.scan(5, held).is_empty());
+        assert_eq!(buffers.scan(100, held), [4, 4, 1]);
+        assert_eq!(buffers.len(), 2);
+        assert_eq!(buffers.scan(2, |_, _| false), [4]);
+        assert_eq!(buffers.scan(9, |_, _| false), [4]);
+        assert!(buffers.scan(1, held).is_empty() && buffers.len() == 0);
+    }
+}
