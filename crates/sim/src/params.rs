@@ -166,7 +166,7 @@ rows! {
     btrfs_commit_interval: "ns" = 3e10, 1e6 => 1e12, "btrfs: transaction commit every 30 s";
     btrfs_fast_checksum: "0 or 1" = 1.0, 0.0 => 1.0, "1: the CPU has an instruction for crc32c; 0: a worker of btrfs computes the checksums of writes that nobody waits for, and hands them to the device, so that who writes back never sleeps for a request (Linux 6.12 fs/btrfs/bio.c should_async_write, where pages leave writeback by ioends). A User-Mode Linux has none, so `validate` sets 0";
     xfs_log_interval: "ns" = 3e10, 1e6 => 1e12, "xfssyncd: every 30 s (docs/reference/shrinkers-and-xfs.md#log-and-pusher)";
-    xfs_buffers: "buffers" = 4096.0, 1.0 => 1e7, "clusters of inodes and blocks of directories that an xfs keeps in buffers, the last used ones; memory pressure shrinks them too, which is not modelled: 32 MiB, what is left of them under pressure";
+    xfs_buffers: "buffers" = 4096.0, 1.0 => 1e7, "clusters of inodes and blocks of directories that an xfs keeps in buffers, the last used ones: 32 MiB, what is left of them under pressure; with xfs_log = buffered a shrinker asks for them in its place";
     xfs_ags: "groups" = 0.0, 0.0 => 65536.0, "allocation groups of an xfs, as many as have 16 MiB each at most (mkfs.xfs, XFS_AG_MIN_BYTES); 0: as mkfs makes them";
     vfat_cluster: "bytes" = 0.0, 0.0 => 65536.0, "bytes of a vfat's cluster, rounded down to a power of two, at least 512 (mkfs.vfat -s); 0: as mkfs.vfat chooses for FAT32 (dosfstools src/mkfs.fat.c establish_params: 512 up to 260 MiB, 4 KiB up to 8 GiB, 8 KiB up to 16 GiB, 16 KiB up to 32 GiB, then 32 KiB)";
     vfat_fats: "tables" = 2.0, 1.0 => 4.0, "file allocation tables of a vfat, all of which are written (mkfs.vfat -f; Linux 6.12 fs/fat/fatent.c fat_mirror_bhs)";

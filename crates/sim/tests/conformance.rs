@@ -215,8 +215,8 @@ fn live(mm: &SimMm<false>, seed: u64, users: Vec<Life<'_>>) {
         Box::pin(mm.flusher(0)),
     ];
     let mut flags = vec![0, KSWAPD_FLAGS, PF_SWAPWRITE];
-    for (_, daemon) in fs::daemons(mm) {
-        tasks.push(daemon);
+    for daemon in fs::daemons(mm) {
+        tasks.push(daemon.life);
         flags.push(0);
     }
     for user in users {

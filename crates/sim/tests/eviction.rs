@@ -402,7 +402,7 @@ fn hooks(answer: Dirty, reclaim_writes: ReclaimWriteback) -> (Counts, u64) {
         (PF_SWAPWRITE, Box::pin(mm.flusher(bdi))),
         (0, Box::pin(writer)),
     ];
-    tasks.extend(fs::daemons(&mm).into_iter().map(|(_, life)| (0, life)));
+    tasks.extend(fs::daemons(&mm).into_iter().map(|daemon| (0, daemon.life)));
     drive(&mm, tasks);
     let written = mm.vmstat();
     let written = written.iter().find(|(name, _)| name == "nr_vmscan_write");

@@ -7,9 +7,10 @@ use common::{bare, column, disk, run, spec, swap};
 use mm::policy::{
     BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, ExtentMaps, FileReadahead,
     FlusherWake, JournalPlace, PageTables, Plugs, ScanBalance, Scheduler, SlowPath, SwapReadahead,
-    VmPressure, WritebackBios, WritebackThrottling, XfsFormat, XfsLog, XfsRoots,
+    VmPressure, Workers, WritebackBios, WritebackThrottling, XfsFormat, XfsLog, XfsRoots,
 };
 use mm::{Policy, ZoneType};
+use sim::account::TaskClass;
 use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size, SwapSpec};
 use sim::{Outcome, RunResult};
 
@@ -297,8 +298,10 @@ fn who_runs_keeps_the_cpu_for_its_slice() {
 #[test]
 fn a_worker_that_is_told_of_scans_ends_slices() {
     let goes_on = |told| {
-        // Without requests that a sleeper holds back, whose worker ends slices, too.
+        // Without requests that a sleeper holds back, whose worker ends slices, too; and without what its thread has run for
+        // others, which lets the stream have slices more often itself.
         let policy = with(|p| {
+            p.workers = Workers::Own;
             p.vmpressure = told;
             p.plugs = Plugs::None;
         });
@@ -333,20 +336,23 @@ fn kswapd_takes_anonymous_pages_before_it_gives_up() {
 
 /// Direct reclaims of a stream on one CPU.
 fn stalls_of_a_stream(scheduler: Scheduler, told: VmPressure) -> u64 {
-    // Without rounds that let others run, and without bios that take blocks of pages, for which boosts come in
+    // Without rounds that let others run, and without bios and a log that take blocks of pages, for which boosts come in
     // bursts: nobody's CPU prevents those.
     let policy = with(|p| {
         p.scheduler = scheduler;
         p.vmpressure = told;
         p.slow_path = SlowPath::Congestion;
         p.writeback_bios = WritebackBios::Free;
+        p.xfs_log = XfsLog::Relogged;
+        // Whose thread has run for others leaves kswapd more.
+        p.workers = Workers::Own;
     });
-    let r = completed(&of(
-        small(128),
-        policy,
-        "dd if=/dev/zero of=a bs=64k count=6000",
-    ));
-    r.reclaim.expect("sums").direct_reclaims
+    let mut s = of(small(128), policy, "dd if=/dev/zero of=a bs=64k count=6000");
+    let of_seed = |seed| {
+        s.seed = seed;
+        completed(&s).reclaim.expect("sums").direct_reclaims
+    };
+    (1..6).map(of_seed).sum()
 }
 
 /// A stream to a disk that ends in an fsync: what the flusher has not begun goes under writeback at once, beside what it
@@ -466,6 +472,58 @@ fn what_an_xfs_log_has_and_what_a_cluster_is() {
     );
 }
 
+/// 8000 small files on xfs, a minute after: each has its item, a twentieth of a page, and one buffer of 1 KiB left; every 32
+/// of their inodes have a buffer of four pages, and so do directories' blocks. Of those a shrinker gets some back when
+/// little is left.
+#[test]
+fn what_is_logged_takes_memory_until_reclaim_asks() {
+    let reclaimable = |log, then| {
+        let command = format!("fs_mark -k -d a -D 16 -n 8000 -L 1 -s 4096 -S 0; sleep 70; {then}");
+        let mut m = small(128);
+        m.sysctl.dirty_ratio = 20;
+        let r = completed(&of(m, with(|p| p.xfs_log = log), &command));
+        let limits = column(&r, "dirty_limit", "global");
+        5.0 * limits.last().expect("a sample")
+    };
+    let taken = |then| reclaimable(XfsLog::Relogged, then) - reclaimable(XfsLog::Buffered, then);
+    let at_rest = taken("sleep 1");
+    let files = 8000.0 * (1.0 / 20.0 + 1.0 / 4.0 + 4.0 / 32.0);
+    assert!((files..1.1 * files).contains(&at_rest), "{at_rest} {files}");
+    let asked = taken("burst -s 94M -n 3 -i 1s -h 500ms; sleep 1");
+    let buffers = at_rest - asked;
+    assert!(
+        (0.4..1.1).contains(&(buffers / 1000.0)),
+        "{at_rest} {asked}"
+    );
+}
+
+/// What a thread has done of one kind of work counts against the next kind: pages of an XFS leave writeback when a worker has
+/// converted their extent, whoever did that last is who tells of pressure next and waits for the CPU longer, and beside him kswapd
+/// is owed more.
+#[test]
+fn a_worker_has_the_run_time_of_all_its_work() {
+    let of = |workers| {
+        let (mut waits, mut stalls) = (0, 0);
+        for seed in 1..6 {
+            let policy = with(|p| p.workers = workers);
+            let mut s = of(
+                small(256),
+                policy,
+                "dd if=/dev/zero of=a bs=256k count=2048",
+            );
+            s.seed = seed;
+            let r = completed(&s);
+            let work = r.tasks.iter().find(|t| t.class == TaskClass::Filesystem);
+            waits += work.expect("a class of its own").outside.run_queue;
+            stalls += count(&r, "allocstall");
+        }
+        (waits, stalls)
+    };
+    let ((own_waits, own_stalls), (waits, stalls)) = (of(Workers::Own), of(Workers::Pools));
+    assert!(2 * waits > 3 * own_waits, "{waits} ns for {own_waits}");
+    assert!(stalls < own_stalls, "{stalls} for {own_stalls}");
+}
+
 /// Two mapped files that are written in turn, on a hard disk: as they are written, one request behind the other, or
 /// apart, so that the head goes from one to the other.
 #[test]
@@ -525,7 +583,11 @@ fn checksums_of_a_file_that_was_there_are_read() {
 #[test]
 fn what_is_read_ahead_gives_up() {
     let stalls = |ahead, reader: &str| -> u64 {
-        let policy = with(|p| p.file_readahead = ahead);
+        let policy = with(|p| {
+            p.file_readahead = ahead;
+            // The reader has the CPU as often in either.
+            p.workers = Workers::Own;
+        });
         let command = format!(
             "dd if=/dev/zero of=big bs=1M count=80 conv=fdatasync; \
              burst -d 0s -n 3 -s 60M -i 3s -h 2s & {reader}; wait"

@@ -3,7 +3,8 @@
 //! them, 39 on a page (104 bytes). And what writes of pages take while they are under way (`writeback_bios = "vectors"`):
 //! a vector of 256 entries a bio, 8 of them on eight pages; and what each page on its way to swap takes
 //! (`swap_bios = "pool"`): a bio of 192 bytes, 21 on a page. What btrfs remembers of extents is in
-//! [`extents`](crate::cache::extents), what XFS's log takes in [`xfs`](crate::inodes::xfs).
+//! [`extents`](crate::cache::extents), what XFS's log takes in
+//! [`log_items`](crate::cache::log_items).
 //!
 //! Records fill slabs without gaps; the oldest slab goes back first, and five stay that have room for whole ones
 //! (SLUB's `min_partial`). A slab is asked for without waiting, as `xas_alloc` does under its lock: of two
@@ -13,9 +14,9 @@
 //! reclaimable: no shrinker frees them.
 
 use crate::cache::extents::Extents;
+use crate::cache::log_items::LogItems;
 use crate::cache::mapping::Mapping;
 use crate::cache::tree::SLOTS;
-use crate::inodes::xfs::LogItems;
 use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
 use crate::memory::watermark::lowmem_kbytes;

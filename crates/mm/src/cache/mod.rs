@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod extents;
 mod file_fault;
 pub(crate) mod filemap;
+pub mod log_items;
 pub mod mapping;
 pub(crate) mod metadata;
 pub mod mmap;

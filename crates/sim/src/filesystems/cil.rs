@@ -11,7 +11,7 @@
 //! with what was changed, not with what is changed.
 
 use super::SimMm;
-use mm::inodes::xfs::LogItem;
+use mm::cache::log_items::LogItem;
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 

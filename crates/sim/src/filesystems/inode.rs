@@ -6,7 +6,6 @@
 
 use super::model::Model as _;
 use super::{Fs, SimMm, of};
-use crate::world::SimWorld;
 
 /// Tells the engine of the filesystem; at mount.
 pub(super) fn mount<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
@@ -35,8 +34,7 @@ pub async fn write_log<const T: bool>(mm: &SimMm<T>, sb: u32, n: u32) -> bool {
 }
 
 /// Buffers of a filesystem's blocks that a shrinker may ask for.
-pub fn count_buffers<const T: bool>(world: &SimWorld<T>, sb: u32) -> u64 {
-    let fs = &world.fs[sb as usize];
+pub fn count_buffers(fs: &Fs) -> u64 {
     ask!(fs, model => model.count_buffers())
 }
 

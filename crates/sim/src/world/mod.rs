@@ -604,7 +604,7 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
     }
 
     fn count_buffers(&self, sb: u32) -> u64 {
-        crate::filesystems::inode::count_buffers(self, sb)
+        crate::filesystems::inode::count_buffers(&self.fs[sb as usize])
     }
 
     fn scan_buffers(&self, mm: &Mm<Self>, sb: u32, n: u64) -> u64 {

@@ -159,8 +159,11 @@ pub fn drive<'a>(
     // Whoever syncs a file of today's ext4 waits for its journal's thread, and new blocks' pages for a worker.
     let threads = sim::filesystems::daemons(mm)
         .into_iter()
-        .filter(|(name, _)| ["jbd2", "ext4-rsv-conv", "xfs-conv"].contains(name));
-    for (flags, life) in tasks.into_iter().chain(threads.map(|(_, life)| (0, life))) {
+        .filter(|daemon| ["jbd2", "ext4-rsv-conv", "xfs-conv"].contains(&daemon.name));
+    for (flags, life) in tasks
+        .into_iter()
+        .chain(threads.map(|daemon| (0, daemon.life)))
+    {
         mm.init_task(mm.world.sched.spawn(), flags, 0);
         lives.push(life);
     }

@@ -11,9 +11,9 @@
 //! moves to the end of the item list when the newer change is in the log.
 
 use super::CLUSTER_INODES;
-use super::items::Buffers;
 use super::state::*;
 use crate::Mm;
+use crate::cache::log_items::Buffers;
 use crate::inodes::state::InodeList;
 use crate::inodes::state::*;
 use crate::queue;
@@ -115,6 +115,7 @@ impl<W: World> Mm<W> {
 
     /// As [`Mm::log_inode`], where extents are among what was changed.
     pub fn log_extents(&self, ino: u32) {
+        debug_assert!(ino < self.mapping_count(), "file {ino} does not exist");
         if self.on_xfs(ino) {
             self.inode(ino).set(EXTENTS);
             self.log_inode(ino);

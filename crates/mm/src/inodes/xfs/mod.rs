@@ -14,11 +14,10 @@ pub(crate) mod state;
 mod unmount;
 
 pub(crate) use group::{Ag, BYTES_PER_USED_GROUP};
-pub use items::LogItem;
-pub(crate) use items::LogItems;
 pub(crate) use log::Log;
 pub use unmount::UnmountWalk;
 
+use crate::cache::log_items::Buffers;
 use crate::inodes::state::*;
 use crate::watch::vmstat::VmEvent;
 use crate::world::{TaskId, WaitQueue, Waited, WaitedKind, Word32, World};
@@ -158,7 +157,7 @@ impl<W: World> Mm<W> {
             }
             self.check_log(sb)?;
         }
-        let mut with_log = items::Buffers::default();
+        let mut with_log = Buffers::default();
         for sb in 0..self.super_count() {
             for (all, n) in with_log.iter_mut().zip(self.sb(sb).log.buffers()) {
                 *all += n;

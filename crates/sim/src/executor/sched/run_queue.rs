@@ -9,10 +9,9 @@ impl Sched {
         self.settle();
         let now = self.now();
         let mut tasks = self.tasks.borrow_mut();
-        if tasks[id as usize].state != State::Blocked {
+        if !self.sleeper_wakes(&mut tasks, id) {
             return;
         }
-        self.worker_wakes(&mut tasks, id);
         let task = &mut tasks[id as usize];
         task.generation = task.generation.wrapping_add(1);
         if std::mem::take(&mut task.told) {

@@ -4,7 +4,7 @@
 //! Here each kind of work is a task of its own. What the scheduler knows of a thread (how long it has run, what it is owed)
 //! is the worker's and not the work's: whatever work begins takes the place of the worker that is its next one.
 
-use super::{Sched, Task, TaskId};
+use super::{Sched, State, Task, TaskId};
 use std::mem::swap;
 
 /// Threads that do each other's work.
@@ -31,11 +31,17 @@ impl Sched {
         }
     }
 
-    /// A task wakes: it takes the place of the worker that has slept least on its CPU, which takes its own.
-    pub(super) fn worker_wakes(&self, tasks: &mut [Task], id: TaskId) {
-        let Some(pool) = tasks[id as usize].pool else {
-            return;
-        };
+    /// Whether a task is asleep. Then it wakes, and if it is work, in the place of the worker that has slept least on its CPU.
+    pub(super) fn sleeper_wakes(&self, tasks: &mut [Task], id: TaskId) -> bool {
+        let sleeps = tasks[id as usize].state == State::Blocked;
+        if sleeps && let Some(pool) = tasks[id as usize].pool {
+            self.worker_wakes(tasks, id, pool);
+        }
+        sleeps
+    }
+
+    /// A task takes the place of the worker that has slept least on its CPU, which takes its own.
+    fn worker_wakes(&self, tasks: &mut [Task], id: TaskId, pool: Pool) {
         let idle = &mut self.idle_workers.borrow_mut()[pool as usize];
         // A task that was just made has no worker yet.
         let Some(own) = idle.iter().position(|&t| t == id) else {

@@ -1,0 +1,249 @@
+//! What XFS's delayed logging takes of memory (`xfs_log = "buffered"`): an item of each inode that was ever changed
+//! (`xfs_ili`, 200 bytes), and of each item two buffers (`struct xfs_log_vec`; Linux fs/xfs/xfs_log_cil.c,
+//! docs/reference/writeback.md#the-log-of-xfs). They are slabs of [`metadata`].
+//!
+//! ```text
+//! a change ──> the spare buffer, a larger one if it has no room
+//!              nothing of the item waits for the log: the spare one is the item's now, and there is none
+//!              what waits has too little room:        they change places
+//!              else:                                  what waits is written over, and the spare one stays
+//! a force  ──> the item's buffer goes with the log, and is given back when that is written
+//! ```
+//!
+//! So whatever is changed twice between two forces has both, and keeps one of them until its inode goes or its
+//! block is written in place.
+//!
+//! Buffers of blocks and of clusters of inodes take memory, too, 384 bytes and their pages (`xfs_buf`), until a shrinker
+//! finds that nobody uses them.
+//!
+//! Which inode has which item is [`xfs`](crate::inodes::xfs)'s.
+//!
+//! [`metadata`]: crate::cache::metadata
+
+use crate::cache::metadata::Record;
+use crate::policy::XfsLog;
+use crate::world::{Word32, World};
+use crate::{Mm, Policy};
+
+/// Sizes that buffers have: `kmalloc-512` to `kmalloc-8k`.
+pub(crate) const SIZES: usize = 5;
+pub(crate) const RECORDS: [Record; SIZES] = [
+    Record::LogBuffer512,
+    Record::LogBuffer1k,
+    Record::LogBuffer2k,
+    Record::LogBuffer4k,
+    Record::LogBuffer8k,
+];
+/// The least of them.
+const LEAST: u32 = 512;
+
+/// A buffer's head (`xfs_log_vec`); what each region of an item takes beside its bytes: an iovec, the header of an
+/// operation and what they are aligned to.
+pub(crate) const HEAD: u32 = 64;
+pub(crate) const REGION: u32 = 16 + 12 + 8;
+/// The buffers that one item has; each is 0 for none, or its size's place in [`RECORDS`] plus 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogItem {
+    /// Of the changes that wait for the log.
+    pub(crate) waiting: u8,
+    spare: u8,
+}
+
+impl LogItem {
+    const BITS: u32 = 3;
+    pub(crate) const MASK: u32 = (1 << Self::BITS) - 1;
+
+    pub(crate) fn of_word(word: u32) -> Self {
+        Self {
+            waiting: (word & Self::MASK) as u8,
+            spare: (word >> Self::BITS & Self::MASK) as u8,
+        }
+    }
+
+    pub(crate) fn word(self) -> u32 {
+        u32::from(self.waiting) | u32::from(self.spare) << Self::BITS
+    }
+
+    /// The item is changed, which takes a buffer of so many bytes.
+    pub(crate) fn changed(self, bytes: u32) -> Self {
+        let size = bytes.max(LEAST).next_power_of_two() / LEAST;
+        let need = size.ilog2() as u8 + 1;
+        assert!(usize::from(need) <= SIZES, "a buffer of {bytes} bytes");
+        let spare = self.spare.max(need);
+        match self.waiting {
+            0 => Self {
+                waiting: spare,
+                spare: 0,
+            },
+            waiting if spare <= waiting => Self { waiting, spare },
+            waiting => Self {
+                waiting: spare,
+                spare: waiting,
+            },
+        }
+    }
+
+    /// What waited has gone.
+    pub(crate) fn forced(self) -> Self {
+        Self { waiting: 0, ..self }
+    }
+
+    /// The places of its buffers' sizes.
+    pub(crate) fn sizes(self) -> impl Iterator<Item = usize> {
+        let both = [self.waiting, self.spare].into_iter();
+        both.filter_map(|size| usize::from(size).checked_sub(1))
+    }
+}
+
+/// Items and buffers in use.
+pub(crate) struct LogItems<W: World> {
+    on: bool,
+    pub(crate) items: W::U32,
+    /// Buffers of inodes by size, with those that are on their way to the log; of blocks.
+    pub(crate) of_inodes: [W::U32; SIZES],
+    of_blocks: [W::U32; SIZES],
+    /// What buffers blocks have, and pages of those.
+    buffers: W::U32,
+    pages: W::U32,
+}
+
+impl<W: World> LogItems<W> {
+    pub(crate) fn new(policy: &Policy) -> Self {
+        Self {
+            on: policy.xfs_log == XfsLog::Buffered,
+            items: bytemuck::Zeroable::zeroed(),
+            of_inodes: bytemuck::Zeroable::zeroed(),
+            of_blocks: bytemuck::Zeroable::zeroed(),
+            buffers: bytemuck::Zeroable::zeroed(),
+            pages: bytemuck::Zeroable::zeroed(),
+        }
+    }
+
+    /// Whether they take memory.
+    #[inline(always)]
+    pub(crate) fn on(&self) -> bool {
+        self.on
+    }
+
+    /// Records of a kind in use.
+    pub(crate) fn records(&self, of: Record) -> u32 {
+        match of {
+            Record::XfsInodeItem => self.items.get(),
+            Record::XfsBuffer => self.buffers.get(),
+            Record::XfsBufferPage => self.pages.get(),
+            of => {
+                let size = RECORDS.iter().position(|&record| record == of);
+                let size = size.expect("a buffer of the log");
+                self.of_inodes[size].get() + self.of_blocks[size].get()
+            }
+        }
+    }
+}
+
+/// Buffers by size.
+pub(crate) type Buffers = [u32; SIZES];
+
+impl<W: World> Mm<W> {
+    /// An item's buffers are others.
+    pub(crate) fn item_became(&self, counts: &[W::U32; SIZES], before: LogItem, now: LogItem) {
+        if before == now {
+            return;
+        }
+        for size in now.sizes() {
+            counts[size].fetch_add(1);
+        }
+        for size in before.sizes() {
+            counts[size].fetch_sub(1);
+        }
+        for size in now.sizes().chain(before.sizes()) {
+            self.settle(RECORDS[size]);
+        }
+    }
+
+    /// A changed block goes to its item: so many bytes of it, in so many runs. Returns what the item has then.
+    pub fn log_block(&self, item: LogItem, bytes: u32, runs: u32) -> LogItem {
+        debug_assert!(bytes <= 4096 && runs <= 16, "{bytes} bytes in {runs} runs");
+        // The first region is the block's format.
+        let buffer = HEAD + 28 + REGION + bytes + runs * REGION;
+        self.block_item(item, item.changed(buffer))
+    }
+
+    /// What waits of a block's changes is in the log.
+    pub fn block_logged(&self, item: LogItem) -> LogItem {
+        self.block_item(item, item.forced())
+    }
+
+    /// A block is written in place.
+    pub fn block_written(&self, item: LogItem) {
+        self.block_item(item, LogItem::default());
+    }
+
+    fn block_item(&self, before: LogItem, now: LogItem) -> LogItem {
+        let items = &self.metadata.log_items;
+        if !items.on {
+            return before;
+        }
+        self.item_became(&items.of_blocks, before, now);
+        now
+    }
+
+    /// Whether buffers of blocks take memory.
+    pub fn counts_buffers(&self) -> bool {
+        self.metadata.log_items.on
+    }
+
+    /// A block, or a cluster of inodes, has a buffer of so many pages from now on.
+    pub fn buffer_comes(&self, pages: u32) {
+        debug_assert!((1..=16).contains(&pages), "a buffer of {pages} pages");
+        let items = &self.metadata.log_items;
+        if items.on {
+            items.buffers.fetch_add(1);
+            items.pages.fetch_add(pages);
+            self.settle(Record::XfsBuffer);
+            self.settle(Record::XfsBufferPage);
+        }
+    }
+
+    /// The calling task gives one up that has so many pages, which it has reclaimed.
+    pub fn buffer_goes(&self, pages: u32) {
+        let items = &self.metadata.log_items;
+        if items.on {
+            let before = items.pages.fetch_sub(pages);
+            debug_assert!(before >= pages, "{pages} of {before} pages");
+            items.buffers.fetch_sub(1);
+            self.settle(Record::XfsBuffer);
+            self.settle(Record::XfsBufferPage);
+            self.mm_account_reclaimed_pages(pages);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The states that a file's item goes through which is made, written and forced.
+    #[test]
+    fn an_item_that_is_changed_twice_has_two_buffers() {
+        let (core, all) = (368, 740);
+        let item = |waiting, spare| LogItem { waiting, spare };
+        let mut at = LogItem::default();
+        for (bytes, then) in [
+            (core, item(1, 0)),
+            // Too small for extents: it is the spare one from now on, until that has to be larger as well.
+            (all, item(2, 1)),
+            (all, item(2, 2)),
+            (core, item(2, 2)),
+        ] {
+            at = at.changed(bytes);
+            assert_eq!(at, then);
+        }
+        at = at.forced();
+        assert_eq!(at, item(0, 2));
+        at = at.changed(core);
+        assert_eq!(at, item(2, 0));
+        assert_eq!(at.changed(core), item(2, 1));
+        assert_eq!(LogItem::of_word(at.word()), at);
+        assert_eq!(LogItem::default().changed(4096 + HEAD), item(5, 0));
+    }
+}
