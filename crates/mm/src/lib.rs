@@ -311,7 +311,7 @@ impl<W: World> Mm<W> {
             metadata: metadata::Metadata::new(
                 &policy,
                 pool,
-                (frames, config.max_mappings),
+                (frames, config.max_mappings, config.max_ags),
                 &config.zones,
             )?,
             pageblocks: mobility::pageblocks::<W>(policy.mobility, frames, config.pageblock_order)?,

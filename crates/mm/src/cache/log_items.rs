@@ -51,7 +51,7 @@ pub struct LogItem {
 
 impl LogItem {
     const BITS: u32 = 3;
-    pub(crate) const MASK: u32 = (1 << Self::BITS) - 1;
+    const MASK: u32 = (1 << Self::BITS) - 1;
 
     pub(crate) fn of_word(word: u32) -> Self {
         Self {
@@ -108,9 +108,10 @@ pub(crate) struct LogItems<W: World> {
 }
 
 impl<W: World> LogItems<W> {
-    pub(crate) fn new(policy: &Policy) -> Self {
+    /// Those of a machine whose filesystems have so many allocation groups: an XFS has some.
+    pub(crate) fn new(policy: &Policy, groups: u32) -> Self {
         Self {
-            on: policy.xfs_log == XfsLog::Buffered,
+            on: policy.xfs_log == XfsLog::Buffered && groups > 0,
             items: bytemuck::Zeroable::zeroed(),
             of_inodes: bytemuck::Zeroable::zeroed(),
             of_blocks: bytemuck::Zeroable::zeroed(),
@@ -204,7 +205,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The calling task gives one up that has so many pages, which it has reclaimed.
+    /// A buffer of so many pages goes.
     pub fn buffer_goes(&self, pages: u32) {
         let items = &self.metadata.log_items;
         if items.on {
@@ -213,7 +214,6 @@ impl<W: World> Mm<W> {
             items.buffers.fetch_sub(1);
             self.settle(Record::XfsBuffer);
             self.settle(Record::XfsBufferPage);
-            self.mm_account_reclaimed_pages(pages);
         }
     }
 }

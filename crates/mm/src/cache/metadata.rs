@@ -199,7 +199,7 @@ impl<W: World> Metadata<W> {
     pub(crate) fn new(
         policy: &Policy,
         nodes: u32,
-        (frames, mappings): (u32, u32),
+        (frames, mappings, groups): (u32, u32, u32),
         zones: &[ZoneInfo],
     ) -> Result<Self, NoMemory> {
         let highmem = has_highmem(zones);
@@ -208,7 +208,7 @@ impl<W: World> Metadata<W> {
         let swap_bios = policy.swap_bios == SwapBios::Pool;
         let what = "the page cache's records";
         let extents = Extents::new(policy.extent_maps, nodes, mappings)?;
-        let log_items = LogItems::new(policy);
+        let log_items = LogItems::new(policy, groups);
         // Slabs of a kind there may be at most: each has a page.
         let most = |of: Record| {
             let (there, records) = match of {

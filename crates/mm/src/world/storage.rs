@@ -285,8 +285,8 @@ pub trait Storage<W: World> {
         0
     }
 
-    /// Looks at `n` of them, gives up those that nobody has used since, and tells what goes by [`Mm::buffer_goes`]. Returns
-    /// how many that were (`xfs_buftarg_shrink_scan`).
+    /// Looks at `n` of them, gives up those that nobody has used since, and tells what goes by [`Mm::buffer_goes`] and
+    /// [`Mm::mm_account_reclaimed_pages`]. Returns how many that were (`xfs_buftarg_shrink_scan`).
     fn scan_buffers(&self, mm: &Mm<W>, sb: u32, n: u64) -> u64 {
         let _ = (mm, sb, n);
         0

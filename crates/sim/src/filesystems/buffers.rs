@@ -90,6 +90,13 @@ impl Buffers {
         last != 0
     }
 
+    /// All go; returns the pages of each that has some.
+    pub fn clear(&mut self) -> impl Iterator<Item = u32> + use<> {
+        self.by_use.clear();
+        let all = std::mem::take(&mut self.by_block).into_values();
+        all.map(|(_, buffer)| buffer.pages).filter(|&n| n > 0)
+    }
+
     /// Looks at `n` of them, the longest unused first. One that was used goes round again, and so does one that is held; the
     /// others go (`xfs_buftarg_isolate`). Returns the pages of each that went.
     pub fn scan(&mut self, n: u64, held: impl Fn(u64, Buffer) -> bool) -> Vec<u32> {
@@ -147,7 +154,10 @@ mod tests {
         assert!(buffers.scan(5, held).is_empty());
         assert_eq!(buffers.scan(100, held), [4, 4, 1]);
         assert_eq!(buffers.len(), 2);
+        buffers.used(9, Buffer::of_mount());
         assert_eq!(buffers.scan(9, |_, _| false), [4, 4]);
+        buffers.used(1, Buffer::of_block());
+        assert_eq!(buffers.clear().collect::<Vec<_>>(), [1]);
         assert_eq!((buffers.scan(1, held).len(), buffers.len()), (0, 0));
     }
 }

@@ -446,6 +446,9 @@ pub(super) trait Model: Sized {
     /// A descriptor that was open for writing is closed (`release` of the file's operations).
     async fn released<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {}
 
+    /// It is unmounted: nothing of it stays in memory.
+    fn unmounted<const T: bool>(&self, mm: &SimMm<T>) {}
+
     /// Buffers of its blocks that a shrinker may ask for.
     fn count_buffers(&self) -> u64 {
         0

@@ -1,6 +1,7 @@
 //! umount(2): a filesystem's data and metadata reach the device, and nothing of it stays in memory. Whoever looks
 //! something up on it afterwards finds it as after a mount.
 
+use super::model::Model as _;
 use super::write::sync_these;
 use super::{Fs, FsError, SimMm, of};
 use workload::Unmounted;
@@ -30,6 +31,7 @@ pub async fn unmount<const T: bool>(mm: &SimMm<T>, fs: usize) -> Result<Unmounte
         walk = Some(mm.xfs_unmount_walk(sb).await);
         at[4] = mm.world.sched.now();
     }
+    ask!(&mm.world.fs[fs], model => model.unmounted(mm));
     Ok(Unmounted {
         sync_ns: at[1] - at[0],
         evict_ns: at[2] - at[1],

@@ -398,8 +398,16 @@ impl Model for Xfs {
         let gone = self.buffers.borrow_mut().scan(n, held);
         for &pages in &gone {
             mm.buffer_goes(pages);
+            mm.mm_account_reclaimed_pages(pages);
         }
         gone.len() as u64
+    }
+
+    fn unmounted<const T: bool>(&self, mm: &SimMm<T>) {
+        if self.counts_buffers.get() {
+            let gone = self.buffers.borrow_mut().clear();
+            gone.for_each(|pages| mm.buffer_goes(pages));
+        }
     }
 
     /// Changed inodes, and what names changed beside them.

@@ -69,8 +69,7 @@ impl<W: World> Mm<W> {
 
     fn set_item(&self, ino: u32, item: LogItem) {
         let state = &self.inode(ino).state;
-        let changed =
-            (state.get() >> ITEM_SHIFT ^ item.word()) & LogItem::MASK * (LogItem::MASK + 2);
+        let changed = self.item_of(ino).word() ^ item.word();
         let (on, off) = (changed & item.word(), changed & !item.word());
         state.fetch_or(on << ITEM_SHIFT);
         state.fetch_and(!(off << ITEM_SHIFT));
