@@ -1,6 +1,6 @@
 //! What XFS's delayed logging takes of memory (`xfs_log = "buffered"`): an item of each inode that was ever changed
 //! (`xfs_ili`, 200 bytes), and of each item two buffers (`struct xfs_log_vec`; Linux fs/xfs/xfs_log_cil.c,
-//! docs/reference/writeback.md#the-log-of-xfs). They are slabs of [`metadata`].
+//! docs/reference/writeback.md#the-log-of-xfs). They are slabs of the cache's own records.
 //!
 //! ```text
 //! a change ──> the spare buffer, a larger one if it has no room
@@ -17,8 +17,6 @@
 //! finds that nobody uses them.
 //!
 //! Which inode has which item is [`xfs`](crate::inodes::xfs)'s.
-//!
-//! [`metadata`]: crate::cache::metadata
 
 use crate::cache::metadata::Record;
 use crate::policy::XfsLog;
@@ -41,7 +39,7 @@ const LEAST: u32 = 512;
 /// operation and what they are aligned to.
 pub(crate) const HEAD: u32 = 64;
 pub(crate) const REGION: u32 = 16 + 12 + 8;
-/// The buffers that one item has; each is 0 for none, or its size's place in [`RECORDS`] plus 1.
+/// The buffers that one item has; each is 0 for none, or its size's place among those of records plus 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogItem {
     /// Of the changes that wait for the log.
