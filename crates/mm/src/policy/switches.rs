@@ -45,7 +45,7 @@ switches! {
         InTrouble = "in-trouble",
         /// *writeback-from-reclaim* 1 (direct reclaim) and 8 (kswapd): none.
         Never = "never",
-        /// 3.12: only in a zone that was marked for a batch of its tail, all of it dirty (`reclaim_throttle = "zone-flags"`).
+        /// 3.12: only while the zone is marked for a batch of its tail, all of it dirty (`reclaim_throttle = "zone-flags"`).
         TailDirty = "tail-dirty",
     } see "docs/reference/reclaim.md#dirty-pages";
 
