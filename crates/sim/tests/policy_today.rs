@@ -173,6 +173,30 @@ fn the_throttle_goes_by_depth_and_by_readers() {
     assert!(beside_reads < held, "{beside_reads} of {held}");
 }
 
+/// A page that reading ahead has marked and that is under writeback is read as any other, and keeps its mark.
+#[test]
+fn a_reader_goes_on_at_a_mark_under_writeback() {
+    let mm = build(FsKind::Xfs, DiskKind::Disk, today);
+    let mm = &mm;
+    let was_read = Rc::new(Cell::new(false));
+    let reads = was_read.clone();
+    let seen = written(mm, |file| {
+        vec![Box::pin(async move {
+            let pfn = loop {
+                mm.world.sched.sleep(MS).await;
+                let page = mm.find_page(file, 0);
+                if let Some(pfn) = page.filter(|&pfn| mm.frames.has(pfn, flag::WRITEBACK)) {
+                    break pfn;
+                }
+            };
+            mm.frames.set_flags(pfn, flag::READAHEAD);
+            assert_eq!(fs::read(mm, file, 0, 4096).await.expect("data"), 4096);
+            reads.set(mm.frames.has(pfn, flag::WRITEBACK | flag::READAHEAD));
+        })]
+    });
+    assert!(was_read.get() && seen.writeback > 0, "{seen:?}");
+}
+
 /// By requests pages leave writeback 128 at a time; xfs's end together up to 4096, a bio's of ext4 256, and
 /// ext4's new extents up to 2048.
 #[test]

@@ -59,7 +59,7 @@ pub async fn read_with<const T: bool>(
                     }
                 }
                 None => read_window(mm, mapping, index, last_page).await?,
-                Some(pfn) if fs.on_demand() && mm.frames.has(pfn, flag::READAHEAD) => {
+                Some(pfn) if fs.on_demand() && readahead::is_marked(mm, pfn) => {
                     let wanted = (index, last_wanted - index + 1);
                     readahead::met(mm, mapping, window, wanted, last_page, pfn).await?;
                 }

@@ -183,7 +183,12 @@ async fn fetch_pages<const T: bool>(
     Ok(())
 }
 
-/// A read met a cached page: if it is marked, the next window is read, unless the device has too many
+/// Whether reading ahead goes on at a cached page: it is marked, and not under writeback (`page_cache_async_ra`).
+pub(super) fn is_marked<const T: bool>(mm: &SimMm<T>, pfn: Pfn) -> bool {
+    mm.frames.has(pfn, flag::READAHEAD) && !mm.frames.has(pfn, flag::WRITEBACK)
+}
+
+/// A read met a cached page: if it [is marked](is_marked), the next window is read, unless the device has too many
 /// requests already.
 pub(super) async fn met<const T: bool>(
     mm: &SimMm<T>,
@@ -193,7 +198,7 @@ pub(super) async fn met<const T: bool>(
     last_page: u32,
     pfn: Pfn,
 ) -> Result<(), FsError> {
-    if mm.frames.has(pfn, flag::WRITEBACK) {
+    if !is_marked(mm, pfn) {
         return Ok(());
     }
     mm.frames.clear_flags(pfn, flag::READAHEAD);
