@@ -6,6 +6,9 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+/// Where a guest's tracefs is.
+pub(crate) const TRACEFS: &str = "/sys/kernel/tracing";
+
 /// KiB of each ring if nobody says.
 const RING_KB: u64 = 4096;
 
@@ -193,15 +196,16 @@ fn drain(ring: &mut File, pages: &mut [u8], out: &mut impl Write) -> io::Result<
     }
 }
 
+/// One of the counts in a ring's statistics.
+pub(crate) fn counted(stats: &str, name: &str) -> Option<u64> {
+    let mut lines = stats.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    value.trim().parse().ok()
+}
+
 /// Events that found no room.
 fn lost(stats: &str) -> u64 {
-    let of = |name: &str| {
-        let mut lines = stats.lines();
-        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        value
-            .and_then(|v| v.trim().parse::<u64>().ok())
-            .unwrap_or(0)
-    };
+    let of = |name| counted(stats, name).unwrap_or(0);
     of("overrun") + of("dropped events")
 }
 

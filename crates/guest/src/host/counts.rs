@@ -1,6 +1,6 @@
 //! What the kernel counts of all tasks.
 
-use crate::tracing::cpus;
+use crate::tracing::{TRACEFS, counted, cpus};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,6 @@ struct Wakeups {
     dir: PathBuf,
 }
 
-/// Where trace buffers are.
-const TRACEFS: &str = "/sys/kernel/tracing";
 /// The event, as `set_event` lists it.
 const EVENT: &str = "vmscan:mm_vmscan_wakeup_kswapd";
 
@@ -60,12 +58,7 @@ fn recorded(dir: &Path) -> Option<bool> {
 
 /// How many events the buffer of a CPU saw, by its statistics.
 fn seen(stats: &str) -> Option<u64> {
-    let of = |name: &str| {
-        let mut lines = stats.lines();
-        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        value.trim().parse::<u64>().ok()
-    };
-    Some(of("entries")? + of("overrun")?)
+    Some(counted(stats, "entries")? + counted(stats, "overrun")?)
 }
 
 fn unreadable(path: &str, why: impl std::fmt::Display) -> HostError {

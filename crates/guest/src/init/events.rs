@@ -7,9 +7,6 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::sync::Mutex;
 
-/// Where a guest's tracefs is.
-pub(super) const TRACEFS: &str = "/sys/kernel/tracing";
-
 /// Nanoseconds until the ring is asked again that was said to have something and had not.
 const PAUSE_NS: u64 = 1_000_000;
 

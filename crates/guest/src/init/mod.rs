@@ -20,7 +20,7 @@ use crate::host::{Costs, Spend, clock, last_tick, lock, sleep_until};
 use crate::looks::Looks;
 use crate::programs::{self, Player};
 use crate::sys;
-use crate::tracing::Tracer;
+use crate::tracing::{TRACEFS, Tracer};
 use crate::wire::{Assignment, Frame, JOB, Job, ScriptJob};
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::MlockAllFlags;
@@ -182,12 +182,7 @@ impl Desk {
 fn run(out: &mut File, job: &Job) -> Step {
     make_room();
     memory::lock()?;
-    let tracer = Tracer::new(
-        Path::new(events::TRACEFS),
-        &job.tracepoints,
-        job.trace_kb,
-        out,
-    )?;
+    let tracer = Tracer::new(Path::new(TRACEFS), &job.tracepoints, job.trace_kb, out)?;
     let mut child = spawn(match job.script {
         ScriptJob::Foreign { .. } => FOREIGN,
         _ => PROGRAMS,

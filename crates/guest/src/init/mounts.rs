@@ -1,6 +1,7 @@
 //! What is mounted where.
 
 use super::{ROOT, Step, of};
+use crate::tracing::TRACEFS;
 use crate::wire::MountJob;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
@@ -52,10 +53,7 @@ pub(super) fn system() -> Step {
         Err(_) if fs::exists("/dev/null").unwrap_or(false) => {}
         other => other?,
     }
-    for (kind, on) in [
-        ("tracefs", "/sys/kernel/tracing"),
-        ("cgroup2", "/sys/fs/cgroup"),
-    ] {
+    for (kind, on) in [("tracefs", TRACEFS), ("cgroup2", "/sys/fs/cgroup")] {
         if fs::exists(on).unwrap_or(false) {
             // Whoever needs it says that it is not there.
             let _ = mount(kind, Path::new(on), kind, "");

@@ -68,21 +68,22 @@ impl LogItem {
         let need = size.ilog2() as u8 + 1;
         assert!(usize::from(need) <= SIZES, "a buffer of {bytes} bytes");
         let spare = self.spare.max(need);
-        match self.waiting {
-            0 => Self {
-                waiting: spare,
-                spare: 0,
-            },
-            waiting if spare <= waiting => Self { waiting, spare },
-            waiting => Self {
-                waiting: spare,
-                spare: waiting,
-            },
+        // Whichever has more room is what waits, and none at all has least.
+        Self {
+            waiting: self.waiting.max(spare),
+            spare: self.waiting.min(spare),
         }
     }
 
+    /// The item of a block is changed, of which it has so many bytes then, in so many runs.
+    pub fn block_changed(self, bytes: u32, runs: u32) -> Self {
+        debug_assert!(bytes <= 4096 && runs <= 16, "{bytes} bytes in {runs} runs");
+        // The first region is the block's format.
+        self.changed(HEAD + 28 + REGION + bytes + runs * REGION)
+    }
+
     /// What waited has gone.
-    pub(crate) fn forced(self) -> Self {
+    pub fn forced(self) -> Self {
         Self { waiting: 0, ..self }
     }
 
@@ -159,31 +160,12 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A changed block goes to its item: so many bytes of it, in so many runs. Returns what the item has then.
-    pub fn log_block(&self, item: LogItem, bytes: u32, runs: u32) -> LogItem {
-        debug_assert!(bytes <= 4096 && runs <= 16, "{bytes} bytes in {runs} runs");
-        // The first region is the block's format.
-        let buffer = HEAD + 28 + REGION + bytes + runs * REGION;
-        self.block_item(item, item.changed(buffer))
-    }
-
-    /// What waits of a block's changes is in the log.
-    pub fn block_logged(&self, item: LogItem) -> LogItem {
-        self.block_item(item, item.forced())
-    }
-
-    /// A block is written in place.
-    pub fn block_written(&self, item: LogItem) {
-        self.block_item(item, LogItem::default());
-    }
-
-    fn block_item(&self, before: LogItem, now: LogItem) -> LogItem {
+    /// A block's item has other buffers.
+    pub fn block_item_became(&self, before: LogItem, now: LogItem) {
         let items = &self.metadata.log_items;
-        if !items.on {
-            return before;
+        if items.on {
+            self.item_became(&items.of_blocks, before, now);
         }
-        self.item_became(&items.of_blocks, before, now);
-        now
     }
 
     /// Whether buffers of blocks take memory.

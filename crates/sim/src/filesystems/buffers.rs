@@ -68,6 +68,11 @@ impl Buffers {
         self.most = usize::MAX;
     }
 
+    /// Whether they do.
+    pub fn keeps_all(&self) -> bool {
+        self.most == usize::MAX
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.by_block.len()

@@ -62,25 +62,13 @@ struct Item {
 
 /// Where items get their memory.
 pub(super) trait Memory {
-    /// An item has so many bytes in so many runs.
-    fn changed(&self, item: LogItem, bytes: u32, runs: u32) -> LogItem;
-    /// What waited of it is in the log.
-    fn logged(&self, item: LogItem) -> LogItem;
-    /// It goes.
-    fn written(&self, item: LogItem);
+    /// An item has other buffers.
+    fn became(&self, before: LogItem, now: LogItem);
 }
 
 impl<const T: bool> Memory for SimMm<T> {
-    fn changed(&self, item: LogItem, bytes: u32, runs: u32) -> LogItem {
-        self.log_block(item, bytes, runs)
-    }
-
-    fn logged(&self, item: LogItem) -> LogItem {
-        self.block_logged(item)
-    }
-
-    fn written(&self, item: LogItem) {
-        self.block_written(item);
+    fn became(&self, before: LogItem, now: LogItem) {
+        self.block_item_became(before, now);
     }
 }
 
@@ -178,7 +166,8 @@ impl Cil {
         let item = items.entry(block).or_default();
         item.chunks |= chunks;
         let (bytes, runs) = bytes_and_runs(item.chunks);
-        item.buffers = memory.changed(item.buffers, bytes, runs);
+        let now = item.buffers.block_changed(bytes, runs);
+        memory.became(std::mem::replace(&mut item.buffers, now), now);
         if item.force != self.force.get() {
             item.force = self.force.get();
             self.changed.borrow_mut().push(block);
@@ -274,7 +263,8 @@ impl Cil {
             .iter()
             .map(|block| {
                 let item = items.get_mut(block).expect("a changed block has an item");
-                item.buffers = memory.logged(item.buffers);
+                let now = item.buffers.forced();
+                memory.became(std::mem::replace(&mut item.buffers, now), now);
                 logged(item.chunks)
             })
             .sum();
@@ -291,7 +281,7 @@ impl Cil {
         self.items.borrow_mut().retain(|&block, item| {
             let stays = item.force == force;
             if !stays {
-                memory.written(item.buffers);
+                memory.became(item.buffers, LogItem::default());
                 if block & INDEX == 0 {
                     blocks.push(block);
                 }
@@ -309,15 +299,7 @@ mod tests {
 
     /// Memory that nobody counts.
     impl Memory for () {
-        fn changed(&self, item: LogItem, _bytes: u32, _runs: u32) -> LogItem {
-            item
-        }
-
-        fn logged(&self, item: LogItem) -> LogItem {
-            item
-        }
-
-        fn written(&self, _item: LogItem) {}
+        fn became(&self, _before: LogItem, _now: LogItem) {}
     }
 
     #[test]

@@ -97,10 +97,8 @@ pub(super) struct Xfs {
     cluster_blocks: Cell<u32>,
     /// The chunk of each group that inodes come from now.
     chunks: RefCell<Vec<u64>>,
-    /// Buffers that are in memory.
+    /// Buffers that are in memory; all of them, where they take some and a shrinker asks for them.
     buffers: RefCell<Buffers>,
-    /// They take memory, and a shrinker asks for them.
-    counts_buffers: Cell<bool>,
 }
 
 impl Model for Xfs {
@@ -126,7 +124,6 @@ impl Model for Xfs {
             cluster_blocks: Cell::new(2),
             chunks: RefCell::new(vec![front.root_inode()]),
             buffers: RefCell::new(Buffers::new(p.xfs_buffers as usize)),
-            counts_buffers: Cell::new(false),
         }
     }
 
@@ -137,7 +134,6 @@ impl Model for Xfs {
             XfsFormat::V5 => 4,
         });
         if mm.counts_buffers() {
-            self.counts_buffers.set(true);
             self.buffers.borrow_mut().keep_all();
         }
     }
@@ -330,7 +326,7 @@ impl Model for Xfs {
             self.read_roots(mm, fs, change.group, Trees::Inodes).await;
         }
         let chunk = self.made_chunk.replace(false);
-        if chunk && self.counts_buffers.get() {
+        if chunk && mm.counts_buffers() {
             self.chunk_buffered(mm, fs, change);
         }
         if chunk && self.may_lack_roots(mm, fs, Trees::Space) {
@@ -381,10 +377,8 @@ impl Model for Xfs {
 
     /// Buffers that a shrinker may ask for.
     fn count_buffers(&self) -> u64 {
-        match self.counts_buffers.get() {
-            true => self.buffers.borrow().len() as u64,
-            false => 0,
-        }
+        let buffers = self.buffers.borrow();
+        if buffers.keeps_all() { buffers.len() as u64 } else { 0 }
     }
 
     /// Gives up those of `n` buffers that nobody has used since the last time, nor holds: what is changed in one is not in its
@@ -404,7 +398,7 @@ impl Model for Xfs {
     }
 
     fn unmounted<const T: bool>(&self, mm: &SimMm<T>) {
-        if self.counts_buffers.get() {
+        if mm.counts_buffers() {
             let gone = self.buffers.borrow_mut().clear();
             gone.for_each(|pages| mm.buffer_goes(pages));
         }
@@ -514,9 +508,9 @@ impl Xfs {
         if fresh {
             self.made_chunk.set(true);
             // Where buffers take memory, whoever makes the name counts them.
-            if !self.counts_buffers.get() {
+            let mut buffers = self.buffers.borrow_mut();
+            if !buffers.keeps_all() {
                 for at in (0..all).step_by(cluster as usize) {
-                    let mut buffers = self.buffers.borrow_mut();
                     buffers.used(block + u64::from(at), Buffer::of_block());
                 }
             }

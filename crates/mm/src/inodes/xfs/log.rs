@@ -13,7 +13,7 @@
 use super::CLUSTER_INODES;
 use super::state::*;
 use crate::Mm;
-use crate::cache::log_items::Buffers;
+use crate::cache::log_items::{Buffers, SIZES};
 use crate::inodes::state::InodeList;
 use crate::inodes::state::*;
 use crate::queue;
@@ -43,7 +43,7 @@ pub(crate) struct Log<W: World> {
     /// It met pinned items in its last pass.
     force: W::U32,
     /// Buffers of items that go with the write under way, by size.
-    buffers: [W::U32; 5],
+    buffers: [W::U32; SIZES],
     pub(super) worker_queued: W::U32,
     pub(super) worker_due: W::U64,
 }
