@@ -14,7 +14,7 @@
 //! reclaimable: no shrinker frees them.
 
 use crate::cache::extents::Extents;
-use crate::cache::log_items::LogItems;
+use crate::cache::log_items::{LogItems, RECORDS};
 use crate::cache::mapping::Mapping;
 use crate::cache::tree::SLOTS;
 use crate::memory::frame::flag;
@@ -33,6 +33,8 @@ const POOL: u32 = 2;
 const POOL_WAIT: u64 = 5 * SECOND;
 /// Entry of a ring: the slab has one page where its cache has more.
 const SMALL: u32 = 1 << 31;
+/// Entry of a ring: the page is one record's ([`Mm::map_log_buffers`]); with [`SMALL`] it is not the record's last one.
+const MAPPED: u32 = 1 << 30;
 
 /// A kind of record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,9 +142,10 @@ impl Record {
 
     /// Records of the slab that a ring's entry is, and its order.
     fn of_entry(self, entry: u32, highmem: bool) -> (u32, u32) {
-        match entry & SMALL != 0 {
-            true => self.small(highmem),
-            false => self.shape(highmem),
+        match (entry & MAPPED != 0, entry & SMALL != 0) {
+            (false, false) => self.shape(highmem),
+            (false, true) => self.small(highmem),
+            (true, last) => (u32::from(!last), 0),
         }
     }
 }
@@ -514,12 +517,7 @@ impl<W: World> Mm<W> {
             let Some((pfn, got)) = self.new_slab(of.gfp(), order, least) else {
                 return;
             };
-            let entry = pfn | if got < order { SMALL } else { 0 };
-            self.metadata.lock.with(|| {
-                slabs.entry(slabs.count.get()).set(entry);
-                slabs.count.fetch_add(1);
-                slabs.room.fetch_add(of.of_entry(entry, self.highmem).0);
-            });
+            self.add_slab(of, pfn | if got < order { SMALL } else { 0 });
         }
         while slabs.room.get() > self.records(of) + slabs.spare {
             let oldest = self.metadata.lock.with(|| {
@@ -530,13 +528,42 @@ impl<W: World> Mm<W> {
                     .set((slabs.first.get() + 1) % slabs.ring.len() as u32);
                 slabs.count.fetch_sub(1);
                 slabs.room.fetch_sub(records);
-                (entry & !SMALL, order)
+                (entry & !(SMALL | MAPPED), order)
             });
             match oldest {
                 (pfn, 0) => self.free_page(pfn, false),
                 (pfn, order) => {
                     self.mark_tail(pfn, order, 0);
                     self.free_pages_order(pfn, order);
+                }
+            }
+        }
+    }
+
+    fn add_slab(&self, of: Record, entry: u32) {
+        let slabs = &self.metadata.slabs[of as usize];
+        self.metadata.lock.with(|| {
+            slabs.entry(slabs.count.get()).set(entry);
+            slabs.count.fetch_add(1);
+            slabs.room.fetch_add(of.of_entry(entry, self.highmem).0);
+        });
+    }
+
+    /// Buffers of the log for which no slab was to be had get pages of their own, each of which may have the caller reclaim
+    /// (`xlog_kvmalloc`: what `kmalloc` refuses, `vmalloc` maps). Called where a transaction commits.
+    pub async fn map_log_buffers(&self) {
+        if !self.metadata.log_items.on() {
+            return;
+        }
+        for of in RECORDS {
+            let slabs = &self.metadata.slabs[of as usize];
+            while self.records(of) > slabs.room.get() {
+                for left in (0..of.small(self.highmem).1 + 1).rev() {
+                    let Some(pfn) = self.alloc_page(Gfp::NOFS_UNMOVABLE).await else {
+                        return;
+                    };
+                    debug_assert!(pfn < MAPPED, "page {pfn}");
+                    self.add_slab(of, pfn | MAPPED | if left > 0 { SMALL } else { 0 });
                 }
             }
         }

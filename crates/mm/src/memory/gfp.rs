@@ -42,6 +42,8 @@ impl Gfp {
     pub const USER_WRITE: Self = Self(1 | 2 | 4 | 64 | 3 << Self::ZONE_SHIFT);
     /// Filesystems' metadata: may wait, may not enter filesystems, up to Normal.
     pub const NOFS: Self = Self(1 | 2 | 512 | 2 << Self::ZONE_SHIFT);
+    /// Pages that a filesystem has mapped in a row: as [`Self::NOFS`], unmovable.
+    pub const NOFS_UNMOVABLE: Self = Self(1 | 2 | 2 << Self::ZONE_SHIFT);
     /// A slab of reclaimable objects: may not wait, up to Normal.
     pub const SLAB_NOWAIT: Self = Self(512 | 2 << Self::ZONE_SHIFT);
     /// A slab of other objects: may not wait, up to Normal.

@@ -250,7 +250,7 @@ presets! {
         journal_place: JournalPlace::Middle, "where mkfs puts it";
         btrfs_trees: BtrfsTrees::Ordered, "nodes of 16 KiB, items where their keys belong (mkfs of 2013)";
         btrfs_writeback: BtrfsWriteback::Preemptive, "what is reserved for trees starts writeback (5.12)";
-        file_readahead: FileReadahead::GivesUp, "windows that grow, none for random reads, and no second try for memory (3.0)";
+        file_readahead: FileReadahead::Together, "windows that grow, none for random reads, no second try for memory (3.0), ends of whole bios (5.1)";
     }
 
     /// As 6.1 with the scheduler of 6.6 and per-CPU lists that tune themselves.
@@ -259,6 +259,7 @@ presets! {
         mobility: Mobility::Claimed, "a pageblock is taken over as a whole or not at all (6.15, in 6.12 by a stable release)";
         plugs: Plugs::Task, "whoever has no plug has one for each bio (6.10)";
         lru_batch: 31, "pages in a batch for the LRU lists (6.8)";
+        btrfs_trees: BtrfsTrees::NodeBios, "each node of a tree is a bio (6.4)";
         metadata_enters: MetadataEnters::BlocksReferenced, "nodes of btrfs's trees do no more (6.8)";
         btrfs_writeback: BtrfsWriteback::BySize, "what sizes of extents have chunks of their own (6.3) leaves less room (6.7)";
         extent_maps: ExtentMaps::Lean, "they have 104 bytes (6.11)";

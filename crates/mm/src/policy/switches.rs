@@ -192,8 +192,7 @@ switches! {
     lru_stats: LruStats = Exact {
         /// What they are. Up to 6.11 reclaim first adds up what the CPUs have counted, to some 64 pages each.
         Exact = "exact",
-        /// 6.12, where kernels have memory cgroups: what the last flush of the cgroups' statistics has found, every two
-        /// seconds, and the first time that somebody asks.
+        /// 6.12, with memory cgroups: what the last flush of their statistics found, every two seconds, and at first.
         Flushed = "flushed",
     } see "docs/reference/reclaim.md#costs";
 
@@ -231,6 +230,8 @@ switches! {
         OnDemand = "on-demand",
         /// And a page that has no memory ends the window: what only might be read asks for it once (3.0).
         GivesUp = "gives-up",
+        /// And its requests end together, as bios: frames in a row take one entry of a vector (5.1).
+        Together = "together",
     } see "docs/reference/workloads.md#sequential-read";
 
     /// When accesses through page tables activate a file page.
@@ -505,15 +506,13 @@ switches! {
         /// Nothing.
         Free = "free",
         /// Each the longest vector there is, `BIO_MAX_VECS` of 256 pages, however few it gets: ext4, xfs and btrfs make
-        /// bios that may grow. A vector has 4096 bytes, a slab of eight pages eight of them (`biovec-max`). It is of
-        /// consequence with `writeback_ends = "ioend"`, which says what a bio is.
+        /// bios that may grow. A vector has 4 KiB, a slab eight of them (`biovec-max`). Asks for `writeback_ends = "ioend"`.
         Vectors = "vectors",
     } see "docs/reference/memory-model.md#free-lists";
 
     /// What btrfs's records of extents take of memory: where each extent of a file is, for as long as the file's inode is
-    /// in memory, or until the extent's first page is reclaimed once the extent is committed; and what is being
-    /// written, an ordered extent and a bio, ten of either on a page. It is of consequence with
-    /// `btrfs_writeback = "preemptive"`, which says what is being written.
+    /// in memory, or until the extent's first page is reclaimed once the extent is committed; and what is being written, an
+    /// ordered extent and a bio, ten of either on a page, if `btrfs_writeback` says what is being written.
     extent_maps: ExtentMaps = Free {
         /// Nothing.
         Free = "free",
@@ -718,8 +717,7 @@ switches! {
     ext4_bitmaps: Ext4Bitmaps = Cached {
         /// They are in memory.
         Cached = "cached",
-        /// `prefetch_block_bitmaps`, the default since 5.11: `ext4lazyinit` reads those that are not empty, at some moment
-        /// of the first five seconds after mounting.
+        /// `prefetch_block_bitmaps`, the default since 5.11: `ext4lazyinit` reads those in use within 5 s of mounting.
         Prefetched = "prefetched",
     } see "docs/reference/writeback.md#ext4-of-today";
 
@@ -770,6 +768,8 @@ switches! {
         /// Nodes of 16 KiB; an item goes where its key belongs, so that names change leaves all over their directory's
         /// part of the tree. The flusher and each commit write what was changed, twice; then the next change copies it.
         Ordered = "ordered",
+        /// The same, and each node is a bio, not those that lie in a row; its second copy comes right behind it (6.4).
+        NodeBios = "node-bios",
     } see "docs/reference/writeback.md#btrfs-of-today";
 
     /// How much comes back from swap around the page that is missed.

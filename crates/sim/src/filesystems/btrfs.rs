@@ -18,12 +18,13 @@ use self::room::{Placed, Room};
 use self::trees::{Keys, Trees};
 use super::files::{Extent, Extents};
 use super::layout::Layout;
-use super::model::{Daemon, Kind, Life, Model, lay_out_in_order};
+use super::ioend::finish_read;
+use super::model::{Daemon, Ends, Kind, Life, Model, lay_out_in_order};
 use super::names::NameChange;
 use super::walk::{Walk, write_cache_pages};
 use super::write::{buffered, metadata_page};
 use super::{BATCH, Fs, FsError, SimMm};
-use crate::block::Bio;
+use crate::block::{Bio, Dir, Purpose};
 use crate::{Tag as SimTag, own_queue};
 use mm::world::{Tasks};
 use std::collections::VecDeque;
@@ -31,7 +32,7 @@ use crate::params::Params;
 use crate::sched::Pool;
 use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag;
-use mm::policy::{BtrfsTrees, BtrfsWriteback, WritebackEnds};
+use mm::policy::{BtrfsTrees, BtrfsWriteback, FileReadahead, WritebackEnds};
 use mm::world::event::TrackPath;
 use mm::world::WritebackControl;
 use std::cell::{Cell, RefCell};
@@ -97,6 +98,8 @@ pub(super) struct Btrfs {
     fast_checksum: bool,
     /// Bios whose checksums the worker computes, and their volumes.
     later: RefCell<VecDeque<(u32, Bio)>>,
+    /// Reads whose checksums another worker compares: ends.
+    read: RefCell<VecDeque<u32>>,
     room: Box<Room>,
     /// Those of `btrfs_trees = "ordered"`.
     ordered: Box<Trees>,
@@ -133,6 +136,7 @@ impl Model for Btrfs {
             committing: Cell::new(false),
             fast_checksum: p.btrfs_fast_checksum > 0.0,
             later: RefCell::default(),
+            read: RefCell::default(),
             room: Box::new(Room::new()),
             ordered: Box::new(Trees::new(chunk)),
             placed: RefCell::default(),
@@ -161,6 +165,9 @@ impl Model for Btrfs {
         if !self.fast_checksum {
             work("btrfs-worker", Box::pin(self.worker(mm)));
         }
+        if mm.policy.file_readahead == FileReadahead::Together {
+            work("btrfs-endio", Box::pin(self.read_worker(mm)));
+        }
         all
     }
 
@@ -171,13 +178,23 @@ impl Model for Btrfs {
     }
 
     fn submits_later<const T: bool>(&self, mm: &SimMm<T>, volume: u32, bio: Bio) -> bool {
-        let later = !self.fast_checksum && !bio.sync;
+        let later = !self.fast_checksum && !bio.sync && is_ordered(mm);
         if later {
             self.later.borrow_mut().push_back((volume, bio));
             let queue = mm.world.queue_base + own_queue::DAEMON;
             mm.world.sched.wake(queue);
         }
         later
+    }
+
+    fn read_vector(&self, _: u32) -> u32 {
+        Ends::BIO.segments
+    }
+
+    fn ends_reads_later<const T: bool>(&self, mm: &SimMm<T>, end: u32) -> bool {
+        self.read.borrow_mut().push_back(end);
+        mm.world.sched.wake(mm.world.queue_base + own_queue::READ_ENDS);
+        true
     }
 
     fn place_run<const T: bool>(
@@ -225,7 +242,7 @@ impl Model for Btrfs {
         wbc: &mut WritebackControl,
     ) {
         if mm.mappings[mapping as usize].is_meta() {
-            if mm.policy.btrfs_trees == BtrfsTrees::Ordered {
+            if is_ordered(mm) {
                 self.write_nodes(mm, fs, mapping, wbc).await;
             } else {
                 tree_writepages(mm, mapping, wbc).await;
@@ -244,7 +261,7 @@ impl Model for Btrfs {
         }
         let run = mm.tagged_run(mapping, Tag::Dirty, first, MAX_EXTENT);
         let placed = Placed { file: mapping, first, pages: run };
-        if mm.policy.btrfs_trees == BtrfsTrees::Ordered {
+        if is_ordered(mm) {
             self.placed.borrow_mut().push_back(placed);
         }
         if room::is_asked_for(mm) {
@@ -260,12 +277,23 @@ impl Model for Btrfs {
         }
     }
 
+    fn longest_run<const T: bool>(&self, mm: &SimMm<T>, mapping: u32) -> u32 {
+        let meta = mm.mappings[mapping as usize].is_meta();
+        match meta && mm.policy.btrfs_trees == BtrfsTrees::NodeBios {
+            true => trees::NODE_PAGES,
+            false => BATCH,
+        }
+    }
+
     /// The items of one written extent of `pages` pages go into the trees.
-    async fn run_written<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, pages: u32) {
+    async fn run_written<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, pages: u32, waits: bool) {
         if mm.mappings[mapping as usize].is_meta() {
+            if is_ordered(mm) && !waits {
+                self.mirror(mm, fs, pages, false).await;
+            }
             return;
         }
-        if mm.policy.btrfs_trees == BtrfsTrees::Ordered {
+        if is_ordered(mm) {
             self.insert_extents(mm, fs).await;
             return;
         }
@@ -294,7 +322,7 @@ impl Model for Btrfs {
         _fs: &Fs,
         change: NameChange,
     ) -> Result<(), FsError> {
-        if mm.policy.btrfs_trees == BtrfsTrees::Ordered {
+        if is_ordered(mm) {
             self.change_names(mm, change).await;
             return Ok(());
         }
@@ -413,10 +441,38 @@ impl Btrfs {
         }
         let quota = wbc.nr_to_write;
         write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
-        let pages = quota.saturating_sub(wbc.nr_to_write).max(0) as u32;
-        let place = (self.mirrored.get(), pages);
-        let (_, next) = write_mirror(mm, fs, place, wbc.sync_all).await;
-        self.mirrored.set(next);
+        if wbc.sync_all {
+            let pages = quota.saturating_sub(wbc.nr_to_write).max(0) as u32;
+            self.mirror(mm, fs, pages, true).await;
+        }
+    }
+
+    /// Writes the second copies of so many pages of nodes, which go the way of the first ones unless somebody `waits`.
+    async fn mirror<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, pages: u32, waits: bool) {
+        if waits {
+            let place = (self.mirrored.get(), pages);
+            let (_, next) = write_mirror(mm, fs, place).await;
+            self.mirrored.set(next);
+            return;
+        }
+        let tag = SimTag::Raw { queue: mm.world.queue_base + own_queue::JOURNAL };
+        let mut left = pages;
+        while left > 0 {
+            let (block, n, next) = in_mirror(fs, (self.mirrored.get(), left));
+            self.mirrored.set(next);
+            let bio = Bio {
+                tag: tag.pack(),
+                dir: Dir::Write,
+                sync: false,
+                block,
+                blocks: n,
+                purpose: Purpose::Waited,
+            };
+            if !self.submits_later(mm, fs.volume, bio) {
+                mm.world.submit_parts(fs.volume, bio).await;
+            }
+            left -= n;
+        }
     }
 
     /// Searches to the rightmost leaf of a tree and adds `bytes` there.
@@ -495,6 +551,22 @@ impl Btrfs {
         }
     }
 
+    /// Unlocks pages that were read, once their checksums are compared (`btrfs_end_bio_work`). Kernels may have several such
+    /// workers.
+    async fn read_worker<const T: bool>(&self, mm: &SimMm<T>) {
+        let queue = mm.world.queue_base + own_queue::READ_ENDS;
+        loop {
+            let ticket = mm.world.sched.ticket(queue);
+            let next = self.read.borrow_mut().pop_front();
+            match next {
+                Some(end) => finish_read(mm, end),
+                None => {
+                    mm.world.sched.wait(queue, ticket, None).await;
+                }
+            }
+        }
+    }
+
     /// Commits every interval.
     async fn transaction_thread<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         loop {
@@ -508,7 +580,7 @@ impl Btrfs {
         if self.committing.replace(true) {
             return true;
         }
-        if mm.policy.btrfs_trees == BtrfsTrees::Ordered {
+        if is_ordered(mm) {
             return self.commit_ordered(mm, fs).await;
         }
         self.transaction.set(self.transaction.get() + 1);
@@ -518,7 +590,7 @@ impl Btrfs {
         // The mirror of what was just written, in its own chunk.
         let pages = mm.tagged_count(mapping, Tag::Writeback, before).max(1);
         let place = (self.transaction.get() % 64 * 128, pages);
-        let (mirrored, _) = write_mirror(mm, fs, place, true).await;
+        let (mirrored, _) = write_mirror(mm, fs, place).await;
         self.finish_commit(mm, fs).await & ok & mirrored
     }
 
@@ -533,27 +605,33 @@ impl Btrfs {
     }
 }
 
-/// Writes so many pages into the chunk of second copies (DUP), from a place in it on and round its end. Who does not wait
-/// has them submitted. Returns whether those that were waited for reached the device, and where the next ones go.
+/// Whether items go where their keys belong.
+fn is_ordered<const T: bool>(mm: &SimMm<T>) -> bool {
+    mm.policy.btrfs_trees != BtrfsTrees::Rightmost
+}
+
+/// Of so many pages, from a place in the chunk of second copies (DUP) on, those that are written together: where, how many, and
+/// the place behind them.
+fn in_mirror(fs: &Fs, (at, pages): (u64, u32)) -> (u64, u32, u64) {
+    let mirror = fs.layout.place(META_MIRROR);
+    let length = fs.layout.length(META_MIRROR, META_END - META_MIRROR);
+    let at = at % length;
+    let n = pages.min(BATCH).min((length - at) as u32);
+    (mirror + at, n, (at + u64::from(n)) % length)
+}
+
+/// Writes so many pages into the chunk of second copies, from a place in it on and round its end, and waits for them. Returns
+/// whether they reached the device, and where the next ones go.
 async fn write_mirror<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
-    (at, pages): (u64, u32),
-    waits: bool,
+    (mut at, pages): (u64, u32),
 ) -> (bool, u64) {
-    let mirror = fs.layout.place(META_MIRROR);
-    let length = fs.layout.length(META_MIRROR, META_END - META_MIRROR);
-    let queue = mm.world.queue_base + own_queue::JOURNAL;
-    let (mut at, mut left, mut ok) = (at % length, pages, true);
+    let (mut left, mut ok) = (pages, true);
     while left > 0 {
-        let n = left.min(BATCH).min((length - at) as u32);
-        if waits {
-            ok &= mm.world.write_raw(fs.volume, mirror + at, n, true).await;
-        } else {
-            let tag = SimTag::Raw { queue };
-            mm.world.submit(fs.volume, tag, true, false, mirror + at, n).await;
-        }
-        at = (at + u64::from(n)) % length;
+        let (block, n, next) = in_mirror(fs, (at, left));
+        ok &= mm.world.write_raw(fs.volume, block, n, true).await;
+        at = next;
         left -= n;
     }
     (ok, at)

@@ -6,6 +6,8 @@
 //! ended, and where blocks were new to ext4 or xfs, until a worker has converted their extent
 //! (`conversion_worker`).
 
+mod together;
+
 use super::model::{Ends, Model as _};
 use super::{Fs, SimMm, of};
 use crate::Tag;
@@ -16,6 +18,7 @@ use mm::policy::{IomapWriteback, WritebackEnds};
 use mm::world::WritebackControl;
 use smallvec::SmallVec;
 use std::cell::RefCell;
+pub(super) use together::{finish_read, read_together};
 
 /// An end: pages in a row.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +35,8 @@ struct End {
     failed: bool,
     /// Its blocks are new.
     fresh: bool,
+    /// Its pages are read: it is a bio.
+    read: bool,
 }
 
 /// The ends that a world has under way.
@@ -88,16 +93,18 @@ impl IoEnds {
 
 /// A request with `blocks` pages of an end has ended.
 pub fn completed<const T: bool>(mm: &SimMm<T>, id: u32, blocks: u32, failed: bool) {
-    let done = mm.world.ends.change(id, |e| {
+    let (done, read) = mm.world.ends.change(id, |e| {
         e.left -= blocks;
         e.failed |= failed;
-        e.left == 0 && !e.open
+        (e.left == 0 && !e.open, e.read)
     });
-    if failed {
+    if failed && !read {
         mm.world.note_lost(blocks);
     }
-    if done {
-        all_written(mm, id);
+    match (done, read) {
+        (true, false) => all_written(mm, id),
+        (true, true) => together::all_read(mm, id),
+        (false, _) => {}
     }
 }
 
@@ -131,16 +138,23 @@ pub(super) async fn conversion_worker<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
         ask!(fs, model => model.may_convert(mm).await);
         let mapping = mm.world.ends.pages(id).0;
         ask!(fs, model => model.converted(mm, mapping));
+        mm.map_log_buffers().await;
         finish(mm, id);
         sched.relax().await;
     }
 }
 
-/// The pages of an end leave writeback.
-fn finish<const T: bool>(mm: &SimMm<T>, id: u32) {
+/// An end is none any more, and its bios have no vectors.
+fn close<const T: bool>(mm: &SimMm<T>, id: u32) -> End {
     let end = mm.world.ends.change(id, |e| *e);
     mm.world.ends.0.borrow_mut().free.push(id);
     mm.bios_ended(end.bios);
+    end
+}
+
+/// The pages of an end leave writeback.
+fn finish<const T: bool>(mm: &SimMm<T>, id: u32) {
+    let end = close(mm, id);
     mm.end_writeback(end.mapping, end.first, end.pages, end.failed);
 }
 
@@ -152,6 +166,20 @@ struct Growing {
     /// Frames in a row take one of its segments.
     segments: u32,
     last: Pfn,
+}
+
+impl Growing {
+    /// Takes a page, which lies on a block; returns whether it is the first.
+    fn grow(&mut self, block: u64, pfn: Pfn) -> bool {
+        let begins = self.pages == 0;
+        if begins {
+            self.block = block;
+        }
+        self.segments += u32::from(begins || self.last + 1 != pfn);
+        self.pages += 1;
+        self.last = pfn;
+        begins
+    }
 }
 
 /// An end that takes no more pages, with its last bio.
@@ -295,6 +323,7 @@ impl Gathered {
                     open: true,
                     failed: false,
                     fresh,
+                    read: false,
                 }),
             };
             let begins = self.bio.pages == 0;
@@ -306,13 +335,7 @@ impl Gathered {
             if begins {
                 mm.bio_begun();
             }
-            let bio = &mut self.bio;
-            if begins {
-                bio.block = block;
-            }
-            bio.segments += u32::from(!joins || begins);
-            bio.pages += 1;
-            bio.last = pfn;
+            self.bio.grow(block, pfn);
             self.open = Some((id, block + 1));
         }
     }

@@ -7,7 +7,7 @@ use super::names::{DirNumber, ENTRIES_OF_BLOCK, Entry, NameChange};
 use super::ring::Ring;
 use super::space::Space;
 use super::walk::{self, Walk};
-use super::{Fs, FsError, SimMm, write};
+use super::{BATCH, Fs, FsError, SimMm, write};
 use crate::block::Bio;
 use crate::params::Params;
 use crate::sched::Pool;
@@ -391,6 +391,16 @@ pub(super) trait Model: Sized {
         false
     }
 
+    /// Runs of frames in a row that a bio has room for which is to read so many pages (`bio_max_segs`).
+    fn read_vector(&self, pages: u32) -> u32 {
+        pages
+    }
+
+    /// A bio's pages are read. Whether a worker unlocks them.
+    fn ends_reads_later<const T: bool>(&self, mm: &SimMm<T>, end: u32) -> bool {
+        false
+    }
+
     /// It has handed them over.
     fn fresh_done<const T: bool>(&self, mm: &SimMm<T>) {}
 
@@ -411,8 +421,21 @@ pub(super) trait Model: Sized {
         0
     }
 
-    /// A walk started I/O on a run of so many pages.
-    async fn run_written<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, pages: u32) {}
+    /// Pages of a file that a walk starts I/O on at a time, at most.
+    fn longest_run<const T: bool>(&self, mm: &SimMm<T>, mapping: u32) -> u32 {
+        BATCH
+    }
+
+    /// A walk started I/O on a run of so many pages; `waits`: for all that is written.
+    async fn run_written<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        pages: u32,
+        waits: bool,
+    ) {
+    }
 
     /// Pages of a file that leave writeback together are written: the first one, and how many.
     fn end_written<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, pages: (u32, u32)) {}

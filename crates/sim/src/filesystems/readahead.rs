@@ -3,6 +3,7 @@
 //! What was read ahead is an ordinary page of the inactive list: it can be reclaimed before anybody
 //! used it. `pages dropped` remembers those, and counts the ones that come from the device again.
 
+use super::ioend::read_together;
 use super::reuse::PageSet;
 use super::{BATCH, FsError, SimMm, read};
 use mm::Pfn;
@@ -123,35 +124,44 @@ async fn fetch<const T: bool>(
     mark: Option<u32>,
     last_page: u32,
 ) -> Result<(), FsError> {
-    let gives_up = mm.policy.file_readahead == FileReadahead::GivesUp;
+    let rule = mm.policy.file_readahead;
+    let plugged = rule == FileReadahead::GivesUp;
     let w = &mm.world;
-    if gives_up {
+    if plugged {
         w.start_plug();
     }
-    let done = fetch_pages(mm, mapping, (start, size), mark, last_page, gives_up).await;
-    if gives_up {
+    let done = fetch_pages(mm, mapping, (start, size), mark, last_page, rule).await;
+    if plugged {
         w.finish_plug();
     }
     done
 }
 
-/// [`fetch`], but for the plug.
+/// [`fetch`], but for the plug. Where pages are read together, they are asked for when all in a row are in the cache.
 async fn fetch_pages<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
     (start, size): (u32, u32),
     mark: Option<u32>,
     last_page: u32,
-    gives_up: bool,
+    rule: FileReadahead,
 ) -> Result<(), FsError> {
     let end = start.saturating_add(size).min(last_page.saturating_add(1));
+    let together = rule == FileReadahead::Together;
+    let gives_up = together || rule == FileReadahead::GivesUp;
     let gfp = match gives_up {
         true => Gfp::READAHEAD,
         false => Gfp::USER,
     };
-    let mut at = start;
+    // Pages from `from` to `at` wait to be asked for.
+    let (mut from, mut at) = (start, start);
     while at < end {
-        at += mm.cached_run(mapping, at, end - at, |_| ());
+        let there = mm.cached_run(mapping, at, end - at, |_| ());
+        if there > 0 {
+            ask_for(mm, mapping, (from, at), together).await;
+            at += there;
+            from = at;
+        }
         if at == end {
             break;
         }
@@ -173,14 +183,39 @@ async fn fetch_pages<const T: bool>(
             index += 1;
         });
         assert!(there == n, "locked pages stay");
-        read::fill_from_device(mm, mapping, at, n).await;
         at += n;
+        if !together {
+            ask_for(mm, mapping, (from, at), together).await;
+            from = at;
+        }
         if gives_up && n < most && mm.find_page(mapping, at).is_none() {
             break;
         }
-        mm.world.relax().await;
+        if !together {
+            mm.world.relax().await;
+        }
     }
+    ask_for(mm, mapping, (from, at), together).await;
     Ok(())
+}
+
+/// Asks the device for locked pages of a file, from one to in front of another (`read_pages`).
+async fn ask_for<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    (from, to): (u32, u32),
+    together: bool,
+) {
+    if from == to {
+        return;
+    }
+    if !together {
+        read::fill_from_device(mm, mapping, from, to - from).await;
+        return;
+    }
+    mm.world.start_plug();
+    read_together(mm, mapping, from, to - from).await;
+    mm.world.finish_plug();
 }
 
 /// Whether reading ahead goes on at a cached page: it is marked, and not under writeback (`page_cache_async_ra`).

@@ -47,6 +47,7 @@ pub(super) async fn write_cache_pages<const T: bool>(
     let mut used_up = false;
     let mut gathered = Gathered::new(mm, mapping, wbc);
     let mut placed_until = 0;
+    let longest = ask!(fs, model => model.longest_run(mm, mapping));
     // Behind a page under writeback there are more, and who waits for none passes them: nothing is done for them.
     let mut refused = false;
     'walk: loop {
@@ -59,7 +60,7 @@ pub(super) async fn write_cache_pages<const T: bool>(
                 placed_until = first.saturating_add(together);
                 wbc.nr_to_write = wbc.nr_to_write.max(at_least(together));
             }
-            let most = (range.end - first).saturating_add(1).min(BATCH);
+            let most = (range.end - first).saturating_add(1).min(longest);
             let quota = wbc.nr_to_write.clamp(1, i64::from(most)) as u32;
             let run = || mm.tagged_run(mapping, PageTag::Dirty, first, quota.min(most));
             let written = match &mut gathered {
@@ -76,7 +77,8 @@ pub(super) async fn write_cache_pages<const T: bool>(
                 && gathered.is_none()
                 && ask!(fs, model => model.rewrites_in_place());
             if written.pages > 0 {
-                ask!(fs, model => model.run_written(mm, fs, mapping, written.pages).await);
+                let (pages, waits) = (written.pages, wbc.sync_all);
+                ask!(fs, model => model.run_written(mm, fs, mapping, pages, waits).await);
             }
             range.index = match first.checked_add(written.advanced) {
                 Some(next) => next,
@@ -187,7 +189,11 @@ pub(super) async fn write_run<const T: bool>(
         blocks: n,
         purpose: ioend::purpose(mm, mapping, wbc),
     };
-    mm.world.submit_parts(volume, bio).await;
+    let fs = of(mm, mapping);
+    let meta = mm.mappings[mapping as usize].is_meta();
+    if !(meta && ask!(fs, model => model.submits_later(mm, volume, bio))) {
+        mm.world.submit_parts(volume, bio).await;
+    }
     Written {
         pages: n,
         advanced: n,

@@ -40,6 +40,7 @@ pub(super) async fn buffered<const T: bool>(
     len: u64,
 ) -> Result<(), FsError> {
     mm.file_changed(mapping);
+    mm.map_log_buffers().await;
     let m = &mm.mappings[mapping as usize];
     let held = m.size.get();
     if held < pos + len {

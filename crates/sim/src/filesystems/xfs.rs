@@ -249,6 +249,10 @@ impl Model for Xfs {
         self.space_changed(mm, fs, mapping);
     }
 
+    async fn run_written<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, _mapping: u32, _: u32, _: bool) {
+        mm.map_log_buffers().await;
+    }
+
     /// Its extents are written ones now (`xfs_iomap_write_unwritten`).
     fn converted<const T: bool>(&self, mm: &SimMm<T>, mapping: u32) {
         mm.log_extents(mapping);
@@ -336,6 +340,7 @@ impl Model for Xfs {
         mm.file_changed(fs.names.inode_of(change.dir));
         if Self::relogs(mm) {
             self.relog(mm, fs, change);
+            mm.map_log_buffers().await;
             return Ok(());
         }
         if change.block != 0 {

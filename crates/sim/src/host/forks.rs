@@ -49,6 +49,7 @@ impl<const T: bool> Forks<T> {
             let ticket = w.sched.ticket(w.queue_base + own_queue::FORK);
             let next = self.waiting.borrow_mut().pop_front();
             let Some(forked) = next else {
+                w.sched.begins_anew();
                 w.sched
                     .wait(w.queue_base + own_queue::FORK, ticket, None)
                     .await;

@@ -177,6 +177,7 @@ pub(super) async fn background<const T: bool>(
         if progress.background.get() > nth {
             break;
         }
+        mm.world.sched.begins_anew();
         mm.world.sched.wait(go, ticket, None).await;
     }
     bind(mm, spec);
@@ -191,6 +192,7 @@ pub(super) async fn child<const T: bool>(stage: &Stage<'_, T>) {
     let own = mm.world.sched.task();
     let go = mm.world.queue_base + own_queue::FORK;
     let ticket = mm.world.sched.ticket(go);
+    mm.world.sched.begins_anew();
     mm.world.sched.wait(go, ticket, None).await;
     let host = stage.host();
     let begin = || {

@@ -12,8 +12,10 @@ pub const FORK: u32 = 3;
 pub const EXIT: u32 = 4;
 /// Workers that make room in a filesystem's trees.
 pub const ROOM: u32 = 5;
+/// The worker behind reads whose pages end together.
+pub const READ_ENDS: u32 = 6;
 /// Per-task raw I/O and answers of daemons start here.
-pub const TASK: u32 = 6;
+pub const TASK: u32 = 7;
 
 /// Waiters for a request of a device's class, in a world with room for so many tasks.
 pub fn request(tasks: u32, device: u32, class: u32) -> u32 {

@@ -28,7 +28,7 @@ pub(super) struct Entity {
     /// It sleeps and is still in the race, on this CPU.
     delayed: bool,
     on: u32,
-    /// It has been placed before.
+    /// It has been placed before, as the process that it is.
     pub(super) placed: bool,
 }
 
@@ -137,6 +137,13 @@ impl Sched {
             cpu.race.zero.set(all.mean());
         }
         all
+    }
+
+    /// The running task will be a new process when it wakes, which nobody owes anything and whose first slice is a new
+    /// one's (`sched_fork`).
+    pub fn begins_anew(&self) {
+        let task = self.task() as usize;
+        self.tasks.borrow_mut()[task].entity.placed = false;
     }
 
     /// Workers of high priority have the least nice value.
@@ -348,7 +355,9 @@ impl Sched {
         let task = &mut tasks[id as usize];
         cpu.race.hand_over(task.ran_until);
         task.entity.protected = false;
-        if becomes == State::Blocked && !all.eligible(task.vruntime as i64) {
+        if !task.entity.placed {
+            task.entity.lag = 0;
+        } else if becomes == State::Blocked && !all.eligible(task.vruntime as i64) {
             (task.entity.delayed, task.entity.on) = (true, c as u32);
             self.cpus[c].race.delayed.borrow_mut().push(id);
         } else if becomes != State::Runnable {

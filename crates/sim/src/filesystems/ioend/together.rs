@@ -1,0 +1,110 @@
+//! Pages whose reading ends together (`file_readahead = "together"`; docs/reference/workloads.md#sequential-read).
+//!
+//! A bio is what lies in a row in the file and on the disk, as far as its vector reaches, in which frames in a row take one entry
+//! (`bio_add_page`, 5.1). The block layer cuts it to requests, but its pages are unlocked when the last of them has ended.
+
+use super::super::model::Model as _;
+use super::super::{Fs, SimMm, of};
+use super::{End, Ends, Growing, close};
+use crate::Tag;
+use crate::block::{Bio, Dir, Purpose};
+use mm::Pfn;
+use smallvec::SmallVec;
+
+/// Pages of the largest vector but one: a bio for more has one of [`mm::Mm::bio_begun`] (`biovec_slabs`).
+const SMALL_VECTOR: u32 = 128;
+
+/// Asks the device for `n` locked pages of a file, in bios. A hole is zeroes, without I/O.
+pub(in super::super) async fn read_together<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    n: u32,
+) {
+    if n == 0 {
+        return;
+    }
+    let fs = of(mm, mapping);
+    ask!(fs, model => model.find_blocks(mm, fs, mapping, index, n).await);
+    let vector = ask!(fs, model => model.read_vector(n)).min(Ends::BIO.segments);
+    let mut pfns: SmallVec<[Pfn; 64]> = SmallVec::new();
+    let there = mm.cached_run(mapping, index, n, |pfn| pfns.push(pfn));
+    assert!(there == n, "locked pages stay");
+    let end = index + n;
+    let (mut at, mut bio) = (index, Growing::default());
+    while at < end {
+        let Some((block, len)) = fs.mapped(mapping, at) else {
+            submit(mm, fs, (mapping, at), std::mem::take(&mut bio), vector).await;
+            let n = fs.hole(mapping, at, end - at);
+            mm.end_read(mapping, at, n, false);
+            at += n;
+            continue;
+        };
+        let len = len.min(end - at);
+        mm.world.reuse.fetched(mapping, at, len);
+        for block in block..block + u64::from(len) {
+            let pfn = pfns[(at - index) as usize];
+            let joins = bio.pages > 0 && bio.last + 1 == pfn;
+            let room = joins || bio.segments < vector;
+            if bio.pages > 0 && (bio.block + u64::from(bio.pages) != block || !room) {
+                submit(mm, fs, (mapping, at), std::mem::take(&mut bio), vector).await;
+            }
+            bio.grow(block, pfn);
+            at += 1;
+        }
+    }
+    submit(mm, fs, (mapping, end), bio, vector).await;
+}
+
+/// Hands over a bio whose pages lie in front of a file's page `to`.
+async fn submit<const T: bool>(
+    mm: &SimMm<T>,
+    fs: &Fs,
+    (mapping, to): (u32, u32),
+    bio: Growing,
+    vector: u32,
+) {
+    let Growing { block, pages, .. } = bio;
+    if pages == 0 {
+        return;
+    }
+    let bios = u32::from(vector > SMALL_VECTOR);
+    if bios > 0 {
+        mm.bio_begun();
+    }
+    let id = mm.world.ends.open(End {
+        mapping,
+        first: to - pages,
+        pages,
+        left: pages,
+        bios,
+        open: false,
+        failed: false,
+        fresh: false,
+        read: true,
+    });
+    let bio = Bio {
+        tag: Tag::End { id }.pack(),
+        dir: Dir::Read,
+        sync: true,
+        block,
+        blocks: pages,
+        purpose: Purpose::Waited,
+    };
+    mm.world.submit_parts(fs.volume, bio).await;
+}
+
+/// Everything of a bio is read.
+pub(super) fn all_read<const T: bool>(mm: &SimMm<T>, id: u32) {
+    let fs = of(mm, mm.world.ends.pages(id).0);
+    if !ask!(fs, model => model.ends_reads_later(mm, id)) {
+        finish_read(mm, id);
+    }
+}
+
+/// The pages of a bio are unlocked.
+pub(in super::super) fn finish_read<const T: bool>(mm: &SimMm<T>, id: u32) {
+    let end = close(mm, id);
+    debug_assert!(end.read && end.left == 0, "a bio that was read");
+    mm.end_read(end.mapping, end.first, end.pages, end.failed);
+}
