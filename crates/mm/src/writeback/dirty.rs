@@ -462,6 +462,28 @@ impl<W: World> Mm<W> {
         n >= limit
     }
 
+    /// How many pages the calling task may dirty until its own count says that it has to look at its limits
+    /// (`nr_dirtied_pause - nr_dirtied`).
+    pub fn dirtied_until_look(&self) -> u32 {
+        match self.policy.dirty_throttle {
+            DirtyThrottle::Sleep => self.pace_unlooked(false) + 1,
+            DirtyThrottle::Write => self.writeback.ratelimit.get(),
+        }
+    }
+
+    /// Holds the task to the limits of a file's device, between two pieces of a write, if what it has dirtied says so.
+    pub async fn balance_between(&self, mapping: u32) {
+        let bdi = self.mappings[mapping as usize].bdi();
+        let on_cpu = &self.writeback.dirtied_on_cpu[self.world.cpu()];
+        let due = match self.policy.dirty_throttle {
+            DirtyThrottle::Sleep => self.pieces_due(bdi, on_cpu),
+            DirtyThrottle::Write => self.note_dirtied_on_cpu(bdi, on_cpu, 0),
+        };
+        if due {
+            self.balance_now(mapping).await;
+        }
+    }
+
     /// How many calls of [`Mm::note_dirtied`] say that the task need not look.
     #[inline(always)]
     pub(crate) fn dirtied_unlooked(&self, m: &Mapping<W>) -> u32 {

@@ -54,6 +54,14 @@ pub enum FreshState {
     /// Copied, dirty, up to date and accessed, and counted against the dirty limits: a program has
     /// written them.
     Written,
+    /// The same, in a piece of a write: the task looks at its limits and relaxes between those ([`Mm::balance_between`]).
+    Piece,
+}
+
+impl FreshState {
+    fn is_written(self) -> bool {
+        matches!(self, Self::Written | Self::Piece)
+    }
 }
 
 /// Why a run ended.
@@ -115,7 +123,7 @@ impl<W: World> Mm<W> {
             rest: price(Cost::PageIndex, true)
                 + price(Cost::Lru, true)
                 + price(Cost::PageDirty, dirty)
-                + price(Cost::Copy, fresh.state == FreshState::Written),
+                + price(Cost::Copy, fresh.state.is_written()),
             m: &self.mappings[fresh.mapping as usize],
             node: self.local_node(),
             dirty,
@@ -222,7 +230,7 @@ impl<W: World> Mm<W> {
         {
             return Err(FreshEnd::Unready);
         }
-        let written = run.fresh.state == FreshState::Written;
+        let written = run.fresh.state.is_written();
         let page = self.frames.page(pfn);
         let mut bits = flag::DIRTY;
         if written {
@@ -242,6 +250,10 @@ impl<W: World> Mm<W> {
             index,
         });
         self.world.charge(Cost::PageDirty, 1);
+        if run.fresh.state == FreshState::Piece {
+            self.note_dirtied_unlooked(run.m, 1);
+            return Ok(had);
+        }
         if written
             && self.note_dirtied(mapping)
             && let Some(end) = self.look_behind(run.m)
@@ -430,7 +442,7 @@ impl<W: World> Mm<W> {
     fn unlooked(&self, run: &Run<'_, W>, n: u32) -> u32 {
         match run.fresh.state {
             FreshState::Written => n.min(self.dirtied_unlooked(run.m)),
-            FreshState::Locked | FreshState::Dirty => n,
+            FreshState::Locked | FreshState::Dirty | FreshState::Piece => n,
         }
     }
 
@@ -439,6 +451,10 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     fn end_batch(&self, run: &Run<'_, W>, passed: u32, last: bool) -> FreshEnd {
         let Fresh { mapping, state, .. } = run.fresh;
+        if state == FreshState::Piece {
+            self.note_dirtied_unlooked(run.m, passed + u32::from(last));
+            return FreshEnd::All;
+        }
         let written = state == FreshState::Written;
         if written {
             self.note_dirtied_unlooked(run.m, passed);
@@ -554,7 +570,7 @@ impl<W: World> Mm<W> {
             | match run.fresh.state {
                 FreshState::Locked => flag::LOCKED,
                 FreshState::Dirty => flag::DIRTY,
-                FreshState::Written => flag::DIRTY | flag::UPTODATE | self.write_access(),
+                FreshState::Written | FreshState::Piece => flag::DIRTY | flag::UPTODATE | self.write_access(),
             };
         let new = &self.pagevecs[self.world.cpu()].add[Lru::InactiveFile as usize];
         let frames = self.frames.table();

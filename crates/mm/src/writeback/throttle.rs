@@ -26,8 +26,16 @@ impl<W: World> Mm<W> {
     pub(crate) fn note_dirtied_by_task(&self, bdi: u32, on_cpu: &W::U32) -> bool {
         let (b, pace) = (&self.bdis[bdi as usize], &self.dirtier().pace);
         b.rate.dirtied.fetch_add(1);
-        let n = pace.dirtied.fetch_add(1) + 1;
-        let cpu = on_cpu.get() + 1;
+        pace.dirtied.fetch_add(1);
+        on_cpu.set(on_cpu.get() + 1);
+        self.pieces_due(bdi, on_cpu)
+    }
+
+    /// Whether what the calling task has dirtied, or all on this CPU, says that it must look at the limits now.
+    #[inline]
+    pub(crate) fn pieces_due(&self, bdi: u32, on_cpu: &W::U32) -> bool {
+        let (b, pace) = (&self.bdis[bdi as usize], &self.dirtier().pace);
+        let (n, cpu) = (pace.dirtied.get(), on_cpu.get());
         let mut poll = pace.poll.get();
         if b.dirty_exceeded.get() != 0 {
             poll = poll.min(POLL_EXCEEDED);
@@ -37,7 +45,6 @@ impl<W: World> Mm<W> {
             on_cpu.set(0);
             return true;
         }
-        on_cpu.set(cpu);
         false
     }
 

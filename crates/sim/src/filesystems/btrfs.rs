@@ -22,7 +22,7 @@ use super::ioend::finish_read;
 use super::model::{Daemon, Ends, Kind, Life, Model, lay_out_in_order};
 use super::names::NameChange;
 use super::walk::{Walk, write_cache_pages};
-use super::write::{buffered, metadata_page};
+use super::write::{buffered, fill_as, grow_to, metadata_page};
 use super::{BATCH, Fs, FsError, SimMm};
 use crate::block::{Bio, Dir, Purpose};
 use crate::{Tag as SimTag, own_queue};
@@ -35,6 +35,7 @@ use mm::cache::tree::Tag;
 use mm::policy::{BtrfsTrees, BtrfsWriteback, FileReadahead, WritebackEnds};
 use mm::world::event::TrackPath;
 use mm::world::WritebackControl;
+use mm::writeback::fresh::FreshState;
 use std::cell::{Cell, RefCell};
 
 /// A tree block of 2011: 4 KiB, 101 bytes of header.
@@ -69,6 +70,9 @@ const META_END: u64 = 1 << 16;
 const MAX_EXTENT: u32 = (128 << 20) / 4096;
 /// Pages that its backing device reads ahead (fs/btrfs/disk-io.c `open_ctree`: 4 MiB at least).
 const READ_AHEAD: u32 = (4 << 20) / 4096;
+/// Pages of a piece of a write: a page of pointers at most.
+const LEAST_PIECE: u32 = 8;
+const MOST_PIECE: u32 = 512;
 /// The superblock's place.
 const SUPER: u64 = 16;
 
@@ -161,6 +165,7 @@ impl Model for Btrfs {
         if room::is_asked_for(mm) {
             work("btrfs-preempt", Box::pin(self.preempt_worker(mm, fs)));
             work("btrfs-reclaim", Box::pin(self.reclaim_worker(mm, fs)));
+            work("btrfs-endio-write", Box::pin(self.finish_worker(mm, fs)));
         }
         if !self.fast_checksum {
             work("btrfs-worker", Box::pin(self.worker(mm)));
@@ -228,10 +233,10 @@ impl Model for Btrfs {
         pos: u64,
         len: u64,
     ) -> Result<(), FsError> {
-        if room::is_asked_for(mm) {
-            self.reserve(mm, fs, mapping, (pos, len)).await;
+        match room::is_asked_for(mm) {
+            true => self.write_in_pieces(mm, fs, mapping, (pos, len)).await,
+            false => buffered(mm, fs, mapping, pos, len).await,
         }
-        buffered(mm, fs, mapping, pos, len).await
     }
 
     async fn writepages<const T: bool>(
@@ -261,7 +266,7 @@ impl Model for Btrfs {
         }
         let run = mm.tagged_run(mapping, Tag::Dirty, first, MAX_EXTENT);
         let placed = Placed { file: mapping, first, pages: run };
-        if is_ordered(mm) {
+        if is_ordered(mm) && !room::is_asked_for(mm) {
             self.placed.borrow_mut().push_back(placed);
         }
         if room::is_asked_for(mm) {
@@ -273,7 +278,12 @@ impl Model for Btrfs {
 
     fn end_written<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, pages: (u32, u32)) {
         if room::is_asked_for(mm) {
-            mm.ordered_ended(self.of_files_becomes(0, |room| room.written(mapping, pages)));
+            let placed = &mut *self.placed.borrow_mut();
+            let n = self.of_files_becomes(0, |room| room.written(mapping, pages, placed));
+            mm.ordered_ended(n);
+            if n > 0 {
+                mm.world.sched.wake(mm.world.queue_base + own_queue::FINISHED);
+            }
         }
     }
 
@@ -294,7 +304,9 @@ impl Model for Btrfs {
             return;
         }
         if is_ordered(mm) {
-            self.insert_extents(mm, fs).await;
+            if !room::is_asked_for(mm) {
+                self.insert_extents(mm, fs).await;
+            }
             return;
         }
         self.insert(mm, 0, FILE_EXTENT + ITEM).await;
@@ -332,6 +344,30 @@ impl Model for Btrfs {
 }
 
 impl Btrfs {
+    /// A write in pieces, before each of which room is reserved and the task looks at its limits: as many pages as it may
+    /// dirty until then, when it comes (Linux 6.1 fs/btrfs/file.c `btrfs_buffered_write`).
+    async fn write_in_pieces<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        (pos, len): (u64, u64),
+    ) -> Result<(), FsError> {
+        let end = pos + len;
+        let held = grow_to(mm, fs, mapping, end).await?;
+        let most = mm.dirtied_until_look().clamp(LEAST_PIECE, MOST_PIECE);
+        let mut at = pos;
+        while at < end {
+            let piece = (u64::from(most) * 4096 - at % 4096).min(end - at);
+            self.reserve(mm, fs, mapping, (at, piece)).await;
+            mm.balance_between(mapping).await;
+            fill_as(mm, fs, mapping, (at, piece), held, FreshState::Piece).await?;
+            mm.world.relax().await;
+            at += piece;
+        }
+        Ok(())
+    }
+
     /// A name and its inode are put into their trees, or go. The directory's index and its inode are changed later,
     /// for many names at once (Linux 6.12 fs/btrfs/delayed-inode.c).
     async fn change_names<const T: bool>(&self, mm: &SimMm<T>, change: NameChange) {
@@ -413,6 +449,7 @@ impl Btrfs {
     /// Commits what the trees have, each node twice (DUP), then the superblock. Returns whether it succeeded.
     async fn commit_ordered<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let mapping = self.mapping.get();
+        self.insert_extents(mm, fs).await;
         self.run_delayed(mm).await;
         self.run_references(mm, u64::MAX).await;
         if !self.ordered.end_transaction(mm, mapping).await {
@@ -563,6 +600,20 @@ impl Btrfs {
                 None => {
                     mm.world.sched.wait(queue, ticket, None).await;
                 }
+            }
+        }
+    }
+
+    /// Puts extents into the trees once their data is written (`btrfs_finish_ordered_io`). Kernels may have several such
+    /// workers.
+    async fn finish_worker<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
+        let queue = mm.world.queue_base + own_queue::FINISHED;
+        loop {
+            let ticket = mm.world.sched.ticket(queue);
+            if self.placed.borrow().is_empty() {
+                mm.world.sched.wait(queue, ticket, None).await;
+            } else {
+                self.insert_extents(mm, fs).await;
             }
         }
     }

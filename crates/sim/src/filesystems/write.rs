@@ -39,18 +39,29 @@ pub(super) async fn buffered<const T: bool>(
     pos: u64,
     len: u64,
 ) -> Result<(), FsError> {
+    let held = grow_to(mm, fs, mapping, pos + len).await?;
+    fill(mm, fs, mapping, (pos, len), held).await
+}
+
+/// A write is to reach up to a byte: its file is changed, and long enough then. Returns how long it was.
+pub(super) async fn grow_to<const T: bool>(
+    mm: &SimMm<T>,
+    fs: &Fs,
+    mapping: u32,
+    end: u64,
+) -> Result<u64, FsError> {
     mm.file_changed(mapping);
     mm.map_log_buffers().await;
     let m = &mm.mappings[mapping as usize];
     let held = m.size.get();
-    if held < pos + len {
-        let grows = (pos + len - held).div_ceil(4096);
+    if held < end {
+        let grows = (end - held).div_ceil(4096);
         if !room_for(mm, fs, grows).await {
             return Err(FsError::NoSpace);
         }
-        m.size.set(m.size.get().max(pos + len));
+        m.size.set(m.size.get().max(end));
     }
-    fill(mm, fs, mapping, (pos, len), held).await
+    Ok(held)
 }
 
 /// As [`buffered`], of a file that is long enough now and had `held` bytes before.
@@ -58,8 +69,20 @@ pub(super) async fn fill<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
     mapping: u32,
+    range: (u64, u64),
+    held: u64,
+) -> Result<(), FsError> {
+    fill_as(mm, fs, mapping, range, held, FreshState::Written).await
+}
+
+/// As [`fill`], page by page or, as [`FreshState::Piece`], in one go.
+pub(super) async fn fill_as<const T: bool>(
+    mm: &SimMm<T>,
+    fs: &Fs,
+    mapping: u32,
     (pos, len): (u64, u64),
     held: u64,
+    state: FreshState,
 ) -> Result<(), FsError> {
     let mut index = pos / 4096;
     while index <= (pos + len - 1) / 4096 {
@@ -68,7 +91,7 @@ pub(super) async fn fill<const T: bool>(
         if to - from == 4096 && !mm.world.reuse.on() {
             let whole = (pos + len) / 4096 - index;
             let run = (index as u32, whole.min(u64::from(u32::MAX)) as u32);
-            let done = write_fresh(mm, fs, mapping, run).await?;
+            let done = write_fresh(mm, fs, mapping, run, state).await?;
             if done > 0 {
                 index += u64::from(done);
                 continue;
@@ -82,14 +105,19 @@ pub(super) async fn fill<const T: bool>(
             }
         }
         write_one(mm, fs, mapping, index as u32, to - from).await?;
-        follow_up(mm, mapping).await;
+        follow_up(mm, mapping, state).await;
         index += 1;
     }
     Ok(())
 }
 
-/// After each page that was written: the task is held to the dirty limits, and others overtake it.
-async fn follow_up<const T: bool>(mm: &SimMm<T>, mapping: u32) {
+/// After each page that was written: the task is held to the dirty limits, and others overtake it, unless the page is one
+/// of a piece.
+async fn follow_up<const T: bool>(mm: &SimMm<T>, mapping: u32, state: FreshState) {
+    if state == FreshState::Piece {
+        mm.note_dirtied(mapping);
+        return;
+    }
     if mm.note_dirtied(mapping) {
         mm.balance_now(mapping).await;
     }
@@ -103,13 +131,14 @@ async fn write_fresh<const T: bool>(
     fs: &Fs,
     mapping: u32,
     (first, most): (u32, u32),
+    state: FreshState,
 ) -> Result<u32, FsError> {
     let fresh = Fresh {
         mapping,
         first,
         most,
         gfp: mm.bound(Gfp::USER_WRITE),
-        state: FreshState::Written,
+        state,
     };
     let ready = |index| ask!(fs, model => model.allocate_at_write(mm, fs, mapping, index));
     let asked = ask!(fs, model => model.allocates_at_write(fs));
@@ -138,7 +167,7 @@ async fn write_fresh<const T: bool>(
             let pfn = pfn.ok_or(FsError::OutOfMemory)?;
             enter_page(mm, pfn, mapping, index, false)?;
             write_one(mm, fs, mapping, index, 4096).await?;
-            follow_up(mm, mapping).await;
+            follow_up(mm, mapping, state).await;
             Ok(n + 1)
         }
     }

@@ -14,8 +14,10 @@ pub const EXIT: u32 = 4;
 pub const ROOM: u32 = 5;
 /// The worker behind reads whose pages end together.
 pub const READ_ENDS: u32 = 6;
+/// The worker behind extents that are written.
+pub const FINISHED: u32 = 7;
 /// Per-task raw I/O and answers of daemons start here.
-pub const TASK: u32 = 7;
+pub const TASK: u32 = 8;
 
 /// Waiters for a request of a device's class, in a world with room for so many tasks.
 pub fn request(tasks: u32, device: u32, class: u32) -> u32 {

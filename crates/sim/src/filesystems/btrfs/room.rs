@@ -117,13 +117,18 @@ impl Room {
         self.ordered.borrow_mut().push_back(placed);
     }
 
-    /// Pages of a file are written: extents that end there have references now. Returns how many.
-    pub fn written(&self, file: u32, (first, pages): (u32, u32)) -> u32 {
+    /// Pages of a file are written: extents that end there have references now, and go to `written`. Returns how many.
+    pub fn written(
+        &self,
+        file: u32,
+        (first, pages): (u32, u32),
+        written: &mut VecDeque<Placed>,
+    ) -> u32 {
         let ordered = &mut *self.ordered.borrow_mut();
         let ends = |p: &Placed| p.file == file && (p.first + p.pages - 1).wrapping_sub(first) < pages;
         let mut n = 0;
         while let Some(at) = ordered.iter().position(ends) {
-            ordered.remove(at);
+            written.extend(ordered.remove(at));
             n += 1;
         }
         self.references.set(self.references.get() + u64::from(n));
