@@ -49,6 +49,8 @@ pub(crate) enum Record {
     /// An extent that is being written, and its bio.
     OrderedExtent,
     OrderedBio,
+    /// What an inode of ext4 has beside itself: `jbd2_inode` (64 bytes), and the status of an extent (40 bytes).
+    InodeBeside,
     /// An XFS inode's item of the log, and buffers of items.
     XfsInodeItem,
     LogBuffer512,
@@ -62,7 +64,7 @@ pub(crate) enum Record {
 }
 
 impl Record {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::TreeNode,
         Self::BufferHead,
         Self::BioVec,
@@ -71,6 +73,7 @@ impl Record {
         Self::ExtentMap,
         Self::OrderedExtent,
         Self::OrderedBio,
+        Self::InodeBeside,
         Self::XfsInodeItem,
         Self::LogBuffer512,
         Self::LogBuffer1k,
@@ -94,6 +97,7 @@ impl Record {
             (Self::WideExtentMap, false) => (28, 0),
             (Self::ExtentMap, false) => (39, 0),
             (Self::OrderedExtent | Self::OrderedBio, false) => (10, 0),
+            (Self::InodeBeside, false) => (39, 0),
             (Self::XfsInodeItem, false) => (20, 0),
             (Self::LogBuffer512, _) => (8, 0),
             (Self::LogBuffer1k, _) => (8, 1),
@@ -109,6 +113,7 @@ impl Record {
             (Self::WideExtentMap, true) => (36, 0),
             (Self::ExtentMap, true) => (51, 0),
             (Self::OrderedExtent | Self::OrderedBio, true) => (16, 0),
+            (Self::InodeBeside, true) => (56, 0),
             (Self::XfsInodeItem, true) => (32, 0),
         }
     }
@@ -121,7 +126,9 @@ impl Record {
     /// How its slabs are asked for.
     const fn gfp(self) -> Gfp {
         match self {
-            Self::TreeNode | Self::BufferHead | Self::XfsInodeItem => Gfp::SLAB_NOWAIT,
+            Self::TreeNode | Self::BufferHead | Self::InodeBeside | Self::XfsInodeItem => {
+                Gfp::SLAB_NOWAIT
+            }
             _ => Gfp::UNMOVABLE_NOWAIT,
         }
     }
@@ -217,6 +224,7 @@ impl<W: World> Metadata<W> {
             let (there, records) = match of {
                 Record::TreeNode => (on, nodes.div_ceil(of.small(highmem).0)),
                 Record::BufferHead => (on, frames.div_ceil(of.small(highmem).0)),
+                Record::InodeBeside => (on, frames),
                 Record::BioVec => (bios, frames),
                 Record::SwapBio => (swap_bios, frames),
                 _ => (extents.has(of) || log_items.on() && of.of_log(), frames),
@@ -353,6 +361,7 @@ impl<W: World> Mm<W> {
                 .to_swap
                 .get()
                 .saturating_sub(Record::SwapBio.shape(self.highmem).0),
+            Record::InodeBeside => self.with_beside(),
             of if of.of_log() => self.metadata.log_items.records(of),
             _ => self.metadata.extents.records(of),
         }

@@ -65,6 +65,13 @@ impl<W: World> Mm<W> {
         Some(sb)
     }
 
+    /// Each inode of a filesystem has a record beside it (`page_metadata = "slabs"`): `jbd2_inode` and an extent's status
+    /// of ext4. Called at its mount.
+    pub fn keep_beside_inodes(&self, sb: u32) {
+        debug_assert!(sb < self.super_count(), "filesystem {sb}");
+        self.keep_beside(1 + sb);
+    }
+
     /// How often an XFS's log is forced and everything pushed, in nanoseconds; 0: it is no XFS.
     pub fn sync_interval(&self, sb: u32) -> u64 {
         self.sb(sb).sync_interval.get()

@@ -5,6 +5,7 @@
 //! is the cache, `index` a bit an object. A cache takes objects from the slabs that have room, the one
 //! that was touched last first, and gives a page back with its last object.
 
+use crate::cache::metadata::Record;
 use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
 use crate::watch::vmstat::ZoneStat;
@@ -28,6 +29,8 @@ pub(crate) struct Cache<W: World> {
     objects: W::U64,
     /// Its pages.
     slabs: W::U64,
+    /// 1: each object has a record beside it ([`Mm::keep_beside`]).
+    beside: W::U32,
     lock: W::Lock,
 }
 
@@ -38,6 +41,7 @@ impl<W: World> Cache<W> {
             partial,
             objects: bytemuck::Zeroable::zeroed(),
             slabs: bytemuck::Zeroable::zeroed(),
+            beside: bytemuck::Zeroable::zeroed(),
             lock: W::Lock::default(),
         }
     }
@@ -80,7 +84,7 @@ impl<W: World> Mm<W> {
     fn slab_take(&self, cache: u32, fresh: Option<Pfn>) -> Option<Object> {
         let c = self.cache(cache);
         self.world.charge(Cost::SlabMake, 1);
-        c.lock.with(|| {
+        let object = c.lock.with(|| {
             if let Some(page) = fresh {
                 c.slabs.fetch_add(1);
                 self.frames.add(c.partial, page);
@@ -99,7 +103,29 @@ impl<W: World> Mm<W> {
             }
             c.objects.fetch_add(1);
             Some(Object { page, slot })
-        })
+        });
+        self.settle_beside(c);
+        object
+    }
+
+    fn settle_beside(&self, c: &Cache<W>) {
+        if c.beside.get() != 0 {
+            self.settle(Record::InodeBeside);
+        }
+    }
+
+    /// Each object of a cache has a record beside it from now on, where the cache's own records take memory.
+    pub(crate) fn keep_beside(&self, cache: u32) {
+        debug_assert!(self.cache(cache).objects.get() == 0, "an empty cache");
+        self.cache(cache)
+            .beside
+            .set(u32::from(self.metadata.counts()));
+    }
+
+    /// Objects that have a record beside them.
+    pub(crate) fn with_beside(&self) -> u32 {
+        let kept = self.caches.iter().filter(|c| c.beside.get() != 0);
+        kept.map(|c| c.objects.get()).sum::<u64>() as u32
     }
 
     /// Gives an object back, and its page if that was the last one. A page counts as reclaimed by the
@@ -124,6 +150,7 @@ impl<W: World> Mm<W> {
             }
             used == bit
         });
+        self.settle_beside(c);
         if empty {
             let z = self.frames.zone(object.page);
             self.frames.clear_flags(object.page, flag::SLAB);

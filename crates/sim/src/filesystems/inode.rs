@@ -5,13 +5,16 @@
 //! where an inode is and what it takes to get there is each filesystem's to say.
 
 use super::model::Model as _;
-use super::{Fs, SimMm, of};
+use super::{Fs, FsKind, SimMm, of};
 
 /// Tells the engine of the filesystem; at mount.
 pub(super) fn mount<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     let info = ask!(fs, model => model.super_info(fs));
     fs.sb
         .set(mm.new_super(&info).expect("room for a filesystem"));
+    if fs.kind() == FsKind::Ext4 {
+        mm.keep_beside_inodes(fs.sb.get());
+    }
 }
 
 /// Reads an inode from its place.
