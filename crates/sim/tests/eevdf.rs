@@ -385,3 +385,42 @@ fn a_weight_shortens_what_is_left_to_who_runs() {
     let (highest, equal) = (waits(true), waits(false));
     assert!(highest <= 1 && equal >= 100, "{highest} {equal}");
 }
+
+/// Three processes are begun in a row by one that has the CPU. In CFS a new one has had the slice that it would have, which is
+/// the shorter the more there are, so that the last is the first; who was there before, or EEVDF's, come in their order.
+#[test]
+fn the_last_process_begun_is_the_first_in_cfs() {
+    let order = |eevdf_slice, anew: bool| {
+        let s = sched(eevdf_slice);
+        let begun = RefCell::new(Vec::new());
+        let life = |nth: u32| {
+            let (s, begun) = (&s, &begun);
+            async move {
+                // Who was there before has had his slices, and they wait in their order.
+                compute(s, 10_000).await;
+                s.sleep(u64::from(nth) * 50 * MS).await;
+                let ticket = s.ticket(0);
+                if anew {
+                    s.begins_anew();
+                }
+                s.wait(0, ticket, None).await;
+                begun.borrow_mut().push(nth);
+                compute(s, 5000).await;
+            }
+        };
+        let parent = async {
+            s.sleep(400 * MS).await;
+            compute(&s, 50_000).await;
+            s.wake(0);
+            s.sleep(100 * MS).await;
+            s.stop();
+        };
+        let mut lives: Vec<Life<'_>> = vec![Box::pin(parent)];
+        lives.extend((1..4).map(|nth| -> Life<'_> { Box::pin(life(nth)) }));
+        run(&s, lives);
+        begun.into_inner()
+    };
+    assert_eq!(order(None, true), [3, 2, 1]);
+    assert_eq!(order(None, false), [1, 2, 3]);
+    assert_eq!(order(Some(3 * MS), true), [1, 2, 3]);
+}

@@ -131,14 +131,6 @@ pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
                 .set(name, value)
                 .expect("a parameter in its range");
         }
-        for kv in std::env::var("LM_SET")
-            .unwrap_or_default()
-            .split(',')
-            .filter(|s| !s.is_empty())
-        {
-            let (k, v) = kv.split_once('=').unwrap();
-            cell.spec.params.set(k, v.parse().unwrap()).unwrap();
-        }
         // A guest's kernel counts each zone that it looks at, the one that gives the page as well; the engine those that
         // it passes by.
         cell.spec.params.cost_page_alloc += cell.spec.params.cost_zone_walk;

@@ -497,7 +497,12 @@ impl<W: World> Mm<W> {
         room(if exceeded { EXCEEDED } else { most }, on_cpu)
     }
 
-    /// What `n` such calls do; at most [`Mm::dirtied_unlooked`].
+    /// Counts a page of a piece of a write ([`Mm::balance_between`]).
+    pub fn count_dirtied(&self, mapping: u32) {
+        self.note_dirtied_unlooked(&self.mappings[mapping as usize], 1);
+    }
+
+    /// What `n` such calls do; at most [`Mm::dirtied_unlooked`], but for pieces.
     #[inline(always)]
     pub(crate) fn note_dirtied_unlooked(&self, m: &Mapping<W>, n: u32) {
         let on_cpu = &self.writeback.dirtied_on_cpu[self.world.cpu()];

@@ -570,7 +570,9 @@ impl<W: World> Mm<W> {
             | match run.fresh.state {
                 FreshState::Locked => flag::LOCKED,
                 FreshState::Dirty => flag::DIRTY,
-                FreshState::Written | FreshState::Piece => flag::DIRTY | flag::UPTODATE | self.write_access(),
+                FreshState::Written | FreshState::Piece => {
+                    flag::DIRTY | flag::UPTODATE | self.write_access()
+                }
             };
         let new = &self.pagevecs[self.world.cpu()].add[Lru::InactiveFile as usize];
         let frames = self.frames.table();

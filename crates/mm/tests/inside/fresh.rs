@@ -52,14 +52,17 @@ fn fill(mm: &Engine, f: u32, index: u32, pfn: Pfn, state: FreshState) {
     if state == FreshState::Locked {
         return;
     }
-    if state == FreshState::Written {
+    let written = matches!(state, FreshState::Written | FreshState::Piece);
+    if written {
         mm.world.charge(Cost::Copy, 1);
         mm.frames.set_flags(pfn, flag::UPTODATE);
     }
     mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-    if state == FreshState::Written {
+    if written {
         mm.mark_page_accessed(pfn, TrackPath::BufferedWrite);
-        if mm.note_dirtied(f) {
+        if state == FreshState::Piece {
+            mm.count_dirtied(f);
+        } else if mm.note_dirtied(f) {
             held(mm, index, mm.balance_now(f));
         }
     }
@@ -177,9 +180,10 @@ fn runs_do_what_single_steps_do() {
         assert_eq!(files[0], files[1]);
         let (f, mut chance) = (files[0], Lcg(seed));
         for step in 0..60 {
-            let state = match chance.below(4) {
+            let state = match chance.below(5) {
                 0 => FreshState::Locked,
                 1 => FreshState::Dirty,
+                2 => FreshState::Piece,
                 _ => FreshState::Written,
             };
             let (task, fresh) = (

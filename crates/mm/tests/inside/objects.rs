@@ -600,3 +600,65 @@ fn the_pusher_pauses() {
     ];
     assert_eq!(run(&mm, jobs, 1, u64::MAX, recount), 1);
 }
+
+/// An inode of a filesystem that says so has a record beside it, 39 on a page, which goes with it.
+#[test]
+fn an_inode_has_a_record_beside_it() {
+    let pages = |beside: bool| {
+        let mm = machine(Policy::linux_6_12(), vec![PLAIN]);
+        if beside {
+            mm.keep_beside_inodes(0);
+        }
+        tree(&mm, 198);
+        (0..200).for_each(|ino| look_up(&mm, ino));
+        let all = mm.metadata_pages();
+        recount(&mm);
+        (2..200).for_each(|ino| mm.iput(ino));
+        for _ in 0..8 {
+            block_on(&mm, mm.prune_dentries(0, 0, 200));
+            block_on(&mm, mm.prune_inodes(0, 0, 200));
+        }
+        assert!(mm.slab_usage(1).0 < 20, "most are gone");
+        recount(&mm);
+        (all, mm.metadata_pages())
+    };
+    let ((with, after), (without, _)) = (pages(true), pages(false));
+    assert_eq!(with - without, 200_u64.div_ceil(39));
+    // Slabs that have room for whole ones stay, five of them and what is in use.
+    assert!(after <= with && after - without <= 6, "{after} of {with}");
+}
+
+/// Without memory above the watermarks a changed inode finds no slab for what the log will have of it. It gets a page of its
+/// own, for which whoever commits reclaims.
+#[test]
+fn a_buffer_of_the_log_without_a_slab_is_mapped() {
+    let mm = machine(Policy::linux_6_12(), vec![XFS]);
+    let clean = file(&mm, MappingKind::File, 0, 400);
+    assert_eq!(clean, 0);
+    for ino in 1..60 {
+        assert_eq!(file(&mm, MappingKind::File, 0, 4), ino);
+        mm.place_inode(ino, 0, (ino > 1).then_some(1), 0, ino);
+    }
+    for index in 0..400 {
+        assert!(block_on(&mm, bring_in(&mm, clean, index, 1)));
+    }
+    (1..60).for_each(|ino| look_up(&mm, ino));
+    let nowait = || {
+        let at = mm.world.now();
+        mm.alloc_pages_fast(Gfp::UNMOVABLE_NOWAIT, 0, at)
+            .or_else(|| mm.alloc_nowait(Gfp::UNMOVABLE_NOWAIT, 0))
+    };
+    while nowait().is_some() {}
+    (1..60).for_each(|ino| mm.log_inode(ino));
+    let (before, stalls) = (mm.metadata_pages(), mm.vm_event(VmEvent::AllocStall));
+    block_on(&mm, mm.map_log_buffers());
+    // Slabs of a page hold eight, and two are there for the items; the rest has a page each.
+    let mapped = mm.metadata_pages() - before;
+    assert!((40..=59).contains(&mapped), "{mapped} pages");
+    assert!(mm.vm_event(VmEvent::AllocStall) > stalls);
+    recount(&mm);
+    let all = mm.metadata_pages();
+    block_on(&mm, mm.log_force(0));
+    assert!(mm.metadata_pages() < all, "what is written goes back");
+    recount(&mm);
+}

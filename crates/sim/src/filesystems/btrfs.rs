@@ -177,13 +177,43 @@ impl Model for Btrfs {
     }
 
     fn lay_out(&self, fs: &Fs, mapping: u32, pages: u64) -> bool {
-        self.ordered.lay_out(pages);
+        let fits = lay_out_in_order(fs, mapping, pages);
+        let block = |page: u64| Some(fs.mapped(mapping, u32::try_from(page).ok()?)?.0);
+        self.ordered.lay_out(pages, block);
         self.room.laid_out(pages);
-        lay_out_in_order(fs, mapping, pages)
+        fits
     }
 
-    fn submits_later<const T: bool>(&self, mm: &SimMm<T>, volume: u32, bio: Bio) -> bool {
-        let later = !self.fast_checksum && !bio.sync && is_ordered(mm);
+    /// Who reads data needs their checksums.
+    async fn find_blocks<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        first: u32,
+        len: u32,
+    ) {
+        if !is_ordered(mm) || mm.mappings[mapping as usize].is_meta() {
+            return;
+        }
+        let (mut at, end) = (first, first + len);
+        while at < end {
+            let (block, run) = match fs.mapped(mapping, at) {
+                Some((block, run)) => (block, run.min(end - at)),
+                None => {
+                    at += fs.hole(mapping, at, end - at);
+                    continue;
+                }
+            };
+            let trees = self.mapping.get();
+            self.ordered.look_up_sums(mm, trees, block).await;
+            self.ordered.look_up_sums(mm, trees, block + u64::from(run) - 1).await;
+            at += run;
+        }
+    }
+
+    fn submits_later<const T: bool>(&self, mm: &SimMm<T>, volume: u32, bio: Bio, meta: bool) -> bool {
+        let later = !self.fast_checksum && !bio.sync && (!meta || is_ordered(mm));
         if later {
             self.later.borrow_mut().push_back((volume, bio));
             let queue = mm.world.queue_base + own_queue::DAEMON;
@@ -421,7 +451,9 @@ impl Btrfs {
             if mm.policy.btrfs_writeback == BtrfsWriteback::Flusher {
                 self.insert_extent(mm, nth).await;
             }
-            self.ordered.append(mm, mapping, (Keys::Sums, nth << 16), pages * CHECKSUM).await;
+            if let Some((block, _)) = fs.mapped(file, first) {
+                self.ordered.append_sums(mm, mapping, nth << 16, (block, pages)).await;
+            }
         }
     }
 
@@ -505,7 +537,7 @@ impl Btrfs {
                 blocks: n,
                 purpose: Purpose::Waited,
             };
-            if !self.submits_later(mm, fs.volume, bio) {
+            if !self.submits_later(mm, fs.volume, bio, true) {
                 mm.world.submit_parts(fs.volume, bio).await;
             }
             left -= n;

@@ -359,7 +359,7 @@ impl Gathered {
             purpose: self.purpose,
         };
         let fs = of(mm, self.mapping);
-        if !ask!(fs, model => model.submits_later(mm, fs.volume, bio)) {
+        if !ask!(fs, model => model.submits_later(mm, fs.volume, bio, false)) {
             mm.world.submit_parts(fs.volume, bio).await;
         }
     }

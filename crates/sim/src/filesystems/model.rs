@@ -386,8 +386,14 @@ pub(super) trait Model: Sized {
     /// A walk is about to write pages whose blocks are new, until [`Self::fresh_done`].
     async fn begin_fresh<const T: bool>(&self, mm: &SimMm<T>) {}
 
-    /// Whether a daemon of the filesystem hands this bio to the device, in the order of the calls.
-    fn submits_later<const T: bool>(&self, mm: &SimMm<T>, volume: u32, bio: Bio) -> bool {
+    /// Whether a daemon of the filesystem hands this bio to the device, in the order of the calls. `meta`: it is no file's.
+    fn submits_later<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        volume: u32,
+        bio: Bio,
+        meta: bool,
+    ) -> bool {
         false
     }
 

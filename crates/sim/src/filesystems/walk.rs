@@ -191,7 +191,7 @@ pub(super) async fn write_run<const T: bool>(
     };
     let fs = of(mm, mapping);
     let meta = mm.mappings[mapping as usize].is_meta();
-    if !(meta && ask!(fs, model => model.submits_later(mm, volume, bio))) {
+    if !(meta && ask!(fs, model => model.submits_later(mm, volume, bio, true))) {
         mm.world.submit_parts(volume, bio).await;
     }
     Written {

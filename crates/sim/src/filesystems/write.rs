@@ -115,7 +115,7 @@ pub(super) async fn fill_as<const T: bool>(
 /// of a piece.
 async fn follow_up<const T: bool>(mm: &SimMm<T>, mapping: u32, state: FreshState) {
     if state == FreshState::Piece {
-        mm.note_dirtied(mapping);
+        mm.count_dirtied(mapping);
         return;
     }
     if mm.note_dirtied(mapping) {

@@ -16,6 +16,8 @@ use std::cell::{Cell, RefCell};
 pub(super) const NODE_PAGES: u32 = 4;
 /// Room for items in a leaf, and children of a node above.
 const LEAF_ROOM: u32 = 4 * 4096 - 101;
+/// Bytes of a page's checksum.
+const SUM: u32 = 4;
 const CHILDREN: usize = (LEAF_ROOM / 33) as usize;
 /// The group descriptors and what else a commit changes: the extent tree's items of block groups, the free space
 /// tree, the tree of roots.
@@ -122,6 +124,18 @@ pub(super) struct Trees {
     references: Cell<u64>,
     /// Whether the running transaction has changed anything.
     changed: Cell<bool>,
+    /// Where the checksums of extents are, by the extents' first blocks.
+    sums: RefCell<Vec<Sums>>,
+}
+
+/// Where the checksums of an extent are.
+#[derive(Debug, Clone, Copy)]
+struct Sums {
+    block: u64,
+    pages: u32,
+    /// Its first item's key, and of how many pages that is; the next ones have a leaf each.
+    key: u64,
+    first: u32,
 }
 
 impl Trees {
@@ -133,6 +147,7 @@ impl Trees {
             made: Cell::new(0),
             references: Cell::new(0),
             changed: Cell::new(false),
+            sums: RefCell::default(),
         }
     }
 
@@ -148,15 +163,19 @@ impl Trees {
         n
     }
 
-    /// Checksums of so many pages that were written before mounting: their leaves are on the disk.
-    pub fn lay_out(&self, pages: u64) {
-        let leaf_pages = u64::from(LEAF_ROOM / 4);
+    /// Checksums of so many pages that were written before mounting: their leaves are on the disk. `block`: where a page is.
+    pub fn lay_out(&self, pages: u64, block: impl Fn(u64) -> Option<u64>) {
+        let leaf_pages = u64::from(LEAF_ROOM / SUM);
         for nth in 0..pages.div_ceil(leaf_pages) {
-            let used = (pages - nth * leaf_pages).min(leaf_pages) as u32 * 4;
-            let block = self.new_node();
+            let used = (pages - nth * leaf_pages).min(leaf_pages) as u32 * SUM;
+            let node = self.new_node();
             let leaves = &mut self.trees.borrow_mut()[Keys::Sums as usize].leaves;
             let key = leaves.len() as u64;
-            leaves.push(Node { first: key, last: key, used, block, made_in: 0 });
+            leaves.push(Node { first: key, last: key, used, block: node, made_in: 0 });
+            let pages = used / SUM;
+            if let Some(block) = block(nth * leaf_pages) {
+                self.has_sums(Sums { block, pages, key, first: pages });
+            }
         }
     }
 
@@ -190,24 +209,58 @@ impl Trees {
         }
     }
 
-    /// Makes the last item of a tree so much longer, or begins further ones: the keys from `key` on are behind all
-    /// others.
-    pub async fn append<const T: bool>(
+    /// Puts the checksums of so many pages, from a block on, behind all others: the last item gets longer, or further ones
+    /// begin. Keys from `key` on are behind those that there are.
+    pub async fn append_sums<const T: bool>(
         &self,
         mm: &SimMm<T>,
         mapping: u32,
-        (keys, key): (Keys, u64),
-        bytes: u32,
+        key: u64,
+        (block, pages): (u64, u32),
     ) {
-        let (mut left, mut key) = (bytes, key);
+        let (mut left, mut at, mut first) = (pages * SUM, key, None);
         while left > 0 {
             let room = {
-                let tree = &self.trees.borrow()[keys as usize];
+                let tree = &self.trees.borrow()[Keys::Sums as usize];
                 tree.leaves.last().map_or(0, |l| LEAF_ROOM - l.used)
             };
             let n = left.min(if room > ITEM { room } else { LEAF_ROOM });
-            self.insert(mm, mapping, (keys, key), n).await;
-            (left, key) = (left - n, key + 1);
+            first.get_or_insert(n / SUM);
+            self.insert(mm, mapping, (Keys::Sums, at), n).await;
+            (left, at) = (left - n, at + 1);
+        }
+        self.has_sums(Sums { block, pages, key, first: first.unwrap_or(pages) });
+    }
+
+    fn has_sums(&self, of: Sums) {
+        let sums = &mut *self.sums.borrow_mut();
+        let at = sums.partition_point(|s| s.block < of.block);
+        match sums.get_mut(at).filter(|s| s.block == of.block) {
+            Some(old) => *old = of,
+            None => sums.insert(at, of),
+        }
+    }
+
+    /// Looks the checksum of a block up, if it is known to have one: who reads it compares it (`btrfs_lookup_bio_sums`).
+    pub async fn look_up_sums<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, block: u64) {
+        let of = {
+            let sums = self.sums.borrow();
+            let at = sums.partition_point(|s| s.block <= block);
+            at.checked_sub(1).map(|at| sums[at])
+        };
+        let Some(of) = of.filter(|s| block - s.block < u64::from(s.pages)) else {
+            return;
+        };
+        let at = (block - of.block) as u32;
+        let items = at.checked_sub(of.first).map_or(0, |behind| 1 + behind * SUM / LEAF_ROOM);
+        let key = of.key + u64::from(items);
+        let leaf = {
+            let leaves = &self.trees.borrow()[Keys::Sums as usize].leaves;
+            let at = leaves.partition_point(|l| l.first <= key);
+            at.checked_sub(1).map(|at| leaves[at])
+        };
+        if let Some(leaf) = leaf {
+            self.read(mm, mapping, leaf).await;
         }
     }
 

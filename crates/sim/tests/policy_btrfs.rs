@@ -1,0 +1,101 @@
+//! What today's presets have of btrfs, and of bios that are read: each form changes an outcome for its documented reason.
+
+mod common;
+
+use common::{bare, disk, run, spec};
+use mm::policy::{BtrfsTrees, BtrfsWriteback, FileReadahead};
+use mm::{Policy, ZoneType};
+use sim::spec::{DiskKind, FsKind, RunSpec};
+use sim::{Outcome, RunResult};
+
+fn of(filesystem: FsKind, kind: DiskKind, change: impl FnOnce(&mut Policy)) -> RunSpec {
+    let mut m = bare(ZoneType::Normal, 256 << 20);
+    (m.cpus, m.hz, m.disk) = (1, 100, disk(kind));
+    let mut s = spec(m, filesystem, "sleep 0");
+    s.policy = Policy::linux_6_12();
+    change(&mut s.policy);
+    s
+}
+
+fn completed(s: &RunSpec) -> RunResult {
+    let r = run(s);
+    assert!(matches!(r.outcome, Outcome::Completed), "{:?}", r.outcome);
+    r
+}
+
+fn fio(s: &mut RunSpec, job: &str) {
+    s.workload = workload::fio::parse(job).expect("a job").script();
+}
+
+/// btrfs reads 4 MiB ahead, which is one bio where frames lie in a row: its pages are there when all of it is, and not with
+/// each request. Another filesystem's windows are no longer than a request.
+#[test]
+fn a_bio_is_read_as_a_whole() {
+    let longest = |filesystem, ahead| {
+        let mut s = of(filesystem, DiskKind::Disk, |p| p.file_readahead = ahead);
+        fio(&mut s, "[read]\nrw=read\nbs=64k\nsize=64m\n");
+        let r = completed(&s);
+        assert_eq!(r.counters["pgpgin"] >> 10, 64, "all of it, and sums");
+        r.metrics["read_latency_p99"].value
+    };
+    use FileReadahead::{GivesUp, Together};
+    let btrfs = [Together, GivesUp].map(|ahead| longest(FsKind::Btrfs, ahead));
+    let xfs = [Together, GivesUp].map(|ahead| longest(FsKind::Xfs, ahead));
+    assert!(btrfs[0] > 3.0 * btrfs[1], "{btrfs:?}");
+    assert!(xfs[0] < 1.1 * xfs[1], "{xfs:?}");
+}
+
+/// Who reads data compares its checksums, whose leaves are read: one for 4,070 pages, of 16 KiB.
+#[test]
+fn who_reads_data_reads_its_checksums() {
+    let read = |trees| {
+        let mut s = of(FsKind::Btrfs, DiskKind::Ssd, |p| p.btrfs_trees = trees);
+        fio(&mut s, "[read]\nrw=read\nbs=64k\nsize=64m\n");
+        completed(&s).counters["pgpgin"]
+    };
+    let leaves = (64 << 8) / 4070 + 1;
+    assert_eq!(read(BtrfsTrees::NodeBios), (64 << 10) + leaves * 16);
+    assert_eq!(read(BtrfsTrees::Rightmost), 64 << 10);
+}
+
+/// Nodes in a row are a bio, with another one for their second copies, or each is a bio and its copy comes next: a hard disk's
+/// head goes back and forth for each.
+#[test]
+fn copies_of_nodes_take_the_head_back_and_forth() {
+    let elapsed = |trees, fast| {
+        let mut s = of(FsKind::Btrfs, DiskKind::Disk, |p| p.btrfs_trees = trees);
+        s.params.set("btrfs_fast_checksum", fast).expect("0 or 1");
+        s.machine.sysctl.dirty_ratio = 8;
+        s.machine.sysctl.dirty_background_ratio = 4;
+        let line = "dd if=/dev/zero of=a bs=64k count=3000 conv=fsync";
+        s.workload = workload::parse(line).expect("a command line");
+        completed(&s).metrics["elapsed"].value
+    };
+    for fast in [0.0, 1.0] {
+        let (nodes, runs) = (
+            elapsed(BtrfsTrees::NodeBios, fast),
+            elapsed(BtrfsTrees::Ordered, fast),
+        );
+        assert!(nodes > 1.05 * runs, "{nodes} {runs} with {fast}");
+    }
+}
+
+/// What is written goes into the trees once it is on the disk, so that a slow one's trees are clean until then. (Where nothing
+/// is reserved it goes there when its writing begins.)
+#[test]
+fn extents_follow_their_data_into_the_trees() {
+    let nodes = |writeback| {
+        let mut s = of(FsKind::Btrfs, DiskKind::UsbFlash, |p| {
+            p.btrfs_writeback = writeback
+        });
+        s.machine.sysctl.dirty_background_ratio = 1;
+        let line = "dd if=/dev/zero of=a bs=64k count=128; sleep 0.05";
+        s.workload = workload::parse(line).expect("a command line");
+        completed(&s).counters["nr_dirtied"] - 8 * 256
+    };
+    let (after, at_once) = (
+        nodes(BtrfsWriteback::BySize),
+        nodes(BtrfsWriteback::Flusher),
+    );
+    assert!(after < at_once, "{after} {at_once}");
+}
