@@ -11,6 +11,7 @@
 use super::state::InodeList;
 use crate::Mm;
 use crate::cache::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_SYNC};
+use crate::cache::metadata::Record;
 use crate::cache::tree::EMPTY;
 use crate::inodes::state::{
     CACHED, DENTRY, DENTRY_REF, INODE_REF, LOADING, ON_INODES, PLACED, READ, UNLINKED,
@@ -220,7 +221,9 @@ impl<W: World> Mm<W> {
             Some(row.inode())
         } else {
             debug_assert!(!row.has(CACHED));
-            self.slab_alloc(1 + sb, Gfp::NOFS).await
+            let object = self.slab_alloc(1 + sb, Gfp::NOFS).await;
+            self.settle_beside(1 + sb);
+            object
         };
         let dentry = match inode {
             Some(object) => {
@@ -274,6 +277,7 @@ impl<W: World> Mm<W> {
             }
             let cache = 1 + row.sb.get();
             let object = self.slab_alloc(cache, Gfp::KERNEL).await;
+            self.settle_beside(cache);
             if let Some(object) = object {
                 self.world.read_inode(self, ino).await;
                 row.set_inode(object);
@@ -285,6 +289,13 @@ impl<W: World> Mm<W> {
                 return false;
             }
             return true;
+        }
+    }
+
+    /// An inode came or went.
+    fn settle_beside(&self, cache: u32) {
+        if self.keeps_beside(cache) {
+            self.settle(Record::InodeBeside);
         }
     }
 
@@ -408,6 +419,7 @@ impl<W: World> Mm<W> {
         self.extents_forgotten(ino);
         self.item_goes(ino);
         self.slab_free(1 + row.sb.get(), row.inode());
+        self.settle_beside(1 + row.sb.get());
         self.stat.event(VmEvent::InodesFreed, 1);
         self.sb(row.sb.get()).freed.fetch_add(1);
     }

@@ -5,7 +5,6 @@
 //! is the cache, `index` a bit an object. A cache takes objects from the slabs that have room, the one
 //! that was touched last first, and gives a page back with its last object.
 
-use crate::cache::metadata::Record;
 use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
 use crate::watch::vmstat::ZoneStat;
@@ -84,7 +83,7 @@ impl<W: World> Mm<W> {
     fn slab_take(&self, cache: u32, fresh: Option<Pfn>) -> Option<Object> {
         let c = self.cache(cache);
         self.world.charge(Cost::SlabMake, 1);
-        let object = c.lock.with(|| {
+        c.lock.with(|| {
             if let Some(page) = fresh {
                 c.slabs.fetch_add(1);
                 self.frames.add(c.partial, page);
@@ -103,15 +102,13 @@ impl<W: World> Mm<W> {
             }
             c.objects.fetch_add(1);
             Some(Object { page, slot })
-        });
-        self.settle_beside(c);
-        object
+        })
     }
 
-    fn settle_beside(&self, c: &Cache<W>) {
-        if c.beside.get() != 0 {
-            self.settle(Record::InodeBeside);
-        }
+    /// Whether a cache's objects have records beside them.
+    #[inline(always)]
+    pub(crate) fn keeps_beside(&self, cache: u32) -> bool {
+        self.cache(cache).beside.get() != 0
     }
 
     /// Each object of a cache has a record beside it from now on, where the cache's own records take memory.
@@ -150,7 +147,6 @@ impl<W: World> Mm<W> {
             }
             used == bit
         });
-        self.settle_beside(c);
         if empty {
             let z = self.frames.zone(object.page);
             self.frames.clear_flags(object.page, flag::SLAB);

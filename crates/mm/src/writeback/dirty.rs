@@ -473,6 +473,10 @@ impl<W: World> Mm<W> {
 
     /// Holds the task to the limits of a file's device, between two pieces of a write, if what it has dirtied says so.
     pub async fn balance_between(&self, mapping: u32) {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
         let bdi = self.mappings[mapping as usize].bdi();
         let on_cpu = &self.writeback.dirtied_on_cpu[self.world.cpu()];
         let due = match self.policy.dirty_throttle {
@@ -499,6 +503,10 @@ impl<W: World> Mm<W> {
 
     /// Counts a page of a piece of a write ([`Mm::balance_between`]).
     pub fn count_dirtied(&self, mapping: u32) {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
         self.note_dirtied_unlooked(&self.mappings[mapping as usize], 1);
     }
 
