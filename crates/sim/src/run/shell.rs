@@ -12,7 +12,7 @@ use crate::spec::RunSpec;
 use crate::world::own_queue;
 use mm::SECOND;
 use mm::memory::task::PF_MEMBIND;
-use mm::world::{TaskId, Tasks, Watch};
+use mm::world::{Tasks, Watch};
 use std::cell::{Cell, RefCell};
 use workload::{HostError, Report, Session, Step, Task};
 
@@ -32,8 +32,6 @@ pub(super) struct Progress {
     pub(super) changes: Cell<u32>,
     pub(super) background: Cell<usize>,
     pub(super) foreground: Cell<usize>,
-    /// Tasks of background processes that are not begun yet, by their number.
-    pub(super) to_begin: RefCell<Vec<Option<TaskId>>>,
 }
 
 /// What the tasks of a workload share.
@@ -121,12 +119,8 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
                 }
             }
             Step::Background(_) => {
-                let nth = progress.background.get();
-                progress.background.set(nth + 1);
-                let task = progress.to_begin.borrow().get(nth).copied().flatten();
-                if let Some(task) = task {
-                    mm.world.sched.wake(begins(mm, task));
-                }
+                progress.background.set(progress.background.get() + 1);
+                mm.world.sched.wake(go);
             }
             Step::Wait => loop {
                 let ticket = mm.world.sched.ticket(go);
@@ -168,11 +162,6 @@ async fn run_process<const T: bool>(process: &workload::Process, stage: &Stage<'
     true
 }
 
-/// Where the task of a background process waits for its step.
-fn begins<const T: bool>(mm: &SimMm<T>, task: TaskId) -> u32 {
-    mm.world.queue_base + own_queue::TASK + task
-}
-
 /// A background process: waits until the shell reaches its step.
 pub(super) async fn background<const T: bool>(
     stage: &Stage<'_, T>,
@@ -182,21 +171,15 @@ pub(super) async fn background<const T: bool>(
     let Stage {
         mm, spec, progress, ..
     } = *stage;
-    let task = mm.world.sched.task();
-    {
-        let all = &mut *progress.to_begin.borrow_mut();
-        all.resize(all.len().max(nth + 1), None);
-        all[nth] = Some(task);
-    }
+    let go = mm.world.queue_base + own_queue::PROCESS_DONE;
     loop {
-        let ticket = mm.world.sched.ticket(begins(mm, task));
+        let ticket = mm.world.sched.ticket(go);
         if progress.background.get() > nth {
             break;
         }
         mm.world.sched.begins_anew();
-        mm.world.sched.wait(begins(mm, task), ticket, None).await;
+        mm.world.sched.wait(go, ticket, None).await;
     }
-    let go = mm.world.queue_base + own_queue::PROCESS_DONE;
     bind(mm, spec);
     run_process(process, stage).await;
     progress.foreground.set(progress.foreground.get() + 1);
