@@ -104,6 +104,8 @@ pub(crate) struct LogItems<W: World> {
     /// What buffers blocks have, and pages of those.
     buffers: W::U32,
     pages: W::U32,
+    /// 1: some buffers of items may have found no slab.
+    pub(crate) short: W::U32,
 }
 
 impl<W: World> LogItems<W> {
@@ -116,6 +118,7 @@ impl<W: World> LogItems<W> {
             of_blocks: bytemuck::Zeroable::zeroed(),
             buffers: bytemuck::Zeroable::zeroed(),
             pages: bytemuck::Zeroable::zeroed(),
+            short: bytemuck::Zeroable::zeroed(),
         }
     }
 

@@ -524,6 +524,9 @@ impl<W: World> Mm<W> {
         while self.records(of) > slabs.room.get() {
             let least = of.small(self.highmem).1;
             let Some((pfn, got)) = self.new_slab(of.gfp(), order, least) else {
+                if RECORDS.contains(&of) {
+                    self.metadata.log_items.short.set(1);
+                }
                 return;
             };
             self.add_slab(of, pfn | if got < order { SMALL } else { 0 });
@@ -558,17 +561,24 @@ impl<W: World> Mm<W> {
         });
     }
 
+    /// Whether some buffers of the log may have found no slab, so that [`Mm::map_log_buffers`] is due.
+    #[inline(always)]
+    pub fn lacks_log_buffers(&self) -> bool {
+        self.metadata.log_items.short.get() != 0
+    }
+
     /// Buffers of the log for which no slab was to be had get pages of their own, each of which may have the caller reclaim
     /// (`xlog_kvmalloc`: what `kmalloc` refuses, `vmalloc` maps). Called where a transaction commits.
+    #[cold]
     pub async fn map_log_buffers(&self) {
-        if !self.metadata.log_items.on() {
-            return;
-        }
-        for of in RECORDS {
+        let short = &self.metadata.log_items.short;
+        short.set(0);
+        for of in RECORDS.into_iter().filter(|_| self.metadata.log_items.on()) {
             let slabs = &self.metadata.slabs[of as usize];
             while self.records(of) > slabs.room.get() {
                 for left in (0..of.small(self.highmem).1 + 1).rev() {
                     let Some(pfn) = self.alloc_page(Gfp::NOFS_UNMOVABLE).await else {
+                        short.set(1);
                         return;
                     };
                     debug_assert!(pfn < MAPPED, "page {pfn}");
