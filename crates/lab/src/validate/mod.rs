@@ -85,7 +85,7 @@ pub fn guest_unmovable(kernel: &str, filesystem: FsKind) -> f64 {
 
 /// Lets the engine's timer tick as often as a guest's, its scheduler have a guest's times, its pageblocks their size,
 /// its programs a guest's clock, its CPUs no instruction for btrfs's checksums, its disks one depth and its dirtiers the limit
-/// and its kernel the caches of a machine that has just booted, whatever it has by default. `kernel`: the guest's. A
+/// and its kernel the caches and the wall clock of a machine that has just booted, and its CPUs change hands for nothing, whatever it has by default. `kernel`: the guest's. A
 /// machine that says something else has been refused for its kernels.
 pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
     for cell in experiment.cells.iter_mut().filter(|c| c.kernel.is_none()) {

@@ -561,19 +561,20 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Whether some buffers of the log may have found no slab, so that [`Mm::map_log_buffers`] is due.
-    #[inline(always)]
-    pub fn lacks_log_buffers(&self) -> bool {
-        self.metadata.log_items.short.get() != 0
-    }
-
     /// Buffers of the log for which no slab was to be had get pages of their own, each of which may have the caller reclaim
     /// (`xlog_kvmalloc`: what `kmalloc` refuses, `vmalloc` maps). Called where a transaction commits.
-    #[cold]
+    #[inline(always)]
     pub async fn map_log_buffers(&self) {
+        if self.metadata.log_items.short.get() != 0 {
+            self.map_short_buffers().await;
+        }
+    }
+
+    #[cold]
+    async fn map_short_buffers(&self) {
         let short = &self.metadata.log_items.short;
         short.set(0);
-        for of in RECORDS.into_iter().filter(|_| self.metadata.log_items.on()) {
+        for of in RECORDS {
             let slabs = &self.metadata.slabs[of as usize];
             while self.records(of) > slabs.room.get() {
                 for left in (0..of.small(self.highmem).1 + 1).rev() {

@@ -480,7 +480,7 @@ impl<W: World> Mm<W> {
         let bdi = self.mappings[mapping as usize].bdi();
         let on_cpu = &self.writeback.dirtied_on_cpu[self.world.cpu()];
         let due = match self.policy.dirty_throttle {
-            DirtyThrottle::Sleep => self.pieces_due(bdi, on_cpu),
+            DirtyThrottle::Sleep => self.must_look(bdi, on_cpu),
             DirtyThrottle::Write => self.note_dirtied_on_cpu(bdi, on_cpu, 0),
         };
         if due {

@@ -28,12 +28,12 @@ impl<W: World> Mm<W> {
         b.rate.dirtied.fetch_add(1);
         pace.dirtied.fetch_add(1);
         on_cpu.set(on_cpu.get() + 1);
-        self.pieces_due(bdi, on_cpu)
+        self.must_look(bdi, on_cpu)
     }
 
     /// Whether what the calling task has dirtied, or all on this CPU, says that it must look at the limits now.
     #[inline]
-    pub(crate) fn pieces_due(&self, bdi: u32, on_cpu: &W::U32) -> bool {
+    pub(crate) fn must_look(&self, bdi: u32, on_cpu: &W::U32) -> bool {
         let (b, pace) = (&self.bdis[bdi as usize], &self.dirtier().pace);
         let (n, cpu) = (pace.dirtied.get(), on_cpu.get());
         let mut poll = pace.poll.get();

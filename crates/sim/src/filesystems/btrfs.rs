@@ -15,7 +15,7 @@ mod room;
 mod trees;
 
 use self::room::{Placed, Room};
-use self::trees::{Keys, Trees};
+use self::trees::{CHECKSUM, Keys, Trees};
 use super::files::{Extent, Extents};
 use super::layout::Layout;
 use super::ioend::finish_read;
@@ -42,10 +42,9 @@ use std::cell::{Cell, RefCell};
 const LEAF_BYTES: u32 = 4096 - 101;
 /// Bytes of an item's key and place in a leaf.
 const ITEM: u32 = 25;
-/// Bytes of a file extent item, an extent item with its back reference, a checksum.
+/// Bytes of a file extent item, an extent item with its back reference.
 const FILE_EXTENT: u32 = 53;
 const EXTENT_ITEM: u32 = 24 + 29;
-const CHECKSUM: u32 = 4;
 /// Bytes of tree items of a new file or directory.
 const NAME_ITEMS: u32 = (160 + 25) + (10 + 40 + 25) + 2 * (30 + 40 + 25);
 /// The same of a name in its directory, and of a new inode with its back reference (`btrfs_create_new_inode`).
@@ -296,12 +295,11 @@ impl Model for Btrfs {
         }
         let run = mm.tagged_run(mapping, Tag::Dirty, first, MAX_EXTENT);
         let placed = Placed { file: mapping, first, pages: run };
-        if is_ordered(mm) && !room::is_asked_for(mm) {
-            self.placed.borrow_mut().push_back(placed);
-        }
         if room::is_asked_for(mm) {
             self.of_files_becomes(0, |room| room.placed(placed));
             mm.ordered_begun();
+        } else if is_ordered(mm) {
+            self.placed.borrow_mut().push_back(placed);
         }
         run
     }

@@ -138,9 +138,7 @@ pub(super) async fn conversion_worker<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
         ask!(fs, model => model.may_convert(mm).await);
         let mapping = mm.world.ends.pages(id).0;
         ask!(fs, model => model.converted(mm, mapping));
-        if mm.lacks_log_buffers() {
-            mm.map_log_buffers().await;
-        }
+        mm.map_log_buffers().await;
         finish(mm, id);
         sched.relax().await;
     }
@@ -171,16 +169,24 @@ struct Growing {
 }
 
 impl Growing {
-    /// Takes a page, which lies on a block; returns whether it is the first.
-    fn grow(&mut self, block: u64, pfn: Pfn) -> bool {
-        let begins = self.pages == 0;
-        if begins {
+    /// Whether a frame joins the last one's segment.
+    fn joins(&self, pfn: Pfn) -> bool {
+        self.pages > 0 && self.last + 1 == pfn
+    }
+
+    /// Whether a bio of so many segments takes a frame.
+    fn has_room(&self, pfn: Pfn, segments: u32) -> bool {
+        self.joins(pfn) || self.segments < segments
+    }
+
+    /// Takes a page, which lies on a block.
+    fn grow(&mut self, block: u64, pfn: Pfn) {
+        if self.pages == 0 {
             self.block = block;
         }
-        self.segments += u32::from(begins || self.last + 1 != pfn);
+        self.segments += u32::from(!self.joins(pfn));
         self.pages += 1;
         self.last = pfn;
-        begins
     }
 }
 
@@ -280,7 +286,7 @@ impl Gathered {
             return false;
         };
         let rule = self.rule(mm, fresh);
-        let room = self.bio.last + 1 == pfn || self.bio.segments < rule.segments || !rule.by_bio;
+        let room = self.bio.has_room(pfn, rule.segments) || !rule.by_bio;
         mm.world.ends.change(id, |e| {
             let follows = e.first + e.pages == index && next == block;
             follows && e.fresh == fresh && rule.go_on(e.pages, index) && room
@@ -301,8 +307,7 @@ impl Gathered {
         let rule = self.rule(mm, fresh);
         for (i, &pfn) in (0..).zip(pfns) {
             let block = block + u64::from(i);
-            let joins = self.bio.pages > 0 && self.bio.last + 1 == pfn;
-            let room = joins || self.bio.segments < rule.segments;
+            let room = self.bio.has_room(pfn, rule.segments);
             if let Some((id, next)) = self.open {
                 let full = |e: &mut End| !rule.go_on(e.pages, first + i);
                 if next != block || mm.world.ends.change(id, full) || (!room && rule.by_bio) {

@@ -51,9 +51,7 @@ pub(super) async fn grow_to<const T: bool>(
     end: u64,
 ) -> Result<u64, FsError> {
     mm.file_changed(mapping);
-    if mm.lacks_log_buffers() {
-        mm.map_log_buffers().await;
-    }
+    mm.map_log_buffers().await;
     let m = &mm.mappings[mapping as usize];
     let held = m.size.get();
     if held < end {

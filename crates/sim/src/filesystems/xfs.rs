@@ -250,9 +250,7 @@ impl Model for Xfs {
     }
 
     async fn run_written<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, _mapping: u32, _: u32, _: bool) {
-        if mm.lacks_log_buffers() {
-            mm.map_log_buffers().await;
-        }
+        mm.map_log_buffers().await;
     }
 
     /// Its extents are written ones now (`xfs_iomap_write_unwritten`).
@@ -342,9 +340,7 @@ impl Model for Xfs {
         mm.file_changed(fs.names.inode_of(change.dir));
         if Self::relogs(mm) {
             self.relog(mm, fs, change);
-            if mm.lacks_log_buffers() {
-                mm.map_log_buffers().await;
-            }
+            mm.map_log_buffers().await;
             return Ok(());
         }
         if change.block != 0 {

@@ -17,7 +17,7 @@ pub(super) const NODE_PAGES: u32 = 4;
 /// Room for items in a leaf, and children of a node above.
 const LEAF_ROOM: u32 = 4 * 4096 - 101;
 /// Bytes of a page's checksum.
-const SUM: u32 = 4;
+pub(super) const CHECKSUM: u32 = 4;
 const CHILDREN: usize = (LEAF_ROOM / 33) as usize;
 /// The group descriptors and what else a commit changes: the extent tree's items of block groups, the free space
 /// tree, the tree of roots.
@@ -165,14 +165,14 @@ impl Trees {
 
     /// Checksums of so many pages that were written before mounting: their leaves are on the disk. `block`: where a page is.
     pub fn lay_out(&self, pages: u64, block: impl Fn(u64) -> Option<u64>) {
-        let leaf_pages = u64::from(LEAF_ROOM / SUM);
+        let leaf_pages = u64::from(LEAF_ROOM / CHECKSUM);
         for nth in 0..pages.div_ceil(leaf_pages) {
-            let used = (pages - nth * leaf_pages).min(leaf_pages) as u32 * SUM;
+            let used = (pages - nth * leaf_pages).min(leaf_pages) as u32 * CHECKSUM;
             let node = self.new_node();
             let leaves = &mut self.trees.borrow_mut()[Keys::Sums as usize].leaves;
             let key = leaves.len() as u64;
             leaves.push(Node { first: key, last: key, used, block: node, made_in: 0 });
-            let pages = used / SUM;
+            let pages = used / CHECKSUM;
             if let Some(block) = block(nth * leaf_pages) {
                 self.has_sums(Sums { block, pages, key, first: pages });
             }
@@ -218,14 +218,14 @@ impl Trees {
         key: u64,
         (block, pages): (u64, u32),
     ) {
-        let (mut left, mut at, mut first) = (pages * SUM, key, None);
+        let (mut left, mut at, mut first) = (pages * CHECKSUM, key, None);
         while left > 0 {
             let room = {
                 let tree = &self.trees.borrow()[Keys::Sums as usize];
                 tree.leaves.last().map_or(0, |l| LEAF_ROOM - l.used)
             };
             let n = left.min(if room > ITEM { room } else { LEAF_ROOM });
-            first.get_or_insert(n / SUM);
+            first.get_or_insert(n / CHECKSUM);
             self.insert(mm, mapping, (Keys::Sums, at), n).await;
             (left, at) = (left - n, at + 1);
         }
@@ -252,7 +252,7 @@ impl Trees {
             return;
         };
         let at = (block - of.block) as u32;
-        let items = at.checked_sub(of.first).map_or(0, |behind| 1 + behind * SUM / LEAF_ROOM);
+        let items = at.checked_sub(of.first).map_or(0, |behind| 1 + behind * CHECKSUM / LEAF_ROOM);
         let key = of.key + u64::from(items);
         let leaf = {
             let leaves = &self.trees.borrow()[Keys::Sums as usize].leaves;

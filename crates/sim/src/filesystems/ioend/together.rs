@@ -44,9 +44,8 @@ pub(in super::super) async fn read_together<const T: bool>(
         mm.world.reuse.fetched(mapping, at, len);
         for block in block..block + u64::from(len) {
             let pfn = pfns[(at - index) as usize];
-            let joins = bio.pages > 0 && bio.last + 1 == pfn;
-            let room = joins || bio.segments < vector;
-            if bio.pages > 0 && (bio.block + u64::from(bio.pages) != block || !room) {
+            let follows = bio.block + u64::from(bio.pages) == block && bio.has_room(pfn, vector);
+            if bio.pages > 0 && !follows {
                 submit(mm, fs, (mapping, at), std::mem::take(&mut bio), vector).await;
             }
             bio.grow(block, pfn);
