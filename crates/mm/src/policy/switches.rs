@@ -200,8 +200,7 @@ switches! {
     reclaimed_pages: ReclaimedPages = Batch {
         /// 6.10, and every preset before 6.1 here: as they were scanned. The next allocations take the last ones first.
         Batch = "batch",
-        /// Up to 6.9: the last one first, for they are put in front of a list. The next allocations take them as they
-        /// were scanned: who read or wrote them in a row has frames in a row again.
+        /// Up to 6.9: the last one first, so that the next allocations have frames in a row as they were scanned.
         List = "list",
     } see "docs/reference/reclaim.md#page-decisions";
 
@@ -211,6 +210,8 @@ switches! {
         AtOnce = "at-once",
         /// 3.11: the smaller of anonymous and file memory is left alone, the other scanned as far as the smaller was.
         Proportional = "proportional",
+        /// 6.1: so, by a round that ends it if enough is reclaimed.
+        Nudge = "nudge",
     } see "docs/reference/reclaim.md#zone-scan";
 
     /// What a fault on a mapped file that misses the page cache has read beside its page, without the program's advice.
@@ -314,8 +315,7 @@ switches! {
         /// 5.14: up to the low watermark's share, four batches while kswapd reclaims; what is returned doubles while
         /// nothing is allocated. A batch is 256 KiB at most. Blocks of up to eight pages have lists, too (5.13).
         Watermark = "watermark",
-        /// 6.7: they grow up to an eighth of the zone while it is above its high watermark, and shrink; what
-        /// is taken doubles while nothing is freed.
+        /// 6.7: they grow to an eighth of a zone above its high watermark; what is taken doubles while nothing is freed.
         Tuned = "tuned",
     } see "docs/reference/memory-model.md#free-lists";
 

@@ -102,11 +102,11 @@ impl<W: World> Mm<W> {
                         break;
                     }
                 }
-                ScanStop::Proportional => {
+                stop @ (ScanStop::Proportional | ScanStop::Nudge) => {
                     if reclaimed < sc.nr_to_reclaim || adjusted {
                         continue;
                     }
-                    adjusted = true;
+                    adjusted = stop == ScanStop::Proportional;
                     if !scan_in_proportion(&mut nr, &targets) {
                         break;
                     }
