@@ -424,3 +424,40 @@ fn the_last_process_begun_is_the_first_in_cfs() {
     assert_eq!(order(None, false), [1, 2, 3]);
     assert_eq!(order(Some(3 * MS), true), [1, 2, 3]);
 }
+
+/// A timer that is set for who waits ends the wait at the tick behind it and does not give him the CPU before; one who was
+/// woken in the meantime is not ended again by it.
+#[test]
+fn a_timer_is_set_without_waking_who_waits() {
+    for woken in [false, true] {
+        let s = sched(Some(700 * US));
+        let ended = RefCell::new(Vec::new());
+        let helper = async {
+            loop {
+                let ticket = s.ticket(0);
+                let by_a_wake = s.wait(0, ticket, None).await;
+                ended.borrow_mut().push((s.now() / MS, by_a_wake));
+            }
+        };
+        let task = async {
+            s.sleep(MS).await;
+            s.set_timer(0, 50 * MS);
+            compute(&s, 20_000).await;
+            if woken {
+                s.wake(0);
+            }
+            s.sleep(200 * MS).await;
+            s.stop();
+        };
+        run(&s, vec![Box::pin(helper), Box::pin(task)]);
+        let ended = ended.into_inner();
+        match woken {
+            false => {
+                assert_eq!(ended.len(), 1, "{ended:?}");
+                let (at, by_a_wake) = ended[0];
+                assert!((51..=61).contains(&at) && !by_a_wake, "{ended:?}");
+            }
+            true => assert_eq!(ended, [(21, true)]),
+        }
+    }
+}

@@ -278,8 +278,11 @@ fn what_btrfs_reserves_starts_writeback() {
     // Chunks for each size of extent, and one that is spared, leave less to reserve.
     let [less, more] = [BtrfsWriteback::BySize, BtrfsWriteback::Preemptive].map(|w| both(w, 16).1);
     assert!(20.0 * less < 19.0 * more, "{less} {more}");
-    let large = [BtrfsWriteback::Preemptive, BtrfsWriteback::Flusher].map(|w| dirty(w, 1000));
-    assert!((large[0] - large[1]).abs() < 0.1 * large[1], "{large:?}");
+    // On the large one as much is dirty or being written as where nothing is reserved; on the other it never is.
+    let most = |gib| [BtrfsWriteback::Preemptive, BtrfsWriteback::Flusher].map(|w| both(w, gib).1);
+    let [large, small] = [most(1000), most(16)];
+    assert!((large[0] - large[1]).abs() < 0.05 * large[1], "{large:?}");
+    assert!(small[0] < 0.8 * small[1], "{small:?}");
 }
 
 /// One CPU: kswapd that is woken by a writer has the CPU at once, or when the writer sleeps or its slice is over;

@@ -5,7 +5,7 @@ mod common;
 use common::{bare, disk, run, spec};
 use mm::policy::{BtrfsTrees, BtrfsWriteback, FileReadahead};
 use mm::{Policy, ZoneType};
-use sim::spec::{DiskKind, FsKind, RunSpec};
+use sim::spec::{DiskKind, FsKind, RunSpec, Size};
 use sim::{Outcome, RunResult};
 
 fn of(filesystem: FsKind, kind: DiskKind, change: impl FnOnce(&mut Policy)) -> RunSpec {
@@ -98,4 +98,21 @@ fn extents_follow_their_data_into_the_trees() {
         nodes(BtrfsWriteback::Flusher),
     );
     assert!(after < at_once, "{after} {at_once}");
+}
+
+/// `btrfs_writeback = "by-size"`: extents up to 8 MiB and larger ones have chunks of their own. What the flusher writes of a
+/// stream is about as much each time, so that the file lies in two places and is read with seeks.
+#[test]
+fn sizes_of_extents_lie_apart() {
+    let read = |writeback| {
+        let mut s = of(FsKind::Btrfs, DiskKind::Disk, |p| {
+            p.btrfs_writeback = writeback
+        });
+        s.machine.nodes[0].zones[0].size = Size(128 << 20);
+        let job = "[global]\nfilename=f\nbs=64k\nsize=256m\n[w]\nrw=write\nend_fsync=1\n[r]\nstonewall\nrw=read\n";
+        fio(&mut s, job);
+        completed(&s).metrics["elapsed"].value
+    };
+    let [by_size, together] = [BtrfsWriteback::BySize, BtrfsWriteback::Preemptive].map(read);
+    assert!(by_size > 1.04 * together, "{by_size} {together}");
 }

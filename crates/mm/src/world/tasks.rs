@@ -329,6 +329,12 @@ pub trait Tasks {
         self.wake(q);
     }
 
+    /// Whoever waits for the queue waits for so many nanoseconds from now at most, and is not woken for that. `false`: the
+    /// world has no such timers, and nothing is done.
+    fn set_timer(&self, _q: WaitQueue, _ns: u64) -> bool {
+        false
+    }
+
     /// A task was sent a signal that kills it: it wakes where it sleeps for its program, and dies when it
     /// returns there ([`PF_DYING`](crate::memory::task::PF_DYING)). A world without killable tasks is not asked.
     fn kill(&self, _task: TaskId) {}

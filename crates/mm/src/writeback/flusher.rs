@@ -178,6 +178,15 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Sets the timer of a flusher that has a first dirty inode, in a world that need not wake it for that
+    /// (`wb_wakeup_delayed`). `false`: nothing was done.
+    pub(super) fn sets_flusher_timer(&self, bdi: u32) -> bool {
+        let interval = self.writeback_interval();
+        self.policy.first_dirty == FirstDirty::Timer
+            && interval > 0
+            && self.world.set_timer(self.flusher_queue(bdi), interval)
+    }
+
     /// Whether anybody has asked for writeback that is not begun.
     fn flusher_wanted(&self, bdi: u32) -> bool {
         let s = self.flusher_state(bdi);

@@ -206,7 +206,7 @@ impl<W: World> Mm<W> {
             let was_clean = s.first.iter().all(|f| f.get() == NONE);
             m.dirtied_when.set(self.world.now());
             self.list_move(List::Dirty, mapping);
-            if was_clean {
+            if was_clean && !self.sets_flusher_timer(bdi) {
                 s.first_dirty.set(1);
                 self.world.wake(self.flusher_queue(bdi));
             }

@@ -11,9 +11,11 @@
 //! With `btrfs_trees = "ordered"` nodes have 16 KiB and items go where their keys belong ([`trees`]); then a commit
 //! writes nothing unless something was changed.
 
+mod chunks;
 mod room;
 mod trees;
 
+use self::chunks::Chunks;
 use self::room::{Placed, Room};
 use self::trees::{CHECKSUM, Keys, Trees};
 use super::files::{Extent, Extents};
@@ -115,6 +117,8 @@ pub(super) struct Btrfs {
     mirrored: Cell<u64>,
     /// Extents that there ever were.
     extents: Cell<u64>,
+    /// Whose chunks of data there are.
+    chunks: Chunks,
 }
 
 impl Model for Btrfs {
@@ -147,6 +151,7 @@ impl Model for Btrfs {
             entries: Cell::new(0),
             mirrored: Cell::new(0),
             extents: Cell::new(0),
+            chunks: Chunks::default(),
         }
     }
 
@@ -180,6 +185,9 @@ impl Model for Btrfs {
         let block = |page: u64| Some(fs.mapped(mapping, u32::try_from(page).ok()?)?.0);
         self.ordered.lay_out(pages, block);
         self.room.laid_out(pages);
+        if let Some((block, _)) = fs.mapped(mapping, 0) {
+            self.chunks.laid_out(fs, block, pages);
+        }
         fits
     }
 
@@ -239,11 +247,11 @@ impl Model for Btrfs {
         first: u32,
         len: u32,
     ) -> Option<(u64, u32)> {
-        let placed = copy_on_write(mm, fs, mapping, first, len);
-        if let Some((_, len)) = placed {
-            self.room.took(u64::from(len));
-        }
-        placed
+        let (block, len) = self.take_blocks(mm, fs, (mapping, first), len)?;
+        let (counts, pages) = copy_on_write(fs, mapping, first, (block, len));
+        mm.extent_written(mapping, first, counts, pages);
+        self.room.took(u64::from(len));
+        Some((block, len))
     }
 
     fn rewrites_in_place(&self) -> bool {
@@ -372,6 +380,24 @@ impl Model for Btrfs {
 }
 
 impl Btrfs {
+    /// Sets blocks aside for a run of a file's dirty pages that begins at a page.
+    fn take_blocks<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        (mapping, first): (u32, u32),
+        len: u32,
+    ) -> Option<(u64, u32)> {
+        if mm.policy.btrfs_writeback == BtrfsWriteback::BySize && fs.free_blocks() > 0 {
+            let own = fs.mapped(mapping, first).or_else(|| fs.mapped(mapping, 0));
+            if let Some(block) = self.chunks.take(fs, own.map(|(block, _)| block), len) {
+                fs.space.used(len);
+                return Some((block, len));
+            }
+        }
+        fs.take_blocks(0, len)
+    }
+
     /// A write in pieces, before each of which room is reserved and the task looks at its limits: as many pages as it may
     /// dirty until then, when it comes (Linux 6.1 fs/btrfs/file.c `btrfs_buffered_write`).
     async fn write_in_pieces<const T: bool>(
@@ -737,18 +763,17 @@ fn of_inode(number: u32) -> u64 {
     u64::from(number) << 32
 }
 
-/// New blocks for a run of dirty pages, whatever they had.
-fn copy_on_write<const T: bool>(
-    mm: &SimMm<T>,
+/// A run of a file's pages has new blocks, whatever it had. Returns how many extents the file had, how many of them the run
+/// overlaps, how many pieces of those stay, and the pages up to the file's last extent's end.
+fn copy_on_write(
     fs: &Fs,
     mapping: u32,
     index: u32,
-    len: u32,
-) -> Option<(u64, u32)> {
-    let (block, len) = fs.take_blocks(0, len)?;
+    (block, len): (u64, u32),
+) -> ((u32, u32, u32), u64) {
     let (from, to) = (u64::from(index), u64::from(index) + u64::from(len));
     // What is overwritten is cut out of the old extents.
-    let (before, overlapped, left) = fs.with_extents(mapping, |list| {
+    let counts = fs.with_extents(mapping, |list| {
         let end = |e: &Extent| u64::from(e.index) + u64::from(e.len);
         let old = list.partition_point(|e| end(e) <= from)..list.partition_point(|e| u64::from(e.index) < to);
         let mut pieces = Extents::new();
@@ -773,8 +798,7 @@ fn copy_on_write<const T: bool>(
     });
     fs.add_extent(mapping, Extent { index, len, block });
     let pages = fs.with_extents(mapping, |list| list.last().map_or(0, |e| u64::from(e.index) + u64::from(e.len)));
-    mm.extent_written(mapping, index, (before, overlapped, left), pages);
-    Some((block, len))
+    (counts, pages)
 }
 
 /// The flusher's visit to the tree inode: little metadata waits for the commit.

@@ -208,6 +208,21 @@ impl Space {
         Some(self.took(block, end, len).0)
     }
 
+    /// Sets aside `len` blocks at the first place at or behind `goal` where so many lie together, in front of the end of
+    /// `within`.
+    pub fn take_behind(&self, goal: u64, within: &Range<u64>, len: u32) -> Option<u64> {
+        let goal = goal.clamp(within.start, within.end);
+        let (block, end, len) = self.fit(goal, &(goal..within.end), u64::from(len))?;
+        Some(self.took(block, end, len).0)
+    }
+
+    /// Sets aside `len` blocks of the longest run in a range.
+    pub fn take_longest(&self, within: &Range<u64>, len: u32) -> Option<u64> {
+        let found = self.longest(within).filter(|r| r.2 >= u64::from(len));
+        let (block, end, _) = found?;
+        Some(self.took(block, end, u64::from(len)).0)
+    }
+
     /// Blocks of a file are free again.
     pub fn give_back(&self, block: u64, blocks: u32) {
         self.put_back(block, blocks);

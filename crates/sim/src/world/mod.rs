@@ -464,6 +464,11 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
         self.sched.wake_one(q.0);
     }
 
+    fn set_timer(&self, q: WaitQueue, ns: u64) -> bool {
+        self.sched.set_timer(q.0, ns);
+        true
+    }
+
     fn kill(&self, task: TaskId) {
         self.killing.set(true);
         self.sched.tell_of_pieces();

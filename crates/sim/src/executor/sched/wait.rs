@@ -127,6 +127,18 @@ impl Sched {
         first.is_some()
     }
 
+    /// Whoever waits for a queue waits until the tick at or after `ns` nanoseconds from now at most.
+    pub fn set_timer(&self, queue: u32, ns: u64) {
+        let until = self.tick_at(self.now() + ns);
+        let (waiters, tasks) = (
+            self.queues[queue as usize].waiters.borrow(),
+            self.tasks.borrow(),
+        );
+        for &id in waiters.iter() {
+            self.at(until, Event::Timer(id, tasks[id as usize].generation));
+        }
+    }
+
     /// Sleeps until the tick at or after `ns` nanoseconds from now.
     #[track_caller]
     pub fn sleep_ticks(&self, ns: u64) -> Sleep<'_> {

@@ -5,6 +5,7 @@
 
 use super::super::{Fs, SimMm, writepages};
 use super::Btrfs;
+use super::chunks::{self, MEDIUM, Size};
 use crate::own_queue;
 use mm::cache::tree::Tag;
 use mm::policy::BtrfsWriteback;
@@ -22,17 +23,13 @@ const OF_EXTENT: u64 = 2;
 const OF_FILE: u64 = 1 + 2;
 const OF_WRITE: u64 = OF_EXTENT + OF_FILE;
 const OF_REFERENCE: u64 = 2 * OF_EXTENT;
-/// The first chunk for metadata, and the largest for data, in bytes.
+/// The first chunk for metadata, in bytes.
 const METADATA_CHUNK: u64 = 256 << 20;
-const DATA_CHUNK: u64 = 1 << 30;
 /// What else has no room for chunks: the superblock's MiB, mkfs's chunks for the system, twice, and for data.
 const SINCE_MKFS: u64 = (1 + 2 * 8 + 8) << 20;
 /// Items that the global reserve has of an empty filesystem (`btrfs_update_global_block_rsv`): six deletions, each with its
 /// reference, and the roots of four trees.
 const GLOBAL: u64 = 10 * OF_EXTENT + 6 * OF_REFERENCE;
-/// Pages of extents that are small and of medium size (`btrfs_calc_block_group_size_class`: 128 KiB, 8 MiB).
-const SMALL: u64 = 32;
-const MEDIUM: u64 = 2048;
 /// Below this nothing is begun.
 const FEW: u64 = (128 << 20) / ITEM;
 /// How often the bound where a worker begins may be halved.
@@ -151,7 +148,7 @@ impl Room {
     /// So many pages in a row have got their blocks.
     pub fn took(&self, pages: u64) {
         let mut by_size = self.by_size.get();
-        by_size[usize::from(pages > SMALL) + usize::from(pages > MEDIUM)] += pages;
+        by_size[Size::of(pages) as usize] += pages;
         self.by_size.set(by_size);
     }
 
@@ -194,10 +191,10 @@ fn limit<const T: bool>(room: &Room, mm: &SimMm<T>, fs: &Fs) -> u64 {
     let by_size = mm.policy.btrfs_writeback == BtrfsWriteback::BySize;
     let disk = fs.layout.capacity();
     let used = disk.saturating_sub(fs.layout.blocks() + fs.free_blocks());
-    let chunk = DATA_CHUNK.min(disk * 4096 / 10).max(4096);
-    let data = room.data_chunks(chunk / 4096, used, by_size) * chunk;
+    let chunk = chunks::blocks(disk);
+    let data = room.data_chunks(chunk, used, by_size) * chunk * 4096;
     let rest = (disk * 4096).saturating_sub(SINCE_MKFS + 2 * METADATA_CHUNK + data);
-    let spared = if by_size { chunk } else { 0 };
+    let spared = if by_size { chunk * 4096 } else { 0 };
     let over = (rest / 2).saturating_sub(spared) / 8;
     ((over + METADATA_CHUNK) / ITEM).saturating_sub(GLOBAL)
 }
@@ -487,7 +484,7 @@ mod tests {
     #[test]
     fn data_have_chunks_by_size() {
         let room = Room::new();
-        let chunk = DATA_CHUNK / 4096;
+        let chunk = chunks::blocks(1 << 32);
         room.laid_out(chunk / 2);
         assert_eq!(room.data_chunks(chunk, chunk / 2, false), 1);
         assert_eq!(room.data_chunks(chunk, chunk / 2, true), 2);

@@ -1,0 +1,181 @@
+//! Chunks of data by the size of extents (Linux 6.3 fs/btrfs/block-group.c `btrfs_calc_block_group_size_class`;
+//! `btrfs_writeback = "by-size"`): small, medium and large extents do not lie among each other, so that what is written in
+//! pieces of about 8 MiB is read from two places in turn.
+//!
+//! A chunk belongs to the first extent's size. An extent goes behind the file's own place where that chunk is of its size,
+//! else into the longest free run of the first such chunk; then a new one is begun, and where there is no more room for
+//! chunks, sizes mix (fs/btrfs/extent-tree.c `find_free_extent`).
+
+use super::super::Fs;
+use std::cell::RefCell;
+use std::ops::Range;
+
+/// Pages of extents that are small and of medium size: 128 KiB, 8 MiB.
+const SMALL: u64 = 32;
+pub(super) const MEDIUM: u64 = 2048;
+/// The largest chunk, in blocks: 1 GiB.
+const MOST: u64 = (1 << 30) / 4096;
+
+/// How large an extent is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Size {
+    Small,
+    Medium,
+    Large,
+}
+
+impl Size {
+    /// That of an extent of so many pages.
+    pub fn of(pages: u64) -> Self {
+        match pages {
+            ..=SMALL => Self::Small,
+            ..=MEDIUM => Self::Medium,
+            _ => Self::Large,
+        }
+    }
+}
+
+/// Blocks of a chunk on a disk of so many: a tenth of it, 1 GiB at most.
+pub(super) fn blocks(disk: u64) -> u64 {
+    MOST.min(disk / 10).max(1)
+}
+
+/// Whose chunks there are, in the order of their places.
+#[derive(Debug, Default)]
+pub(super) struct Chunks {
+    sizes: RefCell<Vec<Option<Size>>>,
+}
+
+impl Chunks {
+    fn at(fs: &Fs, nth: usize) -> Range<u64> {
+        let (disk, chunk) = (fs.layout.capacity(), blocks(fs.layout.capacity()));
+        let first = fs.layout.blocks() + nth as u64 * chunk;
+        first.min(disk)..(first + chunk).min(disk)
+    }
+
+    /// The chunk of a block, if it lies in one.
+    fn of(fs: &Fs, block: u64) -> Option<usize> {
+        let from = block.checked_sub(fs.layout.blocks())?;
+        Some((from / blocks(fs.layout.capacity())) as usize)
+    }
+
+    /// A file of so many pages was written before mounting, from a block on. Where its writing paused, an extent is of
+    /// medium size and has a chunk.
+    pub fn laid_out(&self, fs: &Fs, block: u64, pages: u64) {
+        let (Some(first), Some(last)) = (Self::of(fs, block), Self::of(fs, block + pages.max(1) - 1))
+        else {
+            return;
+        };
+        let sizes = &mut *self.sizes.borrow_mut();
+        sizes.resize(sizes.len().max(last + 1), None);
+        let own = Size::of(pages);
+        for size in &mut sizes[first..=last] {
+            size.get_or_insert(own);
+        }
+        if own == Size::Large && !sizes.contains(&Some(Size::Medium)) {
+            sizes.push(Some(Size::Medium));
+        }
+    }
+
+    /// Blocks for an extent of so many pages of a file that has some at `own`. `None`: no chunk has so many together.
+    pub fn take(&self, fs: &Fs, own: Option<u64>, pages: u32) -> Option<u64> {
+        let size = Some(Size::of(u64::from(pages)));
+        let beside = own.and_then(|block| self.take_beside(fs, block, pages));
+        if let Some(block) = beside.or_else(|| Some(self.longest(fs, size, pages)?.1)) {
+            return Some(block);
+        }
+        // Chunks that nobody has yet, then a new one.
+        let (nth, block) = self
+            .longest(fs, None, pages)
+            .or_else(|| self.begin(fs, pages))?;
+        let sizes = &mut *self.sizes.borrow_mut();
+        sizes.resize(sizes.len().max(nth + 1), None);
+        sizes[nth] = size;
+        Some(block)
+    }
+
+    /// Behind a block of the file's, if that chunk is of the extent's size.
+    fn take_beside(&self, fs: &Fs, block: u64, pages: u32) -> Option<u64> {
+        let nth = Self::of(fs, block)?;
+        let size = *self.sizes.borrow().get(nth)?;
+        let fits = size == Some(Size::of(u64::from(pages)));
+        fits.then(|| fs.space.take_behind(block, &Self::at(fs, nth), pages))?
+    }
+
+    /// The longest run of the first chunk of a size that has one of so many pages.
+    fn longest(&self, fs: &Fs, size: Option<Size>, pages: u32) -> Option<(usize, u64)> {
+        let sizes = self.sizes.borrow();
+        let of_size = (0..sizes.len()).filter(|&n| sizes[n] == size);
+        let mut takes = of_size.map(|n| Some((n, fs.space.take_longest(&Self::at(fs, n), pages)?)));
+        takes.find_map(|taken| taken)
+    }
+
+    /// A chunk that there was not yet.
+    fn begin(&self, fs: &Fs, pages: u32) -> Option<(usize, u64)> {
+        let mut nth = self.sizes.borrow().len();
+        loop {
+            let place = Self::at(fs, nth);
+            if place.is_empty() {
+                return None;
+            }
+            if let Some(block) = fs.space.take_longest(&place, pages) {
+                return Some((nth, block));
+            }
+            nth += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Params;
+    use crate::rng::Rng;
+    use crate::spec::{DiskKind, DiskSpec, FsKind, Size as Bytes};
+
+    fn disk(mib: u64) -> Fs {
+        let disk = DiskSpec::new(DiskKind::Disk, Bytes(mib << 20));
+        let (p, mut rng) = (Params::default(), Rng::new(1, "chunks"));
+        Fs::new(FsKind::Btrfs, &disk, 0, mib << 8, (32, false), &p, &mut rng)
+    }
+
+    /// Extents lie among those of their size, one behind the other; a file's go on behind its own where those are of that size.
+    #[test]
+    fn each_size_has_its_chunks() {
+        let (fs, chunks) = (disk(16 << 10), Chunks::default());
+        let take = |own, pages| chunks.take(&fs, own, pages).expect("room");
+        let [small, medium, large] = [1, 33, 2049].map(|pages| take(None, pages));
+        let chunk = |block| Chunks::of(&fs, block);
+        assert_eq!([small, medium, large].map(chunk), [0, 1, 2].map(Some));
+        assert_eq!(take(None, 32), small + 1);
+        assert_eq!(take(Some(small), 2048), medium + 33);
+        assert_eq!(take(Some(small), 1 << 15), large + 2049);
+        // Behind what the file has, though there is more room elsewhere in its chunk.
+        fs.space.put_back(small, 1);
+        assert_eq!(take(None, 1), small + 33);
+        assert_eq!(take(Some(small), 1), small);
+        // A chunk that is full is followed by a new one.
+        let pages = 1 << 15;
+        let blocks: Vec<_> = (0..8).map(|_| take(None, pages)).collect();
+        let chunks: Vec<_> = blocks.into_iter().filter_map(chunk).collect();
+        assert_eq!(chunks, [2, 2, 2, 2, 2, 2, 3, 3]);
+    }
+
+    /// What was written before mounting has its chunk, and one for where its writing paused; on a disk without room for
+    /// chunks nobody gets one.
+    #[test]
+    fn a_file_laid_out_has_chunks_and_a_small_disk_few() {
+        let (fs, chunks) = (disk(16 << 10), Chunks::default());
+        let from = fs.space.take_longest(&Chunks::at(&fs, 0), 65_536).expect("room");
+        chunks.laid_out(&fs, from, 65_536);
+        assert_eq!(chunks.take(&fs, None, 4096), Some(from + 65_536));
+        let medium = chunks.take(&fs, Some(from), 2048).and_then(|b| Chunks::of(&fs, b));
+        let small = chunks.take(&fs, Some(from), 4).and_then(|b| Chunks::of(&fs, b));
+        assert_eq!((medium, small), (Some(1), Some(2)));
+        let (fs, chunks) = (disk(64), Chunks::default());
+        let mut got = std::iter::from_fn(|| chunks.take(&fs, None, 1));
+        let all = got.by_ref().count();
+        assert!(all as u64 <= fs.layout.capacity() && fs.space.take_longest(&(0..1 << 20), 1).is_none());
+        assert_eq!(chunks.take(&fs, None, 1), None);
+    }
+}
