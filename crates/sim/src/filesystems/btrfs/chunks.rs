@@ -27,10 +27,12 @@ pub(super) enum Size {
 impl Size {
     /// That of an extent of so many pages.
     pub fn of(pages: u64) -> Self {
-        match pages {
-            ..=SMALL => Self::Small,
-            ..=MEDIUM => Self::Medium,
-            _ => Self::Large,
+        if pages <= SMALL {
+            Self::Small
+        } else if pages <= MEDIUM {
+            Self::Medium
+        } else {
+            Self::Large
         }
     }
 }
