@@ -15,10 +15,9 @@ mod chunks;
 mod room;
 mod trees;
 
-use self::chunks::Chunks;
+use self::chunks::{Chunks, copy_on_write};
 use self::room::{Placed, Room};
 use self::trees::{CHECKSUM, Keys, Trees};
-use super::files::{Extent, Extents};
 use super::layout::Layout;
 use super::ioend::finish_read;
 use super::model::{Daemon, Ends, Kind, Life, Model, lay_out_in_order};
@@ -761,44 +760,6 @@ fn divides(fs: &Fs, file: u32, (first, pages): (u32, u32)) -> bool {
 /// The first key of an inode's items, or of a directory's names.
 fn of_inode(number: u32) -> u64 {
     u64::from(number) << 32
-}
-
-/// A run of a file's pages has new blocks, whatever it had. Returns how many extents the file had, how many of them the run
-/// overlaps, how many pieces of those stay, and the pages up to the file's last extent's end.
-fn copy_on_write(
-    fs: &Fs,
-    mapping: u32,
-    index: u32,
-    (block, len): (u64, u32),
-) -> ((u32, u32, u32), u64) {
-    let (from, to) = (u64::from(index), u64::from(index) + u64::from(len));
-    // What is overwritten is cut out of the old extents.
-    let counts = fs.with_extents(mapping, |list| {
-        let end = |e: &Extent| u64::from(e.index) + u64::from(e.len);
-        let old = list.partition_point(|e| end(e) <= from)..list.partition_point(|e| u64::from(e.index) < to);
-        let mut pieces = Extents::new();
-        for e in &list[old.clone()] {
-            if u64::from(e.index) < from {
-                pieces.push(Extent { len: (from - u64::from(e.index)) as u32, ..*e });
-            }
-            if end(e) > to {
-                let cut = (to - u64::from(e.index)) as u32;
-                pieces.push(Extent {
-                    index: e.index + cut,
-                    len: e.len - cut,
-                    block: e.block + u64::from(cut),
-                });
-            }
-        }
-        let counts = (list.len() as u32, old.len() as u32, pieces.len() as u32);
-        let at = old.start;
-        list.drain(old);
-        list.insert_many(at, pieces);
-        counts
-    });
-    fs.add_extent(mapping, Extent { index, len, block });
-    let pages = fs.with_extents(mapping, |list| list.last().map_or(0, |e| u64::from(e.index) + u64::from(e.len)));
-    (counts, pages)
 }
 
 /// The flusher's visit to the tree inode: little metadata waits for the commit.

@@ -465,8 +465,7 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
     }
 
     fn set_timer(&self, q: WaitQueue, ns: u64) -> bool {
-        self.sched.set_timer(q.0, ns);
-        true
+        self.sched.set_timer(q.0, ns)
     }
 
     fn kill(&self, task: TaskId) {

@@ -127,8 +127,9 @@ impl Sched {
         first.is_some()
     }
 
-    /// Whoever waits for a queue waits until the tick at or after `ns` nanoseconds from now at most.
-    pub fn set_timer(&self, queue: u32, ns: u64) {
+    /// Whoever waits for a queue waits until the tick at or after `ns` nanoseconds from now at most. Always `true`: it is
+    /// done.
+    pub fn set_timer(&self, queue: u32, ns: u64) -> bool {
         let until = self.tick_at(self.now() + ns);
         let (waiters, tasks) = (
             self.queues[queue as usize].waiters.borrow(),
@@ -137,6 +138,7 @@ impl Sched {
         for &id in waiters.iter() {
             self.at(until, Event::Timer(id, tasks[id as usize].generation));
         }
+        true
     }
 
     /// Sleeps until the tick at or after `ns` nanoseconds from now.
