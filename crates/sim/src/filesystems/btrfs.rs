@@ -183,7 +183,6 @@ impl Model for Btrfs {
         let fits = lay_out_in_order(fs, mapping, pages);
         let block = |page: u64| Some(fs.mapped(mapping, u32::try_from(page).ok()?)?.0);
         self.ordered.lay_out(pages, block);
-        self.room.laid_out(pages);
         if let Some((block, _)) = fs.mapped(mapping, 0) {
             self.chunks.laid_out(fs, block, pages);
         }
@@ -249,7 +248,6 @@ impl Model for Btrfs {
         let (block, len) = self.take_blocks(mm, fs, (mapping, first), len)?;
         let (counts, pages) = copy_on_write(fs, mapping, first, (block, len));
         mm.extent_written(mapping, first, counts, pages);
-        self.room.took(u64::from(len));
         Some((block, len))
     }
 

@@ -26,7 +26,7 @@ mod geometry;
 use super::layout::Layout;
 use super::model::{Kind, Model};
 use super::names::{DirNumber, Entry, NameChange};
-use super::space::Space;
+use super::space::{ANYWHERE, Space};
 use super::walk::{Walk, write_cache_pages, writepages};
 use super::write::{self, metadata_page};
 use super::{Fs, FsError, SimMm};
@@ -170,7 +170,7 @@ impl<const EX: bool> Model for Fat<EX> {
         _need: u32,
     ) -> Option<(u64, u32)> {
         let cluster = self.geometry.cluster;
-        Some((space.take_whole(goal, cluster)?, cluster))
+        Some((space.take_whole(goal, &ANYWHERE, cluster)?, cluster))
     }
 
     fn lay_out(&self, fs: &Fs, mapping: u32, pages: u64) -> bool {

@@ -4,7 +4,7 @@
 use super::layout::Layout;
 use super::model::{Ahead, Model as _};
 use super::names::Names;
-use super::space::Space;
+use super::space::{ANYWHERE, Space};
 use super::{FsKind, State};
 use crate::params::Params;
 use crate::rng::Rng;
@@ -220,7 +220,7 @@ impl Fs {
             };
             let length = u32::try_from(ring.length())
                 .expect("a journal of fewer blocks than a file may have");
-            if let Some(start) = self.space.take_whole(middle, length) {
+            if let Some(start) = self.space.take_whole(middle, &ANYWHERE, length) {
                 self.space.used(length);
                 ring.move_to(start);
             }

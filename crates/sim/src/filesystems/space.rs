@@ -24,6 +24,9 @@ use std::ops::Range;
 /// Below it a rest at the end of a group is not worth a look: 64 KiB.
 const SMALL: u64 = 16;
 
+/// All of a disk.
+pub(super) const ANYWHERE: Range<u64> = 0..u64::MAX;
+
 /// Blocks of a disk.
 #[derive(Debug)]
 pub(super) struct Space {
@@ -189,12 +192,11 @@ impl Space {
     /// together. Returns the first block and how many.
     pub fn take_in_stream(&self, want: u32, need: u32) -> Option<(u64, u32)> {
         let (want, need) = (u64::from(want.max(need)), u64::from(need));
-        let all = 0..u64::MAX;
         let goal = self.stream.get();
-        let fit = |len| self.fit(goal, &all, len);
+        let fit = |len| self.fit(goal, &ANYWHERE, len);
         let found = fit(want)
             .or_else(|| fit(need))
-            .or_else(|| self.longest(&all));
+            .or_else(|| self.longest(&ANYWHERE));
         let (block, end, len) = found?;
         let took = self.took(block, end, len.min(want));
         self.stream.set(took.0);
@@ -202,17 +204,9 @@ impl Space {
     }
 
     /// Sets aside `len` blocks at the first place at or behind `goal`, or else in front of it, where so many
-    /// lie together.
-    pub fn take_whole(&self, goal: u64, len: u32) -> Option<u64> {
-        let (block, end, len) = self.fit(goal, &(0..u64::MAX), u64::from(len))?;
-        Some(self.took(block, end, len).0)
-    }
-
-    /// Sets aside `len` blocks at the first place at or behind `goal` where so many lie together, in front of the end of
-    /// `within`.
-    pub fn take_behind(&self, goal: u64, within: &Range<u64>, len: u32) -> Option<u64> {
-        let goal = goal.clamp(within.start, within.end);
-        let (block, end, len) = self.fit(goal, &(goal..within.end), u64::from(len))?;
+    /// lie together within a range.
+    pub fn take_whole(&self, goal: u64, within: &Range<u64>, len: u32) -> Option<u64> {
+        let (block, end, len) = self.fit(goal, within, u64::from(len))?;
         Some(self.took(block, end, len).0)
     }
 
@@ -231,7 +225,7 @@ impl Space {
 
     /// Sets aside up to `want` blocks of the longest run there is.
     pub fn take_rest(&self, want: u32) -> Option<(u64, u32)> {
-        let (block, end, len) = self.longest(&(0..u64::MAX))?;
+        let (block, end, len) = self.longest(&ANYWHERE)?;
         Some(self.took(block, end, len.min(u64::from(want))))
     }
 

@@ -13,13 +13,15 @@ use std::ops::Range;
 
 /// Pages of extents that are small and of medium size: 128 KiB, 8 MiB.
 const SMALL: u64 = 32;
-pub(super) const MEDIUM: u64 = 2048;
+const MEDIUM: u64 = 2048;
+/// Sizes that are not the one most data have.
+const OTHERS: u64 = 2;
 /// The largest chunk, in blocks: 1 GiB.
 const MOST: u64 = (1 << 30) / 4096;
 
 /// How large an extent is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Size {
+enum Size {
     Small,
     Medium,
     Large,
@@ -27,7 +29,7 @@ pub(super) enum Size {
 
 impl Size {
     /// That of an extent of so many pages.
-    pub fn of(pages: u64) -> Self {
+    fn of(pages: u64) -> Self {
         if pages <= SMALL {
             Self::Small
         } else if pages <= MEDIUM {
@@ -80,6 +82,13 @@ impl Chunks {
         }
     }
 
+    /// Chunks that data hold on a disk of so many blocks, of which so many are in use: what nobody needs any more is given
+    /// back, but for one that is begun of each other size.
+    pub fn held(&self, disk: u64, used: u64) -> u64 {
+        let begun = self.sizes.borrow().iter().flatten().count() as u64;
+        begun.min(used.div_ceil(blocks(disk)) + OTHERS)
+    }
+
     /// Blocks for an extent of so many pages of a file that has some at `own`. `None`: no chunk has so many together.
     pub fn take(&self, fs: &Fs, own: Option<u64>, pages: u32) -> Option<u64> {
         let size = Some(Size::of(u64::from(pages)));
@@ -102,7 +111,7 @@ impl Chunks {
         let nth = Self::of(fs, block)?;
         let size = *self.sizes.borrow().get(nth)?;
         let fits = size == Some(Size::of(u64::from(pages)));
-        fits.then(|| fs.space.take_behind(block, &Self::at(fs, nth), pages))?
+        fits.then(|| fs.space.take_whole(block, &(block..Self::at(fs, nth).end), pages))?
     }
 
     /// The longest run of the first chunk of a size that has one of so many pages.
@@ -200,6 +209,25 @@ mod tests {
         let blocks: Vec<_> = (0..8).map(|_| take(None, pages)).collect();
         let chunks: Vec<_> = blocks.into_iter().filter_map(chunk).collect();
         assert_eq!(chunks, [2, 2, 2, 2, 2, 2, 3, 3]);
+    }
+
+    /// Extents of each size hold chunks of their own, and what is no longer in use holds none.
+    #[test]
+    fn data_have_chunks_by_size() {
+        let (fs, chunks) = (disk(16 << 10), Chunks::default());
+        let (all, chunk) = (fs.layout.capacity(), blocks(fs.layout.capacity()));
+        let held = |used| chunks.held(all, used);
+        let from = fs
+            .space
+            .take_longest(&Chunks::at(&fs, 0), chunk as u32 / 2)
+            .expect("room");
+        chunks.laid_out(&fs, from, chunk / 2);
+        assert_eq!(held(chunk / 2), 2);
+        chunks.take(&fs, None, 2).expect("room");
+        assert_eq!(held(chunk / 2), 3);
+        (0..3 * chunk / 32).for_each(|_| assert!(chunks.take(&fs, None, 32).is_some()));
+        assert_eq!(held(chunk / 2), 3);
+        assert_eq!(held(4 * chunk), 6);
     }
 
     /// What was written before mounting has its chunk, and one for where its writing paused; on a disk without room for

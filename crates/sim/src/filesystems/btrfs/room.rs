@@ -5,7 +5,7 @@
 
 use super::super::{Fs, SimMm, writepages};
 use super::Btrfs;
-use super::chunks::{self, MEDIUM, Size};
+use super::chunks::{self, Chunks};
 use crate::own_queue;
 use mm::cache::tree::Tag;
 use mm::policy::BtrfsWriteback;
@@ -62,8 +62,6 @@ pub(super) struct Room {
     /// Writers that wait, and those that may go on.
     waiting: Cell<u64>,
     granted: Cell<u64>,
-    /// Pages that extents of each size ever had.
-    by_size: Cell<[u64; 3]>,
     /// Whether each worker has something to do.
     preempts: Cell<bool>,
     reclaims: Cell<bool>,
@@ -72,7 +70,6 @@ pub(super) struct Room {
 impl Room {
     pub fn new() -> Self {
         Self {
-            by_size: Cell::default(),
             files: RefCell::default(),
             listed: RefCell::default(),
             dirty: Cell::new(0),
@@ -145,33 +142,6 @@ impl Room {
         self.dirty.set(dirty);
     }
 
-    /// So many pages in a row have got their blocks.
-    pub fn took(&self, pages: u64) {
-        let mut by_size = self.by_size.get();
-        by_size[Size::of(pages) as usize] += pages;
-        self.by_size.set(by_size);
-    }
-
-    /// A file was written before mounting. Where its writing paused an extent is of medium size.
-    pub fn laid_out(&self, pages: u64) {
-        self.took(pages);
-        if pages > MEDIUM {
-            self.took(MEDIUM);
-        }
-    }
-
-    /// Chunks of so many pages that data have, of which so many pages are in use; extents of each size may have theirs.
-    fn data_chunks(&self, chunk: u64, used: u64, by_size: bool) -> u64 {
-        let all = used.div_ceil(chunk);
-        if !by_size {
-            return all;
-        }
-        let sizes = self.by_size.get();
-        // What nobody needs any more is given back: of each size but one a chunk is begun.
-        let begun = sizes.len() as u64 - 1;
-        sizes.iter().map(|pages| pages.div_ceil(chunk)).sum::<u64>().min(all + begun)
-    }
-
     /// Items that files have reserved.
     fn of_files(&self) -> u64 {
         let extents = self.dirty.get() + self.ordered.borrow().len() as u64;
@@ -187,12 +157,13 @@ pub(super) fn is_asked_for<const T: bool>(mm: &SimMm<T>) -> bool {
 /// Items that there is room for: a chunk, and an eighth of what metadata, which are there twice, could have of the disk
 /// that has no chunk yet (`calc_available_free_space`), but for the global reserve. Where data have chunks by size, one
 /// more of them is spared.
-fn limit<const T: bool>(room: &Room, mm: &SimMm<T>, fs: &Fs) -> u64 {
+fn limit<const T: bool>(chunks: &Chunks, mm: &SimMm<T>, fs: &Fs) -> u64 {
     let by_size = mm.policy.btrfs_writeback == BtrfsWriteback::BySize;
     let disk = fs.layout.capacity();
     let used = disk.saturating_sub(fs.layout.blocks() + fs.free_blocks());
     let chunk = chunks::blocks(disk);
-    let data = room.data_chunks(chunk, used, by_size) * chunk * 4096;
+    let held = if by_size { chunks.held(disk, used) } else { used.div_ceil(chunk) };
+    let data = held * chunk * 4096;
     let rest = (disk * 4096).saturating_sub(SINCE_MKFS + 2 * METADATA_CHUNK + data);
     let spared = if by_size { chunk * 4096 } else { 0 };
     let over = (rest / 2).saturating_sub(spared) / 8;
@@ -236,7 +207,7 @@ impl Btrfs {
     /// Whether one more write finds room.
     fn has_room<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let granted = OF_WRITE * (self.room.granted.get() + 1);
-        self.room.of_files() + self.of_references() + granted < limit(&self.room, mm, fs)
+        self.room.of_files() + self.of_references() + granted < limit(&self.chunks, mm, fs)
     }
 
     /// Whether so much is reserved that room is made beforehand (`need_preemptive_reclaim`). Where more is being written
@@ -251,7 +222,7 @@ impl Btrfs {
         let dirty = mm.bdi_stat(bdi, BdiStat::Reclaimable);
         let ordered = mm.bdi_stat(bdi, BdiStat::Writeback);
         let counted = if ordered / 2 >= dirty { references } else { all };
-        counted >= limit(&self.room, mm, fs) >> room.halved.get()
+        counted >= limit(&self.chunks, mm, fs) >> room.halved.get()
     }
 
     /// `len` bytes of a file at `pos` are to be written, which reserves room in the trees.
@@ -328,7 +299,7 @@ impl Btrfs {
                 continue;
             }
             let used = room.of_files() + self.of_references();
-            let over = used.saturating_sub(limit(&self.room, mm, fs));
+            let over = used.saturating_sub(limit(&self.chunks, mm, fs));
             let items = OF_WRITE * room.waiting.get() + over;
             match step {
                 0 => self.run_delayed(mm).await,
@@ -478,19 +449,5 @@ mod tests {
         assert_eq!(btrfs.of_references(), 7 * OF_REFERENCE);
         btrfs.room.references.set(0);
         assert_eq!(btrfs.of_references(), 0);
-    }
-
-    /// Extents of each size have chunks of their own, and what is no longer in use holds none.
-    #[test]
-    fn data_have_chunks_by_size() {
-        let room = Room::new();
-        let chunk = chunks::blocks(1 << 32);
-        room.laid_out(chunk / 2);
-        assert_eq!(room.data_chunks(chunk, chunk / 2, false), 1);
-        assert_eq!(room.data_chunks(chunk, chunk / 2, true), 2);
-        room.took(2);
-        assert_eq!(room.data_chunks(chunk, chunk / 2, true), 3);
-        (0..3 * chunk).for_each(|_| room.took(2));
-        assert_eq!(room.data_chunks(chunk, chunk / 2, true), 3);
     }
 }

@@ -1,6 +1,7 @@
 //! Clusters of a FAT volume: taken, chained, followed and freed.
 
 use super::super::files::Extent;
+use super::super::space::ANYWHERE;
 use super::super::{Fs, FsError, SimMm};
 use super::Fat;
 
@@ -49,7 +50,7 @@ impl<const EX: bool> Fat<EX> {
         let behind = last.map(|b| b + u64::from(cluster));
         let from = behind.filter(|_| EX).unwrap_or(self.hint.get());
         let known = from != u64::MAX;
-        let block = fs.space.take_whole(if known { from } else { 0 }, cluster)?;
+        let block = fs.space.take_whole(if known { from } else { 0 }, &ANYWHERE, cluster)?;
         fs.space.used(cluster);
         // exFAT remembers where it last began; what a new chain finds is where the next one begins.
         self.hint.set(match behind {
