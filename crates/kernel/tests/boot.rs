@@ -4,9 +4,13 @@
 use kernel::build::{self, Built};
 use kernel::initramfs::Initramfs;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
+
+/// What a kernel that aborts ends by.
+const SIGABRT: i32 = 6;
 
 /// The trial's first program, linked statically; `None` where there is no compiler.
 fn init(dir: &Path) -> Option<Vec<u8>> {
@@ -55,14 +59,18 @@ fn boot(kernel: &Built, init: &[u8], seed: u64) -> String {
         .stdin(Stdio::null())
         .output()
         .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).replace('\r', "");
+    // Between the guest's halt and the end of its process the host's timer may still interrupt a kernel that has
+    // put everything away (see `main` in arch/um/os-Linux/main.c): one process in some hundred ends by SIGABRT
+    // there, where nothing is left to be judged. Only this mode has that timer.
+    let halted = said.trim_end().ends_with("reboot: System halted");
     assert!(
-        output.status.success(),
-        "kernel:{}: {:?}\n{}",
+        output.status.success() || halted && output.status.signal() == Some(SIGABRT),
+        "kernel:{}: {:?}\n{said}",
         kernel.name,
         output.status,
-        String::from_utf8_lossy(&output.stdout)
     );
-    String::from_utf8_lossy(&output.stdout).replace('\r', "")
+    said
 }
 
 #[test]
