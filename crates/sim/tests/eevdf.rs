@@ -50,6 +50,21 @@ async fn compute(s: &Sched, us: u64) {
     }
 }
 
+/// A timeout of a jiffy (10 ms here) is over at the tick behind it: kernels' timers do not expire early.
+#[test]
+fn a_timeout_ends_at_the_tick_behind_it() {
+    for (from, jiffies, until) in [(1, 1, 20), (10, 1, 20), (19, 1, 30), (21, 3, 60)] {
+        let s = sched(None);
+        let task = async {
+            s.sleep(from * MS).await;
+            s.schedule_timeout(jiffies).await;
+            assert_eq!(s.now(), until * MS, "{jiffies} from {from} ms on");
+            s.stop();
+        };
+        run(&s, vec![Box::pin(task)]);
+    }
+}
+
 /// Takes a turn without work whenever a queue is woken.
 async fn idle(s: &Sched, queue: u32) {
     loop {

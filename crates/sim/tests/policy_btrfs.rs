@@ -5,6 +5,7 @@ mod common;
 use common::{bare, disk, run, spec};
 use mm::policy::{BtrfsTrees, BtrfsWriteback, FileReadahead};
 use mm::{Policy, ZoneType};
+use sim::account::TaskClass;
 use sim::spec::{DiskKind, FsKind, RunSpec, Size};
 use sim::{Outcome, RunResult};
 
@@ -98,6 +99,25 @@ fn extents_follow_their_data_into_the_trees() {
         nodes(BtrfsWriteback::Flusher),
     );
     assert!(after < at_once, "{after} {at_once}");
+}
+
+/// Extents go into the trees by as many workers as there are CPUs and two more, eight at most.
+#[test]
+fn extents_are_finished_by_a_pool_of_workers() {
+    let of_filesystem = |cpus| {
+        let mut s = of(FsKind::Btrfs, DiskKind::Ssd, |_| {});
+        s.machine.cpus = cpus;
+        let line = "dd if=/dev/zero of=a bs=64k count=128 conv=fsync";
+        s.workload = workload::parse(line).expect("a command line");
+        let r = completed(&s);
+        let all = r.tasks.iter().find(|t| t.class == TaskClass::Filesystem);
+        all.expect("threads of btrfs").tasks
+    };
+    let [one, two, four, six, eight] = [1, 2, 4, 6, 8].map(of_filesystem);
+    assert_eq!(
+        (two - one, four - one, six - one, eight - one),
+        (1, 3, 5, 5)
+    );
 }
 
 /// `btrfs_writeback = "by-size"`: extents up to 8 MiB and larger ones have chunks of their own. What the flusher writes of a

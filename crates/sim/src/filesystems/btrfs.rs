@@ -168,7 +168,9 @@ impl Model for Btrfs {
         if room::is_asked_for(mm) {
             work("btrfs-preempt", Box::pin(self.preempt_worker(mm, fs)));
             work("btrfs-reclaim", Box::pin(self.reclaim_worker(mm, fs)));
-            work("btrfs-endio-write", Box::pin(self.finish_worker(mm, fs)));
+            for _ in 0..thread_pool_size(mm.config.cpus) {
+                work("btrfs-endio-write", Box::pin(self.finish_worker(mm, fs)));
+            }
         }
         if !self.fast_checksum {
             work("btrfs-worker", Box::pin(self.worker(mm)));
@@ -314,8 +316,8 @@ impl Model for Btrfs {
             let placed = &mut *self.placed.borrow_mut();
             let n = self.of_files_becomes(0, |room| room.written(mapping, pages, placed));
             mm.ordered_ended(n);
-            if n > 0 {
-                mm.world.sched.wake(mm.world.queue_base + own_queue::FINISHED);
+            for _ in 0..n {
+                mm.world.sched.wake_one(mm.world.queue_base + own_queue::FINISHED);
             }
         }
     }
@@ -657,8 +659,7 @@ impl Btrfs {
         }
     }
 
-    /// Puts extents into the trees once their data is written (`btrfs_finish_ordered_io`). Kernels may have several such
-    /// workers.
+    /// Puts extents into the trees once their data is written (`btrfs_finish_ordered_io`): one of [`thread_pool_size`].
     async fn finish_worker<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let queue = mm.world.queue_base + own_queue::FINISHED;
         loop {
@@ -707,6 +708,11 @@ impl Btrfs {
         mm.world.relax().await;
         ok
     }
+}
+
+/// How many workers put extents into the trees at once.
+fn thread_pool_size(cpus: usize) -> usize {
+    (cpus + 2).min(8)
 }
 
 /// Whether items go where their keys belong.

@@ -153,6 +153,13 @@ impl Sched {
         }
     }
 
+    /// Sleeps so many jiffies, and until the tick behind them: a timer does not expire early (Linux 4.8 kernel/time/timer.c
+    /// `calc_index`).
+    #[track_caller]
+    pub fn schedule_timeout(&self, jiffies: u64) -> Sleep<'_> {
+        self.sleep_ticks(jiffies * self.params.tick)
+    }
+
     /// Sleeps `ns` nanoseconds (a high-resolution timer).
     #[track_caller]
     pub fn sleep(&self, ns: u64) -> Sleep<'_> {

@@ -349,7 +349,7 @@ impl Btrfs {
         }
     }
 
-    /// Has files written, so many items' bytes or an eighth of what is dirty, and waits until some of it is or for a tick
+    /// Has files written, so many items' bytes or an eighth of what is dirty, and waits until some of it is or for a jiffy
     /// (`shrink_delalloc`).
     async fn shrink<const T: bool>(
         &self,
@@ -373,7 +373,7 @@ impl Btrfs {
             if waits {
                 self.wait_for_ordered(mm, extents).await;
             } else {
-                mm.world.sched.sleep_ticks(1).await;
+                mm.world.sched.schedule_timeout(1).await;
             }
             if preempts || room_made(self, mm, fs) {
                 return;
