@@ -6,7 +6,7 @@ use common::{bare, disk, run, spec};
 use mm::policy::{BtrfsTrees, BtrfsWriteback, FileReadahead};
 use mm::{Policy, ZoneType};
 use sim::account::TaskClass;
-use sim::spec::{DiskKind, FsKind, RunSpec, Size};
+use sim::spec::{DiskKind, FsKind, Mount, RunSpec, SecondSpec, Size};
 use sim::{Outcome, RunResult};
 
 fn of(filesystem: FsKind, kind: DiskKind, change: impl FnOnce(&mut Policy)) -> RunSpec {
@@ -118,6 +118,25 @@ fn extents_are_finished_by_a_pool_of_workers() {
         (two - one, four - one, six - one, eight - one),
         (1, 3, 5, 5)
     );
+}
+
+/// Each filesystem has workers of its own: what ends on a second btrfs goes into its trees as it does on the first one.
+#[test]
+fn each_btrfs_finishes_its_own_extents() {
+    let nodes = |path: &str| {
+        let mut s = of(FsKind::Btrfs, DiskKind::Ssd, |_| {});
+        s.machine.mounts = vec![Mount::second(SecondSpec {
+            filesystem: FsKind::Btrfs,
+            disk: disk(DiskKind::Ssd),
+            mount: "mnt2".into(),
+        })];
+        s.machine.sysctl.dirty_background_ratio = 1;
+        let line = format!("dd if=/dev/zero of={path} bs=64k count=128; sleep 1");
+        s.workload = workload::parse(&line).expect("a command line");
+        completed(&s).counters["nr_dirtied"] - 8 * 256
+    };
+    let [first, second] = ["a", "/mnt2/a"].map(nodes);
+    assert!(second > 0 && first == second, "{first} {second}");
 }
 
 /// `btrfs_writeback = "by-size"`: extents up to 8 MiB and larger ones have chunks of their own. What the flusher writes of a

@@ -94,6 +94,7 @@ pub(super) struct Btrfs {
     transaction: Cell<u64>,
     interval: u64,
     mapping: Cell<u32>,
+    volume: Cell<u32>,
     /// The chunk for metadata: first block and length.
     chunk: (u32, u32),
     /// Tree blocks that were made.
@@ -137,6 +138,7 @@ impl Model for Btrfs {
             transaction: Cell::new(1),
             interval: p.btrfs_commit_interval as u64,
             mapping: Cell::new(0),
+            volume: Cell::new(0),
             chunk,
             made: Cell::new(0),
             committing: Cell::new(false),
@@ -159,6 +161,7 @@ impl Model for Btrfs {
             .new_mapping(MappingKind::Meta, fs.bdi.get())
             .expect("room for the tree inode");
         self.mapping.set(mapping);
+        self.volume.set(fs.volume);
     }
 
     fn daemons<'a, const T: bool>(&'a self, mm: &'a SimMm<T>, fs: &'a Fs) -> Vec<Daemon<'a>> {
@@ -317,7 +320,7 @@ impl Model for Btrfs {
             let n = self.of_files_becomes(0, |room| room.written(mapping, pages, placed));
             mm.ordered_ended(n);
             for _ in 0..n {
-                mm.world.sched.wake_one(mm.world.queue_base + own_queue::FINISHED);
+                mm.world.sched.wake_one(mm.world.conversion_queue(self.volume.get()));
             }
         }
     }
@@ -661,7 +664,7 @@ impl Btrfs {
 
     /// Puts extents into the trees once their data is written (`btrfs_finish_ordered_io`): one of [`thread_pool_size`].
     async fn finish_worker<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
-        let queue = mm.world.queue_base + own_queue::FINISHED;
+        let queue = mm.world.conversion_queue(fs.volume);
         loop {
             let ticket = mm.world.sched.ticket(queue);
             if self.placed.borrow().is_empty() {

@@ -14,10 +14,8 @@ pub const EXIT: u32 = 4;
 pub const ROOM: u32 = 5;
 /// The worker behind reads whose pages end together.
 pub const READ_ENDS: u32 = 6;
-/// The worker behind extents that are written.
-pub const FINISHED: u32 = 7;
 /// Per-task raw I/O and answers of daemons start here.
-pub const TASK: u32 = 8;
+pub const TASK: u32 = 7;
 
 /// Waiters for a request of a device's class, in a world with room for so many tasks.
 pub fn request(tasks: u32, device: u32, class: u32) -> u32 {
@@ -44,7 +42,7 @@ pub fn jbd2(tasks: u32, devices: u32, volume: u32) -> u32 {
     kblockd(tasks, devices) + 1 + volume
 }
 
-/// The worker that ends the writeback of a filesystem's new blocks.
+/// Those who end the writeback of a filesystem's new blocks.
 pub fn conversions(tasks: u32, devices: u32, volume: u32) -> u32 {
     jbd2(tasks, devices, devices) + volume
 }

@@ -111,7 +111,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         self.queue_base + own_queue::jbd2(self.tasks, devices, volume)
     }
 
-    /// The queue of the worker that ends the writeback of new blocks on a volume.
+    /// The queue of those who end the writeback of new blocks on a volume.
     pub(crate) fn conversion_queue(&self, volume: u32) -> u32 {
         let devices = self.devices.borrow().len() as u32;
         self.queue_base + own_queue::conversions(self.tasks, devices, volume)
