@@ -120,6 +120,24 @@ fn extents_are_finished_by_a_pool_of_workers() {
     );
 }
 
+/// There is room for the workers of sixteen of them.
+#[test]
+fn many_btrfs_have_their_workers() {
+    let mut s = of(FsKind::Btrfs, DiskKind::Ssd, |_| {});
+    s.machine.cpus = 8;
+    let second = |n| {
+        Mount::second(SecondSpec {
+            filesystem: FsKind::Btrfs,
+            disk: disk(DiskKind::Ssd),
+            mount: format!("mnt{n}"),
+        })
+    };
+    s.machine.mounts = (1..16).map(second).collect();
+    let line = "dd if=/dev/zero of=/mnt15/a bs=64k count=128 conv=fsync";
+    s.workload = workload::parse(line).expect("a command line");
+    completed(&s);
+}
+
 /// Each filesystem has workers of its own: what ends on a second btrfs goes into its trees as it does on the first one.
 #[test]
 fn each_btrfs_finishes_its_own_extents() {

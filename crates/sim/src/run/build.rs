@@ -20,6 +20,8 @@ use mm::{CENTISECOND, Config, Mm, NoMemory, SECOND};
 /// find and make and the processes that they are.
 const MAX_MAPPINGS: u32 = 65_536;
 const OWN_TASKS: u32 = 112;
+/// Tasks of a further filesystem: a btrfs has 13 where there are six CPUs, and its flusher.
+const OF_MOUNT: u32 = 16;
 const MIN_BDIS: u32 = 4;
 /// A task's slice on one CPU, in nanoseconds (Linux 6.12 kernel/sched/fair.c, `base_slice_ns`).
 const BASE_SLICE: u64 = 700_000;
@@ -60,7 +62,7 @@ pub fn engine_config(machine: &Machine) -> Config {
             })
             .collect(),
         cpu_nodes: cpu_nodes(machine),
-        max_tasks: OWN_TASKS,
+        max_tasks: OWN_TASKS + OF_MOUNT * machine.mounts.len() as u32,
         max_mappings: MAX_MAPPINGS,
         // A filesystem has one bdi or two.
         max_bdis: MIN_BDIS.max(2 + 2 * machine.mounts.len() as u32),
