@@ -94,7 +94,6 @@ pub(super) struct Btrfs {
     transaction: Cell<u64>,
     interval: u64,
     mapping: Cell<u32>,
-    volume: Cell<u32>,
     /// The chunk for metadata: first block and length.
     chunk: (u32, u32),
     /// Tree blocks that were made.
@@ -138,7 +137,6 @@ impl Model for Btrfs {
             transaction: Cell::new(1),
             interval: p.btrfs_commit_interval as u64,
             mapping: Cell::new(0),
-            volume: Cell::new(0),
             chunk,
             made: Cell::new(0),
             committing: Cell::new(false),
@@ -161,7 +159,6 @@ impl Model for Btrfs {
             .new_mapping(MappingKind::Meta, fs.bdi.get())
             .expect("room for the tree inode");
         self.mapping.set(mapping);
-        self.volume.set(fs.volume);
     }
 
     fn daemons<'a, const T: bool>(&'a self, mm: &'a SimMm<T>, fs: &'a Fs) -> Vec<Daemon<'a>> {
@@ -314,13 +311,13 @@ impl Model for Btrfs {
         run
     }
 
-    fn end_written<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, pages: (u32, u32)) {
+    fn end_written<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, pages: (u32, u32)) {
         if room::is_asked_for(mm) {
             let placed = &mut *self.placed.borrow_mut();
             let n = self.of_files_becomes(0, |room| room.written(mapping, pages, placed));
             mm.ordered_ended(n);
             for _ in 0..n {
-                mm.world.sched.wake_one(mm.world.conversion_queue(self.volume.get()));
+                mm.world.sched.wake_one(mm.world.conversion_queue(fs.volume));
             }
         }
     }

@@ -115,7 +115,7 @@ fn all_written<const T: bool>(mm: &SimMm<T>, id: u32) {
         .ends
         .change(id, |e| (e.mapping, (e.first, e.pages), e.fresh));
     let fs = of(mm, mapping);
-    ask!(fs, model => model.end_written(mm, mapping, pages));
+    ask!(fs, model => model.end_written(mm, fs, mapping, pages));
     if fresh && ask!(fs, model => model.converts(mm)) {
         fs.conversions.borrow_mut().push_back(id);
         mm.world.sched.wake(mm.world.conversion_queue(fs.volume));

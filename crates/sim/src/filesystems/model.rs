@@ -444,7 +444,7 @@ pub(super) trait Model: Sized {
     }
 
     /// Pages of a file that leave writeback together are written: the first one, and how many.
-    fn end_written<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, pages: (u32, u32)) {}
+    fn end_written<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, pages: (u32, u32)) {}
 
     /// Whether page reclaim (`direct`: not kswapd) is refused a page, which is not the block device's.
     fn refuses_reclaim(&self, fs: &Fs, mapping: u32, index: u32, direct: bool) -> bool {
