@@ -15,6 +15,7 @@ pub mod oom;
 pub(crate) mod page_list;
 mod pressure;
 mod reasons;
+mod refused;
 pub mod scan;
 pub mod shrink;
 pub(crate) mod shrinker;

@@ -168,6 +168,14 @@ impl CleanRun {
     }
 }
 
+/// Why a walk over isolated pages has stopped at a locked page.
+enum Stop {
+    /// It is dirty and to be written.
+    Write(Pfn),
+    /// Its filesystem refused it, and the task has to give way; it is unlocked.
+    GiveWay(Pfn),
+}
+
 enum Pageout {
     Keep,
     Activate,
@@ -198,8 +206,15 @@ impl<W: World> Mm<W> {
             freed: [0; SWAP_CLUSTER_MAX as usize],
             batch: Batch::default(),
         };
-        while let Some(pfn) = self.shrink_without_io(&mut list, sc) {
-            let verdict = match self.pageout(pfn, sc, &mut list.batch).await {
+        while let Some(stop) = self.shrink_without_io(&mut list, sc) {
+            let (pfn, answer) = match stop {
+                Stop::Write(pfn) => (pfn, self.pageout(pfn, sc, &mut list.batch).await),
+                Stop::GiveWay(pfn) => {
+                    self.world.relax().await;
+                    (pfn, Pageout::Success)
+                }
+            };
+            let verdict = match answer {
                 Pageout::Keep => Verdict::Keep,
                 Pageout::Activate => Verdict::Activate,
                 Pageout::Clean => Verdict::Free,
@@ -257,14 +272,15 @@ impl<W: World> Mm<W> {
         self.stat.zone_event(z, by, n);
     }
 
-    /// Decides on isolated pages until one is dirty and to be written: that page, locked.
+    /// Decides on isolated pages until one is dirty and to be written, or the task has to give way behind one.
     ///
     /// Links of pages that leave are not mended one by one: the pages that stay are joined to each
     /// other, and the list is whole again on return.
-    fn shrink_without_io(&self, list: &mut PageList, sc: &mut ScanControl) -> Option<Pfn> {
+    fn shrink_without_io(&self, list: &mut PageList, sc: &mut ScanControl) -> Option<Stop> {
         let frames = self.frames.table();
         let (mut next, mut kept, mut left) = (list.next, list.kept, list.left);
-        let mut write = None;
+        // Behind a page that was refused most often come others.
+        let (mut stop, mut row) = (None, 0);
         let how = CleanPages {
             none: self.orders.is_some(),
             shadows: self.shadow_shift(),
@@ -280,7 +296,7 @@ impl<W: World> Mm<W> {
         // (the kernel's `prefetchw_prev_lru_page`). It reads links without the list's lock: beside
         // other tasks it may end up on another list, which only makes it useless.
         let mut ahead = self.lru_list(list.zone, list.lru);
-        while left > 0 && write.is_none() {
+        while left > 0 && stop.is_none() {
             if let Some(asked) = how.asked
                 && let Some(leaf) = CleanRun::leaf_of(frames.page(next), asked)
             {
@@ -316,7 +332,17 @@ impl<W: World> Mm<W> {
                 // What is freed otherwise comes behind it.
                 self.free_clean(&mut run, how, list, sc);
                 match self.examine(page, pfn, sc, &mut list.batch) {
-                    Verdict::Pageout => write = Some(pfn),
+                    Verdict::Pageout => {
+                        // The time of those that left has passed before it is asked for.
+                        self.count_removed(list.zone, std::mem::take(&mut list.uncached));
+                        if !self.pageout_refused(page, pfn, sc, &mut list.batch) {
+                            stop = Some(Stop::Write(pfn));
+                        } else if !self.world.goes_on() {
+                            stop = Some(Stop::GiveWay(pfn));
+                        } else if left > 0 {
+                            row = left;
+                        }
+                    }
                     Verdict::Free if self.remove_mapping(page, pfn, &mut list.uncached) => {
                         list.free(self, page, pfn);
                         continue;
@@ -326,13 +352,18 @@ impl<W: World> Mm<W> {
             }
             frames.join(pfn, kept);
             kept = pfn;
+            if row > 0 {
+                let n;
+                (n, kept) = self.refused_row((page, pfn), row, sc, &mut list.batch);
+                (row, left, next) = (0, left - n, frames.before(kept));
+            }
         }
         self.free_clean(&mut run, how, list, sc);
         std::hint::black_box(ahead);
         frames.join(next, kept);
         (list.next, list.kept, list.left) = (next, kept, left);
         self.count_removed(list.zone, std::mem::take(&mut list.uncached));
-        write
+        stop
     }
 
     /// Frees a run of clean, unmapped pages that reclaim has locked: what [`Self::examine`], which frees such
@@ -634,7 +665,7 @@ impl<W: World> Mm<W> {
 
     /// A congested queue holds back everybody but kswapd, the flusher, the queue's own writer and
     /// high orders.
-    fn may_write_to_queue(&self, pfn: Pfn, sc: &ScanControl) -> bool {
+    pub(super) fn may_write_to_queue(&self, pfn: Pfn, sc: &ScanControl) -> bool {
         let task = self.current();
         if task.flags() & (PF_SWAPWRITE | PF_KSWAPD) != 0 || sc.order > 3 {
             return true;

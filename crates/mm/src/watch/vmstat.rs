@@ -590,6 +590,14 @@ impl<W: World> ZoneCounters<'_, W> {
         self.pageset[THRESHOLD].get()
     }
 
+    /// Whether [`Self::dec`] and [`Self::inc`] behind it change nothing.
+    #[inline(always)]
+    pub fn comes_back(&self, item: ZoneStat) -> bool {
+        let t = self.pageset[THRESHOLD].get() as i32;
+        let x = self.pageset[item as usize].get() as i32;
+        x > -t && x <= t
+    }
+
     /// How many calls of [`Self::inc`] fold nothing.
     #[inline(always)]
     pub fn incs_unfolded(&self, item: ZoneStat) -> u32 {

@@ -158,6 +158,22 @@ pub trait Storage<W: World> {
         wbc: &mut WritebackControl,
     ) -> impl Future<Output = Writepage>;
 
+    /// How many pages of a file in a row, from an index on and at most `most`, [`Storage::writepage`] would only refuse
+    /// ([`Mm::redirty_page_for_writepage`]), beside [`Storage::writepages_refused`]. For worlds in which no other task
+    /// runs between two waits.
+    #[inline(always)]
+    fn refuses_writepages(&self, mm: &Mm<W>, mapping: u32, index: u32, most: u32) -> u32 {
+        let _ = (mm, mapping, index, most);
+        0
+    }
+
+    /// What so many refused calls leave besides.
+    #[inline(always)]
+    fn writepages_refused(&self, mm: &Mm<W>, mapping: u32, n: u32) {
+        let _ = (mm, mapping);
+        assert!(n == 0, "a world that refuses says what that leaves");
+    }
+
     /// Asks a mapping's filesystem to write dirty pages. Counts `nr_to_write` down.
     fn writepages(
         &self,

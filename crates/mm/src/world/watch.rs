@@ -67,6 +67,21 @@ pub trait Watch {
     /// An event for an audience and, if anybody traces, for the trace.
     fn event(&self, to: Audience, event: &Event);
 
+    /// Whether events for sums take no time: those in a row may be told of together.
+    #[inline(always)]
+    fn events_are_free(&self) -> bool {
+        false
+    }
+
+    /// `n` times [`Event::Writepage`] of a file's page, not waited for, where nobody traces and events are free.
+    #[inline(always)]
+    fn file_writepages(&self, n: u32) {
+        for _ in 0..n {
+            let (pfn, file, sync) = (0, true, false);
+            self.event(Audience::Sums, &Event::Writepage { pfn, file, sync });
+        }
+    }
+
     /// The latency of one allocation, in nanoseconds.
     fn alloc_latency(&self, path: AllocPath, ns: u64);
 

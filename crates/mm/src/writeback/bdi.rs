@@ -126,6 +126,21 @@ impl<W: World> Mm<W> {
         diff.set((left * step) as u32);
     }
 
+    /// `n` times [`Mm::add_bdi_stat`] with -1 and with 1 behind it.
+    pub(crate) fn bdi_stat_and_back(&self, bdi: u32, stat: BdiStat, n: u32) {
+        let diff = &self.bdis[bdi as usize].diff[self.world.cpu()][stat as usize];
+        for _ in 0..n {
+            // What folds nothing changes nothing.
+            if (diff.get() as i32 - 1).abs() < self.bdi_stat_batch
+                && (diff.get() as i32).abs() < self.bdi_stat_batch
+            {
+                return;
+            }
+            self.add_bdi_stat(bdi, stat, -1);
+            self.add_bdi_stat(bdi, stat, 1);
+        }
+    }
+
     /// Cheap read; negative reads 0.
     #[inline(always)]
     pub fn bdi_stat(&self, bdi: u32, stat: BdiStat) -> u64 {

@@ -85,6 +85,24 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Counts pages whose dirty bits are taken and set again, one behind the other.
+    pub(crate) fn account_refused(&self, z: usize, m: &Mapping<W>, n: u32) {
+        if !m.accounts_dirty() {
+            return;
+        }
+        let stat = self.stat.on(self.world.cpu(), z);
+        let mut steps = n;
+        // Where one page folds nothing, none does.
+        while steps > 0 && !stat.comes_back(ZoneStat::NrFileDirty) {
+            stat.dec(ZoneStat::NrFileDirty);
+            stat.inc(ZoneStat::NrFileDirty);
+            steps -= 1;
+        }
+        stat.inc_by(ZoneStat::NrDirtied, n);
+        self.bdi_stat_and_back(m.bdi(), BdiStat::Reclaimable, n);
+        self.task_dirty_inc(u64::from(n));
+    }
+
     /// A filesystem refuses to write a page whose dirty bit was taken: it is dirty again.
     pub fn redirty_page_for_writepage(&self, pfn: Pfn, wbc: &mut crate::world::WritebackControl) {
         debug_assert!(

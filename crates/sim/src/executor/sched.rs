@@ -188,6 +188,8 @@ pub struct Sched {
     /// Set while an event is processed.
     interrupt: Cell<bool>,
     tasks: RefCell<Vec<Task>>,
+    /// Tasks in CPUs' queues.
+    queued: Cell<u32>,
     queues: Box<[Queue]>,
     /// The queues of pages that may have waiters, a bit each.
     page_waiters: Cell<u64>,
@@ -241,6 +243,7 @@ impl Sched {
             limit: Cell::new(0),
             interrupt: Cell::new(false),
             tasks: RefCell::new(Vec::new()),
+            queued: Cell::new(0),
             queues: (0..queues).map(|_| Queue::default()).collect(),
             page_waiters: Cell::new(0),
             plug_worker: Cell::new(None),

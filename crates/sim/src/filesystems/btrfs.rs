@@ -349,8 +349,8 @@ impl Model for Btrfs {
         self.insert(mm, 2, CHECKSUM * pages).await;
     }
 
-    fn refuses_reclaim(&self, _fs: &Fs, _mapping: u32, _index: u32, _direct: bool) -> bool {
-        true
+    fn refuses_reclaim(&self, _: &Fs, _: u32, (_, most): (u32, u32), _direct: bool) -> u32 {
+        most
     }
 
     async fn freed<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, mapping: u32, kept: Option<u32>) {

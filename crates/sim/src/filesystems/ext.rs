@@ -298,8 +298,12 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
     }
 
     /// ext4 is refused pages whose allocation is delayed.
-    fn refuses_reclaim(&self, fs: &Fs, mapping: u32, index: u32, _direct: bool) -> bool {
-        DELAYED && fs.mapped(mapping, index).is_none()
+    fn refuses_reclaim(&self, fs: &Fs, mapping: u32, pages: (u32, u32), _direct: bool) -> u32 {
+        if DELAYED {
+            fs.unplaced(mapping, pages)
+        } else {
+            0
+        }
     }
 
     fn journal(&self) -> Option<&Ring> {

@@ -261,6 +261,14 @@ impl Fs {
         })
     }
 
+    /// How many of `most` pages from `index` on no extent holds, up to the first one that has a block.
+    pub(super) fn unplaced(&self, mapping: u32, (index, most): (u32, u32)) -> u32 {
+        self.with_place(mapping, |p| match p.look(index, most) {
+            Ok(_) => 0,
+            Err(hole) => hole.len,
+        })
+    }
+
     /// How many of `most` pages from `index` on have blocks that lie together.
     pub(super) fn mapped_of(&self, mapping: u32, index: u32, most: u32) -> u32 {
         let there = self.mapped(mapping, index);

@@ -446,9 +446,10 @@ pub(super) trait Model: Sized {
     /// Pages of a file that leave writeback together are written: the first one, and how many.
     fn end_written<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, pages: (u32, u32)) {}
 
-    /// Whether page reclaim (`direct`: not kswapd) is refused a page, which is not the block device's.
-    fn refuses_reclaim(&self, fs: &Fs, mapping: u32, index: u32, direct: bool) -> bool {
-        false
+    /// How many pages of a file that is not the block device's, from the first one on and at most so many, page reclaim
+    /// (`direct`: not kswapd) is refused.
+    fn refuses_reclaim(&self, fs: &Fs, mapping: u32, pages: (u32, u32), direct: bool) -> u32 {
+        0
     }
 
     /// Whether a transaction holds a block of the device's own file: its page stays in memory.

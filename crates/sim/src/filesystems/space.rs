@@ -193,6 +193,9 @@ impl Space {
     pub fn take_in_stream(&self, want: u32, need: u32) -> Option<(u64, u32)> {
         let (want, need) = (u64::from(want.max(need)), u64::from(need));
         let goal = self.stream.get();
+        if let Some(next) = self.goes_on(goal, want) {
+            return Some(next);
+        }
         let fit = |len| self.fit(goal, &ANYWHERE, len);
         let found = fit(want)
             .or_else(|| fit(need))
@@ -201,6 +204,18 @@ impl Space {
         let took = self.took(block, end, len.min(want));
         self.stream.set(took.0);
         Some(took)
+    }
+
+    /// Sets aside the front of the first free extent behind the last allocation, where it is longer.
+    fn goes_on(&self, goal: u64, want: u64) -> Option<(u64, u32)> {
+        let mut free = self.free.borrow_mut();
+        let (&end, start) = free.range_mut(goal + 1..).next()?;
+        let longer = *start >= goal && *start + want < end;
+        longer.then(|| {
+            let block = std::mem::replace(start, *start + want);
+            self.stream.set(block);
+            (block, want as u32)
+        })
     }
 
     /// Sets aside `len` blocks at the first place at or behind `goal`, or else in front of it, where so many

@@ -305,6 +305,42 @@ pub(crate) fn holds<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> b
     ask!(fs, model => model.holds(u64::from(index)))
 }
 
+/// Whether the calling task is in direct reclaim.
+fn in_direct_reclaim<const T: bool>(mm: &SimMm<T>) -> bool {
+    let flags = mm.tasks[mm.world.task() as usize].flags();
+    flags & PF_MEMALLOC != 0 && flags & PF_KSWAPD == 0
+}
+
+/// Direct reclaim asks a filesystem to write pages, which comes to `top`.
+fn asked_directly<const T: bool>(mm: &SimMm<T>, fs: &Fs, kind: MappingKind, (top, n): (Top, u32)) {
+    if fs.kind().about().warns_of_direct_reclaim && kind == MappingKind::File {
+        mm.count_event(VmEvent::DirectWritepageWarning, u64::from(n));
+    }
+    mm.world.stack.reaches(mm.world.task(), top);
+}
+
+/// How many of `most` pages of a file, from an index on, its filesystem refuses to write that page reclaim asks it for.
+pub fn refuses_writepages<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    most: u32,
+) -> u32 {
+    if mm.mappings[mapping as usize].kind() == MappingKind::BlockDevice {
+        return 0;
+    }
+    let (fs, pages) = (of(mm, mapping), (index, most));
+    ask!(fs, model => model.refuses_reclaim(fs, mapping, pages, in_direct_reclaim(mm)))
+}
+
+/// Page reclaim has asked a filesystem for so many pages that it refused.
+pub fn writepages_refused<const T: bool>(mm: &SimMm<T>, mapping: u32, n: u32) {
+    if in_direct_reclaim(mm) && n > 0 {
+        let kind = mm.mappings[mapping as usize].kind();
+        asked_directly(mm, of(mm, mapping), kind, (Top::Refused, n));
+    }
+}
+
 /// The filesystem's `writepage`, as page reclaim calls it. The page is locked and its dirty bit
 /// was taken.
 pub async fn writepage<const T: bool>(
@@ -315,27 +351,17 @@ pub async fn writepage<const T: bool>(
     let (mapping, index) = (mm.frames.mapping(pfn), mm.frames.index(pfn));
     let fs = of(mm, mapping);
     let kind = mm.mappings[mapping as usize].kind();
-    let flags = mm.tasks[mm.world.task() as usize].flags();
-    let kswapd = flags & PF_KSWAPD != 0;
-    let direct = flags & PF_MEMALLOC != 0 && !kswapd;
-    if direct && fs.kind().about().warns_of_direct_reclaim && kind == MappingKind::File {
-        mm.count_event(VmEvent::DirectWritepageWarning, 1);
-    }
-    let refuse = kind != MappingKind::BlockDevice
-        && ask!(fs, model => model.refuses_reclaim(fs, mapping, index, direct));
-    if direct {
-        let fresh = || kind == MappingKind::File && fs.mapped(mapping, index).is_none();
-        let top = match refuse {
-            true => Top::Refused,
-            false if fresh() => Top::NewBlocks,
-            false => Top::File,
-        };
-        mm.world.stack.reaches(mm.world.task(), top);
-    }
-    if refuse {
+    if refuses_writepages(mm, mapping, index, 1) > 0 {
+        writepages_refused(mm, mapping, 1);
         mm.redirty_page_for_writepage(pfn, wbc);
         return Writepage::Redirtied;
     }
+    if in_direct_reclaim(mm) {
+        let fresh = kind == MappingKind::File && fs.mapped(mapping, index).is_none();
+        let top = if fresh { Top::NewBlocks } else { Top::File };
+        asked_directly(mm, fs, kind, (top, 1));
+    }
+    let kswapd = mm.tasks[mm.world.task() as usize].flags() & PF_KSWAPD != 0;
     let place = match kind {
         MappingKind::BlockDevice => Some((u64::from(index), 1)),
         _ => allocate(mm, fs, mapping, index, 1),

@@ -243,7 +243,7 @@ pub(super) async fn page_or_new<const T: bool>(
     }
 }
 
-/// Allocates a page and enters it into a file's cache, locked if its data is still to come. `None`:
+/// Allocates a page that a file has none of now and enters it into its cache, locked if its data is still to come. `None`:
 /// somebody entered one there while we waited for memory.
 pub(super) async fn enter_new_page<const T: bool>(
     mm: &SimMm<T>,
@@ -252,8 +252,15 @@ pub(super) async fn enter_new_page<const T: bool>(
     gfp: Gfp,
     locked: bool,
 ) -> Result<Option<Pfn>, FsError> {
-    let pfn = mm.alloc_page(gfp).await.ok_or(FsError::OutOfMemory)?;
-    enter_page(mm, pfn, mapping, index, locked)
+    match mm.alloc_page_at_once(gfp) {
+        // It is still not there.
+        Ok(pfn) => enter_absent(mm, pfn, mapping, index, locked).map(Some),
+        Err(start) => {
+            let pfn = mm.alloc_rest(gfp, start).await;
+            let pfn = pfn.ok_or(FsError::OutOfMemory)?;
+            enter_page(mm, pfn, mapping, index, locked)
+        }
+    }
 }
 
 /// Enters a page into a file's cache, or frees it, as [`enter_new_page`] does.
@@ -268,6 +275,17 @@ pub(super) fn enter_page<const T: bool>(
         mm.free_page(pfn, false);
         return Ok(None);
     }
+    enter_absent(mm, pfn, mapping, index, locked).map(Some)
+}
+
+/// As [`enter_page`], where there is none.
+fn enter_absent<const T: bool>(
+    mm: &SimMm<T>,
+    pfn: Pfn,
+    mapping: u32,
+    index: u32,
+    locked: bool,
+) -> Result<Pfn, FsError> {
     if locked {
         mm.frames.set_flags(pfn, flag::LOCKED);
     }
@@ -281,7 +299,7 @@ pub(super) fn enter_page<const T: bool>(
         mm.free_page(pfn, false);
         return Err(FsError::OutOfMemory);
     }
-    Ok(Some(pfn))
+    Ok(pfn)
 }
 
 /// Copies `bytes` into a cached page: it is up to date, dirty and accessed once more.

@@ -273,8 +273,8 @@ impl Model for Xfs {
         self.space_changed(mm, fs, mapping);
     }
 
-    fn refuses_reclaim(&self, _fs: &Fs, _mapping: u32, _index: u32, direct: bool) -> bool {
-        direct
+    fn refuses_reclaim(&self, _: &Fs, _: u32, (_, most): (u32, u32), direct: bool) -> u32 {
+        if direct { most } else { 0 }
     }
 
     /// The dirty pages behind the one that kswapd asked for (`xfs_cluster_write`).

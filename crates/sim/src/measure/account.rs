@@ -8,7 +8,7 @@
 use mm::world::event::{Event, IsolateMode};
 use mm::world::{TaskId, Waits};
 use serde::{Deserialize, Serialize};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 const NEVER: u64 = u64::MAX;
 
@@ -321,7 +321,7 @@ struct TaskSums {
 pub struct Reclaim {
     tasks: Box<[TaskSums]>,
     /// Direct, then kswapd; without the pages scanned, which change most often.
-    classes: [Cell<ClassSums>; 2],
+    classes: [RefCell<ClassSums>; 2],
     scanned: [Cell<u64>; 2],
 }
 
@@ -345,7 +345,7 @@ impl Reclaim {
                     wakeups: Cell::new(0),
                 })
                 .collect(),
-            classes: [const { Cell::new(ClassSums::NOTHING) }; 2],
+            classes: [const { RefCell::new(ClassSums::NOTHING) }; 2],
             scanned: Default::default(),
         }
     }
@@ -368,10 +368,13 @@ impl Reclaim {
     }
 
     fn class(&self, task: TaskId, change: impl FnOnce(&mut ClassSums)) {
-        let cell = &self.classes[usize::from(self.tasks[task as usize].kswapd.get())];
-        let mut sums = cell.get();
-        change(&mut sums);
-        cell.set(sums);
+        let kswapd = self.tasks[task as usize].kswapd.get();
+        change(&mut self.classes[usize::from(kswapd)].borrow_mut());
+    }
+
+    /// Counts pages of files that a task has written for reclaim and did not wait for.
+    pub fn file_writepages(&self, task: TaskId, n: u32) {
+        self.class(task, |c| c.writes.file_async += u64::from(n));
     }
 
     /// Counts an event of a task.
@@ -437,14 +440,16 @@ impl Reclaim {
                 }
             }
         }
-        self.classes.iter().for_each(|c| c.set(ClassSums::NOTHING));
+        self.classes.iter().for_each(|c| {
+            c.replace(ClassSums::NOTHING);
+        });
         self.scanned.iter().for_each(|s| s.set(0));
     }
 
     fn class_sums(&self, class: usize) -> ClassSums {
         ClassSums {
             scanned: self.scanned[class].get(),
-            ..self.classes[class].get()
+            ..*self.classes[class].borrow()
         }
     }
 

@@ -171,11 +171,13 @@ impl Table {
         wait.map(|w| &mut w.crowd)
     }
 
-    fn join(&mut self, object: u32, now: u64) {
+    /// One more in a crowd; returns how many they are.
+    fn join(&mut self, object: u32, now: u64) -> u32 {
         let spare = &mut self.spare;
         let open = &mut self.chains.things[object as usize].open;
         let open = open.get_or_insert_with(|| Open::new(now, spare.pop().unwrap_or_default()));
         open.change(now, open.now + 1);
+        open.now
     }
 
     fn leave(&mut self, object: u32, now: u64) {
@@ -202,22 +204,42 @@ impl Table {
         open.expect("it is there").members = members;
     }
 
+    /// Notes who is in a crowd of one, behind so many tasks, of which the last one has the object.
+    fn measure_first(
+        &mut self,
+        task: TaskId,
+        (object, behind, last): (u32, u32, TaskId),
+        now: u64,
+    ) {
+        let first = self.seen(task, behind, now);
+        let holder = (last != NONE).then(|| self.seen(last, 0, now));
+        let open = self.chains.things[object as usize].open.as_mut();
+        let open = open.expect("it has a member");
+        debug_assert!(open.now == 1 && open.most == 0);
+        (open.most, open.most_at) = (1, now);
+        open.members.clear();
+        open.members.push(first);
+        open.members.extend(holder);
+    }
+
+    /// A task in a crowd; one that waits for nothing has run since `runs_since`.
+    fn seen(&self, task: TaskId, behind: u32, runs_since: u64) -> Seen {
+        let known = self.chains.tasks.get(task as usize);
+        let wait = self.chains.wait(task);
+        Seen {
+            task,
+            name: known.map_or("task", |t| t.name),
+            on: wait.map(|w| (w.on.kind, w.on.object)),
+            since: self.since_start(wait.map_or(runs_since, |w| w.since)),
+            behind,
+        }
+    }
+
     /// Who is in a crowd, nearest to the object first, and who holds it, last.
     fn members(&mut self, object: u32, now: u64, members: &mut Vec<Seen>) {
         members.clear();
         let mut tasks = std::mem::take(&mut self.some);
         self.chains.behind(object, &mut tasks);
-        let seen = |task: TaskId, behind, runs_since| {
-            let known = self.chains.tasks.get(task as usize);
-            let wait = self.chains.wait(task);
-            Seen {
-                task,
-                name: known.map_or("task", |t| t.name),
-                on: wait.map(|w| (w.on.kind, w.on.object)),
-                since: self.since_start(wait.map_or(runs_since, |w| w.since)),
-                behind,
-            }
-        };
         // The holder that the first of them sees.
         let mut holder = (NONE, NONE);
         for &task in &tasks {
@@ -230,20 +252,23 @@ impl Table {
             if last != NONE && task < holder.0 {
                 holder = (task, last);
             }
-            members.push(seen(task, behind, now));
+            members.push(self.seen(task, behind, now));
         }
         nearest(members);
         if holder.1 != NONE {
-            members.push(seen(holder.1, 0, now));
+            members.push(self.seen(holder.1, 0, now));
         }
         self.some = tasks;
     }
 
     /// Puts a crowd that has ended among the worst, if it is one of them.
     fn keep(&mut self, (kind, id): Object, open: Open, now: u64) {
-        let at = self.worst.partition_point(|c| c.task_ns >= open.area);
         // One task that waits for what no task has is no crowd.
-        if open.members.len() >= 2 && at < LONGEST && open.area > 0 {
+        if open.members.len() >= 2
+            && let at = self.worst.partition_point(|c| c.task_ns >= open.area)
+            && at < LONGEST
+            && open.area > 0
+        {
             let crowd = Crowd {
                 object: name(kind, id),
                 since_ns: self.since_start(open.since),
@@ -383,10 +408,13 @@ impl Waiting {
         sum.most = sum.most.max(sum.now);
         table.chains.begin(task, on, now);
         table.regroup(now);
-        if let Some((root, ..)) = table.chains.root(task) {
+        if let Some(end) = table.chains.root(task) {
+            let (root, ..) = end;
             *table.crowd(task).expect("it waits") = root;
-            table.join(root, now);
-            table.measure(root, now);
+            match table.join(root, now) {
+                1 => table.measure_first(task, end, now),
+                _ => table.measure(root, now),
+            }
         }
     }
 

@@ -514,6 +514,16 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         crate::filesystems::writepage(mm, pfn, wbc)
     }
 
+    #[inline]
+    fn refuses_writepages(&self, mm: &Mm<Self>, mapping: u32, index: u32, most: u32) -> u32 {
+        crate::filesystems::refuses_writepages(mm, mapping, index, most)
+    }
+
+    #[inline]
+    fn writepages_refused(&self, mm: &Mm<Self>, mapping: u32, n: u32) {
+        crate::filesystems::writepages_refused(mm, mapping, n);
+    }
+
     fn writepages(
         &self,
         mm: &Mm<Self>,
@@ -671,6 +681,16 @@ impl<const TRACE: bool> Watch for SimWorld<TRACE> {
         if TRACE && self.recording.get() {
             self.trace(event);
         }
+    }
+
+    #[inline(always)]
+    fn events_are_free(&self) -> bool {
+        self.record_event == 0
+    }
+
+    #[inline]
+    fn file_writepages(&self, n: u32) {
+        self.reclaim.file_writepages(self.sched.task(), n);
     }
 
     #[inline]

@@ -90,12 +90,15 @@ impl Sched {
     /// A task's state, CPU or stall has changed.
     #[inline]
     pub(super) fn press(&self, task: &mut Task, c: usize, now: u64) {
-        let runs = matches!(task.state, State::Running | State::Runnable);
-        let doing = Doing {
-            runs,
-            waits_for_io: task.state == State::Blocked && task.io,
-            memory_stall: task.memory_stall && task.state != State::Done,
+        let mut bits = match task.state {
+            State::Running | State::Runnable => Doing::RUNS,
+            State::Blocked if task.io => Doing::WAITS_FOR_IO,
+            State::Blocked | State::Done => 0,
         };
+        if task.memory_stall && task.state != State::Done {
+            bits |= Doing::MEMORY_STALL;
+        }
+        let doing = Doing::new(bits);
         let before = std::mem::replace(&mut task.counted, (c, doing));
         if before != (c, doing) {
             self.pressure.moves(before, (c, doing), now);

@@ -71,7 +71,7 @@ impl Sched {
     pub(super) fn cfs_wakes(&self, c: usize, tasks: &mut [Task], id: TaskId) -> bool {
         self.cfs_places(c, tasks, id);
         let cpu = &self.cpus[c];
-        cpu.run_queue.borrow_mut().push_back(id);
+        self.enqueue(c, id);
         let task = &tasks[id as usize];
         let left = task.entity.fair(self.params.wakeup_granularity as i64) as u64;
         let current = cpu.current.get().expect("a busy CPU") as usize;

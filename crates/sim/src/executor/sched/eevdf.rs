@@ -242,14 +242,14 @@ impl Sched {
                 tasks[id as usize].entity.lag = 0;
                 self.place(c, tasks, id, slice);
             }
-            cpu.run_queue.borrow_mut().push_back(id);
+            self.enqueue(c, id);
             self.update_current(c, tasks, slice)
         } else {
             let others = cpu.has_others();
             let renewed = self.update_current(c, tasks, slice);
             let lost = others && (renewed || self.lost_its_turn(c, tasks));
             self.place(c, tasks, id, slice);
-            cpu.run_queue.borrow_mut().push_back(id);
+            self.enqueue(c, id);
             lost
         };
         self.set_slice(c);

@@ -51,58 +51,86 @@ impl Stall {
     }
 }
 
-/// What a task is for its CPU.
+/// What a task is for its CPU, a bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Doing {
+pub(super) struct Doing(u8);
+
+impl Doing {
     /// It runs or wants to (`TSK_RUNNING`).
-    pub runs: bool,
+    pub const RUNS: u8 = 1;
     /// It waits for I/O (`TSK_IOWAIT`).
-    pub waits_for_io: bool,
+    pub const WAITS_FOR_IO: u8 = 2;
     /// It is in a memory stall (`TSK_MEMSTALL`).
-    pub memory_stall: bool,
+    pub const MEMORY_STALL: u8 = 4;
+
+    pub const fn new(bits: u8) -> Self {
+        assert!(bits < EACH.len() as u8);
+        Self(bits)
+    }
 }
 
-/// Tasks of one CPU, by what they do.
+/// Tasks of one CPU, by what they do, two in a word: those that run and that wait, those that are in a memory stall, and
+/// of those, the ones that run.
 #[derive(Debug, Clone, Copy, Default)]
-struct Counts {
-    running: u32,
-    waiting: u32,
-    stalled: u32,
-    /// Running, and in a memory stall.
-    running_stalled: u32,
-}
+struct Counts([u64; 2]);
+
+/// A task of each kind, as it is counted.
+const EACH: [[u64; 2]; 8] = {
+    let mut each = [[0; 2]; 8];
+    let mut bits = 0;
+    while bits < 8 {
+        let [runs, waits, stalls] = [bits & 1, bits >> 1 & 1, bits >> 2];
+        each[bits as usize] = [runs | waits << 32, stalls | (runs & stalls) << 32];
+        bits += 1;
+    }
+    each
+};
 
 impl Counts {
-    fn step(&mut self, doing: Doing, by: i32) {
-        let add = |n: &mut u32, counts: bool| {
-            *n = n
-                .checked_add_signed(if counts { by } else { 0 })
-                .expect("who leaves was counted");
-        };
-        add(&mut self.running, doing.runs);
-        add(&mut self.waiting, doing.waits_for_io);
-        add(&mut self.stalled, doing.memory_stall);
-        add(&mut self.running_stalled, doing.runs && doing.memory_stall);
+    #[inline(always)]
+    fn comes(&mut self, doing: Doing) {
+        let [a, b] = EACH[doing.0 as usize % EACH.len()];
+        self.0[0] += a;
+        self.0[1] += b;
+    }
+
+    /// # Panics
+    /// If nobody such was counted.
+    #[inline(always)]
+    fn goes(&mut self, doing: Doing) {
+        let [a, b] = EACH[doing.0 as usize % EACH.len()];
+        debug_assert!(self.has([a, b]), "who leaves was counted");
+        self.0[0] -= a;
+        self.0[1] -= b;
+    }
+
+    fn has(self, [a, b]: [u64; 2]) -> bool {
+        let low = |n: u64| n as u32;
+        let [c, d] = self.0;
+        low(c) >= low(a) && c >> 32 >= a >> 32 && low(d) >= low(b) && d >> 32 >= b >> 32
     }
 
     /// The states of the CPU, a bit each. `on_cpu`: whether a task has it, and whether that is in a memory
     /// stall.
-    fn states(&self, on_cpu: Option<bool>) -> u8 {
+    #[inline(always)]
+    fn states(self, on_cpu: Option<bool>) -> u8 {
+        let [a, b] = self.0;
+        let (running, stalled) = (a as u32, b as u32);
+        let (waits, stalls) = (a >> 32 != 0, stalled > 0);
+        let all_stalled = running == (b >> 32) as u32;
         let bit = |is: bool, of: usize| u8::from(is) << of;
-        let (waits, stalls) = (self.waiting > 0, self.stalled > 0);
-        let all_stalled = self.running == self.running_stalled;
         bit(waits, Stall::IoSome as usize)
-            | bit(waits && self.running == 0, Stall::IoFull as usize)
+            | bit(waits && running == 0, Stall::IoFull as usize)
             | bit(stalls, Stall::MemorySome as usize)
             | bit(
                 stalls && all_stalled || on_cpu == Some(true),
                 Stall::MemoryFull as usize,
             )
             | bit(
-                self.running > u32::from(on_cpu.is_some()),
+                running > u32::from(on_cpu.is_some()),
                 Stall::CpuSome as usize,
             )
-            | bit(self.running + self.waiting + self.stalled > 0, NONIDLE)
+            | bit(a != 0 || stalls, NONIDLE)
     }
 }
 
@@ -154,13 +182,13 @@ impl Pressure {
     #[inline]
     pub fn moves(&self, (from, was): (usize, Doing), (to, is): (usize, Doing), now: u64) {
         self.change(from, now, |counts| {
-            counts.step(was, -1);
+            counts.goes(was);
             if from == to {
-                counts.step(is, 1);
+                counts.comes(is);
             }
         });
         if from != to {
-            self.change(to, now, |counts| counts.step(is, 1));
+            self.change(to, now, |counts| counts.comes(is));
         }
     }
 
@@ -227,21 +255,10 @@ impl Pressure {
 mod tests {
     use super::*;
 
-    const IDLE: Doing = Doing {
-        runs: false,
-        waits_for_io: false,
-        memory_stall: false,
-    };
-    const RUNS: Doing = Doing { runs: true, ..IDLE };
-    const IO: Doing = Doing {
-        waits_for_io: true,
-        ..IDLE
-    };
-    const RECLAIMS: Doing = Doing {
-        runs: true,
-        memory_stall: true,
-        ..IDLE
-    };
+    const IDLE: Doing = Doing::new(0);
+    const RUNS: Doing = Doing::new(Doing::RUNS);
+    const IO: Doing = Doing::new(Doing::WAITS_FOR_IO);
+    const RECLAIMS: Doing = Doing::new(Doing::RUNS | Doing::MEMORY_STALL);
     const MS: u64 = 1_000_000;
 
     fn of(p: &Pressure, stall: Stall, now: u64) -> u64 {

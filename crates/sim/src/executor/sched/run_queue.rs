@@ -101,9 +101,15 @@ impl Sched {
             .vruntime
             .max(ran.saturating_sub(self.params.latency / 2));
         let preempts = ran > task.vruntime + self.params.wakeup_granularity;
-        cpu.run_queue.borrow_mut().push_back(id);
+        self.enqueue(c, id);
         self.set_slice(c);
         self.someone_waits(c, preempts);
+    }
+
+    /// A task joins a CPU's queue, at its end.
+    pub(super) fn enqueue(&self, c: usize, id: TaskId) {
+        self.cpus[c].run_queue.borrow_mut().push_back(id);
+        self.queued.set(self.queued.get() + 1);
     }
 
     /// A task has joined a CPU's queue; the running one has to look who is next at its next chance, or at
@@ -183,7 +189,7 @@ impl Sched {
         self.press(task, c, cpu.clock.get());
         self.pressure.runs(c, None, cpu.clock.get());
         if state == State::Runnable {
-            cpu.run_queue.borrow_mut().push_back(id);
+            self.enqueue(c, id);
         } else if state == State::Blocked {
             self.worker_sleeps(&tasks, id);
         }
@@ -197,6 +203,11 @@ impl Sched {
 
     /// Starts the next task on an idle CPU: its own queue first, then the longest other queue.
     pub(super) fn pick_next(&self, c: usize) {
+        // Sleepers may be left in a race that has no other.
+        if self.queued.get() == 0 && self.eevdf().is_none() {
+            self.cpus[c].slice_end.set(NEVER);
+            return;
+        }
         // Of the tasks queued on `from`, the next that may run here.
         let least = |from: usize| -> Option<usize> {
             let q = self.cpus[from].run_queue.borrow();
@@ -234,6 +245,7 @@ impl Sched {
             .borrow_mut()
             .remove(i)
             .expect("an entry");
+        self.queued.set(self.queued.get() - 1);
         let cpu = &self.cpus[c];
         if from != c {
             // The task cannot start before it was queued there.

@@ -221,9 +221,12 @@ impl Chains {
         at
     }
 
-    /// Forgets an object that nobody holds, waits on or crowds behind.
+    /// Forgets an object that nobody holds, waits on or crowds behind; not a daemon or a log, which are few and come back.
     pub fn forget(&mut self, at: u32) {
         let thing = &mut self.things[at as usize];
+        if matches!(thing.what.0, WaitedKind::Server | WaitedKind::LogForce) {
+            return;
+        }
         let used = thing.holder != NONE || thing.first != NONE || thing.open.is_some();
         if thing.known && !used {
             thing.known = false;
