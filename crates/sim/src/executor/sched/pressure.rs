@@ -115,10 +115,17 @@ impl Counts {
     #[inline(always)]
     fn states(self, on_cpu: Option<bool>) -> u8 {
         let [a, b] = self.0;
-        let (running, stalled) = (a as u32, b as u32);
-        let (waits, stalls) = (a >> 32 != 0, stalled > 0);
-        let all_stalled = running == (b >> 32) as u32;
+        let running = a as u32;
+        let waits = a >> 32 != 0;
         let bit = |is: bool, of: usize| u8::from(is) << of;
+        if b == 0 && on_cpu != Some(true) {
+            let waits_all = bit(waits, Stall::IoSome as usize)
+                | bit(waits && running == 0, Stall::IoFull as usize);
+            let more = running > u32::from(on_cpu.is_some());
+            return waits_all | bit(more, Stall::CpuSome as usize) | bit(a != 0, NONIDLE);
+        }
+        let stalls = b as u32 > 0;
+        let all_stalled = running == (b >> 32) as u32;
         bit(waits, Stall::IoSome as usize)
             | bit(waits && running == 0, Stall::IoFull as usize)
             | bit(stalls, Stall::MemorySome as usize)
