@@ -231,8 +231,9 @@ fn strip(
     range: Option<(f64, f64)>,
     ends: Option<[String; 2]>,
 ) -> String {
-    const WIDTH: f64 = 340.0;
-    const MARGIN: f64 = 66.0;
+    const WIDTH: f64 = 372.0;
+    // As wide as eight digits with their commas.
+    const MARGIN: f64 = 82.0;
     let Some((low, high)) = range else {
         return String::new();
     };
@@ -244,9 +245,10 @@ fn strip(
         };
         MARGIN + share.clamp(0.0, 1.0) * (WIDTH - 2.0 * MARGIN)
     };
-    let mut out = String::from(
-        "<svg class=\"dots\" viewBox=\"0 0 340 18\" width=\"340\" height=\"18\" aria-hidden=\"true\">\
-         <line class=\"rail\" x1=\"66\" x2=\"274\" y1=\"9\" y2=\"9\"/>",
+    let mut out = format!(
+        "<svg class=\"dots\" viewBox=\"0 0 {WIDTH} 18\" width=\"{WIDTH}\" height=\"18\" aria-hidden=\"true\">\
+         <line class=\"rail\" x1=\"{MARGIN}\" x2=\"{}\" y1=\"9\" y2=\"9\"/>",
+        WIDTH - MARGIN
     );
     if let Some((a, b)) = row.interval.filter(|(a, b)| a.is_finite() && b.is_finite()) {
         let (a, b) = (x(a), x(b));
@@ -270,7 +272,9 @@ fn strip(
     if let Some([low, high]) = ends {
         let _ = write!(
             out,
-            "<text x=\"57\" y=\"13\" text-anchor=\"end\">{low}</text><text x=\"283\" y=\"13\">{high}</text>"
+            "<text x=\"{}\" y=\"13\" text-anchor=\"end\">{low}</text><text x=\"{}\" y=\"13\">{high}</text>",
+            MARGIN - 9.0,
+            WIDTH - MARGIN + 9.0
         );
     }
     out.push_str("</svg>");
