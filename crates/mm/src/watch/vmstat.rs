@@ -590,12 +590,19 @@ impl<W: World> ZoneCounters<'_, W> {
         self.pageset[THRESHOLD].get()
     }
 
-    /// Whether [`Self::dec`] and [`Self::inc`] behind it change nothing.
+    /// What `n` times [`Self::dec`] and [`Self::inc`] behind it do.
     #[inline(always)]
-    pub fn comes_back(&self, item: ZoneStat) -> bool {
+    pub fn dec_and_inc(&self, item: ZoneStat, n: u32) {
         let t = self.pageset[THRESHOLD].get() as i32;
-        let x = self.pageset[item as usize].get() as i32;
-        x > -t && x <= t
+        let diff = &self.pageset[item as usize];
+        for _ in 0..n {
+            // What folds nothing changes nothing.
+            if (1 - t..=t).contains(&(diff.get() as i32)) {
+                return;
+            }
+            self.dec(item);
+            self.inc(item);
+        }
     }
 
     /// How many calls of [`Self::inc`] fold nothing.

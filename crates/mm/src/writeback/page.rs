@@ -91,13 +91,7 @@ impl<W: World> Mm<W> {
             return;
         }
         let stat = self.stat.on(self.world.cpu(), z);
-        let mut steps = n;
-        // Where one page folds nothing, none does.
-        while steps > 0 && !stat.comes_back(ZoneStat::NrFileDirty) {
-            stat.dec(ZoneStat::NrFileDirty);
-            stat.inc(ZoneStat::NrFileDirty);
-            steps -= 1;
-        }
+        stat.dec_and_inc(ZoneStat::NrFileDirty, n);
         stat.inc_by(ZoneStat::NrDirtied, n);
         self.bdi_stat_and_back(m.bdi(), BdiStat::Reclaimable, n);
         self.task_dirty_inc(u64::from(n));

@@ -585,7 +585,14 @@ fn counters_drift_by_their_thresholds() {
         for _ in 0..2000 {
             let (cpu, z) = (chance.below(3) as usize, chance.below(2) as usize);
             let n = chance.below(300);
-            match chance.below(3) {
+            match chance.below(4) {
+                3 => {
+                    for _ in 0..n {
+                        one.dec(cpu, z, item);
+                        one.inc(cpu, z, item);
+                    }
+                    many.on(cpu, z).dec_and_inc(item, n);
+                }
                 0 => {
                     (0..n).for_each(|_| one.inc(cpu, z, item));
                     many.on(cpu, z).inc_by(item, n);
@@ -658,6 +665,12 @@ fn device_counts_drift_by_their_batch() {
         mm.step_bdi_stat(0, BdiStat::Writeback, step, n);
         (0..n).for_each(|_| mm.add_bdi_stat(other, BdiStat::Writeback, step));
         exact += i64::from(step) * i64::from(n);
+        let back = chance.below(40);
+        mm.bdi_stat_and_back(0, BdiStat::Writeback, back);
+        for _ in 0..back {
+            mm.add_bdi_stat(other, BdiStat::Writeback, -1);
+            mm.add_bdi_stat(other, BdiStat::Writeback, 1);
+        }
         assert_eq!(mm.bdi_stat_sum(0, BdiStat::Writeback), exact as u64);
         assert_eq!(
             mm.bdi_stat(0, BdiStat::Writeback),

@@ -7,6 +7,7 @@ pub mod own_queue;
 mod plug;
 mod submit;
 mod tag;
+mod told;
 
 pub use costs::CallCosts;
 use costs::cost_table;
@@ -22,7 +23,7 @@ use crate::params::Params;
 use crate::rng::Rng;
 use crate::sched::{Event as SchedEvent, Sched};
 use crate::slowest::{self, Actor, Did, Slowest};
-use crate::stack::{Stacks, Top};
+use crate::stack::Stacks;
 use mm::memory::frame::flag;
 use mm::policy::Ext4Writeback;
 use mm::watch::vmstat::VmEvent;
@@ -744,77 +745,5 @@ impl<const TRACE: bool> Watch for SimWorld<TRACE> {
 
     fn oom_killed(&self, kill: OomKill) {
         self.oom_kills.borrow_mut().push(kill);
-    }
-}
-
-impl<const TRACE: bool> SimWorld<TRACE> {
-    /// Into the record of the slowest allocations.
-    fn observe(&self, event: &Event) {
-        let task = self.sched.task();
-        let kswapd = self.reclaim.of_kswapd(task);
-        self.slowest.observe(self.sched.now(), task, kswapd, event);
-    }
-
-    /// Into the sums over reclaim's events.
-    #[inline(always)]
-    fn count(&self, event: &Event) {
-        match event {
-            Event::DirectReclaimBegin { .. } => {
-                self.stack.reaches(self.sched.task(), Top::Free);
-                self.sched.in_reclaim(true);
-            }
-            Event::Writepage { file: false, .. } if !self.reclaim.of_kswapd(self.sched.task()) => {
-                self.stack.reaches(self.sched.task(), Top::Swap);
-            }
-            Event::DirectReclaimEnd { .. } => self.sched.in_reclaim(false),
-            _ => {}
-        }
-        self.reclaim
-            .count(self.sched.now(), self.sched.task(), event);
-        if !matches!(event, Event::LruIsolate { .. } | Event::Writepage { .. }) {
-            self.observe(event);
-        }
-        if self.record_event > 0 {
-            self.sched.charge(self.record_event);
-            self.watched.set(self.watched.get() + 1);
-        }
-    }
-
-    /// The listener is told of something that is no event of the engine's.
-    pub fn mark(&self, text: &str) {
-        let (now, cpu, task) = (self.sched.now(), self.sched.cpu(), self.sched.task());
-        self.listening.mark(now, cpu, task, text);
-    }
-
-    /// What has happened since the last event, to a listener that wants that.
-    fn tell_waits(&self, now: u64) {
-        if !self.listening.hears_waits() {
-            return;
-        }
-        for wait in self.sched.waiting.ended() {
-            self.listening.waited(&wait);
-        }
-        for (disk, fs) in self.fs.iter().enumerate() {
-            let requests = self.in_flight(fs.volume);
-            self.listening.queued(now, disk, requests);
-        }
-    }
-
-    /// To the listener, or into the ring, where page-by-page events are left out.
-    fn trace(&self, event: &Event) {
-        let (now, cpu, task) = (self.sched.now(), self.sched.cpu(), self.sched.task());
-        if self.listening.tell(now, cpu, task, event) {
-            self.tell_waits(now);
-            return;
-        }
-        if event.by_page() {
-            return;
-        }
-        let mut events = self.events.borrow_mut();
-        if events.len() == TRACE_RING {
-            events.clear();
-            self.rings_lost.set(self.rings_lost.get() + 1);
-        }
-        events.push((now, task, *event));
     }
 }
