@@ -168,11 +168,11 @@ impl CleanRun {
     }
 }
 
-/// Why a walk over isolated pages has stopped at a locked page.
+/// Why a walk over isolated pages has stopped.
 enum Stop {
-    /// It is dirty and to be written.
+    /// A page, locked, is dirty and to be written.
     Write(Pfn),
-    /// Its filesystem refused it, and the task has to give way; it is unlocked.
+    /// A page's filesystem refused it, and the task has to give way; it is unlocked.
     GiveWay(Pfn),
 }
 
@@ -280,7 +280,7 @@ impl<W: World> Mm<W> {
         let frames = self.frames.table();
         let (mut next, mut kept, mut left) = (list.next, list.kept, list.left);
         // Behind a page that was refused most often come others.
-        let (mut stop, mut row) = (None, 0);
+        let (mut stop, mut refused) = (None, false);
         let how = CleanPages {
             none: self.orders.is_some(),
             shadows: self.shadow_shift(),
@@ -339,8 +339,8 @@ impl<W: World> Mm<W> {
                             stop = Some(Stop::Write(pfn));
                         } else if !self.world.goes_on() {
                             stop = Some(Stop::GiveWay(pfn));
-                        } else if left > 0 {
-                            row = left;
+                        } else {
+                            refused = true;
                         }
                     }
                     Verdict::Free if self.remove_mapping(page, pfn, &mut list.uncached) => {
@@ -352,10 +352,10 @@ impl<W: World> Mm<W> {
             }
             frames.join(pfn, kept);
             kept = pfn;
-            if row > 0 {
+            if std::mem::take(&mut refused) {
                 let n;
-                (n, kept) = self.refused_row((page, pfn), row, sc, &mut list.batch);
-                (row, left, next) = (0, left - n, frames.before(kept));
+                (n, kept) = self.refused_row((page, pfn), left, sc, &mut list.batch);
+                (left, next) = (left - n, frames.before(kept));
             }
         }
         self.free_clean(&mut run, how, list, sc);
