@@ -16,7 +16,7 @@ impl Model for Toyfs {
         Self
     }
 
-    fn refuses_reclaim(&self, _: &Fs, _: u32, _: u32, _: bool) -> bool {
-        true
+    fn refuses_reclaim(&self, _: &Fs, _: u32, (_, most): (u32, u32), _: bool) -> u32 {
+        most
     }
 }
