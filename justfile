@@ -75,7 +75,7 @@ glossary:
 # alone; `--check` only compares, `fill` only writes prose.
 # Measures published series anew and writes their scores into data/scores.json, README and docs.
 scores *SERIES:
-    cargo run --release --locked -p lab --example scores -- {{SERIES}}
+    cargo run --release --locked -p scores -- {{SERIES}}
 
 # What the tests would not notice, in a committed sample of changes to mm (tests/mutants).
 mutants *ARGS:

@@ -1,11 +1,8 @@
 //! README, docs and the file of measured figures say the same.
 
-#[path = "../examples/scores/markers.rs"]
-mod markers;
-
 use lab::published::find;
 use lab::published::scores::{Measured, Scores};
-use markers::{figure, fill};
+use scores::markers::{self, figure, fill};
 use std::path::Path;
 
 /// A series whose every figure is what was published, but for one.

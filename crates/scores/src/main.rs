@@ -10,8 +10,9 @@
 //! just scores --check            prose against the file, and a few iterations against the engine
 //! ```
 
-mod markers;
+#![forbid(unsafe_code)]
 
+use ::scores::markers;
 use lab::published::scores::{self, Measured, MeasuredRow, Scores, fingerprint};
 use lab::published::{PublishedRow, Series, find, plan, shipped};
 use lab::runner::{self, RunOptions};
