@@ -13,6 +13,7 @@ mod cache;
 mod compile;
 mod config;
 mod error;
+mod ignored;
 mod own;
 mod patch;
 mod record;

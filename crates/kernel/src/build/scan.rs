@@ -2,13 +2,11 @@
 //! there (as the tree's own `.gitignore` files say).
 
 use super::error::BuildError;
-use ignore::WalkBuilder;
-use ignore::gitignore::GitignoreBuilder;
+use super::ignored::Ignored;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -197,64 +195,54 @@ fn stamp_of(m: &fs::Metadata) -> Stamp {
 
 /// The names that belong to the tree itself.
 ///
-/// The root's own `.gitignore` is read line by line: Debian's ends with one that ignores everything, because
+/// The root's own `.gitignore` is read without lines that ignore everything: Debian's ends with one, because
 /// the packaging is kept without the sources.
 fn names(root: &Path) -> Result<Vec<PathBuf>, BuildError> {
-    let wrong = |e: ignore::Error| {
-        let text = e.to_string();
-        let source = e.into_io_error().unwrap_or_else(|| io::Error::other(text));
-        BuildError::io("can't read", root, source)
-    };
-    let mut rules = GitignoreBuilder::new(root);
-    let lines = fs::read(root.join(".gitignore")).unwrap_or_default();
-    for line in String::from_utf8_lossy(&lines).lines() {
-        if !["/*", "*"].contains(&line.trim()) {
-            rules.add_line(None, line).map_err(wrong)?;
-        }
-    }
-    let rules = rules.build().map_err(wrong)?;
-    let ours = move |path: &Path, folder: bool| {
-        path.file_name().is_some_and(|name| name != ".git")
-            && !rules.matched(path, folder).is_ignore()
-    };
-    let io = |e| BuildError::io("can't read", root, e);
     let mut out = Vec::new();
-    let mut folders = Vec::new();
-    for entry in fs::read_dir(root).map_err(io)? {
-        let entry = entry.map_err(io)?;
-        let kind = entry.file_type().map_err(io)?;
-        if !ours(&entry.path(), kind.is_dir()) {
+    let rules = rules(root, |line| !["/*", "*"].contains(&line));
+    below(root, "", &mut vec![(0, rules)], &mut out)?;
+    Ok(out)
+}
+
+/// The lines of a folder's `.gitignore`, if it has one.
+fn rules(folder: &Path, takes: impl Fn(&str) -> bool) -> Ignored {
+    let lines = fs::read(folder.join(".gitignore")).unwrap_or_default();
+    Ignored::parse(&String::from_utf8_lossy(&lines), takes)
+}
+
+/// The names below a folder, `place` from the root on. `rules` are those of the folders above it and its own, each with how
+/// much of a place is that folder's.
+fn below(
+    folder: &Path,
+    place: &str,
+    rules: &mut Vec<(usize, Ignored)>,
+    out: &mut Vec<PathBuf>,
+) -> Result<(), BuildError> {
+    let wrong = |e| BuildError::io("can't read", folder, e);
+    for entry in fs::read_dir(folder).map_err(wrong)? {
+        let entry = entry.map_err(wrong)?;
+        let kind = entry.file_type().map_err(wrong)?;
+        let name = entry.file_name();
+        let text = name.to_string_lossy();
+        let here = format!("{place}{text}");
+        // The nearest file that says something of a name decides; what the root's ignores no other brings back (git would),
+        // so that a kernel's key stays what it was.
+        let says = |of: &(usize, Ignored)| of.1.says(&here[of.0..], &text, kind.is_dir());
+        let ignored = rules.first().and_then(says) == Some(true)
+            || rules.iter().skip(1).rev().find_map(says) == Some(true);
+        if text == ".git" || ignored {
             continue;
         }
         if kind.is_dir() {
-            folders.push(entry.path());
+            let (path, here) = (entry.path(), here + "/");
+            rules.push((here.len(), self::rules(&path, |_| true)));
+            below(&path, &here, rules, out)?;
+            rules.pop();
         } else if kind.is_file() || kind.is_symlink() {
-            out.push(PathBuf::from(entry.file_name()));
+            out.push(Path::new(place).join(&name));
         }
     }
-    let mut folders = folders.iter();
-    let Some(first) = folders.next() else {
-        return Ok(out);
-    };
-    let mut walk = WalkBuilder::new(first);
-    for folder in folders {
-        walk.add(folder);
-    }
-    walk.standard_filters(false)
-        .git_ignore(true)
-        .require_git(false)
-        .filter_entry(move |e| ours(e.path(), e.file_type().is_some_and(|t| t.is_dir())));
-    for entry in walk.build() {
-        let entry = entry.map_err(wrong)?;
-        if entry
-            .file_type()
-            .is_some_and(|t| t.is_file() || t.is_symlink())
-        {
-            let name = entry.path().strip_prefix(root).unwrap_or(entry.path());
-            out.push(name.to_owned());
-        }
-    }
-    Ok(out)
+    Ok(())
 }
 
 fn entry(root: &Path, name: &Path) -> Result<(Entry, Stamp), BuildError> {

@@ -164,15 +164,14 @@ impl<W: World> Mm<W> {
     }
 
     /// Allocates one page (docs/reference/allocation.md#slow-path). `None`: the request gave up, or the run
-    /// ended in OOM. The fast path is taken at the call; only the slow path is left to the future.
+    /// ended in OOM. What waits for nothing is done at the call; only the rest is left to the future.
     #[inline(always)]
     pub fn alloc_page(&self, gfp: Gfp) -> impl Future<Output = Option<Pfn>> {
-        let start = self.world.now();
-        let fast = self.alloc_pages_fast(gfp, 0, start);
+        let had = self.alloc_page_at_once(gfp);
         async move {
-            match fast {
-                Some(pfn) => Some(pfn),
-                None => self.alloc_page_slow(gfp, start).await,
+            match had {
+                Ok(pfn) => Some(pfn),
+                Err(start) => self.alloc_rest(gfp, start).await,
             }
         }
     }
@@ -332,15 +331,6 @@ impl<W: World> Mm<W> {
             }
         }
         None
-    }
-
-    /// The rest of a single page's allocation that began at `start`, for which nothing was tried at the min watermark.
-    #[cold]
-    async fn alloc_page_slow(&self, gfp: Gfp, start: u64) -> Option<Pfn> {
-        match self.alloc_at_min(gfp, start) {
-            Some(page) => Some(page.pfn),
-            None => self.alloc_pages_slow(gfp, 0, start).await,
-        }
     }
 
     /// The rest of an allocation that began at `start`.

@@ -4,7 +4,6 @@
 
 use super::page_list::Batch;
 use super::scan::ScanControl;
-use crate::cache::mapping::Mapping;
 use crate::memory::frame::{Page, flag, zone_of};
 use crate::policy::ReclaimThrottle;
 use crate::watch::vmstat::ZoneStat;
@@ -48,12 +47,8 @@ impl<W: World> Mm<W> {
         {
             return false;
         }
-        self.world.writepages_refused(self, mapping, 1);
-        // It stays dirty: the bit would be taken and set again.
-        self.account_refused(zone_of(f), &self.mappings[mapping as usize], 1);
+        self.count_refused(zone_of(f), mapping, 1);
         self.world.charge(Cost::Refuse, 1);
-        self.stat
-            .inc(self.world.cpu(), zone_of(f), ZoneStat::NrVmscanWrite);
         self.emit(Audience::Sums, || Event::Writepage {
             pfn,
             file: true,
@@ -115,8 +110,8 @@ impl<W: World> Mm<W> {
             (n, last) = (n + 1, at);
         }
         if n > 0 {
-            self.world.writepages_refused(self, mapping, n);
-            self.count_refused(zone_of(like), &self.mappings[mapping as usize], n);
+            self.count_refused(zone_of(like), mapping, n);
+            self.world.file_writepages(n);
             self.world.take_steps(refuse, n);
             sc.nr_scanned += u64::from(n);
             sc.nr_dirty_file += u64::from(n);
@@ -131,11 +126,12 @@ impl<W: World> Mm<W> {
         (n, last)
     }
 
-    /// Counts pages of a zone that were refused.
-    fn count_refused(&self, z: usize, m: &Mapping<W>, n: u32) {
-        self.account_refused(z, m, n);
+    /// Counts pages of a zone that their file's filesystem refuses. They stay dirty: the bits would be taken and set again.
+    #[inline]
+    fn count_refused(&self, z: usize, mapping: u32, n: u32) {
+        self.world.writepages_refused(self, mapping, n);
+        self.account_refused(z, &self.mappings[mapping as usize], n);
         let stat = self.stat.on(self.world.cpu(), z);
         stat.inc_by(ZoneStat::NrVmscanWrite, n);
-        self.world.file_writepages(n);
     }
 }

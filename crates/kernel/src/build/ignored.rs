@@ -1,0 +1,228 @@
+//! `.gitignore`: which names of a folder a build leaves there (gitignore(5)).
+
+use glob::{MatchOptions, Pattern};
+
+/// The lines of one file.
+#[derive(Debug, Default)]
+pub struct Ignored(Vec<Line>);
+
+/// One line that says something.
+#[derive(Debug)]
+struct Line {
+    test: Test,
+    /// What it fits is kept (`!`).
+    keeps: bool,
+    /// It is about folders alone (`/` at its end).
+    folders: bool,
+    /// It asks where a name is, from the file's folder on (`/` before its end), and not what it is called.
+    whole: bool,
+}
+
+/// What a name is held against. Most lines are of the first two kinds, which need no search.
+#[derive(Debug)]
+enum Test {
+    Is(String),
+    Ends(String),
+    Glob(Pattern),
+}
+
+/// `*` and `?` stand for no `/`.
+const AS_GIT: MatchOptions = MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: false,
+};
+
+impl Ignored {
+    /// Reads the lines of a file for which `takes` holds, of what is left without blanks at its ends. A line that means
+    /// nothing fits nothing.
+    pub fn parse(text: &str, takes: impl Fn(&str) -> bool) -> Self {
+        let lines = text.lines().filter(|line| takes(line.trim()));
+        Self(lines.filter_map(Line::parse).collect())
+    }
+
+    /// Whether a name is ignored: its place from the file's folder on, and what it is called. `None`: no line says.
+    pub fn says(&self, place: &str, name: &str, folder: bool) -> Option<bool> {
+        let fits = |line: &&Line| {
+            (folder || !line.folders) && line.test.fits(if line.whole { place } else { name })
+        };
+        self.0.iter().rev().find(fits).map(|line| !line.keeps)
+    }
+}
+
+impl Line {
+    fn parse(line: &str) -> Option<Self> {
+        if line.starts_with('#') {
+            return None;
+        }
+        let (keeps, line) = match line.strip_prefix('!') {
+            Some(rest) => (true, rest),
+            None => (false, line),
+        };
+        let line = without_blanks(line);
+        let (folders, line) = match line.strip_suffix('/') {
+            Some(rest) => (true, rest),
+            None => (false, line),
+        };
+        let whole = line.contains('/');
+        let line = line.strip_prefix('/').unwrap_or(line);
+        if line.is_empty() {
+            return None;
+        }
+        Some(Self {
+            test: Test::of(line)?,
+            keeps,
+            folders,
+            whole,
+        })
+    }
+}
+
+impl Test {
+    fn of(line: &str) -> Option<Self> {
+        let plain = |text: &str| !text.contains(['*', '?', '[', '\\']);
+        if plain(line) {
+            return Some(Self::Is(line.to_owned()));
+        }
+        if let Some(end) = line.strip_prefix('*').filter(|end| plain(end))
+            && !end.contains('/')
+        {
+            return Some(Self::Ends(end.to_owned()));
+        }
+        let parts: Option<Vec<String>> = line.split('/').map(as_pattern).collect();
+        Pattern::new(&parts?.join("/")).ok().map(Self::Glob)
+    }
+
+    fn fits(&self, name: &str) -> bool {
+        match self {
+            Self::Is(all) => name == all,
+            Self::Ends(end) => {
+                let rest = name.strip_suffix(&end[..]);
+                rest.is_some_and(|rest| !rest.contains('/'))
+            }
+            Self::Glob(pattern) => pattern.matches_with(name, AS_GIT),
+        }
+    }
+}
+
+/// A line without the blanks at its end, but for one behind `\`.
+fn without_blanks(line: &str) -> &str {
+    let short = line.trim_end_matches([' ', '\t', '\r']);
+    let escapes = short.len() - short.trim_end_matches('\\').len();
+    match escapes % 2 == 1 && short.len() < line.len() {
+        true => &line[..short.len() + 1],
+        false => short,
+    }
+}
+
+/// A folder's or a file's part of a line as [`Pattern`] reads it: letters behind `\` stand in brackets, `[^` is `[!`, and
+/// of several `*` beside something else one is left. `None`: it ends with a `\`, and fits nothing.
+fn as_pattern(part: &str) -> Option<String> {
+    if part == "**" {
+        return Some(part.to_owned());
+    }
+    let mut out = String::with_capacity(part.len() + 8);
+    let mut letters = part.chars().peekable();
+    while let Some(c) = letters.next() {
+        match c {
+            // Letters that mean nothing stand for themselves anyway.
+            '\\' => match letters.next()? {
+                c @ ('*' | '?' | '[' | ']') => out.extend(['[', c, ']']),
+                c => out.push(c),
+            },
+            '*' => {
+                while letters.next_if_eq(&'*').is_some() {}
+                out.push('*');
+            }
+            '[' => {
+                out.push('[');
+                if letters.next_if(|next| matches!(next, '^' | '!')).is_some() {
+                    out.push('!');
+                }
+                // A bracket that comes first is a letter.
+                out.extend(letters.next_if_eq(&']'));
+                for c in letters.by_ref() {
+                    out.push(c);
+                    if c == ']' {
+                        break;
+                    }
+                }
+            }
+            _ => out.push(c),
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn says(text: &str, place: &str) -> Option<bool> {
+        let ignored = Ignored::parse(text, |_| true);
+        let (place, folder) = match place.strip_suffix('/') {
+            Some(place) => (place, true),
+            None => (place, false),
+        };
+        let name = place.rsplit('/').next().unwrap_or(place);
+        ignored.says(place, name, folder)
+    }
+
+    #[test]
+    fn lines_fit_what_git_says_they_fit() {
+        for (line, fits, others) in [
+            (
+                "foo",
+                &["foo", "a/foo", "foo/"][..],
+                &["foo2", "a/foo2", "foo/a"][..],
+            ),
+            ("/foo", &["foo"], &["a/foo"]),
+            ("foo/", &["foo/", "a/foo/"], &["foo", "a/foo"]),
+            ("a/foo", &["a/foo"], &["b/a/foo", "foo"]),
+            ("*.o", &["x.o", "a/x.o", ".o"], &["x.os", "x.o/y"]),
+            ("a/*.o", &["a/x.o"], &["a/b/x.o", "x.o", "b/a/x.o"]),
+            ("/*.o", &["x.o"], &["a/x.o"]),
+            (".*", &[".config", "a/.b"], &["config"]),
+            ("?x", &["ax", "b/ax"], &["x", "aax"]),
+            ("[ab]x", &["ax", "bx"], &["cx"]),
+            ("[!ab]x", &["cx"], &["ax"]),
+            ("[^ab]x", &["cx"], &["ax"]),
+            ("[]a]x", &["]x", "ax"], &["bx"]),
+            ("**/foo", &["foo", "a/foo", "a/b/foo"], &["afoo"]),
+            ("a/**", &["a/x", "a/b/x"], &["a", "b/x"]),
+            ("a/**/b", &["a/b", "a/x/b", "a/x/y/b"], &["a/xb", "b"]),
+            ("a**b", &["ab", "axb", "c/axb"], &["a/b"]),
+            ("***x", &["x", "ax", "b/ax"], &["xa"]),
+            ("\\#a", &["#a"], &["a"]),
+            ("\\!a", &["!a"], &["a"]),
+            ("\\*a", &["*a"], &["xa", "a"]),
+            ("a\\ ", &["a "], &["a"]),
+            ("a  ", &["a"], &["a  "]),
+            ("# a", &[], &["a", "# a"]),
+            ("a\\", &[], &["a", "a\\"]),
+            ("[a", &[], &["a", "[a"]),
+            ("", &[], &["", "a"]),
+            ("/", &[], &["", "a"]),
+        ] {
+            for place in fits {
+                assert_eq!(says(line, place), Some(true), "`{line}` and `{place}`");
+            }
+            for place in others {
+                assert_eq!(says(line, place), None, "`{line}` and `{place}`");
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_line_decides() {
+        let text = "*.o\n!keep.o\n/keep.o\n";
+        assert_eq!(says(text, "a.o"), Some(true));
+        assert_eq!(says(text, "a/keep.o"), Some(false));
+        assert_eq!(says(text, "keep.o"), Some(true));
+        assert_eq!(says(text, "a.c"), None);
+        let dots = ".*\n!.gitignore\n";
+        assert_eq!(says(dots, "a/.gitignore"), Some(false));
+        assert_eq!(says(dots, "a/.x"), Some(true));
+    }
+}
