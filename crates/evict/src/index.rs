@@ -72,15 +72,11 @@ impl Index {
         (at + 1) & (self.table.len() - 1)
     }
 
-    /// The slot of an entry for a hash; a number that is no slot's if the entry is for another one.
+    /// The slot of an entry for a hash. A number that is no slot's if the entry is for another one, was removed or is
+    /// empty: bits above those of a slot are left then, or nothing, less one.
     #[inline]
     fn slot(&self, entry: u32, hash: u32) -> Slot {
-        let low = (1 << self.bits) - 1;
-        if (entry ^ hash << self.bits) & !low == 0 {
-            (entry & low).wrapping_sub(1)
-        } else {
-            Slot::MAX
-        }
+        (entry ^ hash << self.bits).wrapping_sub(1)
     }
 
     /// Whether a slot, which is one, holds an object.
@@ -122,7 +118,7 @@ impl Index {
     }
 
     /// A first look for each of at most 64 objects: `slots` becomes what [`find`](Self::find) would
-    /// most likely return, [`Slot::MAX`] where that is nothing or not clear at once. What it reads is
+    /// most likely return, a number that is no slot's where that is nothing or not clear at once. What it reads is
     /// in the processor's caches afterwards; the reads do not wait for each other.
     #[inline]
     pub fn guess(&self, objects: &[u64], slots: &mut [Slot; 64]) {

@@ -230,8 +230,9 @@ impl<P: Policy, M: Map> Cache<P, M> {
         let mut guesses = [0; BLOCK];
         for objects in objects.chunks(BLOCK) {
             self.guess(objects, &mut guesses);
-            for (object, guess) in objects.iter().zip(guesses) {
-                self.request_guessed(*object, guess);
+            self.counts.requests += objects.len() as u64;
+            for (object, guess) in objects.iter().zip(&guesses) {
+                self.answer(*object, *guess);
             }
         }
     }
@@ -252,6 +253,12 @@ impl<P: Policy, M: Map> Cache<P, M> {
     #[inline]
     pub(crate) fn request_guessed(&mut self, object: u64, guess: Slot) -> bool {
         self.counts.requests += 1;
+        self.answer(object, guess)
+    }
+
+    /// A request that is counted.
+    #[inline]
+    fn answer(&mut self, object: u64, guess: Slot) -> bool {
         let end = match self.map.seek(object, guess) {
             Ok(slot) => {
                 self.policy.access(slot);

@@ -26,8 +26,8 @@ impl Unit {
         match self {
             Self::Page => {
                 let first = r.offset / PAGE;
-                let pages = (r.end().div_ceil(PAGE)).saturating_sub(first).max(1);
-                (u64::from(r.file) << 32 | first, pages)
+                let pages = (r.offset % PAGE + u64::from(r.len) + (PAGE - 1)) / PAGE;
+                (u64::from(r.file) << 32 | first, pages.max(1))
             }
             Self::Record => (u64::from(r.file) << OFFSET_BITS | r.offset, 1),
         }

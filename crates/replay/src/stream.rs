@@ -106,6 +106,14 @@ pub(crate) fn stream_made<P: Policy>(
         send(reader, unit, &mut clean, threads)?;
         return Ok(clean.cache.counts());
     }
+    if unit == Unit::Record && reader.format().only_asks() {
+        // One object a record: there is nothing to collect.
+        reader.each_batch(threads, |record| unit.objects(record).0, &mut |batch| {
+            clean.cache.request_block(batch);
+            Ok(())
+        })?;
+        return Ok(clean.cache.counts());
+    }
     each_objects(&mut reader, unit, threads, &mut |batch| {
         for (first, n) in batch {
             clean.ask(*first..first + n);

@@ -65,6 +65,11 @@ impl Format {
         self == Self::Strace
     }
 
+    /// Whether every record is known to ask for bytes, before it is read: the format has no others.
+    pub fn only_asks(self) -> bool {
+        self == Self::OracleGeneral
+    }
+
     /// Whether records are lines of text.
     pub fn is_text(self) -> bool {
         self != Self::OracleGeneral

@@ -47,6 +47,16 @@ impl Unit {
         }
     }
 
+    /// How many bytes lie between two numbers, as a power of two; `None`: numbers are names.
+    #[inline]
+    pub(crate) fn log2(self) -> Option<u32> {
+        match self {
+            Self::Sector => Some(9),
+            Self::Page => Some(12),
+            Self::Auto | Self::Object => None,
+        }
+    }
+
     /// The guess, from the objects of the first block.
     pub(crate) fn guess(objects: impl Iterator<Item = (u64, u64)>) -> Self {
         let (mut sectors, mut pages) = (true, true);
@@ -96,12 +106,10 @@ impl Objects {
     /// The first byte of an object of `size` bytes.
     #[inline]
     pub fn place(&mut self, id: u64, size: u32) -> Result<u64, Fault> {
-        let unit = match self.unit {
-            Unit::Sector => 512,
-            Unit::Page => 4096,
-            Unit::Auto | Unit::Object => return self.own_pages(id, size),
+        let Some(unit) = self.unit.log2() else {
+            return self.own_pages(id, size);
         };
-        match id.checked_mul(unit) {
+        match id.checked_mul(1 << unit) {
             Some(at) if at <= MAX_FILE - u64::from(size) => Ok(at),
             _ => Err(Fault::new(format!("object {id} lies too far out"), TOO_FAR)),
         }

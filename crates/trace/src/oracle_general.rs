@@ -7,7 +7,7 @@
 
 use crate::error::Fault;
 use crate::objects::Objects;
-use crate::record::{NO_LATENCY, Op, Record};
+use crate::record::{MAX_FILE, NO_LATENCY, Op, Record};
 use crate::tables::Tables;
 
 /// Bytes of a record.
@@ -22,7 +22,7 @@ pub(crate) struct OracleGeneral {
     passed: u64,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Raw {
     pub time: u32,
     pub object: u64,
@@ -42,6 +42,20 @@ pub(crate) fn raw(bytes: &[u8; RECORD]) -> Raw {
         next: i64::from_le_bytes([
             bytes[16], bytes[17], bytes[18], bytes[19], bytes[20], bytes[21], bytes[22], bytes[23],
         ]),
+    }
+}
+
+/// A request's record; `first`: the second of the trace's first one.
+#[inline(always)]
+fn request(r: Raw, first: u32, offset: u64) -> Record {
+    Record {
+        time_ns: u64::from(r.time - first) * 1_000_000_000,
+        offset,
+        latency_ns: NO_LATENCY,
+        len: r.size,
+        file: 0,
+        process: 0,
+        op: Op::Read,
     }
 }
 
@@ -68,9 +82,14 @@ impl OracleGeneral {
     ) -> (usize, Result<(), Fault>) {
         let room = most - out.len();
         let (records, _) = data.as_chunks::<RECORD>();
+        let records = &records[..room.min(records.len())];
         out.reserve(room);
         let mut done = 0;
-        for bytes in &records[..room.min(records.len())] {
+        loop {
+            done += self.plain(&records[done..], out, keep);
+            let Some(bytes) = records.get(done) else {
+                return (done, Ok(()));
+            };
             match self.record(raw(bytes), tables) {
                 Ok(Some(r)) => out.push(keep(&r)),
                 Ok(None) => {}
@@ -79,7 +98,36 @@ impl OracleGeneral {
             done += 1;
             self.passed += 1;
         }
-        (done, Ok(()))
+    }
+
+    /// Records behind the first one of the trace, as long as they are right, have a size, and are placed by their number
+    /// alone: as [`Self::record`], with what it keeps in registers. Returns how many.
+    #[inline(always)]
+    fn plain<T>(
+        &mut self,
+        records: &[[u8; RECORD]],
+        out: &mut Vec<T>,
+        keep: &impl Fn(&Record) -> T,
+    ) -> usize {
+        let (Some(first), Some(unit)) = (self.first, self.objects.unit.log2()) else {
+            return 0;
+        };
+        debug_assert!(self.last >= first);
+        let (mut last, mut passed) = (self.last, self.passed as i64);
+        for bytes in records {
+            let r = raw(bytes);
+            let right = r.time >= last && (r.next == -1 || r.next > passed + 1);
+            let far = (MAX_FILE - u64::from(r.size)) >> unit;
+            if !right || r.size == 0 || r.object > far {
+                break;
+            }
+            last = r.time;
+            passed += 1;
+            out.push(keep(&request(r, first, r.object << unit)));
+        }
+        let n = passed as u64 - self.passed;
+        (self.last, self.passed) = (last, passed as u64);
+        n as usize
     }
 
     /// Counts a record that was skipped.
@@ -101,15 +149,8 @@ impl OracleGeneral {
             tables.ignore("requests of size 0");
             return Ok(None);
         }
-        Ok(Some(Record {
-            time_ns: u64::from(r.time - first) * 1_000_000_000,
-            offset: self.objects.place(r.object, r.size)?,
-            latency_ns: NO_LATENCY,
-            len: r.size,
-            file: 0,
-            process: 0,
-            op: Op::Read,
-        }))
+        let offset = self.objects.place(r.object, r.size)?;
+        Ok(Some(request(r, first, offset)))
     }
 
     #[cold]
@@ -124,6 +165,81 @@ impl OracleGeneral {
                 format!("the time goes back from {} s to {} s", self.last, r.time),
                 "records in the order of time",
             )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::Unit;
+    use proptest::prelude::*;
+
+    fn bytes(r: &Raw) -> Vec<u8> {
+        let mut out = r.time.to_le_bytes().to_vec();
+        out.extend(r.object.to_le_bytes());
+        out.extend(r.size.to_le_bytes());
+        out.extend(r.next.to_le_bytes());
+        out
+    }
+
+    /// Mostly right records; some are odd in one way.
+    fn record() -> impl Strategy<Value = Raw> {
+        let time = prop_oneof![20 => 100_u32..103, 1 => 0_u32..200];
+        let far = MAX_FILE / 4096;
+        let object = prop_oneof![20 => 0_u64..50, 1 => far - 2..far + 2, 1 => any::<u64>()];
+        let size = prop_oneof![20 => 1_u32..5000, 1 => Just(0), 1 => Just(u32::MAX)];
+        let next =
+            prop_oneof![9 => Just(-1_i64), 9 => 100_i64..200, 1 => -3_i64..40, 1 => Just(i64::MAX)];
+        (time, object, size, next).prop_map(|(time, object, size, next)| Raw {
+            time,
+            object,
+            size,
+            next,
+        })
+    }
+
+    proptest! {
+        /// Runs of records are what one after another is, up to the first wrong one and behind it.
+        #[test]
+        fn runs_are_single_records(
+            mut raws in prop::collection::vec(record(), 0..60),
+            ordered in any::<bool>(),
+            unit in prop::sample::select(vec![Unit::Sector, Unit::Page, Unit::Object]),
+            most in 1_usize..70,
+        ) {
+            if ordered {
+                raws.sort_by_key(|r| r.time);
+            }
+            let data: Vec<u8> = raws.iter().flat_map(bytes).collect();
+            let (mut runs, mut single) = (Tables::default(), Tables::default());
+            let mut decoder = OracleGeneral::new(Objects::new(unit));
+            let mut model = OracleGeneral::new(Objects::new(unit));
+            let mut at = 0;
+            while at < raws.len() {
+                let mut out = Vec::new();
+                let (done, result) =
+                    decoder.decode(&data[at * RECORD..], &mut runs, &mut out, most, &|r: &Record| *r);
+                let mut expected = Vec::new();
+                for r in &raws[at..at + done] {
+                    let one = model.record(*r, &mut single).map_err(|e| e.message);
+                    expected.extend(one.expect("passed by both"));
+                    model.passed += 1;
+                }
+                prop_assert_eq!(out, expected);
+                at += done;
+                match result {
+                    Ok(()) => prop_assert!(done == most || at == raws.len()),
+                    Err(e) => {
+                        let wrong = model.record(raws[at], &mut single);
+                        prop_assert_eq!(wrong.map_err(|e| e.message), Err(e.message));
+                        decoder.skip();
+                        model.skip();
+                        at += 1;
+                    }
+                }
+                prop_assert_eq!((decoder.first, decoder.last, decoder.passed), (model.first, model.last, model.passed));
+            }
         }
     }
 }
