@@ -108,7 +108,7 @@ pub(crate) fn stream_made<P: Policy>(
     }
     if unit == Unit::Record && reader.format().only_asks() {
         // One object a record: there is nothing to collect.
-        reader.each_batch(threads, |record| unit.objects(record).0, &mut |batch| {
+        each_object(&mut reader, unit, threads, &mut |batch| {
             clean.cache.request_block(batch);
             Ok(())
         })?;
@@ -140,6 +140,16 @@ fn each_objects(
         false => (0, 0),
     };
     reader.each_batch(threads, objects, take)
+}
+
+/// Each record's first object. Not for each policy: the readers are large.
+fn each_object(
+    reader: &mut Reader,
+    unit: Unit,
+    threads: usize,
+    take: &mut dyn FnMut(&[u64]) -> Result<(), TraceError>,
+) -> Result<(), TraceError> {
+    reader.each_batch(threads, |record| unit.objects(record).0, take)
 }
 
 /// As [`stream`], with dirty pages and writeback.
