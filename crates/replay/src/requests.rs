@@ -26,7 +26,7 @@ impl Unit {
         match self {
             Self::Page => {
                 let first = r.offset / PAGE;
-                let pages = (r.offset % PAGE + u64::from(r.len) + (PAGE - 1)) / PAGE;
+                let pages = (r.offset % PAGE + u64::from(r.len)).div_ceil(PAGE);
                 (u64::from(r.file) << 32 | first, pages.max(1))
             }
             Self::Record => (u64::from(r.file) << OFFSET_BITS | r.offset, 1),
