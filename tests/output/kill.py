@@ -82,7 +82,7 @@ def main():
                     if partial.exists():
                         fail(f"kill {hit}: {partial} holds nothing and stays")
                     if tree(out) == whole:
-                        # One kill had hit with the results in place, and another one who cleared up behind it.
+                        # One kill hit with the results in place, the next one while the rest was cleared away.
                         break
                 elif process.returncode != 0:
                     fail(f"exit code {process.returncode} after {hit} kills", said.decode())
