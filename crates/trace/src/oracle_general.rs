@@ -15,8 +15,9 @@ pub(crate) const RECORD: usize = 24;
 
 pub(crate) struct OracleGeneral {
     pub objects: Objects,
-    /// Seconds of the first record.
+    /// Seconds of the first right record; a wrong one sets nothing.
     first: Option<u32>,
+    /// Seconds of the last right record, at or behind `first`.
     last: u32,
     /// Records passed.
     passed: u64,
@@ -137,13 +138,13 @@ impl OracleGeneral {
 
     #[inline(always)]
     fn record(&mut self, r: Raw, tables: &mut Tables) -> Result<Option<Record>, Fault> {
-        let first = *self.first.get_or_insert(r.time);
-        if r.time < self.last.max(first) || r.next < -1 {
+        if r.time < self.last || r.next < -1 {
             return Err(self.broken(r));
         }
         if r.next != -1 && r.next as u64 <= self.passed + 1 {
             return Err(self.broken(r));
         }
+        let first = *self.first.get_or_insert(r.time);
         self.last = r.time;
         if r.size == 0 {
             tables.ignore("requests of size 0");
@@ -197,6 +198,32 @@ mod tests {
             size,
             next,
         })
+    }
+
+    /// The origin of time is the first right record's: behind a wrong one, whose time may be
+    /// anything, records are neither "back in time" nor placed by its second.
+    #[test]
+    fn a_wrong_first_record_sets_no_time() {
+        let record = |time, next| Raw {
+            time,
+            object: 1,
+            size: 1,
+            next,
+        };
+        let data: Vec<u8> = [record(4_000_000_000, 0), record(100, -1), record(103, -1)]
+            .iter()
+            .flat_map(bytes)
+            .collect();
+        let mut decoder = OracleGeneral::new(Objects::new(Unit::Sector));
+        let (mut tables, mut out) = (Tables::default(), Vec::new());
+        let keep = |r: &Record| r.time_ns;
+        let (done, result) = decoder.decode(&data, &mut tables, &mut out, 9, &keep);
+        assert_eq!(done, 0);
+        assert!(result.is_err());
+        decoder.skip();
+        let (done, result) = decoder.decode(&data[RECORD..], &mut tables, &mut out, 9, &keep);
+        assert_eq!((done, result.is_ok()), (2, true));
+        assert_eq!(out, [0, 3_000_000_000]);
     }
 
     proptest! {
