@@ -1,4 +1,4 @@
-//! Doubly linked lists of slots in one array: 8 bytes a slot, each slot in one list at most.
+//! Doubly linked lists of slots in one array: 8 bytes a slot and what is kept beside them, each slot in one list at most.
 
 use crate::policy::Slot;
 
@@ -7,15 +7,23 @@ const OLDER: usize = 1;
 
 /// Some lists over the same slots, each ordered from its newest to its oldest end.
 ///
-/// List `k` is a ring through a sentinel behind the last slot, so neither end is a special case.
+/// List `k` is a ring through a sentinel behind the last slot, so neither end is a special case. What is kept of each slot
+/// and wanted when it leaves its list lies beside its links, in the same line of the processor's caches.
 #[derive(Debug, Clone)]
-pub struct Lists {
-    /// For each slot and sentinel: the newer and the older neighbour.
-    links: Vec<[u32; 2]>,
+pub struct Lists<T = ()> {
+    links: Vec<Link<T>>,
     slots: u32,
 }
 
-impl Lists {
+/// Of a slot or a sentinel.
+#[derive(Debug, Clone, Copy)]
+struct Link<T> {
+    /// The newer and the older neighbour.
+    ends: [u32; 2],
+    kept: T,
+}
+
+impl<T: Copy + Default> Lists<T> {
     /// `lists` empty lists over the slots `0..slots`.
     ///
     /// # Panics
@@ -24,11 +32,25 @@ impl Lists {
         let all = slots
             .checked_add(lists)
             .expect("slots and lists fit 32 bits");
-        let mut links = vec![[0, 0]; all as usize];
-        for s in slots..all {
-            links[s as usize] = [s, s];
-        }
+        let link = |ends| Link {
+            ends,
+            kept: T::default(),
+        };
+        let mut links = vec![link([0, 0]); slots as usize];
+        links.extend((slots..all).map(|s| link([s, s])));
         Self { links, slots }
+    }
+
+    /// What is kept of a slot.
+    #[inline]
+    pub fn kept(&self, slot: Slot) -> T {
+        self.links[slot as usize].kept
+    }
+
+    /// Keeps something of a slot, whether it is in a list or not.
+    #[inline]
+    pub fn keep(&mut self, slot: Slot, what: T) {
+        self.links[slot as usize].kept = what;
     }
 
     fn slot(&self, at: u32) -> Option<Slot> {
@@ -37,37 +59,37 @@ impl Lists {
 
     #[inline]
     fn insert(&mut self, slot: Slot, newer: u32, older: u32) {
-        self.links[slot as usize] = [newer, older];
-        self.links[newer as usize][OLDER] = slot;
-        self.links[older as usize][NEWER] = slot;
+        self.links[slot as usize].ends = [newer, older];
+        self.links[newer as usize].ends[OLDER] = slot;
+        self.links[older as usize].ends[NEWER] = slot;
     }
 
     /// Adds a slot that is in no list at the newest end.
     #[inline]
     pub fn push_newest(&mut self, list: u32, slot: Slot) {
         let end = self.slots + list;
-        self.insert(slot, end, self.links[end as usize][OLDER]);
+        self.insert(slot, end, self.links[end as usize].ends[OLDER]);
     }
 
     /// Adds a slot that is in no list at the oldest end.
     #[inline]
     pub fn push_oldest(&mut self, list: u32, slot: Slot) {
         let end = self.slots + list;
-        self.insert(slot, self.links[end as usize][NEWER], end);
+        self.insert(slot, self.links[end as usize].ends[NEWER], end);
     }
 
     /// Adds a slot that is in no list just on the older side of `at`, which is in one.
     #[inline]
     pub fn push_behind(&mut self, at: Slot, slot: Slot) {
-        self.insert(slot, at, self.links[at as usize][OLDER]);
+        self.insert(slot, at, self.links[at as usize].ends[OLDER]);
     }
 
     /// Takes a slot out of its list.
     #[inline]
     pub fn unlink(&mut self, slot: Slot) {
-        let [newer, older] = self.links[slot as usize];
-        self.links[newer as usize][OLDER] = older;
-        self.links[older as usize][NEWER] = newer;
+        let [newer, older] = self.links[slot as usize].ends;
+        self.links[newer as usize].ends[OLDER] = older;
+        self.links[older as usize].ends[NEWER] = newer;
     }
 
     /// Moves a slot from its list to the newest end of `list`.
@@ -80,20 +102,20 @@ impl Lists {
     /// The slot at the oldest end.
     #[inline]
     pub fn oldest(&self, list: u32) -> Option<Slot> {
-        self.slot(self.links[(self.slots + list) as usize][NEWER])
+        self.slot(self.links[(self.slots + list) as usize].ends[NEWER])
     }
 
     /// The neighbour on the newer side of a slot that is in a list.
     #[inline]
     pub fn newer(&self, slot: Slot) -> Option<Slot> {
-        self.slot(self.links[slot as usize][NEWER])
+        self.slot(self.links[slot as usize].ends[NEWER])
     }
 
     /// Whether a list has no slot.
     #[inline]
     pub fn is_empty(&self, list: u32) -> bool {
         let end = self.slots + list;
-        self.links[end as usize][OLDER] == end
+        self.links[end as usize].ends[OLDER] == end
     }
 
     /// Moves all of `from`, in its order, to the newest end of `to`.
@@ -102,13 +124,13 @@ impl Lists {
             return;
         }
         let (to, from) = (self.slots + to, self.slots + from);
-        let [oldest, newest] = self.links[from as usize];
-        let before = self.links[to as usize][OLDER];
-        self.links[to as usize][OLDER] = newest;
-        self.links[newest as usize][NEWER] = to;
-        self.links[oldest as usize][OLDER] = before;
-        self.links[before as usize][NEWER] = oldest;
-        self.links[from as usize] = [from, from];
+        let [oldest, newest] = self.links[from as usize].ends;
+        let before = self.links[to as usize].ends[OLDER];
+        self.links[to as usize].ends[OLDER] = newest;
+        self.links[newest as usize].ends[NEWER] = to;
+        self.links[oldest as usize].ends[OLDER] = before;
+        self.links[before as usize].ends[NEWER] = oldest;
+        self.links[from as usize].ends = [from, from];
     }
 }
 
@@ -170,7 +192,7 @@ impl<const N: usize> Counted<N> {
 mod tests {
     use super::*;
 
-    fn all(lists: &Lists, list: u32) -> Vec<Slot> {
+    fn all(lists: &Lists<u64>, list: u32) -> Vec<Slot> {
         std::iter::successors(lists.oldest(list), |s| lists.newer(*s)).collect()
     }
 
@@ -178,6 +200,7 @@ mod tests {
     fn lists_keep_their_order() {
         let mut l = Lists::new(6, 2);
         assert!(l.is_empty(0) && l.oldest(1).is_none());
+        l.keep(3, 30);
         (0..3).for_each(|s| l.push_newest(0, s));
         l.push_oldest(1, 3);
         l.push_oldest(1, 4);
@@ -191,5 +214,7 @@ mod tests {
         l.append(0, 0);
         l.append(0, 1);
         assert_eq!((all(&l, 0), all(&l, 1)), (vec![4, 3, 1, 2, 0], vec![]));
+        // What was kept of a slot before it moved is kept still.
+        assert_eq!((l.kept(3), l.kept(4)), (30, 0));
     }
 }

@@ -17,11 +17,11 @@ const ROUNDS: u8 = 3;
 /// were not.
 #[derive(Debug, Clone)]
 pub struct S3Fifo {
-    queues: Lists,
+    /// With each page's object.
+    queues: Lists<u64>,
     /// Pages of the two queues.
     pages: [u32; 2],
     slots: Vec<Known>,
-    objects: Vec<u64>,
     ghost: Ghost,
     /// Whether the object that is about to be admitted was among the ghosts.
     returns: bool,
@@ -56,7 +56,7 @@ impl S3Fifo {
             let slot = self.pop(SMALL)?;
             let uses = self.slots[slot as usize].uses;
             if uses < PROMOTE {
-                self.ghost.push(self.objects[slot as usize]);
+                self.ghost.push(self.queues.kept(slot));
                 return Some(slot);
             }
             self.push(MAIN, slot, 0);
@@ -82,7 +82,6 @@ impl Policy for S3Fifo {
             queues: Lists::new(slots, 2),
             pages: [0; 2],
             slots: vec![Known::default(); slots as usize],
-            objects: vec![0; slots as usize],
             ghost: Ghost::new((u64::from(slots) * 9 / 10) as u32),
             returns: false,
         }
@@ -94,7 +93,7 @@ impl Policy for S3Fifo {
 
     #[inline]
     fn admit(&mut self, slot: Slot, object: u64) {
-        self.objects[slot as usize] = object;
+        self.queues.keep(slot, object);
         let queue = if std::mem::take(&mut self.returns) {
             MAIN
         } else {
@@ -130,7 +129,7 @@ impl Policy for S3Fifo {
     fn dirty(&mut self, slot: Slot) -> Dirty {
         let Known { uses, queue } = self.slots[slot as usize];
         if u32::from(queue) == SMALL {
-            self.ghost.take(self.objects[slot as usize]);
+            self.ghost.take(self.queues.kept(slot));
         }
         self.push(queue.into(), slot, uses);
         Dirty::WriteBehind

@@ -78,6 +78,11 @@ impl Input {
 
     /// Reads until the block is full or the stream ends. Returns whether anything was added.
     pub fn fill(&mut self) -> io::Result<bool> {
+        self.fill_to(BLOCK)
+    }
+
+    /// As [`fill`](Self::fill), until so many bytes are there, [`BLOCK`] at most.
+    pub fn fill_to(&mut self, most: usize) -> io::Result<bool> {
         if self.ended {
             return Ok(false);
         }
@@ -87,8 +92,8 @@ impl Input {
             self.start = 0;
         }
         let before = self.end;
-        while self.end < self.block.len() {
-            match self.inner.read(&mut self.block[self.end..]) {
+        while self.end < most {
+            match self.inner.read(&mut self.block[self.end..most]) {
                 Ok(0) => {
                     self.ended = true;
                     break;

@@ -22,6 +22,10 @@ mod lines;
 /// Records that a batch has at least, unless the trace ends.
 const BATCH: usize = 4096;
 
+/// What is read at once of records in binary: no more than a batch needs, so that it stays in the processor's caches
+/// until it is decoded.
+const READ: usize = BATCH * RECORD;
+
 /// The most files, and the most processes, of a trace: [`Record`]s tell them apart by number, and users of
 /// records put a file's number above an offset of 44 bits.
 pub const MOST_NAMES: usize = 1 << 20;
@@ -288,7 +292,7 @@ impl Reader {
         out: &mut Vec<T>,
         keep: &impl Fn(&Record) -> T,
     ) -> Result<(), TraceError> {
-        if self.input.data().len() < RECORD && !self.more()? {
+        if self.input.data().len() < RECORD && !self.more(READ)? {
             let rest = self.input.data().len();
             self.ended = true;
             if rest > 0 {
@@ -344,7 +348,7 @@ impl Reader {
             return Ok(());
         }
         self.input.consume(used);
-        if out.len() >= most || used > 0 || self.more()? {
+        if out.len() >= most || used > 0 || self.more(BLOCK)? {
             return Ok(());
         }
         // No line end is left, and no byte is to come or would fit.
@@ -372,9 +376,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads on. Returns whether something came.
-    fn more(&mut self) -> Result<bool, TraceError> {
-        let filled = self.input.fill();
+    /// Reads on, until so many bytes are there. Returns whether something came.
+    fn more(&mut self, bytes: usize) -> Result<bool, TraceError> {
+        let filled = self.input.fill_to(bytes);
         self.filled(filled)
     }
 
