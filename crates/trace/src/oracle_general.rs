@@ -144,14 +144,16 @@ impl OracleGeneral {
         if r.next != -1 && r.next as u64 <= self.passed + 1 {
             return Err(self.broken(r));
         }
+        let offset = match r.size {
+            0 => None,
+            size => Some(self.objects.place(r.object, size)?),
+        };
         let first = *self.first.get_or_insert(r.time);
         self.last = r.time;
-        if r.size == 0 {
+        if offset.is_none() {
             tables.ignore("requests of size 0");
-            return Ok(None);
         }
-        let offset = self.objects.place(r.object, r.size)?;
-        Ok(Some(request(r, first, offset)))
+        Ok(offset.map(|offset| request(r, first, offset)))
     }
 
     #[cold]
@@ -203,17 +205,22 @@ mod tests {
     /// The origin of time is the first right record's: behind a wrong one, whose time may be
     /// anything, records are neither "back in time" nor placed by its second.
     #[test]
-    fn a_wrong_first_record_sets_no_time() {
-        let record = |time, next| Raw {
+    fn a_wrong_record_sets_no_time() {
+        let record = |time, object, next| Raw {
             time,
-            object: 1,
+            object,
             size: 1,
             next,
         };
-        let data: Vec<u8> = [record(4_000_000_000, 0), record(100, -1), record(103, -1)]
-            .iter()
-            .flat_map(bytes)
-            .collect();
+        let far = 4_000_000_000;
+        // One whose next access is past, one whose object lies beyond any file.
+        for wrong in [record(far, 1, 0), record(far, u64::MAX, -1)] {
+            one_wrong_first(&[wrong, record(100, 1, -1), record(103, 1, -1)]);
+        }
+    }
+
+    fn one_wrong_first(records: &[Raw]) {
+        let data: Vec<u8> = records.iter().flat_map(bytes).collect();
         let mut decoder = OracleGeneral::new(Objects::new(Unit::Sector));
         let (mut tables, mut out) = (Tables::default(), Vec::new());
         let keep = |r: &Record| r.time_ns;
