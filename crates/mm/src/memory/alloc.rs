@@ -278,7 +278,7 @@ impl<W: World> Mm<W> {
         let pcp = self.pcp(z, self.world.cpu(), list);
         let refill = match pcp.count() {
             0 if self.stat.exact(z, ZoneStat::NrFreePages) <= 0 || self.grouped() => return None,
-            0 => self.zones[z].pcp_batch,
+            0 => self.most_pcp_alloc(z),
             _ => 0,
         };
         // No more than that is what is done here, where events cost nothing.

@@ -5,7 +5,7 @@
 //! mobility there is a ring for each kind; together they hold as much as one does otherwise.
 
 use crate::memory::frame::{NO_PFN, Page, flag, zone_of};
-use crate::watch::vmstat::VmEvent;
+use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Cost, ShortLock, Word32, World};
 use crate::{Mm, Pfn};
@@ -208,14 +208,16 @@ impl<W: World> Mm<W> {
     }
 
     /// Refills a list that is empty, for a walk that was foreseen and not made. A zone that has no page is
-    /// left as it is: the walk that finds that out counts it, after its tests.
+    /// left as it is, and so is what the list learns from refills: the walk that finds that out counts it, after its tests.
+    /// Returns whether there was one.
     #[inline(never)]
-    pub(crate) fn refill_foreseen(&self, z: usize, list: usize, pcp: &Pcp<W>) {
-        let n = self.take_batch(z, list, pcp);
-        if n > 0 {
-            self.count_bulk(z, n);
-            self.refilled(z);
+    pub(crate) fn refill_foreseen(&self, z: usize, list: usize, pcp: &Pcp<W>) -> bool {
+        if self.stat.exact(z, ZoneStat::NrFreePages) <= 0 {
+            return false;
         }
+        self.refill_empty(z, list, pcp);
+        debug_assert!(pcp.count() > 0, "zone {z} counts free pages");
+        true
     }
 
     fn take_batch(&self, z: usize, list: usize, pcp: &Pcp<W>) -> u32 {

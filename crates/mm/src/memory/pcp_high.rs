@@ -177,6 +177,15 @@ impl<W: World> Mm<W> {
         if batch > 1 { batch.max(2) } else { batch }
     }
 
+    /// The most that [`Self::nr_pcp_alloc`] may say (pages).
+    pub(crate) fn most_pcp_alloc(&self, z: usize) -> u32 {
+        let batch = self.zones[z].pcp_batch;
+        match self.policy.per_cpu_lists {
+            PerCpuLists::Tuned => (batch << BATCH_SCALE_MAX).max(2),
+            _ => batch,
+        }
+    }
+
     /// Blocks to take from the buddy lists for a list that is empty.
     pub(crate) fn nr_blocks_alloc(&self, z: usize, order: u32) -> u32 {
         let (zone, cpu) = (&self.zones[z], self.world.cpu());

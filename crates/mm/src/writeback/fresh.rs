@@ -369,7 +369,9 @@ impl<W: World> Mm<W> {
                 return None;
             }
             // The first page takes the time of the refill, which may turn the next one's walk.
-            self.refill_foreseen(zone, self.list_of_request(gfp), from.pcp);
+            if !self.refill_foreseen(zone, self.list_of_request(gfp), from.pcp) {
+                return None;
+            }
             match self.still_foreseen(gfp) {
                 Some(left) => spare = left,
                 None => n = 1,
