@@ -85,7 +85,8 @@ fn cargo(workspace: &Path, target: &Path, more: &[&str]) -> Result<(), String> {
     cargo
         .current_dir(workspace)
         .args(["build", "--quiet", "--locked", "--package", "guest"])
-        .args(["--bin", "lowmark-guest", "--profile", "guest"])
+        .args(["--bin", "lowmark-guest", "--features", "alone"])
+        .args(["--profile", "guest"])
         .args(["--target", TARGET, "--target-dir"])
         .arg(target)
         .args(more)

@@ -279,6 +279,34 @@ fn a_byte_through_a_pipe_costs_no_page() {
     nothing_is_left(dir.path());
 }
 
+/// A guest unpacks a trace by a decoder of its own (`guest`'s feature `alone`), and replays what the plain one holds.
+#[test]
+fn a_packed_trace_is_replayed() {
+    let Some(kernel) = kernel() else { return };
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/sqlite.strace.zst");
+    let packed = fs::read(shipped).unwrap();
+    let rows = [
+        ("t.strace.zst", packed.clone()),
+        ("t.strace", zstd::decode_all(&packed[..]).unwrap()),
+    ];
+    let rows = rows.map(|(name, bytes)| {
+        let dir = TempDir::new().unwrap();
+        fs::write(dir.path().join(name), bytes).unwrap();
+        let workload = format!("trace = {name:?}, timing = \"fast\"");
+        experiment(dir.path(), &kernel, "", &workload);
+        let (code, said) = run(dir.path(), &["--iterations", "1"]);
+        assert_eq!(code, Some(0), "{said}");
+        nothing_is_left(dir.path());
+        fs::read_to_string(dir.path().join("out/rows.csv")).unwrap()
+    });
+    let bytes = rows.each_ref().map(|rows| {
+        let of = |row: &&str| row.contains(",read_bytes,") || row.contains(",write_bytes,");
+        rows.lines().filter(of).collect::<Vec<_>>()
+    });
+    assert_eq!(bytes[0].len(), 2, "{}", rows[0]);
+    assert_eq!(bytes[0], bytes[1]);
+}
+
 /// A program that computes without end stops the clock: it is named, and the others go on.
 #[test]
 fn a_guest_that_hangs_is_given_up() {

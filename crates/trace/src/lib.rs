@@ -27,6 +27,7 @@ mod record;
 mod strace;
 mod survey;
 mod tables;
+mod unpack;
 pub mod write;
 
 pub use error::TraceError;

@@ -12,6 +12,7 @@ use crate::oracle_general::{OracleGeneral, RECORD, raw};
 use crate::record::Record;
 use crate::strace::Strace;
 use crate::tables::Tables;
+use crate::unpack;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
@@ -388,7 +389,7 @@ impl Reader {
             Ok(more) => Ok(more),
             Err(e) if self.input.compressed => {
                 // What a damaged frame holds can't be known: the rest counts as one record.
-                let fault = if e.to_string().contains("too much memory") {
+                let fault = if e.to_string().contains(unpack::TOO_LARGE) {
                     Fault::new(
                         "the compressed data needs a window of more than 128 MiB",
                         "a file compressed without `--long`, or with `--long=27` at most",
