@@ -63,7 +63,8 @@ fn build(workspace: &Path, out: &Path) -> Result<Vec<u8>, String> {
         return Err("Miri boots no guests".to_owned());
     }
     let target = target_folder(out).join("guest");
-    // What the outer cargo builds has brought all that is needed, unless it builds this package alone.
+    // What this program needs is there where `cargo fetch` or an earlier build has brought it. What the outer cargo builds
+    // brings all of it but the decoder of packed traces.
     match cargo(workspace, &target, &["--offline"]) {
         Err(said) if said.contains("offline") => cargo(workspace, &target, &[]),
         other => other,
