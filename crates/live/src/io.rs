@@ -36,8 +36,18 @@ pub enum Job {
     Read(Handed),
     /// Pages to fill, for a task that waits for them.
     Fill(Handed, Arc<Answer<Filled>>),
-    /// Pages under writeback of a file whose end stays ([`OpenFile::writes`]), and since when.
-    Write(Arc<OpenFile>, Sent, u64),
+    /// Pages under writeback of a file whose end is not cut meanwhile ([`OpenFile::writes`]).
+    Write(Arc<OpenFile>, Sent, Begun),
+}
+
+/// What was so when writeback of pages began.
+#[derive(Debug, Clone, Copy)]
+pub struct Begun {
+    /// When it was.
+    since: u64,
+    /// Where the file ended. A file that was cut a moment before may have old bytes behind that in its last page, and in a
+    /// copy of it; whoever cut it clears the page, and others may then move the end on.
+    end: u64,
 }
 
 /// Pages that were to be filled, for the task that has them.
@@ -236,18 +246,16 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    fn write(mm: &'a LiveMm, file: Arc<OpenFile>, pages: Writeback<'a>, since: u64) -> Self {
+    fn write(file: Arc<OpenFile>, pages: Writeback<'a>, begun: Begun) -> Self {
         let start = u64::from(pages.run.first()) * PAGE as u64;
         let whole = u64::from(pages.run.count()) * PAGE as u64;
-        // The end does not move while we write what lies before it.
-        let size = mm.mappings[file.mapping as usize].size.load(SeqCst);
         Self {
             file,
             start,
-            len: size.saturating_sub(start).min(whole) as usize,
+            len: begun.end.saturating_sub(start).min(whole) as usize,
             done: 0,
             other_way: false,
-            since,
+            since: begun.since,
             counted: 0,
             answer: None,
             pages: Pages::Write(pages),
@@ -273,7 +281,7 @@ impl<'a> Transfer<'a> {
                     ..Self::read(mm, mapping, first, handed.take(mm))
                 }
             }
-            Job::Write(file, sent, since) => Self::write(mm, file, sent.take(mm), since),
+            Job::Write(file, sent, begun) => Self::write(file, sent.take(mm), begun),
         }
     }
 
@@ -463,11 +471,14 @@ pub async fn write(mm: &LiveMm, mut pages: Writeback<'_>, how: How) {
     w.write_started(file.bdi, pages.run.count());
     file.writes(mm).await;
     let bdi = file.bdi;
-    // Not before the file's end stays: what is cut meanwhile must not come back.
+    // Not before nobody cuts the file: what is cut meanwhile must not come back. And before the copy: from then on the page may
+    // change, and the end move on.
+    let end = mm.mappings[file.mapping as usize].size.load(SeqCst);
     if pages.run.count() <= FEW || w.writes_slowly(bdi) {
         pages.copy();
     }
-    let job = Job::Write(file, pages.send(), mm::world::Tasks::now(w));
+    let since = mm::world::Tasks::now(w);
+    let job = Job::Write(file, pages.send(), Begun { since, end });
     let job = match how {
         How::Handed => match w.io(bdi).put(job, 0) {
             Ok(()) => return,

@@ -6,6 +6,7 @@ use crate::arena::{Keeper, Locked, OutOfMemory, PAGE, Writeback, pins};
 use crate::cpu;
 use crate::errseq::{ErrorSequence, Fate};
 use crate::file::{self, Error};
+use crate::io::{self, How, Io};
 use crate::map::Arena;
 use crate::open_file::OpenFile;
 use crate::storage::Backing;
@@ -21,6 +22,7 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 
 #[path = "../tests/model/read.rs"]
@@ -156,6 +158,12 @@ fn a_device_that_takes_its_time_is_known() {
 
 /// A machine of `pages` pages without daemons, with one file of these bytes.
 fn machine(pages: u64, bytes: Vec<u8>) -> (LiveMm, Memory) {
+    let memory = Memory(Arc::new(Mutex::new(bytes)));
+    (machine_on(pages, &memory, Box::new(memory.clone())), memory)
+}
+
+/// The same where `backing` is in front of the bytes.
+fn machine_on(pages: u64, memory: &Memory, backing: Box<dyn Backing>) -> LiveMm {
     let config = mm::Config {
         cpus: 2,
         cpu_nodes: vec![0; 2],
@@ -187,11 +195,91 @@ fn machine(pages: u64, bytes: Vec<u8>) -> (LiveMm, Memory) {
         mm.init_task(task, 0, 0);
     }
     let m = mm.new_mapping(MappingKind::File, 0).expect("a file");
-    mm.mappings[0].size.store(bytes.len() as u64, SeqCst);
-    let memory = Memory(Arc::new(Mutex::new(bytes)));
-    let file = OpenFile::new((m, 0), "file".into(), Box::new(memory.clone()));
+    let size = memory.0.lock().len() as u64;
+    mm.mappings[0].size.store(size, SeqCst);
+    let file = OpenFile::new((m, 0), "file".into(), backing);
     mm.world.add_file(Arc::new(file));
-    (mm, memory)
+    mm
+}
+
+/// A file in memory that waits at a gate before it is cut.
+#[derive(Clone, Default)]
+struct CutAtGate {
+    memory: Memory,
+    gate: Arc<Mutex<()>>,
+    /// Somebody waits there, or is through.
+    came: Arc<AtomicBool>,
+}
+
+impl Backing for CutAtGate {
+    fn read(&self, parts: &mut [IoSliceMut<'_>], at: u64) -> Result<usize, Errno> {
+        self.memory.read(parts, at)
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>], at: u64) -> Result<usize, Errno> {
+        self.memory.write(parts, at)
+    }
+
+    fn truncate(&self, len: u64) -> Result<(), Errno> {
+        self.came.store(true, SeqCst);
+        let _open = self.gate.lock();
+        self.memory.truncate(len)
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn has_name(&self) -> Result<bool, Errno> {
+        Ok(true)
+    }
+}
+
+/// Writeback of a page begins while its file is cut in the page, so that what is copied of it has the old bytes behind the
+/// new end; before they are transferred the file grows again.
+#[test]
+fn what_was_cut_does_not_come_back_with_a_copy() {
+    let there = CutAtGate::default();
+    let mm = &machine_on(1024, &there.memory, Box::new(there.clone()));
+    task(mm, 0, file::write(mm, 0, 0, &[9; PAGE])).expect("a write");
+    // Transfers wait for an executor that is still to come.
+    mm.world.io(0).begin(None);
+    let wait_until = |so: &dyn Fn() -> bool| {
+        while !so() {
+            std::thread::yield_now();
+        }
+    };
+    let writeback = || {
+        let pfn = mm.peek_page(0, 0).expect("it is cached");
+        mm.frames.has(pfn, flag::WRITEBACK)
+    };
+    let shut = there.gate.lock();
+    std::thread::scope(|s| {
+        let cut = s.spawn(|| task(mm, 1, file::truncate(mm, 0, 100)));
+        wait_until(&|| there.came.load(SeqCst));
+        let writer = s.spawn(|| {
+            task(mm, 2, async {
+                let pages = Writeback::start(mm, 0, 0, 1).expect("a dirty page");
+                Io::no_room(&mm.world, 0);
+                io::write(mm, pages, How::Handed).await;
+            });
+        });
+        wait_until(&writeback);
+        drop(shut);
+        writer.join().expect("no panic");
+        assert_eq!(cut.join().expect("no panic"), Ok(()));
+    });
+    assert!(writeback(), "it waits for an executor");
+    task(mm, 0, file::write(mm, 0, 2 * PAGE as u64, b"on")).expect("a write");
+    mm.world.io(0).stop();
+    io::calls(mm, 0, 1);
+    let cursor = mm.world.file(0).errors.sample();
+    task(mm, 0, file::fsync(mm, 0, &cursor)).expect("a sync");
+    let mut wanted = vec![0; 2 * PAGE];
+    wanted[..100].fill(9);
+    wanted.extend(b"on");
+    assert!(*there.memory.0.lock() == wanted);
+    mm.recount().expect("everything agrees");
 }
 
 fn task<T>(mm: &LiveMm, who: u32, future: impl Future<Output = T>) -> T {
