@@ -34,8 +34,8 @@ pub struct OpenFile {
     pub(crate) class: AtomicU32,
     /// Writers at work on it, and [`CUTTING`].
     sharers: AtomicU32,
-    /// Transfers that write what lies before the file's end, and [`CUTTING`]: who moves the end is
-    /// alone with it, and the system's file and our size change together.
+    /// Transfers that write what lies before the file's end, and [`CUTTING`]: who cuts or extends the file is
+    /// alone with its end, and the system's file and our size change together.
     writes: AtomicU32,
     pub(crate) errors: ErrorSequence,
     /// Pages whose write failed.
@@ -70,7 +70,8 @@ impl OpenFile {
         self.fail_writes.store(fail, SeqCst);
     }
 
-    /// Waits until nobody moves the file's end; from then on nobody will until [`OpenFile::written`].
+    /// Waits until nobody cuts the file; from then on nobody will until [`OpenFile::written`]. Who writes behind its end moves that on,
+    /// meanwhile too.
     pub(crate) async fn writes(&self, mm: &LiveMm) {
         until(mm, self, || joined(&self.writes)).await;
     }
@@ -82,7 +83,7 @@ impl OpenFile {
         }
     }
 
-    /// Moves the file's end when no transfer needs it where it is.
+    /// Cuts or extends the file when no transfer needs its end where it is.
     pub(crate) async fn move_end<T>(&self, mm: &LiveMm, f: impl Future<Output = T>) -> T {
         alone(mm, self, &self.writes).await;
         let r = f.await;
