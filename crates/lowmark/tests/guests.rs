@@ -103,7 +103,12 @@ fn a_shell_reads_commands_and_its_time_is_ours() {
     let blocks = lines.find_map(|l| Some(numbers(l.strip_prefix("Node 0, zone   Normal")?)));
     let pages = blocks.expect("pageblocks by kind")[0] * 1024.0 - free;
     let given = lab::validate::guest_unmovable(kernel, sim::spec::FsKind::Xfs);
-    assert!((pages / given - 1.0).abs() < 0.15, "{pages}, {given} given");
+    // A pageblock changes its kind as a whole, with what else is in it.
+    let half_a_block = 512.0;
+    assert!(
+        (pages - given).abs() < half_a_block,
+        "{pages}, {given} given"
+    );
     nothing_is_left(dir.path());
 }
 
@@ -249,7 +254,8 @@ fn a_preset_is_held_to_the_kernel() {
 }
 
 /// A kernel pays for what is copied, not for what a page has room for: a byte through a packet pipe, two looks at the clock
-/// and three system calls are 1.3 us; with two pages' copies they were 3.3.
+/// and three system calls are 1.3 us beside 6.12; with two pages' copies they were 3.3. Beside 6.1 the calls are less than
+/// the microsecond that a debt of the kernel's is paid at, so that half of them end with the looks' 0.26 us, and others pay.
 #[test]
 fn a_byte_through_a_pipe_costs_no_page() {
     let Some(kernel) = kernel() else { return };
@@ -275,7 +281,7 @@ fn a_byte_through_a_pipe_costs_no_page() {
         .find(|l| l.contains("burst_alloc_p50"))
         .expect("burst tells");
     let median: f64 = row.split(',').nth(mean).unwrap().parse().unwrap();
-    assert!((0.5..2.0).contains(&median), "{row}");
+    assert!((0.2..2.0).contains(&median), "{row}");
     nothing_is_left(dir.path());
 }
 
