@@ -71,7 +71,15 @@ fn a_loss_is_not_forgotten_over_a_later_error() {
 
 /// A file in memory, so that Miri, which knows no preadv, can run what is around it.
 #[derive(Clone, Default)]
-struct Memory(Arc<Mutex<Vec<u8>>>);
+struct Memory(Arc<Mutex<Vec<u8>>>, Arc<Gate>);
+
+/// Where who cuts a file waits while it is shut.
+#[derive(Default)]
+struct Gate {
+    shut: Mutex<()>,
+    /// Somebody waits there, or is through.
+    came: AtomicBool,
+}
 
 impl Backing for Memory {
     fn read(&self, parts: &mut [IoSliceMut<'_>], at: u64) -> Result<usize, Errno> {
@@ -98,6 +106,8 @@ impl Backing for Memory {
     }
 
     fn truncate(&self, len: u64) -> Result<(), Errno> {
+        self.1.came.store(true, SeqCst);
+        let _open = self.1.shut.lock();
         self.0.lock().resize(len as usize, 0);
         Ok(())
     }
@@ -158,12 +168,6 @@ fn a_device_that_takes_its_time_is_known() {
 
 /// A machine of `pages` pages without daemons, with one file of these bytes.
 fn machine(pages: u64, bytes: Vec<u8>) -> (LiveMm, Memory) {
-    let memory = Memory(Arc::new(Mutex::new(bytes)));
-    (machine_on(pages, &memory, Box::new(memory.clone())), memory)
-}
-
-/// The same where `backing` is in front of the bytes.
-fn machine_on(pages: u64, memory: &Memory, backing: Box<dyn Backing>) -> LiveMm {
     let config = mm::Config {
         cpus: 2,
         cpu_nodes: vec![0; 2],
@@ -195,52 +199,19 @@ fn machine_on(pages: u64, memory: &Memory, backing: Box<dyn Backing>) -> LiveMm 
         mm.init_task(task, 0, 0);
     }
     let m = mm.new_mapping(MappingKind::File, 0).expect("a file");
-    let size = memory.0.lock().len() as u64;
-    mm.mappings[0].size.store(size, SeqCst);
-    let file = OpenFile::new((m, 0), "file".into(), backing);
+    mm.mappings[0].size.store(bytes.len() as u64, SeqCst);
+    let memory = Memory(Arc::new(Mutex::new(bytes)), Arc::default());
+    let file = OpenFile::new((m, 0), "file".into(), Box::new(memory.clone()));
     mm.world.add_file(Arc::new(file));
-    mm
-}
-
-/// A file in memory that waits at a gate before it is cut.
-#[derive(Clone, Default)]
-struct CutAtGate {
-    memory: Memory,
-    gate: Arc<Mutex<()>>,
-    /// Somebody waits there, or is through.
-    came: Arc<AtomicBool>,
-}
-
-impl Backing for CutAtGate {
-    fn read(&self, parts: &mut [IoSliceMut<'_>], at: u64) -> Result<usize, Errno> {
-        self.memory.read(parts, at)
-    }
-
-    fn write(&self, parts: &[IoSlice<'_>], at: u64) -> Result<usize, Errno> {
-        self.memory.write(parts, at)
-    }
-
-    fn truncate(&self, len: u64) -> Result<(), Errno> {
-        self.came.store(true, SeqCst);
-        let _open = self.gate.lock();
-        self.memory.truncate(len)
-    }
-
-    fn sync(&self) -> Result<(), Errno> {
-        Ok(())
-    }
-
-    fn has_name(&self) -> Result<bool, Errno> {
-        Ok(true)
-    }
+    (mm, memory)
 }
 
 /// Writeback of a page begins while its file is cut in the page, so that what is copied of it has the old bytes behind the
 /// new end; before they are transferred the file grows again.
 #[test]
 fn what_was_cut_does_not_come_back_with_a_copy() {
-    let there = CutAtGate::default();
-    let mm = &machine_on(1024, &there.memory, Box::new(there.clone()));
+    let (mm, memory) = machine(1024, Vec::new());
+    let (mm, gate) = (&mm, &memory.1);
     task(mm, 0, file::write(mm, 0, 0, &[9; PAGE])).expect("a write");
     // Transfers wait for an executor that is still to come.
     mm.world.io(0).begin(None);
@@ -253,10 +224,10 @@ fn what_was_cut_does_not_come_back_with_a_copy() {
         let pfn = mm.peek_page(0, 0).expect("it is cached");
         mm.frames.has(pfn, flag::WRITEBACK)
     };
-    let shut = there.gate.lock();
+    let shut = gate.shut.lock();
     std::thread::scope(|s| {
         let cut = s.spawn(|| task(mm, 1, file::truncate(mm, 0, 100)));
-        wait_until(&|| there.came.load(SeqCst));
+        wait_until(&|| gate.came.load(SeqCst));
         let writer = s.spawn(|| {
             task(mm, 2, async {
                 let pages = Writeback::start(mm, 0, 0, 1).expect("a dirty page");
@@ -278,7 +249,7 @@ fn what_was_cut_does_not_come_back_with_a_copy() {
     let mut wanted = vec![0; 2 * PAGE];
     wanted[..100].fill(9);
     wanted.extend(b"on");
-    assert!(*there.memory.0.lock() == wanted);
+    assert!(*memory.0.lock() == wanted);
     mm.recount().expect("everything agrees");
 }
 

@@ -29,6 +29,10 @@ fn kernel() -> Option<String> {
     name
 }
 
+fn is_6_1(kernel: &str) -> bool {
+    kernel.trim_start_matches("kernel:") == "6.1"
+}
+
 fn lowmark(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lowmark"));
     let tmp = dir.join("tmp");
@@ -103,12 +107,12 @@ fn a_shell_reads_commands_and_its_time_is_ours() {
     let blocks = lines.find_map(|l| Some(numbers(l.strip_prefix("Node 0, zone   Normal")?)));
     let pages = blocks.expect("pageblocks by kind")[0] * 1024.0 - free;
     let given = lab::validate::guest_unmovable(kernel, sim::spec::FsKind::Xfs);
-    // A pageblock changes its kind as a whole, with what else is in it.
-    let half_a_block = 512.0;
-    assert!(
-        (pages - given).abs() < half_a_block,
-        "{pages}, {given} given"
-    );
+    // A pageblock changes its kind as a whole, with what else is in it: half of one is what 6.1 may be off by, whose figure is old.
+    let most = match is_6_1(kernel) {
+        true => 512.0,
+        false => 0.15 * given,
+    };
+    assert!((pages - given).abs() < most, "{pages}, {given} given");
     nothing_is_left(dir.path());
 }
 
@@ -281,7 +285,8 @@ fn a_byte_through_a_pipe_costs_no_page() {
         .find(|l| l.contains("burst_alloc_p50"))
         .expect("burst tells");
     let median: f64 = row.split(',').nth(mean).unwrap().parse().unwrap();
-    assert!((0.2..2.0).contains(&median), "{row}");
+    let least = if is_6_1(&kernel) { 0.2 } else { 0.5 };
+    assert!((least..2.0).contains(&median), "{row}");
     nothing_is_left(dir.path());
 }
 

@@ -202,7 +202,10 @@ impl<W: World> Mm<W> {
     /// Refills a list that is empty; the caller has it for himself.
     #[inline(never)]
     fn refill_empty(&self, z: usize, list: usize, pcp: &Pcp<W>) {
-        let n = self.take_batch(z, list, pcp);
+        pcp.front.set(0);
+        let n = self.take_bulk(z, self.nr_pcp_alloc(z), list, |first, n| {
+            pcp.push_back((0..n).map(|i| first + i));
+        });
         self.count_bulk(z, n);
         self.refilled(z);
     }
@@ -218,13 +221,6 @@ impl<W: World> Mm<W> {
         self.refill_empty(z, list, pcp);
         debug_assert!(pcp.count() > 0, "zone {z} counts free pages");
         true
-    }
-
-    fn take_batch(&self, z: usize, list: usize, pcp: &Pcp<W>) -> u32 {
-        pcp.front.set(0);
-        self.take_bulk(z, self.nr_pcp_alloc(z), list, |first, n| {
-            pcp.push_back((0..n).map(|i| first + i));
-        })
     }
 
     /// Whether a zone is so small that its lists are filled, and give back, page by page.

@@ -181,7 +181,7 @@ impl<W: World> Mm<W> {
     pub(crate) fn most_pcp_alloc(&self, z: usize) -> u32 {
         let batch = self.zones[z].pcp_batch;
         match self.policy.per_cpu_lists {
-            PerCpuLists::Tuned => (batch << BATCH_SCALE_MAX).max(2),
+            PerCpuLists::Tuned => batch << BATCH_SCALE_MAX,
             _ => batch,
         }
     }
