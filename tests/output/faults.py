@@ -32,9 +32,9 @@ RUN = ["run", TINY, "--quiet", "--jobs", 1, "--set", "filesystem=xfs", "--set", 
 class Case:
     """A command, what was at its place before, and what it puts there."""
 
-    def __init__(self, name, command, after, old=None, partial=None, always=()):
+    def __init__(self, name, command, after, old=None, killed=None, always=()):
         self.name, self.command, self.after = name, command, after
-        self.old, self.partial, self.always = old, partial, always
+        self.old, self.killed, self.always = old, killed, always
 
 
 def strace(injections, trace, log="/dev/null"):
@@ -48,11 +48,12 @@ def lay(case, home):
     (home / "tmp").mkdir(parents=True)
     (home / "work").mkdir()
     (home / "work" / "notes.md").write_text("mine")
-    for source, name in ((case.old, case.after), (case.partial, "out.partial")):
-        if source and source.is_dir():
-            shutil.copytree(source, home / "work" / name)
-        elif source:
-            shutil.copy(source, home / "work" / name)
+    if case.old and case.old.is_dir():
+        shutil.copytree(case.old, home / "work" / case.after)
+    elif case.old:
+        shutil.copy(case.old, home / "work" / case.after)
+    if case.killed:
+        shutil.copytree(case.killed, home / "work", dirs_exist_ok=True)
 
 
 def counts(case, binary, home, env):
@@ -99,7 +100,9 @@ def recover(case, binary, home, env, new, what):
     if case.after == "out":
         way = "--out"
         if "run" in command and (home / "work" / "out.partial" / "iterations.log").exists():
-            code, said = lowmark(binary, *command, "--resume", "work/out", "--replace",
+            # As it was begun: what is in the way then must not be what it had written itself.
+            replace = [] if case.old is None else ["--replace"]
+            code, said = lowmark(binary, *command, "--resume", "work/out", *replace,
                                  cwd=home, env=env)
             if code == 0:
                 way = None
@@ -121,6 +124,17 @@ def recover(case, binary, home, env, new, what):
         fail(f"{what}: the next start leaves {left}")
 
 
+def forget_last_record(log):
+    """Takes a log's last record away: behind a line, length (4 bytes), sum (8) and contents of each."""
+    kept = log.read_bytes()
+    at = end = kept.index(b"\n") + 1
+    while end < len(kept):
+        at, end = end, end + 12 + int.from_bytes(kept[end:end + 4], "little")
+    if kept[at + 12:at + 13] != b"p":
+        fail("the last record is not the one that results are about to come into place")
+    log.write_bytes(kept[:at])
+
+
 def cases(binary, store, env):
     """The commands, after what they need was made."""
     trace = store / "t.csv"
@@ -137,21 +151,25 @@ def cases(binary, store, env):
             fail("what the tests need can't be made", said)
     out = ["--out", "work/out"]
     run = [*RUN, "--iterations", 3]
-    # A run that was killed right before it wrote its results.
-    (store / "work").mkdir()
-    kill = strace(["-e", "inject=renameat2:signal=KILL:when=1"], CALLS)
-    shutil.copytree(store / "old", store / "work" / "out")
-    lowmark(binary, *run, *out, "--replace", cwd=store, env=env, before=kill)
-    partial = store / "work" / "out.partial"
-    if not (partial / "iterations.log").exists():
-        fail("no log of a run that was killed")
+    # Runs that were killed right before their results came into place, and with no word of them in the log.
+    killed, unsaid = store / "killed" / "work", store / "unsaid" / "work"
+    shutil.copytree(store / "old", killed / "out")
+    for work, kill, more in ((killed, "renameat2", ["--replace"]), (unsaid, "rename", [])):
+        work.mkdir(exist_ok=True, parents=True)
+        lowmark(binary, *run, *out, *more, cwd=work.parent, env=env,
+                before=strace(["-e", f"inject={kill}:signal=KILL:when=1"], CALLS))
+        if not (work / "out.partial" / "iterations.log").exists():
+            fail("no log of a run that was killed")
+    shutil.rmtree(killed / "out")
+    forget_last_record(unsaid / "out.partial" / "iterations.log")
     no_exchange = ["-e", "inject=renameat2:error=EINVAL"]
     return [
         Case("run", [*run, *out], "out"),
         Case("run over results", [*run, *out, "--replace"], "out", store / "old"),
         Case("run without exchange", [*run, *out, "--replace"], "out", store / "old",
              always=no_exchange),
-        Case("resumed run", [*run, "--resume", "work/out", "--replace"], "out", store / "old", partial),
+        Case("resumed run", [*run, "--resume", "work/out", "--replace"], "out", store / "old", killed),
+        Case("resumed run with results", [*run, "--resume", "work/out"], "out", killed=unsaid),
         Case("mrc over results", [*mrc, *out, "--replace"], "out", store / "old-mrc"),
         Case("trace", [*generate, "--out", "work/out.csv", "--replace"], "out.csv", store / "old.csv"),
     ]

@@ -124,7 +124,11 @@ impl ClaimedFolder {
     }
 
     /// A hidden folder with all files and their list, flushed; and the digest of the list.
-    fn fresh(&self, complete: bool, fill: Fill<'_>) -> Result<(PathBuf, String), Failed> {
+    pub(super) fn fresh(
+        &self,
+        complete: bool,
+        fill: Fill<'_>,
+    ) -> Result<(PathBuf, String), Failed> {
         let failed = |e| (self.dir.clone(), e);
         let scratch = self.scratch("new").map_err(failed)?;
         let sum = self.write(scratch.path(), complete, fill)?;

@@ -65,6 +65,9 @@ impl ClaimedFolder {
         };
         for candidate in found.new.iter().chain(&found.old) {
             if absent(self) && complete(candidate) {
+                if found.new.contains(candidate) {
+                    self.say_published(candidate)?;
+                }
                 fs::rename(candidate, &self.dir)?;
                 self.notes.push(format!(
                     "results that an earlier lowmark had written were put in place: `{}`",
@@ -83,6 +86,17 @@ impl ClaimedFolder {
                 let note = self.discard(path);
                 self.notes.extend(note);
             }
+        }
+        Ok(())
+    }
+
+    /// Writes into the log what its process could not any more, as it ended right before: that these results,
+    /// which are whole, are about to be put in place. A word that is there stands; what waits beside it was replaced.
+    fn say_published(&mut self, results: &Path) -> io::Result<()> {
+        if self.kept.published.is_none() {
+            let (_, sum) = manifest::digest(fs::File::open(results.join(manifest::MANIFEST))?)?;
+            self.log.publishes(&sum)?;
+            self.kept.published = Some(sum);
         }
         Ok(())
     }

@@ -362,6 +362,42 @@ fn what_a_killed_process_left_is_put_right() {
     );
 }
 
+/// The end of the process between the list of its results and the log's word of it.
+#[test]
+fn results_that_were_whole_when_the_process_ended_are_the_results() {
+    let dir = tempfile::tempdir().unwrap();
+    let x = dir.path().join("x");
+    let text = || fs::read_to_string(x.join("results.json")).unwrap();
+    let whole = |text: &str| {
+        killed_after(&x, 1);
+        let fresh = resumed(&x).fresh(true, &|emit| emit(File::new("results.json", text)));
+        assert!(fresh.unwrap().0.exists() && !x.exists());
+    };
+    whole("1");
+    let complete = ClaimedFolder::resume(&x, terms(false)).unwrap();
+    assert!(matches!(complete, Resumption::Complete(_)));
+    assert_eq!(text(), "1");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    // Begun anew: they may go, and the log with them.
+    fs::remove_dir_all(&x).unwrap();
+    whole("2");
+    put(&x, "3", true).unwrap();
+    assert_eq!(text(), "3");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    // Replaced ones that come back where somebody removed the new: the log's word says that they are others.
+    fs::remove_dir_all(&x).unwrap();
+    whole("4");
+    let log = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(dir.path().join("x.partial").join(LOG));
+    let (mut log, _) = Log::open(log.unwrap()).unwrap().unwrap();
+    log.publishes("of another list").unwrap();
+    drop(log);
+    let gone_on = ClaimedFolder::resume(&x, terms(true)).unwrap();
+    assert!(matches!(gone_on, Resumption::Unfinished(_)));
+}
+
 #[test]
 fn a_new_place_sweeps_what_is_beside_it() {
     let dir = tempfile::tempdir().unwrap();
