@@ -27,7 +27,7 @@ pub use wait::{Relax, Sleep, Wait};
 pub use workers::Pool;
 
 use crate::account::TaskTime;
-use crate::rng::Rng;
+use crate::rng::{Lognormals, Rng};
 use crate::waiting::Waiting;
 use crate::watchdog::{Ending, Watchdog};
 use mm::world::{Waited, Waits};
@@ -197,7 +197,8 @@ pub struct Sched {
     plug_worker: Cell<Option<u32>>,
     events: RefCell<BinaryHeap<Reverse<(u64, u64, Event)>>>,
     seq: Cell<u64>,
-    rng: RefCell<Rng>,
+    /// Of the times that idle CPUs take to wake up, by the median.
+    wakeups: RefCell<Lognormals>,
     digest: Cell<u64>,
     stop: Cell<bool>,
     span: Cell<u64>,
@@ -249,7 +250,7 @@ impl Sched {
             plug_worker: Cell::new(None),
             events: RefCell::new(BinaryHeap::new()),
             seq: Cell::new(0),
-            rng: RefCell::new(rng),
+            wakeups: RefCell::new(Lognormals::new(rng, params.idle_wakeup_sigma)),
             digest: Cell::new(0xcbf2_9ce4_8422_2325),
             stop: Cell::new(false),
             span: Cell::new(0),

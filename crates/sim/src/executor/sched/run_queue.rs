@@ -30,10 +30,7 @@ impl Sched {
         };
         if let Some(c) = target {
             let cpu = &self.cpus[c];
-            let draw = self
-                .rng
-                .borrow_mut()
-                .lognormal(self.params.idle_wakeup_sigma);
+            let draw = self.wakeups.borrow_mut().draw();
             let latency = (self.params.idle_wakeup * draw) as u64;
             let start = cpu.clock.get().max(now + latency);
             if self.places_moved() {
