@@ -500,6 +500,15 @@ impl Host for TaskHost {
         Ok(Stat { directory, len })
     }
 
+    async fn stat_listed(
+        &self,
+        dir: &Rc<str>,
+        names: &workload::Listing,
+        nth: usize,
+    ) -> HostResult<Stat> {
+        self.stat(&joined(dir, &names[nth])).await
+    }
+
     async fn read_dir(&self, path: &str) -> HostResult<workload::Listing> {
         let path = &*relative(path)?;
         let names = || {

@@ -89,7 +89,15 @@ fn files_are_made_written_and_read() {
         let stat = |directory, len| Ok(Stat { directory, len });
         assert_eq!(h.stat("a/b/c").await, stat(false, 5));
         assert_eq!(h.stat("/").await, stat(true, 0));
-        let mut names = h.read_dir("a").await.unwrap().to_vec();
+        let names = h.read_dir("a").await.unwrap();
+        for (nth, name) in names.iter().enumerate() {
+            let is_dir = h
+                .stat_listed(&h.dir("a"), &names, nth)
+                .await
+                .map(|s| s.directory);
+            assert_eq!(is_dir, Ok(&**name == "d"), "{name}");
+        }
+        let mut names = names.to_vec();
         names.sort();
         assert_eq!(names, ["b".into(), "d".into()]);
         assert_eq!(h.rmdir("a").await, Err(HostError::Exists("a".into())));

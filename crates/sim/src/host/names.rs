@@ -36,8 +36,15 @@ struct Directory {
     /// Which one it is, if it was made; others are their filesystem's root under another name.
     id: Option<DirId>,
     names: HashTable<Entry>,
-    /// Its names as somebody read them, while none came or went.
-    listed: Option<Listing>,
+    /// Its names as somebody read them, while none came, went or got another meaning.
+    listed: Option<Listed>,
+}
+
+/// The names of a directory in order of spelling.
+struct Listed {
+    names: Listing,
+    /// What each of them names.
+    named: Box<[Named]>,
 }
 
 /// The spelling of a name: one that is not long needs no memory of its own. `from_slice` copies it in one
@@ -211,6 +218,16 @@ impl Names {
         known.map(|entry| entry.named)
     }
 
+    /// As [`Self::find_in`], of the `nth` of the names that [`Self::names_in`] gave, which most likely are those that it
+    /// would give now. They are walked in their order, so neither the name nor its place in the table, which went
+    /// out of the processor's caches long ago, need be read.
+    pub fn find_listed(&self, dir: DirPlace, names: &Listing, nth: usize) -> Option<Named> {
+        match &self.dir(dir).listed {
+            Some(now) if Rc::ptr_eq(&now.names, names) => Some(now.named[nth]),
+            _ => self.find_in(dir, Wanted::new(&names[nth])),
+        }
+    }
+
     /// Whether the path of a place names something.
     pub fn is_named(&self, place: DirPlace) -> bool {
         let dir = self.dir(place);
@@ -287,7 +304,6 @@ impl Names {
         match known {
             TableEntry::Occupied(mut known) => known.get_mut().named = named,
             TableEntry::Vacant(place) => {
-                dir.listed = None;
                 place.insert(Entry {
                     spelt: Spelt::from_slice(name.name.as_bytes()),
                     hash: name.hash,
@@ -295,6 +311,7 @@ impl Names {
                 });
             }
         }
+        dir.listed = None;
     }
 
     /// Removes a name in a directory.
@@ -323,11 +340,15 @@ impl Names {
     pub fn names_in(&mut self, dir: DirPlace) -> Listing {
         let dir = &mut self.dirs[dir.0 as usize];
         let listed = dir.listed.get_or_insert_with(|| {
-            let mut names: Vec<Rc<str>> = dir.names.iter().map(|e| text(&e.spelt).into()).collect();
-            names.sort_unstable();
-            names.into()
+            let all = dir.names.iter();
+            let mut all: Vec<(&str, Named)> = all.map(|e| (text(&e.spelt), e.named)).collect();
+            all.sort_unstable_by_key(|(name, _)| *name);
+            Listed {
+                names: all.iter().map(|(name, _)| Rc::from(*name)).collect(),
+                named: all.iter().map(|(_, named)| *named).collect(),
+            }
         });
-        Rc::clone(listed)
+        Rc::clone(&listed.names)
     }
 }
 
@@ -362,6 +383,35 @@ mod tests {
         let b = n.place("a/b").unwrap();
         n.remove_in(b, Wanted::new("x"));
         assert_eq!((n.find("a/b/x"), n.find("a/b")), (None, dir(2)));
+    }
+
+    /// What a listing says is what looking the names up says, whatever happened since it was made.
+    #[test]
+    fn listed_names_mean_what_they_mean_now() {
+        let mut n = Names::default();
+        let dir = n.place_or_new("a");
+        let enter = |n: &mut Names, name, id| n.enter_in(dir, Wanted::new(name), Named::File(id));
+        for (id, name) in [(7, "z"), (8, "x"), (9, "y")] {
+            enter(&mut n, name, id);
+        }
+        let names = n.names_in(dir);
+        let listed = |n: &Names| {
+            let found = (0..3).map(|nth| n.find_listed(dir, &names, nth));
+            let found: Vec<_> = found.collect();
+            let looked_up = names.iter().map(|name| n.find_in(dir, Wanted::new(name)));
+            assert!(looked_up.eq(found.iter().copied()));
+            found
+        };
+        let file = |id| Some(Named::File(id));
+        assert_eq!(listed(&n), [file(8), file(9), file(7)]);
+        enter(&mut n, "y", 4);
+        assert_eq!(listed(&n), [file(8), file(4), file(7)]);
+        n.remove_in(dir, Wanted::new("x"));
+        assert_eq!(listed(&n), [None, file(4), file(7)]);
+        // Somebody has read them meanwhile, and they are others.
+        enter(&mut n, "a", 5);
+        assert_eq!(n.names_in(dir).len(), 3);
+        assert_eq!(listed(&n), [None, file(4), file(7)]);
     }
 
     #[test]

@@ -54,7 +54,7 @@ mod log;
 mod summary;
 
 use crate::error::CommandError;
-use crate::host::{Advice, Host, HostError, HostResult, Map, MapId, OpenFlags, Task, Word};
+use crate::host::{Advice, Host, HostError, HostResult, Map, MapId, OpenFlags, Task, Word, joined};
 use crate::options::{Style, Syntax};
 use crate::program::{ExistingFile, Program};
 use crate::report::{Figures, Metric, Report};
@@ -639,17 +639,16 @@ impl Thread {
     /// One walk over all paths: every directory is read, every name looked at.
     async fn walk<H: Host>(&self, host: &H, session: &Session) -> Step {
         let mut directories: Vec<String> = self.of.paths.iter().rev().cloned().collect();
-        let mut path = String::new();
         while let Some(directory) = directories.pop() {
-            for name in &*host.read_dir(&directory).await? {
-                path.clear();
-                path.extend([&directory, "/", name]);
-                match host.stat(&path).await {
+            let names = host.read_dir(&directory).await?;
+            let dir = host.dir(&directory);
+            for nth in 0..names.len() {
+                match host.stat_listed(&dir, &names, nth).await {
                     // A worker's file may be gone already.
                     Err(HostError::NotFound(_)) => {}
                     stat => {
                         if stat?.directory {
-                            directories.push(path.clone());
+                            directories.push(joined(&directory, &names[nth]));
                         }
                     }
                 }

@@ -5,7 +5,7 @@
 //! `rm -r` reads a directory, removes its files in the order of reading, then the directory.
 
 use crate::error::CommandError;
-use crate::host::{Host, HostError, HostResult, Task};
+use crate::host::{Host, HostError, HostResult, Task, joined};
 use crate::program::Program;
 use crate::report::{Metric, Report};
 use crate::session::Session;
@@ -130,31 +130,32 @@ impl Tree {
     async fn visit<H: Host>(&self, host: &H, root: &str, names: &mut u64) -> HostResult<()> {
         // Directories that were entered, each with its names and how many of them are left.
         let inside = host.read_dir(root).await?;
-        let mut entered = vec![(root.to_owned(), inside.len(), inside)];
-        while let Some((dir, left, inside)) = entered.last_mut() {
+        let mut entered = vec![(root.to_owned(), host.dir(root), inside.len(), inside)];
+        while let Some((path, dir, left, inside)) = entered.last_mut() {
             let Some(nth) = left.checked_sub(1) else {
-                let (dir, ..) = entered.pop().expect("a directory");
+                let (path, ..) = entered.pop().expect("a directory");
                 *names += 1;
                 if self.action == Action::Remove {
-                    gone(host.rmdir(&dir).await)?;
+                    gone(host.rmdir(&path).await)?;
                 }
                 continue;
             };
             *left = nth;
-            let path = format!("{dir}/{}", inside[nth]);
             host.compute(NAME_NS).await;
-            let stat = match host.stat(&path).await {
+            let stat = match host.stat_listed(dir, inside, nth).await {
                 Err(HostError::NotFound(_)) => continue,
                 other => other?,
             };
             if stat.directory {
+                let path = joined(path, &inside[nth]);
                 let inside = host.read_dir(&path).await?;
-                entered.push((path, inside.len(), inside));
+                let dir = host.dir(&path);
+                entered.push((path, dir, inside.len(), inside));
                 continue;
             }
             *names += 1;
             if self.action == Action::Remove {
-                gone(host.unlink(&path).await)?;
+                gone(host.unlink_in(dir, &inside[nth]).await)?;
             }
         }
         Ok(())
