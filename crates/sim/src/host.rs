@@ -29,6 +29,8 @@ use workload::{
 
 /// What getdents(2) copies of a name: 24 bytes and the name itself.
 const ENTRY_BYTES: u64 = 40;
+/// How many names ahead a walk over a directory looks at what it will ask for.
+const LOOK_AHEAD: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Object {
@@ -581,7 +583,13 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         names: &workload::Listing,
         nth: usize,
     ) -> HostResult<Stat> {
-        let find = |all: &Names| all.find_listed(*dir, names, nth);
+        let find = |all: &Names| {
+            if let Some(id) = all.listed_file(*dir, names, nth + LOOK_AHEAD) {
+                // It will be asked for soon, and went out of the processor's caches long ago.
+                self.mm.look_at_inode(id);
+            }
+            all.find_listed(*dir, names, nth)
+        };
         self.stat_found(find, |all| all.path_in(*dir, &names[nth]))
             .await
     }

@@ -125,6 +125,13 @@ impl<W: World> Mm<W> {
         self.sb(sb).freed.get()
     }
 
+    /// Looks at what [`Self::iget`] and stat(2) of a file will ask for, so that it is in the processor's caches by then.
+    #[inline]
+    pub fn look_at_inode(&self, ino: u32) {
+        let mapping = &self.mappings[ino as usize];
+        std::hint::black_box(u64::from(self.inode(ino).state.get()) ^ mapping.size.get());
+    }
+
     /// Looks a file up: brings its dentry and its inode into memory and holds them until
     /// [`Mm::iput`].
     ///

@@ -17,23 +17,31 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Where a row belongs on a list of unused entries: the bit that says it is there, the filesystem
-    /// and the node.
-    fn unused_place(&self, row: &Inode<W>, list: InodeList) -> (u32, u32, u32) {
-        let (bit, object) = match list {
-            InodeList::Dentries => (ON_DENTRIES, row.dentry()),
-            _ => (ON_INODES, row.inode()),
+    /// The bit of a row that says it is on a list of unused entries.
+    fn unused_bit(list: InodeList) -> u32 {
+        match list {
+            InodeList::Dentries => ON_DENTRIES,
+            _ => ON_INODES,
+        }
+    }
+
+    /// Whose list that is: the filesystem and the node.
+    fn unused_place(&self, row: &Inode<W>, list: InodeList) -> (u32, u32) {
+        let object = match list {
+            InodeList::Dentries => row.dentry(),
+            _ => row.inode(),
         };
-        (bit, row.sb.get(), self.node_of_object(object))
+        (row.sb.get(), self.node_of_object(object))
     }
 
     pub(super) fn unused_add(&self, ino: u32, list: InodeList) {
         let row = self.inode(ino);
-        let (bit, sb, nid) = self.unused_place(row, list);
         self.inodes.lock.with(|| {
-            if row.set(bit) {
+            // Most often it is there. Its object's page need not be asked then.
+            if row.set(Self::unused_bit(list)) {
                 return;
             }
+            let (sb, nid) = self.unused_place(row, list);
             self.inodes.add_tail(list, self.lru_head(sb, nid), ino);
             self.sb(sb).unused[nid as usize][list as usize].fetch_add(1);
         });
@@ -41,9 +49,9 @@ impl<W: World> Mm<W> {
 
     pub(super) fn unused_del(&self, ino: u32, list: InodeList) {
         let row = self.inode(ino);
-        let (bit, sb, nid) = self.unused_place(row, list);
         self.inodes.lock.with(|| {
-            if row.clear(bit) {
+            if row.clear(Self::unused_bit(list)) {
+                let (sb, nid) = self.unused_place(row, list);
                 self.inodes.del(list, ino);
                 self.sb(sb).unused[nid as usize][list as usize].fetch_sub(1);
             }

@@ -228,6 +228,19 @@ impl Names {
         }
     }
 
+    /// The file that the `nth` of these names is of, if that is known without looking it up.
+    pub fn listed_file(&self, dir: DirPlace, names: &Listing, nth: usize) -> Option<u32> {
+        let listed = self.dir(dir).listed.as_ref();
+        match listed
+            .filter(|now| Rc::ptr_eq(&now.names, names))?
+            .named
+            .get(nth)
+        {
+            Some(&Named::File(id)) => Some(id),
+            _ => None,
+        }
+    }
+
     /// Whether the path of a place names something.
     pub fn is_named(&self, place: DirPlace) -> bool {
         let dir = self.dir(place);

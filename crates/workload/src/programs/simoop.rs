@@ -411,7 +411,7 @@ impl Thread {
     }
 
     fn over(&self, session: &Session) -> bool {
-        self.log(session, |log| log.is_over())
+        session.shared::<Logs>(0).is_over(self.log)
     }
 
     fn own_file(&self, worker: u64) -> String {
@@ -438,7 +438,7 @@ impl Thread {
                 self.log(session, |log| log.restart(host.now(), stalls));
             }
         }
-        self.log(session, Log::end);
+        session.shared::<Logs>(0).end(self.log);
         Ok(())
     }
 
@@ -622,13 +622,14 @@ impl Thread {
     }
 
     async fn burn<H: Host>(&self, host: &H, session: &Session) {
+        let logs = session.shared::<Logs>(0);
         loop {
             let mut left = TURN_NS;
             while left > 0 {
                 let n = left.min(SECOND / 20);
                 host.compute(n).await;
                 left -= n;
-                if self.over(session) {
+                if logs.is_over(self.log) {
                     return;
                 }
             }
@@ -638,6 +639,7 @@ impl Thread {
 
     /// One walk over all paths: every directory is read, every name looked at.
     async fn walk<H: Host>(&self, host: &H, session: &Session) -> Step {
+        let logs = session.shared::<Logs>(0);
         let mut directories: Vec<String> = self.of.paths.iter().rev().cloned().collect();
         while let Some(directory) = directories.pop() {
             let names = host.read_dir(&directory).await?;
@@ -653,12 +655,12 @@ impl Thread {
                     }
                 }
                 host.compute(NAME_NS).await;
-                if self.over(session) {
+                if logs.is_over(self.log) {
                     return Ok(false);
                 }
             }
         }
-        Ok(!self.over(session))
+        Ok(!logs.is_over(self.log))
     }
 }
 

@@ -35,6 +35,67 @@ impl Sched {
         computes && !self.pieces_told.get() && self.compute_turn(id)
     }
 
+    /// Turns of tasks that compute, one after the other as the loop would take them. In them nothing but time passes: no
+    /// future is asked, no event comes or goes. `first`: the CPU that is furthest behind, its clock and the least of the
+    /// others; its turn was polled for. `event`, `look`: when the next event happens and somebody wants a look. Returns
+    /// the latest clock, or `None` if that first turn is another one or would be its computation's last.
+    #[inline(always)]
+    pub(super) fn computing_turns(
+        &self,
+        first: (usize, u64, u64),
+        event: u64,
+        look: u64,
+    ) -> Option<u64> {
+        let id = self.cpus[first.0].current.get()?;
+        let computes = self.tasks.borrow()[id as usize].computing > PIECE;
+        match computes && !self.pieces_told.get() {
+            true => self.take_computing_turns(first, event, look),
+            false => None,
+        }
+    }
+
+    #[inline(never)]
+    fn take_computing_turns(&self, first: (usize, u64, u64), event: u64, look: u64) -> Option<u64> {
+        let mut tasks = self.tasks.borrow_mut();
+        let (mut c, mut at, mut second) = first;
+        // The last turn: its CPU, task and end; and the latest clock.
+        let (mut last, mut end) = (None, 0);
+        while event.min(look) > at {
+            let cpu = &self.cpus[c];
+            let id = cpu.current.get().expect("a running task");
+            let task = &mut tasks[id as usize];
+            let lead = second.saturating_add(self.params.quantum);
+            let until = event.min(lead).min(cpu.slice_end.get());
+            if until <= at || cpu.resched.get() || look < until {
+                break;
+            }
+            // As many as bring it there; the one before was charged in its last turn.
+            let pieces = (until - at).div_ceil(PIECE);
+            // The loop polls for each turn but the first, and the turn for each piece.
+            let polls = pieces + u64::from(last.is_some());
+            if task.computing < (pieces + 1) * PIECE || u64::from(self.watchdog.unseen()) < polls {
+                break;
+            }
+            self.watchdog.polls_unseen(polls as u32);
+            let ns = pieces * PIECE;
+            task.computing -= ns;
+            task.time.user += ns;
+            at += ns;
+            cpu.clock.set(at);
+            self.due.set(c, at);
+            end = end.max(at);
+            last = Some((c, id, until, at));
+            (c, at, second) = self.due.furthest_behind();
+        }
+        let (c, id, until, at) = last?;
+        self.here.set(c);
+        self.running.set(id);
+        self.turn_end.set(until);
+        self.limit.set(until);
+        self.set_time(at);
+        Some(end)
+    }
+
     fn compute_turn(&self, id: usize) -> bool {
         let task = &mut self.tasks.borrow_mut()[id];
         let mut waited = true;

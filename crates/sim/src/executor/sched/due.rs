@@ -1,17 +1,22 @@
-//! Which running CPU is furthest behind: a tournament of their clocks.
+//! Which running CPU is furthest behind: their clocks in order.
+//!
+//! Whoever is furthest behind gets a turn that ends a quantum behind the next one, which most often is behind all others:
+//! in a ring he leaves the front and comes in at the end, and nobody else moves.
 
 use super::NEVER;
 use std::cell::Cell;
 
-/// Twice as many as there can be CPUs.
-const PLACES: usize = 128;
+/// As many as there can be CPUs.
+const CPUS: usize = 64;
+/// Bits of a key that say which CPU it is of.
+const BITS: u32 = CPUS.trailing_zeros();
 
-/// The clocks of the CPUs that execute, [`NEVER`] for an idle one, and of each two the smaller, up to the root.
+/// The clocks of the CPUs that execute, each with its CPU's number below.
 pub(super) struct Due {
-    /// From 1 on: the sons of `i` are `2 * i` and `2 * i + 1`; CPU 0 stands at `cpus`.
-    least: [Cell<u64>; PLACES],
-    /// Leaves, a power of two.
-    cpus: usize,
+    /// Keys in order, from `first` on.
+    ring: [Cell<u64>; CPUS],
+    first: Cell<usize>,
+    len: Cell<usize>,
 }
 
 impl Due {
@@ -20,43 +25,59 @@ impl Due {
     /// # Panics
     /// If there are more than 64.
     pub fn new(cpus: usize) -> Self {
-        let cpus = cpus.next_power_of_two();
-        assert!(2 * cpus <= PLACES, "a machine of {cpus} CPUs");
+        assert!(cpus <= CPUS, "a machine of {cpus} CPUs");
         Self {
-            least: [const { Cell::new(NEVER) }; PLACES],
-            cpus,
+            ring: [const { Cell::new(NEVER) }; CPUS],
+            first: Cell::new(0),
+            len: Cell::new(0),
         }
     }
 
+    /// The `nth` of those that execute.
     #[inline(always)]
-    fn at(&self, place: usize) -> &Cell<u64> {
-        &self.least[place % PLACES]
+    fn at(&self, nth: usize) -> &Cell<u64> {
+        &self.ring[self.first.get().wrapping_add(nth) % CPUS]
     }
 
-    /// A CPU's clock is `time` now.
+    /// A CPU's clock is `time` now, at most nine years; [`NEVER`]: it is idle.
     #[inline]
     pub fn set(&self, cpu: usize, time: u64) {
-        debug_assert!(cpu < self.cpus);
-        let mut at = self.cpus + cpu;
-        let mut least = time;
-        self.at(at).set(least);
-        while at > 1 {
-            least = least.min(self.at(at ^ 1).get());
-            at /= 2;
-            self.at(at).set(least);
+        debug_assert!(time >> (u64::BITS - BITS) == 0 || time == NEVER);
+        let key = time << BITS | cpu as u64;
+        let is_cpu = |nth: usize| self.at(nth).get() as usize % CPUS == cpu;
+        let mut len = self.len.get();
+        if len > 0 && is_cpu(0) {
+            if time != NEVER && (len == 1 || key < self.at(1).get()) {
+                return self.at(0).set(key);
+            }
+            self.first.set(self.first.get().wrapping_add(1));
+            len -= 1;
+        } else if let Some(nth) = (1..len).find(|&nth| is_cpu(nth)) {
+            for nth in nth + 1..len {
+                self.at(nth - 1).set(self.at(nth).get());
+            }
+            len -= 1;
         }
+        if time != NEVER {
+            let mut nth = len;
+            while nth > 0 && self.at(nth - 1).get() > key {
+                self.at(nth).set(self.at(nth - 1).get());
+                nth -= 1;
+            }
+            self.at(nth).set(key);
+            len += 1;
+        }
+        self.len.set(len);
     }
 
     /// The CPU whose clock is least, the first of those, with it and the least one of the others. All idle: any CPU.
-    #[inline]
+    #[inline(always)]
     pub fn furthest_behind(&self) -> (usize, u64, u64) {
-        let (mut at, mut second) = (1, NEVER);
-        while at < self.cpus {
-            let (left, right) = (self.at(2 * at).get(), self.at(2 * at + 1).get());
-            second = second.min(left.max(right));
-            at = 2 * at + usize::from(right < left);
-        }
-        (at - self.cpus, self.at(at).get(), second)
+        let time = |nth: usize| match nth < self.len.get() {
+            true => self.at(nth).get() >> BITS,
+            false => NEVER,
+        };
+        (self.at(0).get() as usize % CPUS, time(0), time(1))
     }
 }
 

@@ -78,6 +78,11 @@ impl Sched {
                 self.enter(c);
                 continue;
             }
+            let first = (c, least, second);
+            if let Some(time) = self.computing_turns(first, next_event, observer.due()) {
+                end = end.max(time);
+                continue;
+            }
             self.enter(c);
             let lead = second.saturating_add(self.params.quantum);
             self.turn_end

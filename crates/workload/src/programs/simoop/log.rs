@@ -4,6 +4,7 @@ use super::histogram::Histogram;
 use crate::report::Report;
 use crate::session::{Gauge, Session, lock};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,25 +76,40 @@ impl Phase {
 
 /// The logs of a run's simoops, in the order in which they began.
 #[derive(Debug, Default)]
-pub(super) struct Logs(Mutex<Vec<Log>>);
+pub(super) struct Logs {
+    all: Mutex<Vec<Log>>,
+    /// How many are over, which their threads ask at each step.
+    over: AtomicUsize,
+}
 
 impl Logs {
     /// A simoop that begins; returns the number of its log.
     pub(super) fn begin(&self, now: u64, stalls: u64) -> usize {
-        let mut logs = lock(&self.0);
+        let mut logs = lock(&self.all);
         logs.push(Log::begin(now, stalls));
         logs.len() - 1
     }
 
     /// Reads or changes a log.
     pub(super) fn with<R>(&self, log: usize, f: impl FnOnce(&mut Log) -> R) -> R {
-        f(&mut lock(&self.0)[log])
+        f(&mut lock(&self.all)[log])
+    }
+
+    /// The run time of a simoop is over: nothing counts from here on.
+    pub(super) fn end(&self, log: usize) {
+        self.with(log, Log::end);
+        self.over.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether that of a simoop is.
+    pub(super) fn is_over(&self, log: usize) -> bool {
+        self.over.load(Ordering::Acquire) > 0 && self.with(log, |log| log.over)
     }
 }
 
 /// What simoops say as they run: the sums of their last report intervals' rates.
 pub(super) fn gauges(session: &Session) -> Vec<Gauge> {
-    let logs = lock(&session.shared::<Logs>(0).0);
+    let logs = lock(&session.shared::<Logs>(0).all);
     let [work, stalls] = logs.iter().fold([0.0, 0.0], |sum, log| {
         [sum[0] + log.rates[0], sum[1] + log.rates[1]]
     });
@@ -148,13 +164,9 @@ impl Log {
         self.warm_up = Some(std::mem::replace(&mut self.phase, phase));
     }
 
-    /// The run time is over: nothing counts from here on.
-    pub(super) fn end(&mut self) {
+    /// Nothing counts from here on.
+    fn end(&mut self) {
         self.over = true;
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.over
     }
 
     /// The figures, in the order of simoop's own lines.
