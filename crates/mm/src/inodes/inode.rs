@@ -258,7 +258,8 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Brings an inode into memory, off the list of unused ones, for a caller that gives it a dentry.
+    /// Brings an inode into memory, off the list of unused ones, for a caller that gives it a dentry. `false`: there is no
+    /// memory, or it has no name and is not there any more.
     async fn bring_in(&self, ino: u32) -> bool {
         let row = self.inode(ino);
         loop {
@@ -274,6 +275,10 @@ impl<W: World> Mm<W> {
                 }
                 self.unused_del(ino, InodeList::Inodes);
                 return true;
+            }
+            if row.has(UNLINKED) {
+                // It went while this task waited for it, and may be about to become another file's.
+                return false;
             }
             let q = self.inode_queue(ino);
             let ticket = self.world.ticket(q);
