@@ -476,13 +476,6 @@ impl<'a, W: World> Table<'a, W> {
         self.page(pfn).word(NEXT).get()
     }
 
-    /// The entry behind what may be one, and may be on no list at all; the first frame behind what is none.
-    #[inline(always)]
-    pub fn peek(self, pfn: Pfn) -> Pfn {
-        let row = self.0.get(pfn as usize);
-        row.map_or(0, |row| row[NEXT].get())
-    }
-
     /// Makes two entries neighbours.
     #[inline(always)]
     pub fn join(self, prev: Pfn, next: Pfn) {

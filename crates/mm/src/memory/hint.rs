@@ -392,7 +392,6 @@ impl<W: World> Mm<W> {
             let Some(pfn) = self.pop_pcp(pcp) else {
                 return Foreseen::Unknown;
             };
-            self.look_at_next_block(pcp);
             self.charge_walks(hint);
             self.hand_out(z as usize, pfn, node, gfp, 0);
             return Foreseen::Page(pfn);

@@ -15,8 +15,6 @@ pub(crate) struct Pcp<W: World> {
     ring: Box<[W::U32]>,
     front: W::U32,
     count: W::U32,
-    /// Where on the free list, which is walked a block for each page that is taken, lies what a refill will take.
-    ahead: W::U32,
     /// The order of what it holds: single pages have 0.
     order: u32,
     /// A drain of all CPUs' lists takes pages from lists that are not its CPU's.
@@ -31,7 +29,6 @@ impl<W: World> Pcp<W> {
             ring: bytemuck::zeroed_slice_box(((pages >> order) + 1).next_power_of_two() as usize),
             front: bytemuck::Zeroable::zeroed(),
             count: bytemuck::Zeroable::zeroed(),
-            ahead: bytemuck::Zeroable::zeroed(),
             lock: W::Lock::default(),
         }
     }
@@ -209,17 +206,8 @@ impl<W: World> Mm<W> {
         let n = self.take_bulk(z, self.nr_pcp_alloc(z), list, |first, n| {
             pcp.push_back((0..n).map(|i| first + i));
         });
-        pcp.ahead.set(self.frames.first(self.free_list(z, 0, list)));
         self.count_bulk(z, n);
         self.refilled(z);
-    }
-
-    /// Looks at the next block that a refill of a list will take. Free blocks lie all over the table and each says
-    /// which is next, so that a refill would wait for one after the other to come into the processor's caches. It reads
-    /// links without the zone's lock: beside others it may end up on another list, which only makes it useless.
-    #[inline(always)]
-    pub(super) fn look_at_next_block(&self, pcp: &Pcp<W>) {
-        pcp.ahead.set(self.frames.table().peek(pcp.ahead.get()));
     }
 
     /// Refills a list that is empty, for a walk that was foreseen and not made. A zone that has no page is
