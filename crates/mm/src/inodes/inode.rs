@@ -128,6 +128,7 @@ impl<W: World> Mm<W> {
     /// Looks at what [`Self::iget`] and stat(2) of a file will ask for, so that it is in the processor's caches by then.
     #[inline]
     pub fn look_at_inode(&self, ino: u32) {
+        debug_assert!(self.inode(ino).has(PLACED), "file {ino} has a place");
         let mapping = &self.mappings[ino as usize];
         std::hint::black_box(u64::from(self.inode(ino).state.get()) ^ mapping.size.get());
     }
