@@ -83,12 +83,18 @@ impl Rng {
     /// is only the four words).
     pub fn normal(&mut self) -> f64 {
         loop {
-            let (u, v) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
-            let s = u * u + v * v;
-            if s > 0.0 && s < 1.0 {
-                return u * (-2.0 * s.ln() / s).sqrt();
+            let (u, s) = self.pair();
+            if is_inside(s) {
+                return u * stretch(s);
             }
         }
+    }
+
+    /// A place by chance between -1 and 1 both ways: the first way, and the square of its distance from 0.
+    #[inline(always)]
+    fn pair(&mut self) -> (f64, f64) {
+        let (u, v) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
+        (u, u * u + v * v)
     }
 
     /// Lognormal with median 1; `sigma` is the deviation of its logarithm.
@@ -110,6 +116,18 @@ impl Rng {
     pub fn exponential(&mut self) -> f64 {
         -(1.0 - self.unit()).ln()
     }
+}
+
+/// Whether a pair of this square is one of the polar method's.
+#[inline(always)]
+fn is_inside(s: f64) -> bool {
+    s > 0.0 && s < 1.0
+}
+
+/// What the polar method makes a pair of this square longer by.
+#[inline(always)]
+fn stretch(s: f64) -> f64 {
+    (-2.0 * s.ln() / s).sqrt()
 }
 
 /// How many [`Lognormals`] are made at once: 0.5 KiB.
@@ -152,15 +170,12 @@ impl Lognormals {
         let (mut us, mut squares) = ([0.0; BATCH], [0.0_f64; BATCH]);
         let mut n = 0;
         while n < BATCH {
-            let unit = |rng: &mut Rng| 2.0 * rng.unit() - 1.0;
-            let (u, v) = (unit(&mut self.rng), unit(&mut self.rng));
-            let s = u * u + v * v;
-            (us[n], squares[n]) = (u, s);
+            (us[n], squares[n]) = self.rng.pair();
             // A pair that is refused makes room for the next one.
-            n += usize::from(s > 0.0 && s < 1.0);
+            n += usize::from(is_inside(squares[n]));
         }
         for s in &mut squares {
-            *s = (-2.0 * s.ln() / *s).sqrt();
+            *s = stretch(*s);
         }
         for ((made, u), root) in self.made.iter_mut().zip(us).zip(squares) {
             *made = (self.sigma * (u * root)).exp();

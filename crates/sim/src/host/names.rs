@@ -218,26 +218,27 @@ impl Names {
         known.map(|entry| entry.named)
     }
 
+    /// What a directory's names mean, if they are those that [`Self::names_in`] gave.
+    fn listed(&self, dir: DirPlace, names: &Listing) -> Option<&[Named]> {
+        let now = self.dir(dir).listed.as_ref()?;
+        Rc::ptr_eq(&now.names, names).then_some(&now.named)
+    }
+
     /// As [`Self::find_in`], of the `nth` of the names that [`Self::names_in`] gave, which most likely are those that it
     /// would give now. They are walked in their order, so neither the name nor its place in the table, which went
     /// out of the processor's caches long ago, need be read.
     pub fn find_listed(&self, dir: DirPlace, names: &Listing, nth: usize) -> Option<Named> {
-        match &self.dir(dir).listed {
-            Some(now) if Rc::ptr_eq(&now.names, names) => Some(now.named[nth]),
-            _ => self.find_in(dir, Wanted::new(&names[nth])),
+        match self.listed(dir, names) {
+            Some(named) => Some(named[nth]),
+            None => self.find_in(dir, Wanted::new(&names[nth])),
         }
     }
 
     /// The file that the `nth` of these names is of, if that is known without looking it up.
     pub fn listed_file(&self, dir: DirPlace, names: &Listing, nth: usize) -> Option<u32> {
-        let listed = self.dir(dir).listed.as_ref();
-        match listed
-            .filter(|now| Rc::ptr_eq(&now.names, names))?
-            .named
-            .get(nth)
-        {
-            Some(&Named::File(id)) => Some(id),
-            _ => None,
+        match self.listed(dir, names)?.get(nth)? {
+            Named::File(id) => Some(*id),
+            Named::Dir(_) => None,
         }
     }
 

@@ -370,30 +370,25 @@ fn results_that_were_whole_when_the_process_ended_are_the_results() {
     let text = || fs::read_to_string(x.join("results.json")).unwrap();
     let whole = |text: &str| {
         killed_after(&x, 1);
-        let fresh = resumed(&x).fresh(true, &|emit| emit(File::new("results.json", text)));
+        let place = resumed(&x);
+        let fresh = place.fresh(true, &|emit| emit(File::new("results.json", text)));
         assert!(fresh.unwrap().0.exists() && !x.exists());
+        place
     };
-    whole("1");
+    drop(whole("1"));
     let complete = ClaimedFolder::resume(&x, terms(false)).unwrap();
     assert!(matches!(complete, Resumption::Complete(_)));
     assert_eq!(text(), "1");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     // Begun anew: they may go, and the log with them.
     fs::remove_dir_all(&x).unwrap();
-    whole("2");
+    drop(whole("2"));
     put(&x, "3", true).unwrap();
     assert_eq!(text(), "3");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     // Replaced ones that come back where somebody removed the new: the log's word says that they are others.
     fs::remove_dir_all(&x).unwrap();
-    whole("4");
-    let log = fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(dir.path().join("x.partial").join(LOG));
-    let (mut log, _) = Log::open(log.unwrap()).unwrap().unwrap();
-    log.publishes("of another list").unwrap();
-    drop(log);
+    whole("4").log().publishes("of another list").unwrap();
     let gone_on = ClaimedFolder::resume(&x, terms(true)).unwrap();
     assert!(matches!(gone_on, Resumption::Unfinished(_)));
 }
