@@ -574,8 +574,9 @@ impl<const T: bool> Host for TaskHost<'_, T> {
 
     async fn stat(&self, path: &str) -> HostResult<Stat> {
         let path = &*plain(path);
-        self.stat_found(|names| names.find(path), |_| path.into())
-            .await
+        let named = self.lookup(path);
+        let stat = self.stat_named(named).await?;
+        stat.ok_or_else(|| HostError::NotFound(path.into()))
     }
 
     async fn stat_listed(
@@ -584,15 +585,18 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         names: &workload::Listing,
         nth: usize,
     ) -> HostResult<Stat> {
-        let find = |all: &Names| {
+        let named = {
+            let all = self.names.names.borrow();
             if let Some(id) = all.listed_file(*dir, names, nth + LOOK_AHEAD) {
                 // It will be asked for soon, and went out of the processor's caches long ago.
                 self.mm.look_at_inode(id);
             }
             all.find_listed(*dir, names, nth)
         };
-        self.stat_found(find, |all| all.path_in(*dir, &names[nth]))
-            .await
+        let stat = self.stat_named(named).await?;
+        stat.ok_or_else(|| {
+            HostError::NotFound(self.names.names.borrow().path_in(*dir, &names[nth]))
+        })
     }
 
     async fn read_dir(&self, path: &str) -> HostResult<workload::Listing> {

@@ -8,6 +8,7 @@ use super::tables::left_of_table;
 use super::tree::{Tag, page_in};
 use crate::Mm;
 use crate::memory::frame::{ZoneRun, flag, zone_of};
+use crate::memory::gfp::Gfp;
 use crate::watch::vmstat::VmEvent;
 use crate::world::event::{Event, TrackPath};
 use crate::world::{Audience, Cost, ShortLock, Word32, World};
@@ -19,6 +20,15 @@ pub struct AtOnce {
     pub pages: u32,
     /// The file, if [`Mm::balance_now`] is to be called for it.
     pub look: Option<u32>,
+}
+
+/// What [`Mm::anon_at_once`] has done.
+#[derive(Debug, Clone, Copy)]
+pub struct AnonAtOnce {
+    /// Entries that have a page now.
+    pub pages: u32,
+    /// The allocation of the next one's page began at this time (ns) and has to go on with [`Mm::anon_rest`].
+    pub rest: Option<u64>,
 }
 
 impl<W: World> Mm<W> {
@@ -102,6 +112,53 @@ impl<W: World> Mm<W> {
             pages: n,
             look: self.note_dirtied_run(m, n).then_some(mapping),
         })
+    }
+
+    /// First touches of up to `most` pages of anonymous memory in a row, from an entry on, which nobody has to wait for.
+    /// Behind each but the last the task went on; behind the last it has to relax, and touches that page again. `None`:
+    /// nothing was done, and [`Mm::touch`] is to be called.
+    #[inline(never)]
+    pub fn anon_at_once(&self, region: u32, first: u32, most: u32) -> Option<AnonAtOnce> {
+        let r = self.regions.region(region);
+        debug_assert!(
+            most > 0 && (first + most) as usize <= r.ptes.len(),
+            "{most} pages from {first} on of region {region}"
+        );
+        if r.backing() != Some(Backing::Anon) {
+            return None;
+        }
+        let mut pages = 0;
+        while pages < most {
+            let index = first + pages;
+            if r.ptes[index as usize].get() != 0 || r.missing_table(index).is_some() {
+                break;
+            }
+            self.world.charge(Cost::Fault, 1);
+            self.stat.event(VmEvent::PgFault, 1);
+            match self.alloc_page_at_once(self.bound(Gfp::USER)) {
+                Ok(pfn) => self.new_anon_page(pfn, region, index),
+                Err(start) => {
+                    let rest = Some(start);
+                    return Some(AnonAtOnce { pages, rest });
+                }
+            }
+            pages += 1;
+            if !self.world.goes_on() {
+                break;
+            }
+        }
+        (pages > 0).then_some(AnonAtOnce { pages, rest: None })
+    }
+
+    /// The first touch of a page of anonymous memory whose allocation began at `start` (`AnonAtOnce::rest`). Whether
+    /// there was memory; the task has to relax, and touches the page again.
+    pub async fn anon_rest(&self, region: u32, index: u32, start: u64) -> bool {
+        debug_assert!(start <= self.world.now(), "it began at {start} ns");
+        let had = self.alloc_rest(self.bound(Gfp::USER), start).await;
+        if let Some(pfn) = had {
+            self.enter_anon_page(pfn, region, index);
+        }
+        had.is_some()
     }
 
     /// [`Self::page_mkclean`] of a file's pages in a row, by their slots in the file's tree.

@@ -281,11 +281,15 @@ impl<W: World> Mm<W> {
             if index % FORESEEN == 0 {
                 // What the next pages will touch: their frames, and those beside them on their lists. Old
                 // memory lies all over the table, and misses in the processor's caches should overlap.
-                let next = r.ptes[index..].iter().take(FORESEEN).map(Word32::get);
-                let next = next.filter(|v| v & PRESENT != 0).map(|v| v >> SHIFT);
-                let beside = next
-                    .map(|pfn| frames.before(frames.before(pfn)) ^ frames.after(frames.after(pfn)));
-                std::hint::black_box(beside.fold(0, |sum, at| sum ^ at));
+                let mut next = r.ptes[index..].iter().take(2 * FORESEEN).map(Word32::get);
+                for v in next.by_ref().take(FORESEEN).filter(|v| v & PRESENT != 0) {
+                    let page = frames.page(v >> SHIFT);
+                    frames.page(page.before()).prefetch();
+                    frames.page(page.after()).prefetch();
+                }
+                for v in next.filter(|v| v & PRESENT != 0) {
+                    frames.page(v >> SHIFT).prefetch();
+                }
             }
             if v & PRESENT != 0 {
                 let pfn = v >> SHIFT;
@@ -426,15 +430,20 @@ impl<W: World> Mm<W> {
         let Some(pfn) = self.alloc_page(self.bound(Gfp::USER)).await else {
             return Touched::OutOfMemory;
         };
+        self.enter_anon_page(pfn, region, index);
+        Touched::Ok
+    }
+
+    /// A page for an entry of anonymous memory that somebody else may have given one.
+    pub(super) fn enter_anon_page(&self, pfn: Pfn, region: u32, index: u32) {
         if self.pte(region, index).get() == 0 {
             self.new_anon_page(pfn, region, index);
         } else {
             self.free_page(pfn, false);
         }
-        Touched::Ok
     }
 
-    fn new_anon_page(&self, pfn: Pfn, region: u32, index: u32) {
+    pub(super) fn new_anon_page(&self, pfn: Pfn, region: u32, index: u32) {
         self.frames
             .set_flags(pfn, flag::ANON | flag::SWAPBACKED | flag::UPTODATE);
         self.stat.inc(

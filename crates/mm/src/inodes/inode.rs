@@ -130,7 +130,20 @@ impl<W: World> Mm<W> {
     pub fn look_at_inode(&self, ino: u32) {
         debug_assert!(self.inode(ino).has(PLACED), "file {ino} has a place");
         let mapping = &self.mappings[ino as usize];
-        std::hint::black_box(u64::from(self.inode(ino).state.get()) ^ mapping.size.get());
+        prefetch::prefetch(self.inode(ino));
+        prefetch::prefetch(&mapping.size);
+    }
+
+    /// [`Mm::iget`] of a file whose dentry is in memory; `false`: it is not, and nothing was done.
+    #[inline(always)]
+    pub fn iget_at_once(&self, ino: u32) -> bool {
+        let row = self.inode(ino);
+        debug_assert!(row.has(PLACED), "file {ino} has no place on a filesystem");
+        let found = row.has(DENTRY);
+        if found {
+            row.users.fetch_add(1);
+        }
+        found
     }
 
     /// Looks a file up: brings its dentry and its inode into memory and holds them until
@@ -145,8 +158,7 @@ impl<W: World> Mm<W> {
         );
         loop {
             let row = self.inode(ino);
-            if row.has(DENTRY) {
-                row.users.fetch_add(1);
+            if self.iget_at_once(ino) {
                 return Ok(());
             }
             if row.has(UNLINKED) {

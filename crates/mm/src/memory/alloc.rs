@@ -1,7 +1,7 @@
 //! Page allocation: free-list walk, fast path, slow path (docs/reference/allocation.md; the 3.0 sequence).
 
 use crate::memory::fair::Skipped;
-use crate::memory::frame::flag;
+use crate::memory::frame::{NO_PFN, flag};
 use crate::memory::gfp::Gfp;
 use crate::memory::hint::Foreseen;
 use crate::memory::task::{PF_DYING, PF_MEMALLOC, PF_REALTIME};
@@ -178,12 +178,21 @@ impl<W: World> Mm<W> {
 
     /// [`Mm::alloc_page`] where it waits for nothing, and nobody else has a turn. Else when it began, in nanoseconds:
     /// [`Mm::alloc_rest`] goes on.
-    #[inline]
+    #[inline(always)]
     pub fn alloc_page_at_once(&self, gfp: Gfp) -> Result<Pfn, u64> {
+        match self.page_at_once(gfp) {
+            (NO_PFN, start) => Err(start),
+            (pfn, _) => Ok(pfn),
+        }
+    }
+
+    /// The page, or [`NO_PFN`], and when it began: two registers.
+    #[inline(never)]
+    fn page_at_once(&self, gfp: Gfp) -> (Pfn, u64) {
         let start = self.world.now();
         let fast = self.alloc_pages_fast(gfp, 0, start);
         let pfn = fast.or_else(|| self.alloc_at_min(gfp, start).map(|page| page.pfn));
-        pfn.ok_or(start)
+        (pfn.unwrap_or(NO_PFN), start)
     }
 
     /// Allocates 2^order contiguous pages.

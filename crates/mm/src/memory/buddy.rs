@@ -6,6 +6,7 @@
 //! A free block's head frame carries the BUDDY bit and its order; the other frames of the block
 //! are untouched, so building a machine touches one frame in 1024.
 
+use crate::memory::ahead::Ahead;
 use crate::memory::frame::{NO_PFN, flag};
 use crate::memory::mobility::Falling;
 use crate::memory::zone::Zone;
@@ -147,7 +148,9 @@ impl<W: World> Mm<W> {
         let page = frames.page(pfn);
         page.reset_flags(z, flag::BUDDY);
         page.set_private(order as u32);
-        frames.add_page(self.free_list_of(zone, order, list), (pfn, page));
+        let list = self.free_list_of(zone, order, list);
+        frames.add_page(list, (pfn, page));
+        Ahead(frames.page(list)).comes((pfn, page));
         zone.nr_free[order].fetch_add(1);
     }
 
@@ -185,7 +188,9 @@ impl<W: World> Mm<W> {
             let blocks = &zone.nr_free[order.min(ORDERS)..];
             (order + blocks.iter().position(|n| n.get() != 0)?, list)
         };
-        let pfn = self.frames.first(self.free_list_of(zone, found, from));
+        let (frames, list) = (self.frames.table(), self.free_list_of(zone, found, from));
+        let pfn = frames.first(list);
+        frames.prefetch(Ahead(frames.page(list)).goes(frames.page(pfn)));
         self.del_block_of(zone, pfn, found);
         Some((pfn, found, from))
     }

@@ -118,6 +118,26 @@ impl<W: World> Clone for Page<'_, W> {
 impl<W: World> Copy for Page<'_, W> {}
 
 impl<'a, W: World> Page<'a, W> {
+    /// Of a free block: what [`ahead`](super::ahead) notes of it. Every allocation sets the word to 0, and until then
+    /// nobody reads it. `mapping` and `index` would not do: who waits for a page's lock while the page is
+    /// freed tells them.
+    #[inline(always)]
+    pub(super) fn note(self) -> &'a W::U32 {
+        self.word(MAPCOUNT)
+    }
+
+    /// One of the five words of a sentinel that are no links or flags.
+    #[inline(always)]
+    pub(super) fn spare(self, nth: usize) -> &'a W::U32 {
+        self.word(MAPPING + nth)
+    }
+
+    /// It will be wanted soon.
+    #[inline(always)]
+    pub fn prefetch(self) {
+        prefetch::prefetch(self.0);
+    }
+
     #[inline(always)]
     pub(crate) fn word(self, w: usize) -> &'a W::U32 {
         &self.0[w]
@@ -456,6 +476,14 @@ impl<'a, W: World> Table<'a, W> {
     #[inline(always)]
     pub fn page(self, pfn: Pfn) -> Page<'a, W> {
         Page(&self.0[pfn as usize])
+    }
+
+    /// A frame will be wanted soon; what is no frame is left out.
+    #[inline(always)]
+    pub fn prefetch(self, pfn: Pfn) {
+        if let Some(page) = self.0.get(pfn as usize) {
+            Page::<W>(page).prefetch();
+        }
     }
 
     /// First entry of a list, or the sentinel itself.

@@ -1,5 +1,6 @@
 //! Memory: frames, zones, nodes, free lists, watermarks, the allocator, slabs.
 
+mod ahead;
 pub mod alloc;
 pub mod buddy;
 pub(crate) mod fair;

@@ -526,3 +526,48 @@ fn reading_ahead_of_faults() {
         assert_eq!(all(policy(), Advice::Sequential), [8, 0, 0, 0, 0, 0, 0]);
     }
 }
+
+/// Touches of fresh pages in one go are what touches one by one are: the same pages, counters and time, also where a
+/// page has to be waited for.
+#[test]
+fn anonymous_memory_at_once() {
+    const PAGES: u32 = 3970;
+    let (mut waited, mut at_once) = (0, 0);
+    let [single, together] = [false, true].map(|together| {
+        let (mm, files) = machine();
+        for f in files {
+            assert!(block_on(&mm, bring_in(&mm, f, 0, 60)));
+        }
+        let region = mm
+            .new_region(Backing::Anon, PAGES, Advice::Normal)
+            .expect("room");
+        assert_eq!(touch(&mm, region, 7, true), Touched::Ok);
+        let mut at = 0;
+        while at < PAGES {
+            at += mm.touch_mapped_run(region, at, PAGES - at, true);
+            if at == PAGES {
+                break;
+            }
+            let done = together.then(|| mm.anon_at_once(region, at, PAGES - at));
+            let Some(Some(done)) = done else {
+                assert!(!together, "nothing but fresh pages");
+                assert_eq!(touch(&mm, region, at, true), Touched::Ok);
+                continue;
+            };
+            at_once += done.pages;
+            if let Some(start) = done.rest {
+                waited += 1;
+                assert!(block_on(&mm, mm.anon_rest(region, at + done.pages, start)));
+            }
+            block_on(&mm, mm.world.relax());
+        }
+        recount(&mm);
+        let entries: Vec<u32> = (0..PAGES).map(|i| mm.pte(region, i).get()).collect();
+        (mm.world.now(), mm.vmstat(), entries)
+    });
+    assert_eq!(single, together);
+    assert!(
+        waited > 0 && at_once > 3000,
+        "{waited} waited for, {at_once} at once"
+    );
+}

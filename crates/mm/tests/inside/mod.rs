@@ -27,7 +27,7 @@ mod programs;
 mod recounts;
 mod scans;
 mod today;
-mod world;
+pub(crate) mod world;
 
 /// What the tests need of the engine, named in one place.
 mod prelude {

@@ -130,6 +130,24 @@ impl<const T: bool> TaskHost<'_, T> {
                     }
                     continue;
                 }
+                if let Some(done) = self.mm.anon_at_once(region, page, end - page) {
+                    // The last one that has a page, or the one that waits for it, is looked at again.
+                    let had = match done.rest {
+                        Some(start) => {
+                            page += done.pages;
+                            self.mm.anon_rest(region, page, start).await
+                        }
+                        None => {
+                            page += done.pages - 1;
+                            true
+                        }
+                    };
+                    self.mm.world.relax().await;
+                    if !had {
+                        return Err(HostError::OutOfMemory);
+                    }
+                    continue;
+                }
                 match self.mm.touch(region, page, write).await {
                     Touched::Ok => {}
                     Touched::OutOfMemory => return Err(HostError::OutOfMemory),

@@ -1,45 +1,45 @@
 //! stat(2): a name's inode is brought into memory and asked.
 
 use super::TaskHost;
-use super::names::{Named, Names};
+use super::names::Named;
 use crate::filesystems as fs;
 use crate::stack::Bottom;
 use mm::world::Tasks;
-use workload::{HostError, HostResult, Stat};
+use workload::{HostResult, Stat};
 
 impl<const T: bool> TaskHost<'_, T> {
-    /// stat(2) of what is found, or the path of what is not there.
-    pub(super) async fn stat_found(
-        &self,
-        find: impl FnOnce(&Names) -> Option<Named>,
-        path: impl FnOnce(&Names) -> String,
-    ) -> HostResult<Stat> {
+    /// stat(2) of what a name was found to name; of nothing, that is what is told.
+    pub(super) async fn stat_named(&self, named: Option<Named>) -> HostResult<Option<Stat>> {
         if self.dies_here() {
             self.die().await;
         }
         let w = &self.mm.world;
         self.calls(Bottom::Other, 1);
         w.sched.charge(w.calls.lookup);
-        let named = find(&self.names.names.borrow());
         if let Some(named) = named {
             let id = match named {
                 Named::File(id) => id,
                 Named::Dir(dir) => fs::inode_of_dir(self.mm, dir),
             };
-            self.hold_inode(id).await?;
+            if !self.mm.iget_at_once(id) {
+                self.hold_inode(id).await?;
+            }
             self.put_inode(id);
         }
-        w.relax().await;
-        match named {
-            Some(Named::File(id)) => Ok(Stat {
+        if !w.goes_on() {
+            w.relax().await;
+        }
+        let stat = match named {
+            None => return Ok(None),
+            Some(Named::File(id)) => Stat {
                 directory: false,
                 len: self.mm.mappings[id as usize].size.get(),
-            }),
-            Some(Named::Dir(_)) => Ok(Stat {
+            },
+            Some(Named::Dir(_)) => Stat {
                 directory: true,
                 len: 0,
-            }),
-            None => Err(HostError::NotFound(path(&self.names.names.borrow()))),
-        }
+            },
+        };
+        Ok(Some(stat))
     }
 }
