@@ -133,6 +133,9 @@ impl<W: World> Mm<W> {
             if r.ptes[index as usize].get() != 0 || r.missing_table(index).is_some() {
                 break;
             }
+            if pages > 0 && !self.world.goes_on() {
+                break;
+            }
             self.world.charge(Cost::Fault, 1);
             self.stat.event(VmEvent::PgFault, 1);
             match self.alloc_page_at_once(self.bound(Gfp::USER)) {
@@ -143,9 +146,6 @@ impl<W: World> Mm<W> {
                 }
             }
             pages += 1;
-            if !self.world.goes_on() {
-                break;
-            }
         }
         (pages > 0).then_some(AnonAtOnce { pages, rest: None })
     }

@@ -284,11 +284,11 @@ impl<W: World> Mm<W> {
                 let mut next = r.ptes[index..].iter().take(2 * FORESEEN).map(Word32::get);
                 for v in next.by_ref().take(FORESEEN).filter(|v| v & PRESENT != 0) {
                     let page = frames.page(v >> SHIFT);
-                    frames.page(page.before()).prefetch();
-                    frames.page(page.after()).prefetch();
+                    frames.prefetch(page.before());
+                    frames.prefetch(page.after());
                 }
                 for v in next.filter(|v| v & PRESENT != 0) {
-                    frames.page(v >> SHIFT).prefetch();
+                    frames.prefetch(v >> SHIFT);
                 }
             }
             if v & PRESENT != 0 {

@@ -134,18 +134,6 @@ impl<W: World> Mm<W> {
         prefetch::prefetch(&mapping.size);
     }
 
-    /// [`Mm::iget`] of a file whose dentry is in memory; `false`: it is not, and nothing was done.
-    #[inline(always)]
-    pub fn iget_at_once(&self, ino: u32) -> bool {
-        let row = self.inode(ino);
-        debug_assert!(row.has(PLACED), "file {ino} has no place on a filesystem");
-        let found = row.has(DENTRY);
-        if found {
-            row.users.fetch_add(1);
-        }
-        found
-    }
-
     /// Looks a file up: brings its dentry and its inode into memory and holds them until
     /// [`Mm::iput`].
     ///
@@ -158,7 +146,8 @@ impl<W: World> Mm<W> {
         );
         loop {
             let row = self.inode(ino);
-            if self.iget_at_once(ino) {
+            if row.has(DENTRY) {
+                row.users.fetch_add(1);
                 return Ok(());
             }
             if row.has(UNLINKED) {

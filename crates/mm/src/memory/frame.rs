@@ -132,12 +132,6 @@ impl<'a, W: World> Page<'a, W> {
         self.word(MAPPING + nth)
     }
 
-    /// It will be wanted soon.
-    #[inline(always)]
-    pub fn prefetch(self) {
-        prefetch::prefetch(self.0);
-    }
-
     #[inline(always)]
     pub(crate) fn word(self, w: usize) -> &'a W::U32 {
         &self.0[w]
@@ -482,7 +476,7 @@ impl<'a, W: World> Table<'a, W> {
     #[inline(always)]
     pub fn prefetch(self, pfn: Pfn) {
         if let Some(page) = self.0.get(pfn as usize) {
-            Page::<W>(page).prefetch();
+            prefetch::prefetch(page);
         }
     }
 

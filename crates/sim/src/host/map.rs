@@ -132,15 +132,10 @@ impl<const T: bool> TaskHost<'_, T> {
                 }
                 if let Some(done) = self.mm.anon_at_once(region, page, end - page) {
                     // The last one that has a page, or the one that waits for it, is looked at again.
+                    page += done.pages - u32::from(done.rest.is_none());
                     let had = match done.rest {
-                        Some(start) => {
-                            page += done.pages;
-                            self.mm.anon_rest(region, page, start).await
-                        }
-                        None => {
-                            page += done.pages - 1;
-                            true
-                        }
+                        Some(start) => self.mm.anon_rest(region, page, start).await,
+                        None => true,
                     };
                     self.mm.world.relax().await;
                     if !had {

@@ -21,14 +21,10 @@ impl<const T: bool> TaskHost<'_, T> {
                 Named::File(id) => id,
                 Named::Dir(dir) => fs::inode_of_dir(self.mm, dir),
             };
-            if !self.mm.iget_at_once(id) {
-                self.hold_inode(id).await?;
-            }
+            self.hold_inode(id).await?;
             self.put_inode(id);
         }
-        if !w.goes_on() {
-            w.relax().await;
-        }
+        w.relax().await;
         let stat = match named {
             None => return Ok(None),
             Some(Named::File(id)) => Stat {
