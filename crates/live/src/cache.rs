@@ -24,7 +24,7 @@ use crate::table::Table;
 use crate::world::LiveWorld;
 use mm::Mm;
 use mm::cache::mapping::MappingKind;
-use mm::memory::task::PF_SWAPWRITE;
+use mm::memory::task::{PF_KTHREAD, PF_SWAPWRITE};
 use mm::memory::zone::Mark;
 use mm::reclaim::kswapd::KSWAPD_FLAGS;
 use mm::view::View;
@@ -360,7 +360,7 @@ impl Cache {
         mm.init_task(LAST, 0, 0);
         mm.init_task(RING, 0, 0);
         mm.init_task(GIVER, 0, 0);
-        (FLUSHERS..CALLERS).for_each(|id| mm.init_task(id, PF_SWAPWRITE, 0));
+        (FLUSHERS..CALLERS).for_each(|id| mm.init_task(id, PF_SWAPWRITE | PF_KTHREAD, 0));
         (CALLERS..FIRST_USER).for_each(|id| mm.init_task(id, 0, 0));
         tasks.for_each(|id| mm.init_task(id, 0, 0));
         let inner = Arc::new(Inner {

@@ -24,6 +24,10 @@ pub const PF_MEMBIND: u32 = 64;
 /// processes that `oom_score_adj` protects.
 pub const PF_KILLABLE: u32 = 128;
 
+/// The task is a thread of the kernel's own: no reclaim throttle holds it back, as the pages that would end the wait
+/// may wait for what it does.
+pub const PF_KTHREAD: u32 = 256;
+
 /// One task's row.
 pub struct Task<W: World> {
     pub(crate) flags: W::U32,

@@ -3,7 +3,7 @@
 use crate::Mm;
 use crate::ZoneType;
 use crate::memory::gfp::Gfp;
-use crate::memory::task::{PF_DYING, PF_KSWAPD, PF_MEMALLOC};
+use crate::memory::task::{PF_DYING, PF_KTHREAD, PF_MEMALLOC};
 use crate::memory::zone::Mark;
 use crate::policy::{FlusherWake, HopelessZones, SlowPath};
 use crate::reclaim::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
@@ -166,42 +166,46 @@ impl<W: World> Mm<W> {
         reserve == 0 || free > reserve / 2
     }
 
-    /// Makes a task that is about to reclaim wait while the emergency reserves of the node are half
-    /// used (`throttle_direct_reclaim`, 3.6); who may not enter filesystems waits a second at most.
-    /// Returns whether the task was chosen to die meanwhile.
+    /// Makes a task that is about to reclaim wait while no more than half of the reserves of its node is free
+    /// (mm/vmscan.c `throttle_direct_reclaim`, 3.6): until kswapd has refilled them, for a second at most if the
+    /// request may not enter filesystems. The kernel's own threads do not wait: the pages that refill the reserves
+    /// may wait for what they do. Returns whether the task was chosen to die meanwhile.
+    ///
+    /// A request that may enter filesystems waits in Linux without a limit. Up to 4.11 it could do so for ever,
+    /// with a kswapd that finds nothing to reclaim; here it goes on to reclaim by itself once it has waited a second
+    /// and kswapd sleeps.
     pub(crate) async fn throttle_direct_reclaim(&self, node: u32, gfp: Gfp) -> bool {
-        if !self.policy.emergency_throttle || self.current().flags() & PF_KSWAPD != 0 {
+        if !self.policy.emergency_throttle || self.current().flags() & PF_KTHREAD != 0 {
             return false;
         }
-        let z = self.eligible(node, gfp).next().expect("a populated zone");
+        let mut zones = self.eligible(node, gfp);
+        let Some(z) = zones.find(|&z| self.zones[z].kind <= ZoneType::Normal) else {
+            return false;
+        };
         let nid = self.zones[z].node;
         if self.reserves_ok(nid) {
             return false;
         }
         self.stat.event(VmEvent::PgScanDirectThrottle, 1);
         let q = self.emergency_queue(nid);
+        let begun = self.world.now();
         loop {
             let ticket = self.world.ticket(q);
             if self.reserves_ok(nid) {
-                break;
+                return false;
+            }
+            let left = crate::SECOND.saturating_sub(self.world.now().saturating_sub(begun));
+            if left == 0 && (!gfp.has(Gfp::FS) || self.kswapd_sleeps(nid)) {
+                return false;
             }
             self.wake_kswapd_for_reserves(nid);
             self.world
                 .waits_on(Waited::on(WaitedKind::ReclaimThrottle, u64::from(nid)));
-            if gfp.has(Gfp::FS) {
-                // kswapd gives up at some time, with the reserves as they are: look again.
-                let woken = self.world.wait(q, ticket, Some(crate::SECOND)).await;
-                if !woken && self.kswapd_sleeps(nid) {
-                    break;
-                }
-            } else {
-                self.world.wait(q, ticket, Some(crate::SECOND)).await;
-                break;
-            }
+            let timeout = if left > 0 { left } else { crate::SECOND };
+            self.world.wait(q, ticket, Some(timeout)).await;
             if self.current().flags() & PF_DYING != 0 {
                 return true;
             }
         }
-        false
     }
 }

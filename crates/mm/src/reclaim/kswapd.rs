@@ -2,7 +2,7 @@
 
 use crate::Mm;
 use crate::memory::gfp::Gfp;
-use crate::memory::task::{PF_KSWAPD, PF_MEMALLOC, PF_SWAPWRITE};
+use crate::memory::task::{PF_KSWAPD, PF_KTHREAD, PF_MEMALLOC, PF_SWAPWRITE};
 use crate::memory::zone::Lru;
 use crate::memory::zone::{Mark, ZONE_CONGESTED, ZONE_TAIL_DIRTY, ZONE_WRITEBACK};
 use crate::policy::{
@@ -23,7 +23,7 @@ const KSWAPD_ZONE_BALANCE_GAP_RATIO: u64 = 100;
 const ALL_ZONES: u32 = 3;
 
 /// The task flags of a kswapd.
-pub const KSWAPD_FLAGS: u32 = PF_KSWAPD | PF_MEMALLOC | PF_SWAPWRITE;
+pub const KSWAPD_FLAGS: u32 = PF_KSWAPD | PF_MEMALLOC | PF_SWAPWRITE | PF_KTHREAD;
 
 impl<W: World> Mm<W> {
     /// Asks a zone's kswapd to work: if it sleeps and the zone is below its low watermark.
@@ -109,7 +109,7 @@ impl<W: World> Mm<W> {
         !ok || self.node_boosted(zone.node, classzone)
     }
 
-    /// Whoever waits for the emergency reserves goes on if they are there again.
+    /// Wakes tasks that were throttled for the reserves once those are refilled.
     fn wake_for_reserves(&self, nid: u32) {
         if self.reserves_ok(nid) {
             self.world.wake(self.emergency_queue(nid));
@@ -185,7 +185,7 @@ impl<W: World> Mm<W> {
         let q = queue::kswapd(nid);
         let ticket = self.world.ticket(q);
         node.kswapd_sleeping.set(1);
-        if self.sleeping_prematurely(nid, order, classzone) {
+        if !self.prepare_kswapd_sleep(nid, order, classzone) {
             node.kswapd_sleeping.set(0);
             self.world.relax().await;
             return false;
@@ -197,7 +197,7 @@ impl<W: World> Mm<W> {
         // Whoever finds kswapd asleep wakes it after this ticket.
         let ticket = self.world.ticket(q);
         node.kswapd_sleeping.set(1);
-        if !woken_early && !self.sleeping_prematurely(nid, order, classzone) {
+        if !woken_early && self.prepare_kswapd_sleep(nid, order, classzone) {
             self.emit(Audience::Sums, || Event::KswapdSleep { nid });
             self.set_thresholds(nid, true);
             self.sleep_until_woken(nid, q, ticket).await;
@@ -209,6 +209,19 @@ impl<W: World> Mm<W> {
         }
         node.kswapd_sleeping.set(0);
         woken_early
+    }
+
+    /// Wakes every task that is throttled for the node's reserves, then says whether kswapd may sleep. Called with
+    /// kswapd on its wait queue already (mm/vmscan.c `prepare_kswapd_sleep`).
+    ///
+    /// Pages may have come free in other ways than by its own scans (a process that ends frees its memory, another
+    /// task reclaims), so that it never came to [`Self::wake_for_reserves`]. A task that finds the reserves still
+    /// short wakes kswapd again before it waits again.
+    fn prepare_kswapd_sleep(&self, nid: u32, order: u32, classzone: usize) -> bool {
+        if self.policy.emergency_throttle {
+            self.world.wake(self.emergency_queue(nid));
+        }
+        !self.sleeping_prematurely(nid, order, classzone)
     }
 
     /// Sleeps. Where watermarks adjust themselves, it looks after them now and then.

@@ -250,6 +250,11 @@ impl<W: World> Mm<W> {
             self.tasks[task as usize].flags.fetch_or(PF_DYING);
         }
         threads.into_iter().for_each(|task| self.world.kill(task));
+        // They may wait for the reserves, where a signal that kills ends the wait.
+        if self.policy.emergency_throttle {
+            let nodes = 0..self.nodes.len() as u32;
+            nodes.for_each(|nid| self.world.wake(self.emergency_queue(nid)));
+        }
         self.world.oom_killed(kill);
     }
 

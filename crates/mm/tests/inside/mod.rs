@@ -27,6 +27,7 @@ mod programs;
 mod recounts;
 mod scans;
 mod today;
+mod waits;
 pub(crate) mod world;
 
 /// What the tests need of the engine, named in one place.

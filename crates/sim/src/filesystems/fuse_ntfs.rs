@@ -91,7 +91,7 @@ impl Model for FuseNtfs {
     }
 
     fn daemons<'a, const T: bool>(&'a self, mm: &'a SimMm<T>, fs: &'a Fs) -> Vec<Daemon<'a>> {
-        vec![Daemon::thread("ntfs-3g", self.daemon(mm, fs))]
+        vec![Daemon::process("ntfs-3g", self.daemon(mm, fs))]
     }
 
     fn new_file<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs) -> Option<u32> {

@@ -28,15 +28,26 @@ pub struct Daemon<'a> {
     pub life: Life<'a>,
     /// Whose work it is; `None`: it has a thread of its own.
     pub pool: Option<Pool>,
+    /// Whether it is a thread of the kernel's own, which no reclaim throttle holds back; otherwise a process.
+    pub of_kernel: bool,
 }
 
 impl<'a> Daemon<'a> {
-    /// One with a thread of its own.
+    /// A thread of the kernel's own.
     pub fn thread(name: &'static str, life: impl Future<Output = ()> + 'a) -> Self {
         Self {
             name,
             life: Box::pin(life),
             pool: None,
+            of_kernel: true,
+        }
+    }
+
+    /// A process, as the server of a filesystem in user space is.
+    pub fn process(name: &'static str, life: impl Future<Output = ()> + 'a) -> Self {
+        Self {
+            of_kernel: false,
+            ..Self::thread(name, life)
         }
     }
 

@@ -16,7 +16,7 @@ use crate::spec::RunSpec;
 use crate::watchdog::{Ending, MOST_POLLS};
 use crate::world::{Listener, SimWorld, kblockd};
 use mm::SECOND;
-use mm::memory::task::PF_SWAPWRITE;
+use mm::memory::task::{PF_KTHREAD, PF_SWAPWRITE};
 use mm::policy::Workers;
 use mm::reclaim::kswapd::KSWAPD_FLAGS;
 use mm::world::TaskId;
@@ -114,7 +114,7 @@ impl<'a, const T: bool> Tasks<'a, T> {
         }
         for bdi in 0..mm.bdi_count() {
             let life = Box::pin(mm.flusher(bdi));
-            let id = self.add(life, PF_SWAPWRITE, 0, TaskClass::Flusher);
+            let id = self.add(life, PF_SWAPWRITE | PF_KTHREAD, 0, TaskClass::Flusher);
             // As Linux 3.0 called them.
             mm.world
                 .listening
@@ -123,18 +123,20 @@ impl<'a, const T: bool> Tasks<'a, T> {
             self.works_for(id, Some(Pool::Unbound));
         }
         for daemon in fs::daemons(mm) {
-            let id = self.add(daemon.life, 0, 0, TaskClass::Filesystem);
+            let flags = if daemon.of_kernel { PF_KTHREAD } else { 0 };
+            let id = self.add(daemon.life, flags, 0, TaskClass::Filesystem);
             mm.world.listening.set_comm(id, daemon.name);
             self.works_for(id, daemon.pool);
         }
         if mm.has_pressure_worker() {
             let life = Box::pin(mm.pressure_worker());
-            let id = self.add(life, 0, 0, TaskClass::Filesystem);
+            let id = self.add(life, PF_KTHREAD, 0, TaskClass::Filesystem);
             mm.world.listening.set_comm(id, "kworker/0:1");
             self.works_for(id, Some(Pool::Bound));
         }
         if kblockd::is_there(&mm.policy) {
-            let id = self.add(Box::pin(kblockd::run(mm)), 0, 0, TaskClass::Filesystem);
+            let life = Box::pin(kblockd::run(mm));
+            let id = self.add(life, PF_KTHREAD, 0, TaskClass::Filesystem);
             mm.world.sched.set_affinity(id, 1);
             mm.world.sched.set_highest_priority(id);
             kblockd::gives_out_plugs(&mm.world);

@@ -1,0 +1,136 @@
+//! Who waits for memory, a throttle or a reserve goes on once it is there, and who would wake it does not sleep.
+
+use super::bare::{Bare, recount, settled};
+use super::prelude::*;
+use super::programs::{bring_in, file, write};
+use super::world::{Engine, Job, block_on, run};
+use crate::memory::zone::Lru;
+use crate::reclaim::scan::ScanControl;
+use crate::world::event::IsolateMode;
+use std::cell::{Cell, RefCell};
+
+/// The presets in which direct reclaim waits for the reserves.
+fn presets() -> impl Iterator<Item = Policy> {
+    let all = Policy::PRESETS
+        .iter()
+        .filter_map(|name| Policy::preset(name));
+    all.filter(|p| p.emergency_throttle)
+}
+
+/// A machine whose kernel has all pages, and these.
+fn used_up(policy: Policy) -> (Engine, RefCell<Vec<Pfn>>) {
+    let mm = Bare::new(policy, 8192).build();
+    let mut taken = Vec::new();
+    // Interrupts take what is left above three eighths of min.
+    while let Some(pfn) = block_on(&mm, mm.alloc_page(Gfp::ATOMIC)) {
+        taken.push(pfn);
+    }
+    mm.refresh_cpu_vm_stats(0);
+    assert!(!mm.reserves_ok(0));
+    (mm, RefCell::new(taken))
+}
+
+fn give_back(mm: &Engine, taken: &RefCell<Vec<Pfn>>, n: usize) {
+    let mut taken = taken.borrow_mut();
+    let left = taken.len() - n;
+    taken.drain(left..).for_each(|pfn| mm.free_page(pfn, false));
+    mm.refresh_cpu_vm_stats(0);
+}
+
+/// A process that ends gives its memory back while kswapd is on its way to work: kswapd finds its node balanced, scans
+/// nothing and goes to sleep. Tasks that wait for the reserves go on at once.
+#[test]
+fn kswapd_wakes_throttled_tasks_before_it_sleeps() {
+    for policy in presets() {
+        let name = policy.name.clone();
+        let (mm, taken) = used_up(policy);
+        mm.nodes[0].kswapd_sleeping.set(1);
+        let waited = Cell::new(0);
+        let waiter: Job<'_> = Box::pin(async {
+            let begun = mm.world.now();
+            mm.alloc_page(Gfp::USER).await.expect("memory");
+            waited.set(mm.world.now() - begun);
+        });
+        let ends: Job<'_> = Box::pin(async {
+            while mm.vm_event(VmEvent::PgScanDirectThrottle) == 0 {
+                mm.world.relax().await;
+            }
+            let all = taken.borrow().len();
+            give_back(&mm, &taken, all);
+        });
+        // It has the CPU only then.
+        let kswapd: Job<'_> = Box::pin(async {
+            while !taken.borrow().is_empty() {
+                mm.world.relax().await;
+            }
+            mm.kswapd(0).await;
+        });
+        let ended = run(&mm, vec![waiter, ends, kswapd], 2, u64::MAX, recount);
+        assert_eq!(ended, 2, "{name}");
+        assert_eq!(mm.vm_event(VmEvent::PgScanDirectThrottle), 1, "{name}");
+        assert!(waited.get() < SECOND / 100, "{name}: {} ns", waited.get());
+    }
+}
+
+/// A request that may not enter filesystems waits a second in all, however often it is woken for nothing.
+#[test]
+fn a_wake_for_nothing_does_not_end_a_throttle() {
+    let (mm, _taken) = used_up(Policy::linux_6_12());
+    let waited = Cell::new(0);
+    let waiter: Job<'_> = Box::pin(async {
+        let begun = mm.world.now();
+        assert!(!mm.throttle_direct_reclaim(0, Gfp::NOFS).await);
+        waited.set(mm.world.now() - begun);
+    });
+    let wakes: Job<'_> = Box::pin(async {
+        for _ in 0..7 {
+            mm.world.sleep(SECOND / 10).await;
+            mm.world.wake(mm.emergency_queue(0));
+        }
+    });
+    run(&mm, vec![waiter, wakes], 2, u64::MAX, |_| ());
+    assert!(
+        (SECOND..SECOND * 11 / 10).contains(&waited.get()),
+        "{}",
+        waited.get()
+    );
+}
+
+/// A thread of the kernel's own is not held back for the reserves: pages may wait for what it does.
+#[test]
+fn threads_of_the_kernel_are_not_throttled() {
+    for (flags, throttled) in [(0, 1), (PF_KTHREAD, 0)] {
+        let (mm, taken) = used_up(Policy::linux_6_12());
+        mm.init_task(0, flags, 0);
+        let waiter: Job<'_> = Box::pin(async {
+            mm.throttle_direct_reclaim(0, Gfp::KERNEL).await;
+        });
+        let ends: Job<'_> = Box::pin(async {
+            let all = taken.borrow().len();
+            give_back(&mm, &taken, all);
+        });
+        let kswapd: Job<'_> = Box::pin(mm.kswapd(0));
+        run(&mm, vec![waiter, ends, kswapd], 2, u64::MAX, recount);
+        assert_eq!(mm.vm_event(VmEvent::PgScanDirectThrottle), throttled);
+    }
+}
+
+/// A task that was chosen to die does not wait for the reserves any longer.
+#[test]
+fn who_is_to_die_leaves_the_throttle() {
+    let (mm, _taken) = used_up(Policy::linux_6_12());
+    mm.nodes[0].kswapd_sleeping.set(1);
+    let dies = Cell::new((false, 0));
+    let victim: Job<'_> = Box::pin(async {
+        mm.begin_process(7, 0);
+        let dying = mm.throttle_direct_reclaim(0, Gfp::KERNEL).await;
+        dies.set((dying, mm.world.now()));
+    });
+    let asks: Job<'_> = Box::pin(async {
+        mm.world.sleep(SECOND / 20).await;
+        assert!(!mm.out_of_memory(Gfp::KERNEL, 0), "there is a victim");
+    });
+    run(&mm, vec![victim, asks], 2, u64::MAX, |_| ());
+    let (dying, at) = dies.get();
+    assert!(dying && at < SECOND / 10, "{dying} at {at} ns");
+}
