@@ -49,6 +49,14 @@ pub fn throttled(config: &crate::Config, nodes: u32, node: u32) -> WaitQueue {
 pub fn swap_bios(config: &crate::Config, nodes: u32) -> WaitQueue {
     throttled(config, nodes, nodes)
 }
+/// Direct reclaimers of a node that wait while too many of its pages are isolated.
+pub fn isolated(config: &crate::Config, nodes: u32, node: u32) -> WaitQueue {
+    WaitQueue(swap_bios(config, nodes).0 + 1 + node)
+}
+/// Direct reclaimers of a node that made no progress.
+pub fn no_progress(config: &crate::Config, nodes: u32, node: u32) -> WaitQueue {
+    WaitQueue(isolated(config, nodes, nodes).0 + node)
+}
 /// The worker that is told of what was scanned. Nobody waits for an end of congestion of sync requests, so it has that
 /// queue, and all others keep their numbers.
 pub fn pressure() -> WaitQueue {

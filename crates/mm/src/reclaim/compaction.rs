@@ -22,7 +22,7 @@ use crate::memory::gfp::Gfp;
 use crate::memory::mobility::MigrateType;
 use crate::memory::task::{PF_DYING, PF_MEMALLOC};
 use crate::memory::zone::{Lru, Mark};
-use crate::policy::Compaction;
+use crate::policy::{Compaction, ReclaimThrottle};
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::{Class, Cost, ShortLock, Word32, World};
 use crate::{Mm, Pfn};
@@ -316,7 +316,11 @@ impl<W: World> Mm<W> {
         let listed: u64 = SCAN_ORDER.iter().map(|&lru| self.lru_size(z, lru)).sum();
         let isolated =
             self.lru_stat(z, ZoneStat::NrIsolatedFile) + self.lru_stat(z, ZoneStat::NrIsolatedAnon);
-        isolated > listed / 2
+        let too_many = isolated > listed / 2;
+        if !too_many {
+            self.wake_for_isolated(z);
+        }
+        too_many
     }
 
     /// Isolates up to 32 pages of the pageblock where the migrate scanner is, or of what is left of it. `false`:
@@ -332,8 +336,12 @@ impl<W: World> Mm<W> {
             if cc.how == Migrate::Async {
                 return false;
             }
-            self.congestion_wait(Class::Async, self.tick_fraction(10))
-                .await;
+            if self.policy.reclaim_throttle == ReclaimThrottle::Reasons {
+                self.wait_for_isolated(cc.zone).await;
+            } else {
+                self.congestion_wait(Class::Async, self.tick_fraction(10))
+                    .await;
+            }
             if self.current().flags() & PF_DYING != 0 {
                 return false;
             }

@@ -66,7 +66,7 @@ impl<W: World> Mm<W> {
             sc.priority = priority;
             self.note_priority(priority);
             sc.nr_scanned = 0;
-            let mut lru = 0;
+            let (mut lru, mut scanned) = (0, None);
             sc.classzone = self.reclaim_classzone(classzone);
             let highest = sc.classzone.max(gfp.high_zoneidx());
             for &z in &self.nodes[node as usize].zonelists[highest] {
@@ -85,12 +85,15 @@ impl<W: World> Mm<W> {
                 {
                     continue; // its node was scanned as a whole
                 }
+                scanned.get_or_insert(home);
                 if self.node_lru() {
                     self.shrink_node(home, sc).await;
                 } else {
                     self.shrink_zone(home, sc).await;
                 }
-                self.throttle_without_progress(home, sc).await;
+            }
+            if let Some(first) = scanned {
+                self.consider_reclaim_throttle(first, sc).await;
             }
             if !self.node_lru() {
                 self.shrink_slab_for(node, gfp, lru, sc).await;

@@ -141,7 +141,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    pub(super) fn too_many_isolated(&self, z: usize, file: bool, sc: &ScanControl) -> bool {
+    pub(crate) fn too_many_isolated(&self, z: usize, file: bool, sc: &ScanControl) -> bool {
         if sc.kswapd {
             return false;
         }
@@ -159,7 +159,11 @@ impl<W: World> Mm<W> {
         // Since 3.8 those who may enter filesystems leave room for those who may not.
         let leaves_room =
             self.policy.hopeless_zones != HopelessZones::Marked && sc.gfp.has(Gfp::IO.or(Gfp::FS));
-        self.lru_stat(z, isolated) > inactive >> if leaves_room { 3 } else { 0 }
+        let too_many = self.lru_stat(z, isolated) > inactive >> if leaves_room { 3 } else { 0 };
+        if !too_many {
+            self.wake_for_isolated(z);
+        }
+        too_many
     }
 
     /// Takes a page off its LRU list for good. `false`: a reclaimer has isolated it and will put

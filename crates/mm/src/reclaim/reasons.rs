@@ -3,10 +3,11 @@
 
 use super::page_list::Batch;
 use super::scan::{Met, SWAP_CLUSTER_MAX, ScanControl};
+use crate::memory::task::{PF_KSWAPD, PF_KTHREAD};
 use crate::memory::zone::{ZONE_CONGESTED, ZONE_TAIL_DIRTY, ZONE_WRITEBACK};
 use crate::policy::ReclaimThrottle;
 use crate::watch::vmstat::ZoneStat;
-use crate::world::{Waited, WaitedKind, Word32, Word64, World};
+use crate::world::{WaitQueue, Waited, WaitedKind, Word32, Word64, World};
 use crate::{Mm, queue};
 
 impl<W: World> Mm<W> {
@@ -57,35 +58,51 @@ impl<W: World> Mm<W> {
                 flags.fetch_or(ZONE_CONGESTED);
             }
         } else if flags.get() & ZONE_CONGESTED != 0 {
-            self.wait_for_a_tick(z).await;
+            self.wait_for_a_tick(z, false).await;
         }
     }
 
-    /// Direct reclaim that gets nowhere at the last priority but one waits before it goes on.
-    pub(super) async fn throttle_without_progress(&self, z: usize, sc: &ScanControl) {
-        if self.policy.reclaim_throttle == ReclaimThrottle::Reasons
-            && sc.priority == 1
-            && sc.nr_reclaimed == 0
-            && !self.node_hopeless(self.zones[z].node)
-        {
-            self.wait_for_a_tick(z).await;
+    /// Behind each priority of a direct reclaim, with the first zone whose node it scanned: tasks that wait for want
+    /// of progress go on if an eighth of what was scanned was freed; a task that has freed nothing at the last
+    /// priority but one waits itself (mm/vmscan.c `consider_reclaim_throttle`, 5.16).
+    pub(crate) async fn consider_reclaim_throttle(&self, z: usize, sc: &ScanControl) {
+        if self.policy.reclaim_throttle != ReclaimThrottle::Reasons {
+            return;
+        }
+        if sc.nr_reclaimed > sc.nr_scanned / 8 {
+            self.world.wake(self.no_progress_queue(self.zones[z].node));
+        } else if sc.priority == 1 && sc.nr_reclaimed == 0 {
+            self.wait_for_a_tick(z, true).await;
         }
     }
 
-    /// One tick, where the node is full of pages that have to be written first.
-    async fn wait_for_a_tick(&self, z: usize) {
-        let zones = &self.nodes[self.zones[z].node as usize].zones;
+    /// Waits a tick, where kswapd still hopes for the node and the node is full of pages that have to be written
+    /// first (mm/vmscan.c `skip_throttle_noprogress`). `progress`: or until another task frees pages.
+    async fn wait_for_a_tick(&self, z: usize, progress: bool) {
+        let nid = self.zones[z].node;
+        let zones = &self.nodes[nid as usize].zones;
         let (mut reclaimable, mut pending) = (0, 0);
         for z in zones.iter().map(|&z| usize::from(z)) {
             reclaimable += self.zone_reclaimable_pages(z);
             let of = |item| self.stat.zone(z, item);
             pending += of(ZoneStat::NrFileDirty) + of(ZoneStat::NrWriteback);
         }
-        if 2 * pending <= reclaimable {
+        if self.is_kernel_thread() || self.node_hopeless(nid) || 2 * pending <= reclaimable {
             return self.world.relax().await;
         }
+        let q = self.no_progress_queue(nid);
+        let ticket = self.world.ticket(q);
         self.throttled_on(z);
-        self.world.sleep(self.tick()).await;
+        match progress {
+            true => drop(self.world.wait(q, ticket, Some(self.tick())).await),
+            false => self.world.sleep(self.tick()).await,
+        }
+    }
+
+    /// Whether the calling task is a thread of the kernel's own other than kswapd, which no reason holds back (mm/vmscan.c
+    /// `reclaim_throttle`).
+    fn is_kernel_thread(&self) -> bool {
+        self.current().flags() & (PF_KTHREAD | PF_KSWAPD) == PF_KTHREAD
     }
 
     /// Until 32 pages for each who waits were written, a tenth of a second at most.
@@ -104,10 +121,26 @@ impl<W: World> Mm<W> {
         node.throttled.fetch_sub(1);
     }
 
-    /// Direct reclaim while too many pages are isolated: the fiftieth part of a second.
-    pub(super) async fn wait_for_isolated(&self, z: usize) {
+    /// Direct reclaim or compaction while too many pages are isolated: until a task finds that they are not too many
+    /// any more, the fiftieth part of a second at most.
+    pub(crate) async fn wait_for_isolated(&self, z: usize) {
+        if self.is_kernel_thread() {
+            return self.world.relax().await;
+        }
+        let q = self.isolated_queue(self.zones[z].node);
+        let ticket = self.world.ticket(q);
         self.throttled_on(z);
-        self.world.sleep(self.tick_fraction(50)).await;
+        self.world
+            .wait(q, ticket, Some(self.tick_fraction(50)))
+            .await;
+    }
+
+    /// A task has found that not too many pages of a zone are isolated (mm/vmscan.c `wake_throttle_isolated`).
+    #[inline(always)]
+    pub(super) fn wake_for_isolated(&self, z: usize) {
+        if self.policy.reclaim_throttle == ReclaimThrottle::Reasons {
+            self.world.wake(self.isolated_queue(self.zones[z].node));
+        }
     }
 
     fn throttled_on(&self, z: usize) {
@@ -128,14 +161,41 @@ impl<W: World> Mm<W> {
     #[cold]
     fn wake_throttled(&self, nid: u32, n: u32) {
         let node = &self.nodes[nid as usize];
-        let written = node.throttled_written.fetch_add(u64::from(n)) + u64::from(n);
-        let since = written - node.throttled_since.get();
-        if since > SWAP_CLUSTER_MAX * u64::from(node.throttled.get()) {
+        node.throttled_written.fetch_add(u64::from(n));
+        if self.enough_written(nid) {
             self.world.wake(self.throttled_queue(nid));
         }
     }
 
-    fn throttled_queue(&self, nid: u32) -> crate::world::WaitQueue {
+    /// Whether more than 32 pages of a node were written for each reclaimer that waits for that.
+    fn enough_written(&self, nid: u32) -> bool {
+        let node = &self.nodes[nid as usize];
+        let since = node.throttled_written.get() - node.throttled_since.get();
+        since > SWAP_CLUSTER_MAX * u64::from(node.throttled.get())
+    }
+
+    /// Looks for reclaimers of a node that wait for pages to be written although enough were.
+    ///
+    /// # Errors
+    /// There is one.
+    pub(crate) fn check_throttled(&self, nid: u32) -> Result<(), String> {
+        match self.enough_written(nid) && self.world.waited_on(self.throttled_queue(nid)) {
+            true => Err(format!(
+                "reclaim of node {nid} waits in vain: enough pages were written"
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn throttled_queue(&self, nid: u32) -> WaitQueue {
         queue::throttled(&self.config, self.nodes.len() as u32, nid)
+    }
+
+    fn isolated_queue(&self, nid: u32) -> WaitQueue {
+        queue::isolated(&self.config, self.nodes.len() as u32, nid)
+    }
+
+    fn no_progress_queue(&self, nid: u32) -> WaitQueue {
+        queue::no_progress(&self.config, self.nodes.len() as u32, nid)
     }
 }

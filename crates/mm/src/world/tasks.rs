@@ -318,6 +318,12 @@ pub trait Tasks {
     /// Wakes every task waiting on the queue.
     fn wake(&self, q: WaitQueue);
 
+    /// Whether some task waits on the queue that neither a wake nor its timeout has ended yet, for recounts. A world
+    /// whose tasks run at the same time cannot say: `false`.
+    fn waited_on(&self, _q: WaitQueue) -> bool {
+        false
+    }
+
     /// Whether anybody may wait on a queue of pages ([`crate::queue::PAGES`]). Where nobody does and no ticket of one is
     /// kept while others run, nobody need be woken.
     fn page_waiters(&self) -> bool {

@@ -134,3 +134,75 @@ fn who_is_to_die_leaves_the_throttle() {
     let (dying, at) = dies.get();
     assert!(dying && at < SECOND / 10, "{dying} at {at} ns");
 }
+
+/// How long the first of two tasks is held back by `waits` (ns), where the other one begins `other` a tenth of a
+/// millisecond later.
+fn held_back<'a>(
+    mm: &'a Engine,
+    waits: impl Future<Output = ()> + 'a,
+    other: impl Future<Output = ()> + 'a,
+) -> u64 {
+    let took = Cell::new(0);
+    let first: Job<'_> = Box::pin(async {
+        let begun = mm.world.now();
+        waits.await;
+        took.set(mm.world.now() - begun);
+    });
+    let second: Job<'_> = Box::pin(async {
+        mm.world.sleep(SECOND / 10_000).await;
+        other.await;
+    });
+    run(mm, vec![first, second], 2, u64::MAX, |_| ());
+    took.get()
+}
+
+/// `reclaim_throttle = "reasons"`: who waits for isolated pages goes on when another task finds that they are not too
+/// many, and threads of the kernel do not wait.
+#[test]
+fn waits_for_isolated_pages_end_when_they_are_few() {
+    let tick = SECOND / 1000;
+    for (flags, finds, least, most) in [
+        (0, true, SECOND / 10_000, tick),
+        (0, false, 20 * tick, 21 * tick),
+        (PF_KTHREAD, false, 0, tick),
+    ] {
+        let mm = Bare::new(Policy::linux_6_12(), 1024).build();
+        mm.init_task(0, flags, 0);
+        let took = held_back(&mm, mm.wait_for_isolated(0), async {
+            if finds {
+                let sc = ScanControl::new(32, 0, Gfp::USER, 3, false);
+                assert!(!mm.too_many_isolated(0, true, &sc));
+            }
+        });
+        assert!((least..=most).contains(&took), "{flags} {finds}: {took}");
+    }
+}
+
+/// `reclaim_throttle = "reasons"`: who has made no progress waits for a tick, or until another task frees an eighth of what
+/// it scans.
+#[test]
+fn waits_for_progress_end_with_some() {
+    let tick = SECOND / 1000;
+    for (freed, least, most) in [(32, SECOND / 10_000, tick / 2), (4, tick, 2 * tick)] {
+        let mm = Bare::new(Policy::linux_6_12(), 1024).build();
+        let f = file(&mm, MappingKind::File, 0, 64);
+        block_on(&mm, async {
+            for index in 0..64 {
+                write(&mm, f, index).await;
+            }
+        });
+        settled(&mm);
+        let of = |priority, nr_scanned, nr_reclaimed| {
+            let mut sc = ScanControl::new(32, 0, Gfp::USER, 3, false);
+            (sc.priority, sc.nr_scanned, sc.nr_reclaimed) = (priority, nr_scanned, nr_reclaimed);
+            sc
+        };
+        let (none, some) = (of(1, 64, 0), of(12, 64, freed));
+        let took = held_back(
+            &mm,
+            mm.consider_reclaim_throttle(0, &none),
+            mm.consider_reclaim_throttle(0, &some),
+        );
+        assert!((least..=most).contains(&took), "{freed}: {took}");
+    }
+}

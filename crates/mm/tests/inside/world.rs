@@ -511,6 +511,11 @@ impl Tasks for TestWorld {
         };
         waiters.into_iter().for_each(|t| self.make_ready(t));
     }
+    fn waited_on(&self, q: WaitQueue) -> bool {
+        let waiters = &self.queues.borrow()[q.0 as usize].waiters;
+        let tasks = self.tasks.borrow();
+        waiters.iter().any(|&t| tasks[t as usize].blocked)
+    }
     fn kill(&self, task: TaskId) {
         self.signals.borrow_mut().push(task);
     }

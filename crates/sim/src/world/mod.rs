@@ -456,6 +456,10 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
         self.sched.wake(q.0);
     }
 
+    fn waited_on(&self, q: WaitQueue) -> bool {
+        self.sched.waited_on(q.0)
+    }
+
     #[inline(always)]
     fn page_waiters(&self) -> bool {
         self.sched.page_waiters()

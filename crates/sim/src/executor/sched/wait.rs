@@ -103,6 +103,14 @@ impl Sched {
         }
     }
 
+    /// Whether some task waits on a queue that neither a wake nor its timeout has ended yet.
+    pub fn waited_on(&self, queue: u32) -> bool {
+        let waiters = self.queues[queue as usize].waiters.borrow();
+        let tasks = self.tasks.borrow();
+        let waits = |&id: &TaskId| tasks[id as usize].state == State::Blocked;
+        waiters.iter().any(waits)
+    }
+
     /// Whether anybody may wait on a queue of pages. Tickets of those are used where they are taken.
     #[inline(always)]
     pub fn page_waiters(&self) -> bool {
