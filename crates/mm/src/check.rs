@@ -71,6 +71,25 @@ impl<W: World> Mm<W> {
         Recount::default().run(self)
     }
 
+    /// Looks for waits that nothing would end although what is waited for is there: of tasks for memory, a throttle or
+    /// a reserve, and of daemons that were asked to work. What only a timer ends is no such wait.
+    ///
+    /// # Errors
+    /// The first of them, in words.
+    fn check_waits(&self) -> Result<(), String> {
+        for nid in 0..self.nodes.len() as u32 {
+            self.check_kswapd_waits(nid)?;
+            self.check_throttled(nid)?;
+        }
+        self.check_pressure_worker()?;
+        for bdi in 0..self.bdi_count() {
+            self.check_flusher_waits(bdi)?;
+        }
+        self.check_swap_bio_waits()?;
+        let logs = (0..self.super_count()).filter(|&sb| self.is_xfs(sb));
+        logs.map(|sb| self.check_log_waits(sb)).collect()
+    }
+
     fn expect(&self, z: usize, item: ZoneStat, found: u64) -> Result<(), String> {
         let counted = self.stat.exact(z, item);
         if counted == found as i64 {
@@ -96,6 +115,7 @@ impl Recount {
         self.tally.clear();
         self.tally.resize(mm.zones.len(), Tally::default());
         mm.stat.check()?;
+        mm.check_waits()?;
         let pages = check_trees(mm)?;
         mm.check_shadows()?;
         mm.check_hints()?;

@@ -25,6 +25,8 @@ pub enum Law {
     Check,
     /// Recounts change nothing, and are right every few milliseconds too.
     Recounts,
+    /// No task waits for memory, a throttle or a reserve that is there, and no daemon that was asked to work sleeps.
+    Waits,
     /// The interval of samples changes nothing but the series.
     Samples,
     /// The page tracker changes nothing but its own report.
@@ -49,8 +51,9 @@ pub enum Law {
 
 impl Law {
     /// Those that hold for any experiment and are not part of another one.
-    pub const ANY: [Self; 9] = [
+    pub const ANY: [Self; 10] = [
         Self::Recounts,
+        Self::Waits,
         Self::Samples,
         Self::Tracker,
         Self::Traced,
@@ -70,6 +73,7 @@ impl Law {
             Self::Legal => "legal",
             Self::Check => "check",
             Self::Recounts => "recounts",
+            Self::Waits => "waits",
             Self::Samples => "samples",
             Self::Tracker => "tracker",
             Self::Traced => "traced",
@@ -103,6 +107,12 @@ impl Breach {
 
 /// How often the law of recounts has everything recounted, in simulated nanoseconds.
 const FINE_NS: u64 = 7_000_000;
+
+/// How often the law of waits looks, in simulated nanoseconds: shorter than any timeout of a throttle.
+const SHORT_NS: u64 = 1_000_000;
+
+/// How a look calls a wait that nothing would end although what is waited for is there.
+const IN_VAIN: &str = "in vain";
 
 /// An experiment under the laws.
 #[derive(Clone, Copy)]
@@ -144,6 +154,7 @@ impl Subject<'_> {
         let what = match law {
             Law::Legal | Law::Check => None,
             Law::Recounts => self.recounts(first),
+            Law::Waits => self.waits(),
             Law::Samples => self.samples(first),
             Law::Tracker => self.tracker(first),
             Law::Traced => self.traced(first),
@@ -175,6 +186,16 @@ impl Subject<'_> {
         spec.check_ns = FINE_NS;
         let fine = once(&spec);
         wrong(&fine).or_else(|| same(first, &fine, "recounted each second", "each 7 ms"))
+    }
+
+    /// Looks every simulated millisecond, at what it finds of waits alone: the rest is the law of recounts.
+    fn waits(&self) -> Option<String> {
+        let spec = RunSpec {
+            check_ns: SHORT_NS,
+            check_full: false,
+            ..self.spec()
+        };
+        wrong(&once(&spec)).filter(|what| what.contains(IN_VAIN))
     }
 
     fn samples(&self, first: &RunResult) -> Option<String> {

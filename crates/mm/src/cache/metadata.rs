@@ -513,6 +513,18 @@ impl<W: World> Mm<W> {
         self.world.wake(self.swap_bio_queue());
     }
 
+    /// Looks for a task that waits for a bio of the pool although the pool has one.
+    ///
+    /// # Errors
+    /// There is one.
+    pub(crate) fn check_swap_bio_waits(&self) -> Result<(), String> {
+        let there = self.metadata.swap_bios && self.metadata.reserve_out.get() < POOL;
+        match there && self.world.waited_on(self.swap_bio_queue()) {
+            true => Err("a task waits in vain for a bio to swap: the pool has one".to_owned()),
+            false => Ok(()),
+        }
+    }
+
     fn swap_bio_queue(&self) -> WaitQueue {
         queue::swap_bios(&self.config, self.nodes.len() as u32)
     }

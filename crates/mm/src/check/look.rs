@@ -10,6 +10,7 @@
 //!   of them and what tasks have isolated; dirty and written pages of devices against those of zones;
 //!   what is in a file's index against the pages and tags in its leaves;
 //! - **ends of lists**, where all of the work is done: links, membership, order;
+//! - **waits**: no task waits for memory, a throttle or a reserve, and no daemon for work, that is there;
 //! - **pages by chance**, more where more was done: their zone, list, neighbours, place in a file's
 //!   index and its tags up to the root, or their entry in a page table.
 //!
@@ -82,6 +83,7 @@ impl Recount {
 
     fn look_at_some<W: World>(&mut self, mm: &Mm<W>, work: u64) -> Result<(), String> {
         mm.stat.check()?;
+        mm.check_waits()?;
         self.lists_sum(mm)?;
         mm.check_devices(None)?;
         if work - self.looks.summed >= LEAVES * u64::from(mm.tree_nodes()) {

@@ -126,6 +126,30 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Looks for waits around a node's kswapd that nothing would end: of tasks for reserves that a sleeping kswapd
+    /// will not refill, and of a kswapd that was asked to work and not woken.
+    ///
+    /// # Errors
+    /// Which of them there is.
+    pub(crate) fn check_kswapd_waits(&self, nid: u32) -> Result<(), String> {
+        let sleeps = self.kswapd_sleeps(nid);
+        if sleeps && self.world.waited_on(self.emergency_queue(nid)) {
+            let found = match self.reserves_ok(nid) {
+                true => "which are there",
+                false => "which are used up",
+            };
+            return Err(format!(
+                "a task waits in vain for the reserves of node {nid}, {found}: its kswapd sleeps"
+            ));
+        }
+        if !sleeps && self.world.waited_on(queue::kswapd(nid)) {
+            return Err(format!(
+                "kswapd of node {nid} waits in vain: it was asked to work"
+            ));
+        }
+        Ok(())
+    }
+
     /// Whether a node's kswapd sleeps.
     pub fn kswapd_sleeps(&self, node: u32) -> bool {
         debug_assert!(

@@ -41,6 +41,18 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Looks whether the worker waits although it has something to tell.
+    ///
+    /// # Errors
+    /// It does.
+    pub(crate) fn check_pressure_worker(&self) -> Result<(), String> {
+        let behind = self.has_pressure_worker() && self.pressure_scanned.get() >= WINDOW;
+        match behind && self.world.waited_on(queue::pressure()) {
+            true => Err("the worker of vmpressure waits in vain: a window was scanned".to_owned()),
+            false => Ok(()),
+        }
+    }
+
     /// The life of the worker. Never returns.
     pub async fn pressure_worker(&self) {
         debug_assert!(self.has_pressure_worker(), "nobody would wake it");

@@ -199,6 +199,19 @@ impl<W: World> Mm<W> {
         asked.into_iter().any(|asked| asked.get() != 0)
     }
 
+    /// Looks whether a flusher waits although it was asked for writeback.
+    ///
+    /// # Errors
+    /// It does.
+    pub(crate) fn check_flusher_waits(&self, bdi: u32) -> Result<(), String> {
+        match self.flusher_wanted(bdi) && self.world.waited_on(self.flusher_queue(bdi)) {
+            true => Err(format!(
+                "the flusher of device {bdi} waits in vain: it was asked for writeback"
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Queued items, then periodic, then background writeback.
     async fn do_writeback(&self, bdi: u32, interval: u64) -> bool {
         let s = self.flusher_state(bdi);

@@ -135,6 +135,63 @@ fn who_is_to_die_leaves_the_throttle() {
     assert!(dying && at < SECOND / 10, "{dying} at {at} ns");
 }
 
+/// What a recount says where somebody waits on `q` for what is there.
+fn in_vain(mm: &Engine, q: WaitQueue) -> String {
+    let waits: Job<'_> = Box::pin(async {
+        let ticket = mm.world.ticket(q);
+        mm.world.wait(q, ticket, None).await;
+    });
+    let looks = Cell::new(0);
+    let said = RefCell::new(String::new());
+    let other: Job<'_> = Box::pin(async {
+        mm.world.sleep(SECOND / 2).await;
+    });
+    run(mm, vec![other, waits], 1, u64::MAX, |mm| {
+        looks.set(looks.get() + 1);
+        if let Err(e) = mm.recount() {
+            said.replace(e);
+        }
+    });
+    assert!(looks.get() > 1);
+    said.into_inner()
+}
+
+/// The recount notices a wait that nothing would end.
+#[test]
+fn waits_in_vain_are_noticed() {
+    let bare = || Bare::new(Policy::linux_6_12(), 4096).build();
+    // Nothing is asked of anybody.
+    let mm = bare();
+    mm.nodes[0].kswapd_sleeping.set(1);
+    assert_eq!(in_vain(&mm, queue::kswapd(0)), "");
+    assert_eq!(in_vain(&bare(), mm.flusher_queue(0)), "");
+
+    let mm = bare();
+    mm.nodes[0].kswapd_sleeping.set(1);
+    let text = in_vain(&mm, mm.emergency_queue(0));
+    assert!(
+        text.contains("in vain for the reserves of node 0, which are there"),
+        "{text}"
+    );
+    // kswapd is awake, and comes to those who wait.
+    let mm = bare();
+    assert_eq!(in_vain(&mm, mm.emergency_queue(0)), "");
+    let text = in_vain(&bare(), queue::kswapd(0));
+    assert!(text.contains("kswapd of node 0 waits in vain"), "{text}");
+    let mm = bare();
+    mm.start_background_writeback(0);
+    let text = in_vain(&mm, mm.flusher_queue(0));
+    assert!(
+        text.contains("the flusher of device 0 waits in vain"),
+        "{text}"
+    );
+    let mm = bare();
+    let scanned = &mm.pressure_scanned;
+    scanned.set(1 << 20);
+    let text = in_vain(&mm, queue::pressure());
+    assert!(text.contains("vmpressure waits in vain"), "{text}");
+}
+
 /// How long the first of two tasks is held back by `waits` (ns), where the other one begins `other` a tenth of a
 /// millisecond later.
 fn held_back<'a>(

@@ -369,6 +369,24 @@ impl<W: World> Mm<W> {
         ag.set_idle(cluster);
     }
 
+    /// Looks for waits that nothing would end: for a log that nobody writes, and of a background
+    /// reclaimer that was asked to run.
+    ///
+    /// # Errors
+    /// Which of them there is.
+    pub(crate) fn check_log_waits(&self, sb: u32) -> Result<(), String> {
+        let log = &self.sb(sb).log;
+        let waits = |q| self.world.waited_on(q);
+        let what = if log.writing.get() == 0 && waits(self.log_queue(sb)) {
+            "a task waits in vain for the log: nobody writes it"
+        } else if log.worker_queued.get() != 0 && waits(self.worker_queue(sb)) {
+            "the background reclaimer waits in vain: it was asked to run"
+        } else {
+            return Ok(());
+        };
+        Err(format!("filesystem {sb}: {what}"))
+    }
+
     /// Recounts the lists of a filesystem's log.
     pub(crate) fn check_log(&self, sb: u32) -> Result<(), String> {
         let mut lists = [0u32; 3];
