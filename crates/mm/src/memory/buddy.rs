@@ -12,7 +12,7 @@ use crate::memory::mobility::Falling;
 use crate::memory::zone::Zone;
 use crate::watch::vmstat::{VmEvent, ZoneCounters, ZoneStat};
 use crate::world::event::Event;
-use crate::world::{Audience, Cost, ShortLock, Word32, Word64, World};
+use crate::world::{Audience, Cost, ShortLock, Word32, World};
 use crate::{Mm, Pfn};
 
 /// Number of orders.
@@ -344,8 +344,7 @@ impl<W: World> Mm<W> {
     fn free_in_runs(&self, z: usize, pages: impl FnOnce(&mut Freed<'_, W>)) -> u32 {
         let zone = &self.zones[z];
         zone.lock.with(|| {
-            self.lru_home(z).pages_scanned.set(0);
-            zone.all_unreclaimable.set(0);
+            self.hope_for(z);
             let mut freed = Freed {
                 mm: self,
                 z,
@@ -385,8 +384,7 @@ impl<W: World> Mm<W> {
     pub(crate) fn free_blocks(&self, z: usize, order: u32, blocks: impl Iterator<Item = Pfn>) {
         let zone = &self.zones[z];
         let n = zone.lock.with(|| {
-            self.lru_home(z).pages_scanned.set(0);
-            zone.all_unreclaimable.set(0);
+            self.hope_for(z);
             blocks.map(|block| self.free_one(z, block, order)).count()
         });
         self.stat.add(
@@ -449,8 +447,7 @@ impl<W: World> Mm<W> {
         }
         let zone = &self.zones[z];
         zone.lock.with(|| {
-            self.lru_home(z).pages_scanned.set(0);
-            zone.all_unreclaimable.set(0);
+            self.hope_for(z);
             self.free_one(z, pfn, order);
         });
         self.stat.add_exact(z, ZoneStat::NrFreePages, 1 << order);

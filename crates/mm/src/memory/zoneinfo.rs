@@ -72,7 +72,7 @@ impl<W: World> Mm<W> {
                 "    cpu: {cpu}\n              count: {count}\n              high:  {high}\n              batch: {batch}\n"
             )?;
         }
-        let hopeless = zone.all_unreclaimable.get();
+        let hopeless = home.all_unreclaimable.get();
         writeln!(out, "  all_unreclaimable: {hopeless}")?;
         writeln!(out, "  start_pfn:         {}", zone.start)
     }

@@ -15,6 +15,14 @@ use crate::world::{Audience, Class, Cost, Waited, WaitedKind, Word32, Word64, Wo
 const MAX_RECLAIM_RETRIES: u32 = 16;
 
 impl<W: World> Mm<W> {
+    /// Pages of a zone come free: reclaim hopes for it again, and where nodes have the lists for all zones of its node.
+    #[inline(always)]
+    pub(crate) fn hope_for(&self, z: usize) {
+        let home = self.lru_home(z);
+        home.pages_scanned.set(0);
+        home.all_unreclaimable.set(0);
+    }
+
     /// Pages may be reclaimable that were not when reclaim gave the zones up, though none was freed
     /// since: who held them has let go.
     pub fn hope_again(&self) {
@@ -135,7 +143,7 @@ impl<W: World> Mm<W> {
     #[inline]
     pub(crate) fn zone_hopeless(&self, z: usize) -> bool {
         match self.policy.hopeless_zones {
-            HopelessZones::Marked => self.zones[z].all_unreclaimable.get() != 0,
+            HopelessZones::Marked => self.lru_home(z).all_unreclaimable.get() != 0,
             _ => !self.counts_failures() && !self.zone_reclaimable(z),
         }
     }

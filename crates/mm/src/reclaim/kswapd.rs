@@ -287,7 +287,7 @@ impl<W: World> Mm<W> {
             return !self.some_balanced(nid, order, classzone)
                 && match self.counts_failures() {
                     true => !self.node_hopeless(nid),
-                    false => self.zone_reclaimable(usize::from(self.nodes[nid as usize].zones[0])),
+                    false => !self.zone_hopeless(usize::from(self.nodes[nid as usize].zones[0])),
                 };
         }
         let (mut all_ok, mut balanced) = (true, 0);
@@ -454,7 +454,8 @@ impl<W: World> Mm<W> {
                 self.shrink_active_list(home, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, &mut sc);
                 self.world.relax().await;
             }
-            self.shrink_node(home, &mut sc).await;
+            let objects = self.shrink_node(home, &mut sc).await;
+            self.mark_hopeless(home, objects);
             // Where free pages lie apart no reclaim may bring a block: with twice its pages single ones will do.
             if sc.order > 0 && sc.nr_reclaimed >= 2 << sc.order {
                 sc.order = 0;
@@ -512,9 +513,9 @@ impl<W: World> Mm<W> {
 
     /// kswapd gives a zone up whose pages were scanned often enough for nothing, unless its shrinkers have
     /// freed `slab` objects (both loops, up to 3.11); otherwise it would go round over it until somebody
-    /// frees pages.
+    /// frees pages. Where nodes have the lists it gives up all zones of the node.
     pub(crate) fn mark_hopeless(&self, z: usize, slab: u64) {
-        let zone = &self.zones[z];
+        let zone = self.lru_home(z);
         if self.policy.hopeless_zones == HopelessZones::Marked
             && zone.all_unreclaimable.get() == 0
             && slab == 0

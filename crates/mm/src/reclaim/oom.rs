@@ -297,7 +297,7 @@ impl<W: World> Mm<W> {
                 }
             }
             level(out, "present", u64::from(zone.size))?;
-            let hopeless = ["no", "yes"][usize::from(zone.all_unreclaimable.get() != 0)];
+            let hopeless = ["no", "yes"][usize::from(home.all_unreclaimable.get() != 0)];
             let scanned = home.pages_scanned.get();
             writeln!(
                 out,

@@ -36,10 +36,10 @@ impl<W: World> Mm<W> {
     }
 
     /// Scans a node whose lists are in `home`, and asks shrinkers for their part of it (`shrink_node`, 4.8). What
-    /// waits for pages or is told of them comes behind both.
-    pub(crate) async fn shrink_node(&self, home: usize, sc: &mut ScanControl) {
+    /// waits for pages or is told of them comes behind both. Returns the objects that shrinkers freed.
+    pub(crate) async fn shrink_node(&self, home: usize, sc: &mut ScanControl) -> u64 {
         let nid = self.zones[home].node;
-        let before = sc.nr_reclaimed;
+        let (before, mut objects) = (sc.nr_reclaimed, 0);
         loop {
             let (reclaimed_before, scanned) = (sc.nr_reclaimed, sc.nr_scanned);
             self.shrink_lruvec(home, sc).await;
@@ -51,7 +51,7 @@ impl<W: World> Mm<W> {
                 scanned: sc.nr_scanned - scanned,
                 lru: self.node_lru_pages(nid),
             };
-            self.shrink_slab(pressure, sc).await;
+            objects += self.shrink_slab(pressure, sc).await;
             self.world.relax().await;
             self.note_pressure(sc.nr_scanned - scanned);
             if self.policy.reclaim_throttle == ReclaimThrottle::Reasons {
@@ -67,6 +67,7 @@ impl<W: World> Mm<W> {
         } else if self.counts_failures() {
             self.nodes[nid as usize].kswapd_failures.set(0);
         }
+        objects
     }
 
     async fn shrink_lruvec(&self, z: usize, sc: &mut ScanControl) {

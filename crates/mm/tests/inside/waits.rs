@@ -192,6 +192,38 @@ fn waits_in_vain_are_noticed() {
     assert!(text.contains("vmpressure waits in vain"), "{text}");
 }
 
+/// Lists of the node in kernels that mark hopeless zones: memory exhaustion ends with the OOM killer, and not with
+/// rounds of direct reclaim and kswapd without an end.
+#[test]
+fn exhaustion_of_node_lists_ends() {
+    for preset in ["linux-2.6.37", "linux-3.0", "linux-3.1", "linux-3.16"] {
+        let policy = Policy {
+            lru: LruScope::Node,
+            ..Policy::preset(preset).expect("a preset")
+        };
+        let mut bare = Bare::new(policy, 4096);
+        let zone = |kind, size| ZoneInfo {
+            node: 0,
+            kind,
+            size,
+        };
+        bare.zones = vec![zone(ZoneType::Dma32, 4096), zone(ZoneType::Normal, 640)];
+        let mm = bare.build();
+        let task: Job<'_> = Box::pin(async {
+            let region = mm.new_region(Backing::Anon, 8192, Advice::Normal);
+            let region = region.expect("room");
+            for index in 0..8192 {
+                mm.touch(region, index, true).await;
+            }
+        });
+        let kswapd: Job<'_> = Box::pin(mm.kswapd(0));
+        run(&mm, vec![task, kswapd], 1, 20 * SECOND, recount);
+        let stalls = mm.vm_event(VmEvent::AllocStall);
+        let oom = mm.world.oom.borrow().is_some();
+        assert!(oom && stalls < 1000, "{preset}: {stalls} stalls");
+    }
+}
+
 /// How long the first of two tasks is held back by `waits` (ns), where the other one begins `other` a tenth of a
 /// millisecond later.
 fn held_back<'a>(
