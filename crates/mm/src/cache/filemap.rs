@@ -3,7 +3,7 @@
 
 use crate::cache::tree::{Tag, page_in};
 use crate::memory::frame::flag;
-use crate::world::{ShortLock, Waited, WaitedKind, Word32, World};
+use crate::world::{Cost, ShortLock, Waited, WaitedKind, Word32, World};
 use crate::{Mm, Pfn, queue};
 
 impl<W: World> Mm<W> {
@@ -178,7 +178,9 @@ impl<W: World> Mm<W> {
     }
 
     /// As `invalidate_mapping_pages` for the pages from one to another, inclusive, of which `may`
-    /// says whether they may go; it is asked with the page locked.
+    /// says whether they may go; it is asked with the page locked. Each page that is visited costs
+    /// [`Cost::PageScan`], be it dropped or kept (mm/truncate.c `invalidate_mapping_pages` looks each up, locks
+    /// and tests it).
     pub async fn invalidate_pages(
         &self,
         mapping: u32,
@@ -190,6 +192,7 @@ impl<W: World> Mm<W> {
             if index > last {
                 break;
             }
+            self.world.charge(Cost::PageScan, 1);
             if let Some((pfn, true)) = self.find_trylock_page(mapping, index) {
                 let busy = flag::DIRTY | flag::WRITEBACK | flag::PINNED;
                 if !self.frames.any(pfn, busy)

@@ -259,6 +259,7 @@ impl<W: World> Mm<W> {
                 (slot..SLOTS).find(|&s| level == 0 || pool.word(node, s as usize).get() != 0)
             };
             let (index, leaf) = pool.next_slot(m.root.get(), from, find)?;
+            self.world.charge(Cost::PageIndex, 1);
             if pool.node(leaf).shadows() > 0 {
                 self.drop_shadows(m, leaf);
             }

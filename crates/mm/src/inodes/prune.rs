@@ -109,10 +109,12 @@ impl<W: World> Mm<W> {
                 // It is looked at again, with what is left.
                 self.unused_rotate(ino, InodeList::Inodes, head);
                 self.steal_pages(ino).await;
-            } else {
-                self.forget_shadows(ino);
+            } else if self.forget_shadows(ino) {
                 self.evict_inode(ino);
                 freed += 1;
+            } else {
+                // It is the first one of its list again.
+                self.world.relax().await;
             }
             if i % 32 == 31 {
                 self.world.relax().await;
@@ -133,12 +135,17 @@ impl<W: World> Mm<W> {
         self.current().reclaimed_slab.fetch_add(stolen as u32);
     }
 
-    /// An evicted inode leaves no shadow behind.
-    pub(super) fn forget_shadows(&self, ino: u32) {
+    /// Drops the shadows of an inode without pages that is about to be evicted, of up to 32 leaves of its index. Returns
+    /// whether none is left.
+    pub(super) fn forget_shadows(&self, ino: u32) -> bool {
         let mut from = self.keeps_shadows().then_some(0);
-        while let Some(at) = from {
+        for _ in 0..32 {
+            let Some(at) = from else {
+                return true;
+            };
             from = self.drop_shadows_from(ino, at);
         }
+        from.is_none()
     }
 
     /// Dentries that nobody uses, of a node's list.

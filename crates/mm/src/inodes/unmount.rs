@@ -76,10 +76,11 @@ impl<W: World> Mm<W> {
             if in_use(self) {
                 // It comes back when it is clean and nobody's.
                 self.unused_del(ino, InodeList::Inodes);
-            } else {
-                self.forget_shadows(ino);
+            } else if self.forget_shadows(ino) {
                 self.evict_inode(ino);
                 gone += 1;
+            } else {
+                self.world.relax().await;
             }
             if gone % u64::from(BATCH) == 0 {
                 self.world.relax().await;

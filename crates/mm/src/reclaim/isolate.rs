@@ -14,7 +14,7 @@ use crate::{Mm, Pfn};
 impl<W: World> Mm<W> {
     /// Takes up to `n` pages from a list's tail onto the calling task's isolated list, which keeps
     /// their order: its tail is to be looked at first. Returns scanned and taken.
-    pub(super) fn isolate(
+    pub(crate) fn isolate(
         &self,
         z: usize,
         lru: Lru,
@@ -77,7 +77,8 @@ impl<W: World> Mm<W> {
             self.stat.add(cpu, z, isolated, taken as i32);
         }
         self.lru_home(z).pages_scanned.fetch_add(u64::from(scanned));
-        self.world.charge(Cost::Lru, taken);
+        // Pages that were set aside were moved, too.
+        self.world.charge(Cost::Lru, taken + skipped);
         self.emit(Audience::Sums, || Event::LruIsolate {
             mode,
             classzone: sc.classzone as u32,

@@ -23,7 +23,7 @@ pub enum Cost {
     PageIndex,
     /// One page added to, moved on or isolated from an LRU list.
     Lru,
-    /// One page examined on an inactive or active list.
+    /// One page examined on an inactive or active list, or visited by `invalidate_pages`.
     PageScan,
     /// One page unmapped by reclaim.
     Unmap,

@@ -224,6 +224,60 @@ fn exhaustion_of_node_lists_ends() {
     }
 }
 
+/// Each page that is visited costs, be it dropped from its file or kept.
+#[test]
+fn a_page_that_is_visited_and_kept_costs() {
+    let mm = Bare::new(Policy::linux_3_1(), 2048).build();
+    let f = file(&mm, MappingKind::File, 0, 200);
+    block_on(&mm, async {
+        for index in 0..80 {
+            write(&mm, f, index).await;
+        }
+        bring_in(&mm, f, 100, 40).await;
+        mm.world.sleep(SECOND).await;
+    });
+    settled(&mm);
+    let before = mm.world.charged[Cost::PageScan as usize].get();
+    let dropped = block_on(&mm, mm.invalidate_mapping_pages(f));
+    let visited = mm.world.charged[Cost::PageScan as usize].get() - before;
+    assert_eq!(
+        (dropped, visited),
+        (40, 120),
+        "of 80 dirty and 40 clean pages"
+    );
+}
+
+/// Pages that a scan of a node's list sets aside are moved, which costs as much as taking them.
+#[test]
+fn pages_that_are_set_aside_cost() {
+    let mut bare = Bare::new(Policy::linux_4_9(), 1024);
+    let zone = |kind| ZoneInfo {
+        node: 0,
+        kind,
+        size: 1024,
+    };
+    bare.zones = vec![zone(ZoneType::Dma32), zone(ZoneType::Normal)];
+    let mm = bare.build();
+    let f = file(&mm, MappingKind::File, 0, 200);
+    block_on(&mm, async {
+        bring_in(&mm, f, 0, 64).await;
+        mm.world.sleep(SECOND).await;
+    });
+    settled(&mm);
+    assert_eq!(
+        mm.zone_stat(1, ZoneStat::NrInactiveFile),
+        64,
+        "all are of the higher zone"
+    );
+    let dma32 = ZoneType::Dma32 as usize;
+    let mut sc = ScanControl::new(32, 0, Gfp::KERNEL, dma32, true);
+    let cost = || mm.world.charged[Cost::Lru as usize].get();
+    let before = cost();
+    let found = mm.isolate(0, Lru::InactiveFile, 32, IsolateMode::Inactive, &mut sc);
+    assert_eq!(found.1, 0, "none is of use");
+    assert_eq!(cost() - before, 32);
+}
+
 /// How long the first of two tasks is held back by `waits` (ns), where the other one begins `other` a tenth of a
 /// millisecond later.
 fn held_back<'a>(
