@@ -64,8 +64,9 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     pub(crate) fn starts_fair(&self, node: u32, gfp: Gfp) -> bool {
         match self.policy.fair_zones {
-            FairZones::Off | FairZones::AsPosted => false,
-            FairZones::Batch | FairZones::AsMerged => true,
+            FairZones::Off => false,
+            // 3.16 begins with the flag set, and the posted patch leaves that, whatever it says of the list.
+            FairZones::Batch | FairZones::AsMerged | FairZones::AsPosted => true,
             FairZones::AsMeant => {
                 let lists = self.nodes[node as usize].fair;
                 match gfp.has(Gfp::THISNODE) {
@@ -76,10 +77,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether pages that a zone gives count against its batch: those of fair lists do.
+    /// Whether pages that a zone gives count against its batch: those of fair lists do, and as posted no list is.
     #[inline(always)]
     pub(crate) fn batch_counted(&self, node: u32, gfp: Gfp) -> bool {
-        self.starts_fair(node, gfp)
+        self.policy.fair_zones != FairZones::AsPosted && self.starts_fair(node, gfp)
     }
 
     /// A zone gave 2^order pages.
