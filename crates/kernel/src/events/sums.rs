@@ -240,6 +240,7 @@ impl Sums {
         let seconds = |ns: u64| ns as f64 / 1e9;
         if stalls.is_none() {
             traced.put("alloc_wait_max", "us", self.longest_ns as f64 / 1e3);
+            traced.put(RECLAIM_WAIT, "us", self.longest_ns as f64 / 1e3);
             let most = self.by_task.values().copied().max().unwrap_or(0);
             let n = self.by_task.len();
             traced.put("direct_reclaim_tasks", "tasks", n as f64);
@@ -272,6 +273,8 @@ const STALLS: [&str; 2] = [
 ];
 /// Of these, one.
 const WRITES: [&str; 2] = ["vmscan/mm_vmscan_write_folio", "vmscan/mm_vmscan_writepage"];
+/// The longest wait of an allocation for direct reclaim.
+const RECLAIM_WAIT: &str = "reclaim_wait_max";
 const DIRTY: &str = "writeback/balance_dirty_pages";
 const THROTTLED: &str = "vmscan/mm_vmscan_throttled";
 
@@ -363,6 +366,18 @@ impl Traced {
                  the rows of vmscan's events are not told"
                     .to_owned(),
             );
+        }
+        // No tracepoint tells of the wait for reserves in front of a direct reclaim (`throttle_direct_reclaim`).
+        let throttled = result.counters.get("pgscan_direct_throttle").copied();
+        if throttled != Some(0) {
+            let before = self.metrics.len();
+            self.metrics.retain(|(name, _)| *name != RECLAIM_WAIT);
+            if let Some(n) = throttled.filter(|_| self.metrics.len() < before) {
+                self.notes.push(format!(
+                    "{n} times a task waited for reserves in front of direct reclaim, and no tracepoint tells how long: the \
+                     longest wait of an allocation is not told"
+                ));
+            }
         }
         result.reclaim = self.reclaim;
         let named = |h| (AllocClass::DirectReclaim.name(), h);

@@ -410,3 +410,23 @@ fn told_by(traced: Option<Traced>) {
         traced.tell(&mut result);
     }
 }
+
+/// The longest wait of an allocation is told only where no task waited for reserves in front of direct reclaim.
+#[test]
+fn a_wait_for_reserves_has_no_tracepoint() {
+    let told = |throttled: u64| {
+        let mut result = RunResult::of_kernel(Outcome::Completed);
+        let counter = "pgscan_direct_throttle".to_owned();
+        result.counters.insert(counter, throttled);
+        let traced = read(&captured()).unwrap().expect("events");
+        traced.tell(&mut result);
+        result
+    };
+    let none = told(0);
+    assert_eq!(value(&none, "reclaim_wait_max"), 39.936);
+    assert!(none.notes.is_empty(), "{:?}", none.notes);
+    let some = told(3);
+    assert!(!some.metrics.contains_key("reclaim_wait_max"));
+    assert_eq!(value(&some, "alloc_wait_max"), 39.936, "of direct reclaim");
+    assert!(some.notes[0].starts_with("3 times a task waited for reserves"));
+}

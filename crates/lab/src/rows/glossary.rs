@@ -299,6 +299,11 @@ const WORDS: &[Word] = &[
         "The longest time that an allocation of a page took, reclaim included, among all tasks. Of a real kernel: the longest direct reclaim alone (mm_vmscan_direct_reclaim_begin to _end), 0 if there was none.",
     ),
     metric(
+        "reclaim_wait_max",
+        "us",
+        "The longest that an allocation waited for one round of direct reclaim: in front of it for the reserves (throttle_direct_reclaim) and in it; 0 if there was none. Of a real kernel: the longest direct reclaim (mm_vmscan_direct_reclaim_begin to _end), told only if no task waited for the reserves (pgscan_direct_throttle is 0), as no tracepoint tells how long.",
+    ),
+    metric(
         "wmark_min",
         "kB",
         "The sum of the zones' min watermarks, where a program prints them (simoop).",

@@ -36,6 +36,14 @@ pub struct Figure {
     /// Whether it counts pages.
     #[serde(default)]
     pub pages: bool,
+    /// The version of the list that it came with.
+    #[serde(default = "first")]
+    pub since: u32,
+}
+
+/// The version of the list that figures are of which say nothing.
+fn first() -> u32 {
+    1
 }
 
 /// What of a time series.
@@ -47,13 +55,35 @@ enum Of {
     Min,
 }
 
-/// A digest of the list: figures that were taken by another one can't be judged by this.
+/// A digest of the list as it is: figures that were taken by a list that it never was can't be judged by it.
 pub fn digest() -> String {
-    let lines = EMBEDDED
-        .lines()
-        .filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    digest_of(version())
+}
+
+/// The version of the list.
+pub fn version() -> u32 {
+    let all = figures().into_iter().map(|figure| figure.since);
+    all.max().unwrap_or(first())
+}
+
+/// The version of the list that had a digest; `None`: none of them had.
+pub fn version_of(digest: &str) -> Option<u32> {
+    (first()..=version()).find(|&version| digest_of(version) == digest)
+}
+
+/// The digest that the list had in one of its versions: that of the lines of the figures that came with it or before.
+fn digest_of(version: u32) -> String {
+    let said = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
+    let lines: Vec<&str> = EMBEDDED.lines().filter(said).collect();
     let mut hash = Sha256::new();
-    lines.for_each(|line| hash.update(format!("{line}\n")));
+    let blocks = lines.chunk_by(|_, next| *next != "[[figure]]");
+    for (block, figure) in blocks.zip(figures()) {
+        if figure.since <= version {
+            block
+                .iter()
+                .for_each(|line| hash.update(format!("{line}\n")));
+        }
+    }
     hex(&hash.finalize())
 }
 

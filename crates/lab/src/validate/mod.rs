@@ -151,6 +151,8 @@ pub enum Standing {
     Idle,
     /// The kernel does not tell, or no run of one of the two completed: not scored.
     Untold,
+    /// The kernel's figures were kept before this one was on the list: not scored.
+    Unmeasured,
 }
 
 impl Standing {
@@ -308,6 +310,17 @@ impl Pair {
             figures: figures.iter().map(judge).collect(),
             parting: Parting::of(&kernel.course.series(), &engine.course.series()),
         }
+    }
+
+    /// Marks what was not measured in the kernel: figures that came to the list behind a version of it.
+    #[must_use]
+    pub fn measured_by(mut self, version: u32, figures: &[Figure]) -> Self {
+        for (judged, figure) in self.figures.iter_mut().zip(figures) {
+            if figure.since > version {
+                judged.standing = Standing::Unmeasured;
+            }
+        }
+        self
     }
 
     /// Figures inside, and those that are scored.

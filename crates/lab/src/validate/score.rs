@@ -117,6 +117,15 @@ impl Verdict {
         all
     }
 
+    /// Figures that came to the list after the kernel's were kept.
+    fn unmeasured(&self) -> Vec<&str> {
+        let first = self.rows.first().into_iter();
+        let unmeasured = first
+            .flat_map(|row| &row.pair.figures)
+            .filter(|judged| judged.standing == Standing::Unmeasured);
+        unmeasured.map(|judged| judged.name.as_str()).collect()
+    }
+
     fn rows_of(&self, apart: bool) -> Grid {
         let parting = |row: &Row| match &row.pair.parting {
             None => "-".to_owned(),
@@ -232,6 +241,14 @@ pub fn to_text(verdicts: &[Verdict], form: Form, screen: Screen) -> String {
             let _ = writeln!(
                 out,
                 "Not scored, as fewer than {FEWEST} figures are: {few}.\n"
+            );
+        }
+        let unmeasured = verdict.unmeasured();
+        if !unmeasured.is_empty() {
+            let _ = writeln!(
+                out,
+                "Not measured when the kernel's figures were kept, and so not scored: {}.\n",
+                unmeasured.join(", ")
             );
         }
         let by_figure = verdict.by_figure();

@@ -1,3 +1,4 @@
+use super::measured::{Course, Told};
 use super::*;
 use crate::figures::stats;
 use sim::RunResult;
@@ -36,6 +37,44 @@ fn what_nobody_did_or_tells_is_not_scored_and_what_the_engine_lacks_is_a_miss() 
     assert_eq!(standing(&[0.0], &[], 0.0), Standing::Unsupported);
     let scored = |s: Standing| s.scored();
     assert!(scored(Standing::Unsupported) && !scored(Standing::Idle) && !scored(Standing::Untold));
+}
+
+/// Figures that were kept by an earlier version of the list stay good for what it had; what came later is not scored.
+#[test]
+fn what_was_not_measured_in_the_kernel_is_not_scored() {
+    let figures = judged::figures();
+    // data/validate/modern was kept before the longest allocation wait was on the list.
+    let first = "e5f97919401967a87b6b6904c934f55f537ef5e2eafb5ebe1bf92c52520cf567";
+    assert_eq!(judged::version_of(first), Some(1));
+    assert_eq!(
+        judged::version_of(&judged::digest()),
+        Some(judged::version())
+    );
+    assert_eq!(judged::version_of("another list"), None);
+    let told = |value: f64| Told {
+        unit: "s".to_owned(),
+        values: vec![value],
+    };
+    let of = |names: &[&str]| Measured {
+        policy: "p".to_owned(),
+        group: "ext4".to_owned(),
+        completed: 1,
+        moved: 0.0,
+        managed: None,
+        figures: names.iter().map(|n| ((*n).to_owned(), told(1.0))).collect(),
+        course: Course::default(),
+    };
+    let wait = "longest allocation wait";
+    let (kernel, engine) = (of(&["elapsed"]), of(&["elapsed", wait]));
+    let pair = Pair::of(&kernel, &engine, &figures).measured_by(1, &figures);
+    let standing = |name: &str| {
+        let judged = pair.figures.iter().find(|j| j.name == name);
+        judged.expect("a figure of the list").standing
+    };
+    assert_eq!(standing("elapsed"), Standing::Inside);
+    assert_eq!(standing(wait), Standing::Unmeasured);
+    assert_eq!(standing("allocstall"), Standing::Untold);
+    assert_eq!(pair.score(), (1, 1));
 }
 
 #[test]

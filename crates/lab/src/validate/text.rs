@@ -79,7 +79,7 @@ fn table(pair: &Pair) -> Table {
         Standing::Outside => 0,
         Standing::Unsupported => 1,
         Standing::Inside => 2,
-        Standing::Untold | Standing::Idle => 3,
+        Standing::Untold | Standing::Idle | Standing::Unmeasured => 3,
     };
     let mut shown: Vec<&Judged> = pair
         .figures
@@ -109,7 +109,7 @@ fn table(pair: &Pair) -> Table {
                 Standing::Inside => "inside",
                 Standing::Outside => "outside",
                 Standing::Unsupported => "unsupported",
-                Standing::Idle | Standing::Untold => "",
+                Standing::Idle | Standing::Untold | Standing::Unmeasured => "",
             }),
         ]);
     }

@@ -508,11 +508,19 @@ impl<W: World> Mm<W> {
             self.world.memory_stall(true);
             self.world.relax().await;
         }
+        let begun = self.world.now();
+        let waited = || {
+            let ns = self.world.now().saturating_sub(begun);
+            self.world.reclaim_waited(ns);
+        };
         let dies = self.throttle_direct_reclaim(node, gfp).await;
         let mut reclaimed = None;
-        if !dies {
+        if dies {
+            waited();
+        } else {
             self.direct_reclaim_seen(node, gfp, order);
             let progress = self.try_to_free_pages(node, gfp, order).await;
+            waited();
             if rewakes {
                 self.world.relax().await;
             }

@@ -116,6 +116,13 @@ pub trait Watch {
         let _ = free;
     }
 
+    /// The calling task's allocation has waited `ns` nanoseconds for one round of direct reclaim: in front of it for the
+    /// reserves (`throttle_direct_reclaim`), and in it.
+    #[inline(always)]
+    fn reclaim_waited(&self, ns: u64) {
+        let _ = ns;
+    }
+
     /// No memory could be reclaimed and nobody was left to be killed, or nobody may be: the run ends.
     fn out_of_memory(&self, report: String);
 

@@ -105,6 +105,8 @@ pub struct AllocLatencies {
     histograms: RefCell<Histograms>,
     /// The longest of each task since it last asked.
     longest: Box<[Cell<u64>]>,
+    /// The longest that an allocation waited for one round of direct reclaim, in nanoseconds.
+    longest_reclaim: Cell<u64>,
 }
 
 impl AllocLatencies {
@@ -119,7 +121,18 @@ impl AllocLatencies {
             other_repeated: Cell::new(0),
             histograms: RefCell::default(),
             longest: (0..tasks).map(|_| Cell::new(0)).collect(),
+            longest_reclaim: Cell::new(0),
         }
+    }
+
+    /// An allocation has waited so many nanoseconds for one round of direct reclaim.
+    pub fn reclaim_waited(&self, ns: u64) {
+        self.longest_reclaim.set(self.longest_reclaim.get().max(ns));
+    }
+
+    /// The longest such wait since the last [`AllocLatencies::reset`], in nanoseconds; 0: there was none.
+    pub fn longest_reclaim(&self) -> u64 {
+        self.longest_reclaim.get()
     }
 
     /// Records an allocation that ended at `end` on a CPU.
@@ -247,6 +260,7 @@ impl AllocLatencies {
         self.repeated.set(0);
         self.other_repeated.set(0);
         self.histograms.take();
+        self.longest_reclaim.set(0);
     }
 
     /// The histograms, in the order of [`AllocClass::ALL`].

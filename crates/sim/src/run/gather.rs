@@ -186,6 +186,8 @@ fn of_the_world<const T: bool>(mm: &SimMm<T>, tasks: &[TaskTime], metrics: &mut 
     let longest = alloc.iter().flatten().map(Histogram::max).max();
     let longest = longest.unwrap_or(0) as f64 / 1000.0;
     put(metrics, "alloc_wait_max", "us", longest);
+    let longest = w.alloc.longest_reclaim() as f64 / 1000.0;
+    put(metrics, "reclaim_wait_max", "us", longest);
     for (name, bytes) in w.stack.figures() {
         put(metrics, name, "B", f64::from(bytes));
     }

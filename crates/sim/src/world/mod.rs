@@ -720,6 +720,10 @@ impl<const TRACE: bool> Watch for SimWorld<TRACE> {
         self.slowest.record(task, ns, class.name(), time);
     }
 
+    fn reclaim_waited(&self, ns: u64) {
+        self.alloc.reclaim_waited(ns);
+    }
+
     #[inline]
     fn alloc_latencies(&self, ns: u64, n: u32, end: u64) {
         let (cpu, task) = (self.sched.cpu(), self.sched.task());

@@ -212,7 +212,10 @@ fn judge(
             let outcomes = engine(args, scenario, &presets, (kernel, kept), simulate)?;
             let engines = lab::validate::measured(&outcomes);
             for (engine, rows) in engines.iter().zip(&mut rows) {
-                let pair = Pair::of(&kept.measured, engine, &judged::figures());
+                let version = kernel.version().unwrap_or_else(judged::version);
+                let figures = judged::figures();
+                let pair = Pair::of(&kept.measured, engine, &figures);
+                let pair = pair.measured_by(version, &figures);
                 rows.push(Row::new(&scenario.name, pair));
             }
         }
