@@ -5,11 +5,11 @@
 //! by, and what names the other's folder in them is made to name this one. The manifest is written last: a
 //! beginning that was torn is no beginning, and the build is a whole one.
 
+use super::beneath::{Beneath, Folders};
 use super::cache::{Cache, lock_file, make_folder, remove_folder, write_file};
 use super::error::BuildError;
 use super::plain;
 use super::scan::Manifest;
-use std::collections::BTreeSet;
 use std::fs::{self, File, FileTimes};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -102,16 +102,14 @@ impl Cache {
 
 /// Makes the private copy of hard links.
 fn link(donor: &Donor, to: &Path) -> io::Result<()> {
-    let from = donor.work.join("source");
-    let mut made: BTreeSet<PathBuf> = BTreeSet::new();
+    make_folder(to).map_err(io::Error::other)?;
+    let (from, to) = (
+        Beneath::open(&donor.work.join("source"))?,
+        Beneath::open(to)?,
+    );
+    let (mut from, mut to) = (Folders::found(&from), Folders::made(&to));
     for path in donor.manifest.0.keys() {
-        let (from, to) = (from.join(path), to.join(path));
-        let above = to.parent().unwrap_or(&to).to_owned();
-        if !made.contains(&above) {
-            make_folder(&above).map_err(io::Error::other)?;
-            made.insert(above);
-        }
-        fs::hard_link(from, to)?;
+        to.place(path)?.link_to(&from.place(path)?)?;
     }
     Ok(())
 }

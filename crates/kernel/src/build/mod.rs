@@ -9,6 +9,7 @@
 //! A folder appears by one renaming: half a build is never taken for a whole one.
 
 mod begin;
+mod beneath;
 mod cache;
 mod compile;
 mod config;

@@ -2,11 +2,16 @@
 //!
 //! Hunks may have moved, but their lines must be there as the patch has them: a patch that only nearly
 //! fits (`patch` would guess, and call it fuzz) is for a different kernel.
+//!
+//! As for git, the files of one diff do not depend on their order: a rename or a copy begins with what stood
+//! there before the diff, though a file further up may have changed it. Mails of a series follow each other.
+//! A path goes through no link and no file: the tree's names alone decide, so the disk is not asked.
 
+use super::beneath::Beneath;
 use super::error::BuildError;
 use super::scan::{Kind, Scan};
 use diffy::patch_set::{FileMode, FileOperation, FilePatch, ParseOptions, PatchKind, PatchSet};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -61,103 +66,231 @@ impl Patched {
                  (a/mm/vmscan.c)",
             )
         };
-        let mut after = Self(self.0.clone());
-        let options = if has_line(&patch.bytes, b"diff --git ") {
-            ParseOptions::gitdiff()
-        } else {
-            ParseOptions::unidiff()
+        let no_patch = |e: &dyn std::fmt::Display| {
+            BuildError::input(
+                format!("{} is no patch: {e}", patch.name),
+                "a file that `git diff`, `git format-patch` or `diff -u` wrote",
+            )
         };
-        for file in PatchSet::parse_bytes(&patch.bytes, options) {
-            let file = file.map_err(|e| {
-                BuildError::input(
-                    format!("{} is no patch: {e}", patch.name),
-                    "a file that `git diff`, `git format-patch` or `diff -u` wrote",
-                )
-            })?;
-            after.apply_file(scan, &file, &patch.bytes).map_err(wrong)?;
+        let (options, mails) = match has_line(&patch.bytes, GIT) {
+            true => (ParseOptions::gitdiff(), mails(&patch.bytes)),
+            false => (ParseOptions::unidiff(), vec![&patch.bytes[..]]),
+        };
+        let mut after = Self(self.0.clone());
+        for mail in mails {
+            let files: Result<Vec<_>, _> = PatchSet::parse_bytes(mail, options.clone()).collect();
+            let files = files.map_err(|e| no_patch(&e))?;
+            let mut diff = Diff::of(scan, &after, &files);
+            for file in &files {
+                diff.apply_file(file, &patch.bytes).map_err(wrong)?;
+            }
+            after = diff.now;
         }
         *self = after;
         Ok(())
     }
 
-    /// A file as it is so far; `None` where there is none.
-    pub fn read(&self, scan: &Scan, path: &Path) -> Option<(Kind, Vec<u8>)> {
-        if let Some(known) = self.0.get(path) {
-            return known.clone();
+    /// What a path stands for so far: a file's or a link's kind; `None` where there is neither.
+    fn kind(&self, scan: &Scan, path: &Path) -> Option<Kind> {
+        match self.0.get(path) {
+            Some(known) => known.as_ref().map(|(kind, _)| *kind),
+            None => scan.manifest.0.get(path).map(|entry| entry.kind),
         }
-        let kind = scan.manifest.0.get(path)?.kind;
-        if kind == Kind::Link {
-            return None;
-        }
-        Some((kind, fs::read(scan.root.join(path)).ok()?))
     }
 
-    fn apply_file(
-        &mut self,
-        scan: &Scan,
-        file: &FilePatch<'_, [u8]>,
-        text: &[u8],
-    ) -> Result<(), Misfit> {
-        let operation = file.operation().strip_prefix(1);
-        let there = |path: &Path| {
-            let found = self.read(scan, path);
-            found.ok_or_else(|| {
-                format!(
-                    "it changes {}, which is no file of the tree",
-                    path.display()
-                )
-            })
+    /// A file as it is so far; `None` where there is none. A link's contents are where it leads.
+    fn read(&self, scan: &Scan, path: &Path) -> Result<Option<(Kind, Vec<u8>)>, Misfit> {
+        if let Some(known) = self.0.get(path) {
+            return Ok(known.clone());
+        }
+        let Some(kind) = self.kind(scan, path) else {
+            return Ok(None);
         };
-        let (before, from, to) = match &operation {
-            FileOperation::Create(path) => {
-                let path = inside(path)?;
-                if self.read(scan, &path).is_some() {
-                    return Err(format!(
-                        "it makes {}, which is there already",
-                        path.display()
-                    ));
-                }
-                ((Kind::Plain, Vec::new()), None, Some(path))
-            }
-            FileOperation::Delete(path) => {
-                let path = inside(path)?;
-                (there(&path)?, Some(path), None)
-            }
-            FileOperation::Modify { original, modified } => {
-                // `diff -u` may name a copy first.
-                let (old, new) = (inside(original)?, inside(modified)?);
-                let path = if self.read(scan, &new).is_some() {
-                    new
-                } else {
-                    old
-                };
-                (there(&path)?, None, Some(path))
-            }
+        let found = Beneath::open(&scan.root).and_then(|tree| match kind {
+            Kind::Link => tree.read_link(path),
+            Kind::Plain | Kind::Executable => tree.read(path),
+        });
+        let bytes = found.map_err(|e| format!("{} can't be read: {e}", path.display()))?;
+        Ok(Some((kind, bytes)))
+    }
+
+    /// Whether a file may be made at a path: nothing is there, and no file or link is where the path has a folder.
+    fn room(&self, scan: &Scan, path: &Path) -> Result<(), Misfit> {
+        let shown = path.display();
+        if self.kind(scan, path).is_some() {
+            return Err(format!("it makes {shown}, which is there already"));
+        }
+        for above in path.ancestors().skip(1) {
+            let what = match self.kind(scan, above) {
+                None => continue,
+                Some(Kind::Link) => "a link",
+                Some(Kind::Plain | Kind::Executable) => "a file",
+            };
+            let above = above.display();
+            return Err(format!(
+                "it makes {shown}, but {above} is {what} of the tree"
+            ));
+        }
+        let of_tree = scan.manifest.0.range(path.to_owned()..).map(|(p, _)| p);
+        let of_patches = self.0.range(path.to_owned()..).map(|(p, _)| p);
+        let below = |p: &&PathBuf| p.starts_with(path);
+        let mut all = of_tree
+            .take_while(below)
+            .chain(of_patches.take_while(below));
+        match all.any(|p| self.kind(scan, p).is_some()) {
+            true => Err(format!("it makes {shown}, which is a folder of the tree")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The files of one diff on their way.
+struct Diff<'a> {
+    scan: &'a Scan,
+    /// What was before the diff: renames and copies begin with that.
+    before: Patched,
+    /// What is there so far.
+    now: Patched,
+    /// Names that some file of the diff gives up: another may take one before.
+    given_up: BTreeSet<PathBuf>,
+    /// Names that files of the diff took.
+    taken: BTreeSet<PathBuf>,
+}
+
+/// One file's change, with its paths in the tree.
+struct Change {
+    /// What the hunks are applied to.
+    text: (Kind, Vec<u8>),
+    /// A name that goes.
+    from: Option<PathBuf>,
+    /// A name that the outcome has; `None`: the file is deleted.
+    to: Option<PathBuf>,
+}
+
+impl<'a> Diff<'a> {
+    fn of(scan: &'a Scan, before: &Patched, files: &[FilePatch<'_, [u8]>]) -> Self {
+        let given_up = files.iter().filter_map(|file| match file.operation() {
+            FileOperation::Rename { from, .. } => inside(from).ok(),
+            _ => None,
+        });
+        Self {
+            scan,
+            before: Patched(before.0.clone()),
+            now: Patched(before.0.clone()),
+            given_up: given_up.collect(),
+            taken: BTreeSet::new(),
+        }
+    }
+
+    /// A file that a change begins with.
+    fn there(&self, state: &Patched, path: &Path) -> Result<(Kind, Vec<u8>), Misfit> {
+        let missing = || {
+            format!(
+                "it changes {}, which is no file of the tree",
+                path.display()
+            )
+        };
+        state.read(self.scan, path)?.ok_or_else(missing)
+    }
+
+    /// As [`Diff::there`], for what keeps its contents: a link's are a path that would mean something else elsewhere.
+    fn text(&self, state: &Patched, path: &Path) -> Result<(Kind, Vec<u8>), Misfit> {
+        match self.there(state, path)? {
+            (Kind::Link, _) => Err(format!("it changes {}, which is a link", path.display())),
+            file => Ok(file),
+        }
+    }
+
+    /// What a rename or a copy begins with, and whether that was there before the diff.
+    fn moved(&self, from: &Path) -> Result<((Kind, Vec<u8>), bool), Misfit> {
+        match self.before.kind(self.scan, from) {
+            Some(_) => Ok((self.text(&self.before, from)?, true)),
+            None => Ok((self.text(&self.now, from)?, false)),
+        }
+    }
+
+    /// Whether the diff may put a file at a path.
+    fn room(&self, path: &Path) -> Result<(), Misfit> {
+        let free = self.given_up.contains(path) && !self.taken.contains(path);
+        match free {
+            true => Ok(()),
+            false => self.now.room(self.scan, path),
+        }
+    }
+
+    fn change(&self, file: &FilePatch<'_, [u8]>) -> Result<Change, Misfit> {
+        // Renames and copies name paths without the prefixes `a/` and `b/`.
+        let stripped = file.operation().strip_prefix(1);
+        Ok(match file.operation() {
             FileOperation::Rename { from, to } => {
                 let (from, to) = (inside(from)?, inside(to)?);
-                (there(&from)?, Some(from), Some(to))
+                self.room(&to)?;
+                let (text, before) = self.moved(&from)?;
+                // What took the name within this diff keeps it.
+                let from = Some(from).filter(|from| !(before && self.taken.contains(from)));
+                let to = Some(to);
+                Change { text, from, to }
             }
-            FileOperation::Copy { from, to } => (there(&inside(from)?)?, None, Some(inside(to)?)),
-        };
-        let name = to
-            .as_ref()
-            .or(from.as_ref())
-            .map(|p| p.display().to_string());
-        let name = name.unwrap_or_default();
+            FileOperation::Copy { from, to } => {
+                let to = inside(to)?;
+                self.room(&to)?;
+                let (text, _) = self.moved(&inside(from)?)?;
+                let (from, to) = (None, Some(to));
+                Change { text, from, to }
+            }
+            _ => match &stripped {
+                FileOperation::Create(path) => {
+                    let path = inside(path)?;
+                    self.room(&path)?;
+                    let (text, to) = ((Kind::Plain, Vec::new()), Some(path));
+                    let from = None;
+                    Change { text, from, to }
+                }
+                FileOperation::Delete(path) => {
+                    let path = inside(path)?;
+                    let text = self.there(&self.now, &path)?;
+                    let (from, to) = (Some(path), None);
+                    Change { text, from, to }
+                }
+                FileOperation::Modify { original, modified } => {
+                    // `diff -u` may name a copy first.
+                    let (old, new) = (inside(original)?, inside(modified)?);
+                    let path = match self.now.kind(self.scan, &new) {
+                        Some(_) => new,
+                        None => old,
+                    };
+                    let text = self.text(&self.now, &path)?;
+                    let (from, to) = (None, Some(path));
+                    Change { text, from, to }
+                }
+                FileOperation::Rename { .. } | FileOperation::Copy { .. } => {
+                    unreachable!("stripped of a prefix, an operation stays what it is")
+                }
+            },
+        })
+    }
+
+    fn apply_file(&mut self, file: &FilePatch<'_, [u8]>, whole: &[u8]) -> Result<(), Misfit> {
+        let Change { text, from, to } = self.change(file)?;
+        let name = to.as_ref().or(from.as_ref());
+        let name = name.map_or(String::new(), |p| p.display().to_string());
         let PatchKind::Text(patch) = file.patch() else {
             return Err(format!("it has {name} in git's binary form"));
         };
-        let (mut kind, bytes) = before;
+        let (mut kind, bytes) = text;
         let bytes = diffy::apply_bytes(&bytes, patch).map_err(|e| {
             // "error applying hunk #3": the library keeps the number to itself.
             let number = e.to_string();
             let number = number.rsplit('#').next().and_then(|n| n.parse().ok());
             let number: usize = number.unwrap_or(1);
             let old = patch.hunks().get(number - 1).map(|h| h.old_range());
-            let line = old.and_then(|old| line_of_hunk(text, &name, old.start()));
+            let line = old.and_then(|old| line_of_hunk(whole, &name, old.start()));
             let at = line.map_or(String::new(), |n| format!(", line {n} of the patch"));
             format!("hunk {number} of {name}{at}, finds no such lines there")
         })?;
+        if to.is_none() && !bytes.is_empty() {
+            return Err(format!("it deletes {name}, of which lines would be left"));
+        }
         match file.new_mode() {
             Some(FileMode::Executable) => kind = Kind::Executable,
             Some(FileMode::Regular) => kind = Kind::Plain,
@@ -167,13 +300,37 @@ impl Patched {
             None => {}
         }
         if let Some(from) = from {
-            self.0.insert(from, None);
+            self.now.0.insert(from, None);
         }
         if let Some(to) = to {
-            self.0.insert(to, Some((kind, bytes)));
+            self.taken.insert(to.clone());
+            self.now.0.insert(to, Some((kind, bytes)));
         }
         Ok(())
     }
+}
+
+/// What git begins the diff of a file with.
+const GIT: &[u8] = b"diff --git ";
+
+/// The mails of a series that have a diff (a cover letter has none), or all of a text that is no mails.
+fn mails(text: &[u8]) -> Vec<&[u8]> {
+    let begins = |line: &[u8]| {
+        let hash = line.strip_prefix(b"From ").and_then(|rest| rest.get(..41));
+        hash.is_some_and(|h| h[..40].iter().all(u8::is_ascii_hexdigit) && h[40] == b' ')
+    };
+    let mut out = Vec::new();
+    let (mut from, mut at) = (0, 0);
+    for line in text.split_inclusive(|b| *b == b'\n') {
+        if begins(line) && at > from {
+            out.push(&text[from..at]);
+            from = at;
+        }
+        at += line.len();
+    }
+    out.push(&text[from..]);
+    out.retain(|mail| has_line(mail, GIT));
+    out
 }
 
 fn has_line(text: &[u8], beginning: &[u8]) -> bool {
@@ -198,23 +355,28 @@ fn line_of_hunk(text: &[u8], file: &str, start: usize) -> Option<usize> {
     None
 }
 
-/// A path that does not leave the tree.
+/// A path that does not leave the tree, and that a manifest can hold.
 fn inside(path: &[u8]) -> Result<PathBuf, Misfit> {
     use std::os::unix::ffi::OsStrExt as _;
-    let path = Path::new(std::ffi::OsStr::from_bytes(path));
-    let mut parts = path.components();
-    if path.as_os_str().is_empty() || !parts.all(|c| matches!(c, Component::Normal(_))) {
+    let named = Path::new(std::ffi::OsStr::from_bytes(path));
+    let mut parts = named.components();
+    if named.as_os_str().is_empty() || !parts.all(|c| matches!(c, Component::Normal(_))) {
+        let shown = named.display();
+        return Err(format!("it names {shown}, which is not below the tree"));
+    }
+    if path.iter().any(|b| matches!(b, b'\n' | b'\0')) {
         return Err(format!(
-            "it names {}, which is not below the tree",
-            path.display()
+            "it names {named:?}, which no file of a tree is called"
         ));
     }
-    Ok(path.to_owned())
+    // `mm//a.c` and `mm/./a.c` are one name.
+    Ok(named.components().collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
     use tempfile::TempDir;
 
     const BEFORE: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n";
@@ -224,6 +386,12 @@ mod tests {
         fs::create_dir(dir.path().join("mm")).unwrap();
         fs::write(dir.path().join("mm/vmscan.c"), BEFORE).unwrap();
         fs::write(dir.path().join("mm/old.c"), "gone\n").unwrap();
+        fs::create_dir_all(dir.path().join("tools/vm")).unwrap();
+        fs::write(dir.path().join("tools/vm/page types.c"), "types\n").unwrap();
+        fs::write(dir.path().join("tools/vm/größe.c"), "size\n").unwrap();
+        fs::write(dir.path().join("run.sh"), "#!/bin/sh\n").unwrap();
+        symlink("tools", dir.path().join("link")).unwrap();
+        symlink("/nowhere", dir.path().join("evil")).unwrap();
         let scan = Scan::read(dir.path()).unwrap();
         (dir, scan)
     }
@@ -315,6 +483,168 @@ mod tests {
         ] {
             let e = apply(&patch).unwrap_err();
             assert!(e.contains("my.patch") && e.contains(said), "{e}");
+        }
+    }
+
+    /// A patch of git's: lines of one file each, with nothing but its extended header if it has no hunks.
+    fn git(from: &str, to: &str, header: &str, hunks: &str) -> String {
+        let names = match hunks {
+            "" => String::new(),
+            _ => format!("--- a/{from}\n+++ b/{to}\n"),
+        };
+        format!("diff --git a/{from} b/{to}\n{header}{names}{hunks}")
+    }
+
+    const DREI: &str = "@@ -2,3 +2,3 @@ where\n two\n-three\n+drei\n four\n";
+
+    fn renamed(from: &str, to: &str, hunks: &str) -> String {
+        let header = format!("similarity index 93%\nrename from {from}\nrename to {to}\n");
+        git(from, to, &header, hunks)
+    }
+
+    #[test]
+    fn renames_with_and_without_changes() {
+        let patched = apply(&renamed("mm/vmscan.c", "mm/new/scan.c", DREI)).unwrap();
+        assert_eq!(text(&patched, "mm/vmscan.c"), None);
+        let new = text(&patched, "mm/new/scan.c").unwrap();
+        assert_eq!(new, BEFORE.replace("three", "drei"));
+        let patched = apply(&renamed("mm/vmscan.c", "scan.c", "")).unwrap();
+        assert_eq!(text(&patched, "mm/vmscan.c"), None);
+        assert_eq!(text(&patched, "scan.c").unwrap(), BEFORE);
+        // Two files change their names with each other.
+        let there = renamed("mm/vmscan.c", "mm/old.c", "");
+        let back = renamed("mm/old.c", "mm/vmscan.c", "");
+        let patched = apply(&format!("{there}{back}")).unwrap();
+        assert_eq!(text(&patched, "mm/old.c").unwrap(), BEFORE);
+        assert_eq!(text(&patched, "mm/vmscan.c").unwrap(), "gone\n");
+        // One moves to where another moved away from, further down.
+        let away = renamed("mm/old.c", "mm/older.c", "");
+        let patched = apply(&format!("{there}{away}")).unwrap();
+        assert_eq!(text(&patched, "mm/old.c").unwrap(), BEFORE);
+        assert_eq!(text(&patched, "mm/older.c").unwrap(), "gone\n");
+        assert_eq!(text(&patched, "mm/vmscan.c"), None);
+    }
+
+    /// A copy has the file as it was before the diff, though the diff changes it before.
+    #[test]
+    fn copies_begin_with_what_was_before() {
+        let change = git("mm/vmscan.c", "mm/vmscan.c", "index 01..02 100644\n", DREI);
+        let header = "similarity index 100%\ncopy from mm/vmscan.c\ncopy to mm/workingset.c\n";
+        let copy = git("mm/vmscan.c", "mm/workingset.c", header, "");
+        let patched = apply(&format!("{change}{copy}")).unwrap();
+        assert_eq!(text(&patched, "mm/workingset.c").unwrap(), BEFORE);
+        let drei = BEFORE.replace("three", "drei");
+        assert_eq!(text(&patched, "mm/vmscan.c").unwrap(), drei);
+        // In the next mail it is the changed one.
+        let mail = |n: u32, diff: &str| {
+            let hash = "0123456789abcdef0123456789abcdef01234567";
+            format!(
+                "From {hash} Mon Sep 17 00:00:00 2001\nSubject: [PATCH {n}/2] a\n\n---\n{diff}-- \n2\n\n"
+            )
+        };
+        let series = format!("{}{}{}", mail(0, ""), mail(1, &change), mail(2, &copy));
+        let patched = apply(&series).unwrap();
+        assert_eq!(text(&patched, "mm/workingset.c").unwrap(), drei);
+    }
+
+    #[test]
+    fn modes_change_with_and_without_contents() {
+        let header = "old mode 100644\nnew mode 100755\n";
+        let patched = apply(&git("run.sh", "run.sh", header, "")).unwrap();
+        let expected = Some((Kind::Executable, b"#!/bin/sh\n".into()));
+        assert_eq!(patched.0[Path::new("run.sh")], expected);
+        let patched = apply(&git("mm/vmscan.c", "mm/vmscan.c", header, DREI)).unwrap();
+        let (kind, bytes) = patched.0[Path::new("mm/vmscan.c")].clone().unwrap();
+        assert_eq!(kind, Kind::Executable);
+        assert_eq!(bytes, BEFORE.replace("three", "drei").as_bytes());
+    }
+
+    #[test]
+    fn files_are_made_and_deleted_empty_ones_too() {
+        let patched = apply(&git("a/empty.c", "a/empty.c", "new file mode 100644\n", "")).unwrap();
+        assert_eq!(text(&patched, "a/empty.c").unwrap(), "");
+        let new = "--- /dev/null\n+++ b/mm/new.c\n@@ -0,0 +1 @@\n+new\n";
+        assert_eq!(text(&apply(new).unwrap(), "mm/new.c").unwrap(), "new\n");
+        let gone = "--- a/mm/old.c\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n";
+        assert_eq!(text(&apply(gone).unwrap(), "mm/old.c"), None);
+        // A link is deleted like a file of one line.
+        let hunk =
+            "--- a/evil\n+++ /dev/null\n@@ -1 +0,0 @@\n-/nowhere\n\\ No newline at end of file\n";
+        let link = format!("diff --git a/evil b/evil\ndeleted file mode 120000\n{hunk}");
+        assert_eq!(text(&apply(&link).unwrap(), "evil"), None);
+        // After that the name is free for a folder.
+        let below = "diff --git a/evil/a.c b/evil/a.c\nnew file mode 100644\n--- /dev/null\n\
+                     +++ b/evil/a.c\n@@ -0,0 +1 @@\n+mine\n";
+        let patched = apply(&format!("{link}{below}")).unwrap();
+        assert_eq!(text(&patched, "evil/a.c").unwrap(), "mine\n");
+    }
+
+    #[test]
+    fn quoted_names_and_names_with_blanks() {
+        let quoted = "\"a/tools/vm/gr\\303\\266\\303\\237e.c\"";
+        let to = quoted.replace("\"a/", "\"b/");
+        let hunk = "@@ -1 +1 @@\n-size\n+Maß\n";
+        let patch =
+            format!("diff --git {quoted} {to}\nindex 1..2 100644\n--- {quoted}\n+++ {to}\n{hunk}");
+        assert_eq!(
+            text(&apply(&patch).unwrap(), "tools/vm/größe.c").unwrap(),
+            "Maß\n"
+        );
+        let (from, plain) = (quoted.replace("a/", ""), "tools/vm/size.c");
+        let header = format!("similarity index 100%\nrename from {from}\nrename to {plain}\n");
+        let patched = apply(&format!("diff --git {quoted} b/{plain}\n{header}")).unwrap();
+        assert_eq!(text(&patched, "tools/vm/größe.c"), None);
+        assert_eq!(text(&patched, plain).unwrap(), "size\n");
+        let patched = apply(&renamed("tools/vm/page types.c", "tools/vm/a b.c", "")).unwrap();
+        assert_eq!(text(&patched, "tools/vm/a b.c").unwrap(), "types\n");
+        let tab = "--- a/tools/vm/page types.c\t\n+++ b/tools/vm/page types.c\t\n@@ -1 +1 @@\n-types\n+x\n";
+        let head =
+            "diff --git a/tools/vm/page types.c b/tools/vm/page types.c\nindex 1..2 100644\n";
+        let patched = apply(&format!("{head}{tab}")).unwrap();
+        assert_eq!(text(&patched, "tools/vm/page types.c").unwrap(), "x\n");
+    }
+
+    #[test]
+    fn nothing_goes_through_a_link_or_a_file() {
+        let new = |path: &str| format!("--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+owned\n");
+        let rename = |to: &str| renamed("mm/old.c", to, "");
+        for (patch, said) in [
+            (new("evil/pwn.c"), "it makes evil/pwn.c, but evil is a link"),
+            (new("link/vm/a.c"), "but link is a link"),
+            (new("evil"), "which is there already"),
+            (new("mm/old.c/a.c"), "but mm/old.c is a file"),
+            (new("mm"), "mm, which is a folder"),
+            (rename("evil/pwn.c"), "but evil is a link"),
+            (rename("mm/vmscan.c"), "which is there already"),
+            (rename("../out.c"), "not below the tree"),
+            (rename("/etc/out.c"), "not below the tree"),
+            (renamed("link/vm/a.c", "a.c", ""), "no file of the tree"),
+            (renamed("evil", "good", ""), "evil, which is a link"),
+            (renamed("none.c", "a.c", ""), "none.c, which is no file"),
+            (
+                git(
+                    "evil",
+                    "evil",
+                    "index 1..2 120000\n",
+                    "@@ -1 +1 @@\n-/nowhere\n+/tmp\n",
+                ),
+                "evil, which is a link",
+            ),
+            (
+                git("l", "l", "new file mode 120000\n", ""),
+                "it makes l a link",
+            ),
+            (
+                "diff --git \"a/a\\nb\" \"b/a\\nb\"\nnew file mode 100644\n".into(),
+                "which no file of a tree is called",
+            ),
+            (
+                "--- a/mm/vmscan.c\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-one\n-two\n".into(),
+                "of which lines would be left",
+            ),
+        ] {
+            let e = apply(&patch).unwrap_err();
+            assert!(e.contains(said), "{patch}{e}");
         }
     }
 }

@@ -1,12 +1,14 @@
 //! What a source tree holds: every file's name and the digest of its contents, without what a build leaves
 //! there (as the tree's own `.gitignore` files say).
 
+use super::beneath::{Beneath, Found};
 use super::error::BuildError;
 use super::ignored::Ignored;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -120,7 +122,8 @@ impl Scan {
     /// # Errors
     /// Something of it can't be read.
     pub fn read(root: &Path) -> Result<Self, BuildError> {
-        let names = names(root)?;
+        let tree = Beneath::open(root).map_err(|e| BuildError::io("can't read", root, e))?;
+        let names = names(root, &tree)?;
         let next = AtomicUsize::new(0);
         let found = Mutex::new((Vec::with_capacity(names.len()), None));
         let read_some = || {
@@ -133,7 +136,7 @@ impl Scan {
                     break;
                 };
                 for name in some {
-                    match entry(root, name) {
+                    match entry(root, &tree, name) {
                         Ok((e, stamp)) => mine.push((name.clone(), e, stamp)),
                         Err(e) => {
                             wrong = Some(e);
@@ -197,16 +200,17 @@ fn stamp_of(m: &fs::Metadata) -> Stamp {
 ///
 /// The root's own `.gitignore` is read without lines that ignore everything: Debian's ends with one, because
 /// the packaging is kept without the sources.
-fn names(root: &Path) -> Result<Vec<PathBuf>, BuildError> {
+fn names(root: &Path, tree: &Beneath) -> Result<Vec<PathBuf>, BuildError> {
     let mut out = Vec::new();
-    let rules = rules(root, |line| !["/*", "*"].contains(&line));
-    below(root, "", &mut vec![(0, rules)], &mut out)?;
+    let rules = rules(tree, "", |line| !["/*", "*"].contains(&line));
+    below(root, tree, "", &mut vec![(0, rules)], &mut out)?;
     Ok(out)
 }
 
-/// The lines of a folder's `.gitignore`, if it has one.
-fn rules(folder: &Path, takes: impl Fn(&str) -> bool) -> Ignored {
-    let lines = fs::read(folder.join(".gitignore")).unwrap_or_default();
+/// The lines of a folder's `.gitignore`, if it has one. A link is none, as for git.
+fn rules(tree: &Beneath, place: &str, takes: impl Fn(&str) -> bool) -> Ignored {
+    let file = format!("{place}.gitignore");
+    let lines = tree.read(Path::new(&file)).unwrap_or_default();
     Ignored::parse(&String::from_utf8_lossy(&lines), takes)
 }
 
@@ -214,6 +218,7 @@ fn rules(folder: &Path, takes: impl Fn(&str) -> bool) -> Ignored {
 /// much of a place is that folder's.
 fn below(
     folder: &Path,
+    tree: &Beneath,
     place: &str,
     rules: &mut Vec<(usize, Ignored)>,
     out: &mut Vec<PathBuf>,
@@ -235,8 +240,8 @@ fn below(
         }
         if kind.is_dir() {
             let (path, here) = (entry.path(), here + "/");
-            rules.push((here.len(), self::rules(&path, |_| true)));
-            below(&path, &here, rules, out)?;
+            rules.push((here.len(), self::rules(tree, &here, |_| true)));
+            below(&path, tree, &here, rules, out)?;
             rules.pop();
         } else if kind.is_file() || kind.is_symlink() {
             out.push(Path::new(place).join(&name));
@@ -245,24 +250,27 @@ fn below(
     Ok(())
 }
 
-fn entry(root: &Path, name: &Path) -> Result<(Entry, Stamp), BuildError> {
-    let path = root.join(name);
-    let wrong = |e| BuildError::io("can't read", &path, e);
-    let meta = fs::symlink_metadata(&path).map_err(wrong)?;
-    let (kind, digest) = if meta.is_symlink() {
-        let to = fs::read_link(&path).map_err(wrong)?;
-        (Kind::Link, Sha256::digest(to.as_os_str().as_bytes()))
-    } else {
-        let executable = meta.mode() & 0o111 != 0;
-        let kind = if executable {
-            Kind::Executable
-        } else {
-            Kind::Plain
-        };
-        (kind, Sha256::digest(fs::read(&path).map_err(wrong)?))
+fn entry(root: &Path, tree: &Beneath, name: &Path) -> Result<(Entry, Stamp), BuildError> {
+    let wrong = |e| BuildError::io("can't read", &root.join(name), e);
+    let (kind, digest, stamp) = match tree.find(name).map_err(wrong)? {
+        Found::Link(to, meta) => {
+            let written = (meta.st_mtime, meta.st_mtime_nsec as i64);
+            let stamp = (meta.st_size as u64, written.0, written.1);
+            (Kind::Link, Sha256::digest(to.as_bytes()), stamp)
+        }
+        Found::File(mut file) => {
+            let meta = file.metadata().map_err(wrong)?;
+            let kind = match meta.mode() & 0o111 {
+                0 => Kind::Plain,
+                _ => Kind::Executable,
+            };
+            let mut bytes = Vec::with_capacity(meta.len() as usize);
+            file.read_to_end(&mut bytes).map_err(wrong)?;
+            (kind, Sha256::digest(bytes), stamp_of(&meta))
+        }
     };
     let digest = digest.into();
-    Ok((Entry { kind, digest }, stamp_of(&meta)))
+    Ok((Entry { kind, digest }, stamp))
 }
 
 #[cfg(test)]

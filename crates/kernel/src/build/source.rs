@@ -46,10 +46,15 @@ pub fn release(root: &Path) -> Result<Release, BuildError> {
         )
     };
     let makefile = root.join("Makefile");
-    let text = fs::read_to_string(&makefile).map_err(|e| {
-        let what = if root.is_dir() { "Makefile" } else { "folder" };
-        wrong(format!("no {what} ({e})"))
-    })?;
+    let text = fs::metadata(&makefile)
+        .and_then(|m| match m.is_file() {
+            true => fs::read_to_string(&makefile),
+            false => Err(std::io::Error::other("it is no regular file")),
+        })
+        .map_err(|e| {
+            let what = if root.is_dir() { "Makefile" } else { "folder" };
+            wrong(format!("no {what} ({e})"))
+        })?;
     if let Some(missing) = LANDMARKS.iter().find(|name| !root.join(name).is_file()) {
         return Err(wrong(format!("no {missing}")));
     }

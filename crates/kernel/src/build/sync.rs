@@ -5,14 +5,14 @@
 //! begins, files are hard links where the filesystem allows it: nothing here writes into a file, it is
 //! replaced.
 
+use super::beneath::{Beneath, Folders, Found};
 use super::cache::{make_folder, remove_folder, write_file};
 use super::error::BuildError;
 use super::patch::Patched;
 use super::scan::{Digest, Entry, Kind, Manifest, Scan};
 use sha2::{Digest as _, Sha256};
-use std::fs::{self, Permissions};
-use std::io;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// What the patched tree holds.
@@ -94,25 +94,40 @@ impl Copy {
             }
             write_file(&self.manifest, &had.text())?;
         }
+        make_folder(&self.root)?;
+        let open =
+            |root: &Path| Beneath::open(root).map_err(|e| BuildError::io("can't open", root, e));
+        let (from, to) = (open(&scan.root)?, open(&self.root)?);
         for path in &gone {
-            remove_file(&self.root.join(path))?;
+            let removed = to.remove(path);
+            removed.map_err(|e| BuildError::io("can't remove", &self.root.join(path), e))?;
         }
-        let mut folder = PathBuf::new();
+        // A file or a link may take a folder's name.
+        for path in &gone {
+            to.remove_empty(path.parent().unwrap_or(Path::new("")));
+        }
+        let mut sources = Folders::found(&from);
+        let mut copies = Folders::made(&to);
         for path in changed {
-            let to = self.root.join(path);
-            let above = to.parent().unwrap_or(&self.root);
-            if above != folder {
-                make_folder(above)?;
-                folder = above.to_owned();
-            }
             let entry = &wanted.0[path];
-            match patches.0.get(path) {
-                Some(Some((_, bytes))) => place(&to, |new| {
-                    fs::write(new, bytes)?;
-                    fs::set_permissions(new, Permissions::from_mode(mode(entry.kind)))
-                })?,
-                _ => take(&scan.root.join(path), &to, entry.kind, first)?,
-            }
+            let mut write = || {
+                let to = copies.place(path)?;
+                if let Some(Some((_, bytes))) = patches.0.get(path) {
+                    return to.put(mode(entry.kind), |file| file.write_all(bytes));
+                }
+                if first && entry.kind != Kind::Link && to.link_to(&sources.place(path)?).is_ok() {
+                    return Ok(());
+                }
+                match from.find(path)? {
+                    Found::Link(leads, _) => to.put_link(&leads),
+                    // Where the filesystem shares blocks between files, this does.
+                    Found::File(mut file) => to.put(mode(entry.kind), |new| {
+                        io::copy(&mut file, new)?;
+                        Ok(())
+                    }),
+                }
+            };
+            write().map_err(|e| BuildError::io("can't write", &self.root.join(path), e))?;
         }
         write_file(&self.manifest, &wanted.text())
     }
@@ -126,48 +141,12 @@ fn mode(kind: Kind) -> u32 {
     }
 }
 
-fn remove_file(path: &Path) -> Result<(), BuildError> {
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            Err(BuildError::io("can't remove", path, e))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Makes a file beside its place and puts it there.
-fn place(to: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), BuildError> {
-    let mut new = to.as_os_str().to_owned();
-    new.push(".lowmark-new");
-    let new = PathBuf::from(new);
-    remove_file(&new)?;
-    make(&new).and_then(|()| fs::rename(&new, to)).map_err(|e| {
-        let _ = fs::remove_file(&new);
-        BuildError::io("can't write", to, e)
-    })
-}
-
-/// Takes a file over from the tree.
-fn take(from: &Path, to: &Path, kind: Kind, may_link: bool) -> Result<(), BuildError> {
-    if kind == Kind::Link {
-        return place(to, |new| symlink(fs::read_link(from)?, new));
-    }
-    if may_link && fs::hard_link(from, to).is_ok() {
-        return Ok(());
-    }
-    place(to, |new| {
-        // Where the filesystem shares blocks between files, this does.
-        fs::copy(from, new)?;
-        fs::set_permissions(new, Permissions::from_mode(mode(kind)))?;
-        Ok(())
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::build::patch::Patch;
-    use std::os::unix::fs::MetadataExt as _;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
     use std::time::SystemTime;
     use tempfile::TempDir;
 
@@ -286,6 +265,59 @@ mod tests {
         fs::remove_file(t.copy.root.join("mm/vmscan.c")).unwrap();
         fs::write(t.copy.root.join("mm/vmscan.c"), "other\n").unwrap();
         t.update(None);
+    }
+
+    /// A folder gives its name to a link and takes it back, and the link is never written through.
+    #[test]
+    fn a_link_in_the_place_of_a_folder_is_not_followed() {
+        let t = Trial::new();
+        let elsewhere = t.dir.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        fs::write(elsewhere.join("page.c"), "theirs\n").unwrap();
+        t.update(None);
+        fs::remove_dir_all(t.tree("mm")).unwrap();
+        symlink(&elsewhere, t.tree("mm")).unwrap();
+        t.update(None);
+        assert_eq!(fs::read_link(t.copy.root.join("mm")).unwrap(), elsewhere);
+        fs::remove_file(t.tree("mm")).unwrap();
+        fs::create_dir(t.tree("mm")).unwrap();
+        fs::write(t.tree("mm/page.c"), "mine\n").unwrap();
+        t.update(None);
+        let theirs = fs::read_to_string(elsewhere.join("page.c")).unwrap();
+        assert_eq!(theirs, "theirs\n");
+    }
+
+    /// A folder of the copy that has become a link meanwhile: nothing is written, whoever made it.
+    #[test]
+    fn a_copy_that_leads_elsewhere_is_refused() {
+        let t = Trial::new();
+        let elsewhere = t.dir.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        t.update(None);
+        fs::remove_dir_all(t.copy.root.join("mm")).unwrap();
+        symlink(&elsewhere, t.copy.root.join("mm")).unwrap();
+        fs::write(t.tree("mm/page.c"), "changed\n").unwrap();
+        let scan = Scan::read(&t.tree("")).unwrap();
+        let none = Patched::default();
+        let e = t.copy.update(&scan, &none, &scan.manifest).unwrap_err();
+        assert!(e.to_string().contains("can't write"), "{e}");
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    }
+
+    /// The same of a tree that changes while it is read.
+    #[test]
+    fn a_tree_that_leads_elsewhere_is_not_read() {
+        let t = Trial::new();
+        let elsewhere = t.dir.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        fs::write(elsewhere.join("page.c"), "secret\n").unwrap();
+        fs::write(elsewhere.join("vmscan.c"), "secret\n").unwrap();
+        let scan = Scan::read(&t.tree("")).unwrap();
+        fs::remove_dir_all(t.tree("mm")).unwrap();
+        symlink(&elsewhere, t.tree("mm")).unwrap();
+        let none = Patched::default();
+        assert!(t.copy.update(&scan, &none, &scan.manifest).is_err());
+        assert!(!t.copy.root.join("mm/page.c").exists());
     }
 
     #[test]
