@@ -1,6 +1,6 @@
 //! Patches of ours to guests' kernels, and the releases that each is made for.
 //!
-//! To add one: a file in `patches/` (GPL-2.0, as the kernel) and a line of [`ALL`]. For a release that has
+//! To add one: a file in `patches/` (GPL-2.0, as the kernel, which its first line says) and a line of [`ALL`]. For a release that has
 //! no line the nearest older one is tried, or the oldest.
 
 use super::error::BuildError;
