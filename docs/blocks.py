@@ -1,14 +1,34 @@
 #!/usr/bin/env python3
-"""Runs the commands of a page that are marked for it, as a reader would.
+"""Pages show what their commands print: runs the commands, and compares.
 
-    docs/blocks.py PAGE LOWMARK [ci|long]
+    docs/blocks.py LOWMARK [ci|long|kernel] [--write] [PAGE …]
+    docs/blocks.py --lint [PAGE …]
 
-Blocks ```` ```sh ci ```` are commands, blocks ```` ```toml file=NAME ci ```` files; `long` in the place of `ci`
-marks what takes minutes. All blocks of a page run in order in one temporary folder that has the project's
-experiments, machines, policies and data in it, so nothing is left in the project. The first command that fails
-ends the run with its exit code. With `long`, blocks marked `ci` are run too.
+Without a page: README.md and all pages of docs/ that have a marked command. `ci` (the default) marks what takes
+seconds, `long` minutes, `kernel` what needs kernels that `lowmark kernel build` made; `long` runs what `ci` marks,
+too, and `kernel` all. The pieces of a page are, in the order in which they stand:
+
+    ```sh ci                  commands
+    ```toml file=NAME ci      a file
+    ```text                   behind commands: what they print. `first=N` and `last=N` take so many lines of it,
+                              `with=REGEX` those that the expression fits, `from=REGEX` and `to=REGEX` those between.
+    <!-- prints ci: COMMAND -->WHAT<!-- /prints -->
+                              what a command prints, in the middle of a sentence or, on lines of its own, of a page;
+                              a `lowmark … --format markdown` gives a table, `docs/figure.py` one figure.
+
+Each page is run in a temporary folder of its own that has the project's experiments, machines, policies, data and
+docs in it, so nothing is left in the project. Shown is what a command writes to its standard output. What may differ
+from one run to the next is shown by a word in its place: FOLDER the temporary folder, TIME a point in time, BUILD
+the program's commit, and … a number of real seconds or of what was done in one. Everything else has to be the same,
+letter by letter: runs are simulated.
+
+A command that fails ends its page; the exit code is 1 then, and where a page shows something else, which is printed
+as a difference. `--write` writes what commands print into the pages instead. `--lint` runs nothing and says where a
+text stands behind a command that no mark runs; a text that no command can print (another computer's, another day's)
+is marked `example`, and its page says so.
 """
 
+import difflib
 import os
 import re
 import subprocess
@@ -16,44 +36,213 @@ import sys
 import tempfile
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("experiments", "machines", "policies", "data", "docs")
+MARKS = ("ci", "long", "kernel")
+USAGE = 2
+# A fenced block, or what a command prints between comments.
+PIECE = re.compile(
+    r"^```(?P<language>\S*)(?P<words>[^\n]*)\n(?P<text>.*?)^```$"
+    r"|<!-- prints (?P<mark>\w+): (?P<command>[^\n]*?) -->(?P<shown>.*?)<!-- /prints -->",
+    flags=re.M | re.S)
+# What differs from one run to the next, and what is shown in its place.
+VARIES = (
+    (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(\.\d+)?Z"), "TIME"),
+    (re.compile(r"(lowmark \d+\.\d+\.\d+) \([^)\n]*\)"), r"\1 (BUILD)"),
+    (re.compile(r"[\d.]+ (s of wall time|real seconds|s of CPU time)"), r"… \1"),
+    (re.compile(r"\([\d.]+ a second\)"), "(… a second)"),
+)
 
 
-def blocks(page):
-    """Language, words and text of each fenced block."""
-    found = re.findall(r"^```(\S+)([^\n]*)\n(.*?)^```$", page, flags=re.M | re.S)
-    return [(language, words.split(), text) for language, words, text in found]
+class Wrong(Exception):
+    """A page can't be run as it is."""
+
+
+def steady(text, folder):
+    """A text with words in the place of what varies."""
+    text = text.replace(str(folder), "FOLDER")
+    for what, word in VARIES:
+        text = what.sub(word, text)
+    return text
+
+
+def chosen(text, words):
+    """Those lines of a text that the words behind ```text ask for."""
+    lines = text.splitlines()
+    for word in words:
+        key, _, value = word.partition("=")
+        if key == "first":
+            lines = lines[:int(value)]
+        elif key == "last":
+            lines = lines[-int(value):]
+        elif key == "with":
+            lines = [line for line in lines if re.search(value, line)]
+        elif key == "from":
+            at = next((i for i, line in enumerate(lines) if re.search(value, line)), len(lines))
+            lines = lines[at:]
+        elif key == "to":
+            at = next((i for i, line in enumerate(lines) if re.search(value, line)), len(lines))
+            lines = lines[:at + 1]
+        else:
+            raise Wrong(f"`{word}` is none of first=N, last=N, with=REGEX, from=REGEX, to=REGEX")
+    # What lines are left to align is the page's, not the program's.
+    return "".join(line.rstrip() + "\n" for line in lines).strip("\n") + "\n"
+
+
+def marks_of(words):
+    """The mark of a block, if it has one."""
+    found = [word for word in words if word in MARKS]
+    return found[0] if found else None
+
+
+class Shown:
+    """A page's folder, where its commands run one after the other."""
+
+    def __init__(self, folder, program, wanted):
+        self.folder, self.wanted, self.ran = folder, wanted, 0
+        for name in FOLDERS:
+            (folder / name).symlink_to(ROOT / name)
+        (folder / "bin").mkdir()
+        (folder / "bin/lowmark").symlink_to(program)
+        self.env = dict(os.environ, PATH=f"{folder / 'bin'}:{os.environ['PATH']}", PYTHONDONTWRITEBYTECODE="1")
+
+    def run(self, command):
+        """What commands print."""
+        self.ran += 1
+        print(f"$ {command.strip()}", flush=True)
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=self.folder, env=self.env,
+                              stdout=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            raise Wrong(f"the command above ended with {done.returncode}")
+        return steady(done.stdout, self.folder)
+
+    def page(self, text):
+        """The page with what its commands print."""
+        out, at, printed = [], 0, None
+        for piece in PIECE.finditer(text):
+            out.append(text[at:piece.start()])
+            at = piece.end()
+            new, printed = self.piece(piece, printed)
+            out.append(new)
+        return "".join(out) + text[at:]
+
+    def piece(self, piece, printed):
+        """A piece as it should be, and what the commands before the next one have printed."""
+        whole, command = piece.group(0), piece["command"]
+        if command is not None:
+            if piece["mark"] not in MARKS:
+                raise Wrong(f"`prints {piece['mark']}` is none of {', '.join(MARKS)}")
+            if piece["mark"] not in self.wanted:
+                return whole, printed
+            said = self.run(command)
+            said = f"\n{said.strip()}\n" if piece["shown"].startswith("\n") else said.strip()
+            if "\n" in said and not piece["shown"].startswith("\n"):
+                raise Wrong(f"`{command}` prints several lines into a sentence")
+            return f"<!-- prints {piece['mark']}: {command} -->{said}<!-- /prints -->", printed
+        language, words, text = piece["language"], piece["words"].split(), piece["text"]
+        if language == "text" and printed is not None and "example" not in words:
+            return f"```text{piece['words']}\n{chosen(printed, words)}```", printed
+        if marks_of(words) is None or marks_of(words) not in self.wanted:
+            return whole, None if language in ("sh", "") else printed
+        files = [w.removeprefix("file=") for w in words if w.startswith("file=")]
+        if files:
+            self.ran += 1
+            (self.folder / files[0]).write_text(text, encoding="utf-8")
+            return whole, printed
+        return whole, self.run(text)
+
+
+def lint(page, text):
+    """Texts behind commands that nobody runs, and prose markers that nothing fits."""
+    problems, command, at = [], None, 0
+    # What docs/patches.py writes is its own.
+    text = re.sub(r"<!-- measured .*?<!-- /measured -->", lambda m: re.sub(r"[^\n]", " ", m.group(0)), text, flags=re.S)
+    for piece in PIECE.finditer(text):
+        line = text[:piece.start()].count("\n") + 1
+        if re.search(r"^#", text[at:piece.start()], flags=re.M):
+            command = None
+        at = piece.end()
+        if piece["command"] is not None:
+            if piece["mark"] not in MARKS:
+                problems.append(f"{page}:{line}: `prints {piece['mark']}` is none of {', '.join(MARKS)}")
+            continue
+        language, words = piece["language"], piece["words"].split()
+        if language in ("sh", ""):
+            command = marks_of(words) or ""
+        elif language == "text" and "example" not in words and command == "":
+            problems.append(f"{page}:{line}: what the command above prints is not compared: mark it with one of "
+                            f"{', '.join(MARKS)}, or the text `example`")
+        elif language == "text" and "example" not in words and command is not None:
+            try:
+                chosen("", words)
+            except (Wrong, ValueError, re.error) as e:
+                problems.append(f"{page}:{line}: {e}")
+    opened = len(re.findall(r"<!-- prints ", text))
+    closed = len(re.findall(r"<!-- /prints -->", text))
+    whole = sum(1 for piece in PIECE.finditer(text) if piece["command"] is not None)
+    if not opened == closed == whole:
+        problems.append(f"{page}: {opened} `<!-- prints MARK: COMMAND -->`, {closed} `<!-- /prints -->`")
+    return problems
+
+
+def pages_of(named):
+    """The pages that are named, or all."""
+    if named:
+        return [Path(name).resolve() for name in named]
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def show(path):
+    """A page's name in messages."""
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
+def check(path, program, wanted, write):
+    """Runs a page; returns whether something is wrong, and how many commands ran."""
+    text = path.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        shown = Shown(Path(folder).resolve(), program, wanted)
+        try:
+            made = shown.page(text)
+        except Wrong as e:
+            print(f"{show(path)}: {e}", file=sys.stderr)
+            return True, shown.ran
+    if made == text:
+        return False, shown.ran
+    if write:
+        path.write_text(made, encoding="utf-8")
+        print(f"{show(path)}: written")
+        return False, shown.ran
+    lines = [page.splitlines(keepends=True) for page in (text, made)]
+    sys.stdout.writelines(difflib.unified_diff(*lines, str(show(path)), "as the commands print"))
+    return True, shown.ran
 
 
 def main():
-    page, program = Path(sys.argv[1]), Path(sys.argv[2]).resolve()
-    wanted = {"ci", "long"} if sys.argv[3:] == ["long"] else {"ci"}
-    root = Path(__file__).resolve().parent.parent
-    ran = 0
-    with tempfile.TemporaryDirectory() as folder:
-        folder = Path(folder)
-        for name in FOLDERS:
-            (folder / name).symlink_to(root / name)
-        (folder / "bin").mkdir()
-        (folder / "bin/lowmark").symlink_to(program)
-        env = dict(os.environ, PATH=f"{folder / 'bin'}:{os.environ['PATH']}")
-        for language, words, text in blocks(page.read_text(encoding="utf-8")):
-            if not wanted & set(words):
-                continue
-            ran += 1
-            files = [w.removeprefix("file=") for w in words if w.startswith("file=")]
-            if files:
-                (folder / files[0]).write_text(text, encoding="utf-8")
-                continue
-            print(f"$ {text}", end="", flush=True)
-            done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], cwd=folder, env=env,
-                                  stdout=subprocess.DEVNULL)
-            if done.returncode != 0:
-                print(f"{page}: the block above ended with {done.returncode}", file=sys.stderr)
-                sys.exit(done.returncode)
-    if ran == 0:
-        print(f"{page}: no block is marked {' or '.join(sorted(wanted))}", file=sys.stderr)
-        sys.exit(2)
+    words = sys.argv[1:]
+    write, only_lint = "--write" in words, "--lint" in words
+    words = [word for word in words if word not in ("--write", "--lint")]
+    if only_lint:
+        problems = [p for path in pages_of(words) for p in lint(show(path), path.read_text(encoding="utf-8"))]
+        print("\n".join(problems), file=sys.stderr, end="\n" if problems else "")
+        sys.exit(1 if problems else 0)
+    if not words or words[0].startswith("-"):
+        print(__doc__.strip(), file=sys.stderr)
+        sys.exit(USAGE)
+    program, words = Path(words[0]).resolve(), words[1:]
+    most = words.pop(0) if words and words[0] in MARKS else "ci"
+    wanted = set(MARKS[:MARKS.index(most) + 1])
+    wrong = False
+    for path in pages_of(words):
+        failed, ran = check(path, program, wanted, write)
+        wrong |= failed
+        if words and ran == 0:
+            print(f"{show(path)}: no block is marked {' or '.join(sorted(wanted))}", file=sys.stderr)
+            sys.exit(USAGE)
+    if wrong:
+        print(f"written anew by: docs/blocks.py LOWMARK {most} --write", file=sys.stderr)
+    sys.exit(1 if wrong else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()
