@@ -345,10 +345,15 @@ impl<W: World> Mm<W> {
     }
 
     /// Writes sysctls while the engine runs, and computes anew what follows from those that changed, as
-    /// [`TABLE`] says. Legal are values that a machine may boot with; of those that an engine takes only
+    /// [`TABLE`] says; where none changes, nothing is done. Legal are values that a machine may boot with; of those that an engine takes only
     /// from boot, the engine was built with one.
     pub fn write_sysctls(&self, new: &Sysctl) {
+        // As at boot: what the machine does not say has its kernel's default.
+        let new = &crate::with_defaults(new.clone(), &self.policy);
         let (old, new_words) = (self.sysctls().words(), new.words());
+        if old == new_words {
+            return;
+        }
         let changed = |follows| {
             let pairs = old.iter().zip(&new_words).zip(TABLE);
             let mut changed = pairs.filter(|((old, new), _)| old != new);

@@ -6,7 +6,7 @@ mod common;
 use common::{ALL_FS, disk, machine, run, spec, swap};
 use mm::Policy;
 use proptest::prelude::*;
-use sim::spec::{DiskKind, FsKind, RunSpec, Size};
+use sim::spec::{Change, DiskKind, FsKind, RunSpec, Size};
 use sim::{Control, RunResult};
 use workload::ExistingFile;
 
@@ -77,6 +77,45 @@ fn looking_changes_nothing_for_one_cpu_or_many() {
             s.machine.cpus = cpus;
             s.policy = policy;
             same_for_every_observer(&s, &INTERVALS);
+        }
+    }
+}
+
+/// The same run in which the sysctls of its machine are written again at these times.
+fn written_again(of: &RunSpec, times: impl IntoIterator<Item = u64>) -> RunSpec {
+    let again = |at_ns| Change {
+        at_ns,
+        written: vec![("vm.swappiness".to_owned(), "as it is".to_owned())],
+        sysctl: of.machine.sysctl.clone(),
+    };
+    RunSpec {
+        changes: times.into_iter().map(again).collect(),
+        ..of.clone()
+    }
+}
+
+fn same_where_nothing_is_written(of: &RunSpec, times: &[u64]) {
+    let expected = history(&run(of));
+    let mut r = run(&written_again(of, times.iter().copied()));
+    assert_eq!(r.notes.len(), times.len(), "each change is said");
+    r.notes.clear();
+    assert_eq!(history(&r), expected, "written at {times:?}");
+}
+
+/// A write of the value that is there changes nothing: it is no event, which would end the running task's turn, and takes
+/// none of the defaults that the policy's kernel has (`watermark_scale_factor`, `watermark_boost_factor`).
+#[test]
+fn a_sysctl_that_is_written_again_changes_nothing() {
+    for cpus in [1, 2, 5] {
+        for policy in [Policy::linux_2_6_37(), Policy::linux_6_12()] {
+            let command = "dd if=/dev/zero of=a bs=64k count=900 & fs_mark -d b -n 200 -L 2 -s 16384 -S5 & dd if=/dev/zero of=c bs=4097 count=3000; wait";
+            let mut s = spec(machine(40), FsKind::Btrfs, command);
+            s.machine.cpus = cpus;
+            s.machine.swap = Some(swap(8 << 20));
+            s.policy = policy;
+            same_where_nothing_is_written(&s, &[0, 1_000_000, 37_000_001, 37_000_001, 250_000_000]);
+            let often: Vec<u64> = (0..400).map(|nth| nth * 1_300_007).collect();
+            same_where_nothing_is_written(&s, &often);
         }
     }
 }

@@ -9,6 +9,7 @@ use lab::runner::{self, Check, RunOptions, difference, iteration_seed};
 use mm::Policy;
 use serde::{Deserialize, Serialize};
 use sim::result::Series;
+use sim::spec::Change;
 use sim::{Control, Outcome, RunResult, RunSpec};
 use std::io;
 use std::path::Path;
@@ -286,6 +287,14 @@ impl Subject<'_> {
     fn no_op(&self) -> io::Result<Option<String>> {
         let spec = spec_of(self.experiment, 0);
         let seed = spec.seed;
+        // What was written in mid-run is said, and may be nothing.
+        let once = |spec: &RunSpec| {
+            let mut result = once(spec);
+            let said: Vec<String> = spec.changes.iter().map(Change::text).collect();
+            let is_said = |note: &String| said.iter().any(|text| note.starts_with(text));
+            result.notes.retain(|note| !is_said(note));
+            result
+        };
         let first = once(&spec);
         let run = |case: &Case| -> io::Result<Option<RunResult>> {
             let Ok(experiment) = case.load(self.folder)? else {

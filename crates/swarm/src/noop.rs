@@ -58,6 +58,11 @@ pub fn all(case: &Case, spec: &RunSpec) -> Vec<Change> {
                 .or_insert(Value::Array(vec!["elapsed".into()]));
         }),
     );
+    for at_ns in [0, 1_000_000, 333_333_000, 2_000_000_000] {
+        if let Some(change) = written_again(spec, at_ns) {
+            add("a sysctl that is written again in mid-run", change);
+        }
+    }
     add(
         "a later time limit than the end of time",
         Box::new(|t| {
@@ -107,6 +112,28 @@ pub fn all(case: &Case, spec: &RunSpec) -> Vec<Change> {
     );
     of_policy(case, spec, &mut changes);
     changes
+}
+
+/// Writes the swappiness that a run has at a time, once more; `None`: the run is given up before.
+fn written_again(spec: &RunSpec, at_ns: u64) -> Option<Box<dyn Fn(&mut Table)>> {
+    if spec.time_limit_ns > 0 && at_ns >= spec.time_limit_ns {
+        return None;
+    }
+    let mut earlier = spec.changes.iter().rev();
+    let before = earlier.find(|c| c.at_ns <= at_ns);
+    let sysctl = before.map_or(&spec.machine.sysctl, |c| &c.sysctl);
+    let swappiness = Value::Integer(i64::from(sysctl.swappiness));
+    Some(Box::new(move |t| {
+        let mut written = Table::new();
+        written.insert("vm.swappiness".into(), swappiness.clone());
+        let mut change = Table::new();
+        change.insert("time".into(), format!("{}us", at_ns / 1000).into());
+        change.insert("sysctl".into(), Value::Table(written));
+        let all = t.entry("at").or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(all) = all {
+            all.push(Value::Table(change));
+        }
+    }))
 }
 
 /// Switches of the first cell's policy, where the experiment has a table of it.

@@ -6,8 +6,9 @@
 //! [`Sched::sleep`]. Everything is decided by simulated time and sequence numbers, so a seed fixes
 //! the whole history.
 //!
-//! Whoever only looks is an [`Observer`] and no event: a turn goes on after the look as if nobody had
-//! looked, so samples, recounts and progress change nothing that they see.
+//! An [`Observer`] is no event: the running task's turn goes on after a look as if nobody had looked, so samples,
+//! recounts and progress change nothing that they see. Sysctls that an experiment writes in mid-run are written
+//! between two looks ([`Sched::aside`]), so a write of the value that is there changes nothing either.
 
 mod accounts;
 mod cfs;
@@ -436,6 +437,32 @@ impl Sched {
     fn end_turn_by(&self, time: u64) {
         self.turn_end.set(self.turn_end.get().min(time));
         self.limit.set(self.limit.get().min(time));
+    }
+
+    /// The observer's next look is due no later than this: the running task stops for it, and its turn goes on.
+    pub fn look_by(&self, time: u64) {
+        self.limit.set(self.limit.get().min(time));
+    }
+
+    /// Does something between two looks as an interrupt of CPU 0 at `time` (nanoseconds) that costs nothing would; the
+    /// running task goes on in its turn.
+    ///
+    /// # Panics
+    /// If time was charged.
+    pub fn aside(&self, time: u64, act: impl FnOnce()) {
+        let before = (self.time.get(), self.settled.get(), self.here.get());
+        let (running, interrupt) = (self.running.get(), self.interrupt.get());
+        self.set_time(time);
+        self.here.set(0);
+        self.running.set(0);
+        self.interrupt.set(true);
+        act();
+        assert_eq!(self.time.get(), time, "what is done aside costs nothing");
+        self.interrupt.set(interrupt);
+        self.running.set(running);
+        self.here.set(before.2);
+        self.time.set(before.0);
+        self.settled.set(before.1);
     }
 
     fn note(&self, a: u64, b: u64) {

@@ -27,8 +27,6 @@ use workload::Step;
 
 /// The periodic duty of the engine: `vmstat_update`.
 const REFRESH: u32 = 0;
-/// Sysctls are written: the number of the change is counted from here.
-pub(super) const FIRST_CHANGE: u32 = 1;
 
 /// Who wants a run's events.
 pub(super) enum Record {
@@ -263,16 +261,11 @@ fn until_it_ends<'a, const T: bool>(
             SimWorld::device_event(mm, dev);
             w.alloc.interrupted(time, w.sched.now() - time);
         }
-        Event::Periodic(REFRESH) => {
+        Event::Periodic(_) => {
             w.sched.at(time + SECOND, Event::Periodic(REFRESH));
             for cpu in 0..mm.config.cpus {
                 mm.refresh_cpu_vm_stats(cpu);
             }
-        }
-        Event::Periodic(nth) => {
-            let nth = nth - FIRST_CHANGE;
-            mm.write_sysctls(&stage.spec.changes[nth as usize].sysctl);
-            stage.progress.changes.set(nth + 1);
         }
         Event::Unplug(task) => w.flush_plug(task),
         Event::Timer(..) => {}

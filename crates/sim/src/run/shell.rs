@@ -2,13 +2,11 @@
 
 use super::boot::boot;
 use super::build::since_tick;
-use super::execute::FIRST_CHANGE;
 use super::gather::inodes_freed;
 use crate::SimMm;
 use crate::ftrace;
 use crate::host::{Forks, Namespace, Runs, TaskHost};
-use crate::sched::Event;
-use crate::spec::RunSpec;
+use crate::spec::{Change, RunSpec};
 use crate::world::own_queue;
 use mm::SECOND;
 use mm::memory::task::PF_MEMBIND;
@@ -30,8 +28,19 @@ pub(super) struct Progress {
     pub(super) error: RefCell<Option<HostError>>,
     /// Changes in mid-run that were made.
     pub(super) changes: Cell<u32>,
+    /// When the next one is due, in nanoseconds since boot.
+    pub(super) change_at: Cell<Option<u64>>,
     pub(super) background: Cell<usize>,
     pub(super) foreground: Cell<usize>,
+}
+
+impl Progress {
+    /// The time of the next change that was not made, in nanoseconds since boot; `None`: there is none, or the workload has
+    /// not begun.
+    pub(super) fn next_change(&self, changes: &[Change]) -> Option<u64> {
+        let next = changes.get(self.changes.get() as usize)?;
+        Some(self.started.get()? + next.at_ns)
+    }
 }
 
 /// What the tasks of a workload share.
@@ -105,10 +114,9 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     *progress.freed.borrow_mut() = inodes_freed(mm);
     progress.started.set(Some(start));
     mm.world.mark(ftrace::BEGINS);
-    for (nth, change) in (FIRST_CHANGE..).zip(&spec.changes) {
-        mm.world
-            .sched
-            .at(start + change.at_ns, Event::Periodic(nth));
+    progress.change_at.set(progress.next_change(&spec.changes));
+    if let Some(time) = progress.change_at.get() {
+        mm.world.sched.look_by(time);
     }
     let go = mm.world.queue_base + own_queue::PROCESS_DONE;
     for step in &spec.workload.steps {

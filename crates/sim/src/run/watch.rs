@@ -1,4 +1,4 @@
-//! Who looks at a run as it goes.
+//! Who looks at a run as it goes, and writes sysctls in mid-run.
 
 use super::shell::Stage;
 use crate::Control;
@@ -61,10 +61,32 @@ impl<'a, const T: bool> Watch<'a, T> {
     }
 }
 
+impl<const T: bool> Watch<'_, T> {
+    /// When sysctls are written next; `u64::MAX`: not any more.
+    fn change_at(&self) -> u64 {
+        self.stage.progress.change_at.get().unwrap_or(u64::MAX)
+    }
+
+    /// Makes the changes that are due by `time`.
+    fn change(&self, time: u64) {
+        let Stage {
+            mm, spec, progress, ..
+        } = *self.stage;
+        while self.change_at() <= time {
+            let nth = progress.changes.get();
+            let sysctl = &spec.changes[nth as usize].sysctl;
+            let write = || mm.write_sysctls(sysctl);
+            mm.world.sched.aside(self.change_at(), write);
+            progress.changes.set(nth + 1);
+            progress.change_at.set(progress.next_change(&spec.changes));
+        }
+    }
+}
+
 impl<const T: bool> Observer for Watch<'_, T> {
     fn due(&self) -> u64 {
         let looks = self.sample_at.min(self.check_at).min(self.second_at);
-        looks.min(self.limit_at)
+        looks.min(self.limit_at).min(self.change_at())
     }
 
     fn observe(&mut self) {
@@ -99,6 +121,8 @@ impl<const T: bool> Observer for Watch<'_, T> {
             }
             self.control.sim_ns.store(time, Ordering::Relaxed);
         }
+        // A sample at the time of a change shows what was before.
+        self.change(time);
         if self.limit_at == time {
             self.limit_at = u64::MAX;
             self.outcome.get_or_insert(Outcome::TimeLimit);

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Waker};
 
-/// Who looks at a run without being part of it: samples, recounts, progress.
+/// Who looks at a run without being part of it: samples, recounts, progress, and the hand that writes sysctls in mid-run.
 pub trait Observer {
     /// The simulated time of the next look, in nanoseconds; `u64::MAX` for none any more.
     fn due(&self) -> u64;
