@@ -421,3 +421,61 @@ fn inputs_that_took_memory_time_or_the_program() {
         assert!(said(&output).contains(part), "{head}: {}", said(&output));
     }
 }
+
+/// A named pipe may have no writer, a device no end: both are refused at once, wherever a command names an input.
+#[test]
+fn what_has_no_end_is_no_input() {
+    let place = Place::new();
+    let dir = place.path();
+    let fifo = dir.join("fifo");
+    let made = Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("mkfifo").success());
+    fs::create_dir(dir.join("results")).expect("a folder");
+    symlink(&fifo, dir.join("results/results.json")).expect("a link");
+    let with = |name: &str, text: &str| fs::write(dir.join(name), text).expect("space");
+    with("experiments/machine.toml", &around("endless", DD));
+    with(
+        "experiments/jobs.toml",
+        &around("machines/512M.toml", "fio = \"endless\""),
+    );
+    with(
+        "experiments/trace.toml",
+        &around("machines/512M.toml", "trace = \"endless\""),
+    );
+    for end in [fifo.as_path(), Path::new("/dev/zero")] {
+        for name in ["endless", "endless.toml"] {
+            let link = dir.join(name);
+            let _ = fs::remove_file(&link);
+            symlink(end, &link).expect("a link");
+        }
+        for command in [
+            "run endless --list",
+            "run experiments/machine.toml --list",
+            "run experiments/jobs.toml --list",
+            "run experiments/trace.toml --out o",
+            "run --trace endless --machine 512M --out o",
+            "run --fio endless --machine 512M --out o",
+            "validate endless",
+            "tune endless --max-free 5M",
+            "attribute endless.toml",
+            "compare endless endless",
+            "compare results results",
+            "export results --jsonl o",
+            "report endless",
+            "report --vmstat endless endless",
+            "mrc --trace endless --sizes 10",
+            "trace info endless",
+            "trace vmscan endless",
+            "top --once endless",
+        ] {
+            let args = words(command);
+            let output = lowmark(dir, &args);
+            let text = said(&output);
+            assert!(is_wrong(&args, &output), "{command}: it was accepted");
+            let why = ["a named pipe", "a device"]
+                .iter()
+                .any(|w| text.contains(w));
+            assert!(why, "{command}: {text}");
+        }
+    }
+}

@@ -61,12 +61,8 @@ impl Root {
             path: path.clone(),
             what,
         };
-        // A pipe in a tree that somebody sent would block.
-        let meta = std::fs::metadata(&path).map_err(|e| fail(e.to_string()))?;
-        if !meta.is_file() {
-            return Err(fail("is no file".into()));
-        }
-        let opened = std::fs::File::open(&path).map_err(|e| fail(e.to_string()))?;
+        // A tree that somebody sent may have anything in it.
+        let opened = input::file(&path).map_err(|e| fail(e.to_string()))?;
         let mut bytes = Vec::new();
         opened
             .take(MOST_BYTES + 1)

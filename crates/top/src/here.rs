@@ -18,6 +18,9 @@ pub struct Here {
     pub disks: Vec<String>,
 }
 
+/// The longest text that is looked at, in bytes.
+const MOST: u64 = 64 << 20;
+
 impl Here {
     /// Finds out what is here.
     ///
@@ -25,8 +28,8 @@ impl Here {
     /// There is no `/proc/vmstat` that can be read; in one line.
     pub fn new(root: &Path) -> Result<Self, String> {
         let vmstat = root.join("proc/vmstat");
-        std::fs::read(&vmstat).map_err(|e| format!("can't read {}: {e}", vmstat.display()))?;
-        let release = std::fs::read_to_string(root.join("proc/sys/kernel/osrelease"));
+        input::bytes(&vmstat, MOST).map_err(|e| format!("can't read {}: {e}", vmstat.display()))?;
+        let release = input::text(&root.join("proc/sys/kernel/osrelease"), MOST);
         let mut here = Self {
             root: root.to_owned(),
             begun: Instant::now(),
@@ -49,7 +52,8 @@ impl Here {
     pub fn look(&self) -> Look {
         let at = self.begun.elapsed().as_nanos() as u64;
         let text = |path: &&'static str| {
-            let bytes = std::fs::read(self.root.join(path.trim_start_matches('/'))).ok()?;
+            let path_here = self.root.join(path.trim_start_matches('/'));
+            let bytes = input::bytes(&path_here, MOST).ok()?;
             Some((*path, String::from_utf8_lossy(&bytes).into_owned()))
         };
         let files: BTreeMap<&str, String> = FILES.iter().filter_map(text).collect();

@@ -1,7 +1,6 @@
 //! Bytes in large blocks, from a plain or zstd-compressed file.
 
 use crate::unpack;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -22,7 +21,7 @@ pub(crate) struct Input {
 
 impl Input {
     pub fn open(path: &Path) -> io::Result<Self> {
-        Self::new(Box::new(File::open(path)?))
+        Self::new(Box::new(::input::stream(path)?))
     }
 
     pub fn new(mut inner: Box<dyn Read + Send>) -> io::Result<Self> {

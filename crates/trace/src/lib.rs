@@ -30,9 +30,9 @@ mod tables;
 mod unpack;
 pub mod write;
 
+pub use crate::input::BLOCK;
 pub use error::TraceError;
 pub use format::Format;
-pub use input::BLOCK;
 pub use objects::Unit;
 pub use reader::{Options, Reader};
 pub use record::{MAX_FILE, NO_LATENCY, Op, Record};

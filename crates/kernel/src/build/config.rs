@@ -42,13 +42,16 @@ pub struct Fragment {
     pub text: String,
 }
 
+/// The longest fragment that is read, in bytes: a configuration of everything has some 300 KiB.
+const MOST: u64 = 16 << 20;
+
 impl Fragment {
     /// Reads a fragment of the user's.
     ///
     /// # Errors
     /// It can't be read.
     pub fn read(path: &Path) -> Result<Self, BuildError> {
-        let text = std::fs::read_to_string(path).map_err(|e| {
+        let text = input::text(path, MOST).map_err(|e| {
             BuildError::input(
                 format!("can't read the fragment {}: {e}", path.display()),
                 "a text file with lines `CONFIG_X=y` and `# CONFIG_X is not set`",

@@ -24,13 +24,16 @@ pub struct Patch {
     pub bytes: Vec<u8>,
 }
 
+/// The longest patch that is read, in bytes: that of a whole release of Linux has some 100 MiB.
+const MOST: u64 = 512 << 20;
+
 impl Patch {
     /// Reads one.
     ///
     /// # Errors
     /// It can't be read.
     pub fn read(path: &Path) -> Result<Self, BuildError> {
-        let bytes = fs::read(path).map_err(|e| {
+        let bytes = input::bytes(path, MOST).map_err(|e| {
             BuildError::input(
                 format!("can't read the patch {}: {e}", path.display()),
                 "a file that `git diff`, `git format-patch` or `diff -u` wrote",

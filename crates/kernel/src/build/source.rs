@@ -7,7 +7,7 @@ use super::scan::{Manifest, Scan, hex};
 use super::{Step, Watch};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A kernel's release, as its top Makefile has it.
@@ -46,15 +46,10 @@ pub fn release(root: &Path) -> Result<Release, BuildError> {
         )
     };
     let makefile = root.join("Makefile");
-    let text = fs::metadata(&makefile)
-        .and_then(|m| match m.is_file() {
-            true => fs::read_to_string(&makefile),
-            false => Err(std::io::Error::other("it is no regular file")),
-        })
-        .map_err(|e| {
-            let what = if root.is_dir() { "Makefile" } else { "folder" };
-            wrong(format!("no {what} ({e})"))
-        })?;
+    let text = input::text(&makefile, 16 << 20).map_err(|e| {
+        let what = if root.is_dir() { "Makefile" } else { "folder" };
+        wrong(format!("no {what} ({e})"))
+    })?;
     if let Some(missing) = LANDMARKS.iter().find(|name| !root.join(name).is_file()) {
         return Err(wrong(format!("no {missing}")));
     }
@@ -134,7 +129,7 @@ pub fn unpacked(
     watch: &mut dyn Watch,
 ) -> Result<Scan, BuildError> {
     let io = |doing| move |e| BuildError::io(doing, archive, e);
-    let mut file = File::open(archive).map_err(io("can't read"))?;
+    let mut file = input::file(archive).map_err(io("can't read"))?;
     let mut digest = Sha256::new();
     std::io::copy(&mut file, &mut Feed(&mut digest)).map_err(io("can't read"))?;
     let name = format!("{version}-{}", &hex(&digest.finalize())[..16]);

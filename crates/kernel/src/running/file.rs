@@ -7,7 +7,6 @@ use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use serde::{Deserialize, Serialize};
 use sim::result::{Outcome, RunResult};
 use sim::sample::Names;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
@@ -192,7 +191,7 @@ impl Recording {
     /// # Errors
     /// It can't be read, or is none.
     pub fn read(path: &Path) -> io::Result<Self> {
-        Self::of(&|| Ok(Box::new(File::open(path)?)))
+        Self::of(&|| Ok(Box::new(input::file(path)?)))
     }
 
     /// Reads one, from its beginning each time that it is opened.

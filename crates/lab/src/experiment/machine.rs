@@ -56,6 +56,13 @@ pub fn find_near(folder: &Path, name: &str) -> Result<PathBuf, String> {
         if path.is_file() {
             return Ok(path);
         }
+        // It is read more than once, so that no pipe can be it.
+        if !path.is_dir()
+            && path.exists()
+            && let Err(e) = input::file(&path)
+        {
+            return Err(format!("`{}`: {e}", path.display()));
+        }
         tried.push(path.display().to_string());
     }
     tried.truncate(2);

@@ -13,6 +13,9 @@ pub const MANIFEST: &str = "manifest.json";
 /// The form of the list.
 const FORM: u32 = 1;
 
+/// The longest list that is read, in bytes: of a folder of some hundred thousand files.
+const MOST_LIST: u64 = 64 << 20;
+
 /// Which command a folder is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -117,7 +120,7 @@ impl Manifest {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(e),
         }
-        let read = serde_json::from_slice::<Self>(&fs::read(path)?);
+        let read = serde_json::from_slice::<Self>(&input::bytes(&path, MOST_LIST)?);
         Ok(read.ok().filter(|m| {
             // A path that leads elsewhere was not written by us, and must not be removed by us.
             m.lowmark_manifest == FORM && m.files.iter().all(|f| is_inside(&f.path))
@@ -206,7 +209,11 @@ pub fn inspect_beside(dir: &Path, aside: &[&str]) -> io::Result<Contents> {
 
 /// Whether a folder has results of an earlier version, which kept no list.
 pub fn is_earlier(dir: &Path) -> bool {
-    let text = fs::read(dir.join("results.json"));
+    let path = dir.join("results.json");
+    let text = input::file(&path).and_then(|mut file| {
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map(|_| text)
+    });
     text.is_ok_and(|text| serde_json::from_slice::<Mark>(&text).is_ok())
 }
 
@@ -256,7 +263,7 @@ fn is_unchanged(dir: &Path, listed: &Listed) -> io::Result<bool> {
     if fs::symlink_metadata(&path)?.len() != listed.bytes {
         return Ok(false);
     }
-    let (bytes, sha256) = digest(fs::File::open(path)?)?;
+    let (bytes, sha256) = digest(input::file(&path)?)?;
     Ok((bytes, &sha256) == (listed.bytes, &listed.sha256))
 }
 

@@ -153,6 +153,9 @@ pub fn file(folder: &Path, kernel: &str) -> PathBuf {
     folder.join(format!("{kernel}.json"))
 }
 
+/// The longest file that is read, in bytes: some dozen times that of the suite that comes with the project.
+const MOST: u64 = 256 << 20;
+
 /// Reads a file.
 ///
 /// # Errors
@@ -163,7 +166,7 @@ pub fn read(path: &Path) -> Result<Kept, Diagnostic> {
         let accepted = "accepted: a file that `lowmark validate --suite … --keep` wrote";
         Diagnostic::placeless(what, accepted)
     };
-    let text = std::fs::read_to_string(path).map_err(|e| wrong(format!("can't be read: {e}")))?;
+    let text = input::text(path, MOST).map_err(|e| wrong(format!("can't be read: {e}")))?;
     let kept: Kept = serde_json::from_str(&text)
         .map_err(|e| wrong(format!("these are no kept figures: {e}")))?;
     match kept.format == FORMAT {

@@ -9,7 +9,6 @@ use lab::results::Single;
 use serde_json::json;
 use sim::account::{ClassSums, CongestionWaits};
 use sim::ftrace::read::{self, Traced};
-use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -53,7 +52,7 @@ pub fn read(path: &Path) -> Result<Traced, Failure> {
             "accepted: the text of /sys/kernel/tracing/trace, or a file of `run --ftrace`";
         Failure::Input(Diagnostic::placeless(format!("{shown}: {e}"), accepted).into())
     };
-    let file = File::open(path).map_err(|e| wrong(&e))?;
+    let file = input::stream(path).map_err(|e| wrong(&e))?;
     read::rows(BufReader::with_capacity(1 << 20, file)).map_err(|e| wrong(&e))
 }
 

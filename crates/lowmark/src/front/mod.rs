@@ -58,7 +58,6 @@ use sha2::{Digest, Sha256};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::io::Read;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -421,7 +420,7 @@ fn kernels(experiment: &Experiment) -> Result<Vec<(String, String)>, Error> {
 pub fn digest(path: &Path) -> Result<String, Error> {
     let mut sum = Sha256::new();
     let mut block = vec![0; 1 << 20];
-    let read = File::open(path).and_then(|mut file| {
+    let read = input::file(path).and_then(|mut file| {
         loop {
             match file.read(&mut block)? {
                 0 => return Ok(()),

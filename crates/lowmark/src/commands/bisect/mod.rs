@@ -118,7 +118,7 @@ impl Place {
 
 fn digests(paths: &[PathBuf]) -> Result<Vec<String>, Failure> {
     let one = |path: &PathBuf| {
-        let bytes = fs::read(path).map_err(|e| {
+        let bytes = input::bytes(path, 512 << 20).map_err(|e| {
             let what = format!("can't read {}: {e}", path.display());
             wrong(what, "accepted: a file that can be read")
         });

@@ -14,7 +14,7 @@ const HEAD: &str = "# TYPE lowmark info\n";
 /// Whether a file is one that this has written.
 pub fn is_ours(path: &Path) -> std::io::Result<bool> {
     let mut start = Vec::new();
-    let file = std::fs::File::open(path)?;
+    let file = input::file(path)?;
     file.take(HEAD.len() as u64).read_to_end(&mut start)?;
     Ok(start == HEAD.as_bytes())
 }
