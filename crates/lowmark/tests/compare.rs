@@ -245,3 +245,68 @@ fn a_fio_job_runs_without_an_experiment() {
     );
     assert_eq!(both.status.code(), Some(2));
 }
+
+/// Figures that somebody changed are not those of the run.
+#[test]
+fn results_that_were_changed_are_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    fs::write(dir.join("e.toml"), EXPERIMENT).expect("a file");
+    good(
+        dir,
+        &[
+            "run",
+            "e.toml",
+            "--quiet",
+            "--iterations",
+            "1",
+            "--out",
+            "one",
+        ],
+    );
+    good(
+        dir,
+        &[
+            "run",
+            "e.toml",
+            "--quiet",
+            "--iterations",
+            "1",
+            "--out",
+            "two",
+            "--seed",
+            "2",
+        ],
+    );
+    let change = |name: &str| {
+        let path = dir.join("two").join(name);
+        let text = fs::read_to_string(&path).expect("a text");
+        let (head, tail) = text.split_at(text.rfind(char::is_numeric).expect("a number"));
+        let digit = if tail.starts_with('1') { "2" } else { "1" };
+        fs::write(&path, format!("{head}{digit}{}", &tail[1..])).expect("space");
+        text
+    };
+    let refused = |args: &[&str]| {
+        let output = lowmark(dir, args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            said.contains("changed since lowmark wrote it"),
+            "{args:?}: {said}"
+        );
+        assert!(output.stdout.is_empty(), "{args:?}");
+    };
+    let right = change("results.json");
+    refused(&["compare", "one", "two"]);
+    refused(&["compare", "one", "two/results.json"]);
+    refused(&["export", "two", "--jsonl", "lines"]);
+    // A copy is nobody's results folder.
+    fs::copy(dir.join("two/results.json"), dir.join("copy.json")).expect("space");
+    good(dir, &["compare", "one", "copy.json"]);
+    fs::write(dir.join("two/results.json"), right).expect("space");
+    good(dir, &["compare", "one", "two"]);
+    change("rows.txt");
+    refused(&["report", "two"]);
+    good(dir, &["report", "one"]);
+}

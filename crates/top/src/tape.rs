@@ -6,7 +6,8 @@ use crate::moment::{Moment, Reclaim};
 use crate::series;
 use kernel::running::file;
 use lab::compare;
-use std::fs::File;
+use lab::results::{must_be_unchanged, text_unchanged};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Why something can't be shown.
@@ -164,10 +165,12 @@ impl Tape {
     /// Its file can't be read, or has nothing to show.
     pub fn read(&self, cell: usize) -> Result<Played, Wrong> {
         let cell = &self.cells[cell];
+        let (Place::Recording(path) | Place::Series(path)) = &cell.place;
+        must_be_unchanged(path).map_err(|e| wrong(path, e))?;
         let (path, moments) = match &cell.place {
             Place::Recording(path) => (path, recorded(path)),
             Place::Series(path) => {
-                let file = File::open(path).map_err(|e| wrong(path, e))?;
+                let file = input::file(path).map_err(|e| wrong(path, e))?;
                 (path, series::read(file))
             }
         };
@@ -178,7 +181,10 @@ impl Tape {
         let mut whole = None;
         if let (Place::Series(_), Some(folder)) = (&cell.place, &self.folder) {
             whole = whole_run(folder, cell.number);
-            let waits = std::fs::read_to_string(folder.join("waits.json")).unwrap_or_default();
+            let waits = match text_unchanged(folder, "waits.json") {
+                Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
+                waits => waits.map_err(|e| wrong(&folder.join("waits.json"), e))?,
+            };
             series::add(&mut moments, &series::crowds(&waits, cell.number - 1));
         }
         Ok(Played { moments, whole })
@@ -195,7 +201,7 @@ fn recording(path: &Path) -> Cell {
 
 /// The moments of a recording, or of a guest's frames.
 fn recorded(path: &Path) -> Result<Vec<Moment>, String> {
-    let open = || File::open(path).map_err(|e| e.to_string());
+    let open = || input::file(path).map_err(|e| e.to_string());
     let about = file::about(Box::new(open()?));
     let disks = about
         .as_ref()

@@ -1,14 +1,16 @@
 //! `results.json` read back: of a run its cells and, of each finished iteration, what rows are made of.
 
 use crate::diagnostic::Diagnostic;
-use crate::results::Kind;
 use crate::results::stored::{self, Completeness};
+use crate::results::{Kind, Unchanged};
 use serde::Deserialize;
 use sim::account::{ReclaimSums, TaskTime};
 use sim::result::Metric;
 use sim::{Origin, Outcome, RunResult};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A run that is stored.
@@ -150,11 +152,19 @@ impl Stored {
 const ACCEPTED: &str = "accepted: folders of results of `lowmark run`, folders that hold such folders, and \
                         files `results.json`";
 
+/// A file's bytes. A folder that has it in its list has it as it was written.
+fn unchanged(path: &Path) -> io::Result<Vec<u8>> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let folder = Unchanged::of(dir.unwrap_or(Path::new(".")))?;
+    let name = path.file_name().and_then(OsStr::to_str);
+    folder.read(name.ok_or_else(|| io::Error::other("its name is no text"))?)
+}
+
 /// The run of a `results.json`.
 fn read_file(path: &Path) -> Result<Stored, Diagnostic> {
     let shown = path.display();
     let wrong = |why: String| Diagnostic::placeless(why, ACCEPTED);
-    let bytes = fs::read(path).map_err(|e| wrong(format!("can't read `{shown}`: {e}")))?;
+    let bytes = unchanged(path).map_err(|e| wrong(format!("can't read `{shown}`: {e}")))?;
     let document = serde_json::from_slice(&bytes)
         .map_err(|e| wrong(format!("`{shown}` is no results.json of a run: {e}")))?;
     Ok(Stored::new(path.to_owned(), document))

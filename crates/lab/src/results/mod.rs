@@ -19,6 +19,7 @@ mod summary;
 pub mod table;
 #[cfg(test)]
 mod tests;
+mod unchanged;
 mod waits;
 
 pub use json::to_json;
@@ -30,6 +31,7 @@ pub use place::{
 pub use rows::rows_json;
 pub use series::file_name;
 pub use single::Single;
+pub use unchanged::{Unchanged, must_be_unchanged, text_unchanged};
 
 use crate::model::{Cell, Outcomes};
 use sim::RunResult;

@@ -10,11 +10,10 @@ use lab::diagnostic::Diagnostic;
 use lab::model::Outcomes;
 use lab::recorded::{self, Measured};
 use lab::report::compare::Comparison;
-use lab::results::File;
+use lab::results::{File, must_be_unchanged, text_unchanged};
 use lab::runner::{self, RunOptions};
 use sim::RunResult;
 use sim::result::Metric;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What is said of something that was measured.
@@ -111,7 +110,8 @@ fn recordings(runs: &[PathBuf]) -> Result<Option<Outcomes>, Failure> {
         if runs.len() == 1 && run.is_dir() && !path.exists() && run.join("rows.txt").exists() {
             return Ok(None);
         }
-        let recording = Recording::read(&path).map_err(|e| {
+        let recording = must_be_unchanged(&path).and_then(|()| Recording::read(&path));
+        let recording = recording.map_err(|e| {
             let accepted = "accepted: a results folder of `lowmark record`, several of them, or one of `lowmark run`";
             wrong(format!("{}: {e}", path.display()), accepted)
         })?;
@@ -123,7 +123,7 @@ fn recordings(runs: &[PathBuf]) -> Result<Option<Outcomes>, Failure> {
 
 /// What a machine file calls its machine.
 fn machine_name(path: &Path) -> String {
-    let text = fs::read_to_string(path).unwrap_or_default();
+    let text = input::text(path, MOST_SNAPSHOT).unwrap_or_default();
     let name = text.lines().find_map(|l| l.strip_prefix("name = "));
     name.map_or_else(
         || "a machine".to_owned(),
@@ -134,10 +134,9 @@ fn machine_name(path: &Path) -> String {
 /// What a run's folder says itself.
 fn stored(run: &Path, json: bool) -> Result<(), Failure> {
     let read = |name: &str| {
-        let path = run.join(name);
-        fs::read_to_string(&path).map_err(|e| {
+        text_unchanged(run, name).map_err(|e| {
             let accepted = "accepted: a results folder that is complete";
-            wrong(format!("{}: {e}", path.display()), accepted)
+            wrong(format!("{}: {e}", run.join(name).display()), accepted)
         })
     };
     match json {
@@ -199,10 +198,13 @@ fn foreign(args: &Report) -> Result<Outcomes, Failure> {
     ))
 }
 
+/// The longest snapshot that is read, in bytes: /proc/zoneinfo of a machine of many CPUs and nodes has less than one MiB.
+const MOST_SNAPSHOT: u64 = 64 << 20;
+
 /// A snapshot's text, which must have something in it that all have.
 fn snapshot(path: &Path, of: &str, must: &str) -> Result<String, Failure> {
     let accepted = format!("accepted: the text of /proc/{of}");
-    let text = fs::read_to_string(path)
+    let text = input::text(path, MOST_SNAPSHOT)
         .map_err(|e| wrong(format!("{}: {e}", path.display()), &accepted))?;
     match text.lines().any(|line| line.starts_with(must)) {
         true => Ok(text),

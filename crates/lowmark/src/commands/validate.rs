@@ -10,7 +10,7 @@ use crate::text;
 use lab::diagnostic::Diagnostic;
 use lab::experiment::Overrides;
 use lab::model::Experiment;
-use lab::results::{complete_folder, is_begun};
+use lab::results::{complete_folder, is_begun, text_unchanged};
 use lab::runner::Simulate;
 use lab::validate::suite::nearest;
 use std::collections::BTreeSet;
@@ -104,9 +104,8 @@ fn validate(
 fn judged_before(dir: &Path, shown: bool) -> Result<(usize, usize), Failure> {
     let dir = complete_folder(dir);
     let read = |name: &str| {
-        let path = dir.join(name);
-        std::fs::read_to_string(&path).map_err(|e| {
-            let what = format!("can't read `{}`: {e}", path.display());
+        text_unchanged(dir, name).map_err(|e| {
+            let what = format!("can't read `{}`: {e}", dir.join(name).display());
             let accepted = "accepted: results of `lowmark validate`";
             Failure::Input(Diagnostic::placeless(what, accepted).into())
         })

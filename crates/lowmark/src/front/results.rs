@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::place::settled;
 use lab::diagnostic::{Diagnostic, one_of};
 use lab::results::table::{self, Table};
-use lab::results::{self, ClaimedFolder, File, Kind, MANIFEST, Terms, complete_folder};
+use lab::results::{self, ClaimedFolder, File, Kind, MANIFEST, Terms, Unchanged, complete_folder};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -92,6 +92,7 @@ impl Results {
                 "accepted: a results folder that `lowmark run` has written",
             ))
         };
+        let unchanged = Unchanged::of(dir).map_err(|e| wrong(e.to_string()))?;
         let mut files = BTreeMap::new();
         for folder in ["", "series"] {
             let entries = match fs::read_dir(dir.join(folder)) {
@@ -110,7 +111,9 @@ impl Results {
                     "" => name,
                     folder => format!("{folder}/{name}"),
                 };
-                let bytes = fs::read(entry.path()).map_err(|e| wrong(format!("{path}: {e}")))?;
+                let bytes = unchanged
+                    .read(&path)
+                    .map_err(|e| wrong(format!("{path}: {e}")))?;
                 files.insert(path, bytes);
             }
         }

@@ -8,7 +8,7 @@ use crate::{interrupt, text};
 use kernel::Kernel;
 use lab::diagnostic::{Diagnostic, one_of};
 use lab::model::{Experiment, Outcomes};
-use lab::results::{complete_folder, is_begun};
+use lab::results::{complete_folder, is_begun, text_unchanged};
 use lab::runner::{self, RunOptions, Simulate};
 use lab::validate::kept::{self, Kept};
 use lab::validate::measured::Measured;
@@ -164,7 +164,8 @@ fn read(dir: &Path) -> Result<Vec<Measured>, Failure> {
         let accepted = "accepted: results of `lowmark validate --suite`";
         input(Diagnostic::placeless(what, accepted))
     };
-    let text = std::fs::read_to_string(&path).map_err(|e| wrong(format!("can't be read: {e}")))?;
+    let text = text_unchanged(dir, MEASURED);
+    let text = text.map_err(|e| wrong(format!("can't be read: {e}")))?;
     serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))
 }
 

@@ -1,0 +1,134 @@
+//! Files of results folders as they were written: the folder's list has their SHA-256, and nobody takes figures that somebody
+//! changed for those of a run.
+
+use super::manifest::{Listed, MANIFEST, Manifest, digest};
+use std::collections::BTreeMap;
+use std::io::{Error, ErrorKind, Read, Result};
+use std::path::{Path, PathBuf};
+
+/// The files of a results folder. Where a folder has no list, as those of earlier versions, or the list does not have a file,
+/// there is nothing to hold the file against.
+pub struct Unchanged {
+    dir: PathBuf,
+    listed: BTreeMap<String, Listed>,
+}
+
+impl Unchanged {
+    /// Those of a folder.
+    ///
+    /// # Errors
+    /// What the system says of its list.
+    pub fn of(dir: &Path) -> Result<Self> {
+        let list = Manifest::read(dir)?;
+        let files = list.into_iter().flat_map(|list| list.files);
+        Ok(Self {
+            dir: dir.to_owned(),
+            listed: files.map(|f| (f.path.clone(), f)).collect(),
+        })
+    }
+
+    /// The bytes of a file by its path in the folder.
+    ///
+    /// # Errors
+    /// It can't be read, is no regular file, or was changed since it was written.
+    pub fn read(&self, name: &str) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        input::file(&self.dir.join(name))?.read_to_end(&mut bytes)?;
+        let listed = self.listed.get(name);
+        match listed.is_none_or(|listed| *listed == Listed::new(name, &bytes)) {
+            true => Ok(bytes),
+            false => Err(changed()),
+        }
+    }
+
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; it is no text.
+    pub fn text(&self, name: &str) -> Result<String> {
+        let text = String::from_utf8(self.read(name)?);
+        text.map_err(|_| Error::new(ErrorKind::InvalidData, "it is no text (UTF-8)"))
+    }
+}
+
+/// The text of a results folder's file; see [`Unchanged::text`].
+///
+/// # Errors
+/// As [`Unchanged::of`] and [`Unchanged::text`].
+pub fn text_unchanged(dir: &Path, name: &str) -> Result<String> {
+    Unchanged::of(dir)?.text(name)
+}
+
+/// Says no to a file that was changed since it was written. The list that has it is in its folder, or in the one above.
+///
+/// # Errors
+/// It can't be read, or was changed.
+pub fn must_be_unchanged(path: &Path) -> Result<()> {
+    for dir in path.ancestors().skip(1).take(2) {
+        let Some(name) = path.strip_prefix(dir).ok().and_then(Path::to_str) else {
+            continue;
+        };
+        // A bare name lies here.
+        let at = match dir.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => dir,
+        };
+        if let Some(listed) = Unchanged::of(at)?.listed.get(name) {
+            let (bytes, sha256) = digest(input::file(path)?)?;
+            return match (bytes, &sha256) == (listed.bytes, &listed.sha256) {
+                true => Ok(()),
+                false => Err(changed()),
+            };
+        }
+    }
+    Ok(())
+}
+
+fn changed() -> Error {
+    let what = format!(
+        "it was changed since lowmark wrote it (its SHA-256 is not the one in {MANIFEST} beside it)"
+    );
+    Error::new(ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Kind;
+    use std::fs;
+
+    #[test]
+    fn a_file_that_was_changed_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let path = |name: &str| dir.join(name);
+        fs::create_dir(path("series")).unwrap();
+        let files = ["results.json", "series/1-a.csv"].map(|name| {
+            fs::write(path(name), name).unwrap();
+            Listed::new(name, name.as_bytes())
+        });
+        let list = Manifest::new(Kind::Run, "t", true, files.to_vec());
+        fs::write(path(MANIFEST), list.text()).unwrap();
+        let read = |name: &str| text_unchanged(dir, name).map_err(|e| e.to_string());
+        for name in ["results.json", "series/1-a.csv"] {
+            assert_eq!(read(name).as_deref(), Ok(name));
+            assert!(must_be_unchanged(&path(name)).is_ok());
+            // As long, and of another digest.
+            fs::write(path(name), name.replace('s', "z")).unwrap();
+            let said = read(name).unwrap_err();
+            assert!(
+                said.contains("was changed since lowmark wrote it"),
+                "{said}"
+            );
+            assert!(must_be_unchanged(&path(name)).is_err());
+        }
+        // Of what somebody else put there nothing is known.
+        fs::write(path("notes.txt"), "n").unwrap();
+        assert_eq!(read("notes.txt").as_deref(), Ok("n"));
+        assert!(must_be_unchanged(&path("notes.txt")).is_ok());
+        fs::remove_file(path(MANIFEST)).unwrap();
+        assert!(read("results.json").is_ok());
+        let folder = read("series").unwrap_err();
+        assert_eq!(folder, "it is a folder, and no file");
+    }
+}
