@@ -11,22 +11,33 @@ use std::sync::Arc;
 
 /// A text that somebody wrote, with the name under which they know it.
 #[derive(Clone)]
-pub struct Source(Arc<NamedSource<String>>);
+pub struct Source {
+    text: Arc<NamedSource<String>>,
+    /// What is shown of it: as long, without control characters.
+    shown: Arc<NamedSource<String>>,
+}
 
 impl Source {
     /// A text under the name of its file.
     pub fn new(name: impl AsRef<str>, text: impl Into<String>) -> Self {
-        Self(Arc::new(NamedSource::new(name, text.into())))
+        let (name, text) = (plain(name.as_ref()), text.into());
+        let shown = as_long(&text);
+        let text = Arc::new(NamedSource::new(&name, text));
+        let shown = shown.map_or_else(
+            || Arc::clone(&text),
+            |shown| Arc::new(NamedSource::new(&name, shown)),
+        );
+        Self { text, shown }
     }
 
     /// The name.
     pub fn name(&self) -> &str {
-        self.0.name()
+        self.text.name()
     }
 
     /// The text.
     pub fn text(&self) -> &str {
-        self.0.inner()
+        self.text.inner()
     }
 }
 
@@ -44,7 +55,7 @@ impl Source {
         before: usize,
         after: usize,
     ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
-        self.0.read_span(span, before, after)
+        self.shown.read_span(span, before, after)
     }
 
     /// Which part of its line stands for a mistake whose lines are too long to be shown; `None`: they
@@ -88,7 +99,7 @@ impl SourceCode for Source {
         };
         Ok(Box::new(MietteSpanContents::new_named(
             self.name().to_owned(),
-            &self.text().as_bytes()[from..cut.end],
+            &self.shown.inner().as_bytes()[from..cut.end],
             (from, cut.end - from).into(),
             line - 1,
             column - 1,
@@ -97,16 +108,46 @@ impl SourceCode for Source {
     }
 }
 
-/// A sentence that repeats what somebody wrote, without the middle of what is too long to read.
+/// A text without control characters but ends of lines and tabs: others are written as JSON writes them, such as `\u001b`.
+/// Terminals would obey them, and names come from files that others wrote.
+pub fn plain(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| !c.is_control() || c == '\n' || c == '\t';
+    if text.chars().all(is_plain) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match is_plain(c) {
+            true => out.push(c),
+            false => out += &format!("\\u{:04x}", u32::from(c)),
+        }
+    }
+    out.into()
+}
+
+/// A text with other characters of as many bytes (a space, `?`, `¿`) in the place of control characters, so that places in
+/// it stay where they are; `None`: it has none.
+fn as_long(text: &str) -> Option<String> {
+    let kept = |c: char| !c.is_control() || c == '\n' || c == '\t';
+    let other = |c: char| match c {
+        c if kept(c) => c,
+        '\r' => ' ',
+        c if c.len_utf8() == 1 => '?',
+        _ => '\u{bf}',
+    };
+    (!text.chars().all(kept)).then(|| text.chars().map(other).collect())
+}
+
+/// A sentence that repeats what somebody wrote, [`plain`] and without the middle of what is too long to read.
 fn readable(text: &str) -> Cow<'_, str> {
     const HEAD: usize = 1500;
     const TAIL: usize = 300;
     if text.len() <= 2000 {
-        return text.into();
+        return plain(text);
     }
     let head = &text[..text.floor_char_boundary(HEAD)];
     let tail = &text[text.ceil_char_boundary(text.len() - TAIL)..];
-    format!("{head} … {tail}").into()
+    plain(&format!("{head} … {tail}")).into_owned().into()
 }
 
 impl fmt::Debug for Source {
@@ -301,6 +342,31 @@ mod tests {
         assert!(all.contains("here") && all.len() < 6000, "{all}");
         let all = report("x", 1..1, &"ö".repeat(5_000_000));
         assert!(all.len() < 12_000, "{} bytes", all.len());
+    }
+
+    /// A terminal would obey them.
+    #[test]
+    fn control_characters_are_shown_and_not_sent() {
+        let text = "a = \"\u{1b}[2J\u{9b}1A\"\r\nb = 1\n";
+        let place = Place {
+            source: Source::new("f\u{7}.toml", text),
+            span: 4..14,
+        };
+        let diagnostic = Diagnostic::at(&place, "no `\u{1b}[2J`", "accepted: \u{8}x");
+        let all = format!("{:?}", miette::Report::new(diagnostic.clone()));
+        let odd = |c: char| c.is_control() && c != '\n';
+        assert!(!all.contains(odd), "{all:?}");
+        assert!(
+            all.contains("no `\\u001b[2J`") && all.contains("accepted: \\u0008x"),
+            "{all}"
+        );
+        assert!(
+            all.contains("f\\u0007.toml:1:5") && all.contains("?[2J¿1A"),
+            "{all}"
+        );
+        assert_eq!(place.source.text(), text, "what is read stays");
+        assert_eq!(diagnostic.to_string(), "no `\\u001b[2J`");
+        assert_eq!(as_long("ä\tb\n"), None);
     }
 
     #[test]

@@ -24,13 +24,19 @@
 //! `ARCHITECTURE.md` draws the rooms and tells a page's path; `docs/` is the book.
 #![forbid(unsafe_code)]
 
-/// Says something on standard error. Where that can't be written there is nobody to tell, and what was
-/// under way goes on; the standard macro of this name panics.
+/// Says something on standard error, control characters of names as [`text::plain`] has them. Where that can't be written
+/// there is nobody to tell, and what was under way goes on; the standard macro of this name panics.
 macro_rules! eprintln {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($text)*);
-    }};
+    ($($text:tt)*) => {
+        $crate::text::say(&(format!($($text)*) + "\n"))
+    };
+}
+
+/// As [`eprintln!`], without an end of the line.
+macro_rules! eprint {
+    ($($text:tt)*) => {
+        $crate::text::say(&format!($($text)*))
+    };
 }
 
 mod cli;
@@ -44,6 +50,7 @@ mod text;
 use clap::Parser;
 use failure::Failure;
 use mm::NoMemory;
+use std::io::IsTerminal;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 use std::thread::Builder;
@@ -61,7 +68,10 @@ const STACK: usize = 8 << 20;
 /// # Panics
 /// Passes on a panic of a command, which is a bug of it.
 pub fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return refused(&e),
+    };
     let work = || catch_unwind(AssertUnwindSafe(|| run(&cli)));
     let done = std::thread::scope(|scope| {
         let worker = Builder::new().stack_size(STACK).spawn_scoped(scope, work);
@@ -78,6 +88,22 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// What clap says in the place of a command: help, or what is wrong with the command line.
+fn refused(e: &clap::Error) -> ExitCode {
+    if e.use_stderr() {
+        let colour = std::io::stderr().is_terminal();
+        let said = e.render();
+        match colour {
+            true => eprint!("{}", said.ansi()),
+            false => eprint!("{said}"),
+        }
+    } else {
+        // Help is ours, and clap knows the terminal's colours.
+        let _ = e.print();
+    }
+    ExitCode::from(e.exit_code() as u8)
 }
 
 fn run(cli: &cli::Cli) -> Result<(), Failure> {

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use comfy_table::{ContentArrangement, Table};
 use lab::report::RULED;
 use lab::report::terminal::Screen;
+use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 /// The narrowest screen that tables are fitted to: below it no figure would stand whole.
@@ -22,9 +23,53 @@ pub fn screen() -> Screen {
     }
 }
 
-/// Prints `text`; a reader that has gone away (`| head`) is no error.
+/// Whether standard error shows colours.
+fn coloured_errors() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// A text without control characters but ends of lines and tabs: others are written as JSON writes them, such as `\u001b`,
+/// so that a name that somebody else chose moves no cursor and hides no line. With `colours` sequences that set the
+/// colours of what follows (`ESC [ … m`) stay.
+pub fn plain(text: &str, colours: bool) -> Cow<'_, str> {
+    match colours {
+        false => lab::diagnostic::plain(text),
+        true if !text.contains('\u{1b}') => lab::diagnostic::plain(text),
+        true => {
+            let mut out = String::with_capacity(text.len());
+            for (nth, part) in text.split('\u{1b}').enumerate() {
+                let sequence = part.strip_prefix('[').and_then(|rest| {
+                    let end = rest.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+                    rest[end..].starts_with('m').then_some(end + 2)
+                });
+                match sequence {
+                    _ if nth == 0 => out += &lab::diagnostic::plain(part),
+                    Some(len) => {
+                        out.push('\u{1b}');
+                        out += &part[..len];
+                        out += &lab::diagnostic::plain(&part[len..]);
+                    }
+                    None => {
+                        out += "\\u001b";
+                        out += &lab::diagnostic::plain(part);
+                    }
+                }
+            }
+            out.into()
+        }
+    }
+}
+
+/// Says `text` on standard error as [`plain`] has it; where nobody can be told, nothing happens.
+pub fn say(text: &str) {
+    let text = plain(text, coloured_errors());
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Prints `text` as [`plain`] has it; a reader that has gone away (`| head`) is no error.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
+    let text = plain(text, screen().colour);
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::System(miette::miette!(
             "can't write to standard output: {e}"
@@ -50,4 +95,27 @@ pub fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> Table {
     }
     table.set_header(header.into_iter().map(|s| s.to_string()));
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_of_names_are_written_out() {
+        let name = "a\u{1b}[2Jb\u{7}\u{9b}1A\tc\n";
+        assert_eq!(plain(name, false), "a\\u001b[2Jb\\u0007\\u009b1A\tc\n");
+        assert_eq!(plain(name, true), "a\\u001b[2Jb\\u0007\\u009b1A\tc\n");
+        let coloured = "\u{1b}[1;31mred\u{1b}[0m\u{1b}]0;title\u{7}";
+        assert_eq!(
+            plain(coloured, true),
+            "\u{1b}[1;31mred\u{1b}[0m\\u001b]0;title\\u0007"
+        );
+        assert_eq!(plain("\u{1b}", true), "\\u001b");
+        assert!(matches!(plain("plain ä\n", true), Cow::Borrowed(_)));
+        // In JSON it is the same text.
+        let json = serde_json::to_string("\u{7f}\u{1b}").unwrap();
+        let read: String = serde_json::from_str(&plain(&json, false)).unwrap();
+        assert_eq!(read, "\u{7f}\u{1b}");
+    }
 }

@@ -479,3 +479,40 @@ fn what_has_no_end_is_no_input() {
         }
     }
 }
+
+/// Names that others chose move no cursor and hide no line.
+#[test]
+fn control_characters_are_written_out() {
+    let place = Place::new();
+    let odd = "x\u{1b}[2J\u{7}";
+    let path = format!("experiments/{odd}.toml");
+    for (text, shown) in [
+        (String::new(), "\\u001b[2J\\u0007.toml"),
+        (format!("{odd} = 1\n"), "x?[2J?"),
+        (
+            around("machines/512M.toml", DD).replace("linux-3.1", "x\\u001b[2J"),
+            "unknown policy `x\\u001b[2J`",
+        ),
+        (
+            around("machines/512M.toml", "command = \"x\\u001b[2J\\u009b1A\""),
+            "x\\u001b[2J\\u009b1A",
+        ),
+    ] {
+        fs::write(place.path().join(&path), &text).expect("space");
+        let args = ["run".to_owned(), path.clone(), "--list".to_owned()];
+        let output = lowmark(place.path(), &args);
+        assert!(is_wrong(&args, &output), "{text:?}: it was accepted");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let raw = |c: char| c.is_control() && c != '\n';
+        assert!(!said.contains(raw), "{said:?}");
+        assert!(said.contains(shown), "{said}");
+    }
+    let args = ["run".to_owned(), format!("--{odd}")];
+    let output = lowmark(place.path(), &args);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !said.contains(|c: char| c.is_control() && c != '\n'),
+        "{said:?}"
+    );
+}
