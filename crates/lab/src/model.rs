@@ -142,7 +142,8 @@ pub struct Experiment {
     pub axes: Vec<String>,
     /// The cells in matrix order.
     pub cells: Vec<Cell>,
-    /// Where its text sets what a real kernel may not take: sysctls by their whole names, and `lru_gen`.
+    /// Where its text sets what a real kernel may not take: sysctls by their whole names, and `lru_gen`; and the first
+    /// `costs = false`, as `costs`.
     pub settings: BTreeMap<String, Place>,
 }
 

@@ -16,6 +16,7 @@ use crate::figures::claim::{Center, SummaryRow, SummaryTable, Verdict};
 use crate::figures::stats::{ALPHA, FEW};
 use crate::model::{Better, Figure, last_part};
 use crate::rows;
+use crate::runner::unequal;
 use sim::RunResult;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -416,7 +417,7 @@ fn matched(
                 warnings.push(format!("cells are held together whatever their `{key}`"));
             }
         }
-        return Ok(sides(columns, found, warnings));
+        return sides(columns, found, warnings);
     }
     let names: Vec<&str> = columns.iter().map(|c| &c.label[..]).collect();
     Err(Diagnostic::placeless(
@@ -455,12 +456,12 @@ fn by_place<'a>(columns: &'a [Column], keys: &[&String]) -> Option<ByPlace<'a>> 
     found.iter().any(both).then_some(found)
 }
 
-/// What is at each place, without the places that the baseline or everybody else lacks.
+/// What is at each place, an error where computing takes time on one side alone; without the places that the baseline or everybody else lacks.
 fn sides(
     columns: &[Column],
     found: ByPlace<'_>,
     warnings: &mut Vec<String>,
-) -> (Vec<Place>, Vec<Vec<Runs>>) {
+) -> Result<(Vec<Place>, Vec<Vec<Runs>>), Diagnostic> {
     let (mut places, mut all) = (Vec::new(), Vec::new());
     let mut alone: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut twice, mut same) = (0, 0);
@@ -471,6 +472,14 @@ fn sides(
                 *alone.entry(&columns[i].label).or_default() += 1;
             }
             continue;
+        }
+        let paid = |takes: bool| {
+            let mut all = there.iter().copied();
+            all.find(|&i| cells[i].iter().flatten().any(|c| c.takes_time == takes))
+        };
+        if let Some((paying, free)) = paid(true).zip(paid(false)) {
+            let why = "its results say `costs: false`";
+            return Err(unequal(&columns[paying].label, &columns[free].label, why));
         }
         let mut base: BTreeSet<(String, String)> = BTreeSet::new();
         let side = |(i, cells): (usize, Option<Vec<&StoredCell>>)| {
@@ -506,7 +515,7 @@ fn sides(
     for (label, n) in alone {
         warnings.push(format!("{n} cells of {label} have nothing beside them"));
     }
-    (places, all)
+    Ok((places, all))
 }
 
 /// Says where there is too little to claim anything of.

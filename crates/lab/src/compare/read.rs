@@ -37,6 +37,8 @@ pub struct Stored {
 pub struct StoredCell {
     /// What it is of: machine, filesystem, policy and every axis, by key.
     pub axes: BTreeMap<String, String>,
+    /// Whether computing takes time in it; results of earlier versions do not say, and it does then.
+    pub takes_time: bool,
     /// The iterations that finished.
     pub iterations: Vec<StoredIteration>,
 }
@@ -75,6 +77,9 @@ struct CellJson {
     filesystem: String,
     policy: String,
     axes: Vec<Axis>,
+    /// Of a real kernel's cell: whether computing takes time.
+    #[serde(default)]
+    costs: Option<bool>,
     iterations: Vec<Iteration>,
 }
 
@@ -134,6 +139,7 @@ impl Stored {
             let iterations = c.iterations.into_iter();
             StoredCell {
                 axes,
+                takes_time: c.costs.unwrap_or(true),
                 iterations: iterations.map(|i| i.stored(kernel)).collect(),
             }
         };

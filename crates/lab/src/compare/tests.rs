@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::Outcomes;
+use crate::model::{Experiment, Outcomes};
 use crate::results::to_json;
 use crate::runner::{fixture, iteration_seed};
 use std::fs;
@@ -7,7 +7,16 @@ use std::path::{Path, PathBuf};
 
 /// Results of the small experiment, changed by `edit`, in a new folder.
 fn stored(dir: &Path, seed: u64, edit: &dyn Fn(&str, u32, &mut RunResult)) -> PathBuf {
-    let mut experiment = fixture::experiment(6);
+    stored_of(fixture::experiment(6), dir, seed, edit)
+}
+
+/// As [`stored`], of another experiment of as many iterations.
+fn stored_of(
+    mut experiment: Experiment,
+    dir: &Path,
+    seed: u64,
+    edit: &dyn Fn(&str, u32, &mut RunResult),
+) -> PathBuf {
     experiment.seed = seed;
     experiment.text = "compare = [\"nr_vmscan_write\"]\n".into();
     let results = experiment.cells.iter().map(|cell| {
@@ -194,4 +203,35 @@ fn wrong_sides_are_refused() {
             .to_string()
             .contains("no results.json of a run")
     );
+}
+
+/// Results of the small experiment in a real kernel, with or without costs.
+fn of_kernel(dir: &Path, seed: u64, costs: bool) -> PathBuf {
+    let mut experiment = fixture::experiment(6);
+    for cell in &mut experiment.cells {
+        cell.kernel = Some(kernel::Kernel {
+            costs,
+            ..kernel::Kernel::new("6.12")
+        });
+    }
+    stored_of(experiment, dir, seed, &|_, _, r| {
+        r.origin = Origin::Kernel;
+    })
+}
+
+#[test]
+fn computing_takes_time_on_both_sides_or_on_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |name: &str, seed, costs| of_kernel(&dir.path().join(name), seed, costs);
+    let (paying, free, other) = (of("a", 7, true), of("b", 8, false), of("c", 9, false));
+    let engine = stored(&dir.path().join("e"), 7, &|_, _, _| {});
+    let compare = |a: &PathBuf, b: &PathBuf| {
+        let sides = vec![side("a", &[a]), side("b", &[b])];
+        Compared::new(sides, &Wanted::default()).map_err(|e| e.to_string())
+    };
+    assert!(compare(&free, &other).is_ok());
+    for (a, b) in [(&paying, &free), (&engine, &free)] {
+        let said = compare(a, b).unwrap_err();
+        assert!(said.contains("`a` and `b` can't be compared"), "{said}");
+    }
 }

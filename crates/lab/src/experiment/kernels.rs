@@ -144,7 +144,7 @@ fn collect(
 }
 
 /// Where a text sets what a kernel may not take: sysctls by their whole names, and `lru_gen`; the first place of
-/// each.
+/// each. And the first `costs = false`, as `costs`.
 pub fn settings(root: &Node) -> BTreeMap<String, Place> {
     let mut all = BTreeMap::new();
     find("", root, &mut all);
@@ -156,7 +156,8 @@ fn find(key: &str, node: &Node, all: &mut BTreeMap<String, Place>) {
         Value::Table(table) if key == "sysctl" => enter("", &table.0, all),
         Value::Table(table) => {
             for entry in &table.0 {
-                if entry.key == "lru_gen" {
+                let free = matches!(entry.node.value, Value::Bool(false));
+                if entry.key == "lru_gen" || entry.key == "costs" && free {
                     let place = entry.place.clone();
                     all.entry(entry.key.clone()).or_insert(place);
                 }

@@ -80,6 +80,7 @@ fn cell_json<'a>(
         filesystem: &cell.filesystem,
         policy: &cell.policy,
         baseline: cell.baseline,
+        costs: cell.kernel.as_ref().map(|kernel| kernel.costs),
         axes: cell
             .axes
             .iter()
@@ -119,6 +120,9 @@ struct CellJson<'a> {
     filesystem: &'a str,
     policy: &'a str,
     baseline: bool,
+    /// Of a real kernel's cell: whether computing takes time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    costs: Option<bool>,
     axes: Vec<Axis<'a>>,
     iterations: Vec<Iteration<'a>>,
 }

@@ -312,6 +312,8 @@ pub fn outcomes(
     let identity = |kernel: &&Kernel| Ok((kernel.build.clone(), simulate.identity(kernel)?));
     let kernels: Result<Vec<_>, Diagnostic> = experiment.kernels().iter().map(identity).collect();
     let kernels = kernels.map_err(|e| Failure::Input(e.into()))?;
+    let mut comparable = experiment.clone();
+    runner::costs(&mut comparable, simulate).map_err(|e| Failure::Input(e.into()))?;
     match runner::settings(experiment, simulate, &around.stop) {
         Ok(Tried::Taken) => {}
         Ok(Tried::Stopped) => {
@@ -320,6 +322,7 @@ pub fn outcomes(
         }
         Err(e) => return Err(Failure::Input(e.into())),
     }
+    let experiment = &comparable;
     let jobs = fitting_jobs(experiment, args.jobs)?;
     let terms = Terms {
         kind: Kind::Run,

@@ -37,6 +37,11 @@ impl Worlds for Here {
         built.ok().map(|built| built.release)
     }
 
+    fn has_costs(&self, kernel: &Kernel) -> bool {
+        let built = kernel::build::find(&kernel.build);
+        built.is_ok_and(|built| built.record.costs)
+    }
+
     fn kernel(&self, spec: &RunSpec, kernel: &Kernel, control: &Control) -> (RunResult, HostUse) {
         kernel::run(spec, kernel, self.patience, control)
     }

@@ -98,6 +98,14 @@ fn measure(
     let load = |s: &Scenario| s.load(&policies, &[], args.iterations.get());
     let experiments: Result<Vec<Experiment>, Diagnostic> = scenarios.iter().map(load).collect();
     let experiments = experiments.map_err(input)?;
+    // The engine, in which computing takes time, is judged by them.
+    for name in &names {
+        if !simulate.has_costs(&Kernel::new(name)) {
+            let why = "it was built without costs";
+            let (engine, kernel) = ("the engine", format!("kernel:{name}"));
+            return Err(input(runner::unequal(engine, &kernel, why)));
+        }
+    }
     let mut kept = Vec::new();
     for kernel in experiments
         .first()
