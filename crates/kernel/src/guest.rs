@@ -49,7 +49,7 @@ const COSTS: [&str; 25] = [
 /// Files that are looked at while a workload runs.
 const WATCHED: [&str; 6] = [
     "/proc/vmstat",
-    "/proc/zoneinfo",
+    ZONEINFO,
     "/proc/diskstats",
     "/proc/pressure/memory",
     "/proc/pressure/io",
@@ -265,18 +265,30 @@ fn changes(spec: &RunSpec) -> Vec<(u64, Vec<(String, String)>)> {
     changes.collect()
 }
 
+/// The file that says what a kernel's allocator owns.
+pub(crate) const ZONEINFO: &str = "/proc/zoneinfo";
+
+/// The job of a guest that says what its allocator owns once it has booted; nothing is set, no device has to be there.
+pub fn survey(spec: &RunSpec) -> Job {
+    Job {
+        task: Assignment::Try,
+        mounts: Vec::new(),
+        directories: Vec::new(),
+        files: Vec::new(),
+        boot: BootJob::default(),
+        watch: vec![ZONEINFO.to_owned()],
+        ..preparation(spec)
+    }
+}
+
 /// The job of a guest that tries out what would be set; no device has to be there.
 pub fn trial(spec: &RunSpec, kernel: &Kernel) -> Job {
     let mut settings = settings(spec, kernel);
     settings.extend(changes(spec).into_iter().flat_map(|(_, settings)| settings));
     Job {
-        task: Assignment::Try,
         settings,
-        mounts: Vec::new(),
-        directories: Vec::new(),
-        files: Vec::new(),
-        boot: BootJob::default(),
-        ..preparation(spec)
+        watch: Vec::new(),
+        ..survey(spec)
     }
 }
 

@@ -22,5 +22,5 @@ pub mod store;
 pub mod virtio;
 
 pub use guest_binary::guest_binary;
-pub use run::{HostUse, PATIENCE, Refused, refuses, run};
+pub use run::{HostUse, PATIENCE, Refused, owned, refuses, run};
 pub use spec::Kernel;

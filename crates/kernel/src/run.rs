@@ -6,6 +6,7 @@ use crate::guest::{self, FRAMES, arguments};
 use crate::image::Images;
 use crate::initramfs::Initramfs;
 use crate::layout::{Layout, said};
+use crate::proc;
 use crate::process::{Console, Passed, Process};
 use crate::seat::Seat;
 use crate::server::{Ending, Limits, Pace, Server, Watched};
@@ -133,6 +134,30 @@ pub fn refuses(
         return Ok(None);
     }
     Err(after.why())
+}
+
+/// Boots a kernel with a machine's memory; the pages of each of its zones that its allocator owns then, by the zones'
+/// names. The rest is the kernel's own: its text and data, and the descriptors of pages.
+///
+/// # Errors
+/// There is no such kernel, its guest does not come up, or it was stopped.
+pub fn owned(
+    spec: &RunSpec,
+    kernel: &Kernel,
+    patience: Duration,
+    control: &Control,
+) -> Result<Vec<(String, u64)>, String> {
+    let job = guest::survey(spec);
+    let run = Run::new(spec, kernel, patience)?;
+    let boot = Boot::with(&job, Vec::new());
+    let after = run.guest(boot, control, &mut HostUse::default())?;
+    let zones = after.heard.last(guest::ZONEINFO).map(proc::zones);
+    match zones {
+        Some(zones) if !zones.is_empty() => {
+            Ok(zones.into_iter().map(|z| (z.name, z.managed)).collect())
+        }
+        _ => Err(after.why()),
+    }
 }
 
 /// Why there is no run.

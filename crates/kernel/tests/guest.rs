@@ -84,6 +84,30 @@ fn a_zone_movable_has_its_memory() {
     assert!(taken > 1000, "{taken} pages of Movable");
 }
 
+/// A guest that only boots owns what that of a run owns, zone by zone.
+#[test]
+fn what_the_allocator_owns_is_asked_for_before_a_run() {
+    let Some(kernel) = kernel() else { return };
+    let mut spec = spec("sleep 1");
+    for zones in [&["Normal"][..], &["Normal", "Movable"]] {
+        if zones.len() == 2 {
+            spec.machine.nodes[0].zones.push(ZoneSpec {
+                zone: ZoneType::Movable,
+                size: Size(64 << 20),
+            });
+        }
+        let owned = {
+            let _turn = ALONE.read().unwrap_or_else(PoisonError::into_inner);
+            kernel::owned(&spec, &kernel, kernel::PATIENCE, &Control::default()).unwrap()
+        };
+        let names: Vec<&str> = owned.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, zones);
+        let pages: u64 = owned.iter().map(|(_, pages)| pages).sum();
+        let r = run(&spec, &kernel);
+        assert_eq!(r.metrics["managed"].value, pages as f64, "{zones:?}");
+    }
+}
+
 #[test]
 fn computing_costs_time_unless_it_is_free() {
     let Some(mut kernel) = kernel() else { return };

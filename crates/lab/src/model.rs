@@ -145,6 +145,8 @@ pub struct Experiment {
     /// Where its text sets what a real kernel may not take: sysctls by their whole names, and `lru_gen`; and the first
     /// `costs = false`, as `costs`.
     pub settings: BTreeMap<String, Place>,
+    /// What is to be known before any of its figures is read, a sentence each.
+    pub said: Vec<String>,
 }
 
 impl Experiment {

@@ -134,7 +134,9 @@ fn serve(out: &mut File, job: &Job) -> Step {
     let release = system.release().to_string_lossy().into_owned();
     say(out, &Frame::Hello(release))?;
     if job.task == Assignment::Try {
-        return settings::try_out(out, &job.settings);
+        settings::try_out(out, &job.settings)?;
+        let mut looks = Looks::open(&job.watch);
+        return looks.take(0, out).map_err(of("a look"));
     }
     settings::write(&job.settings)?;
     mounts::filesystems(&job.mounts)?;

@@ -17,7 +17,7 @@ use crate::figures::stats::{ALPHA, FEW};
 use crate::model::{Better, Figure, last_part};
 use crate::rows;
 use crate::runner::unequal;
-use sim::RunResult;
+use sim::{Origin, RunResult};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One side of a comparison.
@@ -464,7 +464,7 @@ fn sides(
 ) -> Result<(Vec<Place>, Vec<Vec<Runs>>), Diagnostic> {
     let (mut places, mut all) = (Vec::new(), Vec::new());
     let mut alone: BTreeMap<&str, usize> = BTreeMap::new();
-    let (mut twice, mut same) = (0, 0);
+    let (mut twice, mut same, mut apart) = (0, 0, false);
     for (place, cells) in found {
         let there: Vec<usize> = (0..cells.len()).filter(|&i| cells[i].is_some()).collect();
         if cells[0].is_none() || there.len() < 2 {
@@ -481,6 +481,11 @@ fn sides(
             let why = "its results say `costs: false`";
             return Err(unequal(&columns[paying].label, &columns[free].label, why));
         }
+        let all_cells = || cells.iter().flatten().flatten();
+        let of =
+            |origin, cell: &StoredCell| cell.iterations.iter().any(|i| i.result.origin == origin);
+        apart |= all_cells().any(|cell| of(Origin::Kernel, cell))
+            && all_cells().any(|cell| of(Origin::Engine, cell) && !cell.like_guests);
         let mut base: BTreeSet<(String, String)> = BTreeSet::new();
         let side = |(i, cells): (usize, Option<Vec<&StoredCell>>)| {
             let mut seen = BTreeSet::new();
@@ -501,6 +506,14 @@ fn sides(
         };
         all.push(cells.into_iter().enumerate().map(side).collect());
         places.push(place);
+    }
+    if apart {
+        warnings.push(
+            "the engine is compared with a real kernel, and was run apart from it: its machine had all of its memory, of \
+             which a kernel's allocator owns a part, and ticked as often as it says; one experiment with both makes them \
+             equal"
+                .to_owned(),
+        );
     }
     if twice > 0 {
         warnings.push(format!(

@@ -37,6 +37,9 @@ pub struct Stored {
 pub struct StoredCell {
     /// What it is of: machine, filesystem, policy and every axis, by key.
     pub axes: BTreeMap<String, String>,
+    /// Whether machines of the engine were like the guests of real kernels beside them in its run
+    /// ([`like_guests`](crate::validate::beside::like_guests)).
+    pub like_guests: bool,
     /// Whether computing takes time in it; results of earlier versions do not say, and it does then.
     pub takes_time: bool,
     /// The iterations that finished.
@@ -69,6 +72,8 @@ struct Head {
     seed: u64,
     #[serde(default)]
     text: String,
+    #[serde(default)]
+    said: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -126,6 +131,7 @@ impl Iteration {
 
 impl Stored {
     fn new(path: PathBuf, document: Document) -> Self {
+        let like_guests = !document.experiment.said.is_empty();
         let cell = |c: CellJson| {
             let kernel = c.policy.starts_with("kernel:");
             let mut axes: BTreeMap<_, _> = c.axes.into_iter().map(|a| (a.key, a.value)).collect();
@@ -139,6 +145,7 @@ impl Stored {
             let iterations = c.iterations.into_iter();
             StoredCell {
                 axes,
+                like_guests,
                 takes_time: c.costs.unwrap_or(true),
                 iterations: iterations.map(|i| i.stored(kernel)).collect(),
             }

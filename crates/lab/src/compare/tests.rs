@@ -234,4 +234,12 @@ fn computing_takes_time_on_both_sides_or_on_none() {
         let said = compare(a, b).unwrap_err();
         assert!(said.contains("`a` and `b` can't be compared"), "{said}");
     }
+    // Run apart, the engine had other memory than the kernel.
+    let warnings = compare(&engine, &paying).unwrap().warnings.join("\n");
+    assert!(warnings.contains("was run apart from it"), "{warnings}");
+    let mut beside = fixture::experiment(6);
+    beside.said.push("like guests".to_owned());
+    let beside = stored_of(beside, &dir.path().join("f"), 7, &|_, _, _| {});
+    let warnings = compare(&beside, &paying).unwrap().warnings.join("\n");
+    assert!(!warnings.contains("was run apart from it"), "{warnings}");
 }

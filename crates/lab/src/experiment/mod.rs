@@ -243,6 +243,7 @@ pub fn parse(
         axes,
         cells,
         settings: kernels::settings(&root),
+        said: Vec::new(),
     })
 }
 

@@ -35,6 +35,16 @@ pub use tracker::tracker_text;
 
 use sim::result::{Outcome, Series, TrackerReport};
 
+/// What is to be known before any figure is read, a line each, with an empty one below.
+pub fn said(lines: &[String]) -> String {
+    let lines = lines.iter().map(|line| format!("{line}\n"));
+    let text: String = lines.collect();
+    match text.is_empty() {
+        true => text,
+        false => text + "\n",
+    }
+}
+
 /// Where a cell or a row stands in the experiment's matrix: axis name and value, policy excluded
 /// (`filesystem` = `ext4`, `machine` = `3765M`, …), in the order of the experiment file.
 pub type Axes = Vec<(String, String)>;

@@ -50,7 +50,7 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
             .collect(),
         notes: match outcomes.measured() {
             true => all().flat_map(|r| r.notes.clone()).collect(),
-            false => comparison.warnings(),
+            false => [e.said.clone(), comparison.warnings()].concat(),
         },
     })
 }

@@ -34,6 +34,7 @@ pub fn to_json(outcomes: &Outcomes) -> String {
             iterations: experiment.iterations,
             axes: &experiment.axes,
             text: &experiment.text,
+            said: &experiment.said,
         },
         interrupted: outcomes.interrupted,
         cells: experiment
@@ -110,6 +111,9 @@ struct Head<'a> {
     iterations: u32,
     axes: &'a [String],
     text: &'a str,
+    /// What is to be known before any of its figures is read.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    said: &'a [String],
 }
 
 #[derive(Serialize)]

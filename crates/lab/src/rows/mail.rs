@@ -57,6 +57,9 @@ fn heading(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> String {
         experiment.name, experiment.seed
     );
     let mut out = wrapped("", &what);
+    for line in &experiment.said {
+        out += &wrapped("", line);
+    }
     let mut machines: Vec<String> = Vec::new();
     for cell in &experiment.cells {
         let text = machine(cell);

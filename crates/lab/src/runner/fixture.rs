@@ -39,6 +39,7 @@ pub fn experiment(iterations: u32) -> Experiment {
         axes: vec!["filesystem".into(), "policy".into()],
         cells,
         settings: Default::default(),
+        said: Vec::new(),
     }
 }
 

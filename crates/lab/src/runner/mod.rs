@@ -110,6 +110,21 @@ pub trait Worlds: Sync {
         true
     }
 
+    /// The pages of each zone, by the zone's name, that a kernel's allocator owns of a machine's memory once it has booted.
+    /// `None`: nobody can be asked.
+    ///
+    /// # Errors
+    /// The kernel does not come up.
+    fn owned(
+        &self,
+        spec: &RunSpec,
+        kernel: &Kernel,
+        control: &Control,
+    ) -> Result<Option<Vec<(String, u64)>>, String> {
+        let _ = (spec, kernel, control);
+        Ok(None)
+    }
+
     /// Runs a real kernel. The same bytes for the same specification, whatever the host does meanwhile; what
     /// goes wrong is how the run ended.
     fn kernel(&self, spec: &RunSpec, kernel: &Kernel, control: &Control) -> (RunResult, HostUse) {

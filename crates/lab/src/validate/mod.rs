@@ -4,6 +4,7 @@
 //! [`Standing`] says; where two runs part, [`Parting`] tells. A [`suite`] is a folder of experiments whose kernels' figures
 //! can be [`kept`], so that presets are judged without a guest; [`score`] is its table.
 
+pub mod beside;
 pub mod judged;
 pub mod kept;
 pub mod measured;
@@ -83,58 +84,62 @@ pub fn guest_unmovable(kernel: &str, filesystem: FsKind) -> f64 {
     of_nearest(&GUEST_UNMOVABLE, kernel) + mounted
 }
 
+/// [`tick_like_guest`] for all cells of the engine.
+pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
+    let engine = experiment.cells.iter_mut().filter(|c| c.kernel.is_none());
+    engine.for_each(|cell| tick_like_guest(cell, kernel));
+}
+
 /// Lets the engine's timer tick as often as a guest's, its scheduler have a guest's times, its pageblocks their size,
 /// its programs a guest's clock, its CPUs no instruction for btrfs's checksums, its disks one depth and its dirtiers the limit
 /// and its kernel the caches and the wall clock of a machine that has just booted, and its CPUs change hands for nothing, whatever it has by default. `kernel`: the guest's. A
 /// machine that says something else has been refused for its kernels.
-pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
-    for cell in experiment.cells.iter_mut().filter(|c| c.kernel.is_none()) {
-        cell.spec.machine.hz = kernel::guest::HZ;
-        // CFS's times grow with the CPUs, up to eight; the defaults are those of four.
-        let times = f64::from(1 + cell.spec.machine.cpus.min(8).ilog2());
-        let kernels = guest_reclaimable(kernel) + guest_unmovable(kernel, cell.spec.filesystem);
-        let locked = cell.spec.machine.boot.kernel.pages() as f64 - kernels;
-        let own = [
-            ("pageblock_order", GUEST_PAGEBLOCK_ORDER),
-            ("cost_look", GUEST_LOOK),
-            ("cost_look_later", cell.spec.params.cost_syscall),
-            (
-                "cost_gettimeofday",
-                cell.spec.params.cost_gettimeofday + GUEST_LOOK,
-            ),
-            ("name_calls", 1.0),
-            ("cost_exists", GUEST_ERROR),
-            (
-                "cost_mkwrite",
-                of_nearest(&GUEST_STORES_AGAIN, kernel) * cell.spec.params.cost_fault,
-            ),
-            ("cost_slab_make", 0.0),
-            ("cost_lru_delete", 0.0),
-            ("cost_clear", 0.0),
-            ("cost_touch", 0.0),
-            ("btrfs_fast_checksum", 0.0),
-            ("disks_alike", 1.0),
-            ("just_booted", 1.0),
-            ("boot_offset", 1.0),
-            ("idle_wakeup", 0.0),
-            ("sched_switch", 0.0),
-            ("boot_reclaimable", guest_reclaimable(kernel)),
-            ("boot_locked", locked.max(0.0)),
-            ("sched_latency", 6e6 * times),
-            ("sched_min_granularity", 0.75e6 * times),
-            ("sched_wakeup_granularity", 1e6 * times),
-            ("sched_place", 2.0),
-        ];
-        for (name, value) in own {
-            cell.spec
-                .params
-                .set(name, value)
-                .expect("a parameter in its range");
-        }
-        // A guest's kernel counts each zone that it looks at, the one that gives the page as well; the engine those that
-        // it passes by.
-        cell.spec.params.cost_page_alloc += cell.spec.params.cost_zone_walk;
+pub fn tick_like_guest(cell: &mut Cell, kernel: &str) {
+    cell.spec.machine.hz = kernel::guest::HZ;
+    // CFS's times grow with the CPUs, up to eight; the defaults are those of four.
+    let times = f64::from(1 + cell.spec.machine.cpus.min(8).ilog2());
+    let kernels = guest_reclaimable(kernel) + guest_unmovable(kernel, cell.spec.filesystem);
+    let locked = cell.spec.machine.boot.kernel.pages() as f64 - kernels;
+    let own = [
+        ("pageblock_order", GUEST_PAGEBLOCK_ORDER),
+        ("cost_look", GUEST_LOOK),
+        ("cost_look_later", cell.spec.params.cost_syscall),
+        (
+            "cost_gettimeofday",
+            cell.spec.params.cost_gettimeofday + GUEST_LOOK,
+        ),
+        ("name_calls", 1.0),
+        ("cost_exists", GUEST_ERROR),
+        (
+            "cost_mkwrite",
+            of_nearest(&GUEST_STORES_AGAIN, kernel) * cell.spec.params.cost_fault,
+        ),
+        ("cost_slab_make", 0.0),
+        ("cost_lru_delete", 0.0),
+        ("cost_clear", 0.0),
+        ("cost_touch", 0.0),
+        ("btrfs_fast_checksum", 0.0),
+        ("disks_alike", 1.0),
+        ("just_booted", 1.0),
+        ("boot_offset", 1.0),
+        ("idle_wakeup", 0.0),
+        ("sched_switch", 0.0),
+        ("boot_reclaimable", guest_reclaimable(kernel)),
+        ("boot_locked", locked.max(0.0)),
+        ("sched_latency", 6e6 * times),
+        ("sched_min_granularity", 0.75e6 * times),
+        ("sched_wakeup_granularity", 1e6 * times),
+        ("sched_place", 2.0),
+    ];
+    for (name, value) in own {
+        cell.spec
+            .params
+            .set(name, value)
+            .expect("a parameter in its range");
     }
+    // A guest's kernel counts each zone that it looks at, the one that gives the page as well; the engine those that
+    // it passes by.
+    cell.spec.params.cost_page_alloc += cell.spec.params.cost_zone_walk;
 }
 
 /// Where a figure of the engine stands beside the kernel's.
@@ -337,6 +342,9 @@ pub struct Validation {
     pub experiment: String,
     /// Iterations asked for.
     pub iterations: u32,
+    /// What is to be known before any of its figures is read, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub said: Vec<String>,
     /// In matrix order.
     pub pairs: Vec<Pair>,
 }
@@ -361,6 +369,7 @@ impl Validation {
         Self {
             experiment: outcomes.experiment.name.clone(),
             iterations: outcomes.experiment.iterations,
+            said: outcomes.experiment.said.clone(),
             pairs: of(true).flat_map(beside).collect(),
         }
     }

@@ -7,7 +7,6 @@ use crate::diagnostic::Diagnostic;
 use crate::experiment::{self, Overrides};
 use crate::model::Experiment;
 use crate::results::hex;
-use mm::size::Size;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
@@ -151,17 +150,6 @@ impl Scenario {
             return Err(Diagnostic::placeless(what, accepted));
         }
         Ok(experiment)
-    }
-}
-
-/// Gives the machines of an experiment's cells, which have one zone, so many pages: what a kernel's allocator owned of the
-/// machine's memory. So the two worlds have the same watermarks, and the same memory free at boot.
-pub fn give_memory(experiment: &mut Experiment, pages: u64) {
-    for cell in &mut experiment.cells {
-        let nodes = cell.spec.machine.nodes.iter_mut();
-        if let Some(zone) = nodes.flat_map(|n| &mut n.zones).next() {
-            zone.size = Size(pages * 4096);
-        }
     }
 }
 

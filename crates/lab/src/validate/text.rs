@@ -2,15 +2,15 @@
 
 use super::{Judged, Pair, Standing, Validation};
 use crate::figures::stats::Summary;
-use crate::report::RULED;
 use crate::report::terminal::Screen;
+use crate::report::{RULED, said};
 use crate::results::csv::{Csv, number};
 use comfy_table::{Cell, CellAlignment, Table};
 use std::fmt::Write as _;
 
 /// The answer, then a table for each pair, with what is outside first, for a screen.
 pub fn to_text(validation: &Validation, screen: Screen) -> String {
-    let mut out = String::new();
+    let mut out = said(&validation.said);
     for pair in &validation.pairs {
         let _ = writeln!(out, "{}", answer(pair));
     }

@@ -188,6 +188,7 @@ fn told(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> String 
         first.rotate_right(1);
     }
     [
+        screen.broken(&lab::report::said(&outcomes.experiment.said)),
         first.concat(),
         oom_text(outcomes),
         program_tables(outcomes, screen),
@@ -322,6 +323,7 @@ pub fn outcomes(
         }
         Err(e) => return Err(Failure::Input(e.into())),
     }
+    lab::validate::beside::like_guests(&mut comparable, simulate, &around.stop);
     let experiment = &comparable;
     let jobs = fitting_jobs(experiment, args.jobs)?;
     let terms = Terms {

@@ -42,6 +42,15 @@ impl Worlds for Here {
         built.is_ok_and(|built| built.record.costs)
     }
 
+    fn owned(
+        &self,
+        spec: &RunSpec,
+        kernel: &Kernel,
+        control: &Control,
+    ) -> Result<Option<Vec<(String, u64)>>, String> {
+        kernel::owned(spec, kernel, self.patience, control).map(Some)
+    }
+
     fn kernel(&self, spec: &RunSpec, kernel: &Kernel, control: &Control) -> (RunResult, HostUse) {
         kernel::run(spec, kernel, self.patience, control)
     }

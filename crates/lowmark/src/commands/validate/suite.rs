@@ -10,10 +10,11 @@ use lab::diagnostic::{Diagnostic, one_of};
 use lab::model::{Experiment, Outcomes};
 use lab::results::{complete_folder, is_begun, text_unchanged};
 use lab::runner::{self, RunOptions, Simulate};
+use lab::validate::beside::give_memory;
 use lab::validate::kept::{self, Kept};
 use lab::validate::measured::Measured;
 use lab::validate::score::{Form, Row, Verdict};
-use lab::validate::suite::{self, Scenario, give_memory, nearest};
+use lab::validate::suite::{self, Scenario, nearest};
 use lab::validate::{Pair, Validation, judged};
 use std::path::{Path, PathBuf};
 
@@ -256,7 +257,10 @@ fn engine(
     }
     lab::validate::tick_like_guests(&mut experiment, &kernel.release);
     if let Some(pages) = kept.measured.managed {
-        give_memory(&mut experiment, pages as u64);
+        // The machine of a scenario has one zone.
+        for cell in &mut experiment.cells {
+            give_memory(&mut cell.spec.machine, &[pages as u64]);
+        }
     }
     let options = RunOptions {
         jobs: fitting_jobs(&experiment, args.jobs)?,
@@ -296,6 +300,7 @@ fn show(args: &Validate, verdicts: &[Verdict]) -> Result<(), Failure> {
             let one = Validation {
                 experiment: row.scenario.clone(),
                 iterations: row.pair.completed.0 as u32,
+                said: Vec::new(),
                 pairs: vec![row.pair.clone()],
             };
             text::print(&format!(
