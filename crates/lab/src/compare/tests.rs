@@ -2,6 +2,7 @@ use super::*;
 use crate::model::{Experiment, Outcomes};
 use crate::results::to_json;
 use crate::runner::{fixture, iteration_seed};
+use sim::Origin;
 use std::fs;
 use std::path::{Path, PathBuf};
 
