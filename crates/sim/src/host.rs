@@ -656,12 +656,15 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         let w = &self.mm.world;
         let time = w.sched.own_time();
         let (kswapd_wakeups, direct_reclaims) = w.reclaim.wakes_and_stalls();
+        let own = w.reclaim.own_wakes_and_stalls(w.sched.task());
         Ok(Usage {
             user_ns: time.user,
             sys_ns: time.split().cpu - time.user,
             page_faults: self.mm.vm_event(VmEvent::PgFault),
             kswapd_wakeups,
             direct_reclaims,
+            own_kswapd_wakeups: Some(own.0),
+            own_direct_reclaims: Some(own.1),
             alloc_stalls: self.mm.vm_event(VmEvent::AllocStall),
             longest_alloc_ns: w.alloc.take_longest(w.sched.task()),
         })

@@ -578,3 +578,23 @@ fn formulas_of_an_era_are_switches() {
     assert_eq!(percent, all * 20 / 100);
     assert_eq!(dirty(DirtyRatios::In4096ths), (all, 819 * all / 4096));
 }
+
+/// What a burst counts is its own: atomic requests never reclaim, however much the others of the machine do.
+#[test]
+fn a_burst_counts_its_own_reclaims() {
+    let line = "burst -a -s 12M -r 200M -h 20ms -i 100ms -n 20";
+    let r = run(&bursts(Policy::linux_6_12(), line));
+    assert_eq!(r.outcome, Outcome::Completed);
+    let others = r.reclaim.as_ref().expect("sums").direct_reclaims;
+    assert!(others > 0, "the writer beside it reclaims");
+    assert_eq!(direct(&r), 0);
+    assert!(r.metrics["burst_kswapd_wakeup"].value > 0.0);
+    // One that may sleep reclaims itself, and no more than all together do.
+    let r = run(&bursts(Policy::linux_3_0(), &format!("{BURST} -n 20")));
+    let all = r.reclaim.as_ref().expect("sums").direct_reclaims;
+    assert!(
+        direct(&r) > 0 && direct(&r) <= all,
+        "{} of {all}",
+        direct(&r)
+    );
+}

@@ -362,6 +362,12 @@ impl Reclaim {
         })
     }
 
+    /// The same of one task.
+    pub fn own_wakes_and_stalls(&self, task: TaskId) -> (u64, u64) {
+        let t = &self.tasks[task as usize];
+        (t.requests.get(), t.begins.get())
+    }
+
     /// Says that a task is a kswapd.
     pub fn is_kswapd(&self, task: TaskId) {
         self.tasks[task as usize].kswapd.set(true);

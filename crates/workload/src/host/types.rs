@@ -177,6 +177,10 @@ pub struct Usage {
     pub kswapd_wakeups: u64,
     /// `mm_vmscan_direct_reclaim_begin` events of all tasks.
     pub direct_reclaims: u64,
+    /// `mm_vmscan_wakeup_kswapd` events of the calling task; `None`: this world does not tell.
+    pub own_kswapd_wakeups: Option<u64>,
+    /// `mm_vmscan_direct_reclaim_begin` events of the calling task; `None`: this world does not tell.
+    pub own_direct_reclaims: Option<u64>,
     /// Entries of all tasks to direct reclaim (`allocstall` of /proc/vmstat).
     pub alloc_stalls: u64,
     /// The longest page allocation of the calling task since it asked last, in nanoseconds. No sum.

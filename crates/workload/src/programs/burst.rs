@@ -21,7 +21,7 @@
 //! the wall clock at the start.
 
 use crate::error::CommandError;
-use crate::host::{Host, HostError, HostResult, Pages, Task};
+use crate::host::{Host, HostError, HostResult, Pages, Task, Usage};
 use crate::options::{Style, Syntax};
 use crate::program::{Program, scaled};
 use crate::report::Report;
@@ -150,17 +150,17 @@ impl Task for Burst {
             ("bursts".to_owned(), "bursts", run.bursts as f64),
             ("burst_allocs".to_owned(), "allocations", h.len() as f64),
             ("burst_failed".to_owned(), "allocations", run.failed as f64),
-            (
-                "burst_kswapd_wakeup".to_owned(),
-                "events",
-                (after.kswapd_wakeups - before.kswapd_wakeups) as f64,
-            ),
-            (
-                "burst_direct_reclaim".to_owned(),
-                "events",
-                (after.direct_reclaims - before.direct_reclaims) as f64,
-            ),
         ];
+        // Its own: what other tasks do meanwhile is none of its bursts'.
+        let own: [(&str, fn(&Usage) -> Option<u64>); 2] = [
+            ("burst_kswapd_wakeup", |usage| usage.own_kswapd_wakeups),
+            ("burst_direct_reclaim", |usage| usage.own_direct_reclaims),
+        ];
+        for (name, count) in own {
+            if let (Some(then), Some(now)) = (count(&before), count(&after)) {
+                metrics.push((name.to_owned(), "events", (now - then) as f64));
+            }
+        }
         for (label, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
             let value = us(h.value_at_quantile(quantile));
             metrics.push((format!("burst_alloc_{label}"), "us", value));
