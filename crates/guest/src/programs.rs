@@ -11,15 +11,15 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use workload::{HostError, HostResult, Process, Report, Script, Step, Task};
+use workload::{HostError, HostResult, Instance, Process, Report, Script, Step, Task};
 
 /// What a run left.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
     /// Nanoseconds from the start to the end of the last step.
     pub at: u64,
-    /// The figures of all programs, those of one name summed; by name, with units.
-    pub figures: BTreeMap<String, (String, f64)>,
+    /// The figures of all programs by name, with units ([`workload::report::of_run`]).
+    pub figures: BTreeMap<String, (&'static str, f64)>,
     /// Why the first program that failed did, if one did.
     pub error: Option<HostError>,
     /// What a reader of the results must know.
@@ -29,15 +29,15 @@ pub struct Ended {
 /// What the processes of a script leave.
 #[derive(Default)]
 struct Outcomes {
-    reports: Mutex<Vec<Report>>,
+    reports: Mutex<Vec<(Option<Instance>, Report)>>,
     error: Mutex<Option<HostError>>,
 }
 
 impl Outcomes {
     /// Enters what a program left; returns whether it went well.
-    fn enter(&self, result: HostResult<Report>) -> bool {
+    fn enter(&self, instance: Option<Instance>, result: HostResult<Report>) -> bool {
         match result {
-            Ok(report) => lock(&self.reports).push(report),
+            Ok(report) => lock(&self.reports).push((instance, report)),
             Err(e) => {
                 lock(&self.error).get_or_insert(e);
                 return false;
@@ -78,7 +78,8 @@ impl Player {
         for step in &self.script.steps {
             match step {
                 Step::Foreground(process) => {
-                    if !run_process(process, &self.shared, &self.outcomes) {
+                    let instances = self.instances(process);
+                    if !run_process(process, &instances, &self.shared, &self.outcomes) {
                         break;
                     }
                 }
@@ -86,7 +87,7 @@ impl Player {
                     Ok(thread) => behind.push(thread),
                     Err(e) => {
                         let what = format!("process {} in the background: {e}", behind.len() + 1);
-                        self.outcomes.enter(Err(HostError::Unsupported(what)));
+                        self.outcomes.enter(None, Err(HostError::Unsupported(what)));
                         break;
                     }
                 },
@@ -102,27 +103,33 @@ impl Player {
         self.ended(self.shared.now())
     }
 
+    /// Which instance of its program each command of a process is.
+    fn instances(&self, process: &Process) -> Vec<Option<Instance>> {
+        let commands = process.commands.iter();
+        commands.map(|c| self.script.instance(c)).collect()
+    }
+
     fn begin(&self, process: &Process) -> io::Result<JoinHandle<()>> {
         let name = process.commands.first().map_or("", Task::name);
+        let instances = self.instances(process);
         let (process, shared) = (process.clone(), Arc::clone(&self.shared));
         let outcomes = Arc::clone(&self.outcomes);
         let builder = std::thread::Builder::new().name(name.to_owned());
         builder.stack_size(crate::host::STACK).spawn(move || {
-            run_process(&process, &shared, &outcomes);
+            run_process(&process, &instances, &shared, &outcomes);
         })
     }
 
     /// What there is at the end, at once: programs in the background go on meanwhile.
     fn ended(&self, at: u64) -> Ended {
         let mut reports = lock(&self.outcomes.reports).clone();
-        reports.extend(self.shared.session().report(at));
-        let mut figures = BTreeMap::new();
-        let metrics = reports.into_iter().flat_map(|report| report.metrics);
-        // The time of all of them is the run's.
-        for (name, unit, value) in metrics.filter(|metric| metric.0 != "elapsed") {
-            let sum = figures.entry(name).or_insert((unit.to_owned(), 0.0));
-            sum.1 += value;
-        }
+        reports.extend(
+            self.shared
+                .session()
+                .report(at)
+                .map(|report| (None, report)),
+        );
+        let figures = workload::report::of_run(reports);
         Ended {
             at,
             figures,
@@ -132,11 +139,16 @@ impl Player {
     }
 }
 
-/// Runs the programs of a process; returns whether all went well.
-fn run_process(process: &Process, shared: &Arc<Shared>, outcomes: &Outcomes) -> bool {
+/// Runs the programs of a process, of which each has its instance; returns whether all went well.
+fn run_process(
+    process: &Process,
+    instances: &[Option<Instance>],
+    shared: &Arc<Shared>,
+    outcomes: &Outcomes,
+) -> bool {
     let host = TaskHost::new(shared);
-    let mut commands = process.commands.iter();
-    commands.all(|command| outcomes.enter(host.run(command)))
+    let mut commands = process.commands.iter().zip(instances);
+    commands.all(|(command, instance)| outcomes.enter(*instance, host.run(command)))
 }
 
 impl Ended {
@@ -144,7 +156,9 @@ impl Ended {
     pub fn frames(self) -> Vec<Frame> {
         let mut frames = vec![Frame::End(self.at)];
         frames.extend(self.notes.into_iter().map(Frame::Note));
-        let figure = |(name, (unit, value))| Frame::Figure(name, unit, value);
+        let figure = |(name, (unit, value)): (String, (&str, f64))| {
+            Frame::Figure(name, unit.to_owned(), value)
+        };
         frames.extend(self.figures.into_iter().map(figure));
         frames.extend(self.error.map(|e| Frame::Failed(e.to_string())));
         frames

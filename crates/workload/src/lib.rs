@@ -31,6 +31,6 @@ pub use host::{
 pub use program::{ExistingFile, Program};
 pub use programs::Command;
 pub use recorded::{Replay, Timing};
-pub use report::{Metric, Report};
+pub use report::{Instance, Metric, Report};
 pub use script::{Foreign, Process, Script, Source, Step, parse};
 pub use session::Session;

@@ -56,6 +56,11 @@ pub trait Program: Task + Clone + PartialEq + Debug {
         ))
     }
 
+    /// The name of the program that does the work: where one runs another, that of the other.
+    fn program(&self) -> &'static str {
+        self.name()
+    }
+
     /// Processes that it forks at a time, at most.
     fn children(&self) -> u64 {
         0

@@ -1,5 +1,7 @@
 //! What programs measure, and the definitions of their figures.
 
+use std::collections::BTreeMap;
+
 /// What a program measured.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
@@ -17,6 +19,57 @@ impl Report {
             }
         }
     }
+}
+
+/// Which of several commands of one program in a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instance {
+    /// The program's name.
+    pub program: &'static str,
+    /// Its place among them in the script's order, from 1.
+    pub nth: usize,
+}
+
+impl Instance {
+    /// What the instance's figure is called: `bytes:dd#2`.
+    pub fn figure(self, name: &str) -> String {
+        format!("{name}:{}#{}", self.program, self.nth)
+    }
+}
+
+/// The figure's name without the instance that it is of, if it is of one: `bytes` of `bytes:dd#2`.
+pub fn without_instance(name: &str) -> Option<&str> {
+    let (figure, of) = name.split_once(':')?;
+    let (program, nth) = of.rsplit_once('#')?;
+    let number = !nth.is_empty() && nth.bytes().all(|b| b.is_ascii_digit());
+    (number && !program.is_empty()).then_some(figure)
+}
+
+/// Whether figures of a unit are amounts: those of several instances come to a sum. Times, rates and shares do
+/// not.
+fn adds_up(unit: &str) -> bool {
+    const NO_AMOUNTS: [&str; 7] = ["s", "ms", "us", "ns", "%", "share", "1"];
+    !NO_AMOUNTS.contains(&unit) && !unit.ends_with("/s")
+}
+
+/// The figures of a run by name, with units, from what its programs reported. Where a script has several
+/// commands of one program, each instance's figures stand by themselves ([`Instance::figure`]), and under the
+/// plain name their sum if they are amounts. `elapsed` is the run's, so that of a program alone is left out.
+pub fn of_run(
+    reports: impl IntoIterator<Item = (Option<Instance>, Report)>,
+) -> BTreeMap<String, (&'static str, f64)> {
+    let mut all: BTreeMap<String, (&'static str, f64)> = BTreeMap::new();
+    for (instance, report) in reports {
+        for (name, unit, value) in report.metrics {
+            if let Some(instance) = instance {
+                all.insert(instance.figure(&name), (unit, value));
+            }
+            if name != "elapsed" && (instance.is_none() || adds_up(unit)) {
+                all.entry(name).or_insert((unit, 0.0)).1 += value;
+            }
+        }
+    }
+    all
 }
 
 /// The definition of a figure, or of several that begin alike: `read_latency` is that of
@@ -99,5 +152,57 @@ impl Median {
             unit,
             digits,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two instances of one program: each has its figures, amounts have their sum as well, and what is no amount is not
+    /// summed.
+    #[test]
+    fn instances_are_kept_apart() {
+        let report = |bytes: f64, p99: f64| Report {
+            metrics: vec![
+                ("elapsed".to_owned(), "s", 3.0),
+                ("bytes".to_owned(), "bytes", bytes),
+                ("latency_p99".to_owned(), "us", p99),
+                ("rate".to_owned(), "MB/s", 1.0),
+            ],
+        };
+        let instance = |nth| Some(Instance { program: "dd", nth });
+        let all = of_run([
+            (instance(1), report(1.0, 20.0)),
+            (instance(2), report(2.0, 30.0)),
+        ]);
+        let value = |name: &str| all.get(name).map(|figure| figure.1);
+        assert_eq!(value("bytes"), Some(3.0));
+        assert_eq!(value("bytes:dd#1"), Some(1.0));
+        assert_eq!(value("bytes:dd#2"), Some(2.0));
+        assert_eq!(value("latency_p99:dd#2"), Some(30.0));
+        assert_eq!(value("elapsed:dd#1"), Some(3.0));
+        assert_eq!(
+            [value("latency_p99"), value("rate"), value("elapsed")],
+            [None; 3]
+        );
+        // One alone has its names as they are.
+        let alone = of_run([(None, report(1.0, 20.0))]);
+        let names: Vec<&str> = alone.keys().map(String::as_str).collect();
+        assert_eq!(names, ["bytes", "latency_p99", "rate"]);
+    }
+
+    #[test]
+    fn an_instances_figure_is_known_by_its_name() {
+        let bare = [
+            "bytes:dd#2",
+            "x:mapped-file-stream#13",
+            "bytes",
+            "a:b",
+            "disk_read:/mnt/a#b",
+            "a:#1",
+        ];
+        let bare = bare.map(without_instance);
+        assert_eq!(bare, [Some("bytes"), Some("x"), None, None, None, None]);
     }
 }

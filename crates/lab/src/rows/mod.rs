@@ -148,8 +148,12 @@ pub fn figure(name: &str) -> Result<Figure, String> {
             better: time::task_better(at),
         });
     }
-    // What belongs to one of several filesystems has its mount point behind it.
-    let word = name.split_once(":/").map_or(name, |(word, _)| word);
+    // What belongs to one of several filesystems has its mount point behind it, one of several instances of a
+    // program the instance.
+    let word = match workload::report::without_instance(name) {
+        Some(word) => word,
+        None => name.split_once(":/").map_or(name, |(word, _)| word),
+    };
     let known = match definition::row(name) {
         Some(row) => Some((row.unit, row.better)),
         None => explain::explain(word)

@@ -217,7 +217,8 @@ pub(super) fn run_in<const T: bool>(
     let (ended, watch, kswapds) = until_it_ends(&stage, control, tasks);
     let end = progress.finished.get().or(ended).unwrap_or(0);
     let lasted = end.saturating_sub(progress.started.get().unwrap_or(end));
-    progress.reports.borrow_mut().extend(session.report(lasted));
+    let together = session.report(lasted).map(|report| (None, report));
+    progress.reports.borrow_mut().extend(together);
     let (mut check_error, mut recount) = (watch.check_error, watch.recount);
     if spec.check_ns > 0
         && check_error.is_none()

@@ -147,26 +147,16 @@ fn kills<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> Option<String> {
 
 type Metrics = BTreeMap<String, Metric>;
 
-/// What the programs reported, added up, and the time that all of them took.
+/// What the programs reported, and the time that all of them took.
 fn of_programs(progress: &Progress, end: u64) -> Metrics {
     let mut metrics = Metrics::new();
     if let Some(start) = progress.started.get() {
         let value = end.saturating_sub(start) as f64 / SECOND as f64;
         metrics.insert("elapsed".to_string(), Metric { unit: "s", value });
     }
-    for report in progress.reports.borrow().iter() {
-        for (name, unit, value) in &report.metrics {
-            if name != "elapsed" {
-                let first = Metric {
-                    unit,
-                    value: *value,
-                };
-                metrics
-                    .entry(name.clone())
-                    .and_modify(|m: &mut Metric| m.value += value)
-                    .or_insert(first);
-            }
-        }
+    let reports = progress.reports.borrow();
+    for (name, (unit, value)) in workload::report::of_run(reports.iter().cloned()) {
+        metrics.insert(name, Metric { unit, value });
     }
     metrics
 }

@@ -12,7 +12,7 @@ use mm::SECOND;
 use mm::memory::task::PF_MEMBIND;
 use mm::world::{Tasks, Watch};
 use std::cell::{Cell, RefCell};
-use workload::{HostError, Report, Session, Step, Task};
+use workload::{HostError, Instance, Report, Session, Step, Task};
 
 /// What the workload's shell leaves for the gatherer.
 #[derive(Default)]
@@ -24,7 +24,8 @@ pub(super) struct Progress {
     pub(super) baseline: RefCell<Vec<(String, u64)>>,
     /// Inodes freed before the start, of each filesystem.
     pub(super) freed: RefCell<Vec<u64>>,
-    pub(super) reports: RefCell<Vec<Report>>,
+    /// What programs reported, each with the instance of its program that it was, if there are several.
+    pub(super) reports: RefCell<Vec<(Option<Instance>, Report)>>,
     pub(super) error: RefCell<Option<HostError>>,
     /// Changes in mid-run that were made.
     pub(super) changes: Cell<u32>,
@@ -160,7 +161,10 @@ async fn run_process<const T: bool>(process: &workload::Process, stage: &Stage<'
         match host.run_program(Runs::Process(0), program).await {
             // The shell goes on behind a command that was killed.
             None => return true,
-            Some(Ok(report)) => progress.reports.borrow_mut().push(report),
+            Some(Ok(report)) => {
+                let instance = stage.spec.workload.instance(command);
+                progress.reports.borrow_mut().push((instance, report));
+            }
             Some(Err(e)) => {
                 progress.error.borrow_mut().get_or_insert(e);
                 return false;

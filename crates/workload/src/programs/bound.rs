@@ -66,6 +66,10 @@ macro_rules! binds {
                 Ok(Self(Bound { cpus, command }))
             }
 
+            fn program(&self) -> &'static str {
+                self.0.command.program()
+            }
+
             fn children(&self) -> u64 {
                 self.0.command.children()
             }

@@ -77,6 +77,7 @@ macro_rules! programs {
                 ))
             }
 
+            programs!(ask program -> &'static str: $($variant)+);
             programs!(ask children -> u64: $($variant)+);
             programs!(ask files -> u64: $($variant)+);
             programs!(ask existing_files -> Vec<ExistingFile>: $($variant)+);

@@ -15,6 +15,7 @@ use crate::host::Cpus;
 use crate::program::{ExistingFile, Program};
 use crate::programs::Command;
 use crate::recorded::Replay;
+use crate::report::Instance;
 use crate::session::Session;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -115,6 +116,26 @@ impl Script {
     /// Processes at a time, at most: the script's shell, its background processes and what they fork.
     pub fn processes_at_a_time(&self) -> u64 {
         1 + self.processes(true).count() as u64 + self.children()
+    }
+
+    /// Which of its program's instances a command of this script is; `None`: the script has one alone. Parts of a fio
+    /// job file and of a trace are no instances: they measure their calls together.
+    pub fn instance(&self, command: &Command) -> Option<Instance> {
+        if matches!(command, Command::Fio(_) | Command::Replay(_)) {
+            return None;
+        }
+        let program = command.program();
+        let processes = self.steps.iter().filter_map(|step| match step {
+            Step::Foreground(process) | Step::Background(process) => Some(process),
+            Step::Wait => None,
+        });
+        let all = processes.flat_map(|p| &p.commands);
+        let same: Vec<&Command> = all.filter(|c| c.program() == program).collect();
+        let nth = same.iter().position(|c| std::ptr::eq(*c, command))?;
+        (same.len() > 1).then_some(Instance {
+            program,
+            nth: nth + 1,
+        })
     }
 
     fn commands(&self) -> impl Iterator<Item = &Command> {
