@@ -406,3 +406,81 @@ proptest! {
         }
     }
 }
+
+/// Programs of POSIX's: the current directory by its name, what does not exist, plain files, and a sync after which
+/// nothing is dirty.
+#[test]
+fn find_rm_and_sync_do_as_posix_says() {
+    let line = "fs_mark -d d -n 2 -L 1 -S0 -s 4096 -k; dd if=/dev/zero of=./g bs=64k count=16; find .; \
+                find ./d/. g; rm -rf missing d/none; rm g; rm -f g; rm -r ./d; find .; sync";
+    let mut s = spec(machine(64), FsKind::Ext4, line);
+    // Longer than the script: whatever is clean then, sync has written.
+    s.machine.sysctl.dirty_writeback_centisecs = 0;
+    let r = run(&s);
+    assert_eq!(r.outcome, Outcome::Completed);
+    // `.`, `d`, its two files and `g`; all of them but `.`; and `.` once everything is gone.
+    let names = |nth| r.metrics[&format!("names_walked:find#{nth}")].value;
+    assert_eq!([names(1), names(2), names(3)], [5.0, 4.0, 1.0]);
+    assert_eq!(r.metrics["names_removed"].value, 4.0);
+    let s = spec(
+        machine(64),
+        FsKind::Ext4,
+        "dd if=/dev/zero of=f bs=64k count=64; sync",
+    );
+    let r = run(&s);
+    assert_eq!((r.counters["nr_dirty"], r.counters["nr_writeback"]), (0, 0));
+    assert!(r.counters["nr_written"] >= 1024 && r.metrics["sync_time"].value > 0.0);
+    for (line, why) in [
+        ("find missing", "missing: no such file"),
+        ("rm -r missing", "missing: no such file"),
+        (
+            "fs_mark -d d -n 2 -L 1 -S0 -s 4096 -k; rm d",
+            "d: is a directory",
+        ),
+    ] {
+        let r = run(&spec(machine(64), FsKind::Ext4, line));
+        let Outcome::Failed { error } = r.outcome else {
+            panic!("{line}: {:?}", r.outcome)
+        };
+        assert_eq!(error, why, "{line}");
+    }
+}
+
+/// Figures of two commands of one program stand by themselves.
+#[test]
+fn figures_of_two_instances_are_kept_apart() {
+    let line = "dd if=/dev/zero of=a bs=64k count=10 & dd if=/dev/zero of=b bs=64k count=30; wait; \
+                burst -s 1M -n 3 -i 1ms";
+    let r = run(&spec(machine(64), FsKind::Xfs, line));
+    let value = |name: &str| r.metrics.get(name).map(|m| m.value);
+    let bytes = ["bytes:dd#1", "bytes:dd#2", "bytes"].map(value);
+    assert_eq!(bytes, [10, 30, 40].map(|n| Some(f64::from(n << 16))));
+    assert!(value("elapsed:dd#1") > Some(0.0) && value("elapsed:dd#2") <= value("elapsed"));
+    assert!(value("burst_alloc_p99").is_some() && value("burst_alloc_p99:burst#1").is_none());
+}
+
+/// Real machines have zones of a few pages.
+#[test]
+fn zones_of_a_few_pages_are_zones() {
+    use mm::ZoneType;
+    use sim::spec::ZoneSpec;
+    for pages in [1, 3, 17] {
+        let mut m = machine(64);
+        m.boot.dma = Size(0);
+        m.nodes[0].zones[0].size = Size(pages * 4096);
+        m.nodes[0].zones.push(ZoneSpec {
+            zone: ZoneType::Movable,
+            size: Size((pages + 1) * 4096),
+        });
+        for policy in mm::Policy::PRESETS {
+            let mut s = spec(
+                m.clone(),
+                FsKind::Ext4,
+                "dd if=/dev/zero of=out bs=64k count=1200",
+            );
+            s.policy = mm::Policy::preset(policy).expect("a preset");
+            let r = run(&s);
+            assert_eq!(r.outcome, Outcome::Completed, "{policy}, {pages} pages");
+        }
+    }
+}

@@ -81,6 +81,11 @@ pub trait Program: Task + Clone + PartialEq + Debug {
         Vec::new()
     }
 
+    /// Paths that have to be there when it begins, or it fails: of a program that makes none of them itself.
+    fn needs(&self) -> &[String] {
+        &[]
+    }
+
     /// Whether it only ends when the script does.
     fn endless(&self) -> bool {
         false

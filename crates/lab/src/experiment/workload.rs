@@ -460,6 +460,13 @@ pub fn fits(node: &Node, workload: &Workload, machine: &Machine) -> Result<(), D
     }
     let script = &workload.script;
     let points = machine.mount_points();
+    script.needs_are_met(&points).map_err(|e| {
+        Diagnostic::at(
+            &node.nearest(&["command"]).place,
+            format!("`workload.command`: {}", e.message),
+            format!("accepted: {}", e.accepted),
+        )
+    })?;
     for (i, on) in machine.mounted().enumerate() {
         let files = script.files.iter();
         let files = files.filter(|f| mount_of(&points, &f.path) == i);

@@ -130,14 +130,18 @@ pub(super) fn split(path: &str) -> (&str, &str) {
     }
 }
 
-/// The spelling of a path: no slash at the end, one between names.
+/// The spelling of a path: no slash at the end, one between names, and no `.`, which names the directory that it
+/// stands in.
 pub(super) fn plain(path: &str) -> Cow<'_, str> {
     let mut before = b'/';
-    let doubled = |b: u8| std::mem::replace(&mut before, b) == b'/' && b == b'/';
+    let doubled = |b: u8| std::mem::replace(&mut before, b) == b'/' && (b == b'/' || b == b'.');
     if !path.bytes().any(doubled) && before != b'/' {
         return Cow::Borrowed(path);
     }
-    let names: Vec<&str> = path.split('/').filter(|n| !n.is_empty()).collect();
+    let names: Vec<&str> = path
+        .split('/')
+        .filter(|n| !n.is_empty() && *n != ".")
+        .collect();
     Cow::Owned(names.join("/"))
 }
 
@@ -483,7 +487,16 @@ mod tests {
 
     #[test]
     fn plain_paths() {
-        for (path, spelt) in [("", ""), ("/", ""), ("a", "a"), ("//a/b//c/", "a/b/c")] {
+        for (path, spelt) in [
+            ("", ""),
+            ("/", ""),
+            ("a", "a"),
+            ("//a/b//c/", "a/b/c"),
+            (".", ""),
+            ("./a", "a"),
+            ("a/./b/.", "a/b"),
+            (".a/b.", ".a/b."),
+        ] {
             assert_eq!(plain(path), spelt);
         }
     }

@@ -65,6 +65,9 @@ pub enum HostError {
     /// EEXIST.
     #[error("{0}: file exists")]
     Exists(String),
+    /// EISDIR: a directory where it has to be a file.
+    #[error("{0}: is a directory")]
+    IsDirectory(String),
     /// ENOSPC.
     #[error("{0}: no space left on device")]
     NoSpace(String),

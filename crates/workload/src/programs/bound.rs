@@ -86,6 +86,10 @@ macro_rules! binds {
                 self.0.command.existing_directories()
             }
 
+            fn needs(&self) -> &[String] {
+                self.0.command.needs()
+            }
+
             fn endless(&self) -> bool {
                 self.0.command.endless()
             }

@@ -9,6 +9,7 @@ pub mod mapped_file_stream;
 pub mod mmap_strm;
 pub mod simoop;
 pub mod sleep;
+pub mod sync;
 pub mod tiobench;
 pub mod tree;
 pub mod umount;
@@ -82,6 +83,7 @@ macro_rules! programs {
             programs!(ask files -> u64: $($variant)+);
             programs!(ask existing_files -> Vec<ExistingFile>: $($variant)+);
             programs!(ask existing_directories -> Vec<String>: $($variant)+);
+            programs!(ask needs -> &[String]: $($variant)+);
             programs!(ask endless -> bool: $($variant)+);
             programs!(ask cpus -> Option<Cpus>: $($variant)+);
             programs!(ask recorded_ns -> Option<u64>: $($variant)+);
@@ -122,6 +124,7 @@ programs! {
     Rm = tree::Rm,
     Simoop = simoop::Simoop,
     Sleep = sleep::Sleep,
+    Sync = sync::Sync,
     Taskset = bound::Taskset<Command>,
     Tiobench = tiobench::Tiobench,
     Umount = umount::Umount,

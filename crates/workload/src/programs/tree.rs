@@ -1,11 +1,12 @@
-//! Walking and removing trees: `find PATH…` and `rm -r PATH…`.
+//! Walking and removing trees: `find PATH…` and `rm [-rRf] PATH…`.
 //!
 //! As the tools do without a test that needs more: `find` reads every directory and looks at every name
 //! in it (stat(2); without `-noleaf` the original spares some calls on filesystems that count links),
-//! `rm -r` reads a directory, removes its files in the order of reading, then the directory.
+//! `rm -r` reads a directory, removes its files in the order of reading, then the directory. An operand may
+//! be a file. One that does not exist is an error, but of `rm -f`, which says nothing then, as POSIX has it.
 
 use crate::error::CommandError;
-use crate::host::{Host, HostError, HostResult, Task, joined};
+use crate::host::{Host, HostError, HostResult, Listing, Task, joined};
 use crate::program::Program;
 use crate::report::{Metric, Report};
 use crate::session::Session;
@@ -18,14 +19,24 @@ const NAME_NS: u64 = 300;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     Walk,
-    Remove,
+    /// `rm`: directories as well with `-r`, and without a word of what does not exist with `-f`.
+    Remove {
+        recursive: bool,
+        force: bool,
+    },
+}
+
+impl Action {
+    fn removes(self) -> bool {
+        matches!(self, Self::Remove { .. })
+    }
 }
 
 /// `find` with its operands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Find(Tree);
 
-/// `rm -r` with its operands.
+/// `rm` with its operands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rm(Tree);
 
@@ -35,15 +46,18 @@ struct Tree {
     action: Action,
 }
 
-/// One path at least, and no option.
-fn paths(name: &Word, operands: &[Word], accepted: &str) -> Result<Vec<String>, CommandError> {
+const FIND: &str = "find PATH …";
+const RM: &str = "rm [-r] [-f] PATH …, where no PATH is . or ..";
+
+/// The operands as paths, and no option.
+fn paths(operands: &[Word], accepted: &str) -> Result<Vec<String>, CommandError> {
     if let Some(option) = operands.iter().find(|w| w.text.starts_with('-')) {
         let what = format!("`{}` is not an option here", option.text);
         return Err(CommandError::new(option.span.clone(), what, accepted));
     }
-    if operands.is_empty() {
-        let what = format!("{} has no path", name.text);
-        return Err(CommandError::new(name.span.clone(), what, accepted));
+    if let Some(empty) = operands.iter().find(|w| w.text.is_empty()) {
+        let what = "an empty path names nothing";
+        return Err(CommandError::new(empty.span.clone(), what, accepted));
     }
     Ok(operands.iter().map(|w| w.text.clone()).collect())
 }
@@ -57,7 +71,7 @@ impl Task for Find {
 }
 
 impl Program for Find {
-    const USAGE: &'static str = "find PATH …";
+    const USAGE: &'static str = FIND;
 
     const METRICS: &'static [Metric] = &[
         Metric::new("names_walked", "names", "Names that find looked at."),
@@ -65,10 +79,17 @@ impl Program for Find {
     ];
 
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
-        Ok(Self(Tree {
-            paths: paths(name, operands, "find PATH …")?,
-            action: Action::Walk,
-        }))
+        let paths = paths(operands, FIND)?;
+        if paths.is_empty() {
+            let what = format!("{} has no path", name.text);
+            return Err(CommandError::new(name.span.clone(), what, FIND));
+        }
+        let action = Action::Walk;
+        Ok(Self(Tree { paths, action }))
+    }
+
+    fn needs(&self) -> &[String] {
+        &self.0.paths
     }
 }
 
@@ -81,27 +102,45 @@ impl Task for Rm {
 }
 
 impl Program for Rm {
-    const USAGE: &'static str = "rm -r PATH …";
+    const USAGE: &'static str = RM;
 
     const METRICS: &'static [Metric] = &[
-        Metric::new("names_removed", "names", "Names that rm -r removed."),
-        Metric::new("remove_rate", "1/s", "Names that rm -r removed a second."),
+        Metric::new("names_removed", "names", "Names that rm removed."),
+        Metric::new("remove_rate", "1/s", "Names that rm removed a second."),
     ];
 
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
-        let accepted = "rm -r PATH …";
-        let Some((recursive, rest)) = operands.split_first() else {
-            let what = "rm has no path";
-            return Err(CommandError::new(name.span.clone(), what, accepted));
+        let known = |w: &&Word| {
+            let letters = w.text.strip_prefix('-').unwrap_or("");
+            !letters.is_empty() && letters.chars().all(|c| "rRf".contains(c))
         };
-        if !matches!(recursive.text.as_str(), "-r" | "-R" | "-rf" | "-fr") {
-            let what = "rm removes trees here: its first operand is `-r`";
-            return Err(CommandError::new(recursive.span.clone(), what, accepted));
+        let options = operands.iter().take_while(known).count();
+        let (options, rest) = operands.split_at(options);
+        let says = |letters: &[char]| options.iter().any(|w| w.text.contains(letters));
+        let (recursive, force) = (says(&['r', 'R']), says(&['f']));
+        let paths = paths(rest, RM)?;
+        if paths.is_empty() && !force {
+            return Err(CommandError::new(name.span.clone(), "rm has no path", RM));
         }
-        Ok(Self(Tree {
-            paths: paths(name, rest, accepted)?,
-            action: Action::Remove,
-        }))
+        // POSIX has rm refuse these, and there is no removing the root.
+        let last = |path: &str| path.trim_end_matches('/').rsplit('/').next() == Some("..");
+        let refused = |w: &&Word| {
+            let path = w.text.trim_end_matches('/');
+            path.is_empty() || path == "." || path.ends_with("/.") || last(path)
+        };
+        if let Some(word) = rest.iter().find(refused) {
+            let what = format!("rm refuses to remove `{}`", word.text);
+            return Err(CommandError::new(word.span.clone(), what, RM));
+        }
+        let action = Action::Remove { recursive, force };
+        Ok(Self(Tree { paths, action }))
+    }
+
+    fn needs(&self) -> &[String] {
+        match self.0.action {
+            Action::Remove { force: true, .. } => &[],
+            _ => &self.0.paths,
+        }
     }
 }
 
@@ -110,12 +149,12 @@ impl Tree {
         let begun = host.now();
         let mut names = 0_u64;
         for path in &self.paths {
-            self.visit(host, path, &mut names).await?;
+            self.operand(host, path, &mut names).await?;
         }
         let seconds = (host.now() - begun).max(1) as f64 / 1e9;
         let (count, rate) = match self.action {
             Action::Walk => ("names_walked", "walk_rate"),
-            Action::Remove => ("names_removed", "remove_rate"),
+            Action::Remove { .. } => ("names_removed", "remove_rate"),
         };
         Ok(Report {
             metrics: vec![
@@ -125,17 +164,58 @@ impl Tree {
         })
     }
 
+    /// One operand: a directory with all that is below it, or a file.
+    async fn operand<H: Host>(&self, host: &H, path: &str, names: &mut u64) -> HostResult<()> {
+        if self.action.removes()
+            && !matches!(
+                self.action,
+                Action::Remove {
+                    recursive: true,
+                    ..
+                }
+            )
+        {
+            return self.file(host, path, names).await;
+        }
+        match host.read_dir(path).await {
+            Ok(inside) => self.visit(host, path, inside, names).await,
+            // No directory.
+            Err(HostError::NotFound(_)) => self.file(host, path, names).await,
+            Err(e) => Err(e),
+        }
+    }
+
+    /// An operand that is a file, or nothing.
+    async fn file<H: Host>(&self, host: &H, path: &str, names: &mut u64) -> HostResult<()> {
+        match (host.stat(path).await, self.action) {
+            (Err(HostError::NotFound(_)), Action::Remove { force: true, .. }) => return Ok(()),
+            (Ok(stat), Action::Remove { .. }) if stat.directory => {
+                return Err(HostError::IsDirectory(path.to_owned()));
+            }
+            (Ok(_), Action::Remove { .. }) => gone(host.unlink(path).await)?,
+            (Ok(_), Action::Walk) => {}
+            (Err(e), _) => return Err(e),
+        }
+        *names += 1;
+        Ok(())
+    }
+
     /// Everything below a directory, and the directory itself: what lies deepest comes first. A name
     /// that somebody else removes meanwhile is no error.
-    async fn visit<H: Host>(&self, host: &H, root: &str, names: &mut u64) -> HostResult<()> {
+    async fn visit<H: Host>(
+        &self,
+        host: &H,
+        root: &str,
+        inside: Listing,
+        names: &mut u64,
+    ) -> HostResult<()> {
         // Directories that were entered, each with its names and how many of them are left.
-        let inside = host.read_dir(root).await?;
         let mut entered = vec![(root.to_owned(), host.dir(root), inside.len(), inside)];
         while let Some((path, dir, left, inside)) = entered.last_mut() {
             let Some(nth) = left.checked_sub(1) else {
                 let (path, ..) = entered.pop().expect("a directory");
                 *names += 1;
-                if self.action == Action::Remove {
+                if self.action.removes() {
                     gone(host.rmdir(&path).await)?;
                 }
                 continue;
@@ -154,7 +234,7 @@ impl Tree {
                 continue;
             }
             *names += 1;
-            if self.action == Action::Remove {
+            if self.action.removes() {
                 gone(host.unlink_in(dir, &inside[nth]).await)?;
             }
         }
@@ -180,16 +260,55 @@ mod tests {
             ("find", "find"),
             ("find -name x", "-name"),
             ("rm", "rm"),
-            ("rm x", "x"),
             ("rm -r", "rm"),
-            ("rm -r a -v", "-v"),
+            ("rm -v x", "-v"),
+            ("rm -r dd -v", "-v"),
+            ("rm -rf .", "."),
+            ("rm -r a/..", "a/.."),
+            ("rm -rf /", "/"),
+            ("rm -r ''", "''"),
         ] {
             let e = parse(line).expect_err(line);
             assert_eq!(&line[e.span.clone()], place, "{line}: {e}");
             assert!(!e.accepted.is_empty());
         }
-        for line in ["find a b", "rm -r a", "rm -rf a b"] {
+        for line in [
+            "find a .",
+            "rm x",
+            "rm -f",
+            "rm -rf a b",
+            "rm -R -f a",
+            "rm -fr a/b",
+        ] {
             assert!(parse(line).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_there_is_said_before_it_runs() {
+        for (line, place) in [
+            ("find missing", "missing"),
+            ("dd if=/dev/zero of=a count=1; rm -r b", "b"),
+            ("rm -r a; dd if=/dev/zero of=a count=1", "a"),
+            ("dd if=/dev/zero of=a count=1; taskset -c 0 find . c", "c"),
+        ] {
+            let e = parse(line)
+                .unwrap()
+                .needs_are_met(&["mnt/stick"])
+                .expect_err(line);
+            assert_eq!(&line[e.span.clone()], place, "{line}: {e}");
+        }
+        for line in [
+            "find .",
+            "find /",
+            "rm -rf missing",
+            "find mnt /mnt/stick",
+            "fs_mark -d a -n 1 -L 1; find a/0 ./a",
+            "dd if=/dev/zero of=a/b count=1 && find a; rm a/b",
+            "dd if=in of=/dev/null; find in",
+        ] {
+            let script = parse(line).unwrap();
+            assert_eq!(script.needs_are_met(&["mnt/stick"]), Ok(()), "{line}");
         }
     }
 }

@@ -103,3 +103,60 @@ fn step(list: &AndList) -> Result<Step, CommandError> {
         Step::Foreground(process)
     })
 }
+
+impl Script {
+    /// Says early which program of the line is going to fail because nothing is there by a path that it needs: no file
+    /// or directory that the script finds, no mount point (`mounts`), and no word of a command before it is that path,
+    /// on the way to it or below it. What may be there is not decided here.
+    ///
+    /// # Errors
+    /// The first such path, with its place in the line.
+    pub fn needs_are_met(&self, mounts: &[&str]) -> Result<(), CommandError> {
+        let lists = shell::parse(&self.line)?;
+        let files = self.files.iter().map(|file| &file.path[..]);
+        let directories = self.directories.iter().map(|d| &d[..]);
+        let mut named: Vec<&str> = files
+            .chain(directories)
+            .chain(mounts.iter().copied())
+            .collect();
+        for (list, step) in lists.iter().zip(&self.steps) {
+            let (Step::Foreground(process) | Step::Background(process)) = step else {
+                continue;
+            };
+            for (program, words) in process.commands.iter().zip(&list.commands) {
+                let unmet = program
+                    .needs()
+                    .iter()
+                    .find(|path| !may_be_there(path, &named));
+                if let Some(path) = unmet {
+                    let words = &words.words;
+                    let word = words.iter().find(|w| w.text == *path).unwrap_or(&words[0]);
+                    return Err(CommandError::new(
+                        word.span.clone(),
+                        format!(
+                            "nothing is called `{path}` when `{}` begins",
+                            program.program()
+                        ),
+                        "a path that a command before it makes, that `files` lays out or that is mounted; \
+                         `rm -f` takes what is not there",
+                    ));
+                }
+                named.extend(words.words[1..].iter().map(|w| &w.text[..]));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a word may stand for what a path leads to or through. Of a word such as `of=a` the part behind the last
+/// `=` is a path.
+fn may_be_there(path: &str, named: &[&str]) -> bool {
+    fn names(path: &str) -> Vec<&str> {
+        let path = path.rsplit('=').next().unwrap_or(path);
+        let names = path.split('/');
+        names.filter(|n| !n.is_empty() && *n != ".").collect()
+    }
+    let wanted = names(path);
+    let related = |word: &&str| names(word).iter().zip(&wanted).all(|(a, b)| a == b);
+    wanted.is_empty() || named.iter().filter(|word| !word.is_empty()).any(related)
+}
