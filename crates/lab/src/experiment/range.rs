@@ -9,6 +9,8 @@ use sim::spec::{DiskKind, DiskSpec, Fault, Machine, Size, ZoneSpec};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+/// The least zone: real ones may have a few pages.
+const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
@@ -120,7 +122,7 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
                     "each zone once, in the order DMA, DMA32, Normal, Movable, HighMem",
                 ));
             }
-            at.size(&path, zone.size, MIB, most)?;
+            at.size(&path, zone.size, PAGE, most)?;
             if zone.size.0 % 4096 != 0 {
                 return Err(at.wrong(
                     &path,
