@@ -270,12 +270,6 @@ fn boot(captured: &Captured) -> Boot {
 fn sysctl(captured: &Captured, notes: &mut Vec<String>) -> Sysctl {
     let s = &captured.settings;
     let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-    if s.swappiness > 100 {
-        notes.push(format!(
-            "vm.swappiness is {}; the engine takes 100 at most",
-            s.swappiness
-        ));
-    }
     let formula = captured.era().marks(s.watermark_scale_factor);
     let movable = captured.populated().any(|z| z.name == "Movable");
     if movable && formula.scale_factor.is_some() && !formula.movable_apart {
@@ -303,7 +297,9 @@ fn sysctl(captured: &Captured, notes: &mut Vec<String>) -> Sysctl {
         oom_kill_allocating_task: None,
         lowmem_reserve_ratio: verify::reserve_ratios(captured).map(small),
         highmem_is_dirtyable: None, // it is not captured
-        swappiness: small(s.swappiness).min(100),
+        swappiness: small(s.swappiness).min(200),
+        vfs_cache_pressure: small(s.vfs_cache_pressure).min(i32::MAX as u32),
+        ..Sysctl::KERNEL
     }
 }
 
@@ -583,10 +579,10 @@ impl Writer<'_> {
         if let Some(factor) = s.watermark_boost_factor {
             put(out, format_args!("watermark_boost_factor = {factor}"));
         }
-        *out += &comment(&format!(
-            "Not modelled: vfs_cache_pressure ({}).",
-            c.settings.vfs_cache_pressure
-        ));
+        put(
+            out,
+            format_args!("vfs_cache_pressure = {}", s.vfs_cache_pressure),
+        );
         Ok(())
     }
 

@@ -207,11 +207,6 @@ pub const SECOND: u64 = 1_000_000_000;
 /// A hundredth of it: the unit of several sysctls.
 pub const CENTISECOND: u64 = SECOND / 100;
 
-/// A machine's sysctls with the defaults that a policy's kernel has where nothing is said.
-pub(crate) fn with_defaults(sysctl: Sysctl, policy: &Policy) -> Sysctl {
-    boost::by_default(sysctl.under(policy.watermark_formula), policy)
-}
-
 /// Groups of pages for which reclaim queues requests at a device.
 fn reclaim_groups(policy: &Policy, zones: usize, nodes: u32) -> usize {
     match policy.reclaim_flush {
@@ -246,7 +241,7 @@ impl<W: World> Mm<W> {
     ) -> Result<Self, NoMemory> {
         const { Zone::<W>::LAYOUT };
         let config = Config {
-            sysctl: with_defaults(config.sysctl, &policy),
+            sysctl: config.sysctl.under(&policy),
             ..config
         };
         assert!((1..=64).contains(&config.cpus) && !config.zones.is_empty());

@@ -24,6 +24,8 @@ pub enum Fits {
     HalfOfMemory,
     /// Three whole numbers, each between these two.
     Three(u64, u64),
+    /// 0, or a whole number between these two.
+    ZeroOr(u64, u64),
 }
 
 /// What the kernel computes anew when a sysctl is written.
@@ -37,8 +39,22 @@ pub enum Follows {
     /// `update_completion_period`: the period of the completions' and dirtiers' proportions, and how often
     /// dirtiers look at the limits.
     CompletionPeriod,
+    /// `zone_pcp_update`: how many pages a CPU's lists hold.
+    PerCpuLists,
     /// The period of XFS's log and reclaim workers, from their next one on.
     LogPeriod,
+}
+
+/// What comes of a sysctl here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// What Linux does.
+    Works,
+    /// Nothing, and why: no outcome depends on it.
+    NoEffect(&'static str),
+    /// Nothing but what the engine does anyway, which is what Linux does with one of these values; and why others are not
+    /// modelled.
+    Only(&'static [u64], &'static str),
 }
 
 /// One sysctl.
@@ -57,9 +73,29 @@ pub struct Info {
     pub from_boot: bool,
     /// What is computed anew when it is written.
     pub follows: Follows,
+    /// What comes of it.
+    pub answer: Answer,
     /// What it is.
     pub about: &'static str,
 }
+
+impl Info {
+    /// What a reader of results has to know of a value: nothing where the engine does what Linux does.
+    pub fn note(&self, value: u64) -> Option<String> {
+        let name = self.name;
+        match self.answer {
+            Answer::Works => None,
+            Answer::NoEffect(why) => Some(format!("{name} = {value} has no effect here: {why}")),
+            Answer::Only(values, _) if values.contains(&value) => None,
+            Answer::Only(_, why) => Some(format!(
+                "{name} = {value} is not modelled, and figures are those without it: {why}"
+            )),
+        }
+    }
+}
+
+/// Any number that the kernel's `int` holds.
+const ANY: Fits = Fits::Number(0, i32::MAX as u64);
 
 /// No value: an optional sysctl that nobody wrote.
 const ABSENT: u64 = u64::MAX;
@@ -123,26 +159,81 @@ impl Held for [u32; PARTS] {
     }
 }
 
+/// The last part of a name.
+const fn last_part(name: &'static str) -> &'static str {
+    let bytes = name.as_bytes();
+    let mut at = bytes.len();
+    while at > 0 && bytes[at - 1] != b'.' {
+        at -= 1;
+    }
+    name.split_at(at).1
+}
+
+/// What people write of [`Sysctl::lowmem_reserve_ratio`]: a list, or the text of its file in `/proc/sys`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Ratios {
+    List(Vec<u32>),
+    Text(String),
+}
+
+/// Reads `lowmem_reserve_ratio` as the kernel does: the first numbers are those of DMA, DMA32 and Normal, the others keep
+/// what they have; a fourth and fifth are of Movable memory and devices, above which there is no memory to keep from.
+fn reserve_ratios<'de, D: serde::Deserializer<'de>>(from: D) -> Result<[u32; PARTS], D::Error> {
+    use serde::de::Error as _;
+    const MOST: usize = 5;
+    let wrong = || {
+        let what =
+            "1 to 5 whole numbers, as a list or as /proc/sys has them, such as \"256 256 32 0 0\"";
+        D::Error::custom(format!("accepted are {what}"))
+    };
+    let all = match Ratios::deserialize(from).map_err(|_| wrong())? {
+        Ratios::List(list) => list,
+        Ratios::Text(text) => {
+            let numbers = text.split_whitespace().map(str::parse);
+            numbers.collect::<Result<_, _>>().map_err(|_| wrong())?
+        }
+    };
+    if !(1..=MOST).contains(&all.len()) {
+        return Err(wrong());
+    }
+    let mut ratios = Sysctl::KERNEL.lowmem_reserve_ratio;
+    ratios.iter_mut().zip(all).for_each(|(ratio, n)| *ratio = n);
+    Ok(ratios)
+}
+
+macro_rules! answer {
+    () => {
+        Answer::Works
+    };
+    ($answer:expr) => {
+        $answer
+    };
+}
+
 macro_rules! sysctls {
-    ($($(#[doc = $about:literal])+
-       $name:literal, $field:ident: $type:ty = $default:expr, $unit:literal, $fits:expr, $from_boot:literal, $follows:ident;)*) => {
+    ($($(#[doc = $about:literal])+ $(#[serde($($serde:tt)+)])?
+       $name:literal, $field:ident: $type:ty = $default:expr, $unit:literal, $fits:expr, $from_boot:literal, $follows:ident
+       $(=> $answer:expr)?;)*) => {
         /// The sysctls of a machine, by the last part of their names. Absent: the kernel's default.
         #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub struct Sysctl {
             $($(#[doc = $about])+
             #[serde(skip_serializing_if = "Held::absent")]
+            $(#[serde($($serde)+)])?
             pub $field: $type,)*
         }
 
         /// All sysctls, in the order of [`Sysctl`]'s fields.
         pub const TABLE: &[Info] = &[$(Info {
             name: $name,
-            key: stringify!($field),
+            key: last_part($name),
             unit: $unit,
             fits: $fits,
             from_boot: $from_boot,
             follows: Follows::$follows,
+            answer: answer!($($answer)?),
             about: concat!($($about),+),
         },)*];
 
@@ -158,11 +249,11 @@ macro_rules! sysctls {
 
             /// Takes one over from another machine's; `false`: there is none of this key.
             fn take(&mut self, from: &Self, key: &str) -> bool {
-                match key {
-                    $(stringify!($field) => self.$field = from.$field.clone(),)*
-                    _ => return false,
-                }
-                true
+                $(if key == last_part($name) {
+                    self.$field = from.$field.clone();
+                    return true;
+                })*
+                false
             }
         }
 
@@ -229,16 +320,33 @@ sysctls! {
     "vm.watermark_boost_factor", watermark_boost_factor: Option<u32> = None,
         "1/10000", Fits::Number(0, 100_000), true, Nothing;
     /// For DMA, DMA32 and Normal: the zone keeps one part in so many of the memory above it free
-    /// from requests that could use that memory; 0: none.
+    /// from requests that could use that memory; 0: none. Also the text of /proc/sys, "256 256 32 0 0".
+    #[serde(deserialize_with = "reserve_ratios")]
     "vm.lowmem_reserve_ratio", lowmem_reserve_ratio: [u32; 3] = [256, 256, 32],
         "parts", Fits::Three(0, u32::MAX as u64), false, Watermarks;
     /// 1: memory of HighMem zones may be dirtied, too. Absent: 0, the dirty limits are shares of what the
     /// kernel has addresses for. Without HighMem it says nothing.
     "vm.highmem_is_dirtyable", highmem_is_dirtyable: Option<u32> = None,
         "0 or 1", Fits::Number(0, 1), false, Nothing;
-    /// Preference for swapping against dropping page cache, 0..=100.
+    /// Preference for swapping against dropping page cache, 0..=100, and 0..=200 since Linux 5.8.
     "vm.swappiness", swappiness: u32 = 60,
-        "of 200", Fits::Number(0, 100), false, Nothing;
+        "of 200", Fits::Number(0, 200), false, Nothing;
+    /// How many pages come back from swap around the one that is missed: 2 to this power at most; 0: it alone. By
+    /// neighbours in memory at most 32 (`SWAP_RA_ORDER_CEILING`).
+    #[serde(rename = "page-cluster")]
+    "vm.page-cluster", page_cluster: u32 = 3,
+        "power of 2", Fits::Number(0, 31), false, Nothing;
+    /// How many of the unused dentries and inodes reclaim takes for there, in percent: above 100 more are freed with each
+    /// page of the lists that is scanned, below fewer; 0: none.
+    "vm.vfs_cache_pressure", vfs_cache_pressure: u32 = 100,
+        "%", Fits::Number(0, i32::MAX as u64), false, Nothing;
+    /// Since Linux 5.14: a CPU's lists of a zone hold its share of one part in so many of the zone, 8 or more, and do not
+    /// grow or shrink; 0: by the low watermark.
+    "vm.percpu_pagelist_high_fraction", percpu_pagelist_high_fraction: u32 = 0,
+        "parts", Fits::ZeroOr(8, i32::MAX as u64), false, PerCpuLists;
+    /// Up to this fragmentation index a zone is reclaimed for a request of pages in a row, above it compacted.
+    "vm.extfrag_threshold", extfrag_threshold: u32 = 500,
+        "1/1000", Fits::Number(0, 1000), false, Nothing;
     /// 1 or 2: where memory runs out nobody is killed and the machine panics, which ends the run. Absent:
     /// 0, somebody is.
     "vm.panic_on_oom", panic_on_oom: Option<u32> = None,
@@ -250,6 +358,70 @@ sysctls! {
     /// 100..=720000; absent: the parameter `xfs_log_interval`.
     "fs.xfs.xfssyncd_centisecs", xfssyncd_centisecs: Option<u32> = None,
         "1/100 s", Fits::Number(100, 720_000), false, LogPeriod;
+    /// Seconds after a read in which dirty pages are written as well, while the disk turns; 0: off.
+    "vm.laptop_mode", laptop_mode: Option<u32> = None,
+        "s", ANY, false, Nothing
+        => Answer::Only(&[0], "a read has nobody write what is dirty");
+    /// How hard kcompactd compacts before anybody asks; 0: not at all.
+    "vm.compaction_proactiveness", compaction_proactiveness: Option<u32> = None,
+        "of 100", Fits::Number(0, 100), false, Nothing
+        => Answer::Only(&[0], "there is no kcompactd: memory is compacted for who asks");
+    /// How often a lock of a page may be taken before whoever waits for it gets it.
+    "vm.page_lock_unfairness", page_lock_unfairness: Option<u32> = None,
+        "times", ANY, false, Nothing
+        => Answer::Only(&[], "who waits for a page's lock tries again when it is woken");
+    /// Mappings that a process may have.
+    "vm.max_map_count", max_map_count: Option<u32> = None,
+        "mappings", ANY, false, Nothing
+        => Answer::NoEffect("no program here has more than a few mappings");
+    /// Whether mappings are refused for which there may be no memory: 0 obvious ones, 1 none, 2 by overcommit_ratio.
+    "vm.overcommit_memory", overcommit_memory: Option<u32> = None,
+        "0, 1 or 2", Fits::Number(0, 2), false, Nothing
+        => Answer::Only(&[0, 1], "no mapping is refused");
+    /// Of memory, the part that mappings may have beside swap with overcommit_memory = 2.
+    "vm.overcommit_ratio", overcommit_ratio: Option<u32> = None,
+        "%", ANY, false, Nothing
+        => Answer::NoEffect("it says something with overcommit_memory = 2 alone, which is not modelled");
+    /// Whether a node reclaims before another one gives: bits for clean pages, writing and swapping.
+    "vm.zone_reclaim_mode", zone_reclaim_mode: Option<u32> = None,
+        "bits", Fits::Number(0, 7), false, Nothing
+        => Answer::Only(&[0], "a full node's requests go to the next one");
+    /// What overcommit_memory = 2 keeps for the administrator.
+    "vm.admin_reserve_kbytes", admin_reserve_kbytes: Option<u64> = None,
+        "kB", ANY, false, Nothing
+        => Answer::NoEffect("it limits mappings alone, and none is refused");
+    /// What overcommit_memory = 2 keeps of a process's growth for others.
+    "vm.user_reserve_kbytes", user_reserve_kbytes: Option<u64> = None,
+        "kB", ANY, false, Nothing
+        => Answer::NoEffect("it limits mappings alone, and none is refused");
+    /// Huge pages that are set aside.
+    "vm.nr_hugepages", nr_hugepages: Option<u64> = None,
+        "huge pages", ANY, false, Nothing
+        => Answer::Only(&[0], "no huge pages are set aside; `boot.kernel` can take as much memory");
+    /// Pages of files that no process maps, above which zone_reclaim_mode reclaims them.
+    "vm.min_unmapped_ratio", min_unmapped_ratio: Option<u32> = None,
+        "%", Fits::Number(0, 100), false, Nothing
+        => Answer::NoEffect("it is for zone_reclaim_mode alone, which is 0");
+    /// Pages of reclaimable objects, above which zone_reclaim_mode shrinks them.
+    "vm.min_slab_ratio", min_slab_ratio: Option<u32> = None,
+        "%", Fits::Number(0, 100), false, Nothing
+        => Answer::NoEffect("it is for zone_reclaim_mode alone, which is 0");
+    /// After how long an inode is written of which only times have changed (`lazytime`).
+    "vm.dirtytime_expire_seconds", dirtytime_expire_seconds: Option<u32> = None,
+        "s", ANY, false, Nothing
+        => Answer::NoEffect("no filesystem here is mounted with lazytime");
+    /// How often CPUs' differences of counters are folded.
+    "vm.stat_interval", stat_interval: Option<u32> = None,
+        "s", Fits::Number(1, i32::MAX as u64), false, Nothing
+        => Answer::Only(&[1], "counters are folded once a second");
+    /// Writing it drops clean pages (1), dentries and inodes (2) or both (3) at once.
+    "vm.drop_caches", drop_caches: Option<u32> = None,
+        "1, 2 or 3", Fits::Number(1, 4), false, Nothing
+        => Answer::Only(&[], "nothing drops what is cached at once; at boot nothing is cached but `boot.cache`");
+    /// Linux 6.15: requests of pages in a row reclaim and compact rather than mix kinds of pages.
+    "vm.defrag_mode", defrag_mode: Option<u32> = None,
+        "0 or 1", Fits::Number(0, 1), false, Nothing
+        => Answer::Only(&[0], "it is of Linux 6.15, and no preset is as new");
 }
 
 impl Default for Sysctl {
@@ -349,7 +521,7 @@ impl<W: World> Mm<W> {
     /// from boot, the engine was built with one.
     pub fn write_sysctls(&self, new: &Sysctl) {
         // As at boot: what the machine does not say has its kernel's default.
-        let new = &crate::with_defaults(new.clone(), &self.policy);
+        let new = &new.clone().under(&self.policy);
         let (old, new_words) = (self.sysctls().words(), new.words());
         if old == new_words {
             return;
@@ -363,6 +535,9 @@ impl<W: World> Mm<W> {
         self.stat.note_change();
         if changed(Follows::Watermarks) {
             self.write_wmarks(new.min_kbytes(lowmem_kbytes(&self.config.zones)));
+        }
+        if changed(Follows::PerCpuLists) {
+            (0..self.zones.len()).for_each(|z| self.follow_low_mark(z));
         }
         if changed(Follows::CompletionPeriod) {
             self.update_completion_period();
@@ -383,6 +558,7 @@ mod tests {
     fn a_key_is_the_last_part_of_its_name_and_stands_once() {
         for (i, info) in TABLE.iter().enumerate() {
             assert_eq!(info.name.rsplit('.').next(), Some(info.key));
+            assert!(Sysctl::KERNEL.take(&Sysctl::KERNEL, info.key));
             assert!(TABLE[..i].iter().all(|other| other.key != info.key));
             assert_eq!(super::info(info.name), super::info(info.key));
             assert!(!info.unit.is_empty() && !info.about.trim().is_empty());
@@ -402,6 +578,26 @@ mod tests {
         let words = Words::<Cell<u64>>::new(&s);
         assert_eq!(words.get(), s);
         assert_eq!(words.lowmem_reserve_ratio(), [0, u32::MAX, 7]);
+    }
+
+    /// The kernel's form of the reserves: numbers with any space between them, as many as a kernel has zones.
+    #[test]
+    fn reserves_are_read_as_the_kernel_has_them() {
+        let read = |value: serde_json::Value| {
+            let table = serde_json::json!({ "lowmem_reserve_ratio": value });
+            serde_json::from_value::<Sysctl>(table).map(|s| s.lowmem_reserve_ratio)
+        };
+        for (value, ratios) in [
+            (serde_json::json!("256\t256\t32\t0\t0"), [256, 256, 32]),
+            (serde_json::json!("128 64 0"), [128, 64, 0]),
+            (serde_json::json!("96"), [96, 256, 32]),
+            (serde_json::json!([1, 2, 3, 0]), [1, 2, 3]),
+        ] {
+            assert_eq!(read(value).unwrap(), ratios);
+        }
+        for value in ["", "256 x 32", "1 2 3 4 5 6", "-1 2 3"] {
+            assert!(read(serde_json::json!(value)).is_err(), "{value:?}");
+        }
     }
 
     /// Bytes and ratios replace each other in the order in which they are written.

@@ -272,6 +272,7 @@ fn defaults_are_in_range() {
                 mm::sysctl::Fits::Number(a, b)
                 | mm::sysctl::Fits::Bytes(a, b)
                 | mm::sysctl::Fits::Three(a, b) => (a..=b).contains(&value),
+                mm::sysctl::Fits::ZeroOr(a, b) => value == 0 || (a..=b).contains(&value),
                 mm::sysctl::Fits::HalfOfMemory => true,
             };
             assert!(fits, "{}", info.name);

@@ -614,3 +614,25 @@ fn what_is_read_ahead_gives_up() {
         "{gives_up} {tries} beside {others}"
     );
 }
+
+/// `page-cluster`: what comes back from swap beside the page that is missed. With 0 each miss reads its page alone; a
+/// larger window brings more with each.
+#[test]
+fn page_cluster_says_how_much_comes_back() {
+    let read = |cluster, rule| {
+        let mut m = small(64);
+        m.swap = Some(swap(128 << 20));
+        m.sysctl.page_cluster = cluster;
+        let r = completed(&of(m, with(|p| p.swap_readahead = rule), SWAPS));
+        count(&r, "pswpin") as f64 / count(&r, "pgmajfault") as f64
+    };
+    for rule in [
+        SwapReadahead::Cluster,
+        SwapReadahead::Hits,
+        SwapReadahead::Neighbours,
+    ] {
+        let [alone, few, many] = [0, 2, 5].map(|cluster| read(cluster, rule));
+        assert!(alone <= 1.0, "{rule:?}: {alone}");
+        assert!(few > 1.05 && many > few, "{rule:?}: {few} {many}");
+    }
+}

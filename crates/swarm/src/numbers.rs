@@ -58,6 +58,9 @@ pub fn sysctl(key: &str, memory: Memory) -> Option<(u64, u64)> {
     let kbytes = memory.0 / 1024;
     let info = sysctl::info(key.strip_suffix(".#").unwrap_or(key))?;
     Some(match info.fits {
+        // What every policy takes: kernels before 5.8 have no more, those before 5.14 nothing but 0.
+        _ if info.key == "swappiness" => (0, 100),
+        Fits::ZeroOr(..) => (0, 0),
         Fits::Number(least, most) => (least, most),
         Fits::Bytes(..) => (0, memory.0),
         Fits::HalfOfMemory => (0, kbytes / 2),

@@ -6,6 +6,7 @@ use super::node::{Entry, Node, Table, Value};
 use super::range::{self, At};
 use super::read::read;
 use crate::diagnostic::{Diagnostic, one_of};
+use mm::Policy;
 use mm::sysctl::{self, Fits, Sysctl};
 use sim::spec::{Change, Machine};
 use workload::units;
@@ -145,14 +146,18 @@ fn time(node: &Node, path: &str, limit_s: f64) -> Result<u64, Diagnostic> {
 }
 
 impl Changes {
-    /// What is written on a machine, which has its policy's sysctls; `real`: in a real kernel, which has
-    /// from boot all that today's have.
+    /// What is written on a machine, which has its policy's sysctls; without a policy in a real kernel, which
+    /// has from boot all that today's have.
     ///
     /// # Errors
     /// A value that this machine can't have, or can't have from there on.
-    pub fn on(&self, machine: &Machine, real: bool) -> Result<Vec<Change>, Diagnostic> {
+    pub fn on(
+        &self,
+        machine: &Machine,
+        policy: Option<&Policy>,
+    ) -> Result<Vec<Change>, Diagnostic> {
         let mut machine = machine.clone();
-        if real {
+        if policy.is_none() {
             // Its own defaults (mm/page_alloc.c).
             let sysctl = &mut machine.sysctl;
             sysctl.watermark_scale_factor.get_or_insert(10);
@@ -178,6 +183,9 @@ impl Changes {
                 path: &said.path,
             };
             range::sysctl(&machine, &[], &at)?;
+            if let Some(policy) = policy {
+                range::sysctl_of(policy, &machine.sysctl, &at)?;
+            }
             let written = table.0.iter().map(|e| {
                 let name = sysctl::info(&e.key).map_or(&e.key[..], |i| i.name);
                 (name.to_owned(), shown(&e.node))

@@ -288,7 +288,7 @@ mod tests {
 
     fn read_one(text: &str) -> Result<String, String> {
         let mut node = Node::parse(&Source::new("f", text)).unwrap();
-        super::super::sysctls::last_parts(&mut node).map_err(|e| e.message)?;
+        super::super::sysctls::last_parts(&mut node, None).map_err(|e| e.message)?;
         let kernel = from_table("policies.mine", &node, None);
         let kernel = kernel.map_err(|e| format!("{} {}", e.place.as_ref().unwrap(), e.message))?;
         let sysctl = kernel.sysctl.iter().map(|(k, v)| format!(" {k}={v}"));

@@ -199,6 +199,6 @@ fn load(of: &Named<'_>, name: &str, node: &Node, files: &Files<'_>) -> Result<No
         )
     })?;
     let mut node = Node::parse(&Source::new(shown, text))?;
-    sysctls::last_parts(&mut node)?;
+    sysctls::last_parts(&mut node, Some(files))?;
     Ok(node)
 }

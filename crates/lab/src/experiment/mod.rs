@@ -32,6 +32,7 @@ pub use machine::{Files, files_near};
 pub use of_command::of_command;
 pub use profile::load_profile;
 pub use schema::schema;
+pub use sysctls::notes_of as sysctl_notes;
 pub use threads::{Threads, counts_threads};
 pub use trace_run::TraceRun;
 pub use workload::trace_error;
@@ -154,10 +155,11 @@ pub fn parse(
     overrides: &Overrides,
 ) -> Result<Experiment, Diagnostic> {
     let mut root = Node::parse(source)?;
-    sysctls::last_parts(&mut root)?;
+    sysctls::last_parts(&mut root, Some(files))?;
     for setting in &overrides.set {
         overrides::set(&mut root, setting)?;
     }
+    sysctls::last_parts(&mut root, Some(files))?;
     let Some(table) = root.table() else {
         unreachable!("a TOML document is a table")
     };
@@ -409,6 +411,12 @@ impl Parts {
             axes.push(("policy".into(), policy.name.clone()));
         }
         let own = named.on(machine)?;
+        let real = named.kernel.is_some();
+        let changes = changes.on(&own, (!real).then_some(policy))?;
+        let mut script = workload.script.clone();
+        if !real {
+            script.notes.extend(sysctls::notes(&own.sysctl, &changes));
+        }
         Ok(Cell {
             axes,
             machine: machine.name.clone(),
@@ -420,11 +428,11 @@ impl Parts {
             by: None,
             kernel: named.kernel.clone(),
             spec: RunSpec {
-                changes: changes.on(&own, named.kernel.is_some())?,
+                changes,
                 machine: own,
                 filesystem,
                 policy: policy.clone(),
-                workload: workload.script.clone(),
+                workload: script,
                 membind: workload.membind.as_ref().map(|b| b.0),
                 monitors: *monitors,
                 params: params.clone(),

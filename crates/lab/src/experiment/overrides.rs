@@ -30,7 +30,7 @@ pub fn set(root: &mut Node, setting: &str) -> Result<(), Diagnostic> {
         }
     };
     let mut parsed = parsed;
-    sysctls::last_parts(&mut parsed)?;
+    sysctls::last_parts(&mut parsed, None)?;
     root.merge_experiment(parsed);
     Ok(())
 }

@@ -57,8 +57,14 @@ impl Named {
         }
         self.profile_fits(machine)?;
         let mut machine = machine.clone();
-        machine.sysctl = machine.sysctl.under(self.policy.watermark_formula);
+        machine.sysctl = machine.sysctl.under(&self.policy);
         let Some(over) = &self.sysctl else {
+            if let Some((key, what, accepted)) = range::not_of(&self.policy, &machine.sysctl) {
+                return Err(Diagnostic::placeless(
+                    format!("`machine.sysctl.{key}`: {what}"),
+                    format!("accepted: {accepted}"),
+                ));
+            }
             return Ok(machine);
         };
         let path = format!("policies.{}.sysctl", self.policy.name);
@@ -84,6 +90,7 @@ impl Named {
             path: &path,
         };
         range::sysctl(&machine, &[], &at)?;
+        range::sysctl_of(&self.policy, &machine.sysctl, &at)?;
         Ok(machine)
     }
 }

@@ -441,12 +441,50 @@ pub fn sysctl(machine: &Machine, path: &[&str], at: &At<'_>) -> Result<(), Diagn
                 Fits::Number(least, most) | Fits::Three(least, most) => {
                     at.range(&path, value, least, most)?;
                 }
+                Fits::ZeroOr(..) if value == 0 => {}
+                Fits::ZeroOr(least, most) => {
+                    if !(least..=most).contains(&value) {
+                        let accepted = format!("0, or {least} to {most}");
+                        return Err(at.outside(&path, value, accepted));
+                    }
+                }
                 Fits::Bytes(least, most) => at.size(&path, Size(value), least, most)?,
                 Fits::HalfOfMemory => at.range(&path, value, 0, total / 2)?,
             }
         }
     }
     wmarks(machine, path, at)
+}
+
+/// A sysctl that the kernel of a policy does not have, or not with that value: its key, what is wrong and what is
+/// accepted.
+pub fn not_of(policy: &mm::Policy, sysctl: &mm::Sysctl) -> Option<(&'static str, String, String)> {
+    let (name, most) = (&policy.name, policy.most_swappiness);
+    if sysctl.swappiness > most {
+        let what = format!("{} is out of range with {name}", sysctl.swappiness);
+        let accepted = format!(
+            "0 to {most}; up to 200 with a policy of Linux 5.8 or later, such as linux-6.12 (`most_swappiness`)"
+        );
+        return Some(("swappiness", what, accepted));
+    }
+    let batches = policy.per_cpu_lists == mm::policy::PerCpuLists::Batches;
+    if sysctl.percpu_pagelist_high_fraction > 0 && batches {
+        let what = format!("{name} does not have it: it is of Linux 5.14");
+        let accepted = "0, or a policy whose lists follow the watermarks, such as linux-6.12 (`per_cpu_lists`)";
+        return Some(("percpu_pagelist_high_fraction", what, accepted.to_owned()));
+    }
+    None
+}
+
+/// Says no to such a sysctl.
+///
+/// # Errors
+/// The first of them.
+pub fn sysctl_of(policy: &mm::Policy, sysctl: &mm::Sysctl, at: &At<'_>) -> Result<(), Diagnostic> {
+    match not_of(policy, sysctl) {
+        Some((key, what, accepted)) => Err(at.wrong(&[key], what, accepted)),
+        None => Ok(()),
+    }
 }
 
 /// Checks that the sums of watermarks ascend.

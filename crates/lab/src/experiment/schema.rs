@@ -422,11 +422,15 @@ fn sysctls_by_name(description: &str) -> Value {
                 Fits::Number(least, most) => {
                     json!({ "type": "integer", "minimum": least, "maximum": most })
                 }
+                Fits::ZeroOr(_, most) => json!({ "type": "integer", "minimum": 0, "maximum": most }),
                 Fits::HalfOfMemory => json!({ "type": "integer", "minimum": 0 }),
                 Fits::Bytes(..) => json!({ "type": ["integer", "string"] }),
                 Fits::Three(least, most) => json!({
-                    "type": "array", "minItems": 3, "maxItems": 3,
-                    "items": { "type": "integer", "minimum": least, "maximum": most },
+                    "anyOf": [
+                        { "type": "array", "minItems": 1, "maxItems": 5,
+                          "items": { "type": "integer", "minimum": least, "maximum": most } },
+                        { "type": "string" },
+                    ],
                 }),
             };
             let about = format!("{} ({})", info.about.trim(), info.unit);

@@ -3,32 +3,123 @@
 //! `"vm.dirty_ratio" = 5`, `vm.dirty_ratio = 5` and `dirty_ratio = 5` are the same. Here all become the
 //! last, before tables are laid over each other, so that the text above wins whatever its spelling.
 
+use super::machine::Files;
 use super::node::{Entry, Node, Table, Value};
-use crate::diagnostic::Diagnostic;
-use mm::sysctl;
+use crate::diagnostic::{Diagnostic, Place, Source};
+use crate::model::Experiment;
+use mm::sysctl::{self, Sysctl};
+use sim::spec::Change;
 
 /// Gives the keys of all tables `sysctl` below a node their last part alone. Others stay, for whoever
-/// reads the table to complain.
+/// reads the table to complain. A `sysctl` that is a text is the name of a file in the form of sysctl.conf, and becomes
+/// the table that this file says, if there are `files`.
 ///
 /// # Errors
-/// A sysctl that stands twice in a table, by two spellings.
-pub fn last_parts(node: &mut Node) -> Result<(), Diagnostic> {
+/// A sysctl that stands twice in a table, by two spellings; a file that can't be read.
+pub fn last_parts(node: &mut Node, files: Option<&Files<'_>>) -> Result<(), Diagnostic> {
     match &mut node.value {
         Value::Table(table) => {
             for entry in &mut table.0 {
+                if let (Some(files), Some(name)) = (files, entry.node.text())
+                    && entry.key == "sysctl"
+                {
+                    entry.node.value = Value::Table(conf(name, &entry.node, files)?);
+                }
                 if entry.key == "sysctl"
                     && let Value::Table(own) = &mut entry.node.value
                 {
                     *own = flat(std::mem::take(own))?;
                 } else {
-                    last_parts(&mut entry.node)?;
+                    last_parts(&mut entry.node, files)?;
                 }
             }
             Ok(())
         }
-        Value::List(list) => list.iter_mut().try_for_each(last_parts),
+        Value::List(list) => list.iter_mut().try_for_each(|n| last_parts(n, files)),
         _ => Ok(()),
     }
+}
+
+/// Reads a file in the form of sysctl.conf: `name = value` a line, with `#` or `;` before comments and `-` before what
+/// may be missing; of a name that stands there again the last one counts. What is neither a name below `vm` nor one that
+/// is known here belongs to another part of the kernel, and is left out.
+///
+/// # Errors
+/// A file that can't be found; a line that is none of these.
+fn conf(name: &str, node: &Node, files: &Files<'_>) -> Result<Table, Diagnostic> {
+    let (shown, text) = files(name).map_err(|e| {
+        Diagnostic::at(
+            &node.place,
+            format!("`sysctl`: `{name}`: {e}"),
+            "accepted: a table of sysctls, or a file in the form of sysctl.conf, relative to the \
+             experiment file's folder or a folder above it",
+        )
+    })?;
+    let source = Source::new(shown, text.clone());
+    let mut all: Vec<Entry> = Vec::new();
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let trimmed = line.trim();
+        let start = at + (line.len() - line.trim_start().len());
+        at += line.len();
+        if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
+            continue;
+        }
+        let place = Place {
+            source: source.clone(),
+            span: start..start + trimmed.len(),
+        };
+        let Some((spelt, value)) = trimmed.split_once('=') else {
+            return Err(Diagnostic::at(
+                &place,
+                format!("`{trimmed}` is no line of a sysctl.conf"),
+                "accepted: name = value, such as vm.dirty_ratio = 5; # or ; before a comment",
+            ));
+        };
+        let spelt = spelt.trim().trim_start_matches('-').replace('/', ".");
+        if !spelt.starts_with("vm.") && sysctl::info(&spelt).is_none() {
+            continue;
+        }
+        let value = value.trim();
+        let value = value
+            .parse()
+            .map_or_else(|_| Value::Text(value.to_owned()), Value::Int);
+        all.retain(|entry| entry.key != spelt);
+        all.push(Entry {
+            key: spelt,
+            node: Node {
+                place: place.clone(),
+                value,
+            },
+            place,
+        });
+    }
+    Ok(Table(all))
+}
+
+/// What a reader of a run's results has to know of its sysctls: those that have no effect here, or are not modelled.
+pub fn notes(boot: &Sysctl, changes: &[Change]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for sysctl in std::iter::once(boot).chain(changes.iter().map(|change| &change.sysctl)) {
+        for (info, values) in sysctl.values() {
+            let note = info.note(values[0]);
+            notes.extend(note.filter(|note| !notes.contains(note)));
+        }
+    }
+    notes
+}
+
+/// The same of all cells that the engine runs, each note once.
+pub fn notes_of(experiment: &Experiment) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for cell in experiment.cells.iter().filter(|cell| cell.kernel.is_none()) {
+        for note in notes(&cell.spec.machine.sysctl, &cell.spec.changes) {
+            if !all.contains(&note) {
+                all.push(note);
+            }
+        }
+    }
+    all
 }
 
 fn flat(table: Table) -> Result<Table, Diagnostic> {
@@ -82,11 +173,10 @@ fn spread(above: &str, entry: Entry, all: &mut Vec<Entry>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnostic::Source;
 
     fn keys(text: &str) -> Result<String, String> {
         let mut node = Node::parse(&Source::new("f", text)).unwrap();
-        last_parts(&mut node).map_err(|e| format!("{} {}", e.place.unwrap(), e.message))?;
+        last_parts(&mut node, None).map_err(|e| format!("{} {}", e.place.unwrap(), e.message))?;
         let table = node.nearest(&["sysctl"]).table().unwrap();
         let keys = table.0.iter().map(|e| &e.key[..]);
         Ok(keys.collect::<Vec<_>>().join(" "))
@@ -110,5 +200,36 @@ mod tests {
         assert_eq!(keys(unknown).unwrap(), "vm.dirty_ratoi kernel.shmmax");
         let twice = keys("sysctl = { dirty_ratio = 5, \"vm.dirty_ratio\" = 6 }").unwrap_err();
         assert!(twice.starts_with("f:1:29 `vm.dirty_ratio`") && twice.contains("as `dirty_ratio`"));
+    }
+
+    /// A file as distributions have them, comments, spellings, repeats and other parts of the kernel in it.
+    #[test]
+    fn a_sysctl_conf_is_a_table() {
+        let text = "# first\n; second\nvm.swappiness=10\n vm/dirty_ratio = 5\n-vm.laptop_mode = 0\n\
+                    kernel.sysrq = 1\nnet.core.somaxconn = 4096\nvm.swappiness = 1\n\
+                    vm.lowmem_reserve_ratio = 256 256 32\nvm.page-cluster = 0\n";
+        let files = |name: &str| -> Result<(String, String), String> {
+            match name {
+                "s.conf" => Ok(("s.conf".to_owned(), text.to_owned())),
+                "bad.conf" => Ok(("bad.conf".to_owned(), "vm.swappiness 3".to_owned())),
+                _ => Err("there is no such file".to_owned()),
+            }
+        };
+        let read = |name: &str| {
+            let mut node = Node::parse(&Source::new("f", format!("sysctl = {name:?}"))).unwrap();
+            last_parts(&mut node, Some(&files)).map_err(|e| e.message)?;
+            let table = node.nearest(&["sysctl"]).table().unwrap();
+            let said = table
+                .0
+                .iter()
+                .map(|e| format!("{}={}", e.key, e.node.scalar().unwrap()));
+            Ok::<_, String>(said.collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(
+            read("s.conf").unwrap(),
+            "dirty_ratio=5 laptop_mode=0 swappiness=1 lowmem_reserve_ratio=256 256 32 page-cluster=0"
+        );
+        assert!(read("bad.conf").unwrap_err().contains("`vm.swappiness 3`"));
+        assert!(read("none.conf").unwrap_err().contains("no such file"));
     }
 }

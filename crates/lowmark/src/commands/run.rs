@@ -40,6 +40,9 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     if args.list {
         return list(&experiment, args.json);
     }
+    for note in lab::experiment::sysctl_notes(&experiment) {
+        eprintln!("note: {note}");
+    }
     let patience = Duration::from_secs(args.patience);
     let files = Files::new(args, &experiment)?;
     let how = How {

@@ -8,8 +8,8 @@ use crate::world::{Word32, World};
 use crate::{Mm, Pfn};
 use std::ops::Range;
 
-/// Pages that are read at most (`page_cluster` 3).
-const MOST: u32 = 8;
+/// The largest window of a mapping, as a power of 2 (`SWAP_RA_ORDER_CEILING` of 64 bits).
+const ORDER_CEILING: u32 = 5;
 /// What is taken for met where nothing was read yet, so that the first window is as large as may be.
 pub(super) const FIRST_HITS: u32 = 4;
 /// Met pages that count.
@@ -46,11 +46,14 @@ impl<W: World> Window<W> {
 
     /// How many pages are read, `at` being missed (`__swapin_nr_pages`), and by how much it is away from the last one. It is
     /// the last window then, of which nothing was met.
-    fn next(&self, at: u32) -> (u32, i64) {
-        debug_assert!(self.hits.get() <= MOST_HITS && self.pages.get() <= MOST);
+    /// At most `most` are read.
+    fn next(&self, at: u32, most: u32) -> (u32, i64) {
+        debug_assert!(self.hits.get() <= MOST_HITS && most > 0);
         let apart = i64::from(at) + 1 - i64::from(self.last.get());
-        let pages = pages(self.hits.get(), apart.abs() == 1, self.pages.get());
-        debug_assert!((1..=MOST).contains(&pages), "{pages} pages from swap");
+        // A window from before `page-cluster` was made smaller counts as the largest there is now.
+        let before = self.pages.get().min(most);
+        let pages = pages(self.hits.get(), apart.abs() == 1, before, most);
+        debug_assert!((1..=most).contains(&pages), "{pages} pages from swap");
         self.hits.set(0);
         self.pages.set(pages);
         (pages, apart)
@@ -58,12 +61,12 @@ impl<W: World> Window<W> {
 }
 
 /// Pages to read, by how many of the last ones were met.
-fn pages(hits: u32, adjacent: bool, before: u32) -> u32 {
+fn pages(hits: u32, adjacent: bool, before: u32, most: u32) -> u32 {
     let wanted = match hits {
         0 => 1 + u32::from(adjacent),
         _ => (hits + 2).next_power_of_two(),
     };
-    wanted.min(MOST).max(before / 2)
+    wanted.min(most).max(before / 2)
 }
 
 /// What is read for a miss.
@@ -84,24 +87,29 @@ impl<W: World> Mm<W> {
         let aligned = |pages: u32| {
             let first = slot / pages * pages;
             Around {
-                places: first..(first + pages).min(self.config.swap_slots),
+                places: first..first.saturating_add(pages).min(self.config.swap_slots),
                 of_mapping: false,
             }
         };
+        let order = self.sysctl.page_cluster();
         if self.policy.swap_readahead == SwapReadahead::Cluster {
-            return aligned(MOST);
+            return aligned(1 << order);
         }
         if !self.by_neighbours() {
             let window = &self.swap.window;
             let unmet = window.hits.get() == 0;
-            let (pages, _) = window.next(slot);
+            if order == 0 {
+                return aligned(1);
+            }
+            let (pages, _) = window.next(slot, 1 << order);
             if unmet {
                 window.last.set(slot + 1);
             }
             return aligned(pages);
         }
         let r = self.regions.region(region);
-        let (pages, apart) = r.swap_window.next(index);
+        let most = 1 << order.min(ORDER_CEILING);
+        let (pages, apart) = r.swap_window.next(index, most);
         r.swap_window.last.set(index + 1);
         let before = match apart {
             1 => 0,
@@ -176,10 +184,12 @@ mod tests {
         ];
         for ((hits, adjacent, before), expected) in cases {
             assert_eq!(
-                pages(hits, adjacent, before),
+                pages(hits, adjacent, before, 8),
                 expected,
                 "{hits} {adjacent} {before}"
             );
         }
+        // `page-cluster` 0 and 5.
+        assert_eq!([pages(9, true, 0, 1), pages(9, true, 0, 32)], [1, 16]);
     }
 }

@@ -127,12 +127,16 @@ impl<W: World> Mm<W> {
         let low = zone.mark(Mark::Low) as u32;
         let room = self.pcp(z, 0, 0).room() - zone.pcp_batch;
         let share = |pages: u32| (pages / cpus).max(4 * zone.pcp_batch).min(room);
+        // Where somebody says how many they are, they do not grow (`zone_set_pageset_high_and_batch`).
+        let fraction = self.sysctl.percpu_pagelist_high_fraction();
+        let least = share(zone.size.checked_div(fraction).unwrap_or(low));
+        let grows = self.policy.per_cpu_lists == PerCpuLists::Tuned && fraction == 0;
         for cpu in 0..self.config.cpus {
             let t = self.tuning(z, cpu);
-            t.least.set(share(low));
-            t.most.set(match self.policy.per_cpu_lists {
-                PerCpuLists::Tuned => share(zone.size / HIGH_FRACTION).max(t.least.get()),
-                _ => t.least.get(),
+            t.least.set(least);
+            t.most.set(match grows {
+                true => share(zone.size / HIGH_FRACTION).max(least),
+                false => least,
             });
             t.high.set(t.high.get().clamp(t.least.get(), t.most.get()));
         }

@@ -7,7 +7,7 @@
 use crate::Mm;
 use crate::memory::buddy;
 use crate::memory::zone::{Mark, Zone};
-use crate::policy::{FreeSnapshot, WatermarkFormula, Watermarks};
+use crate::policy::{FreeSnapshot, Mobility, Policy, WatermarkFormula, Watermarks};
 use crate::watch::vmstat::ZoneStat;
 use crate::world::{ShortLock, Word32, World};
 use crate::{ZoneInfo, ZoneType};
@@ -117,12 +117,20 @@ impl crate::Sysctl {
     /// `watermark_scale_factor` where a kernel that has it is told nothing.
     pub const SCALE_FACTOR: u32 = 10;
 
-    /// These settings on a kernel with this formula: one that has `watermark_scale_factor` gives it a
-    /// default.
-    pub fn under(mut self, formula: WatermarkFormula) -> Self {
-        if formula == WatermarkFormula::ScaleFactor {
+    /// `watermark_boost_factor` where a kernel that has it is told nothing, in ten-thousandths of the high
+    /// watermark.
+    pub const BOOST_FACTOR: u32 = 15_000;
+
+    /// These settings on the kernel of a policy: one that has `watermark_scale_factor` or
+    /// `watermark_boost_factor` gives it a default.
+    pub fn under(mut self, policy: &Policy) -> Self {
+        if policy.watermark_formula == WatermarkFormula::ScaleFactor {
             self.watermark_scale_factor
                 .get_or_insert(Self::SCALE_FACTOR);
+        }
+        if matches!(policy.mobility, Mobility::Boosted | Mobility::Claimed) {
+            self.watermark_boost_factor
+                .get_or_insert(Self::BOOST_FACTOR);
         }
         self
     }

@@ -210,6 +210,7 @@ presets! {
         flusher_wake: FlusherWake::TailDirty, "whoever meets a whole batch of dirty pages (4.11)";
         writeout_throttle: false, "nobody waits for writeback as such (5.16)";
         scan_balance: ScanBalance::Cost, "by what it cost to have anonymous or file memory (5.9)";
+        most_swappiness: 200, "anonymous memory may be taken first (5.8)";
         scan_stop: ScanStop::Nudge, "a scan that has enough goes on for a round, and not for what was set out (6.1)";
         accesses: Accesses::Reads, "writes neither activate nor come back (4.7)";
         metadata_enters: MetadataEnters::Referenced, "a page of metadata enters referenced (3.16)";

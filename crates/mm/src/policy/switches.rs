@@ -490,6 +490,9 @@ switches! {
         WhileAwake = "while-awake",
     } see "docs/reference/memory-model.md#counters";
 
+    /// The largest `swappiness`: 100, and 200 since 5.8, where values above 100 prefer swapping to dropping page cache.
+    most_swappiness: u32 = 100 [100, 200, "of 200"] see "docs/reference/reclaim.md#scan-counts";
+
     /// For orders above 0 a node is balanced once zones of so many percent of its pages are (2.6.38: 25; 2.6.37: 100).
     order_balance_percent: u8 = 25 [1, 100, "%"] see "docs/reference/reclaim.md#kswapd";
 

@@ -13,25 +13,12 @@
 use crate::ZONE_TYPES;
 use crate::memory::gfp::Gfp;
 use crate::memory::zone::{Mark, ZONE_BOOSTED_WATERMARK};
-use crate::policy::{Mobility, Policy};
 use crate::reclaim::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
-use crate::sysctl::Sysctl;
 use crate::world::{ShortLock, Word32, World};
 use crate::{Config, Mm};
 
 /// Boosted reclaim does not scan harder than this: from here on kswapd writes.
 const LEAST_PRIORITY: u8 = DEF_PRIORITY - 2;
-
-/// The default of `watermark_boost_factor`, in ten-thousandths of the high watermark.
-const DEFAULT_FACTOR: u32 = 15_000;
-
-/// A machine's sysctls with the boost that a policy has where nothing is said.
-pub(crate) fn by_default(mut sysctl: Sysctl, policy: &Policy) -> Sysctl {
-    if matches!(policy.mobility, Mobility::Boosted | Mobility::Claimed) {
-        sysctl.watermark_boost_factor.get_or_insert(DEFAULT_FACTOR);
-    }
-    sysctl
-}
 
 /// What each zone's watermarks contain: no words where nothing can be boosted.
 pub(crate) fn zones<W: World>(config: &Config, grouped: bool) -> Box<[W::U32]> {

@@ -31,9 +31,6 @@ use crate::{Mm, Pfn};
 const COMPACT_CLUSTER_MAX: u32 = SWAP_CLUSTER_MAX as u32;
 /// A failed compaction is followed by up to 2^6 requests that do without (`COMPACT_MAX_DEFER_SHIFT`).
 const COMPACT_MAX_DEFER_SHIFT: u32 = 6;
-/// Up to this fragmentation index, in thousandths, a request fails for want of free pages rather than of whole
-/// blocks (the default of the sysctl `vm.extfrag_threshold`).
-const EXTFRAG_THRESHOLD: i64 = 500;
 /// How often a page is tried that is in use for the moment (`migrate_pages`).
 const PASSES: u32 = 10;
 /// From this pass on a task that may wait does so for a page's writeback.
@@ -194,10 +191,10 @@ impl<W: World> Mm<W> {
         if !self.watermark_ok(z, 0, mark, 0, 0) {
             return Compacted::Skipped;
         }
+        // Up to this index, in thousandths, a request fails for want of free pages rather than of whole blocks.
+        let threshold = i64::from(self.sysctl.extfrag_threshold());
         match self.fragmentation_index(z, order) {
-            Some(index) if !lenient && (0..=EXTFRAG_THRESHOLD).contains(&index) => {
-                Compacted::Skipped
-            }
+            Some(index) if !lenient && (0..=threshold).contains(&index) => Compacted::Skipped,
             None if has_block() => Compacted::Partial,
             _ => Compacted::Continue,
         }

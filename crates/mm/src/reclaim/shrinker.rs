@@ -20,8 +20,6 @@ const DEFAULT_SEEKS: u64 = 2;
 const SHRINK_BATCH: u64 = 128;
 /// The batch of superblocks.
 const SUPER_BATCH: u64 = 1024;
-/// `vfs_cache_pressure`, in percent.
-const CACHE_PRESSURE: u64 = 100;
 
 /// What a shrinker answers: objects freed, or that it can't go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -284,7 +282,8 @@ impl<W: World> Mm<W> {
 
     fn count_objects(&self, shrinker: Shrinker, nid: u32) -> u64 {
         let all = |of: &dyn Fn(u32) -> u64| (0..self.super_count()).map(of).sum::<u64>();
-        let under_pressure = |n: u64| n * CACHE_PRESSURE / 100;
+        // `vfs_pressure_ratio`.
+        let under_pressure = |n: u64| n * u64::from(self.sysctl.vfs_cache_pressure()) / 100;
         match shrinker {
             Shrinker::Shadows => self.count_shadow_nodes(),
             Shrinker::Dentries => under_pressure(all(&|sb| self.unused_dentries(sb, nid))),

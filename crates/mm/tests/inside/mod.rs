@@ -26,6 +26,7 @@ mod oom;
 mod programs;
 mod recounts;
 mod scans;
+mod sysctls;
 mod today;
 mod waits;
 pub(crate) mod world;

@@ -662,3 +662,38 @@ fn a_buffer_of_the_log_without_a_slab_is_mapped() {
     assert!(mm.metadata_pages() < all, "what is written goes back");
     recount(&mm);
 }
+
+/// `vfs_cache_pressure`: reclaim takes for there what so many percent of the unused objects are, so it asks for more or
+/// fewer of them with each page that it scans, and with 0 for none.
+#[test]
+fn pressure_on_caches_scales_what_is_asked() {
+    let asked = |percent: u32| {
+        let policy = Policy {
+            shrinker_core: ShrinkerCore::Global,
+            ..Policy::linux_3_0()
+        };
+        let mm = machine(policy, vec![PLAIN]);
+        tree(&mm, 500);
+        (2..502).for_each(|ino| look_up(&mm, ino));
+        (2..502).for_each(|ino| mm.iput(ino));
+        let mut sysctl = mm.sysctls();
+        sysctl.vfs_cache_pressure = percent;
+        mm.write_sysctls(&sysctl);
+        let mut sc = ScanControl::new(32, 0, Gfp::KERNEL, 3, false);
+        // A part of the lists that asks for less than a batch: all of it is left for the next time.
+        let pressure = SlabPressure {
+            nid: 0,
+            scanned: 50,
+            lru: 999,
+        };
+        let unused = mm.unused_dentries(0, 0);
+        block_on(&mm, mm.shrink_slab(pressure, &mut sc));
+        (mm.nr_deferred[1].get(), unused)
+    };
+    for percent in [0, 50, 100, 200] {
+        let (deferred, unused) = asked(percent);
+        assert!(unused > 0);
+        let freeable = unused * u64::from(percent) / 100;
+        assert_eq!(deferred, 4 * 50 / 2 * freeable / 1000, "{percent} %");
+    }
+}

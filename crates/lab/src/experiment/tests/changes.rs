@@ -170,3 +170,72 @@ fn wrong_changes() {
     }
     insta::assert_snapshot!(all);
 }
+
+/// Settings of real machines are taken whole: those that do nothing here, or are not modelled, are notes of the run. What
+/// a policy's kernel has not is an error.
+#[test]
+fn sysctls_that_do_nothing_are_said() {
+    let read = |policy: &str, sysctl: &str, at: &str| {
+        let text = format!(
+            "name = 'x'\niterations = 1\nfilesystem = 'ext4'\npolicy = '{policy}'\n\
+             machine = {{ base = '512M', sysctl = {{ {sysctl} }} }}\n\
+             [workload]\ncommand = 'sleep 5'\n[[at]]\ntime = '1s'\nsysctl = {{ {at} }}\n"
+        );
+        let files = crate::experiment::files_near(std::path::Path::new("x.toml"));
+        let source = crate::diagnostic::Source::new("x.toml", text);
+        crate::experiment::parse(&source, &files, &crate::experiment::Overrides::default())
+            .map_err(|e| e.message)
+    };
+    let e = read(
+        "linux-6.12",
+        "swappiness = 180, max_map_count = 1000000, laptop_mode = 0",
+        "'vm.laptop_mode' = 5, watermark_boost_factor = 0, page-cluster = 0",
+    )
+    .unwrap();
+    let notes = crate::experiment::sysctl_notes(&e);
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes[0].starts_with("vm.max_map_count = 1000000 has no effect here: "));
+    assert!(notes[1].starts_with("vm.laptop_mode = 5 is not modelled, "));
+    assert_eq!(e.cells[0].spec.workload.notes, notes);
+    let change = &e.cells[0].spec.changes[0].sysctl;
+    assert_eq!(
+        (change.page_cluster, change.watermark_boost_factor),
+        (0, Some(0))
+    );
+    for (policy, sysctl, at, why) in [
+        (
+            "linux-4.9",
+            "swappiness = 101",
+            "dirty_ratio = 5",
+            "machine.sysctl.swappiness",
+        ),
+        (
+            "linux-4.9",
+            "",
+            "swappiness = 200",
+            "at.0.sysctl.swappiness",
+        ),
+        ("linux-4.9", "", "watermark_boost_factor = 0", "at boot"),
+        (
+            "linux-6.12",
+            "swappiness = 201",
+            "dirty_ratio = 5",
+            "out of range",
+        ),
+        (
+            "linux-6.12",
+            "percpu_pagelist_high_fraction = 7",
+            "dirty_ratio = 5",
+            "out of range",
+        ),
+        (
+            "linux-3.16",
+            "percpu_pagelist_high_fraction = 8",
+            "dirty_ratio = 5",
+            "5.14",
+        ),
+    ] {
+        let message = read(policy, sysctl, at).map(|_| ()).unwrap_err();
+        assert!(message.contains(why), "{policy} {sysctl} {at}: {message}");
+    }
+}

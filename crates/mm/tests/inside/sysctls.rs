@@ -1,0 +1,88 @@
+//! Sysctls that change an outcome for their reason.
+
+use super::bare::{Bare, settled};
+use super::prelude::*;
+use super::programs::{bring_in, file};
+use super::today::with;
+use super::world::{Engine, block_on};
+use crate::reclaim::scan::ScanControl;
+
+fn write(mm: &Engine, change: impl FnOnce(&mut Sysctl)) {
+    let mut sysctl = mm.sysctls();
+    change(&mut sysctl);
+    mm.write_sysctls(&sysctl);
+}
+
+/// `swappiness` above 100, since 5.8 (`most_swappiness`): anonymous memory is scanned more than file pages that cost
+/// as much, with 200 alone.
+#[test]
+fn above_100_anonymous_memory_goes_first() {
+    let limits = [
+        Policy::linux_4_9(),
+        Policy::linux_6_1(),
+        Policy::linux_6_12(),
+    ];
+    assert_eq!(limits.map(|p| p.most_swappiness), [100, 200, 200]);
+    let mut bare = Bare::new(with(|_| ()), 20_000);
+    bare.swap = 8000;
+    let mm = bare.build();
+    let f = file(&mm, MappingKind::File, 0, 8000);
+    let region = mm
+        .new_region(Backing::Anon, 8000, Advice::Normal)
+        .expect("room");
+    block_on(&mm, async {
+        for index in 0..4000 {
+            mm.touch(region, index, true).await;
+        }
+        for first in (0..4000).step_by(32) {
+            bring_in(&mm, f, first, 32).await;
+        }
+        mm.world.sleep(SECOND).await;
+    });
+    settled(&mm);
+    mm.note_activated(0, true);
+    let scan = |swappiness| {
+        write(&mm, |s| s.swappiness = swappiness);
+        let mut sc = ScanControl::new(32, 0, Gfp::USER, 3, true);
+        sc.priority = 4;
+        let [inactive, active, files, _] = mm.get_scan_count(0, &mut sc);
+        (inactive + active, files)
+    };
+    let (even, more, alone) = (scan(100), scan(180), scan(200));
+    assert!(even.0 < more.0 && even.1 > more.1, "{even:?} {more:?}");
+    assert!(alone.0 > more.0 && alone.1 == 0, "{alone:?}");
+}
+
+/// `percpu_pagelist_high_fraction`: a CPU's lists hold their share of so much of the zone and do not learn; with 0 they do
+/// again.
+#[test]
+fn a_fraction_fixes_what_cpus_keep() {
+    let mut bare = Bare::new(Policy::linux_6_12(), 65_536);
+    bare.cpus = 2;
+    let mm = bare.build();
+    let most_kept = || {
+        let mut pages = Vec::new();
+        for _ in 0..20_000 {
+            pages.push(mm.alloc_pages_fast(Gfp::USER, 0, 0).expect("memory"));
+        }
+        let mut most = 0;
+        for pfn in pages {
+            mm.free_page(pfn, false);
+            most = most.max(mm.pcp_count(0, 0));
+        }
+        mm.drain_all_pages();
+        most
+    };
+    let low = mm.pcp_high(0, 0);
+    for fraction in [16, 64] {
+        write(&mm, |s| s.percpu_pagelist_high_fraction = fraction);
+        let share = 65_536 / fraction / 2;
+        assert_eq!(mm.pcp_high(0, 0), share);
+        let kept = most_kept();
+        assert!(kept <= share && kept > share / 2, "{kept} of {share}");
+        assert_eq!(mm.pcp_high(0, 0), share, "no less and no more");
+    }
+    write(&mm, |s| s.percpu_pagelist_high_fraction = 0);
+    let learnt = (most_kept(), mm.pcp_high(0, 0));
+    assert!(learnt.0 > 0 && learnt.1 >= low, "{learnt:?} {low}");
+}
