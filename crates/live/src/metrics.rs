@@ -6,7 +6,7 @@ use crate::arena::PAGE;
 use crate::cache::Stats;
 use crate::latency::Latencies;
 use mm::memory::zone::Mark;
-use mm::watch::vmstat::ZoneStat;
+use mm::watch::vmstat::{ZoneStat, is_level};
 use std::fmt::{Display, Write as _};
 
 /// Times in a page: from 2^6 to 2^34 nanoseconds, 64 ns to 17 s, two a power of two.
@@ -156,9 +156,6 @@ impl Page {
 
     /// What the engine counts, by the kernel's names.
     fn engine(&mut self, mm: &LiveMm) {
-        // The items from there on count what happened.
-        let (levels, _) = ZoneStat::ALL.split_at(ZoneStat::NrDirtied as usize);
-        let is_level = |name: &str| levels.iter().any(|item| item.name() == name);
         let (levels, events): (Vec<_>, Vec<_>) = mm
             .vmstat()
             .into_iter()

@@ -1,8 +1,13 @@
 //! The counters by their names, and which of them this engine produces.
+//!
+//! What is counted is the same whatever kernel a policy stands for; names, and whether they stand for a zone or for
+//! all of them, are those of that kernel's /proc/vmstat (the switch `counters`). A counter that the kernel has and
+//! the engine does not count is not there, and neither is one that only other kernels have. What no kernel counts
+//! ([`of_no_kernel`]) is there under every name of a kernel.
 
 use crate::ZoneType;
 use crate::memory::numa::NumaStat;
-use crate::policy;
+use crate::policy::{self, Counters, Policy};
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::{Word32, Word64, World};
 use crate::{Mm, Pfn};
@@ -49,6 +54,8 @@ impl<W: World> Mm<W> {
             ZoneStat::NrActiveFile => self.has_active_file(),
             ZoneStat::NrSlabReclaimable => self.keeps_inodes(),
             ZoneStat::NrAllocBatch => self.policy.fair_zones != policy::FairZones::Off,
+            // Of 3.2, and of the patch that it came with.
+            ZoneStat::NrVmscanImmediateReclaim => self.policy.immediate_reclaim,
             _ => true,
         }
     }
@@ -83,6 +90,10 @@ impl<W: World> Mm<W> {
                 self.policy.reclaim_throttle == policy::ReclaimThrottle::DirtyCounted
             }
             VmEvent::FairReset => self.policy.fair_zones != policy::FairZones::Off,
+            VmEvent::AllocStallDma | VmEvent::PgSkipDma => self.has_zone(ZoneType::Dma),
+            VmEvent::AllocStallDma32 | VmEvent::PgSkipDma32 => self.has_zone(ZoneType::Dma32),
+            VmEvent::AllocStallNormal | VmEvent::PgSkipNormal => self.has_zone(ZoneType::Normal),
+            VmEvent::PgSkipMovable => self.has_zone(ZoneType::Movable),
             _ => true,
         }
     }
@@ -121,43 +132,60 @@ impl<W: World> Mm<W> {
             .zone_event(self.frames.zone(pfn), ZoneEvent::PgHit, 1);
     }
 
-    /// Every vmstat counter, by its name: levels and sums.
+    fn has_zone(&self, kind: ZoneType) -> bool {
+        self.zones.iter().any(|zone| zone.kind == kind)
+    }
+
+    /// Every vmstat counter, by its name in the kernel that the policy stands for: levels and sums.
     pub fn vmstat(&self) -> Vec<(String, u64)> {
-        let mut out: Vec<(String, u64)> = ZoneStat::ALL
-            .iter()
-            .filter(|&&s| self.produces_level(s))
-            .map(|&s| (s.name().to_string(), self.global_stat(s)))
-            .collect();
+        let names = self.policy.counters;
+        let mut out = Vec::new();
+        for level in ZoneStat::ALL
+            .into_iter()
+            .filter(|&s| self.produces_level(s))
+        {
+            let n = self.global_stat(level);
+            let of_zones = zone_level_name(names, level);
+            let all = of_zones.into_iter().chain([level.name()]);
+            out.extend(all.map(|name| (name.to_owned(), n)));
+        }
+        if by_node(names) {
+            let pending =
+                [ZoneStat::NrFileDirty, ZoneStat::NrWriteback].map(|s| self.global_stat(s));
+            out.push((WRITE_PENDING.to_owned(), pending.iter().sum()));
+        }
         out.extend(NumaStat::ALL.iter().filter_map(|&s| {
             let count = self.numa_global(s)?;
             Some((s.name().to_string(), count))
         }));
-        out.extend(
-            VmEvent::ALL
-                .iter()
-                .filter(|&&e| self.produces_event(e))
-                .map(|&e| (e.name().to_string(), self.vm_event(e))),
-        );
-        for kind in [
-            ZoneType::Dma,
-            ZoneType::Dma32,
-            ZoneType::Normal,
-            ZoneType::Movable,
-            ZoneType::HighMem,
-        ] {
-            let of_kind = || (0..self.zones.len()).filter(|&z| self.zones[z].kind == kind);
-            if of_kind().next().is_none() {
-                continue;
-            }
-            for e in ZoneEvent::ALL {
-                if !self.produces_zone_event(e) {
-                    continue;
-                }
-                let sum = of_kind().map(|z| self.zone_event(z, e)).sum();
+        let events = VmEvent::ALL.iter().filter(|&&e| self.produces_event(e));
+        out.extend(events.filter_map(|&e| {
+            let name = event_name(names, e)?;
+            Some((name.to_owned(), self.vm_event(e)))
+        }));
+        self.sums_of_zones(&mut out);
+        out
+    }
+
+    /// What is counted by zone: kind by kind, or all together.
+    fn sums_of_zones(&self, out: &mut Vec<(String, u64)>) {
+        let produced = || {
+            ZoneEvent::ALL
+                .into_iter()
+                .filter(|&e| self.produces_zone_event(e))
+        };
+        let told = |e| told_of(self.policy.counters, e);
+        for e in produced().filter(|&e| told(e) == Told::Together) {
+            let sum = (0..self.zones.len()).map(|z| self.zone_event(z, e)).sum();
+            out.push((e.name().to_owned(), sum));
+        }
+        for kind in KINDS.into_iter().filter(|&kind| self.has_zone(kind)) {
+            for e in produced().filter(|&e| told(e) == Told::ByZone) {
+                let of_kind = (0..self.zones.len()).filter(|&z| self.zones[z].kind == kind);
+                let sum = of_kind.map(|z| self.zone_event(z, e)).sum();
                 out.push((format!("{}_{}", e.name(), kind.suffix()), sum));
             }
         }
-        out
     }
 
     /// The once-a-second fold of a CPU's counter differences; the first CPU's also flushes the statistics of the lists
@@ -169,4 +197,195 @@ impl<W: World> Mm<W> {
             self.flush_due_lru_stats();
         }
     }
+}
+
+/// The kinds of zones, in the order in which they are told.
+const KINDS: [ZoneType; 5] = [
+    ZoneType::Dma,
+    ZoneType::Dma32,
+    ZoneType::Normal,
+    ZoneType::Movable,
+    ZoneType::HighMem,
+];
+
+/// Pages of zones that are dirty or under writeback (4.8).
+const WRITE_PENDING: &str = "nr_zone_write_pending";
+
+/// Whether the kernels of these names keep reclaim's counters by node (4.8).
+fn by_node(names: Counters) -> bool {
+    matches!(names, Counters::Linux49 | Counters::Linux61)
+}
+
+/// The name of a level of zones beside that of nodes, where a kernel has both (`enum zone_stat_item`, 4.8).
+fn zone_level_name(names: Counters, level: ZoneStat) -> Option<&'static str> {
+    let name = match level {
+        ZoneStat::NrInactiveAnon => "nr_zone_inactive_anon",
+        ZoneStat::NrActiveAnon => "nr_zone_active_anon",
+        ZoneStat::NrInactiveFile => "nr_zone_inactive_file",
+        ZoneStat::NrActiveFile => "nr_zone_active_file",
+        ZoneStat::NrUnevictable => "nr_zone_unevictable",
+        _ => return None,
+    };
+    by_node(names).then_some(name)
+}
+
+/// What kernels of these names call an event; `None`: they do not count it.
+fn event_name(names: Counters, event: VmEvent) -> Option<&'static str> {
+    use VmEvent as E;
+    let oldest = names == Counters::Linux30;
+    let today = names == Counters::Linux61;
+    let (is_told, renamed) = match event {
+        E::AllocStall => (!by_node(names), None),
+        E::AllocStallDma | E::AllocStallDma32 | E::AllocStallNormal | E::AllocStallMovable => {
+            (by_node(names), None)
+        }
+        E::PgSkipDma | E::PgSkipDma32 | E::PgSkipNormal | E::PgSkipMovable => {
+            (by_node(names), None)
+        }
+        E::KswapdSteal | E::KswapdSkipCongestionWait | E::CompactBlocksMoved => (oldest, None),
+        E::CompactPagesMoved if !oldest => (true, Some("pgmigrate_success")),
+        E::CompactPagemigrateFailed if !oldest => (true, Some("pgmigrate_fail")),
+        E::CompactMigrateScanned => (!oldest, None),
+        E::WorkingsetRefault if today => (true, Some("workingset_refault_file")),
+        E::WorkingsetActivate if today => (true, Some("workingset_activate_file")),
+        E::OomKill | E::PgScanAnon | E::PgScanFile | E::PgStealAnon | E::PgStealFile => {
+            (today, None)
+        }
+        _ => (true, None),
+    };
+    is_told.then_some(renamed.unwrap_or(event.name()))
+}
+
+/// How a sum over zones is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Not,
+    /// Under the event's name and the kind of zone.
+    ByZone,
+    /// Under the event's name alone.
+    Together,
+}
+
+/// How kernels of these names tell an event of zones.
+fn told_of(names: Counters, event: ZoneEvent) -> Told {
+    use ZoneEvent as E;
+    match (event, names) {
+        (E::PgAlloc | E::ReadAheadReclaimed | E::PgHit, _) => Told::ByZone,
+        (E::PgSteal, Counters::Linux30) => Told::ByZone,
+        (E::PgSteal, _) => Told::Not,
+        (E::PgStealKswapd | E::PgStealDirect, Counters::Linux30) => Told::Not,
+        (_, Counters::Linux30 | Counters::Linux316) => Told::ByZone,
+        (_, Counters::Linux49 | Counters::Linux61) => Told::Together,
+    }
+}
+
+/// Whether a counter is one of this engine's own, which no kernel has: forms that were never merged, and what is
+/// counted for want of a tracer.
+pub fn of_no_kernel(name: &str) -> bool {
+    const OWN: [&str; 18] = [
+        "nr_kernel",
+        "nr_vmscan_write_skip",
+        "dirty_stall",
+        "nr_vmscan_throttled",
+        "reclaim_flush",
+        "reclaim_flush_dropped",
+        "reclaim_flush_written",
+        "pressure_expired",
+        "direct_writepage_warning",
+        "write_error",
+        "fair_reset",
+        "inodes_freed",
+        "xfs_inodes_reclaimed",
+        "xfs_inodes_recycled",
+        "xfs_inodes_flushed",
+        "xfs_inode_writes",
+        "xfs_reclaim_wait",
+        "kswapd_inode_wait",
+    ];
+    debug_assert!(!name.is_empty(), "a counter has a name");
+    OWN.contains(&name)
+        || ["readahead_reclaimed_", "pghit_"]
+            .iter()
+            .any(|own| name.starts_with(own))
+}
+
+/// What a kernel has to say of a counter's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    /// It has a counter of this name, or one for each kind of zone.
+    Here,
+    /// Other kernels have it; here the same is counted under this name.
+    As(String),
+    /// Other kernels count it, and this one does not.
+    Elsewhere,
+    /// The engine counts nothing of this name.
+    Nowhere,
+}
+
+/// Looks a counter's name up in the kernel that a policy stands for, zones of every kind among its machine's.
+pub fn known(policy: &Policy, name: &str) -> Known {
+    debug_assert!(!name.is_empty(), "a counter has a name");
+    let is = |spelt: &str| {
+        let zone = spelt
+            .strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix('_'));
+        spelt == name || zone.is_some_and(|zone| KINDS.iter().any(|kind| kind.suffix() == zone))
+    };
+    let here = spellings(policy.counters);
+    if here.iter().any(|(_, spelt)| is(spelt)) {
+        return Known::Here;
+    }
+    let all = [
+        Counters::Linux30,
+        Counters::Linux316,
+        Counters::Linux49,
+        Counters::Linux61,
+    ];
+    let mut elsewhere = all.into_iter().flat_map(spellings);
+    let Some((counted, _)) = elsewhere.find(|(_, spelt)| is(spelt)) else {
+        return Known::Nowhere;
+    };
+    match here.into_iter().find(|(same, _)| *same == counted) {
+        Some((base, spelt)) => Known::As(match spelt.strip_prefix(base) {
+            Some(zone) if zone.starts_with('_') => base.to_owned(),
+            _ => spelt,
+        }),
+        None => Known::Elsewhere,
+    }
+}
+
+/// Every name that the counters of a policy may have, zones of every kind among its machine's.
+pub fn names(policy: &Policy) -> Vec<String> {
+    let all = spellings(policy.counters).into_iter();
+    all.map(|(_, name)| name).collect()
+}
+
+/// The names that kernels of this kind give, each with what is counted: its first name of all.
+fn spellings(names: Counters) -> Vec<(&'static str, String)> {
+    let mut all: Vec<(&'static str, String)> = Vec::new();
+    for level in ZoneStat::ALL {
+        let of_zones = zone_level_name(names, level);
+        let spelt = of_zones.into_iter().chain([level.name()]);
+        all.extend(spelt.map(|name| (level.name(), name.to_owned())));
+    }
+    all.extend(by_node(names).then(|| (WRITE_PENDING, WRITE_PENDING.to_owned())));
+    all.extend(NumaStat::ALL.map(|s| (s.name(), s.name().to_owned())));
+    for &event in VmEvent::ALL {
+        let counted = match event {
+            _ if event.name().starts_with("allocstall") => VmEvent::AllocStall.name(),
+            VmEvent::KswapdSteal => ZoneEvent::PgStealKswapd.name(),
+            _ => event.name(),
+        };
+        all.extend(event_name(names, event).map(|name| (counted, name.to_owned())));
+    }
+    for event in ZoneEvent::ALL {
+        match told_of(names, event) {
+            Told::Not => {}
+            Told::Together => all.push((event.name(), event.name().to_owned())),
+            Told::ByZone => all.extend(
+                KINDS.map(|kind| (event.name(), format!("{}_{}", event.name(), kind.suffix()))),
+            ),
+        }
+    }
+    all
 }

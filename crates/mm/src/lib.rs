@@ -41,7 +41,7 @@
 
 pub mod cache;
 mod check;
-mod counters;
+pub mod counters;
 pub mod footprint;
 pub mod inodes;
 mod machine;

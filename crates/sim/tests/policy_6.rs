@@ -43,8 +43,18 @@ fn completed(s: &RunSpec) -> RunResult {
     r
 }
 
+/// A counter, or the sum of those of all zones.
 fn count(r: &RunResult, name: &str) -> u64 {
-    r.counters[name]
+    let of = |name: &str| r.counters.get(name).copied();
+    let zones = ["dma", "dma32", "normal", "movable"];
+    let parts = || {
+        zones
+            .iter()
+            .filter_map(|zone| of(&format!("{name}_{zone}")))
+    };
+    of(name)
+        .or_else(|| parts().reduce(|a, b| a + b))
+        .expect("it is counted")
 }
 
 /// Dirty pages below every limit, and reads that push them to the tail of the list. kswapd frees what is clean

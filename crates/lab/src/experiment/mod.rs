@@ -29,6 +29,7 @@ mod trace_run;
 mod workload;
 
 pub use machine::{Files, files_near};
+use mm::counters::{Known, known};
 pub use of_command::of_command;
 pub use profile::load_profile;
 pub use schema::schema;
@@ -236,6 +237,7 @@ pub fn parse(
     })?;
     let axes = axes_of(&cells);
     compared::mark(&mut cells, &axes, table.get("baseline"))?;
+    counted(table.get("compare"), &figures, &cells)?;
     Ok(Experiment {
         name,
         iterations,
@@ -329,6 +331,48 @@ fn figures(node: Option<&Node>) -> Result<Vec<Figure>, Diagnostic> {
         return Err(Diagnostic::at(&node.place, "`compare` is empty", accepted));
     }
     Ok(figures)
+}
+
+/// Says no to a counter that no kernel of the experiment has; what a real one has is not known before it ran.
+fn counted(node: Option<&Node>, figures: &[Figure], cells: &[Cell]) -> Result<(), Diagnostic> {
+    let Some(Node {
+        place,
+        value: node::Value::List(list),
+    }) = node
+    else {
+        return Ok(());
+    };
+    if cells.iter().any(|cell| cell.kernel.is_some()) {
+        return Ok(());
+    }
+    for (i, figure) in figures.iter().enumerate() {
+        let known = |cell: &Cell| known(&cell.spec.policy, &figure.name);
+        let lacks = |cell: &Cell| matches!(known(cell), Known::As(_) | Known::Elsewhere);
+        let Some(first) = cells.first().filter(|_| cells.iter().all(lacks)) else {
+            continue;
+        };
+        let has = cells.iter().find_map(|cell| match known(cell) {
+            Known::As(name) => Some(format!(
+                "`{name}`, which {} counts in its place",
+                cell.policy
+            )),
+            _ => None,
+        });
+        return Err(Diagnostic::at(
+            list.get(i).map_or(place, |node| &node.place),
+            format!(
+                "`compare`: {} has no counter `{}`",
+                first.policy, figure.name
+            ),
+            format!(
+                "accepted: {}",
+                has.unwrap_or_else(
+                    || "a counter of its own; `lowmark explain` lists them".to_owned()
+                )
+            ),
+        ));
+    }
+    Ok(())
 }
 
 /// What the matrix is the product of; choices are empty where there is nothing to choose.

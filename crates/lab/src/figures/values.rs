@@ -27,5 +27,82 @@ pub fn counter(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
 /// A run's value of a metric, or of a counter where no metric has the name.
 pub fn of_run(result: &RunResult, name: &str) -> Option<f64> {
     let metric = result.metrics.get(name).map(|m| m.value);
-    metric.or_else(|| result.counters.get(name).map(|&v| v as f64))
+    metric.or_else(|| counted(result, name))
+}
+
+/// How kernels end the names of what they count by the kind of zone.
+const ZONES: [&str; 5] = ["dma", "dma32", "normal", "movable", "high"];
+
+/// A counter of this name, or the sum of those of the kinds of zones that begin so.
+pub fn all_zones(result: &RunResult, name: &str) -> Option<f64> {
+    let of = |name: &str| result.counters.get(name).map(|&n| n as f64);
+    of(name).or_else(|| {
+        let parts = ZONES
+            .iter()
+            .filter_map(|zone| of(&format!("{name}_{zone}")));
+        parts.reduce(|sum, part| sum + part)
+    })
+}
+
+/// What kernels of other releases call the same counter.
+const RENAMED: [[&str; 2]; 5] = [
+    ["kswapd_steal", "pgsteal_kswapd"],
+    ["workingset_refault", "workingset_refault_file"],
+    ["workingset_activate", "workingset_activate_file"],
+    ["compact_pages_moved", "pgmigrate_success"],
+    ["compact_pagemigrate_failed", "pgmigrate_fail"],
+];
+
+/// A counter under this name, over all zones, or under the name that its kernel has for it.
+fn counted(result: &RunResult, name: &str) -> Option<f64> {
+    let others = RENAMED
+        .iter()
+        .filter(|names| names.contains(&name))
+        .flatten();
+    let mut names = std::iter::once(&name).chain(others);
+    names.find_map(|name| all_zones(result, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kernels keep a counter by zone or by node and rename some: one name is enough to compare them.
+    #[test]
+    fn a_counter_is_found_as_its_kernel_calls_it() {
+        let run = |counters: &[(&str, u64)]| {
+            let mut run = RunResult::of_kernel(Outcome::Completed);
+            run.counters = counters
+                .iter()
+                .map(|&(name, n)| (name.to_owned(), n))
+                .collect();
+            run
+        };
+        let old = run(&[
+            ("pgscan_kswapd_dma", 3),
+            ("pgscan_kswapd_normal", 4),
+            ("kswapd_steal", 5),
+            ("allocstall", 6),
+        ]);
+        let new = run(&[
+            ("pgscan_kswapd", 8),
+            ("pgsteal_kswapd", 9),
+            ("allocstall_normal", 1),
+            ("allocstall_movable", 2),
+        ]);
+        for (name, of_old, of_new) in [
+            ("pgscan_kswapd", Some(7.0), Some(8.0)),
+            ("pgscan_kswapd_normal", Some(4.0), None),
+            ("kswapd_steal", Some(5.0), Some(9.0)),
+            ("pgsteal_kswapd", Some(5.0), Some(9.0)),
+            ("allocstall", Some(6.0), Some(3.0)),
+            ("pgscan", None, None),
+        ] {
+            assert_eq!(
+                [of_run(&old, name), of_run(&new, name)],
+                [of_old, of_new],
+                "{name}"
+            );
+        }
+    }
 }

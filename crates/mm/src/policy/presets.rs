@@ -183,6 +183,7 @@ presets! {
         emergency_throttle: true, "reclaimers wait for kswapd at the reserves (3.6)";
         watermark_slip: false, "the test counts right";
         shrinker_core: ShrinkerCore::PerNode, "lists by node; a shrinker can stop (3.12)";
+        counters: Counters::Linux316, "reclaim's are by zone and by who does it (3.4)";
     }
 
     /// It stands for 4.9 where XFS's inodes are concerned: nodes have the lists, so nothing of the fair
@@ -197,6 +198,7 @@ presets! {
         compaction: Compaction::ByMin, "zones are fit for it by min (4.8)";
         oom_retries: 16, "rounds without progress before memory counts as exhausted (4.7)";
         dirty_limits: DirtyLimits::PerNode, "nodes have the limits, too (4.8)";
+        counters: Counters::Linux49, "reclaim's are the node's (4.8)";
     }
 
     /// What a kernel of today does, as far as there are switches for it: docs/validate.md says how near it comes to
@@ -210,6 +212,7 @@ presets! {
         flusher_wake: FlusherWake::TailDirty, "whoever meets a whole batch of dirty pages (4.11)";
         writeout_throttle: false, "nobody waits for writeback as such (5.16)";
         scan_balance: ScanBalance::Cost, "by what it cost to have anonymous or file memory (5.9)";
+        counters: Counters::Linux61, "reclaim's and refaults are by kind of page, too (5.8, 5.9)";
         most_swappiness: 200, "anonymous memory may be taken first (5.8)";
         scan_stop: ScanStop::Nudge, "a scan that has enough goes on for a round, and not for what was set out (6.1)";
         accesses: Accesses::Reads, "writes neither activate nor come back (4.7)";

@@ -490,6 +490,18 @@ switches! {
         WhileAwake = "while-awake",
     } see "docs/reference/memory-model.md#counters";
 
+    /// Whose names the counters have (mm/vmstat.c, `vmstat_text`). What is counted does not depend on it.
+    counters: Counters = Linux30 {
+        /// Up to 3.3: what reclaim scans and frees by zone, and `kswapd_steal`.
+        Linux30 = "linux-3.0",
+        /// 3.16: what kswapd and what others freed by zone (3.4), `pgmigrate_success` (3.8), `workingset_refault` (3.15).
+        Linux316 = "linux-3.16",
+        /// 4.9: what reclaim does of a node, without a zone; `allocstall` by zone, levels of zones under `nr_zone_` (4.8).
+        Linux49 = "linux-4.9",
+        /// 6.1 and 6.12: what reclaim does by kind of page (5.8), refaults by kind (5.9), `oom_kill` (4.13).
+        Linux61 = "linux-6.1",
+    } see "docs/reference/counters-and-traces.md#counters";
+
     /// The largest `swappiness`: 100, and 200 since 5.8, where values above 100 prefer swapping to dropping page cache.
     most_swappiness: u32 = 100 [100, 200, "of 200"] see "docs/reference/reclaim.md#scan-counts";
 

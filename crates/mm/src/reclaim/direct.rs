@@ -7,7 +7,7 @@ use crate::memory::task::{PF_DYING, PF_KTHREAD, PF_MEMALLOC};
 use crate::memory::zone::Mark;
 use crate::policy::{FlusherWake, HopelessZones, SlowPath};
 use crate::reclaim::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
-use crate::watch::vmstat::{VmEvent, ZoneStat};
+use crate::watch::vmstat::{ALLOC_STALLS, VmEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Class, Cost, Waited, WaitedKind, Word32, Word64, World};
 
@@ -38,7 +38,7 @@ impl<W: World> Mm<W> {
         let mut sc = ScanControl::new(SWAP_CLUSTER_MAX, order, gfp, gfp.high_zoneidx(), false);
         let task = self.current();
         task.flags.fetch_or(PF_MEMALLOC);
-        self.stat.event(VmEvent::AllocStall, 1);
+        self.count_stall(gfp);
         self.emit(Audience::Sums, || Event::DirectReclaimBegin {
             order,
             may_writepage: true,
@@ -53,7 +53,7 @@ impl<W: World> Mm<W> {
         if sc.nr_reclaimed == 0 && std::mem::take(&mut sc.skipped_deactivate) {
             // Whoever would run out of memory looks at the active pages, too.
             sc.force_deactivate = true;
-            self.stat.event(VmEvent::AllocStall, 1);
+            self.count_stall(gfp);
             progress = self.direct_reclaim_loop(node, gfp, &mut sc).await;
         }
         self.snapshot_refaults(node, gfp);
@@ -65,6 +65,12 @@ impl<W: World> Mm<W> {
         });
         task.flags.fetch_and(!PF_MEMALLOC);
         progress
+    }
+
+    /// An entry into direct reclaim, by the highest zone that helps (`reclaim_idx`).
+    fn count_stall(&self, gfp: Gfp) {
+        self.stat.event(VmEvent::AllocStall, 1);
+        self.stat.event(ALLOC_STALLS[gfp.high_zoneidx()], 1);
     }
 
     async fn direct_reclaim_loop(&self, node: u32, gfp: Gfp, sc: &mut ScanControl) -> u64 {

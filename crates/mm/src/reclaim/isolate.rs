@@ -6,7 +6,7 @@ use crate::memory::gfp::Gfp;
 use crate::memory::zone::Lru;
 use crate::policy::HopelessZones;
 use crate::reclaim::scan::SWAP_CLUSTER_MAX;
-use crate::watch::vmstat::{ZoneEvent, ZoneStat};
+use crate::watch::vmstat::{PG_SKIPS, ZoneEvent, ZoneStat};
 use crate::world::event::{Event, IsolateMode};
 use crate::world::{Audience, Cost, ShortLock, Word64, World};
 use crate::{Mm, Pfn};
@@ -107,6 +107,8 @@ impl<W: World> Mm<W> {
             let page = frames.page(pfn);
             if self.zones[page.zone()].kind.index() > classzone {
                 frames.add(list, pfn);
+                self.stat
+                    .event(PG_SKIPS[self.zones[page.zone()].kind.index()], 1);
                 aside += 1;
             } else {
                 page.clear_flags(flag::LRU);

@@ -226,8 +226,15 @@ impl<W: World> Mm<W> {
         } else {
             ZoneEvent::PgScanDirect
         };
-        if !self.node_lru() {
+        let (scans, steals) = match file {
+            false => (VmEvent::PgScanAnon, VmEvent::PgStealAnon),
+            true => (VmEvent::PgScanFile, VmEvent::PgStealFile),
+        };
+        if self.node_lru() {
+            self.stat.event(scans, u64::from(taken));
+        } else {
             self.stat.zone_event(z, event, u64::from(scanned));
+            self.stat.event(scans, u64::from(scanned));
         }
         if taken == 0 {
             if scanned > 0 {
@@ -248,6 +255,7 @@ impl<W: World> Mm<W> {
         if sc.kswapd {
             self.stat.event(VmEvent::KswapdSteal, batch.reclaimed);
         }
+        self.stat.event(steals, batch.reclaimed);
         if !self.node_lru() {
             self.count_stolen(z, sc.kswapd, batch.reclaimed);
         }

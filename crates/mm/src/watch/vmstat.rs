@@ -98,6 +98,13 @@ impl ZoneStat {
     }
 }
 
+/// Whether a name in /proc/vmstat is that of a level, of a zone or a node, and not of what only grows.
+pub fn is_level(name: &str) -> bool {
+    debug_assert!(!name.is_empty(), "a counter has a name");
+    let mut levels = ZoneStat::ALL.iter().filter(|s| !s.cumulative());
+    name.starts_with("nr_zone_") || levels.any(|s| s.name() == name)
+}
+
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
         /// Cumulative events of the whole machine.
@@ -217,7 +224,46 @@ events! {
     CompactMigrateScanned = "compact_migrate_scanned",
     /// Processes killed because no memory was found (4.13).
     OomKill = "oom_kill",
+    /// Of [`Self::AllocStall`] those of requests for zones up to DMA (4.8).
+    AllocStallDma = "allocstall_dma",
+    /// Up to DMA32.
+    AllocStallDma32 = "allocstall_dma32",
+    /// Up to Normal.
+    AllocStallNormal = "allocstall_normal",
+    /// For any zone: pages of programs and of the page cache.
+    AllocStallMovable = "allocstall_movable",
+    /// Pages of DMA that a scan of a node's list set aside, as the request could not use them (4.8).
+    PgSkipDma = "pgskip_dma",
+    /// Pages of DMA32.
+    PgSkipDma32 = "pgskip_dma32",
+    /// Pages of Normal.
+    PgSkipNormal = "pgskip_normal",
+    /// Pages of Movable or HighMem.
+    PgSkipMovable = "pgskip_movable",
+    /// Pages scanned on the inactive list of anonymous memory by anyone (5.8).
+    PgScanAnon = "pgscan_anon",
+    /// On that of file pages.
+    PgScanFile = "pgscan_file",
+    /// Pages reclaimed from there.
+    PgStealAnon = "pgsteal_anon",
+    /// From the list of file pages.
+    PgStealFile = "pgsteal_file",
 }
+
+/// Events that are counted by the kind of the zone, in the order of [`crate::ZoneType::index`].
+pub(crate) const ALLOC_STALLS: [VmEvent; 4] = [
+    VmEvent::AllocStallDma,
+    VmEvent::AllocStallDma32,
+    VmEvent::AllocStallNormal,
+    VmEvent::AllocStallMovable,
+];
+/// The same for pages set aside.
+pub(crate) const PG_SKIPS: [VmEvent; 4] = [
+    VmEvent::PgSkipDma,
+    VmEvent::PgSkipDma32,
+    VmEvent::PgSkipNormal,
+    VmEvent::PgSkipMovable,
+];
 
 /// Number of [`VmEvent`] items.
 pub const VM_EVENTS: usize = VmEvent::ALL.len();

@@ -28,6 +28,7 @@ mod recounts;
 mod scans;
 mod sysctls;
 mod today;
+mod vmstat_text;
 mod waits;
 pub(crate) mod world;
 

@@ -14,7 +14,7 @@ use crate::spec::{Machine, RunSpec};
 use hdrhistogram::Histogram;
 use mm::SECOND;
 use mm::memory::watermark;
-use mm::watch::vmstat::ZoneStat;
+use mm::watch::vmstat::is_level;
 use mm::world::OomKill;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -232,10 +232,6 @@ fn of_each_filesystem<const T: bool>(
 /// `/proc/vmstat`: what was counted since the start, and levels as they are.
 fn counters<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> BTreeMap<String, u64> {
     let baseline: BTreeMap<String, u64> = progress.baseline.borrow().iter().cloned().collect();
-    let is_level = |name: &str| {
-        let mut levels = ZoneStat::ALL.iter().filter(|s| !s.cumulative());
-        levels.any(|s| s.name() == name)
-    };
     let since = |(name, v): (String, u64)| {
         let before = match baseline.get(&name) {
             Some(&before) if !is_level(&name) => before,

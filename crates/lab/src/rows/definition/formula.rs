@@ -1,6 +1,7 @@
 //! What the rows' formulas are made of.
 
 use super::Reading::{self, Absent, Is, Unsupported};
+use crate::figures::values;
 use sim::account::{ClassSums, CongestionWaits, ReclaimSums};
 use sim::{Origin, RunResult};
 
@@ -63,18 +64,9 @@ pub(super) fn counted_or_zero(r: &RunResult, name: &str) -> Reading {
     }
 }
 
-pub(super) const ZONES: [&str; 5] = ["dma", "dma32", "normal", "movable", "high"];
-
 /// A counter over all zones; from 4.8 on most are kept by node, and have no zone in their names.
 pub(super) fn zones(r: &RunResult, event: &str) -> Option<f64> {
-    if let (Origin::Kernel, Some(&all)) = (r.origin, r.counters.get(event)) {
-        return Some(all as f64);
-    }
-    let found: Vec<u64> = ZONES
-        .iter()
-        .filter_map(|z| r.counters.get(&format!("{event}_{z}")).copied())
-        .collect();
-    (!found.is_empty()).then(|| found.iter().sum::<u64>() as f64)
+    values::all_zones(r, event)
 }
 
 pub(super) fn over_zones(r: &RunResult, event: &str) -> Reading {
@@ -212,8 +204,8 @@ pub(super) fn zone_velocity(r: &RunResult, zone: &str) -> Reading {
     let get = |e: &str| r.counters.get(&format!("{e}_{zone}")).map(|&v| v as f64);
     match (get("pgscan_kswapd"), get("pgscan_direct")) {
         (Some(k), Some(d)) => per_second(Is(k + d), r),
-        _ if r.origin == Origin::Kernel && r.counters.contains_key(&format!("pgalloc_{zone}")) => {
-            Unsupported("real kernels count scanned pages by node from 4.8 on")
+        _ if r.counters.contains_key(&format!("pgalloc_{zone}")) => {
+            Unsupported("kernels count scanned pages by node from 4.8 on")
         }
         _ => Absent,
     }

@@ -321,7 +321,7 @@ pub(super) const ROWS: &[ReportRow] = &[
             "pgrotated",
             "vmstat: Page writes skipped",
         ],
-        value: |r| counter(r, "nr_vmscan_immediate_reclaim"),
+        value: |r| counted_or_zero(r, "nr_vmscan_immediate_reclaim"),
     },
     ReportRow {
         name: "vmstat: Write invalidated",
