@@ -117,7 +117,8 @@ impl Window {
             };
             let size = next_size(at - index + wanted, most);
             self.set(at, size, size);
-        } else if wanted > most || index.abs_diff(self.previous.saturating_sub(1)) <= 1 {
+        } else if wanted > most || index.wrapping_sub(self.previous.wrapping_sub(1)) <= 1 {
+            // The last page again, or the one behind it. No page lies behind that of a file which nobody has read.
             self.open_at(index, wanted, most);
         } else {
             let before = history();
@@ -219,6 +220,16 @@ mod tests {
         let moved = w.move_to(missed(501, 1), 32, || None, || 1);
         assert_eq!(moved, Moved::Window);
         assert_eq!((w.start, w.size), (501, 4));
+        // The page in front of the last one is not in order, and neither is page 1 of a file that nobody has read: the
+        // kernel's difference is unsigned.
+        for (before, index) in [(Some(500), 499), (None, 1)] {
+            let mut w = Window::default();
+            if let Some(before) = before {
+                w.passed(before);
+            }
+            let moved = w.move_to(missed(index, 1), 32, || None, || 0);
+            assert_eq!(moved, Moved::Small, "{index} behind {before:?}");
+        }
         // Behind many cached pages, of which nobody knows who read them.
         let mut w = Window::default();
         w.move_to(missed(900, 1), 32, || None, || 20);
