@@ -104,7 +104,10 @@ impl Position {
         let bdi_thresh = thresh.max((self.limit - self.dirty) / 8);
         let share = (bdi_thresh << 16) / (self.thresh + 1);
         let bdi_setpoint = (setpoint * share) >> 16;
-        let span = ((self.thresh.saturating_sub(bdi_thresh) + 8 * self.bandwidth) * share) >> 16;
+        // Behind a limit that was lowered, a device's share may be larger than the limit; what it has too much is taken off
+        // the bandwidth's part (unsigned long in the kernel: the sum wraps).
+        let span = self.thresh.wrapping_sub(bdi_thresh);
+        let span = span.wrapping_add(8 * self.bandwidth).wrapping_mul(share) >> 16;
         let intercept = bdi_setpoint + span;
         if self.bdi_dirty < intercept - span / 4 {
             ratio = ratio * (intercept - self.bdi_dirty) / (span + 1);
