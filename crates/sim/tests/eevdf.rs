@@ -1,4 +1,4 @@
-//! Who has the CPU, by EEVDF and by CFS (`scheduler`), on one CPU without costs of its own.
+//! Who has the CPU, by EEVDF and by CFS (`scheduler`), without costs of its own.
 
 use sim::rng::Rng;
 use sim::sched::{Place, Sched, SchedParams};
@@ -14,7 +14,20 @@ fn sched(eevdf_slice: Option<u64>) -> Sched {
 
 /// `place`: how much of CFS is the kernels'.
 fn placing(eevdf_slice: Option<u64>, place: Place) -> Sched {
+    on_cpus(1, eevdf_slice, place)
+}
+
+fn on_cpus(cpus: usize, eevdf_slice: Option<u64>, place: Place) -> Sched {
     let params = SchedParams {
+        place,
+        ..params(eevdf_slice, 10 * MS, false)
+    };
+    Sched::new(cpus, params, 8, Rng::new(1, "test"))
+}
+
+/// CPUs without costs; `tick`: nanoseconds between two ticks.
+fn params(eevdf_slice: Option<u64>, tick: u64, timer_wheel: bool) -> SchedParams {
+    SchedParams {
         quantum: 10_000,
         latency: 6 * MS,
         min_granularity: 750 * US,
@@ -22,12 +35,12 @@ fn placing(eevdf_slice: Option<u64>, place: Place) -> Sched {
         eevdf_slice,
         idle_wakeup: 0.0,
         idle_wakeup_sigma: 0.0,
-        place,
+        place: Place::Kernels,
         switch: 0,
-        tick: 10 * MS,
+        tick,
         tick_phase: 0,
-    };
-    Sched::new(1, params, 8, Rng::new(1, "test"))
+        timer_wheel,
+    }
 }
 
 type Life<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
@@ -62,6 +75,38 @@ fn a_timeout_ends_at_the_tick_behind_it() {
             s.stop();
         };
         run(&s, vec![Box::pin(task)]);
+    }
+}
+
+/// `timer_wheel`: what sleeps for 63 ticks (of 1 ms) or more sleeps until a multiple of 8 of them, for 504 or more until
+/// one of 64, counted from 300 s before the machine began; a shorter sleep ends at the tick behind it.
+#[test]
+fn long_timers_expire_at_multiples_of_several_ticks() {
+    for (from, ticks, exact, wheel) in [
+        (3_500, 62, 66, 66),
+        (3_500, 63, 67, 72),
+        (8_500, 63, 72, 72),
+        (9_500, 63, 73, 80),
+        (500, 200, 201, 208),
+        (500, 503, 504, 504),
+        (500, 504, 505, 544),
+        (500, 4031, 4032, 4064),
+        (500, 5000, 5001, 5088),
+    ] {
+        for (timer_wheel, until) in [(false, exact), (true, wheel)] {
+            let s = Sched::new(1, params(None, MS, timer_wheel), 8, Rng::new(1, "test"));
+            let task = async {
+                s.sleep(from * US).await;
+                s.sleep_ticks(ticks * MS).await;
+                assert_eq!(s.now(), until * MS, "{ticks} ticks from {from} us on");
+                let ticket = s.ticket(0);
+                let long = s.timer_expires(ticks * MS);
+                assert!(!s.wait(0, ticket, Some(ticks * MS)).await);
+                assert_eq!(s.now(), long);
+                s.stop();
+            };
+            run(&s, vec![Box::pin(task)]);
+        }
     }
 }
 

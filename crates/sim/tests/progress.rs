@@ -29,6 +29,7 @@ fn sched(cpus: usize) -> Sched {
         switch: 0,
         tick: 4_000_000,
         tick_phase: 0,
+        timer_wheel: false,
     };
     Sched::new(cpus, params, 8, Rng::new(1, "test"))
 }

@@ -224,6 +224,7 @@ presets! {
         inodes_keep_pages: true, "inodes with pages are not shrunk (5.16)";
         mobility: Mobility::Boosted, "free lists by kind, and watermarks that are boosted (5.0)";
         workers: Workers::Pools, "whoever slept last does what is next, flushers' work and filesystems' (2.6.36, 3.10)";
+        timer_wheel: true, "long timers expire at multiples of 8 or 64 ticks (4.8)";
         vmpressure: VmPressure::Worker, "a worker takes a turn behind 512 pages scanned (3.10)";
         slow_path: SlowPath::Rewake, "it wakes kswapd with every round (4.7)";
         lru_batch: 15, "pages in a batch for the LRU lists (4.15)";

@@ -632,6 +632,10 @@ switches! {
         Eevdf = "eevdf",
     } see "docs/decisions/virtual-world.md#charge-and-relax";
 
+    /// 4.8: timers of ticks lie on a wheel, which keeps those for 63 ticks or more to 8 ticks and those for 504 or more to
+    /// 64: they expire that much later, and many together. Before, each has its own tick. High-resolution timers are not meant.
+    timer_wheel: bool = false see "docs/decisions/virtual-world.md#a-scheduler-with-stated-parameters";
+
     /// Whose run time the work of filesystems, flushers and `vmpressure` is.
     workers: Workers = Own {
         /// That of a thread for each kind of work, as up to 2.6.35 and 3.9.

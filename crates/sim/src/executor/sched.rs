@@ -82,6 +82,8 @@ pub struct SchedParams {
     pub tick: u64,
     /// Phase of the ticks.
     pub tick_phase: u64,
+    /// Long timers expire at multiples of several ticks ([`Sched::timer_expires`]).
+    pub timer_wheel: bool,
 }
 
 /// What happens at a time.

@@ -289,6 +289,7 @@ fn sched_params(spec: &RunSpec, p: &Params, tick: u64, tick_phase: u64) -> Sched
         switch: p.sched_switch as u64,
         tick,
         tick_phase,
+        timer_wheel: spec.policy.timer_wheel,
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a task leaves its CPU: it waits for a queue, sleeps, or gives way.
 
 use super::{Event, Queue, Sched, State, TaskId};
+use mm::SECOND;
 use mm::queue::PAGES;
 use mm::world::Waits;
 use std::future::Future;
@@ -17,6 +18,9 @@ fn page_bit(queue: u32) -> u64 {
     }
 }
 
+/// A timer that is set for so many ticks is not kept by the tick (Linux 4.8 kernel/time/timer.c, `LVL_START(1)`).
+const SHORT_TIMER: u64 = 63;
+
 const _: () = assert!(PAGES.end - PAGES.start == u64::BITS);
 
 impl Sched {
@@ -24,6 +28,23 @@ impl Sched {
     pub(super) fn tick_at(&self, time: u64) -> u64 {
         let (tick, phase) = (self.params.tick, self.params.tick_phase);
         (time.saturating_sub(phase)).div_ceil(tick) * tick + phase
+    }
+
+    /// Returns when a timer that is set now for `ns` nanoseconds expires: at the tick at or after that time. On a timer wheel
+    /// one for 63 ticks or more expires at the next multiple of 8 jiffies, for 504 or more at one of 64, and so on
+    /// (Linux 4.8 kernel/time/timer.c `calc_wheel_index`, `calc_index`). Jiffies begin at -300 s (`INITIAL_JIFFIES`).
+    pub fn timer_expires(&self, ns: u64) -> u64 {
+        let at = self.tick_at(self.now() + ns);
+        let (tick, phase) = (self.params.tick, self.params.tick_phase);
+        let ticks = ns.div_ceil(tick);
+        if !self.params.timer_wheel || ticks < SHORT_TIMER {
+            return at;
+        }
+        let shift = 3 * (1 + (ticks / SHORT_TIMER).ilog2() / 3);
+        let boot = (300 * SECOND / tick) as i64;
+        let jiffies = ((at - phase) / tick) as i64 - boot;
+        let bucket = (jiffies + (1 << shift) - 1) >> shift << shift;
+        (bucket + boot) as u64 * tick + phase
     }
 
     /// The time of the last timer tick at or before now.
@@ -135,10 +156,9 @@ impl Sched {
         first.is_some()
     }
 
-    /// Whoever waits for a queue waits until the tick at or after `ns` nanoseconds from now at most. Always `true`: it is
-    /// done.
+    /// Lets whoever waits for a queue wait until a timer expires that is set for `ns` nanoseconds. Always `true`: it is done.
     pub fn set_timer(&self, queue: u32, ns: u64) -> bool {
-        let until = self.tick_at(self.now() + ns);
+        let until = self.timer_expires(ns);
         let (waiters, tasks) = (
             self.queues[queue as usize].waiters.borrow(),
             self.tasks.borrow(),
@@ -149,12 +169,12 @@ impl Sched {
         true
     }
 
-    /// Sleeps until the tick at or after `ns` nanoseconds from now.
+    /// Sleeps until a timer expires that is set for `ns` nanoseconds ([`Self::timer_expires`]).
     #[track_caller]
     pub fn sleep_ticks(&self, ns: u64) -> Sleep<'_> {
         Sleep {
             sched: self,
-            until: self.tick_at(self.now() + ns),
+            until: self.timer_expires(ns),
             interruptible: false,
             blocked: false,
             at: Location::caller(),
@@ -325,7 +345,7 @@ impl Future for Wait<'_> {
             .set(s.page_waiters.get() | page_bit(self.queue));
         s.block(
             Some(self.queue),
-            self.timeout.map(|ns| s.tick_at(s.now() + ns)),
+            self.timeout.map(|ns| s.timer_expires(ns)),
             why,
             self.at,
         );
