@@ -110,6 +110,36 @@ fn long_timers_expire_at_multiples_of_several_ticks() {
     }
 }
 
+/// A task that comes from a CPU which has computed for long is placed half a latency (3 ms) behind the tasks of one that
+/// has computed for 1 ms: at -2 ms (`place_entity`; the kernel's virtual time wraps there). So what wakes 3 ms later is
+/// not far enough behind it, and waits until a tick ends its slice.
+#[test]
+fn a_task_may_be_placed_before_the_beginning_of_virtual_time() {
+    let s = on_cpus(2, None, Place::Kernels);
+    let began = Cell::new(0);
+    let short = async {
+        compute(&s, 1000).await;
+        s.sleep(102 * MS).await;
+        began.set(s.now());
+        s.stop();
+    };
+    let moved = async {
+        s.sleep(100 * MS).await;
+        assert_eq!(s.cpu(), 1, "the other CPU is busy");
+        compute(&s, 20_000).await;
+    };
+    let busy = compute(&s, 300_000);
+    // Tasks 2 and 4 begin on CPU 0.
+    let lives: Vec<Life<'_>> = vec![
+        Box::pin(short),
+        Box::pin(moved),
+        Box::pin(async {}),
+        Box::pin(busy),
+    ];
+    run(&s, lives);
+    assert_eq!(began.get(), 110 * MS);
+}
+
 /// Takes a turn without work whenever a queue is woken.
 async fn idle(s: &Sched, queue: u32) {
     loop {

@@ -112,7 +112,9 @@ struct Task {
     cpu: usize,
     /// The CPUs that it may run on, a bit each.
     allowed: u64,
-    vruntime: u64,
+    /// Its virtual run time, in nanoseconds. Like the least one of its CPU it may lie below 0, where a task is placed in
+    /// front of those that have run little (the kernel's wraps, and differences are signed).
+    vruntime: i64,
     /// Its virtual run time is complete up to here, while it runs (EEVDF).
     ran_until: u64,
     entity: eevdf::Entity,
@@ -165,7 +167,7 @@ struct Cpu {
     resched: Cell<bool>,
     busy_ns: Cell<u64>,
     /// The least virtual run time of its tasks; never goes back.
-    min_vruntime: Cell<u64>,
+    min_vruntime: Cell<i64>,
     race: eevdf::Race,
 }
 

@@ -11,22 +11,22 @@ impl Sched {
     }
 
     /// The least virtual run time of those that wait for a CPU.
-    fn leftmost(cpu: &Cpu, tasks: &[Task]) -> Option<u64> {
+    fn leftmost(cpu: &Cpu, tasks: &[Task]) -> Option<i64> {
         let queue = cpu.run_queue.borrow();
         queue.iter().map(|&t| tasks[t as usize].vruntime).min()
     }
 
     /// Brings the run time of the task that has a CPU up to a time, and returns its virtual run time (`update_curr`).
-    fn cfs_update(&self, c: usize, tasks: &mut [Task], now: u64) -> Option<u64> {
+    fn cfs_update(&self, c: usize, tasks: &mut [Task], now: u64) -> Option<i64> {
         let task = &mut tasks[self.cpus[c].current.get()? as usize];
         let ran = now.saturating_sub(task.ran_until);
         task.ran_until += ran;
-        task.vruntime += task.entity.fair(ran as i64) as u64;
+        task.vruntime += task.entity.fair(ran as i64);
         Some(task.vruntime)
     }
 
     /// A CPU's least virtual run time follows the least of its tasks, and never goes back (`update_min_vruntime`).
-    fn cfs_follow(&self, c: usize, tasks: &[Task], current: Option<u64>) {
+    fn cfs_follow(&self, c: usize, tasks: &[Task], current: Option<i64>) {
         let cpu = &self.cpus[c];
         let least = current.into_iter().chain(Self::leftmost(cpu, tasks)).min();
         if let Some(least) = least {
@@ -56,10 +56,10 @@ impl Sched {
         self.cfs_follow(c, tasks, current);
         let min = self.cpus[c].min_vruntime.get();
         let from = match std::mem::replace(&mut tasks[id as usize].entity.placed, true) {
-            true => min.saturating_sub(self.params.latency / 2),
+            true => min - self.half_latency(),
             false => {
                 let slice = self.cfs_slice(c, tasks, id, true) as i64;
-                min + tasks[id as usize].entity.fair(slice) as u64
+                min + tasks[id as usize].entity.fair(slice)
             }
         };
         let task = &mut tasks[id as usize];
@@ -73,7 +73,7 @@ impl Sched {
         let cpu = &self.cpus[c];
         self.enqueue(c, id);
         let task = &tasks[id as usize];
-        let left = task.entity.fair(self.params.wakeup_granularity as i64) as u64;
+        let left = task.entity.fair(self.params.wakeup_granularity as i64);
         let current = cpu.current.get().expect("a busy CPU") as usize;
         let preempts = tasks[current].vruntime > task.vruntime + left;
         if preempts || cpu.resched.get() {
@@ -93,7 +93,7 @@ impl Sched {
         let slice = self.cfs_slice(c, &tasks, id, false);
         let slice = slice.min(self.params.latency);
         let task = &tasks[id as usize];
-        let ahead = (least + slice + 1).saturating_sub(task.vruntime);
+        let ahead = (least + slice as i64 + 1 - task.vruntime).max(0) as u64;
         let began = task.started_at;
         let ahead = (task.ran_until + ahead).max(began + self.params.min_granularity);
         let ends = ahead.min(began + slice + 1);

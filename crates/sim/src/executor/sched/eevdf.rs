@@ -194,10 +194,10 @@ impl Sched {
             if ran == 0 {
                 continue;
             }
-            task.vruntime += task.entity.fair(ran as i64) as u64;
+            task.vruntime += task.entity.fair(ran as i64);
             task.ran_until = at;
-            if task.vruntime as i64 >= task.entity.deadline {
-                task.entity.deadline = task.vruntime as i64 + task.entity.fair(slice);
+            if task.vruntime >= task.entity.deadline {
+                task.entity.deadline = task.vruntime + task.entity.fair(slice);
                 task.entity.protected = false;
                 renewed = true;
             }
@@ -217,18 +217,17 @@ impl Sched {
             }
         };
         let task = &mut tasks[id as usize];
-        // Virtual time begins late enough for whoever is owed time at the start.
-        task.vruntime = (at - lag).max(0) as u64;
+        task.vruntime = at - lag;
         let slice = entity.fair(slice);
         let half = if entity.placed { slice } else { slice / 2 };
-        task.entity.deadline = task.vruntime as i64 + half;
+        task.entity.deadline = task.vruntime + half;
         task.entity.placed = true;
     }
 
     /// What a task is owed that leaves a CPU's race, at most two slices or a tick.
     fn lag(&self, all: Average, task: &Task, slice: i64) -> i64 {
         let limit = task.entity.fair((2 * slice).max(self.params.tick as i64));
-        (all.mean() - task.vruntime as i64).clamp(-limit, limit)
+        (all.mean() - task.vruntime).clamp(-limit, limit)
     }
 
     /// A task wakes on a CPU that is busy and joins its queue. Returns whether the running one has to look
@@ -285,7 +284,7 @@ impl Sched {
     fn lost_its_turn(&self, c: usize, tasks: &[Task]) -> bool {
         self.cpus[c].current.get().is_some_and(|id| {
             let t = &tasks[id as usize];
-            !t.entity.protected && !self.average(c, tasks).eligible(t.vruntime as i64)
+            !t.entity.protected && !self.average(c, tasks).eligible(t.vruntime)
         })
     }
 
@@ -298,7 +297,7 @@ impl Sched {
         if current.is_some() && !cpu.has_others() {
             return current;
         }
-        let current = current.filter(|&id| all.eligible(of(id).vruntime as i64));
+        let current = current.filter(|&id| all.eligible(of(id).vruntime));
         if current.is_some_and(|id| of(id).entity.protected) {
             return current;
         }
@@ -307,7 +306,7 @@ impl Sched {
             .iter()
             .chain(delayed.iter())
             .copied()
-            .filter(|&id| all.eligible(of(id).vruntime as i64))
+            .filter(|&id| all.eligible(of(id).vruntime))
             .min_by_key(|&id| (of(id).entity.deadline, id));
         match (current, best) {
             (Some(own), Some(best)) if of(own).entity.deadline < of(best).entity.deadline => {
@@ -357,7 +356,7 @@ impl Sched {
         task.entity.protected = false;
         if !task.entity.placed {
             task.entity.lag = 0;
-        } else if becomes == State::Blocked && !all.eligible(task.vruntime as i64) {
+        } else if becomes == State::Blocked && !all.eligible(task.vruntime) {
             (task.entity.delayed, task.entity.on) = (true, c as u32);
             self.cpus[c].race.delayed.borrow_mut().push(id);
         } else if becomes != State::Runnable {

@@ -40,8 +40,7 @@ impl Sched {
                 self.cfs_places(c, &mut tasks, id);
             } else if self.places_moved() {
                 let min = cpu.min_vruntime.get();
-                let floor = min.saturating_sub(self.params.latency / 2);
-                task.vruntime = task.vruntime.max(floor);
+                task.vruntime = task.vruntime.max(min - self.half_latency());
             }
             if let Some(slice) = self.eevdf() {
                 self.eevdf_starts(c, &mut tasks, id, slice);
@@ -91,13 +90,11 @@ impl Sched {
         let current = cpu.current.get().expect("a busy CPU") as usize;
         let (current_start, current_vruntime) =
             (tasks[current].started_at, tasks[current].vruntime);
-        let ran = current_vruntime + cpu.clock.get().saturating_sub(current_start);
+        let ran = current_vruntime + cpu.clock.get().saturating_sub(current_start) as i64;
         let task = &mut tasks[id as usize];
         // A sleeper gets at most half a latency of credit.
-        task.vruntime = task
-            .vruntime
-            .max(ran.saturating_sub(self.params.latency / 2));
-        let preempts = ran > task.vruntime + self.params.wakeup_granularity;
+        task.vruntime = task.vruntime.max(ran - self.half_latency());
+        let preempts = ran > task.vruntime + self.params.wakeup_granularity as i64;
         self.enqueue(c, id);
         self.set_slice(c);
         self.someone_waits(c, preempts);
@@ -130,8 +127,13 @@ impl Sched {
     fn bring(&self, task: &mut Task, c: usize) {
         let min = |cpu: usize| self.cpus[cpu].min_vruntime.get();
         if task.cpu != c {
-            task.vruntime = (task.vruntime + min(c)).saturating_sub(min(task.cpu));
+            task.vruntime += min(c) - min(task.cpu);
         }
+    }
+
+    /// Returns how far behind the others of its CPU a task that slept is placed at most, in nanoseconds.
+    pub(super) fn half_latency(&self) -> i64 {
+        (self.params.latency / 2) as i64
     }
 
     /// Gives the task that runs on a CPU a slice, if there are others.
@@ -173,7 +175,7 @@ impl Sched {
         let task = &mut tasks[id as usize];
         let ran = cpu.clock.get().saturating_sub(task.started_at);
         if !fair {
-            task.vruntime += ran;
+            task.vruntime += ran as i64;
         }
         let own = task.vruntime;
         task.cpu_ns += ran;
