@@ -368,3 +368,37 @@ fn ten_million_bytes_as_a_trace() {
     });
     assert!(taken > 100, "{taken}");
 }
+
+/// Dirtiers of 6.12 are heard as they are without a listener, whose pages are dirtied many at a time with the worker's
+/// measurement of the bandwidth in between. `think` is negative while a pause is owed.
+#[test]
+fn dirtiers_that_owe_a_pause_are_heard() {
+    let mut m = machine(128);
+    (m.cpus, m.hz) = (1, 250);
+    let writers =
+        "dd if=/dev/zero of=a bs=32k count=3000 & dd if=/dev/zero of=b bs=32k count=3000; wait";
+    let mut s = spec(m, FsKind::Xfs, writers);
+    s.policy = Policy::linux_6_12();
+    s.check_ns = 0;
+    let (result, text) = written(&s, Selection::default());
+    let alone = sim::run(&s, &Control::default());
+    assert_eq!(alone.digest, result.digest);
+    assert_eq!(alone.counters, result.counters);
+    let looks = text
+        .lines()
+        .filter(|l| l.contains(" balance_dirty_pages: "));
+    let (owed, all): (Vec<&str>, Vec<&str>) = looks.partition(|l| l.contains(" think=-"));
+    assert!(
+        owed.len() > 20 && all.len() > 20,
+        "{} {}",
+        owed.len(),
+        all.len()
+    );
+    // A pause that is not made is no time yet to come.
+    let made = |line: &&&str| {
+        line.split(" pause=")
+            .nth(1)
+            .is_some_and(|p| !p.starts_with(['-', '0']))
+    };
+    assert!(owed.iter().chain(&all).filter(made).count() > 10);
+}

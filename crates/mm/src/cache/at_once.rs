@@ -190,9 +190,10 @@ impl<W: World> Mm<W> {
         if self.traced() || m.state.get() & I_DIRTY_PAGES == 0 {
             return 1;
         }
-        let behind = self.dirtied_unlooked(m).min(most - 1);
+        let ns = self.price_of_store();
+        let behind = self.dirtied_ahead(m, ns, most - 1);
         let behind = behind.min(self.buffers_for(m, true).saturating_sub(1));
-        1 + self.world.steps_ahead(self.price_of_store(), behind)
+        1 + self.world.steps_ahead(ns, behind)
     }
 
     /// Nanoseconds of a store to a clean page.

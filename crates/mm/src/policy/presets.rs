@@ -244,6 +244,8 @@ presets! {
         request_queue: RequestQueue::Multi, "tags, and no congestion (5.0)";
         writeback_throttling: WritebackThrottling::Wbt, "writes leave room for reads (4.10)";
         plugs: Plugs::Worker, "requests grow in plugs (2.6.39), or until a worker gives them out (up to 6.9)";
+        dirty_exceeded: DirtyExceeded::EachLook, "each look says whether its device is over its limit (6.0)";
+        bandwidth: Bandwidth::Worker, "it is measured behind a file's writeback, too (5.15)";
         first_dirty: FirstDirty::Timer, "a first dirty inode sets its flusher's timer (2.6.36)";
         writeback_ends: WritebackEnds::IoEnd, "pages leave writeback by what a filesystem gathered (5.4)";
         ext4_writeback: Ext4Writeback::ByExtent, "extents that are converted once they are written (5.6)";

@@ -152,7 +152,19 @@ switches! {
         OwnLimit = "own-limit",
         /// linux-3.1 ("properly reflect ... dirty_exceeded"): below 7/8 of its share, where no task can be over its limit.
         LowestLimit = "lowest-limit",
+        /// 6.0, where dirtiers sleep: each look over the free-run ceiling sets it or takes it away, before the pause. A look
+        /// below that ceiling leaves it, and nothing is taken away behind a pause, when others have looked since.
+        EachLook = "each-look",
     } see "docs/reference/writeback.md#throttling";
+
+    /// Who measures a device's write bandwidth, where dirtiers sleep. What nobody measures in time is smoothed once for
+    /// a long time, so that it lags behind the device, and pauses follow from it.
+    bandwidth: Bandwidth = Looks {
+        /// 3.2: whoever writes, and whoever looks at the limits, a fifth of a second apart.
+        Looks = "looks",
+        /// 5.15: a worker as well, a fifth of a second behind the last page of a file under writeback.
+        Worker = "worker",
+    } see "docs/reference/writeback.md#sleeping-dirtiers";
 
     /// What a task does that dirties pages over the limits.
     dirty_throttle: DirtyThrottle = Write {

@@ -212,7 +212,8 @@ pub enum Event {
         paused: u32,
         pause: i32,
         period: u32,
-        think: u32,
+        /// Negative while a pause is owed.
+        think: i32,
     },
     /// A shrinker begins (`mm_shrink_slab_start`).
     ShrinkSlabStart {

@@ -254,6 +254,12 @@ pub trait Tasks {
         self.now()
     }
 
+    /// When a timer that is set now for so many nanoseconds, which are whole ticks, expires. In a world with ticks a timer
+    /// expires at one, and never early.
+    fn timer_expires(&self, ns: u64) -> u64 {
+        self.jiffies() + ns
+    }
+
     /// The CPU (or per-CPU slot) of the calling task, below [`crate::Config::cpus`].
     fn cpu(&self) -> usize;
 

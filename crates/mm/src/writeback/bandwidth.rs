@@ -2,7 +2,8 @@
 
 use super::queues::State;
 use crate::Mm;
-use crate::policy::DirtyThrottle;
+use crate::cache::tree::Tag;
+use crate::policy::{Bandwidth, DirtyThrottle};
 use crate::world::{ShortLock, Word64, World};
 use crate::writeback::bdi::BdiStat;
 
@@ -15,13 +16,66 @@ impl<W: World> Mm<W> {
     /// The device's write bandwidth: pages completed, averaged over about three seconds and
     /// smoothed (docs/reference/writeback.md#sleeping-dirtiers), updated at most every 200 ms.
     pub(crate) fn update_bandwidth(&self, bdi: u32) {
+        self.worker_measures(bdi);
         let s = self.flusher_state(bdi);
         s.lock.with(|| {
             if let Some(ticks) = self.rates_due(bdi) {
                 self.measure_bandwidth(s, ticks);
-                self.rates_from_now(bdi);
+                self.rates_from(bdi, self.rates_clock());
             }
         });
+    }
+
+    /// Sets the worker's timer, an interval from now, if none is set and pages that left writeback were the last of
+    /// their file there (Linux 5.15 mm/page-writeback.c `wb_inode_writeback_end`; `bandwidth = "worker"`).
+    pub(crate) fn inode_writeback_end(&self, mapping: u32) {
+        let by_worker = self.policy.bandwidth == Bandwidth::Worker;
+        if !by_worker || self.policy.dirty_throttle != DirtyThrottle::Sleep {
+            return;
+        }
+        let m = &self.mappings[mapping as usize];
+        let due = &self.bdis[m.bdi() as usize].rate.worker_due;
+        if due.get() == 0 && m.accounts_dirty() && !self.mapping_tagged(mapping, Tag::Writeback) {
+            due.set(self.world.timer_expires(INTERVAL));
+        }
+    }
+
+    /// Measures as the worker did when its timer expired, if the time of that has come. Nobody sees the worker at work,
+    /// so the measurement is made up for before anything that it counts changes, and before anybody asks for it.
+    #[inline(always)]
+    pub(crate) fn worker_measures(&self, bdi: u32) {
+        let due = self.bdis[bdi as usize].rate.worker_due.get();
+        if due != 0 && self.world.now() >= due {
+            self.worker_measured(bdi);
+        }
+    }
+
+    /// Measures over the time up to the worker's timer, however short (`wb_update_bandwidth_workfn`).
+    #[cold]
+    fn worker_measured(&self, bdi: u32) {
+        let s = self.flusher_state(bdi);
+        s.lock.with(|| {
+            let due = self.bdis[bdi as usize].rate.worker_due.get();
+            // Another thread may have made up for it meanwhile.
+            if due != 0 && self.world.now() >= due {
+                self.bdis[bdi as usize].rate.worker_due.set(0);
+                let elapsed = due.saturating_sub(s.bandwidth_time.get());
+                self.measure_bandwidth(s, (elapsed / self.tick()).max(1));
+                self.rates_from(bdi, due);
+            }
+        });
+    }
+
+    /// Returns how many of up to `most` pages a task has dirtied before the worker measures, each of which takes `ns`
+    /// nanoseconds.
+    #[inline(always)]
+    pub(crate) fn dirtied_unmeasured(&self, bdi: u32, ns: u64, most: u32) -> u32 {
+        let due = self.bdis[bdi as usize].rate.worker_due.get();
+        if due == 0 || self.world.now() + ns * u64::from(most) < due {
+            return most;
+        }
+        let before = due.saturating_sub(self.world.now()).saturating_sub(1);
+        before.checked_div(ns).map_or(0, |n| n as u32)
     }
 
     /// The ticks since a device's rates were measured, if they are due. Where dirtiers sleep, what was dirtied
@@ -45,10 +99,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// What is written and dirtied is counted from now on.
-    fn rates_from_now(&self, bdi: u32) {
+    /// Counts what is written and dirtied from a time (ns) on.
+    fn rates_from(&self, bdi: u32, time: u64) {
         let (s, rate) = (self.flusher_state(bdi), &self.bdis[bdi as usize].rate);
-        s.bandwidth_time.set(self.rates_clock());
+        s.bandwidth_time.set(time);
         s.bandwidth_completed.set(s.completed.get());
         rate.dirtied_then.set(rate.dirtied.get());
     }
@@ -59,31 +113,37 @@ impl<W: World> Mm<W> {
         if self.policy.dirty_throttle != DirtyThrottle::Sleep {
             return;
         }
+        self.worker_measures(bdi);
         let s = self.flusher_state(bdi);
         let elapsed = self.rates_clock().saturating_sub(s.bandwidth_time.get());
         if elapsed > IDLE && self.bdi_stat(bdi, BdiStat::Writeback) == 0 {
-            s.lock.with(|| self.rates_from_now(bdi));
+            s.lock.with(|| self.rates_from(bdi, self.rates_clock()));
         }
     }
 
+    /// Measures a device's bandwidth over so many ticks (`bdi_update_write_bandwidth`): over more than a period the
+    /// measurement stands for itself and is not smoothed.
     fn measure_bandwidth(&self, s: &State<W>, ticks: u64) {
         let written = s.completed.get() - s.bandwidth_completed.get();
         let hz = self.config.hz;
         let period = (3 * hz).next_power_of_two();
         let old = s.bandwidth.get();
-        let bw = if ticks > period {
-            written * hz / ticks
+        let avg = s.average_bandwidth.get();
+        let (bw, avg) = if ticks > period {
+            let bw = written * hz / ticks;
+            (bw, bw)
         } else {
-            (written * hz + old * (period - ticks)) / period
+            let bw = (written * hz + old * (period - ticks)) / period;
+            let avg = if avg > old && old >= bw {
+                avg - (avg - old) / 8
+            } else if avg < old && old <= bw {
+                avg + (old - avg) / 8
+            } else {
+                avg
+            };
+            (bw, avg)
         };
-        let mut avg = s.average_bandwidth.get();
-        if avg > old && old >= bw {
-            avg -= (avg - old) / 8;
-        }
-        if avg < old && old <= bw {
-            avg += (old - avg) / 8;
-        }
         s.bandwidth.set(bw);
-        s.average_bandwidth.set(avg);
+        s.average_bandwidth.set(avg.max(1));
     }
 }

@@ -87,6 +87,7 @@ impl<W: World> Mm<W> {
     /// The speed at which a device was measured to write, smoothed, in pages a second; 100 MiB/s before it was.
     pub fn write_bandwidth(&self, bdi: u32) -> u64 {
         debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
+        self.worker_measures(bdi);
         self.bdis[bdi as usize].flusher.average_bandwidth.get()
     }
 

@@ -378,6 +378,7 @@ impl<W: World> Mm<W> {
                 self.writeback.completions.inc_at(&b.completions, n, now);
             }
         }
+        self.worker_measures(bdi);
         b.flusher.completed.fetch_add(n);
     }
 
@@ -438,7 +439,7 @@ impl<W: World> Mm<W> {
     }
 
     /// What `n` calls of [`Mm::note_dirtied`] do, at least one; all but the last are within
-    /// [`Mm::dirtied_unlooked`].
+    /// [`Mm::dirtied_ahead`].
     #[inline(always)]
     pub(crate) fn note_dirtied_run(&self, m: &Mapping<W>, n: u32) -> bool {
         let count = &self.writeback.dirtied_on_cpu[self.world.cpu()];
@@ -488,9 +489,16 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Returns how many of up to `most` calls of [`Mm::note_dirtied`], which are `ns` nanoseconds apart, say that the
+    /// task need not look and come before the worker measures.
+    #[inline(always)]
+    pub(crate) fn dirtied_ahead(&self, m: &Mapping<W>, ns: u64, most: u32) -> u32 {
+        self.dirtied_unmeasured(m.bdi(), ns, most.min(self.dirtied_unlooked(m)))
+    }
+
     /// How many calls of [`Mm::note_dirtied`] say that the task need not look.
     #[inline(always)]
-    pub(crate) fn dirtied_unlooked(&self, m: &Mapping<W>) -> u32 {
+    fn dirtied_unlooked(&self, m: &Mapping<W>) -> u32 {
         let exceeded = self.bdis[m.bdi() as usize].dirty_exceeded.get() != 0;
         let on_cpu = self.writeback.dirtied_on_cpu[self.world.cpu()].get();
         let most = self.writeback.ratelimit.get();
@@ -507,10 +515,13 @@ impl<W: World> Mm<W> {
             mapping < self.mapping_count(),
             "file {mapping} does not exist"
         );
-        self.note_dirtied_unlooked(&self.mappings[mapping as usize], 1);
+        let m = &self.mappings[mapping as usize];
+        self.worker_measures(m.bdi());
+        self.note_dirtied_unlooked(m, 1);
     }
 
-    /// What `n` such calls do; at most [`Mm::dirtied_unlooked`], but for pieces.
+    /// Counts `n` pages as so many calls of [`Mm::note_dirtied`] do that say that the task need not look
+    /// ([`Mm::dirtied_ahead`]).
     #[inline(always)]
     pub(crate) fn note_dirtied_unlooked(&self, m: &Mapping<W>, n: u32) {
         let on_cpu = &self.writeback.dirtied_on_cpu[self.world.cpu()];
@@ -566,7 +577,7 @@ impl<W: World> Mm<W> {
                 bdi_reclaimable + bdi_writeback > limit || reclaimable + writeback > limits.dirty;
             clear = match self.policy.dirty_exceeded {
                 DirtyExceeded::OwnLimit => !exceeded,
-                DirtyExceeded::LowestLimit => {
+                DirtyExceeded::LowestLimit | DirtyExceeded::EachLook => {
                     bdi_reclaimable + bdi_writeback <= share - share / 8
                         && reclaimable + writeback <= limits.dirty
                 }

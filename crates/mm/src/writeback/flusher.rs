@@ -266,7 +266,7 @@ impl<W: World> Mm<W> {
     /// The slice one inode may use (3.1): about half a second of I/O, and an eighth of the limit that dirtiers are held
     /// to where there is one (3.2: it comes down slowly behind the one of this moment).
     fn writeback_chunk_size(&self, bdi: u32, nr_pages: i64) -> u64 {
-        let half = self.flusher_state(bdi).average_bandwidth.get() / 2;
+        let half = self.write_bandwidth(bdi) / 2;
         let limit = match self.policy.dirty_throttle {
             DirtyThrottle::Sleep => self.writeback.limit.get(),
             DirtyThrottle::Write => self.dirty_limits().dirty,

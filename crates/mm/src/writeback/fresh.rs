@@ -251,7 +251,7 @@ impl<W: World> Mm<W> {
         });
         self.world.charge(Cost::PageDirty, 1);
         if run.fresh.state == FreshState::Piece {
-            self.note_dirtied_unlooked(run.m, 1);
+            self.count_dirtied(mapping);
             return Ok(had);
         }
         if written
@@ -399,7 +399,7 @@ impl<W: World> Mm<W> {
             }
         }
         let most = empty_slots(&slots[..n as usize]);
-        let unlooked = self.unlooked(run, most);
+        let unlooked = self.unlooked(run, each, most);
         let passed = self.world.steps(each, unlooked, run.dirty);
         let last = passed < most;
         if last {
@@ -439,12 +439,14 @@ impl<W: World> Mm<W> {
         self.enter_fresh(run, leaf, (zone, &stat), (index, slot), |_| pfn);
     }
 
-    /// Of so many pages of a run, those behind which the dirtier need not look at its limits.
+    /// Of `n` pages of a run, each of which takes `ns` nanoseconds, those behind which the dirtier need not look at its
+    /// limits, and that the next measurement of its device's bandwidth has to count.
     #[inline(always)]
-    fn unlooked(&self, run: &Run<'_, W>, n: u32) -> u32 {
+    fn unlooked(&self, run: &Run<'_, W>, ns: u64, n: u32) -> u32 {
         match run.fresh.state {
-            FreshState::Written => n.min(self.dirtied_unlooked(run.m)),
-            FreshState::Locked | FreshState::Dirty | FreshState::Piece => n,
+            FreshState::Written => self.dirtied_ahead(run.m, ns, n),
+            FreshState::Piece => self.dirtied_unmeasured(run.m.bdi(), ns, n),
+            FreshState::Locked | FreshState::Dirty => n,
         }
     }
 
@@ -454,7 +456,10 @@ impl<W: World> Mm<W> {
     fn end_batch(&self, run: &Run<'_, W>, passed: u32, last: bool) -> FreshEnd {
         let Fresh { mapping, state, .. } = run.fresh;
         if state == FreshState::Piece {
-            self.note_dirtied_unlooked(run.m, passed + u32::from(last));
+            self.note_dirtied_unlooked(run.m, passed);
+            if last {
+                self.count_dirtied(mapping);
+            }
             return FreshEnd::All;
         }
         let written = state == FreshState::Written;
@@ -507,7 +512,7 @@ impl<W: World> Mm<W> {
         }
         // A refill takes its time, and the page behind it.
         let first = self.world.price(Cost::PageBulk) + ahead + self.world.price(Cost::PageAlloc);
-        let unlooked = self.unlooked(run, most);
+        let unlooked = self.unlooked(run, first + run.rest, most);
         let mut pages = [0; SLOTS as usize];
         let (mut n, mut last) = (0, false);
         let same = || {

@@ -17,7 +17,9 @@ pub(crate) struct Rate<W: World> {
     pub(super) balanced: W::U64,
     /// Pages of its files that became dirty, ever.
     pub(super) dirtied: W::U64,
-    pub(super) dirtied_then: W::U64,
+    pub(crate) dirtied_then: W::U64,
+    /// When the timer of the worker that measures the bandwidth expires, in nanoseconds; 0: no timer is set.
+    pub(super) worker_due: W::U64,
 }
 
 impl<W: World> Rate<W> {
@@ -27,6 +29,7 @@ impl<W: World> Rate<W> {
             balanced: bytemuck::Zeroable::zeroed(),
             dirtied: bytemuck::Zeroable::zeroed(),
             dirtied_then: bytemuck::Zeroable::zeroed(),
+            worker_due: bytemuck::Zeroable::zeroed(),
         };
         r.base.set(INIT_RATE);
         r.balanced.set(INIT_RATE);

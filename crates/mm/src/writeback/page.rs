@@ -282,7 +282,8 @@ impl<W: World> Mm<W> {
             "frame {pfn} was not under writeback"
         );
         let page = self.frames.page(pfn);
-        let m = (!page.has(flag::SWAPCACHE)).then(|| &self.mappings[page.mapping() as usize]);
+        let mapping = page.mapping();
+        let m = (!page.has(flag::SWAPCACHE)).then(|| &self.mappings[mapping as usize]);
         if let Some(m) = m {
             if failed {
                 m.state.fetch_or(AS_EIO);
@@ -296,6 +297,9 @@ impl<W: World> Mm<W> {
         }
         let z = self.clear_page_writeback(pfn, failed);
         self.account_written(z, m, 1);
+        if m.is_some() {
+            self.inode_writeback_end(mapping);
+        }
         self.world.charge(Cost::WritebackEnd, 1);
         self.world.wake(queue::page(pfn));
     }
@@ -404,5 +408,6 @@ impl<W: World> Mm<W> {
             run.end(count);
             done += slots.len() as u32;
         }
+        self.inode_writeback_end(mapping);
     }
 }

@@ -9,6 +9,7 @@
 
 use super::pace::RATIO_BITS;
 use crate::Mm;
+use crate::policy::DirtyExceeded;
 use crate::watch::vmstat::ZoneStat;
 use crate::world::event::Event;
 use crate::world::{Audience, Cost, Waited, WaitedKind, Word32, Word64, World};
@@ -25,6 +26,7 @@ impl<W: World> Mm<W> {
     #[inline]
     pub(crate) fn note_dirtied_by_task(&self, bdi: u32, on_cpu: &W::U32) -> bool {
         let (b, pace) = (&self.bdis[bdi as usize], &self.dirtier().pace);
+        self.worker_measures(bdi);
         b.rate.dirtied.fetch_add(1);
         pace.dirtied.fetch_add(1);
         on_cpu.set(on_cpu.get() + 1);
@@ -112,7 +114,8 @@ impl<W: World> Mm<W> {
         u64::midpoint(limits.dirty, self.dirtyable())
     }
 
-    fn position(&self, bdi: u32, limits: Limits, dirty: u64) -> Position {
+    /// Returns where a device's dirty pages stand, of so many of the machine.
+    pub(crate) fn position(&self, bdi: u32, limits: Limits, dirty: u64) -> Position {
         let bdi_thresh = self.bdi_dirty_limit(bdi, limits.dirty);
         let [reclaimable, writeback] = self.bdi_dirty_against(bdi, bdi_thresh);
         Position {
@@ -122,7 +125,7 @@ impl<W: World> Mm<W> {
             dirty,
             bdi_thresh,
             bdi_dirty: reclaimable + writeback,
-            bandwidth: self.bdis[bdi as usize].flusher.average_bandwidth.get(),
+            bandwidth: self.write_bandwidth(bdi),
         }
     }
 
@@ -145,7 +148,7 @@ impl<W: World> Mm<W> {
             let pace = &self.dirtier().pace;
             let think = match pace.paused.get() {
                 0 => 0,
-                then => now.saturating_sub(then) / tick,
+                then => ticks_since(now, then, tick),
             };
             Event::BalanceDirtyPages {
                 bdi,
@@ -161,7 +164,7 @@ impl<W: World> Mm<W> {
                 paused: ms((now - entered) / tick),
                 pause: (pause * 1000 / self.config.hz as i64) as i32,
                 period: ms(period),
-                think: ms(think),
+                think: (think * 1000 / self.config.hz as i64) as i32,
             }
         });
     }
@@ -202,6 +205,10 @@ impl<W: World> Mm<W> {
             dirty,
             exceeded: false,
         };
+        let each_look = self.policy.dirty_exceeded == DirtyExceeded::EachLook;
+        if each_look {
+            self.over_background_begins(bdi, &seen);
+        }
         if dirty <= limits.freerun() {
             pace.paused.set(now);
             pace.dirtied.set(0);
@@ -214,8 +221,8 @@ impl<W: World> Mm<W> {
         }
         let p = self.position(bdi, limits, dirty);
         seen.exceeded = p.bdi_dirty > p.bdi_thresh && dirty > limits.dirty;
-        if seen.exceeded {
-            b.dirty_exceeded.set(1);
+        if seen.exceeded || each_look {
+            b.dirty_exceeded.set(u32::from(seen.exceeded));
         }
         if let Some(ticks) = self.rates_due(bdi) {
             self.update_dirty_limit(limits.dirty, dirty);
@@ -228,7 +235,7 @@ impl<W: World> Mm<W> {
         if let Some(ticks) = (hz * dirtied).checked_div(task) {
             let since = match pace.paused.get() {
                 0 => 0,
-                then => (now.saturating_sub(then) / tick) as i64,
+                then => ticks_since(now, then, tick),
             };
             (left, period) = (ticks as i64 - since, Some(ticks));
         }
@@ -239,7 +246,7 @@ impl<W: World> Mm<W> {
         let pauses = may_pause.filter(|pauses| period.is_none() || left >= pauses.min as i64);
         let Some(pauses) = pauses else {
             let period = period.unwrap_or(0);
-            self.tell_pace(bdi, &p, [dirtied, task, period], left, entered);
+            self.tell_pace(bdi, &p, [dirtied, task, period], left.min(0), entered);
             if left < -(hz as i64) {
                 pace.paused.set(now);
                 pace.dirtied.set(0);
@@ -264,7 +271,7 @@ impl<W: World> Mm<W> {
             now,
             came,
             longest: longest(),
-            poll: pauses.poll.clamp(1, u64::from(u32::MAX)) as u32,
+            poll: pauses.poll.min(u64::from(u32::MAX)) as u32,
             again: task == 0 && p.bdi_dirty > self.bdi_stat_error(),
             seen,
         })
@@ -304,15 +311,30 @@ impl<W: World> Mm<W> {
         self.looked(bdi, &pause.seen);
     }
 
-    /// What comes behind the last look of a dirtier that is let go.
+    /// Does what comes behind the last look of a dirtier that is let go (up to 5.19): a device that was not over its limit
+    /// loses its mark, whatever others have found meanwhile, and background writeback begins.
     fn looked(&self, bdi: u32, seen: &Seen) {
+        if self.policy.dirty_exceeded == DirtyExceeded::EachLook {
+            return;
+        }
         if !seen.exceeded {
             self.bdis[bdi as usize].dirty_exceeded.set(0);
         }
+        self.over_background_begins(bdi, seen);
+    }
+
+    /// Starts background writeback for a dirtier that saw more than the background limit.
+    fn over_background_begins(&self, bdi: u32, seen: &Seen) {
         if seen.reclaimable > seen.limits.background && !self.flusher_busy(bdi) {
             self.start_background_writeback(bdi);
         }
     }
+}
+
+/// Returns the ticks from a time until now, both in nanoseconds. A pause that was not worth sleeping is owed, as if it
+/// ended in the future: then they are negative, as the kernel's `long` is.
+fn ticks_since(now: u64, then: u64, tick: u64) -> i64 {
+    (now as i64 - then as i64) / tick as i64
 }
 
 /// What a dirtier saw when it looked at the limits, in pages.

@@ -8,6 +8,7 @@ pub struct Bare {
     pub policy: Policy,
     pub zones: Vec<ZoneInfo>,
     pub cpus: usize,
+    pub hz: u64,
     pub sysctl: Sysctl,
     pub swap: u32,
     pub swap_rotates: bool,
@@ -25,6 +26,7 @@ impl Bare {
                 size: pages,
             }],
             cpus: 1,
+            hz: 1000,
             sysctl: Sysctl::KERNEL,
             swap: 0,
             swap_rotates: false,
@@ -36,7 +38,7 @@ impl Bare {
         let nodes = self.zones.iter().map(|z| z.node).max().unwrap_or(0) + 1;
         let config = Config {
             cpus: self.cpus,
-            hz: 1000,
+            hz: self.hz,
             pageblock_order: crate::memory::mobility::PAGEBLOCK_ORDER,
             cpu_nodes: (0..self.cpus as u32).map(|c| c % nodes).collect(),
             zones: self.zones,

@@ -271,6 +271,51 @@ fn runs_do_what_single_steps_do_where_a_zone_is_empty() {
     }
 }
 
+/// The same where the worker measures a device's bandwidth in the midst of a run: it counts the pages that were dirtied
+/// before its time, however many come together.
+#[test]
+fn runs_do_what_single_steps_do_where_the_worker_measures() {
+    let mut before = 0;
+    for seed in 0..60 {
+        let mut chance = Lcg(seed);
+        let machines = twins(&Policy::linux_6_12(), [3000, 9000]);
+        let f = machines
+            .each_ref()
+            .map(|mm| file(mm, MappingKind::File, 0, 1 << 20))[0];
+        let written = Fresh {
+            mapping: f,
+            first: 0,
+            most: 4,
+            gfp: Gfp::USER_WRITE,
+            state: FreshState::Dirty,
+        };
+        let run = Fresh {
+            first: 100,
+            most: 200,
+            state: [FreshState::Written, FreshState::Piece][chance.below(2) as usize],
+            ..written
+        };
+        let early = u64::from(chance.below(400_000));
+        let [steps, runs] = &machines;
+        for mm in &machines {
+            assert!(by_steps(mm, 0, written));
+            assert_eq!(mm.start_writeback(f, 0, 4, |_| ()), 4);
+            mm.end_writeback(f, 0, 4, false);
+            mm.world.advance(200_000_000 - early);
+        }
+        assert!(by_steps(steps, 0, run) && by_runs(runs, 0, run, &mut chance));
+        assert_eq!(counted(steps), counted(runs), "seed {seed}: {run:?}");
+        // What is due is made up for.
+        let then = machines.each_ref().map(|mm| {
+            mm.write_bandwidth(0);
+            mm.bdis[0].rate.dirtied_then.get()
+        });
+        assert_eq!(then[0], then[1], "seed {seed}, {early} ns early: {run:?}");
+        before += u64::from((1..200).contains(&then[0]));
+    }
+    assert!(before > 20, "{before} in the midst of a run");
+}
+
 /// Takes all memory, in turns of both kinds, and frees two pages of three.
 fn scatter(mm: &Engine, chance: &mut Lcg) {
     let mut taken = Vec::new();

@@ -11,6 +11,7 @@
 mod bare;
 mod compaction;
 mod costs;
+mod dirtiers;
 mod feedback;
 mod formulas;
 mod fresh;

@@ -387,6 +387,10 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
         self.sched.last_tick()
     }
 
+    fn timer_expires(&self, ns: u64) -> u64 {
+        self.sched.timer_expires(ns)
+    }
+
     #[inline(always)]
     fn cpu(&self) -> usize {
         self.sched.cpu()
