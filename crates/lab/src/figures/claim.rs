@@ -4,6 +4,7 @@ use super::stats::{self, ALPHA, CONFIDENCE, FEW};
 use super::values;
 use crate::model::{Better, Cell, Figure, Outcomes};
 use sim::RunResult;
+use std::collections::BTreeMap;
 
 /// How a sample is summed up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -160,9 +161,9 @@ impl SummaryTable {
             .iter()
             .map(|results| values(results, &figure.name))
             .collect();
-        let row = |(cell, own): (&Cell, &Vec<f64>)| {
-            let against = baseline(cells, cell).filter(|_| !cell.baseline);
-            let base = against.map(|i| &samples[i][..]);
+        let against = baselines(cells);
+        let row = |(i, (cell, own)): (usize, (&Cell, &Vec<f64>))| {
+            let base = against[i].map(|i| &samples[i][..]);
             SummaryRow {
                 axes: cell.group_axes(),
                 policy: cell.said(),
@@ -173,7 +174,7 @@ impl SummaryTable {
         Self::of_rows(
             figure,
             center,
-            cells.iter().zip(&samples).map(row).collect(),
+            cells.iter().zip(&samples).enumerate().map(row).collect(),
         )
     }
 
@@ -210,10 +211,19 @@ impl SummaryTable {
     }
 }
 
-/// The cell that others of the same group are compared with, by its index.
-pub fn baseline(cells: &[Cell], cell: &Cell) -> Option<usize> {
-    let group = cell.group();
-    cells.iter().position(|c| c.baseline && c.group() == group)
+/// Finds for each cell the first baseline of its group, by its index; a baseline itself has none.
+pub fn baselines(cells: &[Cell]) -> Vec<Option<usize>> {
+    let mut of_group: BTreeMap<String, usize> = BTreeMap::new();
+    for (i, cell) in cells.iter().enumerate().filter(|(_, c)| c.baseline) {
+        of_group.entry(cell.group()).or_insert(i);
+    }
+    cells
+        .iter()
+        .map(|cell| match cell.baseline {
+            true => None,
+            false => of_group.get(&cell.group()).copied(),
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::page;
 use super::terminal::{Col, Screen, readable, titled};
-use crate::figures::claim::{SummaryTable, Verdict, baseline, is_equal};
+use crate::figures::claim::{SummaryTable, Verdict, baselines, is_equal};
 use crate::figures::stats::{self, ALPHA, FEW, Summary};
 use crate::figures::values::{completed, counter, metric};
 use crate::model::Outcomes;
@@ -428,8 +428,7 @@ pub fn figures_text(outcomes: &Outcomes, screen: Screen) -> String {
     }
     let (cells, tables) = (&outcomes.experiment.cells, page::summary(outcomes));
     let mut out = String::new();
-    for (i, cell) in cells.iter().enumerate() {
-        let base = baseline(cells, cell).filter(|_| !cell.baseline);
+    for (i, (cell, base)) in cells.iter().zip(baselines(cells)).enumerate() {
         let Some(base) = base else { continue };
         let told: Vec<String> = tables.iter().filter_map(|t| sentence(t, base, i)).collect();
         let (group, policy, against) = (cell.group(), cell.said(), cells[base].said());

@@ -112,14 +112,14 @@ fn leading(outcomes: &Outcomes, tables: Vec<SummaryTable>) -> Vec<SummaryTable> 
 
 /// The cell's rows as its group has them.
 fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<PageRow> {
-    let label = cell.group();
+    let (label, said) = (cell.group(), cell.said());
     let lines = groups
         .iter()
         .filter(|g| g.group == label)
         .flat_map(|g| &g.rows);
     lines
         .filter_map(|line| {
-            let c = line.cells.iter().find(|c| c.policy == cell.said())?;
+            let c = line.cells.iter().find(|c| c.policy == said)?;
             let definition = rows::definition::row(&line.name);
             let base = &line.cells[0];
             let better = match line.better {

@@ -39,13 +39,13 @@ impl Format for RowsCsv {
             ],
         );
         for cell in &experiment.cells {
-            let group = cell.group();
+            let (group, said) = (cell.group(), cell.said());
             let lines = groups
                 .iter()
                 .filter(|g| g.group == group)
                 .flat_map(|g| &g.rows);
             for line in lines {
-                let Some(c) = line.cells.iter().find(|c| c.policy == cell.said()) else {
+                let Some(c) = line.cells.iter().find(|c| c.policy == said) else {
                     continue;
                 };
                 let s = summary(&c.values);

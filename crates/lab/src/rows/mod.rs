@@ -200,21 +200,20 @@ fn figure_of(r: &RunResult, name: &str) -> Option<f64> {
 /// The rows of everything that was run, group by group in matrix order.
 pub fn groups(outcomes: &Outcomes) -> Vec<Group> {
     let cells = &outcomes.experiment.cells;
-    let mut labels: Vec<String> = Vec::new();
-    for cell in cells {
-        if !labels.contains(&cell.group()) {
-            labels.push(cell.group());
+    type Members<'a> = Vec<(&'a Cell, Vec<&'a RunResult>)>;
+    let mut in_order: Vec<(String, Members<'_>)> = Vec::new();
+    let mut place_of: BTreeMap<String, usize> = BTreeMap::new();
+    for (cell, results) in cells.iter().zip(&outcomes.results) {
+        let group = cell.group();
+        let place = *place_of.entry(group.clone()).or_insert(in_order.len());
+        if place == in_order.len() {
+            in_order.push((group, Vec::new()));
         }
+        in_order[place].1.push((cell, completed(results)));
     }
-    labels
+    in_order
         .into_iter()
-        .map(|group| {
-            let mut members: Vec<(&Cell, Vec<&RunResult>)> = cells
-                .iter()
-                .zip(&outcomes.results)
-                .filter(|(c, _)| c.group() == group)
-                .map(|(c, r)| (c, completed(r)))
-                .collect();
+        .map(|(group, mut members)| {
             members.sort_by_key(|(c, _)| !c.baseline);
             let asked = outcomes.experiment.figures.iter();
             Group {
