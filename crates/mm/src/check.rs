@@ -86,8 +86,8 @@ impl<W: World> Mm<W> {
             self.check_flusher_waits(bdi)?;
         }
         self.check_swap_bio_waits()?;
-        let logs = (0..self.super_count()).filter(|&sb| self.is_xfs(sb));
-        logs.map(|sb| self.check_log_waits(sb)).collect()
+        let mut logs = (0..self.super_count()).filter(|&sb| self.is_xfs(sb));
+        logs.try_for_each(|sb| self.check_log_waits(sb))
     }
 
     fn expect(&self, z: usize, item: ZoneStat, found: u64) -> Result<(), String> {

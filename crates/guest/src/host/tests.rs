@@ -351,7 +351,7 @@ fn scripts_are_run_as_a_shell_does() {
     let ended = play(&dir, workload::parse(line).unwrap());
     assert_eq!(ended.error, Some(HostError::NotFound("nothing".into())));
     assert!(ended.at >= 50_000_000, "{}", ended.at);
-    assert_eq!(ended.figures["bytes"], ("bytes".to_owned(), 3.0 * 512.0));
+    assert_eq!(ended.figures["bytes"], ("bytes", 3.0 * 512.0));
     let there = ["late", "early", "copy", "never"].map(|f| dir.path().join(f).exists());
     assert_eq!(there, [true, true, true, false]);
     let frames = ended.frames();

@@ -12,7 +12,6 @@ use super::error::BuildError;
 use super::scan::{Kind, Scan};
 use diffy::patch_set::{FileMode, FileOperation, FilePatch, ParseOptions, PatchKind, PatchSet};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 /// A patch: its name for people, and its bytes.
@@ -379,6 +378,7 @@ fn inside(path: &[u8]) -> Result<PathBuf, Misfit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::symlink;
     use tempfile::TempDir;
 

@@ -152,12 +152,13 @@ impl Task for Burst {
             ("burst_failed".to_owned(), "allocations", run.failed as f64),
         ];
         // Its own: what other tasks do meanwhile is none of its bursts'.
-        let own: [(&str, fn(&Usage) -> Option<u64>); 2] = [
-            ("burst_kswapd_wakeup", |usage| usage.own_kswapd_wakeups),
-            ("burst_direct_reclaim", |usage| usage.own_direct_reclaims),
-        ];
-        for (name, count) in own {
-            if let (Some(then), Some(now)) = (count(&before), count(&after)) {
+        let own = |usage: &Usage| [usage.own_kswapd_wakeups, usage.own_direct_reclaims];
+        let names = ["burst_kswapd_wakeup", "burst_direct_reclaim"];
+        for (name, (then, now)) in names
+            .into_iter()
+            .zip(own(&before).into_iter().zip(own(&after)))
+        {
+            if let (Some(then), Some(now)) = (then, now) {
                 metrics.push((name.to_owned(), "events", (now - then) as f64));
             }
         }
