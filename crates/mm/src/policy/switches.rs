@@ -294,8 +294,7 @@ switches! {
         Off = "off",
         /// 3.12: a zone counter of pages that may be taken before the others have their turn.
         Batch = "batch",
-        /// *sequential-read* 4 as posted, as its figures were taken: nothing marks a list as fair, so no batch is ever used
-        /// up. The first walk still stops at the first zone of another node.
+        /// *sequential-read* 4 as posted and measured: no list is marked as fair, and the first walk stops at another node.
         AsPosted = "as-posted",
         /// The same as its description means it: a zone flag says that the batch is used up; no reset
         /// where watermarks failed; lists to which some node brings but one zone of note are not fair.
