@@ -77,8 +77,9 @@ glossary:
     cargo build --release --locked
     docs/generated.py target/release/lowmark --write
 
-# The two light series, those that are named, or `all`; `missing`: cells of the tables without a figure
-# alone; `--check` only compares, `fill` only writes prose.
+# The two light series, those that are named, or `all`: the draws that they lack of five (`--seeds N`), each written as
+# soon as it is there, so that a command that was broken off goes on. `missing`: cells of the tables without a figure
+# alone; `mark-stale`: README says that an earlier engine gave them; `status`, `--check` only compare, `fill` only writes prose.
 # Measures published series anew and writes their scores into data/scores.json, README and docs.
 scores *SERIES:
     cargo run --release --locked -p scores -- {{SERIES}}

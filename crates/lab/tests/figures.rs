@@ -3,7 +3,7 @@
 use lab::diagnostic::Source;
 use lab::experiment::{self, Overrides};
 use lab::model::{Cell, Experiment, Outcomes};
-use lab::published::scores::{Measured, Scores};
+use lab::published::scores::{Drawn, Scores};
 use lab::published::{PublishedRow, Series, Tolerance, plan, shipped};
 use lab::rows::Reading;
 use lab::rows::definition::row;
@@ -106,7 +106,7 @@ fn every_published_cell_was_run() {
     let scores = Scores::embedded().expect("data/scores.json");
     for series in shipped() {
         let measured = scores.of(&series.name);
-        let scored = measured.map(Measured::scored).unwrap_or_default();
+        let scored = measured.as_ref().map(Drawn::scored).unwrap_or_default();
         let without = scored
             .iter()
             .filter(|s| counts(&s.row) && s.measured.is_none());

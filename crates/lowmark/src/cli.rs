@@ -395,6 +395,10 @@ pub struct Reproduce {
     /// Iterations of each cell, instead of the series' own
     #[arg(long, value_name = "N")]
     pub iterations: Option<NonZeroU32>,
+    /// The draw of this number, with seeds of its own: 1 has those of the experiments, 2 the next ones; a score
+    /// of README is the median over five draws
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub draw: NonZeroU32,
     /// Threads; the results are the same for any number [default: all cores]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,

@@ -2,61 +2,108 @@
 //! into README and docs, between their markers (`markers`).
 //!
 //! ```text
-//! just scores                    the two series that take a minute
-//! just scores SERIES …           those
-//! just scores all                every series; two of them take an hour
+//! just scores                    the two series that take a minute: the draws that they lack, up to five
+//! just scores SERIES …           those; with --seeds N up to N draws. Each is written as soon as it is there: a
+//!                                command that was broken off goes on where it was
+//! just scores all                every series
 //! just scores missing            cells without a figure alone, if the engine still gives what it gave
+//! just scores mark-stale [SERIES …]  says in README that these scores (or all whose answers have changed) are
+//!                                an earlier engine's
+//! just scores status             what is measured, with which engine, and what to do
 //! just scores fill               prose from the file, nothing is measured
-//! just scores --check            prose against the file, and a few iterations against the engine
+//! just scores --check            prose against the file, and short runs of every series against the engine
 //! ```
 
 #![forbid(unsafe_code)]
 
 use ::scores::markers;
-use lab::published::scores::{self, Measured, MeasuredRow, Scores, fingerprint};
-use lab::published::{PublishedRow, Series, find, plan, shipped};
+use lab::model::{Experiment, Outcomes};
+use lab::published::scores::{FEWEST, Measured, Sample, Scores};
+use lab::published::{Plan, PublishedRow, Series, find, plan, shipped};
 use lab::runner::{self, RunOptions};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
-const USAGE: &str = "usage: scores [--check | fill | missing | all | SERIES …]";
+const USAGE: &str = "usage: scores [--seeds N] [--check | fill | status | missing [SERIES …] | \
+                     mark-stale [SERIES …] | all | SERIES …]";
+
 /// The names of all series.
 fn names() -> Vec<&'static str> {
     shipped().iter().map(|s| &s.name[..]).collect()
 }
 
-/// What is measured without arguments: the series of the sample.
+/// What is measured without arguments.
 fn light() -> Vec<&'static str> {
-    scores::sample().map(|(s, _)| &s.name[..]).collect()
+    let light = shipped().iter().filter(|s| s.about.light);
+    light.map(|s| &s.name[..]).collect()
 }
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(|a| &a[..]).collect();
-    let done = match &args[..] {
+/// What is asked for, and of how many draws.
+fn run(args: &[&str], seeds: u32) -> Result<(), Wrong> {
+    let known = |names: &[&str]| match names.iter().find(|n| find(n).is_none()) {
+        None => Ok(()),
+        Some(wrong) => {
+            let known = self::names().join(", ");
+            Err(Wrong::Usage(format!("no series `{wrong}`; one of {known}")))
+        }
+    };
+    let done = match args {
         ["--check"] => check(),
         ["fill"] => load().and_then(|s| fill(&s)),
-        [] => write(&light()),
+        ["status"] => load().and_then(|s| status(&s)),
+        [] => measure(&light(), seeds),
+        ["all"] => measure(&names(), seeds),
         ["missing"] => complete(&names()),
-        ["missing", named @ ..] if named.iter().all(|n| find(n).is_some()) => complete(named),
-        ["all"] => write(&names()),
-        named => match named.iter().find(|n| find(n).is_none()) {
-            None => write(named),
-            Some(wrong) => {
-                let known = names().join(", ");
-                eprintln!("no series `{wrong}`; one of {known}\n{USAGE}");
-                return ExitCode::from(2);
-            }
-        },
+        ["missing", named @ ..] => {
+            known(named)?;
+            complete(named)
+        }
+        ["mark-stale"] => mark_stale(&names(), false),
+        ["mark-stale", named @ ..] => {
+            known(named)?;
+            mark_stale(named, true)
+        }
+        named => {
+            known(named)?;
+            measure(named, seeds)
+        }
     };
-    match done {
+    done.map_err(Wrong::Found)
+}
+
+/// Why there is no success.
+enum Wrong {
+    /// The command line.
+    Usage(String),
+    /// What was asked for.
+    Found(String),
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let mut args: Vec<&str> = args.iter().map(|a| &a[..]).collect();
+    let mut seeds = FEWEST as u32;
+    if let Some(at) = args.iter().position(|a| *a == "--seeds") {
+        let given = args.get(at + 1).and_then(|n| n.parse().ok());
+        let Some(given) = given.filter(|n| *n > 0) else {
+            eprintln!("`--seeds` takes a number of draws, from 1\n{USAGE}");
+            return ExitCode::from(2);
+        };
+        seeds = given;
+        args.drain(at..at + 2);
+    }
+    match run(&args, seeds) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
+        Err(Wrong::Usage(why)) => {
+            eprintln!("{why}\n{USAGE}");
+            ExitCode::from(2)
+        }
+        Err(Wrong::Found(why)) => {
             eprintln!("{why}");
             ExitCode::FAILURE
         }
@@ -69,13 +116,17 @@ fn load() -> Result<Scores, String> {
     Scores::parse(&text)
 }
 
-/// Runs a series' experiments, as far as the wanted rows ask for them.
-fn measured(
-    series: &Series,
-    iterations: Option<u32>,
-    engine: &str,
-    wanted: &dyn Fn(&PublishedRow) -> bool,
-) -> Result<Measured, String> {
+fn store(scores: &Scores) -> Result<(), String> {
+    // Whole or not at all: a draw may have taken an hour.
+    let file = root().join("data/scores.json");
+    let new = file.with_extension("json.new");
+    let written =
+        std::fs::write(&new, scores.to_text()).and_then(|()| std::fs::rename(&new, &file));
+    written.map_err(|e| format!("{}: {e}", file.display()))
+}
+
+/// Runs what a plan says, experiment by experiment.
+fn simulate(series: &Series, plan: &Plan) -> Result<Vec<Outcomes>, String> {
     let options = RunOptions {
         jobs: std::thread::available_parallelism().map_or(1, Into::into),
         check: None,
@@ -83,41 +134,111 @@ fn measured(
         listeners: None,
         stop: Arc::default(),
     };
-    let mut plan = plan(series, iterations).map_err(|e| e.to_string())?;
-    plan.keep(series, |i| wanted(&series.rows[i]));
-    let experiments: Vec<_> = plan.runs.iter().map(|r| &r.experiment).collect();
-    let mut outcomes = Vec::new();
-    for experiment in &experiments {
+    let one = |experiment: &Experiment| {
         eprintln!("{}: {}", series.name, experiment.name);
-        let outcome = runner::run(experiment, &options, &sim::run).map_err(|e| e.to_string())?;
-        outcomes.push(outcome);
-    }
+        runner::run(experiment, &options, &sim::run).map_err(|e| e.to_string())
+    };
+    plan.runs.iter().map(|r| one(&r.experiment)).collect()
+}
+
+/// A draw of a series, as far as the wanted rows ask for it.
+fn draw(
+    series: &Series,
+    seed: u32,
+    wanted: &dyn Fn(&PublishedRow) -> bool,
+) -> Result<Measured, String> {
+    let mut plan = plan(series, None).map_err(|e| e.to_string())?;
+    plan.keep(series, |i| wanted(&series.rows[i]));
+    plan.draw(seed);
+    let outcomes = simulate(series, &plan)?;
+    let experiments: Vec<_> = plan.runs.iter().map(|r| &r.experiment).collect();
     let values = plan.values(series, &outcomes);
-    Ok(Measured::new(
-        series,
-        &experiments,
-        engine.to_owned(),
-        &values,
-    ))
+    let mut measured = Measured::new(series, seed, &experiments, &values);
+    measured.revision = revision();
+    Ok(measured)
 }
 
-fn sample() -> Result<Vec<Measured>, String> {
-    let one = |(series, n): (&Series, u32)| measured(series, Some(n), "", &|_| true);
-    scores::sample().map(one).collect()
+fn sample(series: &Series) -> Result<Sample, String> {
+    let plan = Sample::plan(series).map_err(|e| e.to_string())?;
+    Ok(Sample::of(series, &simulate(series, &plan)?))
 }
 
-fn write(series: &[&str]) -> Result<(), String> {
-    let mut scores = load()?;
-    scores.sample = sample()?;
-    let engine = fingerprint(&scores.sample);
-    for name in series {
-        let series = find(name).ok_or_else(|| format!("no series `{name}`"))?;
-        scores.put(measured(series, None, &engine, &|_| true)?);
-        // After each, for the next one may take an hour.
-        let file = root().join("data/scores.json");
-        std::fs::write(&file, scores.to_text()).map_err(|e| format!("{}: {e}", file.display()))?;
+/// The commit that the sources are at, with `+` if files that are built differ from it.
+fn revision() -> String {
+    let git = |args: &[&str]| {
+        let done = Command::new("git").args(args).current_dir(root()).output();
+        let done = done.ok().filter(|done| done.status.success())?;
+        Some(String::from_utf8_lossy(&done.stdout).trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "--short=8", "HEAD"]) else {
+        return "unknown".into();
+    };
+    let sources = [
+        "crates",
+        "data/published",
+        "experiments",
+        "machines",
+        "policies",
+    ];
+    let differs = git(&[&["status", "--porcelain", "--"][..], &sources[..]].concat());
+    match differs.is_some_and(|d| !d.is_empty()) {
+        true => commit + "+",
+        false => commit,
     }
-    notes(&scores);
+}
+
+fn shipped_series(name: &str) -> Result<&'static Series, String> {
+    find(name).ok_or_else(|| format!("no series `{name}`"))
+}
+
+/// Measures the draws that series lack, up to so many.
+fn measure(series: &[&str], seeds: u32) -> Result<(), String> {
+    let mut scores = load()?;
+    for name in series {
+        let series = shipped_series(name)?;
+        let now = sample(series)?;
+        let engine = now.engine();
+        let outdated = |m: &Measured| m.outdated().map_or(true, |why| !why.is_empty());
+        scores
+            .series
+            .retain(|m| m.name != *name || m.engine != engine || !outdated(m));
+        let lacks = scores.lacks(name, &engine, seeds);
+        if lacks.is_empty() {
+            eprintln!("{name}: nothing to do, {seeds} draws of this engine are there");
+            scores.stale.remove(*name);
+        }
+        for seed in lacks {
+            eprintln!("{name}: draw {seed} of {seeds}");
+            let mut measured = draw(series, seed, &|_| true)?;
+            measured.engine.clone_from(&engine);
+            scores.put(measured);
+            scores.put_sample(now.clone());
+            store(&scores)?;
+        }
+        store(&scores)?;
+    }
+    fill(&scores)?;
+    status(&scores)
+}
+
+/// Says that the scores of series are an earlier engine's, of all that are named if `all`, else of those whose answers
+/// have changed.
+fn mark_stale(series: &[&str], all: bool) -> Result<(), String> {
+    let mut scores = load()?;
+    for name in series {
+        if scores.stale.contains_key(*name) || scores.of(name).is_none() {
+            continue;
+        }
+        let wrong = match all {
+            true => Some(()),
+            false => scores.against(&sample(shipped_series(name)?)?).map(|_| ()),
+        };
+        if wrong.is_some() {
+            println!("{name}: stale since {}", revision());
+            scores.stale.insert((*name).to_owned(), revision());
+        }
+    }
+    store(&scores)?;
     fill(&scores)
 }
 
@@ -127,53 +248,66 @@ fn write(series: &[&str]) -> Result<(), String> {
 /// Where the engine no longer gives the sample's figures, a series was never measured or by another engine.
 fn complete(series: &[&str]) -> Result<(), String> {
     let mut scores = load()?;
-    let now = sample()?;
-    let others: Vec<String> = scores
-        .sample
-        .iter()
-        .zip(&now)
-        .flat_map(|(a, b)| moved(a, b))
-        .collect();
-    as_result(others)?;
-    // Tables that gained rows gave the same engine another name.
-    let (old, new) = (fingerprint(&scores.sample), fingerprint(&now));
-    for m in scores.series.iter_mut().filter(|m| m.engine == old) {
-        m.engine.clone_from(&new);
-    }
-    scores.sample = now;
     for name in series {
-        let series = find(name).ok_or_else(|| format!("no series `{name}`"))?;
+        let series = shipped_series(name)?;
         let whole = || format!("{name} has to be measured as a whole: just scores {name}");
-        let had = scores.of(name).cloned().ok_or_else(whole)?;
-        if had.engine != new {
-            return Err(whole());
-        }
-        if series.rows.iter().all(|r| had.has(r)) {
+        let had = scores.of(name).ok_or_else(whole)?;
+        if series.rows.iter().all(|row| had.has(row)) {
             continue;
         }
-        let mut all = had.clone();
-        all.complete(measured(series, None, &new, &|row| !had.has(row))?);
-        scores.put(all);
-        // After each, for the next one may take an hour.
-        let file = root().join("data/scores.json");
-        std::fs::write(&file, scores.to_text()).map_err(|e| format!("{}: {e}", file.display()))?;
-    }
-    notes(&scores);
-    fill(&scores)
-}
-
-/// Which series another engine gave, and which none did.
-fn notes(scores: &Scores) {
-    let engine = fingerprint(&scores.sample);
-    for name in names() {
-        match scores.of(name) {
-            None => eprintln!("note: {name} was never measured: just scores {name}"),
-            Some(m) if m.engine != engine => {
-                eprintln!("note: another engine gave the figures of {name}: just scores {name}");
-            }
-            Some(_) => {}
+        let had: Vec<Measured> = had.draws.into_iter().cloned().collect();
+        let now = sample(series)?;
+        // Rows that the tables gained may have brought cells to the sample; those of before must be the same.
+        let held = scores.sample.iter().find(|s| s.name == *name);
+        let same = held.is_some_and(|held| {
+            let mut cells = held.cells.iter();
+            cells.all(|(cell, digest)| now.cells.get(cell) == Some(digest))
+        });
+        if !same || scores.stale.contains_key(*name) {
+            return Err(whole());
+        }
+        let engine = now.engine();
+        for draw in scores.series.iter_mut().filter(|m| m.name == *name) {
+            draw.engine.clone_from(&engine);
+        }
+        scores.put_sample(now);
+        for mut all in had {
+            all.complete(draw(series, all.seed, &|row| !all.has(row))?);
+            all.engine.clone_from(&engine);
+            scores.put(all);
+            store(&scores)?;
         }
     }
+    fill(&scores)?;
+    status(&scores)
+}
+
+/// What is measured of each series, and what would be next.
+fn status(scores: &Scores) -> Result<(), String> {
+    for name in names() {
+        let Some(drawn) = scores.of(name) else {
+            eprintln!("note: {name} was never measured: just scores {name}");
+            continue;
+        };
+        let (seeds, revision) = (drawn.seeds(), drawn.revision());
+        let draws = if seeds == 1 { "draw" } else { "draws" };
+        let mut next = Vec::new();
+        if let Some(since) = drawn.stale {
+            next.push(format!("stale since {since}"));
+        }
+        if seeds < FEWEST {
+            next.push(format!("{} more wanted", FEWEST - seeds));
+        }
+        if next.is_empty() {
+            eprintln!("{name}: {seeds} {draws}, measured at {revision}");
+        } else {
+            let next = next.join(", ");
+            eprintln!(
+                "note: {name}: {seeds} {draws}, measured at {revision}; {next}: just scores {name}"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Writes prose from the file.
@@ -194,44 +328,13 @@ fn fill(scores: &Scores) -> Result<(), String> {
 fn check() -> Result<(), String> {
     let scores = load()?;
     let mut problems = markers::problems(&root(), &scores)?;
-    notes(&scores);
-    let now = sample()?;
-    for (held, now) in scores.sample.iter().zip(&now) {
-        problems.extend(moved(held, now));
-        let cells = |m: &Measured| m.figures.iter().map(|f| f.cell.clone()).collect::<Vec<_>>();
-        if cells(held) != cells(now) {
-            problems.push(format!("{}: the published table has other rows", held.name));
+    status(&scores)?;
+    for series in shipped() {
+        if scores.of(&series.name).is_some() {
+            problems.extend(scores.against(&sample(series)?));
         }
     }
-    if scores.sample.len() != now.len() {
-        problems.push("data/scores.json: the sample has other series".into());
-    }
     as_result(problems)
-}
-
-/// In what the engine no longer gives what it gave.
-fn moved(held: &Measured, now: &Measured) -> Vec<String> {
-    let same = |a: Option<f64>, b: Option<f64>| match (a, b) {
-        (Some(a), Some(b)) => (a - b).abs() <= 1e-9 * a.abs().max(b.abs()),
-        (a, b) => a == b,
-    };
-    // By cell: a table may have gained rows since.
-    let of = |a: &MeasuredRow| now.figures.iter().find(|b| b.cell == a.cell);
-    let pairs = held.figures.iter().filter_map(|a| Some((a, of(a)?)));
-    let differ: Vec<_> = pairs.filter(|(a, b)| !same(a.value, b.value)).collect();
-    let mut out = Vec::new();
-    if let Some((a, b)) = differ.first() {
-        let (n, name) = (differ.len(), &held.name);
-        let text = |v: Option<f64>| v.map_or("nothing".into(), |v| v.to_string());
-        out.push(format!(
-            "{name}: the engine gives {n} figures otherwise than data/scores.json says, the first: {} \
-             was {}, is {}. `just scores all` measures anew; every published figure moves with it",
-            b.cell,
-            text(a.value),
-            text(b.value),
-        ));
-    }
-    out
 }
 
 fn as_result(problems: Vec<String>) -> Result<(), String> {

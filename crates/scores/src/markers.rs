@@ -3,12 +3,14 @@
 //!
 //! | WHAT | what it becomes |
 //! |---|---|
-//! | `within [F]`, `directions [F]` | `5 of 8` |
+//! | `within [F]` | `5 of 8 (4 to 6)`: the median over the draws and their spread; of few or stale draws: `5 of 8 (4 to 6; 3 seeds; stale since REV)` |
+//! | `directions [F]` | `5 of 8`, of which all draws agree with five; `5 of 8 (2 not claimed)`: with two more some do |
 //! | `within-percent [F]`, `directions-percent [F]` | `62` |
 //! | `other-than-zero`, `not-fitted` | `4 of 7`: of scored cells with such a tolerance, or to which no parameter was fitted |
-//! | `iterations` | `10` |
+//! | `iterations` | `10`, in each draw |
+//! | `seeds`, `revision` | how many draws there are, and the revisions that they were measured with |
 //! | `summary` | the last lines of `lowmark reproduce`, as a block |
-//! | `cell F`, `published F` | one figure, the engine's or the published one; `; million` and `; seconds` (of µs) scale it |
+//! | `cell F`, `published F` | one figure, the engine's (the median over the draws) or the published one; `; million` and `; seconds` (of µs) scale it |
 //! | `misses [F]` | a list of the cells that are not within their tolerance and the directions that do not agree |
 //! | `cells [F]` | a table of the scored cells |
 //! | `pivot ROWS/COLUMNS [F]` | a table of figures, with the published ones in brackets, by two of machine, threads, filesystem, workload, metric, policy |
@@ -16,9 +18,8 @@
 //! A filter F is words with `/` between: each is the machine, threads, filesystem, workload, metric or
 //! policy of a row, or `monitors` or `unwatched`.
 
-use lab::published::scores::{Measured, Scores};
-use lab::published::text::summary;
-use lab::published::{self, PublishedRow, Scored, Tolerance, count, directions, is_fitted};
+use lab::published::scores::{Drawn, Measured, Scores, Spread};
+use lab::published::{self, PublishedRow, Scored, Tolerance, is_fitted};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -124,18 +125,19 @@ fn rendered(spec: &str, scores: &Scores) -> Result<Option<String>, String> {
         return Err(format!("no series `{series}`; one of {}", known.join(", ")));
     };
     match scores.of(series) {
-        Some(measured) => render(what, measured).map(Some),
+        Some(drawn) => render(what, &drawn).map(Some),
         // The marker must mean something all the same.
         None => {
             let values: Vec<_> = of.rows.iter().map(|_| Ok(1.0)).collect();
-            let any = Measured::new(of, &[], String::new(), &values);
-            render(what, &any).map(|_| None)
+            let any = Measured::new(of, 1, &[], &values);
+            let (draws, stale) = (vec![&any], None);
+            render(what, &Drawn { draws, stale }).map(|_| None)
         }
     }
 }
 
-fn render(what: &str, measured: &Measured) -> Result<String, String> {
-    let scored = measured.scored();
+fn render(what: &str, drawn: &Drawn<'_>) -> Result<String, String> {
+    let scored = drawn.scored();
     let mut parts = what.split("; ");
     let (verb, filter) = {
         let first = parts.next().unwrap_or_default();
@@ -161,23 +163,21 @@ fn render(what: &str, measured: &Measured) -> Result<String, String> {
     if of.is_empty() {
         return Err(format!("no published row is `{filter}`"));
     }
-    let all = count(&of, |_| true);
-    let (checked, agree) = directions(&of);
+    let wanted = |s: &Scored| is_of(&s.row, filter);
+    let all = drawn.within(wanted);
+    let directions = drawn.directions(wanted);
     let percent = |part: usize, whole: usize| (100.0 * part as f64 / whole.max(1) as f64).round();
     Ok(match verb {
-        "within" => format!("{} of {}", all.within, all.cells),
-        "within-percent" => percent(all.within, all.cells).to_string(),
-        "directions" => format!("{agree} of {checked}"),
-        "directions-percent" => percent(agree, checked).to_string(),
-        "other-than-zero" | "not-fitted" => {
-            let part = count(&of, |s| match verb {
-                "not-fitted" => !is_fitted(&s.row),
-                _ => !matches!(s.row.tolerance, Tolerance::Zero(_)),
-            });
-            format!("{} of {}", part.within, part.cells)
-        }
-        "iterations" => measured.iterations(),
-        "summary" => format!("\n```\n{}```\n", summary(&of)),
+        "within" => spread(&all, drawn),
+        "within-percent" => percent(all.median, all.cells).to_string(),
+        "directions" => agreeing(drawn, wanted),
+        "directions-percent" => percent(directions.agree, directions.checked).to_string(),
+        "other-than-zero" => spread(&drawn.within(|s| wanted(s) && is_other_than_zero(s)), drawn),
+        "not-fitted" => spread(&drawn.within(|s| wanted(s) && !is_fitted(&s.row)), drawn),
+        "iterations" => drawn.iterations(),
+        "seeds" => drawn.seeds().to_string(),
+        "revision" => drawn.revision(),
+        "summary" => summary(drawn, wanted),
         "cell" | "published" => match &of[..] {
             [one] => cell(one, verb == "published", &options)?,
             more => return Err(format!("`{filter}` is {} rows", more.len())),
@@ -187,6 +187,48 @@ fn render(what: &str, measured: &Measured) -> Result<String, String> {
         "pivot" => pivot(axes, &of)?,
         _ => return Err(format!("`{verb}` is nothing that can be said of a series")),
     })
+}
+
+fn is_other_than_zero(s: &Scored) -> bool {
+    !matches!(s.row.tolerance, Tolerance::Zero(_))
+}
+
+/// A number with what has to be said beside it, in brackets.
+fn noted(text: String, mut first: Vec<String>, drawn: &Drawn<'_>) -> String {
+    first.extend(drawn.notes());
+    match first.is_empty() {
+        true => text,
+        false => format!("{text} ({})", first.join("; ")),
+    }
+}
+
+fn spread(of: &Spread, drawn: &Drawn<'_>) -> String {
+    let text = format!("{} of {}", of.median, of.cells);
+    let between = (of.min != of.max).then(|| format!("{} to {}", of.min, of.max));
+    noted(text, between.into_iter().collect(), drawn)
+}
+
+fn agreeing(drawn: &Drawn<'_>, wanted: impl Fn(&Scored) -> bool) -> String {
+    let of = drawn.directions(wanted);
+    let text = format!("{} of {}", of.agree, of.checked);
+    let disputed = (of.disputed > 0).then(|| format!("{} not claimed", of.disputed));
+    noted(text, disputed.into_iter().collect(), drawn)
+}
+
+/// What `lowmark reproduce` ends with, over the draws.
+fn summary(drawn: &Drawn<'_>, wanted: impl Fn(&Scored) -> bool + Copy) -> String {
+    let of = |part: &dyn Fn(&Scored) -> bool| {
+        let of = drawn.within(|s| wanted(s) && part(s));
+        spread(&of, drawn)
+    };
+    format!(
+        "\n```\nscored cells within tolerance: {}\n  with a tolerance other than zero: {}\n  \
+         to which no parameter was fitted: {}\ndirections that agree: {}\n```\n",
+        of(&|_| true),
+        of(&is_other_than_zero),
+        of(&|s| !is_fitted(&s.row)),
+        agreeing(drawn, wanted),
+    )
 }
 
 fn is_of(row: &PublishedRow, filter: &str) -> bool {
@@ -300,11 +342,13 @@ fn misses(of: &[Scored]) -> String {
     let mut out = String::from("\n");
     for s in of {
         let is_off = s.row.tolerance != Tolerance::None && !s.within;
-        let what = match (is_off, s.agrees == Some(false)) {
-            (false, false) => continue,
-            (true, true) => " (the direction, too)",
-            (true, false) => "",
-            (false, true) => " (the direction alone)",
+        let what = match (is_off, s.agrees == Some(false), s.disputed) {
+            (false, false, _) => continue,
+            (true, false, _) => "",
+            (true, true, false) => " (the direction, too)",
+            (false, true, false) => " (the direction alone)",
+            (true, true, true) => " (and seeds do not agree on the direction)",
+            (false, true, true) => " (seeds do not agree on the direction)",
         };
         let (unit, by) = unit(&s.row, s.row.value);
         let engine = s.measured.map_or("none".into(), |e| figure(e / by));
@@ -336,6 +380,7 @@ fn cells(of: &[Scored]) -> String {
         let agrees = match s.agrees {
             None => "",
             Some(true) => "yes",
+            Some(false) if s.disputed => "seeds do not agree",
             Some(false) => "no",
         };
         let engine = s.measured.map_or("none".into(), |e| figure(e / by));
@@ -448,7 +493,7 @@ pub fn problems(root: &Path, scores: &Scores) -> Result<Vec<String>, String> {
         }
     }
     for m in &scores.series {
-        out.extend(m.stale().map_err(|e| e.to_string())?);
+        out.extend(m.outdated().map_err(|e| e.to_string())?);
     }
     Ok(out)
 }

@@ -14,7 +14,7 @@ fn scores() -> Scores {
     };
     let values: Vec<_> = series.rows.iter().map(value).collect();
     let mut out = Scores::default();
-    out.put(Measured::new(series, &[], String::new(), &values));
+    out.put(Measured::new(series, 1, &[], &values));
     out
 }
 
@@ -42,7 +42,7 @@ fn a_marker_is_filled_and_stays() {
     let once = filled(text).expect("two markers");
     assert_eq!(
         once,
-        "a <!-- score:tunable-watermarks within -->11 of 12<!-- /score --> cells, \
+        "a <!-- score:tunable-watermarks within -->11 of 12 (1 seed)<!-- /score --> cells, \
          <!-- score:tunable-watermarks cell real/default -->1234<!-- /score --> ms\n"
     );
     assert_eq!(filled(&once).expect("again"), once);
@@ -69,7 +69,7 @@ fn tables_have_engine_and_published_figures() {
     let summary =
         filled("<!-- score:tunable-watermarks summary -->\n<!-- /score -->").expect("a block");
     assert!(
-        summary.contains("```\nscored cells within tolerance: 11 of 12\n"),
+        summary.contains("```\nscored cells within tolerance: 11 of 12 (1 seed)\n"),
         "{summary}"
     );
 }
@@ -145,7 +145,7 @@ fn published_numbers_stay_whole() {
     let series = find("per-zone-dirty-limits").expect("a shipped series");
     let values: Vec<_> = series.rows.iter().map(|_| Ok(0.0)).collect();
     let mut all = Scores::default();
-    all.put(Measured::new(series, &[], String::new(), &values));
+    all.put(Measured::new(series, 1, &[], &values));
     let filled = fill("f.md", text, &all);
     assert!(filled.text.contains(">460 178<"), "{}", filled.text);
 }
@@ -178,4 +178,46 @@ fn figures_are_read_with_three_digits_or_so() {
             "-12 300"
         ]
     );
+}
+
+/// Few draws, draws of an earlier engine, and the spread stand beside a score.
+#[test]
+fn a_score_says_how_sure_it_is() {
+    let filled = |scores: &Scores| {
+        let text = "<!-- score:tunable-watermarks within -->?<!-- /score -->|\
+                    <!-- score:tunable-watermarks directions -->?<!-- /score -->|\
+                    <!-- score:tunable-watermarks revision -->?<!-- /score -->";
+        let text = fill("f.md", text, scores).text;
+        let parts = text.split('|').map(|part| {
+            let (_, rest) = part.split_once("-->").expect("a marker");
+            rest.split_once("<!--").expect("its end").0.to_owned()
+        });
+        parts.collect::<Vec<_>>()
+    };
+    let mut many = Scores::default();
+    for seed in 1..=5 {
+        let mut draw = scores().series.remove(0);
+        draw.seed = seed;
+        draw.revision = "abc".into();
+        // One figure is off in all draws, and another one in the last.
+        if seed == 5 {
+            let scored = draw.scored();
+            let good = scored
+                .iter()
+                .position(|s| s.within && s.agrees == Some(true));
+            draw.figures[good.expect("a good figure")].value = Some(1e12);
+        }
+        many.put(draw);
+    }
+    let said = filled(&many);
+    assert_eq!(said[0], "11 of 12 (10 to 11)");
+    assert!(
+        said[1].ends_with("(1 not claimed)") || said[1].ends_with("(2 not claimed)"),
+        "{said:?}"
+    );
+    assert_eq!(said[2], "abc");
+    many.stale.insert("tunable-watermarks".into(), "def".into());
+    assert_eq!(filled(&many)[0], "11 of 12 (10 to 11; stale since def)");
+    many.series.retain(|m| m.seed < 3);
+    assert_eq!(filled(&many)[0], "11 of 12 (2 seeds; stale since def)");
 }

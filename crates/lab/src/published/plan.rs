@@ -16,7 +16,7 @@ use crate::figures::values::{completed, counter, metric};
 use crate::model::{Cell, Experiment, Outcomes};
 use sim::RunResult;
 use sim::account::{TaskClass, TaskTime};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The threads of a row that stands for a program run with each number of threads in turn.
 const ALL_THREADS: &str = "all";
@@ -359,6 +359,32 @@ impl Plan {
                 self.rows[i] = Ok(self.runs.len());
             }
             self.runs.push(run);
+        }
+    }
+
+    /// Makes a cheap run of it: of each experiment the first cell of each policy and filesystem, for so many simulated seconds.
+    pub fn shorten(&mut self, seconds: u32) {
+        for run in &mut self.runs {
+            let mut seen = BTreeSet::new();
+            let cells = &mut run.experiment.cells;
+            cells.retain(|cell| seen.insert((cell.policy.clone(), cell.filesystem.clone())));
+            for cell in cells {
+                let limit = &mut cell.spec.time_limit_ns;
+                let short = u64::from(seconds) * 1_000_000_000;
+                *limit = match *limit {
+                    0 => short,
+                    own => own.min(short),
+                };
+            }
+        }
+    }
+
+    /// Makes it the draw of this number, from 1: the first has the seeds of the experiments' files, each further
+    /// one those that follow.
+    pub fn draw(&mut self, number: u32) {
+        for run in &mut self.runs {
+            let seed = &mut run.experiment.seed;
+            *seed = seed.wrapping_add(u64::from(number.saturating_sub(1)));
         }
     }
 

@@ -11,8 +11,10 @@ pub struct Scored {
     pub measured: Option<f64>,
     /// Within its tolerance; `false` for a row that is not scored.
     pub within: bool,
-    /// Whether the direction agrees; `None` where none is published.
+    /// Whether the direction agrees; `None` where none is published. Of several draws: in all of them.
     pub agrees: Option<bool>,
+    /// Some draws agree with the direction and others do not: it is not claimed.
+    pub disputed: bool,
     /// Why there is no value.
     pub unsupported: Option<String>,
 }
@@ -87,6 +89,7 @@ pub fn score_values(
                     (Some(e), Some((pb, eb))) => agrees(d, (pb, row.value), (eb, e)),
                     _ => false,
                 }),
+                disputed: false,
                 unsupported: value.as_ref().err().cloned(),
                 measured,
                 row: row.clone(),

@@ -3,6 +3,20 @@
 //! Only what the engine gave is kept there. How near it came is worked out from the published tables
 //! whenever somebody asks, so a score can't differ from the figures and the tables that it is of.
 //! README, docs and `tune` all say what this file says; `just scores` measures it anew.
+//!
+//! A draw is all of `lowmark reproduce SERIES` with one set of seeds. A score is the median over a series' draws
+//! ([`Drawn`]), with its spread; of fewer than [`FEWEST`] draws it says how many there are. Each draw is in the
+//! file as soon as it is measured.
+//!
+//! Which engine gave a draw is said by a [`Sample`]: digests of short runs of every experiment of the series. Draws of
+//! another engine are dropped when the first one of a new engine comes. Until then they are *stale*, which
+//! `data/scores.json` must say ([`Scores::stale`]) and README then says, too: a check that finds neither fails.
+
+mod drawn;
+mod sample;
+
+pub use drawn::{Directions, Drawn, Spread};
+pub use sample::Sample;
 
 use super::score::{Scored, score_values};
 use super::series::{Series, find, shipped};
@@ -16,34 +30,36 @@ use std::collections::BTreeMap;
 /// The file that comes with the program.
 const EMBEDDED: &str = include_str!("../../../../data/scores.json");
 
-/// The series that are measured anew by whoever wants to know in seconds whether the engine still
-/// gives what it gave, each with the iterations of each cell.
-pub fn sample() -> impl Iterator<Item = (&'static Series, u32)> {
-    let all = shipped().iter().map(|s| (s, s.about.sample));
-    all.filter(|(_, iterations)| *iterations > 0)
-}
+/// Draws of a series, at least, of which a score needs no note.
+pub const FEWEST: usize = 5;
 
 /// What the engine gave.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scores {
-    /// A few iterations of the series of [`sample()`], in its order.
-    pub sample: Vec<Measured>,
-    /// Every series as `lowmark reproduce` runs it, in the order of [`shipped`]; those that were not
+    /// The sample of each series with the engine that gave its draws.
+    pub sample: Vec<Sample>,
+    /// Series whose draws are an earlier engine's, with the revision since which they are known to be.
+    pub stale: BTreeMap<String, String>,
+    /// The draws of every series, in the order of [`shipped`] and of their seeds; those that were not
     /// measured yet are left out.
     pub series: Vec<Measured>,
 }
 
-/// What the engine gave for one series.
+/// What the engine gave for one series: a draw.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
     /// The series.
     pub name: String,
+    /// Its number among the series' draws, from 1: [`Plan::draw`].
+    pub seed: u32,
     /// Iterations of each cell, by the experiment's name.
     pub iterations: BTreeMap<String, u32>,
-    /// The sample's [`fingerprint`] with the engine that gave these figures.
+    /// [`Sample::engine`] of the engine that gave these figures; empty: not known.
     pub engine: String,
+    /// The revision of the sources that it was measured with, as git names it.
+    pub revision: String,
     /// The figures, in the order of the published rows.
     pub figures: Vec<MeasuredRow>,
 }
@@ -93,38 +109,84 @@ impl Scores {
     }
 
     /// What the engine gave for a series, if it was measured.
-    pub fn of(&self, series: &str) -> Option<&Measured> {
-        self.series.iter().find(|m| m.name == series)
+    pub fn of(&self, series: &str) -> Option<Drawn<'_>> {
+        let draws: Vec<&Measured> = self.series.iter().filter(|m| m.name == series).collect();
+        let stale = self.stale.get(series).map(String::as_str);
+        (!draws.is_empty()).then_some(Drawn { draws, stale })
     }
 
-    /// Puts a series in the place that it had, or where [`shipped`] has it.
+    /// Takes a draw in. Those of another engine are dropped, and with them the note that they are stale.
     pub fn put(&mut self, measured: Measured) {
-        self.series.retain(|m| m.name != measured.name);
+        let others = |m: &Measured| {
+            m.name != measured.name || m.engine == measured.engine && m.seed != measured.seed
+        };
+        self.series.retain(others);
+        self.stale.remove(&measured.name);
         self.series.push(measured);
-        self.series
-            .sort_by_key(|m| shipped().iter().position(|s| s.name == m.name));
+        let place = |name: &str| shipped().iter().position(|s| s.name == name);
+        self.series.sort_by_key(|m| (place(&m.name), m.seed));
+    }
+
+    /// Takes the sample of a series in.
+    pub fn put_sample(&mut self, sample: Sample) {
+        self.sample.retain(|s| s.name != sample.name);
+        self.sample.push(sample);
+        let place = |name: &str| shipped().iter().position(|s| s.name == name);
+        self.sample.sort_by_key(|s| place(&s.name));
+    }
+
+    /// The draws, up to this number, that a series lacks of this engine.
+    pub fn lacks(&self, series: &str, engine: &str, most: u32) -> Vec<u32> {
+        let has = |n: &u32| {
+            let mut draws = self.series.iter();
+            draws.any(|m| m.name == series && m.engine == engine && m.seed == *n)
+        };
+        (1..=most).filter(|n| !has(n)).collect()
+    }
+
+    /// What is wrong with the scores of a series beside the engine of today, whose sample is given: its answers have
+    /// changed and nobody has said so, or they are said to have changed and have not.
+    pub fn against(&self, now: &Sample) -> Option<String> {
+        let name = &now.name;
+        let draws = self.of(name)?.draws;
+        let same = draws.iter().all(|m| m.engine == now.engine());
+        let held = self.sample.iter().find(|s| s.name == *name);
+        match (same, self.stale.get(name)) {
+            (true, None) | (false, Some(_)) => None,
+            (true, Some(since)) => Some(format!(
+                "{name}: said to be stale since {since}, and the engine gives what it gave: \
+                 `just scores {name}` measures what is missing, and the note is gone"
+            )),
+            (false, None) => Some(format!(
+                "{name}: the engine's answers have changed since its scores were measured ({}); \
+                 `just scores {name}` measures them anew, `just scores mark-stale {name}` says in README that \
+                 they are an earlier engine's",
+                held.map_or_else(
+                    || "no sample of then is kept".into(),
+                    |held| held.moved(now)
+                )
+            )),
+        }
     }
 
     /// The file's text: one line a figure, so that a change is read figure by figure.
     pub fn to_text(&self) -> String {
-        let list = |of: &[Measured]| {
-            let parts: Vec<String> = of.iter().map(Measured::to_text).collect();
-            parts.join(",\n")
-        };
+        let list = |of: Vec<String>| of.join(",\n");
         format!(
-            "{{\n\"sample\": [\n{}\n],\n\"series\": [\n{}\n]\n}}\n",
-            list(&self.sample),
-            list(&self.series)
+            "{{\n\"sample\": [\n{}\n],\n\"stale\": {},\n\"series\": [\n{}\n]\n}}\n",
+            list(self.sample.iter().map(Sample::to_text).collect()),
+            json(&self.stale),
+            list(self.series.iter().map(Measured::to_text).collect())
         )
     }
 }
 
 impl Measured {
-    /// What was just measured: `values` of the series' rows, from these experiments.
+    /// The draw of this number, just measured: `values` of the series' rows, from these experiments.
     pub fn new(
         series: &Series,
+        seed: u32,
         of: &[&Experiment],
-        engine: String,
         values: &[Result<f64, String>],
     ) -> Self {
         let figure = |(row, value): (&PublishedRow, &Result<f64, String>)| MeasuredRow {
@@ -134,8 +196,10 @@ impl Measured {
         };
         Self {
             name: series.name.clone(),
+            seed,
             iterations: of.iter().map(|e| (e.name.clone(), e.iterations)).collect(),
-            engine,
+            engine: String::new(),
+            revision: String::new(),
             figures: series.rows.iter().zip(values).map(figure).collect(),
         }
     }
@@ -191,7 +255,7 @@ impl Measured {
     ///
     /// # Errors
     /// A shipped experiment that can't be read.
-    pub fn stale(&self) -> Result<Vec<String>, Diagnostic> {
+    pub fn outdated(&self) -> Result<Vec<String>, Diagnostic> {
         let rows = rows_of(&self.name);
         let mut out = Vec::new();
         let wanted: Vec<String> = rows.iter().map(key).collect();
@@ -221,10 +285,13 @@ impl Measured {
             .map(|f| format!("  {}", json(f)))
             .collect();
         format!(
-            "{{\"name\": {}, \"iterations\": {}, \"engine\": {}, \"figures\": [\n{}\n]}}",
+            "{{\"name\": {}, \"seed\": {}, \"iterations\": {}, \"engine\": {}, \"revision\": {}, \
+             \"figures\": [\n{}\n]}}",
             json(&self.name),
+            self.seed,
             json(&self.iterations),
             json(&self.engine),
+            json(&self.revision),
             figures.join(",\n")
         )
     }
@@ -234,18 +301,6 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("names and finite numbers")
 }
 
-/// A name for what the engine gives: two engines with the same figures in the sample have the same.
-pub fn fingerprint(sample: &[Measured]) -> String {
-    // FNV-1a, which is the same everywhere: of the figures alone.
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for text in sample.iter().flat_map(|m| &m.figures).map(json) {
-        for byte in text.bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        }
-    }
-    format!("{hash:016x}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,7 +308,9 @@ mod tests {
     fn measured(series: &str, value: f64) -> Measured {
         let series = find(series).expect("a shipped series");
         let values: Vec<_> = series.rows.iter().map(|_| Ok(value)).collect();
-        Measured::new(series, &[], "0".into(), &values)
+        let mut m = Measured::new(series, 1, &[], &values);
+        m.engine = "0".into();
+        m
     }
 
     #[test]
@@ -278,9 +335,15 @@ mod tests {
     fn the_shipped_file_parses_and_has_no_series_that_does_not_exist() {
         let scores = Scores::embedded().expect("a well-formed file");
         assert!(!scores.series.is_empty());
-        for m in scores.series.iter().chain(&scores.sample) {
+        for m in &scores.series {
             assert!(find(&m.name).is_some(), "{}", m.name);
             assert_eq!(m.scored().len(), rows_of(&m.name).len());
+        }
+        for name in scores.stale.keys() {
+            assert!(
+                scores.of(name).is_some(),
+                "{name} is stale and was never measured"
+            );
         }
     }
 
@@ -288,7 +351,7 @@ mod tests {
     fn a_score_is_worked_out_from_the_tables() {
         let series = find("tunable-watermarks").expect("a shipped series");
         let exact: Vec<_> = series.rows.iter().map(|r| Ok(r.value)).collect();
-        let m = Measured::new(series, &[], "0".into(), &exact);
+        let m = Measured::new(series, 1, &[], &exact);
         let scored = m.scored();
         let all = crate::published::count(&scored, |_| true);
         assert!(all.cells > 0 && all.cells == all.within);
@@ -300,16 +363,16 @@ mod tests {
     fn figures_of_another_table_or_other_iterations_are_told() {
         let mut m = measured("tunable-watermarks", 1.0);
         m.iterations.insert("tunable-watermarks".into(), 3);
-        let stale = m.stale().expect("shipped experiments");
+        let wrong = m.outdated().expect("shipped experiments");
         assert!(
-            stale.len() == 1 && stale[0].contains("with 3 iterations"),
-            "{stale:?}"
+            wrong.len() == 1 && wrong[0].contains("with 3 iterations"),
+            "{wrong:?}"
         );
         m.figures.pop();
-        let stale = m.stale().expect("shipped experiments");
+        let wrong = m.outdated().expect("shipped experiments");
         assert!(
-            stale.len() == 2 && stale[0].contains("other rows"),
-            "{stale:?}"
+            wrong.len() == 2 && wrong[0].contains("other rows"),
+            "{wrong:?}"
         );
         let scored = m.scored();
         let last = scored.last().expect("rows");
@@ -340,14 +403,60 @@ mod tests {
         assert_eq!(part.iterations["tunable-watermarks"], 7);
     }
 
+    /// A session of limited time measures one draw and the next one goes on; a new engine begins anew.
     #[test]
-    fn another_figure_is_another_engine() {
-        let (a, b) = (
-            measured("tunable-watermarks", 1.0),
-            measured("tunable-watermarks", 1.5),
+    fn draws_are_added_one_by_one_until_the_engine_changes() {
+        let name = "tunable-watermarks";
+        let draw = |seed, engine: &str| Measured {
+            seed,
+            engine: engine.into(),
+            ..measured(name, f64::from(seed))
+        };
+        let mut scores = Scores::default();
+        assert_eq!(scores.lacks(name, "one", 3), [1, 2, 3]);
+        scores.put(draw(2, "one"));
+        scores.put(measured("xfs-inode-reclaim", 1.0));
+        scores.put(draw(1, "one"));
+        assert_eq!(scores.lacks(name, "one", 3), [3]);
+        let seeds = |s: &Scores| s.of(name).expect("draws").seeds();
+        let first = |s: &Scores| s.series[0].seed;
+        assert_eq!((seeds(&scores), first(&scores)), (2, 1));
+        scores.put(draw(1, "one"));
+        assert_eq!(seeds(&scores), 2);
+        assert_eq!(scores.lacks(name, "two", 2), [1, 2]);
+        scores.stale.insert(name.into(), "abc".into());
+        scores.put(draw(1, "two"));
+        assert_eq!((seeds(&scores), scores.stale.len()), (1, 0));
+        let text = scores.to_text();
+        assert_eq!(Scores::parse(&text).expect("its own text"), scores);
+    }
+
+    /// Changed answers are measured or owned up to, and nothing else passes.
+    #[test]
+    fn answers_that_changed_are_told_unless_the_scores_say_stale() {
+        let name = "tunable-watermarks";
+        let of = |digest: &str| Sample {
+            name: name.into(),
+            cells: [("a cell".to_owned(), digest.to_owned())].into(),
+        };
+        let (before, after) = (of("1"), of("2"));
+        let mut scores = Scores::default();
+        assert_eq!(scores.against(&before), None, "nothing is stated");
+        scores.put(Measured {
+            engine: before.engine(),
+            ..measured(name, 1.0)
+        });
+        scores.put_sample(before.clone());
+        assert_eq!(scores.against(&before), None);
+        let told = scores.against(&after).expect("changed answers");
+        assert!(
+            told.contains("a cell") && told.contains("mark-stale"),
+            "{told}"
         );
-        assert_ne!(fingerprint(std::slice::from_ref(&a)), fingerprint(&[b]));
-        assert_eq!(fingerprint(std::slice::from_ref(&a)), fingerprint(&[a]));
+        scores.stale.insert(name.into(), "abc".into());
+        assert_eq!(scores.against(&after), None);
+        let told = scores.against(&before).expect("a note too many");
+        assert!(told.contains("stale since abc"), "{told}");
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //! | `watched` | tables with this in their file's name were taken while monitors ran |
 //! | `experiment` | a list: `file`, an experiment that gives figures; `any_machine`: its commands say nothing of the machine, so it stands for every `machines/NAME.toml` |
 //! | `fitted` | cells to which a machine file fits a parameter: machine, threads, filesystem, workload, metric and policy with `/` between |
-//! | `sample` | iterations that `just scores` measures anew whenever it is called; 0, its default: none |
+//! | `sample` | simulated seconds of each run by which CI sees whether the engine's answers have changed; 20, its default |
+//! | `light` | all of it is measured in a minute or so: `just scores` without a name measures it |
 //! | `gaps` | what is not known, a sentence each |
 //!
 //! Files that it names lie beside it or come with the program, under their paths from the project's
@@ -55,12 +56,19 @@ pub struct About {
     /// Cells to which a machine file fits a parameter: all but the series' name, with `/` between.
     #[serde(default)]
     pub fitted: Vec<String>,
-    /// Iterations of the sample that is measured in seconds; 0: it is not in the sample.
-    #[serde(default)]
+    /// Simulated seconds of each run of the sample ([`super::scores::Sample`]).
+    #[serde(default = "sample_seconds")]
     pub sample: u32,
+    /// Whether all of it is measured in a minute or so.
+    #[serde(default)]
+    pub light: bool,
     /// What is not known.
     #[serde(default)]
     pub gaps: Vec<String>,
+}
+
+fn sample_seconds() -> u32 {
+    20
 }
 
 /// An experiment of a series, which the rows of the tables widen ([`super::plan()`]).

@@ -33,13 +33,13 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     if args.plan {
         let mut planned = String::new();
         for series in wanted(&all, args.series.as_deref()) {
-            let plan = planned_runs(series, args.iterations)?;
+            let plan = planned_runs(series, args.iterations, args.draw)?;
             planned.push_str(&plan_text(series, &plan));
         }
         return text::print(&planned);
     }
     let chosen = wanted(&all, args.series.as_deref());
-    let scored = score(chosen, args.iterations, args.jobs, &options)?;
+    let scored = score(chosen, args.iterations, args.draw, args.jobs, &options)?;
     print(&scored, args.json)
 }
 
@@ -65,21 +65,28 @@ pub fn wanted<'a>(
 }
 
 /// What is run for a series.
-fn planned_runs(series: &Series, iterations: Option<NonZeroU32>) -> Result<Plan, Failure> {
+fn planned_runs(
+    series: &Series,
+    iterations: Option<NonZeroU32>,
+    draw: NonZeroU32,
+) -> Result<Plan, Failure> {
     let plan = plan(series, iterations.map(NonZeroU32::get));
-    plan.map_err(|e| Failure::Input(e.into()))
+    let mut plan = plan.map_err(|e| Failure::Input(e.into()))?;
+    plan.draw(draw.get());
+    Ok(plan)
 }
 
 /// Runs the experiments behind series and scores them, name by name.
 pub fn score<'a>(
     all: impl Iterator<Item = &'a Series>,
     iterations: Option<NonZeroU32>,
+    draw: NonZeroU32,
     jobs: Option<NonZeroUsize>,
     options: &RunOptions,
 ) -> Result<Vec<(String, Vec<Scored>)>, Failure> {
     let mut scored = Vec::new();
     for series in all {
-        let plan = planned_runs(series, iterations)?;
+        let plan = planned_runs(series, iterations, draw)?;
         let mut outcomes = Vec::new();
         for run in &plan.runs {
             let options = RunOptions {

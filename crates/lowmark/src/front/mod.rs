@@ -316,7 +316,8 @@ pub fn reproduce(
         listeners: None,
         stop,
     };
-    let scored = scoring::score(scoring::wanted(all, series), iterations, jobs, &options)?;
+    let chosen = scoring::wanted(all, series);
+    let scored = scoring::score(chosen, iterations, NonZeroU32::MIN, jobs, &options)?;
     let json = serde_json::to_string_pretty(&published::text::to_json(&scored));
     let texts = scored
         .iter()

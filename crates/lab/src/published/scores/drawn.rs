@@ -1,0 +1,246 @@
+//! The draws of a series together: medians, spreads, and the directions on which they agree.
+
+use super::{FEWEST, Measured};
+use crate::published::{PublishedRow, Scored, count, directions};
+
+/// The draws of a series.
+#[derive(Debug, Clone)]
+pub struct Drawn<'a> {
+    /// Each with seeds of its own, all of one engine; at least one.
+    pub draws: Vec<&'a Measured>,
+    /// The revision since which they are an earlier engine's.
+    pub stale: Option<&'a str>,
+}
+
+/// How many cells are within their tolerance, over draws.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spread {
+    /// In the median draw.
+    pub median: usize,
+    /// In the one with fewest.
+    pub min: usize,
+    /// In the one with most.
+    pub max: usize,
+    /// Scored cells.
+    pub cells: usize,
+}
+
+/// Published directions, over draws.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Directions {
+    /// How many there are.
+    pub checked: usize,
+    /// With how many all draws agree.
+    pub agree: usize,
+    /// With how many some draws agree and others do not: these are not claimed.
+    pub disputed: usize,
+}
+
+impl Drawn<'_> {
+    /// How many there are.
+    pub fn seeds(&self) -> usize {
+        self.draws.len()
+    }
+
+    /// Iterations of each cell as words, in each draw.
+    pub fn iterations(&self) -> String {
+        self.draws.first().map_or("no".into(), |m| m.iterations())
+    }
+
+    /// The revisions that the draws were measured with, each once.
+    pub fn revision(&self) -> String {
+        let mut all: Vec<&str> = self.draws.iter().map(|m| &m.revision[..]).collect();
+        all.dedup();
+        all.join(", ")
+    }
+
+    /// Whether a row has its figure in each draw, or a reason why there is none.
+    pub fn has(&self, row: &PublishedRow) -> bool {
+        self.draws.iter().all(|m| m.has(row))
+    }
+
+    /// The series' rows with the median of their figures. A row is within its tolerance if it is in more than half of the
+    /// draws; its direction agrees if it does in all of them. Without a figure is a row that has none in half of them.
+    pub fn scored(&self) -> Vec<Scored> {
+        let mut draws: Vec<Vec<Scored>> = self.draws.iter().map(|m| m.scored()).collect();
+        let Some(mut out) = draws.pop() else {
+            return Vec::new();
+        };
+        for (i, row) in out.iter_mut().enumerate() {
+            let of: Vec<&Scored> = draws.iter().map(|d| &d[i]).collect();
+            merge(row, &of);
+        }
+        out
+    }
+
+    /// How many of the wanted cells are within their tolerance.
+    pub fn within(&self, wanted: impl Fn(&Scored) -> bool) -> Spread {
+        let each = self.draws.iter().map(|m| count(&m.scored(), &wanted));
+        let each: Vec<_> = each.collect();
+        let mut all: Vec<usize> = each.iter().map(|s| s.within).collect();
+        all.sort_unstable();
+        Spread {
+            median: all.get((all.len().max(1) - 1) / 2).copied().unwrap_or(0),
+            min: all.first().copied().unwrap_or(0),
+            max: all.last().copied().unwrap_or(0),
+            cells: each.first().map_or(0, |s| s.cells),
+        }
+    }
+
+    /// With how many of the wanted directions the draws agree.
+    pub fn directions(&self, wanted: impl Fn(&Scored) -> bool) -> Directions {
+        let mut rows = self.scored();
+        rows.retain(wanted);
+        let (checked, agree) = directions(&rows);
+        let disputed = rows.iter().filter(|r| r.disputed).count();
+        Directions {
+            checked,
+            agree,
+            disputed,
+        }
+    }
+
+    /// What has to be said of a score beside its spread: too few draws, or draws of an earlier engine.
+    pub fn notes(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        match self.seeds() {
+            1 => out.push("1 seed".into()),
+            n if n < FEWEST => out.push(format!("{n} seeds")),
+            _ => {}
+        }
+        if let Some(since) = self.stale {
+            out.push(format!("stale since {since}"));
+        }
+        out
+    }
+}
+
+/// Makes a draw's row that of all draws, of which `others` are the further ones.
+fn merge(row: &mut Scored, others: &[&Scored]) {
+    let all = others.len() + 1;
+    let mut values: Vec<f64> = others.iter().filter_map(|s| s.measured).collect();
+    values.extend(row.measured);
+    let reason = others.iter().find_map(|s| s.unsupported.clone());
+    row.unsupported = row.unsupported.take().or(reason);
+    row.measured = match 2 * values.len() > all {
+        true => Some(median(&mut values)),
+        false => None,
+    };
+    if row.measured.is_some() {
+        row.unsupported = None;
+    }
+    let within = others.iter().filter(|s| s.within).count() + usize::from(row.within);
+    row.within = 2 * within > all;
+    if let Some(last) = row.agrees {
+        let agree = others.iter().filter(|s| s.agrees == Some(true)).count() + usize::from(last);
+        row.agrees = Some(agree == all);
+        row.disputed = agree > 0 && agree < all;
+    }
+}
+
+/// The middle value, of an even number the mean of both; of at least one.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    (values[(n - 1) / 2] + values[n / 2]) / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::published::find;
+
+    /// Draws of a series in which every figure is the published one, but for some rows of some draws.
+    fn draws(of: &[&[(usize, Result<f64, &str>)]]) -> Vec<Measured> {
+        let series = find("tunable-watermarks").expect("a shipped series");
+        let draw = |(seed, other): (u32, &&[(usize, Result<f64, &str>)])| {
+            let mut values: Vec<_> = series.rows.iter().map(|r| Ok(r.value)).collect();
+            for (row, value) in other.iter() {
+                values[*row] = value.map_err(str::to_owned);
+            }
+            Measured::new(series, seed, &[], &values)
+        };
+        (1..).zip(of).map(draw).collect()
+    }
+
+    fn drawn(of: &[Measured]) -> Drawn<'_> {
+        Drawn {
+            draws: of.iter().collect(),
+            stale: None,
+        }
+    }
+
+    /// A row with a direction and a tolerance, and where it stands.
+    fn directed() -> (usize, f64) {
+        let series = find("tunable-watermarks").expect("a shipped series");
+        let is = |r: &PublishedRow| r.direction.is_some() && r.value != 0.0;
+        let at = series.rows.iter().position(is).expect("a direction");
+        (at, series.rows[at].value)
+    }
+
+    #[test]
+    fn a_score_is_the_median_with_its_spread() {
+        let far = |rows: &'static [usize]| -> Vec<(usize, Result<f64, &'static str>)> {
+            rows.iter().map(|r| (*r, Ok(1e12))).collect()
+        };
+        let scored: Vec<usize> = {
+            let whole = draws(&[&[]]);
+            let rows = drawn(&whole).scored();
+            let in_it = |r: &(usize, &Scored)| r.1.within;
+            rows.iter().enumerate().filter(in_it).map(|r| r.0).collect()
+        };
+        let rows: &'static [usize] = Vec::leak(scored);
+        let all = rows.len();
+        let (none, one, two) = (far(&[]), far(&rows[..1]), far(&rows[..2]));
+        let five = draws(&[&two, &none, &one, &two, &one]);
+        let of = drawn(&five);
+        let spread = of.within(|_| true);
+        assert_eq!(
+            (spread.median, spread.min, spread.max),
+            (all - 1, all - 2, all)
+        );
+        assert!(of.notes().is_empty());
+        let rows_of = of.scored();
+        // The first row is off in four of five draws, the second in two.
+        assert!(!rows_of[rows[0]].within && rows_of[rows[1]].within);
+        assert_eq!(rows_of[rows[0]].measured, Some(1e12));
+    }
+
+    #[test]
+    fn few_draws_and_those_of_an_earlier_engine_are_noted() {
+        let two = draws(&[&[], &[]]);
+        let mut of = drawn(&two);
+        assert_eq!(of.notes(), ["2 seeds"]);
+        of.stale = Some("1cb3cad2");
+        assert_eq!(of.notes(), ["2 seeds", "stale since 1cb3cad2"]);
+        of.draws.pop();
+        assert_eq!(of.notes()[0], "1 seed");
+    }
+
+    #[test]
+    fn a_direction_that_seeds_do_not_agree_on_is_not_claimed() {
+        let (at, value) = directed();
+        let wrong: &[(usize, Result<f64, &str>)] = &[(at, Ok(1e12)), (at, Ok(value * 1e-6))];
+        let (up, down) = (&wrong[..1], &wrong[1..]);
+        let plain = draws(&[&[], &[]]);
+        let all = drawn(&plain).directions(|_| true);
+        assert_eq!((all.agree, all.disputed), (all.checked, 0));
+        let mixed = draws(&[up, down]);
+        let of = drawn(&mixed).directions(|_| true);
+        assert_eq!((of.agree, of.disputed), (all.checked - 1, 1));
+        let row = &drawn(&mixed).scored()[at];
+        assert!(row.disputed && row.agrees == Some(false));
+    }
+
+    #[test]
+    fn a_figure_that_half_of_the_draws_lack_is_none() {
+        let (at, value) = directed();
+        let none: &[(usize, Result<f64, &str>)] = &[(at, Err("killed"))];
+        let of = draws(&[none, &[], &[]]);
+        assert_eq!(drawn(&of).scored()[at].measured, Some(value));
+        let of = draws(&[none, &[], none]);
+        let row = &drawn(&of).scored()[at];
+        assert_eq!(row.measured, None);
+        assert_eq!(row.unsupported.as_deref(), Some("killed"));
+    }
+}
