@@ -199,13 +199,13 @@ fn queues(spec: &RunSpec, disks: &[Disk]) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     for (i, disk) in self::disks(&spec.machine).enumerate() {
         let queue = |file: &str| format!("/sys/block/{}/queue/{file}", disk_name(i));
-        let scheduler = match disk.scheduler {
+        let scheduler = match disk.scheduler() {
             Scheduler::None => "none",
             _ => "mq-deadline",
         };
         settings.push((queue("scheduler"), scheduler.to_owned()));
         let params = disk.params(&spec.params);
-        if disk.scheduler != Scheduler::None {
+        if disk.scheduler() != Scheduler::None {
             let requests = params.nr_requests as u64 * u64::from(disk.members());
             settings.push((queue("nr_requests"), requests.to_string()));
         }

@@ -425,7 +425,7 @@ fn disk_spec(disk: &Disk, kind: DiskKind) -> DiskSpec {
         }
     }
     DiskSpec {
-        scheduler: scheduler(disk).0,
+        scheduler: Some(scheduler(disk).0),
         kind,
         capacity: Size((disk.bytes / PAGE * PAGE).max(1 << 20)),
         members: (kind.about().array.as_ref()).map(|array| {
@@ -658,7 +658,7 @@ fn disk_keys(disk: &DiskSpec, out: &mut String) {
     let kind = serde_json::to_value(disk.kind).unwrap_or_default();
     put(out, format_args!("kind = {kind}"));
     put(out, format_args!("capacity = {}", size(disk.capacity)));
-    let scheduler = serde_json::to_value(disk.scheduler).unwrap_or_default();
+    let scheduler = serde_json::to_value(disk.scheduler()).unwrap_or_default();
     put(out, format_args!("scheduler = {scheduler}"));
     if let Some(members) = disk.members {
         put(out, format_args!("members = {members}"));

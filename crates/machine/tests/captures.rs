@@ -258,7 +258,7 @@ fn schedulers_become_the_engine_s() {
             "lazy-vm",
             &[("sys/block/vda/queue/scheduler", Some(text))],
         ));
-        assert_eq!(said.machine.disk.scheduler, scheduler, "{text}");
+        assert_eq!(said.machine.disk.scheduler(), scheduler, "{text}");
         let noted = said.notes.iter().any(|n| n.contains("I/O scheduler"));
         assert_eq!(noted, !represented, "{text}: {:?}", said.notes);
     }

@@ -38,7 +38,7 @@ fn spec(fs: FsKind, cpus: u32, nodes: usize, command: &str) -> RunSpec {
             mounts: Vec::new(),
             sysctl: Default::default(),
             disk: DiskSpec {
-                scheduler: Default::default(),
+                scheduler: Some(sim::spec::Scheduler::Deadline),
                 kind: DiskKind::Nvme,
                 capacity: Size(1 << 40),
                 members: None,

@@ -94,7 +94,7 @@ fn spec(mib: u64) -> RunSpec {
             mounts: Vec::new(),
             sysctl: Sysctl::default(),
             disk: DiskSpec {
-                scheduler: Default::default(),
+                scheduler: Some(crate::spec::Scheduler::Deadline),
                 kind: DiskKind::Nvme,
                 capacity: Size(1 << 40),
                 members: None,

@@ -3,8 +3,10 @@
 //! It is an estimate: the engine's tables are known to the byte, and what the world keeps of tasks,
 //! files and requests is counted with bytes that a test measured. Programs add little of their own.
 
+use crate::block::Device;
+use crate::rng::Rng;
 use crate::run::{config_of, params};
-use crate::spec::{DiskSpec, RunSpec};
+use crate::spec::{DiskSpec, RunSpec, Scheduler};
 use crate::world::SimWorld;
 use mm::Mm;
 use mm::footprint::Use;
@@ -43,5 +45,14 @@ pub fn uses(spec: &RunSpec) -> Vec<Use> {
 fn slots(disk: &DiskSpec, spec: &RunSpec) -> u64 {
     let p = disk.params(&spec.machine.params(&spec.params));
     let members = u64::from(disk.members.unwrap_or(1));
-    2 * members * p.nr_requests as u64
+    let of_class = members * p.nr_requests as u64;
+    2 * match disk.scheduler() {
+        // Tags of the hardware queues of all CPUs.
+        Scheduler::None => {
+            let mut rng = Rng::new(0, "depth");
+            let device = Device::new(disk, &p, &mut rng).for_cpus(spec.machine.cpus);
+            of_class.max(u64::from(device.depth()))
+        }
+        _ => of_class,
+    }
 }

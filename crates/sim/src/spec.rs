@@ -111,9 +111,10 @@ macro_rules! disk_table {
             /// Number of disks of a RAID-0 (2..=16).
             #[serde(default)]
             pub members: Option<u32>,
-            /// Who decides the order of requests.
+            /// Who decides the order of requests; absent: none for kinds that may have several hardware
+            /// queues (nvme), deadline for all others.
             #[serde(default)]
-            pub scheduler: Scheduler,
+            pub scheduler: Option<Scheduler>,
             /// Model parameters of this disk that differ from those of the run, by name; see
             /// [`DiskKind::takes`].
             #[serde(default)]
@@ -156,9 +157,10 @@ pub enum Scheduler {
     Deadline,
     /// Turns for each reader, idling for it, and one for all writes: the default of 2006 to 2013.
     Cfq,
-    /// None: requests go to the device as they come. Reads and writes share the device's
-    /// `nr_requests` tags, and its queue is never called congested: blk-mq devices (virtio, NVMe) of
-    /// Linux 3.13 to 4.10, which had no choice, and of today where it is chosen.
+    /// None: requests go to the device as they come. Reads and writes share the device's tags, the
+    /// depth of each of its hardware queues (before `request_queue = "multi"` `nr_requests`, if that
+    /// is more), and its queue is never called congested: blk-mq devices (virtio, NVMe) of Linux 3.13
+    /// to 4.10, which had no choice, and of today where it is chosen or there are several queues.
     None,
 }
 
@@ -171,7 +173,7 @@ impl DiskSpec {
             kind,
             capacity,
             members: None,
-            scheduler: Scheduler::default(),
+            scheduler: None,
             params: BTreeMap::new(),
             faults: Vec::new(),
         }
@@ -181,6 +183,11 @@ impl DiskSpec {
     pub fn members(&self) -> u32 {
         let array = self.kind.about().array.as_ref();
         array.map_or(1, |a| self.members.unwrap_or(a.default))
+    }
+
+    /// Who decides the order of its requests.
+    pub fn scheduler(&self) -> Scheduler {
+        self.scheduler.unwrap_or(self.kind.about().scheduler)
     }
 
     /// The run's parameters with those of this disk put in.

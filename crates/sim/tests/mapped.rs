@@ -20,7 +20,7 @@ fn stream(filesystem: FsKind, command: &str) -> RunResult {
     let mut m = machine(48);
     m.swap = Some(swap(256 << 20));
     m.disk = disk(DiskKind::Raid0);
-    m.disk.scheduler = Scheduler::Cfq;
+    m.disk.scheduler = Some(Scheduler::Cfq);
     let mut s = spec(m, filesystem, command);
     s.check_ns = 20_000_000;
     let (r, again) = (run(&s), run(&s));

@@ -205,7 +205,7 @@ fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
         .map(|on| on.filesystem.unwrap_or(spec.filesystem))
         .collect();
     let on = |kinds: &[FsKind]| filesystems.iter().any(|f| kinds.contains(f));
-    let cfq = disks.iter().any(|d| d.scheduler == Scheduler::Cfq);
+    let cfq = disks.iter().any(|d| d.scheduler() == Scheduler::Cfq);
     let used = |info: &ParamInfo| {
         let of = |prefix: &str| info.name.starts_with(prefix);
         let mut kinds = DiskKind::ALL.iter();

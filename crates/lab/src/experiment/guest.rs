@@ -163,7 +163,7 @@ fn no_cfq(machine: &Machine, node: &Node) -> Option<Refused> {
     disks.extend(swap.map(|disk| (path.into(), disk)));
     let (path, _) = disks
         .into_iter()
-        .find(|(_, d)| d.scheduler == Scheduler::Cfq)?;
+        .find(|(_, d)| d.scheduler() == Scheduler::Cfq)?;
     let mut at: Vec<&str> = path.iter().map(String::as_str).collect();
     at.push("scheduler");
     Some(Refused::at(

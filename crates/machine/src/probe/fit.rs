@@ -95,7 +95,7 @@ impl<'a> Search<'a> {
         let mut disk = likely.clone();
         disk.kind = kind;
         // The loads are one task's: CFQ would see one reader where several threads read.
-        disk.scheduler = Default::default();
+        disk.scheduler = None;
         disk.faults.clear();
         disk.members = likely.members.filter(|_| kind.about().array.is_some());
         disk.params.retain(|name, _| {

@@ -32,6 +32,9 @@ struct InService {
     error: Option<IoError>,
 }
 
+/// Requests of a deep queue for which there is room at the beginning.
+const FIRST: u32 = 1024;
+
 /// A disk and the requests that it works on.
 #[derive(Debug)]
 pub struct Device {
@@ -54,14 +57,31 @@ impl Device {
             disk,
             faults: Faults::new(&spec.faults, params),
             depth,
-            in_service: BinaryHeap::with_capacity(depth as usize),
+            in_service: BinaryHeap::with_capacity(depth.min(FIRST) as usize),
             started: 0,
             busy_since: 0,
             busy_ns: 0,
         }
     }
 
-    /// Requests that it works on at a time, at most.
+    /// The same with a hardware queue for each of so many CPUs, as far as it has as many, each of which
+    /// takes as many requests.
+    pub fn for_cpus(mut self, cpus: u32) -> Self {
+        self.depth = self.disk.depth() * self.queues(cpus);
+        self
+    }
+
+    /// Hardware queues on a machine of so many CPUs (block/blk-mq.c `blk_mq_alloc_tag_set`).
+    pub fn queues(&self, cpus: u32) -> u32 {
+        self.disk.queues().min(cpus).max(1)
+    }
+
+    /// Requests that one of its hardware queues takes at a time.
+    pub fn depth_of_queue(&self) -> u32 {
+        self.disk.depth()
+    }
+
+    /// Requests that it works on at a time, at most, in all of its queues.
     pub fn depth(&self) -> u32 {
         self.depth
     }

@@ -453,7 +453,7 @@ struct Check {
 impl Check {
     fn new(kind: DiskKind, scheduler: Scheduler, faults: Vec<Fault>) -> Self {
         let spec = DiskSpec {
-            scheduler,
+            scheduler: Some(scheduler),
             kind,
             capacity: Size(1 << 30),
             members: kind.about().array.as_ref().map(|_| 2),

@@ -118,19 +118,14 @@ impl Queue {
 
     /// The queue of this disk in the form of a policy.
     pub fn with_form(spec: &DiskSpec, params: &Params, form: Form, rng: &mut Rng) -> Self {
-        let device = Device::new(spec, params, rng);
-        let mut requests = params.nr_requests as u32 * device.members();
-        // What a device registers with: a scheduler with tags for twice its depth.
-        let depth = device.depth().max(form.registered);
-        let registered = 2 * depth.min(params.nr_requests as u32);
+        let device = Device::new(spec, params, rng).for_cpus(form.cpus);
+        let scheduler = spec.scheduler();
+        let limits = form.limits(&device, scheduler, params);
+        let registered = form.registered(&device);
         let list = if form.multi {
-            if spec.scheduler == Scheduler::None {
-                requests = device.depth();
-            }
-            let limits = Limits::new(requests, params);
-            RequestList::of_tags(limits, registered, spec.scheduler)
+            RequestList::of_tags(limits, registered, scheduler)
         } else {
-            RequestList::new(Limits::new(requests, params), spec.scheduler)
+            RequestList::new(limits, scheduler)
         };
         let limits = *list.limits();
         let slots = 2 * limits.most;
@@ -144,7 +139,7 @@ impl Queue {
             class: Class::Sync,
         };
         Self {
-            elevator: Elevator::new(limits.most as usize, spec.scheduler, form, params),
+            elevator: Elevator::new(limits.most as usize, scheduler, form, params),
             requests: vec![idle; slots as usize],
             free_slots: (0..slots).rev().collect(),
             bios: Vec::with_capacity(slots as usize),
@@ -154,7 +149,7 @@ impl Queue {
             device,
             stats: Stats::default(),
             multi: form.multi,
-            scheduled: spec.scheduler != Scheduler::None,
+            scheduled: scheduler != Scheduler::None,
             parked: None,
             wbt: form
                 .throttled

@@ -24,6 +24,14 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The limits of a queue without a scheduler: so many tags for both classes together.
+    pub fn of_tags(tags: u32, params: &Params) -> Self {
+        Self {
+            most: tags,
+            ..Self::new(tags, params)
+        }
+    }
+
     /// The limits of a queue of `nr_requests` requests a class.
     pub fn new(nr_requests: u32, params: &Params) -> Self {
         let n = nr_requests;

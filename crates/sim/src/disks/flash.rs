@@ -39,6 +39,7 @@ pub(super) struct FlashFigures {
     pub fill: f64,
     pub noise: f64,
     pub queue_depth: f64,
+    pub queues: f64,
     pub max_request: f64,
 }
 
@@ -62,6 +63,10 @@ impl<F: Flash> Model for Drive<F> {
 
     fn depth(&self) -> u32 {
         self.0.depth
+    }
+
+    fn queues(&self) -> u32 {
+        self.0.queues
     }
 
     fn max_request_blocks(&self) -> u32 {
@@ -99,6 +104,7 @@ struct FlashDrive {
     valid_share: f64,
     noise: f64,
     depth: u32,
+    queues: u32,
     max_request_blocks: u32,
     interface_free_at: u64,
     next_die: usize,
@@ -131,6 +137,7 @@ impl FlashDrive {
             valid_share,
             noise: f.noise,
             depth: f.queue_depth as u32,
+            queues: f.queues as u32,
             max_request_blocks: whole_blocks(f.max_request),
             interface_free_at: 0,
             next_die: 0,

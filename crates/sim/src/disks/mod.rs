@@ -15,7 +15,7 @@ mod throughput;
 
 use crate::params::{ParamInfo, Params, Rows, join};
 use crate::rng::Rng;
-use crate::spec::DiskSpec;
+use crate::spec::{DiskSpec, Scheduler};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
@@ -63,6 +63,11 @@ trait Model: Sized {
         1
     }
 
+    /// See [`DiskModel::queues`].
+    fn queues(&self) -> u32 {
+        1
+    }
+
     /// See [`DiskModel::max_request_blocks`].
     fn max_request_blocks(&self) -> u32;
 
@@ -80,6 +85,9 @@ pub struct Kind {
     pub max_request: bool,
     /// Whether it turns, as a kernel is told of it (`queue/rotational`).
     pub rotates: bool,
+    /// The scheduler that Linux gives it where nobody chooses one: none where it may have several hardware
+    /// queues (block/elevator.c `elevator_get_default`).
+    pub scheduler: Scheduler,
     /// Its members, if it is an array.
     pub array: Option<Array>,
     /// Whether a disk that describes itself so is likely of this kind. One kind says yes.
@@ -94,6 +102,7 @@ impl Kind {
         uses: &[],
         max_request: true,
         rotates: false,
+        scheduler: Scheduler::Deadline,
         array: None,
         suits: |_| false,
         fit: Fit {
@@ -256,6 +265,10 @@ macro_rules! kinds {
                 match self { $(Self::$Kind(disk) => Model::depth(disk),)* }
             }
 
+            fn queues(&self) -> u32 {
+                match self { $(Self::$Kind(disk) => Model::queues(disk),)* }
+            }
+
             fn max_request_blocks(&self) -> u32 {
                 match self { $(Self::$Kind(disk) => Model::max_request_blocks(disk),)* }
             }
@@ -320,9 +333,14 @@ impl DiskModel {
         self.0.service(now, t, in_service, rng)
     }
 
-    /// How many requests the device takes at a time.
+    /// How many requests the device takes at a time in one of its hardware queues.
     pub fn depth(&self) -> u32 {
         self.0.depth()
+    }
+
+    /// Hardware queues that it has at most; Linux makes one a CPU.
+    pub fn queues(&self) -> u32 {
+        self.0.queues()
     }
 
     /// The most blocks it takes in one request.

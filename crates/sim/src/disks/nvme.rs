@@ -1,9 +1,10 @@
 //! An NVMe drive: the flash drive of `flash.rs` with more dies, a wider interface, a larger buffer and
-//! a queue a thousand deep.
+//! queues a thousand deep, one a CPU.
 
 use super::flash::{Drive, Flash, FlashFigures};
 use super::{DiskKind, Fit, Kind, Knob};
 use crate::params::{Params, rows};
+use crate::spec::Scheduler;
 
 rows! {
     /// Model parameters of an NVMe drive.
@@ -19,12 +20,14 @@ rows! {
         nvme_write_buffer: "bytes" = 67108864.0, 65536.0 => 1073741824.0, "writes acknowledged from power-protected memory before they are programmed";
         nvme_fill: "fraction" = 0.7, 0.0 => 0.97, "share of the flash that holds live data";
         nvme_sigma: "ln" = 0.03, 0.0 => 1.0, "spread of the flash time of one request";
-        nvme_queue_depth: "requests" = 1024.0, 1.0 => 65535.0, "entries of one NVMe submission queue as Linux sizes it";
+        nvme_queue_depth: "requests" = 1024.0, 1.0 => 10240.0, "entries of one NVMe submission queue as Linux sizes it (drivers/nvme/host/pci.c io_queue_depth); at most BLK_MQ_MAX_DEPTH";
+        nvme_queues: "queues" = 64.0, 1.0 => 64.0, "submission queues that the drive has for I/O; Linux makes one a CPU, and each has the whole depth (drivers/nvme/host/pci.c nvme_setup_io_queues)";
     }
 }
 
 /// An NVMe drive among the kinds of disk.
 pub(super) const KIND: Kind = Kind {
+    scheduler: Scheduler::None,
     suits: |disk| disk.one_device() && disk.nvme(),
     fit: Fit {
         others: &[DiskKind::Ssd],
@@ -73,6 +76,7 @@ impl Flash for Figures {
             fill: p.nvme_fill,
             noise: p.nvme_sigma,
             queue_depth: p.nvme_queue_depth,
+            queues: p.nvme_queues,
             max_request: params.max_request,
         }
     }

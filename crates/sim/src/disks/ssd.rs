@@ -18,7 +18,7 @@ rows! {
         ssd_write_buffer: "bytes" = 2097152.0, 65536.0 => 1073741824.0, "writes acknowledged from the controller's buffer before they are programmed";
         ssd_fill: "fraction" = 0.7, 0.0 => 0.97, "share of the flash that holds live data; with random writes it sets what garbage collection copies";
         ssd_sigma: "ln" = 0.03, 0.0 => 1.0, "spread of the flash time of one request";
-        ssd_queue_depth: "requests" = 31.0, 1.0 => 32.0, "SATA NCQ as AHCI uses it";
+        ssd_queue_depth: "requests" = 32.0, 1.0 => 32.0, "SATA NCQ, all of it, as Linux uses it since 4.18 (ATA_MAX_QUEUE; 31 before)";
     }
 }
 
@@ -34,7 +34,10 @@ pub(super) const KIND: Kind = Kind {
             Knob::Scale("ssd_dies"),
             Knob::Scale("ssd_program"),
             Knob::Scale("ssd_write_buffer"),
-            Knob::OneOf("ssd_queue_depth", &[4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 31.0]),
+            Knob::OneOf(
+                "ssd_queue_depth",
+                &[4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 31.0, 32.0],
+            ),
         ],
         start: |m, p| {
             let p = &p.disks.ssd;
@@ -69,6 +72,7 @@ impl Flash for Figures {
             fill: p.ssd_fill,
             noise: p.ssd_sigma,
             queue_depth: p.ssd_queue_depth,
+            queues: 1.0,
             max_request: params.max_request,
         }
     }

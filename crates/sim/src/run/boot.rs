@@ -75,7 +75,7 @@ pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine, params: &Par
 mod tests {
     use super::*;
     use crate::spec::{
-        Boot, DiskKind, DiskSpec, FsKind, NodeSpec, RunSpec, Scheduler, Size, Sysctl, ZoneSpec,
+        Boot, DiskKind, DiskSpec, FsKind, NodeSpec, RunSpec, Size, Sysctl, ZoneSpec,
     };
     use mm::memory::mobility::MigrateType;
     use mm::{Policy, ZoneType};
@@ -107,7 +107,7 @@ mod tests {
             swap: None,
             sysctl: Sysctl::default(),
             disk: DiskSpec {
-                scheduler: Scheduler::default(),
+                scheduler: None,
                 kind: DiskKind::Disk,
                 capacity: Size(4 << 30),
                 members: None,

@@ -187,6 +187,7 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
     let (mut devices, mut volumes) = (Vec::new(), Vec::new());
     let form = Form {
         registered: registered_alike(m, p),
+        cpus: m.cpus,
         ticks,
         ..Form::of(&spec.policy)
     };
