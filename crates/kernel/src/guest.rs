@@ -213,6 +213,8 @@ fn queues(spec: &RunSpec, disks: &[Disk]) -> Vec<(String, String)> {
         settings.push((queue("max_sectors_kb"), kb.to_string()));
         let turns = u8::from(disk.kind.about().rotates);
         settings.push((queue("rotational"), turns.to_string()));
+        // virtio_blk registers every disk as one that turns: the throttle takes its target anew.
+        settings.push((queue("wbt_lat_usec"), "-1".to_owned()));
     }
     settings
 }

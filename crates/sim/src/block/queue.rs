@@ -128,6 +128,7 @@ impl Queue {
             RequestList::new(limits, scheduler)
         };
         let limits = *list.limits();
+        let rotates = spec.kind.about().rotates;
         let slots = 2 * limits.most;
         let idle = Request {
             block: 0,
@@ -153,7 +154,7 @@ impl Queue {
             parked: None,
             wbt: form
                 .throttled
-                .then(|| Wbt::new(registered, slots as usize).with_ticks(form.ticks)),
+                .then(|| Wbt::new(registered, slots as usize, rotates).with_ticks(form.ticks)),
             list,
         }
     }

@@ -17,9 +17,8 @@ const MS: u64 = 1_000_000;
 const DEFAULT_DEPTH: u32 = 16;
 /// A window (`RWB_WINDOW_NSEC`).
 const WINDOW: u64 = 100 * MS;
-/// Latency that reads are to keep on a disk that turned when it was registered; a modelled disk is always
-/// registered so, whatever its `rotational` is set to afterwards (`wbt_default_latency_nsec`).
-const LATENCY: u64 = 75 * MS;
+/// Latency that reads are to keep on a disk that turns, and on one that does not (`wbt_default_latency_nsec`).
+const LATENCY: [u64; 2] = [75 * MS, 2 * MS];
 /// Writes of a window without which its reads say nothing (`RWB_MIN_WRITE_SAMPLES`).
 const LEAST_WRITES: u32 = 3;
 /// Windows in a row without a word after which a step goes back (`RWB_UNKNOWN_BUMP`).
@@ -70,6 +69,8 @@ pub(super) type Given = [u32; 2];
 #[derive(Debug, Clone)]
 pub(super) struct Wbt {
     queue_depth: u32,
+    /// Latency that reads are to keep.
+    target: u64,
     max_depth: u32,
     normal: u32,
     background: u32,
@@ -91,10 +92,12 @@ pub(super) struct Wbt {
 }
 
 impl Wbt {
-    /// The throttle of a queue that was registered with so many requests, and has `slots` at most.
-    pub fn new(queue_depth: u32, slots: usize) -> Self {
+    /// The throttle of a queue that was registered with so many requests, and has `slots` at most, of a disk that
+    /// turns or does not.
+    pub fn new(queue_depth: u32, slots: usize, rotates: bool) -> Self {
         let mut wbt = Self {
             queue_depth,
+            target: LATENCY[usize::from(!rotates)],
             max_depth: 0,
             normal: 0,
             background: 0,
@@ -357,7 +360,7 @@ impl Wbt {
     fn verdict(&self, now: u64) -> Verdict {
         let waits = self.cookie.map_or(0, |(_, since)| now - since.min(now));
         let w = &self.window;
-        if waits > self.window_ns || (waits > LATENCY && w.reads == 0) {
+        if waits > self.window_ns || (waits > self.target && w.reads == 0) {
             Verdict::Exceeded
         } else if w.reads < 1 || w.writes < LEAST_WRITES {
             let slept = Self::within(self.dirtier_slept, now, RECENT_WAIT);
@@ -366,7 +369,7 @@ impl Wbt {
             } else {
                 Verdict::Unknown
             }
-        } else if w.least_read > LATENCY {
+        } else if w.least_read > self.target {
             Verdict::Exceeded
         } else {
             Verdict::Ok
@@ -425,7 +428,7 @@ mod tests {
 
     #[test]
     fn shares_are_of_the_depth_and_by_who_writes() {
-        let wbt = Wbt::new(62, 256);
+        let wbt = Wbt::new(62, 256, true);
         let of = |purpose| room(wbt.clone(), 0, purpose);
         assert_eq!(of(Purpose::Background), 4);
         assert_eq!(of(Purpose::Writeback), 8);
@@ -453,7 +456,7 @@ mod tests {
     #[test]
     fn a_device_that_came_up_begins_wide() {
         let step = |written: bool, ms: u64| {
-            let mut wbt = Wbt::new(62, 256);
+            let mut wbt = Wbt::new(62, 256, true);
             wbt.dirtier_sleeps(0);
             if written {
                 wbt.wrote(0);
@@ -472,7 +475,7 @@ mod tests {
     #[test]
     fn windows_end_at_ticks() {
         let end = |now: u64| {
-            let mut wbt = Wbt::new(62, 256).with_ticks((10 * MS, 3 * MS));
+            let mut wbt = Wbt::new(62, 256, true).with_ticks((10 * MS, 3 * MS));
             wbt.wrote(now);
             wbt.timer().expect("a window") / MS
         };
@@ -487,7 +490,7 @@ mod tests {
     #[test]
     fn writes_alone_widen_it_to_three_quarters() {
         for (depth, most) in [(62, 46), (256, 192), (2, 1)] {
-            let mut wbt = Wbt::new(depth, 256);
+            let mut wbt = Wbt::new(depth, 256, true);
             let write = bio(Dir::Write, Purpose::Waited);
             wbt.ask(0, 0, &write).expect("the first has room");
             let mut given = Given::default();
@@ -500,10 +503,30 @@ mod tests {
         }
     }
 
+    /// Reads of 3 ms beside writes are slow for a disk that does not turn, and quick for one that does.
+    #[test]
+    fn the_target_is_75_ms_of_a_disk_that_turns_and_else_2() {
+        let step = |rotates| {
+            let mut wbt = Wbt::new(256, 256, rotates);
+            let write = bio(Dir::Write, Purpose::Waited);
+            let mut given = Given::default();
+            for slot in 1..4 {
+                wbt.ask(0, 1, &write).expect("there is room");
+                wbt.queued(slot, &write);
+                wbt.ended(MS, slot, Dir::Write, &mut given);
+            }
+            wbt.issued(0, 0, Dir::Read);
+            wbt.ended(3 * MS, 0, Dir::Read, &mut given);
+            wbt.tick(wbt.timer().expect("a write was there"), &mut given);
+            wbt.step
+        };
+        assert_eq!([step(true), step(false)], [-1, 1]);
+    }
+
     /// A window whose quickest read was slow halves the depth, one whose was quick gives it back.
     #[test]
     fn slow_reads_narrow_it() {
-        let mut wbt = Wbt::new(62, 256);
+        let mut wbt = Wbt::new(62, 256, true);
         let mut given = Given::default();
         let mut window = |wbt: &mut Wbt, took: u64| {
             let write = bio(Dir::Write, Purpose::Waited);
@@ -520,9 +543,10 @@ mod tests {
             wbt.tick(at, &mut given);
             wbt.max_depth
         };
-        assert_eq!(window(&mut wbt, LATENCY + 1), 8);
-        assert_eq!(window(&mut wbt, LATENCY + 1), 4);
-        assert_eq!(window(&mut wbt, LATENCY), 8);
+        let kept = wbt.target;
+        assert_eq!(window(&mut wbt, kept + 1), 8);
+        assert_eq!(window(&mut wbt, kept + 1), 4);
+        assert_eq!(window(&mut wbt, kept), 8);
         // A read that is still out counts too.
         wbt.issued(0, 9, Dir::Read);
         wbt.ask(0, 0, &bio(Dir::Write, Purpose::Waited))
@@ -534,7 +558,7 @@ mod tests {
     /// Sleepers go on in their order, and not before half of a background share is free.
     #[test]
     fn sleepers_are_woken_in_batches_and_in_order() {
-        let mut wbt = Wbt::new(256, 256);
+        let mut wbt = Wbt::new(256, 256, true);
         wbt.dirtier_sleeps(0);
         for _ in 0..3 {
             wbt.up(0, &mut Given::default());
@@ -564,7 +588,7 @@ mod tests {
     /// A task that got its token asleep and then finds a request to extend leaves the token to the next.
     #[test]
     fn what_is_merged_after_all_gives_its_token_back() {
-        let mut wbt = Wbt::new(2, 256);
+        let mut wbt = Wbt::new(2, 256, true);
         let write = bio(Dir::Write, Purpose::Waited);
         for slot in 0..2 {
             wbt.ask(0, 0, &write).expect("there is room");
@@ -587,7 +611,7 @@ mod tests {
 
     #[test]
     fn logs_and_reads_are_never_held_back() {
-        let wbt = Wbt::new(2, 256);
+        let wbt = Wbt::new(2, 256, true);
         let mut full = wbt.clone();
         while full.ask(0, 7, &bio(Dir::Write, Purpose::Waited)).is_ok() {}
         assert_eq!(full.ask(0, 1, &bio(Dir::Write, Purpose::Exempt)), Ok(()));

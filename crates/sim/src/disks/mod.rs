@@ -83,7 +83,7 @@ pub struct Kind {
     pub uses: &'static [&'static [ParamInfo]],
     /// Whether its largest request is the queue's `max_request`, and not a parameter of its own.
     pub max_request: bool,
-    /// Whether it turns, as a kernel is told of it (`queue/rotational`).
+    /// Whether a kernel takes it for a disk that turns (`queue/rotational`).
     pub rotates: bool,
     /// The scheduler that Linux gives it where nobody chooses one: none where it may have several hardware
     /// queues (block/elevator.c `elevator_get_default`).

@@ -45,7 +45,7 @@ rows! {
 /// A rotating disk among the kinds of disk. A virtual disk says that it rotates, whatever it is.
 pub(super) const KIND: Kind = Kind {
     rotates: true,
-    suits: |disk| disk.one_device() && disk.rotational && !disk.nvme(),
+    suits: |disk| disk.one_device() && disk.rotational && !disk.removable && !disk.nvme(),
     fit: Fit {
         others: &[DiskKind::Ssd, DiskKind::Nvme],
         ..FIT

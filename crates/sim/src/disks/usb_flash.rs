@@ -59,10 +59,13 @@ rows! {
     }
 }
 
-/// A USB stick among the kinds of disk. It has the request size of its own driver.
+/// A USB stick among the kinds of disk. It has the request size of its own driver. Few sticks have the page that
+/// says that nothing turns, so Linux takes them for disks that do (drivers/scsi/sd.c
+/// `sd_read_block_characteristics`); that they can be taken out tells them apart.
 pub(super) const KIND: Kind = Kind {
     max_request: false,
-    suits: |disk| disk.one_device() && disk.removable && !disk.rotational && !disk.nvme(),
+    rotates: true,
+    suits: |disk| disk.one_device() && disk.removable && !disk.nvme(),
     fit: Fit {
         others: &[DiskKind::Ssd],
         knobs: &[
