@@ -9,6 +9,7 @@
 //! Models know no faults and no queue: [`crate::block::Queue`] has both. Everything is converted once,
 //! at construction: times to nanoseconds, sizes to 4 KiB blocks.
 
+mod die;
 mod flash;
 #[cfg(test)]
 mod throughput;
