@@ -112,7 +112,7 @@ macro_rules! disk_table {
             #[serde(default)]
             pub members: Option<u32>,
             /// Who decides the order of requests; absent: none for kinds that may have several hardware
-            /// queues (nvme), deadline for all others.
+            /// queues (nvme, volume), deadline for all others.
             #[serde(default)]
             pub scheduler: Option<Scheduler>,
             /// Model parameters of this disk that differ from those of the run, by name; see

@@ -292,6 +292,8 @@ kinds! {
     "ssd" Ssd: ssd::Ssd;
     /// NVMe solid-state drive.
     "nvme" Nvme: nvme::Nvme;
+    /// Volume of a cloud, or metered virtio disk: latency, caps, a burst bucket.
+    "volume" Volume: cloud_volume::CloudVolume;
 }
 
 impl DiskKind {

@@ -98,7 +98,7 @@ fn band(what: &str, measured: f64, low: f64, high: f64) {
 
 #[test]
 fn sequential_rates() {
-    use DiskKind::{Disk, Nvme, Raid0, Ssd, UsbFlash};
+    use DiskKind::{Disk, Nvme, Raid0, Ssd, UsbFlash, Volume};
     let rate = |kind, dir| Load::sequential(kind, dir).mb_per_s();
     band("usb write MB/s", rate(UsbFlash, Dir::Write), 16.9, 17.9);
     band("usb read MB/s", rate(UsbFlash, Dir::Read), 25.0, 35.0);
@@ -109,11 +109,13 @@ fn sequential_rates() {
     band("ssd read MB/s", rate(Ssd, Dir::Read), 250.0, 275.0);
     band("nvme write MB/s", rate(Nvme, Dir::Write), 1000.0, 3200.0);
     band("nvme read MB/s", rate(Nvme, Dir::Read), 2500.0, 3250.0);
+    band("volume write MB/s", rate(Volume, Dir::Write), 129.0, 133.0);
+    band("volume read MB/s", rate(Volume, Dir::Read), 129.0, 133.0);
 }
 
 #[test]
 fn random_4k_rates() {
-    use DiskKind::{Disk, Nvme, Raid0, Ssd, UsbFlash};
+    use DiskKind::{Disk, Nvme, Raid0, Ssd, UsbFlash, Volume};
     let rate = |kind, dir, deep, bios| Load::random(kind, dir, deep, bios).iops();
     band(
         "usb write IOPS",
@@ -170,6 +172,18 @@ fn random_4k_rates() {
         rate(Nvme, Dir::Write, 120, 400_000),
         5e4,
         5e5,
+    );
+    band(
+        "volume read IOPS",
+        rate(Volume, Dir::Read, 1, 5000),
+        1300.0,
+        1500.0,
+    );
+    band(
+        "volume read IOPS, 64 queued",
+        rate(Volume, Dir::Read, 64, 10_000),
+        2950.0,
+        3050.0,
     );
 }
 
