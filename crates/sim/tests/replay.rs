@@ -50,6 +50,74 @@ fn hits_are_counted() {
     assert!(metric(&r, "elapsed") >= 99.0);
 }
 
+/// A hit was in memory before the call that asks for it: what a call brings in itself is none, of a whole window neither; and
+/// what an earlier call had read ahead has a figure of its own.
+#[test]
+fn what_a_call_brings_in_is_no_hit() {
+    let shares = |text: &str, ahead: f64, on_demand: f64| {
+        let trace = file(text, ".csv");
+        let mut s = replay(trace.path(), Timing::Fast, FsKind::Ext4, 64);
+        let options = Options {
+            unit: trace::Unit::Page,
+            ..Options::default()
+        };
+        let paged = Replay::open(trace.path().to_owned(), options, Timing::Fast);
+        s.workload = paged.expect("a trace").script();
+        s.params.read_ahead = ahead;
+        s.params.read_ahead_on_demand = on_demand;
+        let r = run(&s);
+        let of = |name| metric(&r, name);
+        assert_eq!(of("hit_ratio"), of("read_hit_ratio"));
+        (of("hit_ratio"), of("readahead_hit_ratio"))
+    };
+    // Pieces of 16 pages, none twice, no two beside each other.
+    let piece = |i: u64| format!("{i},{},65536\n", i * 7919 % 500 * 48);
+    let once: String = (0..500).map(piece).collect();
+    // Read twice, the second time in another order.
+    let twice: String = (0..200)
+        .map(piece)
+        .chain((0..200).map(|i| format!("{i},{},65536\n", (199 - i) * 7919 % 500 * 48)))
+        .collect();
+    // 4 MiB in order, by pieces of 16 pages: each is read ahead of its call but for the first ones.
+    let in_order: String = (0..64).map(|i| format!("{i},{},65536\n", i * 16)).collect();
+    for (ahead, on_demand) in [(0.0, 1.0), (32.0, 1.0), (1024.0, 1.0), (32.0, 0.0)] {
+        let of = |text| shares(text, ahead, on_demand);
+        let (hits, read_ahead) = of(&once);
+        assert_eq!(hits, 0.0, "{ahead} {on_demand}");
+        assert!(read_ahead < 0.01, "{read_ahead}");
+        assert_eq!(of(&twice).0, 0.5, "{ahead} {on_demand}");
+        let (hits, read_ahead) = of(&in_order);
+        assert_eq!(hits, 0.0);
+        match ahead {
+            0.0 => assert_eq!(read_ahead, 0.0),
+            _ if on_demand == 1.0 => assert!(read_ahead > 0.9, "{read_ahead}"),
+            // Every second piece lies in a window whole.
+            _ => assert_eq!(read_ahead, 0.5),
+        }
+    }
+}
+
+/// A write that needs the rest of its page from the disk has not found it; one of a page that was read ahead uses the page.
+#[test]
+fn a_write_into_a_page_that_is_not_there_is_no_hit() {
+    let text = "\
+1 1795247166.000000 openat(AT_FDCWD, \"a\", O_RDWR) = 3 <0.000001>
+1 1795247166.000001 pread64(3, \"\"..., 4096, 4194304) = 4096 <0.000001>
+1 1795247166.000002 pwrite64(3, \"\"..., 100, 40960) = 100 <0.000001>
+1 1795247166.000003 pwrite64(3, \"\"..., 100, 40960) = 100 <0.000001>
+1 1795247166.000004 pread64(3, \"\"..., 4096, 0) = 4096 <0.000001>
+1 1795247166.000005 pwrite64(3, \"\"..., 4096, 4096) = 4096 <0.000001>
+1 1795247166.000006 pread64(3, \"\"..., 4096, 4096) = 4096 <0.000001>
+";
+    let trace = file(text, ".strace");
+    let r = run(&replay(trace.path(), Timing::Fast, FsKind::Ext4, 64));
+    // Of six pages: the second write and the last read find theirs, the write of the page behind the first one was read ahead of.
+    assert_eq!(metric(&r, "hit_ratio"), 2.0 / 6.0);
+    assert_eq!(metric(&r, "readahead_hit_ratio"), 1.0 / 6.0);
+    assert_eq!(metric(&r, "read_hit_ratio"), 1.0 / 3.0);
+    assert_eq!(metric(&r, "read_again"), 0.0);
+}
+
 /// A loop that does not fit the memory reads everything again in every round.
 #[test]
 fn what_was_evicted_is_read_again() {

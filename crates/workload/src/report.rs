@@ -141,6 +141,8 @@ pub struct Median {
     pub unit: f64,
     /// Digits behind the point.
     pub digits: usize,
+    /// Whether a median of 0 is an answer: a column of nothing else stands in the table, too.
+    pub zero_counts: bool,
 }
 
 impl Median {
@@ -151,6 +153,15 @@ impl Median {
             metric,
             unit,
             digits,
+            zero_counts: false,
+        }
+    }
+
+    /// A column of a share, which is an answer at 0 as well.
+    pub const fn share(header: &'static str, metric: &'static str) -> Self {
+        Self {
+            zero_counts: true,
+            ..Self::new(header, metric, 1.0, 4)
         }
     }
 }

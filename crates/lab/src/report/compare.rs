@@ -323,7 +323,7 @@ fn medians(outcomes: &Outcomes, table: &Medians, screen: Screen) -> String {
         let figures = columns.iter().map(|c| {
             let summary = stats::summary(&metric(results, c.metric));
             summary.map_or("-".into(), |s| match s.median {
-                0.0 => "0".into(),
+                0.0 if !c.zero_counts => "0".into(),
                 median => format!("{:.*}", c.digits, median / c.unit),
             })
         });
@@ -529,7 +529,8 @@ pub fn cache_text(outcomes: &Outcomes, screen: Screen) -> String {
         title: "Page cache",
         of: "read_again",
         columns: &[
-            Median::new("hit ratio", "hit_ratio", 1.0, 4),
+            Median::share("hit ratio", "hit_ratio"),
+            Median::share("read ahead", "readahead_hit_ratio"),
             Median::new("read p50 us", "read_latency_p50", 1.0, 1),
             Median::new("read p99 us", "read_latency_p99", 1.0, 1),
             Median::new("read max us", "read_latency_max", 1.0, 1),

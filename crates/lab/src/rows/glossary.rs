@@ -351,12 +351,17 @@ const WORDS: &[Word] = &[
     metric(
         "hit_ratio",
         "share",
-        "Pages asked for that were in the page cache, of all pages read and written.",
+        "Pages that were in memory when a call asked for them because an earlier call had asked for them, of all pages read and written. What the call itself has read in is no hit; what was read ahead is counted by `readahead_hit_ratio`. `mrc` counts alike: 1 less its miss ratio.",
+    ),
+    metric(
+        "readahead_hit_ratio",
+        "share",
+        "Pages that were in memory when a call asked for them only because an earlier call had them read ahead, of all pages read and written: each counts once, and as a hit (`hit_ratio`) from then on.",
     ),
     metric(
         "read_hit_ratio",
         "share",
-        "Pages read that were in the page cache, of all pages read.",
+        "As `hit_ratio`, of pages read alone.",
     ),
     metric(
         "read_from_disk",

@@ -3,7 +3,8 @@
 
 use super::model::Model as _;
 use super::read::read_window;
-use super::readahead::{self, Window};
+use super::readahead::{self, Reader, Window};
+use super::reuse::Found;
 use super::{FsError, SimMm, of};
 use mm::Pfn;
 use mm::world::{Faulted, ReadAround, Touched};
@@ -50,23 +51,24 @@ pub async fn fault_page<const T: bool>(
     let last = last_page(mm, page)?;
     let (mapping, index) = (page.mapping, page.index);
     let window = mm.world.map_windows.of(page.region);
+    let reader = Reader::of_fault(&window);
     let reuse = &mm.world.reuse;
     if reuse.on() {
-        reuse.asked(false);
+        reuse.asked(Found::Missing);
     }
     let ahead = match around {
         ReadAround::None => {
-            let only = read_window(mm, mapping, index, index);
+            let only = read_window(mm, mapping, &reader, index, index);
             return only.await.map_err(touched);
         }
-        ReadAround::Around => readahead::around(mm, mapping, &window, index, last, false).await,
-        ReadAround::Marked => readahead::around(mm, mapping, &window, index, last, true).await,
+        ReadAround::Around => readahead::around(mm, mapping, &reader, index, last, false).await,
+        ReadAround::Marked => readahead::around(mm, mapping, &reader, index, last, true).await,
         ReadAround::Ahead { in_order } => {
             if let Some(before) = index.checked_sub(1).filter(|_| in_order) {
                 window.passed(before);
             }
-            let wanted = (index, of(mm, mapping).read_ahead);
-            readahead::on_demand(mm, mapping, &window, wanted, last, false).await
+            let wanted = (index, window.most(mm, mapping));
+            readahead::on_demand(mm, mapping, &reader, wanted, last, false).await
         }
     };
     // Pages that only might be used: without memory for them the fault goes on with its own.
@@ -79,10 +81,11 @@ pub async fn met_mark<const T: bool>(mm: &SimMm<T>, page: Faulted, pfn: Pfn) {
     let Ok(last) = last_page(mm, page) else {
         return;
     };
-    let wanted = (page.index, of(mm, page.mapping).read_ahead);
     let window = mm.world.map_windows.of(page.region);
+    let wanted = (page.index, window.most(mm, page.mapping));
+    let reader = Reader::of_fault(&window);
     // As above.
-    let _ = readahead::met(mm, page.mapping, &window, wanted, last, pfn).await;
+    let _ = readahead::met(mm, page.mapping, &reader, wanted, last, pfn).await;
 }
 
 fn touched(e: FsError) -> Touched {

@@ -1,7 +1,8 @@
 //! Reading through the page cache, and the window that is read ahead.
 
 use super::model::Model as _;
-use super::readahead::{self, Window};
+use super::readahead::{self, Reader, Window};
+use super::reuse::Found;
 use super::write::{enter_new_page, enter_page};
 use super::{BATCH, FsError, SimMm, of};
 use crate::Tag;
@@ -40,28 +41,22 @@ pub async fn read_with<const T: bool>(
     mm.file_accessed(mapping);
     let last_page = ((size - 1) / 4096) as u32;
     let last_wanted = ((pos + len - 1) / 4096) as u32;
+    let reader = Reader::of_pages(window, (pos / 4096) as u32, last_wanted);
+    let on_demand = fs.on_demand();
     for index in pos / 4096..=(pos + len - 1) / 4096 {
         let from = pos.max(index * 4096);
         let to = (pos + len).min((index + 1) * 4096);
         let index = index as u32;
-        if reuse.on() {
-            reuse.asked(mm.find_page(mapping, index).is_some());
-        }
-        let mut hit = true;
+        let mut missed = false;
         let pfn = loop {
             match mm.find_page(mapping, index) {
-                None if fs.on_demand() => {
-                    hit = false;
-                    let wanted = (index, last_wanted - index + 1);
-                    readahead::on_demand(mm, mapping, window, wanted, last_page, false).await?;
-                    if mm.find_page(mapping, index).is_none() {
-                        read_window(mm, mapping, index, index).await?;
-                    }
+                None => {
+                    missed = true;
+                    bring_in(mm, mapping, &reader, (index, last_wanted), last_page).await?;
                 }
-                None => read_window(mm, mapping, index, last_page).await?,
-                Some(pfn) if fs.on_demand() && readahead::is_marked(mm, pfn) => {
+                Some(pfn) if on_demand && readahead::is_marked(mm, pfn) => {
                     let wanted = (index, last_wanted - index + 1);
-                    readahead::met(mm, mapping, window, wanted, last_page, pfn).await?;
+                    readahead::met(mm, mapping, &reader, wanted, last_page, pfn).await?;
                 }
                 Some(pfn) if mm.frames.has(pfn, flag::LOCKED) => {
                     mm.wait_on_page_locked(pfn).await;
@@ -73,12 +68,20 @@ pub async fn read_with<const T: bool>(
                 Some(pfn) => break pfn,
             }
         };
-        if fs.on_demand() {
+        let before = mm.frames.clear_flags(pfn, flag::UNUSED);
+        let found = match before & flag::UNUSED != 0 {
+            _ if missed || reader.brought(index) => Found::Missing,
+            true => Found::ReadAhead,
+            false => Found::Cached,
+        };
+        if on_demand {
             window.passed(index);
-            let before = mm.frames.clear_flags(pfn, flag::UNUSED);
-            if hit && before & flag::UNUSED == 0 {
+            if found == Found::Cached {
                 mm.note_hit(pfn);
             }
+        }
+        if reuse.on() {
+            reuse.asked(found);
         }
         mm.world.charge_part(Cost::Copy, to - from, 4096);
         mm.mark_page_accessed(pfn, TrackPath::BufferedRead);
@@ -87,16 +90,38 @@ pub async fn read_with<const T: bool>(
     Ok(len)
 }
 
+/// Brings in page `index`, which a read(2) misses, with what is read ahead of it; `last_wanted`: the last page that it asks
+/// for. Other than on demand: the whole window from the page on.
+async fn bring_in<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    reader: &Reader<'_>,
+    (index, last_wanted): (u32, u32),
+    last_page: u32,
+) -> Result<(), FsError> {
+    if !of(mm, mapping).on_demand() {
+        return read_window(mm, mapping, reader, index, last_page).await;
+    }
+    let wanted = (index, last_wanted - index + 1);
+    readahead::on_demand(mm, mapping, reader, wanted, last_page, false).await?;
+    if mm.find_page(mapping, index).is_none() {
+        read_window(mm, mapping, reader, index, index).await?;
+    }
+    Ok(())
+}
+
 /// Brings in one page of which a write needs the rest, if it is not cached.
 pub(super) async fn read_page<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
     index: u32,
 ) -> Result<(), FsError> {
+    let window = Window::default();
+    let reader = Reader::of_pages(&window, index, index);
     loop {
         match mm.find_page(mapping, index) {
             None if of(mm, mapping).mapped(mapping, index).is_none() => return Ok(()),
-            None => read_window(mm, mapping, index, index).await?,
+            None => read_window(mm, mapping, &reader, index, index).await?,
             Some(pfn) if !mm.frames.any(pfn, flag::UPTODATE | flag::ERROR) => {
                 mm.wait_on_page_locked(pfn).await;
             }
@@ -111,10 +136,12 @@ pub(super) async fn read_page<const T: bool>(
 pub(super) async fn read_window<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
+    reader: &Reader<'_>,
     index: u32,
     last_page: u32,
 ) -> Result<(), FsError> {
-    let window = of(mm, mapping).read_ahead.min(last_page - index + 1);
+    let most = reader.window.most(mm, mapping).max(1);
+    let window = most.min(last_page - index + 1);
     let mut done = 0;
     while done < window {
         let batch = BATCH.min(window - done);
@@ -123,6 +150,7 @@ pub(super) async fn read_window<const T: bool>(
             Err(_) => break,
             Ok(n) => n,
         };
+        reader.mark_new(mm, (mapping, index + done, n), None);
         fill_from_device(mm, mapping, index + done, n).await;
         done += n;
         if n < batch {

@@ -7,29 +7,127 @@ use super::ioend::read_together;
 use super::reuse::PageSet;
 use super::{BATCH, FsError, SimMm, read};
 use mm::Pfn;
+use mm::cache::mmap::Advice;
 use mm::cache::readahead::{self, Missed, Moved};
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
 use mm::policy::FileReadahead;
 use mm::world::Class;
 use mm::world::{Storage, Tasks};
+use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 
-/// The window of an open file.
+/// The window of an open file, and what its program has said of the order of its reads (`struct file_ra_state`,
+/// `FMODE_RANDOM`).
 #[derive(Debug, Default)]
-pub struct Window(Cell<readahead::Window>);
+pub struct Window {
+    place: Cell<readahead::Window>,
+    advice: Cell<Advice>,
+}
 
 impl Window {
     fn change<R>(&self, f: impl FnOnce(&mut readahead::Window) -> R) -> R {
-        let mut window = self.0.get();
+        let mut window = self.place.get();
         let r = f(&mut window);
-        self.0.set(window);
+        self.place.set(window);
         r
     }
 
     /// Remembers the page that was read.
     pub(super) fn passed(&self, index: u32) {
         self.change(|w| w.passed(index));
+    }
+
+    /// Takes posix_fadvise(2) of the open file (mm/fadvise.c `generic_fadvise`): windows of twice the disk's pages for reads
+    /// in order, none for random ones.
+    pub fn advise(&self, advice: Advice) {
+        self.advice.set(advice);
+    }
+
+    /// Returns the most pages that the window may have on a file of this filesystem (`ra_pages`).
+    pub(super) fn most<const T: bool>(&self, mm: &SimMm<T>, mapping: u32) -> u32 {
+        let most = super::of(mm, mapping).read_ahead;
+        match self.advice.get() {
+            Advice::Sequential => most * 2,
+            Advice::Normal | Advice::Random => most,
+        }
+    }
+}
+
+/// A call or fault that reads through the page cache: the window of its open file, what it asks for, and the pages that it
+/// has brought in itself, which are no hits of its own.
+pub(super) struct Reader<'a> {
+    pub window: &'a Window,
+    /// The first page that a read(2) asks for, and the one behind its last; equal for a fault.
+    asked: (u32, u32),
+    /// Runs of pages that it has brought in: the first page, and the one behind the last.
+    brought: RefCell<SmallVec<[(u32, u32); 2]>>,
+}
+
+impl<'a> Reader<'a> {
+    /// A read(2) of the pages from one to another, that one included.
+    pub fn of_pages(window: &'a Window, first: u32, last: u32) -> Self {
+        Self {
+            window,
+            asked: (first, last.saturating_add(1)),
+            brought: RefCell::default(),
+        }
+    }
+
+    /// A fault, whose page is marked as used where it is mapped.
+    pub fn of_fault(window: &'a Window) -> Self {
+        Self {
+            window,
+            asked: (0, 0),
+            brought: RefCell::default(),
+        }
+    }
+
+    /// Whether it asks for a page; others are read ahead.
+    fn asks_for(&self, index: u32) -> bool {
+        (self.asked.0..self.asked.1).contains(&index)
+    }
+
+    /// Notes that it has entered `n` pages of the file from one on into the cache.
+    pub fn has_brought(&self, first: u32, n: u32) {
+        let runs = &mut *self.brought.borrow_mut();
+        match runs.last_mut() {
+            Some(last) if last.1 == first => last.1 += n,
+            _ => runs.push((first, first + n)),
+        }
+    }
+
+    /// Returns whether it has brought in a page of the file itself.
+    pub fn brought(&self, index: u32) -> bool {
+        let runs = self.brought.borrow();
+        runs.iter().any(|&(from, to)| (from..to).contains(&index))
+    }
+
+    /// Marks `n` cached pages from one on that it has just made: what it does not ask for is read ahead and unused, and the
+    /// page `mark` has the next window read.
+    pub fn mark_new<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        (mapping, first, n): (u32, u32, u32),
+        mark: Option<u32>,
+    ) {
+        self.has_brought(first, n);
+        let mut index = first;
+        let there = mm.cached_run(mapping, first, n, |pfn| {
+            let mut bits = 0;
+            if !self.asks_for(index) {
+                bits |= flag::UNUSED;
+            }
+            if mark == Some(index) {
+                bits |= flag::READAHEAD;
+            }
+            if bits != 0 {
+                mm.frames.set_flags(pfn, bits);
+            }
+            mm.world.dropped.read(mapping, index);
+            index += 1;
+        });
+        assert!(there == n, "locked pages stay");
     }
 }
 
@@ -59,16 +157,33 @@ impl Dropped {
     }
 }
 
-/// A read needs a page that is not cached, or met a marked one (`marked`).
+/// A read needs page `index`, which is not cached, or met it and it is marked (`marked`); `wanted`: pages from there on that
+/// it asks for. Where the file is read at random by its program's word, what is missing of those is read and nothing else
+/// (`force_page_cache_readahead`); where windows have no pages, nothing is (`read_ahead = 0`).
 pub(super) async fn on_demand<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
-    window: &Window,
+    reader: &Reader<'_>,
     (index, wanted): (u32, u32),
     last_page: u32,
     marked: bool,
 ) -> Result<(), FsError> {
-    let most = super::of(mm, mapping).read_ahead;
+    let window = reader.window;
+    let most = window.most(mm, mapping);
+    if most == 0 {
+        return Ok(());
+    }
+    if !marked && window.advice.get() == Advice::Random {
+        let wanted = match mm.policy.file_readahead {
+            // No more at a time than a request or a window has (4.10).
+            FileReadahead::Together => {
+                let volume = super::of(mm, mapping).volume;
+                wanted.min(mm.world.max_bio(volume).max(most))
+            }
+            _ => wanted,
+        };
+        return fetch(mm, mapping, reader, (index, wanted), None, last_page).await;
+    }
     let cached = |i: u32| mm.find_page(mapping, i).is_some();
     let hole = || (index + 1..=index.saturating_add(most)).find(|&i| !cached(i));
     let history = || {
@@ -83,8 +198,8 @@ pub(super) async fn on_demand<const T: bool>(
     };
     match window.change(|w| w.move_to(missed, most, hole, history)) {
         Moved::Nothing => Ok(()),
-        Moved::Small => fetch(mm, mapping, index, wanted, None, last_page).await,
-        Moved::Window => submit(mm, mapping, window, last_page).await,
+        Moved::Small => fetch(mm, mapping, reader, (index, wanted), None, last_page).await,
+        Moved::Window => submit(mm, mapping, reader, last_page).await,
     }
 }
 
@@ -92,25 +207,29 @@ pub(super) async fn on_demand<const T: bool>(
 pub(super) async fn around<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
-    window: &Window,
+    reader: &Reader<'_>,
     index: u32,
     last_page: u32,
     marked: bool,
 ) -> Result<(), FsError> {
-    let most = super::of(mm, mapping).read_ahead;
-    window.change(|w| w.around(index, most, marked));
-    submit(mm, mapping, window, last_page).await
+    let most = reader.window.most(mm, mapping);
+    if most == 0 {
+        return Ok(());
+    }
+    reader.window.change(|w| w.around(index, most, marked));
+    submit(mm, mapping, reader, last_page).await
 }
 
 /// Reads a window, with its mark (`ra_submit`).
 async fn submit<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
-    window: &Window,
+    reader: &Reader<'_>,
     last_page: u32,
 ) -> Result<(), FsError> {
-    let w = window.0.get();
-    fetch(mm, mapping, w.start, w.size, Some(w.mark()), last_page).await
+    let w = reader.window.place.get();
+    let place = (w.start, w.size);
+    fetch(mm, mapping, reader, place, Some(w.mark()), last_page).await
 }
 
 /// Reads the pages of a window that are not cached. Where what is read ahead gives up (`file_readahead`), up to the first
@@ -119,18 +238,17 @@ async fn submit<const T: bool>(
 async fn fetch<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
-    start: u32,
-    size: u32,
+    reader: &Reader<'_>,
+    place: (u32, u32),
     mark: Option<u32>,
     last_page: u32,
 ) -> Result<(), FsError> {
-    let rule = mm.policy.file_readahead;
-    let plugged = rule == FileReadahead::GivesUp;
+    let plugged = mm.policy.file_readahead == FileReadahead::GivesUp;
     let w = &mm.world;
     if plugged {
         w.start_plug();
     }
-    let done = fetch_pages(mm, mapping, (start, size), mark, last_page, rule).await;
+    let done = fetch_pages(mm, mapping, reader, place, mark, last_page).await;
     if plugged {
         w.finish_plug();
     }
@@ -141,11 +259,12 @@ async fn fetch<const T: bool>(
 async fn fetch_pages<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
+    reader: &Reader<'_>,
     (start, size): (u32, u32),
     mark: Option<u32>,
     last_page: u32,
-    rule: FileReadahead,
 ) -> Result<(), FsError> {
+    let rule = mm.policy.file_readahead;
     let end = start.saturating_add(size).min(last_page.saturating_add(1));
     let together = rule == FileReadahead::Together;
     let gives_up = together || rule == FileReadahead::GivesUp;
@@ -171,18 +290,7 @@ async fn fetch_pages<const T: bool>(
             Err(_) => break,
             Ok(n) => n,
         };
-        let mut index = at;
-        let there = mm.cached_run(mapping, at, n, |pfn| {
-            let marked = if mark == Some(index) {
-                flag::READAHEAD
-            } else {
-                0
-            };
-            mm.frames.set_flags(pfn, flag::UNUSED | marked);
-            mm.world.dropped.read(mapping, index);
-            index += 1;
-        });
-        assert!(there == n, "locked pages stay");
+        reader.mark_new(mm, (mapping, at, n), mark);
         at += n;
         if !together {
             ask_for(mm, mapping, (from, at), together).await;
@@ -228,7 +336,7 @@ pub(super) fn is_marked<const T: bool>(mm: &SimMm<T>, pfn: Pfn) -> bool {
 pub(super) async fn met<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
-    window: &Window,
+    reader: &Reader<'_>,
     (index, wanted): (u32, u32),
     last_page: u32,
     pfn: Pfn,
@@ -241,5 +349,5 @@ pub(super) async fn met<const T: bool>(
     if mm.world.bdi_congested(bdi, Class::Sync) {
         return Ok(());
     }
-    on_demand(mm, mapping, window, (index, wanted), last_page, true).await
+    on_demand(mm, mapping, reader, (index, wanted), last_page, true).await
 }

@@ -9,18 +9,33 @@ const CHUNK: u32 = 1 << 15;
 /// One bit a page.
 type Chunk = Box<[u64; CHUNK as usize / 64]>;
 
+/// Where a call found a page that it asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// In the cache, or on its way there, because an earlier call had asked for it.
+    Cached,
+    /// There, or on its way, only because an earlier call had it read ahead: this call is the first that asks for it.
+    ReadAhead,
+    /// Nowhere: the call has brought it in itself.
+    Missing,
+}
+
 /// Counts, in pages.
 #[derive(Default)]
 pub struct Reuse {
     on: Cell<bool>,
     /// Pages that reads asked for.
     pub read: Cell<u64>,
-    /// Those that were cached, or on their way into the cache, when the read got to them.
+    /// Those that an earlier call had asked for and that were still cached, or on their way into the cache.
     pub read_found: Cell<u64>,
+    /// Those that were there only because they had been read ahead.
+    pub read_ahead: Cell<u64>,
     /// Pages that writes touched.
     pub written: Cell<u64>,
-    /// Those that were cached when the write got to them.
+    /// As `read_found`, of writes.
     pub written_found: Cell<u64>,
+    /// As `read_ahead`, of writes.
+    pub written_ahead: Cell<u64>,
     /// Pages read from the device.
     pub fetched: Cell<u64>,
     /// Pages read from the device that had been in the cache before.
@@ -90,17 +105,19 @@ impl Reuse {
         self.on.get()
     }
 
-    /// A read got to a page.
-    pub(super) fn asked(&self, found: bool) {
+    /// A read has got a page.
+    pub(super) fn asked(&self, found: Found) {
         add(&self.read, 1);
-        add(&self.read_found, u64::from(found));
+        add(&self.read_found, u64::from(found == Found::Cached));
+        add(&self.read_ahead, u64::from(found == Found::ReadAhead));
     }
 
-    /// A write got to a page.
-    pub(super) fn written(&self, mapping: u32, index: u32, found: bool) {
+    /// A write has got a page.
+    pub(super) fn written(&self, mapping: u32, index: u32, found: Found) {
         add(&self.written, 1);
-        add(&self.written_found, u64::from(found));
-        if !found {
+        add(&self.written_found, u64::from(found == Found::Cached));
+        add(&self.written_ahead, u64::from(found == Found::ReadAhead));
+        if found == Found::Missing {
             self.know(mapping, index);
         }
     }
@@ -140,7 +157,7 @@ mod tests {
         assert_eq!(r.fetched_again.get(), 0);
         r.fetched(3, CHUNK, 4);
         assert_eq!((r.fetched.get(), r.fetched_again.get()), (8, 2));
-        r.written(0, 7, false);
+        r.written(0, 7, Found::Missing);
         r.fetched(0, 7, 1);
         assert_eq!(r.fetched_again.get(), 3);
         r.forget(3);

@@ -2,6 +2,7 @@
 
 use super::model::Model as _;
 use super::read::read_page;
+use super::reuse::Found;
 use super::{Fs, FsError, SimMm, of};
 use crate::Tag;
 use mm::Pfn;
@@ -97,6 +98,11 @@ pub(super) async fn fill_as<const T: bool>(
                 continue;
             }
         }
+        let found = mm
+            .world
+            .reuse
+            .on()
+            .then(|| found(mm, mapping, index as u32));
         if to - from < 4096 {
             // What the page holds beside the written part must come from the device first.
             let kept = held.min((index + 1) * 4096);
@@ -105,10 +111,22 @@ pub(super) async fn fill_as<const T: bool>(
             }
         }
         write_one(mm, fs, mapping, index as u32, to - from).await?;
+        if let Some(found) = found {
+            mm.world.reuse.written(mapping, index as u32, found);
+        }
         follow_up(mm, mapping, state).await;
         index += 1;
     }
     Ok(())
+}
+
+/// Where a write finds a page, before anything is read for it.
+fn found<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> Found {
+    match mm.find_page(mapping, index) {
+        None => Found::Missing,
+        Some(pfn) if mm.frames.has(pfn, flag::UNUSED) => Found::ReadAhead,
+        Some(_) => Found::Cached,
+    }
 }
 
 /// After each page that was written: the task is held to the dirty limits, and others overtake it, unless the page is one
@@ -204,11 +222,6 @@ async fn write_one<const T: bool>(
     bytes: u64,
 ) -> Result<Pfn, FsError> {
     let path = TrackPath::BufferedWrite;
-    let reuse = &mm.world.reuse;
-    if reuse.on() {
-        let found = mm.find_page(mapping, index).is_some();
-        reuse.written(mapping, index, found);
-    }
     let pfn = loop {
         let pfn = page_or_new(mm, mapping, index, Gfp::USER_WRITE, path).await?;
         if !mm.frames.has(pfn, flag::LOCKED) {
@@ -305,7 +318,10 @@ fn enter_absent<const T: bool>(
 /// Copies `bytes` into a cached page: it is up to date, dirty and accessed once more.
 pub(super) fn fill_page<const T: bool>(mm: &SimMm<T>, pfn: Pfn, bytes: u64, path: TrackPath) {
     mm.world.charge_part(Cost::Copy, bytes, 4096);
-    mm.frames.set_flags(pfn, flag::UPTODATE);
+    // A page that was read ahead is used now.
+    if mm.frames.set_flags(pfn, flag::UPTODATE) & flag::UNUSED != 0 {
+        mm.frames.clear_flags(pfn, flag::UNUSED);
+    }
     mm.set_page_dirty(pfn, path);
     mm.mark_page_accessed(pfn, path);
 }

@@ -36,8 +36,10 @@ fn reuse(r: &fs::Reuse) -> Vec<(String, Metric)> {
     }
     let (read, found) = (r.read.get(), r.read_found.get());
     let (all, all_found) = (read + r.written.get(), found + r.written_found.get());
+    let ahead = r.read_ahead.get() + r.written_ahead.get();
     if all > 0 {
         put("hit_ratio", "share", all_found as f64 / all as f64);
+        put("readahead_hit_ratio", "share", ahead as f64 / all as f64);
     }
     if read > 0 {
         put("read_hit_ratio", "share", found as f64 / read as f64);
