@@ -1,5 +1,6 @@
 //! A task of the virtual machine as a workload sees it: the [`Host`] of the virtual world.
 
+mod advise;
 mod forks;
 mod map;
 mod names;
@@ -323,13 +324,6 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         open.get(fd.0 as usize).map(|o| o.name.clone())
     }
 
-    /// An open file's window for reading ahead.
-    fn window(&self, fd: Fd) -> Rc<fs::Window> {
-        let mut open = self.names.open.borrow_mut();
-        let open = open.get_mut(fd.0 as usize);
-        open.map_or_else(Rc::default, |o| Rc::clone(o.window.get_or_insert_default()))
-    }
-
     fn set_pos(&self, fd: Fd, pos: u64) {
         if let Some(o) = self.names.open.borrow_mut().get_mut(fd.0 as usize) {
             o.pos = pos;
@@ -462,6 +456,10 @@ impl<const T: bool> Host for TaskHost<'_, T> {
             Object::File(id) => self.mm.mappings[id as usize].size.get(),
             _ => 0,
         })
+    }
+
+    async fn fadvise(&self, fd: Fd, advice: Advice) -> HostResult<()> {
+        self.advise(fd, advice)
     }
 
     async fn truncate(&self, fd: Fd, len: u64) -> HostResult<()> {

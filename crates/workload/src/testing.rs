@@ -244,6 +244,11 @@ impl Host for MemoryHost {
         Ok(pos)
     }
 
+    async fn fadvise(&self, fd: Fd, advice: Advice) -> HostResult<()> {
+        self.note(format!("fadvise {} {advice:?}", self.file(fd).path));
+        Ok(())
+    }
+
     fn len(&self, fd: Fd) -> HostResult<u64> {
         Ok(self.files.borrow()[&self.file(fd).path].len() as u64)
     }

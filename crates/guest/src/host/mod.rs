@@ -413,6 +413,18 @@ impl Host for TaskHost {
         sought.map_err(|e| error(&o.path, e))
     }
 
+    async fn fadvise(&self, fd: Fd, advice: Advice) -> HostResult<()> {
+        let o = self.get(fd)?;
+        let advice = match advice {
+            Advice::Normal => rustix::fs::Advice::Normal,
+            Advice::Sequential => rustix::fs::Advice::Sequential,
+            Advice::Random => rustix::fs::Advice::Random,
+        };
+        // To the end of the file, wherever that is.
+        let advised = rustix::fs::fadvise(&o.fd, 0, None, advice);
+        advised.map_err(|e| error(&o.path, e))
+    }
+
     fn len(&self, fd: Fd) -> HostResult<u64> {
         let o = self.get(fd)?;
         let stat = rustix::fs::fstat(&o.fd).map_err(|e| error(&o.path, e))?;

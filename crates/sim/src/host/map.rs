@@ -1,9 +1,9 @@
 //! Mapped memory as a workload sees it.
 
 use super::names::FileName;
-use super::{Object, TaskHost};
+use super::{Object, TaskHost, advise};
 use crate::stack::Bottom;
-use mm::cache::mmap::{self, Backing};
+use mm::cache::mmap::Backing;
 use mm::world::Cost;
 use mm::world::Tasks;
 use mm::world::Touched;
@@ -58,14 +58,9 @@ impl<const T: bool> TaskHost<'_, T> {
             },
             _ => Backing::Anon,
         };
-        let advice = match advice {
-            Advice::Normal => mmap::Advice::Normal,
-            Advice::Sequential => mmap::Advice::Sequential,
-            Advice::Random => mmap::Advice::Random,
-        };
         let region = self
             .mm
-            .new_region(backing, pages, advice)
+            .new_region(backing, pages, advise::of(advice))
             .ok_or(HostError::OutOfMemory)?;
         let (file, name) = match file {
             Some((id, name, window)) => {

@@ -1,5 +1,7 @@
 //! One job of a file: what its section says, with the defaults of fio.
 
+use crate::host::Advice;
+
 /// Processes of one job file, with the requests that each has in flight.
 pub const MOST_TASKS: u64 = 400;
 
@@ -12,6 +14,17 @@ pub enum Distribution {
     Zipf(f64),
     /// fio's Pareto with this parameter.
     Pareto(f64),
+}
+
+/// What a job tells the kernel of its requests, where it opens its file (`fadvise_hint`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hint {
+    /// Nothing.
+    None,
+    /// What its `rw` is: random or sequential.
+    Pattern,
+    /// This, whatever its `rw` is.
+    As(Advice),
 }
 
 /// One job: a section of the file.
@@ -45,6 +58,8 @@ pub struct Job {
     pub rate: [u64; 2],
     /// How random offsets are chosen.
     pub distribution: Distribution,
+    /// What it tells the kernel of its requests.
+    pub hint: Hint,
     /// Blocks may come again before all have been used.
     pub repeat: bool,
     /// Nanoseconds after which the job ends; 0: never.
@@ -83,6 +98,17 @@ impl Job {
         self.random || self.reads > 0
     }
 
+    /// The advice that it gives on each file that it opens, as fio's `td_io_open_file` does: by default random for
+    /// randread, randwrite and randrw, sequential for read, write and rw, whether or not it passes the page cache by.
+    pub(super) fn advice(&self) -> Option<Advice> {
+        match self.hint {
+            Hint::None => None,
+            Hint::Pattern if self.random => Some(Advice::Random),
+            Hint::Pattern => Some(Advice::Sequential),
+            Hint::As(advice) => Some(advice),
+        }
+    }
+
     /// A job of this name that says nothing.
     pub(super) fn named(name: &str) -> Self {
         Self {
@@ -100,6 +126,7 @@ impl Job {
             end_fsync: false,
             rate: [0; 2],
             distribution: Distribution::Random,
+            hint: Hint::Pattern,
             repeat: false,
             runtime_ns: 0,
             time_based: false,

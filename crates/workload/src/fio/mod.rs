@@ -7,7 +7,8 @@
 //! As in fio: random offsets hit every block once in a pass (`norandommap` and the other
 //! distributions do not), and are the same in every run. A job ends when it moved `size` bytes
 //! (`io_size`, if given) or after `runtime`; with `time_based` only then. Calls in `ramp_time` are
-//! made and not measured; counters of the engine include them.
+//! made and not measured; counters of the engine include them. Random jobs advise the kernel so of each file that they open,
+//! which ends reading ahead, and sequential ones too, which doubles its windows (`fadvise_hint`, posix_fadvise(2)).
 //!
 //! Other than in fio: more than one request of a job is in flight only with `direct=1` and an
 //! asynchronous engine, which is what Linux does of libaio; files of jobs that read or write at
@@ -18,7 +19,7 @@ mod section;
 mod setting;
 mod worker;
 
-pub use job::{Distribution, Job, MOST_TASKS};
+pub use job::{Distribution, Hint, Job, MOST_TASKS};
 pub use setting::FioError;
 pub use worker::Worker;
 

@@ -1,7 +1,8 @@
 //! From a section of a job file to a job: the table of keys, and what must go together.
 
-use super::job::{Distribution, Job, MOST_TASKS};
+use super::job::{Distribution, Hint, Job, MOST_TASKS};
 use super::setting::{FioError, Setting};
+use crate::host::Advice;
 
 /// Blocks that a Zipf distribution reaches.
 const MOST_RANKS: u64 = 1 << 26;
@@ -100,6 +101,7 @@ const KEYS: &[Key] = &[
         "",
         job.distribution = |s| distribution(s)?
     ),
+    key!("fadvise_hint", "", job.hint = |s| hint(s)?),
     key!("norandommap", "", job.repeat = |s| s.switch()?),
     key!("runtime", "", job.runtime_ns = |s| s.time(SECOND)?),
     key!("time_based", "", job.time_based = |s| s.switch()?),
@@ -179,6 +181,21 @@ fn direction(given: &mut Given, s: &Setting) -> Result<(), FioError> {
         }
     };
     Ok(())
+}
+
+fn hint(s: &Setting) -> Result<Hint, FioError> {
+    Ok(match s.text()? {
+        "0" | "none" => Hint::None,
+        "1" => Hint::Pattern,
+        "random" => Hint::As(Advice::Random),
+        "sequential" => Hint::As(Advice::Sequential),
+        other => {
+            return Err(s.error(
+                format!("`{other}` is no advice that is known here"),
+                "0 (none), 1 (what rw= says, the default), random, sequential",
+            ));
+        }
+    })
 }
 
 fn one_file(s: &Setting) -> Result<String, FioError> {

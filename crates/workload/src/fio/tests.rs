@@ -101,6 +101,35 @@ fn direct_jobs_keep_their_queue_full() {
     assert_eq!(metrics["reads"], 16.0);
 }
 
+/// As `fio --rw=…` does under strace (3.33): each open file is advised once, by its `rw` unless `fadvise_hint` says another.
+#[test]
+fn jobs_advise_the_kernel_of_their_order() {
+    let advised = |keys: &str| -> Vec<String> {
+        let (host, ..) = run(&format!("[a]\nsize=64k\n{keys}\n"));
+        let mut calls = host.calls.borrow().clone();
+        calls.retain(|c| c.starts_with("fadvise"));
+        calls
+    };
+    for (rw, advice) in [
+        ("read", "Sequential"),
+        ("write", "Sequential"),
+        ("rw", "Sequential"),
+        ("readwrite", "Sequential"),
+        ("randread", "Random"),
+        ("randwrite", "Random"),
+        ("randrw", "Random"),
+    ] {
+        let of = |hint: &str| advised(&format!("rw={rw}\n{hint}"));
+        let call = |advice: &str| vec![format!("fadvise a.0.0 {advice}")];
+        assert_eq!(of(""), call(advice), "{rw}");
+        assert_eq!(of("fadvise_hint=1"), call(advice), "{rw}");
+        assert_eq!(of("fadvise_hint=random"), call("Random"), "{rw}");
+        assert_eq!(of("fadvise_hint=sequential"), call("Sequential"), "{rw}");
+        assert!(of("fadvise_hint=0").is_empty() && of("fadvise_hint=none").is_empty());
+    }
+    assert_eq!(advised("rw=randread\nnumjobs=3\nfilename=f").len(), 3);
+}
+
 #[test]
 fn what_is_not_supported_is_named_with_its_line() {
     for (text, line, what) in [
@@ -128,6 +157,9 @@ fn what_is_not_supported_is_named_with_its_line() {
         ("[a]\nsize=1m\nfilename=x:y\n", 3, "several files"),
         ("[a]\nsize=1m\nruntime=5 parsecs\n", 3, "`runtime`"),
         ("[a]\nsize=\n", 2, "missing"),
+        ("[a]\nsize=1m\nfadvise_hint=2\n", 3, "`fadvise_hint`: `2`"),
+        ("[a]\nsize=1m\nfadvise_hint=noreuse\n", 3, "noreuse"),
+        ("[a]\nsize=1m\nfadvise_hint\n", 3, "missing"),
     ] {
         let e = parse(text).expect_err(text);
         assert_eq!(e.line, line, "{text}: {e}");

@@ -212,6 +212,9 @@ impl Worker {
 
     async fn requests<H: Host>(&self, host: &H, session: &Session, fd: Fd) -> HostResult<()> {
         let (job, progress) = (&*self.job, self.progress(session));
+        if let Some(advice) = job.advice() {
+            host.fadvise(fd, advice).await?;
+        }
         let mut buffer = host.buffer(job.bs[0].max(job.bs[1]));
         let measured = |began: u64| {
             let started = lock(progress).started.unwrap_or(0);

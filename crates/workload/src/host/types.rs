@@ -127,15 +127,15 @@ pub enum Map {
     Private(Fd),
 }
 
-/// madvise(2) for a whole mapping.
+/// madvise(2) for a whole mapping, or posix_fadvise(2) for an open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Advice {
-    /// MADV_NORMAL.
+    /// MADV_NORMAL, POSIX_FADV_NORMAL.
     #[default]
     Normal,
-    /// MADV_SEQUENTIAL.
+    /// MADV_SEQUENTIAL, POSIX_FADV_SEQUENTIAL: twice as much of a file is read ahead.
     Sequential,
-    /// MADV_RANDOM.
+    /// MADV_RANDOM, POSIX_FADV_RANDOM: nothing is read ahead.
     Random,
 }
 
