@@ -125,7 +125,7 @@ fn spec(filesystem: FsKind, load: usize, nth: usize) -> RunSpec {
     let mut params = Params::default();
     let on = |yes: bool| f64::from(u8::from(yes));
     params.fs_look_ahead = on(nth.is_multiple_of(2));
-    params.read_ahead_on_demand = on(nth.is_multiple_of(3));
+    params.watch_pages = on(nth.is_multiple_of(3));
     params.xfs_log_interval = 2e9;
     params.btrfs_commit_interval = 1e9;
     params.journal_commit_interval = 1e9;

@@ -177,8 +177,9 @@ rows! {
     exfat_sync: "0 or 1" = 0.0, 0.0 => 1.0, "1: exfat is mounted with -o sync: a write waits for its data and all metadata, each change of bitmap or table for its sector (Linux 6.12 fs/exfat/inode.c exfat_map_cluster, fatent.c exfat_ent_set; SB_SYNCHRONOUS)";
     exfat_dirsync: "0 or 1" = 0.0, 0.0 => 1.0, "1: exfat is mounted with -o dirsync: making and removing a name waits for the directory's sectors (Linux 6.12 fs/exfat/namei.c exfat_add_entry; IS_DIRSYNC)";
     fuse_max_write: "bytes" = 4096.0, 4096.0 => 131072.0, "FUSE splits a write into pages unless the mount asks for big_writes (128 KiB), which ntfs-3g of 2011 did not by itself";
-    read_ahead: "pages" = 32.0, 1.0 => 1024.0, "docs/reference/workloads.md#sequential-read: 128 KiB";
-    read_ahead_on_demand: "0 or 1" = 0.0, 0.0 => 1.0, "1: windows that grow, and a marked page that has the next one read meanwhile (Linux 3.16 mm/readahead.c); 0: the whole window when a page is missing, which the machines of the older series were measured with";
+    read_ahead: "pages" = 32.0, 0.0 => 1024.0, "the largest window of a disk (`read_ahead_kb`), docs/reference/workloads.md#read-ahead: 128 KiB; 0: what is missing is read page by page (Linux 3.16 mm/readahead.c, page_cache_sync_readahead without ra_pages)";
+    read_ahead_on_demand: "0 or 1" = 1.0, 0.0 => 1.0, "1: windows that grow with reads in order, and a marked page that has the next one read meanwhile; random reads bring in what they ask for (Linux 2.6.23 to 6.12 mm/readahead.c, ondemand_readahead); 0: the whole window when a page is missing, as no kernel since then does it; presets of 6.x always read on demand (`file_readahead`)";
+    watch_pages: "0 or 1" = 0.0, 0.0 => 1.0, "1: for each zone it is counted how old file pages were when they were reclaimed, which of them had been read ahead and never used, and how many reads found their page in it; presets of 6.x always count these, and runs take longer by it";
 
     nr_requests: "requests" = 128.0, 16.0 => 8192.0, "requests of one class a queue holds before it is full; docs/reference/writeback.md#request-queue (BLKDEV_MAX_RQ); a RAID-0 has this many per member";
     batch_requests: "requests" = 32.0, 1.0 => 1024.0, "requests a batching task may allocate beyond a full queue; Linux 3.0 block/blk-core.c, BLK_BATCH_REQ";

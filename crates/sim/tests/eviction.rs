@@ -32,7 +32,7 @@ fn one_zone(mib: u64, eviction: Eviction) -> RunSpec {
     m.disk = disk(DiskKind::Ssd);
     let mut s = spec(m, FsKind::Ext4, "dd if=/dev/zero of=a count=1");
     s.policy.eviction = eviction;
-    s.params.set("read_ahead", 1.0).expect("a parameter");
+    s.params.set("read_ahead", 0.0).expect("a parameter");
     s
 }
 

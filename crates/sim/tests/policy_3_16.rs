@@ -707,7 +707,7 @@ fn linux_3_16_runs_on_every_filesystem_and_every_list_agrees() {
                 _ => LruScope::Zone,
             };
         });
-        s.params.read_ahead_on_demand = 1.0;
+        s.params.watch_pages = 1.0;
         s.params.fs_look_ahead = 1.0;
         let r = run(&s);
         assert_eq!(r.outcome, Outcome::Completed, "{filesystem:?}");
@@ -773,7 +773,7 @@ proptest! {
         if bit(13) { p.hopeless_zones = HopelessZones::Marked; }
         if bit(14) { p.reclaim_throttle = ReclaimThrottle::None; }
         if bit(15) { p.references = References::Twice; }
-        if bit(16) { s.params.read_ahead_on_demand = 1.0; }
+        if bit(16) { s.params.watch_pages = 1.0; }
         if bit(17) { s.params.fs_look_ahead = 1.0; }
         let r = run(&s);
         if let Outcome::Failed { error } = &r.outcome {

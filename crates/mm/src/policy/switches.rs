@@ -237,7 +237,7 @@ switches! {
 
     /// What a read(2) that misses the page cache has read beside its pages.
     file_readahead: FileReadahead = Parameter {
-        /// What `read_ahead_on_demand` says: by itself all around each miss, as machines of the older series were measured.
+        /// As `on-demand`, unless `read_ahead_on_demand = 0` has a whole window read at each miss, as no kernel does.
         Parameter = "parameter",
         /// 2.6.23: windows that grow with sequential reads, their marks have the next one read; none for random reads.
         OnDemand = "on-demand",
@@ -245,7 +245,7 @@ switches! {
         GivesUp = "gives-up",
         /// And its requests end together, as bios: frames in a row take one entry of a vector (5.1).
         Together = "together",
-    } see "docs/reference/workloads.md#sequential-read";
+    } see "docs/reference/workloads.md#read-ahead";
 
     /// When accesses through page tables activate a file page.
     references: References = Twice {

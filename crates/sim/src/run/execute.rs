@@ -1,6 +1,6 @@
 //! The tasks of a run, and the executor's loop over them.
 
-use super::build::{build, cpus_of_node};
+use super::build::{build, cpus_of_node, params};
 use super::gather::gather;
 use super::shell::{Progress, Stage, background, child, shell};
 use super::watch::Watch;
@@ -17,7 +17,7 @@ use crate::watchdog::{Ending, MOST_POLLS};
 use crate::world::{Listener, SimWorld, kblockd};
 use mm::SECOND;
 use mm::memory::task::{PF_KTHREAD, PF_SWAPWRITE};
-use mm::policy::Workers;
+use mm::policy::{FileReadahead, Workers};
 use mm::reclaim::kswapd::KSWAPD_FLAGS;
 use mm::world::TaskId;
 use mm::world::event as trace;
@@ -201,7 +201,9 @@ pub(super) fn run_in<const T: bool>(
     if session.measures_calls() {
         mm.world.reuse.start();
     }
-    if mm.world.fs[0].on_demand() {
+    // It costs speed: a page that has a time of its own enters the cache by itself and not in a batch.
+    let today = spec.policy.file_readahead != FileReadahead::Parameter;
+    if today || params(spec).watch_pages >= 0.5 {
         mm.watch_pages();
     }
     let progress = Progress::default();
