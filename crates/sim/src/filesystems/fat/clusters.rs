@@ -228,7 +228,8 @@ impl<const EX: bool> Fat<EX> {
             self.change_tables(mm, end, self.dirsync).await?;
         }
         for &(block, len) in gone {
-            let last = block + u64::from(len - g.cluster);
+            // A page that was written back beside the cut has its own blocks of a cluster and not all of them.
+            let last = block + u64::from((len - 1) / g.cluster * g.cluster);
             if EX {
                 for at in g.bit(block)..=g.bit(last) {
                     self.change(mm, at, true, self.dirsync).await?;
