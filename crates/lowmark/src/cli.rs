@@ -182,28 +182,21 @@ pub struct Run {
     pub quiet: bool,
 }
 
+/// The policy of `run --trace` and `run --fio` without `--policy`: the newest preset.
+const POLICY: &str = "linux-6.12";
+/// Their machine without `--machine`, a shipped one: that of `lowmark new`.
+const MACHINE: &str = "512M";
+
 /// Arguments of `run --trace`.
 #[derive(Debug, Args)]
 pub struct TraceRun {
     /// Replay this trace, without an experiment file
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "machine",
-        group = "source",
-        help_heading = "Traces"
-    )]
+    #[arg(long, value_name = "FILE", group = "source", help_heading = "Traces")]
     pub trace: Option<String>,
     /// Run this fio job file, without an experiment file
-    #[arg(
-        long,
-        value_name = "JOB",
-        requires = "machine",
-        group = "source",
-        help_heading = "Traces"
-    )]
+    #[arg(long, value_name = "JOB", group = "source", help_heading = "Traces")]
     pub fio: Option<String>,
-    /// The machine file to run it on, or the name of a shipped machine
+    /// The machine file to run it on, or the name of a shipped machine [default: 512M]
     #[arg(
         long,
         value_name = "FILE",
@@ -211,13 +204,12 @@ pub struct TraceRun {
         help_heading = "Traces"
     )]
     pub machine: Option<String>,
-    /// The policies to compare, the baseline first
+    /// The policies to compare, the baseline first [default: linux-6.12]
     #[arg(
         long,
         value_name = "A,B",
         requires = "source",
         value_delimiter = ',',
-        default_value = "linux-3.1",
         help_heading = "Traces"
     )]
     pub policy: Vec<String>,
@@ -241,15 +233,31 @@ pub struct TraceRun {
 }
 
 impl TraceRun {
+    /// Returns what is taken where these options leave it open, as a line; `None`: they leave nothing open.
+    pub fn taken(&self) -> Option<String> {
+        self.trace.as_ref().or(self.fio.as_ref())?;
+        let open = [
+            ("--policy", POLICY, self.policy.is_empty()),
+            ("--machine", MACHINE, self.machine.is_none()),
+        ];
+        let open = open.iter().filter(|(.., open)| *open);
+        let taken: String = open.map(|(o, word, _)| format!(" {o} {word}")).collect();
+        (!taken.is_empty()).then(|| format!("not given, so taken:{taken}"))
+    }
+
     /// The experiment that these options make, if they make one.
     pub fn run(&self) -> Option<lab::experiment::TraceRun> {
-        let machine = self.machine.as_ref()?;
         let trace = self.trace.as_ref().or(self.fio.as_ref())?;
+        let machine = self.machine.as_deref().unwrap_or(MACHINE);
+        let policies = match &self.policy[..] {
+            [] => vec![POLICY.to_owned()],
+            given => given.to_vec(),
+        };
         Some(lab::experiment::TraceRun {
             trace: trace.clone(),
             fio: self.fio.clone(),
-            machine: machine.clone(),
-            policies: self.policy.clone(),
+            machine: machine.to_owned(),
+            policies,
             filesystem: self.filesystem.clone(),
             timing: self.timing.clone(),
             lenient: self.read.lenient,
@@ -558,9 +566,21 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_needs_a_machine_and_no_experiment() {
+    fn a_trace_has_a_machine_and_a_policy_and_no_experiment() {
         let parse = |args: &[&str]| Cli::try_parse_from([&["lowmark", "run"], args].concat());
-        assert!(parse(&["--trace", "t"]).is_err());
+        for source in ["--trace", "--fio"] {
+            let Command::Run(run) = parse(&[source, "t"]).unwrap().command else {
+                panic!("it runs")
+            };
+            let experiment = run.trace.run().unwrap();
+            assert_eq!(experiment.policies, [POLICY]);
+            assert_eq!(experiment.machine, MACHINE);
+            let taken = run.trace.taken().unwrap();
+            assert!(
+                taken.ends_with(" --policy linux-6.12 --machine 512M"),
+                "{taken}"
+            );
+        }
         assert!(parse(&["--machine", "m"]).is_err());
         assert!(parse(&["e.toml", "--trace", "t", "--machine", "m"]).is_err());
         let cli = parse(&["--trace", "t", "--machine", "m", "--policy", "a,b"]).unwrap();
@@ -568,6 +588,7 @@ mod tests {
             panic!("{cli:?}")
         };
         assert_eq!(run.trace.run().unwrap().policies, ["a", "b"]);
+        assert_eq!(run.trace.taken(), None);
         assert!(parse(&[]).is_ok());
     }
 

@@ -32,6 +32,9 @@ pub fn run(args: &Run) -> Result<(), Failure> {
         iterations: args.iterations.map(NonZeroU32::get),
         track_pages: args.track_pages,
     };
+    if let Some(taken) = args.trace.taken().filter(|_| !args.quiet) {
+        eprintln!("{taken}");
+    }
     let loaded = match args.trace.run() {
         Some(trace) => trace.experiment(&overrides),
         None => lab::experiment::load(&args.experiment, &overrides),
