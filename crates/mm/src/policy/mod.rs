@@ -12,11 +12,13 @@ mod presets;
 mod profile;
 mod switches;
 mod table;
+mod xfs;
 
 pub use auto::*;
 pub use presets::{Change, PRESETS, Preset, nearest, next_after};
 pub use profile::{ProfileZone, WatermarkProfile};
 pub use switches::*;
+pub use xfs::{InodeReclaim, XfsFormat, XfsLog, XfsRoots};
 
 use evict::registry;
 use schemars::JsonSchema;

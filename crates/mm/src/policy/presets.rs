@@ -11,6 +11,7 @@
 //! no preset is `defaults`, the defaults of all switches.
 
 use super::switches::*;
+use super::xfs::{InodeReclaim, XfsFormat, XfsLog, XfsRoots};
 use super::{Policy, Setting, Switch, switches};
 
 /// A kernel release as a set of switches.

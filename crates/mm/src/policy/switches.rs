@@ -2,6 +2,7 @@
 //! that of the fields, and so of whatever lists a policy.
 
 use super::table::{choice, form, setting, switches};
+use super::xfs::{InodeReclaim, XfsFormat, XfsLog, XfsRoots};
 use super::{AutoWatermarks, Choice, Eviction, Form, Setting, Switch, WatermarkProfile, Word};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -432,13 +433,7 @@ switches! {
     } see "docs/reference/shrinkers-and-xfs.md#shrinkers";
 
     /// How reclaim frees XFS inodes (*xfs-inode-reclaim*).
-    inode_reclaim: InodeReclaim = Blocking {
-        /// To 4.10: whoever meets a changed inode waits for its I/O, kswapd too; where all groups are busy all queue for one.
-        Blocking = "blocking",
-        /// As posted: kswapd never waits, the first pass waits for no lock, a walk goes on where the last
-        /// one ended, and with all groups busy the shrinker says that it can't go on.
-        NonBlocking = "non-blocking",
-    } see "docs/reference/shrinkers-and-xfs.md#walk-before" "docs/reference/shrinkers-and-xfs.md#walk-after";
+    inode_reclaim: InodeReclaim = Blocking see "docs/reference/shrinkers-and-xfs.md#walk-before" "docs/reference/shrinkers-and-xfs.md#walk-after";
 
     /// How often a direct reclaimer tries again after it freed nothing, while what the lists hold would
     /// be enough (4.7: 16, `MAX_RECLAIM_RETRIES`; before: 0). Then memory counts as exhausted.
@@ -753,32 +748,13 @@ switches! {
     } see "docs/reference/writeback.md#ext4-of-today";
 
     /// Whether XFS has the roots of its groups' trees in memory once it is mounted.
-    xfs_roots: XfsRoots = Cached {
-        /// It has.
-        Cached = "cached",
-        /// It reads them when they are first needed: two blocks for a group's inodes, two for its free space.
-        Read = "read",
-    } see "docs/reference/writeback.md#where-the-journal-lies";
+    xfs_roots: XfsRoots = Cached see "docs/reference/writeback.md#where-the-journal-lies";
 
     /// The format that mkfs.xfs gives a disk.
-    xfs_format: XfsFormat = V4 {
-        /// Inodes of 256 bytes, 32 in a cluster of 8 KiB.
-        V4 = "v4",
-        /// The default since 2015: inodes of 512 bytes, 32 in a cluster of 16 KiB.
-        V5 = "v5",
-    } see "docs/reference/writeback.md#the-log-of-xfs";
+    xfs_format: XfsFormat = V4 see "docs/reference/writeback.md#the-log-of-xfs";
 
     /// What XFS's log has of blocks that were changed.
-    xfs_log: XfsLog = Once {
-        /// Directories and headers of groups, each once until it is written in place.
-        Once = "once",
-        /// 2.6.39, delayed logging: with every force, of each block changed since the last, all that was changed since
-        /// it was written in place, in chunks of 128 bytes; the trees of inodes and of free space are there, too.
-        Relogged = "relogged",
-        /// The same, and what is logged takes memory (4.8): an item of each inode, and for each item two buffers, of its
-        /// changes and of the next ones, until the inode goes or the block is written in place.
-        Buffered = "buffered",
-    } see "docs/reference/writeback.md#the-log-of-xfs";
+    xfs_log: XfsLog = Once see "docs/reference/writeback.md#the-log-of-xfs";
 
     /// Who starts btrfs's writeback.
     btrfs_writeback: BtrfsWriteback = Flusher {

@@ -8,7 +8,7 @@
 /// KEY: TYPE = DEFAULT { /// What the value means. VALUE = "word", … } [LEAST, MOST, "unit"] see "PAGE#HEADING";
 /// ```
 ///
-/// Values stand at the first entry of their type, a range at numbers.
+/// Values stand at the first entry of their type, or with `choice!` in a file about their subject; a range stands at numbers.
 macro_rules! switches {
     (
         $(#[$attribute:meta])*

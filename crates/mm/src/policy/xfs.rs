@@ -1,0 +1,39 @@
+//! What the switches about XFS can be set to; the switches themselves stand in `switches`.
+
+use super::table::choice;
+use super::{Choice, Form, Setting, Word};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+choice! { Policy inode_reclaim InodeReclaim {
+    /// To 4.10: whoever meets a changed inode waits for its I/O, kswapd too; where all groups are busy all queue for one.
+    Blocking = "blocking",
+    /// As posted: kswapd never waits, the first pass waits for no lock, a walk goes on where the last
+    /// one ended, and with all groups busy the shrinker says that it can't go on.
+    NonBlocking = "non-blocking",
+} }
+
+choice! { Policy xfs_roots XfsRoots {
+    /// It has.
+    Cached = "cached",
+    /// It reads them when they are first needed: two blocks for a group's inodes, two for its free space.
+    Read = "read",
+} }
+
+choice! { Policy xfs_format XfsFormat {
+    /// Inodes of 256 bytes, 32 in a cluster of 8 KiB.
+    V4 = "v4",
+    /// The default since 2015: inodes of 512 bytes, 32 in a cluster of 16 KiB.
+    V5 = "v5",
+} }
+
+choice! { Policy xfs_log XfsLog {
+    /// Directories and headers of groups, each once until it is written in place.
+    Once = "once",
+    /// 2.6.39, delayed logging: with every force, of each block changed since the last, all that was changed since
+    /// it was written in place, in chunks of 128 bytes; the trees of inodes and of free space are there, too.
+    Relogged = "relogged",
+    /// The same, and what is logged takes memory (4.8): an item of each inode, and for each item two buffers, of its
+    /// changes and of the next ones, until the inode goes or the block is written in place.
+    Buffered = "buffered",
+} }
