@@ -558,7 +558,8 @@ mod tests {
     fn a_key_is_the_last_part_of_its_name_and_stands_once() {
         for (i, info) in TABLE.iter().enumerate() {
             assert_eq!(info.name.rsplit('.').next(), Some(info.key));
-            assert!(Sysctl::KERNEL.take(&Sysctl::KERNEL, info.key));
+            let mut written = Sysctl::KERNEL;
+            assert!(written.take(&Sysctl::KERNEL, info.key));
             assert!(TABLE[..i].iter().all(|other| other.key != info.key));
             assert_eq!(super::info(info.name), super::info(info.key));
             assert!(!info.unit.is_empty() && !info.about.trim().is_empty());

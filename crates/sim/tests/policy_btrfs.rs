@@ -34,7 +34,10 @@ fn fio(s: &mut RunSpec, job: &str) {
 fn a_bio_is_read_as_a_whole() {
     let longest = |filesystem, ahead| {
         let mut s = of(filesystem, DiskKind::Disk, |p| p.file_readahead = ahead);
-        fio(&mut s, "[read]\nrw=read\nbs=64k\nsize=64m\nfadvise_hint=0\n");
+        fio(
+            &mut s,
+            "[read]\nrw=read\nbs=64k\nsize=64m\nfadvise_hint=0\n",
+        );
         let r = completed(&s);
         assert_eq!(r.counters["pgpgin"] >> 10, 64, "all of it, and sums");
         r.metrics["read_latency_p99"].value

@@ -114,8 +114,11 @@ pub fn all(case: &Case, spec: &RunSpec) -> Vec<Change> {
     changes
 }
 
+/// A change of an experiment's table.
+type Edit = Box<dyn Fn(&mut Table)>;
+
 /// Writes the swappiness that a run has at a time, once more; `None`: the run is given up before.
-fn written_again(spec: &RunSpec, at_ns: u64) -> Option<Box<dyn Fn(&mut Table)>> {
+fn written_again(spec: &RunSpec, at_ns: u64) -> Option<Edit> {
     if spec.time_limit_ns > 0 && at_ns >= spec.time_limit_ns {
         return None;
     }

@@ -256,8 +256,11 @@ mod tests {
         parse(&source, &|_| Err(String::new()), &Overrides::default()).unwrap()
     }
 
-    /// The experiment beside its guests: who was asked, and the pages of each cell's zones.
-    fn beside(policies: &str) -> (Experiment, Vec<String>, Vec<(String, Vec<u64>)>) {
+    /// Cells by name with the pages of their zones.
+    type Pages = Vec<(String, Vec<u64>)>;
+
+    /// The experiment beside its guests: the guests that were asked, and the pages of each cell's zones.
+    fn beside(policies: &str) -> (Experiment, Vec<String>, Pages) {
         let (mut e, guests) = (experiment(policies), Guests::default());
         like_guests(&mut e, &guests, &AtomicBool::new(false));
         let pages = |c: &Cell| zones(c).iter().map(|z| z.size.pages()).collect();

@@ -12,6 +12,7 @@ fn args(more: &[&str]) -> Run {
 fn outcomes(results: usize, interrupted: bool) -> Outcomes {
     let experiment = Experiment {
         settings: Default::default(),
+        said: Vec::new(),
         name: "small".into(),
         iterations: 2,
         seed: 1,

@@ -53,7 +53,7 @@ fn pauses_that_are_not_worth_sleeping_are_owed() {
         let dirty = mm.global_stat(ZoneStat::NrFileDirty);
         let p = mm.position(0, mm.dirty_limits(), dirty);
         // The base rate stays as it is for a fifth of a second.
-        let task = 25_600 * p.ratio() >> 10;
+        let task = (25_600 * p.ratio()) >> 10;
         assert!(task > 0);
         let least = pauses((hz, hz / 5), p.bandwidth, p.bdi_dirty, 25_600, task);
         // When the last pause ended, in nanoseconds.

@@ -270,10 +270,10 @@ fn pages_that_are_set_aside_cost() {
         "all are of the higher zone"
     );
     let dma32 = ZoneType::Dma32 as usize;
-    let mut sc = ScanControl::new(32, 0, Gfp::KERNEL, dma32, true);
+    let sc = ScanControl::new(32, 0, Gfp::KERNEL, dma32, true);
     let cost = || mm.world.charged[Cost::Lru as usize].get();
     let before = cost();
-    let found = mm.isolate(0, Lru::InactiveFile, 32, IsolateMode::Inactive, &mut sc);
+    let found = mm.isolate(0, Lru::InactiveFile, 32, IsolateMode::Inactive, &sc);
     assert_eq!(found.1, 0, "none is of use");
     assert_eq!(cost() - before, 32);
 }

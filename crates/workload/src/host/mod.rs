@@ -90,7 +90,11 @@ pub trait Host {
     /// posix_fadvise(2) of a whole file: how it will be read through this descriptor. Nothing else changes.
     fn fadvise(&self, fd: Fd, advice: Advice) -> impl Future<Output = HostResult<()>> {
         let _ = (fd, advice);
-        async { Err(HostError::Unsupported("advice on a file's reads".to_owned())) }
+        async {
+            Err(HostError::Unsupported(
+                "advice on a file's reads".to_owned(),
+            ))
+        }
     }
     /// The file's length in bytes.
     fn len(&self, fd: Fd) -> HostResult<u64>;

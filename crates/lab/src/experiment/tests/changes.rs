@@ -181,10 +181,9 @@ fn sysctls_that_do_nothing_are_said() {
              machine = {{ base = '512M', sysctl = {{ {sysctl} }} }}\n\
              [workload]\ncommand = 'sleep 5'\n[[at]]\ntime = '1s'\nsysctl = {{ {at} }}\n"
         );
-        let files = crate::experiment::files_near(std::path::Path::new("x.toml"));
-        let source = crate::diagnostic::Source::new("x.toml", text);
-        crate::experiment::parse(&source, &files, &crate::experiment::Overrides::default())
-            .map_err(|e| e.message)
+        let files = files_near(Path::new("x.toml"));
+        let source = Source::new("x.toml", text);
+        parse(&source, &files, &Overrides::default()).map_err(|e| e.message)
     };
     let e = read(
         "linux-6.12",
@@ -192,7 +191,7 @@ fn sysctls_that_do_nothing_are_said() {
         "'vm.laptop_mode' = 5, watermark_boost_factor = 0, page-cluster = 0",
     )
     .unwrap();
-    let notes = crate::experiment::sysctl_notes(&e);
+    let notes = sysctl_notes(&e);
     assert_eq!(notes.len(), 2, "{notes:?}");
     assert!(notes[0].starts_with("vm.max_map_count = 1000000 has no effect here: "));
     assert!(notes[1].starts_with("vm.laptop_mode = 5 is not modelled, "));

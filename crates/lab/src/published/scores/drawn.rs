@@ -150,10 +150,13 @@ mod tests {
     use super::*;
     use crate::published::find;
 
+    /// Rows whose figure is not the published one, with that figure or why there is none.
+    type Other<'a> = [(usize, Result<f64, &'a str>)];
+
     /// Draws of a series in which every figure is the published one, but for some rows of some draws.
-    fn draws(of: &[&[(usize, Result<f64, &str>)]]) -> Vec<Measured> {
+    fn draws(of: &[&Other<'_>]) -> Vec<Measured> {
         let series = find("tunable-watermarks").expect("a shipped series");
-        let draw = |(seed, other): (u32, &&[(usize, Result<f64, &str>)])| {
+        let draw = |(seed, other): (u32, &&Other<'_>)| {
             let mut values: Vec<_> = series.rows.iter().map(|r| Ok(r.value)).collect();
             for (row, value) in other.iter() {
                 values[*row] = value.map_err(str::to_owned);
