@@ -177,24 +177,25 @@ enum Ratios {
     Text(String),
 }
 
-/// Reads `lowmem_reserve_ratio` as the kernel does: the first numbers are those of DMA, DMA32 and Normal, the others keep
-/// what they have; a fourth and fifth are of Movable memory and devices, above which there is no memory to keep from.
+/// Reads `lowmem_reserve_ratio`: a list has a number for each of DMA, DMA32 and Normal. Of a text, as of what is written
+/// to the kernel's file, the first numbers are theirs, and those that it does not reach keep what they have. A fourth and
+/// fifth are of Movable memory and devices, above which there is no memory to keep from.
 fn reserve_ratios<'de, D: serde::Deserializer<'de>>(from: D) -> Result<[u32; PARTS], D::Error> {
     use serde::de::Error as _;
     const MOST: usize = 5;
     let wrong = || {
         let what =
-            "1 to 5 whole numbers, as a list or as /proc/sys has them, such as \"256 256 32 0 0\"";
-        D::Error::custom(format!("accepted are {what}"))
+            "a list of 3 to 5 whole numbers, or the text of /proc/sys such as \"256 256 32 0 0\"";
+        D::Error::custom(format!("no reserves of zones; accepted: {what}"))
     };
-    let all = match Ratios::deserialize(from).map_err(|_| wrong())? {
-        Ratios::List(list) => list,
+    let (all, least) = match Ratios::deserialize(from).map_err(|_| wrong())? {
+        Ratios::List(list) => (list, PARTS),
         Ratios::Text(text) => {
             let numbers = text.split_whitespace().map(str::parse);
-            numbers.collect::<Result<_, _>>().map_err(|_| wrong())?
+            (numbers.collect::<Result<_, _>>().map_err(|_| wrong())?, 1)
         }
     };
-    if !(1..=MOST).contains(&all.len()) {
+    if !(least..=MOST).contains(&all.len()) {
         return Err(wrong());
     }
     let mut ratios = Sysctl::KERNEL.lowmem_reserve_ratio;
