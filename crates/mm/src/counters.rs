@@ -92,7 +92,8 @@ impl<W: World> Mm<W> {
             VmEvent::FairReset => self.policy.fair_zones != policy::FairZones::Off,
             VmEvent::AllocStallDma | VmEvent::PgSkipDma => self.has_zone(ZoneType::Dma),
             VmEvent::AllocStallDma32 | VmEvent::PgSkipDma32 => self.has_zone(ZoneType::Dma32),
-            VmEvent::AllocStallNormal | VmEvent::PgSkipNormal => self.has_zone(ZoneType::Normal),
+            // Requests up to Normal or Movable are there where those zones are empty, too.
+            VmEvent::PgSkipNormal => self.has_zone(ZoneType::Normal),
             VmEvent::PgSkipMovable => self.has_zone(ZoneType::Movable),
             _ => true,
         }
