@@ -582,7 +582,7 @@ fn formulas_of_an_era_are_switches() {
 #[test]
 fn a_burst_counts_its_own_reclaims() {
     let line = "burst -a -s 12M -r 200M -h 20ms -i 100ms -n 20";
-    let r = run(&bursts(Policy::linux_6_12(), line));
+    let r = run(&bursts(Policy::linux_3_0(), line));
     assert_eq!(r.outcome, Outcome::Completed);
     let others = r.reclaim.as_ref().expect("sums").direct_reclaims;
     assert!(others > 0, "the writer beside it reclaims");
