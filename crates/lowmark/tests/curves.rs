@@ -1,0 +1,162 @@
+//! A trace replayed through the engine and the same trace through `mrc`: on one cache of one size, with one policy, both say
+//! how many pages were hits.
+//!
+//! A machine's cache has no size of its own: it is what watermarks leave. Here the machine is one zone with nothing else in
+//! it, watermarks that lie a few pages apart and are not boosted, and dirty limits so low that reclaim meets clean pages, as
+//! `mrc` without `--writes` does. `eviction = "lru"` is the policy of both, and the size for `mrc` is what the zone's file
+//! pages came to, in the mean of the samples in which memory was full. Nothing is read ahead: it would be no hit
+//! (`readahead_hit_ratio`), but take the room of pages that were asked for, which costs up to 0.8 points here.
+
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+/// How far apart the two may be: half a percentage point.
+const APART: f64 = 0.005;
+
+/// What the program prints where it succeeds; `args` are words between spaces.
+fn good(dir: &Path, args: &str) -> Vec<u8> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lowmark"));
+    let output = command.current_dir(dir).args(args.split(' ')).output();
+    let output = output.expect("the program");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args}: {said}");
+    output.stdout
+}
+
+/// Replays `trace` on a machine of so many MiB; returns its hit ratio and the pages of its cache.
+fn replayed(dir: &Path, trace: &str, mib: u32) -> (f64, u64) {
+    let experiment = format!(
+        "name = 'curve'\niterations = 1\nfilesystem = 'ext4'\npolicy = 'lru'\nsample_s = 0.01\ntime_limit_s = 0\n\
+         [policies.lru]\nbase = 'linux-6.12'\neviction = 'lru'\n\
+         [machine]\nname = 'one-zone'\ncpus = 1\n[[machine.node]]\nzones = [{{ zone = 'DMA32', size = '{mib}M' }}]\n\
+         [machine.boot]\nkernel = '0'\nanon = '0'\ncache = '0'\n\
+         [machine.sysctl]\nmin_free_kbytes = 128\nwatermark_boost_factor = 0\n\
+         dirty_background_bytes = 65536\ndirty_bytes = 262144\n\
+         [machine.disk]\nkind = 'ssd'\ncapacity = '1T'\n[params]\nread_ahead = 0\n\
+         [workload]\ntrace = '{trace}'\nunit = 'page'\ntiming = 'fast'\n"
+    );
+    let out = dir.join("out");
+    if out.exists() {
+        std::fs::remove_dir_all(&out).expect("an earlier folder");
+    }
+    std::fs::write(dir.join("curve.toml"), experiment).expect("a file");
+    good(dir, "run curve.toml --quiet --out out");
+    let results = std::fs::read_to_string(out.join("results.json")).expect("results");
+    let results: Value = serde_json::from_str(&results).expect("JSON");
+    let figures = &results["cells"][0]["iterations"][0]["metrics"];
+    let hits = figures["hit_ratio"]["value"].as_f64();
+    (hits.expect("a hit ratio"), pages_when_full(&out))
+}
+
+/// The mean of the zone's file pages while no more pages are free than twice the high watermark; the most that there were, if
+/// memory never was that full.
+fn pages_when_full(out: &Path) -> u64 {
+    let mut series = std::fs::read_dir(out.join("series")).expect("a folder");
+    let file = series.next().expect("a series").expect("an entry").path();
+    let text = std::fs::read_to_string(file).expect("a series");
+    let mut rows = text.lines().map(|l| l.split(',').collect::<Vec<_>>());
+    let head = rows.next().expect("a head");
+    let column = |name: &str| {
+        let at = head
+            .iter()
+            .position(|h| *h == format!("{name} DMA32 [pages]"));
+        at.unwrap_or_else(|| panic!("no {name}: {head:?}"))
+    };
+    let columns = ["inactive_file", "free", "high"].map(column);
+    let samples: Vec<[f64; 3]> = rows
+        .map(|row| columns.map(|at| row[at].parse().expect("a number")))
+        .collect();
+    let full = samples.iter().filter(|[_, free, high]| *free <= 2.0 * high);
+    let (n, sum) = full.fold((0, 0.0), |(n, sum), [pages, ..]| (n + 1, sum + pages));
+    match n {
+        0 => samples.iter().fold(0.0, |most, s| s[0].max(most)) as u64,
+        n => (sum / f64::from(n)) as u64,
+    }
+}
+
+/// The hit ratio that `mrc` has for a trace and a size.
+fn simulated(dir: &Path, trace: &str, pages: u64) -> f64 {
+    let out = good(
+        dir,
+        &format!("mrc --trace {trace} --unit page --sizes {pages} --policy lru --json"),
+    );
+    let curves: Value = serde_json::from_slice(&out).expect("JSON");
+    let ratio = &curves["mrc"]["curves"][0]["points"][0]["miss_ratio"];
+    1.0 - ratio.as_f64().unwrap_or_else(|| panic!("{curves}"))
+}
+
+/// Holds the two together.
+fn agree(dir: &Path, trace: &str, mib: u32) -> f64 {
+    let (hits, pages) = replayed(dir, trace, mib);
+    let simulated = simulated(dir, trace, pages);
+    assert!(
+        (hits - simulated).abs() <= APART,
+        "{trace} on {mib} MiB, {pages} pages: replayed {hits}, mrc {simulated}"
+    );
+    hits
+}
+
+#[test]
+fn generated_traces_have_one_hit_ratio() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    for (pattern, least, most) in [
+        ("zipf", 0.5, 0.9),
+        ("scan", 0.0, 0.005),
+        ("loop", 0.0, 0.005),
+        ("mixed", 0.2, 0.6),
+    ] {
+        // A loop goes over a quarter of its objects: 12,000 pages, where the cache has some 7,900.
+        let trace = format!("{pattern}.csv");
+        good(
+            dir,
+            &format!("trace generate {pattern} --objects 48k --requests 150k --out {trace}"),
+        );
+        let hits = agree(dir, &trace, 32);
+        assert!((least..=most).contains(&hits), "{pattern}: {hits}");
+    }
+}
+
+/// Pieces of 64 KiB all over a range, none twice: nothing is a hit, though each piece is sixteen pages.
+#[test]
+fn what_is_asked_for_once_is_no_hit() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let mut text = String::new();
+    for i in 0..500_u64 {
+        let _ = writeln!(text, "{i},{},65536", i * 7919 % 500 * 512);
+    }
+    std::fs::write(dir.join("once.csv"), text).expect("a trace");
+    assert_eq!(agree(dir, "once.csv", 12), 0.0);
+    // By the options of the command line, on a machine where all of it finds room.
+    let options = "--machine 512M --timing fast --policy linux-6.12 --unit page";
+    good(
+        dir,
+        &format!("run --trace once.csv {options} --quiet --out plain"),
+    );
+    let results = std::fs::read_to_string(dir.join("plain/results.json")).expect("results");
+    let results: Value = serde_json::from_str(&results).expect("JSON");
+    let figures = &results["cells"][0]["iterations"][0]["metrics"];
+    assert_eq!(figures["hit_ratio"]["value"], 0.0);
+}
+
+/// The shipped trace: SQLite's files, with writes, cuts and removals, where they do not fit into memory and where they do. And
+/// any other that the variable names, paths between colons: a block trace of a machine is too large to be shipped.
+#[test]
+fn recorded_traces_have_one_hit_ratio() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path();
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/sqlite.strace.zst");
+    // Arguments are split at spaces, which a checkout's path may have.
+    std::fs::copy(shipped, dir.join("sqlite.strace.zst")).expect("the shipped trace");
+    for (mib, least) in [(12, 0.5), (64, 0.8)] {
+        let hits = agree(dir, "sqlite.strace.zst", mib);
+        assert!(hits > least, "{hits}");
+    }
+    let others = std::env::var("LOWMARK_TEST_TRACES").unwrap_or_default();
+    for trace in others.split(':').filter(|t| !t.is_empty()) {
+        agree(dir, trace, 256);
+    }
+}
