@@ -8,9 +8,9 @@ use crate::memory::task::{PF_DYING, PF_MEMALLOC, PF_REALTIME};
 use crate::memory::watermark::{
     ALLOC_DIRTY_LIMIT, ALLOC_FAIR, ALLOC_HARDER, ALLOC_HIGH, ALLOC_NO_WATERMARKS,
 };
-use crate::memory::zone::Mark;
+use crate::memory::zone::{Lru, Mark};
 use crate::memory::zonelist_cache::{LookUp, Passed};
-use crate::policy::{DirtyLimits, FairZones, FreeSnapshot, SlowPath, ZoneWalk};
+use crate::policy::{DirtyLimits, FairZones, FreeSnapshot, OomRetry, SlowPath, ZoneWalk};
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{AllocPath, Audience, Class, Cost, Word32, World};
@@ -443,10 +443,10 @@ impl<W: World> Mm<W> {
                         return (page, path);
                     }
                 } else if no_progress < self.policy.oom_retries
-                    && self.worth_another_try(node, gfp, no_progress)
+                    && let Some(z) = self.worth_another_try(node, asked, no_progress)
                 {
                     no_progress += 1;
-                    self.world.relax().await;
+                    self.pause_before_retry(z).await;
                 } else if gfp.has(Gfp::FS) && !gfp.has(Gfp::NORETRY) {
                     if self.oom_stage(node, gfp, order).await {
                         return (None, AllocPath::Failed);
@@ -571,16 +571,58 @@ impl<W: World> Mm<W> {
         self.get_page_from_freelist(node, gfp, order, Mark::Min, flags)
     }
 
-    /// Whether what the lists hold, the less of it the more often it was tried, would lift some zone
-    /// above its min watermark (`should_reclaim_retry`, 4.7).
-    pub(crate) fn worth_another_try(&self, node: u32, gfp: Gfp, tried: u8) -> bool {
+    /// Finds the first zone in which a request (`gfp`, order, flags) would be met if all were free that the lists hold: an
+    /// attempt without progress is worth another one. With `oom_retry = "waits"` the lists count for the less the more
+    /// often it was tried (mm/page_alloc.c `should_reclaim_retry`, 4.7).
+    pub(crate) fn worth_another_try(
+        &self,
+        node: u32,
+        (gfp, order, flags): (Gfp, u32, u32),
+        tried: u8,
+    ) -> Option<usize> {
         let most = u64::from(self.policy.oom_retries);
-        self.eligible(node, gfp).any(|z| {
-            let free = self.stat.zone(z, ZoneStat::NrFreePages);
-            let all = free + self.zone_reclaimable_pages(z);
-            let counted = all - (u64::from(tried) * all).div_ceil(most);
-            counted > self.zones[z].mark(Mark::Min)
+        let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
+        self.eligible(node, gfp).find(|&z| {
+            let mut available = self.zone_lists(z);
+            if self.policy.oom_retry == OomRetry::Waits {
+                available -= (u64::from(tried) * available).div_ceil(most);
+            }
+            available += self.stat.snapshot(z, ZoneStat::NrFreePages);
+            let zone = &self.zones[z];
+            self.watermark_ok_on(
+                zone,
+                available,
+                order,
+                zone.mark(Mark::Min),
+                classzone,
+                flags,
+            )
         })
+    }
+
+    /// Counts the pages of zone `z` that its lists, or those of its node, hold and that could be reclaimed: anonymous ones
+    /// only where there is room to swap (mm/vmscan.c `zone_reclaimable_pages`).
+    fn zone_lists(&self, z: usize) -> u64 {
+        let swaps = self.free_swap() > 0;
+        let lists = Lru::ALL.iter().filter(|&&lru| lru != Lru::Unevictable);
+        lists
+            .filter(|lru| swaps || lru.is_file())
+            .map(|lru| self.stat.zone(z, lru.size_item()))
+            .sum()
+    }
+
+    /// Passes time before a request without progress tries again in zone `z`: with `oom_retry = "waits"` a tenth of a
+    /// second at most where more than half of what could be reclaimed there is dirty or under writeback, so that writes
+    /// end before memory counts as exhausted (`should_reclaim_retry`, 4.7 to 5.15); else others may run.
+    pub(crate) async fn pause_before_retry(&self, z: usize) {
+        let of = |item| self.stat.snapshot(z, item);
+        let pending = of(ZoneStat::NrFileDirty) + of(ZoneStat::NrWriteback);
+        if self.policy.oom_retry == OomRetry::Waits && 2 * pending > self.zone_lists(z) {
+            let wait = self.tick_fraction(10);
+            self.congestion_wait(Class::Async, wait).await;
+        } else {
+            self.world.relax().await;
+        }
     }
 
     /// The earlier form of per-zone dirty limits: where every zone a write may use is over its

@@ -228,6 +228,7 @@ presets! {
         timer_wheel: true, "long timers expire at multiples of 8 or 64 ticks (4.8)";
         vmpressure: VmPressure::Worker, "a worker takes a turn behind 512 pages scanned (3.10)";
         slow_path: SlowPath::Rewake, "it wakes kswapd with every round (4.7)";
+        oom_retry: OomRetry::AtOnce, "a try without progress does not wait for writes (5.16)";
         lru_batch: 15, "pages in a batch for the LRU lists (4.15)";
         page_metadata: PageMetadata::Slabs, "the cache's records take memory";
         page_tables: PageTables::Pages, "so do page tables";

@@ -439,6 +439,16 @@ switches! {
     /// be enough (4.7: 16, `MAX_RECLAIM_RETRIES`; before: 0). Then memory counts as exhausted.
     oom_retries: u8 = 0 [0, 64, "tries"] see "docs/reference/reclaim.md#direct-reclaim";
 
+    /// What such a try (`oom_retries`) expects of the lists, and whether it waits before it.
+    oom_retry: OomRetry = Waits {
+        /// 4.7: the n-th one counts n/16 less of what could be reclaimed. Where more than half of it is dirty or under
+        /// writeback the task waits a tenth of a second at most (to 5.15), so that memory full of dirty pages is not
+        /// taken for exhausted.
+        Waits = "waits",
+        /// 5.16: all of it counts, and nobody waits here: direct reclaim has (`reclaim_throttle = "reasons"`).
+        AtOnce = "at-once",
+    } see "docs/reference/allocation.md#slow-path";
+
     /// What the slow path of an allocation does between its rounds.
     slow_path: SlowPath = Congestion {
         /// Up to 4.6: it waits for congestion.

@@ -32,8 +32,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees at least 32 pages if it can. Returns the pages freed; 1 if none were but some zone
-    /// is not hopeless; 0 if all are (the caller goes to the OOM stage).
+    /// Frees at least 32 pages if it can. Returns the pages freed; where none were 0, or, before 4.7 (`oom_retries` = 0), 1
+    /// as long as some zone is not hopeless: with 0 the caller comes to the OOM stage.
     pub(crate) async fn try_to_free_pages(&self, node: u32, gfp: Gfp, order: u32) -> u64 {
         let mut sc = ScanControl::new(SWAP_CLUSTER_MAX, order, gfp, gfp.high_zoneidx(), false);
         let task = self.current();
@@ -133,8 +133,9 @@ impl<W: World> Mm<W> {
         if sc.nr_reclaimed > 0 {
             return sc.nr_reclaimed;
         }
+        // Since 4.7 the caller counts its tries instead.
         let hope = || self.eligible(node, gfp).any(|z| !self.zone_hopeless(z));
-        u64::from(!self.counts_failures() && hope())
+        u64::from(self.policy.oom_retries == 0 && !self.counts_failures() && hope())
     }
 
     /// The first zone of a node in a fallback list.

@@ -327,21 +327,13 @@ fn profiles_that_fit() {
     assert_eq!(marks, [[10, 20, 30]]);
 }
 
-/// Before memory counts as exhausted reclaim is tried again while what is left on the lists, the less of it
-/// the more often it was tried, would lift a zone above min (`should_reclaim_retry`).
-#[test]
-fn retries_before_exhaustion() {
+/// A machine of one zone with min 1000, a file of 700 clean pages and so many free ones.
+fn near_exhaustion(policy: Policy, free: i64) -> (Engine, u32) {
     use super::programs::file;
-    let policy = Policy {
-        oom_retries: 4,
-        ..Policy::linux_4_9()
-    };
     let mut bare = Bare::new(policy, 8000);
     bare.sysctl.min_free_kbytes = Some(4000);
     let mm = bare.build();
-    let min = mm.zones[0].mark(Mark::Min);
-    assert_eq!(min, 1000);
-    // Free and reclaimable pages together are 1333: after one retry of four 333 fewer count.
+    assert_eq!(mm.zones[0].mark(Mark::Min), 1000);
     let f = file(&mm, MappingKind::File, 0, 5000);
     for index in 0..700 {
         let pfn = block_on(&mm, mm.alloc_page(Gfp::USER)).expect("memory");
@@ -349,20 +341,50 @@ fn retries_before_exhaustion() {
     }
     mm.lru_add_drain();
     mm.refresh_cpu_vm_stats(0);
-    leave_free(&mm, 633);
-    mm.refresh_cpu_vm_stats(0);
-    assert_eq!(mm.zone_reclaimable_pages(0), 700);
-    assert!(mm.worth_another_try(0, Gfp::USER, 0));
-    assert!(
-        !mm.worth_another_try(0, Gfp::USER, 1),
-        "1333 less 334 is 999"
-    );
-    leave_free(&mm, 634);
-    assert!(
-        !mm.worth_another_try(0, Gfp::USER, 1),
-        "1334 less 334 is 1000: not above"
-    );
-    leave_free(&mm, 635);
-    assert!(mm.worth_another_try(0, Gfp::USER, 1));
-    assert!(!mm.worth_another_try(0, Gfp::USER, 4));
+    leave_free(&mm, free);
+    (mm, f)
+}
+
+/// Before memory counts as exhausted reclaim is tried again while what is left on the lists would lift a zone above min
+/// (`should_reclaim_retry`); up to 5.15 they count for the less the more often it was tried.
+#[test]
+fn retries_before_exhaustion() {
+    let asked = (Gfp::USER, 0, 0);
+    for (oom_retry, lessens) in [(OomRetry::Waits, true), (OomRetry::AtOnce, false)] {
+        let policy = Policy {
+            oom_retries: 4,
+            oom_retry,
+            ..Policy::linux_4_9()
+        };
+        let (mm, _) = near_exhaustion(policy, 300);
+        let worth = |tried| mm.worth_another_try(0, asked, tried).is_some();
+        assert!(!worth(0), "300 and 700 are min, not above it");
+        leave_free(&mm, 475);
+        assert_eq!([worth(0), worth(1)], [true, !lessens], "475 and 525");
+        leave_free(&mm, 476);
+        assert_eq!([worth(1), worth(2)], [true, !lessens], "476 and 525");
+        // What is free does not lessen: it is no page that was to be reclaimed.
+        leave_free(&mm, 1001);
+        assert!(worth(4));
+    }
+}
+
+/// A try without progress waits for writes where more than half of what could be reclaimed is to be written, up to 5.15.
+#[test]
+fn a_try_without_progress_waits_for_writes() {
+    for (oom_retry, dirty, ms) in [
+        (OomRetry::Waits, 350, 0),
+        (OomRetry::Waits, 351, 100),
+        (OomRetry::AtOnce, 700, 0),
+    ] {
+        let policy = Policy {
+            oom_retry,
+            ..Policy::linux_4_9()
+        };
+        let (mm, _) = near_exhaustion(policy, 476);
+        mm.stat.add_exact(0, ZoneStat::NrFileDirty, dirty);
+        let begun = mm.world.now();
+        block_on(&mm, mm.pause_before_retry(0));
+        assert_eq!((mm.world.now() - begun) / MS, ms, "{oom_retry:?} {dirty}");
+    }
 }
