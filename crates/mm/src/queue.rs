@@ -33,13 +33,17 @@ fn inodes(config: &crate::Config, nodes: u32) -> u32 {
 pub fn inode(config: &crate::Config, nodes: u32, ino: u32) -> WaitQueue {
     WaitQueue(inodes(config, nodes) + ino % 64)
 }
-/// Waiters for an XFS's log (0), its pusher (1) and its background reclaimer (2).
+/// Queues of an XFS ([`xfs`]).
+const OF_XFS: u32 = 5;
+/// Waiters for an XFS's log (0), its pusher (1), its background reclaimer (2), the worker that writes its log (3), and
+/// committers that wait for that (4).
 pub fn xfs(config: &crate::Config, nodes: u32, sb: u32, nth: u32) -> WaitQueue {
-    WaitQueue(inodes(config, nodes) + 64 + 3 * sb + nth)
+    debug_assert!(nth < OF_XFS, "queue {nth} of filesystem {sb}");
+    WaitQueue(inodes(config, nodes) + 64 + OF_XFS * sb + nth)
 }
 /// Waiters for the inodes of an allocation group.
 pub fn ag(config: &crate::Config, nodes: u32, ag: u32) -> WaitQueue {
-    WaitQueue(inodes(config, nodes) + 64 + 3 * config.max_supers + ag)
+    WaitQueue(inodes(config, nodes) + 64 + OF_XFS * config.max_supers + ag)
 }
 /// Reclaimers of a node that wait until some pages are written.
 pub fn throttled(config: &crate::Config, nodes: u32, node: u32) -> WaitQueue {

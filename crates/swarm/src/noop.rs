@@ -188,7 +188,8 @@ fn of_policy(case: &Case, spec: &RunSpec, changes: &mut Vec<Change>) {
     if !on(FsKind::Xfs) {
         let other = match policy.inode_reclaim {
             mm::policy::InodeReclaim::Blocking => "non-blocking",
-            mm::policy::InodeReclaim::NonBlocking => "blocking",
+            mm::policy::InodeReclaim::NonBlocking => "clean-only",
+            mm::policy::InodeReclaim::CleanOnly => "blocking",
         };
         set(
             "how xfs inodes are freed, without an xfs",

@@ -18,7 +18,7 @@ pub use auto::*;
 pub use presets::{Change, PRESETS, Preset, nearest, next_after};
 pub use profile::{ProfileZone, WatermarkProfile};
 pub use switches::*;
-pub use xfs::{InodeReclaim, XfsFormat, XfsLog, XfsRoots};
+pub use xfs::{InodeReclaim, XfsFormat, XfsLog, XfsLogPush, XfsRoots};
 
 use evict::registry;
 use schemars::JsonSchema;

@@ -11,7 +11,7 @@
 //! no preset is `defaults`, the defaults of all switches.
 
 use super::switches::*;
-use super::xfs::{InodeReclaim, XfsFormat, XfsLog, XfsRoots};
+use super::xfs::{InodeReclaim, XfsFormat, XfsLog, XfsLogPush, XfsRoots};
 use super::{Policy, Setting, Switch, switches};
 
 /// A kernel release as a set of switches.
@@ -136,6 +136,7 @@ presets! {
         watermark_slip: false, "the test counts right";
         compaction: Compaction::None, "an option that is experimental and off";
         order_balance_percent: 100, "for orders above 0 the whole node must be balanced";
+        xfs_log_push: XfsLogPush::Forces, "XFS's delayed logging is an option, and off";
         mapped_readahead: MappedReadahead::PreviousFault, "a fault behind its neighbour's counts as reading in order";
     }
 
@@ -239,7 +240,7 @@ presets! {
         kswapd_wake: KswapdWake::Unbalanced, "unless a zone that may be used is above high (4.8)";
         kswapd_zone: KswapdZone::Highest, "it works for all that was asked for (4.8)";
         shrinker_core: ShrinkerCore::ByPriority, "shrinkers are asked by the scan priority alone (4.17)";
-        inode_reclaim: InodeReclaim::NonBlocking, "reclaim does not wait for inodes (5.9)";
+        inode_reclaim: InodeReclaim::CleanOnly, "reclaim neither writes inodes nor waits for them (5.9)";
         watermark_formula: WatermarkFormula::ScaleFactor, "by watermark_scale_factor (4.6)";
         dirty_ratios: DirtyRatios::In4096ths, "whole 4096ths (4.2)";
         written: Written::Done, "pages count as written once they are (4.2)";
@@ -255,6 +256,7 @@ presets! {
         ext4_bitmaps: Ext4Bitmaps::Prefetched, "block bitmaps are read some seconds after mounting (5.11)";
         xfs_roots: XfsRoots::Read, "the roots of a group's trees are read when they are first needed";
         xfs_format: XfsFormat::V5, "inodes of 512 bytes (mkfs of 2015)";
+        xfs_log_push: XfsLogPush::Unwaited, "the pusher waits for no log, committers for one that has grown too long (5.14, 5.7)";
         xfs_log: XfsLog::Buffered, "all of a block's changes with every force of the log, from buffers (2.6.39, 4.8)";
         block_allocation: BlockAllocation::Ahead, "delayed extents as a whole, aligned chunks (2.6.38)";
         journal_place: JournalPlace::Middle, "where mkfs puts it";

@@ -2,7 +2,7 @@
 //! that of the fields, and so of whatever lists a policy.
 
 use super::table::{choice, form, setting, switches};
-use super::xfs::{InodeReclaim, XfsFormat, XfsLog, XfsRoots};
+use super::xfs::{InodeReclaim, XfsFormat, XfsLog, XfsLogPush, XfsRoots};
 use super::{AutoWatermarks, Choice, Eviction, Form, Setting, Switch, WatermarkProfile, Word};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -433,7 +433,8 @@ switches! {
     } see "docs/reference/shrinkers-and-xfs.md#shrinkers";
 
     /// How reclaim frees XFS inodes (*xfs-inode-reclaim*).
-    inode_reclaim: InodeReclaim = Blocking see "docs/reference/shrinkers-and-xfs.md#walk-before" "docs/reference/shrinkers-and-xfs.md#walk-after";
+    inode_reclaim: InodeReclaim = Blocking see "docs/reference/shrinkers-and-xfs.md#walk-before"
+        "docs/reference/shrinkers-and-xfs.md#walk-after" "docs/reference/shrinkers-and-xfs.md#clean-inodes-only";
 
     /// How often a direct reclaimer tries again after it freed nothing, while what the lists hold would
     /// be enough (4.7: 16, `MAX_RECLAIM_RETRIES`; before: 0). Then memory counts as exhausted.
@@ -765,6 +766,9 @@ switches! {
 
     /// What XFS's log has of blocks that were changed.
     xfs_log: XfsLog = Once see "docs/reference/writeback.md#the-log-of-xfs";
+
+    /// Who writes what waits for XFS's log (delayed logging), and how.
+    xfs_log_push: XfsLogPush = Background see "docs/reference/shrinkers-and-xfs.md#background-push";
 
     /// Who starts btrfs's writeback.
     btrfs_writeback: BtrfsWriteback = Flusher {

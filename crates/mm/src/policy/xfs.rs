@@ -11,6 +11,9 @@ choice! { Policy inode_reclaim InodeReclaim {
     /// As posted: kswapd never waits, the first pass waits for no lock, a walk goes on where the last
     /// one ended, and with all groups busy the shrinker says that it can't go on.
     NonBlocking = "non-blocking",
+    /// 5.9: the shrinker never writes and never waits. It frees clean inodes, passes by those that are locked, pinned, being
+    /// flushed or dirty, and has everything pushed that is in the log. Groups have no lock.
+    CleanOnly = "clean-only",
 } }
 
 choice! { Policy xfs_roots XfsRoots {
@@ -36,4 +39,16 @@ choice! { Policy xfs_log XfsLog {
     /// The same, and what is logged takes memory (4.8): an item of each inode, and for each item two buffers, of its
     /// changes and of the next ones, until the inode goes or the block is written in place.
     Buffered = "buffered",
+} }
+
+choice! { Policy xfs_log_push XfsLogPush {
+    /// Nobody but those who force it, in one write: as in 2.6.38 and before, but for its buffers, which were written when
+    /// they were full.
+    Forces = "forces",
+    /// 2.6.39: also a worker, once an eighth of the log waits for it; in buffers of 32 KiB, eight of which are under way
+    /// at a time.
+    Background = "background",
+    /// 5.14: the pusher of items has the worker write the log and does not wait for it. An eighth of the log is 32 MiB at
+    /// most, and who commits waits for the worker while twice as much waits (5.7).
+    Unwaited = "unwaited",
 } }

@@ -267,6 +267,13 @@ pub trait Storage<W: World> {
         async { true }
     }
 
+    /// Counts the bytes that changes of an XFS which wait for its log would take there, `n` inodes among them; and says how
+    /// long the log is, in bytes.
+    fn log_space(&self, mm: &Mm<W>, sb: u32, n: u32) -> (u64, u64) {
+        let _ = (mm, sb, n);
+        (0, u64::MAX)
+    }
+
     /// Caches of the world's own, whose objects lie in pages that it took ([`Mm::alloc_pages`]): how many
     /// there are now, at most [`World::SHRINKERS`]. Reclaim asks each for its share
     /// (docs/reference/shrinkers-and-xfs.md#shrinkers). A world that has none leaves these four as they are.

@@ -153,6 +153,9 @@ impl Scenario {
             jobs.push(Box::pin(mm.xfs_log_worker(sb)));
             jobs.push(Box::pin(mm.xfsaild(sb)));
             jobs.push(Box::pin(mm.xfs_reclaim_worker(sb)));
+            if self.policy.xfs_log_push == XfsLogPush::Unwaited {
+                jobs.push(Box::pin(mm.xfs_cil_worker(sb)));
+            }
         }
         jobs.push(Box::pin(async move {
             loop {

@@ -32,6 +32,7 @@ mod today;
 mod vmstat_text;
 mod waits;
 pub(crate) mod world;
+mod xfs_log;
 
 /// What the tests need of the engine, named in one place.
 mod prelude {

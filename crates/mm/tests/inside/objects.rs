@@ -474,8 +474,8 @@ fn xfs_changes() {
     assert_eq!(mm.vm_event(VmEvent::XfsInodesFlushed) - flushed, 79);
 }
 
-/// docs/reference/shrinkers-and-xfs.md#walk-before and #walk-after: an evicted inode that is changed is
-/// written by who may wait, and left alone by who may not.
+/// docs/reference/shrinkers-and-xfs.md#walk-before, #walk-after and #clean-inodes-only: an evicted inode that is changed
+/// is written by a reclaimer that may wait, and left alone by others; since 5.9 by all.
 #[test]
 fn xfs_reclaim() {
     for (inode_reclaim, kswapd, frees) in [
@@ -483,6 +483,8 @@ fn xfs_reclaim() {
         (InodeReclaim::Blocking, true, true),
         (InodeReclaim::NonBlocking, false, true),
         (InodeReclaim::NonBlocking, true, false),
+        (InodeReclaim::CleanOnly, false, false),
+        (InodeReclaim::CleanOnly, true, false),
     ] {
         let policy = Policy {
             inode_reclaim,

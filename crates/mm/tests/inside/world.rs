@@ -107,6 +107,8 @@ pub struct Manners {
     pub keeps_every: u32,
     /// The first so many writes of a log fail.
     pub log_failures: u32,
+    /// Bytes that a log has room for, of which each inode that waits for it takes 100; 0: it has no end.
+    pub log_bytes: u64,
 }
 
 /// The world.
@@ -609,6 +611,12 @@ impl Storage<Self> for TestWorld {
         manners.log_failures -= u32::from(failed);
         self.manners.set(manners);
         !failed
+    }
+    fn log_space(&self, _: &Mm<Self>, _: u32, n: u32) -> (u64, u64) {
+        match self.manners.get().log_bytes {
+            0 => (0, u64::MAX),
+            bytes => (100 * u64::from(n), bytes),
+        }
     }
     fn release_page(&self, mm: &Mm<Self>, pfn: Pfn) -> bool {
         let every = self.manners.get().keeps_every;

@@ -78,6 +78,8 @@ pub(super) struct Cil {
     items: RefCell<FxHashMap<u64, Item>>,
     /// Those that changed since the last force.
     changed: RefCell<Vec<u64>>,
+    /// Bytes that those would take in the log.
+    space: Cell<u64>,
     /// How many forces there were, from 1 on.
     force: Cell<u64>,
     /// Where the log ends within its last block, in sectors.
@@ -155,6 +157,7 @@ impl Cil {
         Self {
             items: RefCell::default(),
             changed: RefCell::default(),
+            space: Cell::new(0),
             force: Cell::new(1),
             tail: Cell::new(0),
         }
@@ -164,7 +167,14 @@ impl Cil {
     fn change(&self, memory: &impl Memory, block: u64, chunks: u32) {
         let mut items = self.items.borrow_mut();
         let item = items.entry(block).or_default();
+        let before = if item.force == self.force.get() {
+            logged(item.chunks)
+        } else {
+            0
+        };
         item.chunks |= chunks;
+        self.space
+            .set(self.space.get() + logged(item.chunks) - before);
         let (bytes, runs) = bytes_and_runs(item.chunks);
         let now = item.buffers.block_changed(bytes, runs);
         memory.became(std::mem::replace(&mut item.buffers, now), now);
@@ -255,6 +265,11 @@ impl Cil {
         }
     }
 
+    /// Bytes that changed blocks and so many inodes would take in the log now (`space_used` of a `xfs_cil_ctx`).
+    pub fn space(&self, inodes: u32) -> u64 {
+        self.space.get() + u64::from(inodes) * OF_INODE
+    }
+
     /// Sectors of the log that a force with so many inodes writes.
     fn sectors(&self, memory: &impl Memory, inodes: u32) -> u64 {
         let mut items = self.items.borrow_mut();
@@ -268,6 +283,8 @@ impl Cil {
                 logged(item.chunks)
             })
             .sum();
+        debug_assert!(self.space.get() == blocks, "bytes that wait for the log");
+        self.space.set(0);
         self.force.set(self.force.get() + 1);
         let bytes = OF_CHECKPOINT + u64::from(inodes) * OF_INODE + blocks;
         bytes.div_ceil(SECTOR) + bytes.div_ceil(RECORD)

@@ -36,6 +36,12 @@ pub async fn write_log<const T: bool>(mm: &SimMm<T>, sb: u32, n: u32) -> bool {
     ask!(fs, model => model.write_log(mm, fs, n).await)
 }
 
+/// Bytes that what waits for a filesystem's log would take there, `n` inodes among it, and the log's length.
+pub fn log_space<const T: bool>(mm: &SimMm<T>, sb: u32, n: u32) -> (u64, u64) {
+    let fs = &mm.world.fs[sb as usize];
+    ask!(fs, model => model.log_space(mm, fs, n))
+}
+
 /// Buffers of a filesystem's blocks that a shrinker may ask for.
 pub fn count_buffers(fs: &Fs) -> u64 {
     ask!(fs, model => model.count_buffers())

@@ -138,7 +138,7 @@ pub(super) async fn conversion_worker<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
         ask!(fs, model => model.may_convert(mm).await);
         let mapping = mm.world.ends.pages(id).0;
         ask!(fs, model => model.converted(mm, mapping));
-        mm.map_log_buffers().await;
+        mm.transaction_committed(mapping).await;
         finish(mm, id);
         sched.relax().await;
     }

@@ -572,4 +572,9 @@ pub(super) trait Model: Sized {
     async fn write_log<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u32) -> bool {
         true
     }
+
+    /// Bytes that what waits for the log of an XFS would take there, `n` inodes among it, and the log's length in bytes.
+    fn log_space<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u32) -> (u64, u64) {
+        (0, u64::MAX)
+    }
 }

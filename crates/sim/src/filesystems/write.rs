@@ -52,7 +52,7 @@ pub(super) async fn grow_to<const T: bool>(
     end: u64,
 ) -> Result<u64, FsError> {
     mm.file_changed(mapping);
-    mm.map_log_buffers().await;
+    mm.transaction_committed(mapping).await;
     let m = &mm.mappings[mapping as usize];
     let held = m.size.get();
     if held < end {

@@ -20,11 +20,12 @@ use super::{BATCH, Fs, FsError, SimMm, ioend};
 use crate::params::Params;
 use crate::sched::Pool;
 use crate::spec::DiskSpec;
+use crate::world::LogWrite;
 use crate::{Tag, own_queue};
 use mm::inodes::inode::SuperInfo;
 use mm::inodes::xfs::CLUSTER_INODES;
 use mm::cache::tree::Tag as PageTag;
-use mm::policy::{IomapWriteback, WritebackEnds, XfsFormat, XfsLog, XfsRoots};
+use mm::policy::{IomapWriteback, WritebackEnds, XfsFormat, XfsLog, XfsLogPush, XfsRoots};
 use mm::world::WritebackControl;
 use rustc_hash::FxHashSet;
 use std::cell::{Cell, RefCell};
@@ -160,6 +161,10 @@ impl Model for Xfs {
             Daemon::thread("xfsaild", mm.xfsaild(sb)),
             Daemon::work(Pool::Bound, "xfs-reclaim", mm.xfs_reclaim_worker(sb)),
         ];
+        if mm.policy.xfs_log_push != XfsLogPush::Forces {
+            let life = mm.xfs_cil_worker(sb);
+            all.push(Daemon::work(Pool::Unbound, "xfs-cil", life));
+        }
         if self.converts(mm) {
             let life = ioend::conversion_worker(mm, fs);
             all.push(Daemon::work(Pool::Bound, "xfs-conv", life));
@@ -249,8 +254,8 @@ impl Model for Xfs {
         self.space_changed(mm, fs, mapping);
     }
 
-    async fn run_written<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, _mapping: u32, _: u32, _: bool) {
-        mm.map_log_buffers().await;
+    async fn run_written<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, mapping: u32, _: u32, _: bool) {
+        mm.transaction_committed(mapping).await;
     }
 
     /// Its extents are written ones now (`xfs_iomap_write_unwritten`).
@@ -340,14 +345,14 @@ impl Model for Xfs {
         mm.file_changed(fs.names.inode_of(change.dir));
         if Self::relogs(mm) {
             self.relog(mm, fs, change);
-            mm.map_log_buffers().await;
-            return Ok(());
+        } else {
+            if change.block != 0 {
+                self.log_block(change.block);
+            }
+            // Free inodes and their tree.
+            self.log_block(fs.space.first_block(change.group));
         }
-        if change.block != 0 {
-            self.log_block(change.block);
-        }
-        // Free inodes and their tree.
-        self.log_block(fs.space.first_block(change.group));
+        mm.transaction_committed(change.ino).await;
         Ok(())
     }
 
@@ -419,7 +424,22 @@ impl Model for Xfs {
         };
         let (at, blocks) = self.log.take_on(record.blocks, record.shares);
         let beside = if u64::from(blocks) == record.blocks { record.beside } else { 0 };
-        mm.world.write_record(fs.volume, at, blocks, beside).await
+        let how = match mm.policy.xfs_log_push {
+            XfsLogPush::Forces => LogWrite::Whole,
+            XfsLogPush::Background => LogWrite::Buffers,
+            XfsLogPush::Unwaited => LogWrite::BuffersLastAlone,
+        };
+        let place = (at, blocks);
+        mm.world.write_record(fs.volume, place, beside, how).await
+    }
+
+    fn log_space<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u32) -> (u64, u64) {
+        let waits = if Self::relogs(mm) {
+            self.cil.space(n)
+        } else {
+            self.log_bytes.get() + u64::from(n) * LOG_INODE
+        };
+        (waits, mkfs_log(fs.layout.capacity(), mm.policy.xfs_format))
     }
 }
 
@@ -617,6 +637,19 @@ fn group_count(blocks: u64, disk: &DiskSpec, p: &Params) -> u64 {
     }
 }
 
+/// Bytes of the log that mkfs.xfs makes on so many blocks (xfsprogs mkfs/xfs_mkfs.c `calculate_log_size`): a 2048th of
+/// them, at most 2 GiB; at least 10 MiB, and 64 MiB since 2021, for which disks of 512-byte inodes stand; of a small disk no
+/// more than an eighth. The ring on the disk, where the writes go, has a length of its own.
+fn mkfs_log(blocks: u64, format: XfsFormat) -> u64 {
+    const MIB: u64 = 1 << 20;
+    let least = match format {
+        XfsFormat::V4 => 10 * MIB,
+        XfsFormat::V5 => 64 * MIB,
+    };
+    let bytes = blocks * 4096;
+    (bytes / 2048).clamp(least, 2048 * MIB).min(bytes / 8)
+}
+
 /// Allocation groups that mkfs.xfs makes (`calc_default_ag_geometry`): at most 1 TiB each; of one
 /// disk four, of an array 8, 16 from 8 GiB and 32 from 512 GiB on.
 fn mkfs_groups(blocks: u64, array: bool) -> u64 {
@@ -633,6 +666,16 @@ fn mkfs_groups(blocks: u64, array: bool) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logs_are_as_long_as_those_of_mkfs() {
+        const MIB: u64 = 1 << 8;
+        let logs = |mib: u64| [XfsFormat::V4, XfsFormat::V5].map(|f| mkfs_log(mib * MIB, f) >> 20);
+        assert_eq!(logs(256), [10, 32]);
+        assert_eq!(logs(4 << 10), [10, 64]);
+        assert_eq!(logs(256 << 10), [128, 128]);
+        assert_eq!(logs(16 << 20), [2048, 2048]);
+    }
 
     #[test]
     fn allocation_groups_are_those_of_mkfs() {

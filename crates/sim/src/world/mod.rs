@@ -12,6 +12,7 @@ mod told;
 pub use costs::CallCosts;
 use costs::cost_table;
 pub use listener::{Listener, Listening, Moment};
+pub use submit::LogWrite;
 pub use tag::Tag;
 
 use crate::account::Reclaim;
@@ -36,7 +37,7 @@ use mm::world::{Faulted, ReadAround, Touched};
 use mm::{Mm, Pfn};
 use plug::Plugs;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// No lock: the virtual world runs one task at a time.
 #[derive(Default)]
@@ -138,6 +139,8 @@ pub struct SimWorld<const TRACE: bool> {
     pub lost_pages: Cell<u64>,
     /// Queues whose waiter's raw request failed.
     raw_failed: RefCell<BTreeSet<u32>>,
+    /// Buffers of logs that are under way, by the queue of the task that writes them.
+    buffers_under_way: RefCell<BTreeMap<u32, u32>>,
     /// Trace events, when recorded.
     pub events: RefCell<Vec<(u64, TaskId, Event)>>,
     /// How often the ring of events filled up and was emptied.
@@ -203,6 +206,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             oom: RefCell::new(None),
             lost_pages: Cell::new(0),
             raw_failed: RefCell::default(),
+            buffers_under_way: RefCell::default(),
             events: RefCell::new(Vec::new()),
             rings_lost: Cell::new(0),
             listening: Listening::default(),
@@ -356,6 +360,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                 Tag::Raw { queue } => {
                     if d.error.is_some() {
                         w.raw_failed.borrow_mut().insert(queue);
+                    }
+                    if let Some(n) = w.buffers_under_way.borrow_mut().get_mut(&queue) {
+                        *n -= 1;
                     }
                     w.sched.wake(queue);
                 }
@@ -624,6 +631,10 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
 
     fn write_log(&self, mm: &Mm<Self>, sb: u32, n: u32) -> impl Future<Output = bool> {
         crate::filesystems::inode::write_log(mm, sb, n)
+    }
+
+    fn log_space(&self, mm: &Mm<Self>, sb: u32, n: u32) -> (u64, u64) {
+        crate::filesystems::inode::log_space(mm, sb, n)
     }
 
     fn count_buffers(&self, sb: u32) -> u64 {

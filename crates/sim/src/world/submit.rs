@@ -5,6 +5,21 @@ use crate::block::{self, Bio, Dir, Purpose, Submit, Wake};
 use mm::queue;
 use mm::world::{Class, Cost, TaskId, Tasks, Waited, WaitedKind};
 
+/// Blocks of a buffer of XFS's log (`XLOG_BIG_RECORD_BSIZE`, 32 KiB), and how many buffers it has (`XLOG_MAX_ICLOGS`).
+const BUFFER_BLOCKS: u32 = 8;
+const BUFFERS: u32 = 8;
+
+/// How a record of a log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogWrite {
+    /// At once, in requests as long as the device takes them.
+    Whole,
+    /// In buffers of XFS's log.
+    Buffers,
+    /// In buffers, of which the last one waits for those before it (5.14).
+    BuffersLastAlone,
+}
+
 impl<const TRACE: bool> SimWorld<TRACE> {
     /// Submits what may be read or written at once, waiting for requests while a queue is full.
     pub async fn submit(
@@ -246,7 +261,13 @@ impl<const TRACE: bool> SimWorld<TRACE> {
 
     /// As [`Self::write_raw`], a record of a log that begins or ends within a block: so many sectors of these blocks are
     /// not its own. A device has whole blocks to write, but what it is counted to have written are sectors.
-    pub async fn write_record(&self, volume: u32, block: u64, blocks: u32, beside: u64) -> bool {
+    pub async fn write_record(
+        &self,
+        volume: u32,
+        (block, blocks): (u64, u32),
+        beside: u64,
+        how: LogWrite,
+    ) -> bool {
         debug_assert!(
             beside < 8 * u64::from(blocks),
             "a record of {blocks} blocks beside {beside} sectors"
@@ -255,7 +276,54 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         let of_volume = &of_volumes[volume as usize];
         of_volume.set(of_volume.get() + beside);
         unknown.set(unknown.get() + beside);
-        self.write_raw(volume, block, blocks, true).await
+        match how {
+            LogWrite::Whole => self.write_raw(volume, block, blocks, true).await,
+            _ => {
+                let last_alone = how == LogWrite::BuffersLastAlone;
+                self.write_buffers(volume, block, blocks, last_alone).await
+            }
+        }
+    }
+
+    /// Writes blocks of a log in its buffers, a request each, of which [`BUFFERS`] are under way at a time, and waits for all
+    /// of them. `last_alone`: the last one is written when all before it are. Returns whether they succeeded (fs/xfs/xfs_log.c
+    /// `xlog_state_get_iclog_space`, `xlog_write_iclog`).
+    async fn write_buffers(&self, volume: u32, block: u64, blocks: u32, last_alone: bool) -> bool {
+        let queue = self.queue_base + own_queue::TASK + self.sched.task();
+        let (mut at, end) = (block, block + u64::from(blocks));
+        let most = u64::from(self.max_bio(volume).min(BUFFER_BLOCKS));
+        self.raw_failed.borrow_mut().remove(&queue);
+        self.buffers_under_way.borrow_mut().insert(queue, 0);
+        while at < end {
+            let (_, _, room) = self.volumes[volume as usize].place(at);
+            let n = (end - at).min(most).min(room);
+            let alone = last_alone && at + n == end;
+            self.wait_for_buffers(volume, queue, if alone { 0 } else { BUFFERS - 1 })
+                .await;
+            *self
+                .buffers_under_way
+                .borrow_mut()
+                .entry(queue)
+                .or_default() += 1;
+            self.submit(volume, Tag::Raw { queue }, true, true, at, n as u32)
+                .await;
+            at += n;
+        }
+        self.wait_for_buffers(volume, queue, 0).await;
+        self.buffers_under_way.borrow_mut().remove(&queue);
+        !self.raw_failed.borrow_mut().remove(&queue)
+    }
+
+    /// Waits until at most so many of a task's buffers are under way.
+    async fn wait_for_buffers(&self, volume: u32, queue: u32, most: u32) {
+        loop {
+            let ticket = self.sched.ticket(queue);
+            if self.buffers_under_way.borrow()[&queue] <= most {
+                return;
+            }
+            self.waits_on(Waited::on(WaitedKind::DeviceWrite, u64::from(volume)));
+            self.sched.wait(queue, ticket, None).await;
+        }
     }
 
     /// What of so many kB that were written counts.

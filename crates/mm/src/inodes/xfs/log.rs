@@ -9,6 +9,9 @@
 //!
 //! An inode that is changed again while one of its changes is further along is in both lists; it
 //! moves to the end of the item list when the newer change is in the log.
+//!
+//! The log is written by the task that forces it, or by a worker once much waits for it
+//! (docs/reference/shrinkers-and-xfs.md#background-push).
 
 use super::CLUSTER_INODES;
 use super::state::*;
@@ -16,6 +19,7 @@ use crate::Mm;
 use crate::cache::log_items::{Buffers, SIZES};
 use crate::inodes::state::InodeList;
 use crate::inodes::state::*;
+use crate::policy::XfsLogPush;
 use crate::queue;
 use crate::watch::vmstat::VmEvent;
 use crate::world::{Cost, WaitQueue, WaitedKind, Word32, Word64, World};
@@ -25,6 +29,14 @@ const MOST_STUCK: u32 = 100;
 /// Clusters it collects before it hands them to the device.
 const WRITE_LIST: usize = 128;
 const MS: u64 = 1_000_000;
+/// The worker writes the log once the `CIL_PART`th part of its length waits, or `CIL_MOST` bytes since 5.7
+/// (`XLOG_CIL_SPACE_LIMIT`).
+const CIL_PART: u64 = 8;
+const CIL_MOST: u64 = 32 << 20;
+/// A committer waits while so many times that much waits (`XLOG_CIL_BLOCKING_SPACE_LIMIT`).
+const CIL_BLOCKING: u64 = 2;
+/// Checkpoints that the worker has under way at a time (`xlog_cil_init`, 5.14). Here one is, and those behind it are one.
+const CHECKPOINTS: u64 = 4;
 
 /// A filesystem's log and what runs beside it.
 pub(crate) struct Log<W: World> {
@@ -42,6 +54,8 @@ pub(crate) struct Log<W: World> {
     pushed: W::U64,
     /// It met pinned items in its last pass.
     force: W::U32,
+    /// 1: the worker is to write the log.
+    push: W::U32,
     /// Buffers of items that go with the write under way, by size.
     buffers: [W::U32; SIZES],
     pub(super) worker_queued: W::U32,
@@ -59,6 +73,7 @@ impl<W: World> Log<W> {
             target: bytemuck::Zeroable::zeroed(),
             pushed: bytemuck::Zeroable::zeroed(),
             force: bytemuck::Zeroable::zeroed(),
+            push: bytemuck::Zeroable::zeroed(),
             buffers: bytemuck::Zeroable::zeroed(),
             worker_queued: bytemuck::Zeroable::zeroed(),
             worker_due: bytemuck::Zeroable::zeroed(),
@@ -93,6 +108,14 @@ impl<W: World> Mm<W> {
         queue::xfs(&self.config, self.nodes.len() as u32, sb, 2)
     }
 
+    fn cil_queue(&self, sb: u32) -> WaitQueue {
+        queue::xfs(&self.config, self.nodes.len() as u32, sb, 3)
+    }
+
+    fn commit_queue(&self, sb: u32) -> WaitQueue {
+        queue::xfs(&self.config, self.nodes.len() as u32, sb, 4)
+    }
+
     /// An inode in memory was changed by a transaction. On other filesystems nothing happens.
     pub fn log_inode(&self, ino: u32) {
         if !self.on_xfs(ino) {
@@ -111,6 +134,65 @@ impl<W: World> Mm<W> {
         if before & LOGGING == 0 {
             self.list_add_tail(InodeList::Log, self.log_head(sb, false), ino);
         }
+        if let Some((waits, limit)) = self.cil_space(sb)
+            && waits >= limit
+        {
+            self.push_log(sb);
+        }
+    }
+
+    /// What waits for a filesystem's log, and from where on the worker writes it, in bytes (fs/xfs/xfs_log_priv.h
+    /// `XLOG_CIL_SPACE_LIMIT`); `None`: there is no worker.
+    #[inline]
+    pub(crate) fn cil_space(&self, sb: u32) -> Option<(u64, u64)> {
+        let push = self.policy.xfs_log_push;
+        if push == XfsLogPush::Forces {
+            return None;
+        }
+        let inodes = self.sb(sb).log.waiting.get();
+        let (waits, length) = self.world.log_space(self, sb, inodes);
+        let limit = match push {
+            XfsLogPush::Unwaited => (length / CIL_PART).min(CIL_MOST),
+            _ => length / CIL_PART,
+        };
+        Some((waits, limit))
+    }
+
+    /// Has the worker write what waits for the log, and goes on (`xlog_cil_push_background`, `xlog_cil_flush`).
+    fn push_log(&self, sb: u32) {
+        let log = &self.sb(sb).log;
+        if log.waiting.get() > 0 && log.push.replace(0, 1) {
+            self.world.wake(self.cil_queue(sb));
+        }
+    }
+
+    /// Ends a transaction that changed a file: buffers of the log that found no memory get some ([`Mm::map_log_buffers`]),
+    /// and with `xfs_log_push = "unwaited"` the caller waits for the worker where too much waits for the log
+    /// (fs/xfs/xfs_log_cil.c `xlog_cil_push_background`). On other filesystems nothing happens.
+    pub async fn transaction_committed(&self, ino: u32) {
+        self.map_log_buffers().await;
+        if self.policy.xfs_log_push == XfsLogPush::Unwaited && self.on_xfs(ino) {
+            self.wait_for_push(self.inode(ino).sb.get()).await;
+        }
+    }
+
+    /// Waits until the worker has begun to write the log, if more waits for it than is let wait: twice the limit, or while a
+    /// checkpoint is written as much as the kernel's other ones would take besides.
+    async fn wait_for_push(&self, sb: u32) {
+        let Some((waits, limit)) = self.cil_space(sb) else {
+            return;
+        };
+        let log = &self.sb(sb).log;
+        let writer = log.writing.get().checked_sub(1);
+        let others = if writer.is_some() { CHECKPOINTS - 1 } else { 0 };
+        if waits < (CIL_BLOCKING + others).saturating_mul(limit) {
+            return;
+        }
+        let q = self.commit_queue(sb);
+        let ticket = self.world.ticket(q);
+        self.push_log(sb);
+        self.inode_wait(WaitedKind::LogForce, sb, writer);
+        self.world.wait(q, ticket, None).await;
     }
 
     /// As [`Mm::log_inode`], where extents are among what was changed.
@@ -180,6 +262,10 @@ impl<W: World> Mm<W> {
             self.item_to_log(ino, &mut buffers);
         }
         log.set_buffers(buffers);
+        if self.policy.xfs_log_push == XfsLogPush::Unwaited {
+            // Nothing waits any more: committers go on.
+            self.world.wake(self.commit_queue(sb));
+        }
         while !self.world.write_log(self, sb, n).await {
             // A log that can't be written is tried again: changes are not forgotten.
             self.world.sleep(crate::SECOND).await;
@@ -236,6 +322,20 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// The life of the worker that writes the log once much waits for it (`xlog_cil_push_work`). Never returns.
+    pub async fn xfs_cil_worker(&self, sb: u32) {
+        debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
+        let (log, q) = (&self.sb(sb).log, self.cil_queue(sb));
+        loop {
+            let ticket = self.world.ticket(q);
+            if log.push.replace(1, 0) {
+                self.log_force(sb).await;
+            } else {
+                self.world.wait(q, ticket, None).await;
+            }
+        }
+    }
+
     /// The life of the pusher (`xfsaild`). Never returns.
     pub async fn xfsaild(&self, sb: u32) {
         debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
@@ -256,7 +356,10 @@ impl<W: World> Mm<W> {
             }
             if log.pushed.get() == 0 && log.force.get() != 0 {
                 log.force.set(0);
-                self.log_force(sb).await;
+                match self.policy.xfs_log_push {
+                    XfsLogPush::Unwaited => self.push_log(sb),
+                    _ => self.log_force(sb).await,
+                }
             }
             pause = self.xfsaild_push(sb).await;
         }

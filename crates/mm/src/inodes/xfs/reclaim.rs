@@ -1,4 +1,5 @@
-//! The walk that frees inodes, before and after *xfs-inode-reclaim* (docs/reference/shrinkers-and-xfs.md).
+//! The walk that frees inodes: before and after *xfs-inode-reclaim*, and as it is since 5.9
+//! (docs/reference/shrinkers-and-xfs.md).
 
 use super::CLUSTER_INODES;
 use super::state::*;
@@ -15,7 +16,7 @@ const LOOKUP_BATCH: usize = 32;
 /// The background reclaimer's period is the log worker's divided by this.
 const WORKER_PART: u64 = 6;
 
-/// How a walk goes about locks (`SYNC_TRYLOCK`, `SYNC_WAIT`).
+/// How a walk before 5.9 goes about locks (`SYNC_TRYLOCK`, `SYNC_WAIT`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Flags {
     trylock: bool,
@@ -27,6 +28,12 @@ impl Flags {
     pub const WAIT_FOR_ALL: Self = Self {
         trylock: false,
         wait: true,
+    };
+
+    /// Neither: since 5.9 nothing is waited for ([`Mm::reclaim_clean`]).
+    const CLEAN_ONLY: Self = Self {
+        trylock: false,
+        wait: false,
     };
 }
 
@@ -42,8 +49,12 @@ impl<W: World> Mm<W> {
         self.policy.inode_reclaim == InodeReclaim::NonBlocking
     }
 
-    /// The shrinker's entry: frees up to `n` of a filesystem's inodes. Before the patch what was
-    /// freed is not told.
+    pub(super) fn clean_only(&self) -> bool {
+        self.policy.inode_reclaim == InodeReclaim::CleanOnly
+    }
+
+    /// The shrinker's entry: frees up to `n` of a filesystem's inodes. What was freed is told in no form; as posted it may
+    /// answer that it can't go on.
     pub(crate) async fn xfs_free_cached_objects(&self, sb: u32, n: u64) -> Shrunk {
         if self.groups(sb).is_empty() {
             return Shrunk::Freed(0);
@@ -83,6 +94,33 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Frees clean inodes of all groups, in each from its cursor on, and waits for nothing (fs/xfs/xfs_icache.c `xfs_icwalk`,
+    /// `xfs_icwalk_ag`; 5.9). Each group gets one lookup, whatever is left of the budget.
+    async fn reclaim_clean(&self, sb: u32, budget: &mut i64) {
+        for ag in self.groups(sb) {
+            let a = self.ag(ag);
+            if a.reclaimable.get() > 0 {
+                let mut index = a.cursor.get();
+                let done = self
+                    .walk_group(ag, &mut index, Flags::CLEAN_ONLY, budget)
+                    .await;
+                a.cursor.set(if done { 0 } else { index });
+            }
+        }
+    }
+
+    /// Frees a claimed inode if it is clean and its lock and flush lock are free, or lets it go (`xfs_reclaim_inode`, 5.9).
+    fn reclaim_if_clean(&self, ino: u32) -> Reclaimed {
+        let row = self.inode(ino);
+        if row.any(PINNED | LOGGING | DIRTY | FLUSHING) || row.set(LOCKED) {
+            row.clear(CLAIMED);
+            return Reclaimed::GivenUp;
+        }
+        let taken = row.set(FLUSHING);
+        debug_assert!(!taken, "nobody flushes inode {ino}");
+        self.free_claimed(ino)
+    }
+
     /// `xfs_reclaim_inodes_ag`. Returns whether all groups are being reclaimed already.
     pub(super) async fn reclaim_inodes_ag(
         &self,
@@ -90,6 +128,10 @@ impl<W: World> Mm<W> {
         mut flags: Flags,
         budget: &mut i64,
     ) -> bool {
+        if self.clean_only() {
+            self.reclaim_clean(sb, budget).await;
+            return false;
+        }
         let after = self.non_blocking();
         let mut trylock = flags.trylock;
         loop {
@@ -156,7 +198,11 @@ impl<W: World> Mm<W> {
             }
             self.world.charge(Cost::SlabObject, found as u32);
             for &ino in &claimed[..n] {
-                if self.reclaim_inode(ino, flags).await == Reclaimed::Freed {
+                let what = match flags {
+                    Flags::CLEAN_ONLY => self.reclaim_if_clean(ino),
+                    _ => self.reclaim_inode(ino, flags).await,
+                };
+                if what == Reclaimed::Freed {
                     self.stat.event(VmEvent::XfsInodesReclaimed, 1);
                 }
             }
@@ -183,7 +229,7 @@ impl<W: World> Mm<W> {
         // What is not tried is waited for.
         let waits = match self.policy.inode_reclaim {
             InodeReclaim::Blocking => flags.wait,
-            InodeReclaim::NonBlocking => !flags.trylock,
+            InodeReclaim::NonBlocking | InodeReclaim::CleanOnly => !flags.trylock,
         };
         loop {
             self.lock_inode(ino).await;

@@ -35,12 +35,18 @@ impl<W: World> Mm<W> {
 
     /// Frees all inodes that can be freed. With *xfs-inode-reclaim* as posted each group's walk begins at its cursor,
     /// and not at its first inode, so what lies before it is left: a real kernel loses that memory. Here it is given
-    /// back by a second walk.
+    /// back by a second walk. Since 5.9 (`inode_reclaim = "clean-only"`) it walks, and has everything written to its place in
+    /// between, until no inode is left (`xfs_reclaim_inodes`).
     pub async fn xfs_unmount_walk(&self, sb: u32) -> UnmountWalk {
         debug_assert!(self.is_xfs(sb), "filesystem {sb} has no groups");
         // The background reclaimer is off (`cancel_delayed_work_sync`).
         self.sb(sb).log.worker_queued.set(0);
         let inodes = self.reclaimable_inodes(sb);
+        while self.clean_only() && self.reclaimable_inodes(sb) > 0 {
+            self.xfs_quiesce(sb).await;
+            self.reclaim_inodes_ag(sb, Flags::WAIT_FOR_ALL, &mut { i64::MAX })
+                .await;
+        }
         let flags = Flags::WAIT_FOR_ALL;
         self.reclaim_inodes_ag(sb, flags, &mut { i64::MAX }).await;
         let left = self.reclaimable_inodes(sb);
