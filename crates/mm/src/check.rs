@@ -72,7 +72,7 @@ impl<W: World> Mm<W> {
     }
 
     /// Looks for waits that nothing would end although what is waited for is there: of tasks for memory, a throttle or
-    /// a reserve, and of daemons that were asked to work. What only a timer ends is no such wait.
+    /// a reserve, and of daemons that were asked to work. A wait that only a timer ends is none of these.
     ///
     /// # Errors
     /// The first of them, in words.

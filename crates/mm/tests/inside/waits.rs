@@ -1,4 +1,5 @@
-//! Who waits for memory, a throttle or a reserve goes on once it is there, and who would wake it does not sleep.
+//! Tasks that wait for memory, a throttle or a reserve go on once it is there, daemons that would wake them do not sleep, and
+//! work on pages costs something.
 
 use super::bare::{Bare, recount, settled};
 use super::prelude::*;
@@ -135,7 +136,7 @@ fn who_is_to_die_leaves_the_throttle() {
     assert!(dying && at < SECOND / 10, "{dying} at {at} ns");
 }
 
-/// What a recount says where somebody waits on `q` for what is there.
+/// Returns the complaint of a recount while a task waits on `q`; empty if there is none.
 fn in_vain(mm: &Engine, q: WaitQueue) -> String {
     let waits: Job<'_> = Box::pin(async {
         let ticket = mm.world.ticket(q);
@@ -299,8 +300,8 @@ fn held_back<'a>(
     took.get()
 }
 
-/// `reclaim_throttle = "reasons"`: who waits for isolated pages goes on when another task finds that they are not too
-/// many, and threads of the kernel do not wait.
+/// `reclaim_throttle = "reasons"`: a task that waits for isolated pages goes on when another one finds that they are not
+/// too many, and threads of the kernel do not wait.
 #[test]
 fn waits_for_isolated_pages_end_when_they_are_few() {
     let tick = SECOND / 1000;
@@ -321,8 +322,8 @@ fn waits_for_isolated_pages_end_when_they_are_few() {
     }
 }
 
-/// `reclaim_throttle = "reasons"`: who has made no progress waits for a tick, or until another task frees an eighth of what
-/// it scans.
+/// `reclaim_throttle = "reasons"`: a task that has made no progress waits for a tick, or until another one frees an eighth
+/// of what it scans.
 #[test]
 fn waits_for_progress_end_with_some() {
     let tick = SECOND / 1000;
