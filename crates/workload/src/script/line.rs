@@ -112,6 +112,10 @@ impl Script {
     /// # Errors
     /// The first such path, with its place in the line.
     pub fn needs_are_met(&self, mounts: &[&str]) -> Result<(), CommandError> {
+        // A program of the user's has a shell of its own, and no steps.
+        if self.steps.is_empty() {
+            return Ok(());
+        }
         let lists = shell::parse(&self.line)?;
         let files = self.files.iter().map(|file| &file.path[..]);
         let directories = self.directories.iter().map(|d| &d[..]);
