@@ -212,6 +212,7 @@ mod tests {
             apart,
             [
                 "fsync-xfs-256m",
+                "inodes-ext4-192m",
                 "re-read-one-xfs-256m",
                 "re-read-random-xfs-512m",
                 "re-read-two-btrfs-128m",
