@@ -189,13 +189,14 @@ fn any_policy() -> impl Strategy<Value = Policy> {
         Just(Policy::linux_3_0()),
         Just(Policy::linux_3_16()),
         Just(Policy::linux_4_9()),
+        Just(Policy::linux_6_12()),
     ];
-    (core, any::<bool>(), base).prop_map(|(shrinker_core, after, base)| Policy {
+    (core, 0..3, base).prop_map(|(shrinker_core, form, base)| Policy {
         shrinker_core,
-        inode_reclaim: if after && shrinker_core != ShrinkerCore::Global {
-            InodeReclaim::NonBlocking
-        } else {
-            InodeReclaim::Blocking
+        inode_reclaim: match form {
+            0 => InodeReclaim::CleanOnly,
+            1 if shrinker_core != ShrinkerCore::Global => InodeReclaim::NonBlocking,
+            _ => InodeReclaim::Blocking,
         },
         ..base
     })
