@@ -8,17 +8,20 @@
 //! and `docs/switches.md` follow from the entry. To add a preset: an entry in `presets.rs`.
 
 mod auto;
+mod filesystems;
 mod presets;
 mod profile;
 mod switches;
 mod table;
-mod xfs;
 
 pub use auto::*;
+pub use filesystems::{
+    BlockAllocation, Ext4Bitmaps, Ext4Writeback, InodeReclaim, IomapWriteback, JournalPlace,
+    XfsFormat, XfsLog, XfsLogPush, XfsRoots,
+};
 pub use presets::{Change, PRESETS, Preset, nearest, next_after};
 pub use profile::{ProfileZone, WatermarkProfile};
 pub use switches::*;
-pub use xfs::{InodeReclaim, XfsFormat, XfsLog, XfsLogPush, XfsRoots};
 
 use evict::registry;
 use schemars::JsonSchema;

@@ -10,8 +10,11 @@
 //! The formulas of a release are switches too: `watermark_formula` and `dirty_ratios`. A base that is
 //! no preset is `defaults`, the defaults of all switches.
 
+use super::filesystems::{
+    BlockAllocation, Ext4Bitmaps, Ext4Writeback, InodeReclaim, IomapWriteback, JournalPlace,
+    XfsFormat, XfsLog, XfsLogPush, XfsRoots,
+};
 use super::switches::*;
-use super::xfs::{InodeReclaim, XfsFormat, XfsLog, XfsLogPush, XfsRoots};
 use super::{Policy, Setting, Switch, switches};
 
 /// A kernel release as a set of switches.

@@ -1,8 +1,11 @@
 //! Every switch of a policy, one entry each, in the form that `table::switches` takes. Defaults are linux-3.0's; the order is
 //! that of the fields, and so of whatever lists a policy.
 
+use super::filesystems::{
+    BlockAllocation, Ext4Bitmaps, Ext4Writeback, InodeReclaim, IomapWriteback, JournalPlace,
+    XfsFormat, XfsLog, XfsLogPush, XfsRoots,
+};
 use super::table::{choice, form, setting, switches};
-use super::xfs::{InodeReclaim, XfsFormat, XfsLog, XfsLogPush, XfsRoots};
 use super::{AutoWatermarks, Choice, Eviction, Form, Setting, Switch, WatermarkProfile, Word};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -714,49 +717,20 @@ switches! {
     } see "docs/reference/writeback.md#ends-of-writeback";
 
     /// How ext4's flusher and its journal write a file's data.
-    ext4_writeback: Ext4Writeback = Bumped {
-        /// linux-3.0: the flusher raises its quota to the run of dirty pages; a commit walks the files with new blocks.
-        Bumped = "bumped",
-        /// 5.6: extent by extent, within the quota and a transaction; blocks are new ones until their data
-        /// is written, so a commit has no data to write, and waits for whoever is in its transaction.
-        ByExtent = "by-extent",
-    } see "docs/reference/writeback.md#ext4-of-today";
+    ext4_writeback: Ext4Writeback = Bumped see "docs/reference/writeback.md#ext4-of-today";
 
     /// What a task that writes an XFS file's pages holds while it hands those before over to the device, which is what
     /// another one meets that writes the same file.
-    iomap_writeback: IomapWriteback = Alone {
-        /// Neighbouring pages are taken at once: the other one finds what lies behind them.
-        Alone = "alone",
-        /// 5.5, with `writeback_ends = "ioend"`: nothing. The other one may write the next page, a request of its own.
-        Unlocked = "unlocked",
-        /// 6.8: the lock of the page that comes next, for which the other one waits until its batch of pages is used up.
-        Locked = "locked",
-    } see "docs/reference/writeback.md#two-who-write-one-file";
+    iomap_writeback: IomapWriteback = Alone see "docs/reference/writeback.md#two-who-write-one-file";
 
     /// How far xfs, ext4 and ext3 look ahead where pages get their blocks.
-    block_allocation: BlockAllocation = InOrder {
-        /// Not at all: pages have blocks in the order in which they are written. The parameter `fs_look_ahead` makes it `ahead`.
-        InOrder = "in-order",
-        /// xfs converts a delayed extent as a whole and sets blocks aside behind the end of an open file, ext4 takes aligned
-        /// chunks: files that are written in turn lie apart, and a hard disk's head goes from one to the other.
-        Ahead = "ahead",
-    } see "docs/reference/writeback.md#filesystems";
+    block_allocation: BlockAllocation = InOrder see "docs/reference/writeback.md#filesystems";
 
     /// Where mkfs puts the journal of ext4 and ext3 and the log of XFS.
-    journal_place: JournalPlace = Front {
-        /// In front of all data, so that a hard disk's head has it next to the first files.
-        Front = "front",
-        /// In the middle of the filesystem, as mke2fs and mkfs.xfs do: a commit takes the head there and back.
-        Middle = "middle",
-    } see "docs/reference/writeback.md#where-the-journal-lies";
+    journal_place: JournalPlace = Front see "docs/reference/writeback.md#where-the-journal-lies";
 
     /// Whether ext4 reads its block bitmaps before they are asked for.
-    ext4_bitmaps: Ext4Bitmaps = Cached {
-        /// They are in memory.
-        Cached = "cached",
-        /// `prefetch_block_bitmaps`, the default since 5.11: `ext4lazyinit` reads those in use within 5 s of mounting.
-        Prefetched = "prefetched",
-    } see "docs/reference/writeback.md#ext4-of-today";
+    ext4_bitmaps: Ext4Bitmaps = Cached see "docs/reference/writeback.md#ext4-of-today";
 
     /// Whether XFS has the roots of its groups' trees in memory once it is mounted.
     xfs_roots: XfsRoots = Cached see "docs/reference/writeback.md#where-the-journal-lies";

@@ -1,4 +1,4 @@
-//! What the switches about XFS can be set to; the switches themselves stand in `switches`.
+//! The values of the switches about filesystems; the switches themselves stand in `switches`.
 
 use super::table::choice;
 use super::{Choice, Form, Setting, Word};
@@ -51,4 +51,43 @@ choice! { Policy xfs_log_push XfsLogPush {
     /// 5.14: the pusher of items has the worker write the log and does not wait for it. An eighth of the log is 32 MiB at
     /// most, and who commits waits for the worker while twice as much waits (5.7).
     Unwaited = "unwaited",
+} }
+
+choice! { Policy ext4_writeback Ext4Writeback {
+    /// linux-3.0: the flusher raises its quota to the run of dirty pages; a commit walks the files with new blocks.
+    Bumped = "bumped",
+    /// 5.6: extent by extent, within the quota and a transaction; blocks are new ones until their data
+    /// is written, so a commit has no data to write, and waits for whoever is in its transaction.
+    ByExtent = "by-extent",
+} }
+
+choice! { Policy iomap_writeback IomapWriteback {
+    /// Neighbouring pages are taken at once: the other one finds what lies behind them.
+    Alone = "alone",
+    /// 5.5, with `writeback_ends = "ioend"`: nothing. The other one may write the next page, a request of its own.
+    Unlocked = "unlocked",
+    /// 6.8: the lock of the page that comes next, for which the other one waits until its batch of pages is used up.
+    Locked = "locked",
+} }
+
+choice! { Policy block_allocation BlockAllocation {
+    /// Not at all: pages have blocks in the order in which they are written. The parameter `fs_look_ahead` makes it `ahead`.
+    InOrder = "in-order",
+    /// xfs converts a delayed extent as a whole and sets blocks aside behind the end of an open file, ext4 takes aligned
+    /// chunks: files that are written in turn lie apart, and a hard disk's head goes from one to the other.
+    Ahead = "ahead",
+} }
+
+choice! { Policy journal_place JournalPlace {
+    /// In front of all data, so that a hard disk's head has it next to the first files.
+    Front = "front",
+    /// In the middle of the filesystem, as mke2fs and mkfs.xfs do: a commit takes the head there and back.
+    Middle = "middle",
+} }
+
+choice! { Policy ext4_bitmaps Ext4Bitmaps {
+    /// They are in memory.
+    Cached = "cached",
+    /// `prefetch_block_bitmaps`, the default since 5.11: `ext4lazyinit` reads those in use within 5 s of mounting.
+    Prefetched = "prefetched",
 } }
