@@ -19,7 +19,8 @@ fn creating(policy: Policy, command: &str) -> RunSpec {
     let mut m = machine(40);
     m.cpus = 4;
     m.disk = disk(DiskKind::Disk);
-    m.disk.capacity = Size(16 << 30);
+    // The log is a 2048th of it, and is not written by its worker before an eighth of that waits.
+    m.disk.capacity = Size(512 << 30);
     let mut s = spec(m, FsKind::Xfs, command);
     s.policy = policy;
     s.check_ns = 500_000_000;

@@ -369,6 +369,11 @@ const WORDS: &[Word] = &[
         "Bytes brought into the page cache, read-ahead included.",
     ),
     metric(
+        "readahead_reread",
+        "pages",
+        "Pages that were read ahead, reclaimed before they were asked for, and read again.",
+    ),
+    metric(
         "read_again",
         "bytes",
         "Bytes brought into the page cache that had been there before.",

@@ -104,7 +104,7 @@ impl Results {
             for entry in entries {
                 let entry = entry.map_err(|e| wrong(e.to_string()))?;
                 let name = entry.file_name().to_string_lossy().into_owned();
-                if !entry.path().is_file() || name == MANIFEST {
+                if entry.path().is_dir() || name == MANIFEST {
                     continue;
                 }
                 let path = match folder {

@@ -654,7 +654,7 @@ switches! {
 
     /// 4.8: timers of ticks lie on a wheel, which keeps those for 63 ticks or more to 8 ticks and those for 504 or more to
     /// 64: they expire that much later, and many together. Before, each has its own tick. High-resolution timers are not meant.
-    timer_wheel: bool = false see "docs/decisions/virtual-world.md#a-scheduler-with-stated-parameters";
+    timer_wheel: bool = false see "docs/decisions/virtual-world.md";
 
     /// Whose run time the work of filesystems, flushers and `vmpressure` is.
     workers: Workers = Own {

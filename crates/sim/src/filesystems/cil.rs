@@ -15,6 +15,17 @@ use mm::cache::log_items::LogItem;
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 
+/// How a record of a log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogWrite {
+    /// At once, in requests as long as the device takes them.
+    Whole,
+    /// In buffers of XFS's log.
+    Buffers,
+    /// In buffers, of which the last one waits for those before it (5.14).
+    BuffersLastAlone,
+}
+
 /// Bytes of a chunk (`XFS_BLF_CHUNK`), of which a block of 4 KiB has 32.
 const CHUNK: u32 = 128;
 /// A buffer's format (`xfs_buf_log_format`, one word of marks) and the operation that it is (`xlog_op_header`).

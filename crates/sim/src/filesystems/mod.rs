@@ -95,7 +95,7 @@ filesystems! { $
 mod beside;
 mod buffers;
 mod calls;
-mod cil;
+pub mod cil;
 mod files;
 pub mod inode;
 pub mod ioend;

@@ -9,7 +9,7 @@
 //!   headers are written in place every 30 s, inodes by the engine's pusher.
 
 use super::buffers::{Buffer, Buffers};
-use super::cil::{Cil, DirChange, Record};
+use super::cil::{Cil, DirChange, LogWrite, Record};
 use super::layout::Layout;
 use super::model::{Ahead, Daemon, Ends, Kind, Model};
 use super::names::{Entry, NameChange};
@@ -20,7 +20,6 @@ use super::{BATCH, Fs, FsError, SimMm, ioend};
 use crate::params::Params;
 use crate::sched::Pool;
 use crate::spec::DiskSpec;
-use crate::world::LogWrite;
 use crate::{Tag, own_queue};
 use mm::inodes::inode::SuperInfo;
 use mm::inodes::xfs::CLUSTER_INODES;

@@ -12,7 +12,6 @@ mod told;
 pub use costs::CallCosts;
 use costs::cost_table;
 pub use listener::{Listener, Listening, Moment};
-pub use submit::LogWrite;
 pub use tag::Tag;
 
 use crate::account::Reclaim;

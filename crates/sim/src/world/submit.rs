@@ -2,23 +2,13 @@
 
 use super::{SimWorld, Tag, own_queue};
 use crate::block::{self, Bio, Dir, Purpose, Submit, Wake};
+use crate::filesystems::cil::LogWrite;
 use mm::queue;
 use mm::world::{Class, Cost, TaskId, Tasks, Waited, WaitedKind};
 
 /// Blocks of a buffer of XFS's log (`XLOG_BIG_RECORD_BSIZE`, 32 KiB), and how many buffers it has (`XLOG_MAX_ICLOGS`).
 const BUFFER_BLOCKS: u32 = 8;
 const BUFFERS: u32 = 8;
-
-/// How a record of a log is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogWrite {
-    /// At once, in requests as long as the device takes them.
-    Whole,
-    /// In buffers of XFS's log.
-    Buffers,
-    /// In buffers, of which the last one waits for those before it (5.14).
-    BuffersLastAlone,
-}
 
 impl<const TRACE: bool> SimWorld<TRACE> {
     /// Submits what may be read or written at once, waiting for requests while a queue is full.
