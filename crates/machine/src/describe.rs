@@ -355,7 +355,7 @@ fn disk(options: &Options<'_>, notes: &mut Vec<String>) -> DiskSpec {
     let Some(disk) = options.disk else {
         notes.push("no block device is to be seen: the disk is a guess".into());
         return DiskSpec {
-            scheduler: Default::default(),
+            scheduler: Some(Scheduler::Deadline),
             kind: DiskKind::Ssd,
             capacity: Size(GUESSED_CAPACITY),
             members: None,

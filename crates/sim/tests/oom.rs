@@ -189,11 +189,11 @@ fn dirty_memory_is_waited_for_if_kswapd_may_write() {
 /// If nobody may write, no batch meets a congested queue, so no zone counts as congested and the
 /// waits of reclaim return at once: the lists are scanned six times between two completions of the
 /// stick, all zones count as hopeless, and the run ends with dirty pages left. It does not have to
-/// happen: it is a race that depends on what else is in memory. Of the sizes 32 to 71 MiB ten end like
-/// this; with kswapd writing, none does.
+/// happen: it is a race that depends on what else is in memory, so every size from 32 to 71 MiB is tried. With kswapd
+/// writing, none ends like this.
 #[test]
 fn without_writes_from_reclaim_memory_runs_out_early() {
-    let sizes = 44u64..60;
+    let sizes = 32u64..72;
     let ends = |kswapd: ReclaimWriteback| {
         sizes.clone().map(move |mib| {
             let mut s = torture(kswapd);
