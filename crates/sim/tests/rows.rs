@@ -195,7 +195,7 @@ fn counters_and_events_keep_the_identities() {
         assert_eq!(r.direct.scanned, sum(&result, "pgscan_direct"), "{fs:?}");
         assert_eq!(r.direct_reclaims, get("allocstall"), "{fs:?}");
         let ks = get("kswapd_steal");
-        let ds = sum(&result, "pgsteal_") - ks;
+        let ds = sum(&result, "pgsteal") - ks;
         assert!(ks <= r.kswapd.scanned && ds <= r.direct.scanned, "{fs:?}");
         let written = r.kswapd.writes.total() + r.direct.writes.total();
         assert_eq!(written, get("nr_vmscan_write"), "{fs:?}");

@@ -231,7 +231,7 @@ impl Sampler {
             self.zone(mm, z, time, &mut row);
         }
         dirty_pages(mm, &mut row);
-        let now = self.counts(mm, time);
+        let mut now = self.counts(mm, time);
         let before = self.last.take().unwrap_or_else(|| Last {
             time: 0,
             disks: vec![(0, 0); now.disks.len()],
@@ -239,6 +239,11 @@ impl Sampler {
             freed: vec![0; now.freed.len()],
             ..now.clone()
         });
+        // The sectors beside a record of a log are taken off when its write begins, and its blocks are counted as they
+        // are written: up to then less may seem to have been written than before.
+        for (now, before) in now.disks.iter_mut().zip(&before.disks) {
+            now.0 = now.0.max(before.0);
+        }
         self.rates(mm, &now, &before, &mut row);
         self.other_filesystems(mm, &now, &before, &mut row);
         for &(name, unit, value) in gauges {
