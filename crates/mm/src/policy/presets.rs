@@ -139,7 +139,6 @@ presets! {
         watermark_slip: false, "the test counts right";
         compaction: Compaction::None, "an option that is experimental and off";
         order_balance_percent: 100, "for orders above 0 the whole node must be balanced";
-        xfs_log_push: XfsLogPush::Forces, "XFS's delayed logging is an option, and off";
         mapped_readahead: MappedReadahead::PreviousFault, "a fault behind its neighbour's counts as reading in order";
     }
 

@@ -742,7 +742,7 @@ switches! {
     xfs_log: XfsLog = Once see "docs/reference/writeback.md#the-log-of-xfs";
 
     /// Who writes what waits for XFS's log (delayed logging), and how.
-    xfs_log_push: XfsLogPush = Background see "docs/reference/shrinkers-and-xfs.md#background-push";
+    xfs_log_push: XfsLogPush = Forces see "docs/reference/shrinkers-and-xfs.md#background-push";
 
     /// Who starts btrfs's writeback.
     btrfs_writeback: BtrfsWriteback = Flusher {
