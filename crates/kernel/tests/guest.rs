@@ -263,16 +263,18 @@ fn a_guest_that_is_killed_is_one_failed_iteration() {
     let killed = std::thread::scope(|scope| {
         let running =
             scope.spawn(|| kernel::run(&spec, &kernel, kernel::PATIENCE, &Control::default()).0);
-        let pid = loop {
+        // A process that only begins the guest's may be seen first, and is gone before it can be killed.
+        loop {
             let new = guests().into_iter().find(|pid| !before.contains(pid));
-            if let Some(pid) = new {
-                break pid;
+            let Some(pid) = new.and_then(rustix::process::Pid::from_raw) else {
+                std::thread::yield_now();
+                continue;
+            };
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            if rustix::process::kill_process(pid, rustix::process::Signal::KILL).is_ok() {
+                break;
             }
-            std::thread::yield_now();
-        };
-        std::thread::sleep(std::time::Duration::from_millis(500));
-        let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        }
         running.join().unwrap()
     });
     assert!(error(&killed).contains("died"), "{}", error(&killed));

@@ -192,7 +192,10 @@ fn a_stuck_filesystem_does_not_keep_reclaim_from_the_other() {
     let (before, after) = (share(Policy::linux_4_9()), share(non_blocking()));
     println!("share, alone, beside, kswapd's waits: {before:?}, patched {after:?}");
     assert!(before.0 < 0.5 && before.3 > 0, "{before:?}");
-    assert!(after.0 >= 4.0 * before.0 && after.3 == 0, "{before:?} {after:?}");
+    assert!(
+        after.0 >= 4.0 * before.0 && after.3 == 0,
+        "{before:?} {after:?}"
+    );
 }
 
 fn non_blocking() -> Policy {
