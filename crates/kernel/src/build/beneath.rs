@@ -25,7 +25,7 @@ pub struct Beneath {
     folder: OwnedFd,
 }
 
-/// What a name below a folder stands for.
+/// The kinds of thing that a name below a folder can stand for.
 #[derive(Debug)]
 pub enum Found {
     /// A regular file, opened to be read.
