@@ -70,7 +70,7 @@ macro_rules! choice {
     ($Struct:ident $name:ident $Type:ident {
         $($(#[doc = $doc:literal])+ $Value:ident = $word:literal,)+
     }) => {
-        #[doc = concat!("The values of [`", stringify!($name), "`](", stringify!($Struct), "::", stringify!($name), ").")]
+        #[doc = concat!("The values of [`", stringify!($name), "`](super::", stringify!($Struct), "::", stringify!($name), ").")]
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         pub enum $Type {
             $($(#[doc = $doc])+ #[serde(rename = $word)] $Value,)+
