@@ -11,9 +11,6 @@ use sim::run::since_tick;
 use sim::spec::{DiskSpec, FsKind, Machine, RunSpec, Scheduler, Size};
 use std::path::PathBuf;
 
-/// Ticks a second of User-Mode Linux (`arch/um/Kconfig`, HZ).
-pub const HZ: u32 = 100;
-
 /// The number of the descriptor that frames go to.
 pub const FRAMES: i32 = 100;
 
@@ -356,7 +353,7 @@ pub fn job(
         script,
         directories: Vec::new(),
         files: Vec::new(),
-        since_tick: since_tick(spec.seed, mm::SECOND / u64::from(HZ)),
+        since_tick: since_tick(spec.seed, mm::SECOND / u64::from(spec.machine.hz)),
         changes: changes(spec),
         sample_ns: spec.sample_ns,
         watch: WATCHED.map(String::from).into(),

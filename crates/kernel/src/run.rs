@@ -221,6 +221,13 @@ fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> S
 impl<'a> Run<'a> {
     fn new(spec: &'a RunSpec, kernel: &'a Kernel, patience: Duration) -> Result<Self, String> {
         let built = crate::build::find(&kernel.build).map_err(|e| e.to_string())?;
+        if built.record.hz != spec.machine.hz {
+            let (name, hz) = (&built.name, built.record.hz);
+            return Err(format!(
+                "kernel {name} ticks {hz} times a second, and the machine {}: `hz = {hz}`",
+                spec.machine.hz
+            ));
+        }
         if guest::movable(&spec.machine) > 0 && built.record.own_patches.is_empty() {
             return Err(format!(
                 "kernel {} has no zone Movable: User-Mode Linux makes its zones before it reads how they are to \

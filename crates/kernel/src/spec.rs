@@ -1,5 +1,6 @@
 //! Which kernel a cell runs, and what is set in it.
 
+use crate::build::ticks;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -26,6 +27,14 @@ impl Kernel {
             lru_gen: None,
             sysctl: BTreeMap::new(),
             costs: true,
+        }
+    }
+
+    /// Returns it as it runs on a machine whose timer ticks `hz` times a second: in the build for that.
+    pub fn ticking(self, hz: u32) -> Self {
+        Self {
+            build: ticks::ticking(&self.build, hz),
+            ..self
         }
     }
 }

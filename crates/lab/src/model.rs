@@ -41,6 +41,8 @@ pub struct Cell {
     /// The real kernel that runs in the engine's place; `None`: the engine. `spec.policy` of such a cell
     /// has the policy's name and nothing else that is asked.
     pub kernel: Option<Kernel>,
+    /// Whether its machine says how often the timer ticks; otherwise the engine has its default, and a kernel its build's.
+    pub says_hz: bool,
     /// What to run; the seed is set per iteration.
     pub spec: RunSpec,
 }

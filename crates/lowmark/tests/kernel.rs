@@ -158,6 +158,14 @@ fn wrong_patches() {
         said.contains("Lowmark's own") && said.contains("--without-costs"),
         "{said}"
     );
+    // Where the tree does not say how often its timer ticks, no build says otherwise.
+    let said = t.wrong(&["build", &tree, "--hz", "250", "--without-costs"]);
+    assert!(
+        said.contains("does not say in arch/um/Kconfig") && said.contains("no `--hz`"),
+        "{said}"
+    );
+    let said = t.wrong(&["build", &tree, "--hz", "24"]);
+    assert!(said.contains("100, 250, 300 or 1000"), "{said}");
     assert!(!Path::new(&t.path("cache/kernels")).exists());
 }
 

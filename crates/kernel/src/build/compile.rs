@@ -84,6 +84,7 @@ impl Cache {
             fragments: plan.fragments.iter().map(|f| f.name.clone()).collect(),
             own_patches: plan.own.iter().map(|own| own.file.to_owned()).collect(),
             costs: plan.own.is_some(),
+            hz: plan.hz,
             unknown,
             ours: plan.ours.clone(),
             compiler: plan.compiler.clone(),

@@ -22,6 +22,7 @@ mod run;
 mod scan;
 mod source;
 mod sync;
+pub mod ticks;
 
 pub use cache::Cache;
 pub use error::BuildError;
@@ -73,6 +74,8 @@ pub struct Request {
     pub name: Option<String>,
     /// Whether computing is to cost time. A kernel without that is the tree's own, unpatched.
     pub costs: bool,
+    /// Ticks a second of its timer, one of [`ticks::ACCEPTED`]. Other ones than [`ticks::HZ`] are in the name, too.
+    pub hz: u32,
 }
 
 /// What a build is about.
@@ -181,6 +184,7 @@ struct Plan {
     own: Option<&'static Own>,
     wanted: Wanted,
     patched: Patched,
+    hz: u32,
     compiler: String,
     /// The digest of what of this comes with the program.
     ours: String,
@@ -222,6 +226,7 @@ impl Plan {
             (None, Source::Debian(version)) => version.clone(),
             (None, Source::Tree(_)) => default_name(&release, &scan.root),
         };
+        let name = ticks::ticking(&name, request.hz);
         check_name(&name)?;
         let mut patched = Patched::default();
         for patch in &patches {
@@ -230,6 +235,9 @@ impl Plan {
         let own = own::for_release(own::ALL, &release).filter(|_| request.costs);
         if let Some(own) = own {
             own::apply(own, &mut patched, &scan, &release)?;
+        }
+        if request.hz != ticks::HZ {
+            ticks::apply(request.hz, &mut patched, &scan, &release)?;
         }
         let mut plan = Self {
             ours: ours(own),
@@ -243,6 +251,7 @@ impl Plan {
             own,
             wanted,
             patched,
+            hz: request.hz,
             compiler,
         };
         plan.hash = plan.digest();
@@ -263,6 +272,10 @@ impl Plan {
         }
         for fragment in &self.fragments {
             part("fragment", fragment.text.as_bytes());
+        }
+        // Kernels that were built before there was a choice are the same as ever.
+        if self.hz != ticks::HZ {
+            part("hz", self.hz.to_string().as_bytes());
         }
         part("compiler", self.compiler.as_bytes());
         hex(&all.finalize())
@@ -335,9 +348,14 @@ impl Cache {
     /// # Errors
     /// There is none, it is damaged, or another version of this program built it.
     pub fn find(&self, name: &str) -> Result<Built, BuildError> {
-        let command = match name.split('.').all(|part| part.parse::<u32>().is_ok()) {
-            true => format!("`lowmark kernel build --debian {name}`"),
-            false => format!("`lowmark kernel build TREE --name {name}`"),
+        let (plain, hz) = ticks::split(name);
+        let ticks = match hz {
+            ticks::HZ => String::new(),
+            hz => format!(" --hz {hz}"),
+        };
+        let command = match plain.split('.').all(|part| part.parse::<u32>().is_ok()) {
+            true => format!("`lowmark kernel build --debian {plain}{ticks}`"),
+            false => format!("`lowmark kernel build TREE --name {plain}{ticks}`"),
         };
         let Some(built) = record::by_name(self, name)? else {
             let there: Vec<String> = record::names(self)

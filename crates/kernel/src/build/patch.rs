@@ -101,7 +101,7 @@ impl Patched {
     }
 
     /// A file as it is so far; `None` where there is none. A link's contents are where it leads.
-    fn read(&self, scan: &Scan, path: &Path) -> Result<Option<(Kind, Vec<u8>)>, Misfit> {
+    pub(super) fn read(&self, scan: &Scan, path: &Path) -> Result<Option<(Kind, Vec<u8>)>, Misfit> {
         if let Some(known) = self.0.get(path) {
             return Ok(known.clone());
         }

@@ -27,6 +27,9 @@ pub struct Record {
     pub own_patches: Vec<String>,
     /// Whether one of them makes computing take time.
     pub costs: bool,
+    /// Ticks a second of its timer.
+    #[serde(default = "usual_ticks")]
+    pub hz: u32,
     /// Symbols that we want and this kernel does not know.
     pub unknown: Vec<String>,
     /// The digest of what of this comes with the program: fragment, patches, preloaded library.
@@ -43,6 +46,11 @@ pub struct Record {
     pub steps: u64,
     /// Whether it began without objects of an earlier build.
     pub whole: bool,
+}
+
+/// What builds have whose record does not say it.
+fn usual_ticks() -> u32 {
+    super::ticks::HZ
 }
 
 /// A kernel that is there.

@@ -31,6 +31,7 @@ impl Trial {
             fragments: Vec::new(),
             own_patches: Vec::new(),
             costs: false,
+            hz: ticks::HZ,
             unknown: Vec::new(),
             ours: ours.into(),
             compiler: "gcc".into(),
@@ -55,6 +56,24 @@ impl Trial {
 fn names_are_found_listed_and_removed() {
     let t = Trial::new();
     assert!(t.refused("6.12").contains("there are none"));
+    for (name, command) in [
+        ("6.12", "`lowmark kernel build --debian 6.12`"),
+        (
+            "6.12-hz250",
+            "`lowmark kernel build --debian 6.12 --hz 250`",
+        ),
+        (
+            "mine-hz1000",
+            "`lowmark kernel build TREE --name mine --hz 1000`",
+        ),
+    ] {
+        let said = t.refused(name);
+        assert!(said.contains(command), "{said}");
+        assert!(
+            said.starts_with(&format!("there is no kernel {name};")),
+            "{said}"
+        );
+    }
     t.put("6.12", "aaaa", &ours(None));
     t.put("mine", "aaaa", &ours(None));
     t.put("other", "bbbb", &ours(None));

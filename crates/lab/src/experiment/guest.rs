@@ -3,14 +3,14 @@
 //!
 //! User-Mode Linux with time travel has one CPU and one node; without x86's zones all memory is Normal, or
 //! the end of it Movable (`movablecore=`). What the kernel's own source decides has no parameter: the
-//! scheduler's, the filesystems', the queue's. The timer ticks 100 times a second there; a machine that says
-//! nothing else of `hz` is taken as it is, although the engine ticks 250 times by default.
+//! scheduler's, the filesystems', the queue's. The timer ticks as often as the machine's `hz` says, in a build of the kernel
+//! for that (`6.12-hz250`); where the machine says nothing, as often as the named build's, which is 100 times a second
+//! for one without ticks in its name, although the engine ticks 250 times by default.
 
 use super::kernels::{OF_NO_KERNEL, PREFIX};
 use super::node::{Node, Value};
 use super::{Overrides, disks};
 use crate::diagnostic::{Diagnostic, Place};
-use kernel::guest::HZ;
 use mm::ZoneType;
 use sim::spec::{DiskKind, FsKind, Machine, Scheduler};
 use sim::{Params, params::ParamInfo};
@@ -55,7 +55,6 @@ const MACHINE_RULES: &[(&str, MachineRule)] = &[
     ("one node", one_node),
     ("Normal and Movable", zones),
     ("no DMA zone at boot", boot_dma),
-    ("the kernel's ticks", ticks),
     ("costs alone of the machine's parameters", machine_params),
     ("no CFQ", no_cfq),
     ("filesystems of the machine", mounted),
@@ -130,17 +129,6 @@ fn boot_dma(machine: &Machine, node: &Node) -> Option<Refused> {
     (machine.boot.dma.0 > 0).then(|| {
         let why = "memory of the zone DMA, which a kernel's guest does not have".to_owned();
         Refused::at(said, "machine.boot.dma", why, "0, or no such key")
-    })
-}
-
-fn ticks(machine: &Machine, node: &Node) -> Option<Refused> {
-    let said = node.at(&["hz"])?;
-    (machine.hz != HZ).then(|| {
-        let why = format!(
-            "{} ticks a second, and the build decides a kernel's: User-Mode Linux has {HZ}",
-            machine.hz
-        );
-        Refused::at(said, "machine.hz", why, "100, or no such key")
     })
 }
 

@@ -72,8 +72,17 @@ pub fn find_near(folder: &Path, name: &str) -> Result<PathBuf, String> {
     ))
 }
 
-/// All machines of an experiment with the choices that lead to each; `kernel`: the policy that runs a real
-/// one on all of them, if there is one.
+/// A machine of an experiment.
+pub struct Made {
+    /// The choices that lead to it.
+    pub choices: Choices,
+    /// Whether its table says how often its timer ticks.
+    pub says_hz: bool,
+    /// The machine.
+    pub machine: Machine,
+}
+
+/// All machines of an experiment; `kernel`: the policy that runs a real one on all of them, if there is one.
 ///
 /// # Errors
 /// A file that can't be read, a table that makes no machine, one that can't be a guest with a kernel.
@@ -81,7 +90,7 @@ pub fn machines(
     node: &Node,
     files: &Files<'_>,
     kernel: Option<&str>,
-) -> Result<Vec<(Choices, Machine)>, Diagnostic> {
+) -> Result<Vec<Made>, Diagnostic> {
     let elements = match &node.value {
         Value::List(list) => &list[..],
         _ => std::slice::from_ref(node),
@@ -111,7 +120,11 @@ pub fn machines(
             }
             choices.extend(variant.choices);
             name = Some(machine.name.clone());
-            machines.push((choices, machine));
+            machines.push(Made {
+                choices,
+                says_hz: variant.node.at(&["hz"]).is_some(),
+                machine,
+            });
             if machines.len() > MOST {
                 return Err(too_many(&element.place, machines.len()));
             }

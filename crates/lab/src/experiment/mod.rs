@@ -202,7 +202,7 @@ pub fn parse(
             .map(|p| (p.policy.name.as_str(), p.kernel.is_some())),
     )?;
     let parts = Parts {
-        workloads: OnMachines::new(runs, folder, machines.iter().map(|m| &m.1))?,
+        workloads: OnMachines::new(runs, folder, machines.iter().map(|m| &m.machine))?,
         machines,
         params: watched(params(table.get("params"))?, table.get("monitors"))?,
         changes: changes::changes(table.get("at"), time_limit)?,
@@ -213,9 +213,9 @@ pub fn parse(
         filesystems: filesystems_of(&root, table, &parts.machines)?,
         ..parts
     };
-    for (_, machine) in &parts.machines {
-        for (_, workload) in parts.workloads.on(machine) {
-            workload::fits(runs, workload, machine)?;
+    for made in &parts.machines {
+        for (_, workload) in parts.workloads.on(&made.machine) {
+            workload::fits(runs, workload, &made.machine)?;
         }
     }
     no_parameter_twice(table.get("params"), &parts.machines)?;
@@ -377,7 +377,7 @@ fn counted(node: Option<&Node>, figures: &[Figure], cells: &[Cell]) -> Result<()
 
 /// What the matrix is the product of; choices are empty where there is nothing to choose.
 struct Parts {
-    machines: Vec<(Choices, sim::spec::Machine)>,
+    machines: Vec<machine::Made>,
     workloads: OnMachines,
     params: Vec<(Choices, Params, bool)>,
     changes: Vec<(Choices, Changes)>,
@@ -408,7 +408,7 @@ impl Parts {
     fn product(&self, settings: &RunSettings) -> Result<Vec<Cell>, Diagnostic> {
         let mut cells = Vec::with_capacity(self.count());
         for machine in &self.machines {
-            for workload in self.workloads.on(&machine.1) {
+            for workload in self.workloads.on(&machine.machine) {
                 for params in &self.params {
                     for changes in &self.changes {
                         let outer = Outer {
@@ -436,7 +436,11 @@ impl Parts {
         named: &policy::Named,
         settings: &RunSettings,
     ) -> Result<Cell, Diagnostic> {
-        let (machine_choices, machine) = outer.machine;
+        let machine::Made {
+            choices: machine_choices,
+            machine,
+            says_hz,
+        } = outer.machine;
         let (workload_choices, workload) = outer.workload;
         let (param_choices, params, monitors) = outer.params;
         let (change_choices, changes) = outer.changes;
@@ -454,8 +458,15 @@ impl Parts {
         if self.policies.len() > 1 {
             axes.push(("policy".into(), policy.name.clone()));
         }
-        let own = named.on(machine)?;
-        let real = named.kernel.is_some();
+        let mut own = named.on(machine)?;
+        let kernel = named.kernel.clone().map(|kernel| {
+            // The build of a kernel decides how often its timer ticks, and a machine may say which build.
+            if !says_hz {
+                own.hz = kernel::build::ticks::of_name(&kernel.build);
+            }
+            kernel.ticking(own.hz)
+        });
+        let real = kernel.is_some();
         let changes = changes.on(&own, (!real).then_some(policy))?;
         let mut script = workload.script.clone();
         if !real {
@@ -470,7 +481,6 @@ impl Parts {
             policy: policy.name.clone(),
             baseline: std::ptr::eq(named, &self.policies[0]),
             by: None,
-            kernel: named.kernel.clone(),
             spec: RunSpec {
                 changes,
                 machine: own,
@@ -487,13 +497,15 @@ impl Parts {
                 track_pages: settings.track_pages,
                 time_limit_ns: settings.time_limit_ns,
             },
+            kernel,
+            says_hz: *says_hz,
         })
     }
 }
 
 /// A choice of everything but filesystem and policy.
 struct Outer<'a> {
-    machine: &'a (Choices, sim::spec::Machine),
+    machine: &'a machine::Made,
     workload: &'a (Choices, workload::Workload),
     params: &'a (Choices, Params, bool),
     changes: &'a (Choices, Changes),
@@ -503,20 +515,21 @@ struct Outer<'a> {
 fn filesystems_of(
     root: &Node,
     table: &Table,
-    machines: &[(Choices, sim::spec::Machine)],
+    machines: &[machine::Made],
 ) -> Result<Vec<FsKind>, Diagnostic> {
-    let said = machines.iter().find_map(|(_, m)| Some((m, m.filesystem?)));
+    let all = || machines.iter().map(|made| &made.machine);
+    let said = all().find_map(|m| Some((m, m.filesystem?)));
     let Some((machine, kind)) = said else {
         return filesystems(required(root, table, "filesystem", "\"ext4\"")?);
     };
-    if let Some(other) = machines.iter().find(|(_, m)| m.filesystem != Some(kind)) {
+    if let Some(other) = all().find(|m| m.filesystem != Some(kind)) {
         return Err(Diagnostic::at(
             &table.get("machine").unwrap_or(root).place,
             format!(
                 "`machine`: {} says that {} is on `/`, and {} does not",
                 machine.name,
                 kind.name(),
-                other.1.name
+                other.name
             ),
             "accepted: machines that say the same, or none and `filesystem` in the experiment",
         ));
@@ -610,16 +623,13 @@ fn params(node: Option<&Node>) -> Result<Vec<(Choices, Params)>, Diagnostic> {
 }
 
 /// A parameter that a machine or its disk has of its own would hide the experiment's.
-fn no_parameter_twice(
-    params: Option<&Node>,
-    machines: &[(Choices, sim::spec::Machine)],
-) -> Result<(), Diagnostic> {
+fn no_parameter_twice(params: Option<&Node>, machines: &[machine::Made]) -> Result<(), Diagnostic> {
     let Some(table) = params.and_then(Node::table) else {
         return Ok(());
     };
     for entry in &table.0 {
         let key = &entry.key;
-        let owner = machines.iter().find_map(|(_, m)| {
+        let owner = machines.iter().map(|made| &made.machine).find_map(|m| {
             let named = m.mounts.iter().filter(|m| !m.is_second);
             let mut disks = std::iter::once(&m.disk).chain(named.map(|m| &m.disk));
             let of_disk = disks.any(|d| d.params.contains_key(key));

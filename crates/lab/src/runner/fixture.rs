@@ -26,6 +26,7 @@ pub fn experiment(iterations: u32) -> Experiment {
                 baseline: i == 0,
                 by: None,
                 kernel: None,
+                says_hz: true,
                 spec: spec(filesystem, policy),
             });
         }

@@ -95,17 +95,18 @@ pub fn like_guests(experiment: &mut Experiment, worlds: Simulate<'_>, stop: &Ato
                 say(other_text(&other.build, &cells[engine].policy, &own, has));
             }
         }
+        let hz = kernel::build::ticks::of_name(&kernel.build);
         let (release, owned) = (release(kernel), owned.clone());
         let cell = &mut experiment.cells[engine];
-        tick_like_guest(cell, &release);
+        tick_like_guest(cell, &release, hz);
         if let Ok(pages) = owned {
             give_memory(&mut cell.spec.machine, &pages);
         }
     }
     if any {
         experiment.said.push(
-            "Beside real kernels the engine's machines are like their guests (docs/kernel.md): 100 ticks a second, a \
-             guest's scheduler, clock and caches at boot, and the memory that the kernel's allocator owns."
+            "Beside real kernels the engine's machines are like their guests (docs/kernel.md): a guest's \
+             ticks, scheduler, clock and caches at boot, and the memory that the kernel's allocator owns."
                 .to_owned(),
         );
         for (machine, lines) in told {
@@ -287,11 +288,14 @@ mod tests {
             let params = &cell.spec.params;
             let like = (cell.spec.machine.hz, params.just_booted, params.cost_look);
             match &cell.kernel {
-                None => assert_eq!(like, (kernel::guest::HZ, 1.0, super::super::GUEST_LOOK)),
+                None => assert_eq!(
+                    like,
+                    (kernel::build::ticks::HZ, 1.0, super::super::GUEST_LOOK)
+                ),
                 Some(_) => assert_eq!(params.just_booted, 0.0),
             }
         }
-        assert!(e.said[0].contains("100 ticks a second"), "{:?}", e.said);
+        assert!(e.said[0].contains("a guest's ticks"), "{:?}", e.said);
         assert_eq!(
             e.said[1..],
             [

@@ -87,15 +87,19 @@ pub fn guest_unmovable(kernel: &str, filesystem: FsKind) -> f64 {
 /// [`tick_like_guest`] for all cells of the engine.
 pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
     let engine = experiment.cells.iter_mut().filter(|c| c.kernel.is_none());
-    engine.for_each(|cell| tick_like_guest(cell, kernel));
+    let hz = kernel::build::ticks::of_name(kernel);
+    engine.for_each(|cell| tick_like_guest(cell, kernel, hz));
 }
 
-/// Lets the engine's timer tick as often as a guest's, its scheduler have a guest's times, its pageblocks their size,
-/// its programs a guest's clock, its CPUs no instruction for btrfs's checksums, its disks one depth and its dirtiers the limit
-/// and its kernel the caches and the wall clock of a machine that has just booted, and its CPUs change hands for nothing, whatever it has by default. `kernel`: the guest's. A
-/// machine that says something else has been refused for its kernels.
-pub fn tick_like_guest(cell: &mut Cell, kernel: &str) {
-    cell.spec.machine.hz = kernel::guest::HZ;
+/// Gives a cell of the engine what a guest has and the defaults have not: the times of its scheduler, the size of its
+/// pageblocks, the clock of its programs, checksums of btrfs without the CPU's instruction, one depth for all disks, the
+/// caches and the wall clock of a machine that has just booted, and changes of task that cost nothing. The timer ticks
+/// `hz` times a second unless the cell's machine says how often. `kernel`: the guest's, by the name of its build or
+/// its release.
+pub fn tick_like_guest(cell: &mut Cell, kernel: &str, hz: u32) {
+    if !cell.says_hz {
+        cell.spec.machine.hz = hz;
+    }
     // CFS's times grow with the CPUs, up to eight; the defaults are those of four.
     let times = f64::from(1 + cell.spec.machine.cpus.min(8).ilog2());
     let kernels = guest_reclaimable(kernel) + guest_unmovable(kernel, cell.spec.filesystem);

@@ -2,6 +2,7 @@
 
 use super::key_value;
 use clap::{Args, Subcommand};
+use kernel::build::ticks;
 use std::path::PathBuf;
 
 /// What to do with kernels.
@@ -15,6 +16,13 @@ pub enum Kernel {
     Remove(KernelRemove),
     /// Boot a kernel with a shell on this terminal; Ctrl-] ends it at once
     Shell(KernelShell),
+}
+
+/// Reads how often a kernel's timer ticks.
+fn hz(text: &str) -> Result<u32, String> {
+    let hz = text.parse().ok();
+    let known = hz.filter(|hz| ticks::ACCEPTED.contains(hz));
+    known.ok_or_else(|| "accepted: 100, 250, 300 or 1000".to_owned())
 }
 
 /// Arguments of `kernel shell`.
@@ -53,6 +61,10 @@ pub struct KernelBuild {
     /// folder]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// Ticks a second of its timer; other ones than 100 are in the name, as in 6.12-hz250, and an experiment whose
+    /// machine has that `hz` takes that build
+    #[arg(long, value_name = "TICKS", default_value_t = ticks::HZ, value_parser = hz)]
+    pub hz: u32,
     /// Leave out the patch by which computing takes time
     #[arg(long)]
     pub without_costs: bool,

@@ -115,6 +115,7 @@ fn build(args: &KernelBuild) -> Result<(), Failure> {
         fragments: args.config.clone(),
         name: args.name.clone(),
         costs: !args.without_costs,
+        hz: args.hz,
     };
     let stop = interrupt::flag_saying("stopping the build; once more to stop at once");
     let mut progress = Progress::new(args.quiet, &stop);

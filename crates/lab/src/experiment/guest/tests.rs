@@ -84,12 +84,6 @@ const BROKEN: &[(&str, &str, &str, &str)] = &[
         "small.toml:6:7 `machine.boot.dma`: memory of the zone DMA",
     ),
     (
-        "the kernel's ticks",
-        "cpus = 1",
-        "cpus = 1\nhz = 250",
-        "small.toml:3:6 `machine.hz`: 250 ticks",
-    ),
-    (
         "costs alone of the machine's parameters",
         "cpus = 1",
         "cpus = 1\nparams = { cost_fault = 800, sched_latency = 6e6 }",
@@ -209,6 +203,40 @@ fn the_page_tracker_is_the_engines() {
         .replace(", \"kernel:6.12\"", "")
         .replace(", \"vm.watermark_scale_factor\" = 20", "");
     assert_eq!(said(parse_with(&engine, MACHINE, &tracked)), "nothing");
+}
+
+/// A kernel runs in the build for the machine's ticks; where the machine says nothing of them, it has its own, and the
+/// engine beside it the default.
+#[test]
+fn a_kernel_runs_in_the_build_for_the_machines_ticks() {
+    for (hz, build, kernels, engines) in [
+        ("", "6.12", 100, 250),
+        ("\nhz = 100", "6.12", 100, 100),
+        ("\nhz = 250", "6.12-hz250", 250, 250),
+        ("\nhz = 1000", "6.12-hz1000", 1000, 1000),
+    ] {
+        let machine = MACHINE.replacen("cpus = 1", &format!("cpus = 1{hz}"), 1);
+        let e = EXPERIMENT.replace(", \"vm.watermark_scale_factor\" = 20", "");
+        let e = parse_with(&e, &machine, &Overrides::default());
+        let e = e.unwrap_or_else(|e| panic!("{hz}: {e}"));
+        for cell in &e.cells {
+            let ticks = cell.spec.machine.hz;
+            match &cell.kernel {
+                Some(kernel) => {
+                    assert_eq!((kernel.build.as_str(), ticks), (build, kernels));
+                }
+                None => assert_eq!(ticks, engines),
+            }
+        }
+    }
+    let named = EXPERIMENT
+        .replace("kernel:6.12\"", "kernel:6.12-hz250\"")
+        .replace(", \"vm.watermark_scale_factor\" = 20", "");
+    let e = parse_with(&named, MACHINE, &Overrides::default()).expect("a legal experiment");
+    for cell in e.cells.iter().filter(|c| c.kernel.is_some()) {
+        let build = cell.kernel.as_ref().map(|k| k.build.as_str());
+        assert_eq!((build, cell.spec.machine.hz), (Some("6.12-hz250"), 250));
+    }
 }
 
 #[test]

@@ -215,6 +215,7 @@ pub fn run(args: &Bisect) -> Result<(), Failure> {
             fragments: args.config.clone(),
             name: Some(name.clone()),
             costs: !args.without_costs,
+            hz: experiment.cells[0].spec.machine.hz,
         },
         experiment,
         metric: &args.metric,

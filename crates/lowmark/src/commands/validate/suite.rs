@@ -108,13 +108,15 @@ fn measure(
         }
     }
     let mut kept = Vec::new();
-    for kernel in experiments
-        .first()
-        .map_or_else(Vec::new, Experiment::kernels)
-    {
-        let release = simulate.release(kernel).unwrap_or_default();
-        let build = simulate.identity(kernel).map_err(input)?;
-        kept.push(Kept::new(&name_of(kernel), release, build));
+    // Some scenarios may run in a build of other ticks; that must be there before the first of them runs.
+    for kernel in experiments.iter().flat_map(Experiment::kernels) {
+        simulate.identity(kernel).map_err(input)?;
+    }
+    for name in &names {
+        let kernel = Kernel::new(name);
+        let release = simulate.release(&kernel).unwrap_or_default();
+        let build = simulate.identity(&kernel).map_err(input)?;
+        kept.push(Kept::new(name, release, build));
     }
     let mut failed = Vec::new();
     let nth_of = scenarios.len();
@@ -129,10 +131,6 @@ fn measure(
         }
     }
     Ok((kept, (!failed.is_empty()).then(|| failed.join("\n"))))
-}
-
-fn name_of(kernel: &Kernel) -> String {
-    kernel.build.clone()
 }
 
 /// Runs the kernels on a scenario, or goes on with them; where the results are, and what failed.
