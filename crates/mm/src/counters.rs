@@ -347,8 +347,15 @@ pub fn known(policy: &Policy, name: &str) -> Known {
         return Known::Nowhere;
     };
     match here.into_iter().find(|(same, _)| *same == counted) {
+        // A counter that is kept by kind of zone is named without the kind.
         Some((base, spelt)) => Known::As(match spelt.strip_prefix(base) {
-            Some(zone) if zone.starts_with('_') => base.to_owned(),
+            Some(rest)
+                if KINDS
+                    .iter()
+                    .any(|kind| rest.strip_prefix('_') == Some(kind.suffix())) =>
+            {
+                base.to_owned()
+            }
             _ => spelt,
         }),
         None => Known::Elsewhere,

@@ -39,6 +39,7 @@ pub use trace_run::TraceRun;
 pub use workload::trace_error;
 
 use crate::diagnostic::{Diagnostic, Place, Source, one_of};
+use crate::figures::values::renamed;
 use crate::model::{Cell, Experiment, Figure};
 use crate::rows;
 use changes::Changes;
@@ -347,7 +348,11 @@ fn counted(node: Option<&Node>, figures: &[Figure], cells: &[Cell]) -> Result<()
     }
     for (i, figure) in figures.iter().enumerate() {
         let known = |cell: &Cell| known(&cell.spec.policy, &figure.name);
-        let lacks = |cell: &Cell| matches!(known(cell), Known::As(_) | Known::Elsewhere);
+        // A renamed counter is found under its new name (`figures::values`).
+        let lacks = |cell: &Cell| match known(cell) {
+            Known::As(now) => !renamed(&figure.name, &now),
+            known => known == Known::Elsewhere,
+        };
         let Some(first) = cells.first().filter(|_| cells.iter().all(lacks)) else {
             continue;
         };

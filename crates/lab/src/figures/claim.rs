@@ -3,7 +3,7 @@
 use super::stats::{self, ALPHA, CONFIDENCE, FEW};
 use super::values;
 use crate::model::{Better, Cell, Figure, Outcomes};
-use sim::RunResult;
+use sim::{Outcome, RunResult};
 use std::collections::BTreeMap;
 
 /// How a sample is summed up.
@@ -102,6 +102,12 @@ pub struct SummaryRow {
     pub interval: Option<(f64, f64)>,
     /// Against the baseline; absent for the baseline itself.
     pub comparison: Option<Claim>,
+    /// Why no iteration has a value, such as `out of memory in 3 of 3 runs`; absent where one has, and where none ran.
+    pub missing: Option<String>,
+    /// The largest value of a figure that can only rise (`_max`) in runs that ended before their time.
+    pub before_end: Option<f64>,
+    /// Iterations that ran and did not complete.
+    pub lost: usize,
 }
 
 impl SummaryRow {
@@ -149,6 +155,52 @@ pub struct SummaryTable {
     pub rows: Vec<SummaryRow>,
 }
 
+/// Returns how a run ended in words; `None` for one that completed.
+pub fn ending(outcome: &Outcome) -> Option<&'static str> {
+    match outcome {
+        Outcome::Completed => None,
+        Outcome::Oom { .. } => Some("out of memory"),
+        Outcome::Failed { .. } => Some("failed"),
+        Outcome::TimeLimit => Some("time limit"),
+        Outcome::Interrupted => Some("interrupted"),
+    }
+}
+
+/// Returns why none of a cell's runs has a figure: `out of memory in 2 of 3 runs, no answer in 1 of 3 runs`; `None`
+/// where none ran. A run that went on to its end without one response has no answer.
+fn missing(results: &[Option<RunResult>], figure: &str) -> Option<String> {
+    let ran: Vec<&RunResult> = results.iter().flatten().collect();
+    let none = match figure.starts_with("response") {
+        true => "no answer".to_owned(),
+        false => format!("no {figure}"),
+    };
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for run in &ran {
+        let word = ending(&run.outcome).unwrap_or(&none);
+        match counts.iter_mut().find(|known| known.0 == word) {
+            Some(known) => known.1 += 1,
+            None => counts.push((word, 1)),
+        }
+    }
+    let told = counts
+        .iter()
+        .map(|(word, n)| format!("{word} in {n} of {} runs", ran.len()));
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// Returns the largest value of a figure that can only rise, as the longest response does, in the runs of a cell that did
+/// not complete: it was reached whatever came then. `None` for other figures.
+fn before_end(results: &[Option<RunResult>], figure: &str) -> Option<f64> {
+    let ended = results
+        .iter()
+        .flatten()
+        .filter(|r| ending(&r.outcome).is_some());
+    let values = ended.filter_map(|r| r.metrics.get(figure).map(|m| m.value));
+    let largest = values.fold(f64::NEG_INFINITY, f64::max);
+    (figure.ends_with("_max") && largest.is_finite()).then_some(largest)
+}
+
 /// How a figure's values are found in a cell's iterations.
 pub type Values<'a> = &'a dyn Fn(&[Option<RunResult>], &str) -> Vec<f64>;
 
@@ -164,10 +216,18 @@ impl SummaryTable {
         let against = baselines(cells);
         let row = |(i, (cell, own)): (usize, (&Cell, &Vec<f64>))| {
             let base = against[i].map(|i| &samples[i][..]);
+            let results = &outcomes.results[i];
+            let lost = |r: &&RunResult| ending(&r.outcome).is_some();
             SummaryRow {
                 axes: cell.group_axes(),
                 policy: cell.said(),
                 baseline: cell.baseline,
+                missing: own
+                    .is_empty()
+                    .then(|| missing(results, &figure.name))
+                    .flatten(),
+                before_end: before_end(results, &figure.name),
+                lost: results.iter().flatten().filter(lost).count(),
                 ..SummaryRow::new(own.clone(), base, center)
             }
         };

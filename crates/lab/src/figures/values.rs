@@ -53,6 +53,14 @@ const RENAMED: [[&str; 2]; 5] = [
     ["compact_pagemigrate_failed", "pgmigrate_fail"],
 ];
 
+/// Returns true if kernels of different releases call one counter by these two names.
+pub fn renamed(name: &str, other: &str) -> bool {
+    name != other
+        && RENAMED
+            .iter()
+            .any(|names| names.contains(&name) && names.contains(&other))
+}
+
 /// A counter under this name, over all zones, or under the name that its kernel has for it.
 fn counted(result: &RunResult, name: &str) -> Option<f64> {
     let others = RENAMED

@@ -72,7 +72,11 @@ const NAMED_PLACES: usize = 6;
 /// One sentence for each policy over all combinations.
 fn overall(table: &SummaryTable, labels: &Labels) -> Vec<String> {
     let mut policies: Vec<(&str, &str)> = Vec::new();
-    for row in table.rows.iter().filter(|r| r.comparison.is_some()) {
+    for row in table
+        .rows
+        .iter()
+        .filter(|r| r.comparison.is_some() || is_missing(table, r))
+    {
         let pair = (
             &row.policy[..],
             baseline(table, &row.axes).map_or("the baseline", |b| &b.policy),
@@ -89,7 +93,14 @@ fn overall(table: &SummaryTable, labels: &Labels) -> Vec<String> {
                 .rows
                 .iter()
                 .filter(|r| r.policy == *policy)
-                .filter_map(|r| Some((labels.get(&r.axes), table.is_good(r.comparison?.verdict))))
+                .filter_map(|r| {
+                    let good = match r.comparison {
+                        Some(claim) => table.is_good(claim.verdict),
+                        None if is_missing(table, r) => Some(false),
+                        None => return None,
+                    };
+                    Some((labels.get(&r.axes), good))
+                })
                 .collect();
             let mut parts = Vec::new();
             for (word, wanted) in [
@@ -136,6 +147,12 @@ fn is_time(table: &SummaryTable) -> bool {
 
 fn baseline<'a>(table: &'a SummaryTable, axes: &Axes) -> Option<&'a SummaryRow> {
     table.rows.iter().find(|r| r.baseline && r.axes == *axes)
+}
+
+/// Returns true if no run of a policy has the figure and runs of its baseline have it: that is the worst there is.
+fn is_missing(table: &SummaryTable, row: &SummaryRow) -> bool {
+    let has = |base: &SummaryRow| !base.samples.is_empty();
+    !row.baseline && row.missing.is_some() && baseline(table, &row.axes).is_some_and(has)
 }
 
 fn findings(report: &HtmlReport, table: &SummaryTable, labels: &Labels) -> Vec<Finding> {
@@ -256,6 +273,15 @@ fn compare(table: &SummaryTable, base: &SummaryRow, row: &SummaryRow) -> Finding
 
 /// A row that nothing is compared with.
 fn alone(table: &SummaryTable, row: &SummaryRow) -> Finding {
+    if let Some(why) = &row.missing {
+        return Finding {
+            place: String::new(),
+            claim: format!("{}: {} is not known: {why}", row.policy, table.metric),
+            evidence: "n = 0".into(),
+            asides: Vec::new(),
+            good: is_missing(table, row).then_some(false),
+        };
+    }
     let d = summary::decimals(table);
     let mut evidence = format!("n = {}", row.samples.len());
     if let Some((a, b)) = row.interval {

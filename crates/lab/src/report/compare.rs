@@ -2,7 +2,7 @@
 
 use super::page;
 use super::terminal::{Col, Screen, readable, titled};
-use crate::figures::claim::{SummaryTable, Verdict, baselines, is_equal};
+use crate::figures::claim::{SummaryTable, Verdict, baselines, ending, is_equal};
 use crate::figures::stats::{self, ALPHA, FEW, Summary};
 use crate::figures::values::{completed, counter, metric};
 use crate::model::Outcomes;
@@ -61,16 +61,6 @@ pub struct Comparison {
     /// What the rows are made of.
     #[serde(skip)]
     elapsed: SummaryTable,
-}
-
-fn ending(o: &Outcome) -> Option<&'static str> {
-    match o {
-        Outcome::Completed => None,
-        Outcome::Oom { .. } => Some("out of memory"),
-        Outcome::Failed { .. } => Some("failed"),
-        Outcome::TimeLimit => Some("time limit"),
-        Outcome::Interrupted => Some("interrupted"),
-    }
 }
 
 impl ComparedCell {
@@ -154,8 +144,12 @@ impl Comparison {
                 );
                 if p < ALPHA && is_equal(change) {
                     format!(
-                        "{}: {} and {} are equal ({numbers})",
-                        r.group, r.policy, b.policy
+                        "{}: {} and {} differ by less than 0.05 % ({} against {})",
+                        r.group,
+                        r.policy,
+                        b.policy,
+                        time(e.mean),
+                        time(be)
                     )
                 } else if p < ALPHA {
                     let word = if change < 0.0 { "faster" } else { "slower" };
@@ -255,6 +249,13 @@ impl Comparison {
         if self.rows.iter().any(|r| r.completed < FEW) {
             out.push(format!("fewer than {FEW} iterations completed in some cells: differences can hardly be claimed; raise --iterations"));
         }
+        out.extend(self.cautions());
+        out
+    }
+
+    /// Returns the warnings about samples: outlying iterations, and those that fall into two groups.
+    pub fn cautions(&self) -> Vec<String> {
+        let mut out = Vec::new();
         for r in self.rows.iter().filter(|r| !r.outliers.is_empty()) {
             let which: Vec<String> = r.outliers.iter().map(|i| (i + 1).to_string()).collect();
             out.push(format!(
@@ -346,9 +347,12 @@ fn changed(change: f64, interval: Option<(f64, f64)>, claimed: bool) -> [String;
         (false, _) => "~".into(),
         (true, false) => String::new(),
     };
-    let interval = interval.map_or_else(String::new, |(a, b)| {
-        format!("{} … {}", percent(a), percent(b))
-    });
+    // An interval beside a difference that cannot be claimed would be read as one.
+    let interval = interval
+        .filter(|_| claimed)
+        .map_or_else(String::new, |(a, b)| {
+            format!("{} … {}", percent(a), percent(b))
+        });
     [change, interval]
 }
 
@@ -542,6 +546,16 @@ pub fn cache_text(outcomes: &Outcomes, screen: Screen) -> String {
         ],
     };
     medians(outcomes, &TABLE, screen)
+}
+
+/// Returns a sentence for each cell of which runs ended for want of memory.
+pub(super) fn oom_lines(outcomes: &Outcomes) -> Vec<String> {
+    let text = oom_text(outcomes);
+    let sentences = text
+        .lines()
+        .filter(|line| line.contains(" ran out of memory in "));
+    let told = sentences.map(|line| format!("{line}; the kernel's report: comparison.txt"));
+    told.collect()
 }
 
 /// The runs that ended for want of memory: how many of each cell, after how long, and what the

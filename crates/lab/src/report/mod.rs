@@ -25,6 +25,7 @@ pub mod rates;
 mod summary;
 pub mod terminal;
 mod tracker;
+pub mod verdict;
 
 pub use crate::figures::claim::{Center, Claim, SummaryRow, SummaryTable, Verdict};
 pub use crate::figures::latency::Latency;

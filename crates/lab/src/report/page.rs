@@ -87,7 +87,7 @@ const FELT: [&str; 4] = [
 
 /// Where the experiment does not say what it compares and elapsed times tie, what was felt and differs leads the page; the
 /// rest of it follows.
-fn leading(outcomes: &Outcomes, tables: Vec<SummaryTable>) -> Vec<SummaryTable> {
+pub(super) fn leading(outcomes: &Outcomes, tables: Vec<SummaryTable>) -> Vec<SummaryTable> {
     let claims = |t: &SummaryTable| {
         let compared = t.rows.iter().filter_map(|r| r.comparison);
         compared.clone().any(|c| t.is_good(c.verdict).is_some())

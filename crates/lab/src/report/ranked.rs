@@ -36,9 +36,12 @@ fn sentence(table: &SummaryTable, rows: &[&SummaryRow], place: Option<&str>) -> 
     let base = rows.iter().find(|r| r.baseline);
     let count = |wanted: Option<bool>| {
         let others = rows.iter().filter_map(|r| r.comparison);
-        others
-            .filter(|c| table.is_good(c.verdict) == wanted)
-            .count()
+        let claimed = others.filter(|c| table.is_good(c.verdict) == wanted);
+        // A policy that has no figure where the baseline has one is worse than all that have one.
+        let has_base = base.is_some_and(|b| !b.samples.is_empty());
+        let missing = rows.iter().filter(|r| !r.baseline && r.missing.is_some());
+        let missing = missing.filter(|_| has_base && wanted == Some(false));
+        claimed.count() + missing.count()
     };
     let mut out = place.map_or_else(String::new, |place| format!("{place}: "));
     let (best, d) = (rows[0], summary::decimals(table));

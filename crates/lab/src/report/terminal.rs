@@ -213,6 +213,15 @@ impl Grid {
         tables.join("\n")
     }
 
+    /// Returns the table with as many columns of figures as stand side by side, and the heads of those that do not.
+    pub fn first(self) -> (String, Vec<String>) {
+        let parts = self.parts();
+        let shown = self.part(&parts[0]);
+        let left = parts[1..].iter().flatten().filter(|&&i| self.heads[i].1);
+        let left = left.map(|&i| self.heads[i].0.clone());
+        (shown, left.collect())
+    }
+
     fn part(&self, columns: &[usize]) -> String {
         let mut table = Table::new();
         table.load_style(RULED);

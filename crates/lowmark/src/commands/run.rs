@@ -12,6 +12,7 @@ use lab::experiment::Overrides;
 use lab::model::{Experiment, Outcomes};
 use lab::report::compare::Comparison;
 use lab::report::terminal::Screen;
+use lab::report::verdict;
 use lab::results::log::{Header, build};
 use lab::results::{self, ClaimedFolder, File, Kind, Resumption, Terms};
 use lab::runner::memory::{self, Host, Need};
@@ -46,6 +47,9 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     for note in lab::experiment::sysctl_notes(&experiment) {
         eprintln!("note: {note}");
     }
+    if let Some(note) = too_few(&experiment).filter(|_| !args.quiet) {
+        eprintln!("note: {note}");
+    }
     let patience = Duration::from_secs(args.patience);
     let files = Files::new(args, &experiment)?;
     let how = How {
@@ -70,6 +74,7 @@ pub struct How<'a> {
     pub json: bool,
     pub rows: bool,
     pub mail: bool,
+    pub verbose: bool,
     pub quiet: bool,
     /// Who hears the engine's events.
     pub listeners: Option<&'a Listeners>,
@@ -88,6 +93,7 @@ impl<'a> How<'a> {
             json: args.json,
             rows: args.rows,
             mail: args.mail,
+            verbose: args.verbose,
             quiet: args.quiet,
             listeners: None,
         }
@@ -140,8 +146,10 @@ pub const MEASURED: &str = "measured.json";
 
 /// The laboratory's answer to the question.
 pub struct Answer {
-    /// What is printed.
+    /// The first screen.
     pub text: String,
+    /// All that is known, as `--verbose` prints it.
+    whole: String,
     /// The text of the rows.
     rows: String,
     /// The rows as a mail.
@@ -172,6 +180,7 @@ pub fn answer(
     let validation = Validation::new(outcomes);
     let told = |screen| lab::validate::text::to_text(&validation, screen);
     answer.text = told(text::screen());
+    answer.whole.clone_from(&answer.text);
     let csv = lab::validate::text::to_csv(&validation);
     answer.files.extend([
         File::new("validation.txt", told(Screen::default())),
@@ -208,7 +217,9 @@ fn told(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> String 
 /// The laboratory's comparison of policies.
 fn compare(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> Answer {
     let comparison = Comparison::new(outcomes);
-    let text = told(outcomes, &comparison, text::screen());
+    let screen = text::screen();
+    let said = lab::report::said(&outcomes.experiment.said);
+    let text = screen.broken(&said) + &verdict::text(outcomes, &comparison, screen);
     let whole = told(outcomes, &comparison, Screen::default());
     let page = lab::report::page::report(outcomes, &comparison);
     let rows = lab::rows::to_text(outcomes) + "\n" + &lab::rows::time_text(outcomes);
@@ -221,6 +232,7 @@ fn compare(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> Answer {
     ];
     Answer {
         text,
+        whole: told(outcomes, &comparison, screen),
         rows,
         mail,
         files,
@@ -245,10 +257,10 @@ pub fn failures(outcomes: &Outcomes) -> Option<String> {
             }
         }
     }
-    if failed == 0 {
-        return None;
-    }
     let all = outcomes.results.iter().flatten().flatten().count();
+    if failed == 0 {
+        return none_finished(outcomes, all);
+    }
     let mut out = format!("{failed} of {all} iterations failed");
     for (error, first, n) in reasons {
         out += &match n {
@@ -257,6 +269,37 @@ pub fn failures(outcomes: &Outcomes) -> Option<String> {
         };
     }
     Some(out)
+}
+
+/// Returns a sentence if each of `all` runs reached its time limit, so that no figure answers the question.
+fn none_finished(outcomes: &Outcomes, all: usize) -> Option<String> {
+    let mut ran = outcomes.results.iter().flatten().flatten();
+    if all == 0 || !ran.all(|r| r.outcome == Outcome::TimeLimit) {
+        return None;
+    }
+    let limits = outcomes.experiment.cells.iter();
+    let longest = limits.map(|c| c.spec.time_limit_ns).max()?;
+    Some(format!(
+        "no run finished: all {all} reached `time_limit_s` ({} s), so that nothing can be compared",
+        longest as f64 / 1e9
+    ))
+}
+
+/// Returns a note if so few iterations are asked for that no difference can be claimed, whatever they give: with `n` of each
+/// the least p of the Mann-Whitney test is 2 / (2n over n).
+fn too_few(experiment: &Experiment) -> Option<String> {
+    /// The fewest iterations of each with which p can be below 0.05.
+    const ENOUGH: u32 = 4;
+    let compared = experiment.cells.iter().any(|c| !c.baseline);
+    let n = experiment.iterations;
+    if !compared || n >= ENOUGH {
+        return None;
+    }
+    let least = ["1", "0.33", "0.1"][n.clamp(1, 3) as usize - 1];
+    Some(format!(
+        "with {n} iterations of each no difference can be claimed (p is {least} at least); \
+         {ENOUGH} can: --iterations {ENOUGH}"
+    ))
 }
 
 /// The options that stand above the file.
@@ -474,7 +517,11 @@ fn finish(
         // Nothing else, so that it can go into a mail as it is.
         text::print(&answer.mail)?;
     } else if !args.quiet {
-        text::print(&answer.text)?;
+        text::print(if args.verbose {
+            &answer.whole
+        } else {
+            &answer.text
+        })?;
         if args.rows {
             text::print(&format!("\n{}", answer.rows))?;
         }
@@ -496,8 +543,12 @@ fn finish(
             (true, None) => ", each run twice with equal results",
             _ => "",
         };
+        let more = match args.question {
+            Question::Compare if !args.verbose => "; intervals and all tables: --verbose",
+            _ => "",
+        };
         eprintln!(
-            "{finished} iterations{checked}; results in {}",
+            "{finished} iterations{checked}{more}; results in {}",
             dir.display()
         );
     }

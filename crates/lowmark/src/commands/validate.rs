@@ -78,6 +78,7 @@ fn validate(
             json: args.json,
             rows: false,
             mail: false,
+            verbose: false,
             quiet: args.quiet,
             listeners: None,
         };

@@ -233,6 +233,7 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Results, Err
         json: false,
         rows: false,
         mail: false,
+        verbose: false,
         quiet: true,
         listeners: None,
     };

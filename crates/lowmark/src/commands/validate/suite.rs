@@ -153,6 +153,7 @@ fn run_one(
         json: false,
         rows: false,
         mail: false,
+        verbose: false,
         quiet: true,
         listeners: None,
     };

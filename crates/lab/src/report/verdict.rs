@@ -1,0 +1,506 @@
+//! The first screen of a run: a verdict on each question with its price, one table, and where to read on.
+//!
+//! The question is the first figure that the experiment compares ([`page::summary`]); each combination of axes (a group)
+//! has a verdict of its own. What a policy gains in the question and loses in another figure is its *price*. A policy
+//! that has no figure where its baseline has one (it ran out of memory, reached the time limit, never answered) is the
+//! worst of its group, and the verdict names it first among the worse. Everything else that is known of the
+//! runs (intervals, p values, tables of programs) stands in `comparison.txt`, which `--verbose` prints.
+
+use super::compare::{Comparison, plain_number};
+use super::page;
+use super::terminal::{Col, Screen, readable, titled};
+use crate::figures::claim::{Claim, SummaryRow, SummaryTable, Verdict};
+use crate::figures::stats;
+use crate::model::{Better, Outcomes};
+use std::fmt::Write as _;
+
+/// Columns of the first screen where nothing says how wide the terminal is.
+const WIDTH: u16 = 80;
+/// Policies that are named in a list; further ones are counted.
+const NAMED: usize = 4;
+/// Groups with a verdict of their own; further ones are counted.
+const GROUPS: usize = 6;
+/// Rows of the table; further ones are counted.
+const ROWS: usize = 14;
+/// Notes that are printed; further ones are counted.
+const NOTES: usize = 2;
+
+/// Returns the first screen: verdicts, a curve where values of an axis are compared, one table, notes.
+pub fn text(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> String {
+    let screen = Screen {
+        width: Some(screen.width.unwrap_or(WIDTH)),
+        ..screen
+    };
+    let tables = page::leading(outcomes, page::summary(outcomes));
+    let Some(question) = tables.first() else {
+        return String::new();
+    };
+    let mut prices: Vec<SummaryTable> = tables[1..].to_vec();
+    if tables.iter().all(|t| t.metric != "elapsed") {
+        prices.push(SummaryTable::elapsed(outcomes));
+    }
+    let mut out = String::new();
+    let groups = groups(question, outcomes);
+    for group in groups.iter().take(GROUPS) {
+        for line in group.verdict(question, &prices, groups.len() > 1) {
+            out += &screen.wrapped(&line);
+        }
+    }
+    if groups.len() > GROUPS {
+        let _ = writeln!(out, "{} more groups: --verbose", groups.len() - GROUPS);
+    }
+    // A curve has the question's figures; the table beside it has the others.
+    let mut shown = &tables[..];
+    if groups.len() == 1 {
+        let curve = super::along::text([question], outcomes.experiment.compared(), screen);
+        if !curve.is_empty() {
+            shown = &tables[1..];
+            let _ = writeln!(out, "\n{}", curve.trim_end());
+        }
+    }
+    if !shown.is_empty() {
+        let table = table(outcomes, question, shown, groups.len() > 1, screen);
+        let _ = write!(out, "\n{table}");
+    }
+    let mut notes: Vec<String> = super::compare::oom_lines(outcomes);
+    notes.extend(comparison.cautions());
+    let finished = |t: &SummaryTable| t.rows.iter().any(|r| !r.samples.is_empty());
+    let any = tables.iter().any(finished);
+    let missing = tables.iter().filter(|t| any && !finished(t));
+    notes.extend(missing.map(|t| format!("no run that completed has `{}`", t.metric)));
+    for note in notes.iter().take(NOTES) {
+        out += &screen.wrapped(&format!("note: {note}"));
+    }
+    if notes.len() > NOTES {
+        let more = notes.len() - NOTES;
+        let word = if more == 1 { "note" } else { "notes" };
+        let _ = writeln!(out, "{more} more {word}: --verbose");
+    }
+    out
+}
+
+/// Rows of one combination of axes, by their indices into every table of the experiment.
+struct Group {
+    /// Its label, such as `ext4`.
+    label: String,
+    /// All of its rows in matrix order.
+    rows: Vec<usize>,
+}
+
+/// Splits a table's rows into groups, in matrix order.
+fn groups(table: &SummaryTable, outcomes: &Outcomes) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut axes: Vec<&[(String, String)]> = Vec::new();
+    for (i, (row, cell)) in table
+        .rows
+        .iter()
+        .zip(&outcomes.experiment.cells)
+        .enumerate()
+    {
+        match axes.iter().position(|known| *known == &row.axes[..]) {
+            Some(at) => groups[at].rows.push(i),
+            None => {
+                axes.push(&row.axes);
+                groups.push(Group {
+                    label: cell.group(),
+                    rows: vec![i],
+                });
+            }
+        }
+    }
+    groups
+}
+
+/// What is known of one policy against the baseline of its group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// It has no figure, and the baseline has one.
+    Missing,
+    /// The claimed change is for the worse.
+    Worse,
+    /// The claimed change is for the better.
+    Better,
+    /// A change is claimed of a figure of which neither direction is good.
+    Other,
+    /// No difference can be claimed.
+    Unclear,
+}
+
+fn side(table: &SummaryTable, row: &SummaryRow) -> Side {
+    let Some(claim) = row.comparison else {
+        return match row.samples.is_empty() {
+            true => Side::Missing,
+            false => Side::Unclear,
+        };
+    };
+    match (table.is_good(claim.verdict), claim.verdict) {
+        (Some(true), _) => Side::Better,
+        (Some(false), _) => Side::Worse,
+        (None, Verdict::Less | Verdict::More) => Side::Other,
+        (None, Verdict::Unclear | Verdict::TooFew) => Side::Unclear,
+    }
+}
+
+impl Group {
+    /// Returns the group's verdict, a sentence a line.
+    fn verdict(
+        &self,
+        question: &SummaryTable,
+        prices: &[SummaryTable],
+        named: bool,
+    ) -> Vec<String> {
+        let row = |i: usize| &question.rows[i];
+        let place = match named {
+            true => format!("{}: ", self.label),
+            false => String::new(),
+        };
+        let base = self.rows.iter().copied().find(|&i| row(i).baseline);
+        let others: Vec<usize> = self
+            .rows
+            .iter()
+            .copied()
+            .filter(|&i| !row(i).baseline)
+            .collect();
+        let Some(base) = base.filter(|_| !others.is_empty()) else {
+            let alone = self.rows.iter().map(|&i| alone(question, row(i)));
+            return alone.map(|line| format!("{place}{line}")).collect();
+        };
+        if row(base).samples.is_empty() {
+            let without = reason(question, row(base));
+            let has: Vec<&str> = others
+                .iter()
+                .filter(|&&i| !row(i).samples.is_empty())
+                .map(|&i| &row(i).policy[..])
+                .collect();
+            let line = match has.is_empty() {
+                true => format!(
+                    "{place}nothing can be compared: {} has {without}",
+                    row(base).policy
+                ),
+                false => format!(
+                    "{place}{} has {without}, {} a figure",
+                    row(base).policy,
+                    list(&has, "has", "have")
+                ),
+            };
+            return vec![line];
+        }
+        let of = |wanted: Side| {
+            let mut rows: Vec<usize> = others
+                .iter()
+                .copied()
+                .filter(|&i| side(question, row(i)) == wanted)
+                .collect();
+            // The largest change first; equal ones stay in matrix order.
+            let change = |i: usize| row(i).comparison.map_or(0.0, |c| c.change.abs());
+            rows.sort_by(|&a, &b| change(b).total_cmp(&change(a)));
+            rows
+        };
+        let (missing, worse, mut better) = (of(Side::Missing), of(Side::Worse), of(Side::Better));
+        let (other, unclear) = (of(Side::Other), of(Side::Unclear));
+        // A policy that lost runs which the baseline finished may look better by those it finished.
+        let lost = |i: &usize| row(*i).lost > row(base).lost;
+        let doubtful: Vec<usize> = better.iter().copied().filter(lost).collect();
+        better.retain(|i| !lost(i));
+        let sentence = |i: usize| sentence(question, prices, base, i);
+        let mut lines: Vec<String> = Vec::new();
+        if let Some((&best, rest)) = better.split_first() {
+            lines.push(format!("{place}{}", sentence(best)));
+            if !rest.is_empty() {
+                lines.push(format!("{place}better, too: {}", changes(question, rest)));
+            }
+        } else if others.len() > 1 {
+            let nothing = match (question.better, other.is_empty()) {
+                (Better::Neither, false) => format!("{} differs", question.metric),
+                _ => format!(
+                    "no policy is better than {} in {}",
+                    row(base).policy,
+                    question.metric
+                ),
+            };
+            lines.push(format!(
+                "{place}{nothing} ({})",
+                amount(question, row(base).center(question.center))
+            ));
+        }
+        match (
+            others.len(),
+            missing.first(),
+            worse.first(),
+            other.first(),
+            unclear.first(),
+        ) {
+            // One policy beside the baseline has a sentence of its own.
+            (1, Some(&i), ..) => lines.push(format!(
+                "{place}{} is worse than {}: {}",
+                row(i).policy,
+                row(base).policy,
+                reason(question, row(i))
+            )),
+            (1, _, Some(&i), ..) | (1, _, _, Some(&i), _) | (1, _, _, _, Some(&i)) => {
+                lines.push(format!("{place}{}", sentence(i)));
+            }
+            _ => {
+                let mut bad: Vec<String> = missing
+                    .iter()
+                    .map(|&i| format!("{} ({})", row(i).policy, reason(question, row(i))))
+                    .collect();
+                if !worse.is_empty() {
+                    bad.push(changes(question, &worse));
+                }
+                if !bad.is_empty() {
+                    lines.push(format!("{place}worse: {}", bad.join(", ")));
+                }
+                if !other.is_empty() {
+                    lines.push(format!("{place}{}", changes(question, &other)));
+                }
+                if !unclear.is_empty() {
+                    let names: Vec<&str> = unclear.iter().map(|&i| &row(i).policy[..]).collect();
+                    let few = unclear.iter().any(|&i| {
+                        row(i)
+                            .comparison
+                            .is_some_and(|c| c.verdict == Verdict::TooFew)
+                    });
+                    let why = if few {
+                        "; more iterations may tell"
+                    } else {
+                        ""
+                    };
+                    lines.push(format!(
+                        "{place}no difference can be claimed of {}{why}",
+                        list(&names, "", "").trim()
+                    ));
+                }
+            }
+        }
+        for i in doubtful {
+            lines.push(format!(
+                "{place}{} looks better by the runs that it finished, and {} of its runs did not finish",
+                row(i).policy,
+                row(i).lost
+            ));
+        }
+        lines
+    }
+}
+
+/// Returns names with commas, `one` or `many` behind them by their number; further ones than [`NAMED`] are counted.
+fn list(names: &[&str], one: &str, many: &str) -> String {
+    let mut text = names
+        .iter()
+        .take(NAMED)
+        .copied()
+        .collect::<Vec<_>>()
+        .join(", ");
+    if names.len() > NAMED {
+        let _ = write!(text, " and {} more", names.len() - NAMED);
+    }
+    format!("{text} {}", if names.len() == 1 { one } else { many })
+}
+
+/// Returns policies with their changes in per cent.
+fn changes(table: &SummaryTable, rows: &[usize]) -> String {
+    let told = |&i: &usize| {
+        let row = &table.rows[i];
+        let claim = row.comparison.expect("rows with a claim");
+        format!("{} {}", row.policy, percent(&claim, row, table))
+    };
+    let mut text = rows
+        .iter()
+        .take(NAMED)
+        .map(told)
+        .collect::<Vec<_>>()
+        .join(", ");
+    if rows.len() > NAMED {
+        let _ = write!(text, " and {} more", rows.len() - NAMED);
+    }
+    text
+}
+
+/// Returns a change in per cent with its sign; where the baseline is 0, the value.
+fn percent(claim: &Claim, row: &SummaryRow, table: &SummaryTable) -> String {
+    match claim.change.is_finite() {
+        true => format!("{:+.1} %", claim.change * 100.0),
+        false => format!("0 -> {}", amount(table, row.center(table.center))),
+    }
+}
+
+/// Returns a figure in a unit in which it can be read.
+fn amount(table: &SummaryTable, value: f64) -> String {
+    let (by, unit) = readable(&table.unit, value);
+    let unit = if unit.is_empty() {
+        String::new()
+    } else {
+        format!(" {unit}")
+    };
+    format!("{}{unit}", plain_number(value / by))
+}
+
+/// Returns `OLD -> NEW UNIT`.
+fn from_to(table: &SummaryTable, base: usize, i: usize) -> String {
+    let [old, new] = [base, i].map(|i| table.rows[i].center(table.center));
+    let (by, unit) = readable(&table.unit, old.abs().max(new.abs()));
+    let unit = if unit.is_empty() {
+        String::new()
+    } else {
+        format!(" {unit}")
+    };
+    format!(
+        "{} -> {}{unit}",
+        plain_number(old / by),
+        plain_number(new / by)
+    )
+}
+
+/// Returns why a row has no figure, and what the figure had reached until the runs ended.
+fn reason(table: &SummaryTable, row: &SummaryRow) -> String {
+    let metric = &table.metric;
+    let missing = row.missing.clone();
+    let why = missing.unwrap_or_else(|| format!("no {metric}"));
+    match row.before_end {
+        Some(value) => format!("{why}; {metric} {} before that", amount(table, value)),
+        None => why,
+    }
+}
+
+/// Returns what one policy without a baseline has.
+fn alone(table: &SummaryTable, row: &SummaryRow) -> String {
+    match row.samples.is_empty() {
+        true => format!("{}: {}", row.policy, reason(table, row)),
+        false => format!(
+            "{}: {} {} (n={})",
+            row.policy,
+            table.metric,
+            amount(table, row.center(table.center)),
+            row.samples.len()
+        ),
+    }
+}
+
+/// Returns the sentence of a policy beside the baseline: what can be claimed, with figures, and the price.
+fn sentence(table: &SummaryTable, prices: &[SummaryTable], base: usize, i: usize) -> String {
+    let (row, against) = (&table.rows[i], &table.rows[base]);
+    let Some(claim) = row.comparison else {
+        return alone(table, row);
+    };
+    let (policy, b) = (&row.policy, &against.policy);
+    let p = claim
+        .p
+        .map_or(String::new(), |p| format!(", {}", stats::p_said(p)));
+    let figures = format!(
+        "{}{p}, n={}+{}",
+        from_to(table, base, i),
+        row.samples.len(),
+        against.samples.len()
+    );
+    let share = format!("{:.1} %", claim.change.abs() * 100.0);
+    let of = match &table.metric[..] {
+        "elapsed" => String::new(),
+        metric => format!(" in {metric}"),
+    };
+    match (side(table, row), claim.verdict) {
+        (Side::Better | Side::Worse, verdict) if table.metric == "elapsed" => {
+            let word = if verdict == Verdict::Less {
+                "faster"
+            } else {
+                "slower"
+            };
+            format!(
+                "{policy} is {share} {word} than {b} ({figures}){}",
+                price(table, prices, base, i)
+            )
+        }
+        (Side::Better, _) => format!(
+            "{policy} is better than {b}{of}: {} ({figures}){}",
+            percent(&claim, row, table),
+            price(table, prices, base, i)
+        ),
+        (Side::Worse, _) => format!(
+            "{policy} is worse than {b}{of}: {} ({figures})",
+            percent(&claim, row, table)
+        ),
+        (Side::Other, _) => format!(
+            "{policy} against {b}{of}: {} ({figures})",
+            percent(&claim, row, table)
+        ),
+        (_, Verdict::TooFew) => {
+            format!("too few iterations to tell {policy} from {b}{of} ({figures})")
+        }
+        _ => format!("no difference between {policy} and {b}{of} can be claimed ({figures})"),
+    }
+}
+
+/// Returns what a policy costs: the figures beside the question in which it is claimed to be worse.
+fn price(table: &SummaryTable, prices: &[SummaryTable], base: usize, i: usize) -> String {
+    let costs = prices.iter().filter(|t| t.metric != table.metric);
+    let costs = costs.filter_map(|t| {
+        let row = &t.rows[i];
+        let claim = row
+            .comparison
+            .filter(|c| t.is_good(c.verdict) == Some(false))?;
+        Some(format!(
+            "{} {} ({})",
+            t.metric,
+            percent(&claim, row, t),
+            from_to(t, base, i)
+        ))
+    });
+    let costs: Vec<String> = costs.collect();
+    match costs.is_empty() {
+        true => String::new(),
+        false => format!("; its price: {}", costs.join(", ")),
+    }
+}
+
+/// Returns the table: a row a policy, a column a figure with the change behind it, as many as the screen has room for.
+fn table(outcomes: &Outcomes, tables: &[SummaryTable], several: bool, screen: Screen) -> String {
+    let cells = &outcomes.experiment.cells;
+    let scaled: Vec<(f64, String)> = tables
+        .iter()
+        .map(|t| {
+            let means = t
+                .rows
+                .iter()
+                .map(|r| r.center(t.center).abs())
+                .filter(|m| m.is_finite());
+            let (by, unit) = readable(&t.unit, means.fold(0.0, f64::max));
+            (by, titled(&t.metric, unit))
+        })
+        .collect();
+    let mut heads = vec![Col::Words(""), Col::Words(outcomes.experiment.compared())];
+    heads.extend(scaled.iter().map(|(_, title)| Col::Figure(title)));
+    heads.push(Col::Words("did not finish"));
+    let mut grid = screen.grid(&heads);
+    for (i, cell) in cells.iter().enumerate().take(ROWS) {
+        let group = if several { cell.group() } else { String::new() };
+        let mut row = vec![(group, None), (cell.side().to_owned(), None)];
+        for (t, (by, _)) in tables.iter().zip(&scaled) {
+            let r = &t.rows[i];
+            let value = plain_number(r.center(t.center) / by);
+            let told = match r.comparison {
+                _ if r.samples.is_empty() => "-".to_owned(),
+                None => value,
+                Some(c)
+                    if matches!(c.verdict, Verdict::Less | Verdict::More)
+                        && c.change.is_finite() =>
+                {
+                    format!("{value} {:+.1}%", c.change * 100.0)
+                }
+                Some(c) if matches!(c.verdict, Verdict::Less | Verdict::More) => value,
+                Some(_) => format!("{value} ~"),
+            };
+            let good = r.comparison.and_then(|c| t.is_good(c.verdict));
+            row.push((told, good.map(|good| Some(good).into())));
+        }
+        row.push((question.rows[i].missing.clone().unwrap_or_default(), None));
+        grid.row(row);
+    }
+    let (mut out, left) = grid.first();
+    if cells.len() > ROWS {
+        let _ = writeln!(out, "{} more rows: --verbose", cells.len() - ROWS);
+    }
+    if !left.is_empty() {
+        out += &screen.wrapped(&format!("not shown: {}; --verbose", left.join(", ")));
+    }
+    out
+}
