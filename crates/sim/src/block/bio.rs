@@ -1,4 +1,4 @@
-//! What goes into a queue and what comes out.
+//! Bios, which go into a request queue, and their completions, which come out.
 
 pub use crate::disks::Dir;
 
@@ -15,14 +15,14 @@ impl Class {
     /// Both classes, in the order of their indices.
     pub const ALL: [Self; 2] = [Self::Sync, Self::Async];
 
-    /// An index for arrays by class.
+    /// Returns the class's index in arrays by class.
     pub fn index(self) -> usize {
         self as usize
     }
 }
 
 impl Dir {
-    /// An index for arrays by direction.
+    /// Returns the direction's index in arrays by direction.
     pub fn index(self) -> usize {
         self as usize
     }
@@ -31,39 +31,40 @@ impl Dir {
 /// A transfer of consecutive 4 KiB blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bio {
-    /// The submitter's name for it; handed back in [`Done`], not looked at.
+    /// The submitter's identifier for this bio; handed back in [`Done`], never interpreted here.
     pub tag: u64,
     /// Read or write.
     pub dir: Dir,
-    /// Whether somebody waits for it. Reads count as synchronous whatever this says.
+    /// True if a task waits for the transfer. Reads count as synchronous whatever this says.
     pub sync: bool,
     /// First block.
     pub block: u64,
     /// Number of blocks: at least 1, at most [`super::Queue::max_request_blocks`].
     pub blocks: u32,
-    /// What a write is for; reads are never held back.
+    /// Purpose of a write, which decides how writeback throttling treats it; reads are never held
+    /// back.
     pub purpose: Purpose,
 }
 
-/// What a write is for, by which writeback throttling holds it back (`REQ_BACKGROUND`, `REQ_SYNC`,
-/// `REQ_SWAP`, `REQ_IDLE`).
+/// The purpose of a write, by which writeback throttling decides how long to hold it back
+/// (`REQ_BACKGROUND`, `REQ_SYNC`, `REQ_SWAP`, `REQ_IDLE`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// Background and periodic writeback.
     Background,
-    /// Other writeback that nobody waits for.
+    /// Other writeback that no task waits for.
     #[default]
     Writeback,
-    /// Somebody waits for it, or it is metadata.
+    /// A write that a task waits for, or metadata.
     Waited,
-    /// A page for swap.
+    /// A page written to swap.
     Swap,
-    /// A log or journal, or a program past the page cache: never held back.
+    /// A log or journal write, or a write that bypasses the page cache: never held back.
     Exempt,
 }
 
 impl Bio {
-    /// The class whose requests it uses.
+    /// Returns the class whose requests the bio counts against.
     pub fn class(&self) -> Class {
         if self.sync || self.dir == Dir::Read {
             Class::Sync
@@ -72,7 +73,7 @@ impl Bio {
         }
     }
 
-    /// The block after its last.
+    /// Returns the block after the bio's last one.
     pub fn end(&self) -> u64 {
         self.block + u64::from(self.blocks)
     }
@@ -90,14 +91,14 @@ pub enum IoError {
 /// A bio that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
-    /// The tag it was submitted with.
+    /// The tag that the bio was submitted with.
     pub tag: u64,
     /// Read or write.
     pub dir: Dir,
-    /// Whether it was submitted as synchronous.
+    /// True if the bio was submitted as synchronous.
     pub sync: bool,
-    /// Its number of blocks.
+    /// Number of blocks of the bio.
     pub blocks: u32,
-    /// Absent: the data was transferred.
+    /// The error; `None` if the data was transferred.
     pub error: Option<IoError>,
 }

@@ -1,11 +1,13 @@
-//! Whose turn it is: a scheduler in the manner of Linux 3.0's CFQ (`block/cfq-iosched.c`).
+//! Which owner's request is served next: a scheduler in the manner of Linux 3.0's CFQ
+//! (`block/cfq-iosched.c`).
 //!
 //! - Every task that reads, or writes synchronously, has a queue; asynchronous writes share one.
 //!   Queues take turns. A turn is a time slice: [`Params::cfq_slice_sync`] or less where many take
 //!   turns, [`Params::cfq_slice_async`] and [`Params::cfq_async_requests`] for the shared one.
-//! - A reader that has nothing queued is waited for ([`Params::cfq_slice_idle`]), for its next
-//!   request most likely lies behind its last one. Not waited for is who thinks longer than that,
-//!   or whose requests lie apart, unless he is the last of these with something to do (`cfq_idling`).
+//! - The disk idles for a reader that has nothing queued ([`Params::cfq_slice_idle`]), because its
+//!   next request most likely lies behind its last one. The disk does not idle for a reader that
+//!   thinks longer than that or whose requests lie apart, unless the reader is the last such one
+//!   with work to do (`cfq_idling`).
 //! - A synchronous request ends the turn of the asynchronous queue. The device is drained of one
 //!   kind before the other begins.
 //!
@@ -17,12 +19,12 @@ use crate::params::Params;
 use mm::policy::CfqIdling;
 use std::collections::VecDeque;
 
-/// Requests further apart than this are a seek; Linux: `CFQQ_SEEK_THR`, 800 sectors.
+/// Requests further apart than this many blocks are a seek; Linux: `CFQQ_SEEK_THR`, 800 sectors.
 const SEEK_BLOCKS: u64 = 100;
-/// Queues share this much time when many take turns; Linux: `cfq_target_latency`.
+/// Nanoseconds that all queues share when many take turns; Linux: `cfq_target_latency`.
 const TARGET_LATENCY: u64 = 300_000_000;
 
-/// Who asks for a request to be served.
+/// Number of the task that submitted a request.
 pub(super) type Owner = u16;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,7 +37,7 @@ struct Queue {
     think: ThinkTime,
 }
 
-/// How long somebody takes from the end of one request to the next one.
+/// How long a task takes from the end of one request to the submission of the next.
 #[derive(Debug, Clone, Copy, Default)]
 struct ThinkTime {
     /// Mean in ns times 256, over `samples` (at most 256 · 7/8 of them).
@@ -45,14 +47,14 @@ struct ThinkTime {
 }
 
 impl ThinkTime {
-    /// A request came; what is longer than two idle windows counts as these.
+    /// Adds a sample when a request arrives; think times above two idle windows count as two.
     fn asked(&mut self, now: u64, idle: u64) {
         let thought = now.saturating_sub(self.last_end).min(2 * idle);
         self.samples = (7 * self.samples + 256) / 8;
         self.sum = (7 * self.sum + 256 * thought) / 8;
     }
 
-    /// Whether it is known to be longer than the idle window.
+    /// Returns true if the think time is known to be longer than the idle window.
     fn is_long(&self, idle: u64) -> bool {
         self.samples > 80 && self.sum / self.samples > idle
     }
@@ -64,24 +66,25 @@ enum Turn {
     Async,
 }
 
-/// What to do next.
+/// The next step of the dispatcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
     /// Serve a request of this owner.
     Sync(Owner),
-    /// Serve an asynchronous request; `first` of a turn.
+    /// Serve an asynchronous request; `first` if it is the first one of a turn.
     Async { first: bool },
-    /// Nothing before this time, unless a request arrives or ends.
+    /// Serve nothing before this time, unless a request arrives or ends.
     Wait(u64),
-    /// Nothing before a request arrives or ends.
+    /// Serve nothing before a request arrives or ends.
     Nothing,
 }
 
-/// Turns and queues.
+/// The queues and whose turn it is.
 #[derive(Debug, Clone)]
 pub(super) struct Cfq {
     queues: Vec<Queue>,
-    /// Synchronous queues with requests that wait for their turn, and the asynchronous one.
+    /// Synchronous queues with requests, and the asynchronous queue, in the order of their next
+    /// turns.
     ring: VecDeque<Turn>,
     active: Option<Turn>,
     slice_end: u64,
@@ -90,16 +93,17 @@ pub(super) struct Cfq {
     async_waits: bool,
     async_left: u32,
     in_flight: [u32; 2],
-    /// Synchronous queues that have requests at the device.
+    /// Synchronous queues with requests at the device.
     streams: u32,
     slice_sync: u64,
     slice_async: u64,
     slice_idle: u64,
     async_requests: u32,
-    /// A queue with more seeks than this among its last 32 requests is not waited for.
+    /// The disk does not idle for a queue with more seeks than this among its last 32 requests.
     seeky: u32,
     idling: CfqIdling,
-    /// Of all queues together that are not waited for by themselves (the kernel's tree of theirs).
+    /// Think time over all queues without an idle window of their own (the kernel's service tree of
+    /// these).
     think: ThinkTime,
 }
 
@@ -134,7 +138,7 @@ impl Cfq {
         &mut self.queues[at]
     }
 
-    /// A new request was queued.
+    /// Notes a newly queued request, and starts or ends turns for it.
     pub fn insert(&mut self, now: u64, class: Class, owner: Owner, block: u64, end: u64) {
         if class == Class::Async {
             self.async_queued += 1;
@@ -169,14 +173,14 @@ impl Cfq {
         }
     }
 
-    /// A queued request grew to end there.
+    /// Notes that a queued request grew and now ends at `end`.
     pub fn grew(&mut self, class: Class, owner: Owner, end: u64) {
         if class == Class::Sync {
             self.queue(owner).position = end;
         }
     }
 
-    /// A queued request became part of another one.
+    /// Notes that a queued request became part of another one.
     pub fn merged(&mut self, class: Class, owner: Owner) {
         match class {
             Class::Async => self.async_queued -= 1,
@@ -184,7 +188,7 @@ impl Cfq {
         }
     }
 
-    /// A request was handed to the device.
+    /// Notes that a request was handed to the device.
     pub fn started(&mut self, class: Class, owner: Owner) {
         self.in_flight[class.index()] += 1;
         match class {
@@ -202,13 +206,14 @@ impl Cfq {
         }
     }
 
-    /// Places that the device can choose among: requests of one reader follow each other and are
-    /// one place.
+    /// Returns how many places the device can choose among: requests of one reader follow each
+    /// other and are one place.
     pub fn places(&self) -> u32 {
         self.streams + self.in_flight[Class::Async.index()]
     }
 
-    /// A request ended.
+    /// Notes that a request ended, and starts to idle for its reader if that has nothing else
+    /// queued.
     pub fn ended(&mut self, now: u64, class: Class, owner: Owner) {
         self.in_flight[class.index()] -= 1;
         if class == Class::Async {
@@ -228,7 +233,7 @@ impl Cfq {
         }
     }
 
-    /// Whether the disk is kept for a reader that has nothing queued.
+    /// Returns true if the disk idles for a reader that has nothing queued.
     fn waits_for(&self, owner: Owner) -> bool {
         if self.slice_idle == 0 || self.has_idle_window(owner) {
             return self.slice_idle > 0;
@@ -241,14 +246,15 @@ impl Cfq {
         }
     }
 
-    /// Whether a reader is waited for whatever others do: one that reads in order and does not think long.
+    /// Returns true if the disk idles for this reader whatever others do: it reads in order and
+    /// does not think long.
     fn has_idle_window(&self, owner: Owner) -> bool {
         let q = &self.queues[usize::from(owner)];
         q.seeks.count_ones() <= self.seeky && !q.think.is_long(self.slice_idle)
     }
 
-    /// Whether the disk is being kept for the last of those readers who are not waited for by themselves, while one of
-    /// them asks: he is served at once.
+    /// Returns true if the disk is idling for the last reader without an idle window, and `owner`
+    /// is another such reader: `owner` is then served at once.
     fn idles_for_the_like(&self, owner: Owner) -> bool {
         let Some(Turn::Sync(last)) = self.active else {
             return false;
@@ -258,7 +264,7 @@ impl Cfq {
             && !self.has_idle_window(owner)
     }
 
-    /// Whether no other reader of those that are not waited for by themselves waits for a turn.
+    /// Returns true if no other reader without an idle window waits for a turn.
     fn is_last_without_window(&self, owner: Owner) -> bool {
         !self.ring.iter().any(|&turn| match turn {
             Turn::Sync(other) => other != owner && !self.has_idle_window(other),
@@ -266,7 +272,7 @@ impl Cfq {
         })
     }
 
-    /// Ends the turn; who has more queued waits for another one.
+    /// Ends the turn; its queue waits for another turn if it still has requests.
     fn expire(&mut self) {
         self.idle_until = None;
         match self.active.take() {
@@ -282,6 +288,7 @@ impl Cfq {
         }
     }
 
+    /// Begins the next turn and sets its slice. Returns false if no queue waits for one.
     fn begin(&mut self, now: u64) -> bool {
         let Some(turn) = self.ring.pop_front() else {
             return false;
@@ -304,7 +311,7 @@ impl Cfq {
         true
     }
 
-    /// Whose request is served next.
+    /// Decides which owner's request is served next.
     pub fn choose(&mut self, now: u64) -> Choice {
         let mut first = false;
         loop {
@@ -359,7 +366,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A reader asks for the page behind its last one.
+    /// A reader that reads the block after its last one.
     fn read(c: &mut Cfq, now: u64, owner: Owner, block: u64) {
         c.insert(now, Class::Sync, owner, block, block + 32);
     }
@@ -412,8 +419,8 @@ mod tests {
         assert_eq!(serve(&mut c, 9 * MS), Choice::Sync(2));
     }
 
-    /// A reader alone makes 40 requests, each `step` blocks on and `think` ns behind the end of the one before. Returns when
-    /// the next one is due, and where.
+    /// Makes 40 requests of a lone reader, each `step` blocks on and submitted `think` ns after the
+    /// end of the one before. Returns when the next one is due, and where.
     fn reads_alone(c: &mut Cfq, step: u64, think: u64) -> (u64, u64) {
         let (mut now, mut block) = (0, 0);
         for _ in 0..40 {
@@ -443,8 +450,9 @@ mod tests {
         }
     }
 
-    /// A reader whose requests lie apart has nothing queued any more, beside one in order that waits. Once it was
-    /// alone of its kind it is waited for, unless (3.1) such readers are known to think long.
+    /// A seeky reader has nothing queued any more, beside a sequential reader that waits. Once the
+    /// seeky one is the last of its kind the disk idles for it, unless (3.1) such readers are known
+    /// to think long.
     #[test]
     fn the_last_reader_without_an_idle_window_is_waited_for() {
         let after = |idling, think: u64, beside: Option<u64>| {
@@ -454,7 +462,7 @@ mod tests {
             c.expire();
             read(&mut c, now, 1, block);
             assert_eq!(serve(&mut c, now), Choice::Sync(1));
-            // Two that are in order, or seeks as well.
+            // Two sequential readers, or two seeky ones.
             if let Some(step) = beside {
                 (0..40).for_each(|i| read(&mut c, now, 2, i * step));
             }
@@ -473,12 +481,13 @@ mod tests {
             assert_eq!(after(idling, MS, in_order), prompt, "{idling:?}");
             assert_eq!(after(idling, 12 * MS, in_order), thoughtful, "{idling:?}");
             assert_eq!(after(idling, MS, None), prompt, "{idling:?}");
-            // There is another one of its kind.
+            // Another reader of its kind waits.
             assert!(!after(idling, MS, Some(1 << 20)), "{idling:?}");
         }
     }
 
-    /// While the disk is kept for one of them, another one of its kind is served at once; who reads in order is not.
+    /// While the disk idles for a seeky reader, another seeky one is served at once; a sequential
+    /// one is not.
     #[test]
     fn another_reader_without_a_window_ends_that_wait() {
         for (step, served) in [(1 << 20, true), (32, false)] {

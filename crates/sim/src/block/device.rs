@@ -1,7 +1,7 @@
-//! A disk that works on requests: its model, the faults around it, and what it has begun.
+//! A disk that serves requests: its model, the faults around it, and the requests in service.
 //!
-//! Behind a [`Queue`](super::Queue) in the virtual world, and alone where a real kernel brings its own
-//! queue.
+//! A device sits behind a [`Queue`](super::Queue) in the virtual world, and stands alone where a
+//! real kernel brings its own queue.
 
 use super::IoError;
 use super::faults::Faults;
@@ -15,11 +15,11 @@ use std::collections::BinaryHeap;
 /// A request that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// When, in nanoseconds.
+    /// Time of the end, in nanoseconds.
     pub finish: u64,
-    /// The name that it was started under.
+    /// The identifier that the request was started with.
     pub slot: u32,
-    /// Why it failed, if it did.
+    /// Why the request failed; `None` if it did not.
     pub error: Option<IoError>,
 }
 
@@ -32,7 +32,7 @@ struct InService {
     error: Option<IoError>,
 }
 
-/// Requests of a deep queue for which there is room at the beginning.
+/// Most requests of a deep queue for which memory is reserved in advance.
 const FIRST: u32 = 1024;
 
 /// A disk and the requests that it works on.
@@ -48,8 +48,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// The disk of a specification that is no array, with its faults. What differs between runs (the speed
-    /// of a used stick) is drawn here.
+    /// Returns the disk of a specification that is not an array, with its faults. `rng` draws the
+    /// properties that differ between runs (the speed of a used stick).
     pub fn new(spec: &DiskSpec, params: &Params, rng: &mut Rng) -> Self {
         let disk = DiskModel::new(spec, params, rng);
         let depth = disk.depth();
@@ -64,24 +64,25 @@ impl Device {
         }
     }
 
-    /// The same with a hardware queue for each of so many CPUs, as far as it has as many, each of which
-    /// takes as many requests.
+    /// Gives the device a hardware queue per CPU, as far as it supports that many; each queue takes
+    /// the disk's full depth of requests.
     pub fn for_cpus(mut self, cpus: u32) -> Self {
         self.depth = self.disk.depth() * self.queues(cpus);
         self
     }
 
-    /// Hardware queues on a machine of so many CPUs (block/blk-mq.c `blk_mq_alloc_tag_set`).
+    /// Returns the number of hardware queues on a machine of `cpus` CPUs (block/blk-mq.c
+    /// `blk_mq_alloc_tag_set`).
     pub fn queues(&self, cpus: u32) -> u32 {
         self.disk.queues().min(cpus).max(1)
     }
 
-    /// Requests that one of its hardware queues takes at a time.
+    /// Returns how many requests one hardware queue takes at a time.
     pub fn depth_of_queue(&self) -> u32 {
         self.disk.depth()
     }
 
-    /// Requests that it works on at a time, at most, in all of its queues.
+    /// Returns how many requests the device takes at a time, over all of its hardware queues.
     pub fn depth(&self) -> u32 {
         self.depth
     }
@@ -96,23 +97,24 @@ impl Device {
         self.disk.members()
     }
 
-    /// Requests that it works on.
+    /// Returns how many requests the device works on.
     pub fn in_service(&self) -> u32 {
         self.in_service.len() as u32
     }
 
-    /// Nanoseconds in which it had something to do, up to the last time that it fell idle.
+    /// Returns the nanoseconds in which the device had a request in service, up to the last time
+    /// that it fell idle.
     pub fn busy_ns(&self) -> u64 {
         self.busy_ns
     }
 
-    /// When the next request that it works on ends.
+    /// Returns when the next request in service ends.
     pub fn next_completion(&self) -> Option<u64> {
         self.in_service.peek().map(|Reverse(s)| s.finish)
     }
 
-    /// Begins a request under the name `slot`; it has room for it. `choices` are the requests among which
-    /// the drive can choose, this one included.
+    /// Starts a request under the identifier `slot`. The device must have room for it. `choices` is
+    /// the number of requests among which the drive can choose, this one included.
     pub fn start(&mut self, now: u64, transfer: &Transfer, choices: u32, slot: u32, rng: &mut Rng) {
         debug_assert!(self.in_service() < self.depth, "no room in the device");
         if self.in_service.is_empty() {
@@ -136,7 +138,7 @@ impl Device {
         }));
     }
 
-    /// Ends the first request that is due at `now`, if one is.
+    /// Ends the first request that is due at `now`; `None` if none is.
     pub fn end(&mut self, now: u64) -> Option<Ended> {
         let &Reverse(InService {
             finish,

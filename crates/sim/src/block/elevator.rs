@@ -1,18 +1,18 @@
-//! The order of service: a single-queue elevator in the manner of Linux's deadline scheduler, by
-//! class instead of direction.
+//! The order of service: a single-queue elevator in the manner of Linux's deadline scheduler, with
+//! classes in the place of directions.
 //!
 //! - Synchronous requests pass asynchronous ones, but at most `starved` batches in a row.
 //! - Within a class requests are served in ascending block order from where the class's last
 //!   request ended, and from the lowest block again after the highest: one way, so that no request
 //!   is passed twice in a sweep.
-//! - A batch is up to `fifo_batch` requests in that order. Before each batch the oldest request of
-//!   the class is looked at; if its time has expired, the sweep goes on from it.
+//! - A batch is up to `fifo_batch` requests in that order. Before each batch the elevator checks
+//!   the oldest request of the class; if that one has expired, the sweep continues from there.
 //!
-//! That is `scheduler = "deadline"`, which a single writer or reader can't tell from CFQ. Under
-//! `request_queue = "multi"` it is mq-deadline: the classes are reads and writes, and after the highest
-//! block the oldest request is next. With
-//! `"cfq"`, [`super::cfq`] decides whose turn it is, and only the order of one owner's requests is
-//! made here. With `"none"` requests are served in the order of arrival; the sorted list is there for
+//! With `scheduler = "deadline"` all of this applies; a single writer or reader can't tell it from
+//! CFQ. Under `request_queue = "multi"` the elevator is mq-deadline: the classes are reads and
+//! writes, and after the highest block the oldest request is next. With `"cfq"`, [`super::cfq`]
+//! decides which owner's turn it is, and only the order of one owner's requests is decided here.
+//! With `"none"` requests are served in the order of arrival, and the sorted list is used for
 //! merging alone.
 
 use super::Class;
@@ -22,11 +22,10 @@ use crate::params::Params;
 use crate::spec::Scheduler;
 use std::collections::VecDeque;
 
-/// An index of a request slot.
-/// A request by its place in the queue's table.
+/// Index of a request in the queue's table.
 pub type Slot = u32;
 
-/// What the elevator needs to know of a request.
+/// First block of a request and the block after its last.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     pub block: u64,
@@ -37,26 +36,27 @@ pub(super) struct Place {
 struct Waiting {
     slot: Slot,
     expires: u64,
-    /// Which request it was, of all that came.
+    /// Number of the request in order of arrival at this device, over both classes.
     arrived: u64,
 }
 
 #[derive(Debug, Clone)]
 struct ClassQueue {
-    /// By first block; equal blocks in the order of arrival. A hundred entries at most in common
-    /// use, so moving the tail beats a tree.
+    /// Sorted by first block; equal blocks in the order of arrival. A hundred entries at most in
+    /// common use, so moving the tail beats a tree.
     sorted: Vec<(u64, Slot)>,
-    /// By age. Merging requests and serving out of age order take from the middle.
+    /// In order of age. Merging, and serving out of age order, remove from the middle.
     fifo: VecDeque<Waiting>,
     expire_ns: u64,
-    /// Where the last request served ended.
+    /// The block at which the last served request ended.
     position: u64,
-    /// The place after the request that was last added or extended: a stream goes on there.
+    /// The index after the request that was last added or extended, where a stream's next bio
+    /// belongs.
     hint: usize,
 }
 
 impl ClassQueue {
-    /// The first place whose request starts at or after `block`.
+    /// Returns the index of the first entry that starts at or after `block`.
     fn lower_bound(&self, block: u64) -> usize {
         let h = self.hint;
         let below = |i: usize| self.sorted[i].0 < block;
@@ -99,29 +99,29 @@ pub(super) struct Elevator {
     batched: u32,
     starved: u32,
     cfq: Option<Cfq>,
-    /// Requests are served as they come.
+    /// True if requests are served in order of arrival.
     in_order: bool,
-    /// A sweep begins anew with the oldest request, not with the lowest (mq-deadline).
+    /// True if a sweep restarts at the oldest request instead of the lowest block (mq-deadline).
     from_oldest: bool,
-    /// Requests that came.
+    /// Number of requests that have arrived so far.
     came: u64,
-    /// Whose request a slot holds.
+    /// The owner of each slot's request.
     owners: Vec<Owner>,
 }
 
-/// What to serve next.
+/// The answer to which request to serve next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// This request, which was taken out.
+    /// Serve this request, which was taken out of the elevator.
     Request(Class, Slot),
-    /// Nothing before this time, unless a request arrives or ends.
+    /// Serve nothing before this time, unless a request arrives or ends.
     Wait(u64),
-    /// Nothing before a request arrives or ends.
+    /// Serve nothing before a request arrives or ends.
     Nothing,
 }
 
 impl Elevator {
-    /// For at most `capacity` requests a class.
+    /// Returns an empty elevator for at most `capacity` requests per class.
     pub fn new(capacity: usize, scheduler: Scheduler, form: Form, params: &Params) -> Self {
         let multi = form.multi;
         let class = |expire: f64| ClassQueue {
@@ -147,31 +147,31 @@ impl Elevator {
         }
     }
 
-    /// A request that was served ended.
+    /// Tells CFQ that a request in service has ended.
     pub fn ended(&mut self, now: u64, class: Class, slot: Slot) {
         if let Some(cfq) = &mut self.cfq {
             cfq.ended(now, class, self.owners[slot as usize]);
         }
     }
 
-    /// Places that the device can choose among, where that is known.
+    /// Returns how many places the device can choose among; `None` if the scheduler does not know.
     pub fn places(&self) -> Option<u32> {
         self.cfq.as_ref().map(Cfq::places)
     }
 
-    /// A queued request now ends at `end`.
+    /// Tells CFQ that a queued request now ends at `end`.
     pub fn grew(&mut self, class: Class, slot: Slot, end: u64) {
         if let Some(cfq) = &mut self.cfq {
             cfq.grew(class, self.owners[slot as usize], end);
         }
     }
 
-    /// Queued requests of a class.
+    /// Returns the number of queued requests of a class.
     pub fn len(&self, class: Class) -> usize {
         self.classes[class.index()].sorted.len()
     }
 
-    /// Adds a new request.
+    /// Adds a new request of `owner`.
     pub fn insert(&mut self, now: u64, class: Class, owner: Owner, place: Place, slot: Slot) {
         let block = place.block;
         self.owners[slot as usize] = owner;
@@ -188,8 +188,8 @@ impl Elevator {
         });
     }
 
-    /// The last request that starts before `block`, the only one that a bio there can extend, and
-    /// the one after it.
+    /// Returns the last request that starts before `block`, the only one that a bio at `block` can
+    /// extend at its end, and the request after that one.
     pub fn around(&self, class: Class, block: u64) -> (Option<Slot>, Option<Slot>) {
         let queue = &self.classes[class.index()];
         let at = queue.lower_bound(block);
@@ -197,27 +197,28 @@ impl Elevator {
         (at.checked_sub(1).and_then(get), get(at))
     }
 
-    /// The first request that starts at `block`, if any.
+    /// Returns the first request that starts at `block`, if any.
     pub fn starting_at(&self, class: Class, block: u64) -> Option<Slot> {
         let queue = &self.classes[class.index()];
         let entry = queue.sorted.get(queue.lower_bound(block))?;
         (entry.0 == block).then_some(entry.1)
     }
 
-    /// The request in front of a queued one in block order.
+    /// Returns the request before a queued one in block order.
     pub fn in_front(&self, class: Class, block: u64, slot: Slot) -> Option<Slot> {
         let queue = &self.classes[class.index()];
         let at = queue.index_of(block, slot);
         at.checked_sub(1).map(|i| queue.sorted[i].1)
     }
 
-    /// A bio at `block` extended the request in front of it: the next is expected there.
+    /// Notes that a bio at `block` extended the request before it, so that the next lookup starts
+    /// there.
     pub fn extended(&mut self, class: Class, block: u64) {
         let queue = &mut self.classes[class.index()];
         queue.hint = queue.lower_bound(block);
     }
 
-    /// A request grew at its front.
+    /// Re-sorts a request that grew at its front: its first block changed from `from` to `to`.
     pub fn moved(&mut self, class: Class, from: u64, to: u64, slot: Slot) {
         let queue = &mut self.classes[class.index()];
         let at = queue.index_of(from, slot);
@@ -230,8 +231,8 @@ impl Elevator {
         }
     }
 
-    /// `gone`, which starts at `block`, became part of `kept`, which takes over its age if it is
-    /// the older one.
+    /// Removes `gone`, which starts at `block` and became part of `kept`. `kept` takes over the age
+    /// of `gone` if that is the older of the two.
     pub fn merged(&mut self, class: Class, kept: Slot, gone: Slot, block: u64) {
         let queue = &mut self.classes[class.index()];
         let at = queue.index_of(block, gone);
@@ -245,6 +246,8 @@ impl Elevator {
         }
     }
 
+    /// Returns the class of the next batch: synchronous, unless asynchronous requests have been
+    /// passed over by `starved_limit` batches in a row. `None` if nothing is queued.
     fn pick_class(&mut self) -> Option<Class> {
         let (sync, background) = (self.len(Class::Sync) > 0, self.len(Class::Async) > 0);
         if sync && (!background || self.starved < self.starved_limit) {
@@ -258,14 +261,14 @@ impl Elevator {
         None
     }
 
-    /// The next in the sweep of the class, or `None` at its end.
+    /// Returns the index of the next request in the class's sweep, or `None` at its end.
     fn ahead(&self, class: Class) -> Option<usize> {
         let queue = &self.classes[class.index()];
         let at = queue.sorted.partition_point(|e| e.0 < queue.position);
         (at < queue.sorted.len()).then_some(at)
     }
 
-    /// Takes out the request to be served next. `place` tells where a slot's request lies.
+    /// Takes out the request to be served next. `place` returns the blocks of a slot's request.
     pub fn next(&mut self, now: u64, place: impl Fn(Slot) -> Place) -> Next {
         let found = match self.cfq.as_mut().map(|cfq| cfq.choose(now)) {
             None if self.in_order => self.oldest(&place),
@@ -305,7 +308,7 @@ impl Elevator {
         Next::Request(class, slot)
     }
 
-    /// Class and place of the request that came first.
+    /// Returns class and index of the request that arrived first.
     fn oldest(&self, place: &impl Fn(Slot) -> Place) -> Option<(Class, usize)> {
         let front = |class: Class| Some((class, *self.classes[class.index()].fifo.front()?));
         let fronts = Class::ALL.into_iter().filter_map(front);
@@ -314,7 +317,7 @@ impl Elevator {
         Some((class, queue.index_of(place(first.slot).block, first.slot)))
     }
 
-    /// Class and place of the request that the deadline scheduler serves next.
+    /// Returns class and index of the request that the deadline scheduler serves next.
     fn next_by_deadline(
         &mut self,
         now: u64,

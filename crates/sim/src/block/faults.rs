@@ -1,13 +1,13 @@
-//! The faults that a disk was told to show, applied around its model.
+//! The faults that a disk is configured to show, applied around its model.
 //!
-//! A stall is a pause of the device's own clock: models live in device time, which stands still
-//! while the disk stalls, so nothing in them needs to know of faults.
+//! A stall is a pause of the device's own clock: models run in device time, which stands still
+//! while the disk stalls, so the models need not know of faults.
 
 use super::{Dir, IoError};
 use crate::params::Params;
 use crate::spec::Fault;
 
-/// When a request ends, and how.
+/// When a request ends, and its error if it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ending {
     pub at: u64,
@@ -25,12 +25,13 @@ struct Window {
 #[derive(Debug, Clone)]
 pub(super) struct Faults {
     write_errors: Vec<Window>,
-    /// Ascending and disjoint.
+    /// Sorted, ascending and disjoint.
     stalls: Vec<Window>,
     stop: Option<u64>,
     timeout_ns: u64,
     offline_reply_ns: u64,
-    /// When the first command after the stop timed out (or will): the disk is offline from then on.
+    /// When the first command after the stop timed out (or will): from then on the disk is offline.
+    /// `None` if no command was started or due after the stop.
     offline: Option<u64>,
 }
 
@@ -73,13 +74,13 @@ impl Faults {
         this
     }
 
-    /// Device time: `now` less the time spent in stalls.
+    /// Returns the device time at `now`: `now` less the time spent in stalls, in nanoseconds.
     pub fn device_time(&self, now: u64) -> u64 {
         let stalled = |w: &Window| now.clamp(w.from, w.to) - w.from;
         now - self.stalls.iter().map(stalled).sum::<u64>()
     }
 
-    /// When the world sees what happens at this device time. Nothing happens within a stall.
+    /// Returns the world time at which this device time is seen. Nothing happens within a stall.
     fn world_time(&self, device: u64) -> u64 {
         self.stalls.iter().fold(device, |t, w| {
             if t >= w.from {
@@ -90,12 +91,12 @@ impl Faults {
         })
     }
 
-    /// Whether a request started now can still reach the device.
+    /// Returns true if a request started now can still reach the device.
     pub fn alive(&self, now: u64) -> bool {
         self.stop.is_none_or(|stop| now < stop)
     }
 
-    /// The ending of a request that was started at `now` and that the model finishes at
+    /// Returns the ending of a request that was started at `now` and that the model finishes at
     /// `device_finish` in device time.
     pub fn ending(&mut self, now: u64, device_finish: u64, dir: Dir) -> Ending {
         let at = self.world_time(device_finish).max(now);

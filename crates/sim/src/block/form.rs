@@ -1,4 +1,4 @@
-//! The form that a policy gives to request queues.
+//! The form that a policy gives to request queues: one queue or blk-mq, throttled or not.
 
 use super::{Device, Limits};
 use crate::params::Params;
@@ -9,25 +9,25 @@ use mm::policy::{CfqIdling, RequestQueue, WritebackThrottling};
 /// Requests that Linux gives to a queue by itself (`BLKDEV_DEFAULT_RQ`).
 const DEFAULT_REQUESTS: u32 = 128;
 
-/// What the policy says of request queues.
+/// The parts of a policy that concern request queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
-    /// Tags in the place of requests of each class, and elevators that go by direction.
+    /// blk-mq: tags instead of requests per class, and elevators that sort by direction.
     pub multi: bool,
-    /// Writes are held back before they get a request.
+    /// True if the writeback throttle holds writes back before they get a request.
     pub throttled: bool,
-    /// The depth that the device is registered with, if that is more than its own.
+    /// The depth that the device is registered with, if that is more than the device's own.
     pub registered: u32,
-    /// CPUs of the machine: as many hardware queues has a device that can have several.
+    /// CPUs of the machine; a device that supports several hardware queues has one per CPU.
     pub cpus: u32,
-    /// For whom CFQ keeps the disk.
+    /// Which readers CFQ idles for.
     pub idling: CfqIdling,
-    /// Nanoseconds between two ticks, and when the first one was; 0, 0: timers know none.
+    /// Length of a timer tick and time of the first one, in nanoseconds; (0, 0): timers are exact.
     pub ticks: (u64, u64),
 }
 
 impl Form {
-    /// What a policy says of them.
+    /// Returns the form that a policy gives to request queues.
     pub fn of(policy: &Policy) -> Self {
         Self {
             multi: policy.request_queue == RequestQueue::Multi,
@@ -39,9 +39,10 @@ impl Form {
         }
     }
 
-    /// The limits of a device's queue: `nr_requests` of a class for each of its members, or, without a scheduler,
-    /// the tags of its hardware queues for both classes together. Before `multi` those were never fewer than
-    /// `nr_requests`, as with virtio disks of the time (128).
+    /// Returns the limits of a device's queue: `nr_requests` per class for each member of the
+    /// device, or, without a scheduler, the tags of its hardware queues for both classes together.
+    /// Before `multi` those were never fewer than `nr_requests`, as with virtio disks of the time
+    /// (128).
     pub(super) fn limits(&self, device: &Device, scheduler: Scheduler, params: &Params) -> Limits {
         let said = params.nr_requests as u32 * device.members();
         match (scheduler, self.multi) {
@@ -51,10 +52,10 @@ impl Form {
         }
     }
 
-    /// The depth that a device registers with, by which its throttle and its scheduler go, whatever `nr_requests`
-    /// is set to afterwards: that of a scheduler with tags for twice the device's depth (block/blk-mq-sched.c
-    /// `blk_mq_init_sched`), or, of a device with several hardware queues, of one of them, as such a device begins
-    /// without a scheduler.
+    /// Returns the depth that a device registers with, which its throttle and its scheduler use
+    /// whatever `nr_requests` is set to afterwards. With one hardware queue a scheduler gets tags
+    /// for twice the device's depth (block/blk-mq-sched.c `blk_mq_init_sched`); with several the
+    /// depth is one queue's, as such a device begins without a scheduler.
     pub(super) fn registered(&self, device: &Device) -> u32 {
         let depth = device.depth_of_queue().max(self.registered);
         match device.queues(self.cpus) {

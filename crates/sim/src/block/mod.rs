@@ -1,4 +1,5 @@
-//! The block layer of a 2011 Linux: one request queue a device (docs/reference/writeback.md#request-queue).
+//! The block layer of a 2011 Linux: one request queue per device
+//! (docs/reference/writeback.md#request-queue).
 //!
 //! ```text
 //!  task ── submit(bio) ──► merge into a queued request            (needs no request)
@@ -9,24 +10,25 @@
 //!  complete() ◄─────────── due requests: a Done for every bio, and a Wake for sleepers
 //! ```
 //!
-//! A pure state machine: it knows the time it is told, draws from the generator it is handed and
-//! waits for nothing. The executor drives it:
+//! The queue is a pure state machine: its caller passes in the time and the random number
+//! generator, and the queue never blocks. The executor drives it:
 //!
-//! 1. A task that has a bio calls [`Queue::submit`]. On [`Submit::WouldBlock`] it joins the FIFO of
-//!    sleepers of the bio's class that the executor keeps; what it holds in a plug
-//!    ([`Queue::submit_plugged`]) must go to [`Queue::unplug`] first, as `schedule` does. Once woken it
-//!    calls [`IoContext::woken`] and tries again.
+//! 1. A task that has a bio calls [`Queue::submit`]. On [`Submit::WouldBlock`] the task joins the
+//!    FIFO of sleepers of the bio's class, which the executor keeps. Requests that the task holds
+//!    in a plug ([`Queue::submit_plugged`]) must go to [`Queue::unplug`] first, as in the kernel's
+//!    `schedule`.
+//!    Once woken, the task calls [`IoContext::woken`] and submits again.
 //!    On [`Submit::Merged`] the executor handles the [`Wake`] as after a completion.
 //! 2. After a submission or an unplug the executor calls [`Queue::dispatch`] and schedules an event
-//!    at the time it returns, if that is earlier than the event it already has. An early or repeated
-//!    event does no harm.
-//! 3. At that event it calls [`Queue::complete`], hands each [`Done`] to whoever owns the tag, wakes
-//!    as the [`Wake`] says, and calls `dispatch` again.
+//!    at the time that `dispatch` returns, if that is earlier than the event already scheduled. An
+//!    early or repeated event does no harm.
+//! 3. At that event the executor calls [`Queue::complete`], hands each [`Done`] to the owner of its
+//!    tag, wakes tasks as the [`Wake`] says, and calls `dispatch` again.
 //!
-//! Size: a request slot is 40 bytes and there are 192 a class, so 15 KiB; a bio node is 24 bytes and
-//! the slab grows to the largest number ever queued, at most one a block (49 152 for a disk, 1.2 MB).
-//! Nothing is allocated once that high-water mark is reached. Time: a page that extends a request
-//! costs some 30 ns, a request of its own 250 ns from submission to completion.
+//! Size: a request slot is 40 bytes and there are 192 per class, so 15 KiB; a bio node is 24 bytes
+//! and the slab grows to the largest number ever queued, at most one per block (49 152 for a disk,
+//! 1.2 MB). Nothing is allocated once that high-water mark is reached. Time: a page that extends a
+//! request costs some 30 ns, a request of its own 250 ns from submission to completion.
 
 mod bio;
 mod cfq;

@@ -21,12 +21,13 @@ struct NaiveRequest {
     dir: Dir,
     class: Class,
     tags: Vec<u64>,
-    /// Place among requests that start at the same block.
+    /// Position among requests that start at the same block.
     order: u64,
-    /// Place by age.
+    /// Position by age; lower is older.
     age: u64,
     expires: u64,
-    /// Requests started in front of it since it expired, and how many were older then.
+    /// How many requests were started before it since it expired, and how many were older at that
+    /// time.
     passed: Option<(usize, usize)>,
 }
 
@@ -53,14 +54,14 @@ struct Naive {
     full: [bool; 2],
     tasks: [NaiveTask; TASKS],
     stamp: u64,
-    /// What a task's plug holds, if one is open.
+    /// The requests in the open plug; `None` if no plug is open.
     plug: Option<Vec<NaiveRequest>>,
     batch: Option<(Class, u32)>,
     position: [u64; 2],
     sync_batches: u32,
     joins: u64,
     merges: u64,
-    /// No scheduler: tags instead of requests by class, and service as they come.
+    /// Without a scheduler: tags instead of requests by class, and service in the order of arrival.
     tags: bool,
 }
 
@@ -121,7 +122,8 @@ impl Naive {
         all
     }
 
-    /// What becomes of a bio; whom a join of two requests wakes is put into `wake`.
+    /// Submits a bio and returns its outcome as a word. Adds to `wake` the tasks that a join of two
+    /// requests wakes.
     fn submit(
         &mut self,
         now: u64,
@@ -221,7 +223,7 @@ impl Naive {
         "queued"
     }
 
-    /// Whether the youngest request of the plug takes the bio.
+    /// Extends the youngest request of the plug by the bio if it fits; returns true if it did.
     fn extend_plugged(&mut self, bio: &Bio) -> bool {
         let last = self.plug.as_mut().expect("a plug").last_mut();
         let Some(last) = last.filter(|last| last.class == bio.class() && last.dir == bio.dir)
@@ -244,7 +246,7 @@ impl Naive {
         true
     }
 
-    /// A request comes to the scheduler.
+    /// Hands a request to the scheduler.
     fn insert(&mut self, now: u64, request: NaiveRequest) {
         let stamp = self.stamp();
         let expire = if request.class == Class::Sync {
@@ -260,7 +262,7 @@ impl Naive {
         });
     }
 
-    /// The first request of the plug comes to the scheduler.
+    /// Moves the first request of the plug to the scheduler.
     fn unplug(&mut self, now: u64, wake: &mut Woken) {
         let request = self.plug.as_mut().expect("a plug").remove(0);
         let class = request.class;
@@ -329,8 +331,8 @@ impl Naive {
         }
     }
 
-    /// No request waits long once it has expired: before each batch of its class, all that can go
-    /// first is what was older; and two batches of the other class come between at most.
+    /// Checks that no request starves once it has expired: before each batch of its class only
+    /// older requests can precede it, and at most two batches of the other class come between.
     fn note_passed(&mut self, now: u64) {
         if self.tags {
             return;
@@ -351,8 +353,8 @@ impl Naive {
         }
     }
 
-    /// Takes the requests that these bios make up out of service; how many tasks may be woken, and
-    /// which classes fell below the off threshold.
+    /// Takes the requests that these bios make up out of service. Returns how many tasks may be
+    /// woken, and which classes fell below the off threshold.
     fn complete(&mut self, out: &[Done]) -> Woken {
         let mut wake = Woken::default();
         let mut rest = out;
@@ -428,7 +430,7 @@ fn faults() -> impl Strategy<Value = Vec<Fault>> {
 }
 
 fn kind() -> impl Strategy<Value = DiskKind> {
-    // Those with one request at a time show most of the elevator.
+    // Kinds with one request at a time exercise the elevator most.
     prop_oneof![
         1 => Just(DiskKind::Disk),
         1 => Just(DiskKind::UsbFlash),
@@ -446,7 +448,7 @@ struct Check {
     accepted: Vec<u64>,
     ended: Vec<u64>,
     out: Vec<Done>,
-    /// Whose plug is open, and what it holds.
+    /// The task whose plug is open, and the requests in it.
     plug: Option<(usize, Vec<Slot>)>,
 }
 
@@ -502,7 +504,7 @@ impl Check {
         self.naive.dispatch(self.now);
     }
 
-    /// Ends one request, at the time the queue says.
+    /// Ends one request, at the time that the queue gives.
     fn finish(&mut self) {
         if let Some(due) = self.queue.next_completion() {
             assert!(due >= self.now);
@@ -631,7 +633,7 @@ impl Check {
         self.compare();
     }
 
-    /// What the open plug holds goes to the scheduler, and then to the device.
+    /// Moves the requests of the open plug to the scheduler, and then starts what the device takes.
     fn unplug(&mut self) {
         let Some((task, held)) = self.plug.take() else {
             return;

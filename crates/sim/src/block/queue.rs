@@ -12,23 +12,24 @@ use crate::params::Params;
 use crate::rng::Rng;
 use crate::spec::{DiskSpec, Scheduler};
 
-/// What became of a bio.
+/// The outcome of a submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Submit {
-    /// It extends a queued request. If it closed the gap to another request, that one was freed;
-    /// whoever may be woken is named as after a completion.
+    /// The bio extends a queued request. If it closed the gap to another request, that one was
+    /// freed, and the [`Wake`] says which tasks to wake, as after a completion.
     Merged(Wake),
-    /// It is a new request in the queue.
+    /// The bio is a new request in the queue.
     Queued,
-    /// It is a new request in the task's plug ([`Queue::submit_plugged`]).
+    /// The bio is a new request in the task's plug ([`Queue::submit_plugged`]).
     Plugged(Slot),
-    /// The class is full: nothing happened to the bio, the task must sleep for a request.
+    /// The class is full: the bio was not accepted, and the task must sleep for a request.
     WouldBlock,
-    /// Too much is being written: the same, but it sleeps in this room of the throttle.
+    /// Too many writes are out: the bio was not accepted, and the task must sleep for a token of
+    /// this kind of the writeback throttle ([`Wake::tokens`]).
     Throttled(u8),
 }
 
-/// What a queue has done so far. Arrays are indexed by [`Dir::index`].
+/// Totals of a queue since its start. Arrays are indexed by [`Dir::index`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Requests that ended.
@@ -45,14 +46,14 @@ pub struct Stats {
     pub errors: [u64; 2],
     /// Nanoseconds from a request's submission to its end, summed.
     pub wait_ns: [u64; 2],
-    /// Nanoseconds in which the device had something to do, up to the last completion.
+    /// Nanoseconds in which the device had a request in service, up to the last completion.
     pub busy_ns: u64,
     /// Submissions that had to wait for a request, by [`Class::index`].
     pub blocked: [u64; 2],
 }
 
 impl Stats {
-    /// 512-byte sectors transferred, as `/proc/diskstats` counts.
+    /// Returns the 512-byte sectors transferred, as `/proc/diskstats` counts them.
     pub fn sectors(&self, dir: Dir) -> u64 {
         self.blocks[dir.index()] * 8
     }
@@ -60,7 +61,7 @@ impl Stats {
 
 const NO_BIO: u32 = u32::MAX;
 
-/// A bio of a request, in the slab.
+/// One bio of a request, in the slab; `next` links the bios of a request.
 #[derive(Debug, Clone, Copy)]
 struct BioNode {
     tag: u64,
@@ -69,7 +70,7 @@ struct BioNode {
     sync: bool,
 }
 
-/// A request slot.
+/// One queued or started request; `end` is the block after its last.
 #[derive(Debug, Clone, Copy)]
 struct Request {
     block: u64,
@@ -100,23 +101,23 @@ pub struct Queue {
     capacity_blocks: u64,
     device: Device,
     stats: Stats,
-    /// Reads and writes have classes of their own, whoever waits for them.
+    /// blk-mq: reads and writes are the two classes, whether or not a task waits for them.
     multi: bool,
-    /// It has a scheduler, which joins requests.
+    /// True if the queue has a scheduler, which joins neighbouring requests.
     scheduled: bool,
-    /// The request that left the elevator though the device has no tag for it.
+    /// blk-mq: the request that left the elevator although the device has no tag for it.
     parked: Option<Slot>,
     wbt: Option<Wbt>,
 }
 
 impl Queue {
-    /// The queue of this disk under the kernels with one queue. What differs between runs (the speed of a
-    /// used stick) is drawn here.
+    /// Returns the queue of this disk under kernels with one queue per device. `rng` draws the
+    /// properties that differ between runs (the speed of a used stick).
     pub fn new(spec: &DiskSpec, params: &Params, rng: &mut Rng) -> Self {
         Self::with_form(spec, params, Form::default(), rng)
     }
 
-    /// The queue of this disk in the form of a policy.
+    /// Returns the queue of this disk in the form that a policy gives it.
     pub fn with_form(spec: &DiskSpec, params: &Params, form: Form, rng: &mut Rng) -> Self {
         let device = Device::new(spec, params, rng).for_cpus(form.cpus);
         let scheduler = spec.scheduler();
@@ -159,32 +160,32 @@ impl Queue {
         }
     }
 
-    /// The most blocks a request holds, and so a bio.
+    /// Returns the most blocks that a request, and so a bio, may have.
     pub fn max_request_blocks(&self) -> u32 {
         self.max_request_blocks
     }
 
-    /// Blocks on the device.
+    /// Returns the number of 4 KiB blocks on the device.
     pub fn capacity_blocks(&self) -> u64 {
         self.capacity_blocks
     }
 
-    /// The request limits, for [`IoContext::woken`].
+    /// Returns the request limits, for [`IoContext::woken`].
     pub fn limits(&self) -> &Limits {
         self.list.limits()
     }
 
-    /// The congestion flag of a class.
+    /// Returns the congestion flag of a class.
     pub fn congested(&self, class: Class) -> bool {
         self.list.congested(class)
     }
 
-    /// Whether a class is marked full.
+    /// Returns true if a class is marked full.
     pub fn full(&self, class: Class) -> bool {
         self.list.full(class)
     }
 
-    /// The class that a bio counts and is sorted in.
+    /// Returns the class that a bio counts against and is sorted in.
     pub fn class_of(&self, bio: &Bio) -> Class {
         match bio.dir {
             _ if !self.multi => bio.class(),
@@ -193,41 +194,43 @@ impl Queue {
         }
     }
 
-    /// A task that dirtied pages of this device's was put to sleep.
+    /// Tells the writeback throttle that a task that dirtied pages of this device was put to sleep.
     pub fn dirtier_sleeps(&mut self, now: u64) {
         if let Some(wbt) = &mut self.wbt {
             wbt.dirtier_sleeps(now);
         }
     }
 
-    /// Something was written that the queue has not seen.
+    /// Tells the writeback throttle that something was written that did not pass through this
+    /// queue.
     pub fn wrote(&mut self, now: u64) {
         if let Some(wbt) = &mut self.wbt {
             wbt.wrote(now);
         }
     }
 
-    /// The class among whose sleepers a task waits that wants a request of a class.
+    /// Returns the class whose FIFO of sleepers a task joins when it must wait for a request of
+    /// `class`.
     pub fn sleeps_as(&self, class: Class) -> Class {
         self.list.sleeps_as(class)
     }
 
-    /// Requests of a class, queued or in service: the count that congestion goes by.
+    /// Returns how many requests of a class are queued or in service: the count behind congestion.
     pub fn in_flight(&self, class: Class) -> u32 {
         self.list.count(class)
     }
 
-    /// Requests that the device works on.
+    /// Returns how many requests the device works on.
     pub fn in_service(&self) -> u32 {
         self.device.in_service()
     }
 
-    /// No request is queued or in service.
+    /// Returns true if no request is queued or in service.
     pub fn is_idle(&self) -> bool {
         Class::ALL.iter().all(|&class| self.in_flight(class) == 0)
     }
 
-    /// What was done so far.
+    /// Returns the totals since the start.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -253,8 +256,8 @@ impl Queue {
         request.dir == bio.dir && request.blocks() + bio.blocks <= self.max_request_blocks
     }
 
-    /// The queued request that the bio would extend at its end.
-    /// With it the one behind, which the bio may reach.
+    /// Returns the queued request that the bio would extend at its end, and the request behind that
+    /// one, which the extended request may then touch.
     fn back_merge(&self, bio: &Bio) -> Option<(Slot, Option<Slot>)> {
         let (before, after) = self.elevator.around(self.class_of(bio), bio.block);
         let slot = before?;
@@ -262,18 +265,18 @@ impl Queue {
         fits.then_some((slot, after))
     }
 
-    /// The queued request that the bio would extend at its front.
+    /// Returns the queued request that the bio would extend at its front.
     fn front_merge(&self, bio: &Bio) -> Option<Slot> {
         let slot = self.elevator.starting_at(self.class_of(bio), bio.end())?;
         self.fits(slot, bio).then_some(slot)
     }
 
-    /// Whether the bio would extend a queued request, and so need none of its own.
+    /// Returns true if the bio would extend a queued request and so needs none of its own.
     pub fn may_merge(&self, bio: &Bio) -> bool {
         self.back_merge(bio).is_some() || self.front_merge(bio).is_some()
     }
 
-    /// Submits a bio for the task whose standing with this queue is `task`.
+    /// Submits a bio for the task whose context with this queue is `task`.
     ///
     /// # Panics
     /// If the bio is empty, longer than a request, or reaches beyond the end of the device.
@@ -286,12 +289,12 @@ impl Queue {
         answer
     }
 
-    /// As [`Self::submit`], for a task that gathers requests before the scheduler sees them
-    /// (`current->plug`). `last`: the youngest of those, which the bio may extend. A new request is in
-    /// nobody's queue until [`Self::unplug`].
+    /// Submits a bio like [`Self::submit`], for a task that gathers requests in a plug before the
+    /// scheduler sees them (`current->plug`). `last` is the plug's youngest request, which the bio
+    /// may extend. A new request stays invisible to the scheduler until [`Self::unplug`].
     ///
     /// # Panics
-    /// As [`Self::submit`].
+    /// Panics under the conditions of [`Self::submit`].
     pub fn submit_plugged(
         &mut self,
         now: u64,
@@ -344,7 +347,7 @@ impl Queue {
         Submit::Plugged(slot)
     }
 
-    /// A request of a task comes to the scheduler.
+    /// Hands a task's request to the scheduler.
     fn insert(&mut self, now: u64, task: &IoContext, slot: Slot) {
         let request = &self.requests[slot as usize];
         let place = Place {
@@ -355,7 +358,8 @@ impl Queue {
             .insert(now, request.class, task.owner(), place, slot);
     }
 
-    /// A bio that became part of a request needs no token.
+    /// Returns the throttle token, if the task holds one: a bio that became part of a request needs
+    /// none.
     fn give_back(&mut self, now: u64, task: &mut IoContext, bio: &Bio, wake: &mut Wake) {
         let held = std::mem::take(&mut task.has_token);
         if let Some(wbt) = &mut self.wbt {
@@ -363,7 +367,7 @@ impl Queue {
         }
     }
 
-    /// Extends a queued request by the bio, if there is one that it fits.
+    /// Extends a queued request by the bio if one fits; returns `None` if none does.
     fn try_merge(&mut self, now: u64, task: &mut IoContext, bio: &Bio) -> Option<Wake> {
         let mut wake = if let Some((slot, after)) = self.back_merge(bio) {
             self.merge_back(now, slot, after, bio)
@@ -392,7 +396,7 @@ impl Queue {
         at
     }
 
-    /// A bio becomes the end of a request that it touches and fits.
+    /// Adds a bio at the end of a request that it touches and fits.
     fn append(&mut self, slot: Slot, bio: &Bio) {
         self.stats.merges[bio.dir.index()] += 1;
         let node = self.new_bio(bio);
@@ -402,7 +406,8 @@ impl Queue {
         request.end = bio.end();
     }
 
-    /// A bio becomes the front of a request that it touches and fits; returns where that began.
+    /// Adds a bio at the front of a request that it touches and fits; returns the request's old
+    /// first block.
     fn prepend(&mut self, slot: Slot, bio: &Bio) -> u64 {
         self.stats.merges[bio.dir.index()] += 1;
         let node = self.new_bio(bio);
@@ -427,7 +432,7 @@ impl Queue {
         self.join_in_front(now, slot)
     }
 
-    /// Joins a queued request into the one in front of it, if there is one that it touches and fits.
+    /// Joins a queued request into the one before it, if the two touch and fit.
     fn join_in_front(&mut self, now: u64, slot: Slot) -> Wake {
         let request = &self.requests[slot as usize];
         let before = self.elevator.in_front(request.class, request.block, slot);
@@ -460,9 +465,10 @@ impl Queue {
         wake
     }
 
-    /// Starts as many requests as the device takes. Returns when the next completion is due: call
-    /// [`Self::complete`] then. A scheduler that keeps the device for somebody names the time until
-    /// which it does, and is asked again then.
+    /// Starts as many requests as the device takes. Returns the time at which to call
+    /// [`Self::complete`] and then `dispatch` again: the earliest of the next completion, the end
+    /// of the scheduler's idling for a reader, and the end of the throttle's window. `None` if
+    /// there is none of these.
     pub fn dispatch(&mut self, now: u64, rng: &mut Rng) -> Option<u64> {
         let mut again = None;
         while self.in_service() < self.device.depth() {
@@ -479,7 +485,8 @@ impl Queue {
                 }
             }
         }
-        // blk-mq looks for a tag after it took a request, and keeps it if there is none.
+        // blk-mq looks for a tag after taking a request from the scheduler, and keeps the request
+        // if there is none.
         if self.multi
             && self.parked.is_none()
             && self.in_service() >= self.device.depth()
@@ -494,7 +501,7 @@ impl Queue {
             .min()
     }
 
-    /// The request that the elevator gives out next.
+    /// Takes the next request to serve from the elevator.
     fn next(&mut self, now: u64) -> Next {
         let place = |slot: Slot| {
             let r = &self.requests[slot as usize];
@@ -520,13 +527,13 @@ impl Queue {
         self.device.start(now, &transfer, choices, slot, rng);
     }
 
-    /// When the next request in service ends.
+    /// Returns when the next request in service ends.
     pub fn next_completion(&self) -> Option<u64> {
         self.device.next_completion()
     }
 
-    /// Ends every request that is due, appending a [`Done`] for each of its bios to `out`. The
-    /// device may have room for more afterwards: call [`Self::dispatch`].
+    /// Ends every request that is due, appending a [`Done`] for each of its bios to `out`. Call
+    /// [`Self::dispatch`] afterwards, as the device may then take more requests.
     pub fn complete(&mut self, now: u64, out: &mut Vec<Done>) -> Wake {
         let mut wake = Wake::default();
         while let Some(ended) = self.device.end(now) {
@@ -550,8 +557,8 @@ impl Queue {
         self.elevator.ended(finish, request.class, slot);
         let d = request.dir.index();
         self.stats.requests[d] += 1;
-        // The submitter's CPU may lead the one that started and ended it, with slow CPUs by more than
-        // a fast device takes.
+        // The submitter's CPU clock may be ahead of the CPU that started and ended the request, on
+        // slow CPUs by more than a fast device takes.
         self.stats.wait_ns[d] += finish.saturating_sub(request.submitted);
         match error {
             Some(_) => self.stats.errors[d] += 1,

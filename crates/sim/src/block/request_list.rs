@@ -1,6 +1,6 @@
-//! Who may have a request: Linux 3.0's `get_request` and `freed_request`
-//! (docs/reference/writeback.md#request-queue), or, on a device without a scheduler, blk-mq's tags: as many
-//! as the device takes, for both classes together.
+//! Allocation of requests: Linux 3.0's `get_request` and `freed_request`
+//! (docs/reference/writeback.md#request-queue), or, on a device without a scheduler, blk-mq's tags:
+//! as many as the device takes, shared by both classes.
 
 use super::Class;
 use crate::params::Params;
@@ -9,13 +9,13 @@ use crate::spec::Scheduler;
 /// The thresholds of a queue, all derived from `nr_requests`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests of a class before the queue is full.
+    /// Requests of a class at which the queue counts as full.
     pub full: u32,
     /// A class is congested when an allocation brings its count to this.
     pub congested_on: u32,
     /// A class is no longer congested when a completion brings its count below this.
     pub congested_off: u32,
-    /// Requests of a class that a batching task may bring the queue to.
+    /// Most requests of a class that batching tasks may bring the queue to.
     pub most: u32,
     /// Requests that a batching task may allocate in one batch.
     pub batch_requests: u32,
@@ -24,7 +24,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The limits of a queue without a scheduler: so many tags for both classes together.
+    /// Returns the limits of a queue without a scheduler: `tags` tags shared by both classes.
     pub fn of_tags(tags: u32, params: &Params) -> Self {
         Self {
             most: tags,
@@ -32,7 +32,7 @@ impl Limits {
         }
     }
 
-    /// The limits of a queue of `nr_requests` requests a class.
+    /// Returns the limits of a queue with `nr_requests` requests per class.
     pub fn new(nr_requests: u32, params: &Params) -> Self {
         let n = nr_requests;
         Self {
@@ -46,19 +46,20 @@ impl Limits {
     }
 }
 
-/// A task's standing with one queue: Linux's `io_context`. The executor keeps one for each task and
-/// queue, and hands it to every submission.
+/// A task's state with one queue: Linux's `io_context`. The executor keeps one for each pair of
+/// task and queue, and hands it to every submission.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IoContext {
     owner: u16,
     batch_left: u32,
     batch_until: u64,
-    /// It may write, and needs a request for that.
+    /// True if the task holds a token of the writeback throttle and still needs a request to use
+    /// it.
     pub(super) has_token: bool,
 }
 
 impl IoContext {
-    /// The standing of the task of this number, by which a scheduler tells readers apart.
+    /// Returns the context of task number `owner`, by which a scheduler tells readers apart.
     pub fn of(owner: u16) -> Self {
         Self {
             owner,
@@ -66,20 +67,20 @@ impl IoContext {
         }
     }
 
-    /// The task's number.
+    /// Returns the task's number.
     pub fn owner(&self) -> u16 {
         self.owner
     }
 
-    /// To be called when the task resumes from its sleep for a request: it becomes a batching task,
-    /// so that it gets at least one request, and up to a batch of them for a short time.
+    /// Makes the task a batching task, so that it gets at least one request, and up to a batch of
+    /// them for a short time. To be called when the task resumes from its sleep for a request.
     pub fn woken(&mut self, now: u64, limits: &Limits) {
         self.batch_left = limits.batch_requests;
         self.batch_until = now + limits.batch_ns;
     }
 
-    /// Whether the task may allocate from a full queue. An untouched batch doesn't expire: the task
-    /// gets at least one request, however late it runs.
+    /// Returns true if the task may allocate from a full queue. An untouched batch doesn't expire:
+    /// the task gets at least one request, however late it runs.
     pub fn batching(&self, now: u64, limits: &Limits) -> bool {
         self.batch_left == limits.batch_requests || (self.batch_left > 0 && now < self.batch_until)
     }
@@ -88,13 +89,13 @@ impl IoContext {
 /// The answer to a task that wants a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// It has one; the count went up.
+    /// The task has a request; the class's count went up.
     Granted,
-    /// It must sleep until a request of its class is freed.
+    /// The task must sleep until a request of its class is freed.
     Wait,
 }
 
-/// Whom to wake after requests were freed. Arrays are indexed by [`Class::index`].
+/// The tasks to wake after requests were freed. Arrays are indexed by [`Class::index`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wake {
     /// How many tasks that sleep for a request of the class may be woken, the longest sleeper first.
@@ -104,14 +105,16 @@ pub struct Wake {
     pub uncongested: [bool; 2],
     /// The congestion flag was set and is now clear.
     pub flag_cleared: [bool; 2],
-    /// How many tasks that sleep in a room of the throttle may go on, the longest sleeper first.
+    /// How many tasks that sleep for a token of the writeback throttle now have one, the longest
+    /// sleeper first. Indexed by the kind of token (0: writeback, 1: swap).
     pub tokens: [u32; 2],
-    /// blk-mq: the device had no tag for a request, so a worker looks again (`blk_mq_sched_restart`).
+    /// blk-mq: a request was waiting for a tag of the device, so a worker dispatches again
+    /// (`blk_mq_sched_restart`).
     pub restart: bool,
 }
 
 impl Wake {
-    /// Nobody is to be woken.
+    /// Returns true if no task is to be woken.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -124,17 +127,19 @@ pub struct RequestList {
     count: [u32; 2],
     congested: [bool; 2],
     full: [bool; 2],
-    /// Both classes share `full` tags.
+    /// True if both classes share `limits.full` tags.
     tags: bool,
-    /// Of which so many are for writes, with sleepers of their own (`async_depth`).
+    /// Most tags that writes may hold (`async_depth`); writes then sleep apart from reads. `None`:
+    /// the two classes share all tags and one FIFO of sleepers, or there are no tags.
     writes: Option<u32>,
 }
 
-/// Tags of a scheduler that writes may have (Linux 6.12 block/mq-deadline.c `dd_limit_depth`,
-/// lib/sbitmap.c): of every word of the bitmap so many as the device was registered with. A later
-/// `nr_requests` makes words, and does not change how many of each.
+/// Returns how many of a scheduler's `tags` writes may hold (Linux 6.12 block/mq-deadline.c
+/// `dd_limit_depth`, lib/sbitmap.c): in every word of the tag bitmap, as many as the `registered`
+/// depth of the device. A later `nr_requests` changes the number of words, not the share within
+/// each.
 fn tags_for_writes(tags: u32, registered: u32) -> u32 {
-    // Words of up to 64 bits, smaller ones while that makes fewer than four.
+    // Words have up to 64 bits, fewer while there would be fewer than four words.
     let mut shift = 6;
     while tags >= 4 && 4 << shift > tags {
         shift -= 1;
@@ -145,7 +150,7 @@ fn tags_for_writes(tags: u32, registered: u32) -> u32 {
 }
 
 impl RequestList {
-    /// An idle queue's.
+    /// Returns the request list of an idle queue.
     pub fn new(limits: Limits, scheduler: Scheduler) -> Self {
         Self {
             tags: scheduler == Scheduler::None,
@@ -157,7 +162,9 @@ impl RequestList {
         }
     }
 
-    /// An idle queue's of tags: `limits.full` of them, the scheduler's or, without one, the device's.
+    /// Returns the request list of an idle queue with tags: `limits.full` of them, the scheduler's
+    /// or, without one, the device's. `registered` is the depth that the device was registered
+    /// with.
     pub fn of_tags(limits: Limits, registered: u32, scheduler: Scheduler) -> Self {
         let writes = match scheduler {
             Scheduler::None => limits.full,
@@ -170,27 +177,28 @@ impl RequestList {
         }
     }
 
-    /// The thresholds.
+    /// Returns the thresholds.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Requests of the class that are queued or in service.
+    /// Returns how many requests of the class are queued or in service.
     pub fn count(&self, class: Class) -> u32 {
         self.count[class.index()]
     }
 
-    /// The congestion flag of the class.
+    /// Returns the congestion flag of the class.
     pub fn congested(&self, class: Class) -> bool {
         self.congested[class.index()]
     }
 
-    /// Whether the class is marked full.
+    /// Returns true if the class is marked full.
     pub fn full(&self, class: Class) -> bool {
         self.full[class.index()]
     }
 
-    /// The class among whose sleepers a task waits that wants a request of a class.
+    /// Returns the class whose FIFO of sleepers a task joins when it must wait for a request of
+    /// `class`.
     pub fn sleeps_as(&self, class: Class) -> Class {
         if self.tags && self.writes.is_none() {
             Class::Sync
@@ -199,7 +207,8 @@ impl RequestList {
         }
     }
 
-    /// A task asks for a request.
+    /// Grants or refuses the task a request of the class, and updates the congestion and full
+    /// flags.
     pub fn admit(&mut self, now: u64, class: Class, task: &mut IoContext) -> Admission {
         let Limits {
             full,
@@ -219,7 +228,7 @@ impl RequestList {
         let next = self.count[c] + 1;
         if next >= full {
             if !self.full[c] {
-                // The task that fills the queue may go on; all others wait.
+                // The task that fills the queue becomes a batcher; all others wait.
                 task.woken(now, &self.limits);
                 self.full[c] = true;
             } else if !task.batching(now, &self.limits) {
@@ -240,8 +249,8 @@ impl RequestList {
         Admission::Granted
     }
 
-    /// A request ended (or was merged into another); what that means for sleepers is added to
-    /// `wake`.
+    /// Frees a request that ended or was merged into another, and adds to `wake` which sleepers to
+    /// wake.
     pub fn free(&mut self, class: Class, wake: &mut Wake) {
         let c = class.index();
         assert!(
@@ -252,7 +261,7 @@ impl RequestList {
         if self.tags {
             match self.writes {
                 None => wake.requests[self.sleeps_as(class).index()] += 1,
-                // Whoever it is of use to.
+                // The tag is of use to either class, so the first sleeper of each is woken.
                 Some(_) => wake.requests.iter_mut().for_each(|n| *n += 1),
             }
             return;
@@ -312,7 +321,7 @@ mod tests {
         assert_eq!(list.admit(0, Class::Sync, &mut task), Admission::Granted);
     }
 
-    /// Reads may have all of a scheduler's tags, writes what the words of its bitmap leave them.
+    /// Reads may take all of a scheduler's tags, writes only their share of each bitmap word.
     #[test]
     fn writes_leave_tags_to_reads() {
         assert_eq!(

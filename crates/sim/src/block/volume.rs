@@ -1,26 +1,27 @@
-//! What a filesystem sees as one device: a disk, or a RAID-0 whose members each have a request queue
+//! The device that a filesystem sees: a disk, or a RAID-0 whose members each have a request queue
 //! (Linux 3.0 `drivers/md/raid0.c` cuts bios at the borders of chunks and hands them on).
 //!
-//! So a full member holds up whoever wants to write to it while the others go on, and the congestion
-//! of one is the array's.
+//! A full member therefore holds up every task that wants to write to it while the other members
+//! carry on, and congestion of one member is congestion of the array.
 
 use crate::disks::whole_blocks;
 use crate::params::Params;
 use crate::spec::{DiskSpec, Size};
 
-/// One or several of the world's devices as one.
+/// One or several of the world's devices, seen as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Volume {
-    /// Its first device.
+    /// Number of the first device.
     pub first: u32,
-    /// Its number of devices.
+    /// Number of devices.
     pub members: u32,
-    /// Blocks that stand on one device before the next has its turn.
+    /// Blocks of a chunk: consecutive blocks on one device before the next device follows.
     chunk: u64,
 }
 
 impl Volume {
-    /// The volume of a disk that is built on devices from `first` on, and the disk of each device.
+    /// Returns the volume of a disk that is built on devices from `first` on, and the disk of each
+    /// device.
     pub fn new(spec: &DiskSpec, params: &Params, first: u32) -> (Self, Vec<DiskSpec>) {
         let Some(array) = &spec.kind.about().array else {
             let volume = Self {
@@ -47,13 +48,13 @@ impl Volume {
         (volume, vec![member; members as usize])
     }
 
-    /// Its devices.
+    /// Returns the range of device numbers.
     pub fn devices(self) -> std::ops::Range<u32> {
         self.first..self.first + self.members
     }
 
-    /// Where a block of the volume stands: the device, the block there, and how many blocks of the
-    /// volume follow each other on that device from it on.
+    /// Returns where a block of the volume lies: the device, the block there, and how many blocks
+    /// of the volume, this one included, follow each other on that device.
     pub fn place(self, block: u64) -> (u32, u64, u64) {
         if self.members == 1 {
             return (self.first, block, u64::MAX);

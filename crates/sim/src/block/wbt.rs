@@ -1,11 +1,13 @@
 //! Writeback throttling (Linux 6.12 block/blk-wbt.c, block/blk-rq-qos.c;
-//! docs/reference/writeback.md#writeback-throttling): how many writes may be on their way to a device.
+//! docs/reference/writeback.md#writeback-throttling): a limit on how many writes are out to a
+//! device.
 //!
-//! A write takes a token before it asks for a request, and gives it back when its request ends or becomes
-//! part of another one. So many are out at most: the whole depth for what somebody waits for, half of it
-//! for other writeback, a quarter for background writeback and whenever somebody else used the device
-//! within the last tenth of a second. Every window the depth goes a step up or down, by whether reads kept
-//! their latency beside writes.
+//! A write takes a token before it asks for a request; the token comes back when the request ends
+//! or becomes part of another one. The limit on tokens depends on the purpose: the whole depth for
+//! writes that a task waits for, half of it for other writeback, a quarter for background
+//! writeback, and a quarter for all writeback while another user accessed the device within the
+//! last tenth of a second. Every window the depth goes a step up or down, depending on whether
+//! reads kept their latency beside writes.
 //!
 //! Size: 16 bytes a request slot. Time: a token is some 10 ns.
 
@@ -13,39 +15,42 @@ use super::{Bio, Dir, Purpose};
 use std::collections::VecDeque;
 
 const MS: u64 = 1_000_000;
-/// The depth that it begins with, unless the queue has less (`RWB_DEF_DEPTH`).
+/// The initial depth, unless the queue has less (`RWB_DEF_DEPTH`).
 const DEFAULT_DEPTH: u32 = 16;
-/// A window (`RWB_WINDOW_NSEC`).
+/// Length of a window in nanoseconds (`RWB_WINDOW_NSEC`).
 const WINDOW: u64 = 100 * MS;
-/// Latency that reads are to keep on a disk that turns, and on one that does not (`wbt_default_latency_nsec`).
+/// Target latency of reads on a rotating disk, and on one that does not rotate
+/// (`wbt_default_latency_nsec`).
 const LATENCY: [u64; 2] = [75 * MS, 2 * MS];
-/// Writes of a window without which its reads say nothing (`RWB_MIN_WRITE_SAMPLES`).
+/// Fewest writes in a window for its read latencies to count (`RWB_MIN_WRITE_SAMPLES`).
 const LEAST_WRITES: u32 = 3;
-/// Windows in a row without a word after which a step goes back (`RWB_UNKNOWN_BUMP`).
+/// Windows in a row with verdict `Unknown` after which the depth moves a step back
+/// (`RWB_UNKNOWN_BUMP`).
 const UNKNOWN: u32 = 5;
-/// How long a dirtier's sleep counts (`wb_recent_wait`).
+/// Nanoseconds for which a dirtier's sleep counts (`wb_recent_wait`).
 const RECENT_WAIT: u64 = 1000 * MS;
-/// How long others' use of the device counts (`close_io`).
+/// Nanoseconds for which other use of the device counts (`close_io`).
 const CLOSE: u64 = 100 * MS;
 
-/// Tokens of one kind, and who waits for one.
+/// Tokens of one kind (writeback or swap): how many are out, and the tasks that wait for one.
 #[derive(Debug, Clone, Default)]
 struct Room {
     out: u32,
     waiting: VecDeque<(u16, Purpose)>,
-    /// Who got one while it slept.
+    /// Tasks that were given a token while they slept.
     given: Vec<u16>,
 }
 
-/// What a request slot holds.
+/// The token and issue time of a request slot.
 #[derive(Debug, Clone, Copy, Default)]
 struct Held {
-    /// The room that its token is of.
+    /// The kind of the slot's token; `None` if the request has none.
     room: Option<u8>,
     issued: u64,
 }
 
-/// Requests that ended in a window.
+/// Totals over the requests that ended in a window; `least_read` is the shortest read in
+/// nanoseconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Window {
     reads: u32,
@@ -53,7 +58,7 @@ struct Window {
     least_read: u64,
 }
 
-/// What a window said of latencies.
+/// The result of a window's latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Ok,
@@ -62,14 +67,14 @@ enum Verdict {
     Exceeded,
 }
 
-/// How many tasks that sleep for a token have one now, the longest sleeper first, by room.
+/// How many sleeping tasks were given a token, the longest sleeper first, by kind of token.
 pub(super) type Given = [u32; 2];
 
 /// The throttle of one queue.
 #[derive(Debug, Clone)]
 pub(super) struct Wbt {
     queue_depth: u32,
-    /// Latency that reads are to keep.
+    /// Target latency of reads in nanoseconds.
     target: u64,
     max_depth: u32,
     normal: u32,
@@ -82,18 +87,19 @@ pub(super) struct Wbt {
     window: Window,
     window_ns: u64,
     timer: Option<u64>,
-    /// Between two ticks of the timers, and when the first one was.
+    /// Length of a timer tick and time of the first one, in nanoseconds; (0, 0): timers are exact.
     ticks: (u64, u64),
-    /// The read that was issued first of those still out: its slot and when.
+    /// The read that was issued first of those tracked as outstanding: its slot and issue time.
     cookie: Option<(u32, u64)>,
-    /// When a read last asked for a request, and when one last ended.
+    /// The last time that a read asked for a request or ended.
     others: Option<u64>,
     dirtier_slept: Option<u64>,
 }
 
 impl Wbt {
-    /// The throttle of a queue that was registered with so many requests, and has `slots` at most, of a disk that
-    /// turns or does not.
+    /// Returns the throttle of a queue that was registered with a depth of `queue_depth` and has at
+    /// most `slots` requests. `rotates` says whether the disk rotates, which sets the target
+    /// latency.
     pub fn new(queue_depth: u32, slots: usize, rotates: bool) -> Self {
         let mut wbt = Self {
             queue_depth,
@@ -118,14 +124,14 @@ impl Wbt {
         wbt
     }
 
-    /// Its windows end at ticks.
+    /// Makes windows end at timer ticks (tick length and first tick, in nanoseconds).
     pub fn with_ticks(mut self, ticks: (u64, u64)) -> Self {
         self.ticks = ticks;
         self
     }
 
-    /// When a timer ends that is set for so long: a tick behind the one for which it was asked, so that it is never
-    /// early (`calc_index` of kernel/time/timer.c, 4.8).
+    /// Returns when a timer that is set for `ns` nanoseconds fires: rounded up to a tick behind the
+    /// one asked for, so that a timer is never early (`calc_index` of kernel/time/timer.c, 4.8).
     fn timer_end(&self, now: u64, ns: u64) -> u64 {
         match self.ticks {
             (0, _) => now + ns,
@@ -133,7 +139,7 @@ impl Wbt {
         }
     }
 
-    /// The room whose tokens a bio needs.
+    /// Returns the kind of token that a bio needs; `None` for a bio that is never held back.
     fn room(bio: &Bio) -> Option<usize> {
         match (bio.dir, bio.purpose) {
             (Dir::Read, _) | (_, Purpose::Exempt) => None,
@@ -142,13 +148,13 @@ impl Wbt {
         }
     }
 
-    /// Depth and shares of the step (`rq_depth_calc_max_depth`, `calc_wb_limits`). Returns whether it
-    /// can't go further up.
+    /// Recomputes the depth and its shares from the step (`rq_depth_calc_max_depth`,
+    /// `calc_wb_limits`). Returns true if the depth can't be raised further.
     fn set_depth(&mut self) -> bool {
         let depth = DEFAULT_DEPTH.min(self.queue_depth);
         let mut top = false;
         self.max_depth = match self.step {
-            // A device that takes one request has the next one at hand.
+            // A device that takes one request at a time still gets a second one queued.
             _ if self.queue_depth == 1 => {
                 top = self.step <= 0;
                 if top { 2 } else { 1 }
@@ -170,10 +176,13 @@ impl Wbt {
         top
     }
 
+    /// Returns true if `then` is known and less than `span` nanoseconds before `now`.
     fn within(then: Option<u64>, now: u64, span: u64) -> bool {
         then.is_some_and(|then| now < then + span)
     }
 
+    /// Returns the most tokens of its kind that may be out for a write of this purpose
+    /// (`get_limit`).
     fn limit(&self, now: u64, purpose: Purpose) -> u32 {
         let whole = matches!(purpose, Purpose::Waited | Purpose::Swap);
         if whole || Self::within(self.dirtier_slept, now, RECENT_WAIT) {
@@ -185,13 +194,15 @@ impl Wbt {
         }
     }
 
-    /// A task that dirtied pages was put to sleep: whatever is written makes room for it.
+    /// Notes that a task that dirtied pages was put to sleep: writes get the whole depth for a
+    /// while, to let that task continue.
     pub fn dirtier_sleeps(&mut self, now: u64) {
         self.dirtier_slept = Some(now);
     }
 
-    /// A task wants to write, or to read, which is noted. `Err`: it must sleep among those of this room
-    /// until its turn. A task that was woken asks again and has its token then.
+    /// Takes a token for a write of `task`; reads need none and are only noted. `Err` holds the
+    /// kind of token for which the task must sleep. A task that was woken asks again and then has
+    /// its token.
     pub fn ask(&mut self, now: u64, task: u16, bio: &Bio) -> Result<(), u8> {
         let Some(room) = Self::room(bio) else {
             if bio.dir == Dir::Read {
@@ -215,8 +226,8 @@ impl Wbt {
         Ok(())
     }
 
-    /// A bio needs no request of its own: the token that its task has (`held`), or was given while it
-    /// slept, comes back.
+    /// Takes back the token of a bio that was merged and needs no request of its own: the one that
+    /// its task holds (`held`), or was given while it slept.
     pub fn merged(&mut self, now: u64, task: u16, held: bool, bio: &Bio, given: &mut Given) {
         let Some(room) = Self::room(bio) else {
             return;
@@ -231,7 +242,7 @@ impl Wbt {
         }
     }
 
-    /// A bio with its token has a request.
+    /// Records in the request slot which kind of token its bio holds.
     pub fn queued(&mut self, slot: u32, bio: &Bio) {
         self.held[slot as usize] = Held {
             room: Self::room(bio).map(|room| room as u8),
@@ -239,14 +250,14 @@ impl Wbt {
         };
     }
 
-    /// A request became part of another one.
+    /// Takes back the token of a request that became part of another one.
     pub fn joined(&mut self, now: u64, gone: u32, given: &mut Given) {
         if let Some(room) = self.held[gone as usize].room.take() {
             self.give_back(now, usize::from(room), given);
         }
     }
 
-    /// The device has a request.
+    /// Notes that the device was given a request.
     pub fn issued(&mut self, now: u64, slot: u32, dir: Dir) {
         self.held[slot as usize].issued = now;
         if dir == Dir::Read && self.cookie.is_none() {
@@ -254,7 +265,7 @@ impl Wbt {
         }
     }
 
-    /// A request ended.
+    /// Notes that a request ended, for the window's latencies, and takes its token back.
     pub fn ended(&mut self, now: u64, slot: u32, dir: Dir, given: &mut Given) {
         let Held { room, issued } = std::mem::take(&mut self.held[slot as usize]);
         let w = &mut self.window;
@@ -279,7 +290,8 @@ impl Wbt {
         }
     }
 
-    /// Sleepers hear of it only once there is room for half a background share (`wbt_rqw_done`).
+    /// Takes a token back. Sleepers are served only once half a background share is free
+    /// (`wbt_rqw_done`).
     fn give_back(&mut self, now: u64, room: usize, given: &mut Given) {
         let r = &mut self.rooms[room];
         r.out = r
@@ -293,7 +305,7 @@ impl Wbt {
         self.give(now, room, given);
     }
 
-    /// Gives tokens to sleepers in their order, until one can't have any.
+    /// Gives tokens to sleepers in their order, until one exceeds its limit.
     fn give(&mut self, now: u64, room: usize, given: &mut Given) {
         while let Some(&(task, purpose)) = self.rooms[room].waiting.front() {
             if self.rooms[room].out >= self.limit(now, purpose) {
@@ -307,7 +319,7 @@ impl Wbt {
         }
     }
 
-    /// Something is written: there are windows from here on.
+    /// Notes a write: windows are measured from now on.
     pub fn wrote(&mut self, now: u64) {
         if self.timer.is_none() {
             self.arm(now);
@@ -323,12 +335,12 @@ impl Wbt {
         self.timer = Some(self.timer_end(now, self.window_ns));
     }
 
-    /// When the window ends.
+    /// Returns when the window ends; `None` if no window is running.
     pub fn timer(&self) -> Option<u64> {
         self.timer
     }
 
-    /// Ends the window, if it is time (`wb_timer_fn`).
+    /// Ends the window if its time has come, and adapts the depth (`wb_timer_fn`).
     pub fn tick(&mut self, now: u64, given: &mut Given) {
         if self.timer.is_none_or(|at| now < at) {
             return;
@@ -418,7 +430,7 @@ mod tests {
         }
     }
 
-    /// How many writes for a purpose find room beside each other.
+    /// Returns how many writes of a purpose are admitted at once.
     fn room(mut wbt: Wbt, now: u64, purpose: Purpose) -> u32 {
         let write = bio(Dir::Write, purpose);
         (0..)
@@ -434,8 +446,8 @@ mod tests {
         assert_eq!(of(Purpose::Writeback), 8);
         assert_eq!(of(Purpose::Waited), 16);
         assert_eq!(room(wbt.clone(), 0, Purpose::Swap), 16);
-        // A read nearby takes the flusher down to the background's share, a dirtier that sleeps gives it
-        // all.
+        // A recent read takes the flusher down to the background's share; a sleeping dirtier gives
+        // it the whole depth.
         let mut nearby = wbt.clone();
         nearby
             .ask(0, 0, &bio(Dir::Read, Purpose::Writeback))
@@ -451,8 +463,8 @@ mod tests {
         assert_eq!(room(slept, RECENT_WAIT, Purpose::Background), 4);
     }
 
-    /// A device that comes up counts as one whose dirtier slept: where something is written then its windows widen it for
-    /// a second, and half a second without anything takes a step back.
+    /// A device that comes up counts as one whose dirtier slept: if something is written then, its
+    /// windows widen the depth for a second, and half a second without I/O takes a step back.
     #[test]
     fn a_device_that_came_up_begins_wide() {
         let step = |written: bool, ms: u64| {
@@ -471,7 +483,8 @@ mod tests {
         assert_eq!(step(false, 1900), 0);
     }
 
-    /// A window that begins at a tick has one more, and one that begins behind a tick what is left of that.
+    /// A window that begins at a tick has one more tick; one that begins behind a tick also gets
+    /// the rest of that tick.
     #[test]
     fn windows_end_at_ticks() {
         let end = |now: u64| {
@@ -485,8 +498,8 @@ mod tests {
         );
     }
 
-    /// Windows with writes alone widen the depth up to three quarters of the queue's; of a device that
-    /// takes one request that is one, less than the two that it began with.
+    /// Windows with writes alone widen the depth up to three quarters of the queue's. For a device
+    /// that takes one request at a time that is one, less than the initial two.
     #[test]
     fn writes_alone_widen_it_to_three_quarters() {
         for (depth, most) in [(62, 46), (256, 192), (2, 1)] {
@@ -503,7 +516,8 @@ mod tests {
         }
     }
 
-    /// Reads of 3 ms beside writes are slow for a disk that does not turn, and quick for one that does.
+    /// Reads of 3 ms beside writes are slow for a disk that does not rotate, and quick for one that
+    /// does.
     #[test]
     fn the_target_is_75_ms_of_a_disk_that_turns_and_else_2() {
         let step = |rotates| {
@@ -523,7 +537,8 @@ mod tests {
         assert_eq!([step(true), step(false)], [-1, 1]);
     }
 
-    /// A window whose quickest read was slow halves the depth, one whose was quick gives it back.
+    /// A window whose quickest read was slow halves the depth; one whose quickest read was in time
+    /// doubles it again.
     #[test]
     fn slow_reads_narrow_it() {
         let mut wbt = Wbt::new(62, 256, true);
@@ -555,7 +570,7 @@ mod tests {
         assert_eq!(wbt.max_depth, 4);
     }
 
-    /// Sleepers go on in their order, and not before half of a background share is free.
+    /// Sleepers get tokens in their order, and not before half of a background share is free.
     #[test]
     fn sleepers_are_woken_in_batches_and_in_order() {
         let mut wbt = Wbt::new(256, 256, true);
@@ -579,13 +594,14 @@ mod tests {
             wbt.ended(after, slot, Dir::Write, &mut given);
         }
         assert_eq!(given, [3, 0]);
-        // Whoever comes in between has no token before those who were woken.
+        // A task that comes in between would get no token before those that were woken.
         for task in 1..=3 {
             assert_eq!(wbt.ask(after, task, &write), Ok(()));
         }
     }
 
-    /// A task that got its token asleep and then finds a request to extend leaves the token to the next.
+    /// A task that was given its token asleep and then finds a request to extend passes the token
+    /// on.
     #[test]
     fn what_is_merged_after_all_gives_its_token_back() {
         let mut wbt = Wbt::new(2, 256, true);
@@ -601,7 +617,7 @@ mod tests {
         assert_eq!((given, wbt.out()), ([1, 0], 2));
         wbt.merged(0, 1, false, &write, &mut given);
         assert_eq!((given, wbt.out()), ([2, 0], 2));
-        // One that never waited for a token has none to give.
+        // A task that never waited for a token has none to give back.
         wbt.merged(0, 7, false, &write, &mut given);
         assert_eq!(wbt.out(), 2);
         assert_eq!(wbt.ask(0, 2, &write), Ok(()));

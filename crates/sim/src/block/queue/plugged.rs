@@ -1,17 +1,18 @@
-//! Requests that a task keeps to itself (`struct blk_plug`, docs/reference/writeback.md#plugs): they have their
-//! tokens and tags, and no scheduler knows of them.
+//! Requests that a task holds in a plug (`struct blk_plug`, docs/reference/writeback.md#plugs):
+//! they have their tokens and tags already, but the scheduler does not see them yet.
 
 use super::Queue;
 use crate::block::{Bio, IoContext, Slot, Wake};
 
 impl Queue {
-    /// Blocks of a request that a plug holds.
+    /// Returns the number of blocks of a request in a plug.
     pub fn blocks_of(&self, slot: Slot) -> u32 {
         self.requests[slot as usize].blocks()
     }
 
-    /// A request leaves the plug of its task for the scheduler, where it joins the one in front of it if the
-    /// two touch and fit and there is a scheduler; call [`Self::dispatch`] next (`elv_attempt_insert_merge`).
+    /// Moves a request from its task's plug to the scheduler, where it joins the request in front
+    /// of it if the two touch and fit and there is a scheduler; call [`Self::dispatch`] next
+    /// (`elv_attempt_insert_merge`).
     pub fn unplug(&mut self, now: u64, task: &IoContext, slot: Slot) -> Wake {
         self.insert(now, task, slot);
         match self.scheduled {
@@ -20,7 +21,7 @@ impl Queue {
         }
     }
 
-    /// Extends a plug's request by the bio, if that touches it and fits.
+    /// Extends a plug's request by the bio, if the two touch and fit; returns true if it did.
     pub(super) fn extend_plugged(&mut self, slot: Slot, bio: &Bio) -> bool {
         let request = &self.requests[slot as usize];
         if request.class != self.class_of(bio) || !self.fits(slot, bio) {
@@ -62,7 +63,7 @@ mod tests {
             assert!(matches!(answer, Submit::Merged(_)), "{answer:?}");
         }
         assert_eq!(q.blocks_of(slot), 4);
-        // Another task's request in front of it: the two join as it leaves.
+        // Another task's request lies in front of the plugged one: the two join on unplug.
         q.submit(0, &mut task, write(4, 8, 1));
         assert_eq!(q.in_flight(Class::Async), 2);
         let wake = q.unplug(0, &task, slot);
