@@ -1,13 +1,13 @@
-//! A volume of a cloud, or a virtio disk of a host that meters its guests: data lie behind a network and
-//! a service that caps rates.
+//! A cloud volume, or a virtio disk of a host that meters its guests: the data lie behind a network
+//! and a service that caps rates.
 //!
 //! - **Latency** is the same for reads and writes wherever they are, with a spread.
-//! - **Caps** on requests and on bytes a second: what comes faster waits. A request counts once for each
-//!   `volume_io_unit` that it has.
+//! - **Caps** limit requests per second and bytes per second; requests above a cap wait. A request
+//!   counts once for each `volume_io_unit` that it has.
 //! - **Bursts**: below its cap a volume earns credits at the rate of the cap, up to a bucket; with
-//!   credits it goes as fast as its burst allows, each request (or byte) for a credit. A full bucket of
+//!   credits it runs at its burst rate, and each request (or byte) takes a credit. A full bucket of
 //!   `C` credits lasts `C / (burst − cap)` seconds. Without a burst rate there is no bucket.
-//! - **The queue is deep**: nothing is served one after the other.
+//! - **The queue is deep**: requests are served in parallel.
 //!
 //! The defaults are a gp3 volume of Amazon EBS as one gets it without asking for more (3,000 IOPS,
 //! 125 MiB/s, no bursts). A gp2 volume of 100 GiB is `volume_iops = 300, volume_burst_iops = 3000,
@@ -36,30 +36,33 @@ rows! {
     }
 }
 
-/// A volume among the kinds of disk. A kernel's own words do not tell one from a disk, so none suits it.
+/// A volume among the kinds of disk. A kernel describes a volume just like a disk,
+/// so a probe never takes a disk for one (`suits` is false).
 pub(super) const KIND: Kind = Kind {
     scheduler: Scheduler::None,
     ..Kind::SINGLE
 };
 
-/// A cap on a rate, with a bucket of credits that let it be exceeded. Times in nanoseconds.
+/// A cap on a rate, with a bucket of credits that let the cap be exceeded. Times are in
+/// nanoseconds.
 #[derive(Debug, Clone)]
 struct Cap {
-    /// Of a unit at the sustained rate.
+    /// Time of one unit at the sustained rate.
     sustained: f64,
-    /// Of a unit at the rate of bursts; the same if there are none.
+    /// Time of one unit at the burst rate; equal to `sustained` if there are no bursts.
     burst: f64,
-    /// What the bucket holds, as time that it takes at the sustained rate.
+    /// Capacity of the bucket, as the time in which it fills at the sustained rate.
     bucket: f64,
-    /// When all that was let through will have been earned.
+    /// Time at which the credits for all admitted units will have been earned.
     earned_at: f64,
-    /// When the next may follow at the rate of bursts.
+    /// Time at which the next unit may follow at the burst rate.
     next_at: f64,
 }
 
 impl Cap {
-    /// Units a second: sustained, and in bursts (0, or no more than that: no bursts) for so many credits, of which
-    /// the share `left` is there.
+    /// Returns a cap of `sustained` units a second, and `burst` units a second while credits last
+    /// (0, or no more than `sustained`: no bursts). The bucket holds `credits`, of which the share
+    /// `left` is there at the start.
     fn new(sustained: f64, burst: f64, credits: f64, left: f64) -> Self {
         let ns = |rate: f64| 1e9 / rate;
         let bursts = burst > sustained;
@@ -73,7 +76,7 @@ impl Cap {
         }
     }
 
-    /// When so many units that come at `now` may go on.
+    /// Returns when `units` units that arrive at `now` may start, and charges them.
     fn admit(&mut self, now: f64, units: f64) -> f64 {
         let credit = self.earned_at.max(now) - self.bucket;
         let start = now.max(self.next_at).max(credit);
@@ -83,7 +86,7 @@ impl Cap {
     }
 }
 
-/// A volume.
+/// The state of a volume.
 #[derive(Debug, Clone)]
 pub(super) struct CloudVolume {
     requests: Cap,
@@ -160,7 +163,8 @@ mod tests {
         CloudVolume::new(&spec, &params, &mut Rng::new(1, "test"))
     }
 
-    /// Requests of `blocks`, `deep` at a time, up to `end`: how many ended in each second.
+    /// Keeps `deep` requests of `blocks` blocks outstanding until `end`; returns how many ended in
+    /// each second.
     fn rates(v: &mut CloudVolume, deep: usize, blocks: u32, end: u64) -> Vec<u64> {
         let mut rng = Rng::new(1, "load");
         let mut out = std::collections::BinaryHeap::from(vec![std::cmp::Reverse(0); deep]);
@@ -191,15 +195,16 @@ mod tests {
     fn caps_hold_by_requests_and_by_bytes() {
         let second = |blocks, set: &[(&str, f64)]| rates(&mut volume(set), 64, blocks, 3 * S)[2];
         assert!((2999..=3001).contains(&second(1, &[])));
-        // 131 MB/s of 64 KiB; of 512 KiB each counts twice, and bytes are what caps.
+        // 131 MB/s of 64 KiB; each request of 512 KiB counts twice, and there the byte cap is the
+        // limit.
         assert!((1998..=2000).contains(&second(16, &[])));
         assert!((249..=251).contains(&second(128, &[])));
         let wide = [("volume_bandwidth", 10_000.0)];
         assert!((1499..=1501).contains(&second(128, &wide)));
     }
 
-    /// gp2 of 100 GiB with a small bucket: 3,000 a second for `credits / (3000 − 300)` seconds, then 300; what was
-    /// not asked for comes back.
+    /// gp2 of 100 GiB with a small bucket: 3,000 a second for `credits / (3000 − 300)` seconds,
+    /// then 300. Idle time earns credits again.
     #[test]
     fn bursts_last_as_long_as_credits() {
         let set = [

@@ -1,61 +1,63 @@
-//! One flash die: what it was given to do, in order, and the reads that go first.
+//! One flash die: its queue of operations, and the reads that go before them.
 //!
-//! - **Work** is a queue: programs of the host's pages, and behind each of them its share of garbage
-//!   collection: copies (a read and a program) of pages that are still valid, and an erase whenever as
-//!   many pages were programmed as an erase block has. With a valid share `v` of the blocks that are
-//!   collected, `v / (1 − v)` pages are copied for each page that the host writes, so collection
-//!   goes on in steps of a page and never holds a die for a whole block.
-//! - **Reads** do not wait for that queue. A program or erase under way is suspended, which takes a time
-//!   of its own, and goes on when no read is left (Wu and He, "Reducing SSD read latency via NAND flash
-//!   program and erase suspension", FAST 2012). An operation that goes on works for `progress` at
-//!   least before it is suspended again, and is let in behind `passing` reads in a row, so
+//! - **Work** is a queue: programs of the host's pages, and behind each of them its share of
+//!   garbage collection: copies (a read and a program) of pages that are still valid, and an erase
+//!   whenever as many pages were programmed as an erase block has. With a valid share `v` of the
+//!   blocks that are collected, `v / (1 − v)` pages are copied for each page that the host writes.
+//!   Collection so advances in steps of a page and never holds a die for a whole block.
+//! - **Reads** do not wait for that queue. A program or erase under way is suspended, which takes a
+//!   time of its own, and resumes when no read is left (Wu and He, "Reducing SSD read latency via
+//!   NAND flash program and erase suspension", FAST 2012). A resumed operation works for at least
+//!   `progress` before it is suspended again, and gets the die after `passing` reads in a row, so
 //!   that reads never starve writes.
 //!
-//! A page's acknowledgement is told when the page comes, by the work that is there then: reads that
-//! come later delay the work, and so the acknowledgements of later pages.
+//! The acknowledgement time of a page is computed when the page arrives, from the work queued then.
+//! Reads that come later delay the work, and so the acknowledgements of later pages only.
 //!
-//! Size: 24 bytes an operation; a die of an NVMe drive has some 300 when its part of the buffer is full.
-//! Time: an operation is put in and taken out once, some 10 ns.
+//! Size: 24 bytes an operation; a die of an NVMe drive has some 300 when its part of the buffer is
+//! full. Time: queueing and removing an operation takes some 10 ns.
 
 use std::collections::VecDeque;
 
-/// How dies do what they are given, times in nanoseconds.
+/// Times of a die's operations, in nanoseconds, and its limits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timing {
-    /// Reads a page into the die's register.
+    /// Time to read a page into the die's register.
     pub read: u64,
-    /// Programs a page.
+    /// Time to program a page.
     pub program: u64,
-    /// Erases a block.
+    /// Time to erase a block.
     pub erase: u64,
-    /// Until a program under way stands aside for a read; longer than a program takes: it does not.
+    /// Time to suspend a program under way for a read; longer than `program`: programs are never
+    /// suspended.
     pub program_suspend: u64,
-    /// The same of an erase.
+    /// Time to suspend an erase under way for a read; longer than `erase`: erases are never
+    /// suspended.
     pub erase_suspend: u64,
-    /// An operation works so long, at least, between two suspensions.
+    /// Least time that an operation works between two suspensions.
     pub progress: u64,
-    /// Reads that go before an operation in a row.
+    /// Reads in a row that may go before a queued operation.
     pub passing: u32,
-    /// Pages of an erase block.
+    /// Pages in an erase block.
     pub block_pages: u32,
     /// Pages of the host that may wait on a die after their write was acknowledged.
     pub buffered: u32,
 }
 
-/// What a die does for other than a read of the host's.
+/// The kinds of operation in a die's queue; the host's reads are not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Programs a page of the host's.
+    /// Programs a page that the host wrote.
     Host,
-    /// Reads a page that is copied.
+    /// Reads a page that garbage collection copies.
     Fetch,
-    /// Programs a page that is copied.
+    /// Programs a page that garbage collection copies.
     Copy,
     /// Erases a block.
     Erase,
 }
 
-/// An operation and the nanoseconds that are left of it.
+/// An operation and the nanoseconds of work left.
 #[derive(Debug, Clone, Copy)]
 struct Operation {
     kind: Kind,
@@ -65,24 +67,24 @@ struct Operation {
 /// One flash die.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Die {
-    /// What is to be done, in this order.
+    /// Queued operations, in order of execution.
     work: VecDeque<Operation>,
-    /// When the first operation of `work` begins or goes on, or did.
+    /// Time at which the first operation of `work` starts or resumes, or did.
     runs_from: u64,
-    /// The host's reads have the die until then.
+    /// Time until which the host's reads occupy the die.
     reads_until: u64,
-    /// Reads that went before the first operation since that last worked.
+    /// Reads that went before the first operation since that operation last worked.
     passed: u32,
-    /// Pages of the host's in `work`.
+    /// Host pages in `work`.
     waiting: u32,
     /// Pages programmed since the last erase.
     programmed: u32,
-    /// Copies that writes have made due and that are not in `work` yet.
+    /// Pages to copy because of past writes that are not in `work` yet; may be a fraction.
     copies_due: f64,
 }
 
 impl Die {
-    /// An idle die that has programmed so many pages since its last erase.
+    /// Returns an idle die that has programmed `programmed` pages since its last erase.
     pub(super) fn new(programmed: u32) -> Self {
         Self {
             programmed,
@@ -90,7 +92,7 @@ impl Die {
         }
     }
 
-    /// Takes the operations off its queue that have ended at `now`.
+    /// Removes the operations that have ended at `now` from the queue.
     fn end_until(&mut self, now: u64) {
         while let Some(op) = self.work.front() {
             let end = self.runs_from + op.left;
@@ -101,7 +103,7 @@ impl Die {
         }
     }
 
-    /// Takes the first operation off the queue, which ends at `end`.
+    /// Removes the first operation, which ends at `end`, from the queue.
     fn end_first(&mut self, end: u64) {
         let op = self.work.pop_front().expect("an operation is under way");
         self.waiting -= u32::from(op.kind == Kind::Host);
@@ -109,13 +111,14 @@ impl Die {
         self.passed = 0;
     }
 
-    /// Reads a page that is asked for at `at` and takes `ns`; returns when it is in the register.
+    /// Reads a page for a request at `at`; sensing takes `ns`. Returns when the page is in the
+    /// register.
     pub(super) fn read(&mut self, at: u64, ns: u64, t: &Timing) -> u64 {
         let mut start = at.max(self.reads_until);
         self.end_until(start);
         let stands = self.runs_from <= self.reads_until;
         if !self.work.is_empty() && self.runs_from < start {
-            // It is under way since before this read.
+            // The operation has been under way since before this read.
             start = self.suspend(start, t);
         } else if !self.work.is_empty() && stands && self.passed >= t.passing {
             start = self.suspend(self.runs_from, t);
@@ -126,8 +129,8 @@ impl Die {
         self.reads_until
     }
 
-    /// Suspends the operation under way for a read that wants the die at `wanted`; returns when the read
-    /// has it: then the operation has ended, or stands aside.
+    /// Suspends the operation under way for a read that wants the die at `wanted`. Returns when the
+    /// read gets the die: when the operation has ended or is suspended.
     fn suspend(&mut self, wanted: u64, t: &Timing) -> u64 {
         let op = self.work.front_mut().expect("an operation is under way");
         let takes = match op.kind {
@@ -148,9 +151,10 @@ impl Die {
         aside
     }
 
-    /// Programs a page of the host's that arrived at `arrived`, with the collection of `copies` pages, and
-    /// all times `slower` times as long. Returns when the page's write may be acknowledged: at once, or
-    /// when so few pages wait that the buffer holds them.
+    /// Queues a host page that arrived at `arrived`, and garbage collection of `copies` pages with
+    /// it; all operations take `slower` times as long as in `t`. Returns when the write may be
+    /// acknowledged: at once if the buffer holds all pages that wait, otherwise when few enough of
+    /// them do.
     pub(super) fn write(&mut self, arrived: u64, copies: f64, slower: f64, t: &Timing) -> u64 {
         self.end_until(arrived);
         if self.work.is_empty() {
@@ -175,7 +179,7 @@ impl Die {
         self.work.push_back(Operation { kind, left });
     }
 
-    /// A page more is programmed: when a block is full, another one is erased.
+    /// Counts a programmed page; queues an erase when a block is full.
     fn count_page(&mut self, erase: u64, t: &Timing) {
         self.programmed += 1;
         if self.programmed >= t.block_pages {
@@ -184,8 +188,8 @@ impl Die {
         }
     }
 
-    /// When no more than `buffered` pages of the host's wait, if only the work that is there is done; not
-    /// before `arrived`.
+    /// Returns when at most `buffered` host pages will wait, if the queued work alone is done;
+    /// never before `arrived`.
     fn acknowledged(&self, arrived: u64, buffered: u32) -> u64 {
         let (mut at, mut waiting) = (self.runs_from, self.waiting);
         if waiting <= buffered {
@@ -218,7 +222,8 @@ mod tests {
         buffered: 0,
     };
 
-    /// Reads of `ns` in a row, each asked for `pause` behind the last one's end: how long each waited.
+    /// Makes `n` reads, each `pause` behind the end of the one before; returns how long each
+    /// waited.
     fn waits(die: &mut Die, mut at: u64, pause: u64, n: usize) -> Vec<u64> {
         let read = |_: usize| {
             let end = die.read(at, T.read, &T);
@@ -234,10 +239,10 @@ mod tests {
         let mut die = Die::new(0);
         assert_eq!(die.write(0, 0.0, 1.0, &T), 700_000);
         assert_eq!(waits(&mut die, 200_000, 0, 1), [100_000]);
-        // The program had 500 µs left: it goes on behind the read.
+        // The program had 500 µs left and resumes behind the read.
         let end = 200_000 + 100_000 + 65_000 + 500_000;
         assert_eq!(die.write(365_000, 0.0, 1.0, &T), end + 700_000);
-        // What ends sooner than it could be suspended, a read waits for.
+        // A read waits for an operation that ends sooner than it could be suspended.
         assert_eq!(waits(&mut die, end - 30_000, 0, 1), [30_000]);
     }
 
@@ -251,8 +256,8 @@ mod tests {
         assert_eq!(waits(&mut die, 710_000, 0, 1), [55_000]);
     }
 
-    /// Reads that follow each other without a gap let work in behind so many; work that was just let in is not
-    /// suspended at once.
+    /// After `passing` reads without a gap the queued work gets the die; work that has just got it
+    /// is not suspended at once.
     #[test]
     fn reads_do_not_starve_writes() {
         let mut die = Die::new(0);
@@ -279,7 +284,7 @@ mod tests {
         let count = |die: &Die, kind| die.work.iter().filter(|op| op.kind == kind).count();
         let counts = [Kind::Host, Kind::Fetch, Kind::Copy, Kind::Erase];
         assert_eq!(counts.map(|k| count(&die, k)), [768, 384, 384, 1]);
-        // No two copies stand in a row: collection goes on beside the host's writes.
+        // No two copies stand in a row: collection is interleaved with the host's writes.
         let kinds: Vec<Kind> = die.work.iter().map(|op| op.kind).collect();
         assert!(
             !kinds

@@ -1,17 +1,18 @@
-//! A solid-state drive: flash dies that work in parallel behind one interface. SATA drives (`ssd.rs`)
-//! and NVMe drives (`nvme.rs`) are this with figures of their own; a die is in `die.rs`.
+//! A solid-state drive: flash dies that work in parallel behind one interface. SATA drives
+//! (`ssd.rs`) and NVMe drives (`nvme.rs`) are this model with figures of their own; a die is in
+//! `die.rs`.
 //!
 //! - **Mapping** by page, log-structured: writes fill a flash page, and each full page goes to the
 //!   next die in turn. Reads find a page on the die that its address hashes to, so consecutive pages
 //!   lie on consecutive dies.
 //! - **Writes** end when they are in the controller's buffer; once that is full, at the rate of the
 //!   dies. A cache of flash that is programmed with one bit a cell is not modelled.
-//! - **Reads** go before all that a die has to program or erase; what is under way is suspended, if the drive
-//!   can do that, else it comes to its end.
-//! - **Garbage collection** goes on beside the host's writes, a page at a time, for as long as they come:
-//!   the drive has been filled once and begins in its steady state. A stream of consecutive writes
-//!   leaves blocks that are wholly stale. Of the blocks that random writes leave, the share `v` is still
-//!   valid when they are collected, with `α` = flash / live data:
+//! - **Reads** go before all that a die has to program or erase. An operation under way is
+//!   suspended if the drive can do that; otherwise the read waits for its end.
+//! - **Garbage collection** runs beside the host's writes, a page at a time, for as long as writes
+//!   come: the drive has been filled once and begins in its steady state. A stream of consecutive
+//!   writes leaves blocks that are wholly stale. Of the blocks that random writes leave, the share
+//!   `v` is still valid when they are collected, with `α` = flash / live data:
 //!
 //!   ```text
 //!   v = exp(−α (1 − v))            write amplification A = 1 / (1 − v)
@@ -28,9 +29,12 @@
 //!   with 7 % of spare flash, `α` is 1.53, `v` 0.40 and `A` 1.66.
 //!
 //! Estimate for the SATA figures: 40 dies program 8 KiB in 1.3 ms, 252 MB/s; reads are bound by the
-//! interface, 270 MB/s; a single random 4 KiB read takes 20 + 75 + 15 µs. For NVMe: 64 dies program 16 KiB
-//! in 0.7 ms, 1.5 GB/s; random writes settle at `(tPROG + tBERS / pages) / (tPROG + (A − 1)(tR + tPROG) + A tBERS / pages)`
-//! of that, 58 %.
+//! interface, 270 MB/s; a single random 4 KiB read takes 20 + 75 + 15 µs. For NVMe: 64 dies program
+//! 16 KiB in 0.7 ms, 1.5 GB/s; random writes settle at 58 % of that, which is
+//!
+//! ```text
+//! (tPROG + tBERS / pages) / (tPROG + (A − 1)(tR + tPROG) + A tBERS / pages)
+//! ```
 
 use super::die::{Die, Timing};
 use super::{Model, Transfer, block_ns, whole_blocks};
@@ -40,7 +44,7 @@ use crate::rng::Rng;
 use crate::spec::DiskSpec;
 use std::marker::PhantomData;
 
-/// The figures of a drive, as parameter rows give them.
+/// The figures of a drive, taken from its kind's parameter rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FlashFigures {
     pub dies: f64,
@@ -64,12 +68,12 @@ pub(super) struct FlashFigures {
     pub max_request: f64,
 }
 
-/// The parameters of a kind of drive, which name its figures.
+/// A kind of flash drive: converts the kind's parameters to the figures of the model.
 pub(super) trait Flash {
     fn figures(params: &Params) -> FlashFigures;
 }
 
-/// A drive of a kind, whose parameters are `F`.
+/// A drive of the kind whose parameters are `F`.
 #[derive(Debug, Clone)]
 pub(super) struct Drive<F>(FlashDrive, PhantomData<F>);
 
@@ -95,10 +99,10 @@ impl<F: Flash> Model for Drive<F> {
     }
 }
 
-/// The share of a block's pages that are still valid when it is collected (see the module), given the
-/// flash there is for each page of live data (above 1).
+/// Returns the share of a block's pages that are still valid when the block is collected (see the
+/// module). `flash` is the amount of flash per amount of live data, above 1.
 fn valid_share(flash: f64) -> f64 {
-    // The root below 1, left of which `exp` is above its argument.
+    // Bisects for the root below 1; left of the root `exp` is above its argument.
     let (mut low, mut high) = (0.0, 1.0 - flash.ln() / flash);
     for _ in 0..60 {
         let v = f64::midpoint(low, high);
@@ -111,7 +115,7 @@ fn valid_share(flash: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The dies behind an interface.
+/// The dies of a drive behind their interface.
 #[derive(Debug, Clone)]
 struct FlashDrive {
     dies: Vec<Die>,
@@ -119,7 +123,7 @@ struct FlashDrive {
     page_blocks: u32,
     command_ns: u64,
     interface_block_ns: f64,
-    /// Pages copied for each page of random writes.
+    /// Pages copied per page of random writes.
     copies: f64,
     noise: f64,
     depth: u32,
@@ -127,7 +131,7 @@ struct FlashDrive {
     max_request_blocks: u32,
     interface_free_at: u64,
     next_die: usize,
-    /// Blocks in the flash page that is being filled.
+    /// 4 KiB blocks already in the flash page that is being filled.
     filling: u32,
     write_end: u64,
 }
@@ -142,7 +146,7 @@ impl FlashDrive {
         };
         let dies = f.dies as u32;
         let block_pages = f.block_pages as u32;
-        // Erases come in turn, and not on all dies together.
+        // Staggers the dies, so that erases come in turn and not on all dies together.
         let programmed = |die: u32| u64::from(block_pages) * u64::from(die) / u64::from(dies);
         Self {
             dies: (0..dies).map(|i| Die::new(programmed(i) as u32)).collect(),
@@ -172,7 +176,7 @@ impl FlashDrive {
         }
     }
 
-    /// Nanoseconds until a request started now is complete.
+    /// Returns the nanoseconds until a request that is started now is complete.
     fn service(&mut self, now: u64, t: &Transfer, rng: &mut Rng) -> u64 {
         let noise = rng.noise(self.noise);
         let finish = match t.dir {
@@ -182,7 +186,8 @@ impl FlashDrive {
         finish - now
     }
 
-    /// Occupies the interface for a transfer that could start at `ready`; returns its end.
+    /// Occupies the interface for a transfer that could start at `ready`; returns the transfer's
+    /// end.
     fn transfer(&mut self, ready: u64, blocks: u32) -> u64 {
         let start = ready.max(self.interface_free_at);
         self.interface_free_at = start + (f64::from(blocks) * self.interface_block_ns) as u64;
@@ -198,8 +203,8 @@ impl FlashDrive {
             let die = (p % self.dies.len() as u64) as usize;
             sensed = sensed.max(self.dies[die].read(ready, read_ns, &self.timing));
         }
-        // The interface carries what is sensed while other dies still work; it is held only for
-        // the transfer itself.
+        // The interface carries sensed pages while other dies still work, and is busy for the
+        // transfer itself only.
         let streamed = self.transfer(ready, t.blocks);
         let last = (f64::from(t.blocks.min(self.page_blocks)) * self.interface_block_ns) as u64;
         streamed.max(sensed + last)
@@ -225,7 +230,8 @@ impl FlashDrive {
 mod tests {
     use super::*;
 
-    /// `α / (α + W(−α exp(−α)))` at three points (W by a table), and full of live data nearly to the brim.
+    /// `α / (α + W(−α exp(−α)))` at three points (W from a table), and at flash almost full of live
+    /// data.
     #[test]
     fn write_amplification_is_that_of_the_closed_form() {
         let amplification = |flash| 1.0 / (1.0 - valid_share(flash));
@@ -235,7 +241,7 @@ mod tests {
         }
         let brim = amplification(1.03);
         assert!((15.0..20.0).contains(&brim), "{brim}");
-        // Each is the root of the equation that the module derives.
+        // Each value is the root of the equation that the module derives.
         for flash in [1.01, 1.1, 1.5, 3.0, 50.0] {
             let v = valid_share(flash);
             assert!(

@@ -1,13 +1,13 @@
 //! Disk models: how long a device takes for a request, given where its head is, which erase blocks
 //! are open, how deep its queue is.
 //!
-//! To add a kind: a file here and a line in `kinds!`. The file has the rows of its parameters
-//! (`Figures`), what the rest of the house asks about the kind (`KIND`: request size, members, how a
-//! probe recognises and fits it) and the model (`impl Model`). Names, parameter table, schema, machine
-//! files, probe and the tests that walk all kinds follow from the line.
+//! To add a kind: add a file here and a line in `kinds!`. The file has the rows of its parameters
+//! (`Figures`), the properties that other modules and crates ask about (`KIND`: request size,
+//! members, how a probe recognises and fits it) and the model (`impl Model`). Names, parameter
+//! table, schema, machine files, probe and the tests that walk all kinds follow from the line.
 //!
-//! Models know no faults and no queue: [`crate::block::Queue`] has both. Everything is converted once,
-//! at construction: times to nanoseconds, sizes to 4 KiB blocks.
+//! Models have neither faults nor a queue: [`crate::block::Queue`] has both. Everything is
+//! converted once, at construction: times to nanoseconds, sizes to 4 KiB blocks.
 
 mod die;
 mod flash;
@@ -21,19 +21,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
-/// Which way data moves.
+/// The direction in which data move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dir {
-    /// From the device.
+    /// From the device to memory.
     Read,
-    /// To the device.
+    /// From memory to the device.
     Write,
 }
 
 /// Bytes in a block.
 const BLOCK: f64 = 4096.0;
 
-/// What a device is asked to do.
+/// A request as a device sees it: a direction and consecutive blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
     /// Read or write.
@@ -45,15 +45,16 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// The block after its last.
+    /// Returns the block after the last one.
     pub fn end(&self) -> u64 {
         self.block + u64::from(self.blocks)
     }
 }
 
-/// A device with its state.
+/// A model of a device, with its state.
 trait Model: Sized {
-    /// The model of this disk with the parameters of its run. Draws what differs from run to run.
+    /// Returns the model of this disk with the parameters of its run. `rng` draws the properties
+    /// that differ between runs.
     fn new(spec: &DiskSpec, params: &Params, rng: &mut Rng) -> Self;
 
     /// See [`DiskModel::service`].
@@ -78,27 +79,29 @@ trait Model: Sized {
     }
 }
 
-/// What the rest of the house asks about a kind of disk.
+/// The properties of a kind of disk that other modules and crates ask about.
 pub struct Kind {
-    /// Parameters of other kinds that its model has use for.
+    /// Parameter rows of other kinds that this kind's model uses too.
     pub uses: &'static [&'static [ParamInfo]],
-    /// Whether its largest request is the queue's `max_request`, and not a parameter of its own.
+    /// True if the largest request is the queue's `max_request`, false if the kind has a parameter
+    /// for that.
     pub max_request: bool,
-    /// Whether a kernel takes it for a disk that turns (`queue/rotational`).
+    /// True if a kernel takes the device for a rotating disk (`queue/rotational`).
     pub rotates: bool,
-    /// The scheduler that Linux gives it where nobody chooses one: none where it may have several hardware
-    /// queues (block/elevator.c `elevator_get_default`).
+    /// The scheduler that Linux gives the device where none is chosen: none if the device may have
+    /// several hardware queues (block/elevator.c `elevator_get_default`).
     pub scheduler: Scheduler,
-    /// Its members, if it is an array.
+    /// The members of an array; `None` for a single device.
     pub array: Option<Array>,
-    /// Whether a disk that describes itself so is likely of this kind. One kind says yes.
+    /// Returns true if a disk with this description is likely of this kind. Exactly one kind does
+    /// for each description.
     pub suits: fn(&Described<'_>) -> bool,
-    /// How a probe fits the model to measurements.
+    /// How a probe fits the model to measurements; without knobs, a probe never does.
     pub fit: Fit,
 }
 
 impl Kind {
-    /// One device with nothing special.
+    /// The defaults of a single device; a kind states what differs.
     const SINGLE: Self = Self {
         uses: &[],
         max_request: true,
@@ -115,24 +118,24 @@ impl Kind {
     };
 }
 
-/// An array over disks of one kind, each of which has a request queue of its own.
+/// An array over disks of one kind, each member with a request queue of its own.
 pub struct Array {
-    /// How many there may be.
+    /// The permitted numbers of members.
     pub members: RangeInclusive<u32>,
-    /// Their number where a specification gives none.
+    /// Number of members where a specification gives none.
     pub default: u32,
-    /// Their kind.
+    /// Kind of the members.
     pub of: DiskKind,
-    /// Bytes that stand on one member before the next has its turn.
+    /// Bytes of a chunk: consecutive bytes on one member before the next member follows.
     pub chunk: fn(&Params) -> f64,
-    /// Stripes of read-ahead that it raises its window to.
+    /// Least read-ahead window of the array, in stripes; 0: the array raises none.
     pub read_ahead: fn(&Params) -> f64,
 }
 
-/// What a running kernel says of a disk.
+/// The description of a disk by a running kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Described<'a> {
-    /// The name of its block device.
+    /// Name of the block device.
     pub name: &'a str,
     /// `queue/rotational`.
     pub rotational: bool,
@@ -154,28 +157,29 @@ impl Described<'_> {
 
 /// How a probe fits a model to measurements.
 pub struct Fit {
-    /// Kinds that a disk may be although it describes itself as one of this kind.
+    /// Other kinds that a disk may be although it describes itself as one of this kind.
     pub others: &'static [DiskKind],
-    /// The parameters that are moved, in this order.
+    /// The parameters that the search moves, in this order.
     pub knobs: &'static [Knob],
-    /// Where to begin: values near the measurements, given what was measured and the disk's own
+    /// Returns starting values near the measurements, given what was measured and the disk's own
     /// parameters.
     pub start: fn(&Seen, &Params) -> Vec<(&'static str, f64)>,
-    /// A parameter that keeps its ratio to another one: both, and the other one's name in a sentence.
+    /// A parameter that keeps its ratio to another: its name, the other's name, and a word for the
+    /// other in messages.
     pub follows: Option<(&'static str, &'static str, &'static str)>,
 }
 
-/// A parameter that the search moves.
+/// A parameter that the search moves, and how.
 #[derive(Debug, Clone, Copy)]
 pub enum Knob {
-    /// By factors.
+    /// Multiplied by factors.
     Scale(&'static str),
-    /// Among values.
+    /// Chosen among values.
     OneOf(&'static str, &'static [f64]),
 }
 
 impl Knob {
-    /// The parameter's name.
+    /// Returns the parameter's name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Scale(name) | Self::OneOf(name, _) => name,
@@ -183,7 +187,7 @@ impl Knob {
     }
 }
 
-/// The measurements that a search begins with.
+/// The measurements that a search starts from.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen {
     /// The best rate of sequential reads, in MB/s.
@@ -195,8 +199,8 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The program time in nanoseconds with which so many flash dies, a page of `page` bytes each,
-    /// write at the measured rate.
+    /// Returns the program time, in nanoseconds, with which `dies` flash dies with pages of `page`
+    /// bytes write at the measured rate.
     fn program_ns(&self, dies: f64, page: f64) -> f64 {
         page * dies / (self.write.max(1e-3) * 1e6) * 1e9
     }
@@ -214,17 +218,17 @@ macro_rules! kinds {
             /// All kinds, in the order of the parameter table.
             pub const ALL: &'static [Self] = &[$(Self::$Kind,)*];
 
-            /// Its name in experiments and machine files.
+            /// Returns the kind's name in experiments and machine files.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$Kind => $name,)* }
             }
 
-            /// What the rest of the house asks about it.
+            /// Returns the properties that other modules and crates ask about.
             pub fn about(self) -> &'static Kind {
                 match self { $(Self::$Kind => const { &$module::KIND },)* }
             }
 
-            /// The rows of its own parameters.
+            /// Returns the rows of the kind's own parameters.
             pub fn rows(self) -> &'static [ParamInfo] {
                 match self { $(Self::$Kind => $module::Figures::ROWS,)* }
             }
@@ -247,7 +251,7 @@ macro_rules! kinds {
             }
         }
 
-        /// A device of some kind, with its state.
+        /// The model of one device of some kind, with its state.
         #[derive(Debug, Clone)]
         enum Device { $($Kind($module::$Model),)* }
 
@@ -297,7 +301,7 @@ kinds! {
 }
 
 impl DiskKind {
-    /// Whether a disk of this kind has use for a parameter: one of its own model, or one of its
+    /// Returns true if a disk of this kind uses a parameter: one of its own model, or one of its
     /// request queue.
     pub fn takes(self, param: &ParamInfo) -> bool {
         let about = self.about();
@@ -309,7 +313,7 @@ impl DiskKind {
         }
     }
 
-    /// The kind of model that a disk's own words suggest.
+    /// Returns the kind of model that suits a kernel's description of a disk.
     pub fn likely(described: &Described<'_>) -> Self {
         let suits = |kind: &&Self| (kind.about().suits)(described);
         *Self::ALL
@@ -319,52 +323,53 @@ impl DiskKind {
     }
 }
 
-/// A device, with its state.
+/// The model of a device, with its state.
 #[derive(Debug, Clone)]
 pub struct DiskModel(Device);
 
 impl DiskModel {
-    /// The model of this disk. Draws what differs from run to run.
+    /// Returns the model of this disk. `rng` draws the properties that differ between runs.
     pub fn new(spec: &DiskSpec, params: &Params, rng: &mut Rng) -> Self {
         Self(Device::new(spec, params, rng))
     }
 
-    /// Nanoseconds from `now` until a request that is started now is complete. `in_service` counts
-    /// the requests that the device holds, this one included. `now` never goes back.
+    /// Returns the nanoseconds from `now` until a request that is started now is complete.
+    /// `in_service` counts the requests that the device holds, this one included. `now` never
+    /// decreases between calls.
     pub fn service(&mut self, now: u64, t: &Transfer, in_service: u32, rng: &mut Rng) -> u64 {
         debug_assert!(t.blocks > 0 && in_service > 0);
         self.0.service(now, t, in_service, rng)
     }
 
-    /// How many requests the device takes at a time in one of its hardware queues.
+    /// Returns how many requests the device takes at a time in one of its hardware queues.
     pub fn depth(&self) -> u32 {
         self.0.depth()
     }
 
-    /// Hardware queues that it has at most; Linux makes one a CPU.
+    /// Returns how many hardware queues the device has at most; Linux makes one per CPU.
     pub fn queues(&self) -> u32 {
         self.0.queues()
     }
 
-    /// The most blocks it takes in one request.
+    /// Returns the most blocks that the device takes in one request.
     pub fn max_request_blocks(&self) -> u32 {
         self.0.max_request_blocks()
     }
 
-    /// Disks behind it, each with a request queue of its own in Linux. The one queue of an array
-    /// has the requests of all of them: streaming spreads evenly over the members, so they congest
-    /// together.
+    /// Returns the number of disks behind the device, each with a request queue of its own in
+    /// Linux. The one queue of an array has the requests of all of them: streaming spreads evenly
+    /// over the members, so they congest together.
     pub fn members(&self) -> u32 {
         self.0.members()
     }
 }
 
-/// Nanoseconds a block takes at this many MB/s (powers of 1000).
+/// Returns the nanoseconds that a block takes at this many MB/s (powers of 1000).
 fn block_ns(megabytes_per_second: f64) -> f64 {
     BLOCK / megabytes_per_second * 1e3
 }
 
-/// Whole blocks in this many bytes, at least one.
+/// Returns the number of whole blocks in this many bytes, at least one.
 pub(crate) fn whole_blocks(bytes: f64) -> u32 {
     ((bytes / BLOCK) as u32).max(1)
 }
@@ -373,7 +378,8 @@ pub(crate) fn whole_blocks(bytes: f64) -> u32 {
 mod tests {
     use super::*;
 
-    /// A device of every description is taken for one kind, and each kind that a probe fits for itself.
+    /// Every description suits exactly one kind, and every kind that a probe can fit is found by
+    /// some.
     #[test]
     fn every_description_suits_one_kind() {
         let mut found = Vec::new();
@@ -394,7 +400,8 @@ mod tests {
                 found.push(DiskKind::likely(&described));
             }
         }
-        // What a probe can fit, a description leads to; other kinds are for machine files.
+        // Every kind that a probe can fit is reachable by a description; other kinds are for
+        // machine files.
         let fitted = |kind: &&DiskKind| !kind.about().fit.knobs.is_empty();
         assert!(
             DiskKind::ALL
@@ -404,7 +411,7 @@ mod tests {
         );
     }
 
-    /// What a probe moves are parameters that a disk of this kind takes.
+    /// Every knob of a kind is a parameter that a disk of this kind takes.
     #[test]
     fn knobs_are_parameters_of_their_kind() {
         let seen = Seen {

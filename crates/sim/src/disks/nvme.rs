@@ -1,5 +1,5 @@
-//! An NVMe drive: the flash drive of `flash.rs` with more dies, a wider interface, a larger buffer and
-//! queues a thousand deep, one a CPU.
+//! An NVMe drive: the flash drive of `flash.rs` with more dies, a wider interface, a larger buffer
+//! and queues a thousand requests deep, one per CPU.
 
 use super::flash::{Drive, Flash, FlashFigures};
 use super::{DiskKind, Fit, Kind, Knob};
@@ -62,7 +62,7 @@ pub(super) const KIND: Kind = Kind {
     ..Kind::SINGLE
 };
 
-/// A drive.
+/// The model of an NVMe drive.
 pub(super) type Nvme = Drive<Figures>;
 
 impl Flash for Figures {
@@ -101,8 +101,9 @@ mod tests {
     use std::cmp::Reverse;
     use std::collections::BinaryHeap;
 
-    /// Reads of 4 KiB, one at a time, beside `writes` random ones at a time, for a second behind one in which the
-    /// buffer fills: their times in order, and the writes a second.
+    /// Makes reads of 4 KiB, one at a time, beside `writes` outstanding random writes, for a second
+    /// after one in which the buffer fills. Returns the read times in ascending order, and the
+    /// writes per second.
     fn reads_beside(writes: usize) -> (Vec<u64>, f64) {
         const S: u64 = 1_000_000_000;
         let spec = DiskSpec::new(DiskKind::Nvme, Size(1 << 40));
@@ -137,8 +138,8 @@ mod tests {
         (reads, written as f64)
     }
 
-    /// With collection at work on all dies, as random writes go on for as long as the drive takes them, one read
-    /// of a hundred takes less than half a millisecond, and none more than a suspended erase and a read.
+    /// Random writes at full rate keep garbage collection busy on all dies; even so 99 % of reads
+    /// take less than half a millisecond, and none more than a suspended erase and a read.
     #[test]
     fn reads_pass_writes_and_collection() {
         let (alone, _) = reads_beside(0);

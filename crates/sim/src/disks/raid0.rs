@@ -1,4 +1,4 @@
-//! RAID-0: chunks of the array go round its members, which work in parallel.
+//! RAID-0: chunks of the array go round its members in turn, and the members work in parallel.
 //!
 //! ```text
 //!   array   |c0|c1|c2|c3|c4|c5|c6|c7| …      a request over c1..c6 of an array of three:
@@ -7,8 +7,8 @@
 //!   disk 2        |c2      |c5      |c8|       disk 2  c2 c5
 //! ```
 //!
-//! What a request has on one member is consecutive there, so it is one piece a member; the request
-//! ends with the last of them.
+//! The blocks that a request has on one member are consecutive there, so each member gets one
+//! piece; the request ends with the last piece.
 
 use super::rotating::{self, Rotating};
 use super::{Array, DiskKind, Fit, Kind, Model, Transfer, whole_blocks};
@@ -24,13 +24,13 @@ rows! {
     }
 }
 
-/// A RAID-0 among the kinds of disk. An array is one: its members stand in the machine file.
+/// A RAID-0 among the kinds of disk. A probe fits its members as rotating disks.
 pub(super) const KIND: Kind = Kind {
     rotates: true,
     uses: &[<rotating::Figures as crate::params::Rows>::ROWS],
     array: Some(Array {
         members: 2..=16,
-        // As in docs/reference/workloads.md#writeback-from-reclaim.
+        // Default of docs/reference/workloads.md#writeback-from-reclaim.
         default: 4,
         of: DiskKind::Disk,
         chunk: |params| params.disks.raid0.raid_chunk,
@@ -44,7 +44,7 @@ pub(super) const KIND: Kind = Kind {
     ..Kind::SINGLE
 };
 
-/// An array.
+/// The disks of an array.
 #[derive(Debug, Clone)]
 pub struct Raid0 {
     disks: Vec<Rotating>,
@@ -52,7 +52,7 @@ pub struct Raid0 {
 }
 
 impl Model for Raid0 {
-    /// An array of `spec.capacity` in total.
+    /// Returns an array of `spec.capacity` in total.
     fn new(spec: &DiskSpec, params: &Params, _: &mut Rng) -> Self {
         let members = spec.members().max(1);
         let each = spec.capacity.pages().div_ceil(u64::from(members));
@@ -87,10 +87,10 @@ impl Model for Raid0 {
 }
 
 impl Raid0 {
-    /// The part of an array request that lies on one member, in the member's blocks.
+    /// Returns the part of an array request that lies on one member, in the member's blocks.
     fn piece(&self, member: u64, t: &Transfer) -> Option<Transfer> {
         let members = self.disks.len() as u64;
-        // Blocks of this member that lie before an array block.
+        // Returns the number of blocks of this member that lie before an array block.
         let before = |block: u64| {
             let chunk = block / self.chunk_blocks;
             let row = chunk / members * self.chunk_blocks;

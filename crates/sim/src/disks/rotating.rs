@@ -1,4 +1,4 @@
-//! A rotating disk.
+//! A rotating disk: seek, rotation, streaming, command choice and write cache.
 //!
 //! - **Where a block lies.** At constant areal density the share `x` of the capacity that lies
 //!   outside radius `r` is an area: `r(x) = √(1 − (1 − ρ²)·x)` with the outer radius 1 and the inner
@@ -11,11 +11,12 @@
 //!   shared between the two axes: the seek is `√n` times shorter, and the rotation is the least of
 //!   `√n` draws. At `n` = 32 that makes some 200 reads a second of 75, as NCQ measurements show.
 //! - **Streaming.** A request that starts where the last one ended neither seeks nor waits for the
-//!   platter: reads come from the drive's read-ahead, writes from its track buffer. One that starts
-//!   less than a revolution further on waits at most until that place has come round.
-//! - **Write cache**, if any: a write ends when it is transferred and there is room for it. The
-//!   drive writes back in order of arrival; each write's positioning is that of the best of those it
-//!   holds. A read goes next, in front of what waits to be written back.
+//! - **Streaming.** A request that starts where the last one ended neither seeks nor waits for the
+//!   platter: reads come from the drive's read-ahead, writes from its track buffer. A request that
+//!   starts less than a revolution further on waits at most until that place has come round.
+//! - **Write cache**, if any: a write ends when its data is transferred and the cache has room for
+//!   it. The drive writes back in order of arrival; each write's positioning is that of the best of
+//!   those in the cache. A read goes next, before the cached writes.
 
 use super::{BLOCK, DiskKind, Fit, Kind, Knob, Model, Transfer, block_ns, whole_blocks};
 use crate::disks::Dir;
@@ -42,7 +43,8 @@ rows! {
     }
 }
 
-/// A rotating disk among the kinds of disk. A virtual disk says that it rotates, whatever it is.
+/// A rotating disk among the kinds of disk. Virtual disks often claim to rotate, so a probe tries
+/// others too.
 pub(super) const KIND: Kind = Kind {
     rotates: true,
     suits: |disk| disk.one_device() && disk.rotational && !disk.removable && !disk.nvme(),
@@ -53,8 +55,8 @@ pub(super) const KIND: Kind = Kind {
     ..Kind::SINGLE
 };
 
-/// How rotating disks are fitted, alone and in an array. The platters are as they are: the inner rate
-/// follows the outer one.
+/// How a probe fits rotating disks, alone and in an array. The platters' geometry is kept: the
+/// inner rate follows the outer one.
 pub(super) const FIT: Fit = Fit {
     others: &[],
     knobs: &[
@@ -78,20 +80,20 @@ pub(super) const FIT: Fit = Fit {
     follows: Some(("disk_inner_bandwidth", "disk_outer_bandwidth", "outer")),
 };
 
-/// A write in the drive's cache.
+/// A write in the drive's cache. Reads that go before cached writes delay all of them.
 #[derive(Debug, Clone, Copy)]
 struct Cached {
-    /// When it will be on the platter, before what was pushed in front of it since.
+    /// Time at which it will be on the platter, not counting reads that went before it since.
     finish: u64,
-    /// Time pushed in front of all cached writes when it arrived.
+    /// Value of the total `Rotating::pushed` when the write arrived.
     pushed: u64,
     blocks: u32,
 }
 
-/// A disk.
+/// A disk with its geometry, times and state.
 #[derive(Debug, Clone)]
 pub struct Rotating {
-    /// Of the whole disk, in blocks.
+    /// Capacity of the whole disk, in blocks.
     capacity: f64,
     /// ρ², the inner radius squared.
     inner_squared: f64,
@@ -108,12 +110,13 @@ pub struct Rotating {
     cache_blocks: u32,
     /// The block under the head when it last stopped.
     head: u64,
-    /// When the mechanism is free.
+    /// Time at which the mechanism is free.
     free_at: u64,
     cached: VecDeque<Cached>,
     cached_blocks: u32,
+    /// Total time by which reads have delayed cached writes, in nanoseconds.
     pushed: u64,
-    /// When the last read that went in front of cached writes ends.
+    /// Time at which the last read that went before cached writes ends.
     read_until: u64,
 }
 
@@ -136,7 +139,7 @@ impl Model for Rotating {
 }
 
 impl Rotating {
-    /// A disk of this many blocks with its head at block 0.
+    /// Returns a disk of this many blocks with its head at block 0.
     pub(super) fn of(capacity: u64, run: &Params) -> Self {
         let params = &run.disks.rotating;
         let cruise = params.disk_full_seek - params.disk_track_seek;
@@ -175,7 +178,7 @@ impl Rotating {
         (1.0 - (1.0 - self.inner_squared) * outside).sqrt()
     }
 
-    /// The seek between two blocks, with the distance `shorter` times as short.
+    /// Returns the seek time between two blocks, with the distance divided by `shorter`.
     fn seek_ns(&self, from: u64, to: u64, shorter: f64) -> f64 {
         let stroke = 1.0 - self.inner_squared.sqrt();
         let d = if stroke > 0.0 {
@@ -187,12 +190,13 @@ impl Rotating {
         self.seek_track_ns + self.seek_root_ns * d.sqrt() + self.seek_linear_ns * d
     }
 
-    /// The least of this many uniform draws, as a share of a revolution.
+    /// Returns the least of this many uniform draws, as a share of a revolution.
     fn rotation(draws: f64, rng: &mut Rng) -> f64 {
         1.0 - (1.0 - rng.unit()).powf(1.0 / draws)
     }
 
-    /// Time on the medium for a transfer, with the head moved to its end.
+    /// Returns the time on the medium for a transfer, in nanoseconds, and moves the head to its
+    /// end.
     fn mechanical_ns(&mut self, t: &Transfer, choices: u32, rng: &mut Rng) -> f64 {
         let media = f64::from(t.blocks) * self.outer_block_ns / self.radius(t.block);
         let gain = f64::from(choices.clamp(1, self.reorder)).sqrt();
@@ -215,7 +219,7 @@ impl Rotating {
         positioning + media
     }
 
-    /// Nanoseconds until a request started now is complete.
+    /// Returns the nanoseconds until a request that is started now is complete.
     fn take(&mut self, now: u64, t: &Transfer, in_service: u32, rng: &mut Rng) -> u64 {
         if self.cache_blocks == 0 {
             let start = now.max(self.free_at) as f64;
@@ -234,7 +238,7 @@ impl Rotating {
         c.finish + (self.pushed - c.pushed)
     }
 
-    /// Forgets the cached writes that are on the platter by now.
+    /// Removes the writes that are on the platter by now from the cache.
     fn write_back(&mut self, now: u64) {
         while let Some(front) = self.cached.front()
             && self.on_platter(front) <= now
@@ -270,7 +274,7 @@ impl Rotating {
     fn read_past_cache(&mut self, now: u64, t: &Transfer, choices: u32, rng: &mut Rng) -> u64 {
         let command = now + self.command_ns as u64;
         let mechanical = self.mechanical_ns(t, choices, rng) as u64;
-        // The write under way is finished first; the others are pushed back.
+        // The write under way is finished first; the other cached writes are pushed back.
         let start = match self.cached.front() {
             Some(front) => command.max(self.on_platter(front).min(self.free_at)),
             None => command.max(self.free_at),
@@ -310,7 +314,7 @@ mod tests {
         d.mechanical_ns(&read(0), 1, &mut rng);
         let over = d.mechanical_ns(&read(16), 1, &mut rng);
         assert!((over - 16.0 * d.outer_block_ns).abs() < 1000.0, "{over}");
-        // Backwards, and further than a revolution, the arm and the platter decide.
+        // Backwards, or further than a revolution, seek and rotation decide.
         assert!(d.mechanical_ns(&read(0), 1, &mut rng) > d.seek_track_ns);
         let track = (d.revolution_ns / d.outer_block_ns) as u64;
         assert!(d.mechanical_ns(&read(9 + track), 1, &mut rng) > d.seek_track_ns);
@@ -335,7 +339,7 @@ mod tests {
         assert!((d.radius(250_000_000) - 0.5).abs() < 1e-9);
     }
 
-    /// A partition of a half, at the outer edge: its end is where half of the whole disk ends.
+    /// A partition of one half, at the outer edge: its end is where half of the whole disk ends.
     #[test]
     fn a_partition_lies_on_the_outer_tracks() {
         let mut params = Params::default();
@@ -377,7 +381,7 @@ mod tests {
         assert!((0..2048).all(|_| write(&mut now) < 200_000));
         let full: u64 = (0..200).map(|_| write(&mut now)).sum::<u64>() / 200;
         assert!((2_500_000..8_000_000).contains(&full), "{full}");
-        // A read passes what waits.
+        // A read goes before the cached writes.
         let read = Transfer {
             dir: Dir::Read,
             block: 77,

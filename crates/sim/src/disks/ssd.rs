@@ -27,7 +27,7 @@ rows! {
     }
 }
 
-/// A SATA drive among the kinds of disk: what says nothing of itself is one.
+/// A SATA drive among the kinds of disk: the default for devices without distinguishing marks.
 pub(super) const KIND: Kind = Kind {
     suits: |disk| disk.one_device() && !disk.rotational && !disk.removable && !disk.nvme(),
     fit: Fit {
@@ -58,7 +58,7 @@ pub(super) const KIND: Kind = Kind {
     ..Kind::SINGLE
 };
 
-/// A drive.
+/// The model of a SATA drive.
 pub(super) type Ssd = Drive<Figures>;
 
 impl Flash for Figures {
@@ -140,8 +140,8 @@ mod tests {
         assert!((200_000..1_500_000).contains(&ns), "{ns}");
     }
 
-    /// A drive that suspends nothing: with random writes that it can hardly keep up with, a read waits for an erase
-    /// at most, and never for the collection of a block.
+    /// A drive without suspension: beside random writes that it can hardly keep up with, a read
+    /// waits for at most an erase, and never for the collection of a block.
     #[test]
     fn a_read_never_waits_for_a_whole_collection() {
         let (mut d, mut rng) = drive(Some(0.9));

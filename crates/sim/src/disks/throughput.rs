@@ -5,7 +5,7 @@ use crate::params::Params;
 use crate::rng::Rng;
 use crate::spec::{DiskKind, DiskSpec, Size};
 
-/// A load: bios of one size, kept `outstanding` deep.
+/// A load of bios of one size that keeps `outstanding` of them in flight.
 struct Load {
     kind: DiskKind,
     capacity: u64,
@@ -42,7 +42,7 @@ impl Load {
         }
     }
 
-    /// Completion times of all bios, and seconds in total.
+    /// Runs the load; returns the completion times of all bios, and the seconds in total.
     fn run(&self, params: &Params, seed: u64) -> (Vec<u64>, f64) {
         let spec = DiskSpec::new(self.kind, Size(self.capacity));
         let mut rng = Rng::new(seed, "disk");
@@ -187,14 +187,15 @@ fn random_4k_rates() {
     );
 }
 
-/// Random writes of a drive that is filled to 0.7 settle at a share of the rate that the fresh drive has. Per page of
-/// the host's a fresh die programs one and erases a block for each `pages` of them; with a write amplification
-/// of `A` it also reads and programs `A − 1` pages of others, and erases `A` times as often:
+/// Random writes of a drive that is filled to 0.7 settle at a share of the fresh drive's rate. Per
+/// host page a fresh die programs one page and erases a block for each `pages` of them; with a
+/// write amplification of `A` the die also reads and programs `A − 1` other pages, and erases `A`
+/// times as often:
 ///
 /// share = (tPROG + tBERS / pages) / (tPROG + (A − 1) (tR + tPROG) + A tBERS / pages)
 ///
-/// with A = α / (α + W(−α exp(−α))), α = (1 + spare) / fill (Desnoyers, SYSTOR 2012). For 7 % of spare flash α is
-/// 1.529 and A 1.664 (W by a table), and the share 0.58.
+/// with A = α / (α + W(−α exp(−α))), α = (1 + spare) / fill (Desnoyers, SYSTOR 2012). For 7 % of
+/// spare flash α is 1.529 and A 1.664 (W from a table), and the share 0.58.
 #[test]
 fn random_writes_settle_at_the_share_that_collection_leaves() {
     let mut params = Params::default();

@@ -13,22 +13,22 @@
 //!
 //! - A write at the pointer programs flash pages: the linear rate.
 //! - A write ahead of the pointer first copies the gap from the old block.
-//! - A write behind it closes the unit (copies the rest, erases) and opens it again.
-//! - A write to a unit that isn't open, while all open slots are taken, first closes the one that
-//!   was written to longest ago.
+//! - A write behind the pointer closes the unit (copies the rest, erases) and opens it again.
+//! - A write to a unit that isn't open, while all open slots are taken, first closes the open unit
+//!   that was written to longest ago.
 //! - A unit that is written to its end is closed without any copy.
 //!
-//! With `usb_out_of_order` (the default) an open unit takes pages in any order into a log block instead (a hybrid
-//! log translation layer). If they came in order it closes as above; if not, all of the unit is
-//! merged into a third block. So scattered writes cost at most one extra pass over a unit for each
-//! time its log fills, and not one for each write.
+//! With `usb_out_of_order` (the default) an open unit takes pages in any order into a log block
+//! instead (a hybrid log translation layer). A unit whose pages came in order closes as above;
+//! otherwise all of the unit is merged into a third block. Scattered writes therefore cost at most
+//! one extra pass over a unit for each time its log fills, and not one for each write.
 //!
-//! Every unit is taken to hold data: sticks of the time know no TRIM, and one that was filled once
-//! stays full. There is one command at a time and no write cache: a command ends when its pages are
-//! programmed. A partly written flash page costs a whole program operation, which is what makes
+//! Every unit is taken to hold data: sticks of the time know no TRIM, and a stick that was filled
+//! once stays full. There is one command at a time and no write cache: a command ends when its
+//! pages are programmed. A partly written flash page costs a whole program operation, which makes
 //! single 4 KiB writes several times slower than streaming even where they are linear.
 //!
-//! The program time is not a parameter: it follows from `usb_write_bandwidth`, so that a linear
+//! The program time is not a parameter but follows from `usb_write_bandwidth`, so that a linear
 //! stream of the largest requests comes out at exactly that rate. By default 0.88 ms for 16 KiB,
 //! inside the 0.8 to 1.3 ms of MLC data sheets. A 4 KiB write at the pointer then takes 1.08 ms
 //! (3.8 MB/s), one that merges a unit about 1 s (4 KB/s).
@@ -59,9 +59,9 @@ rows! {
     }
 }
 
-/// A USB stick among the kinds of disk. It has the request size of its own driver. Few sticks have the page that
-/// says that nothing turns, so Linux takes them for disks that do (drivers/scsi/sd.c
-/// `sd_read_block_characteristics`); that they can be taken out tells them apart.
+/// A USB stick among the kinds of disk, with the request size of its own driver. Few sticks have
+/// the page that says that nothing rotates, so Linux takes them for rotating disks
+/// (drivers/scsi/sd.c `sd_read_block_characteristics`); sticks are recognised by being removable.
 pub(super) const KIND: Kind = Kind {
     max_request: false,
     rotates: true,
@@ -94,7 +94,7 @@ struct OpenUnit {
     unit: u64,
     /// Blocks `0..pointer` lie in order in the new block.
     pointer: u32,
-    /// Blocks taken into the log, in whatever order; equal to `pointer` while in order.
+    /// Blocks taken into the log, in any order; equal to `pointer` while in order.
     logged: u32,
     in_order: bool,
     last_use: u64,
@@ -112,7 +112,7 @@ impl OpenUnit {
     }
 }
 
-/// Flash work that a request causes.
+/// Flash work that a request causes; counts of operations and of 4 KiB blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Work {
     programs: u32,
@@ -124,7 +124,7 @@ struct Work {
     erases: u32,
 }
 
-/// A stick.
+/// A stick with its times and its open units.
 #[derive(Debug, Clone)]
 pub struct UsbFlash {
     unit_blocks: u32,
@@ -160,7 +160,7 @@ impl Model for UsbFlash {
 }
 
 impl UsbFlash {
-    /// A stick in the state in which this run finds it.
+    /// Returns a stick in the state in which this run finds it; `rng` draws its flash speed.
     fn of(params: &Figures, rng: &mut Rng) -> Self {
         let slots = params.usb_open_units as usize;
         let mut stick = Self {
@@ -189,8 +189,9 @@ impl UsbFlash {
         stick
     }
 
-    /// The program time with which a linear stream of the largest requests takes `block_ns` a
-    /// block: what is left of its time after commands and erases, over the pages that it touches.
+    /// Returns the program time with which a linear stream of the largest requests takes `block_ns`
+    /// per block: the time left after commands and erases, divided by the pages that are
+    /// programmed.
     fn program_ns_for(&self, block_ns: f64) -> f64 {
         let mut probe = self.clone();
         let mut work = Work::default();
@@ -217,7 +218,7 @@ impl UsbFlash {
         (flash_ns / f64::from(work.programs)).max(0.0)
     }
 
-    /// Nanoseconds that a request takes.
+    /// Returns the nanoseconds that a request takes.
     fn take(&mut self, t: &Transfer, rng: &mut Rng) -> u64 {
         let flash_ns = match t.dir {
             Dir::Read => {
@@ -234,13 +235,14 @@ impl UsbFlash {
         (self.command_ns + flash_ns) as u64
     }
 
+    /// Returns the nanoseconds that flash work takes, with noise.
     fn time(&self, work: &Work, rng: &mut Rng) -> f64 {
         let linear = f64::from(work.programs) * self.program_ns
             + f64::from(work.gap_blocks) * self.copy_ns
             + f64::from(work.erases) * self.erase_ns;
         let merging = f64::from(work.merge_blocks) * self.copy_ns;
         let noise = rng.noise(self.request_noise);
-        // No draw for what didn't happen: the stream of a run without merges stays the same.
+        // Draws nothing without merges, so that the stream of a run without merges stays the same.
         let merge_noise = if work.merges > 0 {
             rng.noise(self.merge_noise)
         } else {
@@ -300,7 +302,7 @@ impl UsbFlash {
         }
     }
 
-    /// The slot in which the unit is open, after opening it if need be.
+    /// Returns the slot in which the unit is open, after opening the unit if need be.
     fn opened(&mut self, unit: u64, work: &mut Work) -> usize {
         if let Some(at) = self.open.iter().position(|o| o.unit == unit) {
             return at;
@@ -316,12 +318,12 @@ impl UsbFlash {
         self.open.len() - 1
     }
 
-    /// Makes the new contents of an open unit the unit.
+    /// Closes an open unit: its new contents replace the old ones.
     fn close(&self, open: &OpenUnit, work: &mut Work) {
         let (copied, erased) = if open.in_order {
             (self.unit_blocks - open.pointer, 1)
         } else {
-            // Log and old block are merged into a third, and both erased.
+            // Log and old block are merged into a third block, and both are erased.
             (self.unit_blocks, 2)
         };
         work.erases += erased;
@@ -336,7 +338,7 @@ impl UsbFlash {
 mod tests {
     use super::*;
 
-    /// A stick without noise that writes its units linearly.
+    /// A stick without noise that takes linear writes only.
     fn quiet() -> Figures {
         Figures {
             usb_unit: 4.0 * 1024.0 * 1024.0,
@@ -353,7 +355,7 @@ mod tests {
         UsbFlash::of(params, &mut Rng::new(1, "test"))
     }
 
-    /// Seconds for writes of `blocks` blocks each at the given places.
+    /// Returns the seconds for writes of `blocks` blocks each at the given places.
     fn seconds(stick: &mut UsbFlash, places: impl IntoIterator<Item = u64>, blocks: u32) -> f64 {
         let mut rng = Rng::new(2, "test");
         let writes = places.into_iter().map(|block| Transfer {
@@ -418,7 +420,7 @@ mod tests {
         // Closing copies all but the 30 blocks written.
         let expected = (unit - 30.0) * copy_s;
         assert!((again - expected).abs() < 0.02, "{again} {expected}");
-        // Going on at the pointer is cheap again.
+        // Writing on at the pointer is cheap again.
         assert!(seconds(&mut s, [30], 30) < 0.01);
         // A log block takes the second version as it comes.
         let mut log = stick(&Figures {
