@@ -6,9 +6,10 @@
 //! [`Sched::sleep`]. Everything is decided by simulated time and sequence numbers, so a seed fixes
 //! the whole history.
 //!
-//! An [`Observer`] is no event: the running task's turn goes on after a look as if nobody had looked, so samples,
-//! recounts and progress change nothing that they see. Sysctls that an experiment writes in mid-run are written
-//! between two looks ([`Sched::aside`]), so a write of the value that is there changes nothing either.
+//! A look by an [`Observer`] is no event: the running task's turn continues afterwards as if there
+//! had been no look, so samples, recounts and progress change nothing that they observe. Sysctls
+//! that an experiment writes in mid-run are written between two looks ([`Sched::aside`]), so
+//! writing the value that is already set changes nothing either.
 
 mod accounts;
 mod cfs;
@@ -40,62 +41,63 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A task's number.
+/// Number of a task.
 pub type TaskId = u32;
 
 const NEVER: u64 = u64::MAX;
 
-/// How much of CFS is the kernels' (`sched_place`).
+/// How far CFS places tasks as the kernels do (`sched_place`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// A task that wakes on a busy CPU has its virtual run time placed beside that of the tasks there.
+    /// Only a task that wakes on a busy CPU has its virtual run time placed beside that of the
+    /// tasks there.
     Busy,
-    /// So has one that wakes on an idle CPU, or moves to another CPU.
+    /// As `Busy`, and also a task that wakes on an idle CPU or moves to another CPU.
     Everywhere,
-    /// They are placed as kernels do it (`place_entity`), slices end at ticks, and weights count.
+    /// Tasks are placed as kernels do it (`place_entity`), slices end at ticks, and weights count.
     Kernels,
 }
 
 /// The scheduler's parameters, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct SchedParams {
-    /// How far a CPU may lead another.
+    /// How far the clock of a CPU may lead another's.
     pub quantum: u64,
     /// Time in which every runnable task of a CPU runs once.
     pub latency: u64,
-    /// Least time slice.
+    /// The least time slice.
     pub min_granularity: u64,
-    /// A woken task preempts one that has run this much more.
+    /// A woken task preempts a running one that has run this much more.
     pub wakeup_granularity: u64,
-    /// The slice of a task where CPUs are given to the earliest eligible virtual deadline (EEVDF). `None`: to the
-    /// least virtual run time, by the two granularities (CFS).
+    /// The slice of a task where CPUs are given to the earliest eligible virtual deadline (EEVDF).
+    /// `None`: CPUs are given to the least virtual run time, by the two granularities (CFS).
     pub eevdf_slice: Option<u64>,
     /// Median of the wake-up latency of an idle CPU.
     pub idle_wakeup: f64,
-    /// Sigma of its logarithm.
+    /// Sigma of the logarithm of that latency.
     pub idle_wakeup_sigma: f64,
-    /// How much of CFS is the kernels'.
+    /// How far CFS places tasks as the kernels do.
     pub place: Place,
     /// Cost of a context switch.
     pub switch: u64,
-    /// One timer tick.
+    /// Length of a timer tick.
     pub tick: u64,
-    /// Phase of the ticks.
+    /// Time of the first tick.
     pub tick_phase: u64,
-    /// Long timers expire at multiples of several ticks ([`Sched::timer_expires`]).
+    /// True if long timers expire at multiples of several ticks ([`Sched::timer_expires`]).
     pub timer_wheel: bool,
 }
 
-/// What happens at a time.
+/// The kinds of scheduled event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
-    /// A task's timer, valid if the task's generation is still the same.
+    /// A task's timer expires, if the task's generation is still the same.
     Timer(TaskId, u32),
     /// A device has finished requests.
     Device(u32),
     /// A periodic duty of the world.
     Periodic(u32),
-    /// A task that gathers requests has gone to sleep.
+    /// A task with plugged requests has gone to sleep, and the requests are to be given out.
     Unplug(TaskId),
 }
 
@@ -110,42 +112,45 @@ enum State {
 struct Task {
     state: State,
     cpu: usize,
-    /// The CPUs that it may run on, a bit each.
+    /// Bit mask of the CPUs that the task may run on.
     allowed: u64,
-    /// Its virtual run time, in nanoseconds. Like the least one of its CPU it may lie below 0, where a task is placed in
-    /// front of those that have run little (the kernel's wraps, and differences are signed).
+    /// Virtual run time in nanoseconds. Like the least one of a CPU it may be below 0, where a task
+    /// is placed before those that have run little (the kernel's wraps, and differences are
+    /// signed).
     vruntime: i64,
-    /// Its virtual run time is complete up to here, while it runs (EEVDF).
+    /// Time up to which a running task's virtual run time has been charged (EEVDF, and CFS as in
+    /// kernels).
     ran_until: u64,
     entity: eevdf::Entity,
-    /// Whose work it is.
+    /// The worker pool whose work this task does; `None` for other tasks.
     pool: Option<Pool>,
     started_at: u64,
     cpu_ns: u64,
     generation: u32,
     woken: bool,
     waiting_on: Option<u32>,
-    /// Its wait is told to [`Sched::waiting`].
+    /// True if the task's wait was reported to [`Sched::waiting`].
     told: bool,
-    /// It sleeps for its program, and a signal wakes it.
+    /// True if the task sleeps for its program, so that a signal wakes it.
     interruptible: bool,
-    /// Why it is blocked.
+    /// Why the task is blocked.
     why: Waits,
-    /// In direct reclaim.
+    /// True in direct reclaim.
     in_reclaim: bool,
-    /// In a memory stall: what it waits for and what it computes is for want of memory.
+    /// True in a memory stall: the task waits or computes for want of memory.
     memory_stall: bool,
-    /// Its wait is one for I/O (`io_schedule`).
+    /// True if the task's wait is for I/O (`io_schedule`).
     io: bool,
-    /// It holds requests that nobody else knows of yet.
+    /// True if the task holds requests in a plug.
     plugged: bool,
-    /// What its program computes yet, in nanoseconds, where it gave way in between ([`Sched::compute`]).
+    /// Nanoseconds that the task's program has still to compute, if it gave way in between
+    /// ([`Sched::compute`]).
     computing: u64,
-    /// As what it is counted, and where.
+    /// The CPU and activity under which the task is counted in [`Sched::pressure`].
     counted: (usize, Doing),
-    /// Its account is complete up to here.
+    /// Time up to which the task's account is complete.
     accounted: u64,
-    /// Since when the account runs, and the time of the task's end.
+    /// Time at which the account began, and time of the task's end.
     born: u64,
     ended: Option<u64>,
     time: TaskTime,
@@ -155,7 +160,7 @@ struct Task {
 struct Queue {
     wakes: Cell<u64>,
     waiters: RefCell<VecDeque<TaskId>>,
-    /// Whether there are waiters.
+    /// True if there are waiters.
     waited_on: Cell<bool>,
 }
 
@@ -166,57 +171,59 @@ struct Cpu {
     slice_end: Cell<u64>,
     resched: Cell<bool>,
     busy_ns: Cell<u64>,
-    /// The least virtual run time of its tasks; never goes back.
+    /// Least virtual run time of the CPU's tasks; never decreases.
     min_vruntime: Cell<i64>,
     race: eevdf::Race,
 }
 
-/// The scheduler's state. Tasks' futures live in [`Sched::run`]'s caller.
+/// The scheduler's state. The futures of tasks belong to the caller of [`Sched::run`].
 pub struct Sched {
     params: SchedParams,
     cpus: Vec<Cpu>,
-    /// The clocks of those that run a task.
+    /// Clocks of the CPUs that run a task.
     due: due::Due,
     /// The CPU that executes now.
     here: Cell<usize>,
-    /// The time of whoever executes now. A CPU's own clock is behind by what was charged since
-    /// [`Sched::settle`].
+    /// Time of the executing task or interrupt. The CPU's own clock is behind by the time that was
+    /// charged since [`Sched::settle`].
     time: Cell<u64>,
-    /// The time when the CPU's clock was last settled.
+    /// Value of `time` when the CPU's clock was last settled.
     settled: Cell<u64>,
     /// The task that executes now; 0 in interrupts.
     running: Cell<TaskId>,
     /// The running task's turn lasts until its clock reaches this.
     turn_end: Cell<u64>,
-    /// The running task may go on until its clock reaches this: its turn's end, or an observer's time.
+    /// The running task may run until its clock reaches this: its turn's end, or an observer's
+    /// look.
     limit: Cell<u64>,
     /// Set while an event is processed.
     interrupt: Cell<bool>,
     tasks: RefCell<Vec<Task>>,
-    /// Tasks in CPUs' queues.
+    /// Number of tasks in the CPUs' run queues.
     queued: Cell<u32>,
     queues: Box<[Queue]>,
-    /// The queues of pages that may have waiters, a bit each.
+    /// Bit mask of the page wait queues that may have waiters.
     page_waiters: Cell<u64>,
-    /// The queue of whoever gives out what a task holds back that goes to sleep; it is on CPU 0.
+    /// Wait queue of the worker, on CPU 0, that gives out the plugged requests of a task that goes
+    /// to sleep.
     plug_worker: Cell<Option<u32>>,
     events: RefCell<BinaryHeap<Reverse<(u64, u64, Event)>>>,
     seq: Cell<u64>,
-    /// Of the times that idle CPUs take to wake up, by the median.
+    /// Random factors of the wake-up latency of idle CPUs, relative to its median.
     wakeups: RefCell<Lognormals>,
     digest: Cell<u64>,
     stop: Cell<bool>,
     span: Cell<u64>,
-    /// Whether tasks ask for something else than the time behind each piece that they compute.
+    /// True if [`Sched::compute`] returns after each piece, because tasks may have been killed.
     pieces_told: Cell<bool>,
-    /// Why the running task's next wait waits, and on what.
+    /// Why the running task's next wait waits, and the object that it waits on, if any.
     why: Cell<Waits>,
     on: Cell<Option<Waited>>,
-    /// Who waits for whom.
+    /// Statistics of which task waits for which.
     pub waiting: Waiting,
-    /// Tasks whose workers are idle, a list for each pool, who slept last at the end.
+    /// Tasks whose workers are idle, a list for each pool, the last one to sleep at the end.
     idle_workers: RefCell<[Vec<TaskId>; 2]>,
-    /// How long tasks stood still.
+    /// Accounting of pressure stalls.
     pressure: Pressure,
     /// The time of the last event.
     last_event: Cell<u64>,
@@ -224,7 +231,7 @@ pub struct Sched {
 }
 
 impl Sched {
-    /// A machine with idle CPUs at time 0.
+    /// Returns a machine with idle CPUs at time 0.
     pub fn new(cpus: usize, params: SchedParams, queues: usize, rng: Rng) -> Self {
         Self {
             params,
@@ -270,25 +277,26 @@ impl Sched {
         }
     }
 
-    /// Simulated time for whoever executes now, in nanoseconds.
+    /// Returns the simulated time of the executing task or interrupt, in nanoseconds.
     #[inline(always)]
     pub fn now(&self) -> u64 {
         self.time.get()
     }
 
-    /// The CPU that executes now.
+    /// Returns the CPU that executes now.
     #[inline(always)]
     pub fn cpu(&self) -> usize {
         self.here.get()
     }
 
-    /// The running task; 0 in interrupts, whose counters do not ask.
+    /// Returns the running task; 0 in interrupts, which count nothing by task.
     #[inline(always)]
     pub fn task(&self) -> TaskId {
         self.running.get()
     }
 
-    /// Charges CPU time to whoever executes. An interrupt steals it from its CPU.
+    /// Charges `ns` nanoseconds to the running task, or to an interrupt, which takes them from its
+    /// CPU.
     #[inline(always)]
     pub fn charge(&self, ns: u64) {
         self.time.set(self.time.get() + ns);
@@ -297,7 +305,7 @@ impl Sched {
         }
     }
 
-    /// A CPU's clock, with what is not settled yet.
+    /// Returns a CPU's clock, with the charges that are not settled yet.
     fn clock(&self, c: usize) -> u64 {
         let unsettled = match c == self.here.get() && !self.interrupt.get() {
             true => self.time.get() - self.settled.get(),
@@ -306,7 +314,7 @@ impl Sched {
         self.cpus[c].clock.get() + unsettled
     }
 
-    /// Brings the executing CPU's clock up to date.
+    /// Adds the charges since the last call to the executing CPU's clock.
     fn settle(&self) {
         let charged = self.time.get() - self.settled.get();
         self.settled.set(self.time.get());
@@ -319,7 +327,7 @@ impl Sched {
         }
     }
 
-    /// A CPU's current task executes from here on.
+    /// Makes the current task of CPU `c` the executing one.
     fn enter(&self, c: usize) {
         let cpu = &self.cpus[c];
         self.here.set(c);
@@ -332,13 +340,13 @@ impl Sched {
         self.settled.set(time);
     }
 
-    /// The longest uncharged span since the last call, for tests of the engine's promise that a
-    /// quantum bounds it.
+    /// Returns the longest time charged without a [`Sched::relax`] since the last poll, for tests
+    /// of the engine's promise that a quantum bounds it. Debug builds only.
     pub fn span(&self) -> u64 {
         self.span.get()
     }
 
-    /// Adds a task, runnable now.
+    /// Adds a task, runnable now; returns its number.
     pub fn spawn(&self) -> TaskId {
         let id = {
             let mut tasks = self.tasks.borrow_mut();
@@ -377,11 +385,11 @@ impl Sched {
         id
     }
 
-    /// Binds a task to CPUs, a bit each, as `sched_setaffinity` does; returns those it could run on
-    /// until now. A task on another CPU than these has to sleep before anything else.
+    /// Binds a task to the CPUs in the bit mask `allowed`, as `sched_setaffinity` does; returns the
+    /// previous mask. A task that runs on a CPU outside the mask must sleep before anything else.
     ///
     /// # Panics
-    /// If none of the machine's CPUs is among them.
+    /// If `allowed` holds none of the machine's CPUs.
     pub fn set_affinity(&self, task: TaskId, allowed: u64) -> u64 {
         let all = u64::MAX >> (64 - self.cpus.len());
         assert!(allowed & all != 0, "a task needs a CPU");
@@ -389,47 +397,50 @@ impl Sched {
         std::mem::replace(&mut task.allowed, allowed)
     }
 
-    /// Whether a CPU has a task to run.
+    /// Returns true if a CPU has a current task.
     pub fn is_busy(&self, cpu: usize) -> bool {
         self.cpus[cpu].current.get().is_some()
     }
 
-    /// Names the queue that is woken by a task which goes to sleep with requests held back, before it has left its CPU:
-    /// a worker gives them out (`blk_flush_plug` from schedule).
+    /// Sets the wait queue of the worker that gives out the plugged requests of a task that goes to
+    /// sleep. A task on CPU 0 wakes it before leaving the CPU (`blk_flush_plug` from schedule).
     pub fn set_plug_worker(&self, queue: u32) {
         self.plug_worker.set(Some(queue));
     }
 
-    /// Whether a task holds requests back, which go out when it sleeps ([`Event::Unplug`]).
+    /// Notes whether a task holds plugged requests, which go out when it sleeps
+    /// ([`Event::Unplug`]).
     pub fn plugged(&self, task: TaskId, holds: bool) {
         self.tasks.borrow_mut()[task as usize].plugged = holds;
     }
 
-    /// Whether the running task is to give its CPU to another (`need_resched`).
+    /// Returns true if the running task is to give its CPU to another (`need_resched`).
     pub fn need_resched(&self) -> bool {
         let cpu = &self.cpus[self.here.get()];
         cpu.resched.get() || self.now() >= cpu.slice_end.get()
     }
 
-    /// The CPUs that the calling task may run on.
+    /// Returns the bit mask of CPUs that the calling task may run on.
     pub fn affinity(&self) -> u64 {
         self.tasks.borrow()[self.task() as usize].allowed
     }
 
-    /// Binds the calling task to CPUs and moves it there; returns those it could run on until now.
+    /// Binds the calling task to the CPUs in `allowed` and moves it there; returns the previous
+    /// mask.
     ///
     /// # Panics
-    /// As [`Sched::set_affinity`].
+    /// Panics under the condition of [`Sched::set_affinity`].
     pub async fn bind(&self, allowed: u64) -> u64 {
         let before = self.set_affinity(self.task(), allowed);
         if allowed >> self.cpu() & 1 == 0 {
-            // Linux's migration thread takes it off its CPU and puts it on another one's queue.
+            // Linux's migration thread takes the task off its CPU and puts it on another CPU's
+            // queue.
             self.sleep(1).await;
         }
         before
     }
 
-    /// Schedules an event.
+    /// Schedules an event at `time`, behind earlier events of the same time.
     pub fn at(&self, time: u64, event: Event) {
         let seq = self.seq.get();
         self.seq.set(seq + 1);
@@ -437,22 +448,23 @@ impl Sched {
         self.end_turn_by(time);
     }
 
-    /// The running task's turn ends no later than this.
+    /// Ends the running task's turn no later than `time`.
     fn end_turn_by(&self, time: u64) {
         self.turn_end.set(self.turn_end.get().min(time));
         self.limit.set(self.limit.get().min(time));
     }
 
-    /// The observer's next look is due no later than this: the running task stops for it, and its turn goes on.
+    /// Interrupts the running task for an observer's look no later than `time`; its turn continues
+    /// after the look.
     pub fn look_by(&self, time: u64) {
         self.limit.set(self.limit.get().min(time));
     }
 
-    /// Does something between two looks as an interrupt of CPU 0 at `time` (nanoseconds) that costs nothing would; the
-    /// running task goes on in its turn.
+    /// Runs `act` between two looks, as a cost-free interrupt of CPU 0 at `time` (nanoseconds)
+    /// would; the running task's turn continues afterwards.
     ///
     /// # Panics
-    /// If time was charged.
+    /// If `act` charges time.
     pub fn aside(&self, time: u64, act: impl FnOnce()) {
         let before = (self.time.get(), self.settled.get(), self.here.get());
         let (running, interrupt) = (self.running.get(), self.interrupt.get());
@@ -474,7 +486,7 @@ impl Sched {
         self.digest.set((h ^ b).wrapping_mul(0x100_0000_01b3));
     }
 
-    /// A hash of every event and task switch so far.
+    /// Returns a hash of all events and task switches so far.
     pub fn digest(&self) -> u64 {
         self.digest.get()
     }
@@ -485,27 +497,29 @@ impl Sched {
         self.end_turn_by(0);
     }
 
-    /// Whether the run is ending.
+    /// Returns true if the run is ending.
     pub fn stopping(&self) -> bool {
         self.stop.get()
     }
 
-    /// Whoever sets this flag ends the run within [`LOOK_POLLS`](crate::watchdog::LOOK_POLLS) polls.
+    /// Sets the flag with which a caller outside ends the run, within
+    /// [`LOOK_POLLS`](crate::watchdog::LOOK_POLLS) polls.
     pub fn heed(&self, flag: Arc<AtomicBool>) {
         self.watchdog.heed(flag);
     }
 
-    /// Polls so far; see the [watchdog](crate::watchdog).
+    /// Returns the number of polls so far; see the [watchdog](crate::watchdog).
     pub fn polls(&self) -> u64 {
         self.watchdog.polls()
     }
 
-    /// Why the run ended, if nobody in it ended it.
+    /// Returns why the watchdog ended the run; `None` if it did not.
     pub fn ending(&self) -> Option<Ending> {
         self.watchdog.ending()
     }
 
-    /// The watchdog's turn. Returns whether it ended the run.
+    /// Lets the watchdog check for progress. Returns true if it ended the run. `at`: where the
+    /// running task was polled, if one was.
     #[cold]
     fn look(&self, at: Option<&'static Location<'static>>) -> bool {
         let clocks = self.cpus.iter().map(|c| c.clock.get());

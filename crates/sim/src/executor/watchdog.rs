@@ -1,14 +1,15 @@
-//! The progress law: within [`MOST_POLLS`] polls simulated time moves on or the devices finish
-//! something, or the run ends and says who spins, and where.
+//! The progress law: within [`MOST_POLLS`] polls simulated time must advance or the devices must
+//! finish something; otherwise the run ends, and the error says which task spins, and where.
 //!
-//! A *poll* is one look of a task whether it has to give way ([`Sched::relax`]), one wait that had
-//! nothing to wait for, or one turn of the executor. Each counts a word down; when that is at 0, once in
-//! [`LOOK_POLLS`], the clocks are compared with those of the last look, and the flag is read with which
-//! the outside stops a run. So that flag acts within [`LOOK_POLLS`] polls whatever spins, and reading
-//! it costs nothing to speak of. Looking changes nothing: nobody has to give way for it.
+//! A *poll* is one check of a task whether it has to give way ([`Sched::relax`]), one wait that had
+//! nothing to wait for, or one turn of the executor. Each poll decrements a counter. When it
+//! reaches 0, once in [`LOOK_POLLS`], the clocks are compared with those of the last look, and the
+//! flag is read with which the caller stops a run. That flag therefore acts within [`LOOK_POLLS`]
+//! polls whatever spins, and reading it costs next to nothing. A look changes nothing: no task has
+//! to give way for it.
 //!
-//! A loop that has no such point in it is not seen here. The engine has none without a bound: a span
-//! between two `relax` handles 32 pages at most ([`mm::world::World`]).
+//! A loop without such a point is not seen here. The engine has no unbounded one: a span between
+//! two `relax` handles 32 pages at most ([`mm::world::World`]).
 //!
 //! [`Sched::relax`]: crate::sched::Sched::relax
 
@@ -17,31 +18,31 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// After so many polls the executor looks at the clocks and at the flag of the outside. A poll takes
-/// 10 ns (a bare `relax`) to 20 µs (32 pages of reclaim) of real time, so this many stay well below
-/// the 100 ms that somebody who pressed Ctrl-C waits for.
+/// After this many polls the executor looks at the clocks and at the caller's stop flag. A poll
+/// takes 10 ns (a bare `relax`) to 20 µs (32 pages of reclaim) of real time, so this many stay well
+/// below the 100 ms within which Ctrl-C should take effect.
 pub const LOOK_POLLS: u32 = 1024;
 
-/// The most polls without progress. More than the files that a walk over all of them, which charges
-/// nothing for those with nothing to write, passes in a machine that fits in memory; less than a
+/// The most polls without progress. This is more than the files of a machine that fits in memory,
+/// because a walk over all files charges nothing for those with nothing to write; and less than a
 /// second of spinning.
 pub const MOST_POLLS: u32 = 4096 * LOOK_POLLS;
 
-/// Why a run ended that nobody in it ended.
+/// Why the watchdog ended a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// The outside set its flag.
+    /// The caller set its stop flag.
     Interrupted,
-    /// Neither time nor I/O went on.
+    /// Neither time nor I/O made progress.
     Stuck {
         /// The task that was polled last.
         task: u32,
-        /// Where it gave way or waited.
+        /// The place where it gave way or waited.
         at: &'static Location<'static>,
     },
 }
 
-/// What the executor keeps for it; see the [module](self).
+/// The watchdog's state; see the [module](self).
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     /// Polls until the next look.
@@ -50,9 +51,9 @@ pub(crate) struct Watchdog {
     all: Cell<u64>,
     /// Looks since the last progress.
     looks: Cell<u32>,
-    /// What the clocks and devices added up to then.
+    /// Sum of clocks and devices at the last look.
     seen: Cell<u64>,
-    /// Where the last task that left its CPU did, and its number.
+    /// Number of the task that last left its CPU, and the place where it did.
     last: Cell<(u32, &'static Location<'static>)>,
     flag: RefCell<Option<Arc<AtomicBool>>>,
     ending: Cell<Option<Ending>>,
@@ -72,27 +73,28 @@ impl Watchdog {
         }
     }
 
-    /// Another one that may end the run.
+    /// Sets the flag with which a caller may end the run.
     pub fn heed(&self, flag: Arc<AtomicBool>) {
         *self.flag.borrow_mut() = Some(flag);
     }
 
-    /// Why the run ended, if it was for one of its reasons.
+    /// Returns why the watchdog ended the run; `None` if it did not.
     pub fn ending(&self) -> Option<Ending> {
         self.ending.get()
     }
 
-    /// Polls so far: what the run took of the executor, whatever machine it is on.
+    /// Returns the polls so far: the work of the executor in this run, independent of the host's
+    /// speed.
     pub fn polls(&self) -> u64 {
         self.all.get() * u64::from(LOOK_POLLS) + u64::from(LOOK_POLLS - self.left.get())
     }
 
-    /// A task leaves its CPU.
+    /// Notes that a task leaves its CPU at `at`.
     pub fn leaves(&self, task: u32, at: &'static Location<'static>) {
         self.last.set((task, at));
     }
 
-    /// One poll; `true`: time for [`Self::look`].
+    /// Counts one poll; true if [`Self::look`] is due.
     #[inline(always)]
     pub fn poll(&self) -> bool {
         let left = self.left.get() - 1;
@@ -100,7 +102,8 @@ impl Watchdog {
         left == 0
     }
 
-    /// One poll, unless [`Self::look`] would have to follow it; whether it was counted.
+    /// Counts one poll, unless [`Self::look`] would have to follow it; returns true if it was
+    /// counted.
     #[inline(always)]
     pub fn poll_unseen(&self) -> bool {
         let left = self.left.get() - 1;
@@ -110,20 +113,20 @@ impl Watchdog {
         left > 0
     }
 
-    /// How many polls need no [`Self::look`].
+    /// Returns how many polls may be counted before [`Self::look`] is due.
     #[inline(always)]
     pub fn unseen(&self) -> u32 {
         self.left.get() - 1
     }
 
-    /// So many of them.
+    /// Counts `n` polls, at most [`Self::unseen`].
     #[inline(always)]
     pub fn polls_unseen(&self, n: u32) {
         self.left.set(self.left.get() - n);
     }
 
-    /// Looks; `sum`: what only grows as time and I/O go on. Returns whether the run has to end. `at`:
-    /// the task that is polled and where, if one is.
+    /// Checks for progress; `sum` is a sum that only grows as time and I/O advance. Returns true if
+    /// the run has to end. `at`: the task that is polled and the place, if a task is.
     #[cold]
     pub fn look(&self, sum: u64, at: Option<(u32, &'static Location<'static>)>) -> bool {
         self.left.set(LOOK_POLLS);

@@ -1,4 +1,4 @@
-//! Where tasks' time goes.
+//! Accounting of where tasks' time goes, by what they spend it on.
 
 use super::pressure::Doing;
 use super::{Sched, Stall, State, Task, TaskId};
@@ -6,8 +6,8 @@ use crate::account::{Spent, TaskClass, TaskTime};
 use mm::world::{Waited, Waits};
 
 impl Task {
-    /// Books the time since the last call. A CPU that wakes it may be behind the one it ran on;
-    /// then there is nothing to book.
+    /// Books the time since the last call as spent on `on`. If the CPU that wakes the task is
+    /// behind the one that the task ran on, nothing is booked.
     pub(super) fn account(&mut self, until: u64, on: Spent) {
         let ns = until.saturating_sub(self.accounted);
         self.accounted += ns;
@@ -19,7 +19,7 @@ impl Task {
         split.add(on, ns);
     }
 
-    /// Its account, closed at `end` if it still lives.
+    /// Returns the task's account, closed at `end` if the task still lives.
     pub(super) fn closed(&self, end: u64) -> TaskTime {
         let mut open = Self { ..*self };
         if self.ended.is_none() {
@@ -42,7 +42,7 @@ impl Task {
 }
 
 impl Sched {
-    /// CPU time a task has used, in nanoseconds, with its turn up to now.
+    /// Returns the CPU time that a task has used, in nanoseconds, with its turn up to now.
     pub fn task_cpu_ns(&self, task: TaskId) -> u64 {
         let t = &self.tasks.borrow()[task as usize];
         let turn = match t.state {
@@ -52,25 +52,25 @@ impl Sched {
         t.cpu_ns + turn
     }
 
-    /// Says what kind of task it is; a task is of the workload unless somebody does.
+    /// Sets the class of a task; tasks are of the workload by default.
     pub fn set_class(&self, task: TaskId, class: TaskClass) {
         self.tasks.borrow_mut()[task as usize].time.class = class;
     }
 
-    /// Why the running task's next wait or sleep waits, where it is on no object.
+    /// Sets why the running task's next wait or sleep waits, if it is on no object.
     #[inline(always)]
     pub fn waits_for(&self, why: Waits) {
         self.why.set(why);
     }
 
-    /// What the running task's next wait or sleep is on, and with it why.
+    /// Sets the object of the running task's next wait or sleep, and with it the reason.
     #[inline(always)]
     pub fn waits_on(&self, what: Waited) {
         self.waits_for(what.kind.why());
         self.on.set(Some(what));
     }
 
-    /// The running task enters direct reclaim, or leaves it.
+    /// Notes that the running task enters direct reclaim (`inside`), or leaves it.
     pub fn in_reclaim(&self, inside: bool) {
         let now = self.now();
         let task = &mut self.tasks.borrow_mut()[self.task() as usize];
@@ -78,7 +78,7 @@ impl Sched {
         task.in_reclaim = inside;
     }
 
-    /// The running task enters a memory stall, or leaves it (`psi_memstall_enter`).
+    /// Notes that the running task enters a memory stall, or leaves it (`psi_memstall_enter`).
     pub fn in_memory_stall(&self, inside: bool) {
         let now = self.now();
         let task = &mut self.tasks.borrow_mut()[self.task() as usize];
@@ -87,7 +87,7 @@ impl Sched {
         self.pressure.runs(task.cpu, Some(inside), now);
     }
 
-    /// A task's state, CPU or stall has changed.
+    /// Updates pressure accounting after a task's state, CPU or stall has changed.
     #[inline]
     pub(super) fn press(&self, task: &mut Task, c: usize, now: u64) {
         let mut bits = match task.state {
@@ -105,23 +105,23 @@ impl Sched {
         }
     }
 
-    /// How long tasks have stood still since the accounts began, in nanoseconds.
+    /// Returns how long tasks have stalled since the accounts began, in nanoseconds for each stall.
     pub fn stalls(&self, now: u64) -> impl Iterator<Item = (Stall, u64)> {
         Stall::ALL.into_iter().zip(self.pressure.totals(now))
     }
 
-    /// Charges CPU time of the running task's own program.
+    /// Charges `ns` nanoseconds of CPU time of the running task's own program.
     pub fn charge_user(&self, ns: u64) {
         self.charge(ns);
         self.tasks.borrow_mut()[self.task() as usize].time.user += ns;
     }
 
-    /// Begins all accounts of time anew.
+    /// Restarts all accounts of time at now.
     pub fn restart_accounts(&self) {
         let now = self.now();
         self.pressure.restart(now);
         for t in self.tasks.borrow_mut().iter_mut() {
-            // A task that was woken to start in a moment has its run-queue time booked ahead.
+            // A task that was woken and starts a little later has its run-queue time booked ahead.
             let from = match t.state {
                 State::Running => t.started_at.max(now),
                 _ => now,
@@ -135,8 +135,8 @@ impl Sched {
         }
     }
 
-    /// Where each task's time went up to `end`, in order of number, without the identity of
-    /// interrupts and without tasks that ended before the accounts began.
+    /// Returns where each task's time went up to `end`, ordered by number, without task 0
+    /// (interrupts) and without tasks that ended before the accounts began.
     pub fn task_times(&self, end: u64) -> Vec<(TaskId, TaskTime)> {
         let tasks = self.tasks.borrow();
         (1..)
@@ -146,7 +146,7 @@ impl Sched {
             .collect()
     }
 
-    /// The running task's account up to now.
+    /// Returns the running task's account up to now.
     pub fn own_time(&self) -> TaskTime {
         let now = self.now();
         let task = &mut self.tasks.borrow_mut()[self.task() as usize];

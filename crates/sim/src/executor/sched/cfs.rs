@@ -1,22 +1,22 @@
-//! The scheduler of Linux 2.6.23 to 6.5 as it is (kernel/sched/fair.c): who sleeps is placed beside those that the CPU has,
-//! and a slice is looked at when the timer ticks. With `sched_place` below 2 a slice ends at its
-//! time.
+//! The scheduler of Linux 2.6.23 to 6.5 as it is (kernel/sched/fair.c): a task that wakes is placed
+//! beside those that the CPU has, and slices end at timer ticks. With `sched_place` below 2 a slice
+//! ends exactly when its time is over.
 
 use super::{Cpu, NEVER, Place, Sched, State, Task, TaskId};
 
 impl Sched {
-    /// Whether CPUs are given as kernels' CFS does it.
+    /// Returns true if CPUs are given as the kernels' CFS does it.
     pub(super) fn cfs(&self) -> bool {
         self.params.eevdf_slice.is_none() && self.params.place == Place::Kernels
     }
 
-    /// The least virtual run time of those that wait for a CPU.
+    /// Returns the least virtual run time of the tasks that wait for a CPU.
     fn leftmost(cpu: &Cpu, tasks: &[Task]) -> Option<i64> {
         let queue = cpu.run_queue.borrow();
         queue.iter().map(|&t| tasks[t as usize].vruntime).min()
     }
 
-    /// Brings the run time of the task that has a CPU up to a time, and returns its virtual run time (`update_curr`).
+    /// Charges a CPU's current task up to `now`, and returns its virtual run time (`update_curr`).
     fn cfs_update(&self, c: usize, tasks: &mut [Task], now: u64) -> Option<i64> {
         let task = &mut tasks[self.cpus[c].current.get()? as usize];
         let ran = now.saturating_sub(task.ran_until);
@@ -25,7 +25,8 @@ impl Sched {
         Some(task.vruntime)
     }
 
-    /// A CPU's least virtual run time follows the least of its tasks, and never goes back (`update_min_vruntime`).
+    /// Raises a CPU's least virtual run time to that of its tasks; it never decreases
+    /// (`update_min_vruntime`).
     fn cfs_follow(&self, c: usize, tasks: &[Task], current: Option<i64>) {
         let cpu = &self.cpus[c];
         let least = current.into_iter().chain(Self::leftmost(cpu, tasks)).min();
@@ -34,7 +35,8 @@ impl Sched {
         }
     }
 
-    /// What a task may have at a stretch beside others (`sched_slice`), `joins` if it is not among them yet.
+    /// Returns the slice of a task beside the others of a CPU, in nanoseconds (`sched_slice`).
+    /// `joins`: the task is not among them yet.
     fn cfs_slice(&self, c: usize, tasks: &[Task], id: TaskId, joins: bool) -> u64 {
         let cpu = &self.cpus[c];
         let queue = cpu.run_queue.borrow();
@@ -49,8 +51,8 @@ impl Sched {
         share.max(self.params.min_granularity)
     }
 
-    /// A task that wakes is at most half a latency behind those that the CPU has; a new one has had its slice
-    /// (`place_entity`).
+    /// Places a task that wakes on a CPU: at most half a latency behind the CPU's tasks. A new task
+    /// is placed as if it had just had its slice (`place_entity`).
     pub(super) fn cfs_places(&self, c: usize, tasks: &mut [Task], id: TaskId) {
         let current = self.cfs_update(c, tasks, self.cpus[c].clock.get());
         self.cfs_follow(c, tasks, current);
@@ -66,8 +68,8 @@ impl Sched {
         task.vruntime = task.vruntime.max(from);
     }
 
-    /// A task wakes on a CPU that is busy and joins its queue. Returns whether it is behind the running one by more than is
-    /// left to that (`wakeup_preempt_entity`).
+    /// Queues a task that wakes on a busy CPU. Returns true if it preempts the running task, which
+    /// is ahead of it by more than the wake-up granularity (`wakeup_preempt_entity`).
     pub(super) fn cfs_wakes(&self, c: usize, tasks: &mut [Task], id: TaskId) -> bool {
         self.cfs_places(c, tasks, id);
         let cpu = &self.cpus[c];
@@ -82,8 +84,8 @@ impl Sched {
         preempts
     }
 
-    /// The tick that ends the running task's slice: the first one behind its time, or behind it being as far ahead
-    /// of the next task (`check_preempt_tick`).
+    /// Returns the tick that ends the running task's slice: the first one after the slice's time is
+    /// over, or after the task has got a slice ahead of the next task (`check_preempt_tick`).
     pub(super) fn cfs_slice_ends(&self, c: usize) -> u64 {
         let cpu = &self.cpus[c];
         let tasks = self.tasks.borrow();
@@ -100,7 +102,8 @@ impl Sched {
         self.tick_at(ends.max(cpu.clock.get() + 1))
     }
 
-    /// The running task's turn is over; it is still the current one.
+    /// Charges the task whose turn ends and updates the CPU's least virtual run time; the task is
+    /// still the current one.
     pub(super) fn cfs_put(&self, c: usize, tasks: &mut [Task], becomes: State) {
         let until = self.runs_until(c);
         let own = self.cfs_update(c, tasks, until);

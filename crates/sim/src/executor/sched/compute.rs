@@ -1,4 +1,4 @@
-//! A program that computes: nothing but time passes, so its task's turns need not ask its future.
+//! Computation of programs: only time passes, so the turns of such a task need not poll its future.
 
 use super::Sched;
 use std::future::Future;
@@ -6,12 +6,13 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A program may have to give way behind so many nanoseconds.
+/// After at most this many nanoseconds of computation a task may have to give way.
 const PIECE: u64 = 10_000;
 
 impl Sched {
-    /// The running task's program computes for `ns` nanoseconds. What is left of them when it goes on: nothing, or, behind a
-    /// piece where pieces are told of ([`Self::tell_of_pieces`]), what is to be computed by another call.
+    /// Lets the running task's program compute for `ns` nanoseconds. The future returns the
+    /// nanoseconds left: 0, or, once [`Self::tell_of_pieces`] was called, the rest after a piece,
+    /// which the caller passes to another call.
     #[track_caller]
     pub fn compute(&self, ns: u64) -> Compute<'_> {
         Compute {
@@ -22,23 +23,26 @@ impl Sched {
         }
     }
 
-    /// From now on tasks have to be asked behind each piece that they compute.
+    /// Makes [`Self::compute`] return after each piece from now on, so that tasks can check whether
+    /// they were killed.
     pub fn tell_of_pieces(&self) {
         self.pieces_told.set(true);
     }
 
-    /// The turn of a task that gave way while it computed, as [`Compute`] would take it. Whether it has given way again;
-    /// `false`: its future is to be asked.
+    /// Takes the turn of a task that gave way while it computed, as [`Compute`] would. Returns true
+    /// if the task has given way again; false if its future is to be polled.
     #[inline(always)]
     pub(super) fn computes_on(&self, id: usize) -> bool {
         let computes = self.tasks.borrow()[id].computing > 0;
         computes && !self.pieces_told.get() && self.compute_turn(id)
     }
 
-    /// Turns of tasks that compute, one after the other as the loop would take them. In them nothing but time passes: no
-    /// future is asked, no event comes or goes. `first`: the CPU that is furthest behind, its clock and the least of the
-    /// others; its turn was polled for. `event`, `look`: when the next event happens and somebody wants a look. Returns
-    /// the latest clock, or `None` if that first turn is another one or would be its computation's last.
+    /// Takes the turns of tasks that compute, one after the other as the loop would. In these turns
+    /// only time passes: no future is polled, and no event happens. `first` is the CPU that is
+    /// furthest behind, its clock and the least clock of the others; the loop has already counted
+    /// the poll for this turn. `event` and `look` are the times of the next event and of the
+    /// observer's next look. Returns the latest clock, or `None` if the first turn is of another
+    /// kind or would be its computation's last.
     #[inline(always)]
     pub(super) fn computing_turns(
         &self,
@@ -58,7 +62,7 @@ impl Sched {
     fn take_computing_turns(&self, first: (usize, u64, u64), event: u64, look: u64) -> Option<u64> {
         let mut tasks = self.tasks.borrow_mut();
         let (mut c, mut at, mut second) = first;
-        // The last turn: its CPU, task and end; and the latest clock.
+        // CPU, task, end of turn and clock of the last turn; and the latest clock.
         let (mut last, mut end) = (None, 0);
         while event.min(look) > at {
             let cpu = &self.cpus[c];
@@ -69,9 +73,10 @@ impl Sched {
             if until <= at || cpu.resched.get() || look < until {
                 break;
             }
-            // As many as bring it there; the one before was charged in its last turn.
+            // As many pieces as reach the turn's end; the piece before them was charged in the
+            // task's last turn.
             let pieces = (until - at).div_ceil(PIECE);
-            // The loop polls for each turn but the first, and the turn for each piece.
+            // The loop polls once for each turn but the first, and the turn once for each piece.
             let polls = pieces + u64::from(last.is_some());
             if task.computing < (pieces + 1) * PIECE || u64::from(self.watchdog.unseen()) < polls {
                 break;
@@ -122,7 +127,7 @@ impl Sched {
     }
 }
 
-/// See [`Sched::compute`].
+/// The future of [`Sched::compute`].
 pub struct Compute<'a> {
     sched: &'a Sched,
     left: u64,
@@ -131,7 +136,8 @@ pub struct Compute<'a> {
 }
 
 impl Compute<'_> {
-    /// It gives way, with what is left of the piece that it has computed and of others.
+    /// Gives way, and notes `left`: the rest of the computation, with the piece that was just
+    /// charged.
     fn gives_way(&mut self, left: u64) -> Poll<u64> {
         let s = self.sched;
         s.watchdog.leaves(s.task(), self.at);

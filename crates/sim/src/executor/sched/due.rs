@@ -1,29 +1,31 @@
-//! Which running CPU is furthest behind: their clocks in order.
+//! Which running CPU is furthest behind: the CPUs' clocks in order.
 //!
-//! Whoever is furthest behind gets a turn that ends a quantum behind the next one, which most often is behind all others:
-//! in a ring he leaves the front and comes in at the end, and nobody else moves.
+//! The CPU furthest behind gets a turn that ends a quantum behind the next one, which most often
+//! puts its clock after all others: in a ring its key leaves the front and is appended at the end,
+//! and no other key moves.
 
 use super::NEVER;
 use std::cell::Cell;
 
-/// As many as there can be CPUs.
+/// Most CPUs of a machine.
 const CPUS: usize = 64;
-/// Bits of a key that say which CPU it is of.
+/// Bits of a key that hold the number of the CPU.
 const BITS: u32 = CPUS.trailing_zeros();
 
-/// The clocks of the CPUs that execute, each with its CPU's number below.
+/// The clocks of the CPUs that run a task; each key is a clock with the CPU's number in the low
+/// bits.
 pub(super) struct Due {
-    /// Keys in order, from `first` on.
+    /// Keys in ascending order, from `first` on.
     ring: [Cell<u64>; CPUS],
     first: Cell<usize>,
     len: Cell<usize>,
 }
 
 impl Due {
-    /// All idle.
+    /// Returns the order of a machine whose CPUs are all idle.
     ///
     /// # Panics
-    /// If there are more than 64.
+    /// If there are more than 64 CPUs.
     pub fn new(cpus: usize) -> Self {
         assert!(cpus <= CPUS, "a machine of {cpus} CPUs");
         Self {
@@ -33,13 +35,13 @@ impl Due {
         }
     }
 
-    /// The `nth` of those that execute.
+    /// Returns the `nth` key in order.
     #[inline(always)]
     fn at(&self, nth: usize) -> &Cell<u64> {
         &self.ring[self.first.get().wrapping_add(nth) % CPUS]
     }
 
-    /// A CPU's clock is `time` now, at most nine years; [`NEVER`]: it is idle.
+    /// Sets a CPU's clock to `time`, at most nine years; [`NEVER`]: the CPU is idle.
     #[inline]
     pub fn set(&self, cpu: usize, time: u64) {
         debug_assert!(time >> (u64::BITS - BITS) == 0 || time == NEVER);
@@ -70,7 +72,9 @@ impl Due {
         self.len.set(len);
     }
 
-    /// The CPU whose clock is least, the first of those, with it and the least one of the others. All idle: any CPU.
+    /// Returns the CPU whose clock is least (the lowest number among equals), that clock, and the
+    /// least clock of the others. If all are idle, the CPU is arbitrary and the clocks are
+    /// [`NEVER`].
     #[inline(always)]
     pub fn furthest_behind(&self) -> (usize, u64, u64) {
         let time = |nth: usize| match nth < self.len.get() {

@@ -1,34 +1,37 @@
-//! Earliest eligible virtual deadline first, the scheduler of Linux 6.6 and later (kernel/sched/fair.c).
-//! Virtual times are nanoseconds of run time, for a task of another weight that many times shorter.
+//! Earliest eligible virtual deadline first, the scheduler of Linux 6.6 and later
+//! (kernel/sched/fair.c). Virtual times are nanoseconds of run time; a heavier task's virtual time
+//! passes more slowly by the ratio of weights.
 //!
-//! A CPU's virtual time is the mean of the run times of all that it has, by weight. Whoever has run for less is owed time and
-//! is *eligible*; of those the one runs whose deadline, a slice after it was placed or had its last slice,
-//! is the earliest. Who begins to run is protected until its slice is over or it is not eligible any more. Who
-//! sleeps keeps what it is owed; who owes stays in the race until it owes nothing
-//! (`DELAY_DEQUEUE`, `DELAY_ZERO`).
+//! A CPU's virtual time is the mean of its tasks' virtual run times, by weight. A task that has run
+//! for less is owed time and is *eligible*. Of the eligible tasks the one with the earliest
+//! deadline runs; a deadline is a slice after the task was placed or used up its last slice. A task
+//! that begins to run is protected until its slice is over or it is not eligible any more. A task
+//! that sleeps while it is owed time keeps that claim; one that sleeps while it owes time stays in
+//! the race, as the kernel's delayed dequeue has it, until it owes nothing (`DELAY_DEQUEUE`,
+//! `DELAY_ZERO`).
 
 use super::{Cpu, Sched, State, Task, TaskId};
 use std::cell::{Cell, RefCell};
 
 /// The weight of a task of nice 0.
 const NICE_0_LOAD: i64 = 1024;
-/// That of one of nice -20, as workers of high priority are.
+/// The weight of a task of nice -20, as workers of high priority have.
 const NICE_LEAST_LOAD: i64 = 88_761;
 
-/// What EEVDF knows of a task.
+/// A task's state under EEVDF.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entity {
-    /// Its share of a CPU beside others' (`sched_prio_to_weight`).
+    /// The task's weight (`sched_prio_to_weight`), which sets its share of a CPU.
     weight: i64,
-    /// What it was owed when it left its CPU's race.
+    /// Virtual time that the task was owed when it left its CPU's race; negative if it owed time.
     lag: i64,
     deadline: i64,
-    /// It runs and keeps its CPU while it is eligible.
+    /// True while the task runs and keeps its CPU as long as it is eligible.
     protected: bool,
-    /// It sleeps and is still in the race, on this CPU.
+    /// True if the task sleeps and is still in the race, on the CPU `on`.
     delayed: bool,
     on: u32,
-    /// It has been placed before, as the process that it is.
+    /// True if the task has been placed since it became the process that it is.
     pub(super) placed: bool,
 }
 
@@ -47,12 +50,12 @@ impl Default for Entity {
 }
 
 impl Entity {
-    /// Its share of a CPU beside others'.
+    /// Returns the task's weight.
     pub(super) fn weight(&self) -> u64 {
         self.weight as u64
     }
 
-    /// Time of a task of nice 0 as this one's virtual time (`calc_delta_fair`).
+    /// Converts time of a task of nice 0 to this task's virtual time (`calc_delta_fair`).
     pub(super) fn fair(&self, ns: i64) -> i64 {
         match self.weight {
             NICE_0_LOAD => ns,
@@ -61,21 +64,23 @@ impl Entity {
     }
 }
 
-/// What EEVDF knows of a CPU beside its run queue.
+/// A CPU's state under EEVDF beside its run queue. CFS uses the two fields of the stopped clock.
 #[derive(Default)]
 pub(super) struct Race {
     /// Sleepers that are still in the race.
     delayed: RefCell<Vec<TaskId>>,
-    /// Its virtual time as of the last look.
+    /// The CPU's virtual time when it was last computed.
     zero: Cell<i64>,
-    /// Somebody who woke has asked for the CPU: its clock stands still until it has changed hands.
+    /// True if a task that woke has asked for the CPU: the run-queue clock then stands still until
+    /// the CPU changes hands.
     pub(super) skips: Cell<bool>,
-    /// Up to when who had the CPU last has run by that clock, if it stood still.
+    /// Time up to which the CPU's last task was charged, if the run-queue clock stood still when
+    /// the CPU changed hands; `None` if that clock ran.
     stood: Cell<Option<u64>>,
 }
 
 impl Race {
-    /// Two sleepers change places.
+    /// Swaps two tasks' numbers in the list of sleepers (a worker takes the place of another).
     pub(super) fn rename(&self, a: TaskId, b: TaskId) {
         for t in self.delayed.borrow_mut().iter_mut() {
             *t = match *t {
@@ -86,13 +91,14 @@ impl Race {
         }
     }
 
-    /// The CPU changes hands; who had it has run up to then. Its clock goes on.
+    /// Notes that the CPU changes hands, where its last task was charged up to `ran_until`. The
+    /// run-queue clock runs again.
     pub(super) fn hand_over(&self, ran_until: u64) {
         self.stood.set(self.skips.take().then_some(ran_until));
     }
 }
 
-/// All that take part on a CPU: the sum of their run times by weight, and their weights.
+/// The tasks in a CPU's race: the sum of their virtual run times by weight, and the sum of weights.
 #[derive(Clone, Copy)]
 struct Average {
     sum: i128,
@@ -120,12 +126,14 @@ impl Average {
 }
 
 impl Sched {
-    /// The slice of a task, where the CPUs are given by EEVDF.
+    /// Returns the slice of a task if CPUs are given by EEVDF; `None` under CFS.
     #[inline(always)]
     pub(super) fn eevdf(&self) -> Option<i64> {
         self.params.eevdf_slice.map(|ns| ns as i64)
     }
 
+    /// Sums up the tasks in a CPU's race, sleepers included, and notes their mean as the CPU's
+    /// virtual time.
     fn average(&self, c: usize, tasks: &[Task]) -> Average {
         let cpu = &self.cpus[c];
         let (queue, delayed) = (cpu.run_queue.borrow(), cpu.race.delayed.borrow());
@@ -139,20 +147,21 @@ impl Sched {
         all
     }
 
-    /// The running task will be a new process when it wakes, which nobody owes anything and whose first slice is a new
-    /// one's (`sched_fork`).
+    /// Makes the running task a new process when it wakes next: it is owed nothing then, and its
+    /// first slice is that of a new task (`sched_fork`).
     pub fn begins_anew(&self) {
         let task = self.task() as usize;
         self.tasks.borrow_mut()[task].entity.placed = false;
     }
 
-    /// Workers of high priority have the least nice value.
+    /// Gives a task the least nice value, as workers of high priority have.
     pub fn set_highest_priority(&self, task: TaskId) {
         self.tasks.borrow_mut()[task as usize].entity.weight = NICE_LEAST_LOAD;
     }
 
-    /// Up to when the running task has run when its CPU may change hands: a clock that stands still is where it was, or at
-    /// the tick that came since (`rq_clock_skip_update`).
+    /// Returns the time up to which the running task is charged when its CPU may change hands: the
+    /// CPU's clock, or, if the run-queue clock stands still, the last tick
+    /// (`rq_clock_skip_update`).
     pub(super) fn runs_until(&self, c: usize) -> u64 {
         let clock = self.cpus[c].clock.get();
         match self.cpus[c].race.skips.get() {
@@ -161,12 +170,13 @@ impl Sched {
         }
     }
 
-    /// As [`Self::update_current`] when the CPU may change hands.
+    /// Charges the running task as [`Self::update_current`] does, up to [`Self::runs_until`].
     fn update_current_to_leave(&self, c: usize, tasks: &mut [Task], slice: i64) -> bool {
         self.update_to(c, tasks, slice, self.runs_until(c))
     }
 
-    /// Up to when who had a CPU before has run, if that is not when it gave it up: it is the next one's beginning.
+    /// Returns the time from which the next task of a CPU is charged: where the charge of the
+    /// previous task ended if the run-queue clock stood still, but not after `at`; otherwise `at`.
     pub(super) fn next_begins(&self, c: usize, at: u64) -> u64 {
         self.cpus[c]
             .race
@@ -175,8 +185,8 @@ impl Sched {
             .map_or(at, |then| then.min(at))
     }
 
-    /// Brings the running task's run time up to its CPU's clock; a deadline that has passed is a new one
-    /// from there on. Returns whether one did. Ticks look, too.
+    /// Charges the running task up to its CPU's clock; a deadline that has passed is renewed from
+    /// that time on. Returns true if it was renewed. The last tick counts as an update of its own.
     fn update_current(&self, c: usize, tasks: &mut [Task], slice: i64) -> bool {
         self.update_to(c, tasks, slice, self.cpus[c].clock.get())
     }
@@ -205,7 +215,7 @@ impl Sched {
         renewed
     }
 
-    /// Gives a task that joins a CPU its place: what it is owed is as much beside the others as it was.
+    /// Places a task that joins a CPU so that beside the others it is owed as much as its lag says.
     fn place(&self, c: usize, tasks: &mut [Task], id: TaskId, slice: i64) {
         let all = self.average(c, tasks);
         let entity = tasks[id as usize].entity;
@@ -224,19 +234,21 @@ impl Sched {
         task.entity.placed = true;
     }
 
-    /// What a task is owed that leaves a CPU's race, at most two slices or a tick.
+    /// Returns the lag of a task that leaves a CPU's race, limited to two slices or a tick,
+    /// whichever is more.
     fn lag(&self, all: Average, task: &Task, slice: i64) -> i64 {
         let limit = task.entity.fair((2 * slice).max(self.params.tick as i64));
         (all.mean() - task.vruntime).clamp(-limit, limit)
     }
 
-    /// A task wakes on a CPU that is busy and joins its queue. Returns whether the running one has to look
-    /// who is next.
+    /// Queues a task that wakes on a busy CPU. Returns true if the running task has to be
+    /// rescheduled.
     pub(super) fn eevdf_wakes(&self, c: usize, tasks: &mut [Task], id: TaskId, slice: i64) -> bool {
         let cpu = &self.cpus[c];
         let resched = if tasks[id as usize].entity.delayed {
             self.leave_delayed(tasks, id, slice);
-            // What it has left to owe it owes; who was owed something is placed anew, with nothing.
+            // A task that still owes time keeps the debt; one that is owed time is placed anew with
+            // lag 0.
             if tasks[id as usize].entity.lag > 0 {
                 tasks[id as usize].entity.lag = 0;
                 self.place(c, tasks, id, slice);
@@ -259,7 +271,7 @@ impl Sched {
         resched
     }
 
-    /// A task begins to run on an idle CPU that has nobody else.
+    /// Places a task that begins to run on an idle CPU with an empty queue.
     pub(super) fn eevdf_starts(&self, c: usize, tasks: &mut [Task], id: TaskId, slice: i64) {
         if tasks[id as usize].entity.delayed {
             self.leave_delayed(tasks, id, slice);
@@ -268,7 +280,7 @@ impl Sched {
         tasks[id as usize].entity.protected = true;
     }
 
-    /// Takes a sleeper out of its CPU's race, with what it is owed then.
+    /// Takes a sleeper out of its CPU's race, with its lag at this time.
     fn leave_delayed(&self, tasks: &mut [Task], id: TaskId, slice: i64) {
         let c = tasks[id as usize].entity.on as usize;
         let all = self.average(c, tasks);
@@ -280,7 +292,7 @@ impl Sched {
         task.entity.lag = self.lag(all, task, slice);
     }
 
-    /// The running task is not protected and owes time.
+    /// Returns true if the running task is not protected and not eligible.
     fn lost_its_turn(&self, c: usize, tasks: &[Task]) -> bool {
         self.cpus[c].current.get().is_some_and(|id| {
             let t = &tasks[id as usize];
@@ -288,7 +300,8 @@ impl Sched {
         })
     }
 
-    /// Who has the CPU next: the running task, one that waits, or a sleeper that is out of the race then.
+    /// Returns the task that gets the CPU next: the running one, a queued one, or a sleeper, which
+    /// then leaves the race.
     fn next(&self, c: usize, tasks: &[Task]) -> Option<TaskId> {
         let cpu = &self.cpus[c];
         let all = self.average(c, tasks);
@@ -316,8 +329,8 @@ impl Sched {
         }
     }
 
-    /// A tick, or the end of a turn that was asked for: whether the running task goes on. What it was asked
-    /// for is answered then.
+    /// Decides, at a tick or after a request to reschedule, whether the running task keeps its CPU.
+    /// If it does, the request is cleared; returns true then.
     pub(super) fn eevdf_keeps(&self, c: usize, slice: i64) -> bool {
         let cpu = &self.cpus[c];
         let mut tasks = self.tasks.borrow_mut();
@@ -332,7 +345,8 @@ impl Sched {
         true
     }
 
-    /// As [`Self::next`]; sleepers whose turn it would be leave the race.
+    /// Returns the next task as [`Self::next`] does, but takes sleepers whose turn it would be out
+    /// of the race.
     fn next_runnable(&self, c: usize, tasks: &mut [Task], slice: i64) -> Option<TaskId> {
         loop {
             let id = self.next(c, tasks)?;
@@ -345,7 +359,8 @@ impl Sched {
         }
     }
 
-    /// The running task's turn is over; it is still the current one.
+    /// Takes the running task out of the race or makes it a sleeper in it, when its turn ends; the
+    /// task is still the current one.
     pub(super) fn eevdf_put(&self, c: usize, tasks: &mut [Task], becomes: State, slice: i64) {
         self.update_current_to_leave(c, tasks, slice);
         let cpu = &self.cpus[c];
@@ -364,7 +379,7 @@ impl Sched {
         }
     }
 
-    /// The place in a CPU's queue of the task that is next, with nobody running there.
+    /// Returns the index in a CPU's queue of the task that runs next; the CPU has no current task.
     pub(super) fn eevdf_pick(&self, c: usize, slice: i64) -> Option<usize> {
         let mut tasks = self.tasks.borrow_mut();
         let id = self.next_runnable(c, &mut tasks, slice)?;
@@ -372,7 +387,8 @@ impl Sched {
         queue.iter().position(|&t| t == id)
     }
 
-    /// A task was taken from a CPU's queue to run on another one, which has nobody.
+    /// Places a task that was taken from the queue of CPU `from` to run on CPU `to`, which has no
+    /// current task.
     pub(super) fn eevdf_moves(
         &self,
         from: usize,
@@ -383,7 +399,7 @@ impl Sched {
     ) {
         if from != to {
             let all = self.average(from, tasks);
-            // It was in that queue until now.
+            // The task was in that queue until now.
             let task = &mut tasks[id as usize];
             task.entity.lag = self.lag(all.with(task), task, slice);
             self.place(to, tasks, id, slice);
@@ -393,7 +409,7 @@ impl Sched {
 }
 
 impl Cpu {
-    /// Whether anybody is in its race beside the task that runs.
+    /// Returns true if the CPU's race has tasks beside the running one.
     pub(super) fn has_others(&self) -> bool {
         !self.run_queue.borrow().is_empty() || !self.race.delayed.borrow().is_empty()
     }

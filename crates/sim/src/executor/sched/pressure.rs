@@ -1,13 +1,14 @@
 //! Pressure stall information, task by task as the kernel counts it (Documentation/accounting/psi.rst and
 //! kernel/sched/psi.c of Linux 6.12; docs/reference/counters-and-traces.md#pressure).
 //!
-//! Each CPU counts its tasks that run or want to, that wait for I/O, and that are in a memory stall. From these
-//! follow its states; the time in each is added up, and every two seconds CPUs are averaged, each by the time
-//! in which it was not idle. On one CPU a sum is the time itself.
+//! Each CPU counts its tasks that run or want to, that wait for I/O, and that are in a memory
+//! stall. The CPU's states follow from these counts. The time in each state is summed, and every
+//! two seconds the sums are averaged over CPUs, weighted by the time in which each CPU was not
+//! idle. On one CPU a sum is the time itself.
 
 use std::cell::Cell;
 
-/// Stalled for I/O, memory or a CPU: some task is, or all that are not idle are.
+/// Stalls for I/O, memory or a CPU: some task is stalled, or all that are not idle are (full).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stall {
     /// `/proc/pressure/io`, some.
@@ -24,13 +25,13 @@ pub enum Stall {
 
 /// Number of [`Stall`]s.
 const STALLS: usize = Stall::CpuSome as usize + 1;
-/// The state of a CPU that is not idle, behind the stalls.
+/// Index of the state "not idle" of a CPU, behind the stalls.
 const NONIDLE: usize = STALLS;
-/// How often CPUs are averaged (`PSI_FREQ`), in nanoseconds.
+/// Nanoseconds between two averages over CPUs (`PSI_FREQ`).
 const PERIOD: u64 = 2_000_000_000;
 
 impl Stall {
-    /// All of them.
+    /// All stalls, in the order of their numbers.
     pub const ALL: [Self; STALLS] = [
         Self::IoSome,
         Self::IoFull,
@@ -39,7 +40,7 @@ impl Stall {
         Self::CpuSome,
     ];
 
-    /// The name that results use.
+    /// Returns the name that results use.
     pub fn name(self) -> &'static str {
         match self {
             Self::IoSome => "psi_io_some",
@@ -51,16 +52,16 @@ impl Stall {
     }
 }
 
-/// What a task is for its CPU, a bit each.
+/// A task's activity as its CPU counts it, a bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Doing(u8);
 
 impl Doing {
-    /// It runs or wants to (`TSK_RUNNING`).
+    /// The task runs or wants to (`TSK_RUNNING`).
     pub const RUNS: u8 = 1;
-    /// It waits for I/O (`TSK_IOWAIT`).
+    /// The task waits for I/O (`TSK_IOWAIT`).
     pub const WAITS_FOR_IO: u8 = 2;
-    /// It is in a memory stall (`TSK_MEMSTALL`).
+    /// The task is in a memory stall (`TSK_MEMSTALL`).
     pub const MEMORY_STALL: u8 = 4;
 
     pub const fn new(bits: u8) -> Self {
@@ -69,12 +70,12 @@ impl Doing {
     }
 }
 
-/// Tasks of one CPU, by what they do, two in a word: those that run and that wait, those that are in a memory stall, and
-/// of those, the ones that run.
+/// Numbers of tasks of one CPU, two in a word: low and high half of the first are those that run
+/// and those that wait for I/O; of the second, those in a memory stall and those of them that run.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts([u64; 2]);
 
-/// A task of each kind, as it is counted.
+/// The counts of one task, by its [`Doing`] bits.
 const EACH: [[u64; 2]; 8] = {
     let mut each = [[0; 2]; 8];
     let mut bits = 0;
@@ -87,6 +88,7 @@ const EACH: [[u64; 2]; 8] = {
 };
 
 impl Counts {
+    /// Counts a task.
     #[inline(always)]
     fn comes(&mut self, doing: Doing) {
         let [a, b] = EACH[doing.0 as usize % EACH.len()];
@@ -94,7 +96,9 @@ impl Counts {
         self.0[1] += b;
     }
 
-    /// # Panics
+    /// Stops counting a task.
+    ///
+    /// # Panics In debug builds, if no such task was counted.
     /// If nobody such was counted.
     #[inline(always)]
     fn goes(&mut self, doing: Doing) {
@@ -110,8 +114,8 @@ impl Counts {
         low(c) >= low(a) && c >> 32 >= a >> 32 && low(d) >= low(b) && d >> 32 >= b >> 32
     }
 
-    /// The states of the CPU, a bit each. `on_cpu`: whether a task has it, and whether that is in a memory
-    /// stall.
+    /// Returns the states of the CPU, a bit each. `on_cpu`: whether the current task is in a memory
+    /// stall; `None` if there is no current task.
     #[inline(always)]
     fn states(self, on_cpu: Option<bool>) -> u8 {
         let [a, b] = self.0;
@@ -150,7 +154,8 @@ struct OfCpu {
 }
 
 impl OfCpu {
-    /// Books the time up to now. Of what changes at one moment only the last counts.
+    /// Books the time up to now under the present states. Of several changes at one moment only the
+    /// last counts.
     #[inline]
     fn book(&self, now: u64) {
         let ns = now.saturating_sub(self.since.get());
@@ -167,12 +172,12 @@ impl OfCpu {
     }
 }
 
-/// The machine's.
+/// Pressure of the machine: its CPUs and the averaged sums.
 pub(super) struct Pressure {
     cpus: Box<[OfCpu]>,
-    /// Nanoseconds averaged over CPUs, up to the last period's end.
+    /// Nanoseconds of each stall, averaged over CPUs, up to the end of the last period.
     total: [Cell<u64>; STALLS],
-    /// When CPUs are averaged next.
+    /// Time of the next average over CPUs.
     due: Cell<u64>,
 }
 
@@ -185,7 +190,7 @@ impl Pressure {
         }
     }
 
-    /// A task does something else, perhaps on another CPU.
+    /// Moves a task from one CPU and activity to another.
     #[inline]
     pub fn moves(&self, (from, was): (usize, Doing), (to, is): (usize, Doing), now: u64) {
         self.change(from, now, |counts| {
@@ -199,7 +204,8 @@ impl Pressure {
         }
     }
 
-    /// Who has a CPU: whether he is in a memory stall; nobody.
+    /// Notes whether the current task of a CPU is in a memory stall; `None`: the CPU has no current
+    /// task.
     #[inline]
     pub fn runs(&self, c: usize, on_cpu: Option<bool>, now: u64) {
         let cpu = &self.cpus[c];
@@ -221,7 +227,7 @@ impl Pressure {
         cpu.counts.set(counts);
     }
 
-    /// What the CPUs have booked, averaged.
+    /// Returns the CPUs' sums of this period, averaged by their time not idle.
     fn averaged(&self) -> [u64; STALLS] {
         let nonidle = |cpu: &OfCpu| u128::from(cpu.times[NONIDLE].get());
         let all: u128 = self.cpus.iter().map(nonidle).sum();
@@ -232,7 +238,7 @@ impl Pressure {
         })
     }
 
-    /// A period has ended.
+    /// Ends a period: adds its averages to the totals.
     #[cold]
     fn average(&self, now: u64) {
         self.cpus.iter().for_each(|cpu| cpu.book(now));
@@ -244,13 +250,13 @@ impl Pressure {
         self.due.set(now - now % PERIOD + PERIOD);
     }
 
-    /// Sums begin anew.
+    /// Restarts the sums at 0.
     pub fn restart(&self, now: u64) {
         self.average(now);
         self.total.iter().for_each(|total| total.set(0));
     }
 
-    /// Nanoseconds of each stall up to `now`.
+    /// Returns the nanoseconds of each stall up to `now`.
     pub fn totals(&self, now: u64) -> [u64; STALLS] {
         self.cpus.iter().for_each(|cpu| cpu.book(now));
         let open = self.averaged();
@@ -272,7 +278,7 @@ mod tests {
         p.totals(now)[stall as usize]
     }
 
-    /// One waits for I/O from 10 to 40 ms; from 20 to 30 another one runs.
+    /// A task waits for I/O from 10 to 40 ms; from 20 to 30 ms another one runs.
     #[test]
     fn some_and_full() {
         let p = Pressure::new(1);
@@ -290,7 +296,8 @@ mod tests {
         assert_eq!(of(&p, Stall::IoSome, 60 * MS), 0);
     }
 
-    /// Who reclaims has the CPU: nobody does anything else, though one wants to.
+    /// A task in direct reclaim has the CPU: that is a full stall, though another task wants to
+    /// run.
     #[test]
     fn reclaim_is_a_stall_of_all_that_run() {
         let p = Pressure::new(1);
@@ -299,13 +306,13 @@ mod tests {
         p.moves((0, IDLE), (0, RUNS), 5 * MS);
         assert_eq!(of(&p, Stall::MemoryFull, 10 * MS), 10 * MS);
         assert_eq!(of(&p, Stall::CpuSome, 10 * MS), 5 * MS);
-        // It is put off its CPU in the midst of it: the other one works.
+        // The task is preempted in the middle of reclaim, and the other one works.
         p.runs(0, Some(false), 10 * MS);
         assert_eq!(of(&p, Stall::MemoryFull, 20 * MS), 10 * MS);
         assert_eq!(of(&p, Stall::MemorySome, 20 * MS), 20 * MS);
     }
 
-    /// A CPU that is idle most of the time has little to say; over periods sums add up.
+    /// A CPU that is idle most of the time has a small weight; sums add up over periods.
     #[test]
     fn cpus_are_averaged_by_what_they_did() {
         let p = Pressure::new(2);

@@ -1,10 +1,11 @@
-//! Which task runs where: CPUs' queues, virtual run time, preemption.
+//! Which task runs where: the CPUs' queues, virtual run time, preemption.
 
 use super::{NEVER, Place, Sched, State, Task, TaskId};
 use crate::account::Spent;
 
 impl Sched {
-    /// A blocked task may run again: at once on an idle CPU, else after those queued where it ran last.
+    /// Makes a blocked task runnable: it starts at once on an idle CPU, otherwise it joins the
+    /// queue of the CPU where it ran last. Does nothing if the task is not blocked.
     pub(super) fn make_runnable(&self, id: TaskId) {
         self.settle();
         let now = self.now();
@@ -22,7 +23,7 @@ impl Sched {
         let allowed = task.allowed;
         let may = |c: usize| allowed >> c & 1 != 0;
         let idle = |c: usize| may(c) && self.cpus[c].current.get().is_none();
-        // An interrupt's or waker's CPU is not idle while it executes a task.
+        // The CPU of the waker, or of an interrupted task, is not idle.
         let target = if idle(task.cpu) {
             Some(task.cpu)
         } else {
@@ -100,14 +101,14 @@ impl Sched {
         self.someone_waits(c, preempts);
     }
 
-    /// A task joins a CPU's queue, at its end.
+    /// Appends a task to a CPU's queue.
     pub(super) fn enqueue(&self, c: usize, id: TaskId) {
         self.cpus[c].run_queue.borrow_mut().push_back(id);
         self.queued.set(self.queued.get() + 1);
     }
 
-    /// A task has joined a CPU's queue; the running one has to look who is next at its next chance, or at
-    /// its slice's end.
+    /// Lets the running task be rescheduled after a task has joined its CPU's queue: at its next
+    /// chance if that task preempts it, otherwise at the end of its slice.
     fn someone_waits(&self, c: usize, preempts: bool) {
         let cpu = &self.cpus[c];
         if preempts {
@@ -118,12 +119,13 @@ impl Sched {
         }
     }
 
-    /// Whether CFS places a task that wakes on an idle CPU, or moves to another one.
+    /// Returns true if CFS places a task that wakes on an idle CPU or moves to another one.
     fn places_moved(&self) -> bool {
         self.eevdf().is_none() && self.params.place >= Place::Everywhere
     }
 
-    /// A task moves to a CPU: it keeps its place among the tasks.
+    /// Converts a task's virtual run time for CPU `c`: its distance from the least one stays the
+    /// same.
     fn bring(&self, task: &mut Task, c: usize) {
         let min = |cpu: usize| self.cpus[cpu].min_vruntime.get();
         if task.cpu != c {
@@ -136,7 +138,7 @@ impl Sched {
         (self.params.latency / 2) as i64
     }
 
-    /// Gives the task that runs on a CPU a slice, if there are others.
+    /// Gives the task that runs on a CPU the end of its slice, if other tasks wait.
     pub(super) fn set_slice(&self, c: usize) {
         let cpu = &self.cpus[c];
         let n = cpu.run_queue.borrow().len() as u64 + 1;
@@ -155,7 +157,7 @@ impl Sched {
         }
     }
 
-    /// Ends the current task's turn on a CPU.
+    /// Ends the current task's turn on a CPU; `state` is the task's state from now on.
     pub(super) fn put_current(&self, c: usize, state: State) {
         let cpu = &self.cpus[c];
         let mut tasks = self.tasks.borrow_mut();
@@ -200,14 +202,15 @@ impl Sched {
         }
     }
 
-    /// Starts the next task on an idle CPU: its own queue first, then the longest other queue.
+    /// Starts the next task on an idle CPU: from its own queue, or else from the longest other
+    /// queue.
     pub(super) fn pick_next(&self, c: usize) {
-        // Sleepers may be left in a race that has no other.
+        // Under EEVDF a race may hold nothing but sleepers, which have to be taken out.
         if self.queued.get() == 0 && self.eevdf().is_none() {
             self.cpus[c].slice_end.set(NEVER);
             return;
         }
-        // Of the tasks queued on `from`, the next that may run here.
+        // Of the tasks queued on `from`, the index of the next one that may run here.
         let least = |from: usize| -> Option<usize> {
             let q = self.cpus[from].run_queue.borrow();
             let tasks = self.tasks.borrow();
@@ -217,7 +220,7 @@ impl Sched {
         };
         let mut from = c;
         if self.cpus[c].run_queue.borrow().is_empty() {
-            // Of as long ones the first, if some task there may run here.
+            // Of several longest queues the first, if some task there may run here.
             let mut longest = 0;
             for o in 0..self.cpus.len() {
                 let q = self.cpus[o].run_queue.borrow();

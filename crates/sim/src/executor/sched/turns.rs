@@ -1,4 +1,5 @@
-//! The loop: the CPU that is furthest behind runs, or the next event happens; observers look between.
+//! The executor's loop: the CPU that is furthest behind runs, or the next event happens; observers
+//! look in between.
 
 use super::{Event, NEVER, Sched, State, TaskId};
 use std::cmp::Reverse;
@@ -6,17 +7,18 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Waker};
 
-/// Who looks at a run without being part of it: samples, recounts, progress, and the hand that writes sysctls in mid-run.
+/// Looks at a run without being part of it: for samples, recounts and progress, and to write
+/// sysctls in mid-run.
 pub trait Observer {
-    /// The simulated time of the next look, in nanoseconds; `u64::MAX` for none any more.
+    /// Returns the simulated time of the next look, in nanoseconds; `u64::MAX` if there is none.
     fn due(&self) -> u64;
 
-    /// Looks, when everything before [`Observer::due`] has happened; what is due next is later than
-    /// before. It may call [`Sched::stop`], and must charge no time and schedule no event.
+    /// Looks, when everything before [`Observer::due`] has happened; afterwards `due` must return a
+    /// later time. May call [`Sched::stop`]; must charge no time and schedule no event.
     fn observe(&mut self);
 }
 
-/// Nobody looks.
+/// The observer of a run without one.
 struct Unobserved;
 
 impl Observer for Unobserved {
@@ -27,8 +29,8 @@ impl Observer for Unobserved {
     fn observe(&mut self) {}
 }
 impl Sched {
-    /// Runs until somebody calls [`Sched::stop`]. `on_event` handles device and periodic events.
-    /// Returns the time of the end, or `None` when nothing can ever happen again.
+    /// Runs until [`Sched::stop`] is called. `on_event` handles device and periodic events. Returns
+    /// the time of the end, or `None` when nothing can ever happen again.
     pub fn run<'w>(
         &self,
         futures: &mut [Pin<Box<dyn Future<Output = ()> + 'w>>],
@@ -37,7 +39,7 @@ impl Sched {
         self.run_observed(futures, on_event, &mut Unobserved)
     }
 
-    /// As [`Sched::run`], with an observer.
+    /// Runs as [`Sched::run`] does, with an observer.
     pub fn run_observed<'w>(
         &self,
         futures: &mut [Pin<Box<dyn Future<Output = ()> + 'w>>],
@@ -100,7 +102,7 @@ impl Sched {
         Some(end)
     }
 
-    /// The next event happens, on CPU 0; returns its time.
+    /// Lets the next event happen, on CPU 0; returns its time.
     #[inline]
     fn happen(&self, on_event: &mut impl FnMut(u64, Event)) -> u64 {
         let Reverse((time, _, event)) =
@@ -131,7 +133,8 @@ impl Sched {
         time
     }
 
-    /// A running task's turn; returns the state in which it leaves its CPU, if it does.
+    /// Takes a running task's turn; returns the state in which the task leaves its CPU, `None` if
+    /// it keeps it.
     #[inline]
     fn turn<'w>(
         &self,
@@ -150,12 +153,14 @@ impl Sched {
             if state != State::Running || self.now() >= self.turn_end.get() {
                 return (state == State::Blocked).then_some(State::Blocked);
             }
-            // Only the observer wants a look: the turn goes on as if nobody had looked.
+            // The turn was interrupted for the observer alone and continues as if there had been no
+            // look.
             self.show(self.now(), observer);
         }
     }
 
-    /// Lets the observer see everything up to `time`. If it ends the run: the time of that look.
+    /// Lets the observer look at everything up to `time`. Returns the time of the look that ended
+    /// the run, if one did.
     #[inline(always)]
     fn show(&self, time: u64, observer: &mut impl Observer) -> Option<u64> {
         match observer.due() <= time {
@@ -181,7 +186,8 @@ impl Sched {
         None
     }
 
-    /// A task's timer expires: it waits no longer, if it is the wait that the timer was set for.
+    /// Ends a task's wait when its timer expires, if that is still the wait for which the timer was
+    /// set.
     fn timer(&self, task: TaskId, generation: u32) {
         let waiting_on = {
             let tasks = self.tasks.borrow();

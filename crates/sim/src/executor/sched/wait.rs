@@ -1,4 +1,4 @@
-//! How a task leaves its CPU: it waits for a queue, sleeps, or gives way.
+//! How a task leaves its CPU: it waits on a queue, sleeps, or gives way.
 
 use super::{Event, Queue, Sched, State, TaskId};
 use mm::SECOND;
@@ -9,7 +9,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The bit of a queue of pages; 0: it is another one.
+/// Returns the bit of a page wait queue; 0 for another queue.
 #[inline(always)]
 fn page_bit(queue: u32) -> u64 {
     match PAGES.contains(&queue) {
@@ -18,21 +18,22 @@ fn page_bit(queue: u32) -> u64 {
     }
 }
 
-/// A timer that is set for so many ticks is not kept by the tick (Linux 4.8 kernel/time/timer.c, `LVL_START(1)`).
+/// Timers of fewer ticks are kept at single ticks (Linux 4.8 kernel/time/timer.c, `LVL_START(1)`).
 const SHORT_TIMER: u64 = 63;
 
 const _: () = assert!(PAGES.end - PAGES.start == u64::BITS);
 
 impl Sched {
-    /// The next timer tick at or after a time: kernel timeouts expire on ticks.
+    /// Returns the time of the next timer tick at or after `time`: kernel timeouts expire on ticks.
     pub(super) fn tick_at(&self, time: u64) -> u64 {
         let (tick, phase) = (self.params.tick, self.params.tick_phase);
         (time.saturating_sub(phase)).div_ceil(tick) * tick + phase
     }
 
-    /// Returns when a timer that is set now for `ns` nanoseconds expires: at the tick at or after that time. On a timer wheel
-    /// one for 63 ticks or more expires at the next multiple of 8 jiffies, for 504 or more at one of 64, and so on
-    /// (Linux 4.8 kernel/time/timer.c `calc_wheel_index`, `calc_index`). Jiffies begin at -300 s (`INITIAL_JIFFIES`).
+    /// Returns when a timer that is set now for `ns` nanoseconds expires: at the tick at or after
+    /// that time. On a timer wheel a timer of 63 ticks or more expires at the next multiple of 8
+    /// jiffies, one of 504 or more at a multiple of 64, and so on (Linux 4.8 kernel/time/timer.c
+    /// `calc_wheel_index`, `calc_index`). Jiffies begin at -300 s (`INITIAL_JIFFIES`).
     pub fn timer_expires(&self, ns: u64) -> u64 {
         let at = self.tick_at(self.now() + ns);
         let (tick, phase) = (self.params.tick, self.params.tick_phase);
@@ -47,7 +48,7 @@ impl Sched {
         (bucket + boot) as u64 * tick + phase
     }
 
-    /// The time of the last timer tick at or before now.
+    /// Returns the time of the last timer tick at or before now.
     pub fn last_tick(&self) -> u64 {
         let (tick, phase) = (self.params.tick, self.params.tick_phase);
         self.now()
@@ -55,6 +56,8 @@ impl Sched {
             .map_or(0, |since| since / tick * tick + phase)
     }
 
+    /// Blocks the running task, with an optional timer, and reports its wait. A task with plugged
+    /// requests has /// them given out.
     fn block(
         &self,
         on: Option<u32>,
@@ -94,12 +97,13 @@ impl Sched {
         }
     }
 
-    /// A ticket for [`Sched::wait`].
+    /// Returns a ticket for [`Sched::wait`]: the number of the queue's wakes so far.
     pub fn ticket(&self, queue: u32) -> u64 {
         self.queues[queue as usize].wakes.get()
     }
 
-    /// Waits for a wake of the queue after the ticket was taken, at most `timeout` nanoseconds.
+    /// Waits until the queue is woken after the ticket was taken, at most `timeout` nanoseconds.
+    /// The future returns true if the wait was ended by a wake.
     #[track_caller]
     pub fn wait(&self, queue: u32, ticket: u64, timeout: Option<u64>) -> Wait<'_> {
         Wait {
@@ -112,7 +116,7 @@ impl Sched {
         }
     }
 
-    /// Wakes every waiter of a queue.
+    /// Wakes all waiters of a queue.
     #[inline]
     pub fn wake(&self, queue: u32) {
         let q = &self.queues[queue as usize];
@@ -124,7 +128,8 @@ impl Sched {
         }
     }
 
-    /// Whether some task waits on a queue that neither a wake nor its timeout has ended yet.
+    /// Returns true if some task waits on a queue in a wait that neither a wake nor its timeout has
+    /// ended yet.
     pub fn waited_on(&self, queue: u32) -> bool {
         let waiters = self.queues[queue as usize].waiters.borrow();
         let tasks = self.tasks.borrow();
@@ -132,20 +137,21 @@ impl Sched {
         waiters.iter().any(waits)
     }
 
-    /// Whether anybody may wait on a queue of pages. Tickets of those are used where they are taken.
+    /// Returns true if a task may wait on a page queue. Without one, a wake of these queues may be
+    /// left out, as their tickets are used where they are taken.
     #[inline(always)]
     pub fn page_waiters(&self) -> bool {
         self.page_waiters.get() != 0
     }
 
-    /// Wakes the longest waiter of a queue.
+    /// Wakes the longest waiter of a queue, if there is one.
     pub fn wake_one(&self, queue: u32) {
         let q = &self.queues[queue as usize];
         q.wakes.set(q.wakes.get() + 1);
         self.wake_first(q);
     }
 
-    /// Wakes the longest waiter; returns whether there was one.
+    /// Wakes the longest waiter; returns true if there was one.
     fn wake_first(&self, q: &Queue) -> bool {
         let first = q.waiters.borrow_mut().pop_front();
         q.waited_on.set(!q.waiters.borrow().is_empty());
@@ -156,7 +162,8 @@ impl Sched {
         first.is_some()
     }
 
-    /// Lets whoever waits for a queue wait until a timer expires that is set for `ns` nanoseconds. Always `true`: it is done.
+    /// Ends the waits of all present waiters of a queue when a timer of `ns` nanoseconds expires.
+    /// Returns true: this world has such timers.
     pub fn set_timer(&self, queue: u32, ns: u64) -> bool {
         let until = self.timer_expires(ns);
         let (waiters, tasks) = (
@@ -169,7 +176,7 @@ impl Sched {
         true
     }
 
-    /// Sleeps until a timer expires that is set for `ns` nanoseconds ([`Self::timer_expires`]).
+    /// Sleeps until a timer of `ns` nanoseconds expires ([`Self::timer_expires`]).
     #[track_caller]
     pub fn sleep_ticks(&self, ns: u64) -> Sleep<'_> {
         Sleep {
@@ -181,14 +188,14 @@ impl Sched {
         }
     }
 
-    /// Sleeps so many jiffies, and until the tick behind them: a timer does not expire early (Linux 4.8 kernel/time/timer.c
-    /// `calc_index`).
+    /// Sleeps `jiffies` ticks, and until the tick after them: a timer does not expire early (Linux
+    /// 4.8 kernel/time/timer.c `calc_index`).
     #[track_caller]
     pub fn schedule_timeout(&self, jiffies: u64) -> Sleep<'_> {
         self.sleep_ticks(jiffies * self.params.tick)
     }
 
-    /// Sleeps `ns` nanoseconds (a high-resolution timer).
+    /// Sleeps `ns` nanoseconds, as with a high-resolution timer.
     #[track_caller]
     pub fn sleep(&self, ns: u64) -> Sleep<'_> {
         Sleep {
@@ -200,7 +207,8 @@ impl Sched {
         }
     }
 
-    /// As [`Self::sleep`], until [`Self::interrupt`] at most.
+    /// Sleeps `ns` nanoseconds as [`Self::sleep`] does, unless [`Self::interrupt`] ends the sleep
+    /// earlier.
     #[track_caller]
     pub fn nap(&self, ns: u64) -> Sleep<'_> {
         Sleep {
@@ -209,7 +217,7 @@ impl Sched {
         }
     }
 
-    /// Wakes a task from its [nap](Self::nap); one that does not nap goes on as it would.
+    /// Wakes a task from its [nap](Self::nap); does nothing if the task is not in one.
     pub fn interrupt(&self, task: TaskId) {
         let naps = {
             let tasks = self.tasks.borrow();
@@ -221,8 +229,8 @@ impl Sched {
         }
     }
 
-    /// [`Self::relax`] where the task need not give way and the watchdog does not look; `false`: nothing
-    /// was done.
+    /// Does the work of [`Self::relax`] if the task need not give way and the watchdog need not
+    /// look, and returns true; otherwise does nothing and returns false.
     #[inline(always)]
     pub fn goes_on(&self) -> bool {
         if self.time.get() >= self.limit.get() || !self.watchdog.poll_unseen() {
@@ -234,8 +242,8 @@ impl Sched {
         true
     }
 
-    /// Up to `most` steps of `ns` nanoseconds each with [`Self::goes_on`] behind each, as long as that goes
-    /// on; how many were taken.
+    /// Takes up to `most` steps of `ns` nanoseconds, each followed by [`Self::goes_on`], while that
+    /// returns true. Returns the number of steps taken.
     #[inline(always)]
     pub fn steps(&self, ns: u64, most: u32) -> u32 {
         let steps = self.steps_ahead(ns, most);
@@ -246,7 +254,7 @@ impl Sched {
         steps
     }
 
-    /// Takes steps that [`Self::steps_ahead`] has foreseen.
+    /// Takes `steps` steps of `ns` nanoseconds, a number that [`Self::steps_ahead`] has returned.
     #[inline(always)]
     pub fn take_steps(&self, ns: u64, steps: u32) {
         self.watchdog.polls_unseen(steps);
@@ -256,7 +264,7 @@ impl Sched {
         }
     }
 
-    /// How many [`Self::steps`] would take.
+    /// Returns how many steps [`Self::steps`] would take.
     #[inline(always)]
     pub fn steps_ahead(&self, ns: u64, most: u32) -> u32 {
         let (now, limit) = (self.time.get(), self.limit.get());
@@ -268,7 +276,7 @@ impl Sched {
         room.checked_div(ns).map_or(0, |n| n as u32)
     }
 
-    /// Gives way if the task's time on its CPU is over for now.
+    /// Gives way if the task's turn on its CPU is over.
     #[inline(always)]
     #[track_caller]
     pub fn relax(&self) -> Relax<'_> {
@@ -280,7 +288,7 @@ impl Sched {
     }
 }
 
-/// See [`Sched::relax`].
+/// The future of [`Sched::relax`].
 pub struct Relax<'a> {
     sched: &'a Sched,
     yielded: bool,
@@ -311,7 +319,7 @@ impl Future for Relax<'_> {
     }
 }
 
-/// See [`Sched::wait`].
+/// The future of [`Sched::wait`].
 pub struct Wait<'a> {
     sched: &'a Sched,
     queue: u32,
@@ -354,7 +362,7 @@ impl Future for Wait<'_> {
     }
 }
 
-/// See [`Sched::sleep`].
+/// The future of [`Sched::sleep`] and its like.
 pub struct Sleep<'a> {
     sched: &'a Sched,
     until: u64,

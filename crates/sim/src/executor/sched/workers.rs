@@ -1,28 +1,31 @@
-//! Workers (Linux kernel/workqueue.c): kernel threads that do what is queued to their pool, whoever queued it. The one that
-//! went to sleep last is woken first, so that a pool's work is done by one thread while none of it waits.
+//! Workers (Linux kernel/workqueue.c): kernel threads that do the work queued to their pool. The
+//! worker that went to sleep last is woken first, so that one thread does a pool's work while no
+//! work is waiting.
 //!
-//! Here each kind of work is a task of its own. What the scheduler knows of a thread (how long it has run, what it is owed)
-//! is the worker's and not the work's: whatever work begins takes the place of the worker that is its next one.
+//! Here each kind of work is a task of its own. The scheduler's state of a thread (how long it has
+//! run, how much time it is owed) belongs to the worker and not to the work: a work item that
+//! begins takes over the state of the worker that is next.
 
 use super::{Sched, State, Task, TaskId};
 use std::mem::swap;
 
-/// Threads that do each other's work.
+/// A pool of threads that do each other's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pool {
-    /// Those bound to a CPU (`kworker/0:1`).
+    /// Workers bound to a CPU (`kworker/0:1`).
     Bound,
-    /// Those that run anywhere (`kworker/u4:1`).
+    /// Workers that run on any CPU (`kworker/u4:1`).
     Unbound,
 }
 
 impl Sched {
-    /// A task is work for a pool from now on.
+    /// Makes a task work of a pool from now on.
     pub fn work_for(&self, task: TaskId, pool: Pool) {
         self.tasks.borrow_mut()[task as usize].pool = Some(pool);
     }
 
-    /// A task goes to sleep: its worker is idle, if it has one.
+    /// Adds the worker of a task that goes to sleep to its pool's idle ones; does nothing if the
+    /// task is no work.
     pub(super) fn worker_sleeps(&self, tasks: &[Task], id: TaskId) {
         if let Some(pool) = tasks[id as usize].pool {
             let idle = &mut self.idle_workers.borrow_mut()[pool as usize];
@@ -31,7 +34,8 @@ impl Sched {
         }
     }
 
-    /// Whether a task is asleep. Then it wakes, and if it is work, in the place of the worker that has slept least on its CPU.
+    /// Returns true if a task is asleep and so wakes now. Work takes over the state of the worker
+    /// that went to sleep last on its CPU.
     pub(super) fn sleeper_wakes(&self, tasks: &mut [Task], id: TaskId) -> bool {
         let sleeps = tasks[id as usize].state == State::Blocked;
         if sleeps && let Some(pool) = tasks[id as usize].pool {
@@ -40,10 +44,10 @@ impl Sched {
         sleeps
     }
 
-    /// A task takes the place of the worker that has slept least on its CPU, which takes its own.
+    /// Swaps a task's scheduler state with that of the worker that went to sleep last on its CPU.
     fn worker_wakes(&self, tasks: &mut [Task], id: TaskId, pool: Pool) {
         let idle = &mut self.idle_workers.borrow_mut()[pool as usize];
-        // A task that was just made has no worker yet.
+        // A task that was just created has no worker yet.
         let Some(own) = idle.iter().position(|&t| t == id) else {
             return;
         };
