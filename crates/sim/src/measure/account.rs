@@ -1,9 +1,9 @@
-//! What the rows of mm reports are made of (docs/reference/counters-and-traces.md#rows-from-traces): sums
-//! over reclaim's events, kept as they happen, and where the time of tasks went.
+//! Sums behind the rows of mm reports (docs/reference/counters-and-traces.md#rows-from-traces):
+//! sums over reclaim's events, kept as these happen, and where the time of tasks went.
 //!
-//! No event is stored. An event costs a few additions, and the engine makes one of these for every
-//! 32 pages scanned at most, so a run without tracing has the same figures as a traced one.
-//! `tests/rows.rs` recounts them from the recorded events.
+//! No event is stored. An event costs a few additions, and the engine makes at most one per 32
+//! pages scanned, so a run without tracing has the same figures as a traced one. `tests/rows.rs`
+//! recounts the sums from the recorded events.
 
 use mm::world::event::{Event, IsolateMode};
 use mm::world::{TaskId, Waits};
@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 
 const NEVER: u64 = u64::MAX;
 
-/// What kind of task it is, for sums over tasks.
+/// The class of a task, for sums over tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -24,7 +24,7 @@ pub enum TaskClass {
     Kswapd,
     /// A flusher of a backing device.
     Flusher,
-    /// A filesystem's own thread or daemon, or another thread of the kernel's.
+    /// A filesystem's own thread or daemon, or another kernel thread.
     Filesystem,
     /// A sampler or trace reader that watches the run.
     Monitor,
@@ -40,7 +40,7 @@ impl TaskClass {
         Self::Monitor,
     ];
 
-    /// The name reports use.
+    /// Returns the name that reports use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Workload => "workload",
@@ -52,19 +52,19 @@ impl TaskClass {
     }
 }
 
-/// What a task does with its time.
+/// The ways in which a task spends its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Spent {
     /// Executes; interrupts of its CPU are charged to it.
     Cpu,
-    /// Is runnable and waits for a CPU: its wake-up latency, others' turns, context switches.
+    /// Is runnable and waits for a CPU: its wake-up latency, turns of others, context switches.
     RunQueue,
     /// Waits for a block device.
     Device,
     /// Is held back by dirty limits or congestion.
     Throttle,
-    /// Waits for what another task holds.
+    /// Waits for an object that another task holds.
     Lock,
     /// Waits for its filesystem's daemon.
     Server,
@@ -98,16 +98,16 @@ pub struct Split {
     pub device: u64,
     /// Held back by dirty limits or congestion.
     pub throttle: u64,
-    /// Waiting for what another task holds.
+    /// Waiting for an object that another task holds.
     pub lock: u64,
     /// Waiting for the filesystem's daemon.
     pub server: u64,
-    /// Nothing to do.
+    /// Idle.
     pub sleep: u64,
 }
 
 impl Split {
-    /// Adds a span.
+    /// Adds `ns` nanoseconds.
     #[inline]
     pub fn add(&mut self, on: Spent, ns: u64) {
         let field = match on {
@@ -122,7 +122,7 @@ impl Split {
         *field += ns;
     }
 
-    /// The parts with their names.
+    /// Returns the parts with their names.
     pub fn parts(&self) -> [(&'static str, u64); SPENT] {
         [
             ("cpu", self.cpu),
@@ -135,12 +135,12 @@ impl Split {
         ]
     }
 
-    /// All of it.
+    /// Returns the sum of all parts.
     pub fn total(&self) -> u64 {
         self.parts().iter().map(|p| p.1).sum()
     }
 
-    /// What was added since an earlier reading.
+    /// Returns the time that was added since an earlier reading.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             cpu: self.cpu - earlier.cpu,
@@ -168,11 +168,12 @@ impl Split {
 /// together are the lifetime. Nanoseconds since the workload began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskTime {
-    /// The class.
+    /// The class of the task or tasks.
     pub class: TaskClass,
-    /// How many tasks.
+    /// Number of tasks.
     pub tasks: u64,
-    /// From the workload's start, or a later birth, to the task's end or the workload's.
+    /// Nanoseconds from the workload's start, or a later creation, to the end of the task or the
+    /// workload.
     pub lifetime: u64,
     /// CPU time of the program itself, a part of `outside.cpu`; the rest is the kernel's.
     pub user: u64,
@@ -183,14 +184,14 @@ pub struct TaskTime {
 }
 
 impl TaskTime {
-    /// All of its time by what it was spent on.
+    /// Returns the whole lifetime, split by how it was spent.
     pub fn split(&self) -> Split {
         let mut all = self.outside;
         all.merge(&self.in_reclaim);
         all
     }
 
-    /// Adds another task's.
+    /// Adds another task's time.
     pub fn merge(&mut self, other: &Self) {
         self.tasks += other.tasks;
         self.lifetime += other.lifetime;
@@ -199,7 +200,7 @@ impl TaskTime {
         self.in_reclaim.merge(&other.in_reclaim);
     }
 
-    /// One sum a class, for classes that have tasks.
+    /// Returns one sum per class, for classes that have tasks.
     pub fn by_class(tasks: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let mut sums = TaskClass::ALL.map(|class| Self {
             class,
@@ -215,23 +216,23 @@ impl TaskTime {
 /// Pages that one class of reclaimers handed to their filesystem or to swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Writes {
-    /// File pages without waiting.
+    /// File pages written without waiting.
     pub file_async: u64,
-    /// File pages waited for.
+    /// File pages that reclaim waited for.
     pub file_sync: u64,
-    /// Anonymous pages without waiting.
+    /// Anonymous pages written without waiting.
     pub anon_async: u64,
-    /// Anonymous pages waited for.
+    /// Anonymous pages that reclaim waited for.
     pub anon_sync: u64,
 }
 
 impl Writes {
-    /// File pages.
+    /// Returns the file pages.
     pub fn file(&self) -> u64 {
         self.file_async + self.file_sync
     }
 
-    /// All pages.
+    /// Returns all pages.
     pub fn total(&self) -> u64 {
         self.file() + self.anon_async + self.anon_sync
     }
@@ -240,7 +241,7 @@ impl Writes {
 /// Waits of one kind by one class of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CongestionWaits {
-    /// Events, with those that did not sleep.
+    /// Number of events, including those that did not sleep.
     pub number: u64,
     /// Sum of `usec_delayed`.
     pub delayed_us: u64,
@@ -248,21 +249,21 @@ pub struct CongestionWaits {
     pub full: u64,
 }
 
-/// What one class of tasks did.
+/// The sums over one class of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ClassSums {
     /// Pages scanned on inactive lists.
     pub scanned: u64,
     /// Pages written by reclaim.
     pub writes: Writes,
-    /// `congestion_wait`; `None`: a kernel without it, as all are from 5.16 on.
+    /// Waits in `congestion_wait`; `None`: a kernel without it, as all are from 5.16 on.
     pub congest: Option<CongestionWaits>,
-    /// `wait_iff_congested`; `None` as before.
+    /// Waits in `wait_iff_congested`; `None` likewise.
     pub conditional: Option<CongestionWaits>,
 }
 
 impl ClassSums {
-    /// Those of a class of tasks that did nothing, in a kernel that waits for congestion.
+    /// Sums of a class whose tasks did nothing, in a kernel that waits for congestion.
     pub const NOTHING: Self = {
         let none = Some(CongestionWaits {
             number: 0,
@@ -286,7 +287,7 @@ impl ClassSums {
 /// The sums behind the trace-derived rows, from the workload's start to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReclaimSums {
-    /// Every task but the kswapds. Throttled writers are in it.
+    /// Every task but the kswapds, throttled writers included.
     pub direct: ClassSums,
     /// The kswapds.
     pub kswapd: ClassSums,
@@ -311,16 +312,16 @@ struct TaskSums {
     begun: Cell<u64>,
     stalled: Cell<u64>,
     requests: Cell<u64>,
-    /// A kswapd's: since when it is awake; [`NEVER`] while it sleeps.
+    /// A kswapd's wake-up time; [`NEVER`] while it sleeps, and for other tasks.
     awake_since: Cell<u64>,
     awake: Cell<u64>,
     wakeups: Cell<u64>,
 }
 
-/// Sums up events as they happen.
+/// Sums of events, kept as these happen.
 pub struct Reclaim {
     tasks: Box<[TaskSums]>,
-    /// Direct, then kswapd; without the pages scanned, which change most often.
+    /// Sums of direct reclaim, then of kswapd; without the pages scanned, which change most often.
     classes: [RefCell<ClassSums>; 2],
     scanned: [Cell<u64>; 2],
 }
@@ -330,7 +331,7 @@ fn add(cell: &Cell<u64>, n: u64) {
 }
 
 impl Reclaim {
-    /// Nothing yet, for so many tasks.
+    /// Returns empty sums for `tasks` tasks.
     pub fn new(tasks: usize) -> Self {
         Self {
             tasks: (0..tasks)
@@ -350,25 +351,26 @@ impl Reclaim {
         }
     }
 
-    /// Whether a task is a kswapd.
+    /// Returns true if a task is a kswapd.
     pub fn of_kswapd(&self, task: TaskId) -> bool {
         self.tasks[task as usize].kswapd.get()
     }
 
-    /// Wake-ups traced and entries into direct reclaim so far, of all tasks.
+    /// Returns the traced wake-ups of kswapd and the entries into direct reclaim so far, over all
+    /// tasks.
     pub fn wakes_and_stalls(&self) -> (u64, u64) {
         self.tasks.iter().fold((0, 0), |(wakes, stalls), t| {
             (wakes + t.requests.get(), stalls + t.begins.get())
         })
     }
 
-    /// The same of one task.
+    /// Returns the same two numbers for one task.
     pub fn own_wakes_and_stalls(&self, task: TaskId) -> (u64, u64) {
         let t = &self.tasks[task as usize];
         (t.requests.get(), t.begins.get())
     }
 
-    /// Says that a task is a kswapd.
+    /// Marks a task as a kswapd.
     pub fn is_kswapd(&self, task: TaskId) {
         self.tasks[task as usize].kswapd.set(true);
     }
@@ -434,7 +436,7 @@ impl Reclaim {
         }
     }
 
-    /// Begins anew: what is under way counts from `now` on.
+    /// Restarts all sums at `now`; spans under way count from `now` on.
     pub fn restart(&self, now: u64) {
         for t in &self.tasks {
             for sum in [&t.begins, &t.stalled, &t.requests, &t.awake, &t.wakeups] {
@@ -459,7 +461,7 @@ impl Reclaim {
         }
     }
 
-    /// The sums up to `now`, to which what is under way counts.
+    /// Returns the sums up to `now`, with the spans under way counted up to `now`.
     pub fn sums(&self, now: u64) -> ReclaimSums {
         let mut sums = ReclaimSums {
             direct: self.class_sums(0),

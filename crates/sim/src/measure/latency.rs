@@ -1,32 +1,32 @@
-//! How long allocations took, by what they did.
+//! How long allocations took, by the path that they took.
 
 use hdrhistogram::Histogram;
 use mm::world::TaskId;
 use std::cell::{Cell, Ref, RefCell};
 
-/// What an allocation did. One that left the fast path is named by what took most of its time.
+/// The path of an allocation. One that left the fast path is named by what took most of its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum AllocClass {
     /// A page from the free lists at the low watermark.
     Fast,
-    /// It woke kswapd, or found it awake, and had its page at the min watermark.
+    /// A page at the min watermark, after kswapd was woken or found awake.
     KswapdWoken,
-    /// It ran direct reclaim.
+    /// Direct reclaim.
     DirectReclaim,
-    /// It was held back in reclaim: it waited for congestion to end.
+    /// Throttling in reclaim: the task waited for congestion to end.
     Throttled,
-    /// It was runnable and others had the CPU.
+    /// The task was runnable while others had the CPU.
     CpuWait,
-    /// An interrupt came while it had its CPU, and took longer than the rest of it.
+    /// An interrupt came during the allocation, and took longer than the rest of it.
     Interrupted,
-    /// It stalled on a small node's dirty pages (`per-zone-stall`).
+    /// A stall on a small node's dirty pages (`per-zone-stall`).
     DirtyStall,
-    /// It got no page.
+    /// The allocation failed.
     Failed,
 }
 
-/// The CPU that interrupts come to.
+/// The CPU that handles interrupts.
 const INTERRUPTS: usize = 0;
 
 /// Number of [`AllocClass`]es.
@@ -45,7 +45,7 @@ impl AllocClass {
         Self::Failed,
     ];
 
-    /// The name reports use.
+    /// Returns the name that reports use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fast => "fast",
@@ -60,57 +60,58 @@ impl AllocClass {
     }
 }
 
-/// An allocation that ended and may turn out to have been interrupted.
+/// An allocation that ended and may still turn out to have been interrupted.
 #[derive(Debug, Clone, Copy)]
 struct Recent {
     task: TaskId,
     class: AllocClass,
-    /// What it took without interrupts.
+    /// Nanoseconds without interrupts.
     own: u64,
-    /// What interrupts took meanwhile.
+    /// Nanoseconds of interrupts meanwhile.
     stolen: u64,
-    /// When it ended, by its CPU's clock.
+    /// Time of the end, by the CPU's clock.
     end: u64,
 }
 
-/// A histogram of each class that occurred, as long as its longest needs: most never occur, and the longest of
-/// most runs is far below what there is room for.
+/// A histogram of each class that occurred, as large as its longest value needs: most classes never
+/// occur, and the longest value of most runs is far below the limit.
 pub type Histograms = [Option<Histogram<u64>>; CLASSES];
 
-/// The longest that histograms tell from longer ones: an hour. What takes at least [`BEYOND`] is counted as
-/// that.
+/// The longest value of histograms, an hour in nanoseconds. Values from [`BEYOND`] on are counted
+/// as that.
 const LONGEST: u64 = 3_600_000_000_000;
 const BEYOND: u64 = LONGEST.next_power_of_two();
 
-/// An empty one, with three digits.
+/// Returns an empty histogram with three significant digits.
 fn empty() -> Histogram<u64> {
     let mut histogram = Histogram::new(3).expect("three digits");
     histogram.auto(true);
     histogram
 }
 
-/// One histogram a class, in nanoseconds. Most allocations take as long as the one before, or as the last other one
-/// (of a list of free pages the first one pays for filling it), so those are counted first and recorded together.
+/// One histogram per class, in nanoseconds. Most allocations take as long as the one before, or as
+/// the last different one (the first allocation from a per-CPU list pays for filling it), so these
+/// are counted first and recorded together.
 pub struct AllocLatencies {
-    /// The last one on the CPU that interrupts come to: a task runs on to its next `relax` before an
-    /// interrupt that falls into its last step is seen.
+    /// The last allocation on the CPU that handles interrupts: a task runs on to its next `relax`
+    /// before an interrupt that falls into the allocation's last step is seen.
     recent: Cell<Option<Recent>>,
     last: Cell<(AllocClass, u64)>,
-    /// The task whose allocation it was: its longest is no shorter.
+    /// The task of the last allocation: its longest is at least as long.
     last_task: Cell<TaskId>,
     repeated: Cell<u64>,
-    /// The last other one, and how often it was.
+    /// The last different value, and how often it occurred since it was last recorded.
     other: Cell<(AllocClass, u64)>,
     other_repeated: Cell<u64>,
     histograms: RefCell<Histograms>,
-    /// The longest of each task since it last asked.
+    /// The longest allocation of each task since its last [`AllocLatencies::take_longest`].
     longest: Box<[Cell<u64>]>,
-    /// The longest that an allocation waited for one round of direct reclaim, in nanoseconds.
+    /// The longest wait of an allocation for one round of direct reclaim, in nanoseconds.
     longest_reclaim: Cell<u64>,
 }
 
 impl AllocLatencies {
-    /// Nothing yet, for so many tasks.
+    /// Returns empty histograms for `tasks` tasks.
     pub fn new(tasks: usize) -> Self {
         Self {
             recent: Cell::new(None),
@@ -125,20 +126,21 @@ impl AllocLatencies {
         }
     }
 
-    /// An allocation has waited so many nanoseconds for one round of direct reclaim.
+    /// Notes that an allocation has waited `ns` nanoseconds for one round of direct reclaim.
     pub fn reclaim_waited(&self, ns: u64) {
         self.longest_reclaim.set(self.longest_reclaim.get().max(ns));
     }
 
-    /// The longest such wait since the last [`AllocLatencies::reset`], in nanoseconds; 0: there was none.
+    /// Returns the longest such wait since the last [`AllocLatencies::reset`], in nanoseconds; 0 if
+    /// there was none.
     pub fn longest_reclaim(&self) -> u64 {
         self.longest_reclaim.get()
     }
 
-    /// Records an allocation that ended at `end` on a CPU.
+    /// Records an allocation of `own` nanoseconds that ended at `end` on a CPU.
     #[inline]
     pub fn record(&self, cpu: usize, task: TaskId, class: AllocClass, own: u64, end: u64) {
-        // Most are as the one before, of the same task.
+        // Most allocations are like the one before, of the same task.
         if self.last.get() == (class, own) && self.last_task.get() == task {
             if cpu != INTERRUPTS {
                 return self.repeated.set(self.repeated.get() + 1);
@@ -154,8 +156,8 @@ impl AllocLatencies {
         self.record_other(cpu, task, class, own, end);
     }
 
-    /// Records `n` equal allocations, at least one, the last of which ended at `end`; no interrupt came
-    /// while they were made.
+    /// Records `n` equal allocations, at least one, the last of which ended at `end`; no interrupt
+    /// came meanwhile.
     #[inline]
     pub fn record_many(
         &self,
@@ -167,7 +169,8 @@ impl AllocLatencies {
     ) {
         self.record(cpu, task, class, own, end);
         if n > 1 {
-            // All but the last on an interrupted CPU, all but the first on another: the same ones.
+            // On the CPU of interrupts these are all but the last, elsewhere all but the first; the
+            // values are equal.
             self.add(task, class, own);
             self.repeated.set(self.repeated.get() + u64::from(n - 2));
         }
@@ -190,7 +193,7 @@ impl AllocLatencies {
         }
     }
 
-    /// An interrupt that came at `at` took `ns`.
+    /// Adds an interrupt of `ns` nanoseconds at `at` to the allocation that it falls into, if any.
     pub fn interrupted(&self, at: u64, ns: u64) {
         let Some(mut recent) = self.recent.get() else {
             return;
@@ -234,7 +237,8 @@ impl AllocLatencies {
         self.repeated.set(self.repeated.get() + 1);
     }
 
-    /// The longest allocation of a task since the last call, in nanoseconds; 0: it made none.
+    /// Returns the longest allocation of a task since the last call, in nanoseconds; 0 if it made
+    /// none.
     pub fn take_longest(&self, task: TaskId) -> u64 {
         self.flush();
         self.last_task.set(TaskId::MAX);
@@ -254,7 +258,7 @@ impl AllocLatencies {
         }
     }
 
-    /// Forgets everything.
+    /// Discards all values, but not the tasks' longest ones.
     pub fn reset(&self) {
         self.recent.set(None);
         self.repeated.set(0);
@@ -263,7 +267,7 @@ impl AllocLatencies {
         self.longest_reclaim.set(0);
     }
 
-    /// The histograms, in the order of [`AllocClass::ALL`].
+    /// Returns the histograms, in the order of [`AllocClass::ALL`].
     pub fn histograms(&self) -> Ref<'_, Histograms> {
         self.flush();
         self.record_repeated();
@@ -279,7 +283,7 @@ mod tests {
     #[test]
     fn repeated_values_count_each() {
         let l = AllocLatencies::new(2);
-        // One that came in between, and a third that sends it away.
+        // A second value in between, and a third that displaces it.
         for ns in [5, 5, 7, 5, 7, 9, 5] {
             l.record(0, 0, AllocClass::Fast, ns, 100);
         }
@@ -297,7 +301,7 @@ mod tests {
         assert!(l.histograms().iter().all(Option::is_none));
     }
 
-    /// As histograms that have all the room from the beginning count them.
+    /// The counts equal those of histograms with full range from the beginning.
     #[test]
     fn whatever_the_order_counts_are_those_of_whole_histograms() {
         let all = [
@@ -331,7 +335,7 @@ mod tests {
         }
     }
 
-    /// An interrupt counts in the allocation that it falls into, and only there.
+    /// An interrupt counts for the allocation that it falls into, and only there.
     #[test]
     fn an_interrupt_lengthens_what_it_falls_into() {
         let l = AllocLatencies::new(1);

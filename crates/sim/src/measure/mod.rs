@@ -1,5 +1,5 @@
-//! What is seen of a run: sums kept as it goes (`account`, `waiting`, `latency`, `slowest`), series
-//! (`sample`), the harness beside it (`monitors`), and the result that all of it ends in.
+//! Measurements of a run: sums kept as it runs (`account`, `waiting`, `latency`, `slowest`), series
+//! (`sample`), the test harness beside it (`monitors`), and the result that holds all of these.
 
 pub mod account;
 pub mod ftrace;

@@ -1,9 +1,9 @@
-//! What watching costs: periodic samplers and a reader of trace events, as a test harness runs them
-//! beside the workload.
+//! The cost of monitoring: periodic samplers and a reader of trace events, as a test harness runs
+//! them beside the workload.
 //!
-//! Each sampler has memory of its own that it uses at every sample, in no particular order, and
-//! which is swapped like any other's. A recorded event costs its CPU time where it happens, and
-//! more where it is read and formatted. docs/reference/workloads.md#writeback-from-reclaim: every
+//! Each sampler has memory of its own that it touches at every sample, in random order, and that is
+//! swapped like any other task's. A recorded event costs CPU time where it happens, and more where
+//! it is read and formatted. docs/reference/workloads.md#writeback-from-reclaim: every
 //! configuration ran with and without monitors; one of them differed by 7.5 % in elapsed time.
 
 use crate::SimMm;
@@ -13,26 +13,26 @@ use mm::cache::mmap::{Advice, Backing};
 use mm::world::Tasks;
 use mm::world::Touched;
 
-/// Pages that are used one after the other: an arena or a table of the sampler's.
+/// Pages that are touched one after the other: an arena or a table of the sampler's.
 const RUN: u32 = 64;
 
 /// One sampler of a run.
 pub struct Monitor {
     nth: u64,
     of: u64,
-    /// Its pages.
+    /// Number of its pages.
     pages: u32,
-    /// The share of its memory that a sample changes; it reads the rest.
+    /// Share of the memory that a sample writes; the rest is read.
     written: f64,
     interval: u64,
     sample: u64,
-    /// CPU time to read and format one event; 0 for all but the reader of the trace.
+    /// CPU time in nanoseconds to read and format one event; 0 for all but the reader of the trace.
     read_event: f64,
     rng: Rng,
 }
 
 impl Monitor {
-    /// The samplers of a run with seed `seed`. The first one reads the trace.
+    /// Returns the samplers of a run with seed `seed`. The first one reads the trace.
     pub fn all(p: &Params, seed: u64) -> Vec<Self> {
         let of = p.monitor_tools as u64;
         (0..of)
@@ -57,7 +57,7 @@ impl Monitor {
         let runs = self.pages.div_ceil(RUN);
         let mut order: Vec<u32> = (0..runs).collect();
         let mut read = mm.world.watched.get();
-        // They do not all start at once.
+        // Staggers the samplers over an interval.
         mm.world
             .sched
             .sleep(self.interval * self.nth / self.of)

@@ -1,12 +1,14 @@
-//! A run as a trace for Perfetto (ui.perfetto.dev): who reclaims, who waits on what, what disks have to do.
+//! A run as a trace for Perfetto (ui.perfetto.dev): which tasks reclaim, what they wait on, how
+//! long disk queues are.
 //!
-//! Every task is a thread. On its track stand direct reclaim, kswapd's balancing and shrinkers as slices, and every
-//! other event that is not one of a page as an instant; on a track below it, what it waited on. Each disk's queue
-//! is a counter. Events have the names and fields of [`ftrace`](super::ftrace).
+//! Every task is a thread. On its track direct reclaim, kswapd's balancing and shrinkers are
+//! slices, and every other event that is not about a single page is an instant; a track below it
+//! has the task's waits. Each disk's queue is a counter. Events have the names and fields of
+//! [`ftrace`](super::ftrace).
 //!
-//! The format is protocol buffers, of which it takes three kinds of fields: numbers of messages and fields are
-//! those of Perfetto's `protos/perfetto/trace/perfetto_trace.proto`, against which `python/tests/test_exports.py`
-//! reads a trace.
+//! The format is protocol buffers, of which it needs three kinds of fields. Numbers of messages and
+//! fields are those of Perfetto's `protos/perfetto/trace/perfetto_trace.proto`, against which
+//! `python/tests/test_exports.py` reads a trace.
 
 use super::ftrace::{Failure, text};
 use super::waiting::Ended;
@@ -54,28 +56,28 @@ impl Message {
 
 /// `Trace.packet`.
 const PACKET: u32 = 1;
-/// The one sequence of packets that there is.
+/// Number of the only sequence of packets.
 const SEQUENCE: u64 = 1;
 /// `TrackEvent.Type`.
 const BEGIN: u64 = 1;
 const END: u64 = 2;
 const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
-/// The process that all tasks are threads of.
+/// Number of the process whose threads are the tasks.
 const MACHINE: u64 = 1;
-/// First numbers of tracks, by what they show.
+/// First numbers of tracks, by kind.
 const THREADS: u64 = 1 << 32;
 const WAITS: u64 = 2 << 32;
 const QUEUES: u64 = 3 << 32;
 
-/// Writes a trace.
+/// Writes events as a Perfetto trace.
 #[derive(Debug)]
 pub struct Perfetto<W> {
     out: W,
     failure: Failure,
-    /// Tracks that have been described, with the names of those that have one that changes.
+    /// Tracks that have been described, with their present names.
     known: BTreeMap<u64, String>,
-    /// Tasks in a slice that the next event of its kind ends.
+    /// Tasks with an open slice of each kind, which the next event of the kind ends.
     reclaiming: BTreeSet<TaskId>,
     balancing: BTreeSet<TaskId>,
     shrinking: BTreeSet<TaskId>,
@@ -83,7 +85,7 @@ pub struct Perfetto<W> {
 }
 
 impl<W: Write> Perfetto<W> {
-    /// With what describes the machine. The writer should be buffered.
+    /// Starts a trace with a description of the machine. The writer should be buffered.
     pub fn new(out: W, failure: Failure) -> Self {
         let mut trace = Self {
             out,
@@ -96,7 +98,7 @@ impl<W: Write> Perfetto<W> {
         };
         let process = Message::default().number(1, MACHINE).text(6, "machine");
         let track = Message::default().number(1, MACHINE).message(3, &process);
-        // SEQ_INCREMENTAL_STATE_CLEARED: nothing before this belongs to it.
+        // SEQ_INCREMENTAL_STATE_CLEARED: no earlier packet belongs to this sequence.
         let packet = Message::default().number(10, SEQUENCE).number(13, 1);
         trace.packet(packet.message(60, &track));
         trace
@@ -110,7 +112,7 @@ impl<W: Write> Perfetto<W> {
         }
     }
 
-    /// Describes a track, if it is new or has another name now.
+    /// Describes a track, if it is new or its name has changed.
     fn describe(&mut self, uuid: u64, name: &str, track: impl FnOnce(Message) -> Message) {
         if self.known.get(&uuid).is_some_and(|known| known == name) {
             return;
@@ -121,7 +123,7 @@ impl<W: Write> Perfetto<W> {
         self.packet(packet);
     }
 
-    /// A task's track.
+    /// Returns a task's track, described first if need be.
     fn thread(&mut self, task: TaskId, comm: &str) -> u64 {
         let uuid = THREADS + u64::from(task);
         let name = if task == 0 { "interrupts" } else { comm };
@@ -141,7 +143,7 @@ impl<W: Write> Perfetto<W> {
             event = event.text(23, name);
         }
         if !fields.is_empty() {
-            // A DebugAnnotation: its name and a string.
+            // A DebugAnnotation: its name and a string value.
             let note = Message::default().text(10, "fields").text(6, fields);
             event = event.message(4, &note);
         }
@@ -153,7 +155,7 @@ impl<W: Write> Perfetto<W> {
         self.packet(packet.message(11, event));
     }
 
-    /// Begins or ends a slice; what is open or not is not begun or ended again.
+    /// Begins or ends a slice on the task's track; does nothing if it is already open, or not open.
     fn slice(
         &mut self,
         at: Moment<'_>,

@@ -1,4 +1,4 @@
-//! What a run leaves behind.
+//! The result of a run.
 
 use crate::account::{ReclaimSums, TaskTime};
 use crate::slowest::SlowAlloc;
@@ -14,11 +14,12 @@ use std::collections::BTreeMap;
 pub enum Outcome {
     /// The workload finished.
     Completed,
-    /// No memory could be reclaimed for an allocation: processes were killed and the others went on to the
-    /// workload's end, or nobody could be killed and the run ended there. Figures of such a run are of other work
-    /// than those of one that completed.
+    /// No memory could be reclaimed for an allocation: processes were killed and the others ran to
+    /// the workload's end, or no process could be killed and the run ended there. Such a run did
+    /// different work from one that completed, so their figures differ in meaning.
     Oom {
-        /// In the first line who was killed and when, or why nobody was; then the kernel's report.
+        /// The first line says which process was killed and when, or why none was; the kernel's
+        /// report follows.
         report: String,
     },
     /// The workload got an error from its host.
@@ -28,12 +29,12 @@ pub enum Outcome {
     },
     /// The time limit of the run was reached.
     TimeLimit,
-    /// The user interrupted it.
+    /// The user interrupted the run.
     Interrupted,
 }
 
 impl Outcome {
-    /// In words how a run ended that did not complete.
+    /// Describes how a run ended; `None` if it completed.
     pub fn ending(&self) -> Option<String> {
         match self {
             Self::Completed => None,
@@ -44,7 +45,7 @@ impl Outcome {
         }
     }
 
-    /// The first line of what a run that ran out of memory said.
+    /// Returns the first line of the report of a run that ran out of memory.
     pub fn oom_headline(report: &str) -> &str {
         report.lines().next().unwrap_or_default()
     }
@@ -53,7 +54,7 @@ impl Outcome {
 /// A measured figure with its unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
-    /// "s", "MB/s", "pages", …
+    /// Unit of the value: "s", "MB/s", "pages", …
     #[serde(deserialize_with = "name")]
     pub unit: Name,
     /// The value.
@@ -63,17 +64,17 @@ pub struct Metric {
 /// One column of a time series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Column {
-    /// What it shows: `free`, `min`, `low`, `high`, `dirty`, `writeback`, `dirty_limit`,
+    /// The quantity: `free`, `min`, `low`, `high`, `dirty`, `writeback`, `dirty_limit`,
     /// `inactive_file`, `active_file`, `inactive_anon`, `active_anon`, `kswapd_cpu`,
-    /// `flusher_active`, `write_throughput`, `read_throughput`, `queue`, … and what programs say of
-    /// themselves (`work_rate`, `alloc_stall_rate`).
+    /// `flusher_active`, `write_throughput`, `read_throughput`, `queue`, … and series that programs
+    /// report (`work_rate`, `alloc_stall_rate`).
     pub name: String,
     /// The zone ("Normal", or "node1/Normal" with several nodes), device or `global`.
     pub scope: String,
     /// Unit of the values: `pages`, `MB/s`, `share`.
     #[serde(deserialize_with = "name")]
     pub unit: Name,
-    /// One value a sample.
+    /// One value per sample.
     pub values: Vec<f64>,
 }
 
@@ -93,15 +94,15 @@ pub struct AllocLatency {
     /// [`AllocClass`](crate::latency::AllocClass) that occurred.
     #[serde(with = "histograms")]
     pub paths: Vec<(Name, Histogram<u64>)>,
-    /// The slowest, with what the machine was doing meanwhile; slowest first. Only those that left
-    /// the fast path are recorded.
+    /// The slowest allocations, with the state of the machine meanwhile; slowest first. Only those
+    /// that left the fast path are recorded.
     pub slowest: Vec<SlowAlloc>,
 }
 
-/// What the page tracker saw (docs/reference/workloads.md#page-tracker).
+/// The counts of the page tracker (docs/reference/workloads.md#page-tracker).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Default, Deserialize)]
 pub struct TrackerReport {
-    /// One row per (instantiating path, later path, what it did), in a fixed order.
+    /// One row for each instantiating path, later path and event, in a fixed order.
     pub rows: Vec<TrackerRow>,
 }
 
@@ -111,61 +112,63 @@ pub struct TrackerRow {
     /// The path that instantiated the pages.
     #[serde(deserialize_with = "name")]
     pub instantiated_by: Name,
-    /// The later path.
+    /// The later path, which dirtied or activated them.
     #[serde(deserialize_with = "name")]
     pub path: Name,
     /// `dirtied` or `activated`.
     #[serde(deserialize_with = "name")]
     pub event: Name,
-    /// How often.
+    /// Number of times.
     pub count: u64,
 }
 
-/// Which world a run took place in: by its names counters go, and it decides what a run can't tell.
+/// The world in which a run took place: it sets the names of counters and which figures are
+/// unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// The engine on the virtual world, which tells everything.
+    /// The engine on the virtual world, which reports everything.
     #[default]
     Engine,
-    /// A real Linux in virtual time: it tells what its /proc, its tracepoints and the programs tell.
+    /// A real Linux in virtual time, which reports what its /proc, its tracepoints and the programs
+    /// do.
     Kernel,
 }
 
-/// Everything that one run produced. What its world does not tell is `None` or empty, as each field says,
-/// and never 0.
+/// Everything that one run produced. A figure that its world does not report is `None` or empty, as
+/// each field says, and never 0.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunResult {
-    /// Where. Logs of before there were real kernels do not say it.
+    /// The world of the run. Logs from before there were real kernels lack this field.
     #[serde(default)]
     pub origin: Origin,
-    /// How it ended.
+    /// How the run ended.
     pub outcome: Outcome,
     /// Workload metrics: `elapsed` (s), and those of the program itself.
     pub metrics: BTreeMap<String, Metric>,
     /// vmstat counters at the end minus those at the start of the workload, by the names of
-    /// docs/reference/counters-and-traces.md, or of the real kernel's /proc/vmstat. A name that is absent
-    /// is one that nobody counts.
+    /// docs/reference/counters-and-traces.md, or of the real kernel's /proc/vmstat. An absent name
+    /// means that the world has no such counter.
     pub counters: BTreeMap<String, u64>,
-    /// Sums over reclaim's trace events, kept by the engine whether or not anybody traced; `None`: a
-    /// kernel whose events nobody read.
+    /// Sums over reclaim's trace events, kept by the engine whether or not there is a trace;
+    /// `None`: a kernel whose events were not read.
     pub reclaim: Option<ReclaimSums>,
-    /// Where the tasks' time went, one sum a class of tasks; empty: nobody tells.
+    /// Where the tasks' time went, one sum per class of tasks; empty: unknown.
     pub tasks: Vec<TaskTime>,
-    /// What tasks waited on, and who stood behind whom; `None`: nobody tells.
+    /// Waits of tasks by object, and by which task they stood behind; `None`: unknown.
     pub waits: Option<WaitSums>,
-    /// Bytes that the workload's programs read from files, wrote to files and touched in mappings,
-    /// a page a touch: what they got done, whichever programs they are.
+    /// Bytes that the workload's programs read from files, wrote to files and touched in mappings
+    /// (a page a touch): the work done, comparable between programs.
     pub moved: u64,
-    /// Time series, empty unless sampled.
+    /// Time series; empty unless sampled.
     pub series: Series,
-    /// Latency of every page allocation of the workload's tasks; without a path: nobody tells, or there was
-    /// no allocation.
+    /// Latency of every page allocation of the workload's tasks; without paths: unknown, or there
+    /// was no allocation.
     pub alloc_latency: AllocLatency,
-    /// The watermarks to start with next time: under `watermarks = "auto"` the highest that anything
-    /// raised them to, otherwise those in force. `None`: nobody tells.
+    /// The watermarks to start with next time: under `watermarks = "auto"` the highest that they
+    /// were raised to, otherwise those in force. `None`: unknown.
     pub watermarks: Option<mm::policy::WatermarkProfile>,
-    /// The page tracker's report, when it was on.
+    /// The page tracker's report, if the tracker was on.
     pub tracker: Option<TrackerReport>,
     /// Simulated nanoseconds from boot to the end.
     pub sim_ns: u64,
@@ -176,7 +179,7 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// What a kernel's run has told that has told nothing yet but how it ended.
+    /// Returns the result of a kernel's run of which nothing but the outcome is known yet.
     pub fn of_kernel(outcome: Outcome) -> Self {
         Self {
             origin: Origin::Kernel,

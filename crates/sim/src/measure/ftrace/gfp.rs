@@ -1,4 +1,4 @@
-//! What a request may do, as the kernel prints it (`show_gfp_flags` of Linux 6.18).
+//! Allocation flags as the kernel prints them (`show_gfp_flags` of Linux 6.18).
 
 use mm::memory::gfp::Gfp;
 
@@ -20,7 +20,8 @@ const HARDWALL: u32 = 1 << 20;
 const THISNODE: u32 = 1 << 21;
 const RECLAIM: u32 = DIRECT_RECLAIM | KSWAPD_RECLAIM;
 
-/// Names in the kernel's order: the first that is in a set is taken out of it.
+/// Names in the kernel's order: a name whose flags are all set is printed, and its flags are
+/// cleared.
 const NAMES: [(u32, &str); 21] = [
     (
         RECLAIM | IO | FS | HARDWALL | HIGHMEM | MOVABLE,
@@ -48,7 +49,7 @@ const NAMES: [(u32, &str); 21] = [
     (THISNODE, "__GFP_THISNODE"),
 ];
 
-/// The engine's flags as a kernel's.
+/// Converts the engine's flags to those of a kernel.
 fn bits(gfp: Gfp) -> u32 {
     let flags = [
         (Gfp::WAIT, RECLAIM),
@@ -64,7 +65,7 @@ fn bits(gfp: Gfp) -> u32 {
     ];
     let set = flags.iter().filter(|(flag, _)| gfp.has(*flag));
     let zone = match gfp.high_zoneidx() {
-        _ if gfp.0 == 0 => 0, // nobody asked: a boosted zone wakes kswapd itself
+        _ if gfp.0 == 0 => 0, // no request: a boosted zone wakes kswapd itself
         0 => DMA,
         1 => DMA32,
         2 => 0,
@@ -73,7 +74,7 @@ fn bits(gfp: Gfp) -> u32 {
     set.fold(zone, |all, (_, bits)| all | bits)
 }
 
-/// The flags' names, between `|`.
+/// Appends the names of the flags, separated by `|`.
 pub fn put(gfp: u32, out: &mut String) {
     let (mut left, mut any) = (bits(Gfp(gfp)), false);
     for (flags, name) in NAMES {

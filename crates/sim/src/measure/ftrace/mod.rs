@@ -1,11 +1,11 @@
 //! A run's events in the text form of `/sys/kernel/tracing/trace`.
 //!
-//! Events have the names and fields of Linux 6.18, whose reclaim still writes
-//! pages; `writeback_congestion_wait` and `writeback_wait_iff_congested`, which it has no longer, those of 5.15.
-//! What the engine has and no kernel has a tracepoint for stands as a line of the trace marker
-//! (`tracing_mark_write`). Task 0 is the idle task, in whose place interrupts run. A page's address is its place
-//! in a frame table at the x86-64 address of the kernel's. [`read`] is the way back: the rows that
-//! are made of such a trace.
+//! Events have the names and fields of Linux 6.18, whose reclaim still writes pages;
+//! `writeback_congestion_wait` and `writeback_wait_iff_congested`, which 6.18 no longer has, are
+//! those of 5.15. Events of the engine without a kernel tracepoint are written as lines of the
+//! trace marker (`tracing_mark_write`). Task 0 is the idle task, in whose place interrupts run. A
+//! page's address is its place in a frame table at the x86-64 address of the kernel's. [`read`] is
+//! the reverse: it computes the rows of reports from such a trace.
 
 pub mod gfp;
 pub mod read;
@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the kernel writes above a trace.
+/// The header that the kernel writes above a trace.
 const HEAD: &str = "\
 # tracer: nop
 #
@@ -31,21 +31,21 @@ const HEAD: &str = "\
 #              | |         |   |||||     |         |
 ";
 
-/// The trace marker's line where the workload begins.
+/// Text of the trace marker where the workload begins.
 pub const BEGINS: &str = "lowmark: the workload begins";
-/// … and where it has ended.
+/// Text of the trace marker where the workload has ended.
 pub const ENDS: &str = "lowmark: the workload has ended";
 
-/// Which events are written.
+/// The events that are written.
 #[derive(Debug, Clone, Default)]
 pub struct Selection(Vec<String>);
 
 impl Selection {
-    /// By names as `mm_vmscan_*`, with stars at the end, or as `vmscan`, the folder that the kernel has them in; none: all
-    /// events.
+    /// Selects events by names, with stars at the end (`mm_vmscan_*`), or by the kernel's folder of
+    /// them (`vmscan`); without names, all events.
     ///
     /// # Errors
-    /// The first name that is no event's.
+    /// The first name that matches no event.
     pub fn new(names: &[String]) -> Result<Self, String> {
         for name in names {
             let one = Self(vec![name.clone()]);
@@ -56,7 +56,7 @@ impl Selection {
         Ok(Self(names.to_vec()))
     }
 
-    /// Whether an event is selected. Lines of the trace marker always are.
+    /// Returns true if an event is selected. Lines of the trace marker always are.
     pub fn has(&self, event: &str) -> bool {
         let folder = text::EVENTS.iter().find(|(_, name)| *name == event);
         let is = |wanted: &String| match wanted.strip_suffix('*') {
@@ -67,22 +67,22 @@ impl Selection {
     }
 }
 
-/// How writing failed, if it did.
+/// The first error of writing, if there was one.
 pub type Failure = Arc<Mutex<Option<io::Error>>>;
 
-/// Writes a trace.
+/// Writes events as a trace's text.
 #[derive(Debug)]
 pub struct Ftrace<W> {
     out: W,
     selection: Selection,
-    /// The line that is being made, and its fields.
+    /// The line under construction, and its fields.
     line: String,
     fields: String,
     failure: Failure,
 }
 
 impl<W: Write> Ftrace<W> {
-    /// With its head. The writer should be buffered.
+    /// Starts a trace with its header. The writer should be buffered.
     pub fn new(out: W, selection: Selection, failure: Failure) -> Self {
         let mut ftrace = Self {
             out,
@@ -102,7 +102,7 @@ impl<W: Write> Ftrace<W> {
         self.line.clear();
     }
 
-    /// The first failure is kept; what follows it is lost, and the run goes on.
+    /// Keeps the first error; later output may be lost, and the run continues.
     fn note(&self, written: io::Result<()>) {
         if let Err(e) = written {
             let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,7 +110,7 @@ impl<W: Write> Ftrace<W> {
         }
     }
 
-    /// A line whose fields are made.
+    /// Writes a line whose fields are in `self.fields`.
     fn write(&mut self, at: Moment<'_>, name: &str) {
         let (seconds, us) = (at.ns / 1_000_000_000, at.ns % 1_000_000_000 / 1000);
         let flags = if at.task == 0 { "d.h.." } else { "....." };

@@ -1,9 +1,9 @@
-//! The rows that are made of traces (docs/reference/counters-and-traces.md#rows-from-traces), out of a trace's
-//! text: of ours, or of a kernel's, back to 2.6.36.
+//! Computes the rows of reports (docs/reference/counters-and-traces.md#rows-from-traces) from a
+//! trace's text: from ours, or from a kernel's, back to 2.6.36.
 //!
-//! A kswapd is who is called so. Where the trace marker says when the workload begins and has ended, what is between
-//! counts, with spans that had begun before from there on; else all of it. Times are as exact as the text:
-//! a microsecond.
+//! A task is a kswapd if its name says so. If the trace marker says when the workload begins and
+//! has ended, only the time between counts, with spans under way at the beginning counted from
+//! there on; otherwise everything counts. Times are as exact as the text: a microsecond.
 
 use super::{BEGINS, ENDS, text::MARK};
 use crate::account::{ClassSums, CongestionWaits, ReclaimSums};
@@ -14,30 +14,30 @@ use thiserror::Error;
 /// Why a text gives no rows.
 #[derive(Debug, Error)]
 pub enum Wrong {
-    /// It can't be read.
+    /// The text cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// A line is no event's.
+    /// A line is not an event.
     #[error("line {line}: {what}")]
     Line {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// Description of what is wrong with the line.
         what: &'static str,
     },
-    /// The ring of the kernel was full.
+    /// The kernel's ring buffer was full, and events were lost.
     #[error("line {0}: the kernel lost events there, so what is left makes no sums")]
     Lost(u64),
 }
 
-/// What a trace tells.
+/// The figures of a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traced {
     /// The sums behind the rows.
     pub sums: ReclaimSums,
-    /// Nanoseconds between its first and last counted event, or the marks.
+    /// Nanoseconds between the first and last counted event, or between the marks.
     pub span_ns: u64,
-    /// How often each event came in that time.
+    /// Number of events of each name in that time.
     pub events: BTreeMap<String, u64>,
 }
 
@@ -46,11 +46,11 @@ pub struct Traced {
 pub struct Line<'a> {
     /// The task's name.
     pub comm: &'a str,
-    /// Its number.
+    /// The task's number.
     pub pid: u32,
-    /// The CPU.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// Nanoseconds.
+    /// Time in nanoseconds.
     pub ns: u64,
     /// The event's name.
     pub name: &'a str,
@@ -59,9 +59,10 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Takes a line apart: `comm-pid [cpu] flags time: name: fields`, with or without flags.
+    /// Parses a line: `comm-pid [cpu] flags time: name: fields`, with or without flags.
     pub fn of(line: &'a str) -> Option<Self> {
-        // A name may have brackets and blanks in it: the CPU's come behind the task's number.
+        // A task's name may contain brackets and blanks: the CPU's bracket is the one after the
+        // task's number.
         let (mut from, mut found) = (0, None);
         while let Some(at) = line[from..].find(" [").map(|at| at + from) {
             let rest = &line[at + 2..];
@@ -89,19 +90,19 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// A field's word.
+    /// Returns the text of a field.
     pub fn word(&self, name: &str) -> Option<&'a str> {
         let mut words = self.fields.split_whitespace();
         words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     }
 
-    /// A field's number.
+    /// Returns the number in a field.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.word(name)?.parse().ok()
     }
 }
 
-/// `seconds.fraction` in nanoseconds.
+/// Converts `seconds.fraction` to nanoseconds.
 fn nanoseconds(text: &str) -> Option<u64> {
     let (seconds, fraction) = text.split_once('.')?;
     let digits = fraction.len() as u32;
@@ -115,7 +116,7 @@ fn nanoseconds(text: &str) -> Option<u64> {
         .checked_add(fraction * 10_u64.pow(9 - digits))
 }
 
-/// What one task did.
+/// The spans and counts of one task.
 #[derive(Debug, Default)]
 struct Task {
     awake_since: Option<u64>,
@@ -124,7 +125,7 @@ struct Task {
     begins: u64,
 }
 
-/// Adds up a trace's lines.
+/// Sums over a trace's lines, while it is read.
 #[derive(Debug)]
 struct Reading {
     tasks: BTreeMap<u32, Task>,
@@ -134,10 +135,9 @@ struct Reading {
     to: u64,
 }
 
-/// The rows of a trace.
+/// Reads a trace and returns its sums.
 ///
-/// # Errors
-/// [`Wrong`].
+/// # Errors [`Wrong`]: the text cannot be read, a line is not an event, or the kernel lost events.
 pub fn rows(mut input: impl BufRead) -> Result<Traced, Wrong> {
     let mut reading = Reading::new();
     let (mut bytes, mut number) = (Vec::new(), 0);
@@ -186,7 +186,7 @@ impl Reading {
         }
     }
 
-    /// What came before counts no longer; spans that are under way count from here.
+    /// Discards what came before `ns`; spans under way count from `ns` on.
     fn begin(&mut self, ns: u64) {
         let tasks = std::mem::take(&mut self.tasks);
         *self = Self::new();
@@ -202,7 +202,7 @@ impl Reading {
         }
     }
 
-    /// One event; `None`: a field that is read from it is not there.
+    /// Adds one event; `None` if a field that is needed is missing.
     fn read(&mut self, line: &Line<'_>) -> Option<()> {
         if line.name == MARK {
             if line.fields == BEGINS {
@@ -240,8 +240,8 @@ impl Reading {
             }
             "mm_vmscan_wakeup_kswapd" => task.requests += 1,
             "mm_vmscan_lru_isolate" => {
-                // Linux 3.16 and earlier say `isolate_mode`, whose 1 is an active list before 3.3; 4.10 and later
-                // name the list.
+                // Linux 3.16 and earlier print `isolate_mode`, whose 1 is an active list before
+                // 3.3; 4.10 and later name the list.
                 let active = match line.word("lru") {
                     Some(list) => list.starts_with("active"),
                     None => line.word("isolate_mode")? == "1",
@@ -269,7 +269,7 @@ impl Reading {
         Some(())
     }
 
-    /// What is under way counts up to the end.
+    /// Closes the spans under way at the end.
     fn end(&mut self) {
         for task in self.tasks.values() {
             let open = |since: Option<u64>| since.map_or(0, |s| self.to.saturating_sub(s));
@@ -292,7 +292,7 @@ impl Reading {
     }
 }
 
-/// Times of a damaged trace may be anything.
+/// Adds without overflow: times of a damaged trace may be any number.
 fn add(sum: &mut u64, ns: u64) {
     *sum = sum.saturating_add(ns);
 }

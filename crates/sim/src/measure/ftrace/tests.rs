@@ -25,7 +25,7 @@ fn a_line_is_taken_apart_whatever_the_task_is_called() {
     }
 }
 
-/// What is under way at the marks counts between them; tasks are kswapds by their name.
+/// Spans under way at the marks count between them; tasks are kswapds by their name.
 #[test]
 fn spans_are_cut_at_the_marks() {
     let text = "# tracer: nop\n\

@@ -1,13 +1,13 @@
-//! An event's name and fields.
+//! Names and fields of events, as the kernel prints them.
 
 use super::gfp;
 use mm::world::event::Event;
 use std::fmt::Write as _;
 
-/// The name of lines of the trace marker.
+/// Name of the trace marker's lines.
 pub const MARK: &str = "tracing_mark_write";
 
-/// Every tracepoint: the folder that the kernel has it in, and its name.
+/// Every tracepoint: the folder in which the kernel has it, and its name.
 pub const EVENTS: [(&str, &str); 23] = [
     ("vmscan", "mm_vmscan_kswapd_sleep"),
     ("vmscan", "mm_vmscan_kswapd_wake"),
@@ -34,7 +34,7 @@ pub const EVENTS: [(&str, &str); 23] = [
     ("writeback", "writeback_wait_iff_congested"),
 ];
 
-/// Lists by number.
+/// Names of the LRU lists, by number.
 const LISTS: [&str; 5] = [
     "inactive_anon",
     "active_anon",
@@ -43,11 +43,11 @@ const LISTS: [&str; 5] = [
     "unevictable",
 ];
 
-/// Where x86-64 has its frame table, and the size of a frame there.
+/// Address of the frame table on x86-64, and the size of a frame's structure there.
 const MEM_MAP: u64 = 0xffff_ea00_0000_0000;
 const STRUCT_PAGE: u64 = 64;
 
-/// An event's name: what no kernel has is a mark.
+/// Returns an event's name; events that no kernel has are lines of the trace marker.
 pub fn name(event: &Event) -> &'static str {
     match event {
         Event::XfsInodeWait { .. } | Event::OutOfMemory { .. } | Event::MarkVictim { .. } => MARK,
@@ -55,9 +55,9 @@ pub fn name(event: &Event) -> &'static str {
     }
 }
 
-/// Its fields, as the kernel prints them.
+/// Appends an event's fields, as the kernel prints them.
 pub fn fields(event: &Event, out: &mut String) {
-    // Writing into a string does not fail.
+    // Writing to a string cannot fail.
     let _ = match *event {
         Event::KswapdSleep { .. }
         | Event::KswapdWake { .. }
@@ -87,7 +87,7 @@ fn put_gfp(gfp: u32, out: &mut String) -> Written {
     Ok(())
 }
 
-/// Of reclaim (include/trace/events/vmscan.h).
+/// Appends the fields of a reclaim event (include/trace/events/vmscan.h).
 fn vmscan(event: &Event, out: &mut String) -> Written {
     match *event {
         Event::KswapdSleep { nid } => write!(out, "nid={nid}"),
@@ -186,7 +186,7 @@ fn shrink_inactive(event: &Event, out: &mut String) -> Written {
         return Ok(());
     };
     let kind = if file { "FILE" } else { "ANON" };
-    // Unmapping never fails here, and what a batch has to write is not waited for.
+    // Unmapping never fails here, and reclaim of a batch never waits for its writes.
     write!(
         out,
         "nid={nid} nr_scanned={nr_scanned} nr_reclaimed={nr_reclaimed} nr_dirty={nr_dirty} \
@@ -196,7 +196,8 @@ fn shrink_inactive(event: &Event, out: &mut String) -> Written {
     )
 }
 
-/// Of writeback (include/trace/events/writeback.h). A device's minor numbers are 16 apart, as those of disks.
+/// Appends the fields of a writeback event (include/trace/events/writeback.h). Minor device numbers
+/// are 16 apart, as those of disks.
 fn writeback(event: &Event, out: &mut String) -> Written {
     match *event {
         Event::WritebackQueue {
@@ -276,7 +277,8 @@ fn writeback(event: &Event, out: &mut String) -> Written {
     }
 }
 
-/// Of single pages (include/trace/events/{kmem,pagemap,filemap}.h), and what no kernel has.
+/// Appends the fields of an event about single pages
+/// (include/trace/events/{kmem,pagemap,filemap}.h), or of an event that no kernel has.
 fn page(event: &Event, out: &mut String) -> Written {
     match *event {
         Event::PageAlloc { pfn, order, gfp } => {
@@ -351,7 +353,7 @@ fn page(event: &Event, out: &mut String) -> Written {
     }
 }
 
-/// Where the kernel would have a page's frame.
+/// Returns the address at which the kernel would have a page's frame.
 fn address(pfn: u32) -> u64 {
     MEM_MAP + u64::from(pfn) * STRUCT_PAGE
 }
