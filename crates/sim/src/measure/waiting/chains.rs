@@ -1,10 +1,10 @@
-//! Who waits on what, and behind whom: the chains, kept as lists.
+//! The chains of waiters: which task waits on which object, and behind which task, kept as lists.
 //!
-//! An object that tasks can hold has a list of those that wait on it, and a task a list of those that
-//! wait for what it holds. So a change leads to whom it concerns and to nobody else: those behind the
-//! task whose wait begins or ends, those that wait on the object that changes hands, and whoever is
-//! behind them in turn. The lists run through the tasks' own entries; nothing is allocated for a wait
-//! once the tables have grown.
+//! An object that tasks can hold has a list of its waiters, and a task has a list of the waiters on
+//! objects that it holds. A change therefore finds exactly the tasks that it concerns: those behind
+//! the task whose wait begins or ends, the waiters of the object that changes hands, and all tasks
+//! behind those in turn. The lists run through the tasks' own entries; nothing is allocated for a
+//! wait once the tables have grown.
 
 use super::crowd::Open;
 use super::{DEPTH, Object, held_by_tasks, of_page};
@@ -12,10 +12,10 @@ use mm::world::{TaskId, Waited, WaitedKind};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// No task, no place.
+/// No task, or no index.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A neighbour before and one after.
+/// Neighbours in a list.
 #[derive(Clone, Copy)]
 struct Link {
     before: u32,
@@ -27,22 +27,22 @@ const UNLINKED: Link = Link {
     after: NONE,
 };
 
-/// A task's wait.
+/// The wait of a task.
 #[derive(Clone, Copy)]
 pub(super) struct Wait {
     pub on: Waited,
     pub since: u64,
-    /// The place of what it waits on, where tasks can hold that; else [`NONE`].
+    /// Index of the object in [`Chains::things`] if tasks can hold it, otherwise [`NONE`].
     pub object: u32,
-    /// The place of the object whose crowd it is counted in, or [`NONE`].
+    /// Index of the object in whose crowd the task is counted, or [`NONE`].
     pub crowd: u32,
-    /// Who holds what it waits on, or [`NONE`].
+    /// Holder of the object, or [`NONE`].
     holder: TaskId,
-    /// Among those that wait on the object.
+    /// Neighbours in the list of the object's waiters.
     beside: Link,
-    /// Among those that wait for what the holder has.
+    /// Neighbours in the list of waiters behind the holder.
     along: Link,
-    /// Its place in [`Chains::page_waiters`].
+    /// Index of the task in [`Chains::page_waiters`].
     page_at: u32,
 }
 
@@ -50,11 +50,12 @@ pub(super) struct Wait {
 pub(super) struct Task {
     pub name: &'static str,
     pub wait: Option<Wait>,
-    /// Pages of the I/O that it wants to submit: the first as [`Waited::page`], and how many.
+    /// Pages of the I/O that the task wants to submit: the first as [`Waited::page`], and their
+    /// number.
     submits: Option<(u64, u32)>,
-    /// The first of those that wait for what it holds.
+    /// First in the list of waiters on objects that this task holds, or [`NONE`].
     behind: TaskId,
-    /// The last walk that met it.
+    /// Number of the last walk that has met the task.
     met: u32,
 }
 
@@ -70,45 +71,46 @@ impl Default for Task {
     }
 }
 
-/// Something that tasks hold and wait on.
+/// An object that tasks hold and wait on.
 pub(super) struct Thing {
     pub what: Object,
     holder: TaskId,
-    /// The first of those that wait on it.
+    /// First in the list of the object's waiters.
     first: TaskId,
-    /// The crowd behind it.
+    /// The crowd behind the object; `None` if it has no waiters.
     pub open: Option<Open>,
-    /// It is in the tables.
+    /// True if the object is in the tables; false for a free entry.
     known: bool,
 }
 
-/// Waits, holders, and the chains that they make.
+/// Waits, holders, and the chains that they form.
 #[derive(Default)]
 pub(super) struct Chains {
     pub tasks: Vec<Task>,
     pub things: Vec<Thing>,
-    /// Where each object is in `things`.
+    /// Index of each object in `things`.
     places: Places,
     free: Vec<u32>,
-    /// Tasks that wait to submit pages, by number.
+    /// Tasks that wait and have pages to submit, ordered by number.
     submitting: Vec<TaskId>,
     /// Tasks that wait on a page, in no order.
     page_waiters: Vec<TaskId>,
-    /// Tasks whose chain may lead elsewhere since [`Chains::moved`] was last asked.
+    /// Tasks whose chain may have changed since the last call of [`Chains::moved`].
     concerned: Vec<TaskId>,
     walk: u32,
 }
 
-/// Places of objects. A writeback of an inode is under way for every file that is written, so these are
-/// found by the inode's number; others by kind and number.
+/// Indices of objects. A writeback of an inode is under way for every file that is written, so
+/// these are found by inode number; other objects by kind and number.
 #[derive(Default)]
 struct Places {
-    /// By inode: its place; or [`NONE`], or [`HELD`] and the task that has it while nobody waits.
+    /// By inode: its index; or [`NONE`]; or [`HELD`] and its holder while no task waits.
     inodes: Vec<u32>,
     others: FxHashMap<(u8, u64), u32>,
 }
 
-/// In [`Places::inodes`]: no place, but a task. With all of its bits [`NONE`].
+/// Flag in [`Places::inodes`]: the entry is a task, not an index. With all other bits set it is
+/// [`NONE`].
 const HELD: u32 = 1 << 31;
 
 impl Places {
@@ -128,7 +130,8 @@ impl Places {
         &mut self.inodes[at]
     }
 
-    /// Notes who has an object that has no place and needs none. `false`: it is no such one.
+    /// Notes the holder of an object that has no index and needs none. Returns false if the object
+    /// is of another sort.
     fn hold_alone(&mut self, (kind, object): Object, task: Option<TaskId>) -> bool {
         if kind != WaitedKind::InodeSync {
             return false;
@@ -141,7 +144,7 @@ impl Places {
         alone
     }
 
-    /// Who has an object that has no place; or [`NONE`].
+    /// Returns the holder of an object that has no index, or [`NONE`].
     fn holder_alone(&self, (kind, object): Object) -> TaskId {
         let known = match kind {
             WaitedKind::InodeSync => self.inodes.get(object as usize),
@@ -169,7 +172,7 @@ impl Places {
     }
 }
 
-/// The pages of an I/O that a task wants to submit.
+/// Returns the pages of an I/O that a task wants to submit.
 fn pages((first, n): (u64, u32)) -> Range<u64> {
     first..first + u64::from(n)
 }
@@ -187,20 +190,20 @@ impl Chains {
         self.tasks.get(task as usize)?.wait.as_ref()
     }
 
-    /// The wait of a task that is on a list of waiters.
+    /// Returns the wait of a task that is in a list of waiters.
     fn linked(&mut self, task: TaskId) -> &mut Wait {
         let wait = self.tasks[task as usize].wait.as_mut();
         wait.expect("whoever is on a list waits")
     }
 
-    /// The place of an object.
+    /// Returns the index of an object, adding the object to the tables if need be.
     fn place(&mut self, what: Object) -> u32 {
         if let Some(at) = self.places.get(what) {
             return at;
         }
         let holder = self.places.holder_alone(what);
         let at = match self.free.pop() {
-            // Nobody holds it, waits on it or crowds behind it since it was forgotten.
+            // No task has held or waited on this entry's object since it was forgotten.
             Some(at) => {
                 let thing = &mut self.things[at as usize];
                 (thing.what, thing.holder, thing.known) = (what, holder, true);
@@ -221,7 +224,8 @@ impl Chains {
         at
     }
 
-    /// Forgets an object that nobody holds, waits on or crowds behind; not a daemon or a log, which are few and come back.
+    /// Removes an object without holder, waiters and crowd from the tables; daemons and logs stay,
+    /// as they are few and recur.
     pub fn forget(&mut self, at: u32) {
         let thing = &mut self.things[at as usize];
         if matches!(thing.what.0, WaitedKind::Server | WaitedKind::LogForce) {
@@ -235,7 +239,7 @@ impl Chains {
         }
     }
 
-    /// The task that has what another one waits on.
+    /// Returns the holder of the object of a wait, or [`NONE`].
     fn holder(&self, wait: &Wait) -> TaskId {
         let known = self.things[wait.object as usize].holder;
         if known != NONE {
@@ -252,7 +256,8 @@ impl Chains {
         })
     }
 
-    /// Finds the holder of what a task waits on anew, and puts the task behind it.
+    /// Looks up the holder of the object that a task waits on again, and puts the task behind that
+    /// holder.
     fn follow(&mut self, task: TaskId) {
         let wait = *self.linked(task);
         let holder = match self.holder(&wait) {
@@ -309,7 +314,7 @@ impl Chains {
         }
     }
 
-    /// A task begins to wait.
+    /// Notes that a task begins to wait.
     pub fn begin(&mut self, task: TaskId, on: Waited, now: u64) {
         let held = held_by_tasks(on.kind);
         let object = match held {
@@ -332,7 +337,7 @@ impl Chains {
             along: UNLINKED,
             page_at,
         });
-        // Whoever waits for what this task has waits behind what it waits on from here on.
+        // The waiters on this task's objects wait behind its own object from now on.
         self.concerns_behind(task);
         self.has_pages(task);
         if held {
@@ -341,7 +346,7 @@ impl Chains {
         }
     }
 
-    /// A task's wait ends, if it has one.
+    /// Notes the end of a task's wait, if it has one.
     pub fn end(&mut self, task: TaskId) -> Option<Wait> {
         let wait = self.tasks.get(task as usize)?.wait?;
         if wait.object != NONE {
@@ -362,14 +367,14 @@ impl Chains {
         Some(wait)
     }
 
-    /// The task wants to submit I/O of pages.
+    /// Notes the pages of the I/O that the task wants to submit; `None`: none any more.
     pub fn submits(&mut self, task: TaskId, pages: Option<(u64, u32)>) {
         let first = self.concerned.len();
         if let Some(wait) = self.wait(task) {
             let own = of_page(wait.on.kind);
             self.concerns_behind(task);
             if own {
-                // A page of its own that it waits on may be another submitter's from here on.
+                // Another task that submits the page on which this one waits may become its holder.
                 self.concerned.push(task);
             }
             self.has_no_pages(task, first);
@@ -380,7 +385,7 @@ impl Chains {
         }
     }
 
-    /// Those behind a task may be in another crowd.
+    /// Notes that the tasks behind a task may have changed crowds.
     fn concerns_behind(&mut self, task: TaskId) {
         let mut next = self.tasks[task as usize].behind;
         while next != NONE {
@@ -389,7 +394,8 @@ impl Chains {
         }
     }
 
-    /// A task that waits has the pages that it wants to submit: others may wait behind it.
+    /// Makes a waiting task the holder of the pages that it wants to submit: other tasks may wait
+    /// behind it.
     fn has_pages(&mut self, task: TaskId) {
         let Some(submits) = self.tasks[task as usize].submits else {
             return;
@@ -414,8 +420,8 @@ impl Chains {
         self.follow_concerned(first);
     }
 
-    /// A task has the pages no more that it wanted to submit; those that were behind it are
-    /// concerned from place `first` on.
+    /// Ends a task's hold of the pages that it wanted to submit; the tasks that were behind it are
+    /// in `concerned` from index `first` on.
     fn has_no_pages(&mut self, task: TaskId, first: usize) {
         if self.tasks[task as usize].submits.is_some() {
             self.submitting.retain(|&t| t != task);
@@ -440,14 +446,15 @@ impl Chains {
     fn follow_concerned(&mut self, first: usize) {
         for at in first..self.concerned.len() {
             let task = self.concerned[at];
-            // The task itself may wait on a page that it submits, and be off its lists already.
+            // The task itself may wait on a page that it submits, and has then left its lists
+            // already.
             if self.wait(task).is_some() {
                 self.follow(task);
             }
         }
     }
 
-    /// A task has an object from here on, or nobody has.
+    /// Notes that a task holds an object from now on; `None`: no task does.
     pub fn holds(&mut self, what: Object, task: Option<TaskId>) {
         if self.places.hold_alone(what, task) {
             return;
@@ -460,13 +467,13 @@ impl Chains {
         self.forget(at);
     }
 
-    /// Whether [`Chains::moved`] has somebody to name.
+    /// Returns true if [`Chains::moved`] would return any task.
     pub fn any_moved(&self) -> bool {
         !self.concerned.is_empty()
     }
 
-    /// Puts those whose chains may lead elsewhere since the last call into `tasks`, by number: all that
-    /// are concerned and everybody behind them.
+    /// Collects in `tasks`, ordered by number, the tasks whose chains may have changed since the
+    /// last call: all that are concerned and all tasks behind them.
     pub fn moved(&mut self, tasks: &mut Vec<TaskId>) {
         tasks.clear();
         self.walk = self.walk.wrapping_add(1);
@@ -478,7 +485,8 @@ impl Chains {
         tasks.sort_unstable();
     }
 
-    /// Puts all that wait on an object, directly or through others, into `tasks`, in no order.
+    /// Collects in `tasks`, in no order, all tasks that wait on an object, directly or through
+    /// others.
     pub fn behind(&mut self, object: u32, tasks: &mut Vec<TaskId>) {
         tasks.clear();
         self.walk = self.walk.wrapping_add(1);
@@ -511,8 +519,9 @@ impl Chains {
         }
     }
 
-    /// The place of the object at the end of a task's chain, how many tasks stand between, and the task
-    /// that has it, or [`NONE`].
+    /// Returns the index of the object at the end of a task's chain, the number of tasks in
+    /// between, and the object's holder or [`NONE`]. `None` if the task waits on nothing that tasks
+    /// hold.
     pub fn root(&self, task: TaskId) -> Option<(u32, u32, TaskId)> {
         let mut root = None;
         let mut at = task;

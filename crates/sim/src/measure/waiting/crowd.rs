@@ -1,18 +1,18 @@
-//! A crowd while it lasts.
+//! A crowd while it lasts, and its members.
 
 use super::{MEMBERS, Member, Object, name};
 use mm::world::TaskId;
 
-/// A task in a crowd, before it is put in words: most crowds are never told of.
+/// A member of a crowd before it is turned into text, as most crowds are never reported.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
     pub task: TaskId,
     pub name: &'static str,
-    /// What it waits on; `None`: it runs.
+    /// Object that the task waits on; `None`: the task runs.
     pub on: Option<Object>,
-    /// Since when, in nanoseconds since the start of the workload.
+    /// Beginning of the wait, in nanoseconds since the start of the workload.
     pub since: u64,
-    /// How many tasks stand between it and the object.
+    /// Number of tasks between this one and the object.
     pub behind: u32,
 }
 
@@ -29,12 +29,12 @@ impl Seen {
     }
 }
 
-/// A task's name and number.
+/// Returns a task's name and number.
 fn label(name: &str, task: TaskId) -> String {
     format!("{} {task}", if name.is_empty() { "task" } else { name })
 }
 
-/// A crowd that has members.
+/// A crowd that has members; times in nanoseconds, `area` in task-nanoseconds.
 pub(super) struct Open {
     pub since: u64,
     pub now: u32,
@@ -42,7 +42,7 @@ pub(super) struct Open {
     pub most_at: u64,
     pub area: u64,
     pub changed: u64,
-    /// Who they were when they were most; see [`super::Crowd::members`].
+    /// Members at the time of the maximum; see [`super::Crowd::members`].
     pub members: Vec<Seen>,
 }
 
@@ -59,16 +59,16 @@ impl Open {
         }
     }
 
-    /// The number of members changes.
+    /// Sets the number of members at `now`.
     pub fn change(&mut self, now: u64, members: u32) {
-        // Clocks of CPUs differ by a quantum.
+        // The clocks of CPUs differ by up to a quantum.
         self.area += u64::from(self.now) * now.saturating_sub(self.changed);
         self.changed = self.changed.max(now);
         self.now = members;
     }
 }
 
-/// The [`MEMBERS`] that stand nearest to the object, the longest there first.
+/// Keeps the [`MEMBERS`] nearest to the object, at equal distance the longest waiters first.
 pub(super) fn nearest(members: &mut Vec<Seen>) {
     let place = |m: &Seen| (m.behind, m.since, m.task);
     if members.len() > MEMBERS {

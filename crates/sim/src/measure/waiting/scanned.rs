@@ -1,4 +1,4 @@
-//! The crowds by a scan of all tasks at every change: what `chains` is held against.
+//! A reference for tests of `chains`: the crowds computed by a scan of all tasks at every change.
 
 use super::{
     Crowd, DEPTH, KINDS, KindSum, LONGEST, MEMBERS, Member, Object, WaitSums, held_by_tasks, name,
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 struct Wait {
     on: Waited,
     since: u64,
-    /// The crowd that it is counted in.
+    /// The crowd in which the task is counted.
     crowd: Option<Object>,
 }
 
@@ -19,7 +19,8 @@ struct Wait {
 struct Task {
     name: &'static str,
     wait: Option<Wait>,
-    /// Pages of the I/O that it wants to submit: the first as [`Waited::page`], and how many.
+    /// Pages of the I/O that the task wants to submit: the first as [`Waited::page`], and their
+    /// number.
     submits: Option<(u64, u32)>,
 }
 
@@ -42,9 +43,9 @@ struct Open {
 }
 
 impl Open {
-    /// The number of members changes.
+    /// Sets the number of members at `now`.
     fn change(&mut self, now: u64, members: u32) {
-        // Clocks of CPUs differ by a quantum.
+        // The clocks of CPUs differ by up to a quantum.
         self.area += u64::from(self.now) * now.saturating_sub(self.changed);
         self.changed = self.changed.max(now);
         self.now = members;
@@ -56,15 +57,15 @@ struct Table {
     start: u64,
     tasks: Vec<Task>,
     sums: [Sum; KINDS],
-    /// Who has what others may wait on.
+    /// Holders of objects.
     holders: BTreeMap<Object, TaskId>,
-    /// Tasks that wait to submit pages.
+    /// Number of tasks with pages to submit.
     submitting: u32,
     crowds: BTreeMap<Object, Open>,
     worst: Vec<Crowd>,
 }
 
-/// The view; all calls are made by the executor and the world.
+/// The table of waits; all calls come from the tests.
 #[derive(Default)]
 pub struct Waiting(RefCell<Table>);
 
@@ -81,7 +82,7 @@ impl Table {
         self.tasks.get(task as usize)?.wait.as_ref()
     }
 
-    /// The task that has what another one waits on.
+    /// Returns the holder of the object of a wait.
     fn holder(&self, on: &Waited) -> Option<TaskId> {
         let known = self.holders.get(&(on.kind, on.object)).copied();
         known.or(on.holder).or_else(|| {
@@ -99,7 +100,8 @@ impl Table {
         })
     }
 
-    /// The object at the end of a task's chain, how many tasks stand between, and the task that has it.
+    /// Returns the object at the end of a task's chain, the number of tasks in between, and the
+    /// object's holder.
     fn root(&self, task: TaskId) -> Option<(Object, u32, Option<TaskId>)> {
         let mut root = None;
         let mut at = task;
@@ -132,7 +134,7 @@ impl Table {
         time.saturating_sub(self.start)
     }
 
-    /// Who is in a crowd.
+    /// Returns the members of a crowd.
     fn members(&self, object: Object, now: u64) -> Vec<Member> {
         let mut members = Vec::new();
         let mut holder = None;
@@ -187,7 +189,7 @@ impl Table {
         }
     }
 
-    /// Tells of a crowd whose members may be more than ever.
+    /// Records the members of a crowd if it is larger than ever.
     fn measure(&mut self, object: Object, now: u64) {
         let grown = self.crowds.get(&object).filter(|c| c.now > c.most);
         let Some(members) = grown.map(|c| c.now) else {
@@ -198,9 +200,9 @@ impl Table {
         (open.most, open.most_at, open.members) = (members, now, list);
     }
 
-    /// Puts a crowd that has ended among the worst, if it is one of them.
+    /// Keeps a crowd that has ended if it is among the worst.
     fn keep(&mut self, (kind, id): Object, open: Open, now: u64) {
-        // One task that waits for what no task has is no crowd.
+        // A lone task that waits for an object without a holder is not a crowd.
         if open.members.len() < 2 {
             return;
         }
@@ -222,7 +224,7 @@ impl Table {
         self.worst.truncate(LONGEST);
     }
 
-    /// Chains may lead elsewhere from here on: every waiter is counted where it belongs.
+    /// Moves every waiter whose chain has changed to the crowd at the chain's end.
     fn regroup(&mut self, now: u64) {
         if self.crowds.is_empty() {
             return;
@@ -253,7 +255,7 @@ impl Table {
 }
 
 impl Waiting {
-    /// The workload starts at `now`: sums begin anew, waits that are under way go on.
+    /// Restarts the sums at `now`, when the workload starts; waits under way count from `now` on.
     pub fn restart(&self, now: u64) {
         let table = &mut *self.0.borrow_mut();
         table.start = now;
@@ -273,7 +275,7 @@ impl Waiting {
         }
     }
 
-    /// The task wants to submit I/O of pages, and may wait for a request.
+    /// Notes the pages of the I/O that a task wants to submit, for which it may wait for a request.
     pub fn submits(&self, task: TaskId, pages: Option<(u64, u32)>) {
         let table = &mut *self.0.borrow_mut();
         let before = std::mem::replace(&mut table.task(task).submits, pages);
@@ -281,7 +283,7 @@ impl Waiting {
         table.submitting -= u32::from(before.is_some());
     }
 
-    /// A task has an object from here on, or nobody has.
+    /// Notes that a task holds an object from now on; `None`: no task does.
     pub fn holds(&self, kind: WaitedKind, object: u64, task: Option<TaskId>, now: u64) {
         let table = &mut *self.0.borrow_mut();
         match task {
@@ -291,7 +293,7 @@ impl Waiting {
         table.regroup(now);
     }
 
-    /// A task begins to wait.
+    /// Notes that a task begins to wait.
     pub fn begin(&self, task: TaskId, on: Waited, now: u64) {
         let table = &mut *self.0.borrow_mut();
         let sum = &mut table.sums[on.kind as usize];
@@ -303,7 +305,7 @@ impl Waiting {
             since: now,
             crowd: None,
         });
-        // Whoever waits for what this task has is in the crowd behind it from here on.
+        // The waiters on this task's objects are in the crowd behind its own object from now on.
         table.regroup(now);
         if held_by_tasks(on.kind) {
             let root = table.root(task).map(|(object, ..)| object);
@@ -315,7 +317,7 @@ impl Waiting {
         }
     }
 
-    /// A task's wait ends, if it has one.
+    /// Notes the end of a task's wait, if it has one.
     pub fn end(&self, task: TaskId, now: u64) {
         let table = &mut *self.0.borrow_mut();
         let Some(t) = table.tasks.get_mut(task as usize) else {
@@ -333,7 +335,7 @@ impl Waiting {
         table.regroup(now);
     }
 
-    /// What is left at `end`; waits that are under way count up to then.
+    /// Returns the summary at `end`; waits under way count up to then.
     pub fn sums(&self, end: u64) -> WaitSums {
         let mut table = self.0.take();
         for (object, mut open) in std::mem::take(&mut table.crowds) {
