@@ -1,4 +1,4 @@
-//! What a booted machine has in memory.
+//! The memory of a booted machine: kernel, anonymous pages and page cache.
 
 use crate::SimMm;
 use crate::params::Params;
@@ -10,7 +10,7 @@ use mm::world::Tasks;
 use mm::world::Touched;
 use mm::world::event::TrackPath;
 
-/// Memory that a booted machine has in use. `false`: it does not fit.
+/// Allocates the memory that a booted machine has in use. Returns false if it does not fit.
 pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine, params: &Params) -> bool {
     mm.note_path(TrackPath::Boot);
     let kernel = m.boot.kernel.pages();
@@ -30,14 +30,15 @@ pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine, params: &Par
         mm.world.relax().await;
     }
     for _ in 0..m.boot.dma.pages() {
-        // A machine without a DMA zone, or with a smaller one, has nothing of it to hold.
+        // A machine without a DMA zone, or with a smaller one, cannot have it in use.
         if mm.config.zones[0].kind != mm::ZoneType::Dma
             || mm.alloc_kernel_page(Gfp::zone(0)).await.is_none()
         {
             break;
         }
     }
-    // What dirtiers are held to began with all of memory. It has fallen since, where anybody was held to it.
+    // The limit of dirtiers was computed from all of memory. Unless the machine has just booted, it
+    // has been recomputed since.
     if params.just_booted < 0.5 {
         mm.writeback_set_ratelimit();
     }
@@ -81,7 +82,7 @@ mod tests {
     use mm::{Policy, ZoneType};
     use std::collections::BTreeMap;
 
-    /// Pageblocks of a kind on a machine that has booted, its kernel's memory by this parameter.
+    /// Returns the number of pageblocks of a kind after boot, with a parameter set to `pages`.
     fn blocks(of: MigrateType, parameter: &str, pages: f64) -> usize {
         let mut params = Params::default();
         params.set(parameter, pages).expect("pages");
@@ -156,7 +157,7 @@ mod tests {
     fn what_boot_leaves_reclaimable_has_pageblocks_of_its_own() {
         let blocks = |pages| blocks(MigrateType::Reclaimable, "boot_reclaimable", pages);
         assert_eq!(blocks(0.0), 0);
-        // The largest free block is taken, two pageblocks.
+        // An allocation takes the largest free block, which is two pageblocks.
         assert_eq!(blocks(500.0), 2);
         assert_eq!(blocks(1100.0), 4);
     }
@@ -164,7 +165,8 @@ mod tests {
     #[test]
     fn what_boot_leaves_locked_is_no_pageblock_of_the_kernels() {
         let blocks = |pages| blocks(MigrateType::Unmovable, "boot_locked", pages);
-        // 2,048 pages, two pageblocks at a time; the last two are a batch's beginning.
+        // 2,048 pages fill four pageblocks, taken two at a time; the beginning of another batch
+        // takes the last two.
         assert_eq!(blocks(0.0), 6);
         assert_eq!(blocks(1500.0), 2);
         assert_eq!(blocks(2048.0), 0);

@@ -16,18 +16,18 @@ use mm::policy::{
 };
 use mm::{CENTISECOND, Config, Mm, NoMemory, SECOND};
 
-/// Files, tasks and devices a world has room for, beside the files that the workload's programs
-/// find and make and the processes that they are.
+/// Room for files, tasks and devices, beside the files that the workload's programs find and create
+/// and the processes that they start.
 const MAX_MAPPINGS: u32 = 65_536;
 const OWN_TASKS: u32 = 112;
-/// Tasks of a further filesystem: a btrfs has 13 where there are six CPUs, and its flusher.
+/// Tasks of a further filesystem: a btrfs has 13 on six CPUs, and its flusher.
 const OF_MOUNT: u32 = 16;
 const MIN_BDIS: u32 = 4;
 /// A task's slice on one CPU, in nanoseconds (Linux 6.12 kernel/sched/fair.c, `base_slice_ns`).
 const BASE_SLICE: u64 = 700_000;
 
-/// The node of each CPU: as the machine says, else one node after the other (what Linux does with
-/// `numa=fake` where firmware names no CPUs, `numa_init_array`).
+/// Returns the node of each CPU: the one that the machine names, otherwise the nodes in turn (as
+/// Linux does with `numa=fake` where firmware names no CPUs, `numa_init_array`).
 fn cpu_nodes(machine: &Machine) -> Vec<u32> {
     let of = |cpu: u32| machine.nodes.iter().position(|n| n.cpus.contains(&cpu));
     (0..machine.cpus)
@@ -35,7 +35,7 @@ fn cpu_nodes(machine: &Machine) -> Vec<u32> {
         .collect()
 }
 
-/// The CPUs of a machine's node, a bit each; none if it has none.
+/// Returns the bit mask of CPUs of a machine's node; 0 if it has none.
 pub fn cpus_of_node(machine: &Machine, node: u32) -> u64 {
     crate::host::cpus_of_node(&cpu_nodes(machine), node)
 }
@@ -43,7 +43,7 @@ pub fn cpus_of_node(machine: &Machine, node: u32) -> u64 {
 /// 2011-01-01 00:00 UTC, in nanoseconds since the epoch.
 const YEAR_2011: u64 = 1_293_840_000 * SECOND;
 
-/// What the engine is built for on a machine.
+/// Returns the engine's configuration for a machine.
 pub fn engine_config(machine: &Machine) -> Config {
     Config {
         cpus: machine.cpus as usize,
@@ -64,7 +64,7 @@ pub fn engine_config(machine: &Machine) -> Config {
         cpu_nodes: cpu_nodes(machine),
         max_tasks: OWN_TASKS + OF_MOUNT * machine.mounts.len() as u32,
         max_mappings: MAX_MAPPINGS,
-        // A filesystem has one bdi or two.
+        // A filesystem has one or two bdis.
         max_bdis: MIN_BDIS.max(2 + 2 * machine.mounts.len() as u32),
         max_supers: 1 + machine.mounts.len() as u32,
         max_ags: 0,
@@ -74,13 +74,13 @@ pub fn engine_config(machine: &Machine) -> Config {
     }
 }
 
-/// The disk that swap lies on.
+/// Returns the disk that holds the swap area.
 fn swap_disk(machine: &Machine) -> &DiskSpec {
     let own = machine.swap.as_ref().and_then(|swap| swap.disk.as_ref());
     own.unwrap_or(&machine.disk)
 }
 
-/// The watermarks of a machine's zones in pages, in their order: min, low, high.
+/// Returns the watermarks of a machine's zones in pages, in order of zones: min, low, high.
 pub fn watermarks(machine: &Machine) -> Vec<[u64; 3]> {
     let config = engine_config(machine);
     let lowmem = watermark::lowmem_kbytes(&config.zones);
@@ -88,8 +88,8 @@ pub fn watermarks(machine: &Machine) -> Vec<[u64; 3]> {
     watermark::MarkFormula::of(&config.sysctl).marks(min, &config.zones)
 }
 
-/// The read-ahead window of a disk in pages. An array raises it to some stripes, so that a reader
-/// keeps every member busy.
+/// Returns the read-ahead window of a disk in pages. An array raises it to a number of stripes, so
+/// that a reader keeps every member busy.
 fn read_ahead(disk: &DiskSpec, run: &Params) -> u32 {
     let p = disk.params(run);
     let array = disk.kind.about().array.as_ref();
@@ -98,7 +98,8 @@ fn read_ahead(disk: &DiskSpec, run: &Params) -> u32 {
     p.read_ahead.max(raised) as u32
 }
 
-/// What a run's engine is built for: [`engine_config`] with room for what its workload makes.
+/// Returns the engine's configuration for a run: [`engine_config`] with room for the files and
+/// processes of its workload.
 pub(crate) fn config_of(spec: &RunSpec, p: &Params) -> Config {
     let mut config = engine_config(&spec.machine);
     config.pageblock_order = p.pageblock_order as u32;
@@ -112,7 +113,7 @@ pub(crate) fn config_of(spec: &RunSpec, p: &Params) -> Config {
     config
 }
 
-/// A run's filesystems: which one, on which disk, how many pages it has of it; that on `/` first.
+/// Returns a run's filesystems, that on `/` first: kind, disk, and pages of the disk.
 fn filesystems(spec: &RunSpec) -> Vec<(FsKind, &DiskSpec, u64)> {
     let m = &spec.machine;
     let mut capacity = m.disk.capacity.pages();
@@ -130,14 +131,14 @@ fn filesystems(spec: &RunSpec) -> Vec<(FsKind, &DiskSpec, u64)> {
     all
 }
 
-/// Block devices of a machine: every member of an array is one.
+/// Returns the number of block devices of a machine, with every member of an array counted.
 fn devices_of(m: &Machine) -> u32 {
     let swap = m.swap.as_ref().and_then(|s| s.disk.as_ref());
     let disks = m.mounted().map(|on| on.disk).chain(swap);
     disks.map(DiskSpec::members).sum()
 }
 
-/// The name of a disk's and its filesystem's streams of random numbers.
+/// Returns the prefix for labels of the random streams of a disk and its filesystem.
 fn nth(i: usize) -> String {
     match i {
         0 => String::new(),
@@ -146,7 +147,8 @@ fn nth(i: usize) -> String {
     }
 }
 
-/// The parameters of a run on its machine, with what a sysctl says in the place of one.
+/// Returns the parameters of a run on its machine; a sysctl overrides the parameter that it stands
+/// for.
 pub(crate) fn params(spec: &RunSpec) -> Params {
     let mut p = spec.machine.params(&spec.params).scaled();
     if let Some(centisecs) = spec.machine.sysctl.xfssyncd_centisecs {
@@ -155,13 +157,13 @@ pub(crate) fn params(spec: &RunSpec) -> Params {
     p
 }
 
-/// Builds the world of a run: an engine with all memory free, no task yet. Where the host has no
-/// memory for it, it unwinds with [`NoMemory`].
+/// Builds the world of a run: an engine with all memory free, and no tasks yet. If the host has no
+/// memory for it, `build` unwinds with [`NoMemory`].
 pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     try_build(spec).unwrap_or_else(|e| e.raise())
 }
 
-/// As [`build`].
+/// Builds the world of a run as [`build`] does.
 ///
 /// # Errors
 /// The host has no memory for one of the engine's tables.
@@ -262,13 +264,15 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
     Mm::try_new(world, config, spec.policy.clone(), spec.track_pages)
 }
 
-/// How long after a tick of its timer a machine's workload begins where it has just booted, in nanoseconds: by the seed, for
-/// the machine's boot takes as long in each run. A guest of a real kernel waits for the same moment.
+/// Returns how long after a timer tick the workload begins on a machine that has just booted, in
+/// nanoseconds. The seed decides, because the machine's boot itself takes equally long in each run.
+/// A guest of a real kernel waits for the same moment.
 pub fn since_tick(seed: u64, tick: u64) -> u64 {
     Rng::new(seed, "since the last tick").below(tick.max(1))
 }
 
-/// Who has the CPUs, by policy and parameters; ticks come every `tick` nanoseconds, the first in `tick_phase`.
+/// Returns the scheduler's parameters, by policy and model parameters; ticks come every `tick`
+/// nanoseconds, the first at `tick_phase`.
 fn sched_params(spec: &RunSpec, p: &Params, tick: u64, tick_phase: u64) -> SchedParams {
     SchedParams {
         quantum: p.quantum as u64,
@@ -277,7 +281,7 @@ fn sched_params(spec: &RunSpec, p: &Params, tick: u64, tick_phase: u64) -> Sched
         wakeup_granularity: p.sched_wakeup_granularity as u64,
         eevdf_slice: match spec.policy.scheduler {
             Scheduler::Cfs => None,
-            // `sysctl_sched_base_slice` grows with the CPUs up to eight.
+            // `sysctl_sched_base_slice` grows with the number of CPUs, up to eight.
             Scheduler::Eevdf => Some(BASE_SLICE * u64::from(1 + spec.machine.cpus.min(8).ilog2())),
         },
         idle_wakeup: p.idle_wakeup,
@@ -294,7 +298,8 @@ fn sched_params(spec: &RunSpec, p: &Params, tick: u64, tick_phase: u64) -> Sched
     }
 }
 
-/// The depth of a machine's deepest disk, where its driver registers all of them with that (`disks_alike`); else 0.
+/// Returns the depth of a machine's deepest disk if its driver registers all disks with that one
+/// (`disks_alike`); otherwise 0.
 fn registered_alike(m: &Machine, p: &Params) -> u32 {
     if p.disks_alike < 0.5 {
         return 0;
@@ -304,7 +309,7 @@ fn registered_alike(m: &Machine, p: &Params) -> u32 {
     let depth = |d: &DiskSpec| {
         let own = d.params(p);
         let members = Volume::new(d, &own, 0).1;
-        // What a device draws when it is made says nothing of its depth.
+        // The random properties of a device do not affect its depth.
         let of = |disk: &DiskSpec| Device::new(disk, &own, &mut Rng::new(0, "depth")).depth();
         members.iter().map(of).sum::<u32>()
     };
@@ -317,7 +322,8 @@ mod tests {
     use super::*;
     use crate::spec::{DiskKind, Size};
 
-    /// A window of 128 KiB, which an array raises to two stripes, unless something lies on it that does not.
+    /// The window is 128 KiB, which an array raises to two stripes, unless something on top of it
+    /// does not.
     #[test]
     fn an_array_raises_the_read_ahead_window() {
         let mut run = Params::default();

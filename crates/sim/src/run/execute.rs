@@ -28,36 +28,37 @@ use workload::Step;
 /// The periodic duty of the engine: `vmstat_update`.
 const REFRESH: u32 = 0;
 
-/// Who wants a run's events.
+/// The recipient of a run's events.
 pub(super) enum Record {
-    /// Nobody.
+    /// None: events are not recorded.
     Nothing,
-    /// Whoever asked for [`Recorded`].
+    /// The ring that [`Recorded`] is made from.
     Ring,
-    /// A listener, as they happen.
+    /// A listener, which is called as events happen.
     For(Box<dyn Listener>),
 }
 
-/// What a traced run recorded.
+/// The record of a traced run.
 #[derive(Debug, Clone, Default)]
 pub struct Recorded {
     /// Events from boot on, with time in nanoseconds and the task that emitted them.
     pub events: Vec<(u64, TaskId, trace::Event)>,
-    /// How often the ring of events was full and was emptied: 0 for a complete record.
+    /// How often the ring of events was full and was emptied; 0 for a complete record.
     pub rings_lost: u64,
-    /// The first event of the workload.
+    /// Index of the first event of the workload.
     pub first: usize,
-    /// When the workload began and ended.
+    /// Beginning and end of the workload, in nanoseconds.
     pub span: (u64, u64),
-    /// The tasks that are a kswapd.
+    /// The tasks that are kswapds.
     pub kswapds: Vec<TaskId>,
     /// Where the time of each task went.
     pub tasks: Vec<(TaskId, TaskTime)>,
-    /// CPU time of each task since boot, as the scheduler has it.
+    /// CPU time of each task since boot, in nanoseconds, as the scheduler counts it.
     pub cpu_ns: Vec<u64>,
 }
 
-/// The tasks of a run, by number: what they are to the engine and to the scheduler, and their lives.
+/// The tasks of a run, by number: registered with engine and scheduler, with their futures
+/// (`lives`).
 struct Tasks<'a, const T: bool> {
     mm: &'a SimMm<T>,
     lives: Vec<Life<'a>>,
@@ -66,6 +67,8 @@ struct Tasks<'a, const T: bool> {
 }
 
 impl<'a, const T: bool> Tasks<'a, T> {
+    /// Adds a task to scheduler and engine; returns its number. `flags` are the kernel's PF_*
+    /// flags.
     fn add(&mut self, life: Life<'a>, flags: u32, node: u32, class: TaskClass) -> TaskId {
         let sched = &self.mm.world.sched;
         let id = sched.spawn();
@@ -80,7 +83,7 @@ impl<'a, const T: bool> Tasks<'a, T> {
         id
     }
 
-    /// All tasks of a run, in the order of their numbers.
+    /// Creates all tasks of a run, in the order of their numbers.
     fn of(stage: &'a Stage<'a, T>) -> Self {
         let mm = stage.mm;
         let mut tasks = Self {
@@ -89,20 +92,20 @@ impl<'a, const T: bool> Tasks<'a, T> {
             kswapds: Vec::new(),
             flushers: Vec::new(),
         };
-        // Task 0 is the idle identity of interrupts.
+        // Task 0 stands for interrupts.
         tasks.add(Box::pin(async {}), 0, 0, TaskClass::Workload);
         tasks.threads_of_the_kernel(stage);
         tasks.processes(stage);
         tasks
     }
 
-    /// kswapds, flushers, the daemons of filesystems, and the monitors.
+    /// Adds kswapds, flushers, the daemons of filesystems, and the monitors.
     fn threads_of_the_kernel(&mut self, stage: &'a Stage<'a, T>) {
         let (mm, spec) = (stage.mm, stage.spec);
         for node in 0..mm.nodes.len() as u32 {
             let life = Box::pin(mm.kswapd(node));
             let id = self.add(life, KSWAPD_FLAGS, node, TaskClass::Kswapd);
-            // Linux 3.0 kswapd(): set_cpus_allowed_ptr, where its node has CPUs.
+            // Linux 3.0 kswapd(): set_cpus_allowed_ptr, if its node has CPUs.
             let cpus = cpus_of_node(&spec.machine, node);
             if cpus != 0 {
                 mm.world.sched.set_affinity(id, cpus);
@@ -113,7 +116,7 @@ impl<'a, const T: bool> Tasks<'a, T> {
         for bdi in 0..mm.bdi_count() {
             let life = Box::pin(mm.flusher(bdi));
             let id = self.add(life, PF_SWAPWRITE | PF_KTHREAD, 0, TaskClass::Flusher);
-            // As Linux 3.0 called them.
+            // Named as in Linux 3.0.
             mm.world
                 .listening
                 .set_comm(id, format!("flush-8:{}", 16 * bdi));
@@ -148,7 +151,7 @@ impl<'a, const T: bool> Tasks<'a, T> {
         }
     }
 
-    /// A task is work for a pool of threads, where there are such.
+    /// Makes a task work of a pool of threads, if the policy has pools.
     fn works_for(&self, id: TaskId, pool: Option<Pool>) {
         if let Some(pool) = pool
             && self.mm.policy.workers == Workers::Pools
@@ -157,7 +160,7 @@ impl<'a, const T: bool> Tasks<'a, T> {
         }
     }
 
-    /// Background processes, tasks for those that are forked, and the shell.
+    /// Adds background processes, tasks for forked ones, and the shell.
     fn processes(&mut self, stage: &'a Stage<'a, T>) {
         let workload = &stage.spec.workload;
         let background_steps = workload.steps.iter().filter_map(|step| match step {
@@ -175,7 +178,7 @@ impl<'a, const T: bool> Tasks<'a, T> {
     }
 }
 
-/// Runs a cell. With `T` its tracepoints are in place, with `record` somebody listens.
+/// Runs a cell. With `T` the engine has its tracepoints; `record` says where events go.
 pub(super) fn run_in<const T: bool>(
     spec: &RunSpec,
     control: &Control,
@@ -201,7 +204,8 @@ pub(super) fn run_in<const T: bool>(
     if session.measures_calls() {
         mm.world.reuse.start();
     }
-    // It costs speed: a page that has a time of its own enters the cache by itself and not in a batch.
+    // Watching costs speed: a page with an entry time of its own enters the cache singly and not in
+    // a batch.
     let today = spec.policy.file_readahead != FileReadahead::Parameter;
     if today || params(spec).watch_pages >= 0.5 {
         mm.watch_pages();
@@ -247,8 +251,8 @@ pub(super) fn run_in<const T: bool>(
     (result, recorded)
 }
 
-/// The executor's loop until somebody ends the run; returns when that was, or `None` if every task waits
-/// for ever, what was seen, and the numbers of the kswapds.
+/// Runs the executor's loop until the run is ended. Returns the time of the end, or `None` if every
+/// task waits for ever; the observer with its measurements; and the numbers of the kswapds.
 fn until_it_ends<'a, const T: bool>(
     stage: &'a Stage<'a, T>,
     control: &'a Control,
@@ -281,7 +285,7 @@ fn until_it_ends<'a, const T: bool>(
     (ended, watch, tasks.kswapds)
 }
 
-/// How a run ended that nobody in it ended.
+/// Returns the outcome of a run that the watchdog ended.
 fn ended_by<const T: bool>(mm: &SimMm<T>, ending: Ending) -> Outcome {
     let Ending::Stuck { task, at } = ending else {
         return Outcome::Interrupted;

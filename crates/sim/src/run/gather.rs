@@ -1,4 +1,4 @@
-//! What a run leaves: its result.
+//! Gathers the result of a run.
 
 use super::shell::Progress;
 use crate::SimMm;
@@ -19,13 +19,13 @@ use mm::world::OomKill;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Inodes whose memory was given back since the mount, of each filesystem.
+/// Returns the inodes freed since the mount, of each filesystem.
 pub(super) fn inodes_freed<const T: bool>(mm: &SimMm<T>) -> Vec<u64> {
     let all = 0..mm.world.fs.len() as u32;
     all.map(|sb| mm.inodes_freed(sb)).collect()
 }
 
-/// How well the page cache served, if it was counted.
+/// Returns the page cache's hit ratios and re-reads, if they were counted.
 fn reuse(r: &fs::Reuse) -> Vec<(String, Metric)> {
     let mut metrics = Vec::new();
     let mut put = |name: &str, unit, value| {
@@ -49,7 +49,7 @@ fn reuse(r: &fs::Reuse) -> Vec<(String, Metric)> {
     metrics
 }
 
-/// Everything that a run left.
+/// Gathers the result of a run.
 pub(super) fn gather<const T: bool>(
     mm: &SimMm<T>,
     spec: &RunSpec,
@@ -94,7 +94,7 @@ pub(super) fn gather<const T: bool>(
     }
 }
 
-/// How the run ended, the gravest reason first.
+/// Returns how the run ended, by the gravest reason.
 fn ending<const T: bool>(
     mm: &SimMm<T>,
     progress: &Progress,
@@ -123,7 +123,7 @@ fn ending<const T: bool>(
     }
 }
 
-/// Who was killed for his memory, and the kernel's report of each; `None`: nobody was.
+/// Returns the killed processes and the kernel's report of each OOM kill; `None` if there was none.
 fn kills<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> Option<String> {
     let kills = mm.world.oom_kills.borrow();
     let start = progress.started.get().unwrap_or(0);
@@ -149,7 +149,7 @@ fn kills<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> Option<String> {
 
 type Metrics = BTreeMap<String, Metric>;
 
-/// What the programs reported, and the time that all of them took.
+/// Returns the metrics that the programs reported, and the time that all of them took.
 fn of_programs(progress: &Progress, end: u64) -> Metrics {
     let mut metrics = Metrics::new();
     if let Some(start) = progress.started.get() {
@@ -163,8 +163,8 @@ fn of_programs(progress: &Progress, end: u64) -> Metrics {
     metrics
 }
 
-/// What the world saw of them: re-reads, the longest allocation, CPU time, and the watermarks that a
-/// program's figures are read beside.
+/// Adds metrics of the world: re-reads, the longest allocation, CPU time, and watermarks for
+/// programs whose figures are read beside them.
 fn of_the_world<const T: bool>(mm: &SimMm<T>, tasks: &[TaskTime], metrics: &mut Metrics) {
     let w = &mm.world;
     let put = |metrics: &mut Metrics, name: &str, unit, value| {
@@ -201,8 +201,8 @@ fn of_the_world<const T: bool>(mm: &SimMm<T>, tasks: &[TaskTime], metrics: &mut 
     }
 }
 
-/// What is known of each filesystem, where there are several: inodes freed since the start, and in a list
-/// of disks what its disk wrote and read since boot.
+/// Adds metrics of each filesystem, if there are several: inodes freed since the start, and with a
+/// list of disks the bytes that each disk wrote and read since boot.
 fn of_each_filesystem<const T: bool>(
     mm: &SimMm<T>,
     machine: &Machine,
@@ -231,7 +231,7 @@ fn of_each_filesystem<const T: bool>(
     }
 }
 
-/// `/proc/vmstat`: what was counted since the start, and levels as they are.
+/// Returns the counters of `/proc/vmstat` since the start, and its levels as they are.
 fn counters<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> BTreeMap<String, u64> {
     let baseline: BTreeMap<String, u64> = progress.baseline.borrow().iter().cloned().collect();
     let since = |(name, v): (String, u64)| {
@@ -253,7 +253,7 @@ fn latencies<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> AllocLatency 
     }
 }
 
-/// What the workload noted, what was written in mid-run, and what was lost.
+/// Returns the notes of the workload, the sysctls written in mid-run, and the dirty pages lost.
 fn notes<const T: bool>(mm: &SimMm<T>, spec: &RunSpec, progress: &Progress) -> Vec<String> {
     let mut notes = spec.workload.notes.clone();
     for (nth, change) in spec.changes.iter().enumerate() {
@@ -270,7 +270,7 @@ fn notes<const T: bool>(mm: &SimMm<T>, spec: &RunSpec, progress: &Progress) -> V
     notes
 }
 
-/// Which path instantiated, dirtied and activated pages, if that was tracked.
+/// Returns which path instantiated, dirtied and activated pages; `None` unless that was tracked.
 fn tracker<const T: bool>(mm: &SimMm<T>) -> Option<TrackerReport> {
     let rows = mm.tracker_rows()?;
     let both = rows.into_iter().flat_map(|(a, b, dirtied, activated)| {

@@ -1,4 +1,4 @@
-//! One run: build a world, boot it, run the workload, gather what it left.
+//! One run: builds a world, boots it, runs the workload, gathers the result.
 
 mod boot;
 mod build;
@@ -17,22 +17,25 @@ use crate::spec::RunSpec;
 use execute::{Record, run_in};
 use std::sync::PoisonError;
 
-/// Runs one cell at one iteration; deterministic in `spec`. [`Control::listener`] hears its events. Where the host has no memory for it, it
-/// unwinds with [`mm::NoMemory`] and no message.
+/// Runs one cell at one iteration; deterministic in `spec`. [`Control::listener`] receives its
+/// events. If the host has no memory for it, `run` unwinds with [`mm::NoMemory`] and no message.
 ///
-/// A call of its own in the program too: `tests/bench-gate` counts the instructions below it.
+/// The function is never inlined, because `tests/bench-gate` counts the instructions below its
+/// call.
 #[inline(never)]
 pub fn run(spec: &RunSpec, control: &Control) -> RunResult {
     with_tracepoints::<true>(spec, control)
 }
 
-/// As [`run`], with every event of reclaim and writeback recorded. Recording changes nothing.
+/// Runs as [`run`] does and records every event of reclaim and writeback. Recording changes
+/// nothing.
 pub fn traced(spec: &RunSpec, control: &Control) -> (RunResult, Recorded) {
     run_in::<true>(spec, control, Record::Ring)
 }
 
-/// As [`run`], which has the tracepoints in place (`T`) and nobody who listens. That costs nothing to speak
-/// of, so only the benchmark that shows it builds the engine once more without them.
+/// Runs as [`run`] does, where `T` says whether tracepoints are compiled in. Tracepoints without a
+/// listener cost next to nothing, so only the benchmark that shows this builds the engine without
+/// them.
 pub fn with_tracepoints<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
     let listener = control.listener.lock();
     let listener = listener.unwrap_or_else(PoisonError::into_inner).take();

@@ -14,37 +14,37 @@ use mm::world::{Tasks, Watch};
 use std::cell::{Cell, RefCell};
 use workload::{HostError, Instance, Report, Session, Step, Task};
 
-/// What the workload's shell leaves for the gatherer.
+/// State that the workload's shell leaves for the gatherer.
 #[derive(Default)]
 pub(super) struct Progress {
     pub(super) started: Cell<Option<u64>>,
-    /// Events recorded before the start.
+    /// Number of events recorded before the start.
     pub(super) recorded: Cell<usize>,
     pub(super) finished: Cell<Option<u64>>,
     pub(super) baseline: RefCell<Vec<(String, u64)>>,
     /// Inodes freed before the start, of each filesystem.
     pub(super) freed: RefCell<Vec<u64>>,
-    /// What programs reported, each with the instance of its program that it was, if there are several.
+    /// Reports of programs, each with its program's instance if there are several.
     pub(super) reports: RefCell<Vec<(Option<Instance>, Report)>>,
     pub(super) error: RefCell<Option<HostError>>,
-    /// Changes in mid-run that were made.
+    /// Number of mid-run changes made.
     pub(super) changes: Cell<u32>,
-    /// When the next one is due, in nanoseconds since boot.
+    /// Time of the next change, in nanoseconds since boot.
     pub(super) change_at: Cell<Option<u64>>,
     pub(super) background: Cell<usize>,
     pub(super) foreground: Cell<usize>,
 }
 
 impl Progress {
-    /// The time of the next change that was not made, in nanoseconds since boot; `None`: there is none, or the workload has
-    /// not begun.
+    /// Returns the time of the next change that was not made yet, in nanoseconds since boot; `None`
+    /// if there is none, or if the workload has not begun.
     pub(super) fn next_change(&self, changes: &[Change]) -> Option<u64> {
         let next = changes.get(self.changes.get() as usize)?;
         Some(self.started.get()? + next.at_ns)
     }
 }
 
-/// What the tasks of a workload share.
+/// The state that the tasks of a workload share.
 pub(super) struct Stage<'a, const T: bool> {
     pub(super) mm: &'a SimMm<T>,
     pub(super) spec: &'a RunSpec,
@@ -55,14 +55,14 @@ pub(super) struct Stage<'a, const T: bool> {
 }
 
 impl<'a, const T: bool> Stage<'a, T> {
-    /// A host whose time counts from the start of the workload.
+    /// Returns a host whose time counts from the start of the workload.
     fn host(&self) -> TaskHost<'a, T> {
         let start = self.progress.started.get().unwrap_or(0);
         TaskHost::new(self.mm, self.names, self.forks, start)
     }
 }
 
-/// The script's shell: boots, then runs the foreground steps one after the other.
+/// Runs the script's shell: boots, then runs the foreground steps one after the other.
 pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     let Stage {
         mm, spec, progress, ..
@@ -145,13 +145,14 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     mm.world.sched.stop();
 }
 
-/// Holds the calling task's memory to the workload's node.
+/// Binds the calling task's memory to the workload's node, if it has one.
 fn bind<const T: bool>(mm: &SimMm<T>, spec: &RunSpec) {
     if let Some(node) = spec.membind {
         mm.init_task(mm.world.sched.task(), PF_MEMBIND, node);
     }
 }
 
+/// Runs the commands of a process one after the other. Returns false if one failed.
 async fn run_process<const T: bool>(process: &workload::Process, stage: &Stage<'_, T>) -> bool {
     let (host, progress) = (stage.host(), stage.progress);
     let w = &stage.mm.world;
@@ -159,7 +160,7 @@ async fn run_process<const T: bool>(process: &workload::Process, stage: &Stage<'
         w.listening.set_comm(w.sched.task(), command.name());
         let program = command.run(&host, stage.session);
         match host.run_program(Runs::Process(0), program).await {
-            // The shell goes on behind a command that was killed.
+            // The shell continues with its next step after a command that was killed.
             None => return true,
             Some(Ok(report)) => {
                 let instance = stage.spec.workload.instance(command);
@@ -174,7 +175,7 @@ async fn run_process<const T: bool>(process: &workload::Process, stage: &Stage<'
     true
 }
 
-/// A background process: waits until the shell reaches its step.
+/// Runs a background process, once the shell has reached its step.
 pub(super) async fn background<const T: bool>(
     stage: &Stage<'_, T>,
     nth: usize,
@@ -198,7 +199,7 @@ pub(super) async fn background<const T: bool>(
     mm.world.sched.wake(go);
 }
 
-/// A task for forked processes: each is a new one to the engine.
+/// Runs forked processes in a task reserved for them: to the engine each is a new task.
 pub(super) async fn child<const T: bool>(stage: &Stage<'_, T>) {
     let Stage { mm, spec, .. } = *stage;
     let own = mm.world.sched.task();

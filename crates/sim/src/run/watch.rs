@@ -1,4 +1,5 @@
-//! Who looks at a run as it goes, and writes sysctls in mid-run.
+//! The observer of a run: samples, recounts, progress and the time limit; it also writes sysctls in
+//! mid-run.
 
 use super::shell::Stage;
 use crate::Control;
@@ -9,7 +10,7 @@ use mm::world::TaskId;
 use mm::{Recount, SECOND};
 use std::sync::atomic::Ordering;
 
-/// The first look later than `time` of those that are `every` nanoseconds apart; 0: none.
+/// Returns the first multiple of `every` nanoseconds after `time`; `u64::MAX` if `every` is 0.
 fn next_look(time: u64, every: u64) -> u64 {
     match every {
         0 => u64::MAX,
@@ -17,19 +18,19 @@ fn next_look(time: u64, every: u64) -> u64 {
     }
 }
 
-/// Who looks at a run as it goes: samples, recounts, progress, and whoever wants it to end.
+/// The observer of a run.
 pub(super) struct Watch<'a, const T: bool> {
     pub(super) stage: &'a Stage<'a, T>,
     pub(super) control: &'a Control,
     pub(super) sampler: Sampler,
     pub(super) lumpiness: Lumpiness,
     pub(super) recount: Recount,
-    /// When what is due next, in nanoseconds since boot.
+    /// Times of the next look of each kind, in nanoseconds since boot.
     pub(super) sample_at: u64,
     pub(super) check_at: u64,
     pub(super) second_at: u64,
     pub(super) limit_at: u64,
-    /// What it ended the run for.
+    /// The outcome for which the observer ended the run.
     pub(super) outcome: Option<Outcome>,
     pub(super) check_error: Option<String>,
 }
@@ -62,7 +63,7 @@ impl<'a, const T: bool> Watch<'a, T> {
 }
 
 impl<const T: bool> Watch<'_, T> {
-    /// When sysctls are written next; `u64::MAX`: not any more.
+    /// Returns the time of the next change of sysctls; `u64::MAX` if there is none.
     fn change_at(&self) -> u64 {
         self.stage.progress.change_at.get().unwrap_or(u64::MAX)
     }
@@ -97,7 +98,7 @@ impl<const T: bool> Observer for Watch<'_, T> {
         let started = self.stage.progress.started.get();
         if self.sample_at == time {
             self.sample_at = next_look(time, spec.sample_ns);
-            // The workload may have begun after the time that this look is for.
+            // The workload may have begun after the time of this look.
             if let Some(since) = started.and_then(|start| time.checked_sub(start)) {
                 self.sampler.sample(mm, &session.gauges(), since);
             }
@@ -121,7 +122,7 @@ impl<const T: bool> Observer for Watch<'_, T> {
             }
             self.control.sim_ns.store(time, Ordering::Relaxed);
         }
-        // A sample at the time of a change shows what was before.
+        // A sample at the time of a change shows the state before it.
         self.change(time);
         if self.limit_at == time {
             self.limit_at = u64::MAX;
