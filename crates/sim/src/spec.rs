@@ -1,4 +1,4 @@
-//! What is run: machine, disk, filesystem, policy, workload, seed.
+//! The input of a run: machine, disk, filesystem, policy, workload, seed.
 
 use crate::params::{ParamInfo, Params};
 use mm::Policy;
@@ -24,20 +24,20 @@ pub struct ZoneSpec {
 pub struct NodeSpec {
     /// Its zones, lowest first.
     pub zones: Vec<ZoneSpec>,
-    /// Its CPUs, from 0 to 63. A CPU that no node names belongs to one node after the other; one
-    /// beyond the machine's `cpus` counts for nothing.
+    /// Its CPUs, from 0 to 63. CPUs that no node names are assigned to the nodes in turn; numbers
+    /// beyond the machine's `cpus` are ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
 }
 
-/// Memory that is in use before the workload starts; taken through the ordinary allocation path,
-/// so it lands where a booted Linux has it: in the highest zone first.
+/// Memory that is in use before the workload starts. It is allocated as usual and so lies where a
+/// booted Linux has it: in the highest zone first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Boot {
     /// Kernel text, slab, page tables: never reclaimed.
     pub kernel: Size,
-    /// What early boot and legacy drivers hold of the DMA zone; never reclaimed.
+    /// Memory of the DMA zone that early boot and legacy drivers hold; never reclaimed.
     pub dma: Size,
     /// Anonymous memory of idle programs.
     pub anon: Size,
@@ -62,7 +62,7 @@ impl Default for Boot {
 pub struct SwapSpec {
     /// Size of the area.
     pub size: Size,
-    /// The disk it lies on; absent: the tested disk.
+    /// The disk that holds the area; absent: the tested disk.
     #[serde(default)]
     pub disk: Option<DiskSpec>,
 }
@@ -79,24 +79,24 @@ pub enum Fault {
     WriteError {
         /// First second of the fault, since the start of the run.
         at_s: f64,
-        /// How long it lasts, in seconds.
+        /// Duration of the fault in seconds.
         for_s: f64,
     },
-    /// The disk completes nothing for a while.
+    /// The disk completes no requests for a while.
     Stall {
         /// Start in seconds since the start of the run.
         at_s: f64,
         /// Duration in seconds.
         for_s: f64,
     },
-    /// The disk fails every request from then on.
+    /// The disk fails every request from this time on.
     Stop {
         /// Start in seconds since the start of the run.
         at_s: f64,
     },
 }
 
-/// Makes a table of a disk: the keys that every disk has, behind those of its own.
+/// Defines the table of a disk: its own keys, then those that every disk has.
 macro_rules! disk_table {
     ($(#[$meta:meta])* pub struct $Name:ident { $($(#[$own_meta:meta])* pub $own:ident: $type:ty,)* }) => {
         $(#[$meta])*
@@ -104,15 +104,15 @@ macro_rules! disk_table {
         #[serde(deny_unknown_fields)]
         pub struct $Name {
             $($(#[$own_meta])* pub $own: $type,)*
-            /// Its kind.
+            /// Kind of the disk.
             pub kind: DiskKind,
-            /// Its capacity.
+            /// Capacity of the disk.
             pub capacity: Size,
             /// Number of disks of a RAID-0 (2..=16).
             #[serde(default)]
             pub members: Option<u32>,
-            /// Who decides the order of requests; absent: none for kinds that may have several hardware
-            /// queues (nvme, volume), deadline for all others.
+            /// The scheduler that orders requests; absent: none for kinds that may have several
+            /// hardware queues (nvme, volume), deadline for all others.
             #[serde(default)]
             pub scheduler: Option<Scheduler>,
             /// Model parameters of this disk that differ from those of the run, by name; see
@@ -134,8 +134,8 @@ disk_table! {
 disk_table! {
     /// A block device with the filesystem on it: an element of the list `[[disk]]`.
     pub struct MountedDisk {
-        /// Where it is mounted: `/`, or a directory such as `/mnt/data`, below which all paths are on it
-        /// unless another mount point is nearer to them.
+        /// Directory where it is mounted: `/`, or one such as `/mnt/data`. Paths below it are on
+        /// this disk unless another mount point is nearer to them.
         #[serde(default = "root")]
         pub mount: String,
         /// The filesystem on it; absent: the experiment's.
@@ -152,22 +152,25 @@ fn root() -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
-    /// One queue in block order; reads pass writes, and nothing waits too long.
+    /// One queue in block order; reads pass writes, and requests expire so that none waits too
+    /// long.
     #[default]
     Deadline,
-    /// Turns for each reader, idling for it, and one for all writes: the default of 2006 to 2013.
+    /// A turn for each reader, with idling for its next request, and one for all writes: the
+    /// default of 2006 to 2013.
     Cfq,
-    /// None: requests go to the device as they come. Reads and writes share the device's tags, the
-    /// depth of each of its hardware queues (before `request_queue = "multi"` `nr_requests`, if that
-    /// is more), and its queue is never called congested: blk-mq devices (virtio, NVMe) of Linux 3.13
-    /// to 4.10, which had no choice, and of today where it is chosen or there are several queues.
+    /// No scheduler: requests go to the device as they come. Reads and writes share the tags of
+    /// each hardware queue (before `request_queue = "multi"` `nr_requests`, if that is more), and
+    /// the queue is never called congested. So are blk-mq devices (virtio, NVMe) of Linux 3.13 to
+    /// 4.10, which had no choice, and those of today where it is chosen or there are several
+    /// queues.
     None,
 }
 
 impl Eq for DiskSpec {}
 
 impl DiskSpec {
-    /// A disk with everything else at its default.
+    /// Returns a disk with everything else at its default.
     pub fn new(kind: DiskKind, capacity: Size) -> Self {
         Self {
             kind,
@@ -179,30 +182,30 @@ impl DiskSpec {
         }
     }
 
-    /// Disks of an array; 1 for a single disk.
+    /// Returns the number of disks of an array; 1 for a single disk.
     pub fn members(&self) -> u32 {
         let array = self.kind.about().array.as_ref();
         array.map_or(1, |a| self.members.unwrap_or(a.default))
     }
 
-    /// Who decides the order of its requests.
+    /// Returns the scheduler: the one given, or the kind's.
     pub fn scheduler(&self) -> Scheduler {
         self.scheduler.unwrap_or(self.kind.about().scheduler)
     }
 
-    /// The run's parameters with those of this disk put in.
+    /// Returns the run's parameters with those of this disk put in.
     pub fn params(&self, run: &Params) -> Params {
         run.with(&self.params)
     }
 }
 
 impl Machine {
-    /// The run's parameters with those of this machine put in.
+    /// Returns the run's parameters with those of this machine put in.
     pub fn params(&self, run: &Params) -> Params {
         run.with(&self.params)
     }
 
-    /// Whether a parameter is of CPUs and memory, so that a machine can have its own.
+    /// Returns true if a machine can have a parameter of its own: it is one of CPUs or memory.
     pub fn takes(info: &ParamInfo) -> bool {
         ["cost_", "sched_", "idle_"]
             .iter()
@@ -210,7 +213,7 @@ impl Machine {
     }
 }
 
-/// Makes a machine's types: its file's form and ours have all but the disks in common.
+/// Defines a machine's types: the form of its file and ours have all but the disks in common.
 macro_rules! machine {
     ($($(#[$meta:meta])* $vis:vis struct $Name:ident { $($disks:tt)* })*) => {$(
         $(#[$meta])*
@@ -248,13 +251,13 @@ machine! {
     pub struct Machine {
         /// The disk of the filesystem on `/`: the tested one.
         pub disk: DiskSpec,
-        /// What is on `/`, where the machine says it; `None`: the experiment's filesystem.
+        /// The filesystem on `/`, if the machine gives one; absent: the experiment's filesystem.
         pub filesystem: Option<FsKind>,
         /// Filesystems on disks of their own beside it, in the order of mounting.
         pub mounts: Vec<Mount>,
     }
 
-    /// A machine's file.
+    /// The form of a machine in its file.
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     #[schemars(rename = "Machine")]
@@ -267,7 +270,7 @@ machine! {
     }
 }
 
-/// What a machine's file says of its disks.
+/// The disks in a machine's file: one table, or a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Disks {
@@ -369,18 +372,18 @@ impl From<Machine> for MachineFile {
 /// A filesystem beside the one on `/`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mount {
-    /// The directory that it is mounted on, with no slash at either end: `mnt/data`.
+    /// The directory where it is mounted, with no slash at either end: `mnt/data`.
     pub mount: String,
-    /// Which one; `None`: the experiment's.
+    /// The filesystem; `None`: the experiment's.
     pub filesystem: Option<FsKind>,
-    /// The disk it is on.
+    /// The disk that it is on.
     pub disk: DiskSpec,
-    /// It was said by `second`: results call it so, and not by its mount point.
+    /// True if it comes from the key `second`: results then call it so, and not by its mount point.
     pub is_second: bool,
 }
 
 impl Mount {
-    /// One that a machine's `second` says.
+    /// Returns the mount that a machine's `second` describes.
     pub fn second(second: SecondSpec) -> Self {
         Self {
             mount: second.mount,
@@ -390,7 +393,7 @@ impl Mount {
         }
     }
 
-    /// One of a list of disks.
+    /// Returns the mount that an element of a list of disks describes.
     pub fn of(d: MountedDisk) -> Self {
         Self {
             mount: plain_mount(&d.mount).to_owned(),
@@ -426,16 +429,16 @@ impl MountedDisk {
 /// A filesystem of a machine and the disk that it is on.
 #[derive(Debug, Clone, Copy)]
 pub struct Mounted<'a> {
-    /// Where, with no slash at either end; empty: on `/`.
+    /// The mount point, with no slash at either end; empty for `/`.
     pub mount: &'a str,
-    /// What is on it, where the machine says so.
+    /// The filesystem, if the machine gives one.
     pub filesystem: Option<FsKind>,
-    /// Its disk.
+    /// The disk.
     pub disk: &'a DiskSpec,
 }
 
 impl Machine {
-    /// All filesystems, that on `/` first.
+    /// Returns all filesystems, that on `/` first.
     pub fn mounted(&self) -> impl Iterator<Item = Mounted<'_>> {
         let root = Mounted {
             mount: "",
@@ -450,38 +453,39 @@ impl Machine {
         std::iter::once(root).chain(others)
     }
 
-    /// Its mount points in the order of its filesystems; that of the first is empty.
+    /// Returns the mount points in the order of the filesystems; that of the first is empty.
     pub fn mount_points(&self) -> Vec<&str> {
         self.mounted().map(|m| m.mount).collect()
     }
 }
 
-/// A filesystem beside the tested one, as `second` says it.
+/// A filesystem beside the tested one, from the key `second`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecondSpec {
-    /// Which one.
+    /// The filesystem.
     pub filesystem: FsKind,
-    /// The disk it is on.
+    /// The disk that it is on.
     pub disk: DiskSpec,
-    /// A directory of the first filesystem: paths below it are on this one, all others on the first.
+    /// A directory of the first filesystem: paths below it are on this one, all others on the
+    /// first.
     pub mount: String,
 }
 
-/// A mount point as files spell it, without slashes at its ends.
+/// Returns a mount point as files spell it without slashes at its ends.
 pub fn plain_mount(mount: &str) -> &str {
     mount.trim_matches('/')
 }
 
-/// Whether a path is below a mount point, both without a slash at their beginning; everything is below
+/// Returns true if a path is below a mount point, both without a leading slash; every path is below
 /// the empty one.
 fn is_below(mount: &str, path: &str) -> bool {
     let rest = path.strip_prefix(mount);
     mount.is_empty() || rest.is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Which of these mount points a path is below: the nearest. One of them is empty, and all paths are
-/// below that.
+/// Returns the index of the nearest of these mount points that a path is below. One of them is
+/// empty, and all paths are below that one.
 pub fn mount_of(mounts: &[impl AsRef<str>], path: &str) -> usize {
     let path = path.trim_start_matches('/');
     let above = mounts.iter().enumerate().map(|(i, m)| (i, m.as_ref()));
@@ -496,17 +500,17 @@ fn default_hz() -> u32 {
 /// Sysctls that are written while the workload runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// When, in nanoseconds since the workload began.
+    /// Time of the change, in nanoseconds since the workload began.
     pub at_ns: u64,
-    /// What is written, by the kernel's names, as the experiment spells it.
+    /// The sysctls written, by the kernel's names, with values as the experiment spells them.
     pub written: Vec<(String, String)>,
     /// All sysctls from then on.
     pub sysctl: Sysctl,
 }
 
 impl Change {
-    /// What is written, by the kernel's names and in the order of writing, as numbers: what a file of
-    /// /proc/sys takes.
+    /// Returns the sysctls written, by the kernel's names and in the order of writing, as numbers
+    /// in the form that a file of /proc/sys takes.
     pub fn numbers(&self) -> Vec<(&'static str, String)> {
         let values = self.sysctl.values();
         let of = |(name, _): &(String, String)| {
@@ -517,7 +521,7 @@ impl Change {
         self.written.iter().filter_map(of).collect()
     }
 
-    /// What it writes and when, for people.
+    /// Describes the change and its time for people.
     pub fn text(&self) -> String {
         let written = self.written.iter().map(|(k, v)| format!("{k} = {v}"));
         let written: Vec<String> = written.collect();
@@ -534,14 +538,14 @@ pub struct RunSpec {
     pub filesystem: FsKind,
     /// The policy.
     pub policy: Policy,
-    /// What is written while the workload runs, in the order of time.
+    /// Sysctls that are written while the workload runs, in the order of time.
     pub changes: Vec<Change>,
     /// The workload.
     pub workload: workload::Script,
     /// The node that the workload's page cache and anonymous memory come from
     /// (`numactl --membind`); `None`: any, from node 0 on.
     pub membind: Option<u32>,
-    /// Watch the run as a test harness does: samplers and a trace reader, with what they cost.
+    /// Watch the run as a test harness does: with samplers and a trace reader, and their cost.
     pub monitors: bool,
     /// Model parameters.
     pub params: Params,
@@ -549,14 +553,14 @@ pub struct RunSpec {
     pub seed: u64,
     /// Time series interval in simulated nanoseconds; 0: no series.
     pub sample_ns: u64,
-    /// Look whether lists and counters agree at this interval of simulated nanoseconds; 0: never.
+    /// Check that lists and counters agree at this interval of simulated nanoseconds; 0: never.
     pub check_ns: u64,
-    /// Each look recounts everything; else it takes samples, and a full recount comes with the work
-    /// and at the end ([`mm::Recount::look`]).
+    /// Each check recounts everything; otherwise it takes samples, and a full recount comes with
+    /// the work and at the end ([`mm::Recount::look`]).
     pub check_full: bool,
     /// Record which path instantiated, dirtied and activated each page
     /// (docs/reference/workloads.md#page-tracker).
     pub track_pages: bool,
-    /// Give up after this much simulated time; 0: never.
+    /// Give up after this much simulated time in nanoseconds; 0: never.
     pub time_limit_ns: u64,
 }
