@@ -4,7 +4,7 @@
 //! Speed is per second of CPU time, and each round measures its variants in one order and then in
 //! the reverse, so that neither other programs nor a drift of the clock favour one of them. Memory
 //! is the kernel's high-water mark of resident pages: the engine's tables are large and zeroed, and
-//! only what is touched is ever there, which a counting allocator would not see.
+//! only pages that are touched become resident, which a counting allocator would not see.
 
 use crate::SimMm;
 use crate::spec::{
@@ -23,39 +23,41 @@ use std::cell::Cell;
 use std::pin::Pin;
 use std::time::Instant;
 
-/// What [`engine`] measured.
+/// The results of [`engine`].
 #[derive(Debug, Clone, Copy)]
 pub struct EngineBench {
-    /// Page lifecycles a second: allocate, insert, dirty, write back, scan, free, with all
+    /// Page lifecycles per second: allocate, insert, dirty, write back, scan, free, with all
     /// counters and the clock, on a 512 MiB machine; median of the rounds.
     pub page_lifecycles_per_second: f64,
-    /// The same over arrays and links with nothing else; median of the rounds.
+    /// The same rate for bare arrays and links; median of the rounds.
     pub bare_loop_per_second: f64,
-    /// Median of the rounds' ratios: engine to bare loop.
+    /// Median of the rounds' ratios of engine to bare loop.
     pub ratio: f64,
-    /// Lifecycles a second with vmscan and writeback events recorded, to those that nobody listens to.
+    /// Rate of lifecycles with vmscan and writeback events recorded, divided by that with no
+    /// listener; median of the rounds.
     pub tracepoints_recording_ratio: f64,
     /// Bytes of one frame in the frame table.
     pub bytes_per_frame: usize,
-    /// Least and largest of the rounds' ratios behind the one before.
+    /// Least and largest value of that ratio over the rounds.
     pub tracepoints_recording_range: [f64; 2],
-    /// Peak resident bytes of the whole world a frame, with a full page cache of 512 MiB: tables
+    /// Peak resident bytes of the whole world per frame, with a full page cache of 512 MiB. Tables
     /// that do not grow with memory weigh most here.
     pub peak_bytes_per_frame: f64,
 }
 
-/// What [`fill`] measured.
+/// The results of [`fill`].
 #[derive(Debug, Clone, Copy)]
 pub struct FillBench {
-    /// Peak resident bytes of the whole world a frame; 0 where the kernel does not say.
+    /// Peak resident bytes of the whole world per frame; 0 if the kernel does not report them.
     pub peak_bytes_per_frame: f64,
     /// Pages that kswapd freed once the cache was full.
     pub pages_reclaimed: u64,
-    /// Pages entered into the cache a second of CPU time.
+    /// Pages entered into the cache per second of CPU time.
     pub pages_per_second: f64,
 }
 
-/// CPU time of this thread in seconds, or, where the kernel does not say, time since `start`.
+/// Returns the CPU time of this thread in seconds, or the time since `start` if the kernel does not
+/// report it.
 fn cpu_seconds(start: Instant) -> f64 {
     std::fs::read_to_string("/proc/thread-self/schedstat")
         .ok()
@@ -118,13 +120,14 @@ fn spec(mib: u64) -> RunSpec {
     }
 }
 
-/// Streams `pages` pages through the page cache of a machine; kswapd frees them.
+/// Streams `pages` pages through the page cache of a machine, where kswapd frees them; sets
+/// `freed`.
 async fn stream(mm: &SimMm<true>, pages: u64, freed: &Cell<u64>) {
     let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
     let before = mm.vm_event(VmEvent::PgFree);
     let (mut index, end) = (0, pages as u32);
     while index < end {
-        // As a write does: in runs, and by itself what a run leaves.
+        // As a write does: pages in runs, and singly where a run stopped short.
         let fresh = Fresh {
             mapping: file,
             first: index,
@@ -150,7 +153,7 @@ async fn stream(mm: &SimMm<true>, pages: u64, freed: &Cell<u64>) {
             }
             _ => break,
         }
-        // Written back in runs, as a filesystem's `writepages` does.
+        // Writes pages back in runs, as a filesystem's `writepages` does.
         if index % RUN == 0 {
             let first = index - RUN;
             let n = mm.start_writeback(file, first, RUN, |_| ());
@@ -161,12 +164,14 @@ async fn stream(mm: &SimMm<true>, pages: u64, freed: &Cell<u64>) {
     mm.world.sched.stop();
 }
 
-/// Lets `pages` pages live and does nothing else, for a profiler; returns how many were freed.
+/// Runs `pages` page lifecycles and nothing else, for a profiler; returns how many pages were
+/// freed.
 pub fn live(pages: u32) -> u64 {
     lifecycles(u64::from(pages), false).0
 }
 
-/// Pages that were freed, and how many a second; those that only fill the cache are not among them.
+/// Returns the number of pages freed, and how many per second; pages that only fill the cache do
+/// not count.
 fn lifecycles(pages: u64, record: bool) -> (u64, f64) {
     let spec = spec(512);
     let mm: SimMm<true> = crate::run::build(&spec);
@@ -197,9 +202,10 @@ fn lifecycles(pages: u64, record: bool) -> (u64, f64) {
     (freed, rate)
 }
 
-/// The same steps over bare arrays and links: no counters, clock, watermarks or batches. Each step
-/// is made where the engine makes it (dirtied as it is inserted, written back in a run, freed when
-/// memory is short), so that the compiler cannot fold the steps of a page into one store.
+/// Runs the same steps over bare arrays and links: no counters, clock, watermarks or batches. Each
+/// step is made where the engine makes it (dirtied as it is inserted, written back in a run, freed
+/// when memory is short), so that the compiler cannot fold the steps of a page into one store.
+/// Returns pages freed per second.
 fn bare_loop() -> f64 {
     const FRAMES: usize = 131_072;
     const DIRTY: u32 = 1;
@@ -221,7 +227,7 @@ fn bare_loop() -> f64 {
         index: 0,
         _rest: [0; 3],
     };
-    // The heads of the inactive and the free list follow the frames.
+    // The heads of the inactive and the free list lie behind the frames.
     let (lru, free) = (FRAMES, FRAMES + 1);
     let mut frames = vec![empty; FRAMES + 2];
     let mut index_of = vec![0u32; ROUND as usize];
@@ -283,7 +289,7 @@ fn bare_loop() -> f64 {
     rate
 }
 
-/// A line of this process's status, in bytes.
+/// Returns a line of this process's status, in bytes.
 fn status(key: &str) -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix(key))?;
@@ -298,7 +304,7 @@ fn status(key: &str) -> Option<f64> {
 
 /// Builds a machine of `mib` MiB, fills its page cache and lets kswapd reclaim `extra_pages` more.
 pub fn fill(mib: u64, extra_pages: u64) -> FillBench {
-    // The mark starts anew; a kernel that refuses leaves an older, higher one.
+    // Resets the high-water mark; if the kernel refuses, an older, higher mark remains.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     let resident = status("VmRSS");
     let spec = spec(mib);
@@ -348,7 +354,7 @@ pub fn engine(rounds: usize) -> EngineBench {
             for (rate, measure) in back.iter_mut().zip(variants).rev() {
                 *rate = measure();
             }
-            // The mean of two rates of the same work is the harmonic one.
+            // The mean of two rates of the same work is the harmonic mean.
             std::array::from_fn(|i| 2.0 / (1.0 / there[i] + 1.0 / back[i]))
         })
         .collect();

@@ -1,7 +1,8 @@
-//! What a run takes of the host's memory, known before it begins.
+//! The host memory that a run needs, known before the run begins.
 //!
-//! It is an estimate: the engine's tables are known to the byte, and what the world keeps of tasks,
-//! files and requests is counted with bytes that a test measured. Programs add little of their own.
+//! The figure is an estimate: the engine's tables are known to the byte, and the world's state of
+//! tasks, files and requests is counted with sizes that a test measured. Programs add little of
+//! their own.
 
 use crate::block::Device;
 use crate::rng::Rng;
@@ -11,16 +12,16 @@ use crate::world::SimWorld;
 use mm::Mm;
 use mm::footprint::Use;
 
-/// Of every task: its future, its account, its histograms' share and what queues know of it.
+/// Bytes per task: its future, its account, its share of histograms and its entries in queues.
 const BYTES_PER_TASK: u64 = 6 << 10;
-/// Of every file: extents, read-ahead, names and places.
+/// Bytes per file: extents, read-ahead, names and indices.
 const BYTES_PER_FILE: u64 = 320;
-/// Of every slot of a request queue.
+/// Bytes per slot of a request queue.
 const BYTES_PER_REQUEST: u64 = 512;
-/// Of what is always there: histograms, sums, the sampler, a disk's own state.
+/// Bytes that every run needs: histograms, sums, the sampler, a disk's own state.
 const BYTES_OF_WORLD: u64 = 7 << 20;
 
-/// What a run takes of the host's memory, the engine's tables first.
+/// Returns the host memory that a run needs, the engine's tables first.
 pub fn uses(spec: &RunSpec) -> Vec<Use> {
     let machine = &spec.machine;
     let config = config_of(spec, &params(spec));
@@ -41,13 +42,13 @@ pub fn uses(spec: &RunSpec) -> Vec<Use> {
     uses
 }
 
-/// Slots of the request queues of a disk and its members.
+/// Returns the slots of the request queues of a disk and its members.
 fn slots(disk: &DiskSpec, spec: &RunSpec) -> u64 {
     let p = disk.params(&spec.machine.params(&spec.params));
     let members = u64::from(disk.members.unwrap_or(1));
     let of_class = members * p.nr_requests as u64;
     2 * match disk.scheduler() {
-        // Tags of the hardware queues of all CPUs.
+        // One set of tags per hardware queue, on all CPUs.
         Scheduler::None => {
             let mut rng = Rng::new(0, "depth");
             let device = Device::new(disk, &p, &mut rng).for_cpus(spec.machine.cpus);

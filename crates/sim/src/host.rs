@@ -29,9 +29,9 @@ use workload::{
     Task, Usage, Word,
 };
 
-/// What getdents(2) copies of a name: 24 bytes and the name itself.
+/// Bytes that getdents(2) copies per name: 24 and the name itself.
 const ENTRY_BYTES: u64 = 40;
-/// How many names ahead a walk over a directory looks at what it will ask for.
+/// Number of names by which a walk over a directory prefetches inodes.
 const LOOK_AHEAD: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,13 +47,13 @@ struct Open {
     name: FileName,
     pos: u64,
     flags: OpenFlags,
-    /// For reading ahead; made when it is first read.
+    /// Read-ahead state; created at the first read.
     window: Option<Rc<fs::Window>>,
-    /// The process that opened it.
+    /// The process that opened the file.
     owner: process::Pid,
 }
 
-/// What a call needs to know of an open file.
+/// The state of an open file that a call needs.
 #[derive(Debug, Clone, Copy)]
 struct Use {
     fd: Fd,
@@ -68,15 +68,15 @@ pub struct Namespace {
     names: RefCell<Names>,
     open: RefCell<Slab<Open>>,
     maps: RefCell<Slab<map::Mapped>>,
-    /// Descriptors and mappings of each file, by its number.
+    /// Number of descriptors and mappings of each file, by its number.
     users: RefCell<Vec<u32>>,
     /// Files without a name that are still open.
     nameless: RefCell<BTreeSet<u32>>,
 }
 
 impl Namespace {
-    /// The names of a machine with these mount points, in the order of its filesystems; that of the first
-    /// is empty.
+    /// Returns the names of a machine with these mount points, in the order of its filesystems;
+    /// that of the first is empty.
     pub fn new(mounts: &[&str]) -> Self {
         let names = RefCell::new(Names::new(mounts));
         Self {
@@ -85,7 +85,7 @@ impl Namespace {
         }
     }
 
-    /// Makes a file that is there before the run. Returns whether it fits.
+    /// Creates a file that exists before the run. Returns true if it fits.
     pub fn lay_out<const T: bool>(&self, mm: &SimMm<T>, path: &str, len: u64) -> bool {
         let path = plain(path);
         let Some(id) = fs::lay_out_in(mm, self.names.borrow().dir_of(&path)) else {
@@ -95,11 +95,11 @@ impl Namespace {
         fs::lay_out(mm, id, len)
     }
 
-    /// Makes a directory that is there before the run. Returns whether it fits.
+    /// Creates a directory that exists before the run. Returns true if it fits.
     pub fn lay_out_dir<const T: bool>(&self, mm: &SimMm<T>, path: &str) -> bool {
         let path = plain(path);
         if self.names.borrow().find(&path).is_some() {
-            return true; // a mount point: what is below it is on its own filesystem
+            return true; // a mount point: paths below it are on its own filesystem
         }
         let Some(id) = fs::lay_out_dir(mm, self.names.borrow().dir_of(&path)) else {
             return false;
@@ -108,7 +108,7 @@ impl Namespace {
         true
     }
 
-    /// One more descriptor or mapping of a file.
+    /// Counts another descriptor or mapping of a file.
     fn hold(&self, id: u32) {
         let (users, at) = (&mut *self.users.borrow_mut(), id as usize);
         if users.len() <= at {
@@ -117,19 +117,19 @@ impl Namespace {
         users[at] += 1;
     }
 
-    /// Whether a file has descriptors or mappings.
+    /// Returns true if a file has descriptors or mappings.
     fn is_held(&self, id: u32) -> bool {
         self.users.borrow().get(id as usize).is_some_and(|n| *n > 0)
     }
 }
 
-/// The CPUs of a node, a bit each, where each CPU's node is given.
+/// Returns the bit mask of CPUs of a node, given each CPU's node.
 pub(crate) fn cpus_of_node(cpu_nodes: &[u32], node: u32) -> u64 {
     let of = cpu_nodes.iter().enumerate().filter(|(_, n)| **n == node);
     of.fold(0, |mask, (cpu, _)| mask | 1 << cpu)
 }
 
-/// One task's view.
+/// One task's view of the machine.
 pub struct TaskHost<'a, const T: bool> {
     mm: &'a SimMm<T>,
     names: &'a Namespace,
@@ -139,7 +139,7 @@ pub struct TaskHost<'a, const T: bool> {
 }
 
 impl<'a, const T: bool> TaskHost<'a, T> {
-    /// A host for the calling task; time counts from `started`.
+    /// Returns a host for the calling task; its time counts from `started`.
     pub fn new(mm: &'a SimMm<T>, names: &'a Namespace, forks: &'a Forks<T>, started: u64) -> Self {
         Self {
             mm,
@@ -150,7 +150,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         }
     }
 
-    /// Makes a file that was not there.
+    /// Creates a file that does not exist.
     async fn create(&self, dir: DirPlace, name: Wanted<'_>) -> HostResult<u32> {
         self.mm.world.work(self.mm.world.calls.create).await;
         let id = self.names.names.borrow().id_of(dir);
@@ -167,14 +167,14 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         Ok(id)
     }
 
-    /// What a plain path names. What a look-up costs is charged by its callers: unlink(2)'s is a part
-    /// of its own.
+    /// Returns the object that a plain path names. The callers charge the cost of the look-up:
+    /// unlink(2) has a cost of its own.
     fn lookup(&self, path: &str) -> Option<Named> {
         self.names.names.borrow().find(path)
     }
 
-    /// Directory and name of a plain path; `None`: nothing is below that directory, and it is not to be
-    /// `made`. The root has no name.
+    /// Returns directory and name of a plain path. `None` if nothing is below that directory and it
+    /// is not to be `made`. The root has no name.
     fn place_of<'p>(&self, path: &'p str, made: bool) -> Option<(DirPlace, &'p str)> {
         let (dir, name) = split(path);
         let names = &mut *self.names.names.borrow_mut();
@@ -185,7 +185,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         Some((place?, name))
     }
 
-    /// A descriptor for an object.
+    /// Returns a new descriptor for an object.
     fn opened(&self, object: Object, name: FileName, flags: OpenFlags) -> Fd {
         if let Object::File(id) = object {
             self.names.hold(id);
@@ -222,13 +222,13 @@ impl<'a, const T: bool> TaskHost<'a, T> {
                 id
             }
             None if flags.create => self.create(dir, wanted).await?,
-            // Programs open files.
+            // Programs open files only.
             Some(Named::Dir(_)) | None => return Err(HostError::NotFound(path())),
         };
         Ok(self.opened(Object::File(id), FileName::new(dir, name), flags))
     }
 
-    /// mkdir(2) of a directory's path; returns whether it was not there.
+    /// Does mkdir(2) of a directory's path; returns true if it did not exist.
     async fn make_dir(&self, place: DirPlace) -> HostResult<bool> {
         if self.dies_here() {
             self.die().await;
@@ -241,7 +241,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         }
         w.sched.charge(w.calls.lookup);
         let dir = self.names.names.borrow().above(place);
-        // Its name is taken before anybody waits.
+        // The name is entered before anything can block.
         self.names.names.borrow_mut().enter_dir(place, dir);
         self.mm.world.work(self.mm.world.calls.create).await;
         let above = fs::inode_of_dir(self.mm, dir);
@@ -286,7 +286,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         })
     }
 
-    /// Ends what [`Self::hold_inode`] began.
+    /// Releases the inode that [`Self::hold_inode`] has taken.
     fn put_inode(&self, id: u32) {
         self.mm.iput(id);
         if self.mm.inode_gone(id) {
@@ -311,14 +311,14 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         }
     }
 
-    /// What an open file is called, for those who complain.
+    /// Returns the path of an open file, for error messages.
     fn path(&self, fd: Fd) -> String {
         let open = self.names.open.borrow();
         let name = open.get(fd.0 as usize).map(|o| &o.name);
         name.map_or_else(String::new, |name| self.names.names.borrow().path_of(name))
     }
 
-    /// As [`Self::path`], to be kept.
+    /// Returns the name of an open file, to be kept.
     fn file_name(&self, fd: Fd) -> Option<FileName> {
         let open = self.names.open.borrow();
         open.get(fd.0 as usize).map(|o| o.name.clone())
@@ -393,7 +393,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
             Some(_) => Cow::Borrowed(path),
             None => plain(path),
         };
-        // The root is a directory and no name in one.
+        // The root is a directory and has no name in one.
         match self.place_of(path, flags.create && !path.is_empty()) {
             _ if path.is_empty() && flags.exclusive && flags.create => {
                 Err(HostError::Exists(String::new()))
@@ -586,7 +586,8 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         let named = {
             let all = self.names.names.borrow();
             if let Some(id) = all.listed_file(*dir, names, nth + LOOK_AHEAD) {
-                // It will be asked for soon, and went out of the processor's caches long ago.
+                // Prefetches an inode that will be asked for soon and has long left the processor's
+                // caches.
                 self.mm.look_at_inode(id);
             }
             all.find_listed(*dir, names, nth)
@@ -746,7 +747,7 @@ impl<const T: bool> TaskHost<'_, T> {
         Ok(n)
     }
 
-    /// Writes at the position of `o`; returns where that was, which O_APPEND decides.
+    /// Writes at the position of `o`; returns that position, which O_APPEND moves to the end.
     async fn write_open(&self, mut o: Use, len: u64) -> HostResult<u64> {
         if self.dies_here() {
             self.die().await;
@@ -767,7 +768,8 @@ impl<const T: bool> TaskHost<'_, T> {
                 size.set(size.get().max(o.pos + len));
             } else {
                 fs::write(self.mm, id, o.pos, len).await.map_err(failed)?;
-                // What should have passed the cache is waited for (`direct_write_fallback`).
+                // A direct write that went through the cache is waited for
+                // (`direct_write_fallback`).
                 if o.flags.direct && !self.mm.sync_mapping(id).await {
                     return Err(HostError::Io(self.path(o.fd)));
                 }
@@ -780,7 +782,7 @@ impl<const T: bool> TaskHost<'_, T> {
         Ok(o.pos)
     }
 
-    /// One descriptor or mapping of a file less; a file without a name goes with the last.
+    /// Drops a descriptor or mapping of a file; a file without a name is removed with the last one.
     async fn let_go(&self, id: u32) {
         let last = {
             let users = &mut *self.names.users.borrow_mut();

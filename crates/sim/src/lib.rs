@@ -1,6 +1,6 @@
-//! The virtual world.
+//! The virtual world: the engine in simulated time, on modelled CPUs, disks and filesystems.
 #![forbid(unsafe_code)]
-// A write that reclaims, whose reclaim writes: futures in futures.
+// A write that reclaims, whose reclaim writes, nests futures deeply.
 #![recursion_limit = "256"]
 
 pub mod bench;
@@ -28,22 +28,22 @@ pub use params::Params;
 pub use result::{Origin, Outcome, RunResult};
 pub use run::run;
 pub use spec::RunSpec;
-// What every room meets: the world, as the engine is what every room of `mm` meets.
+// Used by every module: the world, and the engine on it.
 pub use world::{SimMm, SimWorld};
 pub(crate) use world::{Tag, own_queue};
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
-/// How the outside watches and stops a run.
+/// How a caller watches and stops a run.
 #[derive(Debug, Default)]
 pub struct Control {
     /// Set to stop the run within [`watchdog::LOOK_POLLS`] polls of its tasks.
     pub stop: Arc<AtomicBool>,
-    /// Simulated nanoseconds so far, for progress displays only.
+    /// Simulated nanoseconds so far; for progress displays only.
     pub sim_ns: AtomicU64,
     /// Polls that the run took, at its end; see [`watchdog`].
     pub polls: AtomicU64,
-    /// Who hears the run's events, and is taken by it.
+    /// Receives the run's events; the run takes it out.
     pub listener: Mutex<Option<Box<dyn world::Listener>>>,
 }

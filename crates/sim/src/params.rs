@@ -1,5 +1,5 @@
-//! Every model parameter in one table: unit, value, range, source, and the published cells it was
-//! fitted to, if any.
+//! Every model parameter in one table: unit, value, range, source, and the published cells that it
+//! was fitted to, if any.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -7,36 +7,36 @@ use std::collections::BTreeMap;
 /// A row of the parameter table.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct ParamInfo {
-    /// Its name, as an experiment's `[params]` section spells it.
+    /// Name, as an experiment's `[params]` section spells it.
     pub name: &'static str,
     /// Unit of the value.
     pub unit: &'static str,
-    /// The default.
+    /// Default value.
     pub value: f64,
     /// Least accepted value.
     pub min: f64,
     /// Greatest accepted value.
     pub max: f64,
-    /// Where the value comes from.
+    /// Source of the value.
     pub source: &'static str,
-    /// Published cells it was fitted to, as
+    /// Published cells that the value was fitted to, as
     /// `series/machine/threads/filesystem/workload/metric/policy`; empty: none.
     pub fitted: &'static [&'static str],
 }
 
-/// What has model parameters, and their part of the table.
+/// A set of model parameters with its part of the table.
 pub trait Rows {
-    /// One row a parameter.
+    /// One row per parameter.
     const ROWS: &'static [ParamInfo];
 
-    /// Reads a parameter by name.
+    /// Returns a parameter's value by name.
     fn get(&self, name: &str) -> Option<f64>;
 
-    /// A parameter's place, by name.
+    /// Returns a reference to a parameter by name.
     fn slot(&mut self, name: &str) -> Option<&mut f64>;
 }
 
-/// Several parts of the table as one; `N` is the sum of their lengths.
+/// Joins several parts of the table; `N` is the sum of their lengths.
 pub(crate) const fn join<const N: usize>(parts: &[&[ParamInfo]]) -> [ParamInfo; N] {
     let mut all = [parts[0][0]; N];
     let (mut part, mut n) = (0, 0);
@@ -53,8 +53,8 @@ pub(crate) const fn join<const N: usize>(parts: &[&[ParamInfo]]) -> [ParamInfo; 
     all
 }
 
-/// Makes a struct of model parameters and its rows of the table from one list. `part FIELD: TYPE;`
-/// takes another such struct in as a field.
+/// Defines a struct of model parameters and its rows of the table from one list. `part FIELD:
+/// TYPE;` includes another such struct as a field.
 macro_rules! rows {
     ($(#[$doc:meta])* pub struct $Struct:ident {
         $($name:ident: $unit:literal = $value:expr, $min:expr => $max:expr, $source:literal $(, fitted [$($cell:literal),*])?;)*
@@ -203,21 +203,22 @@ rows! {
     disk_offline_reply: "ns" = 10000.0, 1000.0 => 1e7, "time to refuse a request for a disk that was taken offline: no device is asked, software only";
 
 
-    /// Those of every kind of disk.
+    /// The model parameters of every kind of disk.
     part disks: crate::disks::Figures;
     }
 }
 
 impl Params {
-    /// The table: one row a parameter.
+    /// The table: one row per parameter.
     pub const TABLE: &'static [ParamInfo] = Self::ROWS;
 
-    /// Reads a parameter by name.
+    /// Returns a parameter's value by name.
     pub fn get(&self, name: &str) -> Option<f64> {
         Rows::get(self, name)
     }
 
-    /// With every other cost multiplied by `cost_scale`: what a world is built with.
+    /// Returns the parameters with every other cost multiplied by `cost_scale`, for building a
+    /// world.
     pub fn scaled(&self) -> Self {
         let mut scaled = self.clone();
         for info in Self::TABLE {
@@ -231,8 +232,8 @@ impl Params {
         scaled
     }
 
-    /// These parameters with some of them changed. Names and ranges were checked where they were
-    /// read.
+    /// Returns these parameters with the values of `own` put in. Names and ranges were checked
+    /// where they were read.
     pub fn with(&self, own: &BTreeMap<String, f64>) -> Self {
         let mut params = self.clone();
         for (name, value) in own {
@@ -244,7 +245,7 @@ impl Params {
     /// Sets a parameter.
     ///
     /// # Errors
-    /// An unknown name or a value outside the range; the text says what would be accepted.
+    /// An unknown name or a value outside the range; the text says which values are accepted.
     pub fn set(&mut self, name: &str, value: f64) -> Result<(), String> {
         let Some(info) = Self::TABLE.iter().find(|p| p.name == name) else {
             return Err(format!(

@@ -1,14 +1,15 @@
 //! The simulator's random numbers: xoshiro256++ (Blackman and Vigna, <https://prng.di.unimi.it/>)
 //! seeded by SplitMix64, and the few distributions that the models draw from.
 //!
-//! Written here and not taken from a crate because a results folder must be reproducible by a later
-//! build: the `rand` crates reserve the right to change the numbers behind their distributions
-//! between versions, and these sixty lines never change under us. Not for cryptography.
+//! The generator is written here, not taken from a crate, because a results folder must be
+//! reproducible by a later build: the `rand` crates reserve the right to change the numbers behind
+//! their distributions between versions, and these sixty lines never change under us. Not for
+//! cryptography.
 
 /// The step of SplitMix64's counter: 2⁶⁴ divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// One step of SplitMix64: advances `state` and returns a well mixed word.
+/// Advances `state` by one step of SplitMix64 and returns a well mixed word.
 pub fn splitmix64(state: &mut u64) -> u64 {
     *state = state.wrapping_add(GOLDEN);
     let mut z = *state;
@@ -17,7 +18,7 @@ pub fn splitmix64(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// FNV-1a of some bytes, for labels and digests.
+/// Returns the FNV-1a hash of some bytes, for labels and digests.
 pub fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h: u64, &b| {
         (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
@@ -31,8 +32,8 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// The stream of one seed for one user of randomness. Drawing more under one label (a disk, a
-    /// scheduler) never shifts what another label sees.
+    /// Returns the stream of one seed for one label. Drawing more under one label (a disk, a
+    /// scheduler) never shifts the numbers under another label.
     pub fn new(seed: u64, label: &str) -> Self {
         let mut state = splitmix64(&mut { seed }) ^ fnv1a(label.as_bytes());
         // SplitMix64 is a bijection of a counter: four consecutive outputs are never all zero.
@@ -41,7 +42,7 @@ impl Rng {
         }
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.s;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
@@ -55,13 +56,13 @@ impl Rng {
         result
     }
 
-    /// Uniform in `[0, 1)`, 53 bits.
+    /// Returns a uniform number in `[0, 1)`, with 53 bits.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Uniform in `0..n`, without bias (Lemire 2019, "Fast random integer generation in an
-    /// interval"). `n` must not be 0.
+    /// Returns a uniform number in `0..n`, without bias (Lemire 2019, "Fast random integer
+    /// generation in an interval"). `n` must not be 0.
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "an empty interval has no random element");
         let reject_under = n.wrapping_neg() % n;
@@ -73,14 +74,14 @@ impl Rng {
         }
     }
 
-    /// Uniform in `lo..hi`.
+    /// Returns a uniform number in `lo..hi`.
     pub fn range(&mut self, lo: u64, hi: u64) -> u64 {
         assert!(lo < hi, "an empty interval has no random element");
         lo + self.below(hi - lo)
     }
 
-    /// Standard normal (Marsaglia's polar method; the second value is thrown away so that the state
-    /// is only the four words).
+    /// Returns a standard normal number (Marsaglia's polar method; the second value is thrown away
+    /// so that the state is only the four words).
     pub fn normal(&mut self) -> f64 {
         loop {
             let (u, s) = self.pair();
@@ -90,20 +91,21 @@ impl Rng {
         }
     }
 
-    /// A place by chance between -1 and 1 both ways: the first way, and the square of its distance from 0.
+    /// Returns the first coordinate of a random point in the square from -1 to 1, and the square of
+    /// the point's distance from 0.
     #[inline(always)]
     fn pair(&mut self) -> (f64, f64) {
         let (u, v) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
         (u, u * u + v * v)
     }
 
-    /// Lognormal with median 1; `sigma` is the deviation of its logarithm.
+    /// Returns a lognormal number with median 1; `sigma` is the deviation of its logarithm.
     pub fn lognormal(&mut self, sigma: f64) -> f64 {
         (sigma * self.normal()).exp()
     }
 
-    /// A factor around 1 with mean exactly 1: a lognormal divided by its mean. Draws nothing when
-    /// `sigma` is 0.
+    /// Returns a factor around 1 with mean exactly 1: a lognormal number divided by its mean. Draws
+    /// nothing if `sigma` is 0.
     pub fn noise(&mut self, sigma: f64) -> f64 {
         if sigma == 0.0 {
             1.0
@@ -112,29 +114,30 @@ impl Rng {
         }
     }
 
-    /// Exponential with mean 1.
+    /// Returns an exponential number with mean 1.
     pub fn exponential(&mut self) -> f64 {
         -(1.0 - self.unit()).ln()
     }
 }
 
-/// Whether a pair of this square is one of the polar method's.
+/// Returns true if the polar method accepts a point with this squared distance.
 #[inline(always)]
 fn is_inside(s: f64) -> bool {
     s > 0.0 && s < 1.0
 }
 
-/// What the polar method makes a pair of this square longer by.
+/// Returns the factor by which the polar method stretches a point with this squared distance.
 #[inline(always)]
 fn stretch(s: f64) -> f64 {
     (-2.0 * s.ln() / s).sqrt()
 }
 
-/// How many [`Lognormals`] are made at once: 0.5 KiB.
+/// Number of [`Lognormals`] that are computed at once: 0.5 KiB.
 const BATCH: usize = 64;
 
-/// What [`Rng::lognormal`] gives a stream's only user, number by number and bit by bit the same, made many at a
-/// time: a processor computes the logarithms and roots of several side by side, and has no test to foresee.
+/// The numbers that [`Rng::lognormal`] gives a stream's only user, bit by bit the same, but
+/// computed in batches: a processor computes several logarithms and roots side by side, without
+/// branches to predict.
 #[derive(Debug, Clone)]
 pub struct Lognormals {
     rng: Rng,
@@ -144,7 +147,7 @@ pub struct Lognormals {
 }
 
 impl Lognormals {
-    /// All lognormals of one `sigma` from a stream that nothing else is drawn from.
+    /// Returns the lognormal numbers of one `sigma`, from a stream that nothing else draws from.
     pub fn new(rng: Rng, sigma: f64) -> Self {
         Self {
             rng,
@@ -154,7 +157,7 @@ impl Lognormals {
         }
     }
 
-    /// The next one.
+    /// Returns the next number.
     #[inline]
     pub fn draw(&mut self) -> f64 {
         if self.next == BATCH {
@@ -164,14 +167,14 @@ impl Lognormals {
         self.made[self.next - 1]
     }
 
-    /// As [`Rng::normal`] and [`Rng::lognormal`], step by step for all.
+    /// Computes a batch as [`Rng::normal`] and [`Rng::lognormal`] do, step by step for all numbers.
     #[inline(never)]
     fn make(&mut self) {
         let (mut us, mut squares) = ([0.0; BATCH], [0.0_f64; BATCH]);
         let mut n = 0;
         while n < BATCH {
             (us[n], squares[n]) = self.rng.pair();
-            // A pair that is refused makes room for the next one.
+            // The next pair overwrites a pair that is refused.
             n += usize::from(is_inside(squares[n]));
         }
         for s in &mut squares {
