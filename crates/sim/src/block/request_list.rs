@@ -98,7 +98,8 @@ pub enum Admission {
 /// The tasks to wake after requests were freed. Arrays are indexed by [`Class::index`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wake {
-    /// How many tasks that sleep for a request of the class may be woken, the longest sleeper first.
+    /// How many tasks that sleep for a request of the class may be woken, the longest sleeper
+    /// first.
     pub requests: [u32; 2],
     /// The class's count fell below the off threshold: every task in `congestion_wait` or
     /// `wait_iff_congested` on the class is to be woken, even if the flag was not set.

@@ -11,7 +11,8 @@
 //!
 //! The defaults are a gp3 volume of Amazon EBS as one gets it without asking for more (3,000 IOPS,
 //! 125 MiB/s, no bursts). A gp2 volume of 100 GiB is `volume_iops = 300, volume_burst_iops = 3000,
-//! volume_bandwidth = 134` (3 IOPS a GiB, a bucket of 5.4 million credits, 128 MiB/s up to 170 GiB).
+//! volume_bandwidth = 134` (3 IOPS a GiB, a bucket of 5.4 million credits, 128 MiB/s up to 170
+//! GiB).
 
 use super::{BLOCK, Kind, Model, Transfer, whole_blocks};
 use crate::params::{Params, rows};

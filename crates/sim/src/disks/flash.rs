@@ -3,8 +3,8 @@
 //! `die.rs`.
 //!
 //! - **Mapping** by page, log-structured: writes fill a flash page, and each full page goes to the
-//!   next die in turn. Reads find a page on the die that its address hashes to, so consecutive pages
-//!   lie on consecutive dies.
+//!   next die in turn. Reads find a page on the die that its address hashes to, so consecutive
+//!   pages lie on consecutive dies.
 //! - **Writes** end when they are in the controller's buffer; once that is full, at the rate of the
 //!   dies. A cache of flash that is programmed with one bit a cell is not modelled.
 //! - **Reads** go before all that a die has to program or erase. An operation under way is
@@ -18,15 +18,15 @@
 //!   v = exp(−α (1 − v))            write amplification A = 1 / (1 − v)
 //!   ```
 //!
-//!   A block is collected after the log has gone once through all of the flash. Of each page that is
-//!   written by then the host has `1 − v`, and so each page of live data was written over `α (1 − v)`
-//!   times, at random: so many are left as a Poisson distribution has at zero. This is
-//!   `A = α / (α + W(−α exp(−α)))` of Desnoyers ("Analytic modeling of SSD write performance", SYSTOR
-//!   2012) and of Xiang and Kurkoski (2012), which the greedy choice of blocks comes to where blocks have
-//!   hundreds of pages. The approximation (1 + s)/(2s) with `s = α − 1` (Agarwal and Marrow 2010) is
-//!   11 % below that where `α` is 1.43.
-//! - **Over-provisioning**: a drive has more flash than capacity, `α = (1 + spare) / fill`. Filled to 0.7
-//!   with 7 % of spare flash, `α` is 1.53, `v` 0.40 and `A` 1.66.
+//!   A block is collected after the log has gone once through all of the flash. Of each page that
+//!   is written by then the share `1 − v` is the host's, and so each page of live data was written
+//!   over `α (1 − v)` times, at random: the share of pages still valid is that of a Poisson
+//!   distribution at zero. This is `A = α / (α + W(−α exp(−α)))` of Desnoyers ("Analytic modeling
+//!   of SSD write performance", SYSTOR 2012) and of Xiang and Kurkoski (2012), which the greedy
+//!   choice of blocks approaches where blocks have hundreds of pages. The approximation
+//!   (1 + s)/(2s) with `s = α − 1` (Agarwal and Marrow 2010) is 11 % below that where `α` is 1.43.
+//! - **Over-provisioning**: a drive has more flash than capacity, `α = (1 + spare) / fill`. Filled
+//!   to 0.7 with 7 % of spare flash, `α` is 1.53, `v` 0.40 and `A` 1.66.
 //!
 //! Estimate for the SATA figures: 40 dies program 8 KiB in 1.3 ms, 252 MB/s; reads are bound by the
 //! interface, 270 MB/s; a single random 4 KiB read takes 20 + 75 + 15 µs. For NVMe: 64 dies program

@@ -1,8 +1,9 @@
 //! A rotating disk: seek, rotation, streaming, command choice and write cache.
 //!
 //! - **Where a block lies.** At constant areal density the share `x` of the capacity that lies
-//!   outside radius `r` is an area: `r(x) = √(1 − (1 − ρ²)·x)` with the outer radius 1 and the inner
-//!   one ρ. The media rate is proportional to `r`, the seek distance to the difference in `r`.
+//!   outside radius `r` is an area: `r(x) = √(1 − (1 − ρ²)·x)` with the outer radius 1 and the
+//!   inner one ρ. The media rate is proportional to `r`, the seek distance to the difference in
+//!   `r`.
 //! - **Seek.** `t(d) = track + b·√d + c·d` for a share `d` of the stroke: acceleration-bound when
 //!   short, cruising when long (Ruemmler and Wilkes, "An introduction to disk drive modeling",
 //!   1994). `b` and `c` follow from the average seek (`d` = 1/3) and the full stroke.

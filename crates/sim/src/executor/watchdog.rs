@@ -4,7 +4,7 @@
 //! A *poll* is one check of a task whether it has to give way ([`Sched::relax`]), one wait that had
 //! nothing to wait for, or one turn of the executor. Each poll decrements a counter. When it
 //! reaches 0, once in [`LOOK_POLLS`], the clocks are compared with those of the last look, and the
-//! flag is read with which the caller stops a run. That flag therefore acts within [`LOOK_POLLS`]
+//! flag is read with which the caller stops a run. The flag therefore acts within [`LOOK_POLLS`]
 //! polls whatever spins, and reading it costs next to nothing. A look changes nothing: no task has
 //! to give way for it.
 //!

@@ -1,4 +1,4 @@
-//! Time series of a run.
+//! Time series of a run: samples of zones, disks, kswapd and flushers.
 
 use crate::SimMm;
 use crate::filesystems::DEVICE;
@@ -8,26 +8,26 @@ use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 
 use mm::memory::zone::Mark;
 
-/// Most samples kept; beyond, every second one is dropped and the interval doubles.
+/// Most samples kept; beyond that every second one is dropped and the interval doubles.
 const MOST: usize = 2000;
-/// The name of the columns that count waiting tasks, a kind of wait each.
+/// Name of the columns that count waiting tasks, one column per kind of wait.
 pub const WAITING: &str = "waiting";
 
-/// The name of the column of XFS inodes that reclaim freed.
+/// Name of the column of XFS inodes that reclaim freed.
 pub const INODES_RECLAIMED: &str = "inodes_reclaimed";
-/// What results call the filesystems of a machine.
+/// How results name the filesystems of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Names {
-    /// There is one, and no need for a name.
+    /// The only filesystem needs no name.
     One,
-    /// One beside it was said by `second`: they are `first` and `second`.
+    /// The machine file has a `second` filesystem: the two are `first` and `second`.
     Second,
-    /// By their mount points, with a slash in front.
+    /// By their mount points, each with a leading slash.
     ByMount(Vec<String>),
 }
 
 impl Names {
-    /// Those of a machine's filesystems.
+    /// Returns the names of a machine's filesystems.
     pub fn of(machine: &Machine) -> Self {
         match &machine.mounts[..] {
             [] => Self::One,
@@ -42,7 +42,7 @@ impl Names {
         }
     }
 
-    /// The metric of inodes freed of a filesystem, where there are several.
+    /// Returns the name of the metric of inodes freed of a filesystem, where there are several.
     pub fn freed(&self, fs: usize) -> String {
         match self {
             Self::One => INODES_FREED.to_owned(),
@@ -51,7 +51,7 @@ impl Names {
         }
     }
 
-    /// The metric of something of a filesystem that has its mount point's name: `disk_read:/mnt/data`.
+    /// Returns the name of a metric of one filesystem, with its mount point: `disk_read:/mnt/data`.
     pub fn of_mount(&self, what: &str, fs: usize) -> String {
         match self {
             Self::ByMount(mounts) => format!("{what}:{}", mounts[fs]),
@@ -60,19 +60,19 @@ impl Names {
     }
 }
 
-/// What metrics and columns of a filesystem's inodes freed are called.
+/// Name of the metrics and columns of a filesystem's freed inodes.
 pub const INODES_FREED: &str = "inodes_freed_on";
-/// The same where results call two filesystems the first and the second.
+/// The same names where results call two filesystems the first and the second.
 const SECOND_FREED: [&str; 2] = ["first_inodes_freed", "second_inodes_freed"];
 
-/// Gathers samples.
+/// Takes samples and keeps them as series.
 pub struct Sampler {
     series: Series,
     kswapds: Vec<u32>,
     flushers: Vec<u32>,
     names: Names,
     last: Option<Last>,
-    /// What had happened in each zone at the last sample, where pages are watched.
+    /// The counts of each zone at the last sample; empty unless pages are watched.
     flows: Vec<Flow>,
     skip: u32,
     phase: u32,
@@ -81,10 +81,10 @@ pub struct Sampler {
 /// A sample: name, scope, unit and value of each column.
 type Row = Vec<(&'static str, String, &'static str, f64)>;
 
-/// The scope of what belongs to no zone and no mount point.
+/// The scope of values that belong to no zone and no mount point.
 const GLOBAL: &str = "global";
 
-/// Dirty pages of the machine, and their limits.
+/// Adds the dirty pages of the machine, and their limits.
 fn dirty_pages<const T: bool>(mm: &SimMm<T>, row: &mut Row) {
     let limits = mm.dirty_limits();
     let mut put = |what, v: f64| row.push((what, GLOBAL.to_owned(), "pages", v));
@@ -94,14 +94,14 @@ fn dirty_pages<const T: bool>(mm: &SimMm<T>, row: &mut Row) {
     put("dirty_limit", limits.dirty as f64);
 }
 
-/// Blocks written and read as megabytes a second.
+/// Converts blocks written and read since `before` to megabytes per second.
 fn megabytes(now: (u64, u64), before: (u64, u64), seconds: f64) -> [f64; 2] {
     let mb = |blocks: u64| blocks as f64 * 4096.0 / 1e6 / seconds;
     [mb(now.0 - before.0), mb(now.1 - before.1)]
 }
 
 impl Last {
-    /// Seconds since an earlier one.
+    /// Returns the seconds since an earlier sample.
     fn since(&self, before: &Self) -> f64 {
         ((self.time - before.time) as f64 / 1e9).max(1e-9)
     }
@@ -111,7 +111,7 @@ impl Last {
 struct Flow {
     time: u64,
     counts: [u64; 5],
-    /// Milliseconds and pages, see [`mm::Mm::reclaimed_age`].
+    /// Sum of ages in milliseconds, and number of pages, see [`mm::Mm::reclaimed_age`].
     age: u64,
     aged: u64,
 }
@@ -121,18 +121,19 @@ struct Last {
     time: u64,
     /// Blocks written to and read from the disk of each filesystem.
     disks: Vec<(u64, u64)>,
-    /// The same of a swap disk of its own.
+    /// Blocks written to and read from a separate swap disk.
     swap: Option<(u64, u64)>,
-    /// Inodes freed of each filesystem.
+    /// Inodes freed in each filesystem.
     freed: Vec<u64>,
     kswapd: u64,
     flusher: u64,
-    /// XFS inodes that were freed.
+    /// XFS inodes that reclaim freed.
     inodes: u64,
 }
 
-/// How lumpy XFS inode reclaim was: the standard deviation of the inodes freed in each second by their
-/// mean. It has its own clock, so that it is the same with any interval between samples.
+/// How uneven XFS inode reclaim was: the standard deviation of the inodes freed per second, divided
+/// by their mean. Its seconds are independent of the interval between samples, and so is the
+/// figure.
 #[derive(Default)]
 pub struct Lumpiness {
     last: Option<u64>,
@@ -142,7 +143,7 @@ pub struct Lumpiness {
 }
 
 impl Lumpiness {
-    /// Counts the second that ends now, if the workload runs; the first call begins the first one.
+    /// Counts the second that ends now; the first call starts the first second.
     pub fn second<const T: bool>(&mut self, mm: &SimMm<T>) {
         let freed = mm.vm_event(VmEvent::XfsInodesReclaimed);
         if let Some(last) = self.last.replace(freed) {
@@ -153,7 +154,7 @@ impl Lumpiness {
         }
     }
 
-    /// 0: as many in each second; `None`: none at all.
+    /// Returns the figure: 0 if each second freed as many; `None` if none were freed.
     pub fn value(&self) -> Option<f64> {
         let mean = self.sum / self.seconds;
         let variance = (self.squares / self.seconds - mean * mean).max(0.0);
@@ -162,7 +163,7 @@ impl Lumpiness {
 }
 
 impl Sampler {
-    /// A sampler for a machine.
+    /// Returns a sampler for a machine; `kswapds` and `flushers` are task numbers.
     pub fn new(machine: &Machine, kswapds: Vec<u32>, flushers: Vec<u32>) -> Self {
         Self {
             series: Series::default(),
@@ -176,8 +177,8 @@ impl Sampler {
         }
     }
 
-    /// What happened in a zone since the last sample: pages a second, and how many seconds the file
-    /// pages that were reclaimed had been in the cache.
+    /// Adds a zone's rates since the last sample, in pages a second, and the mean age in seconds in
+    /// the cache of the file pages that were reclaimed.
     fn flows<const T: bool>(&mut self, mm: &SimMm<T>, z: usize, time: u64, row: &mut Row) {
         let event = |e| mm.zone_event(z, e);
         let (age, aged) = mm.reclaimed_age(z);
@@ -215,7 +216,8 @@ impl Sampler {
         row.push(("reclaim_age", name, "s", age));
     }
 
-    /// Takes a sample, with what programs say of themselves, at `time` nanoseconds since the workload began.
+    /// Takes a sample at `time` nanoseconds since the workload began; `gauges` are values that
+    /// programs report.
     pub fn sample<const T: bool>(
         &mut self,
         mm: &SimMm<T>,
@@ -239,8 +241,9 @@ impl Sampler {
             freed: vec![0; now.freed.len()],
             ..now.clone()
         });
-        // The sectors beside a record of a log are taken off when its write begins, and its blocks are counted as they
-        // are written: up to then less may seem to have been written than before.
+        // A log record's padding sectors are subtracted when its write begins, and its blocks are
+        // counted as they are written: until then fewer blocks may seem to have been written than
+        // before.
         for (now, before) in now.disks.iter_mut().zip(&before.disks) {
             now.0 = now.0.max(before.0);
         }
@@ -256,7 +259,7 @@ impl Sampler {
         self.put(time, row);
     }
 
-    /// A zone's pages and marks.
+    /// Adds a zone's pages and watermarks.
     fn zone<const T: bool>(&mut self, mm: &SimMm<T>, z: usize, time: u64, row: &mut Row) {
         let level = |s: ZoneStat| mm.zone_stat(z, s) as f64;
         let name = mm.zone_name(z);
@@ -279,7 +282,7 @@ impl Sampler {
         }
     }
 
-    /// What has been counted so far.
+    /// Returns the counts so far.
     fn counts<const T: bool>(&self, mm: &SimMm<T>, time: u64) -> Last {
         let w = &mm.world;
         let cpu = |tasks: &[u32]| tasks.iter().map(|&t| w.sched.task_cpu_ns(t)).sum::<u64>();
@@ -296,7 +299,8 @@ impl Sampler {
         }
     }
 
-    /// What kswapd, the flushers, the tested disk and the swap disk did since the last sample.
+    /// Adds the rates of kswapd, the flushers, the tested disk and the swap disk since the last
+    /// sample.
     fn rates<const T: bool>(&self, mm: &SimMm<T>, now: &Last, before: &Last, row: &mut Row) {
         let w = &mm.world;
         let mut put = |what, unit, v: f64| row.push((what, GLOBAL.to_owned(), unit, v));
@@ -324,7 +328,7 @@ impl Sampler {
         put("queue", "requests", f64::from(w.in_flight(DEVICE)));
     }
 
-    /// The disks beside the tested one, and the inodes freed of each filesystem.
+    /// Adds the rates of the other disks, and of inodes freed in each filesystem.
     fn other_filesystems<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -365,7 +369,7 @@ impl Sampler {
         }
     }
 
-    /// Enters a sample.
+    /// Appends a sample to the series.
     fn put(&mut self, time: u64, row: Row) {
         self.series.t.push(time as f64 / 1e9);
         if self.series.columns.is_empty() {
@@ -387,6 +391,7 @@ impl Sampler {
         }
     }
 
+    /// Drops every second sample and doubles the interval.
     fn thin(&mut self) {
         let half = |v: &mut Vec<f64>| {
             let mut i = 0;
@@ -403,9 +408,9 @@ impl Sampler {
         self.skip *= 2;
     }
 
-    /// The series.
+    /// Returns the series.
     pub fn finish(mut self) -> Series {
-        // Kinds of waits that no sample met say nothing.
+        // Drops the columns of kinds of wait that no sample has met.
         let met = |c: &Column| c.name != WAITING || c.values.iter().any(|v| *v > 0.0);
         self.series.columns.retain(met);
         self.series

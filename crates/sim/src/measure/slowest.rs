@@ -1,9 +1,9 @@
-//! The slowest page allocations of a run with what the machine did meanwhile.
+//! The slowest page allocations of a run, with the activity of the machine meanwhile.
 //!
-//! A ring keeps the last events of kswapd, of direct reclaim, of the flushers and of the disks; when
-//! an allocation that left the fast path ends among the slowest so far, the part of the ring that
+//! A ring keeps the last events of kswapd, direct reclaim, the flushers and the disks. When an
+//! allocation that left the fast path ends among the slowest so far, the part of the ring that
 //! falls into it is copied to its record. Ring and records are of fixed size: nothing is allocated
-//! while the run goes on.
+//! during the run.
 
 use crate::account::Split;
 use mm::world::event::Event;
@@ -11,15 +11,15 @@ use mm::world::{AllocPath, TaskId};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 
-/// How many allocations are kept.
+/// Number of allocations kept.
 pub const SLOWEST: usize = 10;
-/// Events the ring holds.
+/// Events that the ring holds.
 const RING: usize = 4096;
-/// Events a record holds: the first, then the last ones.
+/// Events that a record holds: the first and the last ones.
 const FIRST: usize = 16;
 const LAST: usize = 32;
 
-/// Who does something.
+/// The kinds of actor in a timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -37,25 +37,25 @@ pub enum Actor {
 /// Number of [`Actor`]s.
 const ACTORS: usize = 4;
 
-/// What it does.
+/// The kinds of event in a timeline, with their amounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Did {
     /// A wake-up of kswapd is traced.
     WakesKswapd,
-    /// kswapd starts a run.
+    /// kswapd starts to balance its node.
     StartsRun,
     /// kswapd goes to sleep.
     Sleeps,
     /// A task enters direct reclaim.
     EntersReclaim,
-    /// … and leaves it with so many pages.
+    /// A task leaves direct reclaim: pages reclaimed.
     LeavesReclaim,
-    /// A batch of an inactive list is done: pages scanned, pages freed.
+    /// A batch of an inactive list was shrunk: pages scanned, pages freed.
     Shrinks,
-    /// It waited for congestion to end: microseconds.
+    /// A wait for congestion ended: microseconds.
     Waited,
-    /// A flusher begins a piece of work: pages asked for.
+    /// A flusher begins a work item: pages asked for.
     StartsWriteback,
     /// A flusher ends a slice: pages written.
     Writes,
@@ -68,11 +68,11 @@ pub enum Did {
 pub struct Step {
     /// Nanoseconds from the beginning of the allocation; negative: before it.
     pub at_ns: i64,
-    /// Who.
+    /// The actor.
     pub actor: Actor,
     /// The task; 0 for a disk.
     pub task: TaskId,
-    /// What.
+    /// The event.
     pub did: Did,
     /// Its amounts, in the order in which [`Did`] names them.
     pub amounts: [u64; 2],
@@ -83,23 +83,23 @@ pub struct Step {
 pub struct SlowAlloc {
     /// Nanoseconds from the start of the workload to the beginning of the allocation.
     pub start_ns: u64,
-    /// How long it took, in nanoseconds.
+    /// Duration of the allocation in nanoseconds.
     pub ns: u64,
-    /// What it did; see [`crate::latency::AllocClass`].
+    /// Class of the allocation; see [`crate::latency::AllocClass`].
     #[serde(deserialize_with = "crate::stored::name")]
     pub class: crate::stored::Name,
     /// The task.
     pub task: TaskId,
-    /// 2^order pages.
+    /// Order of the allocation: 2^order pages.
     pub order: u32,
-    /// The machine's free pages when it began and when it ended.
+    /// The machine's free pages at the beginning and at the end.
     pub free: [u64; 2],
-    /// Where its time went.
+    /// Where the task's time went during the allocation.
     pub time: Split,
-    /// What the others were doing: for each the last thing that it did before, then everything
-    /// meanwhile, in order.
+    /// The activity of all actors: for each the last event before the allocation, then all events
+    /// meanwhile, in order of time.
     pub timeline: Vec<Step>,
-    /// Events in the middle that the record has no room for.
+    /// Number of events in the middle for which the record had no room.
     pub left_out: u64,
 }
 
@@ -112,18 +112,18 @@ struct Entry {
     amounts: [u64; 2],
 }
 
-/// An allocation that is under way.
+/// An allocation under way.
 #[derive(Clone, Copy)]
 struct Begun {
     start: u64,
     order: u32,
     free: u64,
     free_end: u64,
-    /// Number of the first event that falls into it.
+    /// Number of the first event that falls into the allocation.
     from: u64,
-    /// What each actor did last.
+    /// Each actor's last event before the allocation.
     last: [Option<Entry>; ACTORS],
-    /// Its task's time so far.
+    /// The task's time when the allocation began.
     time: Split,
 }
 
@@ -137,7 +137,7 @@ struct Record {
     left_out: u64,
 }
 
-/// See the module.
+/// The ring of events and the records; see the [module](self).
 pub struct Slowest {
     ring: Box<[Cell<Option<Entry>>]>,
     events: Cell<u64>,
@@ -147,7 +147,7 @@ pub struct Slowest {
 }
 
 impl Slowest {
-    /// Nothing yet, for so many tasks.
+    /// Returns an empty list for `tasks` tasks.
     pub fn new(tasks: usize) -> Self {
         Self {
             ring: (0..RING).map(|_| Cell::new(None)).collect(),
@@ -158,7 +158,7 @@ impl Slowest {
         }
     }
 
-    /// An actor did something.
+    /// Notes an event of an actor.
     pub fn note(&self, at: u64, actor: Actor, task: TaskId, did: Did, amounts: [u64; 2]) {
         let entry = Entry {
             at,
@@ -175,7 +175,7 @@ impl Slowest {
         self.last.set(last);
     }
 
-    /// Notes an event of the engine, if it is one of a timeline.
+    /// Notes an event of the engine, if timelines show events of its kind.
     pub fn observe(&self, at: u64, task: TaskId, kswapd: bool, event: &Event) {
         let who = if kswapd {
             Actor::Kswapd
@@ -212,7 +212,8 @@ impl Slowest {
         self.note(at, actor, task, did, amounts);
     }
 
-    /// A task's allocation leaves the fast path.
+    /// Notes that a task's allocation leaves the fast path. `start` is its beginning, `time` the
+    /// task's time then.
     pub fn begin(&self, task: TaskId, start: u64, order: u32, free: u64, time: Split) {
         self.begun.borrow_mut()[task as usize] = Some(Begun {
             start,
@@ -225,27 +226,27 @@ impl Slowest {
         });
     }
 
-    /// Whether an allocation of a task is under way that left the fast path.
+    /// Returns true if an allocation of the task that left the fast path is under way.
     #[inline]
     pub fn began(&self, task: TaskId) -> bool {
         self.begun.borrow()[task as usize].is_some()
     }
 
-    /// Whether one that took so long would be kept.
+    /// Returns true if an allocation of `ns` nanoseconds would be kept.
     #[inline]
     pub fn keeps(&self, ns: u64) -> bool {
         let records = self.records.borrow();
         records.get(SLOWEST - 1).is_none_or(|last| last.ns < ns)
     }
 
-    /// It ends with so many free pages.
+    /// Notes the machine's free pages at the end of a task's allocation under way.
     pub fn end(&self, task: TaskId, free: u64) {
         if let Some(begun) = &mut self.begun.borrow_mut()[task as usize] {
             begun.free_end = free;
         }
     }
 
-    /// Where its task's time went since it began, given the task's time now.
+    /// Returns where a task's time went since its allocation began, given the task's time now.
     pub fn spent(&self, task: TaskId, now: Split) -> Split {
         let begun = &self.begun.borrow()[task as usize];
         begun
@@ -253,7 +254,8 @@ impl Slowest {
             .map_or_else(Split::default, |b| now.since(&b.time))
     }
 
-    /// It took so long; kept if it is among the slowest.
+    /// Ends a task's allocation, which took `ns` nanoseconds; it is kept if it is among the
+    /// slowest.
     pub fn record(&self, task: TaskId, ns: u64, class: &'static str, time: Split) {
         let Some(begun) = self.begun.borrow_mut()[task as usize].take() else {
             return;
@@ -275,7 +277,7 @@ impl Slowest {
             };
         }
         let left_out = (until - begun.from).saturating_sub((FIRST + LAST) as u64);
-        // Equal ones stay in the order of their end.
+        // Equal durations stay in the order of their ends.
         let place = records.partition_point(|r| r.ns >= ns);
         records.truncate(SLOWEST - 1);
         let record = Record {
@@ -290,13 +292,13 @@ impl Slowest {
         records.insert(place, record);
     }
 
-    /// Begins anew: what is under way is forgotten.
+    /// Discards all records and all allocations under way.
     pub fn reset(&self) {
         self.records.borrow_mut().clear();
         self.begun.borrow_mut().fill(None);
     }
 
-    /// The slowest, slowest first; times count from `start`.
+    /// Returns the slowest allocations, slowest first; their times count from `start`.
     pub fn list(&self, start: u64) -> Vec<SlowAlloc> {
         let records = self.records.borrow();
         records
@@ -311,7 +313,7 @@ impl Slowest {
                 };
                 let mut before: Vec<Step> = r.begun.last.iter().flatten().map(step).collect();
                 before.sort_by_key(|s| s.at_ns);
-                // CPUs execute up to a quantum ahead of each other.
+                // The events are sorted, because CPUs execute up to a quantum ahead of each other.
                 let mut meanwhile: Vec<Step> = r.entries.iter().flatten().map(step).collect();
                 meanwhile.sort_by_key(|s| s.at_ns);
                 before.extend(meanwhile);
@@ -331,7 +333,7 @@ impl Slowest {
     }
 }
 
-/// What an allocation did, by what most of its time went to.
+/// Returns the class of an allocation, by the path and by what took most of its time.
 pub fn class(path: AllocPath, ns: u64, time: &Split) -> crate::latency::AllocClass {
     use crate::latency::AllocClass as C;
     match path {
@@ -362,7 +364,7 @@ mod tests {
             s.end(1, 40);
             s.record(1, (n * 7) % 30, "kswapd-woken", Split::default());
         }
-        // Without a beginning there is nothing to keep.
+        // Nothing is kept without a beginning.
         s.record(1, 1_000_000, "fast", Split::default());
         let list = s.list(0);
         let times: Vec<u64> = list.iter().map(|a| a.ns).collect();

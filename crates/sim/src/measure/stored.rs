@@ -1,4 +1,4 @@
-//! Results that are stored and read again: names that are compiled in, and histograms.
+//! Parts of results that are stored and read again: names that are compiled in, and histograms.
 //!
 //! A result that was read back is equal to the one that was written, to the last bit of its floats.
 
@@ -7,13 +7,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// A name or unit that stands in the program's text.
+/// A name or unit that is compiled into the program.
 ///
-/// An alias, because serde's derive takes a `&'static str` that it can see for a borrow from the input.
+/// An alias, because serde's derive takes a `&'static str` that it can see for a borrow from the
+/// input.
 pub type Name = &'static str;
 
-/// A name of another program's text, such as a unit that a real kernel's guest says. Each is kept once and
-/// for good; there are as many as the programs have.
+/// Returns a name that comes from another program, such as a unit that a real kernel's guest
+/// reports. Each distinct name is leaked once; there are no more of them than the programs have.
 pub fn known(text: &str) -> Name {
     static KNOWN: Mutex<BTreeSet<Name>> = Mutex::new(BTreeSet::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -25,12 +26,12 @@ pub fn known(text: &str) -> Name {
     name
 }
 
-/// Reads a name.
+/// Deserializes a name.
 pub(crate) fn name<'de, D: Deserializer<'de>>(d: D) -> Result<Name, D::Error> {
     String::deserialize(d).map(|text| known(&text))
 }
 
-/// A named histogram: its bounds and precision, then (value, count) of what is not empty.
+/// A named histogram: its bounds and precision, then (value, count) of each non-empty bucket.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     #[serde(deserialize_with = "name")]
@@ -51,7 +52,7 @@ impl Stored {
     }
 }
 
-/// Named histograms.
+/// Serialization of named histograms.
 pub(crate) mod histograms {
     use super::{Deserialize, Deserializer, Histogram, Name, Serialize, Serializer, Stored};
 

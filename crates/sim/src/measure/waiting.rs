@@ -1,15 +1,16 @@
-//! Who waits for whom, and for how long.
+//! Which task waits for which, and for how long.
 //!
-//! A table by task of its wait at the moment. An object that a task holds ([`World::holds`], or the
-//! pages of an I/O that a task wants to submit) leads from a waiter to the holder, whose own wait
-//! leads on: a chain, which ends at a task that waits for a device or a throttle, or that runs. All who
-//! wait on one object directly or through others are a *crowd*; it lasts from the first waiter to the
-//! last. Crowds are ranked by the time that tasks lost in them together.
+//! A table holds each task's present wait. If a task holds the object waited on ([`World::holds`],
+//! or the pages of an I/O that a task wants to submit), the waiter leads to the holder, whose own
+//! wait leads on: a chain, which ends at a task that waits for a device or a throttle, or that
+//! runs. All tasks that wait on one object, directly or through others, are a *crowd*; a crowd
+//! lasts from its first waiter to its last. Crowds are ranked by the total time that tasks lost in
+//! them.
 //!
-//! Back of the envelope: a wait costs a few words in the table, and one look for the object's place where
-//! tasks can hold it. What changes moves those whom it concerns from crowd to crowd (`chains`), and a
-//! crowd's members are looked through when they are more than ever. Words are made for crowds that are
-//! told of alone.
+//! Back of the envelope: a wait costs a few words in the table, and a look-up of the object's entry
+//! if tasks can hold it. A change moves only the tasks that it concerns from crowd to crowd
+//! (`chains`), and a crowd's members are recorded when it is larger than ever. Texts are made only
+//! for crowds that are reported.
 //!
 //! [`World::holds`]: mm::world::Tasks::holds
 
@@ -24,15 +25,15 @@ use mm::world::{TaskId, Waited, WaitedKind};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 
-/// Crowds that are kept.
+/// Number of crowds that are kept.
 pub const LONGEST: usize = 10;
-/// Members told of a crowd.
+/// Most members of a crowd that are reported.
 const MEMBERS: usize = 64;
-/// The longest chain that is followed.
+/// Length of the longest chain that is followed.
 const DEPTH: usize = 64;
 const KINDS: usize = WaitedKind::ALL.len();
 
-/// Whether a task holds what the kind names, so that a crowd may stand behind it.
+/// Returns true if tasks hold objects of this kind, so that a crowd may form behind one.
 fn held_by_tasks(kind: WaitedKind) -> bool {
     match kind {
         WaitedKind::PageLock
@@ -55,65 +56,66 @@ fn held_by_tasks(kind: WaitedKind) -> bool {
     }
 }
 
-/// Whether what the kind names is a page.
+/// Returns true if objects of this kind are pages.
 fn of_page(kind: WaitedKind) -> bool {
     matches!(kind, WaitedKind::PageLock | WaitedKind::PageWriteback)
 }
 
 type Object = (WaitedKind, u64);
 
-/// Waits of a kind, summed over tasks.
+/// The waits of a kind, summed over tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KindSum {
     /// The kind.
     #[serde(deserialize_with = "crate::stored::name")]
     pub kind: crate::stored::Name,
-    /// How many waits began.
+    /// Number of waits that began.
     pub count: u64,
-    /// Nanoseconds of all of them.
+    /// Total time of the waits in nanoseconds.
     pub total_ns: u64,
-    /// Tasks that waited at the same time, at most.
+    /// Most tasks that waited at the same time.
     pub most: u32,
 }
 
 /// A task in a crowd.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Its name and number.
+    /// The task's name and number.
     pub task: String,
-    /// What it waits on; for the last member "runs" if it does.
+    /// The object that the task waits on; "runs" for a holder that does not wait.
     pub waits_on: String,
-    /// Since when, in nanoseconds since the start of the workload.
+    /// Beginning of the wait, in nanoseconds since the start of the workload.
     pub since_ns: u64,
-    /// How many tasks stand between it and the object.
+    /// Number of tasks between this one and the object.
     pub behind: u32,
 }
 
-/// All who waited on one object, directly or through others, without a break.
+/// The tasks that waited on one object, directly or through others, without a break.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crowd {
     /// The object.
     pub object: String,
-    /// When its first waiter came, in nanoseconds since the start of the workload.
+    /// Arrival of the first waiter, in nanoseconds since the start of the workload.
     pub since_ns: u64,
-    /// Until its last waiter went.
+    /// Nanoseconds until the last waiter left.
     pub lasted_ns: u64,
-    /// Tasks at the moment when they were most.
+    /// Most tasks at one time.
     pub most: u32,
-    /// When that was.
+    /// Time of that maximum, in nanoseconds since the start of the workload.
     pub most_at_ns: u64,
-    /// Time that all of them lost in it.
+    /// Nanoseconds that all tasks lost in the crowd together.
     pub task_ns: u64,
-    /// Who they were at that moment, nearest to the object first, and who held it, last.
+    /// Members at the time of the maximum, nearest to the object first, and last the holder of the
+    /// object.
     pub members: Vec<Member>,
 }
 
-/// What is left of a run's waits.
+/// The summary of a run's waits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitSums {
-    /// Kinds that occurred.
+    /// The kinds of wait that occurred.
     pub kinds: Vec<KindSum>,
-    /// The crowds that cost most, first the worst.
+    /// The crowds that cost most time, the worst first.
     pub crowds: Vec<Crowd>,
 }
 
@@ -131,33 +133,33 @@ struct Table {
     chains: Chains,
     sums: [Sum; KINDS],
     worst: Vec<Crowd>,
-    /// Lists that are used again.
+    /// Vectors kept for reuse.
     some: Vec<TaskId>,
     moved: Vec<TaskId>,
     spare: Vec<Vec<Seen>>,
 }
 
-/// A wait that is over, for whoever listens.
+/// A wait that is over, for listeners.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended {
-    /// Who waited.
+    /// The task that waited.
     pub task: TaskId,
-    /// On what.
+    /// The object that it waited on.
     pub on: Waited,
-    /// Since when, in nanoseconds since boot.
+    /// Beginning of the wait, in nanoseconds since boot.
     pub since: u64,
-    /// Until when.
+    /// End of the wait, in nanoseconds since boot.
     pub until: u64,
 }
 
 impl Ended {
-    /// What was waited on, in words.
+    /// Returns the name of the object.
     pub fn object(&self) -> String {
         name(self.on.kind, self.on.object)
     }
 }
 
-/// The view; all calls are made by the executor and the world.
+/// The table of waits; all calls come from the executor and the world.
 #[derive(Default)]
 pub struct Waiting(RefCell<Table>, RefCell<Option<Vec<Ended>>>);
 
@@ -171,7 +173,7 @@ impl Table {
         wait.map(|w| &mut w.crowd)
     }
 
-    /// One more in a crowd; returns how many they are.
+    /// Adds a task to a crowd; returns the number of members.
     fn join(&mut self, object: u32, now: u64) -> u32 {
         let spare = &mut self.spare;
         let open = &mut self.chains.things[object as usize].open;
@@ -180,6 +182,7 @@ impl Table {
         open.now
     }
 
+    /// Takes a task out of a crowd, and ends the crowd if it was the last.
     fn leave(&mut self, object: u32, now: u64) {
         let thing = &mut self.chains.things[object as usize];
         let open = thing.open.as_mut().expect("a crowd with members");
@@ -191,7 +194,7 @@ impl Table {
         }
     }
 
-    /// Notes who is in a crowd, if they are more than ever.
+    /// Records the members of a crowd if it is larger than ever.
     fn measure(&mut self, object: u32, now: u64) {
         let open = self.chains.things[object as usize].open.as_mut();
         let Some(open) = open.filter(|c| c.now > c.most) else {
@@ -204,7 +207,8 @@ impl Table {
         open.expect("it is there").members = members;
     }
 
-    /// Notes who is in a crowd of one, behind so many tasks, of which the last one has the object.
+    /// Records the members of a new crowd: its only waiter `task`, `behind` tasks away from
+    /// `object`, and the task `last`, if any, that holds the object.
     fn measure_first(
         &mut self,
         task: TaskId,
@@ -222,7 +226,7 @@ impl Table {
         open.members.extend(holder);
     }
 
-    /// A task in a crowd; one that waits for nothing has run since `runs_since`.
+    /// Describes a task in a crowd; a task that does not wait has run since `runs_since`.
     fn seen(&self, task: TaskId, behind: u32, runs_since: u64) -> Seen {
         let known = self.chains.tasks.get(task as usize);
         let wait = self.chains.wait(task);
@@ -235,12 +239,12 @@ impl Table {
         }
     }
 
-    /// Who is in a crowd, nearest to the object first, and who holds it, last.
+    /// Collects the members of a crowd, nearest to the object first, and last the object's holder.
     fn members(&mut self, object: u32, now: u64, members: &mut Vec<Seen>) {
         members.clear();
         let mut tasks = std::mem::take(&mut self.some);
         self.chains.behind(object, &mut tasks);
-        // The holder that the first of them sees.
+        // The waiter of lowest number that has a holder at the end of its chain, and that holder.
         let mut holder = (NONE, NONE);
         for &task in &tasks {
             if self.chains.wait(task).is_none_or(|w| w.crowd != object) {
@@ -261,9 +265,9 @@ impl Table {
         self.some = tasks;
     }
 
-    /// Puts a crowd that has ended among the worst, if it is one of them.
+    /// Keeps a crowd that has ended if it is among the worst.
     fn keep(&mut self, (kind, id): Object, open: Open, now: u64) {
-        // One task that waits for what no task has is no crowd.
+        // A lone task that waits for an object without a holder is not a crowd.
         if open.members.len() >= 2
             && let at = self.worst.partition_point(|c| c.task_ns >= open.area)
             && at < LONGEST
@@ -284,7 +288,7 @@ impl Table {
         self.spare.push(open.members);
     }
 
-    /// Chains lead elsewhere: every waiter whom it concerns is counted where it belongs.
+    /// Moves each waiter whose chain has changed to the crowd at the chain's end.
     fn regroup(&mut self, now: u64) {
         if !self.chains.any_moved() {
             return;
@@ -299,7 +303,8 @@ impl Table {
         self.moved = moved;
     }
 
-    /// Counts a waiter where its chain leads. Whether it is in another crowd now.
+    /// Moves a waiter to the crowd at the end of its chain. Returns true if that is a different
+    /// crowd.
     fn regroup_one(&mut self, task: TaskId, now: u64) -> bool {
         let before = self.crowd(task).map_or(NONE, |c| *c);
         if before == NONE {
@@ -316,7 +321,7 @@ impl Table {
     }
 }
 
-/// An object in words.
+/// Returns the text for an object.
 fn name(kind: WaitedKind, object: u64) -> String {
     let (high, low) = (object >> 32, object & 0xffff_ffff);
     match kind {
@@ -347,25 +352,26 @@ fn name(kind: WaitedKind, object: u64) -> String {
 }
 
 impl Waiting {
-    /// A task's name.
+    /// Sets a task's name.
     pub fn set_name(&self, task: TaskId, name: &'static str) {
         self.0.borrow_mut().chains.task(task).name = name;
     }
 
-    /// A task's name and number.
+    /// Returns a task's name and number.
     pub fn name(&self, task: TaskId) -> String {
         let table = self.0.borrow();
         let known = table.chains.tasks.get(task as usize);
         format!("{} {task}", known.map_or("task", |t| t.name))
     }
 
-    /// What a task waits on at the moment, in words.
+    /// Returns the text for the object that a task waits on now; `None` if it does not wait.
     pub fn waits_on(&self, task: TaskId) -> Option<String> {
         let on = self.0.borrow().chains.wait(task)?.on;
         Some(name(on.kind, on.object))
     }
 
-    /// The workload starts at `now`: sums begin anew, waits that are under way go on.
+    /// Restarts the sums at `now`, when the workload starts; waits under way continue and count
+    /// from `now` on.
     pub fn restart(&self, now: u64) {
         let table = &mut *self.0.borrow_mut();
         table.start = now;
@@ -386,20 +392,21 @@ impl Waiting {
         }
     }
 
-    /// The task wants to submit I/O of pages, and may wait for a request.
+    /// Notes the pages of the I/O that a task wants to submit, for which it may wait for a request;
+    /// `None`: none any more.
     pub fn submits(&self, task: TaskId, pages: Option<(u64, u32)>) {
         let table = &mut *self.0.borrow_mut();
         table.chains.submits(task, pages);
     }
 
-    /// A task has an object from here on, or nobody has.
+    /// Notes that a task holds an object from now on; `None`: no task does.
     pub fn holds(&self, kind: WaitedKind, object: u64, task: Option<TaskId>, now: u64) {
         let table = &mut *self.0.borrow_mut();
         table.chains.holds((kind, object), task);
         table.regroup(now);
     }
 
-    /// A task begins to wait.
+    /// Notes that a task begins to wait.
     pub fn begin(&self, task: TaskId, on: Waited, now: u64) {
         let table = &mut *self.0.borrow_mut();
         let sum = &mut table.sums[on.kind as usize];
@@ -418,7 +425,7 @@ impl Waiting {
         }
     }
 
-    /// A task's wait ends, if it has one.
+    /// Notes the end of a task's wait, if it has one.
     pub fn end(&self, task: TaskId, now: u64) {
         let table = &mut *self.0.borrow_mut();
         let Some(wait) = table.chains.end(task) else {
@@ -444,24 +451,25 @@ impl Waiting {
         }
     }
 
-    /// Waits that end are kept from here on, for [`Self::ended`].
+    /// Keeps waits that end from now on, for [`Self::ended`].
     pub fn keep_ended(&self) {
         *self.1.borrow_mut() = Some(Vec::new());
     }
 
-    /// Takes out the waits that have ended since the last call; none, if nobody keeps them.
+    /// Takes out the waits that have ended since the last call; empty unless [`Self::keep_ended`]
+    /// was called.
     pub fn ended(&self) -> Vec<Ended> {
         let mut kept = self.1.borrow_mut();
         kept.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Tasks that wait now, by kind.
+    /// Returns the number of tasks that wait now, by kind.
     pub fn now(&self) -> [(&'static str, u32); KINDS] {
         let table = self.0.borrow();
         WaitedKind::ALL.map(|k| (k.name(), table.sums[k as usize].now))
     }
 
-    /// What is left at `end`; waits that are under way count up to then.
+    /// Returns the summary at `end`; waits under way count up to then.
     pub fn sums(&self, end: u64) -> WaitSums {
         let mut table = self.0.take();
         let things = table.chains.things.iter_mut();
@@ -501,8 +509,8 @@ mod tests {
         Waited::on(kind, object)
     }
 
-    /// Tasks 2 and 3 wait for a page of task 1, task 4 for an inode of task 3; task 1 waits for the
-    /// disk from 10 to 60.
+    /// Tasks 2 and 3 wait for a page that task 1 holds, task 4 for an inode that task 3 holds; task
+    /// 1 waits for the disk from 10 to 60.
     #[test]
     fn a_chain_ends_at_the_disk() {
         let w = Waiting::default();
@@ -514,7 +522,7 @@ mod tests {
         w.begin(1, on(WaitedKind::DeviceWrite, 0), 10);
         w.begin(2, on(WaitedKind::PageLock, page), 20);
         w.begin(4, on(WaitedKind::InodeSync, 9), 25);
-        // Task 4's own crowd ends here: it waits for the page too, through task 3.
+        // Task 4's own crowd ends here: through task 3 it waits for the page too.
         w.begin(3, on(WaitedKind::PageLock, page), 30);
         assert_eq!(w.now()[WaitedKind::PageLock as usize], ("page lock", 2));
         w.end(1, 60);
@@ -538,7 +546,7 @@ mod tests {
         );
         let c = &s.crowds[0];
         assert_eq!(c.object, "lock of page 5 of file 7");
-        // 10 of one, 31 of three, 9 of two.
+        // 10 of one task, 31 of three, 9 of two.
         assert_eq!(
             (c.since_ns, c.lasted_ns, c.task_ns),
             (15, 50, 10 + 31 * 3 + 9 * 2)
@@ -558,12 +566,12 @@ mod tests {
                 ("flusher 1", "disk 0: write", 5, 0),
             ]
         );
-        // Task 4's own crowd, before and after.
+        // The crowd of task 4 alone, before and after.
         let others: Vec<u64> = s.crowds[1..].iter().map(|c| c.task_ns).collect();
         assert_eq!(others, [10, 5]);
     }
 
-    /// Who waits to submit a page has it.
+    /// A task that waits to submit a page counts as its holder.
     #[test]
     fn a_page_belongs_to_whoever_submits_it() {
         let w = Waiting::default();
@@ -574,11 +582,12 @@ mod tests {
         let s = w.sums(10);
         let last = |c: &Crowd| c.members.last().map(|m| m.waits_on.clone());
         assert_eq!(last(&s.crowds[0]).unwrap(), "an async request of disk 0");
-        // Page 12 is under way: nobody has it.
+        // Page 12 is under way: it has no holder.
         assert_eq!(s.crowds.len(), 1);
     }
 
-    /// Whoever gives up a page that he waits on himself waits behind the next who submits it.
+    /// A task that gives up submitting a page on which it also waits itself then waits behind the
+    /// next submitter.
     #[test]
     fn a_page_given_up_is_the_next_submitters() {
         let (ours, scanned) = (Waiting::default(), scanned::Waiting::default());
@@ -604,7 +613,7 @@ mod tests {
         w.begin(2, on(WaitedKind::AgLock, 1), 0);
     }
 
-    /// A change of who waits for whom.
+    /// A change in the table of waits.
     #[derive(Debug, Clone)]
     enum Change {
         Begin(TaskId, usize, u64, Option<TaskId>),
@@ -631,7 +640,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 3000 }))]
 
-        /// Moving those whom a change concerns gives what a scan of all tasks gives. A deadlock ends it.
+        /// Moving only the tasks that a change concerns gives the result of a scan of all tasks. A
+        /// deadlock ends the case.
         #[test]
         fn nobody_else_is_concerned(changes in proptest::collection::vec(change(), 1..80)) {
             let (ours, scanned) = (Waiting::default(), scanned::Waiting::default());

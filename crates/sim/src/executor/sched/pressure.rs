@@ -1,5 +1,6 @@
-//! Pressure stall information, task by task as the kernel counts it (Documentation/accounting/psi.rst and
-//! kernel/sched/psi.c of Linux 6.12; docs/reference/counters-and-traces.md#pressure).
+//! Pressure stall information, task by task as the kernel counts it
+//! (Documentation/accounting/psi.rst and kernel/sched/psi.c of Linux 6.12;
+//! docs/reference/counters-and-traces.md#pressure).
 //!
 //! Each CPU counts its tasks that run or want to, that wait for I/O, and that are in a memory
 //! stall. The CPU's states follow from these counts. The time in each state is summed, and every
@@ -99,7 +100,6 @@ impl Counts {
     /// Stops counting a task.
     ///
     /// # Panics In debug builds, if no such task was counted.
-    /// If nobody such was counted.
     #[inline(always)]
     fn goes(&mut self, doing: Doing) {
         let [a, b] = EACH[doing.0 as usize % EACH.len()];

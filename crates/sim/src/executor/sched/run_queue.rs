@@ -133,7 +133,8 @@ impl Sched {
         }
     }
 
-    /// Returns how far behind the others of its CPU a task that slept is placed at most, in nanoseconds.
+    /// Returns how far behind the others of its CPU a task that slept is placed at most, in
+    /// nanoseconds.
     pub(super) fn half_latency(&self) -> i64 {
         (self.params.latency / 2) as i64
     }

@@ -283,7 +283,8 @@ fn page(event: &Event, out: &mut String) -> Written {
     match *event {
         Event::PageAlloc { pfn, order, gfp } => {
             let page = address(pfn);
-            // MIGRATE_UNMOVABLE, MIGRATE_MOVABLE and MIGRATE_RECLAIMABLE, as gfp_migratetype() has them.
+            // MIGRATE_UNMOVABLE, MIGRATE_MOVABLE and MIGRATE_RECLAIMABLE, as gfp_migratetype() has
+            // them.
             let request = mm::memory::gfp::Gfp(gfp);
             let kind = match () {
                 () if request.high_zoneidx() > 2 => 1,
