@@ -204,7 +204,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         Fd(fd as u32)
     }
 
-    /// open(2) of a name in a directory, after the look-up was charged.
+    /// Does open(2) of a name in a directory, after the look-up was charged.
     async fn open_found(&self, dir: DirPlace, name: &str, flags: OpenFlags) -> HostResult<Fd> {
         if self.dies_here() {
             self.die().await;
@@ -222,7 +222,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
                 id
             }
             None if flags.create => self.create(dir, wanted).await?,
-            // Programs open files only.
+            // Programs open files, not directories.
             Some(Named::Dir(_)) | None => return Err(HostError::NotFound(path())),
         };
         Ok(self.opened(Object::File(id), FileName::new(dir, name), flags))
@@ -254,7 +254,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         Ok(true)
     }
 
-    /// unlink(2) of a name in a directory, after the call was charged.
+    /// Does unlink(2) of a name in a directory, after the call was charged.
     async fn unlink_found(&self, dir: DirPlace, name: &str) -> HostResult<()> {
         if self.dies_here() {
             self.die().await;
@@ -318,7 +318,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         name.map_or_else(String::new, |name| self.names.names.borrow().path_of(name))
     }
 
-    /// Returns the name of an open file, to be kept.
+    /// Returns the name of an open file in a form that can be kept.
     fn file_name(&self, fd: Fd) -> Option<FileName> {
         let open = self.names.open.borrow();
         open.get(fd.0 as usize).map(|o| o.name.clone())
@@ -710,7 +710,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
 }
 
 impl<const T: bool> TaskHost<'_, T> {
-    /// Reads at the position of `o`.
+    /// Reads at the position of `o`; returns the number of bytes read.
     async fn read_open(&self, o: Use, len: u64) -> HostResult<u64> {
         if self.dies_here() {
             self.die().await;

@@ -134,7 +134,7 @@ disk_table! {
 disk_table! {
     /// A block device with the filesystem on it: an element of the list `[[disk]]`.
     pub struct MountedDisk {
-        /// Directory where it is mounted: `/`, or one such as `/mnt/data`. Paths below it are on
+        /// Mount point: `/`, or a directory such as `/mnt/data`. Paths below the mount point are on
         /// this disk unless another mount point is nearer to them.
         #[serde(default = "root")]
         pub mount: String,
@@ -161,8 +161,8 @@ pub enum Scheduler {
     Cfq,
     /// No scheduler: requests go to the device as they come. Reads and writes share the tags of
     /// each hardware queue (before `request_queue = "multi"` `nr_requests`, if that is more), and
-    /// the queue is never called congested. So are blk-mq devices (virtio, NVMe) of Linux 3.13 to
-    /// 4.10, which had no choice, and those of today where it is chosen or there are several
+    /// the queue is never called congested. This is how blk-mq devices (virtio, NVMe) work on Linux
+    /// 3.13 to 4.10, which had no choice, and today where `none` is chosen or a device has several
     /// queues.
     None,
 }
@@ -372,13 +372,13 @@ impl From<Machine> for MachineFile {
 /// A filesystem beside the one on `/`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mount {
-    /// The directory where it is mounted, with no slash at either end: `mnt/data`.
+    /// Its mount point, with no slash at either end: `mnt/data`.
     pub mount: String,
     /// The filesystem; `None`: the experiment's.
     pub filesystem: Option<FsKind>,
     /// The disk that it is on.
     pub disk: DiskSpec,
-    /// True if it comes from the key `second`: results then call it so, and not by its mount point.
+    /// True for the mount of the key `second`: results name it so, and not by its mount point.
     pub is_second: bool,
 }
 

@@ -27,6 +27,8 @@ const TARGET_LATENCY: u64 = 300_000_000;
 /// Number of the task that submitted a request.
 pub(super) type Owner = u16;
 
+/// The synchronous queue of one owner; bit `n` of `seeks` tells whether the request `n` before the
+/// last was a seek.
 #[derive(Debug, Clone, Copy, Default)]
 struct Queue {
     queued: u32,
@@ -60,6 +62,7 @@ impl ThinkTime {
     }
 }
 
+/// The queue whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Sync(Owner),

@@ -32,6 +32,7 @@ pub(super) struct Place {
     pub end: u64,
 }
 
+/// A queued request in order of age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Waiting {
     slot: Slot,
@@ -40,6 +41,7 @@ struct Waiting {
     arrived: u64,
 }
 
+/// The queued requests of one class.
 #[derive(Debug, Clone)]
 struct ClassQueue {
     /// Sorted by first block; equal blocks in the order of arrival. A hundred entries at most in
@@ -109,7 +111,7 @@ pub(super) struct Elevator {
     owners: Vec<Owner>,
 }
 
-/// The answer to which request to serve next.
+/// The result of [`Elevator::next`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Serve this request, which was taken out of the elevator.

@@ -43,6 +43,7 @@ impl NaiveTask {
     }
 }
 
+/// The model: all requests in plain lists.
 #[derive(Debug)]
 struct Naive {
     queued: Vec<NaiveRequest>,
@@ -80,6 +81,7 @@ impl Naive {
         self.stamp
     }
 
+    /// Updates flags and wake-ups after a request of a class is gone.
     fn freed(&mut self, class: Class, wake: &mut Woken) {
         if self.tags {
             wake.0[0] += 1;
@@ -114,6 +116,7 @@ impl Naive {
         Some(ra.class)
     }
 
+    /// Returns the indices of the queued requests of a class in block order.
     fn in_order(&self, class: Class) -> Vec<usize> {
         let mut all: Vec<usize> = (0..self.queued.len())
             .filter(|&i| self.queued[i].class == class)
@@ -279,6 +282,7 @@ impl Naive {
         }
     }
 
+    /// Returns the index of the request that is served next.
     fn choose(&mut self, now: u64) -> Option<usize> {
         if self.tags {
             return (0..self.queued.len()).min_by_key(|&i| self.queued[i].age);
@@ -529,6 +533,7 @@ impl Check {
         self.dispatch();
     }
 
+    /// Checks that the bios ended just now show the faults of their time, and no others.
     fn check_faults(&self) {
         let now = self.now as f64 / 1e9;
         let inside = |at: f64, length: f64| now > at + 1e-6 && now < at + length - 1e-6;

@@ -358,8 +358,7 @@ impl Queue {
             .insert(now, request.class, task.owner(), place, slot);
     }
 
-    /// Returns the throttle token, if the task holds one: a bio that became part of a request needs
-    /// none.
+    /// Hands the throttle token back, if the task holds one: a bio that was merged needs none.
     fn give_back(&mut self, now: u64, task: &mut IoContext, bio: &Bio, wake: &mut Wake) {
         let held = std::mem::take(&mut task.has_token);
         if let Some(wbt) = &mut self.wbt {

@@ -4,9 +4,9 @@
 //!
 //! A write takes a token before it asks for a request; the token comes back when the request ends
 //! or becomes part of another one. The limit on tokens depends on the purpose: the whole depth for
-//! writes that a task waits for, half of it for other writeback, a quarter for background
-//! writeback, and a quarter for all writeback while another user accessed the device within the
-//! last tenth of a second. Every window the depth goes a step up or down, depending on whether
+//! writes that a task waits for, half of it for other writeback, and a quarter for background
+//! writeback. Other writeback too gets a quarter while another user has accessed the device within
+//! the last tenth of a second. Every window the depth goes a step up or down, depending on whether
 //! reads kept their latency beside writes.
 //!
 //! Size: 16 bytes a request slot. Time: a token is some 10 ns.
@@ -326,6 +326,7 @@ impl Wbt {
         }
     }
 
+    /// Starts a window; a smaller depth makes it shorter (`rwb_arm_timer`).
     fn arm(&mut self, now: u64) {
         self.window_ns = match self.step {
             1.. => (WINDOW << 4) / (((self.step as u64) + 1) << 8).isqrt(),
@@ -365,10 +366,12 @@ impl Wbt {
         }
     }
 
+    /// Returns how many tokens are out.
     fn out(&self) -> u32 {
         self.rooms.iter().map(|r| r.out).sum()
     }
 
+    /// Judges the window's latencies (`latency_exceeded`).
     fn verdict(&self, now: u64) -> Verdict {
         let waits = self.cookie.map_or(0, |(_, since)| now - since.min(now));
         let w = &self.window;
@@ -388,6 +391,7 @@ impl Wbt {
         }
     }
 
+    /// Raises the depth by a step, and gives tokens to sleepers (`scale_up`).
     fn up(&mut self, now: u64, given: &mut Given) {
         if self.scaled_max {
             return;
@@ -400,6 +404,8 @@ impl Wbt {
         }
     }
 
+    /// Lowers the depth by a step. If the depth was raised, a `hard` step returns it to the initial
+    /// one at once (`scale_down`).
     fn down(&mut self, hard: bool) {
         if self.max_depth == 1 {
             return;

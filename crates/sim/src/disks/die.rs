@@ -4,7 +4,7 @@
 //!   garbage collection: copies (a read and a program) of pages that are still valid, and an erase
 //!   whenever as many pages were programmed as an erase block has. With a valid share `v` of the
 //!   blocks that are collected, `v / (1 − v)` pages are copied for each page that the host writes.
-//!   Collection so advances in steps of a page and never holds a die for a whole block.
+//!   Collection thus advances in steps of a page and never holds a die for a whole block.
 //! - **Reads** do not wait for that queue. A program or erase under way is suspended, which takes a
 //!   time of its own, and resumes when no read is left (Wu and He, "Reducing SSD read latency via
 //!   NAND flash program and erase suspension", FAST 2012). A resumed operation works for at least

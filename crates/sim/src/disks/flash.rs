@@ -194,6 +194,7 @@ impl FlashDrive {
         self.interface_free_at
     }
 
+    /// Returns the time at which a read ends: when all of its pages are sensed and transferred.
     fn read(&mut self, now: u64, t: &Transfer, noise: f64) -> u64 {
         let ready = now + self.command_ns;
         let read_ns = (self.timing.read as f64 * noise) as u64;
@@ -210,6 +211,8 @@ impl FlashDrive {
         streamed.max(sensed + last)
     }
 
+    /// Returns the time at which a write is acknowledged; a write that does not continue the last
+    /// one causes garbage collection.
     fn write(&mut self, now: u64, t: &Transfer, noise: f64) -> u64 {
         let scattered = std::mem::replace(&mut self.write_end, t.end()) != t.block;
         let copies = if scattered { self.copies } else { 0.0 };

@@ -30,7 +30,7 @@ pub(super) const KIND: Kind = Kind {
     uses: &[<rotating::Figures as crate::params::Rows>::ROWS],
     array: Some(Array {
         members: 2..=16,
-        // Default of docs/reference/workloads.md#writeback-from-reclaim.
+        // The number of disks in docs/reference/workloads.md#writeback-from-reclaim.
         default: 4,
         of: DiskKind::Disk,
         chunk: |params| params.disks.raid0.raid_chunk,

@@ -12,7 +12,6 @@
 //!   shared between the two axes: the seek is `√n` times shorter, and the rotation is the least of
 //!   `√n` draws. At `n` = 32 that makes some 200 reads a second of 75, as NCQ measurements show.
 //! - **Streaming.** A request that starts where the last one ended neither seeks nor waits for the
-//! - **Streaming.** A request that starts where the last one ended neither seeks nor waits for the
 //!   platter: reads come from the drive's read-ahead, writes from its track buffer. A request that
 //!   starts less than a revolution further on waits at most until that place has come round.
 //! - **Write cache**, if any: a write ends when its data is transferred and the cache has room for
@@ -84,7 +83,7 @@ pub(super) const FIT: Fit = Fit {
 /// A write in the drive's cache. Reads that go before cached writes delay all of them.
 #[derive(Debug, Clone, Copy)]
 struct Cached {
-    /// Time at which it will be on the platter, not counting reads that went before it since.
+    /// Time at which the write will be on the platter, without the delay by reads since.
     finish: u64,
     /// Value of the total `Rotating::pushed` when the write arrived.
     pushed: u64,
@@ -174,6 +173,7 @@ impl Rotating {
         }
     }
 
+    /// Returns the radius at which a block lies; the outer radius is 1.
     fn radius(&self, block: u64) -> f64 {
         let outside = (block as f64 / self.capacity).min(1.0);
         (1.0 - (1.0 - self.inner_squared) * outside).sqrt()
@@ -235,6 +235,7 @@ impl Rotating {
         }
     }
 
+    /// Returns the time at which a cached write will be on the platter.
     fn on_platter(&self, c: &Cached) -> u64 {
         c.finish + (self.pushed - c.pushed)
     }
@@ -249,6 +250,8 @@ impl Rotating {
         }
     }
 
+    /// Puts a write into the cache, after waiting for room; returns the nanoseconds that the
+    /// request takes.
     fn cached_write(&mut self, now: u64, t: &Transfer, rng: &mut Rng) -> u64 {
         let mut room_at = now;
         while self.cached_blocks + t.blocks > self.cache_blocks {
@@ -272,6 +275,8 @@ impl Rotating {
         transferred - now
     }
 
+    /// Serves a read before the cached writes, which it delays; returns the nanoseconds that the
+    /// request takes.
     fn read_past_cache(&mut self, now: u64, t: &Transfer, choices: u32, rng: &mut Rng) -> u64 {
         let command = now + self.command_ns as u64;
         let mechanical = self.mechanical_ns(t, choices, rng) as u64;

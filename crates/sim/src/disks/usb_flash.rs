@@ -251,6 +251,7 @@ impl UsbFlash {
         linear * noise + merging * merge_noise
     }
 
+    /// Adds the flash work of a write to `work`, unit by unit.
     fn write(&mut self, t: &Transfer, work: &mut Work) {
         let unit_blocks = u64::from(self.unit_blocks);
         let page = u64::from(self.page_blocks);
@@ -265,6 +266,7 @@ impl UsbFlash {
         }
     }
 
+    /// Adds the flash work of writing blocks `from..to` of one unit to `work`.
     fn write_unit(&mut self, unit: u64, from: u32, to: u32, work: &mut Work) {
         let at = self.opened(unit, work);
         self.uses += 1;

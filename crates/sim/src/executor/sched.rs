@@ -109,6 +109,7 @@ enum State {
     Done,
 }
 
+/// A task as the scheduler sees it.
 struct Task {
     state: State,
     cpu: usize,
@@ -156,6 +157,7 @@ struct Task {
     time: TaskTime,
 }
 
+/// A wait queue: the number of its wakes so far, and its waiters, the longest first.
 #[derive(Default)]
 struct Queue {
     wakes: Cell<u64>,
@@ -164,6 +166,7 @@ struct Queue {
     waited_on: Cell<bool>,
 }
 
+/// A CPU: its clock, its current task and its run queue.
 struct Cpu {
     clock: Cell<u64>,
     current: Cell<Option<TaskId>>,
@@ -481,6 +484,7 @@ impl Sched {
         self.settled.set(before.1);
     }
 
+    /// Adds an event or task switch to the digest of the run.
     fn note(&self, a: u64, b: u64) {
         let h = (self.digest.get() ^ a).wrapping_mul(0x100_0000_01b3);
         self.digest.set((h ^ b).wrapping_mul(0x100_0000_01b3));

@@ -37,7 +37,7 @@ pub enum Ending {
     Stuck {
         /// The task that was polled last.
         task: u32,
-        /// The place where it gave way or waited.
+        /// The place where the task gave way or waited.
         at: &'static Location<'static>,
     },
 }

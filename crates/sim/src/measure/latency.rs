@@ -204,6 +204,7 @@ impl AllocLatencies {
         }
     }
 
+    /// Adds an allocation with its interrupts; it is `Interrupted` if these took most of its time.
     fn add_recent(&self, r: Recent) {
         let class = if r.stolen > r.own {
             AllocClass::Interrupted
@@ -213,12 +214,14 @@ impl AllocLatencies {
         self.add(r.task, class, r.own + r.stolen);
     }
 
+    /// Adds the allocation that was kept back for interrupts.
     fn flush(&self) {
         if let Some(recent) = self.recent.take() {
             self.add_recent(recent);
         }
     }
 
+    /// Adds a value to those counted together, and to the task's longest.
     #[inline]
     fn add(&self, task: TaskId, class: AllocClass, ns: u64) {
         let longest = &self.longest[task as usize];
@@ -245,6 +248,7 @@ impl AllocLatencies {
         self.longest[task as usize].take()
     }
 
+    /// Records the last value as often as it was counted.
     fn record_repeated(&self) {
         self.record_times(self.last.get(), self.repeated.replace(0));
     }

@@ -20,7 +20,7 @@ const RUN: u32 = 64;
 pub struct Monitor {
     nth: u64,
     of: u64,
-    /// Number of its pages.
+    /// Number of pages of the sampler's memory.
     pages: u32,
     /// Share of the memory that a sample writes; the rest is read.
     written: f64,

@@ -16,7 +16,7 @@ pub enum Outcome {
     Completed,
     /// No memory could be reclaimed for an allocation: processes were killed and the others ran to
     /// the workload's end, or no process could be killed and the run ended there. Such a run did
-    /// different work from one that completed, so their figures differ in meaning.
+    /// different work from one that completed, so its figures do not compare.
     Oom {
         /// The first line says which process was killed and when, or why none was; the kernel's
         /// report follows.

@@ -107,6 +107,7 @@ impl Last {
     }
 }
 
+/// The counts of a zone at a sample, when pages are watched.
 #[derive(Clone)]
 struct Flow {
     time: u64,
@@ -116,6 +117,7 @@ struct Flow {
     aged: u64,
 }
 
+/// The counts of the machine at a sample.
 #[derive(Clone, Default)]
 struct Last {
     time: u64,
@@ -241,9 +243,9 @@ impl Sampler {
             freed: vec![0; now.freed.len()],
             ..now.clone()
         });
-        // A log record's padding sectors are subtracted when its write begins, and its blocks are
-        // counted as they are written: until then fewer blocks may seem to have been written than
-        // before.
+        // The sectors that share blocks with a log record are subtracted when its write begins, and
+        // its blocks are counted as they are written: until then fewer blocks may seem to have been
+        // written than before.
         for (now, before) in now.disks.iter_mut().zip(&before.disks) {
             now.0 = now.0.max(before.0);
         }

@@ -74,7 +74,7 @@ pub struct Step {
     pub task: TaskId,
     /// The event.
     pub did: Did,
-    /// Its amounts, in the order in which [`Did`] names them.
+    /// Amounts of the event, in the order in which [`Did`] names them.
     pub amounts: [u64; 2],
 }
 
@@ -103,6 +103,7 @@ pub struct SlowAlloc {
     pub left_out: u64,
 }
 
+/// An event in the ring.
 #[derive(Clone, Copy)]
 struct Entry {
     at: u64,
@@ -127,6 +128,7 @@ struct Begun {
     time: Split,
 }
 
+/// The record of one of the slowest allocations.
 struct Record {
     begun: Begun,
     ns: u64,

@@ -1,6 +1,6 @@
 //! The depth of a direct reclaimer's kernel stack. The second aim of *writeback-from-reclaim* is
-//! that the deep stack of an allocating task and the deep stack of a filesystem that writes are
-//! never added up.
+//! that the deep stack of a filesystem that writes never comes on top of the deep stack of an
+//! allocating task.
 //!
 //! No stack is walked, as the model has none: each step of a task adds the frames that a kernel of
 //! the time had for it, by the table below. The published sources are dumps of ftrace's stack

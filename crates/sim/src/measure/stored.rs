@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// A name or unit that is compiled into the program.
 ///
-/// An alias, because serde's derive takes a `&'static str` that it can see for a borrow from the
-/// input.
+/// This is an alias because serde's derive would take a literal `&'static str` for a borrow from
+/// the input.
 pub type Name = &'static str;
 
 /// Returns a name that comes from another program, such as a unit that a real kernel's guest

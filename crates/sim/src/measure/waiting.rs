@@ -119,6 +119,7 @@ pub struct WaitSums {
     pub crowds: Vec<Crowd>,
 }
 
+/// Waits of one kind: present and most waiters, number and total nanoseconds.
 #[derive(Default, Clone, Copy)]
 struct Sum {
     now: u32,
@@ -127,6 +128,7 @@ struct Sum {
     total: u64,
 }
 
+/// The waits of all tasks, and the sums over them.
 #[derive(Default)]
 struct Table {
     start: u64,

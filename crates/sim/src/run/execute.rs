@@ -25,12 +25,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use workload::Step;
 
-/// The periodic duty of the engine: `vmstat_update`.
+/// Number of the periodic event of the engine: `vmstat_update`.
 const REFRESH: u32 = 0;
 
 /// The recipient of a run's events.
 pub(super) enum Record {
-    /// None: events are not recorded.
+    /// Events are not recorded.
     Nothing,
     /// The ring that [`Recorded`] is made from.
     Ring,

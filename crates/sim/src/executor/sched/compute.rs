@@ -58,6 +58,8 @@ impl Sched {
         }
     }
 
+    /// Does the work of [`Self::computing_turns`], once its first turn is known to be one of
+    /// computation.
     #[inline(never)]
     fn take_computing_turns(&self, first: (usize, u64, u64), event: u64, look: u64) -> Option<u64> {
         let mut tasks = self.tasks.borrow_mut();
@@ -101,6 +103,7 @@ impl Sched {
         Some(end)
     }
 
+    /// Charges the pieces of one turn of a task that computes; see [`Self::computes_on`].
     fn compute_turn(&self, id: usize) -> bool {
         let task = &mut self.tasks.borrow_mut()[id];
         let mut waited = true;

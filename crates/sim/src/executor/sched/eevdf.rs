@@ -120,6 +120,7 @@ impl Average {
         self.sum.div_euclid(i128::from(self.load.max(1))) as i64
     }
 
+    /// Returns true if a task with this virtual run time owes no time.
     fn eligible(self, vruntime: i64) -> bool {
         self.sum >= i128::from(vruntime) * i128::from(self.load)
     }
@@ -191,6 +192,7 @@ impl Sched {
         self.update_to(c, tasks, slice, self.cpus[c].clock.get())
     }
 
+    /// Charges the running task up to `now`, as [`Self::update_current`] does.
     fn update_to(&self, c: usize, tasks: &mut [Task], slice: i64, now: u64) -> bool {
         let cpu = &self.cpus[c];
         let Some(id) = cpu.current.get() else {

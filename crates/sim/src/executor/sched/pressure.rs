@@ -99,7 +99,8 @@ impl Counts {
 
     /// Stops counting a task.
     ///
-    /// # Panics In debug builds, if no such task was counted.
+    /// # Panics
+    /// In debug builds, if no such task was counted.
     #[inline(always)]
     fn goes(&mut self, doing: Doing) {
         let [a, b] = EACH[doing.0 as usize % EACH.len()];
@@ -145,6 +146,7 @@ impl Counts {
     }
 }
 
+/// Pressure accounting of one CPU: nanoseconds in each state in this period, booked up to `since`.
 #[derive(Default)]
 struct OfCpu {
     counts: Cell<Counts>,
@@ -215,6 +217,7 @@ impl Pressure {
         }
     }
 
+    /// Changes the counts of a CPU, after booking the time up to `now`.
     #[inline]
     fn change(&self, c: usize, now: u64, change: impl FnOnce(&mut Counts)) {
         if now >= self.due.get() {

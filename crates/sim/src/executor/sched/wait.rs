@@ -56,8 +56,8 @@ impl Sched {
             .map_or(0, |since| since / tick * tick + phase)
     }
 
-    /// Blocks the running task, with an optional timer, and reports its wait. A task with plugged
-    /// requests has /// them given out.
+    /// Blocks the running task, with an optional timer, and reports its wait. If the task holds
+    /// plugged requests, these are given out.
     fn block(
         &self,
         on: Option<u32>,

@@ -54,7 +54,7 @@ pub struct Line<'a> {
     pub ns: u64,
     /// The event's name.
     pub name: &'a str,
-    /// Its fields.
+    /// The text of the event's fields.
     pub fields: &'a str,
 }
 
@@ -137,7 +137,8 @@ struct Reading {
 
 /// Reads a trace and returns its sums.
 ///
-/// # Errors [`Wrong`]: the text cannot be read, a line is not an event, or the kernel lost events.
+/// # Errors
+/// [`Wrong`]: the text cannot be read, a line is not an event, or the kernel lost events.
 pub fn rows(mut input: impl BufRead) -> Result<Traced, Wrong> {
     let mut reading = Reading::new();
     let (mut bytes, mut number) = (Vec::new(), 0);

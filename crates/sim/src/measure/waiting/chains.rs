@@ -46,6 +46,7 @@ pub(super) struct Wait {
     page_at: u32,
 }
 
+/// A task: its wait, and the list of tasks that wait behind it.
 #[derive(Clone)]
 pub(super) struct Task {
     pub name: &'static str,
@@ -130,8 +131,8 @@ impl Places {
         &mut self.inodes[at]
     }
 
-    /// Notes the holder of an object that has no index and needs none. Returns false if the object
-    /// is of another sort.
+    /// Notes the holder of an inode's writeback that has no index, because no task waits for it.
+    /// Returns false for any other object.
     fn hold_alone(&mut self, (kind, object): Object, task: Option<TaskId>) -> bool {
         if kind != WaitedKind::InodeSync {
             return false;
@@ -277,6 +278,7 @@ impl Chains {
         }
     }
 
+    /// Takes a task off the list behind its holder.
     fn leave_holder(&mut self, task: TaskId) {
         let wait = self.linked(task);
         let holder = std::mem::replace(&mut wait.holder, NONE);
@@ -293,6 +295,7 @@ impl Chains {
         }
     }
 
+    /// Takes a task off the list of its object's waiters.
     fn leave_object(&mut self, task: TaskId) {
         let wait = self.linked(task);
         let (at, Link { before, after }) = (wait.object as usize, wait.beside);
@@ -305,6 +308,7 @@ impl Chains {
         }
     }
 
+    /// Puts a task on the list of its object's waiters.
     fn join_object(&mut self, task: TaskId) {
         let at = self.linked(task).object as usize;
         let next = std::mem::replace(&mut self.things[at].first, task);
@@ -429,6 +433,7 @@ impl Chains {
         }
     }
 
+    /// Notes that the waiters on an object may have changed crowds.
     fn concerns_waiters(&mut self, what: Object) {
         if let Some(at) = self.places.get(what) {
             self.concerns_waiters_at(at);
@@ -443,6 +448,7 @@ impl Chains {
         }
     }
 
+    /// Looks up the holders of the tasks in `concerned` from index `first` on again.
     fn follow_concerned(&mut self, first: usize) {
         for at in first..self.concerned.len() {
             let task = self.concerned[at];
@@ -498,6 +504,7 @@ impl Chains {
         self.meet_those_behind(tasks);
     }
 
+    /// Adds a task to `tasks` if this walk has not met it yet.
     fn meet(&mut self, task: TaskId, tasks: &mut Vec<TaskId>) {
         let walk = self.walk;
         let entry = &mut self.tasks[task as usize];
@@ -507,6 +514,7 @@ impl Chains {
         }
     }
 
+    /// Adds all tasks behind those in `tasks`, directly or through others.
     fn meet_those_behind(&mut self, tasks: &mut Vec<TaskId>) {
         let mut at = 0;
         while at < tasks.len() {
