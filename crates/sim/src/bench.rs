@@ -349,13 +349,13 @@ pub fn engine(rounds: usize) -> EngineBench {
     ];
     let rates: Vec<[f64; 3]> = (0..rounds.max(1))
         .map(|_| {
-            let there = variants.map(|measure| measure());
-            let mut back = [0.0; 3];
-            for (rate, measure) in back.iter_mut().zip(variants).rev() {
+            let forward = variants.map(|measure| measure());
+            let mut backward = [0.0; 3];
+            for (rate, measure) in backward.iter_mut().zip(variants).rev() {
                 *rate = measure();
             }
             // The mean of two rates of the same work is the harmonic mean.
-            std::array::from_fn(|i| 2.0 / (1.0 / there[i] + 1.0 / back[i]))
+            std::array::from_fn(|i| 2.0 / (1.0 / forward[i] + 1.0 / backward[i]))
         })
         .collect();
     let of = |f: fn(&[f64; 3]) -> f64| rates.iter().map(f).collect::<Vec<f64>>();

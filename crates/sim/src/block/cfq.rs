@@ -167,7 +167,7 @@ impl Cfq {
             self.idle_until = None;
         } else if !self.queue(owner).waits_for_turn {
             self.queue(owner).waits_for_turn = true;
-            if self.active == Some(Turn::Async) || self.idles_for_the_like(owner) {
+            if self.active == Some(Turn::Async) || self.idles_for_windowless(owner) {
                 self.expire();
                 self.ring.push_front(Turn::Sync(owner));
             } else {
@@ -258,7 +258,7 @@ impl Cfq {
 
     /// Returns true if the disk is idling for the last reader without an idle window, and `owner`
     /// is another such reader: `owner` is then served at once.
-    fn idles_for_the_like(&self, owner: Owner) -> bool {
+    fn idles_for_windowless(&self, owner: Owner) -> bool {
         let Some(Turn::Sync(last)) = self.active else {
             return false;
         };

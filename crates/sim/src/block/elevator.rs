@@ -106,7 +106,7 @@ pub(super) struct Elevator {
     /// True if a sweep restarts at the oldest request instead of the lowest block (mq-deadline).
     from_oldest: bool,
     /// Number of requests that have arrived so far.
-    came: u64,
+    arrivals: u64,
     /// The owner of each slot's request.
     owners: Vec<Owner>,
 }
@@ -144,7 +144,7 @@ impl Elevator {
             cfq: (scheduler == Scheduler::Cfq && !multi).then(|| Cfq::new(params, form.idling)),
             in_order: scheduler == Scheduler::None,
             from_oldest: multi,
-            came: 0,
+            arrivals: 0,
             owners: vec![0; 2 * capacity],
         }
     }
@@ -180,13 +180,13 @@ impl Elevator {
         if let Some(cfq) = &mut self.cfq {
             cfq.insert(now, class, owner, block, place.end);
         }
-        self.came += 1;
+        self.arrivals += 1;
         let queue = &mut self.classes[class.index()];
         queue.insert_sorted(block, slot);
         queue.fifo.push_back(Waiting {
             slot,
             expires: now + queue.expire_ns,
-            arrived: self.came,
+            arrived: self.arrivals,
         });
     }
 
@@ -342,11 +342,11 @@ impl Elevator {
                     .fifo
                     .front()
                     .expect("a class with requests has an oldest");
-                let anew = || queue.index_of(place(oldest.slot).block, oldest.slot);
+                let at_oldest = || queue.index_of(place(oldest.slot).block, oldest.slot);
                 let at = match self.ahead(class) {
-                    _ if oldest.expires <= now => anew(),
+                    _ if oldest.expires <= now => at_oldest(),
                     Some(at) => at,
-                    None if self.from_oldest => anew(),
+                    None if self.from_oldest => at_oldest(),
                     None => 0,
                 };
                 (class, at)

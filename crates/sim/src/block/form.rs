@@ -44,11 +44,11 @@ impl Form {
     /// Before `multi` those were never fewer than `nr_requests`, as with virtio disks of the time
     /// (128).
     pub(super) fn limits(&self, device: &Device, scheduler: Scheduler, params: &Params) -> Limits {
-        let said = params.nr_requests as u32 * device.members();
+        let requests = params.nr_requests as u32 * device.members();
         match (scheduler, self.multi) {
             (Scheduler::None, true) => Limits::of_tags(device.depth(), params),
-            (Scheduler::None, false) => Limits::of_tags(said.max(device.depth()), params),
-            _ => Limits::new(said, params),
+            (Scheduler::None, false) => Limits::of_tags(requests.max(device.depth()), params),
+            _ => Limits::new(requests, params),
         }
     }
 

@@ -316,9 +316,9 @@ impl Queue {
         let class = self.class_of(&bio);
         if !task.has_token {
             if let Some(wbt) = &mut self.wbt
-                && let Err(room) = wbt.ask(now, task.owner(), &bio)
+                && let Err(kind) = wbt.ask(now, task.owner(), &bio)
             {
-                return Submit::Throttled(room);
+                return Submit::Throttled(kind);
             }
             task.has_token = self.wbt.is_some();
         }

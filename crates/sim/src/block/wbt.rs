@@ -34,7 +34,7 @@ const CLOSE: u64 = 100 * MS;
 
 /// Tokens of one kind (writeback or swap): how many are out, and the tasks that wait for one.
 #[derive(Debug, Clone, Default)]
-struct Room {
+struct Tokens {
     out: u32,
     waiting: VecDeque<(u16, Purpose)>,
     /// Tasks that were given a token while they slept.
@@ -45,7 +45,7 @@ struct Room {
 #[derive(Debug, Clone, Copy, Default)]
 struct Held {
     /// The kind of the slot's token; `None` if the request has none.
-    room: Option<u8>,
+    kind: Option<u8>,
     issued: u64,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Wbt {
     step: i32,
     scaled_max: bool,
     unknown: u32,
-    rooms: [Room; 2],
+    tokens: [Tokens; 2],
     held: Vec<Held>,
     window: Window,
     window_ns: u64,
@@ -92,7 +92,7 @@ pub(super) struct Wbt {
     /// The read that was issued first of those tracked as outstanding: its slot and issue time.
     cookie: Option<(u32, u64)>,
     /// The last time that a read asked for a request or ended.
-    others: Option<u64>,
+    last_read: Option<u64>,
     dirtier_slept: Option<u64>,
 }
 
@@ -110,14 +110,14 @@ impl Wbt {
             step: 0,
             scaled_max: false,
             unknown: 0,
-            rooms: Default::default(),
+            tokens: Default::default(),
             held: vec![Held::default(); slots],
             window: Window::default(),
             window_ns: WINDOW,
             timer: None,
             ticks: (0, 0),
             cookie: None,
-            others: None,
+            last_read: None,
             dirtier_slept: None,
         };
         wbt.set_depth();
@@ -140,7 +140,7 @@ impl Wbt {
     }
 
     /// Returns the kind of token that a bio needs; `None` for a bio that is never held back.
-    fn room(bio: &Bio) -> Option<usize> {
+    fn kind(bio: &Bio) -> Option<usize> {
         match (bio.dir, bio.purpose) {
             (Dir::Read, _) | (_, Purpose::Exempt) => None,
             (_, Purpose::Swap) => Some(1),
@@ -187,7 +187,7 @@ impl Wbt {
         let whole = matches!(purpose, Purpose::Waited | Purpose::Swap);
         if whole || Self::within(self.dirtier_slept, now, RECENT_WAIT) {
             self.max_depth
-        } else if purpose == Purpose::Background || Self::within(self.others, now, CLOSE) {
+        } else if purpose == Purpose::Background || Self::within(self.last_read, now, CLOSE) {
             self.background
         } else {
             self.normal
@@ -204,14 +204,14 @@ impl Wbt {
     /// kind of token for which the task must sleep. A task that was woken asks again and then has
     /// its token.
     pub fn ask(&mut self, now: u64, task: u16, bio: &Bio) -> Result<(), u8> {
-        let Some(room) = Self::room(bio) else {
+        let Some(kind) = Self::kind(bio) else {
             if bio.dir == Dir::Read {
-                self.others = Some(now);
+                self.last_read = Some(now);
             }
             return Ok(());
         };
         let limit = self.limit(now, bio.purpose);
-        let r = &mut self.rooms[room];
+        let r = &mut self.tokens[kind];
         if let Some(at) = r.given.iter().position(|&t| t == task) {
             r.given.swap_remove(at);
         } else if r.waiting.is_empty() && r.out < limit {
@@ -220,7 +220,7 @@ impl Wbt {
             if !r.waiting.iter().any(|w| w.0 == task) {
                 r.waiting.push_back((task, bio.purpose));
             }
-            return Err(room as u8);
+            return Err(kind as u8);
         }
         self.wrote(now);
         Ok(())
@@ -229,31 +229,31 @@ impl Wbt {
     /// Takes back the token of a bio that was merged and needs no request of its own: the one that
     /// its task holds (`held`), or was given while it slept.
     pub fn merged(&mut self, now: u64, task: u16, held: bool, bio: &Bio, given: &mut Given) {
-        let Some(room) = Self::room(bio) else {
+        let Some(kind) = Self::kind(bio) else {
             return;
         };
-        let r = &mut self.rooms[room];
+        let r = &mut self.tokens[kind];
         let had = r.given.iter().position(|&t| t == task);
         if let Some(at) = had {
             r.given.swap_remove(at);
         }
         if held || had.is_some() {
-            self.give_back(now, room, given);
+            self.give_back(now, kind, given);
         }
     }
 
     /// Records in the request slot which kind of token its bio holds.
     pub fn queued(&mut self, slot: u32, bio: &Bio) {
         self.held[slot as usize] = Held {
-            room: Self::room(bio).map(|room| room as u8),
+            kind: Self::kind(bio).map(|kind| kind as u8),
             issued: 0,
         };
     }
 
     /// Takes back the token of a request that became part of another one.
     pub fn joined(&mut self, now: u64, gone: u32, given: &mut Given) {
-        if let Some(room) = self.held[gone as usize].room.take() {
-            self.give_back(now, usize::from(room), given);
+        if let Some(kind) = self.held[gone as usize].kind.take() {
+            self.give_back(now, usize::from(kind), given);
         }
     }
 
@@ -267,7 +267,7 @@ impl Wbt {
 
     /// Notes that a request ended, for the window's latencies, and takes its token back.
     pub fn ended(&mut self, now: u64, slot: u32, dir: Dir, given: &mut Given) {
-        let Held { room, issued } = std::mem::take(&mut self.held[slot as usize]);
+        let Held { kind, issued } = std::mem::take(&mut self.held[slot as usize]);
         let w = &mut self.window;
         match dir {
             Dir::Read => {
@@ -278,22 +278,22 @@ impl Wbt {
                     w.least_read.min(took)
                 };
                 w.reads += 1;
-                self.others = Some(now);
+                self.last_read = Some(now);
                 if self.cookie.is_some_and(|(of, _)| of == slot) {
                     self.cookie = None;
                 }
             }
             Dir::Write => w.writes += 1,
         }
-        if let Some(room) = room {
-            self.give_back(now, usize::from(room), given);
+        if let Some(kind) = kind {
+            self.give_back(now, usize::from(kind), given);
         }
     }
 
     /// Takes a token back. Sleepers are served only once half a background share is free
     /// (`wbt_rqw_done`).
-    fn give_back(&mut self, now: u64, room: usize, given: &mut Given) {
-        let r = &mut self.rooms[room];
+    fn give_back(&mut self, now: u64, kind: usize, given: &mut Given) {
+        let r = &mut self.tokens[kind];
         r.out = r
             .out
             .checked_sub(1)
@@ -302,20 +302,20 @@ impl Wbt {
         if out > 0 && (out >= self.normal || self.normal - out < self.background / 2) {
             return;
         }
-        self.give(now, room, given);
+        self.give(now, kind, given);
     }
 
     /// Gives tokens to sleepers in their order, until one exceeds its limit.
-    fn give(&mut self, now: u64, room: usize, given: &mut Given) {
-        while let Some(&(task, purpose)) = self.rooms[room].waiting.front() {
-            if self.rooms[room].out >= self.limit(now, purpose) {
+    fn give(&mut self, now: u64, kind: usize, given: &mut Given) {
+        while let Some(&(task, purpose)) = self.tokens[kind].waiting.front() {
+            if self.tokens[kind].out >= self.limit(now, purpose) {
                 break;
             }
-            let r = &mut self.rooms[room];
+            let r = &mut self.tokens[kind];
             r.waiting.pop_front();
             r.given.push(task);
             r.out += 1;
-            given[room] += 1;
+            given[kind] += 1;
         }
     }
 
@@ -368,7 +368,7 @@ impl Wbt {
 
     /// Returns how many tokens are out.
     fn out(&self) -> u32 {
-        self.rooms.iter().map(|r| r.out).sum()
+        self.tokens.iter().map(|r| r.out).sum()
     }
 
     /// Judges the window's latencies (`latency_exceeded`).
@@ -399,8 +399,8 @@ impl Wbt {
         self.step -= 1;
         self.scaled_max = self.set_depth();
         self.unknown = 0;
-        for room in 0..self.rooms.len() {
-            self.give(now, room, given);
+        for kind in 0..self.tokens.len() {
+            self.give(now, kind, given);
         }
     }
 
@@ -437,7 +437,7 @@ mod tests {
     }
 
     /// Returns how many writes of a purpose are admitted at once.
-    fn room(mut wbt: Wbt, now: u64, purpose: Purpose) -> u32 {
+    fn admits(mut wbt: Wbt, now: u64, purpose: Purpose) -> u32 {
         let write = bio(Dir::Write, purpose);
         (0..)
             .take_while(|&task| wbt.ask(now, task, &write).is_ok())
@@ -447,26 +447,26 @@ mod tests {
     #[test]
     fn shares_are_of_the_depth_and_by_who_writes() {
         let wbt = Wbt::new(62, 256, true);
-        let of = |purpose| room(wbt.clone(), 0, purpose);
+        let of = |purpose| admits(wbt.clone(), 0, purpose);
         assert_eq!(of(Purpose::Background), 4);
         assert_eq!(of(Purpose::Writeback), 8);
         assert_eq!(of(Purpose::Waited), 16);
-        assert_eq!(room(wbt.clone(), 0, Purpose::Swap), 16);
+        assert_eq!(admits(wbt.clone(), 0, Purpose::Swap), 16);
         // A recent read takes the flusher down to the background's share; a sleeping dirtier gives
         // it the whole depth.
         let mut nearby = wbt.clone();
         nearby
             .ask(0, 0, &bio(Dir::Read, Purpose::Writeback))
             .expect("reads pass");
-        assert_eq!(room(nearby.clone(), CLOSE - 1, Purpose::Writeback), 4);
-        assert_eq!(room(nearby, CLOSE, Purpose::Writeback), 8);
+        assert_eq!(admits(nearby.clone(), CLOSE - 1, Purpose::Writeback), 4);
+        assert_eq!(admits(nearby, CLOSE, Purpose::Writeback), 8);
         let mut slept = wbt;
         slept.dirtier_sleeps(0);
         assert_eq!(
-            room(slept.clone(), RECENT_WAIT - 1, Purpose::Background),
+            admits(slept.clone(), RECENT_WAIT - 1, Purpose::Background),
             16
         );
-        assert_eq!(room(slept, RECENT_WAIT, Purpose::Background), 4);
+        assert_eq!(admits(slept, RECENT_WAIT, Purpose::Background), 4);
     }
 
     /// A device that comes up counts as one whose dirtier slept: if something is written then, its

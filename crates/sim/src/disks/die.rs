@@ -162,20 +162,20 @@ impl Die {
             self.passed = 0;
         }
         let ns = |ns: u64| (ns as f64 * slower) as u64;
-        self.give(Kind::Host, ns(t.program));
+        self.push(Kind::Host, ns(t.program));
         self.waiting += 1;
         self.count_page(ns(t.erase), t);
         self.copies_due += copies;
         while self.copies_due >= 1.0 {
             self.copies_due -= 1.0;
-            self.give(Kind::Fetch, ns(t.read));
-            self.give(Kind::Copy, ns(t.program));
+            self.push(Kind::Fetch, ns(t.read));
+            self.push(Kind::Copy, ns(t.program));
             self.count_page(ns(t.erase), t);
         }
         self.acknowledged(arrived, t.buffered)
     }
 
-    fn give(&mut self, kind: Kind, left: u64) {
+    fn push(&mut self, kind: Kind, left: u64) {
         self.work.push_back(Operation { kind, left });
     }
 
@@ -184,7 +184,7 @@ impl Die {
         self.programmed += 1;
         if self.programmed >= t.block_pages {
             self.programmed = 0;
-            self.give(Kind::Erase, erase);
+            self.push(Kind::Erase, erase);
         }
     }
 

@@ -131,7 +131,7 @@ struct Task {
     woken: bool,
     waiting_on: Option<u32>,
     /// True if the task's wait was reported to [`Sched::waiting`].
-    told: bool,
+    reported: bool,
     /// True if the task sleeps for its program, so that a signal wakes it.
     interruptible: bool,
     /// Why the task is blocked.
@@ -368,7 +368,7 @@ impl Sched {
                 generation: 0,
                 woken: false,
                 waiting_on: None,
-                told: false,
+                reported: false,
                 interruptible: false,
                 why: Waits::Sleep,
                 in_reclaim: false,

@@ -265,7 +265,7 @@ pub struct ClassSums {
 impl ClassSums {
     /// Sums of a class whose tasks did nothing, in a kernel that waits for congestion.
     pub const NOTHING: Self = {
-        let none = Some(CongestionWaits {
+        let no_waits = Some(CongestionWaits {
             number: 0,
             delayed_us: 0,
             full: 0,
@@ -278,8 +278,8 @@ impl ClassSums {
                 anon_async: 0,
                 anon_sync: 0,
             },
-            congest: none,
-            conditional: none,
+            congest: no_waits,
+            conditional: no_waits,
         }
     };
 }

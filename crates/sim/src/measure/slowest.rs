@@ -179,18 +179,18 @@ impl Slowest {
 
     /// Notes an event of the engine, if timelines show events of its kind.
     pub fn observe(&self, at: u64, task: TaskId, kswapd: bool, event: &Event) {
-        let who = if kswapd {
+        let role = if kswapd {
             Actor::Kswapd
         } else {
             Actor::Allocator
         };
         let (actor, did, amounts) = match *event {
-            Event::WakeupKswapd { .. } => (who, Did::WakesKswapd, [0; 2]),
-            Event::KswapdWake { .. } => (who, Did::StartsRun, [0; 2]),
-            Event::KswapdSleep { .. } => (who, Did::Sleeps, [0; 2]),
-            Event::DirectReclaimBegin { .. } => (who, Did::EntersReclaim, [0; 2]),
+            Event::WakeupKswapd { .. } => (role, Did::WakesKswapd, [0; 2]),
+            Event::KswapdWake { .. } => (role, Did::StartsRun, [0; 2]),
+            Event::KswapdSleep { .. } => (role, Did::Sleeps, [0; 2]),
+            Event::DirectReclaimBegin { .. } => (role, Did::EntersReclaim, [0; 2]),
             Event::DirectReclaimEnd { nr_reclaimed } => {
-                (who, Did::LeavesReclaim, [nr_reclaimed, 0])
+                (role, Did::LeavesReclaim, [nr_reclaimed, 0])
             }
             Event::ShrinkInactive {
                 nr_scanned,
@@ -198,10 +198,12 @@ impl Slowest {
                 ..
             } => {
                 let amounts = [u64::from(nr_scanned), u64::from(nr_reclaimed)];
-                (who, Did::Shrinks, amounts)
+                (role, Did::Shrinks, amounts)
             }
             Event::CongestionWait { usec_delayed, .. }
-            | Event::WaitIffCongested { usec_delayed, .. } => (who, Did::Waited, [usec_delayed, 0]),
+            | Event::WaitIffCongested { usec_delayed, .. } => {
+                (role, Did::Waited, [usec_delayed, 0])
+            }
             Event::WritebackStart { nr_pages, .. } => {
                 let pages = nr_pages.max(0) as u64;
                 (Actor::Flusher, Did::StartsWriteback, [pages, 0])

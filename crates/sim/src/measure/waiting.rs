@@ -136,7 +136,7 @@ struct Table {
     sums: [Sum; KINDS],
     worst: Vec<Crowd>,
     /// Vectors kept for reuse.
-    some: Vec<TaskId>,
+    waiters: Vec<TaskId>,
     moved: Vec<TaskId>,
     spare: Vec<Vec<Seen>>,
 }
@@ -244,7 +244,7 @@ impl Table {
     /// Collects the members of a crowd, nearest to the object first, and last the object's holder.
     fn members(&mut self, object: u32, now: u64, members: &mut Vec<Seen>) {
         members.clear();
-        let mut tasks = std::mem::take(&mut self.some);
+        let mut tasks = std::mem::take(&mut self.waiters);
         self.chains.behind(object, &mut tasks);
         // The waiter of lowest number that has a holder at the end of its chain, and that holder.
         let mut holder = (NONE, NONE);
@@ -264,7 +264,7 @@ impl Table {
         if holder.1 != NONE {
             members.push(self.seen(holder.1, 0, now));
         }
-        self.some = tasks;
+        self.waiters = tasks;
     }
 
     /// Keeps a crowd that has ended if it is among the worst.
@@ -282,7 +282,7 @@ impl Table {
                 most: open.most,
                 most_at_ns: self.since_start(open.most_at),
                 task_ns: open.area,
-                members: open.members.iter().map(Seen::told).collect(),
+                members: open.members.iter().map(Seen::member).collect(),
             };
             self.worst.insert(at, crowd);
             self.worst.truncate(LONGEST);

@@ -218,13 +218,13 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
             swap_area = (DEVICE, capacity);
         }
     }
-    let mut on = vec![DEVICE];
+    let mut fs_volumes = vec![DEVICE];
     for (i, mount) in (1..).zip(&m.mounts) {
-        on.push(attach(&mount.disk, &(nth(i) + "disk service")));
+        fs_volumes.push(attach(&mount.disk, &(nth(i) + "disk service")));
     }
     let fs = filesystems
         .into_iter()
-        .zip(on)
+        .zip(fs_volumes)
         .enumerate()
         .map(|(i, ((kind, disk, capacity), volume))| {
             let mut layout = Rng::new(spec.seed, &(nth(i) + "filesystem layout"));

@@ -206,8 +206,8 @@ pub(super) fn run_in<const T: bool>(
     }
     // Watching costs speed: a page with an entry time of its own enters the cache singly and not in
     // a batch.
-    let today = spec.policy.file_readahead != FileReadahead::Parameter;
-    if today || params(spec).watch_pages >= 0.5 {
+    let always_watched = spec.policy.file_readahead != FileReadahead::Parameter;
+    if always_watched || params(spec).watch_pages >= 0.5 {
         mm.watch_pages();
     }
     let progress = Progress::default();

@@ -119,7 +119,7 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     if let Some(time) = progress.change_at.get() {
         mm.world.sched.look_by(time);
     }
-    let go = mm.world.queue_base + own_queue::PROCESS_DONE;
+    let queue = mm.world.queue_base + own_queue::PROCESS_DONE;
     for step in &spec.workload.steps {
         match step {
             Step::Foreground(process) => {
@@ -129,14 +129,14 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
             }
             Step::Background(_) => {
                 progress.background.set(progress.background.get() + 1);
-                mm.world.sched.wake(go);
+                mm.world.sched.wake(queue);
             }
             Step::Wait => loop {
-                let ticket = mm.world.sched.ticket(go);
+                let ticket = mm.world.sched.ticket(queue);
                 if progress.foreground.get() >= progress.background.get() {
                     break;
                 }
-                mm.world.sched.wait(go, ticket, None).await;
+                mm.world.sched.wait(queue, ticket, None).await;
             },
         }
     }
@@ -184,29 +184,29 @@ pub(super) async fn background<const T: bool>(
     let Stage {
         mm, spec, progress, ..
     } = *stage;
-    let go = mm.world.queue_base + own_queue::PROCESS_DONE;
+    let queue = mm.world.queue_base + own_queue::PROCESS_DONE;
     loop {
-        let ticket = mm.world.sched.ticket(go);
+        let ticket = mm.world.sched.ticket(queue);
         if progress.background.get() > nth {
             break;
         }
         mm.world.sched.begins_anew();
-        mm.world.sched.wait(go, ticket, None).await;
+        mm.world.sched.wait(queue, ticket, None).await;
     }
     bind(mm, spec);
     run_process(process, stage).await;
     progress.foreground.set(progress.foreground.get() + 1);
-    mm.world.sched.wake(go);
+    mm.world.sched.wake(queue);
 }
 
 /// Runs forked processes in a task reserved for them: to the engine each is a new task.
 pub(super) async fn child<const T: bool>(stage: &Stage<'_, T>) {
     let Stage { mm, spec, .. } = *stage;
     let own = mm.world.sched.task();
-    let go = mm.world.queue_base + own_queue::FORK;
-    let ticket = mm.world.sched.ticket(go);
+    let queue = mm.world.queue_base + own_queue::FORK;
+    let ticket = mm.world.sched.ticket(queue);
     mm.world.sched.begins_anew();
-    mm.world.sched.wait(go, ticket, None).await;
+    mm.world.sched.wait(queue, ticket, None).await;
     let host = stage.host();
     let begin = || {
         mm.init_task(own, 0, 0);

@@ -83,13 +83,13 @@ impl Sched {
         let now = self.now();
         let task = &mut self.tasks.borrow_mut()[self.task() as usize];
         task.memory_stall = inside;
-        self.press(task, task.cpu, now);
-        self.pressure.runs(task.cpu, Some(inside), now);
+        self.update_pressure(task, task.cpu, now);
+        self.pressure.set_on_cpu(task.cpu, Some(inside), now);
     }
 
     /// Updates pressure accounting after a task's state, CPU or stall has changed.
     #[inline]
-    pub(super) fn press(&self, task: &mut Task, c: usize, now: u64) {
+    pub(super) fn update_pressure(&self, task: &mut Task, c: usize, now: u64) {
         let mut bits = match task.state {
             State::Running | State::Runnable => Doing::RUNS,
             State::Blocked if task.io => Doing::WAITS_FOR_IO,
@@ -101,7 +101,7 @@ impl Sched {
         let doing = Doing::new(bits);
         let before = std::mem::replace(&mut task.counted, (c, doing));
         if before != (c, doing) {
-            self.pressure.moves(before, (c, doing), now);
+            self.pressure.move_task(before, (c, doing), now);
         }
     }
 

@@ -79,7 +79,7 @@ impl Sched {
         let current = cpu.current.get().expect("a busy CPU") as usize;
         let preempts = tasks[current].vruntime > task.vruntime + left;
         if preempts || cpu.resched.get() {
-            cpu.race.skips.set(true);
+            cpu.race.frozen.set(true);
         }
         preempts
     }

@@ -70,13 +70,13 @@ pub(super) struct Race {
     /// Sleepers that are still in the race.
     delayed: RefCell<Vec<TaskId>>,
     /// The CPU's virtual time when it was last computed.
-    zero: Cell<i64>,
+    virtual_time: Cell<i64>,
     /// True if a task that woke has asked for the CPU: the run-queue clock then stands still until
     /// the CPU changes hands.
-    pub(super) skips: Cell<bool>,
+    pub(super) frozen: Cell<bool>,
     /// Time up to which the CPU's last task was charged, if the run-queue clock stood still when
     /// the CPU changed hands; `None` if that clock ran.
-    stood: Cell<Option<u64>>,
+    ran_to: Cell<Option<u64>>,
 }
 
 impl Race {
@@ -94,7 +94,7 @@ impl Race {
     /// Notes that the CPU changes hands, where its last task was charged up to `ran_until`. The
     /// run-queue clock runs again.
     pub(super) fn hand_over(&self, ran_until: u64) {
-        self.stood.set(self.skips.take().then_some(ran_until));
+        self.ran_to.set(self.frozen.take().then_some(ran_until));
     }
 }
 
@@ -143,7 +143,7 @@ impl Sched {
             .chain(cpu.current.get().as_ref())
             .fold(Average::NOBODY, |all, &t| all.with(&tasks[t as usize]));
         if all.load > 0 {
-            cpu.race.zero.set(all.mean());
+            cpu.race.virtual_time.set(all.mean());
         }
         all
     }
@@ -165,7 +165,7 @@ impl Sched {
     /// (`rq_clock_skip_update`).
     pub(super) fn runs_until(&self, c: usize) -> u64 {
         let clock = self.cpus[c].clock.get();
-        match self.cpus[c].race.skips.get() {
+        match self.cpus[c].race.frozen.get() {
             true => self.tick_at(clock + 1).saturating_sub(self.params.tick),
             false => clock,
         }
@@ -181,7 +181,7 @@ impl Sched {
     pub(super) fn next_begins(&self, c: usize, at: u64) -> u64 {
         self.cpus[c]
             .race
-            .stood
+            .ran_to
             .get()
             .map_or(at, |then| then.min(at))
     }
@@ -222,7 +222,7 @@ impl Sched {
         let all = self.average(c, tasks);
         let entity = tasks[id as usize].entity;
         let (at, lag) = match all.load {
-            0 => (self.cpus[c].race.zero.get(), 0),
+            0 => (self.cpus[c].race.virtual_time.get(), 0),
             load => {
                 let own = i128::from(entity.lag) * i128::from(load + entity.weight);
                 (all.mean(), (own / i128::from(load)) as i64)
@@ -268,7 +268,7 @@ impl Sched {
         self.set_slice(c);
         let resched = resched || self.next(c, tasks) == Some(id);
         if resched || cpu.resched.get() {
-            cpu.race.skips.set(true);
+            cpu.race.frozen.set(true);
         }
         resched
     }
@@ -341,7 +341,7 @@ impl Sched {
         if look && self.next_runnable(c, &mut tasks, slice) != cpu.current.get() {
             return false;
         }
-        cpu.race.skips.set(false);
+        cpu.race.frozen.set(false);
         cpu.resched.set(false);
         self.set_slice(c);
         true

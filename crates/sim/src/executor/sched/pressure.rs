@@ -91,7 +91,7 @@ const EACH: [[u64; 2]; 8] = {
 impl Counts {
     /// Counts a task.
     #[inline(always)]
-    fn comes(&mut self, doing: Doing) {
+    fn add(&mut self, doing: Doing) {
         let [a, b] = EACH[doing.0 as usize % EACH.len()];
         self.0[0] += a;
         self.0[1] += b;
@@ -102,7 +102,7 @@ impl Counts {
     /// # Panics
     /// In debug builds, if no such task was counted.
     #[inline(always)]
-    fn goes(&mut self, doing: Doing) {
+    fn remove(&mut self, doing: Doing) {
         let [a, b] = EACH[doing.0 as usize % EACH.len()];
         debug_assert!(self.has([a, b]), "who leaves was counted");
         self.0[0] -= a;
@@ -194,22 +194,22 @@ impl Pressure {
 
     /// Moves a task from one CPU and activity to another.
     #[inline]
-    pub fn moves(&self, (from, was): (usize, Doing), (to, is): (usize, Doing), now: u64) {
+    pub fn move_task(&self, (from, was): (usize, Doing), (to, is): (usize, Doing), now: u64) {
         self.change(from, now, |counts| {
-            counts.goes(was);
+            counts.remove(was);
             if from == to {
-                counts.comes(is);
+                counts.add(is);
             }
         });
         if from != to {
-            self.change(to, now, |counts| counts.comes(is));
+            self.change(to, now, |counts| counts.add(is));
         }
     }
 
     /// Notes whether the current task of a CPU is in a memory stall; `None`: the CPU has no current
     /// task.
     #[inline]
-    pub fn runs(&self, c: usize, on_cpu: Option<bool>, now: u64) {
+    pub fn set_on_cpu(&self, c: usize, on_cpu: Option<bool>, now: u64) {
         let cpu = &self.cpus[c];
         if cpu.on_cpu.get() != on_cpu {
             cpu.book(now);
@@ -285,12 +285,12 @@ mod tests {
     #[test]
     fn some_and_full() {
         let p = Pressure::new(1);
-        p.moves((0, IDLE), (0, IO), 10 * MS);
-        p.moves((0, IDLE), (0, RUNS), 20 * MS);
-        p.runs(0, Some(false), 20 * MS);
-        p.moves((0, RUNS), (0, IDLE), 30 * MS);
-        p.runs(0, None, 30 * MS);
-        p.moves((0, IO), (0, IDLE), 40 * MS);
+        p.move_task((0, IDLE), (0, IO), 10 * MS);
+        p.move_task((0, IDLE), (0, RUNS), 20 * MS);
+        p.set_on_cpu(0, Some(false), 20 * MS);
+        p.move_task((0, RUNS), (0, IDLE), 30 * MS);
+        p.set_on_cpu(0, None, 30 * MS);
+        p.move_task((0, IO), (0, IDLE), 40 * MS);
         assert_eq!(of(&p, Stall::IoSome, 50 * MS), 30 * MS);
         assert_eq!(of(&p, Stall::IoFull, 50 * MS), 20 * MS);
         assert_eq!(of(&p, Stall::MemorySome, 50 * MS), 0);
@@ -304,13 +304,13 @@ mod tests {
     #[test]
     fn reclaim_is_a_stall_of_all_that_run() {
         let p = Pressure::new(1);
-        p.moves((0, IDLE), (0, RECLAIMS), 0);
-        p.runs(0, Some(true), 0);
-        p.moves((0, IDLE), (0, RUNS), 5 * MS);
+        p.move_task((0, IDLE), (0, RECLAIMS), 0);
+        p.set_on_cpu(0, Some(true), 0);
+        p.move_task((0, IDLE), (0, RUNS), 5 * MS);
         assert_eq!(of(&p, Stall::MemoryFull, 10 * MS), 10 * MS);
         assert_eq!(of(&p, Stall::CpuSome, 10 * MS), 5 * MS);
         // The task is preempted in the middle of reclaim, and the other one works.
-        p.runs(0, Some(false), 10 * MS);
+        p.set_on_cpu(0, Some(false), 10 * MS);
         assert_eq!(of(&p, Stall::MemoryFull, 20 * MS), 10 * MS);
         assert_eq!(of(&p, Stall::MemorySome, 20 * MS), 20 * MS);
     }
@@ -319,14 +319,14 @@ mod tests {
     #[test]
     fn cpus_are_averaged_by_what_they_did() {
         let p = Pressure::new(2);
-        p.moves((0, IDLE), (0, RUNS), 0);
-        p.runs(0, Some(false), 0);
-        p.moves((1, IDLE), (1, IO), 0);
-        p.moves((1, IO), (1, IDLE), 500 * MS);
+        p.move_task((0, IDLE), (0, RUNS), 0);
+        p.set_on_cpu(0, Some(false), 0);
+        p.move_task((1, IDLE), (1, IO), 0);
+        p.move_task((1, IO), (1, IDLE), 500 * MS);
         // CPU 1 waited for all of its 0.5 s, CPU 0 never in its 2 s.
         let expected = 500 * 500 / 2500;
         assert_eq!(of(&p, Stall::IoSome, 2000 * MS), expected * MS);
-        p.moves((1, IDLE), (1, IO), 2000 * MS);
+        p.move_task((1, IDLE), (1, IO), 2000 * MS);
         assert_eq!(of(&p, Stall::IoSome, 2000 * MS), expected * MS);
         let second = 1000 * 1000 / 2000;
         assert_eq!(of(&p, Stall::IoSome, 3000 * MS), (expected + second) * MS);

@@ -15,7 +15,7 @@ impl Sched {
         }
         let task = &mut tasks[id as usize];
         task.generation = task.generation.wrapping_add(1);
-        if std::mem::take(&mut task.told) {
+        if std::mem::take(&mut task.reported) {
             self.waiting.end(id, now);
         }
         task.waiting_on = None;
@@ -35,7 +35,7 @@ impl Sched {
             let latency = (self.params.idle_wakeup * draw) as u64;
             let start = cpu.clock.get().max(now + latency);
             if self.places_moved() {
-                self.bring(task, c);
+                self.rebase(task, c);
             }
             if self.cfs() {
                 self.cfs_places(c, &mut tasks, id);
@@ -57,8 +57,8 @@ impl Sched {
             task.started_at = start;
             task.ran_until = start;
             task.account(start, Spent::RunQueue);
-            self.press(task, c, start);
-            self.pressure.runs(c, Some(task.memory_stall), start);
+            self.update_pressure(task, c, start);
+            self.pressure.set_on_cpu(c, Some(task.memory_stall), start);
             drop(tasks);
             if c == self.here.get() && !self.interrupt.get() {
                 self.enter(c);
@@ -76,17 +76,17 @@ impl Sched {
         let cpu = &self.cpus[c];
         let task = &mut tasks[id as usize];
         task.state = State::Runnable;
-        self.press(task, c, now);
+        self.update_pressure(task, c, now);
         if let Some(slice) = self.eevdf() {
             let preempts = self.eevdf_wakes(c, &mut tasks, id, slice);
             drop(tasks);
-            return self.someone_waits(c, preempts);
+            return self.note_waiter(c, preempts);
         }
         if self.cfs() {
             let preempts = self.cfs_wakes(c, &mut tasks, id);
             drop(tasks);
             self.set_slice(c);
-            return self.someone_waits(c, preempts);
+            return self.note_waiter(c, preempts);
         }
         let current = cpu.current.get().expect("a busy CPU") as usize;
         let (current_start, current_vruntime) =
@@ -98,7 +98,7 @@ impl Sched {
         let preempts = ran > task.vruntime + self.params.wakeup_granularity as i64;
         self.enqueue(c, id);
         self.set_slice(c);
-        self.someone_waits(c, preempts);
+        self.note_waiter(c, preempts);
     }
 
     /// Appends a task to a CPU's queue.
@@ -109,7 +109,7 @@ impl Sched {
 
     /// Lets the running task be rescheduled after a task has joined its CPU's queue: at its next
     /// chance if that task preempts it, otherwise at the end of its slice.
-    fn someone_waits(&self, c: usize, preempts: bool) {
+    fn note_waiter(&self, c: usize, preempts: bool) {
         let cpu = &self.cpus[c];
         if preempts {
             cpu.resched.set(true);
@@ -126,7 +126,7 @@ impl Sched {
 
     /// Converts a task's virtual run time for CPU `c`: its distance from the least one stays the
     /// same.
-    fn bring(&self, task: &mut Task, c: usize) {
+    fn rebase(&self, task: &mut Task, c: usize) {
         let min = |cpu: usize| self.cpus[cpu].min_vruntime.get();
         if task.cpu != c {
             task.vruntime += min(c) - min(task.cpu);
@@ -188,8 +188,8 @@ impl Sched {
         }
         cpu.busy_ns.set(cpu.busy_ns.get() + ran);
         task.state = state;
-        self.press(task, c, cpu.clock.get());
-        self.pressure.runs(c, None, cpu.clock.get());
+        self.update_pressure(task, c, cpu.clock.get());
+        self.pressure.set_on_cpu(c, None, cpu.clock.get());
         if state == State::Runnable {
             self.enqueue(c, id);
         } else if state == State::Blocked {
@@ -273,7 +273,7 @@ impl Sched {
             let task = &mut tasks[id as usize];
             task.state = State::Running;
             if self.places_moved() {
-                self.bring(task, c);
+                self.rebase(task, c);
             }
             task.cpu = c;
             task.started_at = cpu.clock.get();
@@ -282,9 +282,9 @@ impl Sched {
                 false => task.started_at,
             };
             task.account(task.started_at, Spent::RunQueue);
-            self.press(task, c, task.started_at);
+            self.update_pressure(task, c, task.started_at);
             self.pressure
-                .runs(c, Some(task.memory_stall), task.started_at);
+                .set_on_cpu(c, Some(task.memory_stall), task.started_at);
         }
         self.set_slice(c);
         self.note(cpu.clock.get(), u64::from(id) | 1 << 32);

@@ -84,7 +84,7 @@ impl Sched {
             t.state = State::Blocked;
             t.woken = false;
             t.why = why;
-            t.told = what.is_some();
+            t.reported = what.is_some();
             t.io = what.map_or(why == Waits::Device, |what| what.kind.io_schedules());
             t.waiting_on = on;
             (t.generation, t.plugged)

@@ -17,7 +17,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub fn told(&self) -> Member {
+    pub fn member(&self) -> Member {
         Member {
             task: label(self.name, self.task),
             waits_on: self
