@@ -1,4 +1,4 @@
-//! Waiting for congested devices (docs/reference/reclaim.md#waiting).
+//! Waits of reclaim for congested devices (docs/reference/reclaim.md#waiting).
 
 use crate::Mm;
 use crate::memory::zone::ZONE_CONGESTED;
@@ -7,7 +7,7 @@ use crate::world::event::Event;
 use crate::world::{Audience, Class, Waited, WaitedKind, Word32, World};
 
 impl<W: World> Mm<W> {
-    /// A wait of HZ/`n` ticks, in nanoseconds, truncated to whole ticks (at least one).
+    /// Returns HZ/`n` ticks in nanoseconds, truncated to whole ticks (at least one).
     pub(crate) fn tick_fraction(&self, n: u64) -> u64 {
         (self.config.hz / n).max(1) * self.tick()
     }
@@ -20,8 +20,8 @@ impl<W: World> Mm<W> {
         self.world.wait(q, ticket, Some(timeout)).await;
     }
 
-    /// Always sleeps: until a device's queue of that class is seen below its "off" threshold at a
-    /// completion, at most `timeout` nanoseconds.
+    /// Sleeps in any case (unlike [`Self::wait_iff_congested`]): until a completion finds a
+    /// device's queue of that class below its "off" threshold, at most `timeout` nanoseconds.
     pub async fn congestion_wait(&self, class: Class, timeout: u64) {
         let start = self.world.now();
         self.wait_for_congestion(class, timeout).await;
@@ -32,7 +32,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Sleeps the same way only if some device is congested and so is the zone; otherwise yields.
+    /// Sleeps as [`Self::congestion_wait`] does if some device is congested and zone `z` is marked
+    /// congested; otherwise only yields.
     pub async fn wait_iff_congested(&self, z: usize, class: Class, timeout: u64) {
         let start = self.world.now();
         let congested = self.lru_home(z).flags.get() & ZONE_CONGESTED != 0;

@@ -1,4 +1,5 @@
-//! Direct reclaim (docs/reference/reclaim.md#direct-reclaim): the task that needs a page frees some.
+//! Direct reclaim (docs/reference/reclaim.md#direct-reclaim): a task that needs a page frees some
+//! itself.
 
 use crate::Mm;
 use crate::ZoneType;
@@ -11,11 +12,12 @@ use crate::watch::vmstat::{ALLOC_STALLS, VmEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Class, Cost, Waited, WaitedKind, Word32, Word64, World};
 
-/// Runs of kswapd in a row that free nothing, behind which it gives a node up.
+/// After this many kswapd runs in a row that freed nothing, reclaim gives the node up.
 const MAX_RECLAIM_RETRIES: u32 = 16;
 
 impl<W: World> Mm<W> {
-    /// Pages of a zone come free: reclaim hopes for it again, and where nodes have the lists for all zones of its node.
+    /// Ends a zone's hopeless state because pages of it were freed; where nodes have the lists, for
+    /// all zones of its node.
     #[inline(always)]
     pub(crate) fn hope_for(&self, z: usize) {
         let home = self.lru_home(z);
@@ -23,8 +25,8 @@ impl<W: World> Mm<W> {
         home.all_unreclaimable.set(0);
     }
 
-    /// Pages may be reclaimable that were not when reclaim gave the zones up, though none was freed
-    /// since: who held them has let go.
+    /// Ends the hopeless state of all zones. For callers that have made pages reclaimable without
+    /// freeing any: the pages were held by something that has let go of them.
     pub fn hope_again(&self) {
         for zone in &self.zones {
             zone.all_unreclaimable.set(0);
@@ -32,8 +34,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees at least 32 pages if it can. Returns the pages freed; where none were 0, or, before 4.7 (`oom_retries` = 0), 1
-    /// as long as some zone is not hopeless: with 0 the caller comes to the OOM stage.
+    /// Frees at least 32 pages if it can. Returns the number of pages freed. If none were: 0, or,
+    /// before 4.7 (`oom_retries` = 0), 1 as long as some zone is not hopeless; 0 sends the caller
+    /// to the OOM stage.
     pub(crate) async fn try_to_free_pages(&self, node: u32, gfp: Gfp, order: u32) -> u64 {
         let mut sc = ScanControl::new(SWAP_CLUSTER_MAX, order, gfp, gfp.high_zoneidx(), false);
         let task = self.current();
@@ -44,14 +47,15 @@ impl<W: World> Mm<W> {
             may_writepage: true,
             gfp: gfp.0,
         });
-        // Since then its caller says so.
+        // With the later slow paths the caller reports the memory stall.
         let own_stall = self.policy.slow_path == SlowPath::Congestion;
         if own_stall {
             self.world.memory_stall(true);
         }
         let mut progress = self.direct_reclaim_loop(node, gfp, &mut sc).await;
         if sc.nr_reclaimed == 0 && std::mem::take(&mut sc.skipped_deactivate) {
-            // Whoever would run out of memory looks at the active pages, too.
+            // Before the request runs out of memory, reclaim tries again with the active lists
+            // scanned too.
             sc.force_deactivate = true;
             self.count_stall(gfp);
             progress = self.direct_reclaim_loop(node, gfp, &mut sc).await;
@@ -67,7 +71,8 @@ impl<W: World> Mm<W> {
         progress
     }
 
-    /// An entry into direct reclaim, by the highest zone that helps (`reclaim_idx`).
+    /// Counts an entry into direct reclaim, under the highest zone whose pages help
+    /// (`reclaim_idx`).
     fn count_stall(&self, gfp: Gfp) {
         self.stat.event(VmEvent::AllocStall, 1);
         self.stat.event(ALLOC_STALLS[gfp.high_zoneidx()], 1);
@@ -97,7 +102,7 @@ impl<W: World> Mm<W> {
                 if self.node_lru()
                     && self.first_of_node(node, highest, self.zones[z].node) != Some(z)
                 {
-                    continue; // its node was scanned as a whole
+                    continue; // the node was scanned as a whole already
                 }
                 scanned.get_or_insert(home);
                 if self.node_lru() {
@@ -123,7 +128,7 @@ impl<W: World> Mm<W> {
                 }
                 sc.may_writepage = true;
             }
-            // Since 3.12 each batch waits for itself.
+            // Since 3.12 each batch waits by itself (`throttle_by_flags`).
             if !self.throttles_by_flags() && sc.nr_scanned > 0 && priority < DEF_PRIORITY - 2 {
                 let z = self.eligible(node, gfp).next().expect("a populated zone");
                 self.wait_iff_congested(z, Class::Async, self.tick_fraction(10))
@@ -133,12 +138,12 @@ impl<W: World> Mm<W> {
         if sc.nr_reclaimed > 0 {
             return sc.nr_reclaimed;
         }
-        // Since 4.7 the caller counts its tries instead.
+        // Since 4.7 (`oom_retries` > 0) the caller counts its tries instead.
         let hope = || self.eligible(node, gfp).any(|z| !self.zone_hopeless(z));
         u64::from(self.policy.oom_retries == 0 && !self.counts_failures() && hope())
     }
 
-    /// The first zone of a node in a fallback list.
+    /// Returns the first zone of `node` in the fallback list of node `list` up to `highest`.
     fn first_of_node(&self, list: u32, highest: usize, node: u32) -> Option<usize> {
         let mut zones = self.nodes[list as usize].zonelists[highest].iter();
         zones
@@ -146,7 +151,7 @@ impl<W: World> Mm<W> {
             .map(|&z| usize::from(z))
     }
 
-    /// Whether reclaim has given a zone up for now.
+    /// Returns true if reclaim has given a zone up for now.
     #[inline]
     pub(crate) fn zone_hopeless(&self, z: usize) -> bool {
         match self.policy.hopeless_zones {
@@ -155,19 +160,21 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether nodes are given up, by what kswapd fails at.
+    /// Returns true if nodes are given up by the number of kswapd runs that failed
+    /// (`HopelessZones::Failures`, with node lists only).
     #[inline]
     pub(super) fn counts_failures(&self) -> bool {
         self.policy.hopeless_zones == HopelessZones::Failures && self.node_lru()
     }
 
-    /// Whether kswapd has given a node up.
+    /// Returns true if kswapd has given a node up.
     #[inline]
     pub(super) fn node_hopeless(&self, nid: u32) -> bool {
         self.nodes[nid as usize].kswapd_failures.get() >= MAX_RECLAIM_RETRIES
     }
 
-    /// Whether more than half of the emergency reserves of a node's zones up to Normal is free.
+    /// Returns true if more than half of the emergency reserves (the min watermarks) of a node's
+    /// zones up to Normal is free, if there are no reserves, or if kswapd has given the node up.
     pub(crate) fn reserves_ok(&self, node: u32) -> bool {
         if self.node_hopeless(node) {
             return true;
@@ -184,14 +191,15 @@ impl<W: World> Mm<W> {
         reserve == 0 || free > reserve / 2
     }
 
-    /// Makes a task that is about to reclaim wait while no more than half of the reserves of its node is free
-    /// (mm/vmscan.c `throttle_direct_reclaim`, 3.6): until kswapd has refilled them, for a second at most if the
-    /// request may not enter filesystems. The kernel's own threads do not wait: the pages that refill the reserves
-    /// may wait for what they do. Returns whether the task was chosen to die meanwhile.
+    /// Makes a task that is about to reclaim wait while no more than half of the reserves of its
+    /// node is free (mm/vmscan.c `throttle_direct_reclaim`, 3.6): until kswapd has refilled them,
+    /// for at most a second if the request may not enter filesystems. The kernel's own threads do
+    /// not wait, because the pages that refill the reserves may depend on their work. Returns true
+    /// if the task was chosen to die meanwhile.
     ///
-    /// A request that may enter filesystems waits in Linux without a limit. Up to 4.11 it could do so for ever,
-    /// with a kswapd that finds nothing to reclaim; here it goes on to reclaim by itself once it has waited a second
-    /// and kswapd sleeps.
+    /// In Linux a request that may enter filesystems waits without a limit. Up to 4.11 it could
+    /// wait for ever, if kswapd found nothing to reclaim; here the task goes on to reclaim by
+    /// itself once it has waited a second and kswapd sleeps.
     pub(crate) async fn throttle_direct_reclaim(&self, node: u32, gfp: Gfp) -> bool {
         if !self.policy.emergency_throttle || self.current().flags() & PF_KTHREAD != 0 {
             return false;

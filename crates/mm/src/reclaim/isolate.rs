@@ -1,4 +1,4 @@
-//! Pages taken off their lists by reclaim, and what counts them meanwhile.
+//! Isolation: takes pages off their LRU lists for reclaim, and counts isolated pages.
 
 use super::scan::ScanControl;
 use crate::memory::frame::flag;
@@ -12,8 +12,8 @@ use crate::world::{Audience, Cost, ShortLock, Word64, World};
 use crate::{Mm, Pfn};
 
 impl<W: World> Mm<W> {
-    /// Takes up to `n` pages from a list's tail onto the calling task's isolated list, which keeps
-    /// their order: its tail is to be looked at first. Returns scanned and taken.
+    /// Takes up to `n` pages from a list's tail onto the calling task's isolated list, in their
+    /// order, so that its tail is examined first. Returns the pages scanned and the pages taken.
     pub(crate) fn isolate(
         &self,
         z: usize,
@@ -77,7 +77,7 @@ impl<W: World> Mm<W> {
             self.stat.add(cpu, z, isolated, taken as i32);
         }
         self.lru_home(z).pages_scanned.fetch_add(u64::from(scanned));
-        // Pages that were set aside were moved, too.
+        // Pages that were skipped were moved on the list, too.
         self.world.charge(Cost::Lru, taken + skipped);
         self.emit(Audience::Sums, || Event::LruIsolate {
             mode,
@@ -92,9 +92,10 @@ impl<W: World> Mm<W> {
         (scanned, taken)
     }
 
-    /// [`Self::isolate`] from a node's list; the list lock is held. Pages of zones that the request
-    /// cannot use go to the head, and a quarter of them counts as scanned (4.9, which looks on without
-    /// bound; here at most as many are set aside as are asked for, so that a span stays short).
+    /// Isolates pages from a node's list as [`Self::isolate`] does; the list lock is held. Pages of
+    /// zones that the request cannot use are moved to the head of the list, and a quarter of them
+    /// counts as scanned (4.9, which searches without bound; here at most as many are skipped as
+    /// are asked for, so that a span stays short). Returns the pages taken and the pages skipped.
     fn isolate_of_node(&self, list: Pfn, n: u32, mine: Pfn, classzone: usize) -> (u32, u32) {
         let frames = self.frames.table();
         let (mut taken, mut aside) = (0, 0);
@@ -127,7 +128,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A page of a node's lists is isolated no longer.
+    /// Counts a page of a node's lists as no longer isolated.
     #[inline]
     pub(super) fn count_returned(&self, pfn: Pfn, file: bool) {
         if self.node_lru() {
@@ -159,7 +160,8 @@ impl<W: World> Mm<W> {
                 ZoneStat::NrIsolatedAnon,
             )
         };
-        // Since 3.8 those who may enter filesystems leave room for those who may not.
+        // Since 3.8 reclaimers that may enter filesystems may isolate only an eighth, so that those
+        // which may not find room.
         let leaves_room =
             self.policy.hopeless_zones != HopelessZones::Marked && sc.gfp.has(Gfp::IO.or(Gfp::FS));
         let too_many = self.lru_stat(z, isolated) > inactive >> if leaves_room { 3 } else { 0 };
@@ -169,8 +171,8 @@ impl<W: World> Mm<W> {
         too_many
     }
 
-    /// Takes a page off its LRU list for good. `false`: a reclaimer has isolated it and will put
-    /// it back.
+    /// Takes a page off its LRU list for good. Returns false if a reclaimer has isolated the page
+    /// and will put it back.
     pub(crate) fn try_delete_from_lru(&self, pfn: Pfn) -> bool {
         if !self.frames.has(pfn, flag::LRU) || self.frames.has(pfn, flag::PINNED) {
             for cpu in 0..self.config.cpus {

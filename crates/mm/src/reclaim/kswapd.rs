@@ -1,4 +1,4 @@
-//! kswapd: one background reclaimer a node (docs/reference/reclaim.md#kswapd).
+//! kswapd: one background reclaimer for each node (docs/reference/reclaim.md#kswapd).
 
 use crate::Mm;
 use crate::memory::gfp::Gfp;
@@ -16,7 +16,8 @@ use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Class, Cost, WaitQueue, Word32, World};
 
-/// Above this share of a zone kswapd keeps reclaiming after the high watermark: 1 %.
+/// The divisor of a zone's size that gives the gap above the high watermark up to which kswapd
+/// keeps reclaiming: 1 % of the zone.
 const KSWAPD_ZONE_BALANCE_GAP_RATIO: u64 = 100;
 
 /// The classzone of a request that names none.
@@ -26,14 +27,15 @@ const ALL_ZONES: u32 = 3;
 pub const KSWAPD_FLAGS: u32 = PF_KSWAPD | PF_MEMALLOC | PF_SWAPWRITE | PF_KTHREAD;
 
 impl<W: World> Mm<W> {
-    /// Asks a zone's kswapd to work: if it sleeps and the zone is below its low watermark.
+    /// Wakes the kswapd of zone `z`'s node if it sleeps and the zone needs pages for this request
+    /// (`kswapd_wanted`), and records the order and classzone for its next run.
     pub(crate) fn wakeup_kswapd(&self, z: usize, gfp: Gfp, order: u32, classzone: usize) {
         let zone = &self.zones[z];
         let node = &self.nodes[zone.node as usize];
         self.world.charge(Cost::ZoneWalk, 1);
         let always = self.policy.wakeup_trace == WakeupTrace::Always;
         if always {
-            // 2.6.37 knows no classzone.
+            // 2.6.37 has no classzone and tests the watermark before anything else.
             if !self.kswapd_wanted(z, order, classzone) {
                 return;
             }
@@ -63,7 +65,8 @@ impl<W: World> Mm<W> {
         self.world.wake(queue::kswapd(zone.node));
     }
 
-    /// The mark above which a zone's kswapd is not woken for a single page; `None`: that depends on more.
+    /// Returns the mark above which [`Self::wakeup_kswapd`] leaves kswapd asleep for a single page.
+    /// `None`: the policy needs the full test (`kswapd_wanted`).
     #[inline(always)]
     pub(crate) fn wake_mark(&self) -> Option<Mark> {
         let policy = &self.policy;
@@ -78,7 +81,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// [`Self::wakeup_kswapd`] for a single page, where it is plain that it wakes nobody. `false`: nothing was done.
+    /// Does the work of [`Self::wakeup_kswapd`] for a single page if a quick test shows that no
+    /// kswapd has to be woken: it is awake already, or the zone is above `mark`
+    /// ([`Self::wake_mark`]). Returns false if the full test is needed; nothing was done then.
     #[inline(always)]
     pub(crate) fn wakes_nobody(&self, z: usize, mark: Mark, classzone: usize) -> bool {
         let zone = &self.zones[z];
@@ -97,7 +102,8 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Whether a zone's kswapd has to work for a request.
+    /// Returns true if a request of this order and classzone wants the zone's kswapd to work: the
+    /// watermark that `kswapd_wake` names is not met, or a zone of the node is boosted.
     #[inline]
     fn kswapd_wanted(&self, z: usize, order: u32, classzone: usize) -> bool {
         let zone = &self.zones[z];
@@ -109,14 +115,15 @@ impl<W: World> Mm<W> {
         !ok || self.node_boosted(zone.node, classzone)
     }
 
-    /// Wakes tasks that were throttled for the reserves once those are refilled.
+    /// Wakes tasks that are throttled for the node's reserves if those are refilled
+    /// (`reserves_ok`).
     fn wake_for_reserves(&self, nid: u32) {
         if self.reserves_ok(nid) {
             self.world.wake(self.emergency_queue(nid));
         }
     }
 
-    /// A task that waits for the emergency reserves sees to it that kswapd works.
+    /// Wakes a sleeping kswapd on behalf of a task that waits for the node's emergency reserves.
     pub(crate) fn wake_kswapd_for_reserves(&self, nid: u32) {
         let node = &self.nodes[nid as usize];
         if node.kswapd_sleeping.get() != 0 {
@@ -126,11 +133,11 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Looks for waits around a node's kswapd that nothing would end: of tasks for reserves that a sleeping kswapd
-    /// will not refill, and of a kswapd that was asked to work and not woken.
+    /// Looks for waits around a node's kswapd that nothing would end: tasks that wait for reserves
+    /// which a sleeping kswapd will not refill, and a kswapd that was asked to work but not woken.
     ///
     /// # Errors
-    /// Which of them there is.
+    /// A text that names the wait which was found.
     pub(crate) fn check_kswapd_waits(&self, nid: u32) -> Result<(), String> {
         let sleeps = self.kswapd_sleeps(nid);
         if sleeps && self.world.waited_on(self.emergency_queue(nid)) {
@@ -150,7 +157,7 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
-    /// Whether a node's kswapd sleeps.
+    /// Returns true if a node's kswapd sleeps.
     pub fn kswapd_sleeps(&self, node: u32) -> bool {
         debug_assert!(
             (node as usize) < self.nodes.len(),
@@ -159,7 +166,8 @@ impl<W: World> Mm<W> {
         self.nodes[node as usize].kswapd_sleeping.get() != 0
     }
 
-    /// The life of a kswapd. Never returns.
+    /// Runs the kswapd of node `nid`: tries to sleep, then balances the node, for ever. Never
+    /// returns.
     pub async fn kswapd(&self, nid: u32) {
         debug_assert!(
             (nid as usize) < self.nodes.len(),
@@ -167,7 +175,8 @@ impl<W: World> Mm<W> {
         );
         let node = &self.nodes[nid as usize];
         let (mut order, mut classzone) = (0, ALL_ZONES as usize);
-        // It sleeps for the order that it came down to, and works for the one that was asked for.
+        // After a run that had to lower its order, kswapd tests whether it may sleep with the lower
+        // order, and then works for the order that was asked for.
         let mut gave_up = false;
         loop {
             // The kernel tries to sleep before each balance run.
@@ -203,7 +212,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns whether its short sleep was ended.
+    /// Sleeps a tenth of a second and then, if the node is still balanced, until kswapd is woken.
+    /// Does not sleep at all if the node is not balanced. Returns true if a wakeup ended the short
+    /// sleep.
     async fn kswapd_try_to_sleep(&self, nid: u32, order: u32, classzone: usize) -> bool {
         let node = &self.nodes[nid as usize];
         let q = queue::kswapd(nid);
@@ -218,7 +229,8 @@ impl<W: World> Mm<W> {
             .world
             .wait(q, ticket, Some(self.tick_fraction(10)))
             .await;
-        // Whoever finds kswapd asleep wakes it after this ticket.
+        // The ticket is taken before the flag is set: a task that sees kswapd asleep wakes the
+        // queue after this ticket, so that its wakeup is not lost.
         let ticket = self.world.ticket(q);
         node.kswapd_sleeping.set(1);
         if !woken_early && self.prepare_kswapd_sleep(nid, order, classzone) {
@@ -235,12 +247,12 @@ impl<W: World> Mm<W> {
         woken_early
     }
 
-    /// Wakes every task that is throttled for the node's reserves, then says whether kswapd may sleep. Called with
-    /// kswapd on its wait queue already (mm/vmscan.c `prepare_kswapd_sleep`).
+    /// Wakes every task that is throttled for the node's reserves, then returns true if kswapd may
+    /// sleep. Called when kswapd is on its wait queue already (mm/vmscan.c `prepare_kswapd_sleep`).
     ///
-    /// Pages may have come free in other ways than by its own scans (a process that ends frees its memory, another
-    /// task reclaims), so that it never came to [`Self::wake_for_reserves`]. A task that finds the reserves still
-    /// short wakes kswapd again before it waits again.
+    /// Pages may have come free in other ways than by kswapd's own scans (a process that ends frees
+    /// its memory, another task reclaims), and [`Self::wake_for_reserves`] was not called then. A
+    /// task that finds the reserves still short wakes kswapd again before it waits again.
     fn prepare_kswapd_sleep(&self, nid: u32, order: u32, classzone: usize) -> bool {
         if self.policy.emergency_throttle {
             self.world.wake(self.emergency_queue(nid));
@@ -248,7 +260,8 @@ impl<W: World> Mm<W> {
         !self.sleeping_prematurely(nid, order, classzone)
     }
 
-    /// Sleeps. Where watermarks adjust themselves, it looks after them now and then.
+    /// Sleeps until kswapd is woken. Where watermarks adjust themselves, it wakes up now and then
+    /// to let them decay (`decay_marks`).
     async fn sleep_until_woken(&self, nid: u32, q: WaitQueue, mut ticket: u64) {
         while let Some(pause) = self.until_decay(nid) {
             if self.world.wait(q, ticket, Some(pause)).await {
@@ -281,7 +294,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether some zone that matters is still below its high watermark.
+    /// Returns true if kswapd of node `nid` must not sleep yet: some zone up to `classzone` that
+    /// reclaim still has hope for is below its high watermark, for a higher order too many of them.
     pub(crate) fn sleeping_prematurely(&self, nid: u32, order: u32, classzone: usize) -> bool {
         if self.node_lru() {
             return !self.some_balanced(nid, order, classzone)
@@ -309,8 +323,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether one of the zones that a request may use is above its high watermark: from 4.8 on that is enough.
-    /// (kswapd's sleep wanted all of them, which was mended later.)
+    /// Returns true if one of the zones that a request may use is above its high watermark. From
+    /// 4.8 on that is enough (at first kswapd's sleep test wanted all of them, which a later
+    /// release mended).
     fn some_balanced(&self, nid: u32, order: u32, classzone: usize) -> bool {
         let mut zones = self.nodes[nid as usize].zones.iter();
         zones.any(|&z| {
@@ -319,15 +334,15 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Whether a zone is above its high watermark for kswapd's purposes, be it about to sleep or at
-    /// work.
+    /// Returns true if a zone is above its high watermark, for a kswapd about to sleep as for one
+    /// at work.
     ///
-    /// With `free_snapshot = "while-awake"` the count differs between the two (2.6.37's
-    /// `zone_nr_free_pages` asks whether kswapd is on its wait queue, which it is while it looks
-    /// whether it may sleep): where the cheap count says that there is work and the exact one that there
-    /// is none, kswapd would neither sleep nor work until the CPUs fold their differences, up to a
-    /// second later. 2.6.38 ended that with `zone_watermark_ok_safe` in both places. So a zone that the
-    /// balancing loop would find balanced lets it sleep.
+    /// With `free_snapshot = "while-awake"` the count differs between the two: 2.6.37's
+    /// `zone_nr_free_pages` tests whether kswapd is on its wait queue, where it is while it tests
+    /// whether it may sleep. If the cheap count found work and the exact one found none, kswapd
+    /// would neither sleep nor work until the CPUs fold their counter differences, up to a second
+    /// later. 2.6.38 ended that with `zone_watermark_ok_safe` in both places. So kswapd may also
+    /// sleep if the balancing loop would find the zone balanced.
     fn balanced(&self, z: usize, order: u32, classzone: usize) -> bool {
         let high = self.zones[z].mark(Mark::High);
         self.watermark_ok_safe(z, order, high, classzone)
@@ -335,14 +350,15 @@ impl<W: World> Mm<W> {
                 && self.watermark_ok_exact(z, order, high, classzone))
     }
 
-    /// Whether balanced zones with so many pages will do for a higher order.
+    /// Returns true if `pages`, the pages of the balanced zones, are a large enough part of the
+    /// node for a request of a higher order (`order_balance_percent`).
     fn enough_balanced(&self, nid: u32, pages: u64) -> bool {
         let percent = u64::from(self.policy.order_balance_percent);
         pages >= self.nodes[nid as usize].size * percent / 100
     }
 
-    /// The classzone of a test whether a zone by itself is balanced: 3.0 takes none, 3.11 the zone's
-    /// own, which keeps nothing from itself either.
+    /// Returns the classzone for testing whether a zone by itself is balanced: none (0) in 3.0; in
+    /// 3.11 the zone's own index, for which the zone keeps no reserve either.
     fn own_classzone(&self, z: usize) -> usize {
         match self.policy.kswapd_loop {
             KswapdLoop::Restart => 0,
@@ -350,8 +366,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Reclaims until the node's zones are above their high watermarks. Returns the order it
-    /// ended with.
+    /// Reclaims until the node's zones are above their high watermarks. Returns the order that it
+    /// ended with, which is lower than `order` if it gave up on contiguous pages.
     async fn balance_pgdat(&self, nid: u32, mut order: u32, classzone: usize) -> u32 {
         if self.node_lru() {
             return self.balance_node(nid, order, classzone).await;
@@ -375,8 +391,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The loop of 3.11: round after round over the zones that need it. The priority rises only when
-    /// no zone was scanned for its whole target, or nothing was reclaimed.
+    /// Balances a node with the loop of 3.11: round after round over the zones that need it.
+    /// Scanning gets harder (the priority falls) only when no zone was scanned for its whole
+    /// target, or nothing was reclaimed. Returns the order that it ended with.
     async fn balance_in_rounds(&self, nid: u32, mut order: u32, classzone: usize) -> u32 {
         self.stat.event(VmEvent::PageOutRun, 1);
         let mut sc = ScanControl::new(0, order, Gfp::KERNEL, classzone, true);
@@ -398,7 +415,8 @@ impl<W: World> Mm<W> {
                 }
                 self.world.charge(Cost::ZoneWalk, 1);
                 sc.nr_scanned = 0;
-                // *sequential-read* 3 as posted goes on here, so that the zone has no say in the priority.
+                // *sequential-read* 3 as posted skips a balanced zone here, so that the zone has no
+                // influence on the priority.
                 if self.policy.lower_zones == LowerZones::SkipBalanced
                     && self.lower_zone_balanced(z, sc.order, end_zone)
                 {
@@ -427,8 +445,8 @@ impl<W: World> Mm<W> {
         order
     }
 
-    /// The loop of 4.8: the node's lists as a whole, until one of the zones that were asked for is
-    /// balanced.
+    /// Balances a node with the loop of 4.8: scans the node's lists as a whole until one of the
+    /// zones up to `classzone` is balanced. Returns the order that it ended with.
     async fn balance_node(&self, nid: u32, order: u32, classzone: usize) -> u32 {
         self.stat.event(VmEvent::PageOutRun, 1);
         let zones = &self.nodes[nid as usize].zones;
@@ -456,7 +474,8 @@ impl<W: World> Mm<W> {
             }
             let objects = self.shrink_node(home, &mut sc).await;
             self.mark_hopeless(home, objects);
-            // Where free pages lie apart no reclaim may bring a block: with twice its pages single ones will do.
+            // Where free memory is fragmented, reclaim may never bring a contiguous block: once
+            // twice the block's pages were freed, go on for single pages.
             if sc.order > 0 && sc.nr_reclaimed >= 2 << sc.order {
                 sc.order = 0;
             }
@@ -476,7 +495,8 @@ impl<W: World> Mm<W> {
                     self.wake_for_reserves(nid);
                 }
             }
-            // Nobody else has a turn before it looks whether the node is balanced, and goes to sleep.
+            // No other task runs between here and the test whether the node is balanced and kswapd
+            // may sleep.
         }
         if sc.priority >= 1 {
             let flags = ZONE_CONGESTED | ZONE_TAIL_DIRTY | ZONE_WRITEBACK;
@@ -486,8 +506,8 @@ impl<W: World> Mm<W> {
         sc.order
     }
 
-    /// Scans a zone unless it is balanced for requests up to `end_zone`. Returns whether enough was
-    /// scanned.
+    /// Scans a zone unless it is balanced for requests up to `end_zone`. Returns true if it was
+    /// balanced, or its whole target was scanned.
     async fn kswapd_shrink_zone(&self, z: usize, end_zone: usize, sc: &mut ScanControl) -> bool {
         let zone = &self.zones[z];
         sc.nr_to_reclaim = zone.mark(Mark::High).max(SWAP_CLUSTER_MAX);
@@ -511,9 +531,10 @@ impl<W: World> Mm<W> {
         sc.nr_scanned >= sc.nr_to_reclaim
     }
 
-    /// kswapd gives a zone up whose pages were scanned often enough for nothing, unless its shrinkers have
-    /// freed `slab` objects (both loops, up to 3.11); otherwise it would go round over it until somebody
-    /// frees pages. Where nodes have the lists it gives up all zones of the node.
+    /// Gives a zone up if its pages were scanned often enough for nothing, unless its shrinkers
+    /// have freed `slab` objects (both loops, up to 3.11); otherwise kswapd would scan it over and
+    /// over until another task frees pages. Where nodes have the lists, all zones of the node are
+    /// given up.
     pub(crate) fn mark_hopeless(&self, z: usize, slab: u64) {
         let zone = self.lru_home(z);
         if self.policy.hopeless_zones == HopelessZones::Marked
@@ -525,7 +546,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Asks the shrinkers for their part of what was scanned of a zone. Returns the objects that they freed.
+    /// Asks the shrinkers for objects in proportion to the pages of a zone that were scanned.
+    /// Returns the objects that they freed.
     pub(crate) async fn kswapd_shrink_slab(
         &self,
         z: usize,
@@ -541,12 +563,13 @@ impl<W: World> Mm<W> {
         self.shrink_slab(pressure, sc).await
     }
 
-    /// Whether a zone is HighMem whose pages hold more buffer heads in low memory than is good (3.4).
+    /// Returns true if a zone is HighMem and its pages hold too many buffer heads in low memory
+    /// (3.4).
     fn owes_buffers(&self, z: usize) -> bool {
         self.zones[z].kind == crate::ZoneType::HighMem && self.reclaims_highmem()
     }
 
-    /// Whether kswapd may leave a zone alone while a zone up to `end_zone` needs pages.
+    /// Returns true if kswapd may leave a zone alone while a zone up to `end_zone` needs pages.
     fn lower_zone_balanced(&self, z: usize, order: u32, end_zone: usize) -> bool {
         let zone = &self.zones[z];
         if self.owes_buffers(z) {
@@ -570,7 +593,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// One run from priority 12 downwards. Returns whether the node is balanced.
+    /// Runs once through the priorities, from 12 downwards, over the zones up to the highest
+    /// unbalanced one. Returns true if the node is balanced.
     async fn balance_pass(&self, nid: u32, classzone: usize, sc: &mut ScanControl) -> bool {
         let node = &self.nodes[nid as usize];
         let mut total_scanned = 0;
@@ -613,7 +637,7 @@ impl<W: World> Mm<W> {
                     }
                     continue;
                 }
-                // The marks may have changed while it shrank.
+                // The marks may have changed while the zone was scanned.
                 let high = zone.mark(Mark::High);
                 if !self.watermark_ok_safe(z, sc.order, high, end_zone) {
                     all_ok = false;
@@ -649,7 +673,8 @@ impl<W: World> Mm<W> {
         false
     }
 
-    /// Walks the zones high to low for the first one below its high watermark.
+    /// Returns the highest zone that is below its high watermark, or owes buffer heads. Shrinks the
+    /// active anonymous lists that it passes where their inactive lists are too short.
     async fn highest_unbalanced(&self, nid: u32, sc: &mut ScanControl) -> Option<usize> {
         for i in (0..self.nodes[nid as usize].zones.len()).rev() {
             let z = usize::from(self.nodes[nid as usize].zones[i]);

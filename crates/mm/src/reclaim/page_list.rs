@@ -1,4 +1,4 @@
-//! What becomes of each isolated page: kept, activated, freed or written.
+//! Decides for each isolated page: keep, activate, free or write it.
 
 use super::scan::{SWAP_CLUSTER_MAX, ScanControl};
 use crate::cache::tree::SLOTS;
@@ -14,7 +14,7 @@ use crate::world::event::{Event, TrackPath};
 use crate::world::{Audience, Class, Cost, Word32, World, WritebackControl, Writepage};
 use crate::{Mm, Pfn, queue};
 
-/// What one page's examination decided.
+/// The outcome of one page's examination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Keep,
@@ -25,7 +25,7 @@ enum Verdict {
     Pageout,
 }
 
-/// What a batch saw.
+/// Counts of pages in one batch, by what they were and what became of them.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Batch {
     pub(super) reclaimed: u64,
@@ -34,37 +34,39 @@ pub(super) struct Batch {
     pub(super) writeback: u64,
     /// Dirty and not under writeback.
     pub(super) unqueued: u64,
-    /// Under writeback, met before, in a zone full of such pages.
+    /// Under writeback and already marked for immediate reclaim when kswapd met it, in a zone full
+    /// of such pages.
     pub(super) immediate: u64,
     /// Anonymous pages and file pages that were activated.
     pub(super) activate: [u32; 2],
-    /// Kept because they were used.
+    /// Kept because they were referenced.
     pub(super) ref_keep: u32,
     /// Handed to a filesystem or to swap.
     pub(super) pageout: u64,
 }
 
-/// The pages that one call of `shrink_page_list` has isolated.
+/// The isolated pages of one call of `shrink_page_list`, and how far they are examined.
 struct PageList {
-    /// The task's isolated list.
+    /// The task's isolated list (its sentinel).
     mine: Pfn,
-    /// The next page to look at.
+    /// The next page to examine.
     next: Pfn,
-    /// Pages not looked at yet.
+    /// Pages not examined yet.
     left: u32,
-    /// The last page that stays, or the list's sentinel.
+    /// The last page that stays on the list, or the list's sentinel.
     kept: Pfn,
-    /// Where the pages come from.
+    /// The zone that the pages come from.
     zone: usize,
     lru: Lru,
-    /// Pages that left the page cache and are not counted yet.
+    /// Pages that have left the page cache and are not subtracted from its counter yet.
     uncached: u32,
     freed: [Pfn; SWAP_CLUSTER_MAX as usize],
     batch: Batch,
 }
 
 impl PageList {
-    /// A locked page that is nobody's any more is to be freed.
+    /// Unlocks a page that belongs to no file or region any more, and adds it to the pages to be
+    /// freed.
     #[inline(always)]
     fn free<W: World>(&mut self, mm: &Mm<W>, page: Page<'_, W>, pfn: Pfn) {
         mm.unlock_and_clear(page, pfn, flag::REFERENCED | flag::ACTIVE | flag::RECLAIM);
@@ -72,13 +74,14 @@ impl PageList {
         self.batch.reclaimed += 1;
     }
 
-    /// Where the next pages of a run behind those that are freed go.
+    /// Returns the slots for the next pages of a run: behind the freed pages and those of the run
+    /// so far.
     #[inline(always)]
     fn behind(&mut self, run: &CleanRun) -> &mut [Pfn] {
         &mut self.freed[self.batch.reclaimed as usize + run.n as usize..]
     }
 
-    /// A page joins the run behind those that are freed.
+    /// Adds a page to the run, which stands behind the freed pages.
     #[inline(always)]
     fn push_clean(&mut self, run: &mut CleanRun, pfn: Pfn) {
         self.freed[(self.batch.reclaimed as u32 + run.n) as usize % SWAP_CLUSTER_MAX as usize] =
@@ -87,21 +90,23 @@ impl PageList {
     }
 }
 
-/// What holds for all pages of a batch that are clean and in the page cache.
+/// Settings that hold for all pages of a batch that are clean and in the page cache.
 #[derive(Clone, Copy)]
 struct CleanPages {
-    /// None is freed before somebody is asked: an eviction policy orders them.
+    /// An eviction policy orders the pages and must be asked before any is freed.
     none: bool,
-    /// How ages of their shadows are counted, if they leave any.
+    /// The shift with which shadows count ages; `None`: freed pages leave no shadows.
     shadows: Option<u32>,
     node_lru: bool,
     watched: bool,
-    /// Flags of pages that the world is asked for; `None`: for each, or somebody else is.
+    /// Flags of pages for which the world must be asked before they are freed; `None`: it must be
+    /// asked for every page, or an eviction policy orders the pages.
     asked: Option<u32>,
 }
 
 impl CleanPages {
-    /// Flags of a page that needs a look: it is not clean, not of a file, or somebody has a word in it.
+    /// Flags of a page that needs a full examination: it is not clean, not a file's, or another
+    /// task holds it.
     const LOOK: u32 = flag::DIRTY
         | flag::WRITEBACK
         | flag::UNEVICTABLE
@@ -111,14 +116,16 @@ impl CleanPages {
         | flag::PINNED
         | flag::LOCKED;
 
-    /// Whether an unmapped page with these flags, read when it was locked, is freed without a look.
+    /// Returns true if an unmapped page with these flags, read when it was locked, is freed without
+    /// an examination.
     #[inline(always)]
     fn may_free(self, flags: u32) -> bool {
         !self.none && flags & (Self::LOOK | flag::CACHED) == flag::CACHED
     }
 }
 
-/// Clean pages of one leaf of a file's index that are freed together: they stand behind those that are freed.
+/// Clean pages of one leaf of a file's index that are freed together. They stand in
+/// `PageList::freed` behind the pages freed so far.
 #[derive(Default)]
 struct CleanRun {
     /// File, and number of the leaf in it.
@@ -127,7 +134,8 @@ struct CleanRun {
 }
 
 impl CleanRun {
-    /// File and leaf of a page that is freed without a look, and has no flag that the world is asked for.
+    /// Returns file and leaf of a page that is freed without an examination and for which the world
+    /// need not be asked.
     #[inline(always)]
     fn leaf_of<W: World>(page: Page<'_, W>, asked: u32) -> Option<(u32, u32)> {
         let look = CleanPages::LOOK | flag::CACHED | asked;
@@ -135,8 +143,9 @@ impl CleanRun {
         clean.then(|| (page.mapping(), page.index() / SLOTS))
     }
 
-    /// Locks pages, from one on towards the head of their list, that are as those of the run: clean, unmapped, and of its
-    /// leaf. Returns how many, and the page in front of them. None has a flag that the world is asked for.
+    /// Locks pages, from `at` towards the head of their list, as long as they are clean, unmapped,
+    /// of the run's leaf and have none of the flags `asked`, and puts them into `into`. Returns
+    /// their number and the page in front of them.
     #[inline(always)]
     fn extend<W: World>(
         &mut self,
@@ -168,11 +177,11 @@ impl CleanRun {
     }
 }
 
-/// Why a walk over isolated pages has stopped.
+/// Why the walk over isolated pages stopped.
 enum Stop {
-    /// A page, locked, is dirty and to be written.
+    /// A dirty page, locked, that has to be written.
     Write(Pfn),
-    /// A page's filesystem refused it, and the task has to give way; it is unlocked.
+    /// A page that its filesystem refused, unlocked; the task has to yield.
     GiveWay(Pfn),
 }
 
@@ -184,8 +193,8 @@ enum Pageout {
 }
 
 impl<W: World> Mm<W> {
-    /// Decides on every isolated page, from the tail of the task's list on. Pages that stay are
-    /// left there.
+    /// Examines every isolated page, from the tail of the task's list on. Frees what it can, in one
+    /// go at the end; pages that stay are left on the list.
     pub(super) async fn shrink_page_list(
         &self,
         z: usize,
@@ -220,7 +229,7 @@ impl<W: World> Mm<W> {
                 Pageout::Clean => Verdict::Free,
                 Pageout::Success => {
                     let f = self.frames.flags(pfn);
-                    // Completed synchronously and clean: go on with it.
+                    // The write was completed synchronously and the page is clean: free it.
                     if f & (flag::WRITEBACK | flag::DIRTY) != 0 || !self.try_lock_page(pfn) {
                         continue;
                     }
@@ -272,14 +281,16 @@ impl<W: World> Mm<W> {
         self.stat.zone_event(z, by, n);
     }
 
-    /// Decides on isolated pages until one is dirty and to be written, or the task has to give way behind one.
+    /// Examines isolated pages until one is dirty and has to be written, or the task has to yield
+    /// after one. Returns `None` when all are examined.
     ///
     /// Links of pages that leave are not mended one by one: the pages that stay are joined to each
-    /// other, and the list is whole again on return.
+    /// other, and the list is consistent again on return.
     fn shrink_without_io(&self, list: &mut PageList, sc: &mut ScanControl) -> Option<Stop> {
         let frames = self.frames.table();
         let (mut next, mut kept, mut left) = (list.next, list.kept, list.left);
-        // Behind a page that was refused most often come others.
+        // The page at hand was refused by its filesystem: the pages after it may be refused in a
+        // row.
         let (mut stop, mut refused) = (None, false);
         let how = CleanPages {
             none: self.orders.is_some(),
@@ -292,9 +303,9 @@ impl<W: World> Mm<W> {
                 .filter(|_| self.orders.is_none()),
         };
         let mut run = CleanRun::default();
-        // Walks the pages that the next batch will isolate, so that they are in the cache by then
-        // (the kernel's `prefetchw_prev_lru_page`). It reads links without the list's lock: beside
-        // other tasks it may end up on another list, which only makes it useless.
+        // Walks the pages that the next batch will isolate, so that they are in the CPU's cache by
+        // then (the kernel's `prefetchw_prev_lru_page`). The walk reads links without the list's
+        // lock: if other tasks run it may end up on another list, which only makes it useless.
         let mut ahead = self.lru_list(list.zone, list.lru);
         while left > 0 && stop.is_none() {
             if let Some(asked) = how.asked
@@ -329,11 +340,11 @@ impl<W: World> Mm<W> {
                 continue;
             }
             if before & flag::LOCKED == 0 {
-                // What is freed otherwise comes behind it.
+                // Free the pending run first, so that pages are freed in their order.
                 self.free_clean(&mut run, how, list, sc);
                 match self.examine(page, pfn, sc, &mut list.batch) {
                     Verdict::Pageout => {
-                        // The time of those that left has passed before it is asked for.
+                        // Charge the time of the pages that left before the filesystem is asked.
                         self.count_removed(list.zone, std::mem::take(&mut list.uncached));
                         if !self.pageout_refused(page, pfn, sc, &mut list.batch) {
                             stop = Some(Stop::Write(pfn));
@@ -366,8 +377,8 @@ impl<W: World> Mm<W> {
         stop
     }
 
-    /// Frees a run of clean, unmapped pages that reclaim has locked: what [`Self::examine`], which frees such
-    /// pages, and [`Self::remove_mapping`] do, with one look into the index.
+    /// Frees a run of clean, unmapped pages that reclaim has locked: does what [`Self::examine`],
+    /// which frees such pages, and [`Self::remove_mapping`] do, with one look-up in the index.
     #[inline(always)]
     fn free_clean(
         &self,
@@ -390,7 +401,7 @@ impl<W: World> Mm<W> {
         list.batch.reclaimed += u64::from(n);
         let frames = self.frames.table();
         if how.watched || how.node_lru {
-            // Each page's time passes before the next one's age is taken.
+            // The time of each page has to pass before the age of the next one is taken.
             for &pfn in pages {
                 if how.watched {
                     self.note_reclaimed(frames.page(pfn));
@@ -420,7 +431,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Unlocks an isolated page that stays; the verdict may be to activate it.
+    /// Unlocks an isolated page that stays; activates it if the verdict says so.
     fn keep_isolated(&self, pfn: Pfn, verdict: Verdict, batch: &mut Batch) {
         if verdict == Verdict::Activate && !self.is_ordered(self.frames.flags(pfn)) {
             if self.frames.has(pfn, flag::SWAPCACHE) && self.swap_is_half_full() {
@@ -437,13 +448,14 @@ impl<W: World> Mm<W> {
         self.unlock_isolated(pfn);
     }
 
-    /// Releases the lock that reclaim tried. Few pages have waiters, so only those are woken for.
+    /// Releases the lock that reclaim tried. Few pages have waiters, so it wakes only where
+    /// `WAITERS` is set.
     #[inline(always)]
     pub(crate) fn unlock_isolated(&self, pfn: Pfn) {
         self.unlock_and_clear(self.frames.page(pfn), pfn, 0);
     }
 
-    /// As [`Mm::unlock_isolated`]; `bits` go with the lock.
+    /// Unlocks a page as [`Mm::unlock_isolated`] does, and clears `bits` in the same step.
     #[inline(always)]
     pub(crate) fn unlock_and_clear(&self, page: Page<'_, W>, pfn: Pfn, bits: u32) {
         let before = page.clear_flags(flag::LOCKED | flag::WAITERS | bits);
@@ -453,8 +465,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The decisions of docs/reference/reclaim.md#page-decisions up to the point where a dirty page would be
-    /// written.
+    /// Decides on a page by the rules of docs/reference/reclaim.md#page-decisions, up to the point
+    /// where a dirty page would be written.
     #[inline]
     fn examine(
         &self,
@@ -501,7 +513,8 @@ impl<W: World> Mm<W> {
         }
         let mut only_if_clean = false;
         if young > 0 {
-            // A new page's first touch leaves its mark: where new anonymous pages are inactive, one is not enough.
+            // The first touch of a new page sets the young bit: where new anonymous pages start
+            // inactive, one reference is not enough to activate.
             if !file && !self.policy.workingset_anon {
                 return Verdict::Activate;
             }
@@ -552,7 +565,7 @@ impl<W: World> Mm<W> {
         Verdict::Free
     }
 
-    /// Where a page goes that is under writeback or left to the flusher.
+    /// Returns the verdict for a page that is under writeback or left to the flusher.
     fn unwritten(&self) -> Verdict {
         match self.policy.unwritten_pages {
             UnwrittenPages::Inactive => Verdict::Keep,
@@ -560,7 +573,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A dirty file page that this reclaimer may not write (*writeback-from-reclaim* 1, 5, 7, 8).
+    /// Leaves a dirty file page that this reclaimer may not write to the flusher, marked for
+    /// immediate reclaim if the policy says so (*writeback-from-reclaim* 1, 5, 7, 8).
     #[inline]
     fn leave_to_flusher(&self, pfn: Pfn, flags: u32) {
         let (item, marked) = if self.policy.immediate_reclaim {
@@ -575,7 +589,7 @@ impl<W: World> Mm<W> {
         self.ask_flusher_for(pfn);
     }
 
-    /// Whether the policy lets this reclaimer write dirty file pages now.
+    /// Returns true if the policy lets this reclaimer write dirty file pages of zone `z` now.
     #[inline]
     fn may_write_file(&self, z: usize, sc: &ScanControl) -> bool {
         let rule = if sc.kswapd {
@@ -591,8 +605,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Counts a dirty page or one under writeback for the zone's flags; anonymous ones are neither,
-    /// but may be congested (`page_check_dirty_writeback`).
+    /// Counts a page that is dirty or under writeback for the zone's flags; anonymous pages count
+    /// as neither, but may count as congested (`page_check_dirty_writeback`).
     #[inline(never)]
     fn count_for_flags(&self, page: Page<'_, W>, f: u32, batch: &mut Batch) {
         let again = f & flag::WRITEBACK != 0 && f & flag::RECLAIM != 0;
@@ -611,8 +625,8 @@ impl<W: World> Mm<W> {
         batch.congested += u64::from(congested || again);
     }
 
-    /// Hands a dirty page to its filesystem or to swap (docs/reference/reclaim.md#page-decisions). The page
-    /// is locked on entry, and on exit unless the answer is `Success`.
+    /// Hands a dirty page to its filesystem or to swap (docs/reference/reclaim.md#page-decisions).
+    /// The page is locked on entry, and on exit unless the answer is `Success`.
     async fn pageout(&self, pfn: Pfn, sc: &ScanControl, batch: &mut Batch) -> Pageout {
         let f = self.frames.flags(pfn);
         if f & flag::PINNED != 0 || f & (flag::CACHED | flag::SWAPCACHE) == 0 {
@@ -663,8 +677,8 @@ impl<W: World> Mm<W> {
         Pageout::Success
     }
 
-    /// A congested queue holds back everybody but kswapd, the flusher, the queue's own writer and
-    /// high orders.
+    /// Returns true if the task may write to the page's device: the device is not congested, or the
+    /// task is kswapd, the flusher or the device's own writer, or reclaims for a high order.
     pub(super) fn may_write_to_queue(&self, pfn: Pfn, sc: &ScanControl) -> bool {
         let task = self.current();
         if task.flags() & (PF_SWAPWRITE | PF_KSWAPD) != 0 || sc.order > 3 {
@@ -674,8 +688,8 @@ impl<W: World> Mm<W> {
         !self.world.bdi_congested(bdi, Class::Async) || task.writing_to.get() == bdi + 1
     }
 
-    /// Takes a clean, unmapped page out of its file or of the swap cache; pages that left the page
-    /// cache are added to `uncached`.
+    /// Takes a clean, unmapped page out of its file, its region or the swap cache, and returns
+    /// true; false if it has to stay. Pages that left the page cache are added to `uncached`.
     #[inline]
     fn remove_mapping(&self, page: Page<'_, W>, pfn: Pfn, uncached: &mut u32) -> bool {
         let f = page.flags();

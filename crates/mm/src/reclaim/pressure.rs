@@ -1,9 +1,11 @@
-//! What was scanned, told to those who want to know how hard memory is to come by (`vmpressure = "worker"`; Linux
-//! mm/vmpressure.c, `vmpressure` and `vmpressure_work_fn`, since 3.10; docs/reference/reclaim.md#pressure).
+//! The worker of vmpressure, which is told how much was scanned (`vmpressure = "worker"`; Linux
+//! mm/vmpressure.c, `vmpressure` and `vmpressure_work_fn`, since 3.10;
+//! docs/reference/reclaim.md#pressure).
 //!
-//! Behind every 512 pages scanned a worker of the kernel's is woken, be anybody told or not. It has next to nothing to
-//! do; but where a CPU is scarce it takes a turn there, behind which the scheduler picks anew. So a long scan
-//! of kswapd gives way to who waits, and a task that reclaims gives way to kswapd, long before their slices end.
+//! After every 512 scanned pages a kernel worker is woken, whether or not a program listens. The
+//! worker has next to nothing to do; but where CPUs are scarce it takes a turn on one, after which
+//! the scheduler picks the next task anew. So a long scan of kswapd gives way to waiting tasks, and
+//! a task that reclaims gives way to kswapd, long before their slices end.
 
 use super::scan::SWAP_CLUSTER_MAX;
 use crate::policy::VmPressure;
@@ -12,17 +14,17 @@ use crate::{Mm, queue};
 
 /// Pages scanned between two turns of the worker (`vmpressure_win`).
 const WINDOW: u64 = 16 * SWAP_CLUSTER_MAX;
-/// From this scan priority on direct reclaim counts as a window of nothing gained
-/// (`vmpressure_level_critical_prio`).
+/// At this scan priority and harder ones direct reclaim counts as a window in which nothing was
+/// gained (`vmpressure_level_critical_prio`).
 const CRITICAL_PRIORITY: u8 = 3;
 
 impl<W: World> Mm<W> {
-    /// Whether scans wake the worker: then somebody has to be [`Mm::pressure_worker`].
+    /// Returns true if scans wake the worker: the world must then run [`Mm::pressure_worker`].
     pub fn has_pressure_worker(&self) -> bool {
         self.policy.vmpressure == VmPressure::Worker
     }
 
-    /// A node was scanned: so many pages of it.
+    /// Adds `scanned` pages of a node to the window, and wakes the worker if the window is full.
     #[inline]
     pub(super) fn note_pressure(&self, scanned: u64) {
         if scanned > 0 && self.has_pressure_worker() {
@@ -33,7 +35,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Direct reclaim comes to a scan priority.
+    /// Tells the worker that direct reclaim has come to a scan priority.
     #[inline]
     pub(super) fn note_priority(&self, priority: u8) {
         if priority <= CRITICAL_PRIORITY {
@@ -41,10 +43,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Looks whether the worker waits although it has something to tell.
+    /// Checks that the worker does not wait although a window was scanned.
     ///
     /// # Errors
-    /// It does.
+    /// The worker waits in vain.
     pub(crate) fn check_pressure_worker(&self) -> Result<(), String> {
         let behind = self.has_pressure_worker() && self.pressure_scanned.get() >= WINDOW;
         match behind && self.world.waited_on(queue::pressure()) {
@@ -53,7 +55,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The life of the worker. Never returns.
+    /// Runs the worker: waits for a full window and starts a new one. Never returns.
     pub async fn pressure_worker(&self) {
         debug_assert!(self.has_pressure_worker(), "nobody would wake it");
         let q = queue::pressure();

@@ -1,5 +1,5 @@
-//! Reclaimers that wait for a reason (`reclaim_throttle = "reasons"`; Linux 5.16 to 6.12 `reclaim_throttle`,
-//! docs/reference/reclaim.md#reasons).
+//! Throttling of reclaimers by reason (`reclaim_throttle = "reasons"`; Linux 5.16 to 6.12
+//! `reclaim_throttle`, docs/reference/reclaim.md#reasons).
 
 use super::page_list::Batch;
 use super::scan::{Met, SWAP_CLUSTER_MAX, ScanControl};
@@ -11,7 +11,8 @@ use crate::world::{WaitQueue, Waited, WaitedKind, Word32, Word64, World};
 use crate::{Mm, queue};
 
 impl<W: World> Mm<W> {
-    /// Whether what was scanned marks zones or nodes, and reclaimers wait by those marks.
+    /// Returns true if scans set flags of their zone or node, and reclaimers wait according to
+    /// those flags.
     #[inline(always)]
     pub(super) fn throttles_by_flags(&self) -> bool {
         matches!(
@@ -20,7 +21,7 @@ impl<W: World> Mm<W> {
         )
     }
 
-    /// Adds a batch to what the scan of its node has met.
+    /// Adds a batch of `taken` pages to what the scan of its node has met.
     pub(super) fn note_met(&self, taken: u32, file: bool, batch: &Batch, sc: &mut ScanControl) {
         let met = &mut sc.met;
         met.dirty += batch.dirty;
@@ -32,7 +33,9 @@ impl<W: World> Mm<W> {
         met.file_taken += if file { u64::from(taken) } else { 0 };
     }
 
-    /// A node was scanned: what it met marks it, and who scanned it may have to wait.
+    /// Sets the flags of a scanned node by the pages that the scan has met, and makes the reclaimer
+    /// wait where they ask for it: kswapd after pages that it met again under writeback, other
+    /// tasks while the node is congested.
     pub(super) async fn throttle_by_reasons(&self, z: usize, sc: &ScanControl) {
         let flags = &self.lru_home(z).flags;
         let Met {
@@ -62,9 +65,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Behind each priority of a direct reclaim, with the first zone whose node it scanned: tasks that wait for want
-    /// of progress go on if an eighth of what was scanned was freed; a task that has freed nothing at the last
-    /// priority but one waits itself (mm/vmscan.c `consider_reclaim_throttle`, 5.16).
+    /// Called after each priority of a direct reclaim, with the first zone whose node it scanned:
+    /// if more than an eighth of the scanned pages was freed, wakes the tasks that wait for
+    /// progress; a task that has freed nothing by the last priority but one waits itself
+    /// (mm/vmscan.c `consider_reclaim_throttle`, 5.16).
     pub(crate) async fn consider_reclaim_throttle(&self, z: usize, sc: &ScanControl) {
         if self.policy.reclaim_throttle != ReclaimThrottle::Reasons {
             return;
@@ -76,8 +80,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Waits a tick, where kswapd still hopes for the node and the node is full of pages that have to be written
-    /// first (mm/vmscan.c `skip_throttle_noprogress`). `progress`: or until another task frees pages.
+    /// Waits a tick if more than half of the node's reclaimable pages are dirty or under writeback
+    /// and kswapd has not given the node up (mm/vmscan.c `skip_throttle_noprogress`); otherwise
+    /// only yields. `progress`: another task that frees pages ends the wait.
     async fn wait_for_a_tick(&self, z: usize, progress: bool) {
         let nid = self.zones[z].node;
         let zones = &self.nodes[nid as usize].zones;
@@ -99,13 +104,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether the calling task is a thread of the kernel's own other than kswapd, which no reason holds back (mm/vmscan.c
-    /// `reclaim_throttle`).
+    /// Returns true if the calling task is a kernel thread other than kswapd, which is never
+    /// throttled (mm/vmscan.c `reclaim_throttle`).
     fn is_kernel_thread(&self) -> bool {
         self.current().flags() & (PF_KTHREAD | PF_KSWAPD) == PF_KTHREAD
     }
 
-    /// Until 32 pages for each who waits were written, a tenth of a second at most.
+    /// Waits until more than 32 pages were written for each reclaimer that waits so on the node, at
+    /// most a tenth of a second.
     async fn wait_until_some_are_written(&self, z: usize) {
         let nid = self.zones[z].node;
         let node = &self.nodes[nid as usize];
@@ -121,8 +127,8 @@ impl<W: World> Mm<W> {
         node.throttled.fetch_sub(1);
     }
 
-    /// Direct reclaim or compaction while too many pages are isolated: until a task finds that they are not too many
-    /// any more, the fiftieth part of a second at most.
+    /// Makes direct reclaim or compaction wait while too many pages are isolated: until a task
+    /// finds that they are no longer too many, at most a fiftieth of a second.
     pub(crate) async fn wait_for_isolated(&self, z: usize) {
         if self.is_kernel_thread() {
             return self.world.relax().await;
@@ -135,7 +141,8 @@ impl<W: World> Mm<W> {
             .await;
     }
 
-    /// A task has found that not too many pages of a zone are isolated (mm/vmscan.c `wake_throttle_isolated`).
+    /// Wakes the tasks in [`Self::wait_for_isolated`]: the caller has found that not too many pages
+    /// of the zone are isolated (mm/vmscan.c `wake_throttle_isolated`).
     #[inline(always)]
     pub(super) fn wake_for_isolated(&self, z: usize) {
         if self.policy.reclaim_throttle == ReclaimThrottle::Reasons {
@@ -149,7 +156,7 @@ impl<W: World> Mm<W> {
             .waits_on(Waited::on(WaitedKind::ReclaimThrottle, nid));
     }
 
-    /// Pages of a zone were written.
+    /// Counts `n` written pages of a zone for reclaimers that wait for them, if there are any.
     #[inline(always)]
     pub(crate) fn throttled_see_written(&self, z: usize, n: u32) {
         let nid = self.zones[z].node;
@@ -167,17 +174,18 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether more than 32 pages of a node were written for each reclaimer that waits for that.
+    /// Returns true if more than 32 pages of a node were written for each reclaimer that waits for
+    /// that.
     fn enough_written(&self, nid: u32) -> bool {
         let node = &self.nodes[nid as usize];
         let since = node.throttled_written.get() - node.throttled_since.get();
         since > SWAP_CLUSTER_MAX * u64::from(node.throttled.get())
     }
 
-    /// Looks for reclaimers of a node that wait for pages to be written although enough were.
+    /// Checks that no reclaimer of a node waits for pages to be written although enough were.
     ///
     /// # Errors
-    /// There is one.
+    /// A reclaimer waits in vain.
     pub(crate) fn check_throttled(&self, nid: u32) -> Result<(), String> {
         match self.enough_written(nid) && self.world.waited_on(self.throttled_queue(nid)) {
             true => Err(format!(

@@ -1,6 +1,7 @@
-//! Dirty pages of files that page reclaim asks a filesystem for which refuses them: those whose blocks are not
-//! allocated yet (ext4), all (btrfs), those that a direct reclaimer asks for (XFS). Most of what kswapd meets then are
-//! such pages, one behind the other.
+//! Dirty file pages that page reclaim hands to a filesystem and that the filesystem refuses: those
+//! whose blocks are not allocated yet (ext4), all (btrfs), those that a direct reclaimer hands over
+//! (XFS). Most of the pages that kswapd meets on such filesystems are of this kind, one after
+//! another, so they are handled in rows.
 
 use super::page_list::Batch;
 use super::scan::ScanControl;
@@ -11,9 +12,11 @@ use crate::world::event::Event;
 use crate::world::{Audience, Cost, World};
 use crate::{Mm, Pfn};
 
-/// Flags that a page of a row shares with the first one, beside its zone's number. A mark for immediate reclaim goes.
+/// Flags that a page of a row must share with the first one, beside its zone's number. The mark for
+/// immediate reclaim may differ: it is cleared.
 const SHARED: u32 = !flag::RECLAIM;
-/// What none of them has: it would be examined otherwise, or somebody holds it or waits for it.
+/// Flags that no page of a row has: such a page would be examined differently, or another task
+/// holds it or waits for it.
 const NONE: u32 = flag::LOCKED
     | flag::WAITERS
     | flag::REFERENCED
@@ -23,12 +26,13 @@ const NONE: u32 = flag::LOCKED
     | flag::SWAPCACHE
     | flag::ANON
     | flag::PINNED;
-/// What all of them have.
+/// Flags that every page of a row has.
 const ALL: u32 = flag::CACHED | flag::DIRTY;
 
 impl<W: World> Mm<W> {
-    /// What [`Mm::pageout`] does to a file's page, locked on entry, that its filesystem refuses, up to where the task
-    /// relaxes. `false`: nothing was done.
+    /// Does what [`Mm::pageout`] does, up to the point where the task relaxes, to a locked page of
+    /// a file that its filesystem refuses. Returns false if the page is not refused or needs the
+    /// full `pageout`; nothing was done then.
     #[inline]
     pub(super) fn pageout_refused(
         &self,
@@ -59,9 +63,10 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Up to `most` isolated pages in front of one that was refused, towards the head of their list, that are as that one:
-    /// the next ones of its file, which are examined and refused as it was, and behind none of which the task gives
-    /// way. Returns how many, and the last of them; of none, that one.
+    /// Handles up to `most` isolated pages in front of a refused one, towards the head of their
+    /// list, that are like it: the next pages of its file, which would be examined and refused in
+    /// the same way, without the task yielding after any of them. Returns their number and the last
+    /// of them, or (0, `pfn`).
     #[inline(never)]
     pub(super) fn refused_row(
         &self,
@@ -71,7 +76,7 @@ impl<W: World> Mm<W> {
         batch: &mut Batch,
     ) -> (u32, Pfn) {
         let like = first.flags() & SHARED;
-        // Where batches count what is congested each page asks.
+        // With `ZoneFlags` each page is tested for congestion, so a row cannot be handled at once.
         let asks = self.policy.reclaim_throttle == ReclaimThrottle::ZoneFlags;
         if like & (NONE | ALL) != ALL
             || asks
@@ -126,7 +131,8 @@ impl<W: World> Mm<W> {
         (n, last)
     }
 
-    /// Counts pages of a zone that their file's filesystem refuses. They stay dirty: the bits would be taken and set again.
+    /// Counts `n` pages of a zone that their file's filesystem refuses. They stay dirty: the dirty
+    /// bits would be cleared and set again, so they are left alone.
     #[inline]
     fn count_refused(&self, z: usize, mapping: u32, n: u32) {
         self.world.writepages_refused(self, mapping, n);

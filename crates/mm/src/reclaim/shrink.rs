@@ -1,4 +1,5 @@
-//! Scanning LRU lists: how much, in which order, and what becomes of each page (docs/reference/reclaim.md).
+//! Scanning of LRU lists: in which order, batch by batch, and how reclaimers are throttled in
+//! between (docs/reference/reclaim.md).
 
 use crate::Mm;
 use crate::memory::frame::flag;
@@ -15,8 +16,8 @@ use crate::world::event::{Event, IsolateMode, TrackPath};
 use crate::world::{Audience, Class, Cost, ShortLock, Word32, Word64, World};
 
 impl<W: World> Mm<W> {
-    /// Scans a zone (docs/reference/reclaim.md#zone-scan), for a request of several pages until there are enough to
-    /// compact.
+    /// Scans a zone (docs/reference/reclaim.md#zone-scan); for a request of several contiguous
+    /// pages, until enough are free for compaction.
     pub(crate) async fn shrink_zone(&self, z: usize, sc: &mut ScanControl) {
         loop {
             let (reclaimed_before, scanned) = (sc.nr_reclaimed, sc.nr_scanned);
@@ -35,8 +36,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Scans a node whose lists are in `home`, and asks shrinkers for their part of it (`shrink_node`, 4.8). What
-    /// waits for pages or is told of them comes behind both. Returns the objects that shrinkers freed.
+    /// Scans a node whose lists are in zone `home`, and asks shrinkers for their part
+    /// (`shrink_node`, 4.8). The vmpressure worker is told, and the caller throttled, after both.
+    /// Returns the objects that the shrinkers freed.
     pub(crate) async fn shrink_node(&self, home: usize, sc: &mut ScanControl) -> u64 {
         let nid = self.zones[home].node;
         let (before, mut objects) = (sc.nr_reclaimed, 0);
@@ -78,16 +80,18 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Scans what of each list a zone's scan is to look at.
+    /// Scans as many pages of each of a zone's lists as [`Self::get_scan_count`] says, in batches
+    /// of 32.
     async fn scan_zone(&self, z: usize, sc: &mut ScanControl) {
         let reclaimed_before = sc.nr_reclaimed;
         sc.met = Met::default();
         let mut nr = self.get_scan_count(z, sc);
         let targets = nr;
-        // Direct reclaim at the first priority finishes what it set out to scan.
+        // Direct reclaim at the first priority scans everything that it set out to scan.
         let mut adjusted = !sc.kswapd && sc.priority == DEF_PRIORITY;
         self.world.start_plug();
-        // Inactive anon, active file, inactive file drive the loop; active anon rides along.
+        // The targets of inactive anon, active file and inactive file keep the loop running; active
+        // anon alone does not.
         while nr[0] + nr[2] + nr[3] > 0 {
             for (i, lru) in SCAN_ORDER.into_iter().enumerate() {
                 let n = nr[i].min(SWAP_CLUSTER_MAX);
@@ -142,7 +146,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Scans an active list (docs/reference/reclaim.md#active-lists).
+    /// Scans up to `n` pages from the tail of an active list and moves those that are not in use to
+    /// the inactive list (docs/reference/reclaim.md#active-lists).
     pub(crate) fn shrink_active_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
         self.lru_add_drain();
         let (scanned, taken) = self.isolate(z, lru, n, IsolateMode::Active, sc);
@@ -190,7 +195,8 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::PageScan, taken);
     }
 
-    /// The balance statistics belong to the list lock, under which they are halved.
+    /// Adds `n` rotated pages to a zone's balance statistics, under the list lock, because they are
+    /// halved under that lock.
     fn count_rotated(&self, z: usize, file: bool, n: u64) {
         let zone = self.lru_home(z);
         zone.lru_lock.with(|| {
@@ -198,7 +204,7 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Scans one batch of an inactive list.
+    /// Scans one batch of up to `n` pages of an inactive list.
     async fn shrink_inactive_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
         let file = lru.is_file();
         let reasons = self.policy.reclaim_throttle == ReclaimThrottle::Reasons;
@@ -238,7 +244,8 @@ impl<W: World> Mm<W> {
         }
         if taken == 0 {
             if scanned > 0 {
-                // An eviction policy chose pages that others hold, or a node's are of other zones.
+                // Nothing could be taken: an eviction policy chose pages that others hold, or the
+                // pages of a node's list are of zones that the request cannot use.
                 self.world.relax().await;
             }
             return;
@@ -274,7 +281,8 @@ impl<W: World> Mm<W> {
             priority: u32::from(sc.priority),
             file,
         });
-        // writeback-from-reclaim 6: the lower the priority, the fewer such pages it takes.
+        // writeback-from-reclaim 6: the lower the priority, the fewer such pages make the reclaimer
+        // wait.
         let found = match self.policy.reclaim_throttle {
             ReclaimThrottle::None => 0,
             ReclaimThrottle::ZoneFlags => {
@@ -294,7 +302,8 @@ impl<W: World> Mm<W> {
         self.world.relax().await;
     }
 
-    /// A batch had too many dirty pages, or pages under writeback, for the scan's priority.
+    /// Makes the reclaimer wait if the zone is congested, after a batch with too many dirty pages,
+    /// or pages under writeback, for the scan's priority.
     async fn throttle_for_batch(&self, z: usize) {
         if self.policy.reclaim_throttle == ReclaimThrottle::DirtyCounted {
             self.stat.event(VmEvent::VmscanThrottled, 1);
@@ -303,8 +312,8 @@ impl<W: World> Mm<W> {
             .await;
     }
 
-    /// Marks the zone for what a whole batch was, and waits accordingly (3.12,
-    /// docs/reference/reclaim.md#zone-flags).
+    /// Sets the zone's flags if a whole batch was dirty or under writeback, and makes the reclaimer
+    /// wait if the batch asks for it (3.12, docs/reference/reclaim.md#zone-flags).
     async fn throttle_by_flags(&self, z: usize, taken: u32, batch: &Batch, sc: &ScanControl) {
         let (flags, taken) = (&self.zones[z].flags, u64::from(taken));
         if batch.writeback == taken {
