@@ -1,34 +1,35 @@
-//! The rules of watermarks that adjust themselves: what a zone, or a machine, has above its default low and min
-//! watermarks, and what direct reclaim, trouble, quiet and time make of it
-//! (docs/reference/memory-model.md#tunable-watermarks). Plain numbers: the engine's zones keep them in words
-//! ([`super::auto`]), and who learns on a running system in a variable.
+//! The rules of watermarks that adjust themselves: how many pages a zone, or a machine, has above
+//! its default low and min watermarks, and how direct reclaim, trouble, quiet and time change that
+//! (docs/reference/memory-model.md#tunable-watermarks). Plain numbers: the engine's zones keep them
+//! in words ([`super::auto`]), a program that learns on a running system keeps them in a variable.
 
 use crate::policy::AutoWatermarks;
 
-/// Decay takes place in so many equal parts.
+/// The number of equal parts in which decay takes place.
 pub const PARTS: u64 = 16;
 
-/// `percent` of a number of pages, at least one.
+/// Returns `percent` of a number of pages, rounded up, at least one.
 pub(crate) fn part(pages: u32, percent: u32) -> u32 {
     ((u64::from(pages) * u64::from(percent)).div_ceil(100) as u32).max(1)
 }
 
-/// Pages above the defaults, and what they were when time began to take from them.
+/// Pages above the default marks, and what they were when decay began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amounts {
-    /// Above the default low watermark.
+    /// Pages above the default low watermark.
     pub extra: u32,
-    /// What of `extra` time leaves: what direct reclaim has taught, which is forgotten much more slowly.
+    /// The part of `extra` that decay leaves: direct reclaim has taught it, and it is forgotten
+    /// much more slowly.
     pub floor: u32,
-    /// Above the default min watermark.
+    /// Pages above the default min watermark.
     pub extra_min: u32,
     /// `extra` less `floor` when decay began.
     pub peak: u32,
-    /// `extra_min` then.
+    /// `extra_min` when decay began.
     pub peak_min: u32,
     /// The floor when forgetting began.
     pub peak_floor: u32,
-    /// The largest `extra` so far: what a profile keeps.
+    /// The largest `extra` so far; a profile keeps it.
     pub learned: u32,
     /// The largest `extra_min` so far.
     pub learned_min: u32,
@@ -43,13 +44,13 @@ pub struct Amounts {
 }
 
 impl Amounts {
-    /// Whether the last raise is at least `debounce_ms` ago.
+    /// Returns true if the last raise is at least `debounce_ms` ago, or there was none.
     fn may_raise(&self, rules: &AutoWatermarks, now: u64) -> bool {
         let debounce = u64::from(rules.debounce_ms) * 1_000_000;
         self.raised_at == 0 || now.saturating_sub(self.raised_at) >= debounce
     }
 
-    /// Time takes from `now` on.
+    /// Starts decay anew at time `now` (ns), from the present amounts.
     fn begin_decay(&mut self, now: u64) {
         self.raised_at = now.max(1);
         self.parts = 0;
@@ -57,8 +58,9 @@ impl Amounts {
         self.peak_min = self.extra_min;
     }
 
-    /// More above the low watermark, whose default is `low`, up to `room`. `taught`: by direct reclaim, so twice
-    /// as much and it is remembered. At most once in `debounce_ms`.
+    /// Raises the low watermark, whose default is `low`, by up to `room` pages in all. `taught`:
+    /// direct reclaim raises it, so the amount at least doubles and a part is remembered. Does
+    /// nothing within `debounce_ms` of the last raise.
     pub fn raise(&mut self, rules: &AutoWatermarks, now: u64, low: u32, room: u32, taught: bool) {
         if !self.may_raise(rules, now) {
             return;
@@ -77,7 +79,8 @@ impl Amounts {
         self.begin_decay(now);
     }
 
-    /// More above the min watermark, whose default is `min`, up to `room`. At most once in `debounce_ms`.
+    /// Raises the min watermark, whose default is `min`, by up to `room` pages in all. Does nothing
+    /// within `debounce_ms` of the last raise.
     pub fn raise_min(&mut self, rules: &AutoWatermarks, now: u64, min: u32, room: u32) {
         if !self.may_raise(rules, now) {
             return;
@@ -88,7 +91,7 @@ impl Amounts {
         self.begin_decay(now);
     }
 
-    /// Takes a part of what is above the floor; whether there was any.
+    /// Takes back a part of the pages above the floor; returns false if there were none.
     pub fn lower(&mut self, rules: &AutoWatermarks) -> bool {
         let above = self.extra.saturating_sub(self.floor);
         if above == 0 {
@@ -98,7 +101,8 @@ impl Amounts {
         true
     }
 
-    /// Takes what the time since the last raises takes; whether anything may have changed.
+    /// Lets the amounts decay by the time since the last raises; returns true if anything may have
+    /// changed.
     pub fn decay(&mut self, rules: &AutoWatermarks, now: u64) -> bool {
         let passed = |since: u64, whole: u64| match whole {
             0 => 0,
@@ -111,7 +115,7 @@ impl Amounts {
         if parts > u64::from(self.floor_parts) {
             self.floor_parts = parts as u32;
             let floor = self.floor.min(left(self.peak_floor, parts));
-            // What lay on the floor goes down with it.
+            // The pages above the floor go down with the floor.
             let above = self.extra.saturating_sub(self.floor);
             self.floor = floor;
             self.extra = floor + above;

@@ -1,13 +1,13 @@
-//! Watermarks that adjust themselves (`watermarks = "auto"`): what the review of *tunable-watermarks*
-//! asked for instead of more sysctls (docs/reference/memory-model.md#tunable-watermarks).
+//! Watermarks that adjust themselves (`watermarks = "auto"`): the review of *tunable-watermarks*
+//! asked for them instead of more sysctls (docs/reference/memory-model.md#tunable-watermarks).
 //!
 //! Each zone has an amount by which its low watermark is above the default one; the high watermark
-//! grows in proportion. Direct reclaim and a kswapd with trouble raise it, a kswapd that frees
-//! enough at its first priority and long spells with next to no direct reclaim lower it, and so
-//! does time, down to a floor: the amount that direct reclaim has taught, which is forgotten much
-//! more slowly. No amount exceeds what the cap leaves, a multiple of what the sysctls give; where a
-//! profile of an earlier run is at hand, its marks are what is raised, below the same cap. The minimum stays the default one unless
-//! allocations that cannot wait fail.
+//! grows in proportion. Direct reclaim and a kswapd in trouble raise the amount. A kswapd that
+//! frees enough at its first priority, long spells with next to no direct reclaim, and time lower
+//! it, down to a floor: the part that direct reclaim has taught, which is forgotten much more
+//! slowly. No amount exceeds the cap, a multiple of the watermarks that the sysctls give. If there
+//! is a profile of an earlier run, the amounts are added to its marks, below the same cap. The
+//! minimum stays the default one unless allocations that cannot wait fail.
 
 use super::amounts::{Amounts, PARTS};
 use crate::Mm;
@@ -18,39 +18,39 @@ use crate::policy::{ProfileZone, WatermarkProfile};
 use crate::reclaim::scan::{DEF_PRIORITY, ScanControl};
 use crate::world::{ShortLock, Word32, Word64, World};
 
-/// The sizes of what a zone has above its default, in pages, and what they were when time began to
-/// take from them.
+/// The amounts that a zone has above its default marks, in pages, and what they were when decay
+/// began. The words of an [`Amounts`], and the marks that they are added to.
 pub(crate) struct ZoneAuto<W: World> {
-    /// The watermarks that are raised: the profile's, or those of the sysctls.
+    /// The watermarks that the amounts are added to: the profile's, or those of the sysctls.
     default: [W::U32; 3],
-    /// The highest that the cap lets them become.
+    /// The highest watermarks that the cap allows.
     most: [W::U32; 3],
-    /// Above the default low watermark.
+    /// Pages above the default low watermark.
     extra: W::U32,
-    /// What of `extra` time leaves.
+    /// The part of `extra` that decay leaves; it is forgotten more slowly.
     floor: W::U32,
-    /// Above the default min watermark.
+    /// Pages above the default min watermark.
     extra_min: W::U32,
     /// `extra` less `floor`, and `extra_min`, when decay began.
     peak: W::U32,
     peak_min: W::U32,
     peak_floor: W::U32,
-    /// The largest `extra` and `extra_min` so far: what a profile keeps.
+    /// The largest `extra` and `extra_min` so far; a profile keeps them.
     learned: W::U32,
     learned_min: W::U32,
-    /// When the last raise took place, and how many parts of its decay have passed.
+    /// When the last raise took place (ns), and how many parts of the decay since then have passed.
     raised_at: W::U64,
     parts: W::U32,
-    /// The same for the floor.
+    /// The same for the floor: the last raise by direct reclaim.
     taught_at: W::U64,
     floor_parts: W::U32,
-    /// Reclaim events since the last look, and direct reclaims among them.
+    /// Reclaim events since the last test for quiet, and direct reclaims among them.
     events: W::U32,
     direct: W::U32,
     lock: W::Lock,
 }
 
-/// The state of a policy's zones; none unless it is `auto`.
+/// Makes the state of each zone; none unless the policy is `auto`.
 pub(crate) fn zones<W: World>(policy: &Policy, zones: usize) -> Box<[ZoneAuto<W>]> {
     use bytemuck::Zeroable;
     let n = match policy.watermarks {
@@ -81,7 +81,7 @@ pub(crate) fn zones<W: World>(policy: &Policy, zones: usize) -> Box<[ZoneAuto<W>
 }
 
 impl<W: World> ZoneAuto<W> {
-    /// What it has, under its lock.
+    /// Returns the zone's amounts; called under its lock.
     fn amounts(&self) -> Amounts {
         Amounts {
             extra: self.extra.get(),
@@ -99,7 +99,7 @@ impl<W: World> ZoneAuto<W> {
         }
     }
 
-    /// Changes what it has.
+    /// Changes the zone's amounts by `how`, under the lock.
     fn change<R>(&self, how: impl FnOnce(&mut Amounts) -> R) -> R {
         self.lock.with(|| {
             let mut amounts = self.amounts();
@@ -124,12 +124,12 @@ impl<W: World> ZoneAuto<W> {
         self.default[mark as usize].get()
     }
 
-    /// The most that the cap lets a zone have above a default.
+    /// Returns the most pages that the cap lets a zone have above a default mark.
     fn room(&self, mark: Mark) -> u32 {
         self.most[mark as usize].get() - self.default_mark(mark)
     }
 
-    /// The marks in pages that so much above the defaults makes. The cap holds for each.
+    /// Returns the marks in pages that these amounts above the defaults make; none exceeds the cap.
     fn marks(&self, extra: u32, extra_min: u32) -> [u64; 3] {
         let all = [Mark::Min, Mark::Low, Mark::High];
         let [min, low, high] = all.map(|m| u64::from(self.default_mark(m)));
@@ -147,8 +147,8 @@ impl<W: World> ZoneAuto<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Takes `marks` for the defaults; the cap is of what the sysctls alone give. Who begins above the cap
-    /// stays there.
+    /// Takes `marks` as the defaults. The cap is a multiple of `by_sysctls`, the marks that the
+    /// sysctls alone give; a default above the cap stays there.
     pub(crate) fn setup_auto(&self, marks: &[[u64; 3]], by_sysctls: &[[u64; 3]]) {
         let cap = self.policy.auto.cap;
         for ((zone, marks), plain) in self.auto.iter().zip(marks).zip(by_sysctls) {
@@ -167,8 +167,8 @@ impl<W: World> Mm<W> {
         self.change_marks(z, marks);
     }
 
-    /// Gives a zone more above its low watermark, at most once in `debounce_ms`. `taught`: by direct
-    /// reclaim, so that it is remembered.
+    /// Raises a zone's low watermark, at most once in `debounce_ms`. `taught`: direct reclaim
+    /// raises it, so that a part is remembered.
     fn raise(&self, z: usize, taught: bool) {
         let rules = &self.policy.auto;
         let now = self.world.now();
@@ -178,14 +178,15 @@ impl<W: World> Mm<W> {
         self.apply_auto(z);
     }
 
-    /// Takes a part of what a zone has above its floor.
+    /// Takes back a part of a zone's amount above its floor.
     fn lower(&self, z: usize) {
         if self.auto[z].change(|amounts| amounts.lower(&self.policy.auto)) {
             self.apply_auto(z);
         }
     }
 
-    /// A task enters direct reclaim.
+    /// Notes that a task enters direct reclaim: raises the zones below their min watermark and
+    /// counts the event.
     pub(crate) fn direct_reclaim_seen(&self, node: u32, gfp: Gfp, order: u32) {
         if self.auto.is_empty() {
             return;
@@ -201,8 +202,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// kswapd has left a zone unbalanced, after so many pages scanned in the run. On small zones low
-    /// priorities are no trouble by themselves: a pass frees all it scans, but that is little.
+    /// Raises a zone that kswapd left unbalanced after `scanned` pages in this run, if less than
+    /// half of them were freed at a low priority. A low priority alone is no trouble on a small
+    /// zone: a pass frees all it scans, but scans little.
     pub(crate) fn kswapd_has_trouble(&self, z: usize, sc: &ScanControl, scanned: u64) {
         let rules = &self.policy.auto;
         if !self.auto.is_empty()
@@ -214,7 +216,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// kswapd has ended a run.
+    /// Notes that kswapd has ended a run: lowers its zones if the first priorities were enough.
     pub(crate) fn kswapd_ran(&self, nid: u32, balanced: bool, sc: &ScanControl) {
         if self.auto.is_empty() {
             return;
@@ -230,7 +232,8 @@ impl<W: World> Mm<W> {
         self.decay_marks(nid);
     }
 
-    /// Counts a reclaim event of a zone; after enough of them looks how many were direct reclaims.
+    /// Counts a reclaim event of a zone; after `quiet_events` of them lowers the zone if few were
+    /// direct reclaims.
     fn reclaim_event(&self, z: usize) {
         let (a, rules) = (&self.auto[z], &self.policy.auto);
         if a.events.fetch_add(1) + 1 < rules.quiet_events.max(1) {
@@ -244,7 +247,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// An allocation that may not wait has failed.
+    /// Raises the min watermarks because an allocation that may not wait has failed.
     pub(crate) fn atomic_allocation_failed(&self, node: u32, gfp: Gfp) {
         let rules = &self.policy.auto;
         if self.auto.is_empty() || !rules.raise_min_on_failure {
@@ -259,8 +262,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// How long a kswapd that sleeps leaves its zones' watermarks alone, in nanoseconds; `None`: until
-    /// it is woken.
+    /// Returns for how long a sleeping kswapd can leave its zones' watermarks alone, in
+    /// nanoseconds; `None`: until it is woken.
     pub(crate) fn until_decay(&self, nid: u32) -> Option<u64> {
         let rules = &self.policy.auto;
         if self.auto.is_empty() {
@@ -276,7 +279,7 @@ impl<W: World> Mm<W> {
             [decay, forget].into_iter().flatten().min()
         };
         let zones = &self.nodes[nid as usize].zones;
-        // At least a tick: a wait of less would not end.
+        // At least a tick, because a shorter wait would not end.
         zones
             .iter()
             .filter_map(of)
@@ -284,7 +287,7 @@ impl<W: World> Mm<W> {
             .map(|ns| ns.max(self.tick()))
     }
 
-    /// Takes from a node's zones what the time since their last raise takes.
+    /// Lets the amounts of a node's zones decay by the time since their last raise.
     pub(crate) fn decay_marks(&self, nid: u32) {
         let rules = &self.policy.auto;
         if self.auto.is_empty() {
@@ -300,8 +303,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The watermarks to start with next time: under `auto` the highest that anything has raised them
-    /// to; otherwise those in force.
+    /// Returns the watermarks to start the next run with: under `auto` the highest that anything
+    /// has raised them to; otherwise those in force.
     pub fn learned_watermarks(&self, machine: &str) -> WatermarkProfile {
         let zones = (0..self.zones.len()).map(|z| {
             let zone = &self.zones[z];
@@ -327,8 +330,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Pages that a zone's low watermark has above its default under `auto`, and how many of them
-    /// are its floor; 0 otherwise.
+    /// Returns the pages by which `auto` has raised a zone's low watermark, and how many of them
+    /// are its floor; (0, 0) without `auto`.
     pub fn auto_extra(&self, z: usize) -> (u32, u32) {
         let of = |a: &ZoneAuto<W>| (a.extra.get(), a.floor.get());
         self.auto.get(z).map_or((0, 0), of)

@@ -1,12 +1,12 @@
-//! Boosted watermarks (`watermark_boost_factor`, Linux 5.0: "mm: reclaim small amounts of memory when
-//! an external fragmentation event occurs").
+//! Boosted watermarks (`watermark_boost_factor`, Linux 5.0: "mm: reclaim small amounts of memory
+//! when an external fragmentation event occurs").
 //!
 //! Each fallback to a pageblock of another kind ([`mobility`](crate::mobility)) raises the three
 //! watermarks of its zone by a pageblock, up to the factor's share of the high watermark, and wakes
-//! kswapd. Where the node is balanced even so, kswapd frees as many pages as the boost is large without
-//! writing, swapping or calling shrinkers, and not below priority 10; where it is not, kswapd does what
-//! it always does, up to the boosted high watermark. What the boost was when its run began is then
-//! taken back.
+//! kswapd. Where the node is balanced even so, kswapd frees as many pages as the boost is large
+//! without writing or swapping (where zones have the lists, without calling shrinkers either), and
+//! not below priority 10; where it is not balanced, kswapd does what it always does, up to the
+//! boosted high watermark. The boost as of the start of the run is then taken back.
 //!
 //! The boost is contained in the zone's watermarks, so that no test has to add it.
 
@@ -17,23 +17,24 @@ use crate::reclaim::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
 use crate::world::{ShortLock, Word32, World};
 use crate::{Config, Mm};
 
-/// Boosted reclaim does not scan harder than this: from here on kswapd writes.
+/// The hardest priority of boosted reclaim: below it kswapd would write pages.
 const LEAST_PRIORITY: u8 = DEF_PRIORITY - 2;
 
-/// What each zone's watermarks contain: no words where nothing can be boosted.
+/// Makes the words that hold each zone's boost; none if nothing can be boosted.
 pub(crate) fn zones<W: World>(config: &Config, grouped: bool) -> Box<[W::U32]> {
     let boosts = grouped && config.sysctl.watermark_boost_factor.is_some();
     bytemuck::zeroed_slice_box(if boosts { config.zones.len() } else { 0 })
 }
 
 impl<W: World> Mm<W> {
-    /// Pages by which a zone's watermarks are boosted.
+    /// Returns the pages by which a zone's watermarks are boosted.
     pub fn watermark_boost(&self, z: usize) -> u32 {
         self.boost.get(z).map_or(0, |b| b.get())
     }
 
-    /// Boosts a zone's watermarks by a pageblock; the caller holds the zone's lock. A zone of less than
-    /// four pageblocks is left alone, as since Linux 5.7: the boost would be most of its memory.
+    /// Boosts a zone's watermarks by a pageblock; the caller holds the zone's lock. A zone of less
+    /// than four pageblocks is left alone, as since Linux 5.7: the boost would be most of its
+    /// memory.
     pub(crate) fn boost_watermark(&self, z: usize) {
         let Some(boost) = self.boost.get(z) else {
             return;
@@ -45,7 +46,7 @@ impl<W: World> Mm<W> {
         let high = zone.mark(Mark::High) - u64::from(now);
         let factor = self.sysctl.watermark_boost_factor().unwrap_or(0);
         let share = high * u64::from(factor) / 10_000;
-        // Without a high watermark there is nothing to boost yet.
+        // Without a high watermark (before it is set up) there is nothing to boost.
         if share == 0 {
             return;
         }
@@ -59,7 +60,7 @@ impl<W: World> Mm<W> {
         self.stat.note_change();
     }
 
-    /// Takes back so much of a zone's boost.
+    /// Takes `pages` of a zone's boost back, or all of it if it is smaller.
     pub(crate) fn unboost(&self, z: usize, pages: u32) {
         let zone = &self.zones[z];
         zone.lock.with(|| {
@@ -72,13 +73,14 @@ impl<W: World> Mm<W> {
         self.stat.note_change();
     }
 
-    /// Whether zones can be boosted at all.
+    /// Returns true if zones can be boosted at all.
     #[inline(always)]
     pub(crate) fn boosts_zones(&self) -> bool {
         !self.boost.is_empty()
     }
 
-    /// Wakes kswapd for a zone that was just boosted: its node may be balanced, and nobody else would.
+    /// Wakes kswapd for a zone that was just boosted. The node may be balanced otherwise, and then
+    /// no allocation would wake kswapd.
     #[inline(always)]
     pub(crate) fn wake_if_boosted(&self, z: usize) {
         let zone = &self.zones[z];
@@ -88,7 +90,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The boosts of a node's zones up to a classzone.
+    /// Returns the boosts of a node's zones up to `classzone`, in pages, by zone type.
     fn boosts(&self, nid: u32, classzone: usize) -> [u32; ZONE_TYPES] {
         let mut boosts = [0; ZONE_TYPES];
         if self.boosts_zones() {
@@ -103,13 +105,13 @@ impl<W: World> Mm<W> {
         boosts
     }
 
-    /// Whether some zone up to a classzone is boosted.
+    /// Returns true if some zone of a node up to `classzone` is boosted.
     pub(crate) fn node_boosted(&self, nid: u32, classzone: usize) -> bool {
         self.boosts(nid, classzone) != [0; ZONE_TYPES]
     }
 
-    /// The first part of a run of kswapd: frees as much as the boosts are, as long as the node is
-    /// balanced. Returns them, for [`Self::boosts_answered`].
+    /// Does the first part of a kswapd run: frees as many pages as the boosts sum up to, as long as
+    /// the node is balanced. Returns the boosts at the start, for [`Self::boosts_answered`].
     pub(crate) async fn reclaim_boosts(
         &self,
         nid: u32,
@@ -143,7 +145,7 @@ impl<W: World> Mm<W> {
                 enough |= sc.nr_scanned >= sc.nr_to_reclaim;
             }
             let reclaimed = sc.nr_reclaimed - before;
-            // What is left takes I/O.
+            // The pages that are left cannot be freed without I/O.
             if reclaimed == 0 {
                 break;
             }
@@ -155,7 +157,7 @@ impl<W: World> Mm<W> {
         boosts
     }
 
-    /// The end of a run of kswapd: what the boosts were when it began is taken back.
+    /// Takes back, at the end of a kswapd run, the boosts as they were when the run began.
     pub(crate) fn boosts_answered(&self, nid: u32, boosts: [u32; ZONE_TYPES]) {
         for &z in &self.nodes[nid as usize].zones {
             let z = usize::from(z);

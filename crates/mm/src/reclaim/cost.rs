@@ -1,6 +1,6 @@
-//! How much of anonymous and of file memory to scan, by what it cost to have either
-//! (`scan_balance = "cost"`; Linux 5.9 to 6.12 `prepare_scan_control`, `get_scan_count`, `lru_note_cost`;
-//! docs/reference/reclaim.md#costs).
+//! Decides how much of anonymous and of file memory to scan, by what reclaiming each has cost so
+//! far (`scan_balance = "cost"`; Linux 5.9 to 6.12 `prepare_scan_control`, `get_scan_count`,
+//! `lru_note_cost`; docs/reference/reclaim.md#costs).
 
 use super::scan::{SCAN_ORDER, SWAP_CLUSTER_MAX, ScanControl};
 use crate::Mm;
@@ -14,7 +14,7 @@ use crate::world::{ShortLock, Word64, World};
 /// Nanoseconds between flushes of the statistics (mm/memcontrol.c `FLUSH_TIME`).
 pub(crate) const FLUSH_TIME: u64 = 2 * crate::SECOND;
 
-/// When the first of them is due.
+/// Returns the time at which the first flush is due.
 pub(crate) fn first_flush<W: World>() -> W::U64 {
     let due: W::U64 = bytemuck::Zeroable::zeroed();
     due.set(FLUSH_TIME);
@@ -26,8 +26,9 @@ impl<W: World> Mm<W> {
         &self.nodes[self.zones[z].node as usize].costs
     }
 
-    /// What reclaim or a page that came back cost its kind: pages of I/O, and pages looked at for nothing
-    /// (`scan_costs`). Old costs are halved once there is more than a quarter of the lists.
+    /// Adds a cost to anonymous or file memory, for reclaim or for a page that was faulted back:
+    /// pages of I/O, and pages scanned in vain (`scan_costs`). Halves both costs once they are
+    /// above a quarter of the pages on the lists.
     pub(crate) fn note_cost(&self, z: usize, file: bool, io: u64, rotated: u64) {
         if self.policy.scan_balance != ScanBalance::Cost {
             return;
@@ -48,12 +49,13 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// A page came back soon enough to be activated.
+    /// Counts a page that came back soon enough after its eviction to be activated.
     pub(crate) fn note_activated(&self, z: usize, file: bool) {
         self.costs(z).activated[usize::from(file)].fetch_add(1);
     }
 
-    /// Reclaim of a request has ended: what comes back from here on is news to the next.
+    /// Remembers the refaults so far at the end of a request's reclaim, so that the next reclaim
+    /// sees only later ones as new.
     pub(crate) fn snapshot_refaults(&self, node: u32, gfp: Gfp) {
         if self.policy.scan_balance == ScanBalance::Cost {
             for z in self.eligible(node, gfp) {
@@ -69,14 +71,15 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether lengths of lists are as old as the last flush of statistics: where nodes have the lists, as the
-    /// cgroups' statistics are.
+    /// Returns true if reclaim sees list lengths as of the last flush of statistics, as it sees the
+    /// cgroups' statistics; only where nodes have the lists.
     #[inline(always)]
     fn lru_stats_flushed(&self) -> bool {
         self.policy.lru_stats == LruStats::Flushed && self.node_lru()
     }
 
-    /// Pages on a list, as reclaim's balance knows it.
+    /// Returns the number of pages on a list, as the balance of reclaim sees it (possibly as of the
+    /// last flush).
     pub(crate) fn known_size(&self, z: usize, lru: Lru) -> u64 {
         match self.lru_stats_flushed() {
             true => self.costs(z).flushed[lru as usize].get(),
@@ -84,7 +87,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Pages that came back soon enough to be activated, as it is known.
+    /// Returns the number of pages that were activated when they came back, as reclaim sees it
+    /// (possibly as of the last flush).
     fn known_activated(&self, costs: &Costs<W>, kind: usize) -> u64 {
         match self.lru_stats_flushed() {
             true => costs.flushed_activated[kind].get(),
@@ -92,8 +96,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Before the statistics are read: flushes them if the periodic flush is a whole period late, and if nobody has done so
-    /// yet.
+    /// Flushes a node's statistics before they are read, if they were never flushed or the periodic
+    /// flush is a whole period late.
     pub(crate) fn flush_lru_stats_ratelimited(&self, z: usize) {
         if self.lru_stats_flushed() {
             let at = self.costs(z).flushed_at.get();
@@ -103,7 +107,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The periodic flush of all nodes' statistics, if it is due.
+    /// Does the periodic flush of all nodes' statistics if it is due.
     pub(crate) fn flush_due_lru_stats(&self) {
         if self.lru_stats_flushed() && self.world.now() >= self.flush_due.get() {
             self.flush_due.set(self.world.now() + FLUSH_TIME);
@@ -125,7 +129,7 @@ impl<W: World> Mm<W> {
         costs.flushed_at.set(self.world.now().max(1));
     }
 
-    /// Whether an inactive list is too short for its active one, by the size of the two.
+    /// Returns true if an inactive list is too short for its active one, by the size of both.
     pub(crate) fn inactive_is_low(&self, z: usize, file: bool) -> bool {
         let [inactive, active] = match file {
             false => [Lru::InactiveAnon, Lru::ActiveAnon],
@@ -137,7 +141,8 @@ impl<W: World> Mm<W> {
         inactive * ratio < active
     }
 
-    /// How many pages of each list to scan, in [`SCAN_ORDER`], and which active lists may be.
+    /// Returns how many pages of each list to scan, in [`SCAN_ORDER`]. Sets in `sc` which active
+    /// lists may be scanned.
     pub(super) fn scan_by_cost(&self, z: usize, sc: &mut ScanControl) -> [u64; 4] {
         self.flush_lru_stats_ratelimited(z);
         let costs = self.costs(z);

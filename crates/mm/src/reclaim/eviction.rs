@@ -1,17 +1,17 @@
 //! File pages in the order of an eviction policy (`policy.eviction`, docs/eviction.md) instead of
 //! the active and the inactive list.
 //!
-//! A zone's file pages are then all on its inactive list, which is a bag: it says which pages there
-//! are, and the zone's policy says in which order they leave. So every counter, the isolated lists
-//! and whatever else finds pages by lists stay as they are, and this module is only called where a
-//! page joins the list, leaves it, is used or is chosen. A slot is a frame's number in its zone, an
-//! object a page of a file.
+//! A zone's file pages are then all on its inactive list, which is an unordered set: the list says
+//! which pages there are, and the zone's policy says in which order they leave. So every counter,
+//! the isolated lists and other code that finds pages by lists stay as they are, and this module is
+//! only called where a page joins the list, leaves it, is used or is chosen. A slot is a frame's
+//! number in its zone, an object a page of a file.
 //!
-//! **Where a page is.** The policy holds its slot if and only if the page is on the list (`LRU`), or
-//! reclaim still holds it but has asked the policy about it (`RETURNED`).
+//! **Where a page is.** The policy holds its slot if and only if the page is on the list (`LRU`),
+//! or reclaim still holds it but has asked the policy about it (`RETURNED`).
 //!
-//! **Locks.** Both bits and the policy belong to the zone's `lru_lock`. The mutex inside is what
-//! safe Rust asks for; nobody ever waits for it.
+//! **Locks.** Both bits and the policy belong to the zone's `lru_lock`. The mutex inside is only
+//! there because safe Rust requires it; it is never contended.
 
 use crate::memory::frame::{Page, flag};
 use crate::memory::zone::Lru;
@@ -23,7 +23,7 @@ use crate::{Mm, Pfn};
 use evict::{AnyPolicy, Dirty, Slot, registry};
 use std::sync::{Mutex, PoisonError};
 
-/// Each zone's policy.
+/// The eviction policy of each zone.
 pub(crate) struct Orders {
     name: &'static str,
     zones: Box<[Mutex<Box<dyn AnyPolicy>>]>,
@@ -47,21 +47,22 @@ impl Orders {
         Box::new(Self { name, zones })
     }
 
-    /// Under the zone's `lru_lock`.
+    /// Calls `f` with the policy of zone `z`; the caller holds the zone's `lru_lock`.
     fn with<R>(&self, z: usize, f: impl FnOnce(&mut dyn AnyPolicy) -> R) -> R {
         let mut policy = self.zones[z].lock().unwrap_or_else(PoisonError::into_inner);
         f(&mut **policy)
     }
 }
 
-/// The page's number among the pages of all files.
+/// Returns the number of a page among the pages of all files: file in the upper half, index in the
+/// lower.
 fn object<W: World>(page: Page<'_, W>) -> u64 {
     u64::from(page.mapping()) << 32 | u64::from(page.index())
 }
 
 impl<W: World> Mm<W> {
-    /// Orders file pages by policies that the registry does not know, one a zone; `make` gets the
-    /// number of slots.
+    /// Orders file pages by policies that are not in the registry, one for each zone; `make` gets
+    /// the zone's number of slots.
     ///
     /// # Panics
     /// If a page is cached already.
@@ -74,18 +75,18 @@ impl<W: World> Mm<W> {
         self.orders = Some(Orders::of(name, &self.zones, make));
     }
 
-    /// Whether there is an active list of file pages.
+    /// Returns true if there is an active list of file pages: no eviction policy is in use.
     pub fn has_active_file(&self) -> bool {
         self.orders.is_none()
     }
 
-    /// Whether a policy orders pages with these flags.
+    /// Returns true if a policy orders pages with these flags.
     #[inline(always)]
     pub(crate) fn is_ordered(&self, flags: u32) -> bool {
         self.orders.is_some() && Lru::of(flags) == Lru::InactiveFile
     }
 
-    /// The policies, if they order this list.
+    /// Returns the policies, if they order this list.
     #[inline(always)]
     pub(crate) fn ordering(&self, lru: Lru) -> Option<&Orders> {
         match &self.orders {
@@ -98,7 +99,7 @@ impl<W: World> Mm<W> {
         pfn - self.zones[z].start
     }
 
-    /// Pages joined a list; the list lock is held.
+    /// Tells the zone's policy that pages joined the list; the list lock is held.
     #[inline(always)]
     pub(crate) fn admit_ordered(&self, z: usize, lru: Lru, pages: &[W::U32]) {
         if let Some(orders) = self.ordering(lru) {
@@ -113,7 +114,7 @@ impl<W: World> Mm<W> {
                 let (slot, object) = (self.slot(z, pfn), object(page));
                 policy.miss(object);
                 policy.admit(slot, object);
-                // Used again while it waited in the batch.
+                // The page was used again while it waited in the batch.
                 if page.has(flag::REFERENCED) {
                     policy.access(slot);
                 }
@@ -121,10 +122,10 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// A page is used. `false`: no policy orders it.
+    /// Tells the policy that a page was used. Returns false if no policy orders the page.
     ///
-    /// The first use after it entered the cache is the one that admission stands for, whether it
-    /// was brought in for it or read ahead.
+    /// Admission itself stands for the first use after the page entered the cache, whether the page
+    /// was brought in for that use or read ahead.
     pub(crate) fn use_ordered(&self, pfn: Pfn) -> bool {
         let page = self.frames.page(pfn);
         if !self.is_ordered(page.flags()) {
@@ -133,19 +134,19 @@ impl<W: World> Mm<W> {
         if !page.test_and_set(flag::TOUCHED) {
             return true;
         }
-        // What was brought in before this use stands before it in the order.
+        // Pages that were brought in before this use come before it in the policy's order.
         self.lru_add_drain();
         let z = page.zone();
         let zone = &self.zones[z];
         zone.lru_lock.with(|| {
-            // A use that the policy can't hear of now is told when the page is back.
+            // If reclaim holds the page, the policy is told of the use when the page is put back.
             let f = page.set_flags(flag::REFERENCED);
             if f & (flag::LRU | flag::RETURNED) != 0
                 && let Some(orders) = self.ordering(Lru::of(f))
             {
                 orders.with(z, |policy| policy.access(self.slot(z, pfn)));
             }
-            // To the balance of anon and file it is what activation is to Linux's lists.
+            // To the balance of anon and file such a use is what an activation is to Linux's lists.
             if f & flag::REFERENCED == 0 {
                 zone.recent_scanned[1].fetch_add(1);
                 zone.recent_rotated[1].fetch_add(1);
@@ -154,8 +155,8 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Isolates what the policy chooses, in place of a list's tail; the list lock is held. Returns
-    /// scanned and taken: pages that others hold are scanned only.
+    /// Isolates the pages that the policy chooses, in place of a list's tail; the list lock is
+    /// held. Returns the pages scanned and taken: pages that other tasks hold are only scanned.
     pub(crate) fn isolate_ordered(
         &self,
         orders: &Orders,
@@ -201,8 +202,9 @@ impl<W: World> Mm<W> {
         (scanned, taken)
     }
 
-    /// Puts a chosen page back. A policy that would have the page taken after a wait gets it as a
-    /// new one: reclaim waits for no page.
+    /// Gives a chosen page back to the policy and returns the policy's answer. A policy that would
+    /// have the page taken after its write gets it as a new page, because reclaim waits for no
+    /// page.
     fn give_back(&self, policy: &mut dyn AnyPolicy, z: usize, pfn: Pfn) -> Dirty {
         let slot = self.slot(z, pfn);
         let answer = policy.dirty(slot);
@@ -211,15 +213,15 @@ impl<W: World> Mm<W> {
             policy.miss(object);
             policy.admit(slot, object);
         }
-        // The mark has the end of its writeback reported.
+        // The mark makes the end of the page's writeback reach `cleaned_ordered`.
         if answer == Dirty::WriteBehind && self.frames.any(pfn, flag::DIRTY | flag::WRITEBACK) {
             self.frames.set_flags(pfn, flag::RECLAIM);
         }
         answer
     }
 
-    /// What is to become of a dirty page that the policy chose. From here on it is in its order,
-    /// though reclaim still holds it.
+    /// Asks the policy about a dirty page that it chose. From here on the page is in the policy's
+    /// order, though reclaim still holds it.
     pub(crate) fn ask_ordered(&self, pfn: Pfn) -> Dirty {
         let z = self.frames.zone(pfn);
         self.zones[z].lru_lock.with(|| {
@@ -229,7 +231,7 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// An isolated page is on its list again; the list lock is held.
+    /// Gives the policy an isolated page that is on its list again; the list lock is held.
     #[inline(always)]
     pub(crate) fn keep_ordered(&self, z: usize, lru: Lru, pfn: Pfn) {
         if let Some(orders) = self.ordering(lru) {
@@ -244,14 +246,15 @@ impl<W: World> Mm<W> {
         }
         orders.with(z, |policy| {
             self.give_back(policy, z, pfn);
-            // Used while nobody could tell the policy.
+            // The page was used while the policy could not be told.
             if f & flag::REFERENCED != 0 {
                 policy.access(self.slot(z, pfn));
             }
         });
     }
 
-    /// An isolated page is freed: the policy must not have it.
+    /// Takes an isolated page that is about to be freed from the policy, if the policy has it
+    /// again.
     pub(crate) fn forget_returned(&self, z: usize, pfn: Pfn) {
         if self.orders.is_none() {
             return;
@@ -266,7 +269,7 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// A page left its list for good; the list lock is held.
+    /// Takes a page that left its list for good from the policy; the list lock is held.
     #[inline(always)]
     pub(crate) fn remove_ordered(&self, z: usize, lru: Lru, pfn: Pfn) {
         if let Some(orders) = self.ordering(lru) {
@@ -274,7 +277,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A page that the policy put back dirty has been written. `false`: no policy orders it.
+    /// Tells the policy that a page which it was given back dirty has been written. Returns false
+    /// if no policy orders the page.
     pub(crate) fn cleaned_ordered(&self, pfn: Pfn) -> bool {
         let z = self.frames.zone(pfn);
         if !self.is_ordered(self.frames.flags(pfn)) {
@@ -293,8 +297,8 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Empties a copy of a zone's policy: it must hold each slot once that the flags say it holds,
-    /// and no other.
+    /// Checks a zone's policy by emptying a copy of it: it must hold once each slot whose page's
+    /// flags say so, and no other.
     pub(crate) fn check_order(&self, z: usize) -> Result<(), String> {
         let Some(orders) = &self.orders else {
             return Ok(());

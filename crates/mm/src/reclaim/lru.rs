@@ -1,9 +1,9 @@
 //! LRU lists, pagevecs and page activation (docs/reference/memory-model.md#lru-lists and
 //! docs/reference/memory-model.md#page-states).
 //!
-//! Pages join, move on and rotate in the lists through per-CPU batches of 14 (pagevecs), so the
-//! list lock is taken once per batch. A page that waits in a batch is on no list and cannot be
-//! isolated; every shrink drains the batches of its CPU first.
+//! Pages join, move on and rotate in the lists through per-CPU batches (pagevecs), of 14 pages in
+//! older kernels, so the list lock is taken once per batch. A page that waits in a batch is on no
+//! list and cannot be isolated; every shrink drains the batches of its CPU first.
 
 use crate::memory::frame::{flag, zone_of};
 use crate::memory::zone::Zone;
@@ -14,23 +14,23 @@ use crate::world::event::{Event, TrackPath};
 use crate::world::{Audience, Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn, queue};
 
-/// Pages that a batch can hold (6.8; `lru_batch`).
+/// The most pages that a batch can hold (6.8; `lru_batch` says how many it does hold).
 pub const PAGEVEC_SIZE: usize = 31;
 
-/// A per-CPU batch.
+/// A per-CPU batch of pages on their way to a list.
 pub(crate) struct Pagevec<W: World> {
     n: W::U32,
-    /// Pages that it does hold.
+    /// Pages at which the batch is full (`lru_batch`).
     most: u32,
     pages: [W::U32; PAGEVEC_SIZE],
 }
 
-/// Pages of a zone that were put back.
+/// Counts of pages of a zone that were put back on their lists.
 #[derive(Default)]
 pub(crate) struct PutBack {
-    /// Those that are not counted yet, by list.
+    /// Pages that are not in the lists' size counters yet, by list.
     uncounted: [u32; LRU_LISTS],
-    /// Those that came to an active list.
+    /// Pages that were put on an active list.
     active: u32,
 }
 
@@ -43,7 +43,7 @@ impl<W: World> Pagevec<W> {
         }
     }
 
-    /// Adds a page; returns whether the batch is full now.
+    /// Adds a page; returns true if the batch is full now.
     #[inline(always)]
     fn push(&self, pfn: Pfn) -> bool {
         let n = self.n.get() as usize;
@@ -52,13 +52,13 @@ impl<W: World> Pagevec<W> {
         n as u32 + 1 == self.most
     }
 
-    /// Pages that still fit.
+    /// Returns how many pages still fit.
     #[inline(always)]
     pub fn room(&self) -> u32 {
         self.most - self.n.get()
     }
 
-    /// Adds pages that fit.
+    /// Adds pages; the caller has checked that they fit.
     #[inline(always)]
     pub fn push_many(&self, pages: impl Iterator<Item = Pfn>) {
         let n = self.n.get();
@@ -70,7 +70,8 @@ impl<W: World> Pagevec<W> {
         self.n.set(n + added);
     }
 
-    /// Takes a page out of the batch, which keeps its order; returns whether it was there.
+    /// Takes a page out of the batch, whose other pages keep their order; returns true if the page
+    /// was in it.
     fn take(&self, pfn: Pfn) -> bool {
         let n = self.n.get() as usize;
         let Some(at) = self.pages[..n].iter().position(|p| p.get() == pfn) else {
@@ -90,13 +91,13 @@ impl<W: World> Pagevec<W> {
 
 /// The batches of one CPU.
 pub(crate) struct Pagevecs<W: World> {
-    /// New pages, one batch a list.
+    /// New pages, one batch for each list.
     pub add: [Pagevec<W>; LRU_LISTS],
-    /// Pages whose writeback ended: to the inactive tail.
+    /// Pages whose writeback ended, on their way to the inactive tail.
     pub rotate: Pagevec<W>,
-    /// Pages to activate.
+    /// Pages on their way to the active list.
     pub activate: Pagevec<W>,
-    /// In the live world another thread may use the slot.
+    /// Needed in the live world, where another thread may use the same CPU slot.
     pub lock: W::Lock,
 }
 
@@ -117,13 +118,13 @@ impl<W: World> Mm<W> {
         self.zones[z].lru + lru as u32
     }
 
-    /// Pages on a list, by the cheap counter.
+    /// Returns the number of pages on a list, by the cheap counter.
     #[inline(always)]
     pub(crate) fn lru_size(&self, z: usize, lru: Lru) -> u64 {
         self.lru_stat(z, lru.size_item())
     }
 
-    /// A counter of what has the zone's LRU lists: the zone's, or that of its whole node.
+    /// Returns a counter of the owner of the zone's LRU lists: the zone, or its whole node.
     #[inline(always)]
     pub(crate) fn lru_stat(&self, z: usize, item: ZoneStat) -> u64 {
         if !self.node_lru() {
@@ -133,13 +134,13 @@ impl<W: World> Mm<W> {
         zones.map(|&z| self.stat.zone(usize::from(z), item)).sum()
     }
 
-    /// Whether nodes have the LRU lists and not zones.
+    /// Returns true if nodes have the LRU lists, not zones.
     #[inline(always)]
     pub(crate) fn node_lru(&self) -> bool {
         self.policy.lru == LruScope::Node && self.orders.is_none()
     }
 
-    /// The zone whose words hold the lock and the statistics of a zone's LRU lists.
+    /// Returns the zone whose words hold the lock and the statistics of a zone's LRU lists.
     #[inline(always)]
     pub(crate) fn lru_home(&self, z: usize) -> &Zone<W> {
         &self.zones[self.zones[z].lru_home as usize]
@@ -150,7 +151,7 @@ impl<W: World> Mm<W> {
         self.stat.add(self.world.cpu(), z, lru.size_item(), n);
     }
 
-    /// Hands a new page to its list's add batch.
+    /// Puts a new page into the add batch of its list.
     #[inline(always)]
     pub(crate) fn lru_cache_add(&self, pfn: Pfn, lru: Lru) {
         debug_assert!(!self.frames.has(pfn, flag::LRU));
@@ -166,7 +167,7 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::Lru, 1);
     }
 
-    /// Moves a batch's pages to the head of their list, zone by zone as they come.
+    /// Moves a batch's pages to the head of their list, zone by zone in the order of the batch.
     pub(crate) fn drain_add(&self, pv: &Pagevec<W>, lru: Lru) {
         let n = pv.n.get() as usize;
         let mut i = 0;
@@ -208,7 +209,7 @@ impl<W: World> Mm<W> {
         pv.n.set(0);
     }
 
-    /// Tells of a batch's pages, which are on their list now.
+    /// Traces the insertion of a batch's pages, which are on their list now.
     #[inline(never)]
     fn tell_inserted(&self, pv: &Pagevec<W>, lru: Lru) {
         for pfn in pv.iter() {
@@ -228,7 +229,7 @@ impl<W: World> Mm<W> {
         for pfn in pv.iter() {
             let z = self.frames.zone(pfn);
             self.lru_home(z).lru_lock.with(|| {
-                // Only under the lock do the flags say on which list the page is.
+                // Only under the lock do the flags tell which list the page is on.
                 let f = self.frames.flags(pfn);
                 if f & flag::LRU != 0 && f & (self.active_stays() | flag::UNEVICTABLE) == 0 {
                     let (from, to) = (Lru::of(f), Lru::of(f & !flag::ACTIVE));
@@ -248,8 +249,8 @@ impl<W: World> Mm<W> {
         self.stat.event(VmEvent::PgRotated, moved);
     }
 
-    /// The flag of pages that do not go to the tail once they are clean: reclaim has none of its own among the
-    /// active ones, or they wait there for just that.
+    /// Returns the flag that keeps a page from rotating to the tail once it is clean: `ACTIVE`,
+    /// unless reclaim moves unwritten pages to the active list, where they wait for just that.
     #[inline(always)]
     fn active_stays(&self) -> u32 {
         match self.policy.unwritten_pages {
@@ -263,7 +264,7 @@ impl<W: World> Mm<W> {
             let z = self.frames.zone(pfn);
             let zone = self.lru_home(z);
             let moved = zone.lru_lock.with(|| {
-                // Only under the lock do the flags say on which list the page is.
+                // Only under the lock do the flags tell which list the page is on.
                 let f = self.frames.flags(pfn);
                 if f & flag::LRU == 0 || f & (flag::ACTIVE | flag::UNEVICTABLE) != 0 {
                     return None;
@@ -312,14 +313,15 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// A page whose writeback ended and that reclaim had marked: to the tail of its inactive list.
+    /// Queues a page that reclaim had marked and whose writeback ended to be moved to the tail of
+    /// its inactive list.
     pub(crate) fn rotate_reclaimable_page(&self, pfn: Pfn) {
         if self.orders.is_some() && self.cleaned_ordered(pfn) {
             return;
         }
         let f = self.frames.flags(pfn);
         let bad = flag::LOCKED | flag::DIRTY | flag::UNEVICTABLE | self.active_stays();
-        // The batch holds a reference: nobody frees the page meanwhile.
+        // The batch holds a reference: no task frees the page meanwhile.
         if f & flag::LRU == 0
             || f & (bad | flag::PINNED) != 0
             || self.frames.test_and_set(pfn, flag::PINNED)
@@ -350,8 +352,9 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// One software access (docs/reference/memory-model.md#page-states): the second one activates. Whether a
-    /// page that still waits in an add batch is activated is `mark_accessed`.
+    /// Records one software access to a page (docs/reference/memory-model.md#page-states): the
+    /// second one activates it. The policy `mark_accessed` decides whether a page that still waits
+    /// in an add batch is activated.
     pub fn mark_page_accessed(&self, pfn: Pfn, path: TrackPath) {
         if path == TrackPath::BufferedWrite && self.policy.accesses == Accesses::Reads {
             return;
@@ -380,9 +383,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// [`Mm::mark_page_accessed`] of a read, if that takes nothing which belongs to the calling CPU,
-    /// for tasks that have none; the page must not leave its file meanwhile. `false`: nothing was
-    /// done.
+    /// Does what [`Mm::mark_page_accessed`] does for a read, if nothing that belongs to a CPU is
+    /// needed for that; for tasks that have no CPU. The page must not leave its file meanwhile.
+    /// Returns false if nothing was done.
     #[inline]
     pub fn mark_accessed_in_passing(&self, pfn: Pfn) -> bool {
         if self.orders.is_some() {
@@ -397,8 +400,8 @@ impl<W: World> Mm<W> {
             || f & flag::LRU == 0 && self.policy.mark_accessed != MarkAccessed::InBatch
     }
 
-    /// A page that waits in an add batch of this CPU becomes one for the active list; in another
-    /// CPU's it stays what it is.
+    /// Moves a page that waits in an inactive add batch of this CPU to the active one; a page in
+    /// another CPU's batch stays inactive.
     fn activate_in_batch(&self, pfn: Pfn, path: TrackPath) {
         let pv = &self.pagevecs[self.world.cpu()];
         pv.lock.with(|| {
@@ -420,8 +423,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Takes an isolated page off the calling task's list and puts it at the head of the list its
-    /// flags name.
+    /// Takes an isolated page off the calling task's list and puts it at the head of the list that
+    /// its flags name, which is returned.
     #[inline(always)]
     pub(crate) fn putback_lru_page(&self, z: usize, pfn: Pfn) -> Lru {
         let mut back = PutBack::default();
@@ -430,7 +433,7 @@ impl<W: World> Mm<W> {
         lru
     }
 
-    /// Counts the pages of a zone's lists that [`Self::put_back`] has left to be counted.
+    /// Counts the pages that calls of [`Self::put_back`] have put back without counting them.
     pub(crate) fn count_put_back(&self, z: usize, back: PutBack) {
         for (lru, n) in Lru::ALL.into_iter().zip(back.uncounted) {
             if n > 0 {
@@ -440,7 +443,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// [`Self::putback_lru_page`] of one of many; [`Self::count_put_back`] must follow the last one.
+    /// Puts one of several isolated pages back as [`Self::putback_lru_page`] does;
+    /// [`Self::count_put_back`] must follow the last one.
     #[inline]
     pub(crate) fn put_back(&self, z: usize, pfn: Pfn, back: &mut PutBack) -> Lru {
         let node_lru = self.node_lru();
@@ -455,7 +459,8 @@ impl<W: World> Mm<W> {
             (lru, f & flag::WAITERS != 0)
         });
         if wanted {
-            // Somebody who cuts the file holds its lock and waits for it.
+            // A task that truncates the file holds the page's lock and waits for the page to be
+            // back.
             self.world.wake(queue::page(pfn));
         }
         if node_lru {
@@ -467,8 +472,8 @@ impl<W: World> Mm<W> {
         lru
     }
 
-    /// [`Self::putback_lru_page`] of all pages that the calling task has isolated from a zone's list, the last one
-    /// first. Returns how many came to an active list.
+    /// Puts back all pages that the calling task has isolated from a zone's list, the last one
+    /// first, as [`Self::putback_lru_page`] does. Returns how many came to an active list.
     pub(crate) fn put_back_isolated(&self, z: usize, file: bool) -> u64 {
         let (frames, mine) = (self.frames.table(), self.isolated_list(self.world.task()));
         let plain = !self.node_lru() && self.orders.is_none();
@@ -491,8 +496,9 @@ impl<W: World> Mm<W> {
         active
     }
 
-    /// Moves the tail of the task's list to the head of a zone's, as far as its pages belong there and nobody waits for
-    /// them. One by one from the last they would come to lie there in the same order.
+    /// Moves the tail of the task's list to the head of a zone's list, as long as the pages belong
+    /// there and have no waiters. Their order is that of putting them back one by one from the
+    /// last.
     #[inline(always)]
     fn put_back_row(&self, z: usize, mine: Pfn, mut f: u32, back: &mut PutBack) {
         let lru = Lru::of(f);
@@ -501,7 +507,8 @@ impl<W: World> Mm<W> {
         let (mut first, mut at, mut n) = (mine, last, 0);
         self.lru_home(z).lru_lock.with(|| {
             debug_assert!(f & flag::LRU == 0);
-            // A page whose flags somebody else changes meanwhile is looked at again.
+            // A page whose flags another task changes meanwhile ends the row and is looked at
+            // again.
             while frames.page(at).replace_flags(f, f | flag::LRU) {
                 n += 1;
                 (first, at) = (at, frames.before(at));

@@ -1,4 +1,4 @@
-//! Reclaim: LRU lists, scanning, kswapd, direct reclaim, shrinkers.
+//! Page reclaim: LRU lists, scanning, kswapd, direct reclaim, shrinkers.
 
 pub mod amounts;
 pub mod auto;

@@ -1,12 +1,14 @@
-//! The OOM killer: who dies when an allocation found nothing to reclaim (mm/oom_kill.c and `show_mem` of Linux
-//! 3.0, with the score of 3.6, which is in pages; docs/reference/allocation.md#out-of-memory).
+//! The OOM killer: chooses a process to kill when an allocation found nothing to reclaim
+//! (mm/oom_kill.c and `show_mem` of Linux 3.0, with the score of 3.6, which is in pages;
+//! docs/reference/allocation.md#out-of-memory).
 //!
-//! A process has what its regions hold ([`Mm::begin_process`]). The one that has most is killed: from then on its
-//! tasks take pages without a look at watermarks, so that they can end, and until they have ended nobody
-//! else is killed. A process's children are killed in its place if they have memory of their own.
+//! A process has the memory that its regions hold ([`Mm::begin_process`]). The process that has
+//! most is killed: from then on its tasks take pages without a test of watermarks, so that they can
+//! end, and no other process is killed until they have ended. If a process has children with memory
+//! of their own, one of them is killed in its place.
 //!
-//! Not modelled: the reaper of Linux 4.6, which takes a victim's memory while the victim still waits, `oom_score_adj`
-//! other than that of protected processes, and memory cgroups.
+//! Not modelled: the reaper of Linux 4.6, which takes a victim's memory while the victim still
+//! waits, `oom_score_adj` other than that of protected processes, and memory cgroups.
 
 use crate::cache::mmap::Held;
 use crate::memory::buddy::ORDERS;
@@ -19,8 +21,8 @@ use crate::world::{Audience, OomKill, TaskId, Waits, Word32, Word64, World};
 use crate::{Mm, SECOND};
 use std::fmt::Write as _;
 
-/// A victim that has not ended after so long is taken for one that waits for who waits for it: a kernel of
-/// before 4.6 would hang for ever.
+/// A victim that has not ended after this time (ns) is taken to be in a deadlock with a task that
+/// waits for it: a kernel before 4.6 would hang for ever.
 const VICTIM_MAY_TAKE: u64 = 60 * SECOND;
 
 /// A process that could be killed.
@@ -28,15 +30,15 @@ const VICTIM_MAY_TAKE: u64 = 60 * SECOND;
 struct Candidate {
     pid: u32,
     parent: u32,
-    /// The first of its tasks.
+    /// The first of the process's tasks.
     task: TaskId,
     held: Held,
     dying: bool,
 }
 
 impl Candidate {
-    /// What its end would free, in pages: what it has in memory and in the swap area, and its page tables
-    /// (`oom_badness`).
+    /// Returns the pages that the process's end would free: those in memory and in the swap area,
+    /// and its page tables (`oom_badness`).
     fn points(&self) -> u64 {
         let Held {
             anon,
@@ -49,19 +51,20 @@ impl Candidate {
     }
 }
 
-/// What the OOM stage found.
+/// The outcome of the search for a victim.
 enum Found {
-    /// This one is to die.
+    /// A process to kill.
     Victim(Candidate),
-    /// One is dying.
+    /// A process that was killed is still dying.
     Dying,
-    /// There is nobody.
+    /// No process can be killed.
     Nobody,
 }
 
 impl<W: World> Mm<W> {
-    /// The calling task begins to run a program as process `pid`, or as a thread of it, which was forked by
-    /// process `parent` (0: by none that could be killed). Numbers are not used twice, and are above 0.
+    /// Makes the calling task run a program as process `pid`, or as a thread of it; the process was
+    /// forked by process `parent` (0: by none that could be killed). Numbers are above 0 and are
+    /// never used twice.
     pub fn begin_process(&self, pid: u32, parent: u32) {
         assert!(pid > 0 && pid != parent, "process {pid} of {parent}");
         let task = self.current();
@@ -70,13 +73,14 @@ impl<W: World> Mm<W> {
         task.flags.fetch_or(PF_KILLABLE);
     }
 
-    /// Its program has ended, and what the process had is given back if this was the last of its threads.
+    /// Notes that the calling task's program has ended. If it was the last thread of its process,
+    /// the process's memory has been given back.
     pub fn end_process(&self) {
         debug_assert!(self.current_process().is_some(), "no process to end");
         self.current().flags.fetch_and(!(PF_KILLABLE | PF_DYING));
     }
 
-    /// The tasks that run a process now.
+    /// Returns the tasks that run process `pid` now.
     pub fn threads_of(&self, pid: u32) -> impl Iterator<Item = TaskId> {
         debug_assert!(pid > 0, "no process");
         let of = move |t: &TaskId| {
@@ -86,19 +90,19 @@ impl<W: World> Mm<W> {
         (0..self.tasks.len() as TaskId).filter(of)
     }
 
-    /// Whether the calling task was killed and has not ended yet.
+    /// Returns true if the calling task was killed and has not ended yet.
     #[inline(always)]
     pub fn is_dying(&self) -> bool {
         self.current().flags() & PF_DYING != 0
     }
 
-    /// The calling task's process, if it is of one that can be killed.
+    /// Returns the calling task's process, if it belongs to one that can be killed.
     pub(crate) fn current_process(&self) -> Option<u32> {
         let task = self.current();
         (task.flags() & PF_KILLABLE != 0).then(|| task.process.get())
     }
 
-    /// Every process, in the order of their tasks.
+    /// Returns every process that can be killed, in the order of their tasks, with what they hold.
     fn candidates(&self) -> Vec<Candidate> {
         let mut all: Vec<Candidate> = Vec::new();
         for (nth, task) in self.tasks.iter().enumerate() {
@@ -125,7 +129,7 @@ impl<W: World> Mm<W> {
         all
     }
 
-    /// Who is to die (`select_bad_process`, and `oom_kill_process` for the children).
+    /// Chooses the process to kill (`select_bad_process`, and `oom_kill_process` for the children).
     fn select_bad_process(&self, all: &[Candidate]) -> Found {
         if all.iter().any(|c| c.dying) {
             return Found::Dying;
@@ -149,8 +153,9 @@ impl<W: World> Mm<W> {
         Found::Victim(child.unwrap_or(chosen))
     }
 
-    /// The OOM stage of an allocation. `true`: the run ends; `false`: it starts anew, for a process was killed,
-    /// or somebody else is at it, or there is memory after all.
+    /// Runs the OOM stage of an allocation. Returns true if no process can be killed and the run
+    /// has to end. Returns false if the allocation starts anew, because a process was killed,
+    /// another task is in the OOM stage, or there is memory after all.
     pub(crate) async fn oom_stage(&self, node: u32, gfp: Gfp, order: u32) -> bool {
         let zones: Vec<usize> = self.eligible(node, gfp).collect();
         if zones
@@ -173,14 +178,16 @@ impl<W: World> Mm<W> {
             self.zones[z].flags.fetch_and(!ZONE_OOM_LOCKED);
         }
         if !last_look && !ends && !self.is_dying() {
-            // The victim gets the CPU, and the memory that it gives back is not taken at once.
+            // The victim gets the CPU, and this task does not take the memory that it frees at
+            // once.
             self.world.waits_for(Waits::Lock);
             self.world.sleep(self.tick()).await;
         }
         ends
     }
 
-    /// Somebody is killed, or was. `true`: nobody can be, and the run ends.
+    /// Kills a process, unless one is dying already. Returns true if none can be killed or the
+    /// victim does not end: the run ends then, with a report.
     pub(crate) fn out_of_memory(&self, gfp: Gfp, order: u32) -> bool {
         let asker = self.world.task();
         self.emit(Audience::Traces, || Event::OutOfMemory {
@@ -250,7 +257,7 @@ impl<W: World> Mm<W> {
             self.tasks[task as usize].flags.fetch_or(PF_DYING);
         }
         threads.into_iter().for_each(|task| self.world.kill(task));
-        // They may wait for the reserves, where a signal that kills ends the wait.
+        // The victim's tasks may wait for the reserves, a wait that a fatal signal ends.
         if self.policy.emergency_throttle {
             let nodes = 0..self.nodes.len() as u32;
             nodes.for_each(|nid| self.world.wake(self.emergency_queue(nid)));
@@ -262,7 +269,7 @@ impl<W: World> Mm<W> {
         self.zones.iter().map(|z| u64::from(z.size)).sum()
     }
 
-    /// `show_mem`: what memory is in use for, and what is free.
+    /// Returns the text of `show_mem`: the memory in use by kind, and the free memory.
     fn mem_info(&self) -> String {
         let mut out = String::from("Mem-Info:\n");
         // Writing into a string does not fail.
@@ -327,7 +334,7 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
-    /// `dump_tasks`: the processes that could be killed.
+    /// Appends the table of processes that could be killed (`dump_tasks`).
     fn put_tasks(&self, all: &[Candidate], out: &mut String) {
         out.push_str("[ pid ]  ppid total_vm      rss nr_ptes swapents name\n");
         for c in all {
@@ -350,7 +357,7 @@ impl<W: World> Mm<W> {
     }
 }
 
-/// The levels that the kernel's report has of a zone, by its names.
+/// A zone's levels in the kernel's report, by the report's names.
 const LEVELS: &[(&str, ZoneStat)] = &[
     ("active_anon", ZoneStat::NrActiveAnon),
     ("inactive_anon", ZoneStat::NrInactiveAnon),

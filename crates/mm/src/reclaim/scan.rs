@@ -1,4 +1,4 @@
-//! How much of each list to scan (docs/reference/reclaim.md).
+//! Decides how many pages of each LRU list to scan (docs/reference/reclaim.md).
 
 use crate::Mm;
 use crate::memory::gfp::Gfp;
@@ -13,48 +13,49 @@ pub const SWAP_CLUSTER_MAX: u64 = 32;
 /// The first, gentlest priority; every step down doubles the share of a list that is scanned.
 pub const DEF_PRIORITY: u8 = 12;
 
-/// One invocation of reclaim.
+/// State and parameters of one invocation of reclaim.
 #[derive(Debug, Clone, Copy)]
 pub struct ScanControl {
-    /// Stop after this many pages.
+    /// Reclaim stops after this many pages.
     pub nr_to_reclaim: u64,
-    /// Pages examined by the page loop; a mapped or swap-cache page counts twice.
+    /// Pages examined by the page loop so far; a mapped or swap-cache page counts twice.
     pub nr_scanned: u64,
-    /// Pages freed.
+    /// Pages freed so far.
     pub nr_reclaimed: u64,
-    /// Dirty file pages met.
+    /// Dirty file pages met so far.
     pub nr_dirty_file: u64,
-    /// May write pages.
+    /// Whether reclaim may write pages.
     pub may_writepage: bool,
-    /// May swap.
+    /// Whether reclaim may swap.
     pub may_swap: bool,
     /// Order of the request.
     pub order: u32,
     /// The request's flags.
     pub gfp: Gfp,
-    /// Current priority.
+    /// Current priority: a list's share of `1 / 2^priority` is scanned.
     pub priority: u8,
-    /// Runs in kswapd.
+    /// Whether kswapd reclaims.
     pub kswapd: bool,
-    /// The highest zone type whose pages help; of a node's lists, others are set aside.
+    /// The highest zone type whose pages help the request; pages of higher zones on a node's lists
+    /// are skipped.
     pub classzone: usize,
-    /// What the scan of the node has met so far.
+    /// Pages that the scan of the node has met so far, by state.
     pub(super) met: Met,
     /// Which active lists may be scanned, anonymous and file (`scan_balance = "cost"`).
     pub(super) may_deactivate: [bool; 2],
-    /// Both may, for want of anything else.
+    /// Both active lists may be scanned, because nothing else is left to reclaim.
     pub(super) force_deactivate: bool,
-    /// An active list was left alone.
+    /// An active list was not scanned because `may_deactivate` forbade it.
     pub(super) skipped_deactivate: bool,
-    /// Only file pages are scanned, of which there seem to be enough (`cache_trim_mode`).
+    /// Only file pages are scanned, because there seem to be enough of them (`cache_trim_mode`).
     pub(super) trim: bool,
-    /// A scan of those alone freed nothing.
+    /// A scan of file pages alone freed nothing.
     pub(super) trim_failed: bool,
-    /// They are not scanned alone any more (`trim_retry`).
+    /// File pages are not scanned alone any more (`trim_retry`).
     pub(super) no_trim: bool,
 }
 
-/// Pages that the scan of a zone or node has met.
+/// Pages that the scan of a zone or node has met, by state.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Met {
     pub(super) dirty: u64,
@@ -67,8 +68,8 @@ pub struct Met {
 }
 
 impl ScanControl {
-    /// The beginning of a reclaimer's work: nothing scanned yet, at the first priority, with the right
-    /// to write and to swap.
+    /// Returns the state at the start of a reclaimer's work: nothing scanned yet, at the first
+    /// priority, writing and swapping allowed.
     pub(crate) fn new(
         nr_to_reclaim: u64,
         order: u32,
@@ -107,8 +108,9 @@ pub(super) const SCAN_ORDER: [Lru; 4] = [
     Lru::ActiveFile,
 ];
 
-/// Once enough is reclaimed: leaves the smaller of anonymous and file memory alone, and gives the
-/// other what is left of the same share of its target. `false`: there is only one kind left.
+/// Cuts the remaining scan once enough is reclaimed: scans no more of the smaller one of anonymous
+/// and file memory, and of the other one only up to the same share of its target. Returns false if
+/// only one kind is left.
 pub(super) fn scan_in_proportion(nr: &mut [u64; 4], targets: &[u64; 4]) -> bool {
     let left = [nr[0] + nr[1], nr[2] + nr[3]];
     if left.contains(&0) {
@@ -137,7 +139,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Pages of a zone that reclaim could get at.
+    /// Returns how many pages of a zone (or its node) reclaim could free: the file pages, and the
+    /// anonymous ones if there is free swap.
     pub fn zone_reclaimable_pages(&self, z: usize) -> u64 {
         let anon = if self.free_swap() > 0 {
             self.size_of_type(z, false)
@@ -147,12 +150,13 @@ impl<W: World> Mm<W> {
         self.size_of_type(z, true) + anon
     }
 
-    /// Whether scanning the zone still makes sense.
+    /// Returns true if scanning the zone still makes sense: fewer pages were scanned since the last
+    /// one was freed than six times those that are reclaimable.
     pub(crate) fn zone_reclaimable(&self, z: usize) -> bool {
         self.lru_home(z).pages_scanned.get() < self.zone_reclaimable_pages(z) * 6
     }
 
-    /// Whether the inactive anon list is too short for its active list.
+    /// Returns true if the inactive anon list is too short for its active list.
     pub(crate) fn inactive_anon_is_low(&self, z: usize) -> bool {
         if self.config.swap_slots == 0 {
             return false;
@@ -174,7 +178,8 @@ impl<W: World> Mm<W> {
         self.lru_size(z, Lru::ActiveFile) > self.lru_size(z, Lru::InactiveFile)
     }
 
-    /// How many pages of each list to scan (docs/reference/reclaim.md#scan-counts), in [`SCAN_ORDER`].
+    /// Returns how many pages of each list to scan (docs/reference/reclaim.md#scan-counts), in
+    /// [`SCAN_ORDER`].
     pub(crate) fn get_scan_count(&self, z: usize, sc: &mut ScanControl) -> [u64; 4] {
         match self.policy.scan_balance {
             ScanBalance::Fractions => {}
@@ -221,7 +226,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// The high watermark of a zone, or of all zones of its node together.
+    /// Returns the high watermark of a zone, or where nodes have the lists the sum over all zones
+    /// of its node, in pages.
     pub(super) fn lru_high(&self, z: usize) -> u64 {
         if !self.node_lru() {
             return self.zones[z].mark(Mark::High);
@@ -232,7 +238,8 @@ impl<W: World> Mm<W> {
             .sum()
     }
 
-    /// Scanned and rotated pages of anonymous and file memory, halved where they are old.
+    /// Returns the pages scanned and rotated lately, of anonymous and of file memory. Halves counts
+    /// above a quarter of the memory of their kind first.
     fn decayed_rotations(&self, z: usize, sizes: [u64; 2]) -> [(u64, u64); 2] {
         let zone = self.lru_home(z);
         zone.lru_lock.with(|| {
@@ -246,7 +253,7 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// The form of 3.16: the first of its rules that applies.
+    /// Returns the scan counts of 3.16: the first of its rules that applies decides.
     fn get_scan_count_file_first(&self, z: usize, sc: &ScanControl) -> [u64; 4] {
         let high = self.lru_high(z);
         let sizes = [false, true].map(|file| self.size_of_type(z, file));
@@ -276,7 +283,7 @@ impl<W: World> Mm<W> {
                 }
                 match fraction {
                     None => n,
-                    // One kind alone is not divided.
+                    // If only one kind is scanned its share is not divided.
                     Some([0, 1] | [1, 0])
                         if fraction.is_some_and(|f| f[usize::from(lru.is_file())] == 0) =>
                     {
@@ -300,19 +307,20 @@ impl<W: World> Mm<W> {
 mod tests {
     use super::*;
 
-    /// Targets of 100 anonymous and 1000 file pages; 64 of the one and 64 of the other are scanned.
+    /// Targets are 100 anonymous and 1000 file pages; 64 of each are scanned.
     #[test]
     fn what_is_left_of_a_scan_is_in_proportion() {
         let targets = [100, 0, 1000, 0];
         let mut nr = [36, 0, 936, 0];
         assert!(scan_in_proportion(&mut nr, &targets));
-        // 36 of 101 were left of the smaller one, so 65 % of the other's target is scanned in all.
+        // Of the smaller kind 36 of 101 were left, so 65 % of the other's target is scanned in all.
         assert_eq!(nr, [0, 0, 650 - 64, 0]);
-        // The smaller one may be the file pages.
+        // The file pages may be the smaller kind.
         let mut nr = [968, 500, 0, 8];
         assert!(scan_in_proportion(&mut nr, &[1000, 500, 32, 40]));
         assert_eq!(nr, [1000 * 90 / 100 - 32, 450, 0, 0]);
-        // Where both are equal the file pages stop: the kernel asks for more of them.
+        // If both are equal the file pages stop: the kernel stops the anonymous ones only if more
+        // file pages are left.
         let mut nr = [50, 0, 50, 0];
         assert!(scan_in_proportion(&mut nr, &[100, 0, 100, 0]));
         assert_eq!(nr, [51 - 50, 0, 0, 0]);

@@ -1,9 +1,10 @@
 //! Shrinkers (docs/reference/shrinkers-and-xfs.md#shrinkers and
-//! docs/reference/shrinkers-and-xfs.md#superblocks): reclaim asks every cache of objects for a share of its
-//! objects that fits the share of the LRU lists it scanned.
+//! docs/reference/shrinkers-and-xfs.md#superblocks): reclaim asks every cache of objects to free
+//! the same share of its objects as it scanned of the LRU lists.
 //!
-//! There is one text for all eras; what differs is one switch, [`ShrinkerCore`]. Registrations happen
-//! before tasks run, so the list's lock is never busy, and neither is a superblock's.
+//! One implementation serves all kernels; the switch [`ShrinkerCore`] selects what differs.
+//! Registrations happen before tasks run, so the list's lock is never contended, and neither is a
+//! superblock's.
 
 use crate::Mm;
 use crate::memory::gfp::Gfp;
@@ -14,14 +15,14 @@ use crate::watch::vmstat::VmEvent;
 use crate::world::event::Event;
 use crate::world::{Audience, Cost, Word32, Word64, World};
 
-/// The kernel's `DEFAULT_SEEKS`: what making an object again costs, in disk seeks.
+/// The cost of making an object again, in disk seeks (the kernel's `DEFAULT_SEEKS`).
 const DEFAULT_SEEKS: u64 = 2;
-/// Objects scanned at a time, unless a shrinker has its own batch.
+/// Objects scanned at a time, unless a shrinker has a batch of its own.
 const SHRINK_BATCH: u64 = 128;
-/// The batch of superblocks.
+/// Objects scanned at a time by superblocks.
 const SUPER_BATCH: u64 = 1024;
 
-/// What a shrinker answers: objects freed, or that it can't go on.
+/// A shrinker's answer: objects freed, or that it cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shrunk {
     Freed(u64),
@@ -32,7 +33,7 @@ pub(crate) enum Shrunk {
 /// A registered cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shrinker {
-    /// Tree nodes that hold shadows alone.
+    /// Tree nodes that hold shadows only.
     Shadows,
     /// 3.0: the dentries of all filesystems.
     Dentries,
@@ -42,14 +43,14 @@ pub(crate) enum Shrinker {
     XfsInodes(u32),
     /// 3.1: dentries, VFS inodes and the filesystem's own objects of a superblock.
     Super(u32),
-    /// Buffers of an XFS's blocks.
+    /// Buffers of an XFS filesystem's blocks.
     XfsBuffers(u32),
-    /// A cache of the world's ([`crate::world::Storage::shrinkers`]).
+    /// A cache of the world ([`crate::world::Storage::shrinkers`]).
     World(u32),
 }
 
 impl Shrinker {
-    /// The kernel's name of its function.
+    /// Returns the kernel's name of the shrinker's function.
     pub fn name(self) -> &'static str {
         match self {
             Self::Shadows => "scan_shadow_nodes",
@@ -70,19 +71,20 @@ impl Shrinker {
     }
 }
 
-/// How much a call of every shrinker asks for.
+/// The pressure that one call of every shrinker is to answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SlabPressure {
     /// The node whose objects are wanted.
     pub nid: u32,
     /// LRU pages scanned by this step of reclaim.
     pub scanned: u64,
-    /// LRU pages that it could have scanned.
+    /// LRU pages that this step could have scanned.
     pub lru: u64,
 }
 
-/// The objects to scan, at the beginning of a call: what was left before and what is asked for now
-/// (docs/reference/shrinkers-and-xfs.md#shrinkers and docs/reference/shrinkers-and-xfs.md#eras).
+/// Returns the objects asked for now, and the objects to scan in this call: those and the ones
+/// deferred by earlier calls, limited (docs/reference/shrinkers-and-xfs.md#shrinkers and
+/// docs/reference/shrinkers-and-xfs.md#eras).
 fn total_scan(
     core: ShrinkerCore,
     seeks: u64,
@@ -136,19 +138,20 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// The most shrinkers that `supers` filesystems and the world register.
+    /// Returns the largest number of shrinkers that `supers` filesystems and the world register.
     pub(crate) fn shrinker_slots(supers: u32) -> usize {
         3 + 2 * supers as usize + W::SHRINKERS
     }
 
-    /// What the world's own pages come to that a shrinker of its, called by the calling task, gave back: they
-    /// count as reclaimed (`mm_account_reclaimed_pages`).
+    /// Counts pages of the world's own that were given back by one of its shrinkers, called by the
+    /// calling task, as reclaimed (`mm_account_reclaimed_pages`).
     pub fn mm_account_reclaimed_pages(&self, pages: u32) {
         debug_assert!(pages > 0, "nothing was given back");
         self.current().reclaimed_slab.fetch_add(pages);
     }
 
-    /// What making an object again costs, in seeks, and objects scanned at a time.
+    /// Returns a shrinker's cost of making an object again, in seeks, and the number of objects
+    /// that it scans at a time.
     fn seeks_and_batch(&self, shrinker: Shrinker) -> (u64, u64) {
         match shrinker {
             Shrinker::World(i) => self.world.seeks_and_batch(i),
@@ -156,7 +159,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether objects and what is deferred are counted by node.
+    /// Returns true if objects and deferred counts are kept by node.
     pub(crate) fn shrinkers_by_node(&self) -> bool {
         matches!(
             self.policy.shrinker_core,
@@ -164,7 +167,7 @@ impl<W: World> Mm<W> {
         )
     }
 
-    /// Asks every cache for objects of the nodes of a direct reclaimer's zones.
+    /// Asks every cache for objects, on each node that has zones which a direct reclaimer may use.
     pub(crate) async fn shrink_slab_for(
         &self,
         node: u32,
@@ -193,7 +196,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Asks every cache for objects. Pages that become free count as reclaimed. Returns the objects freed.
+    /// Asks every cache for objects of a node. Pages that become free are added to
+    /// `sc.nr_reclaimed`. Returns the objects freed.
     pub(crate) async fn shrink_slab(&self, pressure: SlabPressure, sc: &mut ScanControl) -> u64 {
         self.world.charge(Cost::ShrinkSlab, 1);
         let mine = &self.current().reclaimed_slab;
@@ -254,7 +258,7 @@ impl<W: World> Mm<W> {
             freed += if self.shrinkers_by_node() {
                 objects
             } else {
-                // Up to 3.11 a shrinker answers how many it has now.
+                // Up to 3.11 a shrinker answers how many objects it has left.
                 there.saturating_sub(self.count_objects(shrinker, nid))
             };
             self.stat.event(VmEvent::SlabsScanned, n);
@@ -322,7 +326,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// 3.0: each superblock in turn is asked for its part.
+    /// Prunes dentries or inodes of each superblock in turn, by its share of `n` (3.0).
     async fn prune_everywhere(&self, n: u64, inodes: bool) {
         let count = |sb| match inodes {
             true => self.unused_inodes(sb, 0),
@@ -339,7 +343,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The superblock's shrinker (docs/reference/shrinkers-and-xfs.md#superblocks).
+    /// Runs a superblock's shrinker: divides `n` among dentries, inodes and the filesystem's own
+    /// objects (docs/reference/shrinkers-and-xfs.md#superblocks).
     async fn super_cache_scan(&self, sb: u32, nid: u32, n: u64) -> Shrunk {
         let dentries = self.unused_dentries(sb, nid);
         let inodes = self.unused_inodes(sb, nid);
@@ -357,7 +362,7 @@ impl<W: World> Mm<W> {
         Shrunk::Freed(freed)
     }
 
-    /// Reclaimable LRU pages of a node's zones up to a type.
+    /// Returns the reclaimable LRU pages of a node's zones up to type `end_zone`.
     pub(crate) fn lru_pages_of_node(&self, nid: u32, end_zone: usize) -> u64 {
         let zones = self.nodes[nid as usize].zones.iter();
         zones
@@ -367,7 +372,7 @@ impl<W: World> Mm<W> {
             .sum()
     }
 
-    /// The pages on a node's lists.
+    /// Returns the evictable pages on a node's lists.
     pub(crate) fn node_lru_pages(&self, nid: u32) -> u64 {
         let home = usize::from(self.nodes[nid as usize].zones[0]);
         let evictable = Lru::ALL.iter().filter(|&&lru| lru != Lru::Unevictable);
@@ -388,7 +393,7 @@ mod tests {
         total_scan(core, DEFAULT_SEEKS, (deferred, freeable), &pressure, 12).1
     }
 
-    /// With two seeks the fraction p of the lists asks for 2p of each cache.
+    /// With two seeks a scan of the fraction p of the lists asks for 2p of each cache.
     #[test]
     fn a_share_of_the_lists_asks_for_twice_that_share_of_the_objects() {
         for core in [
@@ -399,13 +404,14 @@ mod tests {
             assert_eq!(scan(core, 0, 10_000, 1000, 99_999), 200, "{core:?}");
             // No page scanned counts as 32.
             assert_eq!(scan(core, 0, 10_000, 0, 6399), 100, "{core:?}");
-            // Never more than twice what there is.
+            // Never more than twice the freeable objects.
             assert_eq!(scan(core, 0, 10_000, 99_999, 99_999), 19_999, "{core:?}");
             assert_eq!(scan(core, 50_000, 10_000, 99_999, 9), 20_000, "{core:?}");
         }
     }
 
-    /// 3.0 lets what was deferred through; 3.1 holds it to half of the cache while little is asked.
+    /// In 3.0 deferred objects are scanned without a limit of their own; 3.1 limits the scan to
+    /// half of the cache while little is asked for.
     #[test]
     fn what_was_deferred_is_limited_since_3_1() {
         let light = (50_000, 10_000, 1000, 99_999);
