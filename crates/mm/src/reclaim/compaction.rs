@@ -1,5 +1,5 @@
-//! Memory compaction (docs/reference/allocation.md#compaction): a task that needs 2^n pages in a row moves others'
-//! pages to the zone's end, before it has any reclaimed.
+//! Memory compaction (docs/reference/allocation.md#compaction): a task that needs 2^n contiguous
+//! pages moves used pages to the zone's end, before it reclaims any.
 //!
 //! ```text
 //!   start of the zone                                              end of the zone
@@ -8,11 +8,13 @@
 //!   |  up to 32 at a time                             one for each page to move   |
 //! ```
 //!
-//! It is over when the scanners meet or a free block of the order is there. The form is that of Linux 3.0
-//! (mm/compaction.c, mm/migrate.c). What is isolated lies on the task's isolated list, as in reclaim.
+//! Compaction of a zone ends when the scanners meet or a free block of the order exists. It works
+//! as in Linux 3.0 (mm/compaction.c, mm/migrate.c). Isolated pages are on the task's isolated list,
+//! as in reclaim.
 //!
-//! Not modelled: kswapd's own compaction (3.5 to 4.5) and kcompactd (4.6), pageblocks that are remembered to be
-//! skipped (3.7), a page that is captured for the request (3.7), deferral by order (3.5).
+//! Not modelled: kswapd's own compaction (3.5 to 4.5) and kcompactd (4.6), pageblocks that are
+//! remembered to be skipped (3.7), a page that is captured for the request (3.7), deferral by order
+//! (3.5).
 
 use super::scan::{DEF_PRIORITY, SCAN_ORDER, SWAP_CLUSTER_MAX, ScanControl};
 use crate::memory::alloc::{Migrate, PAGE_ALLOC_COSTLY_ORDER};
@@ -29,69 +31,70 @@ use crate::{Mm, Pfn};
 
 /// Pages isolated and moved at a time (`COMPACT_CLUSTER_MAX`).
 const COMPACT_CLUSTER_MAX: u32 = SWAP_CLUSTER_MAX as u32;
-/// A failed compaction is followed by up to 2^6 requests that do without (`COMPACT_MAX_DEFER_SHIFT`).
+/// After failures in a row up to 2^6 requests do without compaction (`COMPACT_MAX_DEFER_SHIFT`).
 const COMPACT_MAX_DEFER_SHIFT: u32 = 6;
-/// How often a page is tried that is in use for the moment (`migrate_pages`).
+/// How often the move of a page is tried that is in use for the moment (`migrate_pages`).
 const PASSES: u32 = 10;
-/// From this pass on a task that may wait does so for a page's writeback.
+/// From this pass on a task that may wait waits for a page's writeback.
 const FORCED: u32 = 3;
 
-/// What compaction of a zone came to; of several zones the last in this order counts (`COMPACT_*`).
+/// The result of a zone's compaction; of several zones the last one in this order counts
+/// (`COMPACT_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Compacted {
-    /// It could do nothing.
+    /// There was nothing that it could do.
     Skipped,
-    /// It goes on, or it could.
+    /// Compaction is not finished, or could begin.
     Continue,
-    /// A block may be there.
+    /// A free block may exist.
     Partial,
     /// The scanners have met.
     Complete,
 }
 
-/// What became of a page that was to be moved.
+/// The result of trying to move one page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moved {
-    /// It is elsewhere.
+    /// The page was moved.
     Yes,
-    /// Somebody has it for the moment.
+    /// Another task uses the page for the moment; try again.
     Again,
-    /// It stays where it is.
+    /// The page cannot be moved.
     Never,
 }
 
-/// One zone's compaction.
+/// The state of one zone's compaction.
 struct CompactControl {
     zone: usize,
     order: u32,
     /// The kind of lists that the request takes pages from.
     list: usize,
     how: Migrate,
-    /// Where the migrate scanner goes on.
+    /// The next page of the migrate scanner.
     migrate: Pfn,
-    /// The pageblock of the free scanner.
+    /// The first page of the free scanner's pageblock.
     free: Pfn,
-    /// Where in it the free scanner goes on; none before the first one.
+    /// The free scanner's next page in its pageblock; `NO_PFN` before the first one.
     cursor: Pfn,
-    /// A free page that was taken and not used so far, or none.
+    /// A free page that was taken and is not used yet, or `NO_PFN`.
     target: Pfn,
     /// Pages on the task's isolated list.
     isolated: u32,
 }
 
-/// Whether reclaim for an order is to leave enough pages for compaction, and not just some
+/// Returns true if reclaim for an order is to leave enough free pages for compaction
 /// (`RECLAIM_MODE_COMPACTION`).
 fn reclaims_for_compaction(sc: &ScanControl) -> bool {
     sc.order > PAGE_ALLOC_COSTLY_ORDER || (sc.order > 0 && sc.priority < DEF_PRIORITY - 2)
 }
 
 impl<W: World> Mm<W> {
-    /// Whether this machine compacts memory.
+    /// Returns true if this machine compacts memory.
     pub(crate) fn compacts(&self) -> bool {
         W::MOVES_PAGES && self.policy.compaction != Compaction::None
     }
 
-    /// Compacts the zones of a request of several pages, and takes a block if that made one
+    /// Compacts the zones of a request of several pages, and returns the block if that made one
     /// (`__alloc_pages_direct_compact`).
     pub(crate) async fn direct_compact(
         &self,
@@ -117,7 +120,8 @@ impl<W: World> Mm<W> {
         if done == Compacted::Skipped {
             return None;
         }
-        // What was moved away lies in this CPU's lists, where nothing joins.
+        // The frames that pages were moved out of are on this CPU's lists, where they do not merge
+        // into blocks.
         self.drain_pages(self.world.cpu());
         let page = self.get_page_from_freelist(node, gfp, order, Mark::Min, flags);
         let zone = &self.zones[preferred];
@@ -135,8 +139,8 @@ impl<W: World> Mm<W> {
         page
     }
 
-    /// Whether a request does without compaction of a zone, for it has failed there lately: 2^n - 1 requests behind n
-    /// failures in a row, at most 63.
+    /// Counts a request and returns true if it is to do without compaction of a zone, because
+    /// compaction has failed there lately: 2^n - 1 requests after n failures in a row, at most 63.
     fn compaction_deferred(&self, z: usize) -> bool {
         let zone = &self.zones[z];
         let limit = 1 << zone.compact_defer_shift.get();
@@ -145,7 +149,8 @@ impl<W: World> Mm<W> {
         considered < limit
     }
 
-    /// Compacts one zone of a request after the other until one is above its low watermark with such a block.
+    /// Compacts the zones of a request one after another until one is above its low watermark for
+    /// the order.
     async fn try_to_compact_pages(
         &self,
         node: u32,
@@ -175,12 +180,13 @@ impl<W: World> Mm<W> {
         done
     }
 
-    /// Whether compaction of a zone can bring a block of an order, or there is one already.
+    /// Returns `Continue` if compaction of a zone can bring a block of an order, `Partial` if there
+    /// is one already, `Skipped` otherwise.
     pub(crate) fn compaction_suitable(&self, z: usize, order: u32) -> Compacted {
         let zone = &self.zones[z];
         let by_min = self.policy.compaction == Compaction::ByMin;
         let lenient = by_min && order <= PAGE_ALLOC_COSTLY_ORDER;
-        // Twice the block: pages are taken to move to before others become free.
+        // Twice the block: compaction takes free pages to move to before others become free.
         let gap = 2 << order;
         let mark = gap + zone.mark(if lenient { Mark::Min } else { Mark::Low });
         let there = if by_min { zone.mark(Mark::Min) } else { mark };
@@ -191,7 +197,8 @@ impl<W: World> Mm<W> {
         if !self.watermark_ok(z, 0, mark, 0, 0) {
             return Compacted::Skipped;
         }
-        // Up to this index, in thousandths, a request fails for want of free pages rather than of whole blocks.
+        // Up to this index, in thousandths, a request fails for lack of free pages rather than
+        // because of fragmentation.
         let threshold = i64::from(self.sysctl.extfrag_threshold());
         match self.fragmentation_index(z, order) {
             Some(index) if !lenient && (0..=threshold).contains(&index) => Compacted::Skipped,
@@ -200,8 +207,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Why a zone has no free block of an order, in thousandths: 0 for want of free pages, 1000 for they lie apart.
-    /// `None`: it has one.
+    /// Returns why a zone has no free block of an order, in thousandths: towards 0 for lack of free
+    /// pages, towards 1000 for fragmentation. `None`: the zone has such a block.
     pub(crate) fn fragmentation_index(&self, z: usize, order: u32) -> Option<i64> {
         let nr_free = &self.zones[z].nr_free;
         let (mut blocks, mut pages) = (0, 0);
@@ -219,8 +226,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether a zone's reclaim is to go on, for compaction has too few free pages (`should_continue_reclaim`);
-    /// `reclaimed`: pages by the scan that has just ended.
+    /// Returns true if a zone's reclaim has to continue, because compaction has too few free pages
+    /// (`should_continue_reclaim`); `reclaimed`: pages that the scan that just ended has freed.
     pub(super) fn should_continue_reclaim(
         &self,
         z: usize,
@@ -299,7 +306,7 @@ impl<W: World> Mm<W> {
         let pageblock = self.config.pageblock_order as usize;
         let there = (cc.order as usize..ORDERS).any(|o| {
             !self.frames.list_empty(self.free_list(cc.zone, o, cc.list))
-                // A block of that size would change its kind.
+                // A block of at least a pageblock's size would change its kind for the request.
                 || (o >= pageblock && zone.nr_free[o].get() > 0)
         });
         match there {
@@ -308,7 +315,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether more than half of a zone's pages would be isolated.
+    /// Returns true if more than half as many pages of a zone are isolated as are on its lists.
     fn too_many_isolated_to_compact(&self, z: usize) -> bool {
         let listed: u64 = SCAN_ORDER.iter().map(|&lru| self.lru_size(z, lru)).sum();
         let isolated =
@@ -320,8 +327,8 @@ impl<W: World> Mm<W> {
         too_many
     }
 
-    /// Isolates up to 32 pages of the pageblock where the migrate scanner is, or of what is left of it. `false`:
-    /// compaction of the zone ends here.
+    /// Isolates up to 32 pages of the migrate scanner's pageblock, or of its rest. Returns false if
+    /// compaction of the zone has to end here.
     async fn isolate_migratepages(&self, cc: &mut CompactControl) -> bool {
         let block = self.pageblock_pages();
         let end = (cc.migrate + block).next_multiple_of(block);
@@ -357,13 +364,13 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Whether a page's pageblock is movable; where pageblocks have no kinds, all are.
+    /// Returns true if a page's pageblock is movable; where pageblocks have no kinds, all are.
     fn is_movable(&self, pfn: Pfn) -> bool {
         self.pageblock_type(pfn)
             .is_none_or(|kind| kind == MigrateType::Movable)
     }
 
-    /// Isolates the listed pages of a span of up to 32. Returns where it stopped.
+    /// Isolates the listed pages of a span of up to 32 frames. Returns the frame where it stopped.
     fn isolate_span(&self, cc: &mut CompactControl, from: Pfn, to: Pfn) -> Pfn {
         let (z, mine) = (cc.zone, self.isolated_list(self.world.task()));
         let before = cc.isolated;
@@ -395,7 +402,7 @@ impl<W: World> Mm<W> {
         stopped
     }
 
-    /// Moves what was isolated, and puts back what could not be moved (`migrate_pages`).
+    /// Moves the isolated pages, and puts back those that could not be moved (`migrate_pages`).
     async fn migrate_isolated(&self, cc: &mut CompactControl) {
         let mine = self.isolated_list(self.world.task());
         let (mut moved, mut failed) = (0, 0);
@@ -439,7 +446,7 @@ impl<W: World> Mm<W> {
         self.world.relax().await;
     }
 
-    /// An isolated page goes back to its list.
+    /// Puts an isolated page back on its list.
     fn putback_unmoved(&self, z: usize, pfn: Pfn) {
         let file = !self.frames.has(pfn, flag::SWAPBACKED);
         self.stat
@@ -448,8 +455,8 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::Lru, 1);
     }
 
-    /// A free page to move another one to: the next one of the free scanner's pageblock or of those below it
-    /// that are movable. `None`: it has met the migrate scanner.
+    /// Takes a free page to move another one to: the next one in the free scanner's pageblock, or
+    /// in the movable pageblocks below. `None`: the free scanner has met the migrate scanner.
     async fn isolate_freepage(&self, cc: &mut CompactControl) -> Option<Pfn> {
         let (z, block) = (cc.zone, self.pageblock_pages());
         let end = self.zones[z].start + self.zones[z].size;
@@ -491,16 +498,17 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether pages may be moved to a pageblock: it is movable, or free as a whole.
+    /// Returns true if pages may be moved to a pageblock: it is movable, or free as a whole.
     fn suitable_migration_target(&self, first: Pfn) -> bool {
         let page = self.frames.page(first);
         let whole = page.has(flag::BUDDY) && page.private() >= self.config.pageblock_order;
         whole || self.is_movable(first)
     }
 
-    /// Tries to move an isolated page to the free one that was taken. If that is done, both are where they belong.
+    /// Tries to move an isolated page to the free page `cc.target`. If that succeeds, the page is
+    /// on its LRU list again and its old frame is free.
     async fn unmap_and_move(&self, cc: &mut CompactControl, pfn: Pfn, pass: u32) -> Moved {
-        // Whoever compacts never waits for a page's lock: its owner may need memory.
+        // Compaction never waits for a page's lock: the lock's holder may need memory.
         if !self.try_lock_page(pfn) {
             return Moved::Again;
         }
@@ -522,7 +530,7 @@ impl<W: World> Mm<W> {
         } else if cc.how == Migrate::Async
             && f & (flag::DIRTY | flag::CACHED) == flag::DIRTY | flag::CACHED
         {
-            // Its buffers would have to be locked.
+            // Its buffers would have to be locked first.
             Moved::Never
         } else {
             Moved::Yes
@@ -536,7 +544,7 @@ impl<W: World> Mm<W> {
         Moved::Yes
     }
 
-    /// A locked, isolated page becomes another frame of the same zone; its own is free.
+    /// Moves a locked, isolated page to the frame `to` of the same zone, and frees its old frame.
     fn move_to_new_page(&self, z: usize, from: Pfn, to: Pfn) {
         const COPIED: u32 = flag::REFERENCED
             | flag::DIRTY
@@ -568,7 +576,7 @@ impl<W: World> Mm<W> {
         }
         self.map_elsewhere(from, to);
         new.set_flags(f & COPIED);
-        // The old frame is nobody's.
+        // The old frame belongs to nothing any more.
         self.frames.del(from);
         let file = f & flag::SWAPBACKED == 0;
         self.stat

@@ -1,16 +1,17 @@
-//! Fresh pages of a file in a row: dirty from the start, as a streaming write makes them, or locked until
-//! a device has filled them.
+//! Makes runs of new contiguous pages of a file: dirty from the start, as a streaming write makes
+//! them, or locked until a device has filled them.
 //!
-//! What happens to each page, in which order, and what is charged and counted is what the single steps
-//! do ([`Mm::alloc_page`], [`Mm::enter_page_cache_lru`], [`Mm::set_page_dirty`],
-//! [`Mm::mark_page_accessed`], [`Mm::note_dirtied`]). A run needs no future, and pages of it go in
-//! batches: as many as nothing can come between. Such a batch ends with the leaf of the index, the CPU's
-//! list of free pages, its batch of new ones, where a counter is folded that allocations ask, where the
-//! dirtier has to look at its limits, and where the task has to give way. So each of these is looked
-//! at once a batch, a counter is changed once, and a page costs the words that are its own.
+//! A run does to each page, in the same order, and charges and counts what the single steps do
+//! ([`Mm::alloc_page`], [`Mm::enter_page_cache_lru`], [`Mm::set_page_dirty`],
+//! [`Mm::mark_page_accessed`], [`Mm::note_dirtied`]). A run needs no future, and its pages are made
+//! in batches of as many pages as nothing can come between. Such a batch ends with the leaf of the
+//! index, with the CPU's list of free pages, with the CPU's batch of new pages, where a counter is
+//! folded that allocations read, where the dirtier has to look at its limits, and where the task
+//! has to yield. So each of these is tested once for a batch, a counter is changed once, and a page
+//! costs only the words of its own.
 //!
-//! The page behind a batch takes the steps by itself. A run ends in front of a page that is not as the
-//! others.
+//! The page after a batch takes the single steps. A run ends in front of a page that is not like
+//! the others.
 
 use crate::cache::mapping::{I_DIRTY_PAGES, Mapping};
 use crate::cache::pagecache::{Brought, Entered};
@@ -29,32 +30,33 @@ use crate::writeback::bdi::BdiStat;
 use crate::writeback::throttle::Pause;
 use crate::{Mm, Pfn};
 
-/// Where and how a run of fresh pages is made.
+/// Where a run of fresh pages is made, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct Fresh {
     /// The file.
     pub mapping: u32,
     /// Index of the first page.
     pub first: u32,
-    /// The most pages, at least 1.
+    /// The most pages to make, at least 1.
     pub most: u32,
-    /// How their memory is asked for.
+    /// Flags of the allocations.
     pub gfp: Gfp,
-    /// What becomes of them.
+    /// State that the pages are left in.
     pub state: FreshState,
 }
 
-/// What fresh pages are.
+/// The state of fresh pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FreshState {
-    /// Locked: their data is still to come. The task does not relax between them.
+    /// Locked: their data is still to be read. The task does not relax between them.
     Locked,
-    /// Dirty, and no more.
+    /// Dirty, and nothing else.
     Dirty,
-    /// Copied, dirty, up to date and accessed, and counted against the dirty limits: a program has
-    /// written them.
+    /// Copied, dirty, up to date and accessed, and counted against the dirty limits, because a
+    /// program has written them.
     Written,
-    /// The same, in a piece of a write: the task looks at its limits and relaxes between those ([`Mm::balance_between`]).
+    /// As `Written`, in a piece of a write: the task looks at its limits and relaxes between pieces
+    /// ([`Mm::balance_between`]).
     Piece,
 }
 
@@ -69,40 +71,44 @@ impl FreshState {
 pub enum FreshEnd {
     /// All pages were made.
     All,
-    /// Behind the last page that was made the task has to relax, to go on with the next.
+    /// After the last page made the task has to relax, and may then continue.
     Relax,
-    /// The same, but before it [`Mm::balance_now`] is to be called.
+    /// As `Relax`, but [`Mm::balance_now`] is to be called first.
     Balance,
-    /// The same, but before it the task has to make a pause ([`Mm::pause_dirtier`]): it has looked at its limits.
+    /// As `Relax`, but the task has looked at its limits and has to make this pause first
+    /// ([`Mm::pause_dirtier`]).
     Pause(Pause),
-    /// The next page takes the single steps: one is there, or was, or somebody tracks pages.
+    /// The next page needs the single steps: its index holds a page or a shadow, or pages are
+    /// tracked, or ordered by an eviction policy.
     Single,
-    /// The next page's allocation began at this time (ns) and has to go on with [`Mm::alloc_rest`].
+    /// The allocation of the next page began at this time (ns) and has to be completed with
+    /// [`Mm::alloc_rest`].
     Short(u64),
-    /// The next page is in the cache and clean: it was not ready.
+    /// The next page is in the cache and clean, because `ready` refused it.
     Unready,
     /// The index has no memory for the next page.
     NoMemory,
 }
 
-/// A run as its batches need it.
+/// A run in the form in which its batches use it.
 struct Run<'a, W: World> {
     fresh: Fresh,
     m: &'a Mapping<W>,
     node: u32,
     dirty: bool,
-    /// Whether its pages may go in batches.
+    /// Whether pages may be made in batches.
     batches: bool,
-    /// What a page costs beside its allocation (ns).
+    /// Time that a page costs beside its allocation (ns).
     rest: u64,
 }
 
 impl<W: World> Mm<W> {
-    /// Makes fresh pages of a file. `ready` is told of each page that is to become dirty when it has entered
-    /// the cache, and may refuse that; `None`: nobody asks. Returns how many pages were made, and why no
-    /// more were.
+    /// Makes fresh pages of a file. `ready` is called with the index of each page that is to become
+    /// dirty, after the page has entered the cache, and may refuse it; `None`: no page is refused.
+    /// Returns how many pages were made, and why the run ended.
     ///
-    /// For worlds in which no other task runs between two waits: dirty pages enter the cache unlocked.
+    /// For worlds in which no other task runs between two waits: dirty pages enter the cache
+    /// unlocked.
     pub fn fresh_pages(
         &self,
         fresh: Fresh,
@@ -133,7 +139,7 @@ impl<W: World> Mm<W> {
                 && !self.traced(),
         };
         let mut leaf = run.leaf(self, fresh.first);
-        // Behind a page at the min watermark most often comes another one.
+        // A page allocated at the min watermark is most often followed by another one.
         let (mut n, mut before) = (0, Had::Plainly);
         while n < fresh.most {
             let index = fresh.first + n;
@@ -170,7 +176,7 @@ impl<W: World> Mm<W> {
         (n, FreshEnd::All)
     }
 
-    /// One page of a run, step by step. Returns how it was had.
+    /// Makes one page of a run, step by step. Returns how it was allocated.
     fn fresh_page<'a>(
         &'a self,
         run: &Run<'a, W>,
@@ -266,8 +272,8 @@ impl<W: World> Mm<W> {
         Ok(had)
     }
 
-    /// How a page was had whose allocation began at `start`, ended at the min watermark and changed nothing that the
-    /// next one asks.
+    /// Returns how the page `pfn` was allocated: its allocation began at `start`, ended at the min
+    /// watermark and changed nothing that the next one tests.
     fn row_behind<'a>(&'a self, run: &Run<'a, W>, pfn: Pfn, start: u64) -> Had<'a, W> {
         let gfp = run.fresh.gfp;
         match self.foresees_nowhere(run.node, gfp) {
@@ -280,8 +286,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The next page behind one that was had at the min watermark, for which nothing else is asked: nobody else had a turn
-    /// since, and no free list changed; of what pages in between moved, the walks alone depend. `None`: it has to be asked, nothing was done.
+    /// Makes the next page after one that was allocated at the min watermark, without repeating the
+    /// allocator's tests: no other task has run since, and no free list has changed; of the
+    /// counters that the pages in between moved, only the walks at the low watermark depend.
+    /// `None`: the page has to be allocated in full, and nothing was done.
     #[inline(never)]
     fn fresh_in_row(
         &self,
@@ -311,7 +319,7 @@ impl<W: World> Mm<W> {
         Some((1, self.end_batch(run, 0, true)))
     }
 
-    /// A zone as a source of a run's pages.
+    /// Returns a zone as a source of a run's pages.
     #[inline(always)]
     fn source<'a>(&'a self, run: &Run<'a, W>, zone: usize, gfp: Gfp) -> Source<'a, W> {
         let cpu = self.world.cpu();
@@ -323,7 +331,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// What write(2) leaves on a fresh page that it fills.
+    /// Returns the flag that write(2) leaves on a fresh page that it fills.
     #[inline(always)]
     fn write_access(&self) -> u32 {
         match self.policy.accesses {
@@ -332,8 +340,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// As many pages as nothing comes between, and what comes behind them. `None`: the next page takes its
-    /// steps by itself.
+    /// Makes as many pages as nothing can come between, and does what comes after them. `None`: the
+    /// next page has to take the single steps.
     fn fresh_batch(
         &self,
         run: &Run<'_, W>,
@@ -364,11 +372,13 @@ impl<W: World> Mm<W> {
             {
                 return Some(made);
             }
-            // A refill that boosts a zone wakes kswapd, for which the walk's time must have passed.
+            // A refill that boosts a zone wakes kswapd, and the time of the walk must have passed
+            // before that.
             if ahead > 0 && self.boosts_zones() {
                 return None;
             }
-            // The first page takes the time of the refill, which may turn the next one's walk.
+            // The first page takes the time of the refill, which may change where the next page's
+            // walk ends.
             if !self.refill_foreseen(zone, self.list_of_request(gfp), from.pcp) {
                 return None;
             }
@@ -383,7 +393,8 @@ impl<W: World> Mm<W> {
         if n == 0 {
             return None;
         }
-        // Only the last page folds a level that could turn the next one's walk. None changes free pages.
+        // Only the last page may fold a counter that could change where the next page's walk ends.
+        // No page of a batch changes the number of free pages.
         if self.walk_asks(gfp) == Asks::Dirty
             && spare < u64::from(2 * n + 3 * from.stat.threshold()) + 16
         {
@@ -423,8 +434,9 @@ impl<W: World> Mm<W> {
         Some((n, self.end_batch(run, passed, last)))
     }
 
-    /// Whether pages enter a leaf in batches, which change the leaf and counters alone: a leaf without a page is among the shadows,
-    /// and the first dirty page moves its inode.
+    /// Returns true if pages enter a leaf in batches, which change only the leaf and counters. A
+    /// leaf without pages is on the list of shadow nodes, and the first dirty page moves its inode
+    /// to a list.
     #[inline(always)]
     fn enters_batches(&self, run: &Run<'_, W>, leaf: &Leaf<'_, W>) -> bool {
         leaf.has_pages() && (!run.dirty || run.m.state.get() & I_DIRTY_PAGES != 0)
@@ -439,8 +451,8 @@ impl<W: World> Mm<W> {
         self.enter_fresh(run, leaf, (zone, &stat), (index, slot), |_| pfn);
     }
 
-    /// Of `n` pages of a run, each of which takes `ns` nanoseconds, those behind which the dirtier need not look at its
-    /// limits, and that the next measurement of its device's bandwidth has to count.
+    /// Returns how many of `n` pages of a run, which take `ns` nanoseconds each, come before the
+    /// dirtier has to look at its limits and before the next measurement of its device's bandwidth.
     #[inline(always)]
     fn unlooked(&self, run: &Run<'_, W>, ns: u64, n: u32) -> u32 {
         match run.fresh.state {
@@ -450,8 +462,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// What comes behind a batch: pages after which the task went on, and perhaps a `last` one after which it may have
-    /// to look at its limits or to give way.
+    /// Does what comes after a batch of `passed` pages, and perhaps of a `last` one after which the
+    /// task may have to look at its limits or to yield.
     #[inline(always)]
     fn end_batch(&self, run: &Run<'_, W>, passed: u32, last: bool) -> FreshEnd {
         let Fresh { mapping, state, .. } = run.fresh;
@@ -479,7 +491,8 @@ impl<W: World> Mm<W> {
         FreshEnd::All
     }
 
-    /// The task has to look at its limits behind a page. Where dirtiers sleep it does so, and the run ends only if it has to.
+    /// Looks at the dirtier's limits after a page. Where dirtiers sleep the look is made here, and
+    /// the run ends only if a pause is due; otherwise the run ends for [`Mm::balance_now`].
     #[inline(always)]
     fn look_behind(&self, m: &Mapping<W>) -> Option<FreshEnd> {
         match self.policy.dirty_throttle {
@@ -488,9 +501,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A batch of pages of a small zone, whose list on this CPU is filled page by page: each is taken from the
-    /// buddy lists when its turn has come, as long as the walk of the one behind it is foreseen to end there too. Returns
-    /// how many. `None`: nothing was done.
+    /// Makes a batch of pages from a small zone, whose per-CPU list is filled page by page: each
+    /// page is taken from the buddy lists in its turn, as long as the walk of the next one is
+    /// foreseen to end in this zone too. Returns how many were made, and why. `None`: nothing was
+    /// done.
     #[inline(never)]
     fn fresh_singly(
         &self,
@@ -502,7 +516,7 @@ impl<W: World> Mm<W> {
     ) -> Option<(u32, FreshEnd)> {
         let gfp = run.fresh.gfp;
         let mut most = empty_slots(slots);
-        // What is counted behind the last page would turn the walks of those before it.
+        // Counters folded after the last page would change the walks of the pages before it.
         if self.first_walk(run.node, gfp) != 0 {
             most = most.min(1);
         }
@@ -510,7 +524,7 @@ impl<W: World> Mm<W> {
         if most == 0 || free < i64::from(most) {
             return None;
         }
-        // A refill takes its time, and the page behind it.
+        // Each page takes the time of a refill and of its allocation.
         let first = self.world.price(Cost::PageBulk) + ahead + self.world.price(Cost::PageAlloc);
         let unlooked = self.unlooked(run, first + run.rest, most);
         let mut pages = [0; SLOTS as usize];
@@ -520,7 +534,7 @@ impl<W: World> Mm<W> {
             way.is_some_and(|(zone, ns, _)| (zone, ns) == (from.zone, ahead))
         };
         while !last && n < most && (n == 0 || same()) {
-            // Up to the page with which free pages move.
+            // Up to the page whose allocation changes the count of free pages.
             let row = (most - n).min(from.stat.decs_unfolded(ZoneStat::NrFreePages) + 1);
             let unlooked = row.min(unlooked - n);
             let passed = self.world.steps(first + run.rest, unlooked, run.dirty);
@@ -539,7 +553,7 @@ impl<W: World> Mm<W> {
         Some((n, self.end_batch(run, n - u32::from(last), last)))
     }
 
-    /// Makes the pages of a batch from an index on. Time has passed already.
+    /// Makes the pages of a batch, from an index on. Their time was charged before.
     #[inline(always)]
     fn make_fresh(
         &self,
@@ -560,7 +574,7 @@ impl<W: World> Mm<W> {
         self.enter_fresh(run, leaf, (from.zone, &from.stat), (index, slots), page);
     }
 
-    /// Enters pages of a zone into their empty slots from an index on, and counts them there.
+    /// Enters pages of a zone into their empty slots, from an index on, and counts them.
     #[inline(always)]
     fn enter_fresh(
         &self,
@@ -620,51 +634,51 @@ impl<W: World> Mm<W> {
     }
 }
 
-/// How many slots are empty before the first one that is not.
+/// Returns how many slots are empty before the first one that is not.
 #[inline(always)]
 fn empty_slots<T: Word32>(slots: &[T]) -> u32 {
     let taken = slots.iter().position(|s| s.get() != 0);
     taken.unwrap_or(slots.len()) as u32
 }
 
-/// Where a batch takes its pages.
+/// The zone and the per-CPU list that a batch takes its pages from.
 struct Source<'a, W: World> {
     zone: usize,
     pcp: &'a Pcp<W>,
     stat: ZoneCounters<'a, W>,
-    /// Whether they count against the zone's fair batch.
+    /// Whether the pages count against the zone's fair batch.
     batched: bool,
 }
 
-/// How a page of a run was had.
+/// How a page of a run was allocated.
 enum Had<'a, W: World> {
-    /// At the low watermark, or nothing is known.
+    /// At the low watermark, or not known.
     Plainly,
     /// At the min watermark.
     AtMin,
-    /// The same, and so is the next one.
+    /// At the min watermark, and so is the next page.
     InRow(Row<'a, W>),
 }
 
-/// Pages in a row at the min watermark. What the first one's allocation asked has the same answers for the next: the
-/// walks at the low watermark are foreseen, kswapd was asked, and a zone is above its min watermark, where this CPU has
-/// pages on its list.
+/// Pages allocated in a row at the min watermark. The tests that the first one's allocation made
+/// have the same results for the next: the walks at the low watermark are foreseen, kswapd was
+/// asked to work, and a zone where this CPU has pages on its list is above its min watermark.
 struct Row<'a, W: World> {
     from: Source<'a, W>,
-    /// What an allocation takes (ns).
+    /// Time of an allocation (ns).
     ns: u64,
-    /// How its walks end.
+    /// How the allocation's walks end.
     way: Way,
 }
 
 impl<'a, W: World> Run<'a, W> {
-    /// Whether its pages count as dirty ones.
+    /// Returns true if the run's pages count as dirty.
     #[inline(always)]
     fn accounted(&self) -> bool {
         self.dirty && self.m.accounts_dirty()
     }
 
-    /// The leaf of an index, if there is one.
+    /// Returns the leaf of an index, if it exists.
     fn leaf(&self, mm: &'a Mm<W>, index: u32) -> Option<Leaf<'a, W>> {
         let m = self.m;
         m.tree_lock.with(|| mm.leaf_at(m, index))

@@ -1,4 +1,4 @@
-//! One inode: held, written, put where it belongs; fsync.
+//! Writeback of one inode: held, written, and put on the right list afterwards; sync and fsync.
 
 use super::queues::List;
 use crate::cache::mapping::{
@@ -8,18 +8,19 @@ use crate::cache::tree::Tag;
 use crate::world::{Cost, ShortLock, Waited, WaitedKind, Word32, World, WritebackControl};
 use crate::{Mm, queue};
 
-/// For whom an inode's pages are written.
+/// The purpose for which an inode's pages are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// The flusher's slice, or a throttled dirtier: what is left over waits for the next one.
+    /// The flusher's slice, or a throttled dirtier: the rest waits for the next slice.
     Slice,
-    /// One who waits for all of it.
+    /// A caller that waits for all of the inode's pages.
     Sync,
-    /// Reclaim, which met a page of it: its place among the inodes stays.
+    /// Reclaim, which met a page of the inode: the inode keeps its place on its list.
     Around,
 }
 
-/// What one asks for who waits for all dirty pages from one to another, inclusive.
+/// Returns the writeback control of a caller that waits for all dirty pages from `first` to `last`,
+/// inclusive.
 fn integrity(first: u32, last: u32) -> WritebackControl {
     WritebackControl {
         range_cyclic: false,
@@ -36,7 +37,8 @@ impl<W: World> Mm<W> {
             .await;
     }
 
-    /// Waits until an inode's state is as it should be; whoever changes it wakes the inode's queue.
+    /// Waits until `wanted` returns true for an inode's state. Every change of the state wakes the
+    /// inode's queue.
     async fn wait_for_state(&self, inode: u32, wanted: impl Fn(u32) -> bool) {
         loop {
             let q = queue::page(inode);
@@ -50,13 +52,13 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Writes every dirty page of one file and waits for it, as sync(2) does: after the flusher, if that is writing the
-    /// file. Returns whether all its pages reached the device.
+    /// Writes every dirty page of one file and waits for it, as sync(2) does; if the flusher is
+    /// writing the file, after the flusher. Returns true if all its pages reached the device.
     pub async fn sync_mapping(&self, mapping: u32) -> bool {
         self.sync_pages(mapping, 0, u32::MAX).await
     }
 
-    /// As [`Mm::sync_mapping`] for the pages from one to another, inclusive.
+    /// Does as [`Mm::sync_mapping`] for the pages from `first` to `last`, inclusive.
     pub async fn sync_pages(&self, mapping: u32, first: u32, last: u32) -> bool {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -71,9 +73,9 @@ impl<W: World> Mm<W> {
         self.wait_for_pages(mapping, first, last).await
     }
 
-    /// Writes every dirty page of one file and waits for it, as fsync(2) does (`filemap_write_and_wait_range`): the
-    /// inode is not held, so the flusher may be writing other pages of it meanwhile. Returns whether all its pages
-    /// reached the device.
+    /// Writes every dirty page of one file and waits for it, as fsync(2) does
+    /// (`filemap_write_and_wait_range`): the inode is not held, so the flusher may write other
+    /// pages of it meanwhile. Returns true if all its pages reached the device.
     pub async fn write_and_wait(&self, mapping: u32) -> bool {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -106,8 +108,8 @@ impl<W: World> Mm<W> {
         self.wait_for_pages(mapping, 0, u32::MAX).await
     }
 
-    /// Waits for a file's pages under writeback, from one to another, inclusive. Returns whether no page's write has
-    /// failed since the last look.
+    /// Waits for a file's pages under writeback, from `first` to `last`, inclusive. Returns true if
+    /// no write of the file has failed since the last call.
     async fn wait_for_pages(&self, mapping: u32, first: u32, last: u32) -> bool {
         let m = &self.mappings[mapping as usize];
         let mut from = first;
@@ -126,8 +128,8 @@ impl<W: World> Mm<W> {
         m.state.fetch_and(!AS_EIO) & AS_EIO == 0
     }
 
-    /// Keeps the flusher from an inode whose file is about to be cut, and waits until none of it is
-    /// under writeback. The inode stays on its list; [`Mm::release_inode`] follows.
+    /// Keeps the flusher from an inode whose file is about to be truncated, and waits until none of
+    /// its pages is under writeback. The inode stays on its list; [`Mm::release_inode`] follows.
     pub async fn hold_inode(&self, mapping: u32) {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -139,7 +141,8 @@ impl<W: World> Mm<W> {
         }
         self.world.holds(WaitedKind::InodeSync, u64::from(mapping));
         m.state.fetch_or(I_HELD);
-        // Those that began to write its pages before end first.
+        // Tasks that began to write pages of the inode earlier ([`Mm::write_and_wait`]) finish
+        // first.
         self.wait_for_state(mapping, |state| state < SYNCER).await;
         while let Some(index) = self.next_tagged(mapping, Tag::Writeback, 0) {
             if let Some(pfn) = self.find_page(mapping, index) {
@@ -148,8 +151,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// After [`Mm::hold_inode`] and the cut: the inode is off the flusher's lists, unless dirty
-    /// pages are left.
+    /// Releases an inode after [`Mm::hold_inode`] and the truncation. It leaves the flusher's lists
+    /// unless dirty pages remain.
     pub fn release_inode(&self, mapping: u32) {
         debug_assert!(
             self.mappings[mapping as usize].state.get() & I_SYNC != 0,
@@ -168,7 +171,8 @@ impl<W: World> Mm<W> {
         self.world.wake(queue::page(mapping));
     }
 
-    /// Writes one inode and puts it on the list where it belongs afterwards.
+    /// Writes pages of one inode and moves it to the right list afterwards. An inode that another
+    /// task is writing is moved to `more_io`.
     pub(super) async fn writeback_single_inode(&self, inode: u32, wbc: &mut WritebackControl) {
         let m = &self.mappings[inode as usize];
         self.world.charge(Cost::WritebackRound, 1);
@@ -180,8 +184,8 @@ impl<W: World> Mm<W> {
         self.write_held_inode(inode, wbc, Pass::Slice).await;
     }
 
-    /// Writes pages of an inode that the caller holds (`I_SYNC`), puts it where it belongs, and lets it
-    /// go (`writeback_single_inode` from its second half on).
+    /// Writes pages of an inode that the caller holds (`I_SYNC`), moves it to the right list, and
+    /// releases it (the second half of `writeback_single_inode`).
     pub(super) async fn write_held_inode(
         &self,
         inode: u32,
@@ -204,14 +208,14 @@ impl<W: World> Mm<W> {
             if dirty {
                 m.state.fetch_or(I_DIRTY_PAGES);
             } else {
-                // Pages that became dirty under I_SYNC are written too; the bit must not outlive them,
-                // or the next one would not bring the inode to a list.
+                // Pages that became dirty under I_SYNC were written too. The bit must not outlive
+                // them, or the next dirty page would not put the inode on a list.
                 m.state.fetch_and(!I_DIRTY_PAGES);
             }
             if m.state.get() & (I_DIRTY_PAGES | I_DIRTY_META) == 0 {
                 self.list_del(inode);
             } else if pass == Pass::Around && m.on_list.get() != 0 {
-                // It stays where it is.
+                // The inode keeps its place.
             } else if pass == Pass::Slice && dirty && wbc.nr_to_write <= 0 {
                 self.list_move(List::MoreIo, inode);
             } else {

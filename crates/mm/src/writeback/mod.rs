@@ -1,4 +1,4 @@
-//! Writeback: dirty pages, limits, throttling, the flusher.
+//! Writeback: states of dirty pages, dirty limits, throttling of dirtiers, the flusher.
 
 pub(crate) mod bandwidth;
 pub mod bdi;

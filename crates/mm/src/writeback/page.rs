@@ -1,4 +1,4 @@
-//! A page becomes dirty, goes under writeback and comes clean.
+//! Page states of writeback: makes pages dirty, puts them under writeback and ends it.
 
 use crate::cache::mapping::{AS_EIO, Mapping};
 use crate::cache::tree::{Leaf, Tag, page_in};
@@ -11,11 +11,11 @@ use crate::writeback::bdi::BdiStat;
 use crate::{Mm, Pfn, queue};
 
 impl<W: World> Mm<W> {
-    /// Sets a cached page dirty, with all its accounting. Returns whether it was clean.
+    /// Sets a cached page dirty, with all its accounting. Returns true if the page was clean.
     #[inline]
     pub fn set_page_dirty(&self, pfn: Pfn, path: TrackPath) -> bool {
         let page = self.frames.page(pfn);
-        // Through the normal path a page loses its mark for immediate reclaim.
+        // A page dirtied through the normal path loses its mark for immediate reclaim.
         let before = page.clear_flags(flag::RECLAIM);
         debug_assert!(before & (flag::CACHED | flag::SWAPCACHE) != 0);
         if page.test_and_set(flag::DIRTY) {
@@ -42,7 +42,7 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Counts pages of a zone that became dirty.
+    /// Counts `n` pages of a zone that became dirty.
     pub(crate) fn account_dirtied(&self, z: usize, m: &Mapping<W>, n: u32) {
         if m.accounts_dirty() {
             let stat = self.stat.on(self.world.cpu(), z);
@@ -53,8 +53,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Takes the dirty bit for I/O. Returns whether the page was dirty. The tag stays until
-    /// writeback starts, so a refusal leaves the page where writeback finds it.
+    /// Clears a page's dirty bit for I/O. Returns true if the page was dirty. The tag stays until
+    /// writeback starts, so that a page whose write is refused is still found by writeback.
     pub fn clear_page_dirty_for_io(&self, pfn: Pfn) -> bool {
         debug_assert!(
             self.frames.any(pfn, flag::CACHED | flag::SWAPCACHE),
@@ -85,7 +85,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Counts pages whose dirty bits are taken and set again, one behind the other.
+    /// Counts `n` pages whose dirty bits are cleared and set again, one after another.
     pub(crate) fn account_refused(&self, z: usize, m: &Mapping<W>, n: u32) {
         if !m.accounts_dirty() {
             return;
@@ -97,7 +97,7 @@ impl<W: World> Mm<W> {
         self.task_dirty_inc(u64::from(n));
     }
 
-    /// A filesystem refuses to write a page whose dirty bit was taken: it is dirty again.
+    /// Sets a page dirty again whose dirty bit was cleared and whose write the filesystem refuses.
     pub fn redirty_page_for_writepage(&self, pfn: Pfn, wbc: &mut crate::world::WritebackControl) {
         debug_assert!(
             self.frames.has(pfn, flag::CACHED),
@@ -112,7 +112,7 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::Refuse, 1);
     }
 
-    /// Puts a page whose dirty bit was taken under writeback; the caller holds its lock.
+    /// Puts a page whose dirty bit was cleared under writeback; the caller holds its lock.
     pub fn set_page_writeback(&self, pfn: Pfn) {
         let page = self.frames.page(pfn);
         let before = page.set_flags(flag::WRITEBACK);
@@ -132,7 +132,7 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::WritebackStart, 1);
     }
 
-    /// Counts pages put under writeback; `m`: their file, if they belong to one.
+    /// Counts `n` pages put under writeback; `m`: their file, if they belong to one.
     #[inline(always)]
     fn account_writeback(&self, z: usize, m: Option<&Mapping<W>>, n: u32) {
         let stat = self.stat.on(self.world.cpu(), z);
@@ -147,12 +147,12 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Takes the dirty bits of contiguous pages of a file and puts them under writeback: up to
+    /// Clears the dirty bits of contiguous pages of a file and puts them under writeback: up to
     /// `most` pages from `first` on, until one is missing, clean, locked or under writeback.
-    /// `started` is told of each. Returns how many.
+    /// `started` is called with each. Returns how many were started.
     ///
-    /// A page's bits change in one step from a state in which nobody holds its lock. Its tags follow
-    /// before the tree lock lets anybody find it.
+    /// A page's bits change in one step from a state in which no task holds its lock. Its tags
+    /// follow before the tree lock lets another task find the page.
     pub fn start_writeback(
         &self,
         mapping: u32,
@@ -180,8 +180,8 @@ impl<W: World> Mm<W> {
         done
     }
 
-    /// [`Mm::start_writeback`] for the pages of one leaf. Returns how many, and whether those were
-    /// all.
+    /// Does [`Mm::start_writeback`] for the pages of one leaf. Returns how many were started, and
+    /// true if those were all.
     #[inline(always)]
     fn start_leaf(
         &self,
@@ -209,7 +209,7 @@ impl<W: World> Mm<W> {
             );
             run.more(row);
             n += row;
-            // What ends a row may be another zone's.
+            // The page that ends a row may only belong to another zone.
             let Some(pfn) = slots.get(n as usize).and_then(|slot| page_in(slot.get())) else {
                 break;
             };
@@ -232,7 +232,8 @@ impl<W: World> Mm<W> {
         (n, n == slots.len() as u32)
     }
 
-    /// Puts dirty pages of a zone that nobody holds under writeback, from the first slot on. Returns how many.
+    /// Puts dirty, unlocked pages of a zone under writeback, from the first slot on. Returns how
+    /// many.
     #[inline(always)]
     fn start_row(
         frames: Table<'_, W>,
@@ -260,7 +261,8 @@ impl<W: World> Mm<W> {
         n
     }
 
-    /// Puts a dirty page that nobody holds under writeback; returns the flags before.
+    /// Puts a dirty, unlocked page under writeback; returns the flags that it had, or `None` if it
+    /// is not such a page.
     #[inline(always)]
     fn start_page(page: Page<'_, W>) -> Option<u32> {
         loop {
@@ -274,8 +276,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A page's writeback ended; `failed`: a file's data is lost, which the file remembers, and a page
-    /// for swap stays in memory.
+    /// Ends a page's writeback. `failed`: a file's data is lost, which the file remembers
+    /// (`AS_EIO`), and a page for swap stays in memory.
     pub fn end_page_writeback(&self, pfn: Pfn, failed: bool) {
         debug_assert!(
             self.frames.has(pfn, flag::WRITEBACK),
@@ -290,8 +292,8 @@ impl<W: World> Mm<W> {
             }
             self.tag_clear(m, page.index(), Tag::Writeback);
         } else if failed {
-            // Its memory stays the only copy (Linux end_swap_bio_write): dirty again, and no page to
-            // reclaim next.
+            // Memory stays the only copy of the page (Linux end_swap_bio_write): the page is dirty
+            // again and not marked for reclaim.
             page.set_flags(flag::DIRTY);
             page.clear_flags(flag::RECLAIM);
         }
@@ -304,8 +306,8 @@ impl<W: World> Mm<W> {
         self.world.wake(queue::page(pfn));
     }
 
-    /// Takes the writeback bit; returns the page's zone. The bit goes last: without it the page may
-    /// be written again, or leave its file.
+    /// Clears the writeback bit; returns the page's zone. The bit is cleared last: without it the
+    /// page may be written again, or leave its file.
     #[inline(always)]
     fn clear_page_writeback(&self, pfn: Pfn, failed: bool) -> usize {
         let page = self.frames.page(pfn);
@@ -324,7 +326,8 @@ impl<W: World> Mm<W> {
         zone_of(before)
     }
 
-    /// Takes the writeback bits of pages of a zone from the first slot on, as far as nobody has marked one. Returns how many.
+    /// Clears the writeback bits of pages of a zone, from the first slot on, until one is marked
+    /// for reclaim or of another zone. Returns how many.
     #[inline(always)]
     fn end_row(frames: Table<'_, W>, zone: usize, slots: &[W::U32]) -> u32 {
         let ask = flag::WRITEBACK | flag::RECLAIM | !FLAGS_ALONE;
@@ -344,7 +347,7 @@ impl<W: World> Mm<W> {
         n
     }
 
-    /// Counts pages whose writeback ended; `m`: their file, if they belong to one.
+    /// Counts `n` pages whose writeback ended; `m`: their file, if they belong to one.
     #[inline(always)]
     fn account_written(&self, z: usize, m: Option<&Mapping<W>>, n: u32) {
         let stat = self.stat.on(self.world.cpu(), z);
@@ -361,10 +364,11 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The writeback of `n` contiguous pages of a file ended, as [`Mm::end_page_writeback`].
+    /// Ends the writeback of `n` contiguous pages of a file, as [`Mm::end_page_writeback`] does for
+    /// one.
     ///
     /// # Panics
-    /// If one of them left the file meanwhile.
+    /// If one of the pages has left the file meanwhile.
     pub fn end_writeback(&self, mapping: u32, first: u32, n: u32, failed: bool) {
         let m = &self.mappings[mapping as usize];
         if failed {
@@ -384,7 +388,7 @@ impl<W: World> Mm<W> {
             let mut run = ZoneRun::before(frames, first_page);
             let count = |z, n| self.account_written(z, Some(m), n);
             let waited_for = self.world.page_waiters();
-            // The leaf stays with the last page that is under writeback.
+            // The leaf exists as long as one of its pages is under writeback.
             let mut left = slots;
             while !left.is_empty() {
                 if !failed && !waited_for {

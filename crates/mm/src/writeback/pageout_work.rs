@@ -1,4 +1,4 @@
-//! Pages that reclaim asks the flusher for.
+//! Reclaim's requests to the flusher to write dirty pages that reclaim met (`reclaim_flush`).
 
 use super::inode::Pass;
 use super::queues::{RECLAIM_CHUNK, RECLAIM_REQUESTS};
@@ -10,7 +10,7 @@ use crate::world::{Cost, ShortLock, Word32, World, WritebackControl};
 use crate::{Mm, Pfn};
 
 impl<W: World> Mm<W> {
-    /// The group of `reclaim_flush` that a page belongs to.
+    /// Returns the group (zone or node) of `reclaim_flush` that a page belongs to.
     fn reclaim_group(&self, pfn: Pfn) -> Option<usize> {
         let z = self.frames.zone(pfn);
         match self.policy.reclaim_flush {
@@ -20,7 +20,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Reclaim holds the lock of a dirty file page that it may not write.
+    /// Asks the flusher to write a dirty file page that reclaim has locked and may not write
+    /// itself.
     #[inline]
     pub(crate) fn ask_flusher_for(&self, pfn: Pfn) {
         if let Some(group) = self.reclaim_group(pfn) {
@@ -30,12 +31,12 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Marks the inode of a page, and has its flusher look at once.
+    /// Marks the inode of a page, and wakes its flusher at once.
     #[inline(never)]
     fn mark_for_reclaim(&self, pfn: Pfn) {
         let m = &self.mappings[self.frames.mapping(pfn) as usize];
         if m.state.get() & (I_DIRTY_RECLAIM | I_SYNC) != 0 {
-            return; // it is marked, or somebody is writing it
+            return; // the inode is marked already, or being written
         }
         m.state.fetch_or(I_DIRTY_RECLAIM);
         self.stat.event(VmEvent::ReclaimFlush, 1);
@@ -48,7 +49,7 @@ impl<W: World> Mm<W> {
         let (mapping, index) = (self.frames.mapping(pfn), self.frames.index(pfn));
         let m = &self.mappings[mapping as usize];
         if m.state.get() & I_SYNC != 0 {
-            return; // somebody is writing this file
+            return; // another task is writing this file
         }
         let bdi = m.bdi();
         let s = self.flusher_state(bdi);
@@ -71,7 +72,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Takes the oldest request of the group whose turn it is.
+    /// Takes the oldest request of the group whose turn it is. Returns group, file and index.
     fn next_request(&self, bdi: u32) -> Option<(usize, u32, u32)> {
         let s = self.flusher_state(bdi);
         if s.reclaim_waiting.get() == 0 {
@@ -89,7 +90,7 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Serves what reclaim asks for; returns the pages written. It ends although reclaim goes on
+    /// Serves requests of reclaim; returns the pages written. The loop ends even if reclaim keeps
     /// asking: each group is served at most as often as its array is long.
     pub(super) async fn serve_reclaim(&self, bdi: u32) -> u64 {
         let mut wrote = 0;
@@ -107,7 +108,7 @@ impl<W: World> Mm<W> {
         wrote
     }
 
-    /// The part of the chunk around a page, from the group's first page in it to its last.
+    /// Returns the first and the last page of the group in the chunk around a page.
     fn chunk_of_group(&self, group: usize, mapping: u32, index: u32) -> Option<(u32, u32)> {
         let start = index - index % RECLAIM_CHUNK;
         let ours = |&index: &u32| {
@@ -119,7 +120,8 @@ impl<W: World> Mm<W> {
         Some((first, chunk.rfind(ours).unwrap_or(first)))
     }
 
-    /// Writes the dirty pages around one that reclaim met. The page may be clean or gone by now.
+    /// Writes the dirty pages around one that reclaim met; returns how many. The page itself may be
+    /// clean or gone by now.
     async fn write_around(&self, group: usize, mapping: u32, index: u32) -> u64 {
         let m = &self.mappings[mapping as usize];
         if !self.mapping_tagged(mapping, Tag::Dirty) {
@@ -130,7 +132,7 @@ impl<W: World> Mm<W> {
         };
         self.world.charge(Cost::WritebackRound, 1);
         if m.state.fetch_or(I_SYNC) & I_SYNC != 0 {
-            return 0; // somebody writes the file by now
+            return 0; // another task is writing the file
         }
         let quota = i64::from(RECLAIM_CHUNK);
         let mut wbc = WritebackControl {

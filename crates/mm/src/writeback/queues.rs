@@ -1,4 +1,4 @@
-//! What waits to be written to a device: inodes in three lists, queued work, requests of reclaim.
+//! Queues of a device's flusher: dirty inodes in three lists, work items, requests of reclaim.
 
 use crate::Mm;
 use crate::cache::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_DIRTY_RECLAIM, I_SYNC, Mapping};
@@ -10,9 +10,9 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Work items that may be queued; further ones are added to the last.
 pub(super) const WORK_ITEMS: usize = 16;
 
-/// Pages written for one of them: an aligned part of the file.
+/// Pages written for one request of reclaim: an aligned part of the file.
 pub(super) const RECLAIM_CHUNK: u32 = 1024;
-/// Requests of reclaim that wait at a device, a zone or node.
+/// Requests of reclaim that may wait at a device for each zone or node.
 pub(super) const RECLAIM_REQUESTS: usize = 8;
 
 /// The flusher's lists, oldest entry first.
@@ -24,7 +24,7 @@ pub(super) enum List {
     MoreIo = 3,
 }
 
-/// What reclaim of one zone or node asks of a device, oldest first.
+/// Requests of one zone's or node's reclaim to a device, oldest first.
 pub(super) struct Requests<W: World> {
     count: W::U32,
     mapping: [W::U32; RECLAIM_REQUESTS],
@@ -51,7 +51,7 @@ impl<W: World> Requests<W> {
         })
     }
 
-    /// `false`: there is no room.
+    /// Adds a request; returns false if there is no room.
     pub(super) fn push(&self, mapping: u32, index: u32) -> bool {
         let n = self.count.get() as usize;
         if n == RECLAIM_REQUESTS {
@@ -78,27 +78,28 @@ impl<W: World> Requests<W> {
     }
 }
 
-/// A device's flusher.
+/// The state of a device's flusher.
 pub(crate) struct State<W: World> {
     pub(super) first: [W::U32; 4],
     last: [W::U32; 4],
     /// Pages of queued work items, oldest first.
     pub(super) work: [W::U64; WORK_ITEMS],
     pub(super) work_count: W::U32,
-    /// Requests of reclaim, a zone or node each; none without `reclaim_flush`.
+    /// Requests of reclaim, one array for each zone or node; empty without `reclaim_flush`.
     pub(super) reclaim: Box<[Requests<W>]>,
-    /// Requests in all of them.
+    /// Number of requests in all arrays.
     pub(super) reclaim_waiting: W::U32,
-    /// The group to serve next.
+    /// The group (array) to serve next.
     pub(super) reclaim_next: W::U32,
-    /// Memory pressure made inodes old.
+    /// Set when memory pressure lowered the age at which inodes expire: the flusher is to look for
+    /// old inodes.
     pub(super) expiry_wanted: W::U32,
     pub(super) background_wanted: W::U32,
-    /// An inode became dirty where none was: the flusher is woken to set its timer.
+    /// Set when an inode became dirty while none was: the flusher was woken to set its timer.
     pub(super) first_dirty: W::U32,
     pub(super) busy: W::U32,
     pub(super) last_old_flush: W::U64,
-    /// Pages whose writeback completed, ever.
+    /// Pages whose writeback completed, since boot.
     pub completed: W::U64,
     pub(super) bandwidth_time: W::U64,
     pub(super) bandwidth_completed: W::U64,
@@ -181,7 +182,8 @@ impl<W: World> Mm<W> {
         self.list_push_back(bdi, list, inode);
     }
 
-    /// A page of a file became dirty: the inode joins its device's `dirty` list if it is on none.
+    /// Notes that a page of a file became dirty: puts the inode on its device's `dirty` list if it
+    /// is on none.
     #[inline(always)]
     pub(crate) fn mark_inode_dirty(&self, m: &Mapping<W>, mapping: u32) {
         if m.state.get() & I_DIRTY_PAGES == 0 {
@@ -189,7 +191,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The inode's metadata became dirty.
+    /// Notes that the inode's metadata became dirty.
     pub fn mark_inode_metadata_dirty(&self, mapping: u32) {
         self.mark_inode(mapping, I_DIRTY_META);
     }
@@ -213,7 +215,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Back to `dirty`; as newest if its time would break the list's order.
+    /// Moves an inode back to `dirty`, with the present time if its own would break the list's
+    /// order.
     pub(super) fn redirty_tail(&self, inode: u32) {
         let m = &self.mappings[inode as usize];
         let newest = self.flusher_state(m.bdi()).last[List::Dirty as usize].get();
@@ -226,7 +229,7 @@ impl<W: World> Mm<W> {
         self.list_move(List::Dirty, inode);
     }
 
-    /// Back to `dirty`, if it is on some list.
+    /// Moves an inode back to `dirty` if it is on some list.
     pub(super) fn redirty_listed(&self, inode: u32) {
         let m = &self.mappings[inode as usize];
         self.flusher_state(m.bdi()).lock.with(|| {
@@ -236,7 +239,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Moves parked and (old enough) dirty inodes to `io`.
+    /// Moves the inodes of `more_io`, and the dirty ones that are old enough, to `io`.
+    /// `older_than`: latest time of dirtying (ns); `None`: all.
     pub(super) fn queue_io(&self, bdi: u32, older_than: Option<u64>) {
         let s = self.flusher_state(bdi);
         s.lock.with(|| {
@@ -251,7 +255,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Moves the inodes in front of a list, up to the first that is not `wanted`, behind those of `io`.
+    /// Moves the inodes at the front of a list, up to the first that is not `wanted`, to the end of
+    /// `io`.
     fn list_splice(&self, s: &State<W>, from: List, wanted: impl Fn(u32) -> bool) {
         let (from, io) = (from as usize, List::Io as usize);
         let first = s.first[from].get();
@@ -279,7 +284,7 @@ impl<W: World> Mm<W> {
         s.last[io].set(last);
     }
 
-    /// Moves the inodes of which reclaim met pages to `io`, whatever their age.
+    /// Moves the inodes that reclaim has marked (`I_DIRTY_RECLAIM`) to `io`, whatever their age.
     fn queue_marked(&self, bdi: u32) {
         let mut inode = self.flusher_state(bdi).first[List::Dirty as usize].get();
         while inode != NONE {
@@ -292,8 +297,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The age limit of background work whose expire target moves: `age` before now, halved until the oldest
-    /// inode has it, unless some wait to be written already.
+    /// Returns the age limit (ns) of background work whose expire target moves: `age` before now,
+    /// halved until the oldest inode has expired, unless inodes wait in `io` or `more_io` already.
     pub(super) fn moving_target(&self, bdi: u32, mut age: u64) -> u64 {
         let s = self.flusher_state(bdi);
         let now = self.world.now();
@@ -319,7 +324,8 @@ impl<W: World> Mm<W> {
             .any(|f| f.get() != NONE)
     }
 
-    /// Checks the lists' links and that exactly the dirty inodes are on them. Returns errors.
+    /// Checks the lists' links and that every inode with dirty pages is on one. Returns errors as
+    /// text.
     pub(crate) fn check_flusher(&self, bdi: u32) -> Result<(), String> {
         let s = self.flusher_state(bdi);
         for list in [List::Dirty, List::Io, List::MoreIo] {
@@ -354,8 +360,8 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
-    /// Checks that the requests of reclaim are of this device's files, no two of a group for the same
-    /// pages, and as many as are counted.
+    /// Checks that the requests of reclaim name files of this device, no two of a group the same
+    /// pages, and that their number is the counted one.
     fn check_requests(&self, bdi: u32) -> Result<(), String> {
         let s = self.flusher_state(bdi);
         let mut waiting = 0;
