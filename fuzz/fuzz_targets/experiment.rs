@@ -1,4 +1,4 @@
-//! Any experiment file is laid out, or refused.
+//! Any text as an experiment file is expanded into runs, or refused.
 #![no_main]
 
 use lab::diagnostic::Source;

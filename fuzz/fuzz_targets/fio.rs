@@ -1,4 +1,4 @@
-//! Any fio job file is read, or refused at a place inside it.
+//! Any text as a fio job file is parsed, or refused at a place inside the text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

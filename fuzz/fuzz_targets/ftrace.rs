@@ -1,4 +1,4 @@
-//! Any bytes in the place of a trace's text are summed up, or refused at a line.
+//! Any bytes as the text of a kernel trace are summed up, or refused at a line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any text in the place of a file of `/proc` or `/sys` is understood, or refused at a line.
+//! Any text as a file of `/proc` or `/sys` is parsed, or refused at a line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any machine file makes a machine, or is refused.
+//! Any text as a machine file makes a machine, or is refused.
 #![no_main]
 
 use lab::diagnostic::Source;

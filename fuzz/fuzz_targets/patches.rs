@@ -1,4 +1,4 @@
-//! Any text in the place of a series' patches makes an experiment, or a message.
+//! Any text as the description of a patch series makes an experiment, or an error message.
 #![no_main]
 
 use lab::diagnostic::Source;

@@ -1,4 +1,4 @@
-//! Any published table is read, or refused.
+//! Any text as a published table is parsed, or refused.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any frames in the place of a recording's are a result, or refused.
+//! Any bytes as the frames of a recording make a result, or are refused.
 #![no_main]
 
 use kernel::running::file::{About, Recording, writer};

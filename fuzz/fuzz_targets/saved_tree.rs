@@ -1,5 +1,6 @@
-//! Any saved tree is a machine with a description that can be read, or refused. The input names
-//! files of a good tree and gives them other contents: `FILE\0CONTENTS\0FILE\0CONTENTS`.
+//! Any saved tree of `/proc` and `/sys` files gives a machine whose description can be read back,
+//! or is refused. The input names files of a good tree and gives them other contents:
+//! `FILE\0CONTENTS\0FILE\0CONTENTS`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -34,7 +35,7 @@ fuzz_target!(|text: &str| {
             .components()
             .all(|c| matches!(c, Component::Normal(_)));
         let path = tree.path().join(file);
-        // Only what is in the tree: nothing is written anywhere else.
+        // Only files that the tree has are replaced: nothing is written anywhere else.
         if inside && path.is_file() {
             std::fs::write(path, contents).unwrap();
         }

@@ -1,4 +1,4 @@
-//! Any `--set` changes an experiment, or is refused.
+//! Any text as a `--set` option changes an experiment, or is refused.
 #![no_main]
 
 use lab::diagnostic::Source;

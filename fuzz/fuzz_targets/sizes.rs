@@ -1,4 +1,4 @@
-//! Any `--sizes` list is a list of ascending sizes, or refused.
+//! Any text as a `--sizes` list gives ascending sizes, or is refused.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

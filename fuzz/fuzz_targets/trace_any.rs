@@ -1,5 +1,5 @@
 #![no_main]
-//! Any bytes, whatever format they are taken for.
+//! Any bytes go through trace readers, with the format recognised from the bytes.
 
 #[path = "trace/any_bytes.rs"]
 mod any_bytes;

@@ -1,4 +1,4 @@
-//! Any command line is parsed, or refused at a place inside it.
+//! Any text as a command line is parsed, or refused at a place inside the text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

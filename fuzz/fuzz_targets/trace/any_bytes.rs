@@ -1,9 +1,9 @@
-//! What must hold of a reader whatever it reads.
+//! Promises that every trace reader must keep for any input.
 
 use std::io::Cursor;
 use trace::{Format, MAX_FILE, Options, Reader};
 
-/// Reads `bytes` strictly and leniently; panics if a promise of the reader is broken.
+/// Reads `bytes` strictly and leniently; panics if a reader breaks a promise.
 pub fn read(bytes: &[u8], format: Option<Format>) {
     for lenient in [false, true] {
         let options = Options {

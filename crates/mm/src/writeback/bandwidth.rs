@@ -1,4 +1,4 @@
-//! A device's write bandwidth, measured.
+//! Measures the write bandwidth of a device.
 
 use super::queues::State;
 use crate::Mm;
@@ -7,14 +7,15 @@ use crate::policy::{Bandwidth, DirtyThrottle};
 use crate::world::{ShortLock, Word64, World};
 use crate::writeback::bdi::BdiStat;
 
-/// Rates are measured no more often, in nanoseconds (`BANDWIDTH_INTERVAL`).
+/// The shortest time between two measurements, in nanoseconds (`BANDWIDTH_INTERVAL`).
 pub(super) const INTERVAL: u64 = 200_000_000;
-/// A device that was not looked at for longer begins anew, in nanoseconds (`WB_BANDWIDTH_IDLE_JIF`).
+/// A device that was idle for longer than this starts a new measurement, in nanoseconds
+/// (`WB_BANDWIDTH_IDLE_JIF`).
 const IDLE: u64 = 1_000_000_000;
 
 impl<W: World> Mm<W> {
-    /// The device's write bandwidth: pages completed, averaged over about three seconds and
-    /// smoothed (docs/reference/writeback.md#sleeping-dirtiers), updated at most every 200 ms.
+    /// Updates the device's write bandwidth, at most every 200 ms: pages completed, averaged over
+    /// about three seconds and smoothed (docs/reference/writeback.md#sleeping-dirtiers).
     pub(crate) fn update_bandwidth(&self, bdi: u32) {
         self.worker_measures(bdi);
         let s = self.flusher_state(bdi);
@@ -26,8 +27,9 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Sets the worker's timer, an interval from now, if none is set and pages that left writeback were the last of
-    /// their file there (Linux 5.15 mm/page-writeback.c `wb_inode_writeback_end`; `bandwidth = "worker"`).
+    /// Sets the worker's timer, an interval from now, if none is set and a file has no more pages
+    /// under writeback (Linux 5.15 mm/page-writeback.c `wb_inode_writeback_end`;
+    /// `bandwidth = "worker"`).
     pub(crate) fn inode_writeback_end(&self, mapping: u32) {
         let by_worker = self.policy.bandwidth == Bandwidth::Worker;
         if !by_worker || self.policy.dirty_throttle != DirtyThrottle::Sleep {
@@ -40,8 +42,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Measures as the worker did when its timer expired, if the time of that has come. Nobody sees the worker at work,
-    /// so the measurement is made up for before anything that it counts changes, and before anybody asks for it.
+    /// Makes the worker's measurement if its timer has expired. The worker's run is not visible, so
+    /// the measurement is made up for later: before anything that it counts changes, and before its
+    /// result is read.
     #[inline(always)]
     pub(crate) fn worker_measures(&self, bdi: u32) {
         let due = self.bdis[bdi as usize].rate.worker_due.get();
@@ -50,13 +53,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Measures over the time up to the worker's timer, however short (`wb_update_bandwidth_workfn`).
+    /// Measures over the time up to the worker's timer, however short
+    /// (`wb_update_bandwidth_workfn`).
     #[cold]
     fn worker_measured(&self, bdi: u32) {
         let s = self.flusher_state(bdi);
         s.lock.with(|| {
             let due = self.bdis[bdi as usize].rate.worker_due.get();
-            // Another thread may have made up for it meanwhile.
+            // Another thread may have made the measurement meanwhile.
             if due != 0 && self.world.now() >= due {
                 self.bdis[bdi as usize].rate.worker_due.set(0);
                 let elapsed = due.saturating_sub(s.bandwidth_time.get());
@@ -66,8 +70,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Returns how many of up to `most` pages a task has dirtied before the worker measures, each of which takes `ns`
-    /// nanoseconds.
+    /// Returns how many of up to `most` pages, which take `ns` nanoseconds each, a task dirties
+    /// before the worker measures.
     #[inline(always)]
     pub(crate) fn dirtied_unmeasured(&self, bdi: u32, ns: u64, most: u32) -> u32 {
         let due = self.bdis[bdi as usize].rate.worker_due.get();
@@ -78,8 +82,9 @@ impl<W: World> Mm<W> {
         before.checked_div(ns).map_or(0, |n| n as u32)
     }
 
-    /// The ticks since a device's rates were measured, if they are due. Where dirtiers sleep, what was dirtied
-    /// is measured over the same time as what was written, whoever looks.
+    /// Returns the ticks since a device's rates were measured, if a measurement is due. Where
+    /// dirtiers sleep, the dirtied pages are measured over the same time as the written ones,
+    /// whichever task measures.
     pub(crate) fn rates_due(&self, bdi: u32) -> Option<u64> {
         let then = self.flusher_state(bdi).bandwidth_time.get();
         // The task that measured last may have been on a CPU whose clock is ahead.
@@ -91,7 +96,8 @@ impl<W: World> Mm<W> {
         due.then(|| (elapsed / self.tick()).max(1))
     }
 
-    /// The time that rates are measured by: in ticks where dirtiers sleep.
+    /// Returns the time by which rates are measured, in nanoseconds: that of the last tick where
+    /// dirtiers sleep.
     fn rates_clock(&self) -> u64 {
         match self.policy.dirty_throttle {
             DirtyThrottle::Sleep => self.world.jiffies(),
@@ -99,7 +105,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Counts what is written and dirtied from a time (ns) on.
+    /// Starts a new measurement of written and dirtied pages at `time` (ns).
     fn rates_from(&self, bdi: u32, time: u64) {
         let (s, rate) = (self.flusher_state(bdi), &self.bdis[bdi as usize].rate);
         s.bandwidth_time.set(time);
@@ -107,8 +113,8 @@ impl<W: World> Mm<W> {
         rate.dirtied_then.set(rate.dirtied.get());
     }
 
-    /// The flusher turns to an inode: a device that was idle is not measured over that time
-    /// (`wb_bandwidth_estimate_start`).
+    /// Starts a new measurement when the flusher turns to an inode of a device that was idle, so
+    /// that its idle time is not measured (`wb_bandwidth_estimate_start`).
     pub(crate) fn begin_bandwidth(&self, bdi: u32) {
         if self.policy.dirty_throttle != DirtyThrottle::Sleep {
             return;
@@ -121,8 +127,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Measures a device's bandwidth over so many ticks (`bdi_update_write_bandwidth`): over more than a period the
-    /// measurement stands for itself and is not smoothed.
+    /// Measures a device's bandwidth over `ticks` (`bdi_update_write_bandwidth`). A measurement
+    /// over more than a period is taken as it is, without smoothing.
     fn measure_bandwidth(&self, s: &State<W>, ticks: u64) {
         let written = s.completed.get() - s.bandwidth_completed.get();
         let hz = self.config.hz;

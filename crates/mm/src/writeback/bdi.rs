@@ -1,4 +1,5 @@
-//! Backing devices: dirty and writeback page counts with per-CPU batches, and the flusher's lists.
+//! Backing devices: their counts of dirty pages and pages under writeback, with per-CPU batches,
+//! and the state of their flushers.
 
 use super::pace::Rate;
 use super::queues::State;
@@ -7,13 +8,13 @@ use crate::watch::vmstat::ZoneStat;
 use crate::world::{Word32, Word64, World};
 use crate::writeback::proportion::Local;
 
-/// What a backing device counts.
+/// The counters of a backing device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BdiStat {
     /// Dirty pages of its files.
     Reclaimable,
-    /// Its pages under writeback.
+    /// Pages of its files under writeback.
     Writeback,
 }
 
@@ -21,16 +22,16 @@ pub enum BdiStat {
 pub struct Bdi<W: World> {
     global: [W::U64; 2],
     diff: Box<[[W::U32; 2]]>,
-    /// Its share of all completed writeback.
+    /// The device's share of all completed writeback.
     pub(crate) completions: Local<W>,
-    /// At most this percentage of the dirty limit.
+    /// The most that the device may have of the dirty limit, in percent.
     pub(crate) max_ratio: W::U32,
-    /// At least this percentage.
+    /// The part of the dirty limit that the device is guaranteed, in percent.
     pub(crate) min_ratio: W::U32,
-    /// Some dirtier found it over its limit.
+    /// Set when a dirtier found the device over its limit.
     pub(crate) dirty_exceeded: W::U32,
     pub(crate) flusher: State<W>,
-    /// How fast its dirtiers may go ([`crate::writeback::throttle`]).
+    /// Rate of its dirtiers ([`crate::writeback::throttle`]).
     pub(crate) rate: Rate<W>,
 }
 
@@ -51,7 +52,7 @@ impl<W: World> Bdi<W> {
     }
 }
 
-/// A per-CPU difference is folded when it reaches this (`BDI_STAT_BATCH`).
+/// Returns the per-CPU difference at which it is folded (`BDI_STAT_BATCH`).
 pub(crate) fn stat_batch(cpus: usize) -> i32 {
     8 * (1 + cpus.ilog2() as i32)
 }
@@ -73,7 +74,7 @@ impl<W: World> Mm<W> {
         Some(id)
     }
 
-    /// Gives a device a part of the dirty limit for certain, in percent.
+    /// Guarantees a device a part of the dirty limit, in percent.
     pub(crate) fn set_min_ratio(&self, bdi: u32, percent: u32) {
         let (least, all) = (
             &self.bdis[bdi as usize].min_ratio,
@@ -84,14 +85,15 @@ impl<W: World> Mm<W> {
         least.set(percent);
     }
 
-    /// The speed at which a device was measured to write, smoothed, in pages a second; 100 MiB/s before it was.
+    /// Returns the measured, smoothed write speed of a device, in pages a second; 100 MiB/s before
+    /// the first measurement.
     pub fn write_bandwidth(&self, bdi: u32) -> u64 {
         debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         self.worker_measures(bdi);
         self.bdis[bdi as usize].flusher.average_bandwidth.get()
     }
 
-    /// Backing devices created so far.
+    /// Returns the number of backing devices created so far.
     pub fn bdi_count(&self) -> u32 {
         self.bdis_used.get()
     }
@@ -109,7 +111,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// What `n` calls of [`Mm::add_bdi_stat`] with `step`, 1 or -1, do.
+    /// Does `n` calls of [`Mm::add_bdi_stat`] with `step`, 1 or -1.
     pub(crate) fn step_bdi_stat(&self, bdi: u32, stat: BdiStat, step: i32, n: u32) {
         let b = &self.bdis[bdi as usize];
         let diff = &b.diff[self.world.cpu()][stat as usize];
@@ -127,11 +129,11 @@ impl<W: World> Mm<W> {
         diff.set((left * step) as u32);
     }
 
-    /// `n` times [`Mm::add_bdi_stat`] with -1 and with 1 behind it.
+    /// Does `n` times: [`Mm::add_bdi_stat`] with -1, then with 1.
     pub(crate) fn bdi_stat_and_back(&self, bdi: u32, stat: BdiStat, n: u32) {
         let diff = &self.bdis[bdi as usize].diff[self.world.cpu()][stat as usize];
         for _ in 0..n {
-            // What folds nothing changes nothing.
+            // If neither step folds the difference, nothing changes.
             if (diff.get() as i32 - 1).abs() < self.bdi_stat_batch
                 && (diff.get() as i32).abs() < self.bdi_stat_batch
             {
@@ -142,14 +144,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Cheap read; negative reads 0.
+    /// Reads a counter without the per-CPU differences; a negative value reads as 0.
     #[inline(always)]
     pub fn bdi_stat(&self, bdi: u32, stat: BdiStat) -> u64 {
         debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         (self.bdis[bdi as usize].global[stat as usize].get() as i64).max(0) as u64
     }
 
-    /// Exact read.
+    /// Reads a counter exactly.
     pub fn bdi_stat_sum(&self, bdi: u32, stat: BdiStat) -> u64 {
         debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         let b = &self.bdis[bdi as usize];
@@ -161,8 +163,8 @@ impl<W: World> Mm<W> {
         (b.global[stat as usize].get() as i64 + drift).max(0) as u64
     }
 
-    /// Recounts dirty pages and pages under writeback: those of all devices are those of all zones, and
-    /// `found` are under writeback, if somebody counted them.
+    /// Checks that the dirty pages and pages under writeback of all devices are those of all zones,
+    /// and that `found` file pages are under writeback, if they were counted.
     pub(crate) fn check_devices(&self, found: Option<u64>) -> Result<(), String> {
         let of_devices = |stat| -> u64 {
             let bdis = 0..self.bdi_count();
@@ -177,7 +179,7 @@ impl<W: World> Mm<W> {
                 "{dirty} dirty pages in zones, {reclaimable} of devices"
             ));
         }
-        // A page that is swapped out is under writeback and in no device's file.
+        // A page that is being swapped out is under writeback but belongs to no device's file.
         let swapped = written - writeback;
         if swapped < 0
             || swapped > 0 && self.config.swap_slots == 0
@@ -190,7 +192,7 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
-    /// How far the cheap read can be off.
+    /// Returns how far [`Mm::bdi_stat`] can be off.
     pub(crate) fn bdi_stat_error(&self) -> u64 {
         self.config.cpus as u64 * self.bdi_stat_batch as u64
     }

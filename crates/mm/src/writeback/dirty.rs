@@ -1,6 +1,6 @@
-//! Dirty limits and the throttling of those who dirty (docs/reference/writeback.md#limits,
-//! docs/reference/writeback.md#throttling and docs/reference/allocation.md#zone-dirty-limits; the throttling
-//! of 3.0 — that of 3.2 is in `throttle`).
+//! Dirty limits, and the throttling of dirtiers (docs/reference/writeback.md#limits,
+//! docs/reference/writeback.md#throttling and docs/reference/allocation.md#zone-dirty-limits). The
+//! throttling is that of 3.0; that of 3.2 is in `throttle`.
 
 use crate::Mm;
 use crate::ZoneType;
@@ -15,20 +15,21 @@ use crate::watch::vmstat::{Asks, ZoneStat};
 use crate::world::{Class, Cost, Waited, WaitedKind, Word32, Word64, World};
 use crate::writeback::bdi::BdiStat;
 
-/// Dirtying this many pages makes a task look at the limits while its device is over its own.
+/// After dirtying this many pages a task looks at the limits while its device is over its own
+/// limit.
 const EXCEEDED: u32 = 8;
 
-/// The two limits, in pages.
+/// The two dirty limits, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Background writeback starts above it.
+    /// Above it background writeback starts.
     pub background: u64,
-    /// Dirtiers are throttled near it.
+    /// Near it dirtiers are throttled.
     pub dirty: u64,
 }
 
 impl Limits {
-    /// Those of a task that is let go further.
+    /// Returns the limits of a task that may exceed them by a quarter (`task_lifted`).
     fn lifted(self) -> Self {
         Self {
             background: self.background + self.background / 4,
@@ -36,14 +37,15 @@ impl Limits {
         }
     }
 
-    /// Below it nobody is throttled.
+    /// Returns the number of dirty pages below which no task is throttled.
     pub fn freerun(self) -> u64 {
         (self.dirty + self.background) / 2
     }
 }
 
-/// Limits for an amount of dirtyable memory in pages (docs/reference/writeback.md#limits). `lifted`: for a
-/// task whose limits are a quarter higher. Since 4.2 the result fits 32 bits.
+/// Returns the limits for an amount of dirtyable memory in pages
+/// (docs/reference/writeback.md#limits). `lifted`: for a task whose limits are a quarter higher.
+/// Since 4.2 the dirty limit fits 32 bits.
 #[inline]
 pub fn limits(ratios: DirtyRatios, sysctl: &crate::Sysctl, dirtyable: u64, lifted: bool) -> Limits {
     let pick = |bytes: Size, ratio: u32| match ratios {
@@ -63,13 +65,14 @@ pub fn limits(ratios: DirtyRatios, sysctl: &crate::Sysctl, dirtyable: u64, lifte
     if lifted { limits.lifted() } else { limits }
 }
 
-/// Dirtyable pages of a whole machine, 4.8 and later: free pages less the reserves (see
+/// Returns the dirtyable pages of a whole machine, 4.8 and later: free pages less the reserves (see
 /// [`crate::memory::watermark::total_reserve`]), and the file LRU lists.
 pub fn dirtyable_pages(free: u64, reserves: u64, file: u64) -> u64 {
     free.saturating_sub(reserves) + file + 1
 }
 
-/// Dirtying this many pages makes a task look at the limits: `total/(32·cpus)` in 16..=1024.
+/// Returns after how many dirtied pages a task looks at the limits: a 32nd of each CPU's part of
+/// the pages, in 16..=1024.
 pub fn ratelimit_pages(total_pages: u64, cpus: u64) -> u64 {
     (total_pages / (32 * cpus)).clamp(16, 1024)
 }
@@ -79,15 +82,16 @@ impl<W: World> Mm<W> {
         self.policy.dirty_limits != DirtyLimits::Global
     }
 
-    /// What of HighMem is not dirtyable although the machine's sums have it: all, unless
-    /// `vm.highmem_is_dirtyable` is set (Linux mm/page-writeback.c, `highmem_dirtyable_memory`).
+    /// Returns the pages of HighMem that the machine's sums contain but that are not dirtyable:
+    /// all, unless `vm.highmem_is_dirtyable` is set (Linux mm/page-writeback.c,
+    /// `highmem_dirtyable_memory`).
     #[cold]
     fn highmem_not_dirtyable(&self) -> u64 {
         if self.sysctl.highmem_is_dirtyable() == Some(1) {
             return 0;
         }
         let high = (0..self.zones.len()).filter(|&z| self.zones[z].kind == ZoneType::HighMem);
-        // Before the series the machine's sums had reserves in them.
+        // Without *per-zone-dirty-limits* the machine's sums contain the reserves, too.
         let with_reserves =
             !self.excludes_reserves() && self.policy.dirtyable == Dirtyable::Reclaimable;
         high.map(|z| match with_reserves {
@@ -97,7 +101,7 @@ impl<W: World> Mm<W> {
         .sum()
     }
 
-    /// Pages that may be dirtied at all, machine-wide.
+    /// Returns the pages that may be dirtied at all, machine-wide.
     pub fn dirtyable(&self) -> u64 {
         let all = self.dirtyable_anywhere();
         match self.highmem {
@@ -130,7 +134,7 @@ impl<W: World> Mm<W> {
         self.current().flags() & (PF_LESS_THROTTLE | PF_REALTIME) != 0
     }
 
-    /// The limits now, for the calling task.
+    /// Returns the present limits, for the calling task.
     #[inline(always)]
     pub fn dirty_limits(&self) -> Limits {
         let known = &self.writeback.limits[self.world.cpu()];
@@ -147,14 +151,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The limits of a task that is not let go further, for whoever remembers none.
+    /// Computes the limits of a task that is not lifted, for callers that have none remembered.
     #[inline(never)]
     pub(crate) fn limits_anew(&self) -> Limits {
         let ratios = self.policy.dirty_ratios;
         limits(ratios, &self.sysctls(), self.dirtyable(), false)
     }
 
-    /// Checks that limits that are remembered and still hold are what they would be.
+    /// Checks that remembered limits which count as valid are those that would be computed now.
     pub(crate) fn check_limits(&self) -> Result<(), String> {
         let now = self.limits_anew();
         for (cpu, known) in self.writeback.limits.iter().enumerate() {
@@ -168,7 +172,8 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
-    /// Pages of a zone that are free or can become so, as `dirtyable = "reclaimable"` counts them.
+    /// Returns the pages of a zone that are free or can become free, as `dirtyable = "reclaimable"`
+    /// counts them.
     fn zone_free_and_reclaimable(&self, z: usize) -> u64 {
         let of = |item| self.stat.zone(z, item);
         let mut pages =
@@ -179,13 +184,14 @@ impl<W: World> Mm<W> {
         pages
     }
 
-    /// Pages of a zone that may be dirty (*per-zone-dirty-limits*), HighMem or not.
+    /// Returns the pages of a zone that may be dirty (*per-zone-dirty-limits*), HighMem or not.
     pub fn zone_dirtyable(&self, z: usize) -> u64 {
         debug_assert!(z < self.zones.len(), "zone {z} does not exist");
         self.dirtyable_of(std::iter::once(z))
     }
 
-    /// Pages of some zones that may be dirty; what of the reserves is not free is none of theirs.
+    /// Returns the pages of some zones that may be dirty. Reserves are taken off the free pages
+    /// only, down to 0.
     #[inline]
     fn dirtyable_of(&self, zones: impl Iterator<Item = usize>) -> u64 {
         let of = |z, item| self.stat.zone(z, item);
@@ -203,13 +209,13 @@ impl<W: World> Mm<W> {
         free.saturating_sub(reserves) + file
     }
 
-    /// Pages of a zone that are dirty or under writeback.
+    /// Returns the pages of a zone that are dirty or under writeback.
     #[inline]
     fn zone_dirty(&self, z: usize) -> u64 {
         self.stat.zone(z, ZoneStat::NrFileDirty) + self.stat.zone(z, ZoneStat::NrWriteback)
     }
 
-    /// A zone's share of the dirty limit, in pages.
+    /// Returns a zone's share of the dirty limit, in pages, for the calling task.
     pub fn zone_dirty_limit(&self, z: usize) -> u64 {
         let limit = self.zone_share_of_limit(z);
         if self.task_lifted() {
@@ -223,7 +229,7 @@ impl<W: World> Mm<W> {
         self.share_of_limit(self.zone_dirtyable(z))
     }
 
-    /// The share of the dirty limit of so many dirtyable pages.
+    /// Returns the share of the dirty limit, in pages, for this many dirtyable pages.
     fn share_of_limit(&self, dirtyable: u64) -> u64 {
         let bytes = self.sysctl.dirty_bytes().0;
         if bytes > 0 {
@@ -233,8 +239,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Pages of a zone that are dirty or under writeback, and its share of the dirty limit; those of its node, where
-    /// nodes have the limits. The share is that of a task that is not let go further.
+    /// Returns the pages of a zone that are dirty or under writeback, and the zone's share of the
+    /// dirty limit; both for its node, where nodes have the limits. The share is that of a task
+    /// that is not lifted.
     #[inline]
     fn dirty_and_share(&self, z: usize) -> (u64, u64) {
         if self.policy.dirty_limits != DirtyLimits::PerNode {
@@ -246,7 +253,8 @@ impl<W: World> Mm<W> {
         (dirty, self.share_of_limit(self.dirtyable_of(zones())))
     }
 
-    /// Whether a zone is within its share, or its node, where nodes have the limits.
+    /// Returns true if a zone is within its share of the dirty limit; where nodes have the limits,
+    /// if its node is.
     #[inline]
     pub(crate) fn zone_dirty_ok(&self, z: usize) -> bool {
         match self.policy.dirty_check {
@@ -260,7 +268,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// As [`Self::zone_dirty_ok`], in a walk that has asked before: the node with what was answered last.
+    /// Does what [`Self::zone_dirty_ok`] does, in a walk over zones. `last`: the node that was
+    /// tested last, and the result, which may serve for this zone too.
     #[inline]
     pub(crate) fn zone_dirty_ok_in_walk(&self, z: usize, last: &mut Option<(u32, bool)>) -> bool {
         let node = self.zones[z].node;
@@ -275,15 +284,16 @@ impl<W: World> Mm<W> {
         ok
     }
 
-    /// Whether a walk looks at the dirty pages of a node once. What is remembered is a zone's.
+    /// Returns true if a walk tests the dirty pages of a node only once. Cached limits
+    /// (`DirtyCheck::Cached`) are those of zones, so they are tested for each.
     #[inline(always)]
     pub(crate) fn asks_once_a_node(&self) -> bool {
         self.policy.dirty_limits == DirtyLimits::PerNode
             && self.policy.dirty_check == DirtyCheck::Fresh
     }
 
-    /// What [`Self::zone_dirty_ok`] would say, and by how many pages levels may move before it says
-    /// otherwise; `None`: it would compute a remembered limit anew.
+    /// Returns what [`Self::zone_dirty_ok`] would return, and by how many pages counters may move
+    /// before that changes; `None`: it would compute a cached limit anew.
     #[inline]
     pub(crate) fn zone_dirty_foreseen(&self, z: usize, lifted: bool) -> Option<(bool, u64)> {
         let (dirty, limit, by_bytes) = match self.policy.dirty_check {
@@ -298,8 +308,9 @@ impl<W: World> Mm<W> {
                 (self.zone_dirty(z), limit, false)
             }
         };
-        // Pages that become dirty, and such that can, move the two towards each other, the limit by 1.25 for
-        // each at most, rounded. A share of so many bytes may move faster.
+        // Pages that become dirty, or stop being dirtyable, move the dirty pages and the limit
+        // towards each other, the limit by at most 1.25 for each, rounded. A share of `dirty_bytes`
+        // may move faster.
         let far = if by_bytes {
             0
         } else {
@@ -308,8 +319,9 @@ impl<W: World> Mm<W> {
         Some((dirty <= limit, far.saturating_sub(2)))
     }
 
-    /// *sequential-read* 5: the limit of the last check that failed; a failing check computes it
-    /// anew for the next one. Whoever has a quarter more computes it at once.
+    /// Tests a zone against the limit that the last failing test computed (*sequential-read* 5); a
+    /// failing test computes the limit anew for the next one. For a lifted task the limit is
+    /// computed at once.
     fn zone_dirty_ok_cached(&self, z: usize) -> bool {
         let dirty = self.zone_dirty(z);
         let cached = &self.zones[z].dirty_limit_cached;
@@ -331,7 +343,8 @@ impl<W: World> Mm<W> {
         ok
     }
 
-    /// Sets the memory of the floating proportions; at start and when a limit changes.
+    /// Sets the periods of the floating proportions by the dirty limit; at start and when a limit
+    /// changes.
     pub fn update_completion_period(&self) {
         let limit = self.dirty_limits().dirty;
         self.writeback.completions.set_limit(limit);
@@ -343,9 +356,11 @@ impl<W: World> Mm<W> {
         self.writeback_set_ratelimit();
     }
 
-    /// Where dirtiers sleep: the limit that they see falling begins with today's dirty limit, and a CPU that
-    /// dirtied its share of a 32nd of it looks at the limits. At boot before the kernel takes its memory
-    /// (`page_writeback_init`), so that it begins above what will be the limit, and when a limit is set.
+    /// Sets the slowly falling limit that sleeping dirtiers see to the present dirty limit, and
+    /// makes a CPU look at the limits after it has dirtied its share of a 32nd of that; does
+    /// nothing with other dirtiers. Called at boot before the kernel takes its memory
+    /// (`page_writeback_init`), so that the falling limit begins above the later one, and when a
+    /// limit is set.
     pub fn writeback_set_ratelimit(&self) {
         debug_assert!(self.config.cpus > 0, "a machine has a CPU");
         if self.policy.dirty_throttle != DirtyThrottle::Sleep {
@@ -359,7 +374,8 @@ impl<W: World> Mm<W> {
             .set(of_a_cpu.clamp(16, u64::from(u32::MAX)) as u32);
     }
 
-    /// The calling task dirtied `n` pages. Only limits of tasks ask for its share, which dirtiers that sleep have none of.
+    /// Counts `n` pages that the calling task dirtied for its share of all dirtying. Only the
+    /// per-task limits of 3.0 use the share; dirtiers that sleep have none.
     #[inline(always)]
     pub(crate) fn task_dirty_inc(&self, n: u64) {
         if self.policy.dirty_throttle == DirtyThrottle::Write {
@@ -367,7 +383,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Writeback of `n` pages of a device ended.
+    /// Counts `n` pages of a device whose writeback ended.
     #[inline]
     pub(crate) fn bdi_writeout_add(&self, bdi: u32, n: u64) {
         let b = &self.bdis[bdi as usize];
@@ -391,7 +407,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A device's share of a limit (docs/reference/writeback.md#limits).
+    /// Returns a device's share of a limit (docs/reference/writeback.md#limits).
     pub fn bdi_dirty_limit(&self, bdi: u32, dirty: u64) -> u64 {
         debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         let b = &self.bdis[bdi as usize];
@@ -408,14 +424,16 @@ impl<W: World> Mm<W> {
         share.min(dirty * u64::from(b.max_ratio.get()) / 100)
     }
 
-    /// A task's limit under a device's share: those who dirty most are stopped first.
+    /// Returns a task's limit below its device's share: the tasks that dirty most are stopped
+    /// first.
     fn task_dirty_limit(&self, share: u64) -> u64 {
         debug_assert!(self.policy.dirty_throttle == DirtyThrottle::Write);
         let (n, d) = self.writeback.dirties.fraction(&self.dirtier().share);
         (share - (share >> 3) * n / d).max(share / 2)
     }
 
-    /// Called after each dirtied page: every so many pages the task is held to the limits.
+    /// Counts a dirtied page, and holds the task to the limits when it has dirtied enough. Called
+    /// after each dirtied page.
     #[inline]
     pub async fn balance_dirty_pages_ratelimited(&self, mapping: u32) {
         if self.note_dirtied(mapping) {
@@ -423,7 +441,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Counts a dirtied page on this CPU; whether the task must look at the limits now.
+    /// Counts a dirtied page on this CPU; returns true if the task must look at the limits now.
     #[inline(always)]
     pub fn note_dirtied(&self, mapping: u32) -> bool {
         debug_assert!(
@@ -438,7 +456,7 @@ impl<W: World> Mm<W> {
         self.note_dirtied_on_cpu(bdi, count, 1)
     }
 
-    /// What `n` calls of [`Mm::note_dirtied`] do, at least one; all but the last are within
+    /// Does `n` calls of [`Mm::note_dirtied`], at least one; all but the last must be within
     /// [`Mm::dirtied_ahead`].
     #[inline(always)]
     pub(crate) fn note_dirtied_run(&self, m: &Mapping<W>, n: u32) -> bool {
@@ -450,7 +468,8 @@ impl<W: World> Mm<W> {
         self.note_dirtied_on_cpu(m.bdi(), count, n)
     }
 
-    /// Counts pages of a device; whether a task that does not sleep must look at its limits now.
+    /// Counts `n` pages of a device; returns true if a task that does not sleep must look at its
+    /// limits now.
     #[inline(always)]
     fn note_dirtied_on_cpu(&self, bdi: u32, count: &W::U32, n: u32) -> bool {
         let n = count.get() + n;
@@ -463,8 +482,8 @@ impl<W: World> Mm<W> {
         n >= limit
     }
 
-    /// How many pages the calling task may dirty until its own count says that it has to look at its limits
-    /// (`nr_dirtied_pause - nr_dirtied`).
+    /// Returns how many pages the calling task may dirty until its own count makes it look at its
+    /// limits (`nr_dirtied_pause - nr_dirtied`).
     pub fn dirtied_until_look(&self) -> u32 {
         match self.policy.dirty_throttle {
             DirtyThrottle::Sleep => self.pace_unlooked(false) + 1,
@@ -472,7 +491,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Holds the task to the limits of a file's device, between two pieces of a write, if what it has dirtied says so.
+    /// Holds the task to the limits of a file's device between two pieces of a write, if it has
+    /// dirtied enough to look at them.
     pub async fn balance_between(&self, mapping: u32) {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -489,14 +509,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns how many of up to `most` calls of [`Mm::note_dirtied`], which are `ns` nanoseconds apart, say that the
-    /// task need not look and come before the worker measures.
+    /// Returns how many of up to `most` calls of [`Mm::note_dirtied`], which are `ns` nanoseconds
+    /// apart, return false and come before the worker measures the bandwidth.
     #[inline(always)]
     pub(crate) fn dirtied_ahead(&self, m: &Mapping<W>, ns: u64, most: u32) -> u32 {
         self.dirtied_unmeasured(m.bdi(), ns, most.min(self.dirtied_unlooked(m)))
     }
 
-    /// How many calls of [`Mm::note_dirtied`] say that the task need not look.
+    /// Returns how many calls of [`Mm::note_dirtied`] return false from now on.
     #[inline(always)]
     fn dirtied_unlooked(&self, m: &Mapping<W>) -> u32 {
         let exceeded = self.bdis[m.bdi() as usize].dirty_exceeded.get() != 0;
@@ -509,7 +529,7 @@ impl<W: World> Mm<W> {
         room(if exceeded { EXCEEDED } else { most }, on_cpu)
     }
 
-    /// Counts a page of a piece of a write ([`Mm::balance_between`]).
+    /// Counts a page that is dirtied in a piece of a write ([`Mm::balance_between`]).
     pub fn count_dirtied(&self, mapping: u32) {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -520,7 +540,7 @@ impl<W: World> Mm<W> {
         self.note_dirtied_unlooked(m, 1);
     }
 
-    /// Counts `n` pages as so many calls of [`Mm::note_dirtied`] do that say that the task need not look
+    /// Counts `n` dirtied pages as calls of [`Mm::note_dirtied`] do that return false
     /// ([`Mm::dirtied_ahead`]).
     #[inline(always)]
     pub(crate) fn note_dirtied_unlooked(&self, m: &Mapping<W>, n: u32) {
@@ -535,7 +555,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Holds the task to the limits (after [`Mm::note_dirtied`] said so).
+    /// Holds the task to the limits, after [`Mm::note_dirtied`] returned true.
     pub async fn balance_now(&self, mapping: u32) {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -552,8 +572,8 @@ impl<W: World> Mm<W> {
             .await;
     }
 
-    /// The 3.0 loop (docs/reference/writeback.md#throttling): write a chunk oneself, or sleep 1, 2, 4 …
-    /// ticks.
+    /// Throttles a dirtier with the loop of 3.0 (docs/reference/writeback.md#throttling): the task
+    /// writes a chunk itself, or sleeps 1, 2, 4 … ticks.
     async fn balance_dirty_pages(&self, bdi: u32, chunk: u64) {
         let b = &self.bdis[bdi as usize];
         let most = self.tick_fraction(10);
@@ -605,8 +625,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A device's dirty pages and those under writeback, exact where the limit that they are held
-    /// against is small.
+    /// Returns a device's dirty pages and its pages under writeback, exact if the limit that they
+    /// are compared with is small.
     pub(crate) fn bdi_dirty_against(&self, bdi: u32, limit: u64) -> [u64; 2] {
         let exact = limit < 2 * self.bdi_stat_error();
         [BdiStat::Reclaimable, BdiStat::Writeback].map(|stat| {
@@ -618,7 +638,7 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Holds a reclaimer back while far too much is under writeback
+    /// Makes a reclaimer wait while far too many pages are under writeback
     /// (docs/reference/writeback.md#waiting-for-writeback).
     pub(crate) async fn throttle_vm_writeout(&self, gfp: Gfp) {
         loop {
@@ -644,7 +664,7 @@ mod tests {
         ..crate::Sysctl::KERNEL
     };
 
-    /// docs/reference/writeback.md#scales: 512 MiB, ratio 40, mostly file cache.
+    /// The figures of docs/reference/writeback.md#scales: 512 MiB, ratio 40, mostly file cache.
     #[test]
     fn limits_of_the_512m_machine() {
         let l = limits(DirtyRatios::Percent, &SYSCTL, 125_000, false);
@@ -667,8 +687,9 @@ mod tests {
         assert_eq!((lifted.dirty, lifted.background), (500, 125));
     }
 
-    /// A virtual machine of Linux 6.18: nr_free_pages 2178700 and 3788621 pages that no zone
-    /// manages yet, file LRU 130594, reserves 35412; /proc/vmstat says 1212204 and 605362.
+    /// Figures of a virtual machine with Linux 6.18: nr_free_pages 2178700 and 3788621 pages that
+    /// no zone manages yet, file LRU 130594, reserves 35412; /proc/vmstat reports 1212204 and
+    /// 605362.
     #[test]
     fn limits_of_a_6_18_machine() {
         let dirtyable = dirtyable_pages(5_967_321, 35_412, 130_594);
@@ -679,7 +700,7 @@ mod tests {
             false,
         );
         assert_eq!((l.dirty, l.background), (1_212_204, 605_362));
-        // A whole percent of it would be more.
+        // A ratio in whole percents would give more.
         assert!(l.dirty < dirtyable / 5);
         assert_eq!(dirtyable_pages(10, 20, 30), 31);
     }

@@ -1,14 +1,16 @@
-//! The flusher: one task a backing device that writes dirty inodes (docs/reference/writeback.md#flusher).
+//! The flusher: one task for each backing device, which writes dirty inodes
+//! (docs/reference/writeback.md#flusher).
 //!
-//! Inodes wait in three lists: `dirty` by the time they were dirtied, `io` while they are being
-//! serviced, `more_io` when their slice ran out. Throttled dirtiers of the 3.0 era walk the same
-//! lists themselves.
+//! Inodes wait in three lists: `dirty` in the order in which they were dirtied, `io` while they are
+//! being serviced, `more_io` when their slice has run out. Throttled dirtiers of the 3.0 era walk
+//! the same lists themselves.
 //!
-//! With `reclaim_flush`, reclaim leaves word of dirty pages that it met: a file and an index, in an
-//! array of fixed length a zone or node (`Requests`). The flusher serves them before each piece of
-//! work and between its slices, one group after the other. (The form, with 1024 pages around the
-//! page, is that of Wu Fengguang's "writeback: introduce the pageout work", 2012, which was not
-//! merged; the groups are ours.) Serving leaves an inode where it is on its list.
+//! With `reclaim_flush`, reclaim leaves requests for dirty pages that it met: a file and an index,
+//! in an array of fixed length for each zone or node (`Requests`). The flusher serves them before
+//! each piece of work and between its slices, one group after the other. (The form, with 1024 pages
+//! around the page, is that of Wu Fengguang's "writeback: introduce the pageout work", 2012, which
+//! was not merged; the groups are Lowmark's.) Serving a request leaves the inode at its place in
+//! its list.
 
 use super::queues::{List, NONE};
 use crate::cache::mapping::I_DIRTY_RECLAIM;
@@ -21,9 +23,9 @@ use crate::writeback::bdi::BdiStat;
 use crate::writeback::queues::WORK_ITEMS;
 use crate::{CENTISECOND, Mm};
 
-/// Pages of one slice (3.0), and the least slice of one inode (3.1).
+/// Pages of one slice (3.0); the least and the unit of one inode's slice (3.1).
 const MAX_WRITEBACK_PAGES: u64 = 1024;
-/// One piece of work.
+/// One piece of work of the flusher.
 #[derive(Debug, Clone, Copy)]
 struct Work {
     nr_pages: i64,
@@ -33,18 +35,18 @@ struct Work {
 }
 
 impl<W: World> Mm<W> {
-    /// Whether the flusher is at work.
+    /// Returns true if the flusher of a device is at work.
     pub fn flusher_busy(&self, bdi: u32) -> bool {
         self.flusher_state(bdi).busy.get() != 0
     }
 
-    /// A dirtier found the background limit passed.
+    /// Wakes a device's flusher because a dirtier found the background limit exceeded.
     pub(crate) fn start_background_writeback(&self, bdi: u32) {
         self.flusher_state(bdi).background_wanted.set(1);
         self.world.wake(self.flusher_queue(bdi));
     }
 
-    /// Asks every device with dirty inodes to write `nr_pages`; 0: everything dirty.
+    /// Asks the flusher of every device with dirty inodes to write `nr_pages`; 0: everything dirty.
     pub fn wakeup_flusher_threads(&self, nr_pages: u64) {
         let nr = if nr_pages == 0 {
             self.stat.global(ZoneStat::NrFileDirty).max(1)
@@ -58,7 +60,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Asks a device's flusher to write `nr_pages`, at least one, unless it has been asked for something that it has
+    /// Asks a device's flusher to write `nr_pages`, at least one, unless work is queued that it has
     /// not begun.
     pub fn start_writeback_of(&self, bdi: u32, nr_pages: u64) {
         debug_assert!(bdi < self.bdi_count() && nr_pages > 0);
@@ -67,7 +69,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Work for a flusher: so many pages, which may be `all` that there are.
+    /// Queues work for a flusher: `nr` pages; `all`: these are all dirty pages.
     fn queue_writeback(&self, bdi: u32, nr: u64, all: bool) {
         let s = self.flusher_state(bdi);
         s.lock.with(|| {
@@ -91,8 +93,8 @@ impl<W: World> Mm<W> {
         self.world.wake(self.flusher_queue(bdi));
     }
 
-    /// kswapd's word for `pressure_expiry`: how far its priority fell over dirty file pages; 0 when
-    /// the pass ends.
+    /// Tells the flushers how far kswapd's priority fell over dirty file pages, for
+    /// `pressure_expiry`; 0 when the pass ends.
     pub(crate) fn set_dirty_pressure(&self, nid: u32, fallen: u8) {
         if !self.policy.pressure_expiry {
             return;
@@ -111,9 +113,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The age in nanoseconds at which a dirty inode is written, and whether pressure shortens it:
-    /// it is halved for every step of the priority of the kswapd in the deepest trouble, as each step
-    /// doubles what a scan takes from a list.
+    /// Returns the age in nanoseconds at which a dirty inode is written, and true if pressure
+    /// shortens it. The age is halved for every step that the priority of the kswapd in the deepest
+    /// trouble has fallen, as each step doubles the share of a list that is scanned.
     fn expire_age(&self) -> (u64, bool) {
         let age = u64::from(self.sysctl.dirty_expire_centisecs()) * CENTISECOND;
         if !self.policy.pressure_expiry {
@@ -124,8 +126,8 @@ impl<W: World> Mm<W> {
         (age >> fallen, fallen > 0)
     }
 
-    /// Whether a device's flusher has background work: dirty pages over the limit, and since 3.2 the
-    /// device's own over its share of it.
+    /// Returns true if a device's flusher has background work: dirty pages above the limit, or,
+    /// since 3.2, the device's own above its share of the limit.
     fn over_background(&self, bdi: u32) -> bool {
         let limits = self.dirty_limits();
         self.stat.global(ZoneStat::NrFileDirty) > limits.background
@@ -134,12 +136,13 @@ impl<W: World> Mm<W> {
                     > self.bdi_dirty_limit(bdi, limits.background))
     }
 
-    /// The time between two periodic looks in nanoseconds, as the sysctl says it now; 0: there are none.
+    /// Returns the time between two periodic passes in nanoseconds, by the sysctl's present value;
+    /// 0: there are none.
     fn writeback_interval(&self) -> u64 {
         u64::from(self.sysctl.dirty_writeback_centisecs()) * CENTISECOND
     }
 
-    /// The life of a flusher. Never returns.
+    /// Runs the flusher of a device: writes what is asked for or old, then waits. Never returns.
     pub async fn flusher(&self, bdi: u32) {
         debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         let s = self.flusher_state(bdi);
@@ -158,7 +161,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Until somebody has work for a flusher, or an interval has passed since there are dirty inodes.
+    /// Waits until the flusher has work, or an interval has passed since inodes became dirty.
     async fn flusher_waits(&self, bdi: u32, mut ticket: u64) {
         let s = self.flusher_state(bdi);
         s.first_dirty.set(0);
@@ -167,7 +170,8 @@ impl<W: World> Mm<W> {
             let timeout = (interval > 0 && self.has_dirty_io(bdi)).then_some(interval);
             let q = self.flusher_queue(bdi);
             let woken = self.world.wait(q, ticket, timeout).await;
-            // Taken before it is looked whether there is work: who comes later wakes it again.
+            // The ticket is taken before the test for work: work that is queued later wakes the
+            // flusher again.
             ticket = self.world.ticket(q);
             let timer = self.policy.first_dirty == FirstDirty::Timer;
             let sets_timer = timer && woken && s.first_dirty.get() != 0;
@@ -178,8 +182,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Sets the timer of a flusher that has a first dirty inode, in a world that need not wake it for that
-    /// (`wb_wakeup_delayed`). `false`: nothing was done.
+    /// Sets the timer of a flusher that has its first dirty inode, in a world that need not wake
+    /// the flusher for that (`wb_wakeup_delayed`). Returns false if nothing was done.
     pub(super) fn sets_flusher_timer(&self, bdi: u32) -> bool {
         let interval = self.writeback_interval();
         self.policy.first_dirty == FirstDirty::Timer
@@ -187,7 +191,7 @@ impl<W: World> Mm<W> {
             && self.world.set_timer(self.flusher_queue(bdi), interval)
     }
 
-    /// Whether anybody has asked for writeback that is not begun.
+    /// Returns true if writeback was asked for that has not begun.
     fn flusher_wanted(&self, bdi: u32) -> bool {
         let s = self.flusher_state(bdi);
         let asked = [
@@ -199,10 +203,10 @@ impl<W: World> Mm<W> {
         asked.into_iter().any(|asked| asked.get() != 0)
     }
 
-    /// Looks whether a flusher waits although it was asked for writeback.
+    /// Checks that a flusher does not wait although it was asked for writeback.
     ///
     /// # Errors
-    /// It does.
+    /// The flusher waits in vain.
     pub(crate) fn check_flusher_waits(&self, bdi: u32) -> Result<(), String> {
         match self.flusher_wanted(bdi) && self.world.waited_on(self.flusher_queue(bdi)) {
             true => Err(format!(
@@ -212,7 +216,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Queued items, then periodic, then background writeback.
+    /// Does all due work: requests of reclaim, queued items, then periodic, then background
+    /// writeback. Returns true if any page was written.
     async fn do_writeback(&self, bdi: u32, interval: u64) -> bool {
         let s = self.flusher_state(bdi);
         let mut wrote = self.serve_reclaim(bdi).await;
@@ -263,8 +268,9 @@ impl<W: World> Mm<W> {
         wrote > 0
     }
 
-    /// The slice one inode may use (3.1): about half a second of I/O, and an eighth of the limit that dirtiers are held
-    /// to where there is one (3.2: it comes down slowly behind the one of this moment).
+    /// Returns the slice that one inode may use (3.1): about half a second of I/O, and at most an
+    /// eighth of the limit that dirtiers are held to (in 3.2 the slowly falling one), rounded to
+    /// whole units of 1024 pages.
     fn writeback_chunk_size(&self, bdi: u32, nr_pages: i64) -> u64 {
         let half = self.write_bandwidth(bdi) / 2;
         let limit = match self.policy.dirty_throttle {
@@ -332,7 +338,7 @@ impl<W: World> Mm<W> {
             if self.policy.flusher_slice == FlusherSlice::PerInode && slice.written > 0 {
                 continue;
             }
-            // A pass of 3.0 that visited no inode ends the work: those it left are too young.
+            // In 3.0 a pass that visited no inode ends the work: the inodes left are too young.
             if self.policy.flusher_slice == FlusherSlice::Shared && !slice.more_io {
                 break;
             }
@@ -340,14 +346,14 @@ impl<W: World> Mm<W> {
             if parked == NONE {
                 break;
             }
-            // Nothing was written: wait for some inode that another task writes.
+            // Nothing was written: wait for an inode that another task is writing.
             self.wait_for_inode(parked).await;
         }
         self.world.finish_plug();
         wrote
     }
 
-    /// Writes inodes from `io` until the slice is used up.
+    /// Writes inodes of `io` until the slice is used up.
     async fn writeback_slice(&self, bdi: u32, work: &Work, start: u64) -> Slice {
         let s = self.flusher_state(bdi);
         let per_inode = self.policy.flusher_slice == FlusherSlice::PerInode;
@@ -391,7 +397,8 @@ impl<W: World> Mm<W> {
             self.world.cond_flush_plug();
             self.world.relax().await;
             if per_inode {
-                // A tenth of a second at a time, and no more than asked for.
+                // The slice ends after a tenth of a second, or when the pages asked for are
+                // written.
                 if out.written > 0
                     && (self.world.now().saturating_sub(begun) > self.tick_fraction(10)
                         || out.written as i64 >= work.nr_pages)
@@ -407,7 +414,7 @@ impl<W: World> Mm<W> {
         out
     }
 
-    /// A throttled dirtier writes up to `nr` pages of a device itself.
+    /// Writes up to `nr` pages of a device in a throttled dirtier. Returns the pages written.
     pub(crate) async fn writeback_inodes_by_task(&self, bdi: u32, nr: u64) -> u64 {
         let s = self.flusher_state(bdi);
         let task = self.current();
@@ -419,7 +426,8 @@ impl<W: World> Mm<W> {
         }
         let start = self.world.now();
         let mut left = nr as i64;
-        // Each inode is visited once at most: an inode that somebody else writes is parked.
+        // Each inode is visited once at most: an inode that another task is writing is moved to
+        // `more_io`.
         while left > 0 {
             let inode = s.first[List::Io as usize].get();
             if inode == NONE || self.mappings[inode as usize].dirtied_when.get() > start {
@@ -438,7 +446,7 @@ impl<W: World> Mm<W> {
     }
 }
 
-/// What a slice did.
+/// The result of a slice.
 #[derive(Debug, Default, Clone, Copy)]
 struct Slice {
     written: u64,

@@ -1,24 +1,26 @@
-//! How fast dirtiers may go: the arithmetic of Linux 3.2 to 3.16 (mm/page-writeback.c).
+//! The rates of dirtiers: the arithmetic of Linux 3.2 to 3.16 (mm/page-writeback.c).
 
 use crate::world::{Word32, Word64, World};
 
 /// Fraction bits of a position ratio.
 pub(super) const RATIO_BITS: u32 = 10;
-/// A task should dirty at least so many pages between two looks (128 KiB).
+/// Pages that a task should at least dirty between two looks at the limits (128 KiB).
 const POLL_PAGES: u64 = 32;
-/// Rate and bandwidth before anything is known: 100 MB/s.
+/// Rate and bandwidth before anything is measured, in pages a second: 100 MB/s.
 const INIT_RATE: u64 = 25_600;
 
-/// A device's rate.
+/// The rate of a device's dirtiers.
 pub(crate) struct Rate<W: World> {
-    /// What each of its dirtiers may dirty in a second where it should be.
+    /// Pages a second that each of its dirtiers may dirty while the dirty pages are at their set
+    /// point.
     pub(super) base: W::U64,
-    /// What the last measurement alone would make of that.
+    /// The base rate that the last measurement alone would give.
     pub(super) balanced: W::U64,
-    /// Pages of its files that became dirty, ever.
+    /// Pages of its files that became dirty, since boot.
     pub(super) dirtied: W::U64,
     pub(crate) dirtied_then: W::U64,
-    /// When the timer of the worker that measures the bandwidth expires, in nanoseconds; 0: no timer is set.
+    /// When the timer of the worker that measures the bandwidth expires, in nanoseconds; 0: no
+    /// timer is set.
     pub(super) worker_due: W::U64,
 }
 
@@ -37,11 +39,11 @@ impl<W: World> Rate<W> {
     }
 }
 
-/// A task's pace.
+/// A task's pace: what it dirtied since its last pause.
 pub(crate) struct Pace<W: World> {
     /// Pages dirtied since its last pause.
     pub(super) dirtied: W::U32,
-    /// After so many it looks at the limits.
+    /// Pages after which the task looks at the limits.
     pub(super) poll: W::U32,
     /// When its last pause ended, in nanoseconds; 0: it never paused.
     pub(super) paused: W::U64,
@@ -65,7 +67,7 @@ impl<W: World> Pace<W> {
     }
 }
 
-/// After how many pages a task looks again that is under the free-run ceiling.
+/// Returns after how many pages a task looks again that is under the free-run ceiling.
 pub(super) fn poll_interval(dirty: u64, limit: u64) -> u64 {
     match limit.checked_sub(dirty) {
         Some(room) if room > 0 => 1 << (room.ilog2() >> 1),
@@ -78,7 +80,7 @@ pub(super) fn poll_interval(dirty: u64, limit: u64) -> u64 {
 pub(crate) struct Position {
     /// Free-run ceiling.
     pub freerun: u64,
-    /// The hard limit: never below the dirty limit, and falling slowly.
+    /// The hard limit: never below the dirty limit, and falling slowly towards it.
     pub limit: u64,
     /// The dirty limit.
     pub thresh: u64,
@@ -86,14 +88,14 @@ pub(crate) struct Position {
     pub dirty: u64,
     /// The device's share of the limit.
     pub bdi_thresh: u64,
-    /// Its dirty pages and those under writeback.
+    /// The device's dirty pages and pages under writeback.
     pub bdi_dirty: u64,
-    /// Its write bandwidth in pages a second.
+    /// The device's write bandwidth in pages a second.
     pub bandwidth: u64,
 }
 
 impl Position {
-    /// How fast dirtiers may go, in 1024ths of the base rate (`bdi_position_ratio`).
+    /// Returns the rate that dirtiers may have, in 1024ths of the base rate (`bdi_position_ratio`).
     pub(crate) fn ratio(&self) -> u64 {
         if self.dirty >= self.limit {
             return 0;
@@ -107,7 +109,7 @@ impl Position {
         let bdi_thresh = thresh.max((self.limit - self.dirty) / 8);
         let share = (bdi_thresh << 16) / (self.thresh + 1);
         let bdi_setpoint = (setpoint * share) >> 16;
-        // Behind a limit that was lowered, a device's share may be larger than the limit; what it has too much is taken off
+        // After the limit was lowered a device's share may exceed it. The excess is subtracted from
         // the bandwidth's part (unsigned long in the kernel: the sum wraps).
         let span = self.thresh.wrapping_sub(bdi_thresh);
         let span = span.wrapping_add(8 * self.bandwidth).wrapping_mul(share) >> 16;
@@ -129,19 +131,20 @@ impl Position {
     }
 }
 
-/// How long to sleep, in ticks.
+/// Lengths of a dirtier's sleep, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pauses {
     /// A shorter computed pause is not slept but credited; at least 1.
     pub min: u64,
-    /// A longer one is cut.
+    /// A longer pause is cut to this.
     pub max: u64,
     /// Pages to dirty before the next look.
     pub poll: u64,
 }
 
-/// `bdi_max_pause` and `bdi_min_pause`: `rate` the base rate, `task` the task's own.
-/// `longest`: the longest pause in ticks, the kernel's being a fifth of a second.
+/// Returns the pauses of a task (`bdi_max_pause` and `bdi_min_pause`). `rate`: the base rate;
+/// `task`: the task's own; `longest`: the longest pause in ticks, a fifth of a second in the
+/// kernel.
 pub(crate) fn pauses(
     (hz, longest): (u64, u64),
     bandwidth: u64,
@@ -197,7 +200,7 @@ mod tests {
 
     #[test]
     fn dirtiers_slow_down_towards_the_limit() {
-        // At the set point of the machine and of its only device nobody is sped up or slowed down.
+        // At the set point of the machine and of its only device no task is sped up or slowed down.
         let middle = at(17_500).ratio();
         assert!((1000..=1030).contains(&middle), "{middle}");
         let ratios: Vec<u64> = (15_000..=20_000)
@@ -215,7 +218,7 @@ mod tests {
         let one = pauses((1000, 200), 25_600, 50_000, 25_600, 25_600);
         assert_eq!((one.max, one.poll), (200, 250));
         assert_eq!(one.min, 1 + 10 / 2);
-        // A sixteenth of the rate each: longer pauses, so that a look pays.
+        // With a sixteenth of the rate each, pauses are longer, so that a look is worth its cost.
         let many = pauses((1000, 200), 25_600, 50_000, 1600, 1600);
         assert!(many.poll >= 32 && many.min > one.min, "{many:?}");
         // Without a rate the pause is the longest.

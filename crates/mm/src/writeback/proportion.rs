@@ -1,20 +1,21 @@
 //! Floating proportions: the share of one member in a stream of events, with a fading memory
 //! (docs/reference/writeback.md#limits).
 //!
-//! 3.0: a period is `2^(shift-1)` events of all members. Whenever a period passes, every member's count
-//! is halved, lazily when it is next looked at. A share is of half a period's events at least, so that a
-//! member's own grows from nothing.
+//! 3.0: a period is `2^(shift-1)` events of all members. Whenever a period passes, every member's
+//! count is halved, lazily when it is next read. A share is taken of at least half a period's
+//! events, so that a member's share grows from nothing.
 //!
-//! 3.6 (`flex_proportions`): a period is three seconds, and both counts are halved: whoever makes all the
-//! events has all of the share at once.
+//! 3.6 (`flex_proportions`): a period is three seconds, and both counts are halved: a member that
+//! makes all events has the whole share at once.
 
 use crate::world::{ShortLock, Word64, World};
 
-/// The common stream.
+/// The stream of all members' events.
 pub(crate) struct Global<W: World> {
     events: W::U64,
     shift: W::U64,
-    /// 3.6: periods that have passed, and when the next one has, in nanoseconds; 0: none is counted.
+    /// 3.6: periods that have passed, and when the next one ends, in nanoseconds; 0: no period
+    /// runs.
     period: W::U64,
     due: W::U64,
     lock: W::Lock,
@@ -39,7 +40,8 @@ impl<W: World> Local<W> {
         }
     }
 
-    /// It is another period, so many after the last one that the count is of; under the member's lock.
+    /// Moves the count to a new period, `passed` periods after the one that it is of: halves it for
+    /// each. Called under the member's lock.
     #[inline]
     fn age(&self, passed: u64, period: u64) {
         self.events.set(if passed < 64 {
@@ -50,7 +52,7 @@ impl<W: World> Local<W> {
         self.period.set(period);
     }
 
-    /// The member begins anew.
+    /// Forgets the member's events.
     pub fn reset(&self) {
         self.events.set(0);
     }
@@ -69,13 +71,14 @@ impl<W: World> Global<W> {
         g
     }
 
-    /// Sets the shift to `2 + ilog2(limit - 1)`, so that a period is one to two limits' worth.
+    /// Sets the shift to `2 + ilog2(limit - 1)`, so that a period is as many events as one to two
+    /// limits.
     pub fn set_limit(&self, limit: u64) {
         let shift = u64::from(2 + limit.saturating_sub(1).max(1).ilog2());
         self.shift.set(shift.min(40));
     }
 
-    /// Halves a member's count for every period that passed; under the member's lock.
+    /// Halves a member's count for every period that passed; called under the member's lock.
     #[inline]
     fn norm(&self, l: &Local<W>) {
         let shift = self.shift.get() - 1;
@@ -86,7 +89,7 @@ impl<W: World> Global<W> {
         l.age(period.wrapping_sub(l.period.get()) >> shift, period);
     }
 
-    /// `n` events of a member, one after the other.
+    /// Counts `n` events of a member, one after the other.
     #[inline]
     pub fn inc_by(&self, l: &Local<W>, mut n: u64) {
         l.lock.with(|| {
@@ -101,8 +104,8 @@ impl<W: World> Global<W> {
         });
     }
 
-    /// The periods of three seconds that have passed are over. Each halves what was counted, until there is
-    /// nothing to halve (`writeout_period`, `fprop_new_period`).
+    /// Ends the periods of three seconds that have passed at time `now`. Each halves the count of
+    /// events, until there is nothing to halve (`writeout_period`, `fprop_new_period`).
     fn pass_time(&self, now: u64) {
         self.lock.with(|| {
             while (1..=now).contains(&self.due.get()) {
@@ -117,20 +120,21 @@ impl<W: World> Global<W> {
         });
     }
 
-    /// [`Self::norm`] by time.
+    /// Does as [`Self::norm`] where periods pass with time.
     fn reflect(&self, l: &Local<W>) {
         let period = self.period.get();
         l.age(period.wrapping_sub(l.period.get()), period);
     }
 
-    /// `n` events of a member at a time in nanoseconds, where periods pass with time.
+    /// Counts `n` events of a member at time `now` in nanoseconds, where periods pass with time.
     pub fn inc_at(&self, l: &Local<W>, n: u64, now: u64) {
         self.pass_time(now);
         l.lock.with(|| {
             self.reflect(l);
             l.events.fetch_add(n);
         });
-        // Halving reads and writes, so that nobody may add meanwhile. The first event begins a period.
+        // Halving reads and then writes, so no other thread may add in between. The first event
+        // begins a period.
         self.lock.with(|| {
             self.events.fetch_add(n);
             if self.due.get() == 0 {
@@ -139,18 +143,18 @@ impl<W: World> Global<W> {
         });
     }
 
-    /// [`Self::fraction`] at a time in nanoseconds, where periods pass with time.
+    /// Returns [`Self::fraction`] at time `now` in nanoseconds, where periods pass with time.
     pub fn fraction_at(&self, l: &Local<W>, now: u64) -> (u64, u64) {
         self.pass_time(now);
         let events = l.lock.with(|| {
             self.reflect(l);
             l.events.get()
         });
-        // The kernel's count of all begins with 1.
+        // The kernel's count of all events begins with 1.
         (events, (self.events.get() + 1).max(events))
     }
 
-    /// A member's share as numerator and denominator (the denominator is never 0).
+    /// Returns a member's share as numerator and denominator (the denominator is never 0).
     pub fn fraction(&self, l: &Local<W>) -> (u64, u64) {
         let events = l.lock.with(|| {
             self.norm(l);

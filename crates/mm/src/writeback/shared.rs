@@ -1,4 +1,4 @@
-//! What all devices share, and what each task has dirtied.
+//! State of writeback that all devices share, and the dirtying of each task.
 
 use super::pace::Pace;
 use super::proportion;
@@ -10,16 +10,17 @@ use crate::{Mm, NoMemory};
 pub(crate) struct Shared<W: World> {
     pub completions: proportion::Global<W>,
     pub dirties: proportion::Global<W>,
-    /// What each task has dirtied, and how long it waited.
+    /// The dirtying and the pauses of each task.
     pub dirtiers: Box<[Dirtier<W>]>,
     pub dirtied_on_cpu: Box<[W::U32]>,
     /// The limits as each CPU computed them last.
     pub limits: Box<[KnownLimits<W>]>,
     pub ratelimit: W::U32,
-    /// The dirty limit as dirtiers of 3.2 see it fall, and when it last did.
+    /// The dirty limit as dirtiers of 3.2 see it, which falls slowly, and when it was last updated
+    /// (ns).
     pub limit: W::U64,
     pub limit_time: W::U64,
-    /// What all devices have for certain of the dirty limit, in percent.
+    /// The sum of the parts of the dirty limit that devices are guaranteed, in percent.
     pub min_ratios: W::U32,
 }
 
@@ -39,11 +40,11 @@ impl<W: World> Shared<W> {
     }
 }
 
-/// The limits of a task that is not let go further, as they were once computed. Threads may share one: what two of them
-/// put there at once holds for neither.
+/// The limits of a task that is not lifted, as they were last computed. Threads may share one: if
+/// two of them write it at once, the result is valid for neither.
 pub(crate) struct KnownLimits<W: World> {
-    /// [`VmStat::moved`](crate::watch::vmstat::VmStat::moved) then, mixed with the limits: they are the same until
-    /// that goes on.
+    /// [`VmStat::moved`](crate::watch::vmstat::VmStat::moved) at that time, mixed with the limits:
+    /// they are valid as long as that count does not change.
     seal: W::U64,
     background: W::U64,
     dirty: W::U64,
@@ -65,7 +66,7 @@ impl<W: World> KnownLimits<W> {
         moved ^ limits.background ^ limits.dirty.rotate_left(u64::BITS / 2)
     }
 
-    /// What was computed, if it still holds.
+    /// Returns the limits, if they are still valid at count `moved`.
     #[inline(always)]
     pub fn get(&self, moved: u64) -> Option<Limits> {
         let limits = Limits {
@@ -83,11 +84,11 @@ impl<W: World> KnownLimits<W> {
     }
 }
 
-/// What one task has dirtied.
+/// The dirtying of one task.
 pub(crate) struct Dirtier<W: World> {
-    /// Its share of all dirtying ([`super::dirty`]).
+    /// The task's share of all dirtying ([`super::dirty`]).
     pub share: proportion::Local<W>,
-    /// What it dirtied and how long it waited ([`super::throttle`]).
+    /// The pages that the task dirtied and its pauses ([`super::throttle`]).
     pub pace: Pace<W>,
 }
 
@@ -101,13 +102,13 @@ impl<W: World> Dirtier<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// What the calling task has dirtied.
+    /// Returns the dirtying of the calling task.
     #[inline(always)]
     pub(crate) fn dirtier(&self) -> &Dirtier<W> {
         &self.writeback.dirtiers[self.world.task() as usize]
     }
 
-    /// A task begins: it has dirtied nothing yet.
+    /// Resets the state of a task that begins: it has dirtied nothing yet.
     pub(crate) fn new_dirtier(&self, task: TaskId) {
         let dirtier = &self.writeback.dirtiers[task as usize];
         dirtier.share.reset();

@@ -1,11 +1,11 @@
 //! Dirtiers that only sleep (`dirty_throttle = "sleep"`; Linux 3.2,
 //! docs/reference/writeback.md#sleeping-dirtiers).
 //!
-//! A task that dirties pages over the free-run ceiling sleeps so long that it keeps to a rate: the
-//! device's base rate times how far the dirty pages are from where they should be. The base rate is
-//! adjusted every 200 ms so that N such tasks together dirty as fast as the device writes. All
-//! rates are pages a second, times inside are ticks as in the kernel, whose arithmetic this is
-//! (Linux 3.16 mm/page-writeback.c).
+//! A task that dirties pages over the free-run ceiling sleeps long enough to keep to a rate: the
+//! device's base rate times a ratio that says how far the dirty pages are from their set point. The
+//! base rate is adjusted every 200 ms so that N such tasks together dirty as fast as the device
+//! writes. All rates are pages a second; times inside are ticks, as in the kernel, whose arithmetic
+//! this is (Linux 3.16 mm/page-writeback.c).
 
 use super::pace::RATIO_BITS;
 use crate::Mm;
@@ -17,12 +17,14 @@ use crate::writeback::bandwidth::INTERVAL;
 use crate::writeback::dirty::Limits;
 use crate::writeback::pace::{Position, pauses, poll_interval};
 
-/// The same while the device is over its limit (32 KiB).
+/// The most pages that a task dirties between two looks while its device is over its limit (32
+/// KiB).
 const POLL_EXCEEDED: u32 = 8;
-/// Pauses of one call where the world cuts them ([`crate::world::Storage::longest_pause`]).
+/// The number of longest pauses after which a dirtier may go on, in a world that cuts pauses
+/// ([`crate::world::Storage::longest_pause`]).
 const MOST_PAUSES: u64 = 2;
 impl<W: World> Mm<W> {
-    /// Counts a dirtied page; whether the task must look at the limits now.
+    /// Counts a dirtied page; returns true if the task must look at the limits now.
     #[inline]
     pub(crate) fn note_dirtied_by_task(&self, bdi: u32, on_cpu: &W::U32) -> bool {
         let (b, pace) = (&self.bdis[bdi as usize], &self.dirtier().pace);
@@ -33,7 +35,8 @@ impl<W: World> Mm<W> {
         self.must_look(bdi, on_cpu)
     }
 
-    /// Whether what the calling task has dirtied, or all on this CPU, says that it must look at the limits now.
+    /// Returns true if the calling task, or this CPU, has dirtied so much that the task must look
+    /// at the limits now.
     #[inline]
     pub(crate) fn must_look(&self, bdi: u32, on_cpu: &W::U32) -> bool {
         let (b, pace) = (&self.bdis[bdi as usize], &self.dirtier().pace);
@@ -42,7 +45,7 @@ impl<W: World> Mm<W> {
         if b.dirty_exceeded.get() != 0 {
             poll = poll.min(POLL_EXCEEDED);
         }
-        // Many tasks that dirty a little each are caught by the CPU's count.
+        // The CPU's count catches many tasks that dirty a little each.
         if n >= poll || cpu >= self.writeback.ratelimit.get() {
             on_cpu.set(0);
             return true;
@@ -50,7 +53,8 @@ impl<W: World> Mm<W> {
         false
     }
 
-    /// How many pages the calling task may dirty before its own count says that it must look.
+    /// Returns how many pages the calling task may dirty before its own count makes it look at the
+    /// limits.
     #[inline(always)]
     pub(crate) fn pace_unlooked(&self, exceeded: bool) -> u32 {
         let pace = &self.dirtier().pace;
@@ -61,8 +65,8 @@ impl<W: World> Mm<W> {
         poll.saturating_sub(pace.dirtied.get()).saturating_sub(1)
     }
 
-    /// The limit that dirtiers are held to rises at once and falls by a 32nd of the distance every 200 ms
-    /// (`update_dirty_limit`).
+    /// Updates the limit that dirtiers are held to, every 200 ms: it rises in one step, and falls
+    /// by a 32nd of the distance (`update_dirty_limit`).
     fn update_dirty_limit(&self, thresh: u64, dirty: u64) {
         let shared = &self.writeback;
         let (now, limit) = (self.world.jiffies(), shared.limit.get());
@@ -77,8 +81,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Adjusts a device's base rate to what it wrote and what was dirtied in so many ticks since the last
-    /// look (`bdi_update_dirty_ratelimit`).
+    /// Adjusts a device's base rate to the pages written and dirtied in the `ticks` since the last
+    /// adjustment (`bdi_update_dirty_ratelimit`).
     fn update_ratelimit(&self, bdi: u32, p: &Position, ticks: u64) {
         let r = &self.bdis[bdi as usize].rate;
         // Another thread may have begun a new measurement since.
@@ -94,7 +98,7 @@ impl<W: World> Mm<W> {
         } else {
             base.saturating_sub(before.max(balanced).max(task))
         };
-        // A small step is half noise.
+        // A small step is half noise, so it is made smaller still.
         let step = step
             .checked_shr((base / (2 * step + 1)) as u32)
             .unwrap_or(0);
@@ -108,13 +112,14 @@ impl<W: World> Mm<W> {
         r.balanced.set(balanced);
     }
 
-    /// Dirty pages up to which a dirtier whose world cuts pauses passes after some of them: half way from the
-    /// limit to all that could be dirty.
+    /// Returns the number of dirty pages below which a dirtier goes on after some pauses, in a
+    /// world that cuts pauses: half way from the limit to all dirtyable pages.
     fn dirty_ceiling(&self, limits: &Limits) -> u64 {
         u64::midpoint(limits.dirty, self.dirtyable())
     }
 
-    /// Returns where a device's dirty pages stand, of so many of the machine.
+    /// Returns where a device's dirty pages stand, when the machine has `dirty` dirty pages and
+    /// pages under writeback.
     pub(crate) fn position(&self, bdi: u32, limits: Limits, dirty: u64) -> Position {
         let bdi_thresh = self.bdi_dirty_limit(bdi, limits.dirty);
         let [reclaimable, writeback] = self.bdi_dirty_against(bdi, bdi_thresh);
@@ -129,8 +134,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Tells how a dirtier is held to its rate: `[pages dirtied, its rate, the period for them]`, the pause, and
-    /// when it came here.
+    /// Traces how a dirtier is held to its rate: `[pages dirtied, its rate, the period for them]`,
+    /// the pause in ticks, and when it entered.
     #[inline(always)]
     fn tell_pace(
         &self,
@@ -169,17 +174,17 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Holds a dirtier to its rate (`balance_dirty_pages`): mostly one sleep.
+    /// Holds a dirtier to its rate (`balance_dirty_pages`): mostly with one sleep.
     pub(crate) async fn throttle_dirtier(&self, bdi: u32) {
         if let Some(pause) = self.look_at_limits(bdi) {
             self.pause_dirtier(pause).await;
         }
     }
 
-    /// The first look of a dirtier at its limits. `None`: it goes on; or it has to make a pause
-    /// ([`Mm::pause_dirtier`]).
+    /// Makes the first look of a dirtier at its limits. Returns the pause that is due
+    /// ([`Mm::pause_dirtier`]); `None`: the task may go on.
     pub(crate) fn look_at_limits(&self, bdi: u32) -> Option<Pause> {
-        // Only those who listen are told when it came here.
+        // Only a trace needs the time of entry.
         let entered = if self.traced() {
             self.world.jiffies()
         } else {
@@ -188,7 +193,8 @@ impl<W: World> Mm<W> {
         self.look_again(bdi, (self.dirtier().pace.dirtied.get(), entered))
     }
 
-    /// A look of a dirtier that had dirtied so many pages when it came here, and when that was.
+    /// Looks at the limits for a dirtier; `came`: the pages that it had dirtied when it entered,
+    /// and the time of entry (jiffies, ns).
     fn look_again(&self, bdi: u32, came: (u32, u64)) -> Option<Pause> {
         let b = &self.bdis[bdi as usize];
         let pace = &self.dirtier().pace;
@@ -241,7 +247,8 @@ impl<W: World> Mm<W> {
         }
         let longest = || self.world.longest_pause().map_or(hz / 5, |ns| ns / tick);
         let pauses = || pauses((hz, longest()), p.bandwidth, p.bdi_dirty, base, task);
-        // The least pause is a tick: whoever owes none needs not know it.
+        // The shortest pause is a tick, so its length need not be computed for a task that owes
+        // none.
         let may_pause = (left > 0).then(pauses);
         let pauses = may_pause.filter(|pauses| period.is_none() || left >= pauses.min as i64);
         let Some(pauses) = pauses else {
@@ -259,7 +266,8 @@ impl<W: World> Mm<W> {
             self.looked(bdi, &seen);
             return None;
         };
-        // A pause that is cut ends later by what was cut off, as far as the next one is concerned.
+        // The part of a pause that is cut off is carried over: the next pause is computed as if
+        // this one ended later by that part.
         let owed = period.map_or(pauses.max, |_| left as u64);
         let ticks = owed.min(pauses.max);
         let of_pace = [dirtied, task, period.unwrap_or(pauses.max)];
@@ -277,7 +285,7 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Pauses, and looks again where that was not enough.
+    /// Sleeps for a pause, and looks again if that was not enough.
     pub async fn pause_dirtier(&self, mut pause: Pause) {
         debug_assert!(pause.bdi < self.bdi_count() && pause.ticks > 0);
         let (bdi, tick, pace) = (pause.bdi, self.tick(), &self.dirtier().pace);
@@ -299,7 +307,7 @@ impl<W: World> Mm<W> {
                 && slept >= MOST_PAUSES * pause.longest
                 && pause.seen.dirty < self.dirty_ceiling(&pause.seen.limits)
             {
-                // One page, and it looks again.
+                // The task may dirty one page before it looks again.
                 pace.poll.set(1);
                 break;
             }
@@ -311,8 +319,9 @@ impl<W: World> Mm<W> {
         self.looked(bdi, &pause.seen);
     }
 
-    /// Does what comes behind the last look of a dirtier that is let go (up to 5.19): a device that was not over its limit
-    /// loses its mark, whatever others have found meanwhile, and background writeback begins.
+    /// Ends the looks of a dirtier that may go on (up to 5.19): clears the mark of a device that
+    /// was not over its limit, whatever other tasks have found meanwhile, and begins background
+    /// writeback.
     fn looked(&self, bdi: u32, seen: &Seen) {
         if self.policy.dirty_exceeded == DirtyExceeded::EachLook {
             return;
@@ -323,7 +332,8 @@ impl<W: World> Mm<W> {
         self.over_background_begins(bdi, seen);
     }
 
-    /// Starts background writeback for a dirtier that saw more than the background limit.
+    /// Starts background writeback for a dirtier that saw more dirty pages than the background
+    /// limit.
     fn over_background_begins(&self, bdi: u32, seen: &Seen) {
         if seen.reclaimable > seen.limits.background && !self.flusher_busy(bdi) {
             self.start_background_writeback(bdi);
@@ -331,20 +341,20 @@ impl<W: World> Mm<W> {
     }
 }
 
-/// Returns the ticks from a time until now, both in nanoseconds. A pause that was not worth sleeping is owed, as if it
-/// ended in the future: then they are negative, as the kernel's `long` is.
+/// Returns the ticks from `then` to `now`, both in nanoseconds. A pause too short to sleep is owed
+/// as if it ended in the future: then the ticks are negative, as the kernel's `long` is.
 fn ticks_since(now: u64, then: u64, tick: u64) -> i64 {
     (now as i64 - then as i64) / tick as i64
 }
 
-/// What a dirtier saw when it looked at the limits, in pages.
+/// The state that a dirtier saw when it looked at the limits, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     limits: Limits,
-    /// Dirty, and with those under writeback.
+    /// Dirty pages, and dirty pages with those under writeback.
     reclaimable: u64,
     dirty: u64,
-    /// Its device was over its limit, and all were.
+    /// Whether the device was over its limit, and the machine over its own.
     exceeded: bool,
 }
 
@@ -352,17 +362,17 @@ struct Seen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
     bdi: u32,
-    /// How long, what was cut off of it, and the longest there is, in ticks.
+    /// Length of the pause, the part that was cut off, and the longest pause allowed, in ticks.
     ticks: u64,
     cut: u64,
     longest: u64,
-    /// The time of the look.
+    /// The time of the look (jiffies, ns).
     now: u64,
-    /// Pages dirtied before the first one, and its time.
+    /// Pages dirtied before the first look, and the time of entry.
     came: (u32, u64),
     /// Pages to dirty before the next look.
     poll: u32,
-    /// It looks again behind it.
+    /// Whether the task looks again after the pause.
     again: bool,
     seen: Seen,
 }

@@ -3,7 +3,7 @@
 use super::prelude::*;
 use super::world::{DeviceSpec, Engine, TestWorld};
 
-/// What a test changes of the usual small machine.
+/// A small machine; a test changes the fields that matter to it.
 pub struct Bare {
     pub policy: Policy,
     pub zones: Vec<ZoneInfo>,
@@ -16,7 +16,7 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// One zone of so many pages, one CPU, a disk and no swap.
+    /// Describes a machine with one zone of `pages` pages, one CPU, a disk and no swap.
     pub fn new(policy: Policy, pages: u64) -> Self {
         Self {
             policy,
@@ -62,7 +62,7 @@ impl Bare {
     }
 }
 
-/// What CPUs have gathered is on the lists and in the counters.
+/// Moves pages and counts that CPU 0 has batched to the lists and the global counters.
 pub fn settled(mm: &Engine) {
     mm.lru_add_drain();
     mm.refresh_cpu_vm_stats(0);

@@ -1,10 +1,11 @@
-//! Golden scenarios: short runs of the whole engine in the small world, every switch in at least one of
-//! them. What a run leaves is printed and held by a snapshot: counters, zones, events, waits, charges and a
-//! digest of every event with its time. Lists, indexes and counters are recounted at every tenth of a second
-//! of virtual time and at the end.
+//! Golden scenarios: short runs of the whole engine in the small world, with every switch used in
+//! at least one of them. The state after a run is printed and compared with a snapshot: counters,
+//! zones, events, waits, charges and a digest of every event with its time. Lists, indexes and
+//! counters are recounted every tenth of a second of virtual time and at the end.
 //!
-//! A snapshot that changes says that the engine's behaviour did. Where that was meant: `cargo insta review`,
-//! or `INSTA_UPDATE=always`, and the change's message says why.
+//! A snapshot that changes shows that the engine's behaviour has changed. If the change is meant,
+//! accept it with `cargo insta review` or `INSTA_UPDATE=always`, and give the reason in the commit
+//! message.
 
 use super::prelude::*;
 use super::programs::{self as p, file};
@@ -24,19 +25,19 @@ struct Scenario {
     cpus: usize,
     sysctl: Sysctl,
     swap: u32,
-    /// The last one is swap's.
+    /// The devices; the last one is that of the swap area.
     devices: Vec<DeviceSpec>,
     manners: Manners,
     supers: Vec<SuperInfo>,
-    /// Track pages and watch them.
+    /// Whether pages are tracked and watched.
     watch: bool,
-    /// Tasks with flags of their own and their node: the place in the list of jobs, then both.
+    /// Tasks with flags of their own: index in the list of jobs, flags, node.
     flags: Vec<(u32, u32, u32)>,
-    /// Virtual seconds after which the run ends whatever is going on.
+    /// Virtual seconds after which the run ends in any case.
     seconds: u64,
-    /// A small one lets these small zones be boosted.
+    /// Order of a pageblock; a small one lets the small zones be boosted.
     pageblock_order: u32,
-    /// Whether memory is to be exhausted.
+    /// Whether the run is expected to exhaust memory.
     oom: bool,
 }
 
@@ -44,7 +45,7 @@ fn zone(node: u32, kind: ZoneType, size: u64) -> ZoneInfo {
     ZoneInfo { node, kind, size }
 }
 
-/// 1 MiB of DMA, 8 MiB of DMA32 and 7 MiB of Normal memory.
+/// Returns 1 MiB of DMA, 8 MiB of DMA32 and 7 MiB of Normal memory.
 fn three_zones() -> Vec<ZoneInfo> {
     vec![
         zone(0, ZoneType::Dma, 256),
@@ -53,7 +54,7 @@ fn three_zones() -> Vec<ZoneInfo> {
     ]
 }
 
-/// 10 MiB in three zones.
+/// Returns 10 MiB in three zones.
 fn small_zones() -> Vec<ZoneInfo> {
     vec![
         zone(0, ZoneType::Dma, 200),
@@ -62,7 +63,7 @@ fn small_zones() -> Vec<ZoneInfo> {
     ]
 }
 
-/// Two nodes: the first one as [`three_zones`], the second of 6 MiB.
+/// Returns two nodes: the first as [`three_zones`], the second of 6 MiB.
 fn two_nodes() -> Vec<ZoneInfo> {
     let mut zones = three_zones();
     zones.push(zone(1, ZoneType::Normal, 1536));
@@ -70,7 +71,7 @@ fn two_nodes() -> Vec<ZoneInfo> {
 }
 
 impl Scenario {
-    /// Three zones, two CPUs, one disk, swap of 4 MiB on another one.
+    /// Describes a machine with three zones, two CPUs, one disk, and swap of 4 MiB on another one.
     fn new(name: &'static str, policy: Policy) -> Self {
         Self {
             name,
@@ -112,7 +113,8 @@ impl Scenario {
         }
     }
 
-    /// Boots the machine, lets `programs` make their jobs and runs them beside the engine's own tasks.
+    /// Boots the machine, runs the jobs that `programs` makes beside the engine's own tasks, and
+    /// compares the result with the snapshot.
     fn play(self, programs: impl for<'a> FnOnce(&'a Engine) -> Vec<Job<'a>>) {
         let config = self.config();
         let world = TestWorld::new(&config, &self.devices);
@@ -182,7 +184,7 @@ impl Scenario {
     }
 }
 
-/// What a run left.
+/// Prints the state after a run.
 fn told(mm: &Engine, ended: usize, of: usize) -> String {
     let (mut s, w) = (String::new(), &mm.world);
     let _ = writeln!(
@@ -247,9 +249,9 @@ fn told(mm: &Engine, ended: usize, of: usize) -> String {
     s
 }
 
-/// The load of most scenarios: a writer, a reader, a task that does both by chance on a file of the block
-/// device, two with anonymous memory, one that takes memory for the kernel in bursts, and one that syncs and
-/// cuts the writer's file.
+/// Makes the load of most scenarios: a writer, a reader, a task that reads and writes random pages
+/// of the block device's file, two with anonymous memory, one that takes kernel memory in bursts,
+/// and one that syncs and truncates the writer's file.
 fn busy<'a>(mm: &'a Engine) -> Vec<Job<'a>> {
     let written = file(mm, MappingKind::File, 0, 5000);
     let read = file(mm, MappingKind::File, 0, 4600);

@@ -1,12 +1,13 @@
-//! Tests of the engine from the inside: they see what no caller does (lists, formulas, shrinkers), so they
-//! are compiled into the crate's own test binary, which also is the only one that `just mutants` builds for
-//! each change.
+//! Tests of the engine from the inside. They see what no caller sees (lists, formulas, shrinkers),
+//! so they are compiled into the crate's own test binary, which is also the only one that
+//! `just mutants` builds for each change.
 //!
-//! * Models: each says what the kernel does (`docs/reference`) in the plainest way there is, and the engine is
-//!   held to it over random operations.
-//! * Golden scenarios ([`golden`]): short runs of the whole engine over every switch, held by snapshots.
+//! * Models: each describes what the kernel does (`docs/reference`) in the plainest way, and the
+//!   engine is compared with the model over random operations.
+//! * Golden scenarios ([`golden`]): short runs of the whole engine over every switch, compared with
+//!   snapshots.
 //!
-//! [`world`] is the world that they run in, [`programs`] what tasks do in it.
+//! [`world`] is the world that the tests run in, [`programs`] has the work of the tasks in it.
 
 mod bare;
 mod compaction;
@@ -34,7 +35,7 @@ mod waits;
 pub(crate) mod world;
 mod xfs_log;
 
-/// What the tests need of the engine, named in one place.
+/// The names of the engine that the tests use, imported in one place.
 mod prelude {
     pub use crate::cache::mapping::MappingKind;
     pub use crate::cache::mmap::{Advice, Backing};

@@ -1,15 +1,15 @@
-//! What tasks of the tests do: files read and written through the page cache, anonymous memory, mappings,
-//! trees of inodes, memory for the kernel.
+//! The work of the tests' tasks: files read and written through the page cache, anonymous memory,
+//! mappings, trees of inodes, memory for the kernel.
 
 use super::prelude::*;
 use super::world::{Done, Engine};
 use crate::world::WalkRange;
 
-/// Numbers by chance, the same on every machine.
+/// A generator of pseudo-random numbers, the same on every machine.
 pub struct Lcg(pub u64);
 
 impl Lcg {
-    /// A number below `n`.
+    /// Returns a number below `n`.
     pub fn below(&mut self, n: u32) -> u32 {
         self.0 = self
             .0
@@ -20,21 +20,22 @@ impl Lcg {
 }
 
 impl Lcg {
-    /// A number of so many bits at most, small ones as often as large ones.
+    /// Returns a number of up to `bits` bits, small ones as often as large ones.
     pub fn size(&mut self, bits: u32) -> u32 {
         let most = 2 << self.below(bits);
         self.below(most)
     }
 }
 
-/// A file of so many pages on a device; nothing of it is cached.
+/// Makes a file of `pages` pages on a device; none of them is cached.
 pub fn file(mm: &Engine, kind: MappingKind, bdi: u32, pages: u32) -> u32 {
     let file = mm.new_mapping(kind, bdi).expect("room for a file");
     mm.mappings[file as usize].size.set(u64::from(pages) * 4096);
     file
 }
 
-/// A page for a place of a file, `None` where somebody else was faster or there is no memory.
+/// Allocates a page and enters it into a file; `None` if another task entered one first, or there
+/// is no memory.
 async fn new_page(mm: &Engine, file: u32, index: u32, gfp: Gfp, locked: bool) -> Option<Pfn> {
     let pfn = mm.alloc_page(mm.bound(gfp)).await?;
     if locked {
@@ -50,7 +51,7 @@ async fn new_page(mm: &Engine, file: u32, index: u32, gfp: Gfp, locked: bool) ->
     }
 }
 
-/// Writes one page of a file: the kernel's order of 3.0. `false`: no memory.
+/// Writes one page of a file, in the order of 3.0's kernel. Returns false if there is no memory.
 pub async fn write(mm: &Engine, file: u32, index: u32) -> bool {
     mm.file_changed(file);
     loop {
@@ -79,7 +80,8 @@ pub async fn write(mm: &Engine, file: u32, index: u32) -> bool {
     true
 }
 
-/// Reads up to `n` missing pages of a file from its device. `false`: there was no memory for the first.
+/// Reads up to `n` missing pages of a file from its device. Returns false if there was no memory
+/// for the first one.
 pub async fn bring_in(mm: &Engine, file: u32, index: u32, n: u32) -> bool {
     let pages = (mm.mappings[file as usize].size.get() / 4096) as u32;
     let mut run = 0;
@@ -104,7 +106,8 @@ pub async fn bring_in(mm: &Engine, file: u32, index: u32, n: u32) -> bool {
     run > 0 || mm.find_page(file, index).is_some() || mm.world.oom.borrow().is_none()
 }
 
-/// Reads one page of a file, with so many pages ahead where it is missing. `false`: no memory.
+/// Reads one page of a file; if the page is missing, up to `ahead` pages are read from the device.
+/// Returns false if there is no memory.
 pub async fn read(mm: &Engine, file: u32, index: u32, ahead: u32) -> bool {
     mm.file_accessed(file);
     let mut hit = true;
@@ -151,7 +154,7 @@ pub async fn read_all(mm: &Engine, file: u32, from: u32, to: u32) {
     }
 }
 
-/// Reads and writes pages of a file by chance, the first quarter of it most of the time.
+/// Reads and writes random pages of a file, mostly of its first quarter.
 pub async fn mix(mm: &Engine, file: u32, pages: u32, times: u32, seed: u64) {
     let mut chance = Lcg(seed);
     for _ in 0..times {
@@ -171,7 +174,8 @@ pub async fn mix(mm: &Engine, file: u32, pages: u32, times: u32, seed: u64) {
     }
 }
 
-/// Touches pages of a region by chance, a third of the times to store; the first quarter more often.
+/// Touches random pages of a region, mostly of its first quarter, a third of the times with a
+/// store.
 pub async fn touch(mm: &Engine, region: u32, pages: u32, times: u32, seed: u64) {
     let mut chance = Lcg(seed);
     for _ in 0..times {
@@ -191,7 +195,8 @@ pub async fn touch(mm: &Engine, region: u32, pages: u32, times: u32, seed: u64) 
     }
 }
 
-/// Anonymous memory of so many pages: all stored to, then touched by chance, then given back.
+/// Maps anonymous memory of `pages` pages, stores to each, touches random ones, and frees the
+/// region.
 pub async fn anonymous(mm: &Engine, pages: u32, times: u32, seed: u64) {
     let region = mm
         .new_region(Backing::Anon, pages, Advice::Normal)
@@ -205,8 +210,8 @@ pub async fn anonymous(mm: &Engine, pages: u32, times: u32, seed: u64) {
     mm.free_region(region);
 }
 
-/// Blocks of the kernel's of orders up to 3, some in bursts that may not wait, half of them given back at
-/// once and the rest at the end.
+/// Allocates kernel blocks of orders up to 3, some with requests that may not wait. Frees half of
+/// them at once and the rest at the end.
 pub async fn kernel(mm: &Engine, times: u32, seed: u64) {
     let mut chance = Lcg(seed);
     let mut held = Vec::new();
@@ -235,8 +240,8 @@ pub async fn kernel(mm: &Engine, times: u32, seed: u64) {
     }
 }
 
-/// Takes memory for the kernel so many times, so many pages in a row without giving way, and gives it back
-/// a little later: nobody can free memory meanwhile but the task itself.
+/// Takes memory for the kernel `times` times, `pages` pages each time without yielding, and frees
+/// it a little later: only the task itself can free memory meanwhile.
 pub async fn bursts(mm: &Engine, times: u32, pages: u32) {
     for i in 0..times {
         let mut held = Vec::new();
@@ -257,8 +262,8 @@ pub async fn bursts(mm: &Engine, times: u32, pages: u32) {
     }
 }
 
-/// Walks files of a tree by chance: looks each up, reads or writes its first pages or changes its inode,
-/// and removes one in 32 for another to be made in its place.
+/// Visits random files of a tree: looks each up, reads or writes its first pages or changes its
+/// inode, and removes one in 32, so that another is made in its place.
 pub async fn tree(mm: &Engine, files: &[u32], dir: u32, times: u32, seed: u64) {
     let mut chance = Lcg(seed);
     for _ in 0..times {
@@ -300,7 +305,7 @@ pub async fn tree(mm: &Engine, files: &[u32], dir: u32, times: u32, seed: u64) {
     }
 }
 
-/// A filesystem's `writepages`: dirty pages in index order, runs of up to 64 at once
+/// Writes dirty pages as a filesystem's `writepages` does: in index order, runs of up to 64 at once
 /// (`write_cache_pages`; a cyclic walk wraps once).
 pub async fn write_back(mm: &Engine, file: u32, wbc: &mut WritebackControl) {
     let m = &mm.mappings[file as usize];

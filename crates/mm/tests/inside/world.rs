@@ -1,9 +1,10 @@
-//! A small world for the engine's own tests: one virtual clock, tasks that take turns, devices that serve
-//! one request after the other.
+//! A small world for the engine's own tests: one virtual clock, tasks that take turns, devices that
+//! serve one request after the other.
 //!
-//! Everything is decided by the clock and by the order of calls, so a run is the same on every machine. A
-//! task goes on until it relaxes or waits; whoever is ready first goes first. What a thing costs differs by
-//! its kind, so that a charge too many or of another kind is seen in the time.
+//! The clock and the order of calls decide everything, so a run is the same on every machine. A
+//! task runs until it relaxes or waits; tasks run in the order in which they became ready. Each
+//! kind of cost takes a time of its own, so that a superfluous charge, or one of the wrong kind,
+//! shows in the time.
 
 use super::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -15,10 +16,10 @@ use std::task::{Context, Poll, Waker};
 
 /// The engine in this world.
 pub type Engine = Mm<TestWorld>;
-/// What a task does.
+/// The future that a task runs.
 pub type Job<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// No lock: one task runs at a time.
+/// A lock that does nothing, because one task runs at a time.
 #[derive(Default)]
 pub struct NoLock;
 
@@ -28,19 +29,20 @@ impl ShortLock for NoLock {
     }
 }
 
-/// A device: how long a request takes, in nanoseconds, and when it is congested.
+/// A device: how long a request takes, in nanoseconds, and when the device is congested.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceSpec {
     pub request_ns: u64,
     pub page_ns: u64,
-    /// Pages on their way to it from which on it is congested; not any more below 7/8 of them.
+    /// The device is congested from this many waiting pages on, until they are fewer than 7/8 of
+    /// it.
     pub congested_at: u32,
-    /// Each so many-th write fails; 0: none.
+    /// Every write whose number is a multiple of this fails; 0: none.
     pub fails_every: u32,
 }
 
 impl DeviceSpec {
-    /// 20 MB/s and a millisecond a request.
+    /// A disk of 20 MB/s that takes a millisecond for each request.
     pub const DISK: Self = Self {
         request_ns: 1_000_000,
         page_ns: 200_000,
@@ -49,7 +51,7 @@ impl DeviceSpec {
     };
 }
 
-/// What ends at a device.
+/// A request that ends at a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Done {
     Written { mapping: u32, first: u32, n: u32 },
@@ -85,7 +87,7 @@ struct Device {
 #[derive(Default)]
 struct Queue {
     wakes: u64,
-    /// When it was woken last (ns).
+    /// When the queue was woken last (ns).
     woken: u64,
     waiters: VecDeque<u32>,
 }
@@ -96,22 +98,24 @@ struct TaskState {
     turn: u64,
 }
 
-/// How files of a machine behave beside what their kind says.
+/// Deviations of a machine's files from what their kind does.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Manners {
     /// Reclaim's `writepage` is refused for files whose number is a multiple of this; 0: never.
     pub refuses_every: u32,
-    /// It is answered with `Activate` for files whose number is a multiple of this; 0: never.
+    /// Reclaim's `writepage` returns `Activate` for files whose number is a multiple of this; 0:
+    /// never.
     pub activates_every: u32,
     /// Pages whose index is a multiple of this cannot be released; 0: all can.
     pub keeps_every: u32,
-    /// The first so many writes of a log fail.
+    /// The number of a log's first writes that fail.
     pub log_failures: u32,
-    /// Bytes that a log has room for, of which each inode that waits for it takes 100; 0: it has no end.
+    /// Bytes that fit into a log, of which each inode that waits for the log takes 100; 0: no
+    /// limit.
     pub log_bytes: u64,
 }
 
-/// The world.
+/// The world of the tests.
 pub struct TestWorld {
     now: Cell<u64>,
     task: Cell<u32>,
@@ -129,20 +133,20 @@ pub struct TestWorld {
     pub latencies: RefCell<BTreeMap<AllocPath, (u64, u64)>>,
     pub waits: RefCell<BTreeMap<&'static str, u64>>,
     digest: Cell<u64>,
-    /// Nobody traces.
+    /// Whether nothing is traced.
     pub untraced: Cell<bool>,
-    /// Up to here a task need not give way.
+    /// Time (ns) up to which a task need not yield.
     pub turn: Cell<u64>,
     pub oom: RefCell<Option<String>>,
-    /// Who was killed, and who was sent the signal.
+    /// The processes that were killed, and the tasks that were sent the signal.
     pub kills: RefCell<Vec<OomKill>>,
     pub signals: RefCell<Vec<TaskId>>,
 }
 
-/// A run that takes more turns goes round for ever.
+/// A run that takes more turns is taken to loop for ever.
 const MOST_TURNS: u64 = 2_000_000;
 
-/// What a kind of cost takes, in nanoseconds.
+/// Returns what a kind of cost takes, in nanoseconds.
 fn nanoseconds(what: Cost) -> u64 {
     match what {
         Cost::SlabMake => nanoseconds(Cost::SlabObject),
@@ -153,8 +157,8 @@ fn nanoseconds(what: Cost) -> u64 {
 }
 
 impl TestWorld {
-    /// A world of so many CPUs for an engine of `config`, which must have as many. Device numbers are
-    /// those of bdis; the last one is swap's.
+    /// Makes a world for an engine of `config`, with its number of CPUs. Device numbers are those
+    /// of bdis; the last device is that of the swap area.
     pub fn new(config: &Config, devices: &[DeviceSpec]) -> Self {
         let own_queues = config.wait_queues();
         let queues = own_queues + devices.len() as u32 + config.max_tasks;
@@ -198,34 +202,34 @@ impl TestWorld {
         self.manners.set(manners);
     }
 
-    /// Lets time pass.
+    /// Advances the clock by `ns` nanoseconds.
     pub fn advance(&self, ns: u64) {
         self.now.set(self.now.get() + ns);
     }
 
-    /// The engine is called by this task from now on.
+    /// Makes `task` the caller of the engine from now on.
     pub fn run_as(&self, task: u32) {
         self.task.set(task);
     }
 
-    /// Makes a device congested, or not, whatever it has to do.
+    /// Sets whether a device is congested, whatever its load.
     pub fn set_congested(&self, device: u32, congested: bool) {
         self.devices.borrow_mut()[device as usize].congested = congested;
     }
 
-    /// Mixes a word into the digest of all that happened.
+    /// Mixes a word into the digest of everything that happened.
     pub fn mix(&self, word: u64) {
         let d = (self.digest.get() ^ word).wrapping_mul(0x0000_0100_0000_01b3);
         self.digest.set(d ^ d >> 29);
     }
 
-    /// How often a queue was woken, and when last (ns).
+    /// Returns how often a queue was woken, and when last (ns).
     pub fn woken(&self, q: WaitQueue) -> [u64; 2] {
         let queue = &self.queues.borrow()[q.0 as usize];
         [queue.wakes, queue.woken]
     }
 
-    /// The digest of every event and wait with its time.
+    /// Returns the digest of every event and wait with its time.
     pub fn digest(&self) -> u64 {
         self.digest.get()
     }
@@ -253,12 +257,13 @@ impl TestWorld {
         (task, state.turn)
     }
 
-    /// The swap area's device.
+    /// Returns the number of the swap area's device.
     fn swap_device(&self) -> u32 {
         self.devices.borrow().len() as u32 - 1
     }
 
-    /// Hands `pages` to a device, waiting while it has more than twice what congests it.
+    /// Hands `pages` to a device; waits while the device has at least twice the pages that congest
+    /// it.
     pub async fn submit(&self, device: u32, write: bool, pages: u32, what: Done) {
         self.charge(Cost::Submit, 1);
         let room = WaitQueue(self.own_queues + device);
@@ -296,7 +301,7 @@ impl TestWorld {
         );
     }
 
-    /// I/O of a task that belongs to no page, and its end.
+    /// Does I/O that belongs to no page, and waits for its end.
     pub async fn raw(&self, device: u32, write: bool, pages: u32) {
         let devices = self.devices.borrow().len() as u32;
         let queue = self.own_queues + devices + self.task.get();
@@ -340,7 +345,8 @@ impl TestWorld {
         }
     }
 
-    /// Everything that is due by now. Interrupts run as the task that ran last.
+    /// Serves all timers and requests that are due by now. Interrupts run as the task that ran
+    /// last.
     fn serve(&self, mm: &Engine) {
         loop {
             let next = match self.due.borrow().peek() {
@@ -593,7 +599,7 @@ impl Storage<Self> for TestWorld {
         }
     }
     async fn page_mkwrite(&self, _: &Mm<Self>, mapping: u32, index: u32) -> bool {
-        // A filesystem without room for the last page of each 64 of a file whose number is odd.
+        // In files with an odd number the filesystem has no room for the last page of each 64.
         mapping.is_multiple_of(2) || index % 64 != 63
     }
     async fn read_inode(&self, mm: &Mm<Self>, ino: u32) {
@@ -680,9 +686,9 @@ impl Watch for TestWorld {
     }
 }
 
-/// Runs jobs until the first `programs` of them have ended, memory is exhausted or the clock reaches
-/// `until`. Each job is the task of its place. `look` is called at every tenth of a second of virtual time
-/// and at the end. Returns how many of the programs have ended.
+/// Runs jobs until the first `programs` of them have ended, memory is exhausted or the clock
+/// reaches `until`. A job's task number is its index. `look` is called every tenth of a second of
+/// virtual time and at the end. Returns how many of the programs have ended.
 pub fn run<'a>(
     mm: &'a Engine,
     mut jobs: Vec<Job<'a>>,
@@ -725,7 +731,7 @@ pub fn run<'a>(
     }
 }
 
-/// Runs one job as task 0 to its end, alone.
+/// Runs one job as task 0 to its end, alone, and returns its result.
 pub fn block_on<T>(mm: &Engine, job: impl Future<Output = T>) -> T {
     let out = Cell::new(None);
     let job: Job<'_> = Box::pin(async {
@@ -735,7 +741,7 @@ pub fn block_on<T>(mm: &Engine, job: impl Future<Output = T>) -> T {
     out.into_inner().expect("the job has ended")
 }
 
-/// What reading ahead leaves on a page for the fault that comes to it.
+/// Sets the mark that readahead leaves on a page for the fault that meets the page.
 fn mark(mm: &Engine, file: u32, index: u32) {
     if let Some(pfn) = mm.find_page(file, index) {
         mm.frames.set_flags(pfn, flag::READAHEAD);
