@@ -16,7 +16,7 @@ fn policy(compaction: Compaction) -> Policy {
     }
 }
 
-/// Every page of the free lists, whatever the watermarks.
+/// Takes every page of the free lists, whatever the watermarks.
 fn take_all(mm: &Engine) -> Vec<Pfn> {
     let take = || mm.get_page_from_freelist(0, Gfp::USER, 0, Mark::Min, ALLOC_NO_WATERMARKS);
     let mut all: Vec<Pfn> = std::iter::from_fn(take).collect();
@@ -27,8 +27,8 @@ fn take_all(mm: &Engine) -> Vec<Pfn> {
 /// The pages of the file in [`fragmented`].
 const CACHED: u32 = 2048;
 
-/// A zone of 16 MiB whose free pages lie apart: every second page is one of a file, clean, in order. Of those
-/// between, the first 1600 are free and the others the kernel's.
+/// Makes a zone of 16 MiB with fragmented free pages: every second page is a clean page of a file,
+/// in order. Of the pages between them those below frame 3200 are free and the others the kernel's.
 fn fragmented(policy: Policy) -> (Engine, u32) {
     let mm = Bare::new(policy, 4096).build();
     let f = file(&mm, MappingKind::File, 0, 4096);
@@ -50,7 +50,7 @@ fn fragmented(policy: Policy) -> (Engine, u32) {
     (mm, f)
 }
 
-/// Compacts for a block of the kernel's, and gives it back.
+/// Compacts for a block of the kernel's, and frees the block.
 async fn compact(mm: &Engine, order: u32, how: Migrate) {
     if let Some(block) = mm.direct_compact(0, Gfp::KERNEL, order, 0, how).await {
         mm.free_pages_order(block, order);
@@ -76,8 +76,8 @@ fn moved(mm: &Engine) -> [u64; 2] {
     .map(|e| mm.vm_event(e))
 }
 
-/// docs/reference/allocation.md#compaction: eight pages in a row among pages that can be moved are had without
-/// reclaim, which is what else the request comes to.
+/// docs/reference/allocation.md#compaction: eight contiguous pages are made among movable pages
+/// without reclaim, to which the request comes otherwise.
 #[test]
 fn a_block_is_made_of_pages_that_lie_apart() {
     let (mm, f) = fragmented(policy(Compaction::Direct));
@@ -92,7 +92,7 @@ fn a_block_is_made_of_pages_that_lie_apart() {
     assert_eq!(of(&mm, &OUTCOMES), [1, 1, 0, 0]);
     let [pages, failed] = moved(&mm);
     assert!((1..=64).contains(&pages) && failed == 0, "{pages} {failed}");
-    // The file has all its pages, and nothing is free that was not.
+    // The file has all its pages, and no page is free that was not.
     mm.drain_all_pages();
     assert_eq!(places(&mm), before.0);
     assert_eq!(mm.global_stat(ZoneStat::NrFreePages), before.1 - 8);
@@ -107,7 +107,7 @@ fn a_block_is_made_of_pages_that_lie_apart() {
     assert!(places(&mm) < CACHED as usize, "the file has lost pages");
 }
 
-/// The scanners of a request that may not enter filesystems or do I/O do not begin.
+/// Compaction does not begin for a request that may not enter filesystems or do I/O.
 #[test]
 fn requests_that_may_not_wait_for_files_compact_nothing() {
     let (mm, _) = fragmented(policy(Compaction::Direct));
@@ -116,7 +116,7 @@ fn requests_that_may_not_wait_for_files_compact_nothing() {
     assert!(mm.vm_event(VmEvent::AllocStall) > 0);
 }
 
-/// A machine whose memory nobody can move or reclaim, with free pages that lie apart.
+/// Makes a machine whose memory cannot be moved or reclaimed, with fragmented free pages.
 fn hopeless() -> Engine {
     let mm = Bare::new(policy(Compaction::Direct), 4096).build();
     for pfn in take_all(&mm) {
@@ -128,7 +128,8 @@ fn hopeless() -> Engine {
     mm
 }
 
-/// After n failures in a row 2^n - 1 requests, at most 63, do without; each stall ends one way or the other.
+/// After n failures in a row 2^n - 1 requests, at most 63, do without compaction; each stall counts
+/// as a success or a failure.
 #[test]
 fn failures_defer_compaction() {
     let mm = hopeless();
@@ -149,7 +150,7 @@ fn failures_defer_compaction() {
     recount(&mm);
 }
 
-/// One that succeeds ends the deferral.
+/// A success ends the deferral.
 #[test]
 fn a_success_ends_the_deferral() {
     let (mm, _) = fragmented(policy(Compaction::Direct));
@@ -162,19 +163,20 @@ fn a_success_ends_the_deferral() {
     assert_eq!(mm.zones[0].compact_defer_shift.get(), 0);
 }
 
-/// Without waiting, pages under writeback and dirty pages of files stay where they are; with it, they move.
+/// Without waiting, pages under writeback and dirty pages of files stay where they are; with
+/// waiting they are moved.
 #[test]
 fn only_who_may_wait_moves_dirty_pages() {
     for (how, all) in [(Migrate::Async, false), (Migrate::Sync, true)] {
         let (mm, f) = fragmented(policy(Compaction::Direct));
-        // The first 64 of its pages are those that the migrate scanner meets first.
+        // The file's first 64 pages are those that the migrate scanner meets first.
         for index in 0..64 {
             let pfn = mm.find_page(f, index).expect("cached");
             mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
         }
         let at = |index| mm.find_page(f, index).expect("cached");
         let before: Vec<Pfn> = (0..64).map(at).collect();
-        // Of half of them the write is under way, and ends.
+        // Half of them are under writeback, which ends later.
         assert_eq!(mm.start_writeback(f, 0, 32, |_| ()), 32);
         let written = async {
             mm.world.sleep(SECOND / 10).await;
@@ -197,7 +199,8 @@ fn only_who_may_wait_moves_dirty_pages() {
     }
 }
 
-/// Anonymous pages keep their entries and their slots, mapped ones of files their entries, locked ones their place.
+/// Moved anonymous pages keep their entries and their swap slots, mapped file pages their entries;
+/// locked pages are not moved.
 #[test]
 fn page_tables_and_swap_slots_follow() {
     let mut bare = Bare::new(policy(Compaction::Direct), 4096);
@@ -226,7 +229,7 @@ fn page_tables_and_swap_slots_follow() {
         }
         held
     });
-    // The rest of memory is the kernel's, with free pages that lie apart.
+    // The rest of memory is the kernel's, with fragmented free pages.
     let apart = take_all(&mm).into_iter().filter(|pfn| pfn % 2 == 0);
     for pfn in held.into_iter().chain(apart) {
         mm.free_page(pfn, false);
@@ -255,13 +258,13 @@ fn page_tables_and_swap_slots_follow() {
     assert_eq!(places().iter().map(bits).collect::<Vec<_>>(), marks);
     assert_eq!(mm.find_page(f, 150), Some(locked));
     mm.unlock_page(locked);
-    // What is swapped out then and comes back is the same.
+    // A moved page that is swapped out and faulted back is the same.
     block_on(&mm, p::touch(&mm, anon, 200, 400, 3));
     mm.free_region(anon);
     recount(&mm);
 }
 
-/// A slow path's reclaim for a block goes on until twice the block is free, and no longer without compaction.
+/// Reclaim for a block goes on until twice the block is free; without compaction it does not.
 #[test]
 fn reclaim_leaves_enough_to_compact() {
     let freed = |compaction| {
@@ -282,7 +285,7 @@ fn reclaim_leaves_enough_to_compact() {
     assert!(without < 200, "{without}");
 }
 
-/// Compaction does not touch what an eviction policy orders, nor a pageblock of another kind without waiting.
+/// Compaction moves no pages that an eviction policy orders.
 #[test]
 fn what_is_not_movable_stays() {
     let ordered = Policy {
@@ -295,8 +298,8 @@ fn what_is_not_movable_stays() {
     recount(&mm);
 }
 
-/// 4.8: a zone whose free pages are above min and not above low is fit for small orders, one whose free pages are
-/// enough without being in pieces, too; and what is fit for nothing is no stall.
+/// 4.8: a zone whose free pages are between min and low is suitable for small orders even if they
+/// are fragmented; a zone that is suitable for nothing counts as no stall.
 #[test]
 fn small_orders_are_compacted_for_above_min() {
     let take = |mm: &Engine, left: u64| {
@@ -311,7 +314,7 @@ fn small_orders_are_compacted_for_above_min() {
         let (mm, _) = fragmented(policy(compaction));
         let (min, low) = (mm.zones[0].mark(Mark::Min), mm.zones[0].mark(Mark::Low));
         take(&mm, (min + low) / 2 + 16);
-        // They lie apart for order 3, and for order 5 by the index alone.
+        // The free pages are fragmented for order 3, and for order 5 by the index alone.
         assert_eq!(mm.compaction_suitable(0, 3) != Compacted::Skipped, fit);
         assert_eq!(mm.compaction_suitable(0, 5), Compacted::Skipped);
         block_on(&mm, compact(&mm, 3, Migrate::Async));
@@ -325,8 +328,8 @@ fn small_orders_are_compacted_for_above_min() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Files, anonymous memory and kernel blocks in random numbers, then requests of all orders, some of them beside
-    /// programs that go on: every list, index and counter agrees at any time.
+    /// Random numbers of file pages, anonymous pages and kernel blocks, then requests of all orders
+    /// beside running programs: every list, index and counter agrees at any time.
     #[test]
     fn nothing_is_lost(
         seed in any::<u64>(),
@@ -343,7 +346,7 @@ proptest! {
         let mut bare = Bare::new(policy, pages);
         bare.swap = swap;
         bare.cpus = 2;
-        // What is written before the programs begin has nobody who cleans it: no limit may hold the writer back.
+        // No flusher runs before the programs begin, so no limit may throttle the writer.
         bare.sysctl.dirty_ratio = 100;
         let mm = bare.build();
         let f = file(&mm, MappingKind::File, 0, 800);
@@ -360,7 +363,7 @@ proptest! {
             }
             held
         });
-        // The rest of memory is the kernel's, with free pages that lie apart.
+        // The rest of memory is the kernel's, with fragmented free pages.
         let apart = take_all(&mm).into_iter().filter(|pfn| pfn % 2 == 0);
         held.into_iter().chain(apart).for_each(|pfn| mm.free_page(pfn, false));
         mm.drain_all_pages();

@@ -1,4 +1,4 @@
-//! The balance by cost (`scan_balance = "cost"`), and what it goes by.
+//! The balance of scans by cost (`scan_balance = "cost"`), and the numbers that it uses.
 
 use super::bare::{Bare, recount, settled};
 use super::prelude::*;
@@ -7,7 +7,7 @@ use super::today::with;
 use super::world::{Engine, block_on};
 use crate::reclaim::scan::ScanControl;
 
-/// A machine with swap, a file of 4000 pages and as much anonymous memory.
+/// Makes a machine with swap, a file of 4000 pages and a region of as much anonymous memory.
 fn machine(policy: Policy) -> (Engine, u32, u32) {
     let mut bare = Bare::new(policy, 20_000);
     bare.swap = 8000;
@@ -19,7 +19,7 @@ fn machine(policy: Policy) -> (Engine, u32, u32) {
     (mm, f, region)
 }
 
-/// Anonymous pages that a scan of this priority takes.
+/// Returns the number of anonymous pages that a scan of this priority takes.
 fn anonymous_scan(mm: &Engine, priority: u8) -> u64 {
     let mut sc = ScanControl::new(32, 0, Gfp::USER, 3, true);
     sc.priority = priority;
@@ -27,8 +27,8 @@ fn anonymous_scan(mm: &Engine, priority: u8) -> u64 {
     inactive + active
 }
 
-/// `scan_balance = "cost"`: the kind that cost I/O is scanned less; file pages alone while many are inactive and
-/// none comes back soon.
+/// `scan_balance = "cost"`: the kind of memory that cost I/O is scanned less; only file pages are
+/// scanned while many are inactive and none comes back soon.
 #[test]
 fn what_cost_more_is_scanned_less() {
     let mut bare = Bare::new(with(|_| ()), 20_000);
@@ -58,7 +58,8 @@ fn what_cost_more_is_scanned_less() {
     };
     let (anon, cache) = scan();
     assert!(anon == 0 && cache > 200, "cache alone: {anon} {cache}");
-    // A file page came back: the active pages have to be looked at, and the kinds share.
+    // A file page came back: the active pages have to be scanned too, and both kinds share the
+    // scan.
     mm.note_activated(0, true);
     let (anon, cache) = scan();
     assert!(
@@ -75,7 +76,8 @@ fn what_cost_more_is_scanned_less() {
     assert_eq!(scan().0, 0, "no news");
 }
 
-/// `scan_costs`: anonymous pages that are looked at for nothing make the next scan of them shorter, or do not.
+/// `scan_costs`: anonymous pages that are scanned in vain make the next scan of them shorter, or do
+/// not.
 #[test]
 fn what_is_looked_at_for_nothing_costs_since_6_2() {
     for (what, shorter) in [(ScanCosts::Io, false), (ScanCosts::Rotations, true)] {
@@ -92,20 +94,20 @@ fn what_is_looked_at_for_nothing_costs_since_6_2() {
         });
         settled(&mm);
         mm.note_activated(0, true);
-        // A page came back, and 500 anonymous ones are in use.
+        // One page came back, and 500 anonymous ones are in use.
         mm.note_cost(0, true, 1, 0);
         let before = scan();
         mm.note_cost(0, false, 0, 500);
         let after = scan();
         assert_eq!(after < before, shorter, "{what:?}: {before}, {after}");
-        // What was written costs in both.
+        // A page that was written costs with both values.
         mm.note_cost(0, false, 100, 0);
         assert!(scan() < after, "{what:?}");
     }
 }
 
-/// `lru_stats`: who balances knows of a list that shrank, or goes on as if it were long, until the statistics are
-/// flushed two seconds later.
+/// `lru_stats`: the balance sees at once that a list has shrunk, or takes it to be long until the
+/// statistics are flushed two seconds later.
 #[test]
 fn lengths_of_lists_are_as_old_as_the_last_flush() {
     for (stats, knows) in [(LruStats::Exact, true), (LruStats::Flushed, false)] {
@@ -131,9 +133,9 @@ fn lengths_of_lists_are_as_old_as_the_last_flush() {
     }
 }
 
-/// `scan_stop`: a direct reclaimer that scans all lists to their end, of 4,000 anonymous pages and 500 clean file
-/// pages, has enough behind a first round. 3.11 goes on with what is left of the same share of the anonymous ones,
-/// eight hundredths of them; today a round of them ends it.
+/// `scan_stop`: a direct reclaimer at priority 0, with 4,000 anonymous pages and 500 clean file
+/// pages, has enough after a first round. 3.11 goes on with the anonymous pages up to the same
+/// share of their target, 7 of 100; today one more round of them ends the scan.
 #[test]
 fn who_has_enough_goes_on_for_a_share_or_for_a_round() {
     use crate::policy::ScanStop;

@@ -1,4 +1,5 @@
-//! Dirtiers that sleep, one look at a time (docs/reference/writeback.md#sleeping-dirtiers).
+//! Dirtiers that sleep, one look at the limits at a time
+//! (docs/reference/writeback.md#sleeping-dirtiers).
 
 use super::bare::Bare;
 use super::prelude::*;
@@ -9,7 +10,8 @@ use crate::writeback::pace::pauses;
 
 const MS: u64 = 1_000_000;
 
-/// A machine with a timer of `hz` ticks whose only device has the whole dirty limit, and a file on it.
+/// Makes a machine with `hz` ticks a second whose only device has the whole dirty limit, and a file
+/// on it.
 fn machine(policy: Policy, hz: u64) -> (Engine, u32) {
     let mut bare = Bare::new(policy, 65_536);
     bare.hz = hz;
@@ -19,7 +21,7 @@ fn machine(policy: Policy, hz: u64) -> (Engine, u32) {
     (mm, f)
 }
 
-/// The device has so many dirty pages from now on, as the machine.
+/// Sets the dirty pages of the device and of the machine to `pages`.
 fn has_dirty(mm: &Engine, pages: u64) {
     let more = pages as i64 - mm.global_stat(ZoneStat::NrFileDirty) as i64;
     mm.stat.add_exact(0, ZoneStat::NrFileDirty, more);
@@ -27,20 +29,21 @@ fn has_dirty(mm: &Engine, pages: u64) {
     mm.add_bdi_stat(0, BdiStat::Reclaimable, more as i32);
 }
 
-/// A place between the free-run ceiling and the limit, in percent of the way.
+/// Returns the number of pages that is `percent` of the way from the free-run ceiling to the limit.
 fn between(mm: &Engine, percent: u64) -> u64 {
     let limits = mm.dirty_limits();
     limits.freerun() + (limits.dirty - limits.freerun()) * percent / 100
 }
 
-/// The calling task dirties so many pages and does not look.
+/// Makes the calling task dirty `pages` pages without a look at the limits.
 fn dirties(mm: &Engine, f: u32, pages: u64) {
     (0..pages).for_each(|_| mm.count_dirtied(f));
 }
 
-/// Whatever a dirtier does between its looks, it sleeps exactly when what it owes is worth the least pause: a pause
-/// that was too short to be slept is owed, and added to the next one (`balance_dirty_pages`: `dirty_paused_when` lies in
-/// the future then, and the difference is signed).
+/// However a dirtier runs between its looks, it sleeps exactly when the pause that it owes is at
+/// least the shortest one. A pause too short to be slept is owed, and added to the next one
+/// (`balance_dirty_pages`: `dirty_paused_when` lies in the future then, and the difference is
+/// signed).
 #[test]
 fn pauses_that_are_not_worth_sleeping_are_owed() {
     let (mut slept, mut owed) = (0, 0);
@@ -52,7 +55,7 @@ fn pauses_that_are_not_worth_sleeping_are_owed() {
         has_dirty(&mm, between(&mm, 5 + u64::from(chance.below(80))));
         let dirty = mm.global_stat(ZoneStat::NrFileDirty);
         let p = mm.position(0, mm.dirty_limits(), dirty);
-        // The base rate stays as it is for a fifth of a second.
+        // The base rate does not change for a fifth of a second.
         let task = (25_600 * p.ratio()) >> 10;
         assert!(task > 0);
         let least = pauses((hz, hz / 5), p.bandwidth, p.bdi_dirty, 25_600, task);
@@ -96,12 +99,12 @@ fn pauses_that_are_not_worth_sleeping_are_owed() {
     assert!(slept > 500 && owed > 500, "{slept} {owed}");
 }
 
-/// After a pause without a rate a dirtier looks at once and then at 8, 16, 32 … pages: the number of pages to dirty is
-/// kept as 0 where `bdi_min_pause` says so.
+/// After a pause without a rate a dirtier looks at once and then after 8, 16, 32 … pages: the
+/// number of pages to dirty stays 0 where `bdi_min_pause` gives 0.
 #[test]
 fn no_pages_before_the_next_look_is_kept_as_none() {
     let (mm, f) = machine(Policy::linux_3_16(), 1000);
-    // All of the machine's limit is dirty, and nothing of this device: it sleeps once.
+    // The whole limit of the machine is dirty, but no page of this device: the task sleeps once.
     let limit = mm.dirty_limits().dirty as i64;
     mm.stat.add_exact(0, ZoneStat::NrFileDirty, limit + 1);
     let pause = mm.look_at_limits(0).expect("no rate");
@@ -115,8 +118,8 @@ fn no_pages_before_the_next_look_is_kept_as_none() {
     }
 }
 
-/// A measurement over more than its period, which is 4096 ticks of 1000 a second, stands for itself; a device that
-/// wrote nothing has a page a second (`bdi_update_write_bandwidth`).
+/// A measurement over more than its period, which is 4096 ticks of 1000 a second, is not smoothed;
+/// a device that wrote nothing gets a page a second (`bdi_update_write_bandwidth`).
 #[test]
 fn a_long_measurement_is_not_smoothed() {
     let (mm, _) = machine(Policy::linux_3_16(), 1000);
@@ -129,9 +132,9 @@ fn a_long_measurement_is_not_smoothed() {
     assert_eq!(mm.write_bandwidth(0), 1);
 }
 
-/// `bandwidth`: a fifth of a second behind the last page of a file under writeback the worker has measured, and what is
-/// written later belongs to the next measurement, whoever asks when. Without the worker the device keeps the bandwidth
-/// of those who looked last.
+/// `bandwidth`: a fifth of a second after the last page of a file has left writeback the worker has
+/// measured, and pages written later belong to the next measurement, whenever it is read. Without
+/// the worker the device keeps the bandwidth of the last look.
 #[test]
 fn a_worker_measures_behind_the_writeback_of_a_file() {
     for (form, measured) in [(Bandwidth::Looks, 25_600), (Bandwidth::Worker, 92)] {
@@ -149,20 +152,21 @@ fn a_worker_measures_behind_the_writeback_of_a_file() {
         assert_eq!(mm.start_writeback(f, 0, 512, |_| ()), 512);
         mm.end_writeback(f, 0, 256, false);
         mm.world.advance(SECOND);
-        // The file is under writeback yet.
+        // Pages of the file are still under writeback.
         assert_eq!(mm.write_bandwidth(0), 25_600);
         mm.end_writeback(f, 256, 256, false);
         mm.world.advance(199 * MS);
         assert_eq!(mm.write_bandwidth(0), 25_600);
         mm.world.advance(801 * MS);
         mm.bdi_writeout_add(0, 100_000);
-        // 512 pages and the 64 of the beginning in 6.2 s, without what came late.
+        // 512 pages and the first 64 in 6.2 s, without the late ones.
         assert_eq!(mm.write_bandwidth(0), measured, "{form:?}");
     }
 }
 
-/// `dirty_exceeded`: a look says what it sees before its pause; what others have found meanwhile stays when the pause
-/// is over, and a look below the free-run ceiling says nothing.
+/// `dirty_exceeded`: with `EachLook` a look sets the mark before its pause; the mark that others
+/// have set meanwhile stays when the pause is over, and a look below the free-run ceiling does not
+/// change it.
 #[test]
 fn each_look_says_whether_its_device_is_over_its_limit() {
     let forms = [
@@ -185,7 +189,7 @@ fn each_look_says_whether_its_device_is_over_its_limit() {
         };
         looks(1, 1, over).expect("a pause");
         assert_eq!(mark(), 1);
-        // Below the limit: the mark goes with the look, or behind the pause.
+        // Below the limit the mark is cleared by the look, or after the pause.
         let pause = looks(2, 4000, between(&mm, 50)).expect("a pause");
         assert_eq!(mark(), paused, "{form:?}");
         looks(3, 1, over).expect("a pause");

@@ -1,4 +1,5 @@
-//! Watermarks that adjust themselves, step by step, and what else decides where pages come from.
+//! Watermarks that adjust themselves, step by step, and the retries of reclaim before memory counts
+//! as exhausted.
 
 use super::bare::Bare;
 use super::prelude::*;
@@ -8,7 +9,7 @@ use crate::reclaim::scan::ScanControl;
 
 const MS: u64 = 1_000_000;
 
-/// One zone with the default marks 2000, 2500 and 3000.
+/// Makes one zone with the default marks 2000, 2500 and 3000.
 fn machine(change: impl FnOnce(&mut AutoWatermarks)) -> Engine {
     let mut auto = AutoWatermarks {
         cap: 3,
@@ -40,7 +41,7 @@ fn marks(mm: &Engine) -> [u64; 3] {
     [Mark::Min, Mark::Low, Mark::High].map(|m| mm.zones[0].mark(m))
 }
 
-/// Only so many pages are free from now on.
+/// Sets the count of free pages to `pages`.
 fn leave_free(mm: &Engine, pages: i64) {
     let free = mm.stat.exact(0, ZoneStat::NrFreePages);
     mm.stat.add_exact(0, ZoneStat::NrFreePages, pages - free);
@@ -50,7 +51,7 @@ fn direct(mm: &Engine) {
     mm.direct_reclaim_seen(0, Gfp::USER, 0);
 }
 
-/// A profile is where feedback begins; the cap stays one of what the sysctls give.
+/// Feedback begins at the marks of a profile; the cap stays a multiple of what the sysctls give.
 #[test]
 fn the_cap_holds_over_a_profile() {
     let marked = |low_kbytes| {
@@ -88,20 +89,20 @@ fn the_cap_holds_over_a_profile() {
         direct(&mm);
         mm.world.advance(SECOND / 10);
     }
-    // Three times 2500, not of the profile's 5000.
+    // The cap is three times 2500, not three times the profile's 5000.
     assert_eq!(marks(&mm)[1], 7500);
     let [learned] = &mm.learned_watermarks("m").zones[..] else {
         panic!("one zone");
     };
     assert_eq!(learned.low_kbytes, 4 * 7500);
-    // Who begins above the cap is neither raised nor cut.
+    // A default above the cap is neither raised nor lowered.
     let high = marked(32_000);
     direct(&high);
     assert_eq!(marks(&high), [2000, 8000, 10_500]);
 }
 
-/// Direct reclaim raises a zone that is below min by a step, then to twice what it has, up to the cap, and
-/// no more often than the debounce allows; half of it is remembered.
+/// Direct reclaim raises a zone that is below min by a step, then to twice its amount, up to the
+/// cap, and no more often than the debounce allows; half of the amount is remembered.
 #[test]
 fn direct_reclaim_raises() {
     let mm = machine(|_| ());
@@ -138,7 +139,7 @@ fn direct_reclaim_raises() {
     assert_eq!(off.auto_extra(0), (0, 0));
 }
 
-/// A kswapd with trouble raises by a step, and nothing of it is remembered.
+/// A kswapd in trouble raises by a step, and nothing of that is remembered.
 #[test]
 fn trouble_raises() {
     let mm = machine(|auto| auto.trouble_priority = 7);
@@ -159,7 +160,7 @@ fn trouble_raises() {
     assert_eq!(seen(2, 0, 100), (2000, 0), "a step, not twice as much");
 }
 
-/// Where kswapd frees enough at its first priority a part of what is above the floor goes.
+/// If kswapd frees enough at its first priority, a part of what is above the floor is taken back.
 #[test]
 fn an_easy_balance_lowers() {
     let mm = machine(|auto| auto.quiet_events = 1000);
@@ -181,7 +182,7 @@ fn an_easy_balance_lowers() {
     assert_eq!(marks(&mm)[1], 3364);
 }
 
-/// Ten events with two direct reclaims among them are quiet; three are not.
+/// Ten events with two direct reclaims among them count as quiet; with three they do not.
 #[test]
 fn quiet_lowers() {
     for (directs, expected) in [(2, 950), (3, 1000)] {
@@ -200,7 +201,7 @@ fn quiet_lowers() {
             (expected, 500),
             "{directs} direct reclaims"
         );
-        // Then they are counted anew.
+        // Then the events are counted anew.
         (0..9).for_each(|_| runs());
         assert_eq!(mm.auto_extra(0), (expected, 500));
         runs();
@@ -209,7 +210,7 @@ fn quiet_lowers() {
     }
 }
 
-/// Time takes what is above the floor in 16 parts, and the floor in 16 longer ones.
+/// Decay takes back what is above the floor in 16 parts, and the floor in 16 longer ones.
 #[test]
 fn time_lowers() {
     let mm = machine(|_| ());
@@ -227,7 +228,7 @@ fn time_lowers() {
         mm.world.advance(1);
         mm.decay_marks(0);
         let left = (500 * (16 - part)).div_ceil(16);
-        // From the tenth second on the floor sinks too, and what lies on it.
+        // From the tenth second on the floor falls too, and what is above it with it.
         let floor = if part < 10 {
             500
         } else {
@@ -243,9 +244,9 @@ fn time_lowers() {
     mm.decay_marks(0);
     assert_eq!((mm.auto_extra(0), marks(&mm)), ((0, 0), [2000, 2500, 3000]));
     assert_eq!(mm.until_decay(0), None);
-    // What was learned stays.
+    // The learned amount stays.
     assert_eq!(mm.learned_watermarks("m").sums(), [8000, 14_000, 16_800]);
-    // Without decay only the floor is taken.
+    // Without decay only the floor is forgotten.
     let mm = machine(|auto| (auto.decay_ms, auto.forget_s) = (0, 16));
     leave_free(&mm, 1000);
     direct(&mm);
@@ -253,15 +254,15 @@ fn time_lowers() {
     mm.world.advance(8 * SECOND);
     mm.decay_marks(0);
     assert_eq!(mm.auto_extra(0), (750, 250));
-    // At least a tick lies between two looks.
+    // Two decays are at least a tick apart.
     let mm = machine(|auto| auto.decay_ms = 1);
     leave_free(&mm, 1000);
     direct(&mm);
     assert_eq!(mm.until_decay(0), Some(mm.tick()));
 }
 
-/// A failed allocation that may not wait raises min, at most once in the debounce, up to the cap; time takes
-/// it back.
+/// The failure of an allocation that may not wait raises min, at most once in the debounce, up to
+/// the cap; decay takes it back.
 #[test]
 fn failures_raise_min() {
     let mm = machine(|auto| auto.cap = 2);
@@ -293,7 +294,7 @@ fn failures_raise_min() {
     assert_eq!(off.learned_watermarks("m").sums(), [8000, 10_000, 12_000]);
 }
 
-/// Profiles that do not fit a machine, at the edges of what does.
+/// Profiles that fit a machine, and those that just do not.
 #[test]
 fn profiles_that_fit() {
     let zones = vec![ZoneInfo {
@@ -327,7 +328,7 @@ fn profiles_that_fit() {
     assert_eq!(marks, [[10, 20, 30]]);
 }
 
-/// A machine of one zone with min 1000, a file of 700 clean pages and so many free ones.
+/// Makes a machine of one zone with min 1000, a file of 700 clean pages and `free` free pages.
 fn near_exhaustion(policy: Policy, free: i64) -> (Engine, u32) {
     use super::programs::file;
     let mut bare = Bare::new(policy, 8000);
@@ -345,8 +346,9 @@ fn near_exhaustion(policy: Policy, free: i64) -> (Engine, u32) {
     (mm, f)
 }
 
-/// Before memory counts as exhausted reclaim is tried again while what is left on the lists would lift a zone above min
-/// (`should_reclaim_retry`); up to 5.15 they count for the less the more often it was tried.
+/// Before memory counts as exhausted, reclaim is tried again as long as the pages left on the lists
+/// would lift a zone above min (`should_reclaim_retry`); up to 5.15 they count for less with every
+/// try.
 #[test]
 fn retries_before_exhaustion() {
     let asked = (Gfp::USER, 0, 0);
@@ -363,13 +365,14 @@ fn retries_before_exhaustion() {
         assert_eq!([worth(0), worth(1)], [true, !lessens], "475 and 525");
         leave_free(&mm, 476);
         assert_eq!([worth(1), worth(2)], [true, !lessens], "476 and 525");
-        // What is free does not lessen: it is no page that was to be reclaimed.
+        // Free pages do not count for less: they need not be reclaimed.
         leave_free(&mm, 1001);
         assert!(worth(4));
     }
 }
 
-/// A try without progress waits for writes where more than half of what could be reclaimed is to be written, up to 5.15.
+/// Up to 5.15 a try without progress waits for writes if more than half of the reclaimable pages
+/// are dirty.
 #[test]
 fn a_try_without_progress_waits_for_writes() {
     for (oom_retry, dirty, ms) in [

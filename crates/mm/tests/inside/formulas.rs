@@ -1,4 +1,4 @@
-//! Formulas against a second text of them: the kernel's own, or the plainest there is.
+//! Formulas compared with a second implementation: the kernel's own, or the plainest one.
 
 use super::bare::Bare;
 use super::prelude::*;
@@ -13,7 +13,7 @@ use crate::writeback::dirty::{dirtyable_pages, limits, ratelimit_pages};
 use crate::writeback::pace::{Pauses, Position, pauses};
 use crate::writeback::proportion::{Global, Local};
 
-/// docs/reference/memory-model.md#watermarks on machines that nobody sells.
+/// docs/reference/memory-model.md#watermarks on machines of random, odd sizes.
 #[test]
 fn watermarks_of_odd_machines() {
     let mut chance = Lcg(1);
@@ -35,8 +35,9 @@ fn watermarks_of_odd_machines() {
                 scaled
             );
         }
-        // khugepaged: two pageblocks a zone, and nine more for each of three kinds that may be mixed with
-        // the two others (`set_recommended_min_free_kbytes`), but no more than a twentieth of low memory.
+        // khugepaged: two pageblocks for each zone, and nine more for each of three kinds that may
+        // be mixed with the two others (`set_recommended_min_free_kbytes`), but at most a twentieth
+        // of low memory.
         let zones = 1 + u64::from(chance.below(6));
         let pageblocks = 512 * zones * (2 + 3 * 3);
         let wanted = 4 * if pageblocks < lowmem / 20 {
@@ -47,7 +48,7 @@ fn watermarks_of_odd_machines() {
         let raised = khugepaged_min_free_kbytes(zones, lowmem, kbytes);
         assert_eq!(raised, if wanted > kbytes { wanted } else { kbytes });
     }
-    // The ends of the sum of all zones: 128 kB and 64 MiB.
+    // The limits of the sum over all zones: 128 kB and 64 MiB.
     assert_eq!(min_free_kbytes(1024, 65_536), 128);
     assert_eq!(min_free_kbytes(1025, 65_536), 128);
     assert_eq!(min_free_kbytes(1041, 65_536), 129);
@@ -55,8 +56,9 @@ fn watermarks_of_odd_machines() {
     assert_eq!(min_free_kbytes(268_435_456, 65_536), 65_536);
 }
 
-/// The batch is a quarter of a thousandth of the zone, half as much again, one less than a power of two;
-/// the thresholds are those of `calculate_normal_threshold` and `calculate_pressure_threshold`.
+/// The batch is a quarter of a thousandth of the zone, half as much again, one less than a power of
+/// two; the thresholds are those of `calculate_normal_threshold` and
+/// `calculate_pressure_threshold`.
 #[test]
 fn batches_and_thresholds() {
     for size in [
@@ -105,12 +107,13 @@ fn batches_and_thresholds() {
     assert_eq!(pressure_threshold(4, 100, 100), 1);
     assert_eq!(pressure_threshold(4, 140, 100), 10);
     assert_eq!(pressure_threshold(4, 10_000, 100), 125);
-    // Only where all differences together reach from low to min is the count not to be trusted.
+    // The count is not to be trusted only if all differences together can reach from low to min.
     assert_eq!(percpu_drift_mark(4, 10, [100, 140, 180]), 0);
     assert_eq!(percpu_drift_mark(4, 10, [100, 139, 180]), 220);
 }
 
-/// docs/reference/memory-model.md#lowmem-reserves: what lies above, by the ratio of the lower zone.
+/// docs/reference/memory-model.md#lowmem-reserves: the memory above a zone, divided by the ratio of
+/// the lower zone.
 #[test]
 fn reserves_of_lower_zones() {
     let sizes = [3000, 50_000, 0, 9000];
@@ -130,8 +133,8 @@ fn reserves_of_lower_zones() {
     assert_eq!(total_reserve(&sizes, &ratios, 1, 49_990), 50_000);
 }
 
-/// docs/reference/memory-model.md#watermark-test: free pages of lower orders do not count for a higher one,
-/// and the mark halves with each.
+/// docs/reference/memory-model.md#watermark-test: free pages of lower orders do not count for a
+/// higher one, and the mark is halved with each order.
 #[test]
 fn the_watermark_test() {
     let mut chance = Lcg(5);
@@ -249,7 +252,7 @@ fn dirty_limits_by_ratio_and_by_bytes() {
     );
 }
 
-/// What may be dirtied of a machine and of its zones, and each zone's part of the limit.
+/// The dirtyable pages of a machine and of its zones, and each zone's share of the limit.
 #[test]
 fn dirtyable_memory() {
     for dirtyable in [Dirtyable::Reclaimable, Dirtyable::FreeAndFile] {
@@ -308,7 +311,7 @@ fn dirtyable_memory() {
             }
         }
     }
-    // In bytes a zone has its part of them.
+    // With `dirty_bytes` a zone has its share of the bytes.
     let mut bare = Bare::new(Policy::linux_3_0(), 3000);
     bare.zones.insert(
         0,
@@ -326,7 +329,7 @@ fn dirtyable_memory() {
     );
 }
 
-/// *sequential-read* 5: a zone's limit is what the last check that failed found.
+/// *sequential-read* 5: a zone's limit is the one that the last failing check computed.
 #[test]
 fn remembered_zone_limits() {
     let policy = Policy {
@@ -349,8 +352,8 @@ fn remembered_zone_limits() {
     assert!(!mm.zone_dirty_ok(0));
 }
 
-/// A device's part of a limit: its share of what was written lately beside what is kept for all, at least
-/// its own minimum, at most its maximum.
+/// A device's share of a limit: its share of recent writes in what the guarantees leave, and its
+/// own guarantee, but no more than its maximum.
 #[test]
 fn shares_of_devices() {
     let mm = Bare::new(Policy::linux_3_0(), 4096).build();
@@ -373,8 +376,8 @@ fn shares_of_devices() {
     assert_eq!(mm.bdi_dirty_limit(last, 10_000), 2500);
 }
 
-/// The first page that is written gives a device its share where shares forget with time; where they forget with
-/// pages, it has to write a limit's worth.
+/// The first page that is written gives a device the whole limit where shares forget with time;
+/// where they forget with pages, the device has to write as many pages as the limit has.
 #[test]
 fn a_device_that_writes_alone_has_the_limit() {
     let of = |completions| {
@@ -391,7 +394,7 @@ fn a_device_that_writes_alone_has_the_limit() {
     assert!(of(Completions::ByTime) > 9800);
 }
 
-/// Sleeping dirtiers are held to the limit as it was at boot, while the limit of now falls.
+/// Sleeping dirtiers are held to the limit as it was at boot, while the present limit falls.
 #[test]
 fn the_limit_that_dirtiers_see_begins_with_boots() {
     let of = |policy| {
@@ -403,13 +406,14 @@ fn the_limit_that_dirtiers_see_begins_with_boots() {
     };
     let (limit, ratelimit, boot) = of(Policy::linux_3_16());
     assert_eq!((limit, u64::from(ratelimit)), (boot, boot / 32));
-    // 3.0 knows no such limit, and has its ratelimit by all of memory.
+    // 3.0 has no such limit, and computes its ratelimit from all of memory.
     let (limit, ratelimit, _) = of(Policy::linux_3_0());
     assert_eq!((limit, ratelimit), (0, 1024));
 }
 
-/// Where periods pass with time, a member that is alone has all of it with its first event; silence makes its
-/// share fade only where there are others. Where they pass with events, it grows into it.
+/// Where periods pass with time, a member that is alone has the whole share with its first event;
+/// without events its share fades only if there are others. Where periods pass with events, the
+/// share grows.
 #[test]
 fn proportions_by_time_are_whole_at_once() {
     const PERIOD: u64 = 3_000_000_000;
@@ -417,7 +421,8 @@ fn proportions_by_time_are_whole_at_once() {
     assert_eq!(g.fraction_at(&a, 0), (0, 1));
     g.inc_at(&a, 1000, 1);
     assert_eq!(g.fraction_at(&a, 1), (1000, 1001));
-    // Three periods later, by which what it made is an eighth, the other makes as much as it has left.
+    // Three periods later its count is an eighth, and the other member makes as many events as it
+    // has left.
     let later = 1 + 3 * PERIOD;
     g.inc_at(&b, 125, later);
     let shares = [&a, &b].map(|l| g.fraction_at(l, later));
@@ -438,7 +443,7 @@ fn proportions_halve_with_each_period() {
     for limit in [0u64, 1, 2, 3, 17, 64, 1000] {
         let all = Global::<TestWorld>::new();
         all.set_limit(limit);
-        // A period is the power of two that is above the limit, or twice that.
+        // A period is the power of two above the limit, or twice that.
         let mut period = 2;
         while period < limit.saturating_sub(1).max(1) + 1 {
             period *= 2;
@@ -519,8 +524,9 @@ fn pauses_are_the_kernels() {
     }
 }
 
-/// `bdi_position_ratio` as Linux 3.16 has it, with limits that were lowered shortly before, too: there a device's share
-/// may be larger than the limit, and the sum of `unsigned long` that it is taken off wraps.
+/// `bdi_position_ratio` as Linux 3.16 has it, also with limits that were just lowered: a device's
+/// share may then exceed the limit, and the sum of `unsigned long` that it is subtracted from
+/// wraps.
 #[test]
 fn position_ratios_are_the_kernels() {
     let mut chance = Lcg(78);
@@ -543,7 +549,7 @@ fn position_ratios_are_the_kernels() {
             let of = |n: u64| i128::from(n);
             let setpoint = of((p.freerun + p.limit) / 2);
             let x = (setpoint - of(p.dirty)) * 1024 / (of(p.limit) - setpoint + 1);
-            // The kernel's shifts round down, also below 0.
+            // The kernel's shifts round down, below 0 too.
             let cubed = ((x * x).div_euclid(1024) * x).div_euclid(1024);
             let mut ratio = (cubed + 1024).clamp(0, 2048);
             let share = of(p.bdi_thresh.min(thresh)).max((of(p.limit) - of(p.dirty)) / 8);
@@ -573,8 +579,8 @@ fn position_ratios_are_the_kernels() {
     assert!(taken_off > 500, "{taken_off}");
 }
 
-/// Per-CPU differences: steps of many are so many steps, and what is read cheaply is off by no more than
-/// the thresholds.
+/// Per-CPU differences: n steps at once are the same as n single steps, and the cheap read is off
+/// by no more than the thresholds.
 #[test]
 fn counters_drift_by_their_thresholds() {
     let item = ZoneStat::NrFileDirty;
@@ -631,8 +637,8 @@ fn counters_drift_by_their_thresholds() {
         assert_eq!([0, 1].map(|z| many.zone_raw(z, item)), exact);
         assert_eq!(many.global(item), (exact[0] + exact[1]).max(0) as u64);
     }
-    // A step over the threshold folds half of it more, so that a counter that goes on rising folds half as
-    // often (`inc_zone_state`).
+    // A step over the threshold folds half of it more, so that a counter that keeps rising folds
+    // half as often (`inc_zone_state`).
     let s = VmStat::<TestWorld>::new(1, 1);
     s.set_threshold(0, 8);
     (0..9).for_each(|_| s.inc(0, 0, item));
@@ -651,7 +657,8 @@ fn counters_drift_by_their_thresholds() {
     );
 }
 
-/// A device's counts: so many steps at once are so many steps, and the cheap read is off by a batch a CPU.
+/// A device's counters: n steps at once are the same as n single steps, and the cheap read is off
+/// by at most a batch for each CPU.
 #[test]
 fn device_counts_drift_by_their_batch() {
     let mut bare = Bare::new(Policy::linux_3_0(), 4096);
@@ -684,7 +691,7 @@ fn device_counts_drift_by_their_batch() {
         );
         let off = mm.bdi_stat(0, BdiStat::Writeback).abs_diff(exact as u64);
         assert!(off < mm.bdi_stat_error(), "{off}");
-        // Against a small limit the exact count is held, against a large one the cheap one.
+        // With a small limit the exact count is compared, with a large one the cheap one.
         let small = mm.bdi_dirty_against(0, 2 * mm.bdi_stat_error() - 1);
         assert_eq!(small, [0, exact as u64]);
         let large = mm.bdi_dirty_against(0, 2 * mm.bdi_stat_error());
@@ -692,12 +699,12 @@ fn device_counts_drift_by_their_batch() {
     }
 }
 
-/// A congestion wait always sleeps; the other kind only where zone and device are congested.
+/// `congestion_wait` always sleeps; `wait_iff_congested` only if zone and device are congested.
 #[test]
 fn congestion_waits() {
     use crate::memory::zone::ZONE_CONGESTED;
     let mm = Bare::new(Policy::linux_3_0(), 4096).build();
-    // A tenth of a second in whole ticks; a tick at least.
+    // A tenth of a second in whole ticks; at least a tick.
     assert_eq!(
         (mm.tick_fraction(10), mm.tick_fraction(50)),
         (100_000_000, 20_000_000)

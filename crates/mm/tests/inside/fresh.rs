@@ -1,4 +1,5 @@
-//! Runs of fresh pages against the single steps: twin machines, the same writes, one in runs.
+//! Runs of fresh pages compared with the single steps: two equal machines get the same writes, one
+//! of them in runs.
 
 use super::bare::{Bare, recount};
 use super::prelude::*;
@@ -9,7 +10,7 @@ use crate::writeback::fresh::{Fresh, FreshEnd, FreshState};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// What a future gives without waiting.
+/// Returns what a future returns without waiting; `None`: it has to wait.
 fn at_once<T>(job: impl Future<Output = T>) -> Option<T> {
     match pin!(job).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(out) => Some(out),
@@ -17,14 +18,14 @@ fn at_once<T>(job: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// The task is held to the limits behind a page, by a future that may want to sleep.
+/// Holds the task to the limits after a page, by a future that may want to sleep.
 fn held(mm: &Engine, index: u32, by: impl Future<Output = ()>) {
     if mm.policy.dirty_throttle == DirtyThrottle::Write || at_once(by).is_none() {
         looked(mm, index);
     }
 }
 
-/// What it dirtied is forgotten.
+/// Resets the pages that the task and the CPU have dirtied.
 fn looked(mm: &Engine, index: u32) {
     mm.world.mix(u64::from(index));
     let (task, cpu) = (mm.world.task(), mm.world.cpu());
@@ -32,7 +33,8 @@ fn looked(mm: &Engine, index: u32) {
     mm.writeback.dirtied_on_cpu[cpu].set(0);
 }
 
-/// A page that is to be written or read, step by step. `false`: no memory without waiting.
+/// Makes a page to be written or read, step by step. Returns false if there is no memory without
+/// waiting.
 fn single(mm: &Engine, f: u32, index: u32, gfp: Gfp, state: FreshState) -> bool {
     match at_once(mm.alloc_page(gfp)) {
         Some(Some(pfn)) => {
@@ -43,7 +45,7 @@ fn single(mm: &Engine, f: u32, index: u32, gfp: Gfp, state: FreshState) -> bool 
     }
 }
 
-/// What follows its allocation.
+/// Does the steps after a page's allocation.
 fn fill(mm: &Engine, f: u32, index: u32, pfn: Pfn, state: FreshState) {
     if state == FreshState::Locked {
         assert!(mm.try_lock_page(pfn));
@@ -68,7 +70,8 @@ fn fill(mm: &Engine, f: u32, index: u32, pfn: Pfn, state: FreshState) {
     }
 }
 
-/// Missing pages from `first` on, one after the other. `false`: no memory.
+/// Makes the missing pages from `first` on, one after the other. Returns false if there is no
+/// memory.
 fn by_steps(mm: &Engine, task: u32, fresh: Fresh) -> bool {
     for index in fresh.first..fresh.first + fresh.most {
         mm.world.run_as(task);
@@ -81,7 +84,7 @@ fn by_steps(mm: &Engine, task: u32, fresh: Fresh) -> bool {
     true
 }
 
-/// The same in runs, in turns of random length.
+/// Makes the same pages in runs, in turns of random length.
 fn by_runs(mm: &Engine, task: u32, fresh: Fresh, chance: &mut Lcg) -> bool {
     let (mut index, end) = (fresh.first, fresh.first + fresh.most);
     while index < end {
@@ -120,7 +123,7 @@ fn by_runs(mm: &Engine, task: u32, fresh: Fresh, chance: &mut Lcg) -> bool {
     true
 }
 
-/// Everything that is counted.
+/// Returns everything that is counted.
 fn counted(mm: &Engine) -> Vec<u64> {
     let mut all = vec![mm.world.now(), mm.world.digest()];
     for z in 0..mm.zones.len() {
@@ -170,8 +173,8 @@ fn boosted_twins(policy: &Policy, zones: [u64; 2], boost: Option<u32>) -> [Engin
     })
 }
 
-/// A run leaves what its single steps leave: the same pages in the same places, counters and their
-/// per-CPU differences, time, latencies, and the same moments at which a dirtier looks at its limits.
+/// A run leaves the same as its single steps: the same pages in the same places, counters and their
+/// per-CPU differences, time, latencies, and a dirtier looks at its limits at the same moments.
 #[test]
 fn runs_do_what_single_steps_do() {
     for (seed, preset) in (0..).zip(PRESETS.iter().cycle().take(3 * PRESETS.len())) {
@@ -227,9 +230,9 @@ fn runs_do_what_single_steps_do() {
     }
 }
 
-/// The same where the preferred zone has no page left while its cheap level says otherwise, and thresholds
-/// fall as they do when kswapd wakes: looking for a page in vain there folds what a CPU held back, after the
-/// tests of its walk and not before.
+/// The same if the preferred zone has no page left while its cheap counter says otherwise, and
+/// thresholds fall as they do when kswapd wakes: the vain search for a page there folds a CPU's
+/// differences, after the tests of its walk and not before.
 #[test]
 fn runs_do_what_single_steps_do_where_a_zone_is_empty() {
     for (seed, preset) in (0..).zip(PRESETS.iter().cycle().take(40 * PRESETS.len())) {
@@ -250,7 +253,7 @@ fn runs_do_what_single_steps_do_where_a_zone_is_empty() {
             let threshold = 1 + chance.below(12);
             for mm in &machines {
                 mm.stat.set_threshold(1, threshold);
-                // Lists of other CPUs hold pages that the zone counts no longer.
+                // The lists of another CPU hold pages that the zone does not count any more.
                 mm.world.run_as(1 - task);
                 for _ in 0..lists {
                     if let Some(Some(pfn)) = at_once(mm.alloc_page(Gfp::USER)) {
@@ -271,8 +274,8 @@ fn runs_do_what_single_steps_do_where_a_zone_is_empty() {
     }
 }
 
-/// The same where the worker measures a device's bandwidth in the midst of a run: it counts the pages that were dirtied
-/// before its time, however many come together.
+/// The same if the worker measures a device's bandwidth in the middle of a run: it counts the pages
+/// that were dirtied before its time, however many are made together.
 #[test]
 fn runs_do_what_single_steps_do_where_the_worker_measures() {
     let mut before = 0;
@@ -305,7 +308,7 @@ fn runs_do_what_single_steps_do_where_the_worker_measures() {
         }
         assert!(by_steps(steps, 0, run) && by_runs(runs, 0, run, &mut chance));
         assert_eq!(counted(steps), counted(runs), "seed {seed}: {run:?}");
-        // What is due is made up for.
+        // A measurement that is due is made up for.
         let then = machines.each_ref().map(|mm| {
             mm.write_bandwidth(0);
             mm.bdis[0].rate.dirtied_then.get()
@@ -316,7 +319,7 @@ fn runs_do_what_single_steps_do_where_the_worker_measures() {
     assert!(before > 20, "{before} in the midst of a run");
 }
 
-/// Takes all memory, in turns of both kinds, and frees two pages of three.
+/// Takes all memory, with both kinds of requests in turns, and frees two of three pages.
 fn scatter(mm: &Engine, chance: &mut Lcg) {
     let mut taken = Vec::new();
     while let Some(pfn) = {
@@ -329,7 +332,7 @@ fn scatter(mm: &Engine, chance: &mut Lcg) {
     taken.into_iter().for_each(|pfn| mm.free_page(pfn, false));
 }
 
-/// The same where taking pages mixes kinds and so wakes kswapd: the time of a walk passes before that.
+/// The same if taking pages mixes kinds and so wakes kswapd: the time of a walk passes before that.
 #[test]
 fn runs_do_what_single_steps_do_where_watermarks_are_boosted() {
     let mut woken = 0;
@@ -344,7 +347,7 @@ fn runs_do_what_single_steps_do_where_watermarks_are_boosted() {
         let f = machines
             .each_ref()
             .map(|mm| file(mm, MappingKind::File, 0, 1 << 20))[0];
-        // What is free lies scattered in blocks of both kinds.
+        // The free pages are scattered over pageblocks of both kinds.
         machines.iter().for_each(|mm| scatter(mm, &mut Lcg(seed)));
         for index in (0..1500).step_by(50) {
             let fresh = Fresh {

@@ -1,4 +1,4 @@
-//! Machines of 32 bits: DMA, Normal up to 896 MiB, HighMem above it.
+//! Machines of 32 bits: DMA, Normal up to 896 MiB, HighMem above that.
 
 use super::bare::{Bare, recount};
 use super::prelude::*;
@@ -17,7 +17,7 @@ fn zones(sizes: [u64; 3]) -> Vec<ZoneInfo> {
     kinds.into_iter().zip(sizes).map(zone).collect()
 }
 
-/// A machine whose HighMem is four fifths.
+/// Makes a machine of which four fifths are HighMem.
 fn machine(policy: Policy, change: impl FnOnce(&mut Bare)) -> Engine {
     let mut bare = Bare::new(policy, 0);
     bare.zones = zones([256, 1792, 8192]);
@@ -25,8 +25,9 @@ fn machine(policy: Policy, change: impl FnOnce(&mut Bare)) -> Engine {
     bare.build()
 }
 
-/// docs/reference/memory-model.md#highmem: the machine of 1 GiB in the comment at `lowmem_reserve_ratio`
-/// (Linux mm/page_alloc.c), and a minimum that has nothing to do with `min_free_kbytes`.
+/// docs/reference/memory-model.md#highmem: the machine of 1 GiB in the comment at
+/// `lowmem_reserve_ratio` (Linux mm/page_alloc.c), and HighMem's min watermark, which does not
+/// depend on `min_free_kbytes`.
 #[test]
 fn reserves_and_watermarks() {
     const MIB: u64 = 256;
@@ -52,9 +53,10 @@ fn reserves_and_watermarks() {
         };
         let marks = formula.marks(min_free, &all);
         assert_eq!(min_free, 3620);
-        // Normal has its part of low memory alone: 905 pages to 800 MiB.
+        // Normal has its share of low memory only: 905 pages for 800 MiB.
         assert_eq!(marks[1][0], 905 * 784 / 800);
-        // 57344 pages: a 1024th of them, and the steps of what would be its share, 905 * 224 / 800.
+        // 57344 pages: a 1024th of them is the minimum, and the steps are those of the zone's
+        // share, 905 * 224 / 800.
         assert_eq!(marks[2], [56, 56 + 63, 56 + 126], "{scale_factor:?}");
     }
     let large = zones([4096, 225_280, 4 << 20]);
@@ -64,8 +66,9 @@ fn reserves_and_watermarks() {
     assert_eq!(formula.marks(3820, &small)[2][0], 32, "at least");
 }
 
-/// User pages come from HighMem first, then from Normal down to its low watermark and what it keeps from those who could
-/// use HighMem. The kernel's own pages never do: they run out while HighMem is free.
+/// User pages come from HighMem first, then from Normal, down to its low watermark and its reserve
+/// against requests that could use HighMem. The kernel's own pages never come from HighMem: they
+/// run out while HighMem is free.
 #[test]
 fn who_may_use_highmem() {
     let mm = machine(Policy::linux_3_0(), |_| {});
@@ -82,7 +85,7 @@ fn who_may_use_highmem() {
     assert!(mm.zone_stat(2, ZoneStat::NrFreePages) > 8000, "and yet");
     assert_eq!(take(Gfp::KERNEL), None);
     assert_eq!(take(Gfp::USER), Some(2));
-    // Another machine, of which user pages take what they may.
+    // On another machine user pages take as much as they may.
     let mm = machine(Policy::linux_3_0(), |_| {});
     while mm.alloc_pages_fast(Gfp::USER, 0, 0).is_some() {}
     mm.drain_all_pages();
@@ -95,7 +98,8 @@ fn who_may_use_highmem() {
     );
 }
 
-/// Counters end in `_high`, and reserves are told of for DMA, Normal, HighMem and a Movable zone above it.
+/// Counters end in `_high`, and reserves are printed for DMA, Normal, HighMem and a Movable zone
+/// above it.
 #[test]
 fn names_of_highmem() {
     let mm = machine(Policy::linux_3_0(), |_| {});
@@ -129,8 +133,8 @@ fn no_zone_of_64_bits_beside_highmem() {
     });
 }
 
-/// Dirty limits are shares of what the kernel has addresses for, unless `vm.highmem_is_dirtyable` says otherwise; the
-/// share of a zone is its own in either case.
+/// Dirty limits are shares of the memory that the kernel can address, unless
+/// `vm.highmem_is_dirtyable` is set; a zone's share is its own in either case.
 #[test]
 fn highmem_is_not_dirtyable() {
     let of = |policy: &Policy, dirtyable: Option<u32>| {
@@ -163,7 +167,8 @@ fn highmem_is_not_dirtyable() {
     }
 }
 
-/// A machine of little low memory whose HighMem holds a file with so many buffer heads, on active pages or not.
+/// Makes a machine with little low memory whose HighMem holds a file with buffer heads on `pages`
+/// pages, which are active or not.
 fn with_buffers(policy: Policy, pages: u32, active: bool) -> Engine {
     let policy = Policy {
         page_metadata: PageMetadata::Slabs,
@@ -191,11 +196,11 @@ fn with_buffers(policy: Policy, pages: u32, active: bool) -> Engine {
     mm
 }
 
-/// What a tenth of 512 pages has room for, 73 on each.
+/// The buffer heads that a tenth of 512 pages has room for, 73 on each page.
 const LIMIT: u32 = 51 * 73;
 
-/// docs/reference/memory-model.md#highmem: over the limit, pages that reclaim meets on an active list lose their buffer
-/// heads, and low memory gets the slabs back.
+/// docs/reference/memory-model.md#highmem: above the limit, pages that reclaim meets on an active
+/// list lose their buffer heads, and low memory gets the slabs back.
 #[test]
 fn buffer_heads_are_stripped_over_their_limit() {
     for (pages, stripped) in [(LIMIT, 0), (LIMIT + 500, 512)] {
@@ -218,8 +223,9 @@ fn buffer_heads_are_stripped_over_their_limit() {
     }
 }
 
-/// 3.4: over the limit, who needs low memory reclaims HighMem, of which there is enough: that is where the buffer heads are
-/// held. Before, and below the limit, he finds nothing.
+/// 3.4: above the limit, a task that needs low memory reclaims HighMem, although enough of it is
+/// free, because its pages hold the buffer heads. Before 3.4, and below the limit, the task frees
+/// nothing.
 #[test]
 fn highmem_is_reclaimed_for_its_buffer_heads() {
     for base in [

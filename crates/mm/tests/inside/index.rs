@@ -1,4 +1,4 @@
-//! The page index and the LRU lists against plain models.
+//! The page index and the LRU lists compared with plain models.
 
 use super::bare::{Bare, recount};
 use super::prelude::*;
@@ -15,7 +15,7 @@ struct Cached {
     writeback: bool,
 }
 
-/// Places of a file near to each other, far apart, and at both ends of what an index can be.
+/// Returns indexes close to each other, far apart, and at both ends of the range.
 fn place(chance: &mut Lcg) -> u32 {
     match chance.below(6) {
         0 => chance.below(70),
@@ -27,7 +27,7 @@ fn place(chance: &mut Lcg) -> u32 {
     }
 }
 
-/// Tree nodes that these pages need below a root of a level.
+/// Returns the number of tree nodes that these pages need below a root of a level.
 fn nodes(pages: &BTreeMap<u32, Cached>, level: u32) -> usize {
     (0..=level)
         .map(|l| {
@@ -40,7 +40,7 @@ fn nodes(pages: &BTreeMap<u32, Cached>, level: u32) -> usize {
         .sum()
 }
 
-/// Looks for pages, and for tagged ones, from some place on.
+/// Searches for pages, and for tagged ones, from a random index on.
 fn look_around(mm: &Engine, f: u32, model: &BTreeMap<u32, Cached>, chance: &mut Lcg, when: &str) {
     let from = place(chance);
     assert_eq!(mm.find_page(f, from), model.get(&from).map(|p| p.pfn));
@@ -65,8 +65,8 @@ fn look_around(mm: &Engine, f: u32, model: &BTreeMap<u32, Cached>, chance: &mut 
     }
 }
 
-/// docs/reference/memory-model.md: an index finds what was entered, and tags find the dirty and those under
-/// writeback, wherever they are.
+/// docs/reference/memory-model.md: an index finds the pages that were entered, and tags find those
+/// that are dirty or under writeback, at any index.
 #[test]
 fn an_index_is_a_map() {
     for seed in 0..6 {
@@ -87,7 +87,7 @@ fn an_index_is_a_map() {
                 (None, _) => {
                     let pfn = block_on(&mm, mm.alloc_page(Gfp::USER)).expect("memory");
                     assert_eq!(mm.enter_page_cache_lru(pfn, f, index), Entered::Added);
-                    // A tree never becomes lower, but for one that was empty.
+                    // A tree never becomes lower, unless it was empty.
                     let needed = (0..6).find(|&l| u64::from(index) < 1 << (6 * (l + 1)).min(36));
                     level = needed
                         .expect("a level")
@@ -151,7 +151,7 @@ fn an_index_is_a_map() {
     }
 }
 
-/// Runs of dirty pages begin their writeback and end it together as page by page.
+/// Writeback of runs of dirty pages begins and ends as it does page by page.
 #[test]
 fn runs_under_writeback() {
     let mut bare = Bare::new(Policy::linux_3_0(), 2000);
@@ -167,7 +167,7 @@ fn runs_under_writeback() {
     let f = file(&mm, MappingKind::File, 0, 1000);
     let pages: Vec<Pfn> = (0..1000)
         .map(|index| {
-            // Two zones in turns, in runs of 7.
+            // Two zones alternate, in runs of 7.
             let highest = Gfp::zone(if index / 7 % 3 == 0 { 1 } else { 3 });
             let pfn = block_on(&mm, mm.alloc_page(Gfp::WAIT.or(highest))).expect("memory");
             assert!(mm.add_to_page_cache_lru(pfn, f, index));
@@ -183,7 +183,7 @@ fn runs_under_writeback() {
         started.borrow_mut().clear();
         mm.start_writeback(f, first, most, |pfn| started.borrow_mut().push(pfn))
     };
-    // As many as asked for; up to a locked page, a clean one, one that is written already, the end.
+    // As many as asked for; up to a locked page, a clean one, one under writeback, the end.
     assert_eq!(start(10, 100), 100);
     assert_eq!(*started.borrow(), &pages[10..110]);
     assert_eq!(
@@ -217,14 +217,14 @@ fn runs_under_writeback() {
     mm.end_writeback(f, 201, 99, false);
     mm.end_writeback(f, 701, 299, false);
     assert_eq!(levels(ZoneStat::NrWriteback), 0);
-    // fsync writes the last one, and tells of the failure once.
+    // fsync writes the last page, and reports the failure once.
     assert!(!block_on(&mm, mm.sync_mapping(f)));
     assert!(block_on(&mm, mm.sync_mapping(f)));
     assert_eq!(levels(ZoneStat::NrFileDirty), 0);
     recount(&mm);
 }
 
-/// The lists of file pages of a zone, head first, and the CPU's batches.
+/// The lists of a zone's file pages, head first, and the CPU's batches.
 #[derive(Default)]
 struct Lists {
     inactive: VecDeque<Pfn>,
@@ -276,8 +276,9 @@ impl Lists {
     }
 }
 
-/// docs/reference/memory-model.md#lru-lists: pages join, move and rotate through batches of 14; the second
-/// access activates a page that is listed, and since 3.11 one that waits in its CPU's batch.
+/// docs/reference/memory-model.md#lru-lists: pages join, move and rotate through batches of 14; the
+/// second access activates a page that is on a list, and since 3.11 one that waits in its CPU's
+/// batch.
 #[test]
 fn lists_and_batches() {
     for mark_accessed in [MarkAccessed::Listed, MarkAccessed::InBatch] {
@@ -379,7 +380,7 @@ fn use_page(m: &mut Lists, pfn: Pfn, mark_accessed: MarkAccessed) {
     }
 }
 
-/// Scans the active list: up to 8 pages of its tail go to the head of the inactive one.
+/// Scans the active list: up to 8 pages of its tail move to the head of the inactive list.
 fn deactivate(mm: &Engine, m: &mut Lists) {
     let before = mm.vm_event(VmEvent::PgDeactivate);
     let mut sc = ScanControl::new(32, 0, Gfp::KERNEL, 3, true);
@@ -393,7 +394,7 @@ fn deactivate(mm: &Engine, m: &mut Lists) {
     assert_eq!(mm.vm_event(VmEvent::PgDeactivate) - before, n as u64);
 }
 
-/// Pages that cannot be reclaimed are on a list of their own, and every list is of one kind.
+/// Pages that cannot be reclaimed have a list of their own, and every list holds one kind.
 #[test]
 fn lists_by_flags() {
     for (flags, lru) in [
@@ -419,7 +420,7 @@ fn lists_by_flags() {
     }
 }
 
-/// No two page bits are one, and the zone's number is above them.
+/// No two page bits are the same, and the zone's number is above all of them.
 #[test]
 fn page_bits_differ() {
     use flag::*;

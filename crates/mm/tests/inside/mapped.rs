@@ -5,8 +5,8 @@ use super::prelude::*;
 use super::programs::{bring_in, file, write};
 use super::world::{Engine, block_on};
 
-/// A machine with two files of 200 pages and 600 swap slots. The second file's number is odd: its filesystem
-/// has no room for page 63.
+/// Makes a machine with two files of 200 pages and 600 swap slots. The second file's number is odd:
+/// its filesystem has no room for page 63.
 fn machine() -> (Engine, [u32; 2]) {
     let mut bare = Bare::new(Policy::linux_3_0(), 4096);
     bare.swap = 600;
@@ -37,7 +37,7 @@ fn anonymous_memory() {
         (faults(&mm), mm.global_stat(ZoneStat::NrAnonPages)),
         ((1, 0), 1)
     );
-    // Its page may be stored to from the start.
+    // An anonymous page is writable from the start.
     assert!(mm.touch_mapped(region, 3, true) && !mm.touch_mapped(region, 4, false));
     assert_eq!(touch(&mm, region, 3, true), Touched::Ok);
     assert_eq!(faults(&mm), (1, 0));
@@ -47,7 +47,8 @@ fn anonymous_memory() {
     recount(&mm);
 }
 
-/// A region that ended serves the next one of its length, and no other.
+/// The number of a region that ended is used again for the next one of its length, and for no
+/// other.
 #[test]
 fn regions_are_used_again() {
     let (mm, files) = machine();
@@ -69,8 +70,8 @@ fn regions_are_used_again() {
     assert_eq!(region(shared, 20), b);
 }
 
-/// docs/reference/writeback.md#mapped-faults: a load maps the page read-only, a store makes it dirty, and
-/// once it is written the next store faults again.
+/// docs/reference/writeback.md#mapped-faults: a load maps the page read-only, a store makes it
+/// dirty, and after its writeback the next store faults again.
 #[test]
 fn shared_mappings() {
     let (mm, [even, odd]) = machine();
@@ -92,7 +93,7 @@ fn shared_mappings() {
     assert_eq!(touch(&mm, region, 5, true), Touched::Ok);
     assert!(mm.frames.has(pfn, flag::DIRTY) && mm.touch_mapped(region, 5, true));
     assert_eq!(faults(&mm), (2, 1), "the page was there");
-    // A second region of the same page.
+    // A second region maps the same page.
     let other = mm
         .new_region(shared(even), 100, Advice::Random)
         .expect("room");
@@ -115,7 +116,8 @@ fn shared_mappings() {
     assert!(mm.touch_mapped(region, 5, false));
     mm.end_writeback(even, 25, 1, false);
     recount(&mm);
-    // The end of a region marks what it used as accessed; reclaim's view of the other one stays.
+    // Freeing a region marks the pages that it used as accessed; the other region stays visible to
+    // reclaim.
     mm.frames.clear_flags(pfn, flag::REFERENCED);
     mm.free_region(region);
     assert!(mm.frames.has(pfn, flag::REFERENCED) && mm.frames.mapcount(pfn) == 1);
@@ -130,7 +132,8 @@ fn shared_mappings() {
     mm.free_region(other);
     assert!(!mm.frames.has(pfn, flag::REFERENCED), "not used since");
     assert_eq!(mm.global_stat(ZoneStat::NrFileMapped), 0);
-    // Behind the end there is nothing; a filesystem without room refuses a store but no load.
+    // Pages after the file's end cannot be mapped; a filesystem without room refuses stores but no
+    // loads.
     let long = mm
         .new_region(shared(odd), 400, Advice::Normal)
         .expect("room");
@@ -139,7 +142,7 @@ fn shared_mappings() {
     assert_eq!(touch(&mm, long, 43, false), Touched::Ok);
     assert_eq!(touch(&mm, long, 43, true), Touched::BusError);
     assert_eq!(touch(&mm, long, 44, true), Touched::Ok);
-    // A cut takes the entries with the pages.
+    // Truncation removes the entries with the pages.
     block_on(&mm, mm.truncate_from(odd, 64));
     assert!(mm.touch_mapped(long, 43, false) && !mm.touch_mapped(long, 44, false));
     recount(&mm);
@@ -176,7 +179,7 @@ fn private_mappings() {
     recount(&mm);
 }
 
-/// Advice and order decide what comes in beside a missing page.
+/// Advice and access order decide which pages are read beside a missing one.
 #[test]
 fn reading_around() {
     for (advice, begin, expected) in [
@@ -194,7 +197,7 @@ fn reading_around() {
         touch(&mm, region, begin, false);
         let cached = || mm.mappings[f as usize].nrpages.get();
         assert_eq!(cached(), expected, "{advice:?} at {begin}");
-        // A fault on a page that is there brings nothing in, and is no major one.
+        // A fault on a cached page reads nothing, and is no major fault.
         let before = faults(&mm);
         if advice == Advice::Normal {
             touch(&mm, region, begin + 1, false);
@@ -206,8 +209,9 @@ fn reading_around() {
     }
 }
 
-/// docs/reference/writeback.md#swap: slots in a row; a page leaves its slot's number in its region, comes
-/// back with what is swapped around it, and a store makes the slot's copy stale.
+/// docs/reference/writeback.md#swap: slots are given in order; a swapped page leaves its slot's
+/// number in its region, is read back with its neighbours in the area, and a store makes the slot's
+/// copy stale.
 #[test]
 fn swap_slots() {
     let (mm, _) = machine();
@@ -237,7 +241,7 @@ fn swap_slots() {
     }
     assert_eq!(mm.free_swap(), 400);
     recount(&mm);
-    // Written out and taken away.
+    // The pages are written out, unmapped and freed.
     for &pfn in &pages[..200] {
         assert!(mm.try_lock_page(pfn));
         mm.try_to_unmap(pfn);
@@ -259,18 +263,19 @@ fn swap_slots() {
         (400, 100)
     );
     recount(&mm);
-    // Slot 13 is read with 8 to 15.
+    // Slot 13 is read together with 8 to 15.
     assert_eq!(touch(&mm, region, 13, false), Touched::Ok);
     assert_eq!((mm.vm_event(VmEvent::PswpIn), faults(&mm).1), (8, 1));
     assert_eq!(mm.free_swap(), 400, "a load leaves the slot's copy good");
     assert!(mm.touch_mapped(region, 13, false) && !mm.touch_mapped(region, 13, true));
     assert_eq!(touch(&mm, region, 13, true), Touched::Ok);
     assert_eq!(mm.free_swap(), 401, "a store does not");
-    // Its neighbour is there already; a store at once frees its slot.
+    // Its neighbour was read already; a store to it frees its slot at once.
     assert_eq!(touch(&mm, region, 14, true), Touched::Ok);
     assert_eq!((mm.free_swap(), faults(&mm).1), (402, 1));
     recount(&mm);
-    // What is still being read would be nobody's, for reclaim to free.
+    // Wait for the reads: a page that is still being read would be left without an owner, for
+    // reclaim to free.
     block_on(&mm, mm.world.sleep(SECOND));
     mm.free_region(region);
     assert_eq!(
@@ -280,7 +285,7 @@ fn swap_slots() {
     recount(&mm);
 }
 
-/// A region of 300 pages of which the first 200 are swapped out, the last of them first.
+/// Makes a region of 300 pages of which the first 200 are swapped out, the last of them first.
 fn swapped_out(policy: Policy, rotates: bool) -> (Engine, u32) {
     let mut bare = Bare::new(policy, 4096);
     (bare.swap, bare.swap_rotates) = (600, rotates);
@@ -306,11 +311,11 @@ fn swapped_out(policy: Policy, rotates: bool) -> (Engine, u32) {
     (mm, region)
 }
 
-/// `swap_readahead`: eight aligned slots; as many as were of use; neighbours in memory, in whatever slots they are, where the
-/// disk does not turn.
+/// `swap_readahead`: eight aligned slots; as many as earlier ones were used; or, where the disk
+/// does not turn, the neighbours in memory, in whatever slots they are.
 #[test]
 fn what_comes_back_beside_a_page() {
-    // Pages that come with each touch of a page that is away.
+    // Pages that are read with each touch of a swapped page.
     let brought = |rule, rotates, touches: &[u32]| {
         let mut policy = Policy::linux_3_0();
         policy.swap_readahead = rule;
@@ -332,10 +337,10 @@ fn what_comes_back_beside_a_page() {
         (SwapReadahead::Neighbours, false),
         (SwapReadahead::Neighbours, true),
     ] {
-        // Nothing was met: half as many each time.
+        // No page read ahead was used: half as many each time.
         let least = brought(rule, rotates, &far);
         assert_eq!(least, [8, 4, 2, 1, 1], "{rule:?} {rotates}");
-        // Two neighbours are met: as many as are two and the ones met, rounded up.
+        // Two neighbours are used: as many as two plus those used, rounded up.
         let met = [150, 149, 151, 20];
         assert_eq!(
             brought(rule, rotates, &met),
@@ -343,12 +348,13 @@ fn what_comes_back_beside_a_page() {
             "{rule:?} {rotates}"
         );
     }
-    // Slots 48 to 55 are pages 151 down to 144; neighbours of 150 are 147 to 154.
+    // Slots 48 to 55 are pages 151 down to 144; the neighbours of 150 are 147 to 154.
     let edges = [150, 144, 154];
     assert_eq!(brought(SwapReadahead::Hits, false, &edges), [8, 0, 4]);
     assert_eq!(brought(SwapReadahead::Neighbours, true, &edges), [8, 0, 4]);
     assert_eq!(brought(SwapReadahead::Neighbours, false, &edges), [8, 4, 0]);
-    // In order: a neighbour of the last one is worth two, and then what is met has the window grow.
+    // In order: a neighbour of the last page counts as two, and then used pages make the window
+    // grow.
     let mut policy = Policy::linux_3_0();
     policy.swap_readahead = SwapReadahead::Neighbours;
     let (mm, region) = swapped_out(policy, false);
@@ -360,7 +366,8 @@ fn what_comes_back_beside_a_page() {
     assert_eq!((mm.vm_event(VmEvent::PswpIn), faults(&mm).1), (88, 11));
 }
 
-/// `fault_retry`: a fault that brought a page in, waited for one, or met a mark is taken twice; others are not.
+/// `fault_retry`: a fault that read a page, waited for one, or met a readahead mark is taken twice;
+/// others are not.
 #[test]
 fn faults_begin_anew() {
     let charged = |retry: bool, touches: &[(u32, bool)]| {
@@ -375,13 +382,15 @@ fn faults_begin_anew() {
         };
         touches.iter().map(one).collect::<Vec<u64>>()
     };
-    // 40 is missed, 41 is there, 42 has the mark, and what was mapped for loads faults again for a store.
+    // 40 is missing, 41 is cached, 42 has the mark, and a page that was mapped for loads faults
+    // again for a store.
     let touches = [(40, false), (41, true), (42, false), (41, true), (40, true)];
     assert_eq!(charged(false, &touches), [1, 1, 1, 0, 1]);
     assert_eq!(charged(true, &touches), [2, 1, 2, 0, 1]);
 }
 
-/// Each 256 slots a cluster of 256 free ones is looked for; where there is none, the next free slot will do.
+/// Every 256 slots a cluster of 256 free ones is searched for; if there is none, the next free slot
+/// is given.
 #[test]
 fn clusters_of_swap_slots() {
     let (mm, _) = machine();
@@ -398,19 +407,19 @@ fn clusters_of_swap_slots() {
         given.push(slot(pfn).expect("room"));
     }
     assert!(given.iter().copied().eq(0..100));
-    // Slots in front become free again: the cluster is used up first.
+    // Slots before become free again: the cluster is used up first.
     pages[..50].iter().for_each(|&pfn| mm.try_to_free_swap(pfn));
     for (&pfn, expected) in pages[100..256].iter().zip(100..256) {
         assert_eq!(slot(pfn), Some(expected));
     }
-    // 256 slots were given: the next cluster is 256..512. Then none is free in a row.
+    // 256 slots were given: the next cluster is 256..512. After that no cluster is free.
     for (&pfn, expected) in pages[256..512].iter().zip(256..512) {
         assert_eq!(slot(pfn), Some(expected));
     }
     for (&pfn, expected) in pages[512..600].iter().zip(512..600) {
         assert_eq!(slot(pfn), Some(expected));
     }
-    // The end of the area: from its beginning.
+    // After the end of the area the search starts from its beginning.
     for (&pfn, expected) in pages[..20].iter().zip(0..20) {
         assert_eq!(slot(pfn), Some(expected));
     }
@@ -427,7 +436,7 @@ fn clusters_of_swap_slots() {
     recount(&mm);
 }
 
-/// What is clean, unmapped and idle is dropped from a file; the rest stays.
+/// Clean, unmapped and idle pages of a file are dropped; the others stay.
 #[test]
 fn invalidating_a_file() {
     let (mm, [f, _]) = machine();
@@ -442,7 +451,7 @@ fn invalidating_a_file() {
     assert_eq!(mm.start_writeback(f, 3, 1, |_| ()), 1);
     mm.lru_add_drain();
     let at = |index| mm.find_page(f, index).expect("cached");
-    // The mark of a batch that holds it, which no batch clears: draining does not help.
+    // The mark says that a batch holds the page, but none does, so draining does not clear it.
     mm.frames.set_flags(at(5), flag::PINNED);
     assert!(mm.try_lock_page(at(7)));
     let shared = Backing::Shared {
@@ -455,7 +464,7 @@ fn invalidating_a_file() {
     let left: Vec<u32> = (0..20).filter(|&i| mm.find_page(f, i).is_some()).collect();
     assert_eq!((dropped, left), (15, vec![2, 3, 5, 7, 9]));
     assert!(mm.frames.has(at(7), flag::LOCKED) && !mm.frames.any(at(2), flag::LOCKED));
-    // A bit is taken once.
+    // A bit is cleared once.
     assert!(mm.frames.test_and_clear(at(7), flag::LOCKED));
     assert!(!mm.frames.test_and_clear(at(7), flag::LOCKED));
     assert!(
@@ -463,7 +472,7 @@ fn invalidating_a_file() {
     );
 }
 
-/// A machine with one file of 1000 pages, mapped with some advice.
+/// Makes a machine with one file of 1000 pages, mapped with `advice`.
 fn mapped_file(policy: Policy, advice: Advice) -> (Engine, u32, u32) {
     let mm = Bare::new(policy, 4096).build();
     let mapping = file(&mm, MappingKind::File, 0, 1000);
@@ -472,8 +481,8 @@ fn mapped_file(policy: Policy, advice: Advice) -> (Engine, u32, u32) {
     (mm, mapping, region)
 }
 
-/// How many pages the touch of one brings in. The world brings in 1 alone, 4 around one (with a mark on the
-/// third) and 8 ahead.
+/// Returns how many pages the touch of one reads. The world reads 1 for a single page, 4 around one
+/// (with a mark on the third) and 8 ahead.
 fn brought(mm: &Engine, file: u32, region: u32, index: u32) -> usize {
     let cached = |mm: &Engine| {
         (0..1000)
@@ -485,18 +494,18 @@ fn brought(mm: &Engine, file: u32, region: u32, index: u32) -> usize {
     cached(mm) - before
 }
 
-/// docs/reference/writeback.md#mapped-faults: behind a hundred misses more than hits, a fault brings in its
-/// page alone. Both rules count so.
+/// docs/reference/writeback.md#mapped-faults: after a hundred misses more than hits, a fault reads
+/// its page alone. Both rules count so.
 #[test]
 fn many_misses_end_reading_around() {
     for policy in [Policy::linux_3_0(), Policy::linux_2_6_37()] {
         let (mm, file, region) = mapped_file(policy, Advice::Normal);
         let brought = |index| brought(&mm, file, region, index);
-        // Never behind the fault before.
+        // No fault follows directly on the one before.
         let misses = (1..=100).map(|i| brought(8 * i));
         assert_eq!(misses.sum::<usize>(), 400);
         assert_eq!((brought(900), brought(910)), (1, 1));
-        // 102 misses. The next is the 103rd less what hits take.
+        // 102 misses so far. The next is the 103rd, less the hits.
         assert_eq!((brought(9), brought(17)), (0, 0));
         assert_eq!(brought(920), 1, "101");
         assert_eq!((brought(25), brought(33)), (0, 0));
@@ -504,7 +513,7 @@ fn many_misses_end_reading_around() {
     }
 }
 
-/// Linux 3.0 goes by a mark, 2.6.37 by the fault before.
+/// Linux 3.0 reads ahead by a mark, 2.6.37 by the previous fault.
 #[test]
 fn reading_ahead_of_faults() {
     let touches = [40, 41, 42, 43, 44, 45, 46];
@@ -513,10 +522,10 @@ fn reading_ahead_of_faults() {
         touches.map(|index| brought(&mm, file, region, index))
     };
     let (new, old) = (Policy::linux_3_0, Policy::linux_2_6_37);
-    // Marks are met at 42, 44 (what is behind it is there) and 46.
+    // Marks are met at 42, 44 (the pages after it are cached) and 46.
     assert_eq!(all(new(), Advice::Normal), [4, 0, 4, 0, 0, 0, 4]);
     assert_eq!(all(old(), Advice::Normal), [4, 0, 0, 0, 8, 0, 0]);
-    // The very first page follows on nothing, which 2.6.37 takes for order.
+    // The very first page follows on nothing, which 2.6.37 takes for sequential access.
     for (policy, pages) in [(new(), 4), (old(), 8)] {
         let (mm, file, region) = mapped_file(policy, Advice::Normal);
         assert_eq!(brought(&mm, file, region, 0), pages);
@@ -527,8 +536,8 @@ fn reading_ahead_of_faults() {
     }
 }
 
-/// Touches of fresh pages in one go are what touches one by one are: the same pages, counters and time, also where a
-/// page has to be waited for.
+/// Touches of fresh pages in one go have the same result as single touches: the same pages,
+/// counters and time, also where an allocation has to wait.
 #[test]
 fn anonymous_memory_at_once() {
     const PAGES: u32 = 3970;

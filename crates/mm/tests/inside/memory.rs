@@ -1,5 +1,5 @@
-//! Free memory against plain models: a set of free frames, a queue a CPU, and the rules by which kinds of
-//! pages take from each other.
+//! Free memory compared with plain models: a set of free frames, a queue for each CPU, and the
+//! rules by which kinds of pages take from each other.
 
 use super::bare::{Bare, recount};
 use super::prelude::*;
@@ -10,8 +10,8 @@ use crate::memory::mobility::{MigrateType, PAGEBLOCK_PAGES};
 use crate::memory::watermark::{ALLOC_DIRTY_LIMIT, ALLOC_FAIR};
 use std::collections::{BTreeSet, VecDeque};
 
-/// The free blocks of a zone that joins whatever can be joined: a block is free if all its frames are and it
-/// lies in the zone, and it is no part of a larger one.
+/// Returns the number of free blocks by order, in a zone that merges whatever can be merged: a
+/// block is free if all its frames are, it lies in the zone, and it is not part of a larger one.
 fn blocks(free: &BTreeSet<u32>, end: u32) -> [u32; 11] {
     let mut count = [0; 11];
     let mut at = 0;
@@ -35,8 +35,8 @@ fn counts(mm: &Engine, z: usize) -> [u32; 11] {
     std::array::from_fn(|order| mm.zones[z].nr_free[order].get())
 }
 
-/// docs/reference/memory-model.md#free-lists: the smallest block that will do is taken and its upper halves
-/// given back; freed blocks join with their buddies as long as there is one.
+/// docs/reference/memory-model.md#free-lists: the smallest block that is large enough is taken and
+/// its upper halves are put back; freed blocks merge with their buddies as long as those are free.
 #[test]
 fn buddies_split_and_join() {
     for size in [1500u32, 2048, 2047, 1025, 67] {
@@ -62,7 +62,7 @@ fn buddies_split_and_join() {
                 for frame in pfn..pfn + (1 << order) {
                     assert!(free.remove(&frame), "frame {frame} was not free");
                 }
-                // It came out of a block of the smallest order that there was.
+                // The block was taken from the smallest order that had one.
                 let mut expected = before;
                 let from = smallest.unwrap_or(0);
                 expected[from] -= 1;
@@ -81,8 +81,8 @@ fn buddies_split_and_join() {
     }
 }
 
-/// Single pages in bulk: they come from the smallest block there is, lower addresses first, and go back in
-/// any order, neighbours as the blocks that they make up.
+/// Single pages in bulk: they come from the smallest free block, lower addresses first, and are
+/// freed in any order, neighbours as the blocks that they form.
 #[test]
 fn bulks_are_single_pages() {
     let size = 1300;
@@ -123,7 +123,7 @@ fn bulks_are_single_pages() {
             mm.zones[0].all_unreclaimable.set(1);
             mm.zones[0].pages_scanned.set(7);
             mm.free_bulk(0, pages.iter().copied());
-            // Freed pages give reclaim of the zone new hope.
+            // Freed pages end the zone's hopeless state.
             assert_eq!(
                 (
                     mm.zones[0].all_unreclaimable.get(),
@@ -138,8 +138,8 @@ fn bulks_are_single_pages() {
     }
 }
 
-/// A CPU's list: hot pages in front, cold ones behind, a batch when it is empty, a batch back from its cold
-/// end when it is full.
+/// A CPU's list: hot pages in front, cold ones at the back; a batch is taken when it is empty, and
+/// a batch is given back from its cold end when it is full.
 #[test]
 fn lists_of_cpus_are_queues() {
     let mut bare = Bare::new(Policy::linux_3_0(), 40_000);
@@ -156,7 +156,7 @@ fn lists_of_cpus_are_queues() {
         let cpu = chance.below(2) as usize;
         mm.world.run_as(cpu as u32);
         let list = &mut model[cpu];
-        // Phases of taking and of giving.
+        // Phases of taking and of freeing.
         let takes = if (held.len() / 100) % 2 == 0 { 6 } else { 4 };
         if chance.below(10) < takes {
             let pfn = mm.rmqueue_pcp(0, 0).expect("memory");
@@ -195,7 +195,7 @@ fn lists_of_cpus_are_queues() {
     recount(&mm);
 }
 
-/// Cold pages of one zone are freed together as one by one.
+/// Freeing cold pages of one zone together is the same as freeing them one by one.
 #[test]
 fn cold_pages_together() {
     let one = Bare::new(Policy::linux_3_0(), 40_000).build();
@@ -220,7 +220,7 @@ fn cold_pages_together() {
     );
 }
 
-/// A machine whose free lists are kept by mobility, with pageblocks of 512 pages.
+/// Makes a machine whose free lists are kept by mobility, with pageblocks of 512 pages.
 fn grouped(pages: u64, boost: u32) -> Engine {
     let policy = Policy {
         mobility: Mobility::Grouped,
@@ -236,7 +236,7 @@ const UNMOVABLE: usize = MigrateType::Unmovable as usize;
 const MOVABLE: usize = MigrateType::Movable as usize;
 const RECLAIMABLE: usize = MigrateType::Reclaimable as usize;
 
-/// Free pages of a kind.
+/// Returns the free pages of a kind.
 fn of_kind(mm: &Engine, list: usize) -> u32 {
     let blocks = |order: usize| mm.frames.iter(mm.free_list(0, order, list)).count() as u32;
     (0..11).map(|order| blocks(order) << order).sum()
@@ -258,20 +258,21 @@ fn requests_have_their_kind() {
     );
 }
 
-/// The largest free block is taken with its whole pageblocks, which become the request's kind.
+/// A request whose kind has no pages takes the largest free block with its whole pageblocks, which
+/// change to the request's kind.
 #[test]
 fn a_kind_without_pages_takes_the_largest_block() {
     let mm = grouped(2048, 15_000);
     let pfn = mm.rmqueue_order(0, 0, UNMOVABLE).expect("memory");
     mm.frames.set_flags(pfn, flag::USED);
-    // A block of 1024 pages, two pageblocks: nothing is mixed, and nothing boosted.
+    // A block of 1024 pages is two pageblocks: no kinds are mixed, and nothing is boosted.
     assert_eq!([0, 1, 2].map(|list| of_kind(&mm, list)), [1023, 1024, 0]);
     let block = pfn / PAGEBLOCK_PAGES / 2 * 2 * PAGEBLOCK_PAGES;
     for at in [block, block + PAGEBLOCK_PAGES] {
         assert_eq!(mm.pageblock_type(at), Some(MigrateType::Unmovable));
     }
     assert_eq!(mm.watermark_boost(0), 0);
-    // Reclaimable requests take from unmovable lists before they take from movable ones.
+    // Reclaimable requests take from unmovable lists before movable ones.
     let other = mm.rmqueue_order(0, 3, RECLAIMABLE).expect("memory");
     mm.frames.set_flags(other, flag::USED);
     let left = [0, 1, 2].map(|list| of_kind(&mm, list));
@@ -282,7 +283,8 @@ fn a_kind_without_pages_takes_the_largest_block() {
     recount_kinds(&mm);
 }
 
-/// A pageblock changes its kind if half of it is free or of the new kind; else its free pages alone go.
+/// A pageblock changes its kind if half of it is free or of the new kind; otherwise only its free
+/// pages change.
 #[test]
 fn half_a_pageblock_decides() {
     for (in_use, becomes) in [
@@ -291,7 +293,7 @@ fn half_a_pageblock_decides() {
         (257, MigrateType::Movable),
     ] {
         let mm = grouped(512, 15_000);
-        // So many movable pages in use, on the lists.
+        // As many movable pages in use, on the LRU lists.
         for _ in 0..in_use {
             let pfn = mm.rmqueue_order(0, 0, MOVABLE).expect("memory");
             mm.frames.set_flags(pfn, flag::USED | flag::LRU);
@@ -299,7 +301,7 @@ fn half_a_pageblock_decides() {
         let pfn = mm.rmqueue_order(0, 0, UNMOVABLE).expect("memory");
         mm.frames.set_flags(pfn, flag::USED);
         assert_eq!(mm.pageblock_type(0), Some(becomes), "{in_use} pages in use");
-        // Its free pages went either way, and kinds are mixed.
+        // Its free pages change in either case, and kinds are mixed.
         assert_eq!(
             [0, 1, 2].map(|list| of_kind(&mm, list)),
             [511 - in_use, 0, 0]
@@ -307,7 +309,7 @@ fn half_a_pageblock_decides() {
         // In a zone of one pageblock a boost would be all of its memory.
         assert_eq!(mm.watermark_boost(0), 0);
     }
-    // Pages in use that are not movable count for an unmovable request.
+    // For an unmovable request pages in use that are not movable count as its own kind.
     let mm = grouped(512, 0);
     for i in 0..300 {
         let pfn = mm.rmqueue_order(0, 0, MOVABLE).expect("memory");
@@ -319,8 +321,8 @@ fn half_a_pageblock_decides() {
     assert_eq!(mm.pageblock_type(0), Some(MigrateType::Reclaimable));
 }
 
-/// A movable request that could have small blocks alone leaves the rest of their pageblock where it is, and
-/// takes the smallest.
+/// A movable request that finds only small blocks takes the smallest, and leaves the rest of its
+/// pageblock where it is.
 #[test]
 fn movable_requests_take_small_blocks() {
     let mm = grouped(512, 0);
@@ -331,7 +333,7 @@ fn movable_requests_take_small_blocks() {
         mm.frames.set_flags(pfn, flag::USED);
     }
     assert_eq!(mm.pageblock_type(0), Some(MigrateType::Unmovable));
-    // Free: one block of 4 pages, one of 8.
+    // Free are one block of 4 pages and one of 8.
     for pfn in (64..68).chain(128..136) {
         mm.free_pages_order(pfn, 0);
     }
@@ -342,7 +344,7 @@ fn movable_requests_take_small_blocks() {
     );
     assert_eq!([0, 1, 2].map(|list| of_kind(&mm, list)), [8, 2, 0]);
     assert_eq!(mm.pageblock_type(0), Some(MigrateType::Unmovable));
-    // From order 4 on the pageblock is taken along.
+    // From order 4 on the pageblock is taken with the block.
     let mm = grouped(512, 0);
     for _ in 0..512 {
         let pfn = mm.rmqueue_order(0, 0, UNMOVABLE).expect("memory");
@@ -355,7 +357,7 @@ fn movable_requests_take_small_blocks() {
     assert_eq!([0, 1, 2].map(|list| of_kind(&mm, list)), [0, 19, 0]);
 }
 
-/// A pageblock that the zone's end cuts is not taken as a whole.
+/// A pageblock that the zone's end cuts off is not taken as a whole.
 #[test]
 fn a_pageblock_cut_by_the_end() {
     let mm = grouped(300, 0);
@@ -369,7 +371,8 @@ fn a_pageblock_cut_by_the_end() {
     assert_eq!(mm.pageblock_type(0), Some(MigrateType::Movable));
 }
 
-/// Each time kinds are mixed the watermarks rise by a pageblock, up to the factor's part of the high one.
+/// Each time kinds are mixed the watermarks rise by a pageblock, up to the factor's share of the
+/// high one.
 #[test]
 fn mixing_boosts_up_to_the_factor() {
     let mm = grouped(60_000, 40_000);
@@ -386,12 +389,12 @@ fn mixing_boosts_up_to_the_factor() {
         assert_eq!(marks(), plain.map(|m| m + boost));
     }
     assert!(mm.node_boosted(0, ZoneType::Normal as usize) && !mm.node_boosted(0, 1));
-    // What kswapd answered is taken back, and no more than there is.
+    // The boost that kswapd has answered is taken back, but no more than the whole boost.
     mm.boosts_answered(0, [0, 0, 100, 0]);
     assert_eq!(marks(), plain.map(|m| m + boost - 100));
     mm.boosts_answered(0, [0, 0, u32::MAX, 0]);
     assert_eq!((marks(), mm.watermark_boost(0)), (plain, 0));
-    // A small factor still gives a pageblock; none gives nothing.
+    // A small factor still gives a pageblock; a factor of 0 gives nothing.
     let small = grouped(60_000, 1);
     small.setup_per_zone_wmarks(400_000);
     small.boost_watermark(0);
@@ -400,7 +403,7 @@ fn mixing_boosts_up_to_the_factor() {
     let none = grouped(4096, 0);
     none.boost_watermark(0);
     assert_eq!(none.watermark_boost(0), 0);
-    // Four pageblocks are the smallest zone that is worth it.
+    // Four pageblocks are the smallest zone that is boosted.
     for (pages, boosted) in [(2047, 0), (2048, 512)] {
         let mm = grouped(pages, 15_000);
         mm.boost_watermark(0);
@@ -408,8 +411,9 @@ fn mixing_boosts_up_to_the_factor() {
     }
 }
 
-/// `mobility = "claimed"`: of a pageblock that is not half free or of its kind a request takes single pages, and leaves
-/// the rest where it is; before, all that was free there became its own.
+/// `mobility = "claimed"`: of a pageblock that is not half free or of its kind a request takes
+/// single pages and leaves the rest where it is; before, all free pages of the pageblock changed to
+/// its kind.
 #[test]
 fn a_pageblock_is_claimed_as_a_whole_or_not_at_all() {
     for (mobility, moved) in [(Mobility::Boosted, 1), (Mobility::Claimed, 0)] {
@@ -421,7 +425,8 @@ fn a_pageblock_is_claimed_as_a_whole_or_not_at_all() {
             let mut bare = Bare::new(policy, 2048);
             bare.sysctl.min_free_kbytes = Some(256);
             let mm = bare.build();
-            // All is the kernel's, and of the last pageblock so much is free.
+            // All memory is the kernel's, and of the last pageblock all but `in_use` pages are
+            // freed.
             let mut free = Vec::new();
             while let Some(pfn) = mm.rmqueue_order(0, 0, UNMOVABLE) {
                 mm.frames.set_flags(pfn, flag::USED);
@@ -443,14 +448,14 @@ fn a_pageblock_is_claimed_as_a_whole_or_not_at_all() {
                 _ => [0, before - 1],
             };
             assert_eq!(left, expected, "{mobility:?}, {in_use} in use");
-            // What was tried raises the watermarks, whatever comes of it.
+            // The attempt raises the watermarks, whether the pageblock changes or not.
             assert!(mm.watermark_boost(0) > 0);
             recount_kinds(&mm);
         }
     }
 }
 
-/// A zone without watermarks is none whose boost is missing.
+/// A zone without watermarks is not boosted.
 #[test]
 fn a_zone_without_watermarks() {
     let policy = Policy {
@@ -475,8 +480,8 @@ fn recount_kinds(mm: &Engine) {
     );
 }
 
-/// docs/reference/allocation.md#fair-zones: a zone's batch is what lies between its low and high marks, each
-/// page taken counts, and with all batches used up all begin anew.
+/// docs/reference/allocation.md#fair-zones: a zone's batch is the distance between its low and high
+/// marks, each page taken counts, and once all batches are used up all begin anew.
 #[test]
 fn fair_batches() {
     for fair_zones in [FairZones::Batch, FairZones::AsMeant, FairZones::AsMerged] {
@@ -505,7 +510,7 @@ fn fair_batches() {
             for _ in 0..batch(0) + batch(1) {
                 block_on(&mm, mm.alloc_page(Gfp::USER)).expect("memory");
             }
-            // Each gave its part, up to what a CPU's difference hides.
+            // Each zone gave its part, up to what a CPU's difference hides.
             for z in [0, 1] {
                 let off = taken(z).abs_diff(round * batch(z));
                 assert!(
@@ -528,8 +533,9 @@ fn fair_batches() {
     }
 }
 
-/// *sequential-read* 5: zones that were left out because their batches are used up and zones over their dirty
-/// share have one more walk, with neither test; with one reason alone only that one is dropped.
+/// *sequential-read* 5: if zones were skipped because their batches are used up, and zones because
+/// of their dirty share, one more walk makes neither test; with one reason alone only that test is
+/// dropped.
 #[test]
 fn one_walk_more_answers_fairness_and_dirty_limits() {
     let both = ALLOC_FAIR | ALLOC_DIRTY_LIMIT;
@@ -559,8 +565,8 @@ fn one_walk_more_answers_fairness_and_dirty_limits() {
     }
 }
 
-/// Two nodes, of which the second has one zone: by what was meant no list over both is fair, by what was merged
-/// every list is.
+/// Two nodes, of which the second has one zone: as the patch was meant no list over both nodes is
+/// fair, as it was merged every list is.
 #[test]
 fn a_remote_node_with_one_zone_makes_a_list_unfair() {
     let taken = |fair_zones| {
@@ -570,7 +576,7 @@ fn a_remote_node_with_one_zone_makes_a_list_unfair() {
         };
         let zone = |node, kind, size| ZoneInfo { node, kind, size };
         let mut bare = Bare::new(policy, 15_000);
-        // More than half of it low: node order.
+        // More than half of the node is low memory, which gives node order.
         bare.zones.insert(0, zone(0, ZoneType::Dma32, 30_000));
         bare.zones.push(zone(1, ZoneType::Normal, 10_000));
         bare.sysctl.min_free_kbytes = Some(8000);

@@ -1,4 +1,4 @@
-//! The recount notices what is wrong: one thing at a time is put out of order in a machine that is used.
+//! The recount notices errors: one item at a time is damaged in a machine that is in use.
 
 use super::bare::Bare;
 use super::prelude::*;
@@ -6,8 +6,9 @@ use super::programs::{bring_in, file, write};
 use super::world::{Engine, block_on};
 use crate::inodes::state::{self, InodeList};
 
-/// Files 0 to 3 of an XFS with inodes in memory, file 4 with pages clean, dirty and under writeback, a region
-/// of anonymous memory partly in the swap cache, a mapping of file 4.
+/// Makes a machine in use: files 0 to 3 of an XFS with inodes in memory, file 4 with pages clean,
+/// dirty and under writeback, a region of anonymous memory partly in the swap cache, a mapping of
+/// file 4.
 fn lived_in() -> Engine {
     let policy = Policy {
         mobility: Mobility::Grouped,
@@ -67,7 +68,7 @@ fn lived_in() -> Engine {
     mm
 }
 
-/// What the recount says of a machine in which something is wrong.
+/// Returns the recount's text for a machine that `spoil` has damaged.
 fn said(spoil: impl FnOnce(&Engine)) -> String {
     let mm = lived_in();
     mm.recount().expect("nothing is wrong yet");
@@ -75,7 +76,7 @@ fn said(spoil: impl FnOnce(&Engine)) -> String {
     mm.recount().expect_err("something is")
 }
 
-/// Each of these is noticed, and said in these words.
+/// Checks that the damage is noticed, and that the text contains `words`.
 fn noticed(words: &str, spoil: impl FnOnce(&Engine)) {
     let text = said(spoil);
     assert!(text.contains(words), "{words:?} is not in {text:?}");
@@ -151,7 +152,7 @@ fn pages_that_are_astray() {
 
 #[test]
 fn entries_that_are_wrong() {
-    // An entry lies on the page it maps: a clean one must not be writable.
+    // The entry of a page must not be writable while the page is clean.
     noticed("lets a clean page be written", |mm| {
         let pfn = page(mm, 105);
         let dirty = mm.frames.page(pfn);
@@ -160,7 +161,7 @@ fn entries_that_are_wrong() {
         block_on(mm, async {
             assert_eq!(mm.touch(1, 5, true).await, Touched::Ok);
         });
-        // Taken for I/O without telling the entries.
+        // The dirty bit is cleared as for I/O, but the entries are left writable.
         mm.frames.clear_flags(pfn, flag::DIRTY);
         mm.tag_clear(&mm.mappings[4], 105, Tag::Dirty);
         mm.stat.add_exact(0, ZoneStat::NrFileDirty, -1);
@@ -235,7 +236,7 @@ fn inodes_that_are_wrong() {
         crate::inodes::xfs::state::ON_AIL,
     ] {
         let text = said(set(5, bits));
-        // Those that would be a change lost are told as that.
+        // Bits that would mean a lost change are reported as that.
         let lost = "not in memory and not in its place";
         assert!(
             text.contains("not on an XFS") || text.contains(lost),
@@ -251,7 +252,7 @@ fn inodes_that_are_wrong() {
         crate::inodes::xfs::state::FLUSHING,
         crate::inodes::xfs::state::ON_AIL,
     ] {
-        // In memory, where nothing else is wrong with it.
+        // The inode is in memory, where nothing else is wrong with it.
         noticed("not on an XFS", |mm| {
             block_on(mm, mm.iget(5)).expect("memory");
             mm.inode(5).set(bits);
