@@ -1,4 +1,5 @@
-//! What is only said: names, which counters a machine has, what its tables take.
+//! Names and figures that are only reported: names, the counters that a machine has, the memory
+//! that its tables take.
 
 use super::bare::Bare;
 use super::prelude::*;
@@ -50,7 +51,7 @@ fn names_differ() {
         Shrinker::Super(0),
     ];
     distinct(shrinkers.iter().map(|s| s.name()));
-    // The kernel's function of each.
+    // Names of the kernel's functions.
     assert_eq!(Shrinker::Super(3).name(), "super_cache_scan");
     for (kind, why) in [
         (WaitedKind::PageWriteback, Waits::Device),
@@ -79,7 +80,7 @@ fn names_are_read_as_they_are_written() {
     assert_eq!(Policy::preset("linux-2.4"), None);
 }
 
-/// A size as its file has it.
+/// A size as it is written into a file.
 struct Written(Size);
 
 impl std::fmt::Display for Written {
@@ -117,7 +118,8 @@ fn sizes_are_read_as_they_are_written() {
     }
 }
 
-/// A counter is told where something counts it, and not where it would be 0 for want of the mechanism.
+/// A counter is reported if something counts it, and not if it would stay 0 because the mechanism
+/// is missing.
 #[test]
 fn counters_of_a_machine() {
     let of = |policy: Policy, supers: Vec<SuperInfo>| -> BTreeSet<String> {
@@ -202,8 +204,8 @@ fn fallback_lists() {
     assert_eq!(zonelist(&zones, 2, 0, ZonelistOrder::Node), [1, 3, 2]);
     assert_eq!(zonelist(&zones, 2, 1, ZonelistOrder::Node), [3, 2, 1]);
     assert_eq!(zonelist(&zones, 2, 0, ZonelistOrder::Zone), [3, 1, 2]);
-    // Low memory decides the order: none of it, more than half, or a node of which it is more
-    // than 70 %.
+    // Low memory decides the order: node order without low memory, with more than half of all, or
+    // if it is more than 70 % of a node.
     let order = |low0, normal0, normal1| {
         let zones = [
             z(0, ZoneType::Dma32, low0),
@@ -224,8 +226,8 @@ fn fallback_lists() {
     assert_eq!(order(71, 29, 60), ZonelistOrder::Node);
 }
 
-/// What a machine's tables take is what they are: the frame table by its frames in whole blocks, the trees'
-/// pool, swap, groups, orders.
+/// The sizes of a machine's tables as reported are the real ones: the frame table by its frames in
+/// whole blocks, the trees' pool, swap, groups, orders.
 #[test]
 fn what_tables_take() {
     let mut bare = Bare::new(Policy::linux_3_0(), 3000);
@@ -251,7 +253,8 @@ fn what_tables_take() {
         },
     ];
     let mm = bare.build();
-    // 1024 and 3 * 1024 frames; 16 sentinels a zone, one a task, one a slab cache.
+    // 1024 and 3 * 1024 frames; 16 sentinels for each zone, one for each task, one for each slab
+    // cache.
     assert_eq!(footprint::frames(&mm.config), 4096);
     assert_eq!(mm.frames.len(), 4096);
     assert_eq!(mm.isolated_list(0), 4096 + 2 * 16);
@@ -287,7 +290,7 @@ fn what_tables_take() {
     assert_eq!(of("allocation groups").touched, groups + used + 10 * 600);
     assert_eq!(of("swap slots").touched, 77 * 8 + 2 * 8);
     assert_eq!(of("the order of file pages").touched, 4096 * 80);
-    // What a machine does not have takes nothing.
+    // Tables that a machine does not have take nothing.
     let small = Engine::uses(
         &Bare::new(Policy::linux_3_0(), 100).build().config,
         &Policy::linux_3_0(),

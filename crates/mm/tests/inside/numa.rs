@@ -1,4 +1,4 @@
-//! Machines of several nodes: which zones a walk over the free lists looks at.
+//! Machines of several nodes: the zones that a walk over the free lists looks at.
 
 use super::bare::{Bare, recount};
 use super::prelude::*;
@@ -6,10 +6,10 @@ use super::world::{Engine, block_on};
 use crate::memory::numa::NumaStat;
 use crate::policy::ZonelistCache as C;
 
-/// Pages of a node.
+/// Pages of each zone.
 const SIZE: u64 = 4096;
 
-/// Nodes of one zone each, whose only CPU is on node 0.
+/// Makes nodes of one zone each; the only CPU is on node 0.
 fn nodes(n: u32, policy: Policy) -> Engine {
     let mut bare = Bare::new(policy, SIZE);
     bare.zones = (0..n)
@@ -29,7 +29,8 @@ fn with(cache: C) -> Policy {
     }
 }
 
-/// Takes pages for user memory until one comes from another zone than `zones`, which is put back. Those taken.
+/// Takes pages for user memory until one comes from another zone than `zones`; that one is freed
+/// again. Returns the pages taken.
 fn use_up(mm: &Engine, zones: &[usize]) -> Vec<Pfn> {
     let mut held = Vec::new();
     loop {
@@ -43,7 +44,7 @@ fn use_up(mm: &Engine, zones: &[usize]) -> Vec<Pfn> {
     }
 }
 
-/// Gives back what was taken of a zone: it is far above its watermarks.
+/// Frees the pages that were taken from a zone, which is then far above its watermarks.
 fn give_back(mm: &Engine, held: &mut Vec<Pfn>, zone: usize) {
     let (back, kept) = std::mem::take(held)
         .into_iter()
@@ -54,7 +55,8 @@ fn give_back(mm: &Engine, held: &mut Vec<Pfn>, zone: usize) {
     mm.drain_all_pages();
 }
 
-/// The zone of the next page for user memory at the low watermark; `None`: kswapd is woken.
+/// Returns the zone of the next page for user memory at the low watermark; `None`: kswapd would be
+/// woken.
 fn next(mm: &Engine) -> Option<usize> {
     let pfn = mm.alloc_pages_fast(Gfp::USER, 0, mm.world.now())?;
     let zone = mm.frames.zone(pfn);
@@ -62,8 +64,8 @@ fn next(mm: &Engine) -> Option<usize> {
     Some(zone)
 }
 
-/// A node that has pages again is passed until a second is over. The first zone is always looked at, and
-/// without the cache all are.
+/// A zone that has pages again is skipped until a second has passed. The first zone is always
+/// tried, and without the cache all are.
 #[test]
 fn a_full_zone_is_passed_for_up_to_a_second() {
     for cache in [C::BehindFirst, C::ClearedByReclaim, C::WhileActive, C::None] {
@@ -83,15 +85,15 @@ fn a_full_zone_is_passed_for_up_to_a_second() {
     }
 }
 
-/// Where nothing else is left, one more walk finds what the cache hid, at the same watermark: nobody wakes
-/// kswapd for it.
+/// If no other zone has pages, one more walk finds those that the cache hid, at the same watermark,
+/// without waking kswapd.
 #[test]
 fn one_more_walk_looks_at_all_zones() {
     for cache in [C::BehindFirst, C::ClearedByReclaim, C::WhileActive] {
         let mm = nodes(3, with(cache));
         mm.world.advance(5 * SECOND);
         let mut held = use_up(&mm, &[0, 1]);
-        // Node 2 is used up, too, and nothing is left.
+        // Node 2 is used up, too, and no zone has pages left.
         while let Some(pfn) = mm.alloc_pages_fast(Gfp::USER, 0, mm.world.now()) {
             held.push(pfn);
         }
@@ -100,12 +102,12 @@ fn one_more_walk_looks_at_all_zones() {
         for _ in 0..3 {
             assert_eq!(next(&mm), Some(1), "{cache:?}");
         }
-        // So does the slow path's walk at min.
+        // The slow path's walk at min does the same.
         assert!(mm.alloc_nowait(Gfp::USER, 0).is_some());
     }
 }
 
-/// Bits are a list's: what node 0 passes, node 3 looks at.
+/// Each node's list has bits of its own: a zone that node 0 skips is tried by node 3.
 #[test]
 fn each_node_remembers_for_itself() {
     let mm = nodes(4, with(C::BehindFirst));
@@ -114,14 +116,14 @@ fn each_node_remembers_for_itself() {
     give_back(&mm, &mut held, 1);
     assert_eq!(next(&mm), Some(2));
     mm.init_task(mm.world.task(), PF_MEMBIND, 3);
-    // Its own zone first: it is used up by one who may use no other.
+    // Its own zone first: a task that may use no other uses it up.
     while let Some(pfn) = mm.alloc_pages_fast(mm.bound(Gfp::USER), 0, mm.world.now()) {
         held.push(pfn);
     }
     assert_eq!(next(&mm), Some(1), "node 0 is full, and node 1 is next");
 }
 
-/// 3.1: who has reclaimed looks at every node again, and so does everybody else.
+/// 3.1: after a direct reclaim that freed pages every node is tried again, by every task.
 #[test]
 fn direct_reclaim_that_freed_pages_clears_the_bits_from_3_1_on() {
     for (cache, zone) in [
@@ -139,7 +141,8 @@ fn direct_reclaim_that_freed_pages_clears_the_bits_from_3_1_on() {
     }
 }
 
-/// A node 1 whose every page of a file is dirty, over its share, with the dirty limits of the series of 2011.
+/// Returns the zone of a request that dirties nothing, after a write skipped node 1, which is over
+/// its share of dirty pages, with the dirty limits of the series of 2011.
 fn after_dirty_node(cache: C) -> Option<usize> {
     let mm = nodes(
         3,
@@ -149,7 +152,7 @@ fn after_dirty_node(cache: C) -> Option<usize> {
         },
     );
     mm.world.advance(5 * SECOND);
-    // Node 0 gives nothing; node 1 has pages, and more dirty ones than its share.
+    // Node 0 is used up; node 1 has pages, but more dirty ones than its share.
     let held = use_up(&mm, &[0]);
     let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
     for index in 0..1500 {
@@ -160,7 +163,7 @@ fn after_dirty_node(cache: C) -> Option<usize> {
     }
     mm.init_task(mm.world.task(), 0, 0);
     mm.world.advance(2 * SECOND);
-    // A write passes node 1 for its dirty pages. Then somebody asks who will not write.
+    // A write skips node 1 because of its dirty pages. Then a request comes that will not write.
     let write = mm.alloc_pages_fast(Gfp::USER_WRITE, 0, mm.world.now());
     assert_eq!(write.map(|pfn| mm.frames.zone(pfn)), Some(2));
     let zone = next(&mm);
@@ -168,8 +171,8 @@ fn after_dirty_node(cache: C) -> Option<usize> {
     zone
 }
 
-/// Since 4.8 a write looks at the dirty pages of a node: a zone of which much is dirty gives pages while its node is
-/// within its share, and none of the node's does once it is over.
+/// Since 4.8 a write tests the dirty pages of a node: a zone with many dirty pages gives pages
+/// while its node is within its share, and no zone of the node does once the node is over it.
 #[test]
 fn nodes_have_the_dirty_limits_since_4_8() {
     let zone_of_write = |dirty_limits, dirty| {
@@ -197,7 +200,7 @@ fn nodes_have_the_dirty_limits_since_4_8() {
         let pfn = mm.alloc_pages_fast(Gfp::USER_WRITE, 0, mm.world.now());
         pfn.map(|pfn| mm.frames.zone(pfn))
     };
-    // A fifth of a zone's pages may be dirty, some 800; of the node's some 1,600.
+    // A fifth of a zone's pages may be dirty, about 800; of the node's about 1,600.
     use DirtyLimits::{PerNode, PerZone};
     assert_eq!(zone_of_write(PerZone, 1200), Some(0));
     assert_eq!(zone_of_write(PerNode, 1200), Some(1));
@@ -205,7 +208,8 @@ fn nodes_have_the_dirty_limits_since_4_8() {
     assert_eq!(zone_of_write(PerNode, 2000), None);
 }
 
-/// Up to 3.15 a zone over its share of dirty pages counts as full, also for requests that dirty nothing.
+/// Up to 3.15 a zone over its share of dirty pages counts as full for requests that dirty nothing,
+/// too.
 #[test]
 fn a_dirty_zone_counted_as_full_until_3_16() {
     assert_eq!(after_dirty_node(C::None), Some(1));
@@ -214,8 +218,8 @@ fn a_dirty_zone_counted_as_full_until_3_16() {
     assert_eq!(after_dirty_node(C::WhileActive), Some(1));
 }
 
-/// The fair walk of 3.16 stays on its node, and is made twice where the cache was asked; then remote nodes have
-/// their turn, without those that gave nothing.
+/// The fair walk of 3.16 stays on its node, and is made twice if the cache was used; then remote
+/// nodes follow, without those that were found full.
 #[test]
 fn fair_walks_and_the_cache() {
     for fair in [FairZones::Batch, FairZones::AsMerged] {
@@ -239,7 +243,7 @@ fn fair_walks_and_the_cache() {
     }
 }
 
-/// What a walk over the lists of one node does is the same with any rule.
+/// A walk over the lists of one node is the same with any rule.
 #[test]
 fn one_node_remembers_nothing() {
     for cache in [C::None, C::BehindFirst, C::ClearedByReclaim, C::WhileActive] {
@@ -263,7 +267,7 @@ fn one_node_remembers_nothing() {
     }
 }
 
-/// Counters of the machine, in the order of /proc/vmstat.
+/// Returns the machine's NUMA counters, in the order of /proc/vmstat.
 fn numa(mm: &Engine) -> [u64; 5] {
     let all = mm.vmstat();
     NumaStat::ALL.map(|what| {
@@ -276,18 +280,18 @@ fn numa_of(mm: &Engine, z: usize) -> [u64; 5] {
     NumaStat::ALL.map(|what| mm.numa_stat(z, what).expect("several nodes"))
 }
 
-/// docs/reference/counters-and-traces.md#numa: hit, miss and foreign go by the request's first zone, local and other
-/// by the CPU's node; a block counts once.
+/// docs/reference/counters-and-traces.md#numa: hit, miss and foreign depend on the request's first
+/// zone, local and other on the CPU's node; a block counts once.
 #[test]
 fn where_pages_came_from() {
     let mm = nodes(3, with(C::None));
     let held = use_up(&mm, &[0]);
     let n = held.len() as u64;
-    // The one that came from node 1 was a miss of node 1 and foreign to node 0.
+    // The page that came from node 1 was a miss of node 1 and foreign to node 0.
     assert_eq!(numa(&mm), [n, 1, 1, n, 1]);
     assert_eq!(numa_of(&mm, 0), [n, 0, 1, n, 0]);
     assert_eq!(numa_of(&mm, 1), [0, 1, 0, 0, 1]);
-    // Who is bound to node 2 and runs on node 0 hits it, and it is another node.
+    // A task bound to node 2 that runs on node 0 counts as a hit of node 2, from another node.
     mm.init_task(mm.world.task(), PF_MEMBIND, 2);
     let pfn = mm.alloc_pages_fast(mm.bound(Gfp::USER), 0, mm.world.now());
     assert_eq!(pfn.map(|pfn| mm.frames.zone(pfn)), Some(2));
@@ -314,8 +318,8 @@ fn one_node_counts_no_nodes() {
     assert_eq!(mm.numa_stat(0, NumaStat::Hit), None);
 }
 
-/// Two nodes, whose only CPU is on node 0. Each has a Normal and a Movable zone, so that its list is fair by any
-/// rule; or node 1 has the first alone.
+/// Makes two nodes; the only CPU is on node 0. Each has a Normal and a Movable zone, so that its
+/// list is fair by any rule; or node 1 has only a Normal zone.
 fn two_nodes(fair: FairZones, both_zones: bool) -> Engine {
     let mut bare = Bare::new(
         Policy {
@@ -339,8 +343,8 @@ fn two_nodes(fair: FairZones, both_zones: bool) -> Engine {
     bare.build()
 }
 
-/// Pages that one node after the other gives until kswapd has to be woken, by zone, and how often batches were
-/// reset on the way.
+/// Takes pages until kswapd has to be woken. Returns the pages that each zone gave, and how often
+/// batches were reset.
 fn given(mm: &Engine) -> (Vec<u64>, u64) {
     while mm.alloc_pages_fast(Gfp::USER, 0, 0).is_some() {}
     let zones = 0..mm.zones.len();
@@ -348,10 +352,11 @@ fn given(mm: &Engine) -> (Vec<u64>, u64) {
     (given.collect(), mm.vm_event(VmEvent::FairReset))
 }
 
-/// Each form of *sequential-read* 4 on two nodes. The batches of 3.16 are reset with each page that comes from the
-/// other node; those of 3.17 are not, for nothing was left out. What was meant wakes kswapd of its own node before
-/// it takes a page of another one, unless some node has one zone: then it is as good as switched off. What was posted
-/// wakes it in any case, for no list is marked as fair and each first walk is a fair one all the same.
+/// Each form of *sequential-read* 4 on two nodes. The batches of 3.16 are reset with each page that
+/// comes from the other node; those of 3.17 are not, because no zone was skipped. The form as it
+/// was meant wakes kswapd of its own node before it takes a page of another one, unless some node
+/// has only one zone: then the form is practically switched off. The form as it was posted wakes
+/// kswapd in any case, because no list is marked as fair and yet each first walk is a fair one.
 #[test]
 fn fair_forms_on_two_nodes() {
     use FairZones as F;
@@ -373,15 +378,15 @@ fn fair_forms_on_two_nodes() {
         assert_eq!((others, resets), (0, 0), "its own node first: {posted:?}");
         assert!(posted[0] + posted[1] > 7000, "all of it: {posted:?}");
     }
-    // Node 1 has one zone: no list is fair as meant, and the other node is used.
+    // Node 1 has one zone: with `AsMeant` no list is fair, and the other node is used.
     let (meant, resets) = reaches(F::AsMeant, false);
     assert!(meant[2] > 3500 && resets == 0, "{meant:?}");
-    // The others do not ask how many zones a node has.
+    // The other forms do not test how many zones a node has.
     assert!(reaches(F::AsMerged, false).0[2] > 3500);
 }
 
-/// How far the zones of a node are used when half of its memory is taken: alike by fair forms, the higher one alone
-/// by those that are not.
+/// The use of a node's zones when half of its memory is taken: fair forms use both alike, the
+/// others only the higher one.
 #[test]
 fn a_fair_node_uses_both_zones() {
     use FairZones as F;
@@ -403,8 +408,8 @@ fn a_fair_node_uses_both_zones() {
     }
 }
 
-/// A zone whose watermarks are one figure has no batch: the fair walk never finds a page there, and what is
-/// remembered of it stays true while the walk behind it finds its last one.
+/// A zone whose watermarks are equal has no batch: the fair walk never finds a page there, and the
+/// remembered result of that walk stays valid while the next walk finds the zone's last page.
 #[test]
 fn a_zone_without_a_batch_gives_its_last_page() {
     let policy = Policy {

@@ -1,5 +1,5 @@
-//! Objects on pages, the shrinkers' arithmetic, dentries and inodes, the XFS log: against models and step by
-//! step.
+//! Objects on slabs, the shrinkers' arithmetic, dentries and inodes, and the XFS log, compared with
+//! models and step by step.
 
 use super::bare::{Bare, recount};
 use super::prelude::*;
@@ -31,7 +31,7 @@ fn machine(policy: Policy, supers: Vec<SuperInfo>) -> Engine {
     bare.build()
 }
 
-/// A root, a directory in it, and files in that; with the root the numbers are 0, 1, 2 and so on.
+/// Makes a root, a directory in it, and files in that directory, numbered 0, 1, 2 and so on.
 fn tree(mm: &Engine, files: u32) {
     for ino in 0..2 + files {
         assert_eq!(file(mm, MappingKind::File, 0, 4), ino);
@@ -49,12 +49,13 @@ fn look_up(mm: &Engine, ino: u32) {
     assert_eq!(block_on(mm, mm.iget(ino)), Ok(()));
 }
 
-/// The first slot that is free of the slab that was touched last; a page goes with its last object.
+/// An object takes the first free slot of the slab that was touched last; a page is freed with its
+/// last object.
 #[test]
 fn slabs_fill_one_after_the_other() {
     let mm = machine(Policy::linux_3_0(), vec![PLAIN]);
     let (cache, per_page) = (1, 4096 / 592);
-    // Slabs with room, the one touched last in front, and what is in use of every slab.
+    // Slabs with room, the one touched last in front, and the slots in use of every slab.
     let (mut partial, mut used): (VecDeque<Pfn>, BTreeMap<Pfn, Vec<u32>>) = Default::default();
     let (mut held, mut chance): (Vec<Object>, Lcg) = (Vec::new(), Lcg(2));
     for step in 0..3000 {
@@ -94,8 +95,8 @@ fn slabs_fill_one_after_the_other() {
     recount(&mm);
 }
 
-/// A look-up holds a file and the directories above it; who is not held goes to the lists, and leaves memory
-/// at the second look.
+/// A look-up holds a file and the directories above it; an inode that is not held goes to the
+/// lists, and is freed at the second look.
 #[test]
 fn dentries_and_inodes() {
     let mm = machine(Policy::linux_3_0(), vec![PLAIN]);
@@ -116,7 +117,7 @@ fn dentries_and_inodes() {
     recount(&mm);
     let dentries = |n| block_on(&mm, mm.prune_dentries(0, 0, n));
     let inodes = |n| block_on(&mm, mm.prune_inodes(0, 0, n));
-    // Each was used: it goes to the end of the list with its mark taken.
+    // Each was used: it goes to the end of the list and its mark is cleared.
     assert_eq!((dentries(4), dentries(10)), (0, 4));
     assert_eq!((mm.unused_dentries(0, 0), mm.unused_inodes(0, 0)), (6, 4));
     assert!(
@@ -129,7 +130,7 @@ fn dentries_and_inodes() {
     assert_eq!(mm.unused_dentries(0, 0), 6);
     assert_eq!((dentries(1), mm.unused_dentries(0, 0)), (0, 5));
     recount(&mm);
-    // Inodes with pages give those up first, dirty ones stay; changed ones leave the list.
+    // Inodes with pages lose those first, dirty ones stay; changed ones leave the list.
     block_on(&mm, async {
         bring_in(&mm, 2, 0, 4).await;
         mm.world.sleep(SECOND).await;
@@ -138,7 +139,7 @@ fn dentries_and_inodes() {
     assert_eq!((inodes(4), mm.vm_event(VmEvent::PgInodeSteal)), (3, 4));
     assert_eq!((inodes(4), mm.unused_inodes(0, 0)), (1, 0));
     assert_eq!((mm.inodes_freed(0), mm.cached_objects(0)), (4, (8, 8)));
-    // An inode that comes back is read; nobody makes a second dentry.
+    // An inode that comes back is read once; no second dentry is made.
     let before = mm.world.charged[Cost::SlabMake as usize].get();
     let jobs: Vec<super::world::Job<'_>> = (0..3)
         .map(|_| Box::pin(async { assert_eq!(mm.iget(3).await, Ok(())) }) as super::world::Job<'_>)
@@ -147,7 +148,7 @@ fn dentries_and_inodes() {
     assert_eq!(mm.world.charged[Cost::SlabMake as usize].get() - before, 2);
     assert_eq!(mm.inode(3).users.get(), 3);
     (0..3).for_each(|_| mm.iput(3));
-    // Without a name it goes with the last hold, and its number can be used again.
+    // An inode without a name is freed with the last hold, and its number can be used again.
     look_up(&mm, 6);
     mm.unlink_inode(6);
     mm.iput(6);
@@ -164,8 +165,9 @@ fn dentries_and_inodes() {
     recount(&mm);
 }
 
-/// `inodes_keep_pages`: the shrinker leaves an inode alone that has pages, and has it with the last of them; an unmount finds
-/// it all the same. Without it, or with HighMem, the pages are taken first.
+/// `inodes_keep_pages`: the shrinker skips an inode that has pages, and may free it once the last
+/// of them is gone; an unmount frees it in any case. Without the switch, or with HighMem, the pages
+/// are dropped first.
 #[test]
 fn inodes_with_pages_are_kept() {
     let after = |keep: bool, highmem: bool| {
@@ -201,7 +203,7 @@ fn inodes_with_pages_are_kept() {
         }
         recount(&mm);
         let stolen = mm.vm_event(VmEvent::PgInodeSteal);
-        // The pages of one go otherwise.
+        // The pages of one file are dropped in another way.
         block_on(&mm, mm.invalidate_mapping_pages(2));
         let emptied = mm.unused_inodes(0, 0);
         for _ in 0..2 {
@@ -233,8 +235,8 @@ fn dirty_inodes_wait() {
     recount(&mm);
 }
 
-/// fsync writes a file's pages beside the flusher that has begun to write it; sync waits until that lets the inode go. Who
-/// cuts the file waits for both.
+/// fsync writes a file's pages while the flusher is writing the file; sync waits until the flusher
+/// releases the inode. A truncation waits for both.
 #[test]
 fn fsync_does_not_wait_for_the_flusher() {
     for (holds, waits) in [(false, false), (true, true)] {
@@ -243,7 +245,7 @@ fn fsync_does_not_wait_for_the_flusher() {
         look_up(&mm, 2);
         let m = &mm.mappings[2];
         block_on(&mm, write_all(&mm, 2, 0, 64));
-        // The flusher, in the middle of its slice.
+        // The flusher is in the middle of its slice.
         m.state.fetch_or(I_SYNC);
         let (mut done, mut cut) = (0, 0);
         let flusher = Box::pin(async {
@@ -273,8 +275,8 @@ fn fsync_does_not_wait_for_the_flusher() {
     }
 }
 
-/// What a shrinker is asked for now, and with what was left before: twice the part of the lists that was
-/// scanned, or by priority alone.
+/// Returns what a shrinker is asked for now, and that together with what was deferred: twice the
+/// scanned share of the lists, or by priority alone.
 fn asked(
     core: ShrinkerCore,
     freeable: u64,
@@ -282,7 +284,6 @@ fn asked(
     [scanned, lru]: [u64; 2],
     priority: u8,
 ) -> (u64, u64) {
-    // What is asked for: twice the lists' part, or by priority alone.
     let pages = if scanned == 0 { 32 } else { scanned };
     let (delta, mut total) = match core {
         ShrinkerCore::ByPriority => {
@@ -300,8 +301,8 @@ fn asked(
     (delta, total.min(2 * freeable))
 }
 
-/// docs/reference/shrinkers-and-xfs.md#shrinkers: a cache is scanned in batches for its part of what reclaim
-/// scanned of the lists; what is less than a batch is left for the next time.
+/// docs/reference/shrinkers-and-xfs.md#shrinkers: a cache is scanned in batches for the same share
+/// as reclaim scanned of the lists; a rest below a batch is deferred.
 #[test]
 fn shrinkers_defer() {
     for core in [
@@ -360,7 +361,8 @@ fn shrinkers_defer() {
                 ),
             );
             let scanned_now = mm.vm_event(VmEvent::SlabsScanned) - before;
-            // Where dentries have a shrinker of their own, what it drops is the next one's at once.
+            // Where dentries have a shrinker of their own, the inodes that it releases add to the
+            // next shrinker's at once.
             if core != ShrinkerCore::Global {
                 assert_eq!(
                     scanned_now,
@@ -380,7 +382,7 @@ fn shrinkers_defer() {
                 "{core:?} {scanned} of {lru} at {priority}"
             );
         }
-        // Who may not enter filesystems frees nothing.
+        // A request that may not enter filesystems frees nothing.
         let freed = mm.inodes_freed(0);
         let mut sc = ScanControl::new(32, 0, Gfp::NOFS, 3, false);
         block_on(
@@ -399,8 +401,8 @@ fn shrinkers_defer() {
     }
 }
 
-/// docs/reference/reclaim.md#direct-reclaim: kswapd gives a zone up once its pages were scanned often enough
-/// for nothing, but not while its shrinkers still free objects.
+/// docs/reference/reclaim.md#direct-reclaim: kswapd gives a zone up once its pages were scanned
+/// often enough for nothing, but not while its shrinkers still free objects.
 #[test]
 fn no_zone_is_hopeless_whose_shrinkers_free_objects() {
     let mm = machine(Policy::linux_3_0(), vec![PLAIN]);
@@ -427,8 +429,8 @@ fn no_zone_is_hopeless_whose_shrinkers_free_objects() {
     assert!(calls > 0, "something was freed before");
 }
 
-/// docs/reference/shrinkers-and-xfs.md#log-and-pusher: a change is pinned until the log has it, then dirty
-/// until its cluster is written; changed again meanwhile it is both.
+/// docs/reference/shrinkers-and-xfs.md#log-and-pusher: a changed inode is pinned until the change
+/// is in the log, then dirty until its cluster is written; changed again meanwhile it is both.
 #[test]
 fn xfs_changes() {
     let mm = machine(Policy::linux_3_0(), vec![XFS]);
@@ -453,7 +455,7 @@ fn xfs_changes() {
             .chain([2])
             .all(|ino| has(ino, crate::inodes::xfs::state::DIRTY) && !has(ino, PINNED))
     );
-    // In the order of the log: the changed one went to the end and back to the front of nobody.
+    // In the order of the log: inode 2 keeps its place before those that were logged after it.
     assert!(
         mm.inode(2).lsn.get() < mm.inode(4).lsn.get()
             && mm.inode(4).lsn.get() < mm.inode(81).lsn.get()
@@ -474,8 +476,9 @@ fn xfs_changes() {
     assert_eq!(mm.vm_event(VmEvent::XfsInodesFlushed) - flushed, 79);
 }
 
-/// docs/reference/shrinkers-and-xfs.md#walk-before, #walk-after and #clean-inodes-only: an evicted inode that is changed
-/// is written by a reclaimer that may wait, and left alone by others; since 5.9 by all.
+/// docs/reference/shrinkers-and-xfs.md#walk-before, #walk-after and #clean-inodes-only: an evicted
+/// inode with changes is written by a reclaimer that may wait, and skipped by others; since 5.9 it
+/// is skipped by all.
 #[test]
 fn xfs_reclaim() {
     for (inode_reclaim, kswapd, frees) in [
@@ -493,7 +496,7 @@ fn xfs_reclaim() {
         let mm = machine(policy, vec![XFS]);
         tree(&mm, 6);
         (2..8).for_each(|ino| look_up(&mm, ino));
-        // Changed and in the log; one of each group is not changed.
+        // Inodes with changes in the log; one inode of each group has none.
         (4..8).for_each(|ino| mm.log_inode(ino));
         block_on(&mm, mm.log_force(0));
         (2..8).for_each(|ino| mm.iput(ino));
@@ -524,7 +527,7 @@ fn xfs_reclaim() {
         assert_eq!(waits > 0, frees);
         assert_eq!(mm.vm_event(VmEvent::KswapdInodeWait) > 0, frees && kswapd);
         recount(&mm);
-        // One that is looked up again is used again.
+        // An inode that is looked up again is used again.
         if !frees {
             look_up(&mm, 5);
             assert_eq!(mm.vm_event(VmEvent::XfsInodesRecycled), 1);
@@ -534,7 +537,7 @@ fn xfs_reclaim() {
     }
 }
 
-/// A filesystem is mounted where there is room for it and for its groups.
+/// A filesystem is mounted if there is room for it and for its groups.
 #[test]
 fn room_for_filesystems() {
     let xfs = |ags| SuperInfo { ags, ..XFS };
@@ -551,7 +554,7 @@ fn room_for_filesystems() {
     assert_eq!(empty.new_super(&PLAIN), Some(1));
 }
 
-/// 3.0: with some of what was asked for left over XFS's shrinker ends the core's loop.
+/// 3.0: XFS's shrinker ends the core's loop if not all of what was asked for was scanned.
 #[test]
 fn xfs_shrinker_of_3_0() {
     use crate::reclaim::shrinker::Shrunk;
@@ -570,20 +573,20 @@ fn xfs_shrinker_of_3_0() {
         for _ in 0..3 {
             block_on(&mm, mm.prune_inodes(0, 0, 20));
         }
-        // Some in each of the two groups, each of which takes 32 of what is asked for.
+        // Some inodes in each of the two groups; each group takes 32 of those asked for.
         assert!(mm.reclaimable_inodes(0) >= 6);
         let answer = block_on(&mm, mm.xfs_reclaim_inodes_3_0(0, asked));
         assert_eq!(answer, expected, "{asked}");
     }
 }
 
-/// The pusher collects 128 clusters, pauses 10 ms, and goes on where it stopped.
+/// The pusher writes 128 clusters, pauses 10 ms, and continues where it stopped.
 #[test]
 fn the_pusher_pauses() {
     let mm = machine(Policy::linux_3_0(), vec![SuperInfo { ags: 1, ..XFS }]);
     for ino in 0..200 {
         assert_eq!(file(&mm, MappingKind::File, 0, 1), ino);
-        // Each in a cluster of its own.
+        // Each inode is in a cluster of its own.
         mm.place_inode(ino, 0, (ino > 0).then_some(0), 0, 32 * ino);
     }
     (0..200).for_each(|ino| look_up(&mm, ino));
@@ -603,7 +606,8 @@ fn the_pusher_pauses() {
     assert_eq!(run(&mm, jobs, 1, u64::MAX, recount), 1);
 }
 
-/// An inode of a filesystem that says so has a record beside it, 39 on a page, which goes with it.
+/// On filesystems that say so an inode has a record beside it, 39 on a page, which is freed with
+/// it.
 #[test]
 fn an_inode_has_a_record_beside_it() {
     let pages = |beside: bool| {
@@ -626,12 +630,12 @@ fn an_inode_has_a_record_beside_it() {
     };
     let ((with, after), (without, _)) = (pages(true), pages(false));
     assert_eq!(with - without, 200_u64.div_ceil(39));
-    // Slabs that have room for whole ones stay, five of them and what is in use.
+    // Of the freed slabs up to five stay, beside those in use.
     assert!(after <= with && after - without <= 6, "{after} of {with}");
 }
 
-/// Without memory above the watermarks a changed inode finds no slab for what the log will have of it. It gets a page of its
-/// own, for which whoever commits reclaims.
+/// Without memory above the watermarks a changed inode gets no slab for its log buffer. It gets a
+/// page of its own, for which the committing task reclaims.
 #[test]
 fn a_buffer_of_the_log_without_a_slab_is_mapped() {
     let mm = machine(Policy::linux_6_12(), vec![XFS]);
@@ -654,7 +658,8 @@ fn a_buffer_of_the_log_without_a_slab_is_mapped() {
     (1..60).for_each(|ino| mm.log_inode(ino));
     let (before, stalls) = (mm.metadata_pages(), mm.vm_event(VmEvent::AllocStall));
     block_on(&mm, mm.map_log_buffers());
-    // Slabs of a page hold eight, and two are there for the items; the rest has a page each.
+    // Slabs of a page hold eight, and two exist for the items; each of the others has a page of its
+    // own.
     let mapped = mm.metadata_pages() - before;
     assert!((40..=59).contains(&mapped), "{mapped} pages");
     assert!(mm.vm_event(VmEvent::AllocStall) > stalls);
@@ -665,8 +670,8 @@ fn a_buffer_of_the_log_without_a_slab_is_mapped() {
     recount(&mm);
 }
 
-/// `vfs_cache_pressure`: reclaim takes for there what so many percent of the unused objects are, so it asks for more or
-/// fewer of them with each page that it scans, and with 0 for none.
+/// `vfs_cache_pressure`: reclaim counts only this percentage of the unused objects, so each scanned
+/// page asks for more or fewer of them, and with 0 for none.
 #[test]
 fn pressure_on_caches_scales_what_is_asked() {
     let asked = |percent: u32| {
@@ -682,7 +687,7 @@ fn pressure_on_caches_scales_what_is_asked() {
         sysctl.vfs_cache_pressure = percent;
         mm.write_sysctls(&sysctl);
         let mut sc = ScanControl::new(32, 0, Gfp::KERNEL, 3, false);
-        // A part of the lists that asks for less than a batch: all of it is left for the next time.
+        // A share of the lists that asks for less than a batch: all of it is deferred.
         let pressure = SlabPressure {
             nid: 0,
             scanned: 50,

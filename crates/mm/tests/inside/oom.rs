@@ -1,4 +1,4 @@
-//! The OOM killer: who is chosen, what he may take, and who waits for him.
+//! The OOM killer: which process is chosen, what it may take, and which tasks wait for its end.
 
 use super::bare::{Bare, recount};
 use super::prelude::*;
@@ -6,14 +6,14 @@ use super::world::Engine;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// A machine of 2000 pages without swap.
+/// Makes a machine of 2000 pages without swap.
 fn machine(sysctl: impl Fn(&mut Sysctl)) -> Engine {
     let mut bare = Bare::new(Policy::linux_3_0(), 2000);
     sysctl(&mut bare.sysctl);
     bare.build()
 }
 
-/// A task runs a process that has so many pages of its own.
+/// Makes a task run a process that has `pages` anonymous pages.
 fn process(mm: &Engine, task: u32, (pid, parent): (u32, u32), pages: u32) {
     mm.world.run_as(task);
     mm.begin_process(pid, parent);
@@ -23,14 +23,14 @@ fn process(mm: &Engine, task: u32, (pid, parent): (u32, u32), pages: u32) {
     };
     for page in 0..pages {
         let mut touch = pin!(mm.touch(region.expect("room"), page, true));
-        // It relaxes once behind its fault.
+        // The task relaxes once after its fault.
         let mut poll = || touch.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert_eq!(poll(), Poll::Pending);
         assert_eq!(poll(), Poll::Ready(Touched::Ok));
     }
 }
 
-/// The numbers of those that were killed.
+/// Returns the numbers of the processes that were killed.
 fn killed(mm: &Engine) -> Vec<u32> {
     mm.world.kills.borrow().iter().map(|k| k.pid).collect()
 }
@@ -57,7 +57,7 @@ fn who_has_most_dies_with_all_threads() {
     let kill = mm.world.kills.borrow()[0].clone();
     assert_eq!((kill.asker, kill.order), (1, 0));
     insta::assert_snapshot!("report", kill.text);
-    // Until it has ended, nobody else dies.
+    // Until it has ended, no other process is killed.
     assert!(!mm.out_of_memory(Gfp::USER, 0));
     assert_eq!(killed(&mm), [11]);
     for task in [2, 4] {
@@ -70,7 +70,7 @@ fn who_has_most_dies_with_all_threads() {
     recount(&mm);
 }
 
-/// A child with memory of its own is killed in its parent's place: the one that has most.
+/// A child with memory of its own is killed in its parent's place: the child that has most.
 #[test]
 fn a_child_is_sacrificed() {
     for (children, victim) in [([20, 25], 12), ([20, 0], 11), ([0, 0], 10)] {
@@ -84,7 +84,7 @@ fn a_child_is_sacrificed() {
     }
 }
 
-/// A victim takes pages below every watermark, others do not.
+/// A victim takes pages below every watermark; other tasks do not.
 #[test]
 fn the_reserves_are_for_the_dying() {
     let mm = machine(|s| s.min_free_kbytes = Some(400));
@@ -114,7 +114,7 @@ fn the_reserves_are_for_the_dying() {
     assert!(taken >= left, "{taken} of {left}");
 }
 
-/// Where nobody may die, or who was killed does not end, the run does.
+/// If no process may be killed, or a killed one does not end, the run ends.
 #[test]
 fn nobody_to_kill_ends_the_run() {
     let why = |mm: &Engine| {
@@ -145,7 +145,7 @@ fn nobody_to_kill_ends_the_run() {
     );
 }
 
-/// `vm.oom_kill_allocating_task`: who asks, if he can be killed.
+/// `vm.oom_kill_allocating_task`: the process that asks is killed, if it can be.
 #[test]
 fn who_asks_dies_where_a_sysctl_says_so() {
     let mm = machine(|s| s.oom_kill_allocating_task = Some(1));
@@ -154,7 +154,7 @@ fn who_asks_dies_where_a_sysctl_says_so() {
     assert!(!mm.out_of_memory(Gfp::USER, 0));
     assert_eq!(killed(&mm), [11]);
     mm.end_process();
-    // A task of the kernel's asks.
+    // A task of the kernel asks, which cannot be killed.
     mm.world.run_as(3);
     assert!(!mm.out_of_memory(Gfp::USER, 0));
     assert_eq!(killed(&mm), [11, 10]);

@@ -1,4 +1,4 @@
-//! Scans of lists, one call at a time.
+//! Scans of LRU lists, one call at a time.
 
 use super::bare::{Bare, recount, settled};
 use super::prelude::*;
@@ -6,8 +6,8 @@ use super::programs::{Lcg, file, write};
 use super::world::{Engine, block_on};
 use crate::reclaim::scan::ScanControl;
 
-/// docs/reference/reclaim.md#zone-scan: a direct reclaimer scans its whole share of the lists at the first
-/// priority, and stops once it has enough below it.
+/// docs/reference/reclaim.md#zone-scan: a direct reclaimer scans its whole share of the lists at
+/// the first priority; at lower ones it stops once it has enough.
 #[test]
 fn a_scan_stops_below_the_first_priority() {
     let mm = Bare::new(Policy::linux_3_0(), 320_000).build();
@@ -33,8 +33,8 @@ fn a_scan_stops_below_the_first_priority() {
     assert_eq!(share(11).0, 32);
 }
 
-/// docs/reference/reclaim.md#page-decisions: who may not enter filesystems writes no file page, who may not
-/// start I/O swaps nothing either.
+/// docs/reference/reclaim.md#page-decisions: a request that may not enter filesystems writes no
+/// file page, and one that may not start I/O swaps nothing either.
 #[test]
 fn what_a_request_may_write() {
     for (gfp, writes_files, swaps) in [
@@ -68,7 +68,8 @@ fn what_a_request_may_write() {
     }
 }
 
-/// Less than 32 pages are told as what they are; none at all, while some zone is not hopeless, as one.
+/// Fewer than 32 freed pages are returned as they are; none at all, while some zone is not
+/// hopeless, as 1.
 #[test]
 fn little_is_progress() {
     for (clean, expected) in [(10, 10), (0, 1)] {
@@ -87,15 +88,15 @@ fn little_is_progress() {
     }
 }
 
-/// What a scan finds: lists in scanning order, and what counts beside them.
+/// The state that a scan works on: sizes of lists in scanning order, and the other inputs.
 #[derive(Debug)]
 struct Lists {
     sizes: [u64; 4],
-    /// Scanned and rotated lately, of anonymous and of file pages.
+    /// Pages scanned and rotated lately, of anonymous and of file memory.
     recent: [[u64; 2]; 2],
-    /// Pages left over of shares that were too small, by list.
+    /// Pages saved from shares that were too small, by list.
     saved: [u64; 4],
-    /// Scanned since a page was freed.
+    /// Pages scanned since one was freed.
     scanned: u64,
     free: u64,
     high: u64,
@@ -111,7 +112,8 @@ impl Lists {
         self.sizes[2 * t] + self.sizes[2 * t + 1]
     }
 
-    /// A type's weight; statistics of more than a quarter of its pages count half.
+    /// Returns the weight of a type; its statistics count half if they exceed a quarter of its
+    /// pages.
     fn weight(&self, t: usize, weight: u64) -> u64 {
         let old = self.recent[t][0] > self.of_type(t) / 4;
         let [scanned, rotated] = self.recent[t].map(|n| if old { n / 2 } else { n });
@@ -122,7 +124,7 @@ impl Lists {
         self.of_type(1) + self.free <= self.high
     }
 
-    /// What 3.16 takes of `n` pages of a type.
+    /// Returns how many of `n` pages of a type 3.16 scans.
     fn file_first(&self, n: u64, t: usize) -> u64 {
         let f = [
             self.weight(0, self.swappiness),
@@ -138,7 +140,7 @@ impl Lists {
         }
     }
 
-    /// What 3.0 takes of `n` pages of a type.
+    /// Returns how many of `n` pages of a type 3.0 scans.
     fn by_fractions(&self, n: u64, t: usize) -> u64 {
         let f = [
             self.weight(0, self.swappiness + 1),

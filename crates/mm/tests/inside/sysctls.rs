@@ -1,4 +1,4 @@
-//! Sysctls that change an outcome for their reason.
+//! Sysctls that change the outcome, and for the right reason.
 
 use super::bare::{Bare, settled};
 use super::prelude::*;
@@ -13,8 +13,8 @@ fn write(mm: &Engine, change: impl FnOnce(&mut Sysctl)) {
     mm.write_sysctls(&sysctl);
 }
 
-/// `swappiness` above 100, since 5.8 (`most_swappiness`): anonymous memory is scanned more than file pages that cost
-/// as much, with 200 alone.
+/// `swappiness` above 100, since 5.8 (`most_swappiness`): anonymous memory is scanned more than
+/// file pages that cost as much, and with 200 it is scanned alone.
 #[test]
 fn above_100_anonymous_memory_goes_first() {
     let limits = [
@@ -53,8 +53,8 @@ fn above_100_anonymous_memory_goes_first() {
     assert!(alone.0 > more.0 && alone.1 == 0, "{alone:?}");
 }
 
-/// `percpu_pagelist_high_fraction`: a CPU's lists hold their share of so much of the zone and do not learn; with 0 they do
-/// again.
+/// `percpu_pagelist_high_fraction`: a CPU's lists hold their share of that fraction of the zone and
+/// do not adapt; with 0 they adapt again.
 #[test]
 fn a_fraction_fixes_what_cpus_keep() {
     let mut bare = Bare::new(Policy::linux_6_12(), 65_536);

@@ -1,4 +1,4 @@
-//! Switches of kernels of today, one call at a time.
+//! Switches of recent kernels, one call at a time.
 
 use super::bare::{Bare, recount, settled};
 use super::prelude::*;
@@ -22,7 +22,7 @@ fn two_zones() -> Vec<ZoneInfo> {
     [ZoneType::Dma32, ZoneType::Normal].map(zone).to_vec()
 }
 
-/// `written`: pages under writeback count once that has ended.
+/// `written`: pages count as written when their writeback begins, or when it has ended.
 #[test]
 fn pages_count_as_written_once_they_are() {
     for (written, begun) in [(Written::Submitted, 4), (Written::Done, 0)] {
@@ -45,8 +45,8 @@ fn pages_count_as_written_once_they_are() {
     }
 }
 
-/// `reclaimed_pages`: who allocates after reclaim gets a file's frames in the order in which the file had them, or
-/// against it.
+/// `reclaimed_pages`: allocations after reclaim get a file's frames in the order in which the file
+/// had them, or in the reverse order.
 #[test]
 fn frames_in_a_row_stay_in_a_row_where_the_last_one_goes_first() {
     for (form, next) in [(ReclaimedPages::List, 1), (ReclaimedPages::Batch, -1)] {
@@ -77,8 +77,8 @@ fn frames_in_a_row_stay_in_a_row_where_the_last_one_goes_first() {
     }
 }
 
-/// `first_dirty`: beyond the background limit, which pages of another device hold, a flusher with nothing to do begins
-/// with the first page that is dirtied, or looks when its interval has passed.
+/// `first_dirty`: pages of another device exceed the background limit. A flusher with nothing to do
+/// then begins with the first page that is dirtied, or when its interval has passed.
 #[test]
 fn the_first_dirty_inode_sets_a_timer() {
     for (form, soon) in [(FirstDirty::AtOnce, false), (FirstDirty::Timer, true)] {
@@ -110,8 +110,8 @@ fn the_first_dirty_inode_sets_a_timer() {
     }
 }
 
-/// `unwritten_pages`: a dirty page that reclaim leaves to the flusher waits among the active ones, and goes to the
-/// inactive tail once it is clean: it is the first to be freed then.
+/// `unwritten_pages`: a dirty page that reclaim leaves to the flusher waits on the active list, and
+/// goes to the inactive tail once it is clean, so that it is the first to be freed.
 #[test]
 fn dirty_pages_get_out_of_the_way() {
     for (unwritten, activated) in [(UnwrittenPages::Inactive, 0), (UnwrittenPages::Active, 8)] {
@@ -146,8 +146,8 @@ fn dirty_pages_get_out_of_the_way() {
     }
 }
 
-/// `reclaim_throttle`: kswapd that meets the same pages under writeback again waits for congestion to end, or until
-/// more than 32 pages were written; a tenth of a second at most.
+/// `reclaim_throttle`: a kswapd that meets the same pages under writeback again waits until
+/// congestion ends, or until more than 32 pages were written; at most a tenth of a second.
 #[test]
 fn kswapd_waits_until_some_are_written() {
     for (throttle, kind, written, most) in [
@@ -157,7 +157,7 @@ fn kswapd_waits_until_some_are_written() {
     ] {
         let policy = with(|p| {
             p.reclaim_throttle = throttle;
-            p.unwritten_pages = UnwrittenPages::Inactive; // they come round again
+            p.unwritten_pages = UnwrittenPages::Inactive; // so that kswapd meets them again
         });
         let mut bare = Bare::new(policy, 2048);
         bare.sysctl.dirty_ratio = 100;
@@ -197,7 +197,7 @@ fn kswapd_waits_until_some_are_written() {
     }
 }
 
-/// `accesses`: a page that is written twice is used once more, or not at all.
+/// `accesses`: the second write to a page is an access, or is not.
 #[test]
 fn writes_are_accesses_or_not() {
     for (accesses, active) in [(Accesses::ReadsAndWrites, 1), (Accesses::Reads, 0)] {
@@ -214,7 +214,7 @@ fn writes_are_accesses_or_not() {
             active,
             "{accesses:?}"
         );
-        // A read is one in any case.
+        // A read is an access in any case.
         let pfn = mm.find_page(f, 0).expect("cached");
         mm.mark_page_accessed(pfn, TrackPath::BufferedRead);
         mm.mark_page_accessed(pfn, TrackPath::BufferedRead);
@@ -224,7 +224,8 @@ fn writes_are_accesses_or_not() {
     }
 }
 
-/// `kswapd_zone`: of two requests, for DMA32 and for Normal, kswapd works for the one or the other.
+/// `kswapd_zone`: of two requests, for DMA32 and for Normal, kswapd works for the lower or for the
+/// higher zone.
 #[test]
 fn kswapd_works_for_the_lowest_or_for_the_highest() {
     for (rule, expected) in [(KswapdZone::Lowest, 1), (KswapdZone::Highest, 2)] {
@@ -257,7 +258,7 @@ fn a_balanced_lower_zone_lets_kswapd_sleep() {
     }
 }
 
-/// `workingset_anon`: a new anonymous page is active, or has to be used a second time for that.
+/// `workingset_anon`: a new anonymous page starts active, or has to be used a second time for that.
 #[test]
 fn new_anonymous_pages_are_active_or_not() {
     for (shadows, active) in [(false, 100), (true, 0)] {
@@ -279,8 +280,8 @@ fn new_anonymous_pages_are_active_or_not() {
     }
 }
 
-/// What was active before reclaim took it costs its kind when it comes back; what never was does not, however soon
-/// it comes.
+/// A refault costs its kind of memory if the page was active before reclaim took it; otherwise it
+/// does not, however soon the page comes back.
 #[test]
 fn only_the_working_set_costs() {
     let mm = Bare::new(with(|_| ()), 1024).build();
@@ -291,7 +292,7 @@ fn only_the_working_set_costs() {
         }
     });
     settled(&mm);
-    // A page is away for as long as there are active ones.
+    // A refault counts if the page was away for less than there are active pages.
     for index in 1..4 {
         let pfn = mm.find_page(f, index).expect("cached");
         mm.mark_page_accessed(pfn, TrackPath::BufferedRead);
@@ -317,7 +318,7 @@ fn take(mm: &Engine) -> Pfn {
     pfn
 }
 
-/// How many pages each refill took while `n` pages were taken in a row.
+/// Takes `n` pages in a row. Returns them, and how many pages each refill took.
 fn refills(mm: &Engine, n: u32) -> (Vec<Pfn>, Vec<u32>) {
     let (mut pages, mut sizes) = (Vec::new(), Vec::new());
     for _ in 0..n {
@@ -330,7 +331,7 @@ fn refills(mm: &Engine, n: u32) -> (Vec<Pfn>, Vec<u32>) {
     (pages, sizes)
 }
 
-/// How many pages went back at once while pages were freed in a row, and the most that the list held.
+/// Frees pages in a row. Returns how many pages went back at once, and the most that the list held.
 fn returns(mm: &Engine, pages: Vec<Pfn>) -> (Vec<u32>, u32) {
     let (mut sizes, mut most) = (Vec::new(), 0);
     for pfn in pages {
@@ -353,7 +354,8 @@ fn lists_of(rule: PerCpuLists) -> Engine {
     Bare::new(policy, 65_536).build()
 }
 
-/// `per_cpu_lists`: how much a CPU's list takes and gives back at once, and how much it holds.
+/// `per_cpu_lists`: how many pages a CPU's list takes and gives back at once, and how many it
+/// holds.
 #[test]
 fn lists_of_cpus_grow_with_what_is_asked() {
     let mm = lists_of(PerCpuLists::Batches);
@@ -366,7 +368,8 @@ fn lists_of_cpus_grow_with_what_is_asked() {
         "{sizes:?} {most}"
     );
 
-    // Since 5.14 the low watermark says how much, and what goes back doubles.
+    // Since 5.14 the list holds as much as the low watermark allows, and the number given back
+    // doubles.
     let mm = lists_of(PerCpuLists::Watermark);
     let (batch, low) = (mm.zones[0].pcp_batch(), mm.zones[0].mark(Mark::Low) as u32);
     let (pages, sizes) = refills(&mm, 3000);
@@ -377,7 +380,7 @@ fn lists_of_cpus_grow_with_what_is_asked() {
         (&[batch, 2 * batch, 4 * batch][..], low - 1)
     );
 
-    // Since 6.7 what is taken doubles, too, up to 32 batches.
+    // Since 6.7 the number taken doubles, too, up to 32 batches.
     let mm = lists_of(PerCpuLists::Tuned);
     let (pages, sizes) = refills(&mm, 3000);
     let doubled: Vec<u32> = (0..sizes.len() as u32).map(|i| batch << i.min(5)).collect();
@@ -385,7 +388,7 @@ fn lists_of_cpus_grow_with_what_is_asked() {
     let high = mm.pcp_high(0, 0);
     assert!(high > low && high <= 65_536 / 8, "{high}");
     returns(&mm, pages);
-    // A second without need takes an eighth.
+    // A second without need makes the list an eighth smaller.
     let before = mm.pcp_high(0, 0);
     mm.refresh_cpu_vm_stats(0);
     assert_eq!(mm.pcp_high(0, 0), before - before / 8);
@@ -402,8 +405,9 @@ fn take_block(mm: &Engine, order: u32) -> Pfn {
     pfn
 }
 
-/// Since 5.13 blocks of up to order 3 have lists: a batch's worth comes at once and is kept. A block that is
-/// freed among many pages sends all lists home, so that blocks join.
+/// Since 5.13 blocks of up to order 3 have per-CPU lists: a batch's worth is taken at once and
+/// kept. A block that is freed while the lists hold many pages drains all of them, so that blocks
+/// merge.
 #[test]
 fn lists_of_cpus_hold_blocks() {
     let mm = lists_of(PerCpuLists::Batches);
@@ -431,7 +435,7 @@ fn lists_of_cpus_hold_blocks() {
         returns(&mm, pages);
         assert!(mm.pcp_pages(0) > u64::from(batch), "{rule:?}");
         mm.free_pages_order(blocks[0], 1);
-        // 6.7 asks whether the free before was one of a block, too.
+        // 6.7 also tests whether the free before was that of a block.
         assert_eq!(mm.pcp_pages(0) > 0, rule == PerCpuLists::Tuned);
         let before = mm.pcp_pages(0);
         mm.free_pages_order(blocks[1], 1);
@@ -467,7 +471,7 @@ fn lists_of_cpus_give_way_to_reclaim() {
     let least = mm.zones[0].mark(Mark::High) as u32;
     refills(&mm, 65_536 - least - 4 * low);
     mm.drain_all_pages();
-    // An hour without need later it is as small as it gets.
+    // After a long time without need the list is as small as it gets.
     (0..100).for_each(|_| mm.refresh_cpu_vm_stats(0));
     let free = || mm.stat.zone(0, ZoneStat::NrFreePages);
     while free() > u64::from(least) {
@@ -480,8 +484,8 @@ fn lists_of_cpus_give_way_to_reclaim() {
     assert_eq!(mm.pcp_high(0, 0), high);
 }
 
-/// `page_metadata`: cached pages take nodes of the tree and, once they were written on a filesystem with buffer
-/// heads, those; they come back.
+/// `page_metadata`: cached pages take tree nodes and, once they were written on a filesystem with
+/// buffer heads, buffer heads; all are freed again.
 #[test]
 fn records_of_the_cache_take_memory() {
     let taken = |metadata, buffers: bool| {
@@ -507,13 +511,14 @@ fn records_of_the_cache_take_memory() {
     assert_eq!(taken(PageMetadata::Nothing, true), (0, 0));
     // 16 leaves and a root: two slabs of two pages each.
     assert_eq!(taken(PageMetadata::Slabs, false), (4, 4));
-    // 1000 buffer heads: 26 slabs more; of those five may stay.
+    // 1000 buffer heads take 26 slabs more; five of those may stay.
     let (used, left) = taken(PageMetadata::Slabs, true);
     assert_eq!(used, 4 + 26);
     assert!(left <= 4 + 6, "{left}");
 }
 
-/// `writeback_bios`: bios under way have vectors, eight on a slab of eight pages; of those that ended some slabs stay.
+/// `writeback_bios`: bios under way have vectors, eight on a slab of eight pages; some slabs stay
+/// when the bios have ended.
 #[test]
 fn bios_under_way_take_memory() {
     let taken = |bios, n: u32| {
@@ -532,13 +537,14 @@ fn bios_under_way_take_memory() {
     assert_eq!(taken(WritebackBios::Free, 100), (0, 0));
     assert_eq!(taken(WritebackBios::Vectors, 1), (8, 8));
     assert_eq!(taken(WritebackBios::Vectors, 100), (13 * 8, 6 * 8));
-    // Where there is no memory left, bios go on with what is in reserve.
+    // If there is no memory left, bios use the reserve.
     let (used, _) = taken(WritebackBios::Vectors, 8000);
     assert!(used < 8192, "{used}");
 }
 
-/// `extent_maps`: what is known of extents takes memory until the file's inode goes, or an extent's first page once the
-/// extent is committed; what is being written takes a page for ten, twice.
+/// `extent_maps`: records of extents take memory until the file's inode is evicted, or, once an
+/// extent is committed, until its first page leaves; extents being written take a page for ten,
+/// twice.
 #[test]
 fn extents_take_memory() {
     let of = |maps, committed: bool, pages: u64| {
@@ -547,7 +553,7 @@ fn extents_take_memory() {
         });
         let mm = Bare::new(policy, 8192).build();
         let f = file(&mm, MappingKind::File, 0, 5000);
-        // A thousand extents of a page each, all in the midst of a large one that was there.
+        // A thousand extents of a page each, all inside a large one that existed before.
         block_on(&mm, async {
             for n in 0..1000 {
                 write(&mm, f, 2 * n).await;
@@ -570,13 +576,13 @@ fn extents_take_memory() {
         [written, ended, released, mm.metadata_pages()]
     };
     assert_eq!(of(ExtentMaps::Free, true, 5000), [0; 4]);
-    // What lies in front of the first, and each with what lies behind it: 2,000 records. Of what goes, slabs stay that
-    // have room for six of each kind.
+    // The rest before the first extent, and each extent with the rest after it: 2,000 records. When
+    // they are freed, slabs with room for six of each kind stay.
     let (stays, wide, lean) = (6, 72, 52);
     let whole = |maps| [maps + 200, maps + 2 * stays, maps + 2 * stays, 3 * stays];
     assert_eq!(of(ExtentMaps::Wide, false, 5000), whole(wide));
     assert_eq!(of(ExtentMaps::Lean, false, 5000), whole(lean));
-    // Half of them begin where a page was cached.
+    // Half of the records begin at a page that was cached.
     let halved = |maps, half| [maps + 200, maps + 2 * stays, half + 3 * stays, 3 * stays];
     assert_eq!(of(ExtentMaps::Lean, true, 5000), halved(lean, 25));
     assert_eq!(of(ExtentMaps::Lean, true, 4000), halved(lean, 25));
@@ -593,7 +599,7 @@ fn kinds_that_mix_raise_watermarks() {
         (Mobility::Claimed, true),
     ] {
         let mm = Bare::new(with(|p| p.mobility = mobility), 8192).build();
-        // Movable pages have every pageblock; then the kernel wants one.
+        // All pageblocks are movable; then the kernel takes a page.
         while mm.stat.zone(0, ZoneStat::NrFreePages) > 400 {
             block_on(&mm, mm.alloc_page(Gfp::USER)).expect("memory");
             mm.refresh_cpu_vm_stats(0);
@@ -604,7 +610,8 @@ fn kinds_that_mix_raise_watermarks() {
     }
 }
 
-/// `slow_path`: a request that reclaims round after round wakes kswapd with each, if it has gone to sleep.
+/// `slow_path`: a request that reclaims round after round wakes kswapd in each, if kswapd has gone
+/// to sleep.
 #[test]
 fn each_round_of_the_slow_path_wakes_kswapd() {
     let wakes = [SlowPath::Congestion, SlowPath::Rewake].map(|slow_path| {
@@ -621,7 +628,7 @@ fn each_round_of_the_slow_path_wakes_kswapd() {
                 mm.refresh_cpu_vm_stats(0);
             }
         });
-        // The request is far below the boosted min watermark: one round is not enough.
+        // Free memory is far below the boosted min watermark: one round is not enough.
         mm.boost_watermark(0);
         mm.boost_watermark(0);
         let before = mm.world.woken(queue::kswapd(0))[0];
@@ -639,12 +646,12 @@ fn each_round_of_the_slow_path_wakes_kswapd() {
         run(&mm, vec![request, sleeper], 1, u64::MAX, |_| ());
         mm.world.woken(queue::kswapd(0))[0] - before
     });
-    // When the request begins, and for the boost that it finds; then once for each round.
+    // One wake when the request begins and one for the boost; then one for each round.
     assert_eq!(wakes[0], 2);
     assert_eq!(wakes[1], 2 + 3, "four rounds");
 }
 
-/// `lru_batch`: so many pages come to their list at once.
+/// `lru_batch`: pages are added to their list in batches of this size.
 #[test]
 fn pages_come_to_their_list_in_batches() {
     for n in [14, 15, 31] {
@@ -666,7 +673,8 @@ fn pages_come_to_their_list_in_batches() {
     }
 }
 
-/// `page_tables`: 512 entries of a mapping have a page from their first fault on, until the mapping ends.
+/// `page_tables`: 512 entries of a mapping take a page from their first fault on, until the mapping
+/// ends.
 #[test]
 fn page_tables_take_memory() {
     for (tables, pages) in [(PageTables::Nothing, 0), (PageTables::Pages, 2)] {
@@ -694,7 +702,8 @@ fn page_tables_take_memory() {
     }
 }
 
-/// `hopeless_zones = "failures"`: behind 16 runs that free nothing nobody wakes kswapd, until a scan frees a page.
+/// `hopeless_zones = "failures"`: after 16 runs that freed nothing kswapd is not woken any more,
+/// until a scan frees a page.
 #[test]
 fn kswapd_gives_up_a_node_that_it_fails_at() {
     for (rule, wakes) in [
@@ -703,7 +712,7 @@ fn kswapd_gives_up_a_node_that_it_fails_at() {
     ] {
         let mm = Bare::new(with(|p| p.hopeless_zones = rule), 4096).build();
         let f = file(&mm, MappingKind::File, 0, 64);
-        // The kernel has all.
+        // The kernel takes all memory.
         let mut taken = Vec::new();
         while let Some(pfn) = mm.alloc_nowait(Gfp::UNMOVABLE_NOWAIT, 0) {
             taken.push(pfn);
@@ -717,7 +726,7 @@ fn kswapd_gives_up_a_node_that_it_fails_at() {
         let other = Box::pin(async {
             mm.world.sleep(SECOND / 10).await;
             assert_eq!(woken(), wakes, "{rule:?}");
-            // Somebody writes, and somebody else frees what he wrote.
+            // Pages of a file are written, and direct reclaim frees them.
             for pfn in taken.drain(..1500) {
                 mm.free_page(pfn, false);
             }
@@ -738,8 +747,9 @@ fn kswapd_gives_up_a_node_that_it_fails_at() {
     }
 }
 
-/// `swap_bios = "pool"`: 21 bios take a page, the first of which is the kernel's since boot. Where no memory is above the
-/// min watermark two are in reserve, and who wants a third waits until one has ended.
+/// `swap_bios = "pool"`: 21 bios take a page, the first of which the kernel has since boot. If no
+/// memory is above the min watermark two bios are in reserve, and a task that needs a third waits
+/// until one has ended.
 #[test]
 fn swap_waits_for_a_bio_that_ends() {
     for (bios, waits) in [(SwapBios::Free, false), (SwapBios::Pool, true)] {
@@ -751,7 +761,7 @@ fn swap_waits_for_a_bio_that_ends() {
         });
         assert_eq!(mm.metadata_pages(), 2 * u64::from(waits));
         recount(&mm);
-        // All of the third page's are taken, and then there is no fourth.
+        // All bios of the third page are taken, and there is no memory for a fourth.
         block_on(&mm, async {
             for _ in 43..63 {
                 mm.swap_bio().await;

@@ -1,7 +1,7 @@
-//! The counters' names against those of kernels. The lists are the names in `vmstat_text` of mm/vmstat.c of each
-//! release, with zones of all kinds where a name has one, without those of options that have nothing to do with what is
-//! modelled (huge pages, balloons, CMA). Those of 6.1 and 6.12 stand against recordings of guests
-//! (crates/kernel/tests/recordings.rs).
+//! The counters' names compared with those of kernels. The lists are the names in `vmstat_text` of
+//! mm/vmstat.c of each release, with all kinds of zones where a name has a zone, without those of
+//! options that are not modelled (huge pages, balloons, CMA). The names of 6.1 and 6.12 are
+//! compared with recordings of guests (crates/kernel/tests/recordings.rs).
 
 use super::prelude::*;
 use crate::counters::{Known, known, names, of_no_kernel};
@@ -14,21 +14,21 @@ const LEVELS: &str = "nr_free_pages nr_inactive_anon nr_active_anon nr_inactive_
     nr_page_table_pages nr_kernel_stack nr_unstable nr_bounce nr_vmscan_write nr_writeback_temp nr_isolated_anon \
     nr_isolated_file nr_shmem nr_dirtied nr_written nr_dirty_threshold nr_dirty_background_threshold";
 const NUMA: &str = "numa_hit numa_miss numa_foreign numa_interleave numa_local numa_other";
-/// Events of all of them.
+/// Events of all these kernels.
 const EVENTS: &str = "pgpgin pgpgout pswpin pswpout pgfree pgactivate pgdeactivate pgfault pgmajfault pginodesteal \
     slabs_scanned kswapd_inodesteal kswapd_low_wmark_hit_quickly kswapd_high_wmark_hit_quickly pageoutrun pgrotated \
     compact_stall compact_fail compact_success zone_reclaim_failed";
-/// More of 2.6.37, 3.0 and 3.1, whose lists differ in huge pages alone.
+/// Further names of 2.6.37, 3.0 and 3.1, whose lists differ only in huge pages.
 const OLD: &str = "kswapd_steal kswapd_skip_congestion_wait allocstall compact_blocks_moved compact_pages_moved \
     compact_pagemigrate_failed";
 const OLD_BY_ZONE: &str = "pgalloc pgrefill pgsteal pgscan_kswapd pgscan_direct";
-/// More of 3.16.
+/// Further names of 3.16.
 const V3_16: &str = "nr_alloc_batch nr_vmscan_immediate_reclaim workingset_refault workingset_activate \
     workingset_nodereclaim pgscan_direct_throttle allocstall drop_pagecache drop_slab pgmigrate_success pgmigrate_fail \
     compact_migrate_scanned compact_free_scanned compact_isolated";
 const V3_16_BY_ZONE: &str =
     "pgalloc pgrefill pgsteal_kswapd pgsteal_direct pgscan_kswapd pgscan_direct";
-/// More of 4.9.
+/// Further names of 4.9.
 const V4_9: &str = "nr_zone_inactive_anon nr_zone_active_anon nr_zone_inactive_file nr_zone_active_file \
     nr_zone_unevictable nr_zone_write_pending nr_vmscan_immediate_reclaim nr_pages_scanned workingset_refault \
     workingset_activate workingset_nodereclaim pglazyfreed pgrefill pgsteal_kswapd pgsteal_direct pgscan_kswapd \
@@ -36,7 +36,7 @@ const V4_9: &str = "nr_zone_inactive_anon nr_zone_active_anon nr_zone_inactive_f
     compact_migrate_scanned compact_free_scanned compact_isolated compact_daemon_wake";
 const V4_9_BY_ZONE: &str = "pgalloc allocstall pgskip";
 
-/// The list of the kernel that a preset stands for, if it is here.
+/// Returns the list of the kernel that a preset stands for, if it is among these.
 fn real(preset: &str) -> Option<BTreeSet<String>> {
     let (more, by_zone) = match preset {
         "linux-2.6.37" | "linux-3.0" | "linux-3.1" => (OLD, OLD_BY_ZONE),
@@ -56,7 +56,7 @@ fn real(preset: &str) -> Option<BTreeSet<String>> {
     Some(all)
 }
 
-/// Whatever a preset's counters are called, its kernel has it, or no kernel.
+/// Each counter name of a preset exists in its kernel, or is one of those that no kernel has.
 #[test]
 fn counters_have_the_names_of_their_kernel() {
     let mut seen = 0;
@@ -64,7 +64,7 @@ fn counters_have_the_names_of_their_kernel() {
         let Some(real) = real(preset) else { continue };
         let policy = Policy::preset(preset).expect("a preset");
         for name in names(&policy) {
-            // Only with its patch, before 3.2.
+            // Names that the kernel has only with a patch, before 3.2.
             let patch = name == "nr_vmscan_immediate_reclaim" && !policy.immediate_reclaim
                 || name == "nr_alloc_batch" && policy.fair_zones == FairZones::Off
                 || name.starts_with("workingset_") && !policy.workingset
@@ -81,7 +81,8 @@ fn counters_have_the_names_of_their_kernel() {
     assert_eq!(seen, 5);
 }
 
-/// The switch `counters`: what reclaim does is told zone by zone or by node, and under the names of the time.
+/// The switch `counters`: events of reclaim are reported by zone or by node, and under the names of
+/// the release.
 #[test]
 fn what_is_counted_is_told_as_its_kernel_tells_it() {
     let told = |counters: Counters| {
@@ -127,7 +128,7 @@ fn what_is_counted_is_told_as_its_kernel_tells_it() {
     }
 }
 
-/// Who asks by another kernel's name is told of this one's.
+/// A name of another kernel leads to this one's name for the same counter.
 #[test]
 fn names_of_other_kernels_are_known() {
     let (old, new) = (Policy::linux_3_0(), Policy::linux_6_12());
@@ -157,7 +158,7 @@ fn names_of_other_kernels_are_known() {
     }
 }
 
-/// What is counted by kind of page and by what a request may use comes to what is counted in all.
+/// Counts by kind of page, and by the zone of a request, add up to the total.
 #[test]
 fn parts_come_to_the_whole() {
     use super::programs::{bring_in, file};

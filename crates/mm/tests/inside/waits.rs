@@ -1,5 +1,5 @@
-//! Tasks that wait for memory, a throttle or a reserve go on once it is there, daemons that would wake them do not sleep, and
-//! work on pages costs something.
+//! Tasks that wait for memory, a throttle or a reserve continue once it is available; daemons that
+//! have to wake them do not sleep; and work on pages costs time.
 
 use super::bare::{Bare, recount, settled};
 use super::prelude::*;
@@ -18,11 +18,11 @@ fn presets() -> impl Iterator<Item = Policy> {
     all.filter(|p| p.emergency_throttle)
 }
 
-/// A machine whose kernel has all pages, and these.
+/// Makes a machine whose pages the kernel has taken, and returns them.
 fn used_up(policy: Policy) -> (Engine, RefCell<Vec<Pfn>>) {
     let mm = Bare::new(policy, 8192).build();
     let mut taken = Vec::new();
-    // Interrupts take what is left above three eighths of min.
+    // Atomic requests take the pages down to three eighths of min.
     while let Some(pfn) = block_on(&mm, mm.alloc_page(Gfp::ATOMIC)) {
         taken.push(pfn);
     }
@@ -38,8 +38,8 @@ fn give_back(mm: &Engine, taken: &RefCell<Vec<Pfn>>, n: usize) {
     mm.refresh_cpu_vm_stats(0);
 }
 
-/// A process that ends gives its memory back while kswapd is on its way to work: kswapd finds its node balanced, scans
-/// nothing and goes to sleep. Tasks that wait for the reserves go on at once.
+/// A process that ends frees its memory while kswapd is about to work: kswapd finds its node
+/// balanced, scans nothing and goes to sleep. Tasks that wait for the reserves continue at once.
 #[test]
 fn kswapd_wakes_throttled_tasks_before_it_sleeps() {
     for policy in presets() {
@@ -59,7 +59,7 @@ fn kswapd_wakes_throttled_tasks_before_it_sleeps() {
             let all = taken.borrow().len();
             give_back(&mm, &taken, all);
         });
-        // It has the CPU only then.
+        // kswapd gets the CPU only after the memory is freed.
         let kswapd: Job<'_> = Box::pin(async {
             while !taken.borrow().is_empty() {
                 mm.world.relax().await;
@@ -73,7 +73,8 @@ fn kswapd_wakes_throttled_tasks_before_it_sleeps() {
     }
 }
 
-/// A request that may not enter filesystems waits a second in all, however often it is woken for nothing.
+/// A request that may not enter filesystems waits a second in all, however often it is woken in
+/// vain.
 #[test]
 fn a_wake_for_nothing_does_not_end_a_throttle() {
     let (mm, _taken) = used_up(Policy::linux_6_12());
@@ -97,7 +98,7 @@ fn a_wake_for_nothing_does_not_end_a_throttle() {
     );
 }
 
-/// A thread of the kernel's own is not held back for the reserves: pages may wait for what it does.
+/// A kernel thread is not throttled for the reserves: the pages may depend on its work.
 #[test]
 fn threads_of_the_kernel_are_not_throttled() {
     for (flags, throttled) in [(0, 1), (PF_KTHREAD, 0)] {
@@ -116,7 +117,7 @@ fn threads_of_the_kernel_are_not_throttled() {
     }
 }
 
-/// A task that was chosen to die does not wait for the reserves any longer.
+/// A task that was chosen to die stops waiting for the reserves.
 #[test]
 fn who_is_to_die_leaves_the_throttle() {
     let (mm, _taken) = used_up(Policy::linux_6_12());
@@ -161,7 +162,7 @@ fn in_vain(mm: &Engine, q: WaitQueue) -> String {
 #[test]
 fn waits_in_vain_are_noticed() {
     let bare = || Bare::new(Policy::linux_6_12(), 4096).build();
-    // Nothing is asked of anybody.
+    // No daemon was asked to work.
     let mm = bare();
     mm.nodes[0].kswapd_sleeping.set(1);
     assert_eq!(in_vain(&mm, queue::kswapd(0)), "");
@@ -174,7 +175,7 @@ fn waits_in_vain_are_noticed() {
         text.contains("in vain for the reserves of node 0, which are there"),
         "{text}"
     );
-    // kswapd is awake, and comes to those who wait.
+    // kswapd is awake, and will wake the waiting tasks.
     let mm = bare();
     assert_eq!(in_vain(&mm, mm.emergency_queue(0)), "");
     let text = in_vain(&bare(), queue::kswapd(0));
@@ -193,8 +194,8 @@ fn waits_in_vain_are_noticed() {
     assert!(text.contains("vmpressure waits in vain"), "{text}");
 }
 
-/// Lists of the node in kernels that mark hopeless zones: memory exhaustion ends with the OOM killer, and not with
-/// rounds of direct reclaim and kswapd without an end.
+/// LRU lists of the node in kernels that mark hopeless zones: memory exhaustion ends with the OOM
+/// killer, not with endless rounds of direct reclaim and kswapd.
 #[test]
 fn exhaustion_of_node_lists_ends() {
     for preset in ["linux-2.6.37", "linux-3.0", "linux-3.1", "linux-3.16"] {
@@ -225,7 +226,7 @@ fn exhaustion_of_node_lists_ends() {
     }
 }
 
-/// Each page that is visited costs, be it dropped from its file or kept.
+/// Each page that is visited costs time, whether it is dropped from its file or kept.
 #[test]
 fn a_page_that_is_visited_and_kept_costs() {
     let mm = Bare::new(Policy::linux_3_1(), 2048).build();
@@ -248,7 +249,7 @@ fn a_page_that_is_visited_and_kept_costs() {
     );
 }
 
-/// Pages that a scan of a node's list sets aside are moved, which costs as much as taking them.
+/// Pages that a scan of a node's list skips are moved, which costs as much as taking them.
 #[test]
 fn pages_that_are_set_aside_cost() {
     let mut bare = Bare::new(Policy::linux_4_9(), 1024);
@@ -279,8 +280,8 @@ fn pages_that_are_set_aside_cost() {
     assert_eq!(cost() - before, 32);
 }
 
-/// How long the first of two tasks is held back by `waits` (ns), where the other one begins `other` a tenth of a
-/// millisecond later.
+/// Returns how long `waits` holds back the first of two tasks (ns); the second one begins `other` a
+/// tenth of a millisecond later.
 fn held_back<'a>(
     mm: &'a Engine,
     waits: impl Future<Output = ()> + 'a,
@@ -300,8 +301,8 @@ fn held_back<'a>(
     took.get()
 }
 
-/// `reclaim_throttle = "reasons"`: a task that waits for isolated pages goes on when another one finds that they are not
-/// too many, and threads of the kernel do not wait.
+/// `reclaim_throttle = "reasons"`: a task that waits for isolated pages continues when another one
+/// finds that they are not too many, and kernel threads do not wait.
 #[test]
 fn waits_for_isolated_pages_end_when_they_are_few() {
     let tick = SECOND / 1000;
@@ -322,8 +323,8 @@ fn waits_for_isolated_pages_end_when_they_are_few() {
     }
 }
 
-/// `reclaim_throttle = "reasons"`: a task that has made no progress waits for a tick, or until another one frees an eighth
-/// of what it scans.
+/// `reclaim_throttle = "reasons"`: a task that has made no progress waits for a tick, or until
+/// another one frees more than an eighth of the pages that it scans.
 #[test]
 fn waits_for_progress_end_with_some() {
     let tick = SECOND / 1000;

@@ -1,5 +1,5 @@
-//! XFS's log and its shrinker, where one depends on the release: who writes what waits for the log, and for what the
-//! shrinker waits.
+//! XFS's log and its shrinker, where they depend on the release: which task writes the items that
+//! wait for the log, and what the shrinker waits for.
 
 use super::bare::{Bare, recount};
 use super::prelude::*;
@@ -10,8 +10,8 @@ use crate::reclaim::shrinker::Shrunk;
 
 const MS: u64 = 1_000_000;
 
-/// An XFS of one group with 200 files in memory, each in a cluster of its own, and a log of which an eighth is `waits`
-/// inodes.
+/// Makes an XFS of one group with 200 files in memory, each in a cluster of its own, and a log of
+/// which an eighth holds `waits` inodes.
 fn machine(policy: Policy, waits: u64) -> Engine {
     let mut bare = Bare::new(policy, 6000);
     bare.supers = vec![SuperInfo {
@@ -39,7 +39,7 @@ fn pushing(xfs_log_push: XfsLogPush) -> Policy {
     }
 }
 
-/// Runs a job beside the daemons of an XFS; it ends within a second.
+/// Runs a job beside the daemons of an XFS; the job must end within a second.
 fn beside<'a>(mm: &'a Engine, job: impl Future<Output = ()> + 'a) {
     let jobs: Vec<Job<'a>> = vec![
         Box::pin(job),
@@ -53,8 +53,8 @@ fn pinned(mm: &Engine) -> usize {
     (0..200).filter(|&ino| mm.inode(ino).has(PINNED)).count()
 }
 
-/// docs/reference/shrinkers-and-xfs.md#background-push: once an eighth of the log waits a worker writes it, though nobody
-/// forces it.
+/// docs/reference/shrinkers-and-xfs.md#background-push: once an eighth of the log waits, a worker
+/// writes it although no task forces the log.
 #[test]
 fn a_worker_writes_what_waits() {
     for (push, left) in [
@@ -74,7 +74,7 @@ fn a_worker_writes_what_waits() {
     }
 }
 
-/// An eighth of a large log is 32 MiB at most since 5.7.
+/// The eighth of a large log is limited to 32 MiB since 5.7.
 #[test]
 fn what_waits_is_capped() {
     let waits = |push| {
@@ -86,7 +86,8 @@ fn what_waits_is_capped() {
     assert_eq!(waits(XfsLogPush::Unwaited), Some(32 << 20));
 }
 
-/// A pusher that meets pinned items writes the log itself; since 5.14 it has the worker do it and goes on.
+/// A pusher that meets pinned items writes the log itself; since 5.14 it leaves that to the worker
+/// and continues.
 #[test]
 fn the_pusher_leaves_the_log_to_the_worker() {
     for (push, itself) in [
@@ -98,7 +99,7 @@ fn the_pusher_leaves_the_log_to_the_worker() {
             let mm = machine(pushing(push), 1000);
             mm.log_inode(5);
             block_on(&mm, mm.log_force(0));
-            // Changed again: in the list of items and pinned.
+            // Inode 5 is changed again: it is in the list of items and pinned.
             mm.log_inode(5);
             mm.ail_push_all(0);
             let mut jobs: Vec<Job<'_>> =
@@ -117,7 +118,7 @@ fn the_pusher_leaves_the_log_to_the_worker() {
     }
 }
 
-/// Whoever commits waits for the worker while twice the limit waits for the log, since 5.7.
+/// A committing task waits for the worker while twice the limit waits for the log, since 5.7.
 #[test]
 fn committers_wait_for_the_worker() {
     for (push, waiting) in [
@@ -137,8 +138,8 @@ fn committers_wait_for_the_worker() {
     }
 }
 
-/// docs/reference/shrinkers-and-xfs.md#clean-inodes-only: the shrinker passes by an inode whose lock another task holds, and
-/// frees the others; a file system is unmounted with none left.
+/// docs/reference/shrinkers-and-xfs.md#clean-inodes-only: the shrinker skips an inode whose lock
+/// another task holds, and frees the others; the unmount leaves none.
 #[test]
 fn a_locked_inode_is_passed_by() {
     let policy = Policy {

@@ -1,8 +1,9 @@
-//! Caches of objects: inodes and dentries of an ordinary filesystem and of an XFS, and who shrinks them.
+//! Caches of objects: inodes and dentries of an ordinary filesystem and of an XFS, and their
+//! shrinkers.
 
 use super::*;
 
-/// Files of a tree on one filesystem, directories among them: the first is the root.
+/// Makes the files of a tree on one filesystem, directories among them; the first is the root.
 fn plant(mm: &Engine, sb: u32, bdi: u32, n: u32) -> Vec<u32> {
     let files: Vec<u32> = (0..n)
         .map(|_| file(mm, MappingKind::File, bdi, 3))
@@ -18,14 +19,15 @@ fn plant(mm: &Engine, sb: u32, bdi: u32, n: u32) -> Vec<u32> {
     files
 }
 
-/// Tasks that walk parts of a tree, beside a reader and anonymous memory that press on it.
+/// Makes tasks that walk parts of a tree, beside a reader and anonymous memory that cause reclaim.
 fn walks<'a>(mm: &'a Engine, files: Vec<u32>) -> Vec<Job<'a>> {
     let read = file(mm, MappingKind::File, 0, 2600);
     let mut jobs: Vec<Job<'a>> = Vec::new();
     let per_task = (files.len() - 8) / 3;
     for (i, part) in files[8..].chunks(per_task).take(3).enumerate() {
         let (part, dir) = (part.to_vec(), files[1 + i]);
-        // Entries of other directories are in the part too: the one that is named holds new files.
+        // The part also has entries of other directories; new files are made in the directory
+        // given.
         jobs.push(Box::pin(async move {
             p::tree(mm, &part, dir, 2500, 50 + i as u64).await
         }));

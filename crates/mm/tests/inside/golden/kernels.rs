@@ -1,4 +1,4 @@
-//! The presets, and how dirty pages are held back and written.
+//! The presets, and the throttling and writing of dirty pages.
 
 use super::*;
 
@@ -54,7 +54,7 @@ fn zone_limits_on_two_nodes() {
     s.play(busy);
 }
 
-/// A node of its own for the writer, too small to reach the global limit.
+/// The writer has a node of its own, too small to reach the global limit.
 #[test]
 fn stalls_on_a_small_node() {
     let policy = Policy {
@@ -70,7 +70,7 @@ fn stalls_on_a_small_node() {
     s.play(busy);
 }
 
-/// The flusher is asked for pages of a zone, and pressure makes inodes old.
+/// The flusher is asked for pages of a zone, and memory pressure makes inodes expire.
 #[test]
 fn reclaim_asks_the_flusher_by_zone() {
     let policy = Policy {
@@ -102,7 +102,8 @@ fn reclaim_asks_the_flusher_by_node() {
     s.play(busy);
 }
 
-/// Limits in bytes, two devices with shares of their own, one of which is slow and fails now and then.
+/// Limits in bytes, two devices with guaranteed and maximum shares; one of them is slow and
+/// sometimes fails.
 #[test]
 fn limits_in_bytes_and_a_device_that_fails() {
     let mut s = Scenario::new("bytes-and-errors", Policy::linux_3_0());
@@ -142,7 +143,8 @@ fn sleeping_dirtiers_of_two_devices() {
     s.play(two_devices);
 }
 
-/// Writers on both devices, one of a file that is changed again and again, and FUSE's kind of file.
+/// Writers on both devices: one of a file that is changed again and again, and one of a file as
+/// FUSE has them.
 fn two_devices<'a>(mm: &'a Engine) -> Vec<Job<'a>> {
     mm.set_min_ratio(1, 10);
     mm.bdis[1].max_ratio.set(60);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Shared and private mappings of two files beside readers and writers of them.
+/// Makes shared and private mappings of two files beside readers and writers of them.
 fn mappings<'a>(mm: &'a Engine) -> Vec<Job<'a>> {
     let (a, b) = (
         file(mm, MappingKind::File, 0, 1200),
@@ -81,7 +81,7 @@ fn mappings_4_9() {
     s.play(mappings);
 }
 
-/// Swap whose device fails writes: pages stay in memory as the only copy.
+/// Swap on a device whose writes fail: pages stay in memory as the only copy.
 #[test]
 fn swap_that_fails() {
     let mut s = Scenario::new("swap-fails", Policy::linux_3_0());
@@ -94,8 +94,8 @@ fn swap_that_fails() {
     });
 }
 
-/// Files read and written at places far apart: tree nodes of shadows are given up, and requests to the
-/// flusher find no room.
+/// Files are read and written at places far apart: tree nodes with shadows are dropped, and
+/// requests to the flusher find no room.
 fn sparse<'a>(mm: &'a Engine) -> Vec<Job<'a>> {
     let read = file(mm, MappingKind::File, 0, 64 * 1200);
     let written = file(mm, MappingKind::File, 0, 3 << 20);
@@ -160,7 +160,7 @@ fn without_swap() {
     s.play(busy);
 }
 
-/// Policies in the place of the file lists: each has its own answer to dirty pages.
+/// Eviction policies in place of the file lists: each has its own answer to dirty pages.
 #[test]
 fn eviction_policies() {
     for name in ["sieve", "s3-fifo", "lru", "two-list", "generational"] {

@@ -1,4 +1,4 @@
-//! Where pages come from: fair zones, watermarks of all kinds, free lists by mobility, exhaustion.
+//! Sources of pages: fair zones, watermarks of all kinds, free lists by mobility, exhaustion.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn fair_batches_on_two_nodes() {
     s.play(busy);
 }
 
-/// Node lists with requests for low zones beside them.
+/// LRU lists of the node, with requests for low zones beside them.
 #[test]
 fn node_lists_on_two_nodes() {
     let mut s = Scenario::new("node-lists", Policy::linux_4_9());
@@ -59,7 +59,8 @@ fn node_lists_on_two_nodes() {
     });
 }
 
-/// Watermarks that adjust themselves, bursts that may not wait among what teaches them.
+/// Watermarks that adjust themselves; failing bursts of atomic requests are among the events that
+/// raise them.
 #[test]
 fn watermarks_adjust_themselves() {
     let policy = Policy {
@@ -84,7 +85,7 @@ fn watermarks_adjust_themselves() {
         let mut jobs = busy(mm);
         jobs.push(Box::pin(p::kernel(mm, 900, 5)));
         jobs.push(Box::pin(async move {
-            // Bursts until one fails.
+            // Bursts until a request fails.
             for _ in 0..6 {
                 let mut held = Vec::new();
                 while let Some(pfn) = mm.alloc_kernel_page(Gfp::ATOMIC).await {
@@ -127,7 +128,7 @@ fn watermarks_of_a_profile() {
     });
 }
 
-/// Free lists by mobility; a pageblock that is mixed boosts the watermarks.
+/// Free lists by mobility; mixing kinds in a pageblock boosts the watermarks.
 #[test]
 fn mobility_boosts_watermarks() {
     let policy = Policy {
@@ -167,7 +168,7 @@ fn mobility_of_an_old_kernel() {
     });
 }
 
-/// More anonymous memory than there is memory and swap.
+/// More anonymous memory than RAM and swap together.
 #[test]
 fn memory_is_exhausted() {
     for (name, policy) in [
@@ -186,7 +187,7 @@ fn memory_is_exhausted() {
     }
 }
 
-/// Many direct reclaimers at once use half of the reserves up and wait for kswapd.
+/// Many direct reclaimers at once use up half of the reserves and wait for kswapd.
 #[test]
 fn reclaimers_wait_for_reserves() {
     let policy = Policy {
