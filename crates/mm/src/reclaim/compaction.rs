@@ -252,6 +252,8 @@ impl<W: World> Mm<W> {
         (sc.nr_reclaimed < pages && inactive > pages) || !fit(z)
     }
 
+    /// Compacts a zone for a request of an order: moves pages, 32 at a time, until the scanners
+    /// meet or a block may be free (`compact_finished`).
     async fn compact_zone(&self, z: usize, gfp: Gfp, order: u32, how: Migrate) -> Compacted {
         let suitable = self.compaction_suitable(z, order);
         if suitable != Compacted::Continue {
@@ -291,6 +293,8 @@ impl<W: World> Mm<W> {
         done
     }
 
+    /// Returns `Complete` if the scanners have met, `Partial` if a free block of the order exists
+    /// or the task was killed, and `Continue` otherwise.
     fn compact_finished(&self, cc: &CompactControl) -> Compacted {
         if self.current().flags() & PF_DYING != 0 {
             return Compacted::Partial;

@@ -12,6 +12,8 @@ impl<W: World> Mm<W> {
         (self.config.hz / n).max(1) * self.tick()
     }
 
+    /// Waits until the end of a congestion of that class wakes the queue, at most `timeout`
+    /// nanoseconds.
     async fn wait_for_congestion(&self, class: Class, timeout: u64) {
         let q = queue::congestion(class);
         let ticket = self.world.ticket(q);

@@ -64,6 +64,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Remembers the refaults of a node so far, so that only later ones count as new.
     pub(crate) fn snapshot_refaults_of(&self, nid: u32) {
         let costs = &self.nodes[nid as usize].costs;
         for kind in 0..2 {
@@ -117,6 +118,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Copies a node's list lengths and refaults into the statistics that reclaim reads.
     fn flush_lru_stats(&self, nid: u32) {
         let node = &self.nodes[nid as usize];
         let (costs, z) = (&node.costs, usize::from(node.zones[0]));

@@ -78,6 +78,8 @@ impl<W: World> Mm<W> {
         self.stat.event(ALLOC_STALLS[gfp.high_zoneidx()], 1);
     }
 
+    /// Scans the zones of a request, at one priority after another from 12 down to 0, until 32
+    /// pages are freed. Returns what [`Self::try_to_free_pages`] returns.
     async fn direct_reclaim_loop(&self, node: u32, gfp: Gfp, sc: &mut ScanControl) -> u64 {
         let mut total_scanned = 0;
         let classzone = sc.classzone;

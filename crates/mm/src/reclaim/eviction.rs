@@ -30,6 +30,8 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
+    /// Makes a policy of the registry for each zone; `None` if the file pages are on Linux's two
+    /// lists.
     pub fn new<W: World>(eviction: Eviction, zones: &[Zone<W>]) -> Option<Box<Self>> {
         let Eviction::Policy(name) = eviction else {
             return None;
@@ -95,6 +97,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Returns a page's slot: its number in its zone.
     fn slot(&self, z: usize, pfn: Pfn) -> Slot {
         pfn - self.zones[z].start
     }
@@ -107,6 +110,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Tells a zone's policy of pages that missed the cache and are on the list now.
     fn admit(&self, orders: &Orders, z: usize, pages: &[W::U32]) {
         orders.with(z, |policy| {
             for pfn in pages.iter().map(Word32::get) {
@@ -239,6 +243,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Gives a page back to its zone's policy, unless the policy has it already (`RETURNED`).
     fn keep(&self, orders: &Orders, z: usize, pfn: Pfn) {
         let f = self.frames.clear_flags(pfn, flag::RETURNED);
         if f & flag::RETURNED != 0 {

@@ -120,6 +120,7 @@ impl<W: World> Mm<W> {
         (taken, aside)
     }
 
+    /// Returns the counter of isolated pages, file or anonymous.
     pub(super) fn isolated_item(file: bool) -> ZoneStat {
         if file {
             ZoneStat::NrIsolatedFile
@@ -138,6 +139,8 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Adds `n` to a zone's isolated pages. With node lists each page is counted by itself
+    /// (`count_returned`).
     pub(super) fn count_isolated(&self, z: usize, file: bool, n: i32) {
         if !self.node_lru() {
             let item = Self::isolated_item(file);
@@ -145,6 +148,8 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Returns true if so many pages are isolated that a direct reclaimer may not isolate more;
+    /// kswapd always may. If they are few, wakes the tasks that wait for that.
     pub(crate) fn too_many_isolated(&self, z: usize, file: bool, sc: &ScanControl) -> bool {
         if sc.kswapd {
             return false;

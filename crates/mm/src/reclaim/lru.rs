@@ -113,6 +113,7 @@ impl<W: World> Pagevecs<W> {
 }
 
 impl<W: World> Mm<W> {
+    /// Returns the sentinel of a list of the zone, or of its node where nodes have the lists.
     #[inline(always)]
     pub(crate) fn lru_list(&self, z: usize, lru: Lru) -> Pfn {
         self.zones[z].lru + lru as u32
@@ -146,6 +147,7 @@ impl<W: World> Mm<W> {
         &self.zones[self.zones[z].lru_home as usize]
     }
 
+    /// Adds `n` to a zone's size of a list.
     #[inline(always)]
     fn count_lru(&self, z: usize, lru: Lru, n: i32) {
         self.stat.add(self.world.cpu(), z, lru.size_item(), n);
@@ -224,6 +226,8 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Moves a batch's pages to the tail of their inactive lists, except those that left their list
+    /// or must stay.
     fn drain_rotate(&self, pv: &Pagevec<W>) {
         let mut moved = 0;
         for pfn in pv.iter() {
@@ -259,6 +263,8 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Moves a batch's pages to the head of their active lists, except those that left their list
+    /// or are active already.
     fn drain_activate(&self, pv: &Pagevec<W>) {
         for pfn in pv.iter() {
             let z = self.frames.zone(pfn);
@@ -336,6 +342,7 @@ impl<W: World> Mm<W> {
         });
     }
 
+    /// Queues an inactive page that is on a list for activation.
     fn activate_page(&self, pfn: Pfn) {
         let f = self.frames.flags(pfn);
         if f & flag::LRU == 0

@@ -225,6 +225,8 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Kills a process: marks its threads as dying, signals them, and reports the kill in the
+    /// kernel's words. `asked`: the task, flags and order of the failed request.
     fn oom_kill(&self, victim: Candidate, all: &[Candidate], asked: (TaskId, Gfp, u32)) {
         let total = self.ram() + u64::from(self.config.swap_slots);
         let score = victim.points() * 1000 / total.max(1);
@@ -265,6 +267,7 @@ impl<W: World> Mm<W> {
         self.world.oom_killed(kill);
     }
 
+    /// Returns the pages of all zones.
     fn ram(&self) -> u64 {
         self.zones.iter().map(|z| u64::from(z.size)).sum()
     }
@@ -287,6 +290,7 @@ impl<W: World> Mm<W> {
         out
     }
 
+    /// Appends each zone's free pages, watermarks and levels (`show_free_areas`).
     fn put_zones_free(&self, out: &mut String) -> std::fmt::Result {
         for z in 0..self.zones.len() {
             let (zone, home) = (&self.zones[z], self.lru_home(z));
@@ -319,6 +323,7 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
+    /// Appends each zone's number of free blocks by order.
     fn put_free_lists(&self, out: &mut String) -> std::fmt::Result {
         for zone in &self.zones {
             write!(out, "Node {} {}:", zone.node, zone.kind.name())?;

@@ -185,6 +185,7 @@ enum Stop {
     GiveWay(Pfn),
 }
 
+/// The result of handing a page to its filesystem or to swap.
 enum Pageout {
     Keep,
     Activate,
@@ -271,6 +272,7 @@ impl<W: World> Mm<W> {
         batch
     }
 
+    /// Counts `n` reclaimed pages of a zone, for kswapd or for direct reclaim.
     pub(super) fn count_stolen(&self, z: usize, kswapd: bool, n: u64) {
         let by = if kswapd {
             ZoneEvent::PgStealKswapd
@@ -394,6 +396,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Takes the pages of a run out of their file, and wakes the tasks that wait for them.
     #[inline(never)]
     fn free_clean_run(&self, run: &CleanRun, how: CleanPages, list: &mut PageList) {
         let (n, (mapping, leaf)) = (run.n, run.leaf);

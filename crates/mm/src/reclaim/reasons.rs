@@ -150,6 +150,8 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Tells the world that the calling task is about to wait on the reclaim throttle of a zone's
+    /// node.
     fn throttled_on(&self, z: usize) {
         let nid = u64::from(self.zones[z].node);
         self.world
@@ -165,6 +167,8 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Counts `n` written pages of a node and wakes its throttled reclaimers if enough were
+    /// written.
     #[cold]
     fn wake_throttled(&self, nid: u32, n: u32) {
         let node = &self.nodes[nid as usize];

@@ -130,6 +130,7 @@ pub(super) fn scan_in_proportion(nr: &mut [u64; 4], targets: &[u64; 4]) -> bool 
 }
 
 impl<W: World> Mm<W> {
+    /// Returns the pages on both lists of file or anonymous memory.
     #[inline(always)]
     fn size_of_type(&self, z: usize, file: bool) -> u64 {
         if file {
@@ -174,6 +175,7 @@ impl<W: World> Mm<W> {
         self.lru_size(z, Lru::InactiveAnon) * ratio < self.lru_size(z, Lru::ActiveAnon)
     }
 
+    /// Returns true if the inactive file list is shorter than the active one.
     pub(super) fn inactive_file_is_low(&self, z: usize) -> bool {
         self.lru_size(z, Lru::ActiveFile) > self.lru_size(z, Lru::InactiveFile)
     }

@@ -72,6 +72,8 @@ impl<W: World> Mm<W> {
         objects
     }
 
+    /// Scans the lists of a zone or node once, then ages the active anonymous list if the inactive
+    /// one is too short.
     async fn shrink_lruvec(&self, z: usize, sc: &mut ScanControl) {
         self.scan_zone(z, sc).await;
         if self.inactive_anon_is_low(z) {
@@ -121,6 +123,8 @@ impl<W: World> Mm<W> {
         self.world.finish_plug();
     }
 
+    /// Scans `n` pages of a list; an active list only if its inactive list is too short, or if
+    /// `may_deactivate` allows it.
     async fn shrink_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
         match lru {
             Lru::ActiveAnon | Lru::ActiveFile if self.policy.scan_balance == ScanBalance::Cost => {

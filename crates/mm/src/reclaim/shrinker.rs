@@ -110,6 +110,8 @@ fn total_scan(
 }
 
 impl<W: World> Mm<W> {
+    /// Returns the shrinker with index `i`: that of shadow nodes, those of the filesystems, those
+    /// of XFS's buffers, those of the world; `None` behind the last.
     fn shrinker_at(&self, i: usize) -> Option<Shrinker> {
         let supers = self.super_count();
         if i == 0 {
@@ -212,6 +214,8 @@ impl<W: World> Mm<W> {
         freed
     }
 
+    /// Scans a shrinker's objects in batches for its share of the pressure, and defers the rest.
+    /// Returns the objects freed.
     async fn run_shrinker(
         &self,
         shrinker: Shrinker,
@@ -284,6 +288,7 @@ impl<W: World> Mm<W> {
         freed
     }
 
+    /// Returns how many objects a shrinker could free.
     fn count_objects(&self, shrinker: Shrinker, nid: u32) -> u64 {
         let all = |of: &dyn Fn(u32) -> u64| (0..self.super_count()).map(of).sum::<u64>();
         // `vfs_pressure_ratio`.
@@ -303,6 +308,8 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Makes a shrinker scan `n` objects. Shrinkers of filesystems answer `Stop` to a request that
+    /// may not enter filesystems.
     async fn scan_objects(&self, shrinker: Shrinker, nid: u32, n: u64, sc: &ScanControl) -> Shrunk {
         let may_enter_fs = sc.gfp.has(Gfp::FS);
         match shrinker {

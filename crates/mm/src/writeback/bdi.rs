@@ -98,6 +98,8 @@ impl<W: World> Mm<W> {
         self.bdis_used.get()
     }
 
+    /// Adds `n` to a device's counter through this CPU's difference, which is folded at the batch
+    /// size.
     #[inline(always)]
     pub(crate) fn add_bdi_stat(&self, bdi: u32, stat: BdiStat, n: i32) {
         let b = &self.bdis[bdi as usize];

@@ -78,6 +78,7 @@ pub fn ratelimit_pages(total_pages: u64, cpus: u64) -> u64 {
 }
 
 impl<W: World> Mm<W> {
+    /// Returns true if reserves are not dirtyable (*per-zone-dirty-limits*).
     fn excludes_reserves(&self) -> bool {
         self.policy.dirty_limits != DirtyLimits::Global
     }
@@ -110,6 +111,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Returns the dirtyable pages by the machine's sums, HighMem included.
     #[inline(always)]
     fn dirtyable_anywhere(&self) -> u64 {
         let s = |i| self.stat.global(i);
@@ -130,6 +132,7 @@ impl<W: World> Mm<W> {
         x + 1
     }
 
+    /// Returns true if the calling task may exceed the limits by a quarter.
     pub(crate) fn task_lifted(&self) -> bool {
         self.current().flags() & (PF_LESS_THROTTLE | PF_REALTIME) != 0
     }
@@ -225,6 +228,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Returns a zone's share of the dirty limit, in pages, for a task that is not lifted.
     fn zone_share_of_limit(&self, z: usize) -> u64 {
         self.share_of_limit(self.zone_dirtyable(z))
     }
@@ -398,6 +402,7 @@ impl<W: World> Mm<W> {
         b.flusher.completed.fetch_add(n);
     }
 
+    /// Counts a page as dirty again that was counted as clean for a write which was refused.
     pub(crate) fn reaccount_dirty(&self, pfn: crate::Pfn) {
         let m = &self.mappings[self.frames.mapping(pfn) as usize];
         if m.accounts_dirty() {

@@ -32,6 +32,7 @@ fn integrity(first: u32, last: u32) -> WritebackControl {
 }
 
 impl<W: World> Mm<W> {
+    /// Waits until no task writes an inode (`I_SYNC`).
     pub(super) async fn wait_for_inode(&self, inode: u32) {
         self.wait_for_state(inode, |state| state & I_SYNC == 0)
             .await;

@@ -60,6 +60,7 @@ impl<W: World> Pace<W> {
         p
     }
 
+    /// Resets the pace of a task that begins.
     pub fn reset(&self) {
         self.dirtied.set(0);
         self.poll.set(POLL_PAGES as u32);

@@ -75,6 +75,7 @@ impl<W: World> Mm<W> {
         true
     }
 
+    /// Counts `n` pages of a zone that are no longer dirty.
     #[inline(always)]
     fn account_cleaned(&self, z: usize, m: &Mapping<W>, n: u32) {
         if m.accounts_dirty() {

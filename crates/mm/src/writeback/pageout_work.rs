@@ -44,6 +44,8 @@ impl<W: World> Mm<W> {
         self.world.wake(self.flusher_queue(m.bdi()));
     }
 
+    /// Queues a request for a page's part of its file at the flusher, unless one waits already, the
+    /// array is full, or the file is being written.
     #[inline(never)]
     fn request_writeback(&self, group: usize, pfn: Pfn) {
         let (mapping, index) = (self.frames.mapping(pfn), self.frames.index(pfn));

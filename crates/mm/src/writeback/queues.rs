@@ -44,6 +44,7 @@ impl<W: World> Requests<W> {
         (self.mapping[i].get(), self.index[i].get())
     }
 
+    /// Returns true if a request for the same part of the file waits.
     pub(super) fn holds(&self, mapping: u32, index: u32) -> bool {
         (0..self.count.get() as usize).any(|i| {
             let (m, at) = self.get(i);
@@ -63,6 +64,7 @@ impl<W: World> Requests<W> {
         true
     }
 
+    /// Takes the oldest request: file and index.
     pub(super) fn pop(&self) -> Option<(u32, u32)> {
         let n = self.count.get() as usize;
         if n == 0 {
@@ -145,6 +147,7 @@ impl<W: World> Mm<W> {
         &self.bdis[bdi as usize].flusher
     }
 
+    /// Appends an inode that is on no list.
     fn list_push_back(&self, bdi: u32, list: List, inode: u32) {
         let (s, m) = (self.flusher_state(bdi), &self.mappings[inode as usize]);
         let l = list as usize;
@@ -158,6 +161,7 @@ impl<W: World> Mm<W> {
         s.last[l].set(inode);
     }
 
+    /// Takes an inode off its list, if it is on one.
     pub(super) fn list_del(&self, inode: u32) {
         let m = &self.mappings[inode as usize];
         let l = m.on_list.get() as usize;
@@ -176,6 +180,7 @@ impl<W: World> Mm<W> {
         m.on_list.set(0);
     }
 
+    /// Moves an inode to the end of a list of its device.
     pub(super) fn list_move(&self, list: List, inode: u32) {
         let bdi = self.mappings[inode as usize].bdi();
         self.list_del(inode);
@@ -196,6 +201,8 @@ impl<W: World> Mm<W> {
         self.mark_inode(mapping, I_DIRTY_META);
     }
 
+    /// Sets a dirty bit of an inode. If the inode was clean and is not being written, puts it on the
+    /// `dirty` list; if the device had no dirty inode, also sets the flusher's timer or wakes it.
     fn mark_inode(&self, mapping: u32, what: u32) {
         let m = &self.mappings[mapping as usize];
         let before = m.state.fetch_or(what);
@@ -317,6 +324,7 @@ impl<W: World> Mm<W> {
         })
     }
 
+    /// Returns true if a device has inodes on any list.
     pub(super) fn has_dirty_io(&self, bdi: u32) -> bool {
         self.flusher_state(bdi)
             .first

@@ -61,6 +61,7 @@ impl<W: World> KnownLimits<W> {
         known
     }
 
+    /// Mixes the count and the limits, so that a torn write is noticed.
     #[inline(always)]
     fn seal(moved: u64, limits: Limits) -> u64 {
         moved ^ limits.background ^ limits.dirty.rotate_left(u64::BITS / 2)
@@ -76,6 +77,7 @@ impl<W: World> KnownLimits<W> {
         (self.seal.get() == Self::seal(moved, limits)).then_some(limits)
     }
 
+    /// Remembers limits that were computed at count `moved`.
     #[inline(always)]
     pub fn put(&self, moved: u64, limits: Limits) {
         self.background.set(limits.background);

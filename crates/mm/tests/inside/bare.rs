@@ -34,6 +34,7 @@ impl Bare {
         }
     }
 
+    /// Builds the machine: three bdis at most, eight tasks, no daemons.
     pub fn build(self) -> Engine {
         let nodes = self.zones.iter().map(|z| z.node).max().unwrap_or(0) + 1;
         let config = Config {

@@ -68,6 +68,7 @@ const OUTCOMES: [VmEvent; 4] = [
     VmEvent::AllocStall,
 ];
 
+/// Returns the pages that compaction moved, and those that it failed to move.
 fn moved(mm: &Engine) -> [u64; 2] {
     [
         VmEvent::CompactPagesMoved,

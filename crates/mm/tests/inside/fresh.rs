@@ -147,10 +147,12 @@ fn counted(mm: &Engine) -> Vec<u64> {
     all
 }
 
+/// Makes two equal machines with a DMA32 and a Normal zone of these sizes and two CPUs.
 fn twins(policy: &Policy, zones: [u64; 2]) -> [Engine; 2] {
     boosted_twins(policy, zones, None)
 }
 
+/// Makes two such machines whose watermarks may be boosted by `boost`.
 fn boosted_twins(policy: &Policy, zones: [u64; 2], boost: Option<u32>) -> [Engine; 2] {
     [(); 2].map(|()| {
         let zone = |kind, size| ZoneInfo {

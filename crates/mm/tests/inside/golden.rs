@@ -41,6 +41,7 @@ struct Scenario {
     oom: bool,
 }
 
+/// Returns a zone of `size` pages.
 fn zone(node: u32, kind: ZoneType, size: u64) -> ZoneInfo {
     ZoneInfo { node, kind, size }
 }
@@ -94,6 +95,7 @@ impl Scenario {
         }
     }
 
+    /// Returns the engine's configuration for the scenario's machine.
     fn config(&self) -> Config {
         let nodes = self.zones.iter().map(|z| z.node).max().unwrap_or(0) + 1;
         Config {

@@ -357,6 +357,7 @@ fn lists_and_batches() {
     }
 }
 
+/// Records an access to a page in the model.
 fn use_page(m: &mut Lists, pfn: Pfn, mark_accessed: MarkAccessed) {
     let active = m.active.contains(&pfn) || m.add[1].contains(&pfn);
     if m.referenced.insert(pfn) || active {

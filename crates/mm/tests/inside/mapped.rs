@@ -19,6 +19,7 @@ fn touch(mm: &Engine, region: u32, index: u32, store: bool) -> Touched {
     block_on(mm, mm.touch(region, index, store))
 }
 
+/// Returns the numbers of all faults and of major ones.
 fn faults(mm: &Engine) -> (u64, u64) {
     (
         mm.vm_event(VmEvent::PgFault),

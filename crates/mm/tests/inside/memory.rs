@@ -31,6 +31,7 @@ fn blocks(free: &BTreeSet<u32>, end: u32) -> [u32; 11] {
     count
 }
 
+/// Returns a zone's number of free blocks by order.
 fn counts(mm: &Engine, z: usize) -> [u32; 11] {
     std::array::from_fn(|order| mm.zones[z].nr_free[order].get())
 }
@@ -472,6 +473,7 @@ fn a_zone_without_watermarks() {
     recount(&mm);
 }
 
+/// Checks the free lists by mobility, and that the kinds' free pages add up.
 fn recount_kinds(mm: &Engine) {
     mm.check_mobility(0).unwrap();
     assert_eq!(

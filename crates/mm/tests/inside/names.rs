@@ -10,6 +10,7 @@ use crate::reclaim::shrinker::Shrinker;
 use crate::size::Size;
 use std::collections::BTreeSet;
 
+/// Checks that names are not empty and differ from each other.
 fn distinct<'a>(names: impl Iterator<Item = &'a str>) {
     let mut seen = BTreeSet::new();
     for name in names {

@@ -22,6 +22,7 @@ fn nodes(n: u32, policy: Policy) -> Engine {
     bare.build()
 }
 
+/// Returns the policy of 3.0 with a rule for the zonelist cache.
 fn with(cache: C) -> Policy {
     Policy {
         zonelist_cache: cache,
@@ -276,6 +277,7 @@ fn numa(mm: &Engine) -> [u64; 5] {
     })
 }
 
+/// Returns the NUMA counters of a zone, in the same order.
 fn numa_of(mm: &Engine, z: usize) -> [u64; 5] {
     NumaStat::ALL.map(|what| mm.numa_stat(z, what).expect("several nodes"))
 }

@@ -45,6 +45,7 @@ fn tree(mm: &Engine, files: u32) {
     }
 }
 
+/// Looks an inode up, which must succeed.
 fn look_up(mm: &Engine, ino: u32) {
     assert_eq!(block_on(mm, mm.iget(ino)), Ok(()));
 }

@@ -35,6 +35,7 @@ fn killed(mm: &Engine) -> Vec<u32> {
     mm.world.kills.borrow().iter().map(|k| k.pid).collect()
 }
 
+/// Returns the tasks that are marked as dying.
 fn dying(mm: &Engine) -> Vec<u32> {
     let dies = |t: &u32| mm.tasks[*t as usize].flags() & PF_DYING != 0;
     (0..8).filter(dies).collect()

@@ -108,6 +108,7 @@ struct Lists {
 }
 
 impl Lists {
+    /// Returns the pages of a type: 0 anonymous, 1 file.
     fn of_type(&self, t: usize) -> u64 {
         self.sizes[2 * t] + self.sizes[2 * t + 1]
     }
@@ -120,6 +121,7 @@ impl Lists {
         weight * (scanned + 1) / (rotated + 1)
     }
 
+    /// Returns true if file and free pages together are not above the high watermark.
     fn few_files(&self) -> bool {
         self.of_type(1) + self.free <= self.high
     }
@@ -154,6 +156,8 @@ impl Lists {
         }
     }
 
+    /// Returns the scan counts that the kernel's formulas give. `file_first`: those of 3.16;
+    /// `save`: small shares are saved.
     fn expected(&self, file_first: bool, save: bool) -> [u64; 4] {
         let shares: [u64; 4] = std::array::from_fn(|i| {
             let n = self.sizes[i] >> self.priority;

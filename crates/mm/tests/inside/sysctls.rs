@@ -7,6 +7,7 @@ use super::today::with;
 use super::world::{Engine, block_on};
 use crate::reclaim::scan::ScanControl;
 
+/// Writes sysctls at run time.
 fn write(mm: &Engine, change: impl FnOnce(&mut Sysctl)) {
     let mut sysctl = mm.sysctls();
     change(&mut sysctl);

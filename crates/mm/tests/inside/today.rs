@@ -7,6 +7,7 @@ use super::world::{Engine, Job, block_on, run};
 use crate::memory::zone::Lru;
 use crate::reclaim::scan::ScanControl;
 
+/// Returns the policy of 6.1 with a change.
 pub fn with(change: impl FnOnce(&mut Policy)) -> Policy {
     let mut policy = Policy::linux_6_1();
     change(&mut policy);
@@ -346,6 +347,7 @@ fn returns(mm: &Engine, pages: Vec<Pfn>) -> (Vec<u32>, u32) {
     (sizes, most)
 }
 
+/// Makes a machine of one zone with this rule for per-CPU lists.
 fn lists_of(rule: PerCpuLists) -> Engine {
     let policy = with(|p| {
         p.per_cpu_lists = rule;

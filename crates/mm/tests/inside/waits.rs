@@ -31,6 +31,7 @@ fn used_up(policy: Policy) -> (Engine, RefCell<Vec<Pfn>>) {
     (mm, RefCell::new(taken))
 }
 
+/// Frees `n` of the pages that were taken.
 fn give_back(mm: &Engine, taken: &RefCell<Vec<Pfn>>, n: usize) {
     let mut taken = taken.borrow_mut();
     let left = taken.len() - n;

@@ -198,6 +198,7 @@ impl TestWorld {
         }
     }
 
+    /// Sets how files deviate from what their kind does.
     pub fn set_manners(&self, manners: Manners) {
         self.manners.set(manners);
     }
@@ -234,6 +235,7 @@ impl TestWorld {
         self.digest.get()
     }
 
+    /// Schedules `due` for a time (ns); entries of the same time keep their order.
     fn at(&self, time: u64, due: Due) {
         self.seq.set(self.seq.get() + 1);
         self.due
@@ -241,6 +243,7 @@ impl TestWorld {
             .push(Reverse((time, self.seq.get(), due)));
     }
 
+    /// Ends a task's wait, if it waits, and queues it to run.
     fn make_ready(&self, task: u32) {
         let state = &mut self.tasks.borrow_mut()[task as usize];
         if state.blocked {
@@ -250,6 +253,7 @@ impl TestWorld {
         }
     }
 
+    /// Marks the running task as waiting. Returns the task and the number of this wait.
     fn block(&self) -> (u32, u64) {
         let task = self.task.get();
         let state = &mut self.tasks.borrow_mut()[task as usize];
@@ -311,6 +315,8 @@ impl TestWorld {
         self.wait(WaitQueue(queue), ticket, None).await;
     }
 
+    /// Does what follows the end of a request: completes its pages, and wakes tasks that wait for
+    /// room or for the end of congestion.
     fn ended(&self, mm: &Engine, device: u32, pages: u32, failed: bool, what: Done) {
         match what {
             Done::Written { mapping, first, n } => mm.end_writeback(mapping, first, n, failed),

@@ -32,6 +32,7 @@ fn machine(policy: Policy, waits: u64) -> Engine {
     mm
 }
 
+/// Returns the policy of 6.12 with another way of pushing the log.
 fn pushing(xfs_log_push: XfsLogPush) -> Policy {
     Policy {
         xfs_log_push,
@@ -49,6 +50,7 @@ fn beside<'a>(mm: &'a Engine, job: impl Future<Output = ()> + 'a) {
     assert_eq!(run(mm, jobs, 1, SECOND, recount), 1, "the job has ended");
 }
 
+/// Returns the number of pinned inodes.
 fn pinned(mm: &Engine) -> usize {
     (0..200).filter(|&ino| mm.inode(ino).has(PINNED)).count()
 }
