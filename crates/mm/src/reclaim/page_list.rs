@@ -28,9 +28,13 @@ enum Verdict {
 /// Counts of pages in one batch, by what they were and what became of them.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Batch {
+    /// Freed.
     pub(super) reclaimed: u64,
+    /// Dirty pages. If reclaim throttles by flags: only file pages, those under writeback too.
     pub(super) dirty: u64,
+    /// Dirty pages whose device is congested, or pages that were met again under writeback.
     pub(super) congested: u64,
+    /// Under writeback, except those that count as `immediate`.
     pub(super) writeback: u64,
     /// Dirty and not under writeback.
     pub(super) unqueued: u64,
@@ -57,10 +61,13 @@ struct PageList {
     kept: Pfn,
     /// The zone that the pages come from.
     zone: usize,
+    /// The list that the pages come from.
     lru: Lru,
     /// Pages that have left the page cache and are not subtracted from its counter yet.
     uncached: u32,
+    /// Pages to be freed, and behind them those of the run at hand.
     freed: [Pfn; SWAP_CLUSTER_MAX as usize],
+    /// Counts of the examined pages.
     batch: Batch,
 }
 

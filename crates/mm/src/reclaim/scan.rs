@@ -58,12 +58,19 @@ pub struct ScanControl {
 /// Pages that the scan of a zone or node has met, by state.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Met {
+    /// Dirty file pages, those under writeback too.
     pub(super) dirty: u64,
+    /// Dirty file pages met again under writeback.
     pub(super) congested: u64,
+    /// Dirty file pages that are not under writeback.
     pub(super) unqueued: u64,
+    /// Pages under writeback that do not count as `immediate`.
     pub(super) writeback: u64,
+    /// Pages under writeback that kswapd met again in a node full of such pages.
     pub(super) immediate: u64,
+    /// Isolated pages.
     pub(super) taken: u64,
+    /// Isolated file pages.
     pub(super) file_taken: u64,
 }
 

@@ -20,7 +20,9 @@ pub enum BdiStat {
 
 /// One backing device.
 pub struct Bdi<W: World> {
+    /// Counters without the per-CPU differences, by [`BdiStat`].
     global: [W::U64; 2],
+    /// Differences of each CPU that are not folded yet.
     diff: Box<[[W::U32; 2]]>,
     /// The device's share of all completed writeback.
     pub(crate) completions: Local<W>,

@@ -28,9 +28,13 @@ const MAX_WRITEBACK_PAGES: u64 = 1024;
 /// One piece of work of the flusher.
 #[derive(Debug, Clone, Copy)]
 struct Work {
+    /// Pages to write.
     nr_pages: i64,
+    /// Periodic work: only inodes that have expired.
     kupdate: bool,
+    /// Background work: until the dirty pages are below the background limit.
     background: bool,
+    /// Whether each file is continued where its last write ended.
     range_cyclic: bool,
 }
 
@@ -449,7 +453,10 @@ impl<W: World> Mm<W> {
 /// The result of a slice.
 #[derive(Debug, Default, Clone, Copy)]
 struct Slice {
+    /// Pages written.
     written: u64,
+    /// The slice ended because its pages or its time were used up.
     used_up: bool,
+    /// Inodes wait in `more_io`.
     more_io: bool,
 }

@@ -18,6 +18,7 @@ pub(crate) struct Rate<W: World> {
     pub(super) balanced: W::U64,
     /// Pages of its files that became dirty, since boot.
     pub(super) dirtied: W::U64,
+    /// `dirtied` when the present measurement began.
     pub(crate) dirtied_then: W::U64,
     /// When the timer of the worker that measures the bandwidth expires, in nanoseconds; 0: no
     /// timer is set.

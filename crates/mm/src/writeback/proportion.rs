@@ -12,7 +12,9 @@ use crate::world::{ShortLock, Word64, World};
 
 /// The stream of all members' events.
 pub(crate) struct Global<W: World> {
+    /// Events of all members, ever; 3.6: halved with each period.
     events: W::U64,
+    /// 3.0: a period has `2^(shift-1)` events.
     shift: W::U64,
     /// 3.6: periods that have passed, and when the next one ends, in nanoseconds; 0: no period
     /// runs.
@@ -26,7 +28,9 @@ const PERIOD: u64 = 3_000_000_000;
 
 /// One member's count.
 pub(crate) struct Local<W: World> {
+    /// The member's events, halved with each period.
     events: W::U64,
+    /// The period that the count is of.
     period: W::U64,
     lock: W::Lock,
 }

@@ -82,10 +82,13 @@ impl<W: World> Requests<W> {
 
 /// The state of a device's flusher.
 pub(crate) struct State<W: World> {
+    /// First inode of each list, by `List`; `NONE`: the list is empty.
     pub(super) first: [W::U32; 4],
+    /// Last inode of each list.
     last: [W::U32; 4],
     /// Pages of queued work items, oldest first.
     pub(super) work: [W::U64; WORK_ITEMS],
+    /// Number of queued work items.
     pub(super) work_count: W::U32,
     /// Requests of reclaim, one array for each zone or node; empty without `reclaim_flush`.
     pub(super) reclaim: Box<[Requests<W>]>,
@@ -96,14 +99,19 @@ pub(crate) struct State<W: World> {
     /// Set when memory pressure lowered the age at which inodes expire: the flusher is to look for
     /// old inodes.
     pub(super) expiry_wanted: W::U32,
+    /// Set when a dirtier found the background limit exceeded.
     pub(super) background_wanted: W::U32,
     /// Set when an inode became dirty while none was: the flusher was woken to set its timer.
     pub(super) first_dirty: W::U32,
+    /// 1 while the flusher works, 0 while it waits.
     pub(super) busy: W::U32,
+    /// Time of the last periodic pass (ns).
     pub(super) last_old_flush: W::U64,
     /// Pages whose writeback completed, since boot.
     pub completed: W::U64,
+    /// When the present measurement of the bandwidth began (ns).
     pub(super) bandwidth_time: W::U64,
+    /// `completed` at that time.
     pub(super) bandwidth_completed: W::U64,
     /// Estimated write bandwidth in pages a second, and its smoothed form.
     pub bandwidth: W::U64,
@@ -201,8 +209,9 @@ impl<W: World> Mm<W> {
         self.mark_inode(mapping, I_DIRTY_META);
     }
 
-    /// Sets a dirty bit of an inode. If the inode was clean and is not being written, puts it on the
-    /// `dirty` list; if the device had no dirty inode, also sets the flusher's timer or wakes it.
+    /// Sets a dirty bit of an inode. If the inode was clean and is not being written, puts it on
+    /// the `dirty` list; if the device had no dirty inode, also sets the flusher's timer or wakes
+    /// it.
     fn mark_inode(&self, mapping: u32, what: u32) {
         let m = &self.mappings[mapping as usize];
         let before = m.state.fetch_or(what);

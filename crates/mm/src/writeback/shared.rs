@@ -8,13 +8,17 @@ use crate::{Mm, NoMemory};
 
 /// The state that all devices share.
 pub(crate) struct Shared<W: World> {
+    /// The stream of completed writeback, of which devices have shares.
     pub completions: proportion::Global<W>,
+    /// The stream of dirtied pages, of which tasks have shares.
     pub dirties: proportion::Global<W>,
     /// The dirtying and the pauses of each task.
     pub dirtiers: Box<[Dirtier<W>]>,
+    /// Pages dirtied on each CPU since its last look at the limits.
     pub dirtied_on_cpu: Box<[W::U32]>,
     /// The limits as each CPU computed them last.
     pub limits: Box<[KnownLimits<W>]>,
+    /// Pages after which a CPU looks at the limits.
     pub ratelimit: W::U32,
     /// The dirty limit as dirtiers of 3.2 see it, which falls slowly, and when it was last updated
     /// (ns).
