@@ -189,8 +189,8 @@ impl<W: World> Mm<W> {
         // Twice the block: compaction takes free pages to move to before others become free.
         let gap = 2 << order;
         let mark = gap + zone.mark(if lenient { Mark::Min } else { Mark::Low });
-        let there = if by_min { zone.mark(Mark::Min) } else { mark };
-        let has_block = || self.watermark_ok(z, order, there, 0, 0);
+        let block_mark = if by_min { zone.mark(Mark::Min) } else { mark };
+        let has_block = || self.watermark_ok(z, order, block_mark, 0, 0);
         if by_min && has_block() {
             return Compacted::Partial;
         }
@@ -308,12 +308,12 @@ impl<W: World> Mm<W> {
             return Compacted::Continue;
         }
         let pageblock = self.config.pageblock_order as usize;
-        let there = (cc.order as usize..ORDERS).any(|o| {
+        let has_block = (cc.order as usize..ORDERS).any(|o| {
             !self.frames.list_empty(self.free_list(cc.zone, o, cc.list))
                 // A block of at least a pageblock's size would change its kind for the request.
                 || (o >= pageblock && zone.nr_free[o].get() > 0)
         });
-        match there {
+        match has_block {
             true => Compacted::Partial,
             false => Compacted::Continue,
         }
@@ -376,7 +376,7 @@ impl<W: World> Mm<W> {
 
     /// Isolates the listed pages of a span of up to 32 frames. Returns the frame where it stopped.
     fn isolate_span(&self, cc: &mut CompactControl, from: Pfn, to: Pfn) -> Pfn {
-        let (z, mine) = (cc.zone, self.isolated_list(self.world.task()));
+        let (z, own_list) = (cc.zone, self.isolated_list(self.world.task()));
         let before = cc.isolated;
         let stopped = self.lru_home(z).lru_lock.with(|| {
             let cpu = self.world.cpu();
@@ -389,7 +389,7 @@ impl<W: World> Mm<W> {
                 let lru = Lru::of(f);
                 page.clear_flags(flag::LRU);
                 self.frames.del(pfn);
-                self.frames.add(mine, pfn);
+                self.frames.add(own_list, pfn);
                 self.stat.dec(cpu, z, lru.size_item());
                 self.stat.inc(cpu, z, Self::isolated_item(lru.is_file()));
                 cc.isolated += 1;
@@ -408,11 +408,11 @@ impl<W: World> Mm<W> {
 
     /// Moves the isolated pages, and puts back those that could not be moved (`migrate_pages`).
     async fn migrate_isolated(&self, cc: &mut CompactControl) {
-        let mine = self.isolated_list(self.world.task());
+        let own_list = self.isolated_list(self.world.task());
         let (mut moved, mut failed) = (0, 0);
         'passes: for pass in 0..PASSES {
-            let (mut again, mut next) = (false, self.frames.first(mine));
-            while next != mine {
+            let (mut again, mut next) = (false, self.frames.first(own_list));
+            while next != own_list {
                 let pfn = next;
                 next = self.frames.table().after(pfn);
                 if cc.target == NO_PFN {
@@ -436,8 +436,8 @@ impl<W: World> Mm<W> {
             }
         }
         loop {
-            let pfn = self.frames.first(mine);
-            if pfn == mine {
+            let pfn = self.frames.first(own_list);
+            if pfn == own_list {
                 break;
             }
             failed += 1;

@@ -166,7 +166,7 @@ impl<W: World> Mm<W> {
         orders: &Orders,
         z: usize,
         n: u32,
-        mine: Pfn,
+        own_list: Pfn,
     ) -> (u32, u32) {
         let (mut scanned, mut taken) = (0, 0);
         orders.with(z, |policy| {
@@ -199,7 +199,7 @@ impl<W: World> Mm<W> {
                 }
                 page.clear_flags(flag::LRU | flag::REFERENCED);
                 self.frames.del(pfn);
-                self.frames.add(mine, pfn);
+                self.frames.add(own_list, pfn);
                 taken += 1;
             }
         });

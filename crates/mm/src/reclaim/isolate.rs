@@ -25,19 +25,19 @@ impl<W: World> Mm<W> {
         let order = sc.order;
         debug_assert!(n as u64 <= SWAP_CLUSTER_MAX);
         let list = self.lru_list(z, lru);
-        let mine = self.isolated_list(self.world.task());
-        debug_assert!(self.frames.list_empty(mine));
+        let own_list = self.isolated_list(self.world.task());
+        debug_assert!(self.frames.list_empty(own_list));
         let (mut scanned, mut taken, mut skipped) = (0, 0, 0);
         self.lru_home(z).lru_lock.with(|| {
             if self.node_lru() {
-                (taken, skipped) = self.isolate_of_node(list, n, mine, sc.classzone);
+                (taken, skipped) = self.isolate_of_node(list, n, own_list, sc.classzone);
                 scanned = taken + skipped / 4;
                 let file = usize::from(lru.is_file());
                 self.lru_home(z).recent_scanned[file].fetch_add(u64::from(taken));
                 return;
             }
             if let Some(orders) = self.ordering(lru) {
-                (scanned, taken) = self.isolate_ordered(orders, z, n, mine);
+                (scanned, taken) = self.isolate_ordered(orders, z, n, own_list);
                 self.zones[z].recent_scanned[1].fetch_add(u64::from(taken));
                 return;
             }
@@ -52,7 +52,7 @@ impl<W: World> Mm<W> {
                 taken += 1;
             }
             if taken > 0 {
-                frames.cut_tail(list, first, mine);
+                frames.cut_tail(list, first, own_list);
             }
             scanned = taken;
             let file = usize::from(lru.is_file());
@@ -66,11 +66,11 @@ impl<W: World> Mm<W> {
                 (IsolateMode::Inactive, true) => ZoneEvent::PgScanKswapd,
                 (IsolateMode::Inactive, false) => ZoneEvent::PgScanDirect,
             };
-            for pfn in self.frames.iter(mine) {
-                let of = self.frames.zone(pfn);
-                self.stat.dec(cpu, of, lru.size_item());
-                self.stat.inc(cpu, of, isolated);
-                self.stat.zone_event(of, event, 1);
+            for pfn in self.frames.iter(own_list) {
+                let page_zone = self.frames.zone(pfn);
+                self.stat.dec(cpu, page_zone, lru.size_item());
+                self.stat.inc(cpu, page_zone, isolated);
+                self.stat.zone_event(page_zone, event, 1);
             }
         } else {
             self.stat.add(cpu, z, lru.size_item(), -(taken as i32));
@@ -96,7 +96,7 @@ impl<W: World> Mm<W> {
     /// zones that the request cannot use are moved to the head of the list, and a quarter of them
     /// counts as scanned (4.9, which searches without bound; here at most as many are skipped as
     /// are asked for, so that a span stays short). Returns the pages taken and the pages skipped.
-    fn isolate_of_node(&self, list: Pfn, n: u32, mine: Pfn, classzone: usize) -> (u32, u32) {
+    fn isolate_of_node(&self, list: Pfn, n: u32, own_list: Pfn, classzone: usize) -> (u32, u32) {
         let frames = self.frames.table();
         let (mut taken, mut aside) = (0, 0);
         while taken < n && aside < n {
@@ -113,7 +113,7 @@ impl<W: World> Mm<W> {
                 aside += 1;
             } else {
                 page.clear_flags(flag::LRU);
-                frames.add(mine, pfn);
+                frames.add(own_list, pfn);
                 taken += 1;
             }
         }

@@ -452,13 +452,13 @@ impl<W: World> Mm<W> {
     async fn balance_node(&self, nid: u32, order: u32, classzone: usize) -> u32 {
         self.stat.event(VmEvent::PageOutRun, 1);
         let zones = &self.nodes[nid as usize].zones;
-        let asked = || {
+        let usable = || {
             let all = zones.iter().map(|&z| usize::from(z));
             all.filter(|&z| self.zones[z].kind.index() <= classzone)
         };
         let target = |z: usize| self.zones[z].mark(Mark::High).max(SWAP_CLUSTER_MAX);
         let mut sc = ScanControl::new(
-            asked().map(target).sum(),
+            usable().map(target).sum(),
             order,
             Gfp::KERNEL,
             classzone,
@@ -467,7 +467,7 @@ impl<W: World> Mm<W> {
         let home = self.zones[usize::from(zones[0])].lru_home as usize;
         let mut reclaimed = 0;
         while sc.priority >= 1 && self.sleeping_prematurely(nid, sc.order, classzone) {
-            self.world.charge(Cost::ZoneWalk, asked().count() as u32);
+            self.world.charge(Cost::ZoneWalk, usable().count() as u32);
             (sc.nr_scanned, sc.nr_reclaimed) = (0, 0);
             sc.classzone = self.reclaim_classzone(classzone);
             if self.inactive_anon_is_low(home) {

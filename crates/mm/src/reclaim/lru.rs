@@ -482,17 +482,17 @@ impl<W: World> Mm<W> {
     /// Puts back all pages that the calling task has isolated from a zone's list, the last one
     /// first, as [`Self::putback_lru_page`] does. Returns how many came to an active list.
     pub(crate) fn put_back_isolated(&self, z: usize, file: bool) -> u64 {
-        let (frames, mine) = (self.frames.table(), self.isolated_list(self.world.task()));
+        let (frames, own_list) = (self.frames.table(), self.isolated_list(self.world.task()));
         let plain = !self.node_lru() && self.orders.is_none();
         let mut back = PutBack::default();
         loop {
-            let pfn = frames.before(mine);
-            if pfn == mine {
+            let pfn = frames.before(own_list);
+            if pfn == own_list {
                 break;
             }
             let f = frames.page(pfn).flags();
             if plain && f & flag::WAITERS == 0 {
-                self.put_back_row(z, mine, f, &mut back);
+                self.put_back_row(z, own_list, f, &mut back);
             } else {
                 self.count_returned(pfn, file);
                 self.put_back(z, pfn, &mut back);
@@ -507,11 +507,11 @@ impl<W: World> Mm<W> {
     /// there and have no waiters. Their order is that of putting them back one by one from the
     /// last.
     #[inline(always)]
-    fn put_back_row(&self, z: usize, mine: Pfn, mut f: u32, back: &mut PutBack) {
+    fn put_back_row(&self, z: usize, own_list: Pfn, mut f: u32, back: &mut PutBack) {
         let lru = Lru::of(f);
         let (frames, list) = (self.frames.table(), self.lru_list(z, lru));
-        let last = frames.before(mine);
-        let (mut first, mut at, mut n) = (mine, last, 0);
+        let last = frames.before(own_list);
+        let (mut first, mut at, mut n) = (own_list, last, 0);
         self.lru_home(z).lru_lock.with(|| {
             debug_assert!(f & flag::LRU == 0);
             // A page whose flags another task changes meanwhile ends the row and is looked at
@@ -519,7 +519,7 @@ impl<W: World> Mm<W> {
             while frames.page(at).replace_flags(f, f | flag::LRU) {
                 n += 1;
                 (first, at) = (at, frames.before(at));
-                if at == mine {
+                if at == own_list {
                     break;
                 }
                 f = frames.page(at).flags();
@@ -528,7 +528,7 @@ impl<W: World> Mm<W> {
                 }
             }
             if n > 0 {
-                frames.join(at, mine);
+                frames.join(at, own_list);
                 frames.join(last, frames.first(list));
                 frames.join(list, first);
             }

@@ -134,15 +134,15 @@ impl<W: World> Mm<W> {
         if all.iter().any(|c| c.dying) {
             return Found::Dying;
         }
-        let own = self.current_process();
-        let asks = self.sysctl.oom_kill_allocating_task().unwrap_or(0) != 0;
-        let own = own.filter(|_| asks);
+        let asker = self.current_process();
+        let kill_asker = self.sysctl.oom_kill_allocating_task().unwrap_or(0) != 0;
+        let asker = asker.filter(|_| kill_asker);
         let worst = |chosen: Option<Candidate>, c: &Candidate| match chosen {
             Some(chosen) if chosen.points() >= c.points() => Some(chosen),
             _ => Some(*c),
         };
-        let chosen = match own {
-            Some(own) => all.iter().find(|c| c.pid == own).copied(),
+        let chosen = match asker {
+            Some(asker) => all.iter().find(|c| c.pid == asker).copied(),
             None => all.iter().fold(None, worst),
         };
         let Some(chosen) = chosen else {

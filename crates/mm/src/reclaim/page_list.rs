@@ -52,7 +52,7 @@ pub(super) struct Batch {
 /// The isolated pages of one call of `shrink_page_list`, and how far they are examined.
 struct PageList {
     /// The task's isolated list (its sentinel).
-    mine: Pfn,
+    own_list: Pfn,
     /// The next page to examine.
     next: Pfn,
     /// Pages not examined yet.
@@ -101,14 +101,14 @@ impl PageList {
 #[derive(Clone, Copy)]
 struct CleanPages {
     /// An eviction policy orders the pages and must be asked before any is freed.
-    none: bool,
+    ask_policy: bool,
     /// The shift with which shadows count ages; `None`: freed pages leave no shadows.
     shadows: Option<u32>,
     node_lru: bool,
     watched: bool,
     /// Flags of pages for which the world must be asked before they are freed; `None`: it must be
     /// asked for every page, or an eviction policy orders the pages.
-    asked: Option<u32>,
+    ask_flags: Option<u32>,
 }
 
 impl CleanPages {
@@ -127,7 +127,7 @@ impl CleanPages {
     /// an examination.
     #[inline(always)]
     fn may_free(self, flags: u32) -> bool {
-        !self.none && flags & (Self::LOOK | flag::CACHED) == flag::CACHED
+        !self.ask_policy && flags & (Self::LOOK | flag::CACHED) == flag::CACHED
     }
 }
 
@@ -144,24 +144,24 @@ impl CleanRun {
     /// Returns file and leaf of a page that is freed without an examination and for which the world
     /// need not be asked.
     #[inline(always)]
-    fn leaf_of<W: World>(page: Page<'_, W>, asked: u32) -> Option<(u32, u32)> {
-        let look = CleanPages::LOOK | flag::CACHED | asked;
+    fn leaf_of<W: World>(page: Page<'_, W>, ask_flags: u32) -> Option<(u32, u32)> {
+        let look = CleanPages::LOOK | flag::CACHED | ask_flags;
         let clean = page.flags() & look == flag::CACHED && page.mapcount() == 0;
         clean.then(|| (page.mapping(), page.index() / SLOTS))
     }
 
     /// Locks pages, from `at` towards the head of their list, as long as they are clean, unmapped,
-    /// of the run's leaf and have none of the flags `asked`, and puts them into `into`. Returns
+    /// of the run's leaf and have none of the flags `ask_flags`, and puts them into `into`. Returns
     /// their number and the page in front of them.
     #[inline(always)]
     fn extend<W: World>(
         &mut self,
         frames: Table<'_, W>,
-        asked: u32,
+        ask_flags: u32,
         mut at: Pfn,
         into: &mut [Pfn],
     ) -> (u32, Pfn) {
-        let look = CleanPages::LOOK | flag::CACHED | asked;
+        let look = CleanPages::LOOK | flag::CACHED | ask_flags;
         let (mapping, leaf) = self.leaf;
         let mut n = 0;
         for slot in into {
@@ -210,13 +210,13 @@ impl<W: World> Mm<W> {
         n: u32,
         sc: &mut ScanControl,
     ) -> Batch {
-        let mine = self.isolated_list(self.world.task());
+        let own_list = self.isolated_list(self.world.task());
         self.world.charge(Cost::PageScan, n);
         let mut list = PageList {
-            mine,
-            next: self.frames.last(mine),
+            own_list,
+            next: self.frames.last(own_list),
             left: n,
-            kept: mine,
+            kept: own_list,
             zone: z,
             lru,
             uncached: 0,
@@ -301,12 +301,12 @@ impl<W: World> Mm<W> {
         // The page at hand was refused by its filesystem: the pages after it may be refused in a
         // row.
         let (mut stop, mut refused) = (None, false);
-        let how = CleanPages {
-            none: self.orders.is_some(),
+        let rules = CleanPages {
+            ask_policy: self.orders.is_some(),
             shadows: self.shadow_shift(),
             node_lru: self.node_lru(),
             watched: self.watches_pages(),
-            asked: self
+            ask_flags: self
                 .world
                 .release_asks(self)
                 .filter(|_| self.orders.is_none()),
@@ -317,15 +317,15 @@ impl<W: World> Mm<W> {
         // lock: if other tasks run it may end up on another list, which only makes it useless.
         let mut ahead = self.lru_list(list.zone, list.lru);
         while left > 0 && stop.is_none() {
-            if let Some(asked) = how.asked
-                && let Some(leaf) = CleanRun::leaf_of(frames.page(next), asked)
+            if let Some(ask_flags) = rules.ask_flags
+                && let Some(leaf) = CleanRun::leaf_of(frames.page(next), ask_flags)
             {
                 if run.leaf != leaf {
-                    self.free_clean(&mut run, how, list, sc);
+                    self.free_clean(&mut run, rules, list, sc);
                     run.leaf = leaf;
                 }
                 let into = &mut list.behind(&run)[..left as usize];
-                let (n, at) = run.extend(frames, asked, next, into);
+                let (n, at) = run.extend(frames, ask_flags, next, into);
                 for _ in 0..n {
                     ahead = frames.before(ahead);
                 }
@@ -333,16 +333,17 @@ impl<W: World> Mm<W> {
                 continue;
             }
             let pfn = next;
-            debug_assert!(pfn != list.mine);
+            debug_assert!(pfn != list.own_list);
             left -= 1;
             let page = frames.page(pfn);
             next = page.before();
             ahead = frames.before(ahead);
             let before = page.set_flags(flag::LOCKED);
-            if how.may_free(before) && page.mapcount() == 0 && self.world.release_page(self, pfn) {
+            if rules.may_free(before) && page.mapcount() == 0 && self.world.release_page(self, pfn)
+            {
                 let leaf = (page.mapping(), page.index() / SLOTS);
                 if run.leaf != leaf {
-                    self.free_clean(&mut run, how, list, sc);
+                    self.free_clean(&mut run, rules, list, sc);
                     run.leaf = leaf;
                 }
                 list.push_clean(&mut run, pfn);
@@ -350,7 +351,7 @@ impl<W: World> Mm<W> {
             }
             if before & flag::LOCKED == 0 {
                 // Free the pending run first, so that pages are freed in their order.
-                self.free_clean(&mut run, how, list, sc);
+                self.free_clean(&mut run, rules, list, sc);
                 match self.examine(page, pfn, sc, &mut list.batch) {
                     Verdict::Pageout => {
                         // Charge the time of the pages that left before the filesystem is asked.
@@ -378,7 +379,7 @@ impl<W: World> Mm<W> {
                 (left, next) = (left - n, frames.before(kept));
             }
         }
-        self.free_clean(&mut run, how, list, sc);
+        self.free_clean(&mut run, rules, list, sc);
         std::hint::black_box(ahead);
         frames.join(next, kept);
         (list.next, list.kept, list.left) = (next, kept, left);
@@ -392,39 +393,39 @@ impl<W: World> Mm<W> {
     fn free_clean(
         &self,
         run: &mut CleanRun,
-        how: CleanPages,
+        rules: CleanPages,
         list: &mut PageList,
         sc: &mut ScanControl,
     ) {
         if run.n > 0 {
             sc.nr_scanned += u64::from(run.n);
-            self.free_clean_run(run, how, list);
+            self.free_clean_run(run, rules, list);
             run.n = 0;
         }
     }
 
     /// Takes the pages of a run out of their file, and wakes the tasks that wait for them.
     #[inline(never)]
-    fn free_clean_run(&self, run: &CleanRun, how: CleanPages, list: &mut PageList) {
+    fn free_clean_run(&self, run: &CleanRun, rules: CleanPages, list: &mut PageList) {
         let (n, (mapping, leaf)) = (run.n, run.leaf);
         let pages = &list.freed[list.batch.reclaimed as usize..][..n as usize];
         list.batch.reclaimed += u64::from(n);
         let frames = self.frames.table();
-        if how.watched || how.node_lru {
+        if rules.watched || rules.node_lru {
             // The time of each page has to pass before the age of the next one is taken.
             for &pfn in pages {
-                if how.watched {
+                if rules.watched {
                     self.note_reclaimed(frames.page(pfn));
                 }
-                if how.node_lru {
+                if rules.node_lru {
                     self.count_removed(frames.page(pfn).zone(), 1);
                 }
             }
         }
-        if !how.node_lru {
+        if !rules.node_lru {
             list.uncached += n;
         }
-        let waited = match how.shadows {
+        let waited = match rules.shadows {
             None => self.leave_in_run(mapping, leaf, pages, |_, _| 0),
             shift => {
                 let shadow = self.shadows_of(list.zone, shift, n);

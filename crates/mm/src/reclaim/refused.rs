@@ -17,7 +17,7 @@ use crate::{Mm, Pfn};
 const SHARED: u32 = !flag::RECLAIM;
 /// Flags that no page of a row has: such a page would be examined differently, or another task
 /// holds it or waits for it.
-const NONE: u32 = flag::LOCKED
+const EXCLUDED: u32 = flag::LOCKED
     | flag::WAITERS
     | flag::REFERENCED
     | flag::WRITEBACK
@@ -27,7 +27,7 @@ const NONE: u32 = flag::LOCKED
     | flag::ANON
     | flag::PINNED;
 /// Flags that every page of a row has.
-const ALL: u32 = flag::CACHED | flag::DIRTY;
+const REQUIRED: u32 = flag::CACHED | flag::DIRTY;
 
 impl<W: World> Mm<W> {
     /// Does what [`Mm::pageout`] does, up to the point where the task relaxes, to a locked page of
@@ -77,9 +77,9 @@ impl<W: World> Mm<W> {
     ) -> (u32, Pfn) {
         let like = first.flags() & SHARED;
         // With `ZoneFlags` each page is tested for congestion, so a row cannot be handled at once.
-        let asks = self.policy.reclaim_throttle == ReclaimThrottle::ZoneFlags;
-        if like & (NONE | ALL) != ALL
-            || asks
+        let by_page = self.policy.reclaim_throttle == ReclaimThrottle::ZoneFlags;
+        if like & (EXCLUDED | REQUIRED) != REQUIRED
+            || by_page
             || self.orders.is_some()
             || self.traced()
             || !self.world.events_are_free()

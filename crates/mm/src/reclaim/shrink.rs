@@ -159,10 +159,10 @@ impl<W: World> Mm<W> {
             self.stat
                 .zone_event(z, ZoneEvent::PgRefill, u64::from(scanned));
         }
-        let mine = self.isolated_list(self.world.task());
+        let own_list = self.isolated_list(self.world.task());
         let (mut rotated, mut deactivated, mut kept) = (0, 0, 0);
         let strips = self.buffer_heads_over_limit();
-        let mut next = self.frames.last(mine);
+        let mut next = self.frames.last(own_list);
         for _ in 0..taken {
             let pfn = next;
             next = self.frames.table().before(pfn);

@@ -202,15 +202,15 @@ impl<W: World> Mm<W> {
     /// `sc.nr_reclaimed`. Returns the objects freed.
     pub(crate) async fn shrink_slab(&self, pressure: SlabPressure, sc: &mut ScanControl) -> u64 {
         self.world.charge(Cost::ShrinkSlab, 1);
-        let mine = &self.current().reclaimed_slab;
-        mine.set(0);
+        let reclaimed = &self.current().reclaimed_slab;
+        reclaimed.set(0);
         let (mut i, mut freed) = (0, 0);
         while let Some(shrinker) = self.shrinker_at(i) {
             freed += self.run_shrinker(shrinker, i, &pressure, sc).await;
             i += 1;
         }
-        sc.nr_reclaimed += u64::from(mine.get());
-        mine.set(0);
+        sc.nr_reclaimed += u64::from(reclaimed.get());
+        reclaimed.set(0);
         freed
     }
 
@@ -254,7 +254,7 @@ impl<W: World> Mm<W> {
         let tiny_too = core != ShrinkerCore::Global;
         while left >= batch || (tiny_too && left > 0 && left >= freeable) {
             let n = left.min(batch);
-            let there = self.count_objects(shrinker, nid);
+            let count_before = self.count_objects(shrinker, nid);
             let answer = self.scan_objects(shrinker, nid, n, sc).await;
             let Shrunk::Freed(objects) = answer else {
                 break;
@@ -263,7 +263,7 @@ impl<W: World> Mm<W> {
                 objects
             } else {
                 // Up to 3.11 a shrinker answers how many objects it has left.
-                there.saturating_sub(self.count_objects(shrinker, nid))
+                count_before.saturating_sub(self.count_objects(shrinker, nid))
             };
             self.stat.event(VmEvent::SlabsScanned, n);
             left -= n;

@@ -385,11 +385,11 @@ impl<W: World> Mm<W> {
                 for_background: work.background,
                 ..WritebackControl::pages(quota)
             };
-            let asked = m.state.get() & I_DIRTY_RECLAIM != 0;
+            let for_reclaim = m.state.get() & I_DIRTY_RECLAIM != 0;
             self.writeback_single_inode(inode, &mut wbc).await;
             let written = (quota - wbc.nr_to_write).max(0);
             out.written += written as u64;
-            if asked {
+            if for_reclaim {
                 self.stat
                     .event(VmEvent::ReclaimFlushWritten, written as u64);
             }

@@ -140,7 +140,7 @@ impl<W: World> Mm<W> {
         };
         let mut leaf = run.leaf(self, fresh.first);
         // A page allocated at the min watermark is most often followed by another one.
-        let (mut n, mut before) = (0, Had::Plainly);
+        let (mut n, mut last_page) = (0, Allocated::Plainly);
         while n < fresh.most {
             let index = fresh.first + n;
             if n > 0 && index & (SLOTS - 1) == 0 {
@@ -149,10 +149,10 @@ impl<W: World> Mm<W> {
             if let Some(leaf) = &leaf
                 && run.batches
             {
-                let made = match &before {
-                    Had::Plainly => self.fresh_batch(&run, leaf, index, fresh.most - n),
-                    Had::InRow(row) => self.fresh_in_row(&run, row, leaf, index),
-                    Had::AtMin => None,
+                let made = match &last_page {
+                    Allocated::Plainly => self.fresh_batch(&run, leaf, index, fresh.most - n),
+                    Allocated::InRow(row) => self.fresh_in_row(&run, row, leaf, index),
+                    Allocated::AtMin => None,
                 };
                 if let Some((made, end)) = made {
                     n += made;
@@ -163,9 +163,9 @@ impl<W: World> Mm<W> {
                 }
             }
             match self.fresh_page(&run, &mut leaf, index, &mut ready) {
-                Ok(had) => {
+                Ok(how) => {
                     n += 1;
-                    before = had;
+                    last_page = how;
                 }
                 Err(end @ (FreshEnd::Relax | FreshEnd::Balance | FreshEnd::Pause(_))) => {
                     return (n + 1, end);
@@ -183,7 +183,7 @@ impl<W: World> Mm<W> {
         leaf: &mut Option<Leaf<'a, W>>,
         index: u32,
         ready: &mut Option<impl FnMut(u32) -> bool>,
-    ) -> Result<Had<'a, W>, FreshEnd> {
+    ) -> Result<Allocated<'a, W>, FreshEnd> {
         let Fresh { mapping, gfp, .. } = run.fresh;
         if let Some(leaf) = &leaf
             && leaf.slot(index).get() != 0
@@ -191,14 +191,14 @@ impl<W: World> Mm<W> {
             return Err(FreshEnd::Single);
         }
         let start = self.world.now();
-        let (pfn, had) = match self.alloc_pages_fast(gfp, 0, start) {
-            Some(pfn) => (pfn, Had::Plainly),
+        let (pfn, how) = match self.alloc_pages_fast(gfp, 0, start) {
+            Some(pfn) => (pfn, Allocated::Plainly),
             None => {
                 let page = self.alloc_at_min(gfp, start);
                 let AtMin { pfn, again } = page.ok_or(FreshEnd::Short(start))?;
                 match again {
                     true => (pfn, self.row_behind(run, pfn, start)),
-                    false => (pfn, Had::AtMin),
+                    false => (pfn, Allocated::AtMin),
                 }
             }
         };
@@ -210,7 +210,7 @@ impl<W: World> Mm<W> {
             self.world.charge_ns(run.rest);
             self.enter_one(run, leaf, index, pfn);
             return match self.end_batch(run, 0, true) {
-                FreshEnd::All => Ok(had),
+                FreshEnd::All => Ok(how),
                 end => Err(end),
             };
         }
@@ -229,7 +229,7 @@ impl<W: World> Mm<W> {
             *leaf = run.leaf(self, index);
         }
         if !run.dirty {
-            return Ok(had);
+            return Ok(how);
         }
         if let Some(ready) = ready
             && !ready(index)
@@ -258,7 +258,7 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::PageDirty, 1);
         if run.fresh.state == FreshState::Piece {
             self.count_dirtied(mapping);
-            return Ok(had);
+            return Ok(how);
         }
         if written
             && self.note_dirtied(mapping)
@@ -269,20 +269,20 @@ impl<W: World> Mm<W> {
         if !self.world.goes_on() {
             return Err(FreshEnd::Relax);
         }
-        Ok(had)
+        Ok(how)
     }
 
     /// Returns how the page `pfn` was allocated: its allocation began at `start`, ended at the min
     /// watermark and changed nothing that the next one tests.
-    fn row_behind<'a>(&'a self, run: &Run<'a, W>, pfn: Pfn, start: u64) -> Had<'a, W> {
+    fn row_behind<'a>(&'a self, run: &Run<'a, W>, pfn: Pfn, start: u64) -> Allocated<'a, W> {
         let gfp = run.fresh.gfp;
         match self.foresees_nowhere(run.node, gfp) {
-            Some(way) => Had::InRow(Row {
+            Some(way) => Allocated::InRow(Row {
                 from: self.source(run, self.frames.zone(pfn), gfp),
                 ns: self.world.now() - start,
                 way,
             }),
-            None => Had::AtMin,
+            None => Allocated::AtMin,
         }
     }
 
@@ -529,11 +529,11 @@ impl<W: World> Mm<W> {
         let unlooked = self.unlooked(run, first + run.rest, most);
         let mut pages = [0; SLOTS as usize];
         let (mut n, mut last) = (0, false);
-        let same = || {
+        let same_walk = || {
             let way = self.foreseen(run.node, gfp);
             way.is_some_and(|(zone, ns, _)| (zone, ns) == (from.zone, ahead))
         };
-        while !last && n < most && (n == 0 || same()) {
+        while !last && n < most && (n == 0 || same_walk()) {
             // Up to the page whose allocation changes the count of free pages.
             let row = (most - n).min(from.stat.decs_unfolded(ZoneStat::NrFreePages) + 1);
             let unlooked = row.min(unlooked - n);
@@ -651,7 +651,7 @@ struct Source<'a, W: World> {
 }
 
 /// How a page of a run was allocated.
-enum Had<'a, W: World> {
+enum Allocated<'a, W: World> {
     /// At the low watermark, or not known.
     Plainly,
     /// At the min watermark.

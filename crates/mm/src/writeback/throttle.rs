@@ -193,12 +193,12 @@ impl<W: World> Mm<W> {
         self.look_again(bdi, (self.dirtier().pace.dirtied.get(), entered))
     }
 
-    /// Looks at the limits for a dirtier; `came`: the pages that it had dirtied when it entered,
+    /// Looks at the limits for a dirtier; `entry`: the pages that it had dirtied when it entered,
     /// and the time of entry (jiffies, ns).
-    fn look_again(&self, bdi: u32, came: (u32, u64)) -> Option<Pause> {
+    fn look_again(&self, bdi: u32, entry: (u32, u64)) -> Option<Pause> {
         let b = &self.bdis[bdi as usize];
         let pace = &self.dirtier().pace;
-        let (dirtied, entered) = (u64::from(came.0), came.1);
+        let (dirtied, entered) = (u64::from(entry.0), entry.1);
         let (hz, tick) = (self.config.hz, self.tick());
         self.world.charge(Cost::WritebackRound, 1);
         let now = self.world.jiffies();
@@ -277,7 +277,7 @@ impl<W: World> Mm<W> {
             ticks,
             cut: (owed - ticks).min(pauses.max),
             now,
-            came,
+            entry,
             longest: longest(),
             poll: pauses.poll.min(u64::from(u32::MAX)) as u32,
             again: task == 0 && p.bdi_dirty > self.bdi_stat_error(),
@@ -311,7 +311,7 @@ impl<W: World> Mm<W> {
                 pace.poll.set(1);
                 break;
             }
-            match self.look_again(bdi, pause.came) {
+            match self.look_again(bdi, pause.entry) {
                 Some(next) => pause = next,
                 None => return,
             }
@@ -369,7 +369,7 @@ pub struct Pause {
     /// The time of the look (jiffies, ns).
     now: u64,
     /// Pages dirtied before the first look, and the time of entry.
-    came: (u32, u64),
+    entry: (u32, u64),
     /// Pages to dirty before the next look.
     poll: u32,
     /// Whether the task looks again after the pause.

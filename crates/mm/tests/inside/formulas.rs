@@ -452,15 +452,15 @@ fn proportions_halve_with_each_period() {
         let (mut counts, mut events) = ([0u64; 4], 0u64);
         let mut chance = Lcg(limit + 3);
         for _ in 0..3000 {
-            let who = chance.below(4) as usize;
+            let member = chance.below(4) as usize;
             let n = if chance.below(8) == 0 {
                 u64::from(chance.below(300))
             } else {
                 1
             };
-            all.inc_by(&members[who], n);
+            all.inc_by(&members[member], n);
             for _ in 0..n {
-                counts[who] += 1;
+                counts[member] += 1;
                 events += 1;
                 if events.is_multiple_of(period) {
                     counts.iter_mut().for_each(|c| *c /= 2);

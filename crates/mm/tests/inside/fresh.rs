@@ -204,10 +204,10 @@ fn runs_do_what_single_steps_do() {
                     state,
                 },
             );
-            let there = by_steps(&steps, task, fresh);
-            let same = by_runs(&runs, task, fresh, &mut chance);
-            assert_eq!(there, same, "{}, step {step}", preset.name);
-            if !there {
+            let made = by_steps(&steps, task, fresh);
+            let made_in_runs = by_runs(&runs, task, fresh, &mut chance);
+            assert_eq!(made, made_in_runs, "{}, step {step}", preset.name);
+            if !made {
                 break;
             }
             assert_eq!(

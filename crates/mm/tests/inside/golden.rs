@@ -181,13 +181,13 @@ impl Scenario {
         );
         insta::with_settings!({ snapshot_path => "snapshots", prepend_module_to_snapshot => false,
             omit_expression => true }, {
-            insta::assert_snapshot!(self.name, told(&mm, ended, n));
+            insta::assert_snapshot!(self.name, state_after(&mm, ended, n));
         });
     }
 }
 
 /// Prints the state after a run.
-fn told(mm: &Engine, ended: usize, of: usize) -> String {
+fn state_after(mm: &Engine, ended: usize, of: usize) -> String {
     let (mut s, w) = (String::new(), &mm.world);
     let _ = writeln!(
         s,

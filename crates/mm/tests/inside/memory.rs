@@ -401,9 +401,9 @@ fn mixing_boosts_up_to_the_factor() {
     small.boost_watermark(0);
     small.boost_watermark(0);
     assert_eq!(small.watermark_boost(0), 512);
-    let none = grouped(4096, 0);
-    none.boost_watermark(0);
-    assert_eq!(none.watermark_boost(0), 0);
+    let unboosted = grouped(4096, 0);
+    unboosted.boost_watermark(0);
+    assert_eq!(unboosted.watermark_boost(0), 0);
     // Four pageblocks are the smallest zone that is boosted.
     for (pages, boosted) in [(2047, 0), (2048, 512)] {
         let mm = grouped(pages, 15_000);

@@ -69,7 +69,7 @@ fn lived_in() -> Engine {
 }
 
 /// Returns the recount's text for a machine that `spoil` has damaged.
-fn said(spoil: impl FnOnce(&Engine)) -> String {
+fn complaint(spoil: impl FnOnce(&Engine)) -> String {
     let mm = lived_in();
     mm.recount().expect("nothing is wrong yet");
     spoil(&mm);
@@ -78,7 +78,7 @@ fn said(spoil: impl FnOnce(&Engine)) -> String {
 
 /// Checks that the damage is noticed, and that the text contains `words`.
 fn noticed(words: &str, spoil: impl FnOnce(&Engine)) {
-    let text = said(spoil);
+    let text = complaint(spoil);
     assert!(text.contains(words), "{words:?} is not in {text:?}");
 }
 
@@ -235,7 +235,7 @@ fn inodes_that_are_wrong() {
         crate::inodes::xfs::state::FLUSHING,
         crate::inodes::xfs::state::ON_AIL,
     ] {
-        let text = said(set(5, bits));
+        let text = complaint(set(5, bits));
         // Bits that would mean a lost change are reported as that.
         let lost = "not in memory and not in its place";
         assert!(

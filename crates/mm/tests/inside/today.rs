@@ -770,17 +770,17 @@ fn swap_waits_for_a_bio_that_ends() {
             }
         });
         while mm.alloc_nowait(Gfp::UNMOVABLE_NOWAIT, 0).is_some() {}
-        let went = std::cell::Cell::new(0);
+        let begun = std::cell::Cell::new(0);
         let swaps = Box::pin(async {
             for _ in 0..4 {
                 mm.swap_bio().await;
-                went.set(went.get() + 1);
+                begun.set(begun.get() + 1);
             }
         });
         let disk = Box::pin(async {
             for first in [2, 3] {
                 mm.world.sleep(SECOND / 100).await;
-                assert_eq!(went.get(), if waits { first } else { 4 }, "{bios:?}");
+                assert_eq!(begun.get(), if waits { first } else { 4 }, "{bios:?}");
                 mm.swap_bio_ended();
             }
         });

@@ -85,7 +85,7 @@ fn counters_have_the_names_of_their_kernel() {
 /// the release.
 #[test]
 fn what_is_counted_is_told_as_its_kernel_tells_it() {
-    let told = |counters: Counters| {
+    let reported = |counters: Counters| {
         let policy = Policy {
             counters,
             workingset: true,
@@ -101,7 +101,7 @@ fn what_is_counted_is_told_as_its_kernel_tells_it() {
         Counters::Linux49,
         Counters::Linux61,
     ];
-    let all = all.map(told);
+    let all = all.map(reported);
     for (name, of) in [
         ("pgscan_kswapd_normal", [true, true, false, false]),
         ("pgscan_kswapd", [false, false, true, true]),

@@ -145,18 +145,18 @@ fn in_vain(mm: &Engine, q: WaitQueue) -> String {
         mm.world.wait(q, ticket, None).await;
     });
     let looks = Cell::new(0);
-    let said = RefCell::new(String::new());
+    let complaint = RefCell::new(String::new());
     let other: Job<'_> = Box::pin(async {
         mm.world.sleep(SECOND / 2).await;
     });
     run(mm, vec![other, waits], 1, u64::MAX, |mm| {
         looks.set(looks.get() + 1);
         if let Err(e) = mm.recount() {
-            said.replace(e);
+            complaint.replace(e);
         }
     });
     assert!(looks.get() > 1);
-    said.into_inner()
+    complaint.into_inner()
 }
 
 /// The recount notices a wait that nothing would end.
