@@ -207,8 +207,8 @@ impl<W: World> Mm<W> {
     }
 
     /// Gives a chosen page back to the policy and returns the policy's answer. A policy that would
-    /// have the page taken after its write gets it as a new page, because reclaim waits for no
-    /// page.
+    /// have the page written and its slot taken (`Dirty::Write`) gets it as a new page instead,
+    /// because reclaim waits for no page.
     fn give_back(&self, policy: &mut dyn AnyPolicy, z: usize, pfn: Pfn) -> Dirty {
         let slot = self.slot(z, pfn);
         let answer = policy.dirty(slot);

@@ -147,7 +147,7 @@ impl<W: World> Mm<W> {
         &self.zones[self.zones[z].lru_home as usize]
     }
 
-    /// Adds `n` to a zone's size of a list.
+    /// Adds `n` to the size counter of a list of zone `z`.
     #[inline(always)]
     fn count_lru(&self, z: usize, lru: Lru, n: i32) {
         self.stat.add(self.world.cpu(), z, lru.size_item(), n);

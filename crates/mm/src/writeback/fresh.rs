@@ -4,11 +4,11 @@
 //! A run does to each page, in the same order, and charges and counts what the single steps do
 //! ([`Mm::alloc_page`], [`Mm::enter_page_cache_lru`], [`Mm::set_page_dirty`],
 //! [`Mm::mark_page_accessed`], [`Mm::note_dirtied`]). A run needs no future, and its pages are made
-//! in batches of as many pages as nothing can come between. Such a batch ends with the leaf of the
-//! index, with the CPU's list of free pages, with the CPU's batch of new pages, where a counter is
-//! folded that allocations read, where the dirtier has to look at its limits, and where the task
-//! has to yield. So each of these is tested once for a batch, a counter is changed once, and a page
-//! costs only the words of its own.
+//! in batches. A batch is so short that nothing else can happen between its pages: it ends with the
+//! leaf of the index, with the CPU's list of free pages, with the CPU's batch of new pages, where a
+//! counter is folded that allocations read, where the dirtier has to look at its limits, and where
+//! the task has to yield. So each of these is tested once for a batch, a counter is changed once,
+//! and a page costs only the words of its own.
 //!
 //! The page after a batch takes the single steps. A run ends in front of a page that is not like
 //! the others.
@@ -287,9 +287,9 @@ impl<W: World> Mm<W> {
     }
 
     /// Makes the next page after one that was allocated at the min watermark, without repeating the
-    /// allocator's tests: no other task has run since, and no free list has changed; of the
-    /// counters that the pages in between moved, only the walks at the low watermark depend.
-    /// `None`: the page has to be allocated in full, and nothing was done.
+    /// allocator's tests: no other task has run since, and no free list has changed. Only the walks
+    /// at the low watermark depend on counters that the pages in between have moved, and they are
+    /// foreseen anew. `None`: the page has to be allocated in full, and nothing was done.
     #[inline(never)]
     fn fresh_in_row(
         &self,
@@ -340,8 +340,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Makes as many pages as nothing can come between, and does what comes after them. `None`: the
-    /// next page has to take the single steps.
+    /// Makes as many pages as can be made without anything else happening in between, and does what
+    /// comes after them. `None`: the next page has to take the single steps.
     fn fresh_batch(
         &self,
         run: &Run<'_, W>,
@@ -434,9 +434,9 @@ impl<W: World> Mm<W> {
         Some((n, self.end_batch(run, passed, last)))
     }
 
-    /// Returns true if pages enter a leaf in batches, which change only the leaf and counters. A
-    /// leaf without pages is on the list of shadow nodes, and the first dirty page moves its inode
-    /// to a list.
+    /// Returns true if pages may enter a leaf in batches, which change only the leaf and counters.
+    /// The single steps are needed for a leaf without pages, which is on the list of shadow nodes,
+    /// and for the first dirty page of a file, which moves its inode to a list.
     #[inline(always)]
     fn enters_batches(&self, run: &Run<'_, W>, leaf: &Leaf<'_, W>) -> bool {
         leaf.has_pages() && (!run.dirty || run.m.state.get() & I_DIRTY_PAGES != 0)
