@@ -71,8 +71,8 @@ pub fn dirtyable_pages(free: u64, reserves: u64, file: u64) -> u64 {
     free.saturating_sub(reserves) + file + 1
 }
 
-/// Returns after how many dirtied pages a task looks at the limits: a 32nd of each CPU's part of
-/// the pages, in 16..=1024.
+/// Returns after how many dirtied pages a task looks at the limits: `total / (32 * cpus)`, in
+/// 16..=1024.
 pub fn ratelimit_pages(total_pages: u64, cpus: u64) -> u64 {
     (total_pages / (32 * cpus)).clamp(16, 1024)
 }

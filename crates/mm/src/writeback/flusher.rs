@@ -165,7 +165,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Waits until the flusher has work, or an interval has passed since inodes became dirty.
+    /// Waits until the flusher has work; if there are dirty inodes, for an interval at most.
     async fn flusher_waits(&self, bdi: u32, mut ticket: u64) {
         let s = self.flusher_state(bdi);
         s.first_dirty.set(0);
