@@ -117,6 +117,7 @@ fn report() -> HtmlReport {
         sd: 2.1,
         interval: Some((mean - 4.0, mean + 4.0)),
         comparison,
+        ..SummaryRow::default()
     };
     HtmlReport {
         compared: String::new(),

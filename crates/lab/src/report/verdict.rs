@@ -21,7 +21,7 @@ const NAMED: usize = 4;
 /// Groups with a verdict of their own; further ones are counted.
 const GROUPS: usize = 6;
 /// Rows of the table; further ones are counted.
-const ROWS: usize = 14;
+const ROWS: usize = 12;
 /// Notes that are printed; further ones are counted.
 const NOTES: usize = 2;
 
@@ -453,7 +453,13 @@ fn price(table: &SummaryTable, prices: &[SummaryTable], base: usize, i: usize) -
 }
 
 /// Returns the table: a row a policy, a column a figure with the change behind it, as many as the screen has room for.
-fn table(outcomes: &Outcomes, tables: &[SummaryTable], several: bool, screen: Screen) -> String {
+fn table(
+    outcomes: &Outcomes,
+    question: &SummaryTable,
+    tables: &[SummaryTable],
+    several: bool,
+    screen: Screen,
+) -> String {
     let cells = &outcomes.experiment.cells;
     let scaled: Vec<(f64, String)> = tables
         .iter()
@@ -503,4 +509,159 @@ fn table(outcomes: &Outcomes, tables: &[SummaryTable], several: bool, screen: Sc
         out += &screen.wrapped(&format!("not shown: {}; --verbose", left.join(", ")));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Cell;
+    use crate::rows;
+    use crate::runner::fixture;
+    use sim::result::Metric;
+    use sim::{Outcome, RunResult};
+
+    /// Policies on one filesystem with the figure `response_max` (in us) and the elapsed time of each of their iterations.
+    fn outcomes(policies: &[(&str, &[f64], f64)]) -> Outcomes {
+        let mut experiment = fixture::experiment(6);
+        experiment.axes = vec!["policy".into()];
+        experiment.figures = vec![rows::figure("response_max").unwrap()];
+        let first = experiment.cells[0].clone();
+        experiment.cells.clear();
+        let mut results = Vec::new();
+        for (nth, (policy, responses, elapsed)) in policies.iter().enumerate() {
+            experiment.cells.push(Cell {
+                axes: vec![("policy".into(), (*policy).into())],
+                policy: (*policy).into(),
+                baseline: nth == 0,
+                ..first.clone()
+            });
+            let run = |(i, response): (usize, &f64)| {
+                let mut r = RunResult::of_kernel(Outcome::Completed);
+                let mut set = |name: &str, unit, value| {
+                    r.metrics.insert(name.into(), Metric { unit, value });
+                };
+                set("elapsed", "s", elapsed + i as f64 / 100.0);
+                if response.is_finite() {
+                    set("response_max", "us", *response);
+                }
+                Some(r)
+            };
+            results.push(responses.iter().enumerate().map(run).collect());
+        }
+        Outcomes {
+            experiment,
+            results,
+            host: Vec::new(),
+            interrupted: false,
+            build: None,
+        }
+    }
+
+    fn told(outcomes: &Outcomes) -> String {
+        text(outcomes, &Comparison::new(outcomes), Screen::default())
+    }
+
+    const SLOW: [f64; 6] = [250e3, 255e3, 258e3, 260e3, 262e3, 270e3];
+    const FAST: [f64; 6] = [80e3, 82e3, 84e3, 85e3, 86e3, 88e3];
+    const NEVER: [f64; 6] = [f64::NAN; 6];
+
+    #[test]
+    fn the_first_line_says_what_is_better_and_its_price() {
+        let o = outcomes(&[("default", &SLOW, 10.0), ("ratio-2", &FAST, 12.0)]);
+        let text = told(&o);
+        let first = text.split("\n\n").next().unwrap().replace("\n    ", " ");
+        assert_eq!(
+            first,
+            "ratio-2 is better than default in response_max: -67.5 % (259.2 -> 84.17 ms, p=0.002, n=6+6); \
+             its price: elapsed +20.0 % (10.02 -> 12.03 s)"
+        );
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        assert!(text.lines().count() <= 25, "{text}");
+    }
+
+    /// A policy under which the task never answered stands first among the worse, with the reason.
+    #[test]
+    fn a_policy_that_never_answered_is_the_worst() {
+        let worse = SLOW.map(|us| us * 2.0);
+        let o = outcomes(&[
+            ("default", &SLOW, 10.0),
+            ("ratio-2", &FAST, 10.0),
+            ("ratio-20", &worse, 10.0),
+            ("ratio-40", &NEVER, 10.0),
+        ]);
+        let text = told(&o);
+        assert!(
+            text.contains("worse: ratio-40 (no answer in 6 of 6 runs), ratio-20 +100.0 %"),
+            "{text}"
+        );
+        let alone = outcomes(&[("default", &SLOW, 10.0), ("ratio-40", &NEVER, 10.0)]);
+        assert!(
+            told(&alone).starts_with("ratio-40 is worse than default: no answer in 6 of 6 runs"),
+            "{}",
+            told(&alone)
+        );
+        let page = page::report(&o, &Comparison::new(&o));
+        assert!(page.contains("ratio-40: response_max is not known: no answer in 6 of 6 runs"));
+    }
+
+    /// A run that ended for want of memory has been waited for until then: its longest response is said.
+    #[test]
+    fn a_freeze_before_memory_ran_out_is_said() {
+        let mut o = outcomes(&[("default", &SLOW, 10.0), ("ratio-40", &SLOW, 10.0)]);
+        for r in o.results[1].iter_mut().flatten() {
+            r.outcome = Outcome::Oom {
+                report: "1 killed: desktop (2) at 20.324 s".into(),
+            };
+            r.metrics.get_mut("response_max").unwrap().value = 120e6;
+        }
+        let text = told(&o).replace("\n    ", " ");
+        assert!(
+            text.starts_with(
+                "ratio-40 is worse than default: out of memory in 6 of 6 runs; \
+                 response_max 120.0 s before that"
+            ),
+            "{text}"
+        );
+    }
+
+    /// Runs that were lost may not make a policy look better by those that are left.
+    #[test]
+    fn a_policy_that_lost_runs_is_not_called_better() {
+        let mut o = outcomes(&[("default", &SLOW, 10.0), ("ratio-2", &FAST, 10.0)]);
+        o.results[1][0].as_mut().unwrap().outcome = Outcome::TimeLimit;
+        let text = told(&o).replace("\n    ", " ");
+        assert!(!text.contains("is better"), "{text}");
+        assert!(
+            text.contains("looks better by the runs that it finished, and 1 of its runs did not"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_claimed_is_said_without_an_interval() {
+        let o = outcomes(&[("default", &SLOW, 10.0), ("same", &SLOW, 10.0)]);
+        let text = told(&o);
+        assert!(
+            text.starts_with("no difference between same and default in response_max can be"),
+            "{text}"
+        );
+        assert!(!text.contains('…'), "{text}");
+    }
+
+    /// Whatever the policies are called and however many there are, the first screen is a screen.
+    #[test]
+    fn the_first_screen_fits_a_terminal() {
+        let names: Vec<String> = (0..40)
+            .map(|n| format!("a-policy-with-a-long-name-{n}"))
+            .collect();
+        let policies: Vec<(&str, &[f64], f64)> = names
+            .iter()
+            .enumerate()
+            .map(|(n, name)| (&name[..], if n % 2 == 0 { &SLOW[..] } else { &FAST }, 10.0))
+            .collect();
+        let text = told(&outcomes(&policies));
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        assert!(text.lines().count() <= 25, "{text}");
+        assert!(text.contains("and 15 more"), "{text}");
+    }
 }
