@@ -1,9 +1,9 @@
-//! What things cost: parameters as whole nanoseconds.
+//! CPU costs of the engine's work and of system calls: parameters as whole nanoseconds.
 
 use crate::params::Params;
 use mm::world::{COSTS, Cost};
 
-/// What calls cost beside entry and exit, in nanoseconds.
+/// Costs of system calls beside kernel entry and exit, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct CallCosts {
     /// Looking up a path.
@@ -16,17 +16,17 @@ pub struct CallCosts {
     pub close: u64,
     /// fork, exit and wait together.
     pub fork: u64,
-    /// A page of zeroes for whoever reads `/dev/zero`.
+    /// Clearing a page for a read of `/dev/zero`.
     pub clear: u64,
-    /// A name that is there where mkdir(2) was to make one.
+    /// Finding that the name exists which mkdir(2) was to make.
     pub exists: u64,
-    /// System calls that open or remove a file by its name.
+    /// Number of system calls that opening or removing a file by its name takes.
     pub by_name: u32,
     /// gettimeofday(2), in user mode.
     pub gettimeofday: u64,
-    /// A look at the clock by a program that times what it does, and what of it is paid with the next call.
+    /// Reading the clock, by a program that times its own work: the part that is paid at once.
     pub look: u64,
-    /// See `look`.
+    /// The part of a clock reading that is paid with the program's next system call.
     pub look_later: u64,
 }
 
@@ -48,13 +48,13 @@ impl CallCosts {
     }
 }
 
-/// A cost in whole nanoseconds. What costs anything costs one at least: work that takes no time would
-/// let a loop go round without end.
+/// Rounds a cost to whole nanoseconds. A cost above 0 stays at least 1: work that takes no time
+/// would let a loop run without end.
 fn whole(ns: f64) -> u64 {
     (ns as u64).max(u64::from(ns > 0.0))
 }
 
-/// The costs of the engine, in nanoseconds, by kind.
+/// Returns the engine's costs in nanoseconds, indexed by [`Cost`].
 pub(super) fn cost_table(p: &Params) -> [u64; COSTS] {
     let mut t = [0; COSTS];
     for (kind, ns) in [

@@ -1,17 +1,20 @@
 //! The worker that gives devices of blk-mq their next requests (`kblockd`; Linux block/blk-mq.c,
-//! `blk_mq_run_hw_queue` behind `blk_mq_sched_restart`; docs/reference/writeback.md#request-queue-of-today).
+//! `blk_mq_run_hw_queue` behind `blk_mq_sched_restart`;
+//! docs/reference/writeback.md#request-queue-of-today).
 //!
-//! A request that found no tag makes the queue be looked at again when one is free, by a worker of the highest
-//! priority. So does a task that goes to sleep while it holds requests back: they are the worker's to give out. The device
-//! has its request at once here; but where the CPU is busy the worker takes a turn there, behind which the scheduler picks
-//! anew: whoever ran is not protected any more. And a sleeper leaves a CPU that has the worker waiting, beside whose
-//! weight it owes time: what it was owed is forgotten (`DELAY_ZERO`).
+//! A request that found no tag makes the queue be run again when a tag is free, by a worker of the
+//! highest priority. The same worker dispatches what a task holds in its plug when the task goes to
+//! sleep. The simulated device receives these requests at once; but where the CPU is busy the
+//! worker takes a turn on it, and afterwards the scheduler picks anew: the task that ran before is
+//! no longer protected. A task that goes to sleep also leaves its CPU while the worker is queued
+//! there: compared with a CPU of the worker's weight the sleeper owes time, so the time it was owed
+//! before is forgotten (`DELAY_ZERO`).
 
 use super::{SimWorld, own_queue};
 use mm::Mm;
 use mm::policy::RequestQueue;
 
-/// Whether a policy's devices have the worker: then it has to [`run`].
+/// Returns true if devices under this policy have the worker; its task must then call [`run`].
 pub fn is_there(policy: &mm::Policy) -> bool {
     policy.request_queue == RequestQueue::Multi
 }
@@ -21,7 +24,7 @@ fn own_queue_of<const TRACE: bool>(w: &SimWorld<TRACE>) -> u32 {
     w.queue_base + own_queue::kblockd(w.tasks, devices)
 }
 
-/// It is woken. On an idle CPU nobody would notice.
+/// Wakes the worker. On an idle CPU its turn would change nothing, so it is not woken there.
 pub(super) fn queue<const TRACE: bool>(w: &SimWorld<TRACE>) {
     if w.sched.is_busy(CPU) {
         w.sched.wake(own_queue_of(w));
@@ -29,8 +32,10 @@ pub(super) fn queue<const TRACE: bool>(w: &SimWorld<TRACE>) {
 }
 
 impl<const TRACE: bool> SimWorld<TRACE> {
-    /// A request of a task without a plug is its device's at once, or, where the CPU is busy and it is left to the worker, when
-    /// that has the CPU: until then it grows (`blk_mq_sched_insert_request`, whose run of the queue is asynchronous up to 6.9).
+    /// Dispatches a request of a task without a plug: at once, or, if the CPU is busy and the world
+    /// leaves such requests to the worker, when the worker gets the CPU. Until then the request can
+    /// grow by merges (`blk_mq_sched_insert_request`, which runs the queue asynchronously up to
+    /// 6.9).
     pub(super) fn give_out(&self, dev: u32) {
         if self.left_to_worker && self.sched.is_busy(CPU) {
             self.devices.borrow_mut()[dev as usize].left = true;
@@ -40,7 +45,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// The device goes on, but what nobody has given out yet is the worker's still.
+    /// Lets a device continue after completions or merges, unless its requests are left to the
+    /// worker.
     pub(super) fn go_on(&self, dev: u32) {
         if !self.devices.borrow()[dev as usize].left {
             self.kick(dev);
@@ -48,15 +54,15 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     }
 }
 
-/// It is who gives out what sleepers hold back.
+/// Makes the worker dispatch what sleeping tasks hold in their plugs.
 pub fn gives_out_plugs<const TRACE: bool>(w: &SimWorld<TRACE>) {
     w.sched.set_plug_worker(own_queue_of(w));
 }
 
-/// The CPU on which devices interrupt.
+/// The CPU that takes the devices' interrupts.
 const CPU: usize = 0;
 
-/// Its life. Never returns.
+/// Runs the worker: dispatches the requests left to it and sleeps. Never returns.
 pub async fn run<const TRACE: bool>(mm: &Mm<SimWorld<TRACE>>) {
     let q = own_queue_of(&mm.world);
     loop {

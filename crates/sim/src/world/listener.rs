@@ -1,4 +1,4 @@
-//! Who hears every event of a run as it happens.
+//! The interface for a listener that receives every event of a run as it happens.
 
 use crate::waiting::Ended;
 use mm::world::TaskId;
@@ -12,62 +12,64 @@ use std::fmt::Debug;
 pub struct Moment<'a> {
     /// Nanoseconds since boot.
     pub ns: u64,
-    /// The CPU.
+    /// The CPU on which the event happened.
     pub cpu: usize,
-    /// The task; 0: an interrupt.
+    /// The running task; 0 in an interrupt.
     pub task: TaskId,
     /// The task's name (`comm`).
     pub comm: &'a str,
 }
 
-/// Who hears every event of a run, page by page too, from boot on. What it does changes no result.
+/// A receiver of every event of a run from boot on, page-by-page events included. A listener
+/// changes no result.
 pub trait Listener: Debug + Send {
-    /// An event happened.
+    /// Receives an event of the engine.
     fn heard(&mut self, at: Moment<'_>, event: &Event);
 
-    /// The workload begins, or has ended: nothing of the engine's.
+    /// Receives a mark that is not the engine's: the workload begins or has ended.
     fn marked(&mut self, at: Moment<'_>, text: &str);
 
-    /// A task's wait is over. Told at the next event.
+    /// Receives a task's finished wait, at the next event after it.
     fn waited(&mut self, wait: &Ended, comm: &str) {
         let _ = (wait, comm);
     }
 
-    /// A disk has so many requests now. Told at the next event.
+    /// Receives the number of requests a disk has, at the next event after it changed.
     fn queued(&mut self, ns: u64, disk: usize, requests: u32) {
         let _ = (ns, disk, requests);
     }
 
-    /// Whether it wants waits and queues.
+    /// Returns true if the listener wants finished waits and queue lengths.
     fn hears_waits(&self) -> bool {
         false
     }
 
-    /// The workload has ended, and with it the run. `zoneinfo` makes the text of `/proc/zoneinfo` as it is now.
+    /// Tells the listener that the workload, and with it the run, has ended. `zoneinfo` returns the
+    /// text of `/proc/zoneinfo` at this moment.
     fn ended(&mut self, zoneinfo: &dyn Fn() -> String);
 
-    /// Whether it wants events.
+    /// Returns true if the listener wants events.
     fn hears(&self) -> bool {
         true
     }
 }
 
-/// The listener of a run, and the names that it hears tasks by.
+/// The listener of a run, and the task names that it is given.
 #[derive(Debug, Default)]
 pub struct Listening {
     listener: RefCell<Option<Box<dyn Listener>>>,
     comms: RefCell<Vec<Cow<'static, str>>>,
-    /// Requests of each disk as they were told.
+    /// Number of requests last reported for each disk.
     queues: RefCell<Vec<u32>>,
 }
 
 impl Listening {
-    /// From now on.
+    /// Installs a listener, which receives events from now on.
     pub(crate) fn begin(&self, listener: Box<dyn Listener>) {
         *self.listener.borrow_mut() = Some(listener);
     }
 
-    /// A task's name.
+    /// Sets a task's name.
     pub fn set_comm(&self, task: TaskId, comm: impl Into<Cow<'static, str>>) {
         let mut comms = self.comms.borrow_mut();
         let task = task as usize;
@@ -77,36 +79,36 @@ impl Listening {
         comms[task] = comm.into();
     }
 
-    /// A task's name; `<...>`: it has none.
+    /// Returns a task's name; `<...>` if it has none.
     pub fn comm(&self, task: TaskId) -> String {
         let comms = self.comms.borrow();
         comms.get(task as usize).map_or("<...>", |c| c).to_owned()
     }
 
-    /// Whether there is a listener; if so, it hears.
+    /// Passes an event to the listener. Returns false if there is none.
     pub fn tell(&self, ns: u64, cpu: usize, task: TaskId, event: &Event) -> bool {
         self.with(ns, cpu, task, |listener, at| listener.heard(at, event))
     }
 
-    /// The listener is told of something that is no event of the engine's.
+    /// Passes a mark to the listener: text that is no event of the engine's.
     pub fn mark(&self, ns: u64, cpu: usize, task: TaskId, text: &str) {
         self.with(ns, cpu, task, |listener, at| listener.marked(at, text));
     }
 
-    /// Whether there is a listener for waits and queues.
+    /// Returns true if there is a listener that wants waits and queue lengths.
     pub fn hears_waits(&self) -> bool {
         let listener = self.listener.borrow();
         listener.as_ref().is_some_and(|l| l.hears_waits())
     }
 
-    /// The listener is told of a wait that is over.
+    /// Reports a finished wait to the listener.
     pub fn waited(&self, wait: &Ended) {
         if let Some(listener) = self.listener.borrow_mut().as_mut() {
             listener.waited(wait, &self.comm(wait.task));
         }
     }
 
-    /// The listener is told of a disk's requests, if they are more or fewer than they were.
+    /// Reports a disk's number of requests to the listener, if it has changed.
     pub fn queued(&self, ns: u64, disk: usize, requests: u32) {
         let mut queues = self.queues.borrow_mut();
         if queues.len() <= disk {
@@ -120,13 +122,14 @@ impl Listening {
         }
     }
 
-    /// The run is over.
+    /// Tells the listener that the run has ended, and removes it.
     pub(crate) fn end(&self, zoneinfo: &dyn Fn() -> String) {
         if let Some(mut listener) = self.listener.take() {
             listener.ended(zoneinfo);
         }
     }
 
+    /// Calls `hear` with the listener and the moment. Returns false if there is no listener.
     fn with(
         &self,
         ns: u64,

@@ -1,4 +1,5 @@
-//! The virtual world: what the engine asks for, answered with simulated time and plain cells.
+//! The virtual world: implements the traits through which the engine asks for time, tasks, storage
+//! and tracing, with simulated time and state in plain cells.
 
 mod costs;
 pub mod kblockd;
@@ -38,7 +39,7 @@ use plug::Plugs;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// No lock: the virtual world runs one task at a time.
+/// A lock that does nothing: the virtual world runs one task at a time.
 #[derive(Default)]
 pub struct NoLock;
 
@@ -49,10 +50,10 @@ impl ShortLock for NoLock {
     }
 }
 
-/// Events the trace ring holds.
+/// Number of events that the trace ring holds.
 pub const TRACE_RING: usize = 1 << 20;
 
-/// The request queue's word for a class.
+/// Converts the engine's request class to the request queue's.
 fn theirs(class: Class) -> block::Class {
     match class {
         Class::Sync => block::Class::Sync,
@@ -60,15 +61,15 @@ fn theirs(class: Class) -> block::Class {
     }
 }
 
-/// A block device with its bdi.
+/// A block device of a volume, with what the world keeps about it.
 pub struct Device {
-    /// Its request queue.
+    /// The device's request queue.
     pub queue: Queue,
     rng: Rng,
-    /// What each task holds of the queue's batching right.
+    /// Each task's standing with this queue: its right to allocate a batch of requests.
     contexts: Vec<IoContext>,
     scheduled: u64,
-    /// It has requests that wait for the worker ([`kblockd`]).
+    /// True if requests wait for the worker to dispatch them ([`kblockd`]).
     left: bool,
 }
 
@@ -77,16 +78,17 @@ pub type SimMm<const T: bool> = Mm<SimWorld<T>>;
 
 /// The virtual world.
 pub struct SimWorld<const TRACE: bool> {
-    /// Time and tasks.
+    /// The scheduler: simulated time and tasks.
     pub sched: Sched,
     costs: [u64; COSTS],
-    /// What the workload's calls cost.
+    /// CPU costs of the workload's system calls.
     pub calls: CallCosts,
     /// CPU time that recording one event takes, in nanoseconds; 0 without monitors.
     pub record_event: u64,
-    /// Writeback throttling goes by who sends what goes to swap.
+    /// Writes to the swap area are throttled by the task that submits them: as writeback unless
+    /// kswapd does (`writeback_throttling = "wbt"`).
     pub wbt_by_task: bool,
-    /// Requests of tasks without plugs are the worker's to give out ([`kblockd`]).
+    /// Requests of tasks without a plug are left to the worker to dispatch ([`kblockd`]).
     pub left_to_worker: bool,
     /// Events that monitors recorded.
     pub watched: Cell<u64>,
@@ -94,27 +96,28 @@ pub struct SimWorld<const TRACE: bool> {
     pub moved: Cell<u64>,
     /// The wall clock at boot, in nanoseconds since the epoch.
     pub booted: u64,
-    /// Block devices, volume by volume.
+    /// The block devices, those of one volume in a row.
     pub devices: RefCell<Vec<Device>>,
-    /// What filesystems and swap see of them; volume 0 is the tested one.
+    /// The volumes as filesystems and swap see them; volume 0 is the tested one.
     pub volumes: Vec<Volume>,
-    /// Sectors of blocks that logs wrote, which were not theirs, by volume; and those that no counter knows of yet.
+    /// Sectors of log blocks that were written but not part of a log record, by volume; and those
+    /// not yet subtracted from a counter ([`Self::write_record`]).
     beside_logs: (Vec<Cell<u64>>, Cell<u64>),
-    /// The filesystems in the order of mounting: that on `/`, the tested one, first.
+    /// The filesystems in the order of mounting: the tested one, mounted on `/`, is first.
     pub fs: Vec<Fs>,
     /// Volume and first block of the swap area.
     pub swap_area: (u32, u64),
-    /// What was read ahead in vain.
+    /// Pages that were read ahead and reclaimed before they were used.
     pub dropped: Dropped,
-    /// How far mapped files were read ahead, by region.
+    /// Read-ahead windows of mapped files, by region.
     pub map_windows: MapWindows,
-    /// Pages that leave writeback together.
+    /// Ends: groups of pages that leave writeback together.
     pub ends: IoEnds,
-    /// How well the page cache serves, when that is asked for.
+    /// Hits, misses and reuse in the page cache, if the run records them.
     pub reuse: Reuse,
     /// First wait queue that belongs to the world.
     pub queue_base: u32,
-    /// Tasks that it has room for.
+    /// Number of tasks that the world has room for.
     tasks: u32,
     plugs: Plugs,
     /// The filesystem of each bdi, by its number.
@@ -122,36 +125,39 @@ pub struct SimWorld<const TRACE: bool> {
     done: RefCell<Vec<Done>>,
     /// Latency of every allocation since the workload began, by path.
     pub alloc: AllocLatencies,
-    /// The slowest of them.
+    /// The slowest of these allocations.
     pub slowest: Slowest,
     /// Sums over reclaim's events since the workload began.
     pub reclaim: Reclaim,
-    /// How deep the stacks of direct reclaimers were since then.
+    /// Stack depths that direct reclaimers have reached since the workload began.
     pub stack: Stacks,
-    /// Some task was killed: whoever returns to his program looks whether it was he.
+    /// True once a task was killed: from then on each task that returns to user mode tests whether
+    /// it is dying.
     pub killing: Cell<bool>,
-    /// Processes that were killed for their memory, in that order.
+    /// Processes that the OOM killer killed, in order.
     pub oom_kills: RefCell<Vec<OomKill>>,
-    /// Set when the run ran out of memory.
+    /// The report of the out-of-memory condition that ended the run; `None` if there was none.
     pub oom: RefCell<Option<String>>,
-    /// Pages whose data was lost: device errors, and full devices.
+    /// Dirty pages whose data was lost to device errors or full devices.
     pub lost_pages: Cell<u64>,
-    /// Queues whose waiter's raw request failed.
+    /// Wait queues of tasks whose raw request failed.
     raw_failed: RefCell<BTreeSet<u32>>,
-    /// Buffers of logs that are under way, by the queue of the task that writes them.
+    /// Number of log buffers under I/O, by the wait queue of the task that writes them.
     buffers_under_way: RefCell<BTreeMap<u32, u32>>,
-    /// Trace events, when recorded.
+    /// Recorded trace events: time in nanoseconds, task, event.
     pub events: RefCell<Vec<(u64, TaskId, Event)>>,
     /// How often the ring of events filled up and was emptied.
     pub rings_lost: Cell<u64>,
-    /// Who hears them instead.
+    /// The listener that receives events in place of the ring, if there is one.
     pub listening: Listening,
     /// Whether events are recorded now.
     pub recording: Cell<bool>,
 }
 
 impl<const TRACE: bool> SimWorld<TRACE> {
-    /// A world around a scheduler, filesystems, a swap area and devices.
+    /// Builds a world from a scheduler, filesystems, the swap area (volume and first block) and
+    /// devices with their volumes. Its wait queues begin at `queue_base`; it has room for `tasks`
+    /// tasks.
     pub fn new(
         sched: Sched,
         (fs, swap_area): (Vec<Fs>, (u32, u64)),
@@ -213,7 +219,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// The same with plugs for its tasks, of at most so many requests each.
+    /// Gives each task a plug that holds at most `most` requests.
     pub(crate) fn plugged(self, most: usize) -> Self {
         Self {
             plugs: Plugs::new(self.tasks, most),
@@ -221,19 +227,20 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// A filesystem made its bdis, and another one's follow.
+    /// Records that filesystem `fs` owns all bdis below `bdis` that have no owner yet.
     pub(crate) fn bdis_made(&self, fs: u32, bdis: u32) {
         self.fs_of_bdi.borrow_mut().resize(bdis as usize, fs);
     }
 
-    /// The number of the filesystem that a bdi is of; the first where none was mounted.
+    /// Returns the index of the filesystem that owns a bdi; 0 (the first) if no filesystem was
+    /// mounted.
     #[inline]
     pub(crate) fn fs_of(&self, bdi: u32) -> usize {
         let fs = self.fs_of_bdi.borrow().get(bdi as usize).copied();
         fs.unwrap_or(0) as usize
     }
 
-    /// Blocks that a volume's devices wrote and read since boot.
+    /// Returns the blocks (4 KiB) that a volume's devices have written and read since boot.
     pub fn blocks(&self, volume: u32) -> (u64, u64) {
         let devices = self.devices.borrow();
         let members = self.volumes[volume as usize].devices();
@@ -246,7 +253,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         (written.saturating_sub(beside), read)
     }
 
-    /// Starts what can start and schedules the device's next completion.
+    /// Dispatches requests that a device can start and schedules its next completion.
     fn kick(&self, dev: u32) {
         let mut devices = self.devices.borrow_mut();
         let d = &mut devices[dev as usize];
@@ -259,19 +266,19 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// Charges a kind of cost in proportion: `part` of `whole`.
+    /// Charges the calling task `part`/`whole` of one unit of a cost.
     #[inline(always)]
     pub fn charge_part(&self, what: Cost, part: u64, whole: u64) {
         self.sched.charge(self.costs[what as usize] * part / whole);
     }
 
-    /// As [`Self::charge_part`], for what the program does itself.
+    /// As [`Self::charge_part`], charged as user time of the program.
     pub fn charge_user(&self, what: Cost, part: u64, whole: u64) {
         let ns = self.costs[what as usize] * part / whole;
         self.sched.charge_user(ns);
     }
 
-    /// Kernel work of `ns` nanoseconds that may be preempted.
+    /// Charges `ns` nanoseconds of preemptible kernel work, in pieces of 5 microseconds.
     pub async fn work(&self, ns: u64) {
         let mut left = ns;
         while left > 0 {
@@ -282,18 +289,18 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// A program read, wrote or touched so many bytes.
+    /// Counts bytes that a program read, wrote or touched.
     pub fn note_moved(&self, bytes: u64) {
         self.moved.set(self.moved.get() + bytes);
     }
 
-    /// The data of so many dirty pages is lost.
+    /// Counts dirty pages whose data is lost.
     pub fn note_lost(&self, pages: u32) {
         self.lost_pages
             .set(self.lost_pages.get() + u64::from(pages));
     }
 
-    /// The largest bio of a volume, in blocks.
+    /// Returns the largest bio of a volume, in blocks.
     pub fn max_bio(&self, volume: u32) -> u32 {
         let first = self.volumes[volume as usize].first;
         self.devices.borrow()[first as usize]
@@ -301,7 +308,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             .max_request_blocks()
     }
 
-    /// A device has finished requests.
+    /// Handles a device's completion event: ends the I/O of the pages, inodes and raw requests that
+    /// are done, wakes tasks that wait for requests, and dispatches the next ones.
     pub fn device_event(mm: &Mm<Self>, dev: u32) {
         let w = &mm.world;
         let mut done = std::mem::take(&mut *w.done.borrow_mut());
@@ -309,7 +317,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             let mut devices = w.devices.borrow_mut();
             let d = &mut devices[dev as usize];
             if w.sched.now() < d.scheduled {
-                // Superseded by an earlier event, or by nothing; `done` goes back empty.
+                // This event was superseded by an earlier one; `done` goes back empty.
                 *w.done.borrow_mut() = done;
                 return;
             }
@@ -721,7 +729,7 @@ impl<const TRACE: bool> Watch for SimWorld<TRACE> {
             return;
         }
         if path == AllocPath::KswapdWoken && !self.slowest.began(task) {
-            // It took too little to be among the slowest, and waited for nothing.
+            // This allocation was too short to be among the slowest, and waited for nothing.
             let (cpu, end) = (self.sched.cpu(), self.sched.now());
             self.alloc
                 .record(cpu, task, AllocClass::KswapdWoken, ns, end);

@@ -1,20 +1,20 @@
-//! Plugs: a task that will submit more keeps its requests to itself until it is through, sleeps, or has
-//! enough of them (`struct blk_plug`, docs/reference/writeback.md#plugs).
+//! Plugs: a task that will submit more requests keeps them to itself until it ends the plug,
+//! sleeps, or holds enough of them (`struct blk_plug`, docs/reference/writeback.md#plugs).
 
 use super::SimWorld;
 use crate::block::{IoContext, Queue, Slot};
 use std::cell::{Cell, RefCell};
 
-/// A plug whose youngest request is this long gives out what it has before another one joins
-/// (`BLK_PLUG_FLUSH_SIZE`: 128 KiB).
+/// Length in blocks of a plug's youngest request from which the plug is flushed before another
+/// request joins (`BLK_PLUG_FLUSH_SIZE`: 128 KiB).
 const FLUSH_BLOCKS: u32 = 32;
 
-/// What a task holds back.
+/// A task's plug: the requests it holds back.
 #[derive(Debug, Default)]
 struct Plug {
-    /// How often it was begun and not yet ended; only the outermost one counts.
+    /// Number of times the plug was begun and not yet ended; only the outermost pair counts.
     depth: Cell<u32>,
-    /// The devices' numbers and their requests, as they came.
+    /// Device number and slot of each held request, in order of arrival.
     held: RefCell<Vec<(u32, Slot)>>,
 }
 
@@ -22,12 +22,13 @@ struct Plug {
 #[derive(Debug)]
 pub(super) struct Plugs {
     of: Box<[Plug]>,
-    /// Requests that one holds at most.
+    /// Maximum number of requests that one plug holds.
     most: usize,
 }
 
 impl Plugs {
-    /// Of so many tasks, each with at most so many requests; of no task: nobody has one.
+    /// Makes plugs for `tasks` tasks, each of at most `most` requests. With 0 tasks no task has a
+    /// plug.
     pub(super) fn new(tasks: u32, most: usize) -> Self {
         Self {
             of: (0..tasks).map(|_| Plug::default()).collect(),
@@ -35,7 +36,8 @@ impl Plugs {
         }
     }
 
-    /// The youngest request for a device in the open plug of a task; `None`: it has no open plug.
+    /// Returns the youngest request for a device in a task's open plug (`Some(None)` if it holds
+    /// none for this device); `None` if the task has no open plug.
     pub(super) fn open(&self, task: usize, dev: u32) -> Option<Option<Slot>> {
         let plug = self.of.get(task).filter(|plug| plug.depth.get() > 0)?;
         let held = plug.held.borrow();
@@ -44,14 +46,14 @@ impl Plugs {
 }
 
 impl<const TRACE: bool> SimWorld<TRACE> {
-    /// The calling task gathers requests until [`Self::end_plug`].
+    /// Opens the calling task's plug, which gathers requests until [`Self::end_plug`].
     pub(super) fn begin_plug(&self) {
         if let Some(plug) = self.plugs.of.get(self.sched.task() as usize) {
             plug.depth.set(plug.depth.get() + 1);
         }
     }
 
-    /// The calling task is through: what it gathered goes to the devices.
+    /// Ends the calling task's plug; the outermost end submits what it gathered.
     pub(super) fn end_plug(&self) {
         let task = self.sched.task();
         let Some(plug) = self.plugs.of.get(task as usize) else {
@@ -64,7 +66,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// Puts a request into the calling task's plug, out of which others go if it has enough.
+    /// Puts a request into the calling task's plug. Flushes the plug first if it is full or its
+    /// last request is long enough.
     pub(super) fn hold(&self, dev: u32, slot: Slot) {
         let task = self.sched.task();
         let plug = &self.plugs.of[task as usize];
@@ -82,7 +85,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         self.sched.plugged(task, true);
     }
 
-    /// What a task's plug holds goes to the schedulers and the devices (`blk_flush_plug`).
+    /// Submits what a task's plug holds to the schedulers and the devices (`blk_flush_plug`).
     pub fn flush_plug(&self, task: u32) {
         let Some(plug) = self.plugs.of.get(task as usize) else {
             return;
@@ -102,12 +105,12 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             self.wake_for(dev, wake);
         }
         while let Some((dev, _)) = held.pop() {
-            // Once a device.
+            // Each device is kicked once.
             if held.iter().all(|h| h.0 != dev) {
                 self.kick(dev);
             }
         }
-        // The list keeps its room.
+        // The list keeps its allocation.
         plug.held.replace(held);
     }
 }

@@ -1,4 +1,4 @@
-//! What tasks hand to devices, and how they wait for room there.
+//! Submission of bios to devices, and waiting for requests there.
 
 use super::{SimWorld, Tag, own_queue};
 use crate::block::{self, Bio, Dir, Purpose, Submit, Wake};
@@ -6,12 +6,13 @@ use crate::filesystems::cil::LogWrite;
 use mm::queue;
 use mm::world::{Class, Cost, TaskId, Tasks, Waited, WaitedKind};
 
-/// Blocks of a buffer of XFS's log (`XLOG_BIG_RECORD_BSIZE`, 32 KiB), and how many buffers it has (`XLOG_MAX_ICLOGS`).
+/// Blocks of a buffer of XFS's log (`XLOG_BIG_RECORD_BSIZE`, 32 KiB), and the number of buffers
+/// (`XLOG_MAX_ICLOGS`).
 const BUFFER_BLOCKS: u32 = 8;
 const BUFFERS: u32 = 8;
 
 impl<const TRACE: bool> SimWorld<TRACE> {
-    /// Submits what may be read or written at once, waiting for requests while a queue is full.
+    /// Submits a read or write of adjacent blocks, and waits for requests while a queue is full.
     pub async fn submit(
         &self,
         volume: u32,
@@ -41,11 +42,11 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         self.submit_parts(volume, bio).await;
     }
 
-    /// [`Self::submit`] of a bio by its place on the volume.
-    /// What lies on several members of an array ends in as many parts, and so does what is longer than
-    /// a request may be (Linux cuts at the limits of the queue: `bio_add_page` up to 4.2,
-    /// `blk_queue_split` since). Each part has the tag; an inode's cluster is handed over in parts that
-    /// need no cut, because its end counts.
+    /// Submits a bio whose block is a place on the volume. A bio that spans several members of an
+    /// array is cut into parts, and so is one longer than a request may be (Linux cuts at the
+    /// limits of the queue: `bio_add_page` up to 4.2, `blk_queue_split` since). Each part has the
+    /// bio's tag, advanced to its first page. An inode's cluster is submitted in parts that need no
+    /// cut, because each end of such a tag is counted.
     pub async fn submit_parts(&self, volume: u32, whole: Bio) {
         let mut done = 0;
         while done < whole.blocks {
@@ -68,8 +69,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// A volume's devices have come up, which counts as if a dirtier had slept (`bdi_init`). `written`: mounting its
-    /// filesystem wrote, and throttled writes have windows from here on.
+    /// Brings up a volume's devices, which counts as if a dirtier had slept (`bdi_init`).
+    /// `written`: mounting its filesystem wrote, so throttled writes have windows from here on.
     pub(crate) fn came_up(&self, volume: u32, written: bool) {
         self.make_room(volume);
         for dev in self.volumes[volume as usize].devices() {
@@ -82,7 +83,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// Whatever is written to a volume's devices makes room for a task that dirtied pages (`last_bdp_sleep`).
+    /// Notes that a task which dirtied pages sleeps: writes to the volume's devices get more room
+    /// in the throttle (`last_bdp_sleep`).
     pub(crate) fn make_room(&self, volume: u32) {
         let mut devices = self.devices.borrow_mut();
         for dev in self.volumes[volume as usize].devices() {
@@ -90,7 +92,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// Requests that a volume's devices have now.
+    /// Returns the number of requests that a volume's devices have in flight.
     pub fn in_flight(&self, volume: u32) -> u32 {
         let devices = self.devices.borrow();
         let members = self.volumes[volume as usize].devices();
@@ -104,19 +106,19 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         members.map(of).sum()
     }
 
-    /// The queue of those who wait for a journal's transactions.
+    /// Returns the wait queue of tasks that wait for a journal's transactions.
     pub(crate) fn transaction_queue(&self) -> u32 {
         let devices = self.devices.borrow().len() as u32;
         self.queue_base + own_queue::transaction(self.tasks, devices)
     }
 
-    /// The queue of the thread that commits the journal on a volume.
+    /// Returns the wait queue of the thread that commits the journal on a volume.
     pub(crate) fn jbd2_queue(&self, volume: u32) -> u32 {
         let devices = self.devices.borrow().len() as u32;
         self.queue_base + own_queue::jbd2(self.tasks, devices, volume)
     }
 
-    /// The queue of those who end the writeback of new blocks on a volume.
+    /// Returns the wait queue of the workers that end the writeback of new blocks on a volume.
     pub(crate) fn conversion_queue(&self, volume: u32) -> u32 {
         let devices = self.devices.borrow().len() as u32;
         self.queue_base + own_queue::conversions(self.tasks, devices, volume)
@@ -127,7 +129,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         while !self.try_submit(dev, bio).await {}
     }
 
-    /// Hands a bio to a device's queue, or sleeps until it is worth to be tried again.
+    /// Submits a bio to a device's queue. Returns false after a sleep for room: the caller tries
+    /// again.
     async fn try_submit(&self, dev: u32, bio: Bio) -> bool {
         let task = self.sched.task() as usize;
         let answer = {
@@ -138,7 +141,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                 None => queue.submit(self.sched.now(), context, bio),
             }
         };
-        // Nobody is woken between the answer and the ticket.
+        // No wakeup can come between this answer and taking the ticket.
         let (q, class) = match answer {
             Submit::Queued => {
                 self.give_out(dev);
@@ -159,7 +162,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         self.kick(dev);
         let waited = u64::from(dev) << 1 | u64::from(class);
         self.waits_on(Waited::on(WaitedKind::Request, waited));
-        // A page's tag is what others name it by.
+        // Waits are recorded by pages, so an end's tag is translated to its pages.
         let pages = match Tag::unpack(bio.tag) {
             Tag::Pages { .. } => Some((bio.tag, bio.blocks)),
             Tag::End { id } => {
@@ -179,7 +182,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         false
     }
 
-    /// The queue where a task waits whose bio was refused, and the class among whose sleepers it is.
+    /// Returns the wait queue for a task whose bio was refused, and the index of the class it
+    /// sleeps as.
     #[cold]
     fn room_for(&self, dev: u32, bio: &Bio, answer: Submit) -> (u32, u32) {
         let devices = self.devices.borrow();
@@ -194,10 +198,11 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         (self.queue_base + own, class)
     }
 
-    /// Wakes whoever may have a request now, and those who wait for congestion to end.
+    /// Wakes tasks that may have a request or throttle token now, and those that wait for the end
+    /// of congestion.
     #[inline]
     pub(super) fn wake_for(&self, dev: u32, wake: Wake) {
-        // Most that ends or merges wakes nobody.
+        // Most completions and merges wake no task.
         if (wake.requests, wake.uncongested, wake.tokens) != Default::default() {
             self.wake_these(dev, wake);
         }
@@ -225,7 +230,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// Submits a write that belongs to no page and waits for it. Returns whether it succeeded.
+    /// Reads or writes (`write`) blocks that belong to no page and waits. Returns true on success.
     pub async fn write_raw(&self, volume: u32, block: u64, blocks: u32, write: bool) -> bool {
         let queue = self.queue_base + own_queue::TASK + self.sched.task();
         let (mut at, end) = (block, block + u64::from(blocks));
@@ -249,8 +254,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         !self.raw_failed.borrow_mut().remove(&queue)
     }
 
-    /// As [`Self::write_raw`], a record of a log that begins or ends within a block: so many sectors of these blocks are
-    /// not its own. A device has whole blocks to write, but what it is counted to have written are sectors.
+    /// As [`Self::write_raw`], for a log record that begins or ends within a block: `beside`
+    /// sectors of these blocks are not part of it. The device writes whole blocks, but its write
+    /// counters count sectors.
     pub async fn write_record(
         &self,
         volume: u32,
@@ -275,9 +281,10 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// Writes blocks of a log in its buffers, a request each, of which [`BUFFERS`] are under way at a time, and waits for all
-    /// of them. `last_alone`: the last one is written when all before it are. Returns whether they succeeded (fs/xfs/xfs_log.c
-    /// `xlog_state_get_iclog_space`, `xlog_write_iclog`).
+    /// Writes blocks of a log by its buffers, one request each with at most [`BUFFERS`] in flight,
+    /// and waits for all of them. `last_alone`: the last buffer is submitted once all before it are
+    /// written. Returns true on success (fs/xfs/xfs_log.c `xlog_state_get_iclog_space`,
+    /// `xlog_write_iclog`).
     async fn write_buffers(&self, volume: u32, block: u64, blocks: u32, last_alone: bool) -> bool {
         let queue = self.queue_base + own_queue::TASK + self.sched.task();
         let (mut at, end) = (block, block + u64::from(blocks));
@@ -304,7 +311,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         !self.raw_failed.borrow_mut().remove(&queue)
     }
 
-    /// Waits until at most so many of a task's buffers are under way.
+    /// Waits until at most `most` of a task's log buffers are in flight.
     async fn wait_for_buffers(&self, volume: u32, queue: u32, most: u32) {
         loop {
             let ticket = self.sched.ticket(queue);
@@ -316,7 +323,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// What of so many kB that were written counts.
+    /// Returns how many of `kb` written kilobytes count towards the write statistics: sectors
+    /// beside log records do not ([`Self::write_record`]).
     pub(super) fn without_beside(&self, kb: u64) -> u64 {
         let unknown = &self.beside_logs.1;
         let beside = (unknown.get() / 2).min(kb);

@@ -1,33 +1,33 @@
-//! What requests carry through the block layer.
+//! Tags: what a request carries through the block layer to its completion.
 
 use mm::Pfn;
 
-/// What a bio's tag says about its pages.
+/// The object whose completion a bio's end is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tag {
-    /// Pages of a file from an index on.
+    /// Pages of a file, in a row.
     Pages {
-        /// The file.
+        /// The file's mapping.
         mapping: u32,
-        /// First page.
+        /// Index of the first page.
         index: u32,
     },
-    /// Pages that leave writeback together.
+    /// Pages that leave writeback, or are unlocked after a read, together.
     End {
-        /// Their number in the table of ends.
+        /// Index in the table of ends ([`IoEnds`](crate::filesystems::ioend::IoEnds)).
         id: u32,
     },
     /// A page of the swap area.
     Swap {
-        /// Its slot.
+        /// The page's frame.
         pfn: Pfn,
     },
     /// The cluster of an XFS inode.
     Inode {
-        /// The inode for which it is written.
+        /// The inode whose cluster is written.
         ino: u32,
     },
-    /// No page: whoever waits on the queue is told.
+    /// No page: the completion wakes a wait queue.
     Raw {
         /// Wait queue.
         queue: u32,
@@ -35,6 +35,7 @@ pub enum Tag {
 }
 
 impl Tag {
+    /// Packs the tag into the 64 bits that a bio has for it.
     pub(crate) fn pack(self) -> u64 {
         match self {
             Self::Pages { mapping, index } => u64::from(mapping) << 32 | u64::from(index),
@@ -45,7 +46,7 @@ impl Tag {
         }
     }
 
-    /// The tag of what follows the first `blocks` blocks.
+    /// Returns the tag for the part behind the first `blocks` blocks.
     pub(super) fn after(self, blocks: u32) -> Self {
         match self {
             Self::Pages { mapping, index } => Self::Pages {
@@ -56,6 +57,7 @@ impl Tag {
         }
     }
 
+    /// Unpacks a tag from a bio's 64 bits.
     pub(super) fn unpack(v: u64) -> Self {
         match (v >> 32) as u32 {
             0xffff_ffff => Self::Raw { queue: v as u32 },

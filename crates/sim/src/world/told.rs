@@ -1,18 +1,20 @@
-//! Where the engine's events go: into sums, into the record of the slowest allocations, to a listener or into the ring.
+//! Routes the engine's events: into sums, the record of the slowest allocations, a listener or the
+//! trace ring.
 
 use super::{SimWorld, TRACE_RING};
 use crate::stack::Top;
 use mm::world::event::Event;
 
 impl<const TRACE: bool> SimWorld<TRACE> {
-    /// Into the record of the slowest allocations.
+    /// Adds an event to the record of the slowest allocations.
     pub(super) fn observe(&self, event: &Event) {
         let task = self.sched.task();
         let kswapd = self.reclaim.of_kswapd(task);
         self.slowest.observe(self.sched.now(), task, kswapd, event);
     }
 
-    /// Into the sums over reclaim's events.
+    /// Adds an event to the sums over reclaim's events, and charges its recording if monitors are
+    /// on.
     #[inline(always)]
     pub(super) fn count(&self, event: &Event) {
         match event {
@@ -37,13 +39,14 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// The listener is told of something that is no event of the engine's.
+    /// Passes a mark to the listener: text that is no event of the engine's.
     pub fn mark(&self, text: &str) {
         let (now, cpu, task) = (self.sched.now(), self.sched.cpu(), self.sched.task());
         self.listening.mark(now, cpu, task, text);
     }
 
-    /// What has happened since the last event, to a listener that wants that.
+    /// Reports waits that ended and queue lengths that changed since the last event, if the
+    /// listener wants them.
     fn tell_waits(&self, now: u64) {
         if !self.listening.hears_waits() {
             return;
@@ -57,7 +60,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// To the listener, or into the ring, where page-by-page events are left out.
+    /// Passes an event to the listener or, without one, into the ring, which leaves out
+    /// page-by-page events.
     pub(super) fn trace(&self, event: &Event) {
         let (now, cpu, task) = (self.sched.now(), self.sched.cpu(), self.sched.task());
         if self.listening.tell(now, cpu, task, event) {
