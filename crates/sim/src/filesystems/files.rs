@@ -1,4 +1,4 @@
-//! Files and their extents: which blocks a file has, which are set aside for it, and how a run of its
+//! Files and their extents: the blocks that a file has, those reserved for it, and how a run of its
 //! pages gets more.
 
 use super::layout::Layout;
@@ -13,11 +13,11 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-/// The latest that a filesystem begins to initialise itself in the background, in nanoseconds
+/// Upper bound of the delay after mounting before background initialisation begins, in nanoseconds
 /// (`EXT4_DEF_LI_MAX_START_DELAY`, 5 s).
 const START_DELAY: u64 = 5_000_000_000;
 
-/// A run of a file's pages on disk.
+/// A run of a file's pages that are contiguous on disk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extent {
     pub index: u32,
@@ -25,16 +25,16 @@ pub(super) struct Extent {
     pub block: u64,
 }
 
-/// A file's extents in their order. Most files have one, which needs no memory of its own.
+/// A file's extents in order of page index. Most files have one, which needs no heap memory.
 pub(super) type Extents = SmallVec<[Extent; 1]>;
 
-/// Pages of a file that no extent holds.
+/// A run of a file's pages that no extent holds.
 struct Hole {
     len: u32,
-    /// What is set aside for the file.
+    /// The blocks reserved for the file.
     reserve: Option<Extent>,
-    /// Where blocks are to be looked for: its directory's group, and behind its last extent in front; 0:
-    /// there is none.
+    /// Where to look for blocks: the group of its directory, and the block after the last extent
+    /// before the hole (`goal`; 0: there is none).
     group: u32,
     goal: u64,
 }
@@ -43,25 +43,25 @@ struct Hole {
 #[derive(Debug, Default)]
 pub(super) struct Place {
     extents: Extents,
-    /// Where the last one looked for was found.
+    /// Index in `extents` of the last look-up's result.
     last: usize,
-    /// Blocks set aside for what follows.
+    /// Blocks reserved for pages to come.
     reserve: Option<Extent>,
-    /// Pages in front of this index keep their part of the reserve for good.
+    /// Pages before this index keep their part of the reserve when the file is closed.
     promised: u32,
-    /// Its directory's group.
+    /// Allocation group of its directory.
     pub group: u32,
     /// Its directory.
     pub dir: u32,
-    /// Where its inode is.
+    /// Place of its inode.
     pub inode: u64,
-    /// Descriptors open for writing.
+    /// Number of descriptors open for writing.
     writers: u32,
 }
 
 impl Place {
-    /// The last extent that begins at a page or in front of it. Most often it is the one of the last
-    /// call.
+    /// Returns the index of the last extent that begins at or before a page. Most often it is that
+    /// of the last call.
     #[inline]
     fn before(&mut self, index: u32) -> Option<usize> {
         let begins = |i: usize| self.extents.get(i).is_some_and(|e| e.index <= index);
@@ -72,8 +72,8 @@ impl Place {
         Some(self.last)
     }
 
-    /// The block of a page and how many pages from there on are contiguous; or that there are none, and
-    /// what is needed to give it some, and up to `len` pages.
+    /// Returns the block of a page and the number of contiguous pages from it on. If the page has
+    /// no block, returns the hole, cut to `len` pages, with what an allocation needs.
     fn look(&mut self, index: u32, len: u32) -> Result<(u64, u32), Hole> {
         let before = self.before(index);
         let last = before.map(|at| self.extents[at]);
@@ -92,7 +92,8 @@ impl Place {
         })
     }
 
-    /// One more extent, of pages that none has.
+    /// Adds an extent for pages that have none, merging it with the one before where both are
+    /// contiguous.
     fn add(&mut self, new: Extent) {
         let list = &mut self.extents;
         let i = list.partition_point(|e| e.index <= new.index);
@@ -106,7 +107,7 @@ impl Place {
         list.insert(i, new);
     }
 
-    /// That of an empty file.
+    /// Returns the place of an empty file.
     pub fn of(group: u32, dir: u32, inode: u64) -> Self {
         Self {
             group,
@@ -117,17 +118,17 @@ impl Place {
     }
 }
 
-/// A directory; number 0 is its filesystem's root.
+/// A directory; number 0 is the root of its filesystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirId {
-    /// The filesystem, in the order of mounting.
+    /// Index of the filesystem, in the order of mounting.
     pub fs: u32,
-    /// Its number there.
+    /// Its number in the filesystem.
     pub number: u32,
 }
 
 impl DirId {
-    /// The root of a filesystem.
+    /// Returns the root directory of a filesystem.
     pub fn root(fs: u32) -> Self {
         Self { fs, number: 0 }
     }
@@ -135,14 +136,14 @@ impl DirId {
 
 /// A filesystem and its state.
 pub struct Fs {
-    /// The volume that it is on.
+    /// The volume that it lies on.
     pub volume: u32,
-    /// Its volume's bdi.
+    /// Number of its volume's bdi.
     pub bdi: Cell<u32>,
     kind: FsKind,
-    /// Its own state, and what it does otherwise than others.
+    /// The model with its own state.
     pub(super) state: State,
-    /// Its number in the engine.
+    /// Number of its superblock in the engine.
     pub(super) sb: Cell<u32>,
     files: RefCell<Vec<Place>>,
     pub(super) layout: Layout,
@@ -152,15 +153,16 @@ pub struct Fs {
     pub(super) conversions: RefCell<VecDeque<u32>>,
     /// When its background initialisation begins, in nanoseconds after mounting.
     pub(super) initialised_at: u64,
-    /// Whether allocations look ahead.
+    /// True if allocations look ahead (`fs_look_ahead`).
     pub(super) look_ahead: bool,
-    /// The most pages of a read-ahead window.
+    /// Maximum number of pages in a read-ahead window.
     pub(super) read_ahead: u32,
     on_demand: bool,
 }
 
 impl Fs {
-    /// An empty filesystem on a disk, `volume`, of which it has `capacity` blocks.
+    /// Makes an empty filesystem on `volume`, of whose disk it has `capacity` blocks. `read_ahead`
+    /// is the disk's window in pages; with `on_demand`, reads open windows on demand.
     pub fn new(
         kind: FsKind,
         disk: &DiskSpec,
@@ -170,8 +172,8 @@ impl Fs {
         p: &Params,
         rng: &mut Rng,
     ) -> Self {
-        // Where the allocator begins differs from one mkfs to the next, by whole MiB: partitions
-        // and allocation groups are aligned.
+        // The first data block differs from one mkfs to the next, by whole MiB: partitions and
+        // allocation groups are aligned.
         let about = kind.about();
         let capacity = capacity.min(about.most_blocks);
         let layout = (about.layout)(capacity, p);
@@ -191,7 +193,7 @@ impl Fs {
             conversions: RefCell::default(),
             initialised_at: rng.below(START_DELAY),
             look_ahead: p.fs_look_ahead >= 0.5,
-            // A window that is read whole at each miss stays its disk's.
+            // A window that is read whole at each miss keeps its disk's size.
             read_ahead: match about.own_bdi {
                 Some(least) if on_demand => read_ahead.max(least),
                 _ => read_ahead,
@@ -200,16 +202,18 @@ impl Fs {
         }
     }
 
-    /// Allocations look ahead, whatever its parameter says.
+    /// Makes allocations look ahead, whatever the parameter `fs_look_ahead` says.
     #[must_use]
     pub fn looking_ahead(mut self) -> Self {
         self.look_ahead = true;
         self
     }
 
-    /// Its journal or log lies in the middle of it, where mkfs puts it: mke2fs in the first group with enough free blocks
-    /// from there on (e2fsprogs lib/ext2fs/mkjournal.c `get_midp_journal_blk`), mkfs.xfs behind the header of the middle
-    /// group (xfsprogs mkfs/xfs_mkfs.c, `logagno`). Where so many blocks do not lie together it stays in front.
+    /// Moves its journal or log to the middle of the filesystem, where mkfs puts it: mke2fs in the
+    /// first group with enough free blocks from there on (e2fsprogs lib/ext2fs/mkjournal.c
+    /// `get_midp_journal_blk`), mkfs.xfs behind the header of the middle group (xfsprogs
+    /// mkfs/xfs_mkfs.c, `logagno`). Where no run of its length is free there, it stays at the
+    /// front.
     #[must_use]
     pub fn with_journal_in_middle(self) -> Self {
         let ring = ask!(self, model => model.journal());
@@ -228,12 +232,12 @@ impl Fs {
         self
     }
 
-    /// Which one.
+    /// Returns its kind.
     pub fn kind(&self) -> FsKind {
         self.kind
     }
 
-    /// Whether reads open windows on demand.
+    /// Returns true if reads open read-ahead windows on demand.
     pub fn on_demand(&self) -> bool {
         self.on_demand
     }
@@ -251,7 +255,8 @@ impl Fs {
         self.with_place(mapping, |p| f(&mut p.extents))
     }
 
-    /// The block of a page and how many pages from there on are contiguous; `None`: a hole.
+    /// Returns the block of a page and the number of contiguous pages from it on; `None`: the page
+    /// lies in a hole.
     pub(super) fn mapped(&self, mapping: u32, index: u32) -> Option<(u64, u32)> {
         self.with_place(mapping, |p| {
             let at = p.before(index)?;
@@ -261,7 +266,8 @@ impl Fs {
         })
     }
 
-    /// How many of `most` pages from `index` on no extent holds, up to the first one that has a block.
+    /// Returns how many of `most` pages from `index` on have no block, up to the first that has
+    /// one.
     pub(super) fn unplaced(&self, mapping: u32, (index, most): (u32, u32)) -> u32 {
         self.with_place(mapping, |p| match p.look(index, most) {
             Ok(_) => 0,
@@ -269,13 +275,13 @@ impl Fs {
         })
     }
 
-    /// How many of `most` pages from `index` on have blocks that lie together.
+    /// Returns how many of `most` pages from `index` on have contiguous blocks.
     pub(super) fn mapped_of(&self, mapping: u32, index: u32, most: u32) -> u32 {
         let there = self.mapped(mapping, index);
         there.map_or(0, |(_, pages)| pages.min(most))
     }
 
-    /// Pages from `index` on that no extent holds, up to `len`.
+    /// Returns the length of the hole at `index` in pages, at most `len`.
     pub(super) fn hole(&self, mapping: u32, index: u32, len: u32) -> u32 {
         self.with_extents(mapping, |list| {
             let i = list.partition_point(|e| e.index <= index);
@@ -283,7 +289,7 @@ impl Fs {
         })
     }
 
-    /// Pages right before `index` that no extent holds.
+    /// Returns the number of pages right before `index` that no extent holds.
     pub(super) fn hole_before(&self, mapping: u32, index: u32) -> u32 {
         self.with_place(mapping, |p| {
             let last = p.before(index).map(|at| p.extents[at]);
@@ -291,7 +297,9 @@ impl Fs {
         })
     }
 
-    /// Sets aside blocks where the filesystem looks for them, `want` if so many lie together.
+    /// Reserves up to `want` contiguous blocks, or at least `need`, where the filesystem looks for
+    /// them. Takes other files' reserves back, and then any run left, before it gives up. Returns
+    /// the first block and the number taken.
     pub(super) fn take_blocks_near(
         &self,
         group: u32,
@@ -305,24 +313,25 @@ impl Fs {
         let space = &self.space;
         let take = || ask!(self, model => model.take_blocks(space, group, goal, want, need));
         take().or_else(|| {
-            // What is set aside for other files is all there is.
+            // Blocks may be left only in the reserves of other files.
             let files = self.files.borrow().len() as u32;
             for mapping in 0..files {
                 self.drop_reserve(mapping, 0);
             }
-            // The last rests are taken as they are.
+            // The remaining runs are taken as they are.
             take().or_else(|| space.take_rest(want.max(need)))
         })
     }
 
-    /// Takes `len` blocks, or as many as lie together, for good; of a group, where there are groups.
+    /// Allocates up to `len` contiguous blocks, from a group where the filesystem has groups.
+    /// Returns the first block and the number taken.
     pub(super) fn take_blocks(&self, group: u32, len: u32) -> Option<(u64, u32)> {
         let (block, n) = self.take_blocks_near(group, 0, len, len)?;
         self.space.used(n);
         Some((block, n))
     }
 
-    /// Gives back what is set aside for a file from page `keep` on.
+    /// Gives back the blocks reserved for a file from page `keep` on.
     fn drop_reserve(&self, mapping: u32, keep: u32) {
         let dropped = self.with_place(mapping, |p| {
             let r = p.reserve.take()?;
@@ -335,18 +344,19 @@ impl Fs {
         }
     }
 
+    /// Records an extent of a file.
     pub(super) fn add_extent(&self, mapping: u32, new: Extent) {
         self.with_place(mapping, |p| p.add(new));
     }
 
-    /// The blocks of a run of pages, allocating holes. Returns block and length of the first
-    /// contiguous piece; `None`: the device is full.
+    /// Returns the first contiguous piece of a run of pages, as block and length, allocating blocks
+    /// if it is a hole. `None`: the device is full.
     pub(super) fn map_run(&self, mapping: u32, index: u32, len: u32) -> Option<(u64, u32)> {
         self.map_ahead(mapping, index, len, || Ahead::none(len))
     }
 
-    /// As [`Fs::map_run`]; a hole gets as many blocks as `ahead` says, and what is not used now is
-    /// set aside for the pages that follow.
+    /// As [`Fs::map_run`]; a hole gets as many blocks as `ahead` says, and those not used now are
+    /// reserved for the pages that follow.
     pub(super) fn map_ahead(
         &self,
         mapping: u32,
@@ -396,8 +406,8 @@ impl Fs {
         Some((block, n))
     }
 
-    /// Blocks for page `index` of a file and what lies around it. Where they do not lie together, those in
-    /// front of it come first, piece by piece.
+    /// Reserves blocks for page `index` of a file and the pages around it. Where these are not
+    /// contiguous, the pages before `index` get theirs first, piece by piece.
     fn take_around(&self, mapping: u32, index: u32, hole: &Hole, ahead: Ahead) -> Option<Extent> {
         let (mut first, mut goal) = (index - ahead.before, hole.goal);
         loop {
@@ -418,7 +428,7 @@ impl Fs {
         }
     }
 
-    /// The pages in front of `index` get their blocks of a reserve; returns what is left of it.
+    /// Gives the pages before `index` their blocks of a reserve; returns the rest of the reserve.
     fn place_before(&self, mapping: u32, index: u32, reserve: Extent) -> Extent {
         let before = index - reserve.index;
         if before > 0 {
@@ -433,18 +443,18 @@ impl Fs {
         }
     }
 
-    /// Whether a descriptor of a file is open for writing.
+    /// Returns true if a descriptor of a file is open for writing.
     pub(super) fn open_for_writing(&self, mapping: u32) -> bool {
         self.with_place(mapping, |p| p.writers > 0)
     }
 
-    /// A descriptor of a file is open for writing.
+    /// Counts one more descriptor of a file that is open for writing.
     pub fn opened(&self, mapping: u32) {
         self.with_place(mapping, |p| p.writers += 1);
     }
 
-    /// One was closed; the last one gives back what lies behind the file's end (xfs) or was not
-    /// asked for yet (ext4). `size`: the file's length.
+    /// Counts one such descriptor less. The last close gives back blocks behind the file's end
+    /// (xfs) or those not needed yet (ext4). `size`: the file's length in bytes.
     pub fn closed(&self, mapping: u32, size: u64) {
         let (last, promised) = self.with_place(mapping, |p| {
             p.writers = p.writers.saturating_sub(1);
@@ -457,12 +467,13 @@ impl Fs {
         }
     }
 
+    /// Gives back what is reserved for a file and drops its extents.
     pub(super) fn forget(&self, mapping: u32) {
         self.drop_reserve(mapping, 0);
         self.with_extents(mapping, |list| *list = Extents::new());
     }
 
-    /// Free blocks left.
+    /// Returns the number of free blocks, reserved ones included.
     pub fn free_blocks(&self) -> u64 {
         self.space.unused()
     }
@@ -474,8 +485,9 @@ mod tests {
     use super::*;
     use crate::spec::{DiskKind, Size};
 
-    /// Two files of 2560 pages in different directories, written 32 pages each in turn, with an
-    /// allocation that looks `want` pages ahead; then closed at their length. Returns the extents.
+    /// Writes two files of 2560 pages in different directories, 32 pages of each in turn, with an
+    /// allocation that looks `want` pages ahead; then closes them at their length. Returns the
+    /// filesystem and the extents.
     fn side_by_side(kind: FsKind, want: u32) -> (Fs, [Vec<Extent>; 2]) {
         let disk = DiskSpec::new(DiskKind::Raid0, Size(64 << 30));
         let mut rng = Rng::new(1, "filesystem layout");
@@ -519,7 +531,7 @@ mod tests {
         let before = fs.free_blocks();
         let (ahead, again) = side_by_side(FsKind::Xfs, 4096);
         assert_eq!((again[0].len(), ahead.free_blocks()), (1, before));
-        // What was preallocated behind the end is free for the next file.
+        // Blocks preallocated behind the end are free for the next file.
         let next = ahead.map_run(1, 2560, 1).expect("room");
         assert_eq!(next.0, again[1][0].block + 2560);
     }
@@ -534,7 +546,7 @@ mod tests {
         }
     }
 
-    /// A page in the middle of what is set aside: those before it keep their place.
+    /// A page in the middle of a reserve is written first: the pages before it keep their place.
     #[test]
     fn a_page_in_the_middle_of_a_delayed_extent() {
         let (fs, _) = side_by_side(FsKind::Xfs, 32);
@@ -552,7 +564,8 @@ mod tests {
         assert_eq!(fs.map_run(5, 51, 32), Some((first + 51, 32)));
     }
 
-    /// A btrfs has a backing device of its own, whose windows grow to 4 MiB; others read what their disk does.
+    /// btrfs has a backing device of its own, whose windows grow to 4 MiB; the others use their
+    /// disk's window.
     #[test]
     fn a_backing_device_of_its_own_reads_further_ahead() {
         let of = |kind, on_demand| {
@@ -566,7 +579,7 @@ mod tests {
         assert_eq!(of(FsKind::Btrfs, false), 32);
     }
 
-    /// The delayed extent's first pages come first on the disk, though one behind them is asked for.
+    /// A delayed extent is placed with its first page first, even if a later page is written first.
     #[test]
     fn a_delayed_extent_is_placed_from_its_first_page_on() {
         let (fs, _) = side_by_side(FsKind::Xfs, 32);
@@ -591,7 +604,7 @@ mod tests {
         assert_eq!(fs.mapped(5, 10), Some((at - 50, 51)));
         assert_eq!(fs.map_run(5, 61, 39), Some((at + 1, 39)));
         assert_eq!(fs.free_blocks(), free - 90);
-        // Pieces that lie apart serve the pages in front first.
+        // Where the blocks are not contiguous, the first pieces go to the pages in front.
         let disk = DiskSpec::new(DiskKind::Disk, Size(64 << 20));
         let (p, mut rng) = (Params::default(), Rng::new(1, "filesystem layout"));
         let fs = Fs::new(

@@ -1,10 +1,10 @@
 //! Pages that leave writeback together (`writeback_ends = "ioend"`;
 //! docs/reference/writeback.md#ends-of-writeback).
 //!
-//! A walk over a file's dirty pages gathers neighbours, in the file and on the disk, into bios and bios
-//! into ends. The device serves requests; a page is under writeback until all requests of its end have
-//! ended, and where blocks were new to ext4 or xfs, until a worker has converted their extent
-//! (`conversion_worker`).
+//! A walk over a file's dirty pages gathers neighbours, in the file and on the disk, into bios, and
+//! bios into ends. The device serves requests; a page is under writeback until all requests of its
+//! end have completed and, where the blocks were new to ext4 or xfs, until a worker has converted
+//! their extent (`conversion_worker`).
 
 mod together;
 
@@ -20,30 +20,30 @@ use smallvec::SmallVec;
 use std::cell::RefCell;
 pub(super) use together::{finish_read, read_together};
 
-/// An end: pages in a row.
+/// An end: a run of a file's pages that leave writeback, or are unlocked after a read, together.
 #[derive(Debug, Clone, Copy)]
 struct End {
     mapping: u32,
     first: u32,
     pages: u32,
-    /// Of them those whose requests have not ended.
+    /// Pages whose requests have not completed.
     left: u32,
-    /// Bios that hold them, which go with it.
+    /// Number of bios that hold its pages; they are freed with the end.
     bios: u32,
-    /// More may come.
+    /// True while more pages may join.
     open: bool,
     failed: bool,
-    /// Its blocks are new.
+    /// True if its blocks are new.
     fresh: bool,
-    /// Its pages are read: it is a bio.
+    /// True if its pages are being read; the end is then one bio.
     read: bool,
 }
 
-/// The ends that a world has under way.
+/// All ends that are under way, and the walks that gather them.
 #[derive(Debug, Default)]
 pub struct IoEnds(RefCell<Table>, Walks);
 
-/// The files that walks are under way over, one entry a walk.
+/// The files of all walks that are under way, one entry for each walk.
 #[derive(Debug, Default)]
 struct Walks(RefCell<SmallVec<[u32; 4]>>);
 
@@ -58,6 +58,7 @@ impl Walks {
         walks.swap_remove(at.expect("what ends has begun"));
     }
 
+    /// Returns true if more than one walk over a file is under way.
     fn several(&self, mapping: u32) -> bool {
         let walks = self.0.borrow();
         walks.len() > 1 && walks.iter().filter(|&&m| m == mapping).count() > 1
@@ -85,13 +86,13 @@ impl IoEnds {
         change(&mut self.0.borrow_mut().ends[id as usize])
     }
 
-    /// The pages of an end: file, first one, how many.
+    /// Returns the pages of an end: file, first index, number.
     pub fn pages(&self, id: u32) -> (u32, u32, u32) {
         self.change(id, |e| (e.mapping, e.first, e.pages))
     }
 }
 
-/// A request with `blocks` pages of an end has ended.
+/// Handles the completion of a request with `blocks` pages of an end.
 pub fn completed<const T: bool>(mm: &SimMm<T>, id: u32, blocks: u32, failed: bool) {
     let (done, read) = mm.world.ends.change(id, |e| {
         e.left -= blocks;
@@ -108,7 +109,8 @@ pub fn completed<const T: bool>(mm: &SimMm<T>, id: u32, blocks: u32, failed: boo
     }
 }
 
-/// Everything of an end is written.
+/// Handles an end whose pages are all written: leaves it to the conversion worker, or ends the
+/// writeback of its pages.
 fn all_written<const T: bool>(mm: &SimMm<T>, id: u32) {
     let (mapping, pages, fresh) = mm
         .world
@@ -124,8 +126,8 @@ fn all_written<const T: bool>(mm: &SimMm<T>, id: u32) {
     }
 }
 
-/// The life of the worker that makes new extents a file's, one after the other, once their data is written, and lets go
-/// of their pages (`ext4_end_io_rsv_work`, `xfs_end_io`). Never returns.
+/// Runs the worker that converts new extents one by one once their data is written, and then ends
+/// the writeback of their pages (`ext4_end_io_rsv_work`, `xfs_end_io`). Never returns.
 pub(super) async fn conversion_worker<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     let (sched, queue) = (&mm.world.sched, mm.world.conversion_queue(fs.volume));
     loop {
@@ -144,7 +146,7 @@ pub(super) async fn conversion_worker<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     }
 }
 
-/// An end is none any more, and its bios have no vectors.
+/// Frees an end and its bios' vectors, and returns it.
 fn close<const T: bool>(mm: &SimMm<T>, id: u32) -> End {
     let end = mm.world.ends.change(id, |e| *e);
     mm.world.ends.0.borrow_mut().free.push(id);
@@ -152,34 +154,34 @@ fn close<const T: bool>(mm: &SimMm<T>, id: u32) -> End {
     end
 }
 
-/// The pages of an end leave writeback.
+/// Ends the writeback of an end's pages.
 fn finish<const T: bool>(mm: &SimMm<T>, id: u32) {
     let end = close(mm, id);
     mm.end_writeback(end.mapping, end.first, end.pages, end.failed);
 }
 
-/// A bio that grows.
+/// A bio that is still being filled.
 #[derive(Debug, Default)]
 struct Growing {
     block: u64,
     pages: u32,
-    /// Frames in a row take one of its segments.
+    /// Number of segments; adjacent frames share one.
     segments: u32,
     last: Pfn,
 }
 
 impl Growing {
-    /// Whether a frame joins the last one's segment.
+    /// Returns true if a frame extends the last segment.
     fn joins(&self, pfn: Pfn) -> bool {
         self.pages > 0 && self.last + 1 == pfn
     }
 
-    /// Whether a bio of so many segments takes a frame.
+    /// Returns true if a frame fits into a bio of at most `segments` segments.
     fn has_room(&self, pfn: Pfn, segments: u32) -> bool {
         self.joins(pfn) || self.segments < segments
     }
 
-    /// Takes a page, which lies on a block.
+    /// Adds a page whose place is `block`.
     fn grow(&mut self, block: u64, pfn: Pfn) {
         if self.pages == 0 {
             self.block = block;
@@ -190,25 +192,26 @@ impl Growing {
     }
 }
 
-/// An end that takes no more pages, with its last bio.
+/// An end that takes no more pages, with its last bio, not yet submitted.
 pub(super) struct Full(u32, Growing);
 
-/// What a walk has gathered.
+/// The pages that a walk has gathered and not yet submitted.
 pub(super) struct Gathered {
     mapping: u32,
     purpose: Purpose,
     sync: bool,
-    /// The end that grows, and the block after its last page.
+    /// The end that is being filled, and the block after its last page.
     open: Option<(u32, u64)>,
     bio: Growing,
     /// Pages before this index got their blocks in this walk.
     fresh_until: u32,
-    /// The filesystem was told that new blocks are written.
+    /// True after the model's `begin_fresh`, until `fresh_done`.
     in_transaction: bool,
 }
 
 impl Gathered {
-    /// What a walk over a file gathers, if the policy says that it does.
+    /// Starts gathering for a walk over a file. Returns `None` if the policy has no ends, or for
+    /// metadata.
     pub fn new<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &WritebackControl) -> Option<Self> {
         let file = mm.mappings[mapping as usize].kind() == MappingKind::File;
         let gathers = file && mm.policy.writeback_ends == WritebackEnds::IoEnd;
@@ -226,29 +229,30 @@ impl Gathered {
         })
     }
 
+    /// Returns the limits of ends in this file.
     fn rule<const T: bool>(&self, mm: &SimMm<T>, fresh: bool) -> Ends {
         let fs = of(mm, self.mapping);
         ask!(fs, model => model.ends(mm, self.mapping, fresh))
     }
 
-    /// Whether another walk over the file is under way, which this one sees page by page.
+    /// Returns true if another walk over the file is under way, so that both must go page by page.
     pub fn is_beside<const T: bool>(&self, mm: &SimMm<T>) -> bool {
         mm.world.ends.1.several(self.mapping) && self.locks(mm) != IomapWriteback::Alone
     }
 
-    /// What a walk holds while it hands a bio over.
+    /// Returns what a walk keeps locked while it submits a bio.
     pub fn locks<const T: bool>(&self, mm: &SimMm<T>) -> IomapWriteback {
         let fs = of(mm, self.mapping);
         ask!(fs, model => model.locks(mm))
     }
 
-    /// Whether a page's blocks are new: it has none yet, or got them in this walk.
+    /// Returns true if a page's blocks are new: it has none yet, or got them in this walk.
     pub fn is_fresh<const T: bool>(&self, mm: &SimMm<T>, index: u32) -> bool {
         index < self.fresh_until || of(mm, self.mapping).mapped(self.mapping, index).is_none()
     }
 
-    /// Pages from an index on are to be written next: what they can't join is submitted. Returns whether
-    /// their blocks are new.
+    /// Prepares for pages from an index on: submits what was gathered if they cannot join it.
+    /// Returns true if their blocks are new.
     pub async fn prepare<const T: bool>(&mut self, mm: &SimMm<T>, first: u32) -> bool {
         let fresh = self.is_fresh(mm, first);
         if let Some((id, _)) = self.open {
@@ -267,6 +271,7 @@ impl Gathered {
     }
 
     async fn join<const T: bool>(&mut self, mm: &SimMm<T>) {
+        /// Tells the model once that pages with new blocks are about to be written; may wait.
         if !self.in_transaction {
             self.in_transaction = true;
             let fs = of(mm, self.mapping);
@@ -274,7 +279,7 @@ impl Gathered {
         }
     }
 
-    /// Whether the end that grows takes a page, which lies on a block.
+    /// Returns true if the end being filled can take a page whose place is `block`.
     pub fn takes<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -293,7 +298,8 @@ impl Gathered {
         })
     }
 
-    /// Pages from an index on that were put under writeback, and lie from a block on.
+    /// Gathers pages from an index on that are under writeback and lie on contiguous blocks from
+    /// `block` on. Submits ends and bios as they become full.
     pub async fn add<const T: bool>(
         &mut self,
         mm: &SimMm<T>,
@@ -371,13 +377,14 @@ impl Gathered {
         }
     }
 
-    /// What was gathered, to be handed over; the next page begins anew.
+    /// Takes what was gathered, to be submitted with [`Self::hand_over`]; the next page begins a
+    /// new end.
     pub fn take(&mut self) -> Option<Full> {
         let (id, _) = self.open.take()?;
         Some(Full(id, std::mem::take(&mut self.bio)))
     }
 
-    /// Hands over what was taken.
+    /// Submits what [`Self::take`] returned.
     pub async fn hand_over<const T: bool>(&self, mm: &SimMm<T>, Full(id, bio): Full) {
         self.submit_grown(mm, id, bio).await;
         let done = mm.world.ends.change(id, |e| {
@@ -389,14 +396,14 @@ impl Gathered {
         }
     }
 
-    /// The walk is over: hands over what was gathered.
+    /// Ends the walk: submits what was gathered.
     pub async fn end<const T: bool>(&mut self, mm: &SimMm<T>) {
         self.submit(mm).await;
         mm.world.ends.1.end(self.mapping);
     }
 
-    /// Hands over what was gathered. Its last bio waits for the device outside the transaction (`ext4_do_writepages`
-    /// stops its handle and then calls `ext4_io_submit`).
+    /// Submits what was gathered. Its last bio waits for the device outside the transaction
+    /// (`ext4_do_writepages` stops its handle and then calls `ext4_io_submit`).
     pub async fn submit<const T: bool>(&mut self, mm: &SimMm<T>) {
         if std::mem::take(&mut self.in_transaction) {
             let fs = of(mm, self.mapping);
@@ -408,7 +415,7 @@ impl Gathered {
     }
 }
 
-/// What a call of a filesystem's `writepages` is for (`wbc_to_write_flags`, `REQ_META`).
+/// Returns the purpose of the bios of one call of `writepages` (`wbc_to_write_flags`, `REQ_META`).
 pub(super) fn purpose<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

@@ -1,17 +1,18 @@
 //! Filesystem models: the questions that reclaim and writeback ask of a real filesystem
 //! (`docs/reference/writeback.md#filesystems`).
 //!
-//! To add one: a file here and a line in `filesystems!`. The file has a type of the line's name that
-//! holds the filesystem's own state, and its `impl Model`: what differs from a filesystem that takes
-//! blocks in the order of writing, writes whatever it is asked to and has no metadata. Names, schema,
-//! experiment files, places in the engine's tables and the tests that walk all filesystems follow
-//! from the line.
+//! To add one: a file here and a line in `filesystems!`. The file has a type of the line's name
+//! that holds the filesystem's own state, and its `impl Model`: the differences from a filesystem
+//! that takes blocks in the order of writing, writes every page it is asked to and has no metadata.
+//! Names, schema, experiment files, places in the engine's tables and the tests that walk all
+//! filesystems follow from the line.
 //!
 //! Common to all: files and their extents (`files`), free blocks (`space`), what calls do (`calls`,
 //! `read`, `write`), the walk over a file's dirty pages (`walk`), names (`names`), inodes (`inode`).
 //!
-//! A machine has one filesystem, or several on disks of their own. Files of all have one range of numbers; a
-//! file's filesystem is found from its bdi ([`of`]), whose numbers each takes in a row when it is mounted. Everything else belongs to one filesystem.
+//! A machine has one filesystem, or several on disks of their own. Files of all filesystems share
+//! one range of numbers; a file's filesystem is found from its bdi ([`of`]), and each filesystem
+//! takes its bdi numbers in a row when it is mounted. Everything else belongs to one filesystem.
 
 use crate::SimMm;
 use crate::params::Params;
@@ -20,8 +21,8 @@ use model::{Kind, Model};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Makes the filesystems from their list: files with the filesystems that each has, by name and type.
-/// `$` stands in front because the macro makes another one, `ask!`.
+/// Makes the filesystems from their list: modules, each with the names and types of its
+/// filesystems. `$` is passed as the first token because the macro defines another one, `ask!`.
 macro_rules! filesystems {
     ($d:tt $($module:ident { $($(#[$doc:meta])* $name:literal $Kind:ident)* })*) => {
         /// Asks the model of a filesystem: `ask!(fs, model => model.commit(mm, fs).await)`.
@@ -40,21 +41,21 @@ macro_rules! filesystems {
         pub enum FsKind { $($($(#[$doc])* #[serde(rename = $name)] $Kind,)*)* }
 
         impl FsKind {
-            /// All of them.
+            /// All filesystem kinds.
             pub const ALL: &'static [Self] = &[$($(Self::$Kind,)*)*];
 
-            /// The name that tables and experiment files use.
+            /// Returns the name that tables and experiment files use.
             pub fn name(self) -> &'static str {
                 match self { $($(Self::$Kind => $name,)*)* }
             }
 
-            /// What the rest of the house asks about it.
+            /// Returns the fixed properties of this kind.
             pub(crate) fn about(self) -> &'static Kind {
                 match self { $($(Self::$Kind => const { &<$module::$Kind as Model>::KIND },)*)* }
             }
         }
 
-        /// A filesystem's model with its own state.
+        /// The model of one filesystem with its own state.
         enum State { $($($Kind($module::$Kind),)*)* }
 
         impl State {
@@ -129,7 +130,8 @@ pub use walk::{refuses_writepages, writepage, writepages, writepages_refused};
 pub use write::{fsync, sync_all, write};
 
 impl FsKind {
-    /// Whether a daemon serves it over FUSE, so that mount(2) of no kernel knows it by itself.
+    /// Returns true if a daemon serves it over FUSE, so that no kernel's mount(2) knows it by
+    /// itself.
     pub fn over_fuse(self) -> bool {
         self.about().over_fuse
     }
@@ -149,24 +151,24 @@ pub enum FsError {
     Io,
     /// The device is full.
     NoSpace,
-    /// The filesystem has no longer files.
+    /// The file would exceed the filesystem's largest file size.
     TooLarge,
 }
 
-/// The filesystem that a file is on. Its bdis were made when it was mounted, so that each has a range
-/// of numbers.
+/// Returns the filesystem that a file is on. Each filesystem's bdis, made when it is mounted, are a
+/// range of numbers.
 #[inline]
 pub fn of<const T: bool>(mm: &SimMm<T>, mapping: u32) -> &Fs {
     let bdi = mm.mappings[mapping as usize].bdi();
     &mm.world.fs[mm.world.fs_of(bdi)]
 }
 
-/// The filesystem of a directory.
+/// Returns the filesystem of a directory.
 fn of_dir<const T: bool>(mm: &SimMm<T>, dir: DirId) -> &Fs {
     &mm.world.fs[dir.fs as usize]
 }
 
-/// Creates the bdis and metadata files of all filesystems; at start.
+/// Creates the bdis, metadata files and root directories of all filesystems; called once at boot.
 pub fn mount<const T: bool>(mm: &SimMm<T>) {
     for (nth, fs) in (0..).zip(&mm.world.fs) {
         fs.bdi.set(mm.new_bdi(0, 100).expect("room for a bdi"));
@@ -178,7 +180,7 @@ pub fn mount<const T: bool>(mm: &SimMm<T>) {
     }
 }
 
-/// The daemons of all filesystems.
+/// Returns the daemons of all filesystems.
 pub fn daemons<const T: bool>(mm: &SimMm<T>) -> Vec<Daemon<'_>> {
     let all = mm.world.fs.iter();
     all.flat_map(|fs| ask!(fs, model => model.daemons(mm, fs)))
@@ -189,7 +191,7 @@ pub fn daemons<const T: bool>(mm: &SimMm<T>) -> Vec<Daemon<'_>> {
 mod tests {
     use super::*;
 
-    /// Experiment files call a filesystem by the name that tables have, and no two have one name.
+    /// Experiment files use the same names as tables, and no two filesystems share a name.
     #[test]
     fn a_filesystem_has_one_name() {
         for &kind in FsKind::ALL {
@@ -199,7 +201,8 @@ mod tests {
         }
     }
 
-    /// Groups of the XFS inode cache are an XFS's alone, and every filesystem has a group.
+    /// Only XFS takes groups of the engine's XFS inode cache, and every filesystem has at least one
+    /// allocation group.
     #[test]
     fn groups_are_those_of_the_kind() {
         use crate::spec::{DiskKind, DiskSpec, Size};

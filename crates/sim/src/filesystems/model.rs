@@ -1,6 +1,6 @@
-//! What filesystems differ in. A method's default is the answer of one that has no opinion: blocks in
-//! the order of writing, one group, every page written when it is asked for, no journal, metadata
-//! that is always at hand.
+//! The differences between filesystems, as methods of a trait. Each default is that of a plain
+//! filesystem: blocks in the order of writing, one group, every page written when writeback asks
+//! for it, no journal, metadata that is always in memory.
 
 use super::layout::Layout;
 use super::names::{DirNumber, ENTRIES_OF_BLOCK, Entry, NameChange};
@@ -17,23 +17,23 @@ use mm::inodes::inode::SuperInfo;
 use mm::policy::IomapWriteback;
 use mm::world::WritebackControl;
 
-/// What a daemon does until the run ends.
+/// The future of a daemon, which runs until the run ends.
 pub type Life<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// What runs for a filesystem beside programs.
+/// A task that runs for a filesystem beside the programs.
 pub struct Daemon<'a> {
-    /// What it is called.
+    /// The name it has in reports.
     pub name: &'static str,
-    /// What it does, for ever.
+    /// Its code, which never returns.
     pub life: Life<'a>,
-    /// Whose work it is; `None`: it has a thread of its own.
+    /// The thread pool that runs it; `None`: a thread of its own.
     pub pool: Option<Pool>,
-    /// Whether it is a thread of the kernel's own, which no reclaim throttle holds back; otherwise a process.
+    /// True for a kernel thread, which no reclaim throttle holds back; false for a process.
     pub of_kernel: bool,
 }
 
 impl<'a> Daemon<'a> {
-    /// A thread of the kernel's own.
+    /// Makes a kernel thread.
     pub fn thread(name: &'static str, life: impl Future<Output = ()> + 'a) -> Self {
         Self {
             name,
@@ -43,7 +43,7 @@ impl<'a> Daemon<'a> {
         }
     }
 
-    /// A process, as the server of a filesystem in user space is.
+    /// Makes a process, such as the server of a filesystem in user space.
     pub fn process(name: &'static str, life: impl Future<Output = ()> + 'a) -> Self {
         Self {
             of_kernel: false,
@@ -51,7 +51,7 @@ impl<'a> Daemon<'a> {
         }
     }
 
-    /// Work for a pool of threads.
+    /// Makes work for a pool of kernel threads.
     pub fn work(pool: Pool, name: &'static str, life: impl Future<Output = ()> + 'a) -> Self {
         Self {
             pool: Some(pool),
@@ -60,34 +60,37 @@ impl<'a> Daemon<'a> {
     }
 }
 
-/// What the rest of the house asks about a filesystem.
+/// The fixed properties of a kind of filesystem.
 pub(crate) struct Kind {
     /// Bytes that an inode takes in memory (slab object sizes of 64-bit kernels).
     pub inode_bytes: u32,
-    /// Entries of a directory that its inode has room for: so many need no block.
+    /// Number of directory entries that fit into the directory's inode, so that they need no block.
     pub entries_in_inode: u32,
-    /// Names that a directory's block of 4 KiB has room for.
+    /// Number of names that fit into a directory's block of 4 KiB.
     pub entries_of_block: u32,
-    /// Where its fixed metadata are, on so many blocks.
+    /// Returns the places of its fixed metadata, on a volume of the given number of blocks.
     pub(super) layout: fn(u64, &Params) -> Layout,
-    /// The most blocks that it can have.
+    /// Maximum number of blocks that it can have.
     pub most_blocks: u64,
-    /// Allocation groups of a filesystem of so many blocks on a disk, at least 1.
+    /// Returns the number of allocation groups, at least 1, of a filesystem of the given number of
+    /// blocks on a disk.
     pub groups: fn(u64, &DiskSpec, &Params) -> u64,
-    /// Whether its inodes are in the engine's XFS inode cache, by allocation groups.
+    /// True if its inodes are in the engine's XFS inode cache, by allocation groups.
     pub xfs_inodes: bool,
-    /// Whether it complains (`DirectWritepageWarning`) when direct reclaim asks it to write a page of a
-    /// file.
+    /// True if the kernel warns (`DirectWritepageWarning`) when direct reclaim asks it to write a
+    /// page of a file.
     pub warns_of_direct_reclaim: bool,
-    /// Whether a daemon serves it over FUSE: mount(2) of no kernel knows it.
+    /// True if a daemon serves it over FUSE: no kernel's mount(2) knows it.
     pub over_fuse: bool,
-    /// It has a backing device of its own, whose windows of read-ahead grow to so many pages at least, and whose dirtiers the
-    /// disk's throttle does not know. The others have their disk's.
+    /// `Some`: it has a backing device of its own, whose read-ahead window is at least this many
+    /// pages, and whose dirtiers the disk's writeback throttle does not see. `None`: it uses its
+    /// disk's.
     pub own_bdi: Option<u32>,
 }
 
 impl Kind {
-    /// One without peculiarities, but for its inodes' size.
+    /// Returns the properties of a filesystem without peculiarities; `inode_bytes` is the size of
+    /// its inodes in memory.
     pub const fn plain(inode_bytes: u32) -> Self {
         Self {
             inode_bytes,
@@ -103,7 +106,8 @@ impl Kind {
         }
     }
 
-    /// Groups of the engine's XFS inode cache that a filesystem of so many blocks takes.
+    /// Returns how many groups of the engine's XFS inode cache a filesystem of `capacity` blocks
+    /// takes.
     pub fn inode_groups(&self, capacity: u64, disk: &DiskSpec, p: &Params) -> u32 {
         if self.xfs_inodes {
             (self.groups)(capacity, disk, p) as u32
@@ -113,17 +117,18 @@ impl Kind {
     }
 }
 
-/// How far an allocation looks ahead, in pages from the first one on.
+/// The size of an allocation around a first page that needs blocks, in pages.
 pub(super) struct Ahead {
-    /// Pages in front of the first one that get their blocks with it.
+    /// Pages before the first one that get their blocks with it.
     pub before: u32,
-    /// Pages that are dirty: they get their blocks now.
+    /// Dirty pages from the first one on: they get their blocks now.
     pub need: u32,
-    /// Pages to set blocks aside for, at least `need`.
+    /// Pages from the first one on to reserve blocks for, at least `need`.
     pub want: u32,
 }
 
 impl Ahead {
+    /// Looks at `len` pages and no further.
     pub fn none(len: u32) -> Self {
         Self {
             before: 0,
@@ -133,21 +138,21 @@ impl Ahead {
     }
 }
 
-/// What bounds a bio and an end, where pages leave writeback by ends.
+/// The limits of a bio and of an end, where pages leave writeback by ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// Pages that leave writeback together, at most.
+    /// Maximum number of pages that leave writeback together.
     pub pages: u32,
-    /// Runs of frames in a row that a bio has room for.
+    /// Maximum number of segments (runs of adjacent frames) in a bio.
     pub segments: u32,
-    /// Each bio is an end.
+    /// True if each bio is an end by itself.
     pub by_bio: bool,
-    /// No end goes beyond a multiple of so many of the file's pages.
+    /// An end never crosses a multiple of this many pages of the file.
     pub align: u32,
 }
 
 impl Ends {
-    /// A bio's (`BIO_MAX_VECS`).
+    /// The limits of a plain bio (`BIO_MAX_VECS`).
     pub const BIO: Self = Self {
         pages: u32::MAX,
         segments: 256,
@@ -155,13 +160,14 @@ impl Ends {
         align: u32::MAX,
     };
 
-    /// Whether an end of so many pages takes the file's page `index`, which follows.
+    /// Returns true if an end of `pages` pages may take the file's next page, `index`.
     pub fn go_on(self, pages: u32, index: u32) -> bool {
         pages < self.pages && !index.is_multiple_of(self.align)
     }
 }
 
-/// Blocks for the first `pages` of a file, one run behind the other. Returns whether it has them.
+/// Allocates blocks for the first `pages` of a file, one run after the other. Returns false if the
+/// space does not suffice.
 pub(super) fn lay_out_in_order(fs: &Fs, mapping: u32, pages: u64) -> bool {
     let mut index = 0;
     while index < pages {
@@ -174,22 +180,22 @@ pub(super) fn lay_out_in_order(fs: &Fs, mapping: u32, pages: u64) -> bool {
     true
 }
 
-/// A filesystem: its own state, and what it does otherwise than others. `fs` is always the one that it
-/// is part of, `mapping` a file of it.
+/// A filesystem: its own state and its behaviour where that differs from the defaults. `fs` is
+/// always the filesystem that the model is part of, `mapping` a file of it.
 #[expect(
     unused_variables,
     reason = "defaults have no use for most of what they are given"
 )]
 pub(super) trait Model: Sized {
-    /// What is true of all filesystems of its kind.
+    /// The properties that all filesystems of this kind have.
     const KIND: Kind;
 
-    /// That of an empty filesystem; its fixed metadata lie in `front`.
+    /// Makes the state of an empty filesystem whose fixed metadata lie in `front`.
     fn new(p: &Params, front: Layout) -> Self;
 
-    // When it is mounted.
+    // Mounting.
 
-    /// What the engine has to know.
+    /// Returns the superblock information that the engine needs.
     fn super_info(&self, fs: &Fs) -> SuperInfo {
         SuperInfo {
             inode_bytes: Self::KIND.inode_bytes,
@@ -198,23 +204,24 @@ pub(super) trait Model: Sized {
         }
     }
 
-    /// Creates its metadata files and further bdis.
+    /// Creates its metadata files and further bdis when it is mounted.
     fn mount<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {}
 
-    /// Reads the root directory's inode; returns its block.
+    /// Reads the root directory's inode and returns its block.
     fn read_root(&self, fs: &Fs) -> u64 {
         fs.layout.root_inode()
     }
 
-    /// Its daemons.
+    /// Returns its daemons.
     fn daemons<'a, const T: bool>(&'a self, mm: &'a SimMm<T>, fs: &'a Fs) -> Vec<Daemon<'a>> {
         Vec::new()
     }
 
     // Blocks.
 
-    /// Sets aside up to `want` blocks, at least `need` if so many lie together; `goal` is the block
-    /// behind the file's last one, `group` its directory's. Returns the first and how many.
+    /// Reserves up to `want` blocks, or at least `need` if no longer run is free; `goal` is the
+    /// block after the file's last one, `group` its directory's group. Returns the first block and
+    /// the number taken.
     fn take_blocks(
         &self,
         space: &Space,
@@ -226,21 +233,24 @@ pub(super) trait Model: Sized {
         space.take_in_stream(want, need)
     }
 
-    /// The page from which on blocks that are set aside come back when the last writer closes a file
-    /// of `end` pages. `promised`: those in front of it were dirty when their blocks were taken.
+    /// Returns the page index from which on reserved blocks are given back when the last writer
+    /// closes a file of `end` pages. Pages before index `promised` were dirty when their blocks
+    /// were reserved.
     fn kept_at_close(&self, end: u32, promised: u32) -> u32 {
         promised
     }
 
-    /// Blocks for the first `pages` of a file that is there before the run. Returns whether it has them.
+    /// Allocates blocks for the first `pages` of a file that exists before the run. Returns false
+    /// if the space does not suffice.
     fn lay_out(&self, fs: &Fs, mapping: u32, pages: u64) -> bool {
         lay_out_in_order(fs, mapping, pages)
     }
 
-    /// A file was cut behind its first `kept` pages, or goes (`None`): nothing of it is in memory behind them.
+    /// Handles a file that was cut after its first `kept` pages, or is removed (`None`). No page
+    /// behind them is cached any more.
     async fn freed<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, kept: Option<u32>) {}
 
-    /// A file gets longer without being written to: a hole, where there are holes.
+    /// Extends a file without a write: by a hole, where the filesystem has holes.
     async fn grow<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -251,8 +261,8 @@ pub(super) trait Model: Sized {
         Ok(())
     }
 
-    /// A write that passes the cache is to reach up to a byte. Returns whether it may; else it goes through
-    /// the cache.
+    /// Prepares a write that bypasses the cache and reaches up to byte `end`. Returns false if it
+    /// must go through the cache instead.
     async fn before_direct<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -263,7 +273,7 @@ pub(super) trait Model: Sized {
         Ok(true)
     }
 
-    /// Pages of a file are to be read from the device: what it takes to know where they are.
+    /// Reads the metadata that locate `len` pages of a file, before they are read from the device.
     async fn find_blocks<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -274,8 +284,8 @@ pub(super) trait Model: Sized {
     ) {
     }
 
-    /// How far to look ahead where `len` pages from `first` on need blocks; asked with
-    /// `fs_look_ahead` only.
+    /// Returns how far an allocation looks ahead where `len` pages from `first` on need blocks.
+    /// Called only with `fs_look_ahead`.
     fn look_ahead<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -287,13 +297,13 @@ pub(super) trait Model: Sized {
         Ahead::none(len)
     }
 
-    /// Whether [`Self::allocate_at_write`] does anything.
+    /// Returns true if [`Self::allocate_at_write`] does anything.
     fn allocates_at_write(&self, fs: &Fs) -> bool {
         false
     }
 
-    /// A page is written to, before it gets dirty: takes its block if that is done now, not when it is
-    /// written back. `false`: there is none.
+    /// Allocates the block of a page that is about to be dirtied by a write, if the filesystem does
+    /// that now and not at writeback. Returns false if no block is free.
     fn allocate_at_write<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -304,7 +314,7 @@ pub(super) trait Model: Sized {
         true
     }
 
-    /// The place of a run of dirty pages that are written back: first block and length. `None`: the
+    /// Returns the place of a run of dirty pages for writeback: first block and length. `None`: the
     /// device is full.
     fn place_run<const T: bool>(
         &self,
@@ -317,18 +327,18 @@ pub(super) trait Model: Sized {
         walk::allocate(mm, fs, mapping, first, len)
     }
 
-    /// Whether pages that have blocks keep them when they are written again, so that their place can be asked for at any
-    /// time.
+    /// Returns true if pages that have blocks keep them when they are written again, so that asking
+    /// for their place changes nothing.
     fn rewrites_in_place(&self) -> bool {
         true
     }
 
-    /// The walk asked for the place of pages that had none.
+    /// Called after a walk asked for the place of pages that had none before.
     fn run_placed<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {}
 
     // Data.
 
-    /// A new file's mapping, on its bdi. `None`: too many files.
+    /// Makes the mapping of a new file on the filesystem's bdi. `None`: too many files.
     fn new_file<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> Option<u32> {
         let file = mm.new_mapping(MappingKind::File, fs.bdi.get())?;
         if self.buffer_heads() {
@@ -337,12 +347,12 @@ pub(super) trait Model: Sized {
         Some(file)
     }
 
-    /// Whether pages of its files have buffer heads once they were written.
+    /// Returns true if pages of its files have buffer heads once they were written.
     fn buffer_heads(&self) -> bool {
         false
     }
 
-    /// write(2) of at least one byte.
+    /// Performs write(2) of at least one byte.
     async fn write<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -354,8 +364,8 @@ pub(super) trait Model: Sized {
         write::buffered(mm, fs, mapping, pos, len).await
     }
 
-    /// How many of `most` mapped pages from an index on may become writable. Those without a block get their places
-    /// when they are written back (delayed allocation), if there is any left.
+    /// Returns how many of `most` mapped pages from an index on may become writable. Pages without
+    /// a block get one at writeback (delayed allocation) as long as any block is free.
     fn page_mkwrite(&self, fs: &Fs, mapping: u32, index: u32, most: u32) -> u32 {
         match fs.free_blocks() {
             0 => fs.mapped_of(mapping, index, most),
@@ -363,12 +373,12 @@ pub(super) trait Model: Sized {
         }
     }
 
-    /// The mapping whose dirty pages hold a file's data.
+    /// Returns the mapping whose dirty pages hold a file's data.
     fn data_of(&self, mapping: u32) -> u32 {
         mapping
     }
 
-    /// The flusher's `writepages`.
+    /// Performs the flusher's `writepages`: writes back dirty pages of a file.
     async fn writepages<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -379,25 +389,30 @@ pub(super) trait Model: Sized {
         walk::write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
     }
 
-    /// Whether its `writepages` gathers requests, whoever calls it (`blk_start_plug`).
+    /// Returns true if its `writepages` plugs the calling task (`blk_start_plug`), so that requests
+    /// are gathered.
     fn plugs(&self) -> bool {
         false
     }
 
-    /// Which pages end together; `fresh`: their blocks are new.
+    /// Returns the limits of the ends that a file's pages are gathered into; `fresh`: their blocks
+    /// are new.
     fn ends<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, fresh: bool) -> Ends {
         Ends::BIO
     }
 
-    /// What a walk holds while it hands a bio over, where another one walks over the same file.
+    /// Returns what a walk keeps locked while it submits a bio, if another walk over the same file
+    /// is under way.
     fn locks<const T: bool>(&self, mm: &SimMm<T>) -> IomapWriteback {
         IomapWriteback::Alone
     }
 
-    /// A walk is about to write pages whose blocks are new, until [`Self::fresh_done`].
+    /// Called before a walk writes pages whose blocks are new; may wait. [`Self::fresh_done`]
+    /// follows.
     async fn begin_fresh<const T: bool>(&self, mm: &SimMm<T>) {}
 
-    /// Whether a daemon of the filesystem hands this bio to the device, in the order of the calls. `meta`: it is no file's.
+    /// Returns true if a daemon of the filesystem submits this bio to the device later, in the
+    /// order of the calls. `meta`: the bio holds metadata, not a file's data.
     fn submits_later<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -408,42 +423,45 @@ pub(super) trait Model: Sized {
         false
     }
 
-    /// Runs of frames in a row that a bio has room for which is to read so many pages (`bio_max_segs`).
+    /// Returns the number of segments that a bio for reading `pages` pages has room for
+    /// (`bio_max_segs`).
     fn read_vector(&self, pages: u32) -> u32 {
         pages
     }
 
-    /// A bio's pages are read. Whether a worker unlocks them.
+    /// Called when a bio's pages are read. Returns true if a worker unlocks them later.
     fn ends_reads_later<const T: bool>(&self, mm: &SimMm<T>, end: u32) -> bool {
         false
     }
 
-    /// It has handed them over.
+    /// Called after a walk has gathered the pages announced by [`Self::begin_fresh`].
     fn fresh_done<const T: bool>(&self, mm: &SimMm<T>) {}
 
-    /// Whether a worker lets go of pages with new blocks once all of them are written.
+    /// Returns true if a worker ends the writeback of pages with new blocks once all of them are
+    /// written.
     fn converts<const T: bool>(&self, mm: &SimMm<T>) -> bool {
         false
     }
 
-    /// That worker waits until it may change the metadata of an extent.
+    /// Waits, in that worker, until the metadata of an extent may be changed.
     async fn may_convert<const T: bool>(&self, mm: &SimMm<T>) {}
 
-    /// It does, a file's next extent.
+    /// Called when that worker converts the next extent of a file.
     fn converted<const T: bool>(&self, mm: &SimMm<T>, mapping: u32) {}
 
-    /// Pages from a dirty one on that get their blocks together, and are then written whatever was asked for. 0:
-    /// what was asked for holds.
+    /// Returns how many pages from a dirty one on get their blocks together; they are then written
+    /// even if the caller asked for fewer. 0: the caller's number holds.
     fn placed_together<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, first: u32) -> u32 {
         0
     }
 
-    /// Pages of a file that a walk starts I/O on at a time, at most.
+    /// Returns the maximum number of a file's pages that a walk starts I/O on at a time.
     fn longest_run<const T: bool>(&self, mm: &SimMm<T>, mapping: u32) -> u32 {
         BATCH
     }
 
-    /// A walk started I/O on a run of so many pages; `waits`: for all that is written.
+    /// Called after a walk started I/O on a run of `pages` pages; `waits`: its caller waits for all
+    /// that is written.
     async fn run_written<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -454,21 +472,25 @@ pub(super) trait Model: Sized {
     ) {
     }
 
-    /// Pages of a file that leave writeback together are written: the first one, and how many.
+    /// Called when pages of a file that leave writeback together are written: index of the first,
+    /// and number.
     fn end_written<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, pages: (u32, u32)) {}
 
-    /// How many pages of a file that is not the block device's, from the first one on and at most so many, page reclaim
-    /// (`direct`: not kswapd) is refused.
+    /// Returns how many of a file's pages, given as first index and maximum, the filesystem refuses
+    /// to write for page reclaim. `direct`: the caller is in direct reclaim, not kswapd. Not called
+    /// for the block device's own mapping.
     fn refuses_reclaim(&self, fs: &Fs, mapping: u32, pages: (u32, u32), direct: bool) -> u32 {
         0
     }
 
-    /// Whether a transaction holds a block of the device's own file: its page stays in memory.
+    /// Returns true if a transaction holds a block of the block device's mapping, whose page then
+    /// stays in memory.
     fn holds(&self, block: u64) -> bool {
         false
     }
 
-    /// A page was written for reclaim (`kswapd`, or whoever allocates).
+    /// Called after a page was written for reclaim, by kswapd (`kswapd`) or by a task that
+    /// allocates.
     async fn after_writepage<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -479,46 +501,48 @@ pub(super) trait Model: Sized {
     ) {
     }
 
-    /// fsync(2) of a file. Returns whether everything reached the device.
+    /// Performs fsync(2) of a file. Returns true if everything reached the device.
     async fn fsync<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) -> bool {
         mm.write_and_wait(self.data_of(mapping)).await & self.commit(mm, fs).await
     }
 
-    /// A descriptor that was open for writing is closed (`release` of the file's operations).
+    /// Called when a descriptor that was open for writing is closed (`release` of the file's
+    /// operations).
     async fn released<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {}
 
-    /// It is unmounted: nothing of it stays in memory.
+    /// Called when it is unmounted: drops what it holds in memory.
     fn unmounted<const T: bool>(&self, mm: &SimMm<T>) {}
 
-    /// Buffers of its blocks that a shrinker may ask for.
+    /// Returns the number of block buffers that a shrinker may free.
     fn count_buffers(&self) -> u64 {
         0
     }
 
-    /// Looks at `n` of them and gives up those that nobody uses; returns how many.
+    /// Scans `n` buffers and frees the unused ones. Returns the number of buffers freed.
     fn scan_buffers<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u64) -> u64 {
         0
     }
 
-    /// Its journal or log, if it has one.
+    /// Returns its journal or log; `None` if it has none.
     fn journal(&self) -> Option<&Ring> {
         None
     }
 
-    /// Brings what is logged to the device. Returns whether it got there.
+    /// Commits the journal or log to the device. Returns false if an I/O error occurred.
     async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         true
     }
 
     // Names and inodes.
 
-    /// The group for a new directory.
+    /// Returns the allocation group for a new directory.
     fn directory_group(&self, fs: &Fs) -> u32 {
         fs.names.directories() % fs.layout.groups()
     }
 
-    /// The place of the `number`th inode of a group, whose name is an `entry`: its block, or what else the
-    /// filesystem finds it by. `fresh`: it is made now, and was not there before the run.
+    /// Returns the place of the `number`th inode of a group, whose name is at `entry`: the inode's
+    /// block, or another key by which the filesystem finds it. `fresh`: the inode is made now; it
+    /// did not exist before the run.
     fn inode_place(
         &self,
         fs: &Fs,
@@ -530,12 +554,12 @@ pub(super) trait Model: Sized {
         Ok(number)
     }
 
-    /// The next block for the entries of a directory.
+    /// Allocates the next block for the entries of a directory.
     fn take_directory_block(&self, fs: &Fs, dir: DirNumber, group: u32) -> Option<u64> {
         fs.take_blocks(group, 1).map(|(block, _)| block)
     }
 
-    /// A directory is being made: what it has beside its name.
+    /// Prepares a directory that is being made, apart from its entry in its parent.
     async fn directory_made<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -545,7 +569,7 @@ pub(super) trait Model: Sized {
         Ok(())
     }
 
-    /// A name was made or removed: what of it becomes dirty.
+    /// Dirties the metadata that change because a name was made or removed.
     async fn names_changed<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -555,11 +579,11 @@ pub(super) trait Model: Sized {
         Ok(())
     }
 
-    /// Reads a file's inode from its place, with those beside it, unless they are in memory.
+    /// Reads a file's inode from its place, with the inodes beside it, unless they are in memory.
     async fn read_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, ino: u32, place: u64) {}
 
-    /// Reads a directory's block, unless it is in memory. The names are the caller's to know, so a block
-    /// that can't be read is read again the next time, and nothing else happens.
+    /// Reads a directory's block unless it is in memory. Errors are ignored: the caller knows the
+    /// names anyway, and a block that cannot be read is read again the next time.
     async fn read_names<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, block: u64) {}
 
     /// Starts to write an inode of the engine's XFS inode cache to its place.
@@ -567,13 +591,14 @@ pub(super) trait Model: Sized {
         mm.inode_written(ino, false);
     }
 
-    /// Writes `n` changed inodes of the engine's XFS inode cache to the log. Returns whether it
-    /// succeeded.
+    /// Writes `n` changed inodes of the engine's XFS inode cache to the log. Returns true on
+    /// success.
     async fn write_log<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u32) -> bool {
         true
     }
 
-    /// Bytes that what waits for the log of an XFS would take there, `n` inodes among it, and the log's length in bytes.
+    /// Returns the log space in bytes that everything waiting for an XFS log would take, `n` inodes
+    /// among it, and the log's length in bytes.
     fn log_space<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u32) -> (u64, u64) {
         (0, u64::MAX)
     }

@@ -1,4 +1,4 @@
-//! Reading through the page cache, and the window that is read ahead.
+//! Reading through the page cache, with read-ahead.
 
 use super::model::Model as _;
 use super::readahead::{self, Reader, Window};
@@ -13,7 +13,8 @@ use mm::world::Tasks;
 use mm::world::event::TrackPath;
 use mm::writeback::fresh::{Fresh, FreshEnd, FreshState};
 
-/// read(2) through the page cache on a descriptor that nobody has read from. Returns bytes read.
+/// Performs read(2) through the page cache on a newly opened descriptor. Returns the number of
+/// bytes read.
 pub async fn read<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -23,7 +24,8 @@ pub async fn read<const T: bool>(
     read_with(mm, mapping, pos, len, &Window::default()).await
 }
 
-/// read(2) through the page cache; `window`: that of the descriptor. Returns bytes read.
+/// Performs read(2) through the page cache; `window` is the descriptor's read-ahead window. Returns
+/// the number of bytes read.
 pub async fn read_with<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -90,8 +92,9 @@ pub async fn read_with<const T: bool>(
     Ok(len)
 }
 
-/// Brings in page `index`, which a read(2) misses, with what is read ahead of it; `last_wanted`: the last page that it asks
-/// for. Other than on demand: the whole window from the page on.
+/// Brings in page `index`, which a read(2) misses, with its read-ahead; `last_wanted` is the last
+/// page that the call asks for. Without read-ahead on demand the whole window from the page on is
+/// read.
 async fn bring_in<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -110,7 +113,11 @@ async fn bring_in<const T: bool>(
     Ok(())
 }
 
-/// Brings in one page of which a write needs the rest, if it is not cached.
+/// Brings in a page that is written in part and needs its other bytes, if it is not cached. Does
+/// nothing for a hole.
+///
+/// # Errors
+/// The device failed, or no memory is free.
 pub(super) async fn read_page<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -131,8 +138,8 @@ pub(super) async fn read_page<const T: bool>(
     }
 }
 
-/// Brings in the pages from `index` on that are missing, up to the window. The device is asked as
-/// soon as a batch of pages is there, so that it works while the next is made.
+/// Brings in the missing pages from `index` on, up to the window's size. Each batch of pages is
+/// submitted as soon as it is allocated, so the device works while the next batch is made.
 pub(super) async fn read_window<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -161,8 +168,11 @@ pub(super) async fn read_window<const T: bool>(
     Ok(())
 }
 
-/// Enters up to `most` locked pages into a file's cache, until one is there already. An error only
-/// if there is none at all.
+/// Enters up to `most` locked pages into a file's cache, stopping at the first that is cached
+/// already. Returns how many.
+///
+/// # Errors
+/// No page at all could be entered.
 pub(super) async fn new_locked_pages<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -202,7 +212,7 @@ pub(super) async fn new_locked_pages<const T: bool>(
     Ok(n)
 }
 
-/// Asks the device for `n` locked pages of a file. A hole is zeroes, without I/O.
+/// Submits the reading of `n` locked pages of a file. Holes are zeroes and need no I/O.
 pub(super) async fn fill_from_device<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

@@ -1,5 +1,5 @@
-//! Writing dirty pages back: the walk over a file's dirty pages, where they go on the device, and
-//! what page reclaim may write.
+//! Writing dirty pages back: the walk over a file's dirty pages, their places on the device, and
+//! the pages that page reclaim may write.
 
 use super::beside;
 use super::ioend::{self, Gathered};
@@ -17,21 +17,21 @@ use mm::watch::vmstat::VmEvent;
 use mm::world::{Storage as _, Tasks, WalkRange, WritebackControl, Writepage};
 use smallvec::SmallVec;
 
-/// How a filesystem walks a file's dirty pages.
+/// Options of a filesystem's walk over a file's dirty pages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Walk {
-    /// A cyclic walk does not wrap if it wrote something (ext4).
+    /// A cyclic walk wraps to the start only if it has written nothing (ext4).
     pub wrap_only_if_nothing_written: bool,
 }
 
 impl Walk {
-    /// As `generic_writepages` walks.
+    /// The options of `generic_writepages`.
     pub const PLAIN: Self = Self {
         wrap_only_if_nothing_written: false,
     };
 }
 
-/// Writes a file's dirty pages in index order (the kernel's `write_cache_pages`).
+/// Writes a file's dirty pages in index order (`write_cache_pages` of the kernel).
 pub(super) async fn write_cache_pages<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -48,7 +48,8 @@ pub(super) async fn write_cache_pages<const T: bool>(
     let mut gathered = Gathered::new(mm, mapping, wbc);
     let mut placed_until = 0;
     let longest = ask!(fs, model => model.longest_run(mm, mapping));
-    // Behind a page under writeback there are more, and who waits for none passes them: nothing is done for them.
+    // A page under writeback is most often followed by more. A walk that does not wait for them
+    // skips them here, one by one, without asking for their place.
     let mut refused = false;
     'walk: loop {
         while let Some(first) = mm.next_tagged(mapping, PageTag::Dirty, range.index) {
@@ -111,8 +112,8 @@ pub(super) async fn write_cache_pages<const T: bool>(
     }
 }
 
-/// How many of the pages that got their blocks together a walk writes at least (Linux 6.12 fs/btrfs/extent_io.c
-/// `writepage_delalloc`).
+/// Returns the least number of pages that a walk writes of `together` pages that got their blocks
+/// together (Linux 6.12 fs/btrfs/extent_io.c `writepage_delalloc`).
 fn at_least(together: u32) -> i64 {
     const THRESH: u32 = 8192;
     i64::from(match together {
@@ -121,23 +122,23 @@ fn at_least(together: u32) -> i64 {
     })
 }
 
-/// What [`write_run`] did.
+/// Result of [`write_run`].
 pub(super) struct Written {
     /// Pages whose I/O was started.
     pub pages: u32,
-    /// Pages passed.
+    /// Pages that the walk has passed.
     pub advanced: u32,
 }
 
 impl Written {
-    /// A page that nobody may write now.
+    /// One page is skipped because it cannot be written now.
     const PASSED: Self = Self {
         pages: 0,
         advanced: 1,
     };
 }
 
-/// Starts I/O on up to a batch of contiguous dirty pages, or gathers them for it.
+/// Starts I/O on up to a batch of contiguous dirty pages, or gathers them into bios and ends.
 pub(super) async fn write_run<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -165,7 +166,8 @@ pub(super) async fn write_run<const T: bool>(
     });
     if n == 0 {
         if let Some(gathered) = gathered {
-            // It may wait, and nobody may for pages that no device has.
+            // `first_refused` may wait, and no task may wait while gathered pages are not yet
+            // submitted to a device.
             gathered.submit(mm).await;
         }
         return first_refused(mm, mapping, first, wbc).await;
@@ -200,9 +202,9 @@ pub(super) async fn write_run<const T: bool>(
     }
 }
 
-/// The device is full, and pages that were written before have no blocks: their data is lost, as in
-/// Linux (`xfs_aops_discard_page`, `ext4_da_block_invalidatepages`). Dirty for ever they would hold up
-/// whoever dirties pages, for ever.
+/// Ends the writeback of a run of pages that have no blocks when the device is full: their data is
+/// lost, as in Linux (`xfs_aops_discard_page`, `ext4_da_block_invalidatepages`). Were they left
+/// dirty, they would hold up tasks that dirty pages for ever.
 pub(super) async fn lose_run<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -222,15 +224,15 @@ pub(super) async fn lose_run<const T: bool>(
     }
 }
 
-/// The first page of a run is busy or clean: an integrity call waits for it and comes back, others
-/// pass it.
+/// Handles a run whose first page is locked, under writeback or clean: a walk for data integrity
+/// waits for it and tries again, others skip it.
 async fn first_refused<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
     first: u32,
     wbc: &WritebackControl,
 ) -> Written {
-    // Finding the place may have slept: the page may have been written and dropped meanwhile.
+    // Finding the place may have slept, so the page may have been written and dropped since.
     let mut advanced = 1;
     if wbc.sync_all
         && let Some(pfn) = mm.find_page(mapping, first)
@@ -246,7 +248,7 @@ async fn first_refused<const T: bool>(
     Written { pages: 0, advanced }
 }
 
-/// Where a run of dirty pages goes.
+/// Returns the place of a run of dirty pages: first block and length. `None`: the device is full.
 pub(super) fn block_of_run<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -267,7 +269,8 @@ pub(super) fn block_of_run<const T: bool>(
     }
 }
 
-/// The blocks of dirty pages, with those around them that the filesystem allocates together.
+/// Returns the blocks of dirty pages, allocating them together with the pages around them that the
+/// filesystem looks ahead to.
 pub(super) fn allocate<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -283,7 +286,7 @@ pub(super) fn allocate<const T: bool>(
     })
 }
 
-/// The filesystem's `writepages`.
+/// Calls the filesystem's `writepages`, inside a plug if it uses one.
 pub async fn writepages<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &mut WritebackControl) {
     let fs = of(mm, mapping);
     let plugs = ask!(fs, model => model.plugs());
@@ -296,7 +299,8 @@ pub async fn writepages<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &mut Wr
     }
 }
 
-/// Whether a transaction of today's ext4 needs a clean page of a device's own file where it is.
+/// Returns true if a transaction of ext4 as it is today holds a page of the block device's own
+/// mapping, which must then stay in memory.
 pub(crate) fn holds<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> bool {
     if mm.mappings[mapping as usize].kind() != MappingKind::BlockDevice {
         return false;
@@ -305,13 +309,14 @@ pub(crate) fn holds<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> b
     ask!(fs, model => model.holds(u64::from(index)))
 }
 
-/// Whether the calling task is in direct reclaim.
+/// Returns true if the calling task is in direct reclaim.
 fn in_direct_reclaim<const T: bool>(mm: &SimMm<T>) -> bool {
     let flags = mm.tasks[mm.world.task() as usize].flags();
     flags & PF_MEMALLOC != 0 && flags & PF_KSWAPD == 0
 }
 
-/// Direct reclaim asks a filesystem to write pages, which comes to `top`.
+/// Records that direct reclaim asked a filesystem to write `n` pages: counts the kernel's warning
+/// where it gives one, and the stack depth `top`.
 fn asked_directly<const T: bool>(mm: &SimMm<T>, fs: &Fs, kind: MappingKind, (top, n): (Top, u32)) {
     if fs.kind().about().warns_of_direct_reclaim && kind == MappingKind::File {
         mm.count_event(VmEvent::DirectWritepageWarning, u64::from(n));
@@ -319,7 +324,8 @@ fn asked_directly<const T: bool>(mm: &SimMm<T>, fs: &Fs, kind: MappingKind, (top
     mm.world.stack.reaches(mm.world.task(), top);
 }
 
-/// How many of `most` pages of a file, from an index on, its filesystem refuses to write that page reclaim asks it for.
+/// Returns how many of `most` pages of a file from an index on its filesystem refuses to write for
+/// page reclaim.
 pub fn refuses_writepages<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -333,7 +339,7 @@ pub fn refuses_writepages<const T: bool>(
     ask!(fs, model => model.refuses_reclaim(fs, mapping, pages, in_direct_reclaim(mm)))
 }
 
-/// Page reclaim has asked a filesystem for so many pages that it refused.
+/// Records that a filesystem refused to write `n` pages for page reclaim.
 pub fn writepages_refused<const T: bool>(mm: &SimMm<T>, mapping: u32, n: u32) {
     if in_direct_reclaim(mm) && n > 0 {
         let kind = mm.mappings[mapping as usize].kind();
@@ -341,8 +347,8 @@ pub fn writepages_refused<const T: bool>(mm: &SimMm<T>, mapping: u32, n: u32) {
     }
 }
 
-/// The filesystem's `writepage`, as page reclaim calls it. The page is locked and its dirty bit
-/// was taken.
+/// Performs the filesystem's `writepage`, called by page reclaim. The page is locked, and its dirty
+/// bit was cleared.
 pub async fn writepage<const T: bool>(
     mm: &SimMm<T>,
     pfn: Pfn,
@@ -368,7 +374,7 @@ pub async fn writepage<const T: bool>(
     };
     mm.set_page_writeback(pfn);
     let Some((block, _)) = place else {
-        // As in `lose_run`.
+        // The data is lost, as in `lose_run`.
         mm.end_page_writeback(pfn, true);
         mm.world.note_lost(1);
         return Writepage::Started;

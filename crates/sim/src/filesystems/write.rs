@@ -18,7 +18,7 @@ use mm::world::event::TrackPath;
 use mm::writeback::bdi::BdiStat;
 use mm::writeback::fresh::{Fresh, FreshEnd, FreshState};
 
-/// write(2): `len` bytes at `pos`.
+/// Performs write(2) of `len` bytes at `pos`.
 pub async fn write<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -44,7 +44,11 @@ pub(super) async fn buffered<const T: bool>(
     fill(mm, fs, mapping, (pos, len), held).await
 }
 
-/// A write is to reach up to a byte: its file is changed, and long enough then. Returns how long it was.
+/// Extends a file, if it is shorter, for a write that ends at byte `end`, and marks its inode
+/// changed. Returns the length it had before.
+///
+/// # Errors
+/// The device is full.
 pub(super) async fn grow_to<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -65,7 +69,7 @@ pub(super) async fn grow_to<const T: bool>(
     Ok(held)
 }
 
-/// As [`buffered`], of a file that is long enough now and had `held` bytes before.
+/// As [`buffered`], for a file that is long enough now and had `held` bytes before.
 pub(super) async fn fill<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -76,7 +80,8 @@ pub(super) async fn fill<const T: bool>(
     fill_as(mm, fs, mapping, range, held, FreshState::Written).await
 }
 
-/// As [`fill`], page by page or, as [`FreshState::Piece`], in one go.
+/// As [`fill`]; with [`FreshState::Piece`] the pages are one piece of a write, and the task neither
+/// looks at its dirty limits nor relaxes between them.
 pub(super) async fn fill_as<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -104,7 +109,7 @@ pub(super) async fn fill_as<const T: bool>(
             .on()
             .then(|| found(mm, mapping, index as u32));
         if to - from < 4096 {
-            // What the page holds beside the written part must come from the device first.
+            // The rest of a partly written page must be read from the device first.
             let kept = held.min((index + 1) * 4096);
             if kept > index * 4096 && (from > index * 4096 || to < kept) {
                 read_page(mm, mapping, index as u32).await?;
@@ -120,7 +125,7 @@ pub(super) async fn fill_as<const T: bool>(
     Ok(())
 }
 
-/// Where a write finds a page, before anything is read for it.
+/// Returns where a write finds a page, before anything is read for it.
 fn found<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> Found {
     match mm.find_page(mapping, index) {
         None => Found::Missing,
@@ -129,8 +134,8 @@ fn found<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> Found {
     }
 }
 
-/// After each page that was written: the task is held to the dirty limits, and others overtake it, unless the page is one
-/// of a piece.
+/// Applies the dirty limits to the task after a written page and lets other tasks run, unless the
+/// page is one of a piece ([`FreshState::Piece`]).
 async fn follow_up<const T: bool>(mm: &SimMm<T>, mapping: u32, state: FreshState) {
     if state == FreshState::Piece {
         mm.count_dirtied(mapping);
@@ -142,8 +147,8 @@ async fn follow_up<const T: bool>(mm: &SimMm<T>, mapping: u32, state: FreshState
     mm.world.relax().await;
 }
 
-/// Whole pages that are not in the cache, up to `most` from `first` on; how many were written. 0: the
-/// first one is in the cache, or is to be written by itself for another reason.
+/// Writes up to `most` whole pages from `first` on that are not in the cache, and returns how many.
+/// 0: the first one is cached, or must be written by [`write_one`] for another reason.
 async fn write_fresh<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -191,17 +196,17 @@ async fn write_fresh<const T: bool>(
     }
 }
 
-/// Whether files may become longer by so many pages.
+/// Returns true if files may grow by `pages` pages.
 ///
-/// Dirty pages may have no blocks yet. Where they might not all find some, they are written first,
-/// as xfs does when it runs out of space (`xfs_flush_inodes`); ext4 stops to delay then
-/// (`ext4_nonda_switch`).
+/// Dirty pages may have no blocks yet. If the free blocks might not suffice for all of them, they
+/// are written first, as xfs does when it runs out of space (`xfs_flush_inodes`); ext4 stops
+/// delaying allocation then (`ext4_nonda_switch`).
 async fn room_for<const T: bool>(mm: &SimMm<T>, fs: &Fs, pages: u64) -> bool {
     let delayed = mm.bdi_stat(fs.bdi.get(), BdiStat::Reclaimable);
     if pages + delayed > fs.free_blocks() && pages <= fs.free_blocks() {
         for mapping in 0..mm.mapping_count() {
             if std::ptr::eq(of(mm, mapping), fs) && mm.mapping_tagged(mapping, PageTag::Dirty) {
-                // A failure is the next fsync's to tell.
+                // The next fsync reports the failure.
                 if !mm.sync_mapping(mapping).await {
                     let state = &mm.mappings[mapping as usize].state;
                     state.set(state.get() | AS_EIO);
@@ -213,7 +218,8 @@ async fn room_for<const T: bool>(mm: &SimMm<T>, fs: &Fs, pages: u64) -> bool {
     pages <= fs.free_blocks()
 }
 
-/// One page of a buffered write: find or make it, copy, dirty, mark accessed (3.0 order).
+/// Writes one page of a buffered write: finds or makes it, copies, dirties it and marks it accessed
+/// (in the order of 3.0).
 async fn write_one<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -227,7 +233,7 @@ async fn write_one<const T: bool>(
         if !mm.frames.has(pfn, flag::LOCKED) {
             break pfn;
         }
-        // It may leave the file while we wait.
+        // The page may be truncated during this wait, so it is looked up again.
         mm.wait_on_page_locked(pfn).await;
     };
     if !ask!(fs, model => model.allocate_at_write(mm, fs, mapping, index)) {
@@ -237,7 +243,7 @@ async fn write_one<const T: bool>(
     Ok(pfn)
 }
 
-/// The page at an index of a file: the cached one, or a fresh one entered into the cache.
+/// Returns the page at an index of a file: the cached one, or a new one entered into the cache.
 pub(super) async fn page_or_new<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -256,8 +262,9 @@ pub(super) async fn page_or_new<const T: bool>(
     }
 }
 
-/// Allocates a page that a file has none of now and enters it into its cache, locked if its data is still to come. `None`:
-/// somebody entered one there while we waited for memory.
+/// Allocates a page at an index that is not cached and enters it into the cache, locked (`locked`)
+/// if its data is still to be read. Returns `None` if another task entered a page there while this
+/// one waited for memory.
 pub(super) async fn enter_new_page<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -266,7 +273,7 @@ pub(super) async fn enter_new_page<const T: bool>(
     locked: bool,
 ) -> Result<Option<Pfn>, FsError> {
     match mm.alloc_page_at_once(gfp) {
-        // It is still not there.
+        // This allocation did not wait, so no other task can have entered the page.
         Ok(pfn) => enter_absent(mm, pfn, mapping, index, locked).map(Some),
         Err(start) => {
             let pfn = mm.alloc_rest(gfp, start).await;
@@ -276,7 +283,7 @@ pub(super) async fn enter_new_page<const T: bool>(
     }
 }
 
-/// Enters a page into a file's cache, or frees it, as [`enter_new_page`] does.
+/// Enters a page into a file's cache; frees it and returns `None` if one is cached already.
 pub(super) fn enter_page<const T: bool>(
     mm: &SimMm<T>,
     pfn: Pfn,
@@ -291,7 +298,7 @@ pub(super) fn enter_page<const T: bool>(
     enter_absent(mm, pfn, mapping, index, locked).map(Some)
 }
 
-/// As [`enter_page`], where there is none.
+/// As [`enter_page`], where no page is cached at the index.
 fn enter_absent<const T: bool>(
     mm: &SimMm<T>,
     pfn: Pfn,
@@ -315,10 +322,10 @@ fn enter_absent<const T: bool>(
     Ok(pfn)
 }
 
-/// Copies `bytes` into a cached page: it is up to date, dirty and accessed once more.
+/// Copies `bytes` into a cached page, which becomes up to date and dirty and is marked accessed.
 pub(super) fn fill_page<const T: bool>(mm: &SimMm<T>, pfn: Pfn, bytes: u64, path: TrackPath) {
     mm.world.charge_part(Cost::Copy, bytes, 4096);
-    // A page that was read ahead is used now.
+    // A page that was read ahead counts as used now.
     if mm.frames.set_flags(pfn, flag::UPTODATE) & flag::UNUSED != 0 {
         mm.frames.clear_flags(pfn, flag::UNUSED);
     }
@@ -326,21 +333,21 @@ pub(super) fn fill_page<const T: bool>(mm: &SimMm<T>, pfn: Pfn, bytes: u64, path
     mm.mark_page_accessed(pfn, path);
 }
 
-/// fsync(2). Returns whether all data reached the device.
+/// Performs fsync(2). Returns true if all data reached the device.
 pub async fn fsync<const T: bool>(mm: &SimMm<T>, mapping: u32) -> bool {
     let fs = of(mm, mapping);
     ask!(fs, model => model.fsync(mm, fs, mapping).await)
 }
 
-/// sync(2). Returns whether all data reached the device.
+/// Performs sync(2). Returns true if all data reached the device.
 pub async fn sync_all<const T: bool>(mm: &SimMm<T>) -> bool {
     mm.wakeup_flusher_threads(0);
     let all: Vec<usize> = (0..mm.world.fs.len()).collect();
     sync_these(mm, |_| true, &all).await
 }
 
-/// Writes the dirty pages of certain files and waits for them, then the metadata of filesystems. Returns whether
-/// all of it reached the device.
+/// Writes the dirty pages of the files for which `wanted` is true and waits for them, then commits
+/// the metadata of the given filesystems. Returns true if all of it reached the device.
 pub(super) async fn sync_these<const T: bool>(
     mm: &SimMm<T>,
     wanted: impl Fn(u32) -> bool,
@@ -350,7 +357,7 @@ pub(super) async fn sync_these<const T: bool>(
     for mapping in (0..mm.mapping_count()).filter(|&m| wanted(m)) {
         let tagged = |tag| mm.mapping_tagged(mapping, tag);
         let kind = mm.mappings[mapping as usize].kind();
-        // Metadata is the commit's to write.
+        // Metadata is written by the commit.
         if kind != MappingKind::Meta && (tagged(PageTag::Dirty) || tagged(PageTag::Writeback)) {
             ok &= mm.sync_mapping(mapping).await;
         }
@@ -362,7 +369,8 @@ pub(super) async fn sync_these<const T: bool>(
     ok
 }
 
-/// Memory for filesystem structures: a metadata page found, read or made.
+/// Returns a page of metadata: the cached one, or one that is read or, if `fresh`, made empty.
+/// `None`: no memory.
 pub(super) async fn metadata_page<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

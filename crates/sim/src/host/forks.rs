@@ -9,40 +9,40 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use workload::{AnyTask, HostResult, Report, Session, Task};
 
-/// Processes that were forked together.
+/// The processes of one fork call; the parent waits for all of them.
 pub(super) struct Family {
     pub alive: Cell<usize>,
     pub results: RefCell<Vec<Option<HostResult<Report>>>>,
 }
 
-/// A process that was forked.
+/// A process that was forked and waits for a task to run it.
 pub(super) struct Forked<const T: bool> {
     pub task: Box<dyn for<'a> AnyTask<TaskHost<'a, T>>>,
-    /// Its number in its family.
+    /// The process's index in its family.
     pub nth: usize,
-    /// The CPUs that its parent was bound to.
+    /// CPU mask that the parent was bound to and the child inherits.
     pub cpus: u64,
-    /// What it is to the kernel.
+    /// Whether the kernel sees it as a new process or as a thread.
     pub runs: Runs,
     pub family: Rc<Family>,
 }
 
-/// Forked processes that no task runs yet.
+/// Queue of forked processes that no task runs yet.
 #[derive(Default)]
 pub struct Forks<const T: bool> {
     pub(super) waiting: RefCell<VecDeque<Forked<T>>>,
-    /// Processes so far.
+    /// Highest process number given out so far.
     pids: Cell<Pid>,
 }
 
 impl<const T: bool> Forks<T> {
-    /// A number that no process has had.
+    /// Returns a process number that was never used before.
     pub(super) fn new_pid(&self) -> Pid {
         self.pids.set(self.pids.get() + 1);
         self.pids.get()
     }
 
-    /// The life of a task that runs forked processes, one after the other.
+    /// Runs forked processes on one task, one after the other. Never returns.
     pub async fn child(&self, host: &TaskHost<'_, T>, session: &Session, begin: impl Fn()) {
         let w = &host.mm.world;
         loop {
@@ -62,7 +62,7 @@ impl<const T: bool> Forks<T> {
             w.sched.bind(forked.cpus).await;
             let program = forked.task.run_boxed(host, session);
             let ended = host.run_program(forked.runs, program).await;
-            // Whoever was killed has measured nothing.
+            // A killed process reports no measurements.
             let result = ended.unwrap_or_else(|| Ok(Report::default()));
             let family = forked.family;
             family.results.borrow_mut()[forked.nth] = Some(result);
@@ -76,7 +76,8 @@ impl<const T: bool> Forks<T> {
 }
 
 impl<const T: bool> TaskHost<'_, T> {
-    /// fork(2) of all children and wait(2) for them.
+    /// Forks all children (fork(2)) and waits for them (wait(2)). Returns their reports in order,
+    /// or the first error.
     pub(super) async fn fork_all<C: Task>(&self, children: Vec<C>) -> HostResult<Vec<Report>> {
         let w = &self.mm.world;
         let family = Rc::new(Family {

@@ -1,4 +1,4 @@
-//! Mapped memory as a workload sees it.
+//! Mapped memory as workloads use it: mmap(2), touching pages, munmap(2).
 
 use super::names::FileName;
 use super::{Object, TaskHost, advise};
@@ -12,19 +12,23 @@ use workload::{Advice, HostError, HostResult, Map, MapId, Word};
 /// Pages touched between two relax points.
 const BATCH: u64 = 32;
 
-/// A mapping that some task has made.
+/// A mapping made by a task.
 #[derive(Debug, Clone)]
 pub(super) struct Mapped {
     region: u32,
     file: Option<u32>,
     pages: u64,
-    /// What its file was opened as; absent: it has none.
+    /// The name its file was opened by; `None` for anonymous memory.
     name: Option<FileName>,
     /// The process that made it.
     pub(super) owner: super::process::Pid,
 }
 
 impl<const T: bool> TaskHost<'_, T> {
+    /// Maps `len` bytes of anonymous memory or of an open file (mmap(2)).
+    ///
+    /// # Errors
+    /// `len` is 0 or not a multiple of 4096, the descriptor is not a file's, or memory is out.
     pub(super) async fn map_pages(&self, what: Map, len: u64, advice: Advice) -> HostResult<MapId> {
         if self.dies_here() {
             self.die().await;
@@ -83,6 +87,11 @@ impl<const T: bool> TaskHost<'_, T> {
         Ok(MapId(map as u32))
     }
 
+    /// Touches `pages` pages of a mapping from page `first` on, faulting in those that are missing;
+    /// with `word.store` the touch is a store.
+    ///
+    /// # Errors
+    /// Memory is out, a fault met an I/O error, or `map` is not mapped.
     pub(super) async fn touch_pages(
         &self,
         map: MapId,
@@ -120,13 +129,14 @@ impl<const T: bool> TaskHost<'_, T> {
                     } else if !self.mm.world.goes_on() {
                         self.mm.world.relax().await;
                     } else {
-                        // Nobody can have cleaned it since.
+                        // No other task has run since, so no one can have cleaned this page.
                         page += 1;
                     }
                     continue;
                 }
                 if let Some(done) = self.mm.anon_at_once(region, page, end - page) {
-                    // The last one that has a page, or the one that waits for it, is looked at again.
+                    // The next to touch is the last page that was given memory, or, with `rest`,
+                    // the one whose allocation is still to be finished.
                     page += done.pages - u32::from(done.rest.is_none());
                     let had = match done.rest {
                         Some(start) => self.mm.anon_rest(region, page, start).await,
@@ -154,7 +164,7 @@ impl<const T: bool> TaskHost<'_, T> {
         Ok(())
     }
 
-    /// What a mapping is of, for those who complain.
+    /// Returns the path of a mapping's file, for error messages.
     fn mapped_path(&self, map: MapId) -> String {
         let maps = self.names.maps.borrow();
         let name = maps.get(map.0 as usize).map(|m| m.name.as_ref());
@@ -165,6 +175,7 @@ impl<const T: bool> TaskHost<'_, T> {
         }
     }
 
+    /// Unmaps a mapping and releases its file (munmap(2)).
     pub(super) async fn unmap_pages(&self, map: MapId) -> HostResult<()> {
         self.calls(Bottom::Other, 1);
         let gone = self.names.maps.borrow_mut().try_remove(map.0 as usize);

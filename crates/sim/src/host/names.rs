@@ -1,4 +1,4 @@
-//! The names that tasks see: directories and what lies in them.
+//! The name space that tasks see: directories and their entries.
 
 use crate::filesystems::DirId;
 use crate::spec::mount_of;
@@ -11,58 +11,61 @@ use std::hash::Hasher;
 use std::rc::Rc;
 use workload::{Listing, joined};
 
-/// What a path names.
+/// The object that a path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Named {
     File(u32),
     Dir(DirId),
 }
 
-/// A directory's number among all whose paths were ever named, whether it is there or not.
+/// Number of a directory path. Every directory path that was ever named has one, whether the
+/// directory exists or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirPlace(u32);
 
-/// The root's.
+/// The place of the root directory.
 const ROOT: DirPlace = DirPlace(0);
 
 struct Directory {
-    /// Its plain path.
+    /// Plain path of the directory ([`plain`]).
     path: Rc<str>,
-    /// The place of the directory above and its name there; the root lies in itself without a name.
+    /// Place of the parent directory and the name in it; the root is its own parent and has an
+    /// empty name.
     above: DirPlace,
     name: Rc<str>,
-    /// The root of the filesystem that the names in it are on.
+    /// Root directory of the filesystem that the entries are on.
     root: DirId,
-    /// Which one it is, if it was made; others are their filesystem's root under another name.
+    /// The directory's identity once it was made; `None`: its names are in the root of its
+    /// filesystem.
     id: Option<DirId>,
     names: HashTable<Entry>,
-    /// Its names as somebody read them, while none came, went or got another meaning.
+    /// The sorted names as last listed; dropped when an entry is added, removed or changed.
     listed: Option<Listed>,
 }
 
-/// The names of a directory in order of spelling.
+/// The names of a directory, sorted by spelling.
 struct Listed {
     names: Listing,
-    /// What each of them names.
+    /// The object that each of the names stands for.
     named: Box<[Named]>,
 }
 
-/// The spelling of a name: one that is not long needs no memory of its own. `from_slice` copies it in one
-/// piece, `into` byte by byte.
+/// A name's bytes; up to 40 need no heap memory. `from_slice` copies them in one piece, `into` byte
+/// by byte.
 type Spelt = SmallVec<[u8; 40]>;
 
 fn text(spelt: &Spelt) -> &str {
     str::from_utf8(spelt).expect("it was a text")
 }
 
-/// A name in a directory.
+/// An entry in a directory.
 struct Entry {
     spelt: Spelt,
     hash: u64,
     named: Named,
 }
 
-/// A name to be looked for in a directory, and perhaps to be entered there: hashed once.
+/// A name to look up in a directory, and perhaps to enter there, with its hash computed once.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub name: &'a str,
@@ -84,7 +87,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// What an open file is called: the directory and its name there, or the path of a device.
+/// Name of an open file: its directory and the entry there, or the path of a device.
 #[derive(Debug, Clone)]
 pub(super) struct FileName {
     dir: DirPlace,
@@ -97,21 +100,21 @@ impl FileName {
         Self { dir, name }
     }
 
-    /// That of a device.
+    /// Returns the name of a device.
     pub fn device(path: &str) -> Self {
         Self::new(ROOT, path)
     }
 }
 
-/// All directories by their plain paths. A path leads to its directory's place once; in it a look-up hashes
-/// the name alone, whatever the number of names. Nobody sees their order but who reads a directory, and for
-/// him they are sorted. A place stays that of its path for the whole run, so that whoever keeps it finds the
-/// directory that has the path now.
+/// All directories by their plain paths. Each path is resolved to its directory's place once; a
+/// look-up in a directory then hashes only the entry's name, however many entries there are. The
+/// hash table's order is never visible: reading a directory sorts the names. A place belongs to its
+/// path for the whole run, so code that keeps a place finds the directory that has the path now.
 pub(super) struct Names {
-    /// Where the directory of a path is in `dirs`.
+    /// Index in `dirs` of each plain path.
     places: FxHashMap<Rc<str>, DirPlace>,
     dirs: Vec<Directory>,
-    /// The mount points of all filesystems; that of the first is empty.
+    /// Mount points of all filesystems as plain paths; the first is the root and empty.
     mounts: Vec<String>,
 }
 
@@ -121,17 +124,17 @@ impl Default for Names {
     }
 }
 
-/// Directory and name of a plain path.
+/// Splits a plain path into the directory's path and the name in it.
 pub(super) fn split(path: &str) -> (&str, &str) {
-    // From behind, byte by byte: names are short.
+    // Searches from the end, byte by byte: names are short.
     match path.bytes().rposition(|b| b == b'/') {
         Some(at) => (&path[..at], &path[at + 1..]),
         None => ("", path),
     }
 }
 
-/// The spelling of a path: no slash at the end, one between names, and no `.`, which names the directory that it
-/// stands in.
+/// Returns a path's plain spelling: no slash at either end, one between names, and no `.`
+/// components.
 pub(super) fn plain(path: &str) -> Cow<'_, str> {
     let mut before = b'/';
     let doubled = |b: u8| std::mem::replace(&mut before, b) == b'/' && (b == b'/' || b == b'.');
@@ -146,7 +149,7 @@ pub(super) fn plain(path: &str) -> Cow<'_, str> {
 }
 
 impl Names {
-    /// No names but those of the mount points.
+    /// Makes a name space that holds only the mount points.
     pub fn new(mounts: &[&str]) -> Self {
         let mut names = Self {
             mounts: mounts.iter().map(|&m| m.to_owned()).collect(),
@@ -160,12 +163,12 @@ impl Names {
         names
     }
 
-    /// The filesystem that is mounted at a plain path.
+    /// Returns the index of the filesystem mounted at a plain path; `None` if it is no mount point.
     pub fn mounted_at(&self, path: &str) -> Option<usize> {
         self.mounts.iter().position(|mount| mount == path)
     }
 
-    /// The root of the filesystem that a plain path is on.
+    /// Returns the root directory of the filesystem that a plain path is on.
     fn root_of(&self, path: &str) -> DirId {
         DirId::root(mount_of(&self.mounts, path) as u32)
     }
@@ -174,12 +177,13 @@ impl Names {
         &self.dirs[place.0 as usize]
     }
 
-    /// The place of a plain path, if it ever was a directory's.
+    /// Returns the place of a plain path; `None` if it was never named as a directory.
     pub fn place(&self, path: &str) -> Option<DirPlace> {
         self.places.get(path).copied()
     }
 
-    /// The place of a plain path as a directory's.
+    /// Returns the place of a plain path as a directory, making one (and those of its parents) if
+    /// needed.
     pub fn place_or_new(&mut self, path: &str) -> DirPlace {
         if let Some(place) = self.place(path) {
             return place;
@@ -206,7 +210,7 @@ impl Names {
         place
     }
 
-    /// What a plain path names; the empty one is the root.
+    /// Looks up a plain path; the empty path is the root. Returns `None` if nothing has this name.
     pub fn find(&self, path: &str) -> Option<Named> {
         if path.is_empty() {
             return Some(Named::Dir(DirId::root(0)));
@@ -215,22 +219,24 @@ impl Names {
         self.find_in(self.place(dir)?, Wanted::new(name))
     }
 
-    /// What a name in a directory names.
+    /// Looks up a name in a directory.
     pub fn find_in(&self, dir: DirPlace, name: Wanted<'_>) -> Option<Named> {
         let names = &self.dir(dir).names;
         let known = names.find(name.hash, |entry| name.is(entry));
         known.map(|entry| entry.named)
     }
 
-    /// What a directory's names mean, if they are those that [`Self::names_in`] gave.
+    /// Returns the objects of a directory's names, if `names` is its current listing
+    /// ([`Self::names_in`]).
     fn listed(&self, dir: DirPlace, names: &Listing) -> Option<&[Named]> {
         let now = self.dir(dir).listed.as_ref()?;
         Rc::ptr_eq(&now.names, names).then_some(&now.named)
     }
 
-    /// As [`Self::find_in`], of the `nth` of the names that [`Self::names_in`] gave, which most likely are those that it
-    /// would give now. They are walked in their order, so neither the name nor its place in the table, which went
-    /// out of the processor's caches long ago, need be read.
+    /// As [`Self::find_in`], for the `nth` name of a listing that [`Self::names_in`] returned and
+    /// that most likely is still current. The names of a listing are walked in order, so neither
+    /// the name's bytes nor its hash table entry, both long gone from the processor's caches, need
+    /// to be read.
     pub fn find_listed(&self, dir: DirPlace, names: &Listing, nth: usize) -> Option<Named> {
         match self.listed(dir, names) {
             Some(named) => Some(named[nth]),
@@ -238,7 +244,8 @@ impl Names {
         }
     }
 
-    /// The file that the `nth` of these names is of, if that is known without looking it up.
+    /// Returns the file that the `nth` name of a current listing stands for; `None` if it is a
+    /// directory or the listing is out of date.
     pub fn listed_file(&self, dir: DirPlace, names: &Listing, nth: usize) -> Option<u32> {
         match self.listed(dir, names)?.get(nth)? {
             Named::File(id) => Some(*id),
@@ -246,7 +253,7 @@ impl Names {
         }
     }
 
-    /// Whether the path of a place names something.
+    /// Returns true if the path of a place names a file or directory.
     pub fn is_named(&self, place: DirPlace) -> bool {
         let dir = self.dir(place);
         dir.id.is_some()
@@ -254,30 +261,32 @@ impl Names {
             || self.find_in(dir.above, Wanted::new(&dir.name)).is_some()
     }
 
-    /// The directory that a plain path is in; its filesystem's root if nobody made it.
+    /// Returns the directory that a plain path lies in; the root of its filesystem if that
+    /// directory was never made.
     pub fn dir_of(&self, path: &str) -> DirId {
         let place = self.place(split(path).0);
         let id = place.and_then(|place| self.dir(place).id);
         id.unwrap_or_else(|| self.root_of(path))
     }
 
-    /// The directory at a place; its filesystem's root if nobody made it.
+    /// Returns the directory at a place; the root of its filesystem if it was never made.
     pub fn id_of(&self, place: DirPlace) -> DirId {
         let dir = self.dir(place);
         dir.id.unwrap_or(dir.root)
     }
 
-    /// The directory that the one at a place is in; its filesystem's root if nobody made that.
+    /// Returns the parent of the directory at a place; the root of its filesystem if the parent was
+    /// never made.
     pub fn above(&self, place: DirPlace) -> DirId {
         self.id_of(self.dir(place).above)
     }
 
-    /// A place's plain path.
+    /// Returns a place's plain path.
     pub fn path(&self, place: DirPlace) -> Rc<str> {
         Rc::clone(&self.dir(place).path)
     }
 
-    /// The plain path of a name in a directory.
+    /// Returns the plain path of a name in a directory.
     pub fn path_in(&self, dir: DirPlace, name: &str) -> String {
         match &*self.dir(dir).path {
             "" => name.to_owned(),
@@ -285,12 +294,12 @@ impl Names {
         }
     }
 
-    /// The path of an open file.
+    /// Returns the path of an open file.
     pub fn path_of(&self, name: &FileName) -> String {
         self.path_in(name.dir, text(&name.name))
     }
 
-    /// Enters a plain path, or gives it another meaning.
+    /// Enters a plain path as `named`, replacing an entry of this name.
     pub fn enter(&mut self, path: &str, named: Named) {
         match named {
             Named::Dir(id) => {
@@ -305,7 +314,7 @@ impl Names {
         }
     }
 
-    /// The directory at a place is there from now on.
+    /// Enters a directory at a place.
     pub fn enter_dir(&mut self, place: DirPlace, id: DirId) {
         let dir = self.dir(place);
         let (above, name) = (dir.above, Rc::clone(&dir.name));
@@ -313,7 +322,7 @@ impl Names {
         self.dirs[place.0 as usize].id = Some(id);
     }
 
-    /// Enters a name in a directory, or gives it another meaning.
+    /// Enters a name in a directory, or changes the object that it stands for.
     pub fn enter_in(&mut self, dir: DirPlace, name: Wanted<'_>, named: Named) {
         let dir = &mut self.dirs[dir.0 as usize];
         let known = dir
@@ -332,7 +341,7 @@ impl Names {
         dir.listed = None;
     }
 
-    /// Removes a name in a directory.
+    /// Removes a name from a directory.
     pub fn remove_in(&mut self, dir: DirPlace, name: Wanted<'_>) {
         let dir = &mut self.dirs[dir.0 as usize];
         if let Ok(known) = dir.names.find_entry(name.hash, |entry| name.is(entry)) {
@@ -341,20 +350,20 @@ impl Names {
         dir.listed = None;
     }
 
-    /// Removes an empty directory; `false`: it is not.
+    /// Removes the directory at a place. Returns false if it is not empty.
     pub fn remove_dir(&mut self, place: DirPlace) -> bool {
         let dir = &mut self.dirs[place.0 as usize];
         if !dir.names.is_empty() {
             return false;
         }
-        // A place that stays takes no more than its path.
+        // The place stays for its path; everything but the path is freed.
         (dir.id, dir.names, dir.listed) = (None, HashTable::new(), None);
         let (above, name) = (dir.above, Rc::clone(&dir.name));
         self.remove_in(above, Wanted::new(&name));
         true
     }
 
-    /// The names in a directory, in order of spelling.
+    /// Returns the names in a directory, sorted by spelling.
     pub fn names_in(&mut self, dir: DirPlace) -> Listing {
         let dir = &mut self.dirs[dir.0 as usize];
         let listed = dir.listed.get_or_insert_with(|| {
@@ -383,7 +392,7 @@ mod tests {
         n.enter("a/y", Named::File(8));
         n.enter("a/b", Named::Dir(at(2)));
         n.enter("a/b/x", Named::File(9));
-        // Nobody made `c`.
+        // The directory `c` was never made.
         n.enter("c/x", Named::File(7));
         let found = ["a", "a/b", "a/b/x", "a/y", "c/x", "c", "x", "a/x"].map(|p| n.find(p));
         let dir = |number| Some(Named::Dir(at(number)));
@@ -403,7 +412,8 @@ mod tests {
         assert_eq!((n.find("a/b/x"), n.find("a/b")), (None, dir(2)));
     }
 
-    /// What a listing says is what looking the names up says, whatever happened since it was made.
+    /// A listing finds the same as looking up each name, whatever changed since the listing was
+    /// made.
     #[test]
     fn listed_names_mean_what_they_mean_now() {
         let mut n = Names::default();
@@ -426,7 +436,7 @@ mod tests {
         assert_eq!(listed(&n), [file(8), file(4), file(7)]);
         n.remove_in(dir, Wanted::new("x"));
         assert_eq!(listed(&n), [None, file(4), file(7)]);
-        // Somebody has read them meanwhile, and they are others.
+        // The directory is listed again in between, and has other names.
         enter(&mut n, "a", 5);
         assert_eq!(n.names_in(dir).len(), 3);
         assert_eq!(listed(&n), [None, file(4), file(7)]);
@@ -450,7 +460,7 @@ mod tests {
         assert_eq!(*n.names_in(ROOT), ["mnt2".into()]);
     }
 
-    /// Whoever keeps a place finds the directory that has its path, whichever that is.
+    /// A place finds the directory that has its path now, even after removal and re-creation.
     #[test]
     fn a_place_outlives_its_directory() {
         let mut n = Names::default();
@@ -472,7 +482,7 @@ mod tests {
         assert_eq!(names.map(|dir| n.path_in(dir, "x")), ["x", "a/b/x"]);
     }
 
-    /// The nearest mount point decides, whatever the order of mounting.
+    /// The mount point with the longest path decides, whatever the order of mounting.
     #[test]
     fn mount_points_may_be_below_each_other() {
         let n = Names::new(&["", "a/b/c", "a", "a/bc"]);

@@ -1,4 +1,4 @@
-//! Programs as processes that can be killed: they die where they would go on with their own code.
+//! Programs as processes that can be killed: a killed task ends where it would return to user mode.
 
 use super::TaskHost;
 use super::names::plain;
@@ -11,28 +11,29 @@ use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
 use workload::{Fd, Host, HostError, HostResult, MapId, Report, Unmounted};
 
-/// What a guest's task owes before it pays (ns; `LEAST_DEBT` of its kernel).
+/// CPU debt in nanoseconds that a guest's task may build up before it pays (`LEAST_DEBT` of its
+/// kernel).
 const LEAST_DEBT: u64 = 1000;
 
-/// The number of a process; 0: none.
+/// A process number; 0: none.
 pub(super) type Pid = u32;
 
-/// Which process a task runs.
+/// The process that a task runs.
 #[derive(Debug, Clone, Copy)]
 pub enum Runs {
-    /// A new one, forked by this one; 0: by the script's shell.
+    /// A new process, forked by the one given; 0: by the script's shell.
     Process(Pid),
-    /// Another thread of this one.
+    /// Another thread of the process given.
     Thread(Pid),
 }
 
-/// What a task's program is as a process.
+/// A task's state as a process.
 #[derive(Debug, Default)]
 pub(super) struct Life {
     pid: Cell<Pid>,
-    /// The task was killed and has come to where it dies.
+    /// True once the task was killed and has reached the point where it ends.
     dead: Cell<bool>,
-    /// What it owes for looks at the clock (ns).
+    /// CPU time owed for clock readings, in nanoseconds.
     owed: Cell<u64>,
 }
 
@@ -43,7 +44,7 @@ impl Life {
 }
 
 impl<const T: bool> TaskHost<'_, T> {
-    /// umount(2).
+    /// Unmounts the filesystem at a path (umount(2)).
     pub(super) async fn unmount_at(&self, path: &str) -> HostResult<Unmounted> {
         self.calls(Bottom::Other, 1);
         let mounted = self.names.names.borrow().mounted_at(&plain(path));
@@ -60,7 +61,8 @@ impl<const T: bool> TaskHost<'_, T> {
         done.map_err(|e| Self::error(path.to_owned(), e))
     }
 
-    /// The task makes so many system calls, which are at the bottom of its kernel stack; none: it faults.
+    /// Charges `n` system calls of the task and starts its kernel stack with `bottom`; with `n` = 0
+    /// it is a fault.
     #[inline]
     pub(super) fn calls(&self, bottom: Bottom, n: u32) {
         let w = &self.mm.world;
@@ -71,8 +73,9 @@ impl<const T: bool> TaskHost<'_, T> {
         }
     }
 
-    /// A look at the clock. What is paid later of it waits for the next system call that is none, or until it is worth a
-    /// turn: between two looks lies all that the looks before owe.
+    /// Reads the clock and returns nanoseconds since boot. The part of the cost that is paid later
+    /// is charged with the next other system call, or once it reaches [`LEAST_DEBT`]; so the time
+    /// between two readings includes the debt of all readings before.
     #[inline]
     pub(super) fn look(&self) -> u64 {
         let w = &self.mm.world;
@@ -88,7 +91,7 @@ impl<const T: bool> TaskHost<'_, T> {
         now
     }
 
-    /// Runs a program to its end. `None`: its process was killed.
+    /// Runs a program to its end. Returns `None` if its process was killed before or meanwhile.
     pub async fn run_program(
         &self,
         runs: Runs,
@@ -96,7 +99,7 @@ impl<const T: bool> TaskHost<'_, T> {
     ) -> Option<HostResult<Report>> {
         let (pid, parent) = match runs {
             Runs::Process(parent) => (self.forks.new_pid(), parent),
-            // Its process was killed before it had a CPU.
+            // The process was killed before this thread ran.
             Runs::Thread(pid) if !self.lives(pid) => return None,
             Runs::Thread(pid) => (pid, 0),
         };
@@ -117,31 +120,31 @@ impl<const T: bool> TaskHost<'_, T> {
         self.mm.end_process();
         self.life.pid.set(0);
         self.life.dead.set(false);
-        // What it found no memory for is not its error: it was to die.
+        // Errors of a killed program are dropped: its allocations fail because it is dying.
         result.filter(|r| !(killed && r.is_err()))
     }
 
-    /// Whether a process has threads and none of them was killed.
+    /// Returns true if a process has threads and none of them was killed.
     fn lives(&self, pid: Pid) -> bool {
         let mut threads = self.mm.threads_of(pid).peekable();
         threads.peek().is_some()
             && threads.all(|t| self.mm.tasks[t as usize].flags() & mm::memory::task::PF_DYING == 0)
     }
 
-    /// Where the task returns to its program: whether it was killed and [dies](Self::die) there.
+    /// Returns true if the task was killed and must [die](Self::die) at this return to user mode.
     #[inline(always)]
     pub(super) fn dies_here(&self) -> bool {
         self.mm.world.killing.get() && self.mm.is_dying()
     }
 
-    /// A task that was killed does not go on with its program.
+    /// Ends the calling task's program. Never returns.
     #[cold]
     pub(super) async fn die(&self) {
         self.life.dead.set(true);
         pending().await
     }
 
-    /// exit(2): what the process had is given back.
+    /// Performs exit(2): unmaps the mappings and closes the descriptors of a process.
     async fn exit(&self, pid: Pid) {
         for map in owned(&self.names.maps, |m| m.owner == pid) {
             let gone = self.unmap_pages(MapId(map)).await;
@@ -151,7 +154,7 @@ impl<const T: bool> TaskHost<'_, T> {
             let gone = self.close(Fd(fd)).await;
             debug_assert!(gone.is_ok());
         }
-        // Who waits for it looks again.
+        // Wakes parents that wait for their children.
         self.mm
             .world
             .sched
@@ -159,7 +162,7 @@ impl<const T: bool> TaskHost<'_, T> {
     }
 }
 
-/// The numbers of what a process has.
+/// Returns the numbers of the objects for which `of` is true.
 fn owned<V>(all: &RefCell<Slab<V>>, of: impl Fn(&V) -> bool) -> Vec<u32> {
     let all = all.borrow();
     let of = all.iter().filter(|(_, v)| of(v));

@@ -1,4 +1,4 @@
-//! stat(2): a name's inode is brought into memory and asked.
+//! stat(2): reads a name's inode into memory and returns its attributes.
 
 use super::TaskHost;
 use super::names::Named;
@@ -8,7 +8,8 @@ use mm::world::Tasks;
 use workload::{HostResult, Stat};
 
 impl<const T: bool> TaskHost<'_, T> {
-    /// stat(2) of what a name was found to name; of nothing, that is what is told.
+    /// Performs stat(2) on the result of a look-up. Returns `None` if the name does not exist,
+    /// which costs the call and the look-up.
     pub(super) async fn stat_named(&self, named: Option<Named>) -> HostResult<Option<Stat>> {
         if self.dies_here() {
             self.die().await;

@@ -1,7 +1,9 @@
-//! Pages whose reading ends together (`file_readahead = "together"`; docs/reference/workloads.md#sequential-read).
+//! Pages of a read bio that are unlocked together (`file_readahead = "together"`;
+//! docs/reference/workloads.md#sequential-read).
 //!
-//! A bio is what lies in a row in the file and on the disk, as far as its vector reaches, in which frames in a row take one entry
-//! (`bio_add_page`, 5.1). The block layer cuts it to requests, but its pages are unlocked when the last of them has ended.
+//! A bio holds pages that are contiguous in the file and on the disk, as far as its vector reaches,
+//! in which adjacent frames share one entry (`bio_add_page`, 5.1). The block layer cuts it into
+//! requests, but its pages are unlocked when the last of them has completed.
 
 use super::super::model::Model as _;
 use super::super::{Fs, SimMm, of};
@@ -11,10 +13,11 @@ use crate::block::{Bio, Dir, Purpose};
 use mm::Pfn;
 use smallvec::SmallVec;
 
-/// Pages of the largest vector but one: a bio for more has one of [`mm::Mm::bio_begun`] (`biovec_slabs`).
+/// Number of pages of the second-largest vector: a bio for more pages takes one of the largest
+/// ([`mm::Mm::bio_begun`], `biovec_slabs`).
 const SMALL_VECTOR: u32 = 128;
 
-/// Asks the device for `n` locked pages of a file, in bios. A hole is zeroes, without I/O.
+/// Submits the reading of `n` locked pages of a file, in bios. Holes are zeroes and need no I/O.
 pub(in super::super) async fn read_together<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -55,7 +58,7 @@ pub(in super::super) async fn read_together<const T: bool>(
     submit(mm, fs, (mapping, end), bio, vector).await;
 }
 
-/// Hands over a bio whose pages lie in front of a file's page `to`.
+/// Submits a bio whose last page is right before page `to` of a file.
 async fn submit<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -93,7 +96,7 @@ async fn submit<const T: bool>(
     mm.world.submit_parts(fs.volume, bio).await;
 }
 
-/// Everything of a bio is read.
+/// Handles a bio whose pages are all read: unlocks them, or leaves that to a worker.
 pub(super) fn all_read<const T: bool>(mm: &SimMm<T>, id: u32) {
     let fs = of(mm, mm.world.ends.pages(id).0);
     if !ask!(fs, model => model.ends_reads_later(mm, id)) {
@@ -101,7 +104,7 @@ pub(super) fn all_read<const T: bool>(mm: &SimMm<T>, id: u32) {
     }
 }
 
-/// The pages of a bio are unlocked.
+/// Unlocks the pages of a bio and marks them up to date.
 pub(in super::super) fn finish_read<const T: bool>(mm: &SimMm<T>, id: u32) {
     let end = close(mm, id);
     debug_assert!(end.read && end.left == 0, "a bio that was read");
