@@ -1,9 +1,9 @@
-//! A walk over a file's dirty pages while another task walks over them too: fsync beside the flusher (`iomap_writeback`;
-//! docs/reference/writeback.md#two-who-write-one-file).
+//! A walk over a file's dirty pages while another task walks over them too: fsync beside the
+//! flusher (`iomap_writeback`; docs/reference/writeback.md#two-who-write-one-file).
 //!
-//! A walk that is alone takes neighbouring pages at once: nobody sees how far it has come within them. Beside another
-//! one it goes as kernels always do, page by page, each under its lock, from a batch of pages that were dirty when the
-//! batch was taken.
+//! A walk that is alone takes neighbouring pages at once: no other task sees how far it has come
+//! within them. Beside another walk it goes page by page, as kernels always do, taking each page's
+//! lock, from a batch of pages that were dirty when the batch was taken.
 
 use super::SimMm;
 use super::ioend::Gathered;
@@ -15,10 +15,10 @@ use mm::policy::IomapWriteback;
 use mm::world::WritebackControl;
 use smallvec::SmallVec;
 
-/// The most pages of a batch (`PAGEVEC_SIZE`, which is that of the batches for the LRU lists).
+/// Maximum number of pages in a batch (`PAGEVEC_SIZE`, the size of the batches for the LRU lists).
 const MOST: usize = 31;
 
-/// Writes up to a batch of the dirty pages from `first` to `last`, as locks let it.
+/// Writes up to a batch of the dirty pages from `first` to `last`, waiting for their locks.
 pub(super) async fn write_batch<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -49,7 +49,8 @@ pub(super) async fn write_batch<const T: bool>(
     written
 }
 
-/// Writes one page of a batch, unless somebody else did meanwhile. Returns how many were written.
+/// Writes one page of a batch, unless another task did so meanwhile. Returns the number of pages
+/// written: 0 or 1.
 async fn write_page<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -90,7 +91,8 @@ async fn write_page<const T: bool>(
     1
 }
 
-/// Whether a locked page is dirty and may be written now. fsync waits until it is.
+/// Returns true if a locked page is dirty and may be written now. A walk for data integrity (fsync)
+/// waits for the end of its writeback.
 async fn is_to_be_written<const T: bool>(mm: &SimMm<T>, pfn: Pfn, wbc: &WritebackControl) -> bool {
     if !mm.frames.has(pfn, flag::DIRTY) {
         return false;

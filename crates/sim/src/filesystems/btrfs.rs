@@ -2,14 +2,15 @@
 //!
 //! Every written extent inserts items into three trees: the file's extent item, the extent tree's
 //! back reference, and the checksums (4 bytes a block). An insertion searches from the root, and
-//! every node it reads is marked accessed; the first change to a node in a transaction copies it
-//! to a new block. Tree pages are written at the commit only. Reclaim is always refused.
+//! every node it reads is marked accessed; the first change to a node in a transaction copies it to
+//! a new block. Tree pages are written only by the commit. Writeback from reclaim is always
+//! refused.
 //!
-//! A new name puts an inode item, its back reference and two directory entries into the tree; inodes
-//! are found there without I/O.
+//! A new name puts an inode item, its back reference and two directory entries into the tree;
+//! inodes are found there without I/O.
 //!
-//! With `btrfs_trees = "ordered"` nodes have 16 KiB and items go where their keys belong ([`trees`]); then a commit
-//! writes nothing unless something was changed.
+//! With `btrfs_trees = "ordered"` nodes have 16 KiB and items go where their keys belong
+//! ([`trees`]); a commit then writes nothing unless something was changed.
 
 mod chunks;
 mod room;
@@ -39,51 +40,53 @@ use mm::world::WritebackControl;
 use mm::writeback::fresh::FreshState;
 use std::cell::{Cell, RefCell};
 
-/// A tree block of 2011: 4 KiB, 101 bytes of header.
+/// Bytes for items in a tree block of 2011: 4 KiB less 101 bytes of header.
 const LEAF_BYTES: u32 = 4096 - 101;
 /// Bytes of an item's key and place in a leaf.
 const ITEM: u32 = 25;
-/// Bytes of a file extent item, an extent item with its back reference.
+/// Bytes of a file extent item, and of an extent item with its back reference.
 const FILE_EXTENT: u32 = 53;
 const EXTENT_ITEM: u32 = 24 + 29;
-/// Bytes of tree items of a new file or directory.
+/// Bytes of the tree items of a new file or directory.
 const NAME_ITEMS: u32 = (160 + 25) + (10 + 40 + 25) + 2 * (30 + 40 + 25);
-/// The same of a name in its directory, and of a new inode with its back reference (`btrfs_create_new_inode`).
+/// Bytes of a name's item in its directory, and of a new inode with its back reference
+/// (`btrfs_create_new_inode`), in ordered trees.
 const NAME_ITEM: u32 = 30 + 40;
 const INODE_ITEMS: u32 = 160 + (10 + 40 + ITEM);
-/// Changes that wait before a worker makes them (`BTRFS_DELAYED_BACKGROUND`; a name is one, its inode another), and
-/// names that go into an index together.
+/// Number of delayed changes from which a worker makes them (`BTRFS_DELAYED_BACKGROUND`; a name is
+/// one change, its inode another), and number of names that go into an index together.
 const DELAYED: u32 = 128 / 2;
 const INDEX_BATCH: u32 = 16;
-/// Keys of an inner node.
+/// Number of keys in an inner node.
 const FANOUT: u32 = LEAF_BYTES / 33;
-/// Inner nodes above the leaves: root and one level, enough for 10^4 leaves.
+/// Number of levels: leaves, one level of inner nodes and the root, enough for 10^4 leaves.
 const LEVELS: usize = 3;
-/// Dirty tree bytes below which the flusher leaves them to the commit.
+/// Dirty bytes of tree pages below which the flusher leaves them to the commit.
 const TREE_THRESHOLD: u64 = 32 << 20;
-/// Where the chunk for metadata begins, where its mirror (DUP) begins, and where that ends, in blocks of
-/// a large disk.
+/// Places where the metadata chunk begins, where its mirror (DUP) begins, and where the mirror
+/// ends, in blocks of a large disk.
 const META_START: u64 = 1 << 14;
 const META_MIRROR: u64 = 1 << 15;
 const META_END: u64 = 1 << 16;
 /// Pages of the largest extent (`BTRFS_MAX_EXTENT_SIZE`).
 const MAX_EXTENT: u32 = (128 << 20) / 4096;
-/// Pages that its backing device reads ahead (fs/btrfs/disk-io.c `open_ctree`: 4 MiB at least).
+/// Least read-ahead window of its backing device in pages (fs/btrfs/disk-io.c `open_ctree`: at
+/// least 4 MiB).
 const READ_AHEAD: u32 = (4 << 20) / 4096;
-/// Pages of a piece of a write: a page of pointers at most.
+/// Minimum and maximum number of pages in a piece of a write: at most a page of pointers.
 const LEAST_PIECE: u32 = 8;
 const MOST_PIECE: u32 = 512;
-/// The superblock's place.
+/// Place of the superblock.
 const SUPER: u64 = 16;
 
-/// The rightmost path of one tree: where a streaming write inserts.
+/// The rightmost path of one tree, where a streaming write inserts.
 #[derive(Debug, Default)]
 struct Tree {
     /// Block of the node on each level, leaf first; 0: none yet.
     path: [Cell<u32>; LEVELS],
-    /// The transaction that made it.
+    /// The transaction that made the node on each level.
     made_in: [Cell<u64>; LEVELS],
-    /// Bytes used in the leaf, keys used in the inner nodes.
+    /// Bytes used in the leaf, and keys used in the inner nodes.
     used: [Cell<u32>; LEVELS],
 }
 
@@ -96,27 +99,28 @@ pub(super) struct Btrfs {
     mapping: Cell<u32>,
     /// The chunk for metadata: first block and length.
     chunk: (u32, u32),
-    /// Tree blocks that were made.
+    /// Number of tree blocks made so far, modulo the chunk's length.
     made: Cell<u32>,
     committing: Cell<bool>,
     fast_checksum: bool,
-    /// Bios whose checksums the worker computes, and their volumes.
+    /// Bios whose checksums a worker computes before they are submitted, with their volumes.
     later: RefCell<VecDeque<(u32, Bio)>>,
-    /// Reads whose checksums another worker compares: ends.
+    /// Ends of reads whose checksums another worker compares.
     read: RefCell<VecDeque<u32>>,
     room: Box<Room>,
-    /// Those of `btrfs_trees = "ordered"`.
+    /// The trees of `btrfs_trees = "ordered"`.
     ordered: Box<Trees>,
-    /// Extents that got their blocks and are in no tree yet.
+    /// Extents that got their blocks and are not in a tree yet.
     placed: RefCell<VecDeque<Placed>>,
-    /// Entries of directories that are not in their index yet, and entries that there ever were.
+    /// Number of directory entries that are not in their index yet, and number of entries made so
+    /// far.
     delayed: Cell<u32>,
     entries: Cell<u64>,
-    /// Where the next node's second copy goes, from the beginning of its chunk.
+    /// Offset of the next node's second copy from the beginning of its chunk.
     mirrored: Cell<u64>,
-    /// Extents that there ever were.
+    /// Number of extents that were put into the trees so far.
     extents: Cell<u64>,
-    /// Whose chunks of data there are.
+    /// The chunks of data.
     chunks: Chunks,
 }
 
@@ -191,7 +195,7 @@ impl Model for Btrfs {
         fits
     }
 
-    /// Who reads data needs their checksums.
+    /// Reads the checksums of the data to be read.
     async fn find_blocks<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -293,8 +297,8 @@ impl Model for Btrfs {
         }
     }
 
-    /// A range of dirty pages gets its blocks at once (`find_lock_delalloc_range`; the form of today, where pages
-    /// leave writeback by ioends).
+    /// Gives a whole range of dirty pages its blocks at once (`find_lock_delalloc_range`; the form
+    /// of today, where pages leave writeback by ioends).
     fn placed_together<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, first: u32) -> u32 {
         let today = mm.policy.writeback_ends == WritebackEnds::IoEnd;
         if !today || mm.mappings[mapping as usize].is_meta() {
@@ -330,7 +334,7 @@ impl Model for Btrfs {
         }
     }
 
-    /// The items of one written extent of `pages` pages go into the trees.
+    /// Puts the items of one written extent of `pages` pages into the trees.
     async fn run_written<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, pages: u32, waits: bool) {
         if mm.mappings[mapping as usize].is_meta() {
             if is_ordered(mm) && !waits {
@@ -379,7 +383,7 @@ impl Model for Btrfs {
 }
 
 impl Btrfs {
-    /// Sets blocks aside for a run of a file's dirty pages that begins at a page.
+    /// Allocates blocks for a run of a file's dirty pages that begins at page `first`.
     fn take_blocks<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -397,8 +401,9 @@ impl Btrfs {
         fs.take_blocks(0, len)
     }
 
-    /// A write in pieces, before each of which room is reserved and the task looks at its limits: as many pages as it may
-    /// dirty until then, when it comes (Linux 6.1 fs/btrfs/file.c `btrfs_buffered_write`).
+    /// Writes in pieces. Before each of them metadata space is reserved and the task's dirty limits
+    /// are applied: a piece has as many pages as the task may dirty until the next check (Linux 6.1
+    /// fs/btrfs/file.c `btrfs_buffered_write`).
     async fn write_in_pieces<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -421,12 +426,12 @@ impl Btrfs {
         Ok(())
     }
 
-    /// A name and its inode are put into their trees, or go. The directory's index and its inode are changed later,
-    /// for many names at once (Linux 6.12 fs/btrfs/delayed-inode.c).
+    /// Puts a name and its inode into their trees, or removes them. The directory's index and its
+    /// inode are changed later, for many names at once (Linux 6.12 fs/btrfs/delayed-inode.c).
     async fn change_names<const T: bool>(&self, mm: &SimMm<T>, change: NameChange) {
         let mapping = self.mapping.get();
         let entry = self.entries.get();
-        // A hash of the name: any number does that is like no other.
+        // Stands for a hash of the name: any well mixed number that is unique will do.
         let hash = entry.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let name = (Keys::Names, of_inode(change.dir) + hash);
         let inode = (Keys::Inodes, of_inode(change.ino));
@@ -444,7 +449,7 @@ impl Btrfs {
         }
     }
 
-    /// The directories' index follows.
+    /// Makes the delayed changes of the directories' index.
     async fn run_delayed<const T: bool>(&self, mm: &SimMm<T>) {
         let mapping = self.mapping.get();
         let mut left = self.delayed.take();
@@ -457,7 +462,7 @@ impl Btrfs {
         }
     }
 
-    /// Extents that got their blocks go into the trees, but for the extent tree.
+    /// Puts extents that got their blocks into all trees but the extent tree.
     async fn insert_extents<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let mapping = self.mapping.get();
         loop {
@@ -468,7 +473,7 @@ impl Btrfs {
             let place = (Keys::Inodes, of_inode(file) + 1 + u64::from(first));
             let items = 1 + u32::from(divides(fs, file, (first, pages)));
             self.ordered.insert(mm, mapping, place, items * (FILE_EXTENT + ITEM)).await;
-            // Blocks are handed out one after the other.
+            // Numbers stand for blocks as keys, because blocks are handed out in order.
             let nth = self.extents.get() + 1;
             self.extents.set(nth);
             if mm.policy.btrfs_writeback == BtrfsWriteback::Flusher {
@@ -480,13 +485,14 @@ impl Btrfs {
         }
     }
 
-    /// An extent goes into the extent tree.
+    /// Puts an extent into the extent tree.
     async fn insert_extent<const T: bool>(&self, mm: &SimMm<T>, nth: u64) {
         let place = (Keys::Extents, nth);
         self.ordered.insert(mm, self.mapping.get(), place, EXTENT_ITEM + ITEM).await;
     }
 
-    /// Up to so many references go into the extent tree, those of nodes first, which lie in front of data.
+    /// Puts up to `most` references into the extent tree, first those of nodes, which lie in front
+    /// of the data.
     async fn run_references<const T: bool>(&self, mm: &SimMm<T>, most: u64) {
         let mut left = most.min(self.room.references.get() + self.ordered.references());
         left -= self.ordered.run_references(left);
@@ -494,14 +500,16 @@ impl Btrfs {
             && let Some(others) = self.room.references.get().checked_sub(1)
         {
             self.room.references.set(others);
-            // Some are written before they are in their file's tree.
+            // A written extent may have its reference before it is in its file's tree and counted
+            // in `extents`.
             let nth = self.extents.get().saturating_sub(others).max(1);
             self.insert_extent(mm, nth).await;
             left -= 1;
         }
     }
 
-    /// Commits what the trees have, each node twice (DUP), then the superblock. Returns whether it succeeded.
+    /// Commits the changes of the trees, each node twice (DUP), then the superblock. Returns true
+    /// on success, and if nothing had changed.
     async fn commit_ordered<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let mapping = self.mapping.get();
         self.insert_extents(mm, fs).await;
@@ -515,9 +523,10 @@ impl Btrfs {
         self.finish_commit(mm, fs).await & ok
     }
 
-    /// Nodes are written to both copies, whoever asks: the flusher does not leave them to the commit (Linux 6.12
-    /// fs/btrfs/extent_io.c `btree_writepages`, whose threshold stable releases of 6.1 and 6.12 have taken away). One that
-    /// was written is copied by the next change, though the transaction is the same.
+    /// Writes dirty nodes to both copies, whichever caller asks: the flusher does not leave them to
+    /// the commit (Linux 6.12 fs/btrfs/extent_io.c `btree_writepages`, whose threshold was removed
+    /// in stable releases of 6.1 and 6.12). A node that was written is copied again by its next
+    /// change, even within the same transaction.
     async fn write_nodes<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -525,7 +534,7 @@ impl Btrfs {
         mapping: u32,
         wbc: &mut WritebackControl,
     ) {
-        // Reservations ask for files alone (`btrfs_start_delalloc_roots`).
+        // Writeback for metadata space writes files only (`btrfs_start_delalloc_roots`).
         let for_files = !wbc.sync_all && !wbc.for_background && !wbc.for_kupdate;
         if for_files {
             wbc.pages_skipped += 1;
@@ -539,7 +548,8 @@ impl Btrfs {
         }
     }
 
-    /// Writes the second copies of so many pages of nodes, which go the way of the first ones unless somebody `waits`.
+    /// Writes the second copies of `pages` pages of nodes. With `waits` the caller waits for them;
+    /// otherwise they are submitted the same way as the first copies.
     async fn mirror<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, pages: u32, waits: bool) {
         if waits {
             let place = (self.mirrored.get(), pages);
@@ -570,7 +580,7 @@ impl Btrfs {
     /// Searches to the rightmost leaf of a tree and adds `bytes` there.
     async fn insert<const T: bool>(&self, mm: &SimMm<T>, tree: usize, bytes: u32) {
         let t = &self.trees[tree];
-        // A full leaf splits; so does a full node above it.
+        // A full leaf is split, and so is a full node above it.
         let mut fresh = [false; LEVELS];
         if t.path[0].get() == 0 {
             fresh = [true; LEVELS];
@@ -594,8 +604,8 @@ impl Btrfs {
         t.used[0].set(t.used[0].get() + bytes);
     }
 
-    /// The next block of the chunk; behind its end, the first one, whose node was copied elsewhere long
-    /// since.
+    /// Returns the next block of the chunk. After the end it begins anew: the nodes there were
+    /// copied elsewhere long before.
     fn new_tree_block(&self) -> u32 {
         let (first, length) = self.chunk;
         let n = self.made.get();
@@ -603,8 +613,8 @@ impl Btrfs {
         first + n
     }
 
-    /// Reads a node on the way down (marking it accessed), copies it if this transaction has not yet,
-    /// and changes it.
+    /// Reads a node on the way down, marking it accessed, copies it if this transaction has not
+    /// done so yet, and dirties it.
     async fn touch<const T: bool>(&self, mm: &SimMm<T>, tree: usize, level: usize) {
         let t = &self.trees[tree];
         let mapping = self.mapping.get();
@@ -627,8 +637,9 @@ impl Btrfs {
         }
     }
 
-    /// Hands bios to the device once their checksums are computed. There may be more such workers; what they are
-    /// done with goes out in order, one bio after the other (Linux 6.12 fs/btrfs/async-thread.c run_ordered_work).
+    /// Runs the worker that submits bios once their checksums are computed. Kernels may run several
+    /// such workers; their finished bios are submitted in order, one after the other (Linux 6.12
+    /// fs/btrfs/async-thread.c run_ordered_work). Never returns.
     async fn worker<const T: bool>(&self, mm: &SimMm<T>) {
         let queue = mm.world.queue_base + own_queue::DAEMON;
         loop {
@@ -643,8 +654,8 @@ impl Btrfs {
         }
     }
 
-    /// Unlocks pages that were read, once their checksums are compared (`btrfs_end_bio_work`). Kernels may have several such
-    /// workers.
+    /// Runs the worker that unlocks pages that were read, once their checksums are compared
+    /// (`btrfs_end_bio_work`). Kernels may have several such workers. Never returns.
     async fn read_worker<const T: bool>(&self, mm: &SimMm<T>) {
         let queue = mm.world.queue_base + own_queue::READ_ENDS;
         loop {
@@ -659,7 +670,8 @@ impl Btrfs {
         }
     }
 
-    /// Puts extents into the trees once their data is written (`btrfs_finish_ordered_io`): one of [`thread_pool_size`].
+    /// Runs one of [`thread_pool_size`] workers that put extents into the trees once their data is
+    /// written (`btrfs_finish_ordered_io`). Never returns.
     async fn finish_worker<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let queue = mm.world.conversion_queue(fs.volume);
         loop {
@@ -672,7 +684,7 @@ impl Btrfs {
         }
     }
 
-    /// Commits every interval.
+    /// Runs the thread that commits every `interval` nanoseconds. Never returns.
     async fn transaction_thread<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         loop {
             mm.world.sched.sleep_ticks(self.interval).await;
@@ -680,7 +692,8 @@ impl Btrfs {
         }
     }
 
-    /// Writes all dirty tree pages, twice (DUP), then the superblock. Returns whether it succeeded.
+    /// Writes all dirty tree pages, twice (DUP), then the superblock. Returns true on success, and
+    /// if a commit is under way already.
     async fn commit_transaction<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         if self.committing.replace(true) {
             return true;
@@ -692,14 +705,14 @@ impl Btrfs {
         let mapping = self.mapping.get();
         let before = mm.mappings[mapping as usize].nrpages.get();
         let ok = mm.write_and_wait(mapping).await;
-        // The mirror of what was just written, in its own chunk.
+        // The mirror of the pages just written, in its own chunk.
         let pages = mm.tagged_count(mapping, Tag::Writeback, before).max(1);
         let place = (self.transaction.get() % 64 * 128, pages);
         let (mirrored, _) = write_mirror(mm, fs, place).await;
         self.finish_commit(mm, fs).await & ok & mirrored
     }
 
-    /// Writes the superblock. Returns whether it reached the device.
+    /// Writes the superblock. Returns true if it reached the device.
     async fn finish_commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let superblock = fs.layout.place(SUPER);
         let ok = mm.world.write_raw(fs.volume, superblock, 1, true).await;
@@ -710,18 +723,18 @@ impl Btrfs {
     }
 }
 
-/// How many workers put extents into the trees at once.
+/// Returns the number of workers that put extents into the trees concurrently.
 fn thread_pool_size(cpus: usize) -> usize {
     (cpus + 2).min(8)
 }
 
-/// Whether items go where their keys belong.
+/// Returns true if items go where their keys belong.
 fn is_ordered<const T: bool>(mm: &SimMm<T>) -> bool {
     mm.policy.btrfs_trees != BtrfsTrees::Rightmost
 }
 
-/// Of so many pages, from a place in the chunk of second copies (DUP) on, those that are written together: where, how many, and
-/// the place behind them.
+/// Returns the part of `pages` pages that is written in one request to the chunk of second copies
+/// (DUP) from offset `at` on: its first block, its length, and the offset behind it.
 fn in_mirror(fs: &Fs, (at, pages): (u64, u32)) -> (u64, u32, u64) {
     let mirror = fs.layout.place(META_MIRROR);
     let length = fs.layout.length(META_MIRROR, META_END - META_MIRROR);
@@ -730,8 +743,8 @@ fn in_mirror(fs: &Fs, (at, pages): (u64, u32)) -> (u64, u32, u64) {
     (mirror + at, n, (at + u64::from(n)) % length)
 }
 
-/// Writes so many pages into the chunk of second copies, from a place in it on and round its end, and waits for them. Returns
-/// whether they reached the device, and where the next ones go.
+/// Writes `pages` pages to the chunk of second copies from offset `at` on, wrapping at its end, and
+/// waits for them. Returns true if they reached the device, and the next offset.
 async fn write_mirror<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -747,7 +760,8 @@ async fn write_mirror<const T: bool>(
     (ok, at)
 }
 
-/// Whether a written extent lies within an older one, of which both ends stay: an item more.
+/// Returns true if a written extent lies within an older one of which both ends remain, which adds
+/// an item.
 fn divides(fs: &Fs, file: u32, (first, pages): (u32, u32)) -> bool {
     fs.with_extents(file, |list| {
         let at = list.partition_point(|e| e.index < first);
@@ -761,12 +775,13 @@ fn divides(fs: &Fs, file: u32, (first, pages): (u32, u32)) -> bool {
     })
 }
 
-/// The first key of an inode's items, or of a directory's names.
+/// Returns the first key of an inode's items, or of a directory's names.
 fn of_inode(number: u32) -> u64 {
     u64::from(number) << 32
 }
 
-/// The flusher's visit to the tree inode: little metadata waits for the commit.
+/// Handles the flusher's visit to the tree inode: small amounts of dirty metadata are left to the
+/// commit.
 async fn tree_writepages<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

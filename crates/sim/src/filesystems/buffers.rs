@@ -1,21 +1,24 @@
-//! XFS's buffers of blocks and of clusters of inodes (Linux fs/xfs/xfs_buf.c), in the order of their last use.
+//! XFS's buffers of blocks and of inode clusters (Linux fs/xfs/xfs_buf.c), in order of last use.
 
 use std::collections::BTreeMap;
 
-/// How often a shrinker passes a buffer by that was used (`XFS_INO_REF`, `XFS_DIR_BTREE_REF`).
+/// Number of times a shrinker skips a buffer after its last use (`XFS_INO_REF`,
+/// `XFS_DIR_BTREE_REF`).
 const REFERENCES: u32 = 2;
 
-/// A buffer.
+/// A buffer in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Buffer {
     pub pages: u32,
-    /// The group and the number in it of the cluster of inodes that it is of, if it is.
+    /// The inode cluster that it holds, as allocation group and number in the group; `None` for
+    /// other blocks.
     pub cluster: Option<(u32, u32)>,
     references: u32,
 }
 
 impl Buffer {
-    /// That of the root's inode, which the mount holds.
+    /// Returns the buffer of the root's inode, which the mount holds: it has no pages of its own
+    /// and is never freed by a shrinker.
     pub fn of_mount() -> Self {
         Self {
             pages: 0,
@@ -23,7 +26,7 @@ impl Buffer {
         }
     }
 
-    /// One of a block.
+    /// Returns the buffer of one block.
     pub fn of_block() -> Self {
         Self {
             pages: 1,
@@ -32,7 +35,7 @@ impl Buffer {
         }
     }
 
-    /// One of a cluster of inodes.
+    /// Returns the buffer of a cluster of inodes.
     pub fn of_cluster(pages: u32, cluster: (u32, u32)) -> Self {
         Self {
             pages,
@@ -42,10 +45,10 @@ impl Buffer {
     }
 }
 
-/// Those in memory, by the number of their last use and by their first block.
+/// All buffers in memory, by the number of their last use and by their first block.
 #[derive(Debug)]
 pub(super) struct Buffers {
-    /// More are not kept.
+    /// Maximum number of buffers kept.
     most: usize,
     uses: u64,
     by_use: BTreeMap<u64, u64>,
@@ -53,7 +56,7 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// None yet; at most so many are kept.
+    /// Makes an empty set that keeps at most `most` buffers.
     pub fn new(most: usize) -> Self {
         Self {
             most,
@@ -63,22 +66,23 @@ impl Buffers {
         }
     }
 
-    /// They stay until they are asked for.
+    /// Keeps all buffers from now on, until a shrinker frees them.
     pub fn keep_all(&mut self) {
         self.most = usize::MAX;
     }
 
-    /// Whether they do.
+    /// Returns true if all buffers are kept until a shrinker frees them.
     pub fn keeps_all(&self) -> bool {
         self.most == usize::MAX
     }
 
-    /// How many there are.
+    /// Returns the number of buffers.
     pub fn len(&self) -> usize {
         self.by_block.len()
     }
 
-    /// One is used; beyond the most that are kept the one whose last use is longest ago goes. Returns whether it was there.
+    /// Marks a buffer as used, adding it if it is missing; above the maximum the least recently
+    /// used buffer is dropped. Returns true if it was in memory.
     pub fn used(&mut self, block: u64, buffer: Buffer) -> bool {
         self.uses += 1;
         let place = self.by_block.entry(block).or_insert((0, buffer));
@@ -95,15 +99,16 @@ impl Buffers {
         last != 0
     }
 
-    /// All go; returns the pages of each that has some.
+    /// Drops all buffers; returns the number of pages of each that has any.
     pub fn clear(&mut self) -> impl Iterator<Item = u32> + use<> {
         self.by_use.clear();
         let all = std::mem::take(&mut self.by_block).into_values();
         all.map(|(_, buffer)| buffer.pages).filter(|&n| n > 0)
     }
 
-    /// Looks at `n` of them, the longest unused first. One that was used goes round again, and so does one that is held; the
-    /// others go (`xfs_buftarg_isolate`). Returns the pages of each that went.
+    /// Scans `n` buffers, least recently used first. A buffer that was used within [`REFERENCES`]
+    /// scans or is `held` moves to the end; the others are freed (`xfs_buftarg_isolate`). Returns
+    /// the number of pages of each freed buffer.
     pub fn scan(&mut self, n: u64, held: impl Fn(u64, Buffer) -> bool) -> Vec<u32> {
         let mut gone = Vec::new();
         for _ in 0..n.min(self.len() as u64) {
@@ -132,19 +137,19 @@ impl Buffers {
 mod tests {
     use super::*;
 
-    /// Whatever was used last stays, however often it was used before.
+    /// The least recently used buffer is dropped, however often it was used before.
     #[test]
     fn the_buffers_used_last_stay() {
         let mut buffers = Buffers::new(3);
         let mut used = |block| buffers.used(block, Buffer::of_block());
         assert_eq!([1, 2, 3, 1].map(&mut used), [false, false, false, true]);
         assert!((0..100).all(|_| used(2)));
-        // 3 was used longest ago, then 1.
+        // Buffer 3 was used longest ago, then 1.
         assert!(!used(4) && !used(3) && !used(1));
         assert!(used(3) && used(4));
     }
 
-    /// A shrinker passes each by twice, those that are held always, and whoever was used meanwhile twice again.
+    /// A shrinker skips each buffer twice, held ones always, and those used in between twice again.
     #[test]
     fn what_nobody_uses_goes_the_third_time() {
         let mut buffers = Buffers::new(1);

@@ -1,4 +1,4 @@
-//! What programs' calls do to files and names, other than reading and writing.
+//! System calls on files and names other than reading and writing.
 
 use super::model::Model as _;
 use super::{DirId, Fs, FsError, SimMm, names, of, of_dir};
@@ -13,7 +13,7 @@ pub(super) fn create_on<const T: bool>(mm: &SimMm<T>, fs: &Fs) -> Option<u32> {
     ask!(fs, model => model.new_file(mm, fs))
 }
 
-/// Makes a file with its entry in a directory. `None`: too many files.
+/// Creates a file with its entry in a directory. Returns `None` if there are too many files.
 pub async fn create_in<const T: bool>(mm: &SimMm<T>, dir: DirId) -> Result<Option<u32>, FsError> {
     let fs = of_dir(mm, dir);
     let group = fs.names.group(dir.number);
@@ -24,46 +24,47 @@ pub async fn create_in<const T: bool>(mm: &SimMm<T>, dir: DirId) -> Result<Optio
     Ok(Some(id))
 }
 
-/// Nobody holds a file any more that has lost its name: its inode is free for another one.
+/// Frees the inode of a file that has lost its name and its last user, for reuse by another file.
 pub fn inode_gone<const T: bool>(mm: &SimMm<T>, mapping: u32) {
     names::inode_gone(of(mm, mapping), mapping);
 }
 
-/// The inode of a directory.
+/// Returns the inode of a directory.
 pub fn inode_of_dir<const T: bool>(mm: &SimMm<T>, dir: DirId) -> u32 {
     of_dir(mm, dir).names.inode_of(dir.number)
 }
 
-/// A directory that is there before the run. `None`: too many files.
+/// Creates a directory that exists before the run, taking no time. `None`: too many files.
 pub fn lay_out_dir<const T: bool>(mm: &SimMm<T>, parent: DirId) -> Option<DirId> {
     let number = names::lay_out_dir(mm, of_dir(mm, parent), parent.number)?;
     Some(DirId { number, ..parent })
 }
 
-/// A file that was in a directory before the run, without data yet. `None`: it does not fit.
+/// Creates an empty file in a directory as of before the run, taking no time. `None`: no inode or
+/// no space is left.
 pub fn lay_out_in<const T: bool>(mm: &SimMm<T>, dir: DirId) -> Option<u32> {
     names::lay_out_file(mm, of_dir(mm, dir), dir.number)
 }
 
-/// Reads a directory.
+/// Reads the blocks of a directory.
 pub async fn read_dir<const T: bool>(mm: &SimMm<T>, dir: DirId) {
     names::read_dir(mm, of_dir(mm, dir), dir.number).await;
 }
 
-/// Makes a directory in another one.
+/// Creates a directory in another one.
 pub async fn make_dir<const T: bool>(mm: &SimMm<T>, parent: DirId) -> Result<DirId, FsError> {
     let number = names::make_dir(mm, of_dir(mm, parent), parent.number).await?;
     Ok(DirId { number, ..parent })
 }
 
-/// A file's name is removed.
+/// Removes a file's name.
 pub async fn unlink<const T: bool>(mm: &SimMm<T>, mapping: u32) -> Result<(), FsError> {
     mm.unlink_inode(mapping);
     names::remove_inode(mm, mapping).await
 }
 
-/// Gives a new file `len` bytes that are on the device and not cached. Takes no time: it is how
-/// the world was before the run. Returns whether they fit.
+/// Gives a new file `len` bytes that are on the device and not cached, as of before the run: this
+/// takes no time. Returns false if the space does not suffice.
 pub fn lay_out<const T: bool>(mm: &SimMm<T>, mapping: u32, len: u64) -> bool {
     let (fs, pages) = (of(mm, mapping), len.div_ceil(4096));
     let fits = ask!(fs, model => model.lay_out(fs, mapping, pages));
@@ -85,11 +86,11 @@ pub async fn remove<const T: bool>(mm: &SimMm<T>, mapping: u32) {
     mm.world.dropped.forget(mapping);
 }
 
-/// Cuts a file, or extends it: by a hole, where the filesystem has holes.
+/// Truncates a file to `len` bytes, or extends it: by a hole, where the filesystem has holes.
 pub async fn truncate<const T: bool>(mm: &SimMm<T>, mapping: u32, len: u64) {
     let (m, fs) = (&mm.mappings[mapping as usize], of(mm, mapping));
     if len > m.size.get() && ask!(fs, model => model.grow(mm, fs, mapping, len).await).is_err() {
-        return; // it stays as long as it was
+        return; // the file keeps its length
     }
     if len < m.size.get() {
         mm.hold_inode(mapping).await;
@@ -102,13 +103,14 @@ pub async fn truncate<const T: bool>(mm: &SimMm<T>, mapping: u32, len: u64) {
     mm.file_changed(mapping);
 }
 
-/// A descriptor that was open for writing is closed.
+/// Closes a descriptor that was open for writing.
 pub async fn released<const T: bool>(mm: &SimMm<T>, mapping: u32) {
     let fs = of(mm, mapping);
     ask!(fs, model => model.released(mm, fs, mapping).await);
 }
 
-/// Whether a direct write up to a byte passes the cache; else it is to go through it.
+/// Returns true if a direct write up to byte `end` may bypass the cache; otherwise it must go
+/// through the cache.
 pub async fn before_direct<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -118,7 +120,8 @@ pub async fn before_direct<const T: bool>(
     ask!(fs, model => model.before_direct(mm, fs, mapping, end).await)
 }
 
-/// The blocks of a direct transfer, allocated where missing: runs by their first block and length.
+/// Returns the blocks of a direct transfer as runs of first block and length, allocating missing
+/// ones. `None`: the device is full.
 pub fn map_direct<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

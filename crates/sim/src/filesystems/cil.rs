@@ -1,79 +1,85 @@
-//! What XFS's log has of changed blocks (`xfs_log = "relogged"`): the committed items of delayed logging (Linux
-//! Documentation/filesystems/xfs/xfs-delayed-logging-design.rst, fs/xfs/xfs_buf_item.c, xfs_log_cil.c;
-//! docs/reference/writeback.md#the-log-of-xfs).
+//! Changed blocks in XFS's log (`xfs_log = "relogged"`): the committed items of delayed logging
+//! (Linux Documentation/filesystems/xfs/xfs-delayed-logging-design.rst, fs/xfs/xfs_buf_item.c,
+//! xfs_log_cil.c; docs/reference/writeback.md#the-log-of-xfs).
 //!
 //! ```text
 //! a change ──> chunks of 128 bytes of its block, marked until the block is written in place
 //! a force  ──> of each block changed since the last one: a header, and all of its marked chunks
 //! ```
 //!
-//! So the block that a directory's entries go to is logged from its front again with every name, and the log grows
-//! with what was changed, not with what is changed.
+//! So the block that a directory's entries go to is logged from its front again with every name,
+//! and the log grows with everything that was changed since the block was written in place, not
+//! with the latest change.
 
 use super::SimMm;
 use mm::cache::log_items::LogItem;
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 
-/// How a record of a log is written.
+/// The way a log record is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogWrite {
-    /// At once, in requests as long as the device takes them.
+    /// In one go, in requests as long as the device takes them.
     Whole,
     /// In buffers of XFS's log.
     Buffers,
-    /// In buffers, of which the last one waits for those before it (5.14).
+    /// In buffers of XFS's log, the last of which waits for those before it (5.14).
     BuffersLastAlone,
 }
 
 /// Bytes of a chunk (`XFS_BLF_CHUNK`), of which a block of 4 KiB has 32.
 const CHUNK: u32 = 128;
-/// A buffer's format (`xfs_buf_log_format`, one word of marks) and the operation that it is (`xlog_op_header`).
+/// Bytes of a buffer's format (`xfs_buf_log_format`, one word of marks) and its operation header
+/// (`xlog_op_header`).
 const OF_BUFFER: u64 = 28 + OPERATION;
-/// The header of an operation: each run of chunks is one.
+/// Bytes of the header of an operation: each run of chunks is one operation.
 const OPERATION: u64 = 12;
-/// A file's format (`xfs_inode_log_format`), its core (`xfs_log_dinode`, version 3) and one extent.
+/// Bytes of an inode: its format (`xfs_inode_log_format`), core (`xfs_log_dinode`, version 3) and
+/// one extent.
 const OF_INODE: u64 = 56 + 176 + 16 + 3 * OPERATION;
-/// A checkpoint's start, its header (`xfs_trans_header`) and its end.
+/// Bytes of a checkpoint's start, header (`xfs_trans_header`) and end.
 const OF_CHECKPOINT: u64 = 16 + 3 * OPERATION;
-/// A sector: the header of a log record (`xlog_rec_header`), and what a record is rounded up to.
+/// Bytes of a sector: the size of a log record's header (`xlog_rec_header`), and the unit to which
+/// a record is rounded up.
 const SECTOR: u64 = 512;
-/// Those of a block.
+/// Sectors of a block.
 const SECTORS: u64 = 4096 / SECTOR;
-/// Bytes of a record beside its header (`XLOG_BIG_RECORD_BSIZE`).
+/// Bytes of a log record beside its header (`XLOG_BIG_RECORD_BSIZE`).
 const RECORD: u64 = 32 * 1024 - SECTOR;
 
-/// Bytes before the first entry of a directory's block, hash index or list of blocks (`xfs_dir3_*_hdr`).
+/// Bytes before the first entry of a directory block, hash index or list of free space
+/// (`xfs_dir3_*_hdr`).
 const HEADER: u32 = 64;
-/// Bytes of an entry of a directory, with a name of 40 characters.
+/// Bytes of a directory entry with a name of 40 characters.
 const ENTRY: u32 = 56;
-/// Bytes of an entry in its hash index.
+/// Bytes of an entry in a directory's hash index.
 const HASH: u32 = 8;
-/// Entries up to which a directory is one block, with its hash index at the end (`XFS_DIR2_BLOCK_FORMAT`).
+/// Maximum number of entries of a directory that is one block, with its hash index at the end
+/// (`XFS_DIR2_BLOCK_FORMAT`).
 const ONE_BLOCK: u32 = (4096 - HEADER - 8) / (ENTRY + HASH);
-/// Entries of a block of the hash index.
+/// Number of entries in a block of the hash index.
 const LEAF: u32 = (4096 - HEADER) / HASH;
-/// Bytes of a record in the tree of inodes, behind the block's header.
+/// Bytes of a record in the tree of inodes, and of the header of that tree's blocks.
 const INODE_RECORD: u32 = 16;
 const TREE_HEADER: u32 = 56;
 
-/// A block's number with this bit is one of a directory's hash index, which has no place of its own here.
+/// Marks a block number as one of a directory's hash index, which has no place on the disk here.
 const INDEX: u64 = 1 << 63;
 
-/// A changed block.
+/// The log item of a changed block.
 #[derive(Debug, Clone, Copy, Default)]
 struct Item {
-    /// Its chunks that were changed since it was written in place, a bit each.
+    /// Bit mask of the chunks that were changed since the block was written in place.
     chunks: u32,
-    /// The force that it is part of.
+    /// Number of the last force that it is part of.
     force: u64,
-    /// What it has of memory.
+    /// The memory that the item takes.
     buffers: LogItem,
 }
 
-/// Where items get their memory.
+/// Accounting of the memory that items take.
 pub(super) trait Memory {
-    /// An item has other buffers.
+    /// Notes that the memory of an item has changed from `before` to `now`.
     fn became(&self, before: LogItem, now: LogItem);
 }
 
@@ -83,33 +89,33 @@ impl<const T: bool> Memory for SimMm<T> {
     }
 }
 
-/// Changed blocks.
+/// The items of all changed blocks that are not written in place.
 #[derive(Debug)]
 pub(super) struct Cil {
     items: RefCell<FxHashMap<u64, Item>>,
-    /// Those that changed since the last force.
+    /// Blocks that changed since the last force.
     changed: RefCell<Vec<u64>>,
-    /// Bytes that those would take in the log.
+    /// Bytes that these blocks would take in the log.
     space: Cell<u64>,
-    /// How many forces there were, from 1 on.
+    /// Number of the next force, counted from 1.
     force: Cell<u64>,
-    /// Where the log ends within its last block, in sectors.
+    /// Sector within the log's last block at which the log ends.
     tail: Cell<u64>,
 }
 
-/// What a force of the log writes.
+/// A record that one force writes to the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Blocks of the device in which it is.
+    /// Number of device blocks that it covers.
     pub blocks: u64,
-    /// The first of them is the last one of the record before.
+    /// True if the first of them is the last block of the record before.
     pub shares: bool,
-    /// Sectors of them that are not its own.
+    /// Number of sectors in these blocks that are not part of the record.
     pub beside: u64,
 }
 
 impl Record {
-    /// One that begins and ends with a block.
+    /// Returns a record that begins and ends with a block.
     pub fn of_blocks(blocks: u64) -> Self {
         Self {
             blocks,
@@ -119,21 +125,21 @@ impl Record {
     }
 }
 
-/// A name of a directory that was made or removed.
+/// A name that was made in or removed from a directory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DirChange {
-    /// The directory's number.
+    /// Number of the directory.
     pub dir: u32,
-    /// The block of its last entries.
+    /// Block of the directory's last entries.
     pub block: u64,
-    /// Its entries that are in blocks, and how many a block has.
+    /// Number of entries that lie in blocks, and the number of entries in a block.
     pub entries: u32,
     pub of_block: u32,
-    /// The inode of the name, as which it has its place in the hash index.
+    /// Inode of the name, from which its place in the hash index is computed.
     pub ino: u32,
 }
 
-/// The chunks of bytes `first..end`.
+/// Returns the mask of the chunks that hold bytes `first..end` of a block.
 fn chunks(first: u32, end: u32) -> u32 {
     debug_assert!(
         first < end && end <= 4096,
@@ -143,19 +149,19 @@ fn chunks(first: u32, end: u32) -> u32 {
     (u32::MAX >> (31 - to)) & (u32::MAX << from)
 }
 
-/// Bytes of these chunks, and their runs.
+/// Returns the number of bytes in the chunks of a mask, and the number of runs that they form.
 fn bytes_and_runs(chunks: u32) -> (u32, u32) {
     let runs = (chunks & !(chunks << 1)).count_ones();
     (chunks.count_ones() * CHUNK, runs)
 }
 
-/// Bytes in the log of a block with these chunks.
+/// Returns the bytes that a block with these changed chunks takes in the log.
 fn logged(chunks: u32) -> u64 {
     let (bytes, runs) = bytes_and_runs(chunks);
     OF_BUFFER + u64::from(runs) * OPERATION + u64::from(bytes)
 }
 
-/// A well mixed number for a name.
+/// Returns a well mixed number that stands for the hash of a name.
 fn hash(ino: u32) -> u32 {
     ino.wrapping_mul(0x9e37_79b9)
         .rotate_left(13)
@@ -163,7 +169,7 @@ fn hash(ino: u32) -> u32 {
 }
 
 impl Cil {
-    /// An empty one.
+    /// Makes an empty set.
     pub fn new() -> Self {
         Self {
             items: RefCell::default(),
@@ -174,7 +180,7 @@ impl Cil {
         }
     }
 
-    /// Chunks of a block change.
+    /// Records that chunks of a block change.
     fn change(&self, memory: &impl Memory, block: u64, chunks: u32) {
         let mut items = self.items.borrow_mut();
         let item = items.entry(block).or_default();
@@ -195,15 +201,17 @@ impl Cil {
         }
     }
 
-    /// Blocks of a group are taken or given back: its header (the second sector) and the first records of the two trees behind it.
+    /// Records that blocks of a group are taken or given back: changes its header (the second
+    /// sector) and the first records of the two trees behind it.
     pub fn space_changed(&self, memory: &impl Memory, group: u64) {
         self.change(memory, group, chunks(512, 640));
         self.change(memory, group + 1, 1);
         self.change(memory, group + 2, 1);
     }
 
-    /// An inode of a group is taken or given back: its header (the third sector), the `record`th of the tree of inodes, and the first
-    /// of the tree of free ones. `new`: the record is.
+    /// Records that an inode of a group is taken or given back: changes the header (the third
+    /// sector), record `record` of the tree of inodes, and the first record of the tree of free
+    /// inodes. `new`: the record is new.
     pub fn inodes_changed(&self, memory: &impl Memory, group: u64, record: u32, new: bool) {
         self.change(memory, group, chunks(1024, 1152));
         let of_block = (4096 - TREE_HEADER) / INODE_RECORD;
@@ -216,8 +224,9 @@ impl Cil {
         self.change(memory, group + 4, 1);
     }
 
-    /// An entry of a directory is made or removed: its bytes, its block's header and the length of what is free behind it; in the hash index
-    /// all from its place on, which moves; and the list of how much is free in each block.
+    /// Records that an entry of a directory is made or removed: changes its bytes, its block's
+    /// header and the length of the free space behind it; in the hash index everything from its
+    /// place on, which moves; and the list of free space in each block.
     pub fn name_changed(&self, memory: &impl Memory, change: DirChange) {
         let DirChange {
             dir,
@@ -227,7 +236,8 @@ impl Cil {
             ino,
         } = change;
         let last = entries.saturating_sub(1);
-        // The engine's blocks may have room for one more, which is the last one's then.
+        // A block here may hold one entry more than fits at 56 bytes each; it shares the place of
+        // the last.
         let at = (HEADER + last % of_block * ENTRY).min(4096 - ENTRY);
         let entry = chunks(0, HEADER) | chunks(at, at + ENTRY);
         let hash = hash(ino);
@@ -248,7 +258,7 @@ impl Cil {
         let index = INDEX | (u64::from(dir) << 16);
         let leaf = u64::from(hash % leaves);
         if leaves == 1 {
-            // The list is at its end.
+            // With one index block, the list is at that block's end.
             self.change(memory, index, 1 | moved | chunks(4096 - 2, 4096));
         } else {
             let listed = HEADER + last / of_block % (LEAF * 4) * 2;
@@ -257,12 +267,13 @@ impl Cil {
         }
     }
 
-    /// Whether what is in the log of a block is not in its place, or changes of it wait for the log.
+    /// Returns true if changes of a block are in the log but not in place, or wait for the log.
     pub fn has(&self, block: u64) -> bool {
         self.items.borrow().contains_key(&block)
     }
 
-    /// The log is forced, with so many inodes: what of it is written. A record begins in the sector where the last one ended.
+    /// Forces the log with `inodes` inodes, and returns the record to be written. A record begins
+    /// at the sector where the last one ended.
     pub fn force(&self, memory: &impl Memory, inodes: u32) -> Record {
         let tail = self.tail.get();
         let sectors = self.sectors(memory, inodes);
@@ -276,12 +287,14 @@ impl Cil {
         }
     }
 
-    /// Bytes that changed blocks and so many inodes would take in the log now (`space_used` of a `xfs_cil_ctx`).
+    /// Returns the bytes that changed blocks and `inodes` inodes would take in the log now
+    /// (`space_used` of a `xfs_cil_ctx`).
     pub fn space(&self, inodes: u32) -> u64 {
         self.space.get() + u64::from(inodes) * OF_INODE
     }
 
-    /// Sectors of the log that a force with so many inodes writes.
+    /// Returns the number of log sectors that a force with `inodes` inodes writes, and begins the
+    /// next one.
     fn sectors(&self, memory: &impl Memory, inodes: u32) -> u64 {
         let mut items = self.items.borrow_mut();
         let changed = self.changed.take();
@@ -301,8 +314,8 @@ impl Cil {
         bytes.div_ceil(SECTOR) + bytes.div_ceil(RECORD)
     }
 
-    /// What is in the log is written in place: which blocks, in ascending order. Those that changed since the last force are
-    /// not in it yet, and keep what they have.
+    /// Returns the blocks to be written in place, in ascending order, and drops their items. Blocks
+    /// that changed since the last force are not in the log yet and keep their items.
     pub fn write_in_place(&self, memory: &impl Memory) -> Vec<u64> {
         let force = self.force.get();
         let mut blocks = Vec::new();
@@ -325,7 +338,7 @@ impl Cil {
 mod tests {
     use super::*;
 
-    /// Memory that nobody counts.
+    /// Memory that is not counted.
     impl Memory for () {
         fn became(&self, _before: LogItem, _now: LogItem) {}
     }
@@ -340,7 +353,7 @@ mod tests {
         assert_eq!(logged(0b1011), 40 + 2 * 12 + 3 * 128);
     }
 
-    /// A file of one extent is made in a directory, and the log forced.
+    /// Makes a file of one extent in a directory and forces the log. Returns the bytes written.
     fn make_file(cil: &Cil, nth: u32) -> u64 {
         let (inline, of_block) = (3, 73);
         if nth >= inline {
@@ -360,8 +373,9 @@ mod tests {
         cil.sectors(&(), 2) * SECTOR
     }
 
-    /// What the log of a guest of Linux 6.12 has of files that are made and synced, bytes a file in the mean of 50: the block of
-    /// the directory and its index fill, the index is split with the 505th.
+    /// Compares the log's bytes for files that are made and synced with those of a guest of Linux
+    /// 6.12, as means over 50 files: the directory's block and its index fill up; the index is
+    /// split with the 505th file.
     #[test]
     fn what_a_log_has_of_files_is_what_a_guest_has() {
         let cil = Cil::new();
@@ -383,26 +397,29 @@ mod tests {
         }
     }
 
-    /// What is written in place is logged from nothing again; what no force has had yet is not written.
+    /// A block written in place is logged from scratch again; one that no force has logged is not
+    /// written in place.
     #[test]
     fn what_is_in_place_is_logged_no_more() {
         let cil = Cil::new();
         let sizes: Vec<u64> = (0..60).map(|n| make_file(&cil, n)).collect();
         assert!(sizes[59] > 2 * sizes[1]);
         cil.space_changed(&(), 0);
-        // The tree of inodes, of free ones, the directory; the group's header and its trees of space wait for a force.
+        // The trees of inodes and of free inodes, and the directory; the group's header and its
+        // trees of free space wait for a force.
         assert_eq!(cil.write_in_place(&()), [3, 4, 1000]);
         assert!(make_file(&cil, 60) < sizes[2] + 1024);
         assert_eq!(cil.write_in_place(&()).len(), 6);
         assert!(cil.write_in_place(&()).is_empty());
     }
 
-    /// Records follow each other in the log: a block that two of them share is written with each.
+    /// Records follow each other in the log: a block that two records share is written with each of
+    /// them.
     #[test]
     fn records_share_blocks() {
         let cil = Cil::new();
         assert_eq!(OF_CHECKPOINT + 20 * OF_INODE, 5732);
-        // 12 sectors and a header.
+        // A record has 12 sectors and a header.
         let forces: Vec<Record> = (0..800).map(|_| cil.force(&(), 20)).collect();
         let shared = forces.iter().filter(|force| force.shares).count() as u64;
         let sum = |of: fn(&Record) -> u64| forces.iter().map(of).sum::<u64>();

@@ -1,13 +1,14 @@
-//! Inodes between the engine and their place on the device
+//! Reading and writing inodes at their places on the device
 //! (`docs/reference/shrinkers-and-xfs.md`).
 //!
-//! What is in memory, and what reclaim does with it, is the engine's ([`mm::inodes`], [`mm::inodes::xfs`]);
-//! where an inode is and what it takes to get there is each filesystem's to say.
+//! The engine decides which inodes are in memory and which are reclaimed ([`mm::inodes`],
+//! [`mm::inodes::xfs`]); each filesystem decides where an inode lies and what reading and writing
+//! it takes.
 
 use super::model::Model as _;
 use super::{Fs, FsKind, SimMm, of};
 
-/// Tells the engine of the filesystem; at mount.
+/// Registers the filesystem's superblock with the engine, at mount.
 pub(super) fn mount<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     let info = ask!(fs, model => model.super_info(fs));
     fs.sb
@@ -17,7 +18,7 @@ pub(super) fn mount<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     }
 }
 
-/// Reads an inode from its place.
+/// Reads an inode from its place on the device.
 pub async fn read_inode<const T: bool>(mm: &SimMm<T>, ino: u32) {
     let fs = of(mm, ino);
     let block = fs.with_place(ino, |p| p.inode);
@@ -30,24 +31,26 @@ pub async fn write_inode<const T: bool>(mm: &SimMm<T>, ino: u32, sync: bool) {
     ask!(fs, model => model.write_inode(mm, fs, ino, sync).await);
 }
 
-/// Writes `n` changed inodes of a filesystem to its log. Filesystems are mounted in their order.
+/// Writes `n` changed inodes of a filesystem to its log; `sb` is also the filesystem's index, as
+/// they are mounted in order. Returns true on success.
 pub async fn write_log<const T: bool>(mm: &SimMm<T>, sb: u32, n: u32) -> bool {
     let fs = &mm.world.fs[sb as usize];
     ask!(fs, model => model.write_log(mm, fs, n).await)
 }
 
-/// Bytes that what waits for a filesystem's log would take there, `n` inodes among it, and the log's length.
+/// Returns the log space in bytes that everything waiting for a filesystem's log would take, `n`
+/// inodes among it, and the log's length in bytes.
 pub fn log_space<const T: bool>(mm: &SimMm<T>, sb: u32, n: u32) -> (u64, u64) {
     let fs = &mm.world.fs[sb as usize];
     ask!(fs, model => model.log_space(mm, fs, n))
 }
 
-/// Buffers of a filesystem's blocks that a shrinker may ask for.
+/// Returns the number of block buffers of a filesystem that a shrinker may free.
 pub fn count_buffers(fs: &Fs) -> u64 {
     ask!(fs, model => model.count_buffers())
 }
 
-/// Looks at `n` of them; returns how many went.
+/// Scans `n` block buffers of a filesystem; returns the number freed.
 pub fn scan_buffers<const T: bool>(mm: &SimMm<T>, sb: u32, n: u64) -> u64 {
     let fs = &mm.world.fs[sb as usize];
     ask!(fs, model => model.scan_buffers(mm, fs, n))

@@ -1,29 +1,32 @@
-//! Who waits for whom around a commit of ext4's journal of today (Linux 6.12 fs/jbd2/transaction.c,
+//! Waiting around a commit of the journal of ext4 as it is today (Linux 6.12 fs/jbd2/transaction.c,
 //! commit.c; `ext4_writeback = "by-extent"`; docs/reference/writeback.md#ext4-of-today).
 //!
-//! A commit first locks the transaction: nobody joins it, and it waits for those who are in it. The
-//! flusher is, for as long as it takes to hand over an extent, which waits for the device. Then the
-//! metadata go to the journal; until they are there, their buffers can't be changed: whoever writes to a
-//! file waits, and so do the flusher before its next extent and the conversion of extents whose data is written, whose
-//! pages stay under writeback. What comes then is the commit record, for which nobody waits but a fsync.
+//! A commit first locks the transaction: no task can join it, and the commit waits until all tasks
+//! that are in it have left. The flusher is in it for as long as it takes to submit an extent,
+//! which includes waiting for the device. Then the metadata are written to the journal. Until they
+//! are there, their buffers cannot be changed: tasks that write to a file wait, and so do the
+//! flusher before its next extent and the conversion of extents whose data is written, whose pages
+//! stay under writeback. The commit record comes last; only a fsync waits for it.
 //!
-//! The journal's thread commits, nobody else. A fsync asks for the running transaction's commit and waits.
+//! Only the journal's thread commits. A fsync requests a commit of the running transaction and
+//! waits.
 
 use super::SimMm;
 use mm::world::{Tasks, Waited, WaitedKind};
 use std::cell::Cell;
 
-/// The state of a journal.
+/// The state of a journal's transactions.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
-    /// Tasks in the running transaction.
+    /// Number of tasks in the running transaction.
     updates: Cell<u32>,
     locked: Cell<bool>,
-    /// The metadata of the last commit are on their way.
+    /// True while the metadata of the last commit are being written to the journal.
     shadow: Cell<bool>,
-    /// The running transaction's commit is asked for (`j_commit_request`).
+    /// True if a commit of the running transaction is requested (`j_commit_request`).
     asked: Cell<bool>,
-    /// How many commits have begun and have ended since mounting, and how many of these failed (`j_commit_sequence`).
+    /// Number of commits that have begun since mounting, that have ended, and that have failed
+    /// (`j_commit_sequence`).
     begun: Cell<u64>,
     ended: Cell<u64>,
     failed: Cell<u64>,
@@ -43,29 +46,31 @@ impl Transactions {
         mm.world.sched.wake(mm.world.transaction_queue());
     }
 
-    /// Joins the running transaction, and stays in it until [`Self::leave`]. What gets new blocks changes metadata, too: it
-    /// waits in the transaction until they may be changed.
+    /// Joins the running transaction until [`Self::leave`]. Waits first while it is locked, and
+    /// then, inside it, until metadata may be changed, because giving pages new blocks changes
+    /// metadata.
     pub async fn join<const T: bool>(&self, mm: &SimMm<T>) {
         self.wait_while(mm, |t| t.locked.get()).await;
         self.updates.set(self.updates.get() + 1);
         self.wait_while(mm, |t| t.shadow.get()).await;
     }
 
-    /// Leaves it.
+    /// Leaves the running transaction.
     pub fn leave<const T: bool>(&self, mm: &SimMm<T>) {
         let left = self.updates.get().checked_sub(1);
         self.updates.set(left.expect("who leaves has joined"));
         Self::wake(mm);
     }
 
-    /// Changes metadata in passing: waits for a transaction to join, and for buffers that may be changed.
+    /// Waits until a transaction can be joined and metadata buffers can be changed, for a change
+    /// that takes no time.
     pub async fn change<const T: bool>(&self, mm: &SimMm<T>) {
         self.wait_while(mm, |t| t.locked.get() || t.shadow.get())
             .await;
     }
 
-    /// Has the journal's thread commit the running transaction, and waits for it (`jbd2_complete_transaction`). Returns whether all commits
-    /// until then reached the journal.
+    /// Requests a commit of the running transaction from the journal's thread and waits for it
+    /// (`jbd2_complete_transaction`). Returns true if no commit failed meanwhile.
     pub async fn complete<const T: bool>(&self, mm: &SimMm<T>, volume: u32) -> bool {
         let failed = self.failed.get();
         let wanted = self.begun.get() + 1;
@@ -75,19 +80,19 @@ impl Transactions {
         self.failed.get() == failed
     }
 
-    /// Whether a commit is asked for that has not begun.
+    /// Returns true if a commit is requested that has not begun.
     pub fn is_asked(&self) -> bool {
         self.asked.get()
     }
 
-    /// The running transaction's commit begins.
+    /// Notes that the commit of the running transaction begins.
     pub fn begins(&self) {
         debug_assert!(self.begun.get() == self.ended.get(), "one commit at a time");
         self.asked.set(false);
         self.begun.set(self.begun.get() + 1);
     }
 
-    /// It has ended.
+    /// Notes that the commit has ended, and wakes waiters.
     pub fn ends<const T: bool>(&self, mm: &SimMm<T>, ok: bool) {
         self.ended.set(self.ended.get() + 1);
         self.failed.set(self.failed.get() + u64::from(!ok));
@@ -95,8 +100,8 @@ impl Transactions {
         Self::wake(mm);
     }
 
-    /// Locks the running transaction, waits until nobody is in it and makes room for the next one, while
-    /// its metadata stay as they are.
+    /// Locks the running transaction, waits until all tasks have left it and opens the next one;
+    /// the metadata of the locked one cannot be changed from here until [`Self::unshadow`].
     pub async fn switch<const T: bool>(&self, mm: &SimMm<T>) {
         self.locked.set(true);
         self.wait_while(mm, |t| t.updates.get() > 0).await;
@@ -105,7 +110,7 @@ impl Transactions {
         Self::wake(mm);
     }
 
-    /// The metadata are in the journal.
+    /// Notes that the metadata are in the journal, and wakes tasks that want to change them.
     pub fn unshadow<const T: bool>(&self, mm: &SimMm<T>) {
         self.shadow.set(false);
         Self::wake(mm);

@@ -1,5 +1,6 @@
-//! Faults on mapped files: what the page cache brings in, and what a filesystem says to a first
-//! store (docs/reference/writeback.md#mapped-faults; `filemap_fault` and `page_mkwrite` of 3.0).
+//! Faults on mapped files: the pages that the page cache reads, and what a filesystem does at the
+//! first store (docs/reference/writeback.md#mapped-faults; `filemap_fault` and `page_mkwrite` of
+//! 3.0).
 
 use super::model::Model as _;
 use super::read::read_window;
@@ -11,12 +12,12 @@ use mm::world::{Faulted, ReadAround, Touched};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The window of each region's open file (`vm_file->f_ra`), by the region's number.
+/// The read-ahead window of each region's open file (`vm_file->f_ra`), by region number.
 #[derive(Default)]
 pub struct MapWindows(RefCell<Vec<Rc<Window>>>);
 
 impl MapWindows {
-    /// A region maps a file that was opened with this window.
+    /// Sets the window for a region that maps a file.
     pub fn map(&self, region: u32, window: Rc<Window>) {
         let (windows, at) = (&mut *self.0.borrow_mut(), region as usize);
         if windows.len() <= at {
@@ -25,6 +26,7 @@ impl MapWindows {
         windows[at] = window;
     }
 
+    /// Returns a region's window, making one if it has none.
     fn of(&self, region: u32) -> Rc<Window> {
         let known = self.0.borrow().get(region as usize).cloned();
         known.unwrap_or_else(|| {
@@ -34,7 +36,8 @@ impl MapWindows {
     }
 }
 
-/// The last page of a file that a fault asks for; an error if the page lies behind it.
+/// Returns the index of the last page of the file that a fault is on; an error if the fault lies
+/// behind it.
 fn last_page<const T: bool>(mm: &SimMm<T>, page: Faulted) -> Result<u32, Touched> {
     let size = mm.mappings[page.mapping as usize].size.get();
     let last = size.checked_sub(1).map(|b| (b / 4096) as u32);
@@ -42,7 +45,11 @@ fn last_page<const T: bool>(mm: &SimMm<T>, page: Faulted) -> Result<u32, Touched
         .ok_or(Touched::BusError)
 }
 
-/// Brings in a missing page, or what is to be read around it. A hole is zeroes, without I/O.
+/// Brings in the page that a fault misses, with the pages to be read around or ahead of it. A hole
+/// is zeroes and needs no I/O.
+///
+/// # Errors
+/// The page lies behind the file's end, or the page itself could not be allocated.
 pub async fn fault_page<const T: bool>(
     mm: &SimMm<T>,
     page: Faulted,
@@ -71,12 +78,12 @@ pub async fn fault_page<const T: bool>(
             readahead::on_demand(mm, mapping, &reader, wanted, last, false).await
         }
     };
-    // Pages that only might be used: without memory for them the fault goes on with its own.
+    // These pages are speculative: without memory for them the fault goes on with its own page.
     let _ = ahead;
     Ok(())
 }
 
-/// A fault found a marked page.
+/// Reads the next window when a fault found a page marked for read-ahead.
 pub async fn met_mark<const T: bool>(mm: &SimMm<T>, page: Faulted, pfn: Pfn) {
     let Ok(last) = last_page(mm, page) else {
         return;
@@ -84,7 +91,7 @@ pub async fn met_mark<const T: bool>(mm: &SimMm<T>, page: Faulted, pfn: Pfn) {
     let window = mm.world.map_windows.of(page.region);
     let wanted = (page.index, window.most(mm, page.mapping));
     let reader = Reader::of_fault(&window);
-    // As above.
+    // Errors are ignored for the same reason as above.
     let _ = readahead::met(mm, page.mapping, &reader, wanted, last, pfn).await;
 }
 
@@ -95,7 +102,7 @@ fn touched(e: FsError) -> Touched {
     }
 }
 
-/// How many of `most` pages from an index on may become writable.
+/// Returns how many of `most` pages from an index on may become writable.
 pub fn page_mkwrite<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32, most: u32) -> u32 {
     let fs = of(mm, mapping);
     ask!(fs, model => model.page_mkwrite(fs, mapping, index, most))

@@ -7,8 +7,9 @@
 //! Names, schema, experiment files, places in the engine's tables and the tests that walk all
 //! filesystems follow from the line.
 //!
-//! Common to all: files and their extents (`files`), free blocks (`space`), what calls do (`calls`,
-//! `read`, `write`), the walk over a file's dirty pages (`walk`), names (`names`), inodes (`inode`).
+//! Common to all: files and their extents (`files`), free blocks (`space`), system calls (`calls`,
+//! `read`, `write`), the walk over a file's dirty pages (`walk`), names (`names`), inodes
+//! (`inode`).
 //!
 //! A machine has one filesystem, or several on disks of their own. Files of all filesystems share
 //! one range of numbers; a file's filesystem is found from its bdi ([`of`]), and each filesystem

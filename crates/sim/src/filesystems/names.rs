@@ -1,6 +1,6 @@
-//! Directories and the numbers of inodes. What making and removing names costs beside CPU time (inodes,
-//! directory blocks and free-inode maps that become dirty, and how they reach the disk) is each
-//! filesystem's: [`Model::names_changed`].
+//! Directories and the numbers of inodes. The costs of making and removing names beside CPU time
+//! (inodes, directory blocks and free-inode maps that become dirty, and how they reach the disk)
+//! are each filesystem's: [`Model::names_changed`].
 
 use super::calls::create_on;
 use super::files::Place;
@@ -10,60 +10,62 @@ use super::{Fs, FsError, SimMm, of};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// Entries of a 4 KiB directory block: 40 characters and 16 bytes around them.
+/// Entries in a directory block of 4 KiB, with names of 40 characters and 16 bytes around each.
 pub(super) const ENTRIES_OF_BLOCK: u32 = 4096 / 56;
 
 /// A directory's number in its filesystem; 0 is the root.
 pub(super) type DirNumber = u32;
 
+/// A directory.
 #[derive(Debug)]
 struct Dir {
-    /// Its inode.
+    /// Number of its inode.
     ino: u32,
     group: u32,
     entries: u32,
-    /// The block that entries went to last, and those before it.
+    /// The block that the last entry went to (0: none yet), and the blocks filled before it.
     block: u64,
     full: Vec<u64>,
 }
 
-/// Directories and inodes.
+/// The directories of a filesystem and the numbers of its inodes.
 #[derive(Debug)]
 pub(super) struct Names {
     dirs: RefCell<Vec<Dir>>,
-    /// Numbers of inodes that were given out, by group.
+    /// Number of inodes given out so far, by group.
     numbers: RefCell<Vec<u64>>,
-    /// Inodes that were a file's and are free, by group: the place, and the file's number.
+    /// Free inodes that once were a file's: group, place and the number of the file.
     free: RefCell<BTreeSet<(u32, u64, u32)>>,
 }
 
-/// A name's place: its directory and the block of that.
+/// Position of a name: its directory and the block in it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     /// The directory.
     pub dir: DirNumber,
-    /// Its block; 0: none.
+    /// The block of the directory; 0: none.
     pub block: u64,
 }
 
-/// A name that was made or removed.
+/// A change of a directory: a name that was made or removed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NameChange {
     /// The directory.
     pub dir: DirNumber,
-    /// The block of its last entries; 0: none.
+    /// Block of the directory's last entries; 0: none.
     pub block: u64,
-    /// Whether that block is new and holds nothing else.
+    /// True if that block is new and holds no other entry.
     pub new_block: bool,
-    /// Whether it was made.
+    /// True if the name was made, false if it was removed.
     pub made: bool,
-    /// The inode that the name is of, its group and place.
+    /// The inode that the name refers to, with its group and place.
     pub ino: u32,
     pub group: u32,
     pub place: u64,
 }
 
 impl Names {
+    /// Makes the root directory of an empty filesystem.
     pub fn new(front: Layout) -> Self {
         let root = Dir {
             ino: 0,
@@ -74,32 +76,32 @@ impl Names {
         };
         Self {
             dirs: RefCell::new(vec![root]),
-            numbers: RefCell::new(vec![3]), // root, and two that mkfs makes
+            numbers: RefCell::new(vec![3]), // the root and two made by mkfs
             free: RefCell::default(),
         }
     }
 
-    /// How many directories there are.
+    /// Returns the number of directories.
     pub fn directories(&self) -> u32 {
         self.dirs.borrow().len() as u32
     }
 
-    /// The group of a directory.
+    /// Returns the allocation group of a directory.
     pub fn group(&self, dir: DirNumber) -> u32 {
         self.dirs.borrow()[dir as usize].group
     }
 
-    /// The inode of a directory.
+    /// Returns the inode of a directory.
     pub fn inode_of(&self, dir: DirNumber) -> u32 {
         self.dirs.borrow()[dir as usize].ino
     }
 
-    /// How many entries a directory has.
+    /// Returns the number of entries in a directory.
     pub fn entries(&self, dir: DirNumber) -> u32 {
         self.dirs.borrow()[dir as usize].entries
     }
 
-    /// A number for a new inode of a group.
+    /// Returns the number of a new inode in a group, counted from 0.
     fn number(&self, group: u32) -> u64 {
         let mut all = self.numbers.borrow_mut();
         if all.len() <= group as usize {
@@ -111,7 +113,7 @@ impl Names {
     }
 }
 
-/// The root directory's inode; at mount.
+/// Makes the root directory's inode, at mount.
 pub(super) fn make_root<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     let ino = create_on(mm, fs).expect("room for the root");
     fs.names.dirs.borrow_mut()[0].ino = ino;
@@ -123,7 +125,7 @@ pub(super) fn make_root<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     root.placed(mm, fs, ino, None);
 }
 
-/// Where a new inode is.
+/// Position of a new inode.
 #[derive(Debug, Clone, Copy)]
 struct Inode {
     group: u32,
@@ -133,7 +135,8 @@ struct Inode {
 }
 
 impl Inode {
-    /// A number and a place in a group. `fresh`: made now, not before the run.
+    /// Assigns a number and a place in a group. `fresh`: the inode is made now; otherwise it exists
+    /// before the run.
     fn take(fs: &Fs, group: u32, entry: Entry, fresh: bool) -> Result<Self, FsError> {
         let number = fs.names.number(group);
         Ok(Self {
@@ -143,7 +146,7 @@ impl Inode {
         })
     }
 
-    /// It is the inode of a file from now on.
+    /// Records this position as that of inode `ino` and registers the inode with the engine.
     fn placed<const T: bool>(self, mm: &SimMm<T>, fs: &Fs, ino: u32, dir: Option<DirNumber>) {
         let place = Place::of(self.group, dir.unwrap_or(0), self.place);
         fs.with_place(ino, |p| *p = place);
@@ -152,7 +155,8 @@ impl Inode {
     }
 }
 
-/// The lowest inode of a group that was another file's; it is not free any more.
+/// Takes the free inode of a group with the lowest place, which was another file's; `None` if the
+/// group has none.
 fn free_inode(fs: &Fs, group: u32) -> Option<u32> {
     let free = &fs.names.free;
     if free.borrow().is_empty() {
@@ -165,13 +169,13 @@ fn free_inode(fs: &Fs, group: u32) -> Option<u32> {
     })
 }
 
-/// A file has lost its name and its last user.
+/// Frees the inode of a file that has lost its name and its last user.
 pub(super) fn inode_gone(fs: &Fs, ino: u32) {
     let (group, place) = fs.with_place(ino, |p| (p.group, p.inode));
     fs.names.free.borrow_mut().insert((group, place, ino));
 }
 
-/// A directory got an entry more: its block, and whether it is a new one.
+/// Counts a new entry of a directory and returns its block, and whether the block is new.
 fn entry_added(fs: &Fs, dir: DirNumber) -> (u64, bool) {
     let mut dirs = fs.names.dirs.borrow_mut();
     let d = &mut dirs[dir as usize];
@@ -179,7 +183,7 @@ fn entry_added(fs: &Fs, dir: DirNumber) -> (u64, bool) {
     let about = fs.kind().about();
     let (inline, of_block) = (about.entries_in_inode, about.entries_of_block);
     let full = d.entries > inline && (d.entries - inline) % of_block == 1;
-    // The root's first block is there.
+    // The root's first block exists already.
     if full && (dir != 0 || d.entries > of_block) {
         let block = ask!(fs, model => model.take_directory_block(fs, dir, d.group));
         if let Some(block) = block {
@@ -193,7 +197,7 @@ fn entry_added(fs: &Fs, dir: DirNumber) -> (u64, bool) {
     (d.block, false)
 }
 
-/// A number for a new directory of a group, whose inode is `ino`.
+/// Adds a directory whose inode is `ino` to a group, and returns its number.
 fn add_dir(fs: &Fs, group: u32, ino: u32) -> DirNumber {
     let mut dirs = fs.names.dirs.borrow_mut();
     dirs.push(Dir {
@@ -206,12 +210,13 @@ fn add_dir(fs: &Fs, group: u32, ino: u32) -> DirNumber {
     dirs.len() as u32 - 1
 }
 
-/// An inode of a group for a new file or directory: the lowest free one, or another. `None`: too many.
+/// Takes an inode for a new file or directory: the lowest free one of the group, or a new one.
+/// `None`: too many files.
 pub(super) fn take_inode<const T: bool>(mm: &SimMm<T>, fs: &Fs, group: u32) -> Option<u32> {
     free_inode(fs, group).or_else(|| create_on(mm, fs))
 }
 
-/// A new directory below `parent`. Returns its number.
+/// Makes a directory below `parent`. Returns its number.
 pub(super) async fn make_dir<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -226,7 +231,7 @@ pub(super) async fn make_dir<const T: bool>(
     Ok(id)
 }
 
-/// A directory that is there before the run.
+/// Makes a directory that exists before the run. `None`: too many files.
 pub(super) fn lay_out_dir<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -237,12 +242,12 @@ pub(super) fn lay_out_dir<const T: bool>(
     Some(add_dir(fs, group, ino))
 }
 
-/// The inode of a file that is there before the run.
+/// Makes the inode of a file that exists before the run. `None`: too many files, or no space.
 pub(super) fn lay_out_file<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber) -> Option<u32> {
     lay_out_inode(mm, fs, dir, fs.names.group(dir))
 }
 
-/// An inode of a group that is there before the run, with an entry in a directory.
+/// Makes an inode of a group that exists before the run, with an entry in a directory.
 fn lay_out_inode<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber, group: u32) -> Option<u32> {
     let ino = create_on(mm, fs)?;
     let (block, _) = entry_added(fs, dir);
@@ -251,7 +256,7 @@ fn lay_out_inode<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber, group: u
     Some(ino)
 }
 
-/// Reads a directory's blocks; the directory is held.
+/// Reads a directory's blocks; the caller holds the directory.
 pub(super) async fn read_dir<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber) {
     let blocks = {
         let dirs = fs.names.dirs.borrow();
@@ -265,7 +270,8 @@ pub(super) async fn read_dir<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumb
     mm.file_accessed(fs.names.inode_of(dir));
 }
 
-/// A new inode of a group, with an entry in a directory, which is held. It is in memory and held.
+/// Makes an inode of a group with an entry in a directory, which the caller holds. The inode is
+/// then in memory and held by the caller.
 pub(super) async fn make_inode<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -295,7 +301,7 @@ pub(super) async fn make_inode<const T: bool>(
     done
 }
 
-/// A name went away, and its inode, which is held.
+/// Removes the name of an inode, which the caller holds.
 pub(super) async fn remove_inode<const T: bool>(mm: &SimMm<T>, ino: u32) -> Result<(), FsError> {
     let fs = of(mm, ino);
     let dir = fs.with_place(ino, |p| p.dir);
@@ -303,7 +309,7 @@ pub(super) async fn remove_inode<const T: bool>(mm: &SimMm<T>, ino: u32) -> Resu
     changed(mm, fs, (dir, block, false), ino, false).await
 }
 
-/// An inode's entry in a directory's block was made or removed.
+/// Tells the filesystem that an inode's entry in a directory's block was made or removed.
 async fn changed<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,

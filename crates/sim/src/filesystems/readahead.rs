@@ -1,7 +1,8 @@
-//! Windows that are read ahead (what they are: [`mm::cache::readahead`]), fetched from a device.
+//! Read-ahead windows ([`mm::cache::readahead`] decides on them), fetched from a device.
 //!
-//! What was read ahead is an ordinary page of the inactive list: it can be reclaimed before anybody
-//! used it. `pages dropped` remembers those, and counts the ones that come from the device again.
+//! A page that was read ahead is an ordinary page of the inactive list: it can be reclaimed before
+//! it is used. `pages dropped` remembers those pages and counts the ones that are read from the
+//! device again.
 
 use super::ioend::read_together;
 use super::reuse::PageSet;
@@ -17,8 +18,8 @@ use mm::world::{Storage, Tasks};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 
-/// The window of an open file, and what its program has said of the order of its reads (`struct file_ra_state`,
-/// `FMODE_RANDOM`).
+/// The read-ahead window of an open file, and its program's advice on the order of reads (`struct
+/// file_ra_state`, `FMODE_RANDOM`).
 #[derive(Debug, Default)]
 pub struct Window {
     place: Cell<readahead::Window>,
@@ -38,13 +39,13 @@ impl Window {
         self.change(|w| w.passed(index));
     }
 
-    /// Takes posix_fadvise(2) of the open file (mm/fadvise.c `generic_fadvise`): windows of twice the disk's pages for reads
-    /// in order, none for random ones.
+    /// Takes posix_fadvise(2) of the open file (mm/fadvise.c `generic_fadvise`): windows of twice
+    /// the disk's size for sequential reads, no read-ahead for random ones.
     pub fn advise(&self, advice: Advice) {
         self.advice.set(advice);
     }
 
-    /// Returns the most pages that the window may have on a file of this filesystem (`ra_pages`).
+    /// Returns the maximum window size in pages on a file of this filesystem (`ra_pages`).
     pub(super) fn most<const T: bool>(&self, mm: &SimMm<T>, mapping: u32) -> u32 {
         let most = super::of(mm, mapping).read_ahead;
         match self.advice.get() {
@@ -54,18 +55,18 @@ impl Window {
     }
 }
 
-/// A call or fault that reads through the page cache: the window of its open file, what it asks for, and the pages that it
-/// has brought in itself, which are no hits of its own.
+/// A call or fault that reads through the page cache: the window of its open file, the pages it
+/// asks for, and the pages that it has brought in itself, which do not count as hits.
 pub(super) struct Reader<'a> {
     pub window: &'a Window,
-    /// The first page that a read(2) asks for, and the one behind its last; equal for a fault.
+    /// First page that a read(2) asks for, and the one behind its last; equal for a fault.
     asked: (u32, u32),
-    /// Runs of pages that it has brought in: the first page, and the one behind the last.
+    /// Runs of pages that the call has brought in: the first page, and the one behind the last.
     brought: RefCell<SmallVec<[(u32, u32); 2]>>,
 }
 
 impl<'a> Reader<'a> {
-    /// A read(2) of the pages from one to another, that one included.
+    /// Makes the reader of a read(2) of pages `first` to `last` inclusive.
     pub fn of_pages(window: &'a Window, first: u32, last: u32) -> Self {
         Self {
             window,
@@ -74,7 +75,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A fault, whose page is marked as used where it is mapped.
+    /// Makes the reader of a fault. It asks for no page: its page is marked as used when it is
+    /// mapped.
     pub fn of_fault(window: &'a Window) -> Self {
         Self {
             window,
@@ -83,12 +85,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether it asks for a page; others are read ahead.
+    /// Returns true if the call asks for a page; others are read ahead.
     fn asks_for(&self, index: u32) -> bool {
         (self.asked.0..self.asked.1).contains(&index)
     }
 
-    /// Notes that it has entered `n` pages of the file from one on into the cache.
+    /// Notes that the call has entered `n` pages of the file from `first` on into the cache.
     pub fn has_brought(&self, first: u32, n: u32) {
         let runs = &mut *self.brought.borrow_mut();
         match runs.last_mut() {
@@ -97,14 +99,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns whether it has brought in a page of the file itself.
+    /// Returns true if the call has brought in a page of the file itself.
     pub fn brought(&self, index: u32) -> bool {
         let runs = self.brought.borrow();
         runs.iter().any(|&(from, to)| (from..to).contains(&index))
     }
 
-    /// Marks `n` cached pages from one on that it has just made: what it does not ask for is read ahead and unused, and the
-    /// page `mark` has the next window read.
+    /// Marks `n` cached pages from `first` on that the call has just made: those it does not ask
+    /// for are flagged unused, and page `mark` gets the flag that triggers reading the next window.
     pub fn mark_new<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -131,35 +133,37 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Pages read ahead and reclaimed before anybody asked for them.
+/// Pages that were read ahead and reclaimed before they were used.
 #[derive(Default)]
 pub struct Dropped {
     pages: RefCell<PageSet>,
-    /// Those of them that were read from the device again.
+    /// Number of these pages that were read from the device again.
     pub reread: Cell<u64>,
 }
 
 impl Dropped {
-    /// Reclaim takes an unused page.
+    /// Notes that reclaim takes an unused page.
     pub fn note(&self, mapping: u32, index: u32) {
         self.pages.borrow_mut().insert(mapping, index);
     }
 
+    /// Notes that a page is read from the device.
     fn read(&self, mapping: u32, index: u32) {
         if self.pages.borrow_mut().remove(mapping, index) {
             self.reread.set(self.reread.get() + 1);
         }
     }
 
-    /// A file is gone.
+    /// Forgets the pages of a file that is removed.
     pub(super) fn forget(&self, mapping: u32) {
         self.pages.borrow_mut().forget(mapping);
     }
 }
 
-/// A read needs page `index`, which is not cached, or met it and it is marked (`marked`); `wanted`: pages from there on that
-/// it asks for. Where the file is read at random by its program's word, what is missing of those is read and nothing else
-/// (`force_page_cache_readahead`); where windows have no pages, nothing is (`read_ahead = 0`).
+/// Reads ahead for a read that misses page `index` or meets it with the mark (`marked`); `wanted`
+/// is the number of pages from there on that the read asks for. Under the advice for random reads
+/// only the missing ones of these are read (`force_page_cache_readahead`); with windows of 0 pages
+/// (`read_ahead = 0`) none are.
 pub(super) async fn on_demand<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -175,7 +179,7 @@ pub(super) async fn on_demand<const T: bool>(
     }
     if !marked && window.advice.get() == Advice::Random {
         let wanted = match mm.policy.file_readahead {
-            // No more at a time than a request or a window has (4.10).
+            // At most a request's or a window's pages at a time (4.10).
             FileReadahead::Together => {
                 let volume = super::of(mm, mapping).volume;
                 wanted.min(mm.world.max_bio(volume).max(most))
@@ -203,7 +207,8 @@ pub(super) async fn on_demand<const T: bool>(
     }
 }
 
-/// A fault on a mapped file misses page `index`; `marked`: what is read has a mark.
+/// Reads around page `index`, which a fault on a mapped file misses; `marked`: one of the pages
+/// read gets the mark.
 pub(super) async fn around<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -220,7 +225,7 @@ pub(super) async fn around<const T: bool>(
     submit(mm, mapping, reader, last_page).await
 }
 
-/// Reads a window, with its mark (`ra_submit`).
+/// Reads the current window and sets its mark (`ra_submit`).
 async fn submit<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -232,9 +237,9 @@ async fn submit<const T: bool>(
     fetch(mm, mapping, reader, place, Some(w.mark()), last_page).await
 }
 
-/// Reads the pages of a window that are not cached. Where what is read ahead gives up (`file_readahead`), up to the first
-/// for which there is no memory: whoever wants that page finds it missing; the requests go out together then, behind all of
-/// it (`read_pages`).
+/// Reads the pages of a window that are not cached. Where read-ahead gives up (`file_readahead`),
+/// only up to the first page for which no memory is free at once, which the read that wants it
+/// finds missing; the requests are then plugged and submitted together at the end (`read_pages`).
 async fn fetch<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -255,7 +260,8 @@ async fn fetch<const T: bool>(
     done
 }
 
-/// [`fetch`], but for the plug. Where pages are read together, they are asked for when all in a row are in the cache.
+/// Performs [`fetch`] without the plug. Where pages are read together, adjacent new pages are
+/// submitted as one run.
 async fn fetch_pages<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -272,7 +278,7 @@ async fn fetch_pages<const T: bool>(
         true => Gfp::READAHEAD,
         false => Gfp::USER,
     };
-    // Pages from `from` to `at` wait to be asked for.
+    // Pages from `from` to `at` are in the cache, locked, and not yet submitted.
     let (mut from, mut at) = (start, start);
     while at < end {
         let there = mm.cached_run(mapping, at, end - at, |_| ());
@@ -307,7 +313,8 @@ async fn fetch_pages<const T: bool>(
     Ok(())
 }
 
-/// Asks the device for locked pages of a file, from one to in front of another (`read_pages`).
+/// Submits the reading of locked pages of a file, from `from` up to but not including `to`
+/// (`read_pages`).
 async fn ask_for<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -326,13 +333,14 @@ async fn ask_for<const T: bool>(
     mm.world.finish_plug();
 }
 
-/// Whether reading ahead goes on at a cached page: it is marked, and not under writeback (`page_cache_async_ra`).
+/// Returns true if a cached page triggers the next read-ahead: it is marked and not under writeback
+/// (`page_cache_async_ra`).
 pub(super) fn is_marked<const T: bool>(mm: &SimMm<T>, pfn: Pfn) -> bool {
     mm.frames.has(pfn, flag::READAHEAD) && !mm.frames.has(pfn, flag::WRITEBACK)
 }
 
-/// A read met a cached page: if it [is marked](is_marked), the next window is read, unless the device has too many
-/// requests already.
+/// Reads the next window when a read meets a cached page that [is marked](is_marked), unless the
+/// device is congested. In both cases the mark is cleared.
 pub(super) async fn met<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

@@ -1,12 +1,12 @@
-//! How well the page cache serves: pages asked for and found, pages that come from the device
-//! again. Off unless a workload reports it.
+//! Page cache statistics: pages asked for and found, and pages read from the device again. Recorded
+//! only if a workload reports them.
 
 use std::cell::{Cell, RefCell};
 
-/// Pages a chunk of the map stands for.
+/// Number of pages in a chunk of the map.
 const CHUNK: u32 = 1 << 15;
 
-/// One bit a page.
+/// A chunk of the map: one bit for each page.
 type Chunk = Box<[u64; CHUNK as usize / 64]>;
 
 /// Where a call found a page that it asked for.
@@ -14,21 +14,23 @@ type Chunk = Box<[u64; CHUNK as usize / 64]>;
 pub(super) enum Found {
     /// In the cache, or on its way there, because an earlier call had asked for it.
     Cached,
-    /// There, or on its way, only because an earlier call had it read ahead: this call is the first that asks for it.
+    /// In the cache, or on its way there, only because an earlier call read it ahead: this call is
+    /// the first to ask for it.
     ReadAhead,
-    /// Nowhere: the call has brought it in itself.
+    /// Not in the cache: this call has brought it in itself.
     Missing,
 }
 
-/// Counts, in pages.
+/// The statistics, in pages.
 #[derive(Default)]
 pub struct Reuse {
     on: Cell<bool>,
     /// Pages that reads asked for.
     pub read: Cell<u64>,
-    /// Those that an earlier call had asked for and that were still cached, or on their way into the cache.
+    /// Pages of `read` that an earlier call had asked for and that were still cached, or on their
+    /// way into the cache.
     pub read_found: Cell<u64>,
-    /// Those that were there only because they had been read ahead.
+    /// Pages of `read` that were there only because they had been read ahead.
     pub read_ahead: Cell<u64>,
     /// Pages that writes touched.
     pub written: Cell<u64>,
@@ -49,7 +51,7 @@ pub struct Reuse {
 pub(super) struct PageSet(Vec<Vec<Option<Chunk>>>);
 
 impl PageSet {
-    /// Adds a page; returns whether it was there.
+    /// Adds a page; returns true if it was in the set.
     pub fn insert(&mut self, mapping: u32, index: u32) -> bool {
         if self.0.len() <= mapping as usize {
             self.0.resize_with(mapping as usize + 1, Vec::new);
@@ -67,7 +69,7 @@ impl PageSet {
         before
     }
 
-    /// Takes a page out; returns whether it was there.
+    /// Removes a page; returns true if it was in the set.
     pub fn remove(&mut self, mapping: u32, index: u32) -> bool {
         let chunks = self.0.get_mut(mapping as usize);
         let chunk = chunks.and_then(|c| c.get_mut((index / CHUNK) as usize));
@@ -81,7 +83,7 @@ impl PageSet {
         before
     }
 
-    /// Takes all pages of a file out.
+    /// Removes all pages of a file.
     pub fn forget(&mut self, mapping: u32) {
         if let Some(chunks) = self.0.get_mut(mapping as usize) {
             chunks.clear();
@@ -94,25 +96,25 @@ fn add(counter: &Cell<u64>, n: u64) {
 }
 
 impl Reuse {
-    /// Counts from now on.
+    /// Starts counting.
     pub fn start(&self) {
         self.on.set(true);
     }
 
-    /// Whether it counts.
+    /// Returns true if pages are counted.
     #[inline(always)]
     pub fn on(&self) -> bool {
         self.on.get()
     }
 
-    /// A read has got a page.
+    /// Counts a page that a read has got.
     pub(super) fn asked(&self, found: Found) {
         add(&self.read, 1);
         add(&self.read_found, u64::from(found == Found::Cached));
         add(&self.read_ahead, u64::from(found == Found::ReadAhead));
     }
 
-    /// A write has got a page.
+    /// Counts a page that a write has got.
     pub(super) fn written(&self, mapping: u32, index: u32, found: Found) {
         add(&self.written, 1);
         add(&self.written_found, u64::from(found == Found::Cached));
@@ -122,7 +124,7 @@ impl Reuse {
         }
     }
 
-    /// Pages are read from the device.
+    /// Counts `n` pages that are read from the device.
     pub(super) fn fetched(&self, mapping: u32, index: u32, n: u32) {
         if self.on() {
             add(&self.fetched, u64::from(n));
@@ -132,12 +134,12 @@ impl Reuse {
         }
     }
 
-    /// A file is gone.
+    /// Forgets the pages of a file that is removed.
     pub(super) fn forget(&self, mapping: u32) {
         self.known.borrow_mut().forget(mapping);
     }
 
-    /// Marks a page; returns whether it was marked.
+    /// Marks a page as having been cached; returns true if it was marked.
     fn know(&self, mapping: u32, index: u32) -> bool {
         self.known.borrow_mut().insert(mapping, index)
     }

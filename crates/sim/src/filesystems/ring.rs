@@ -3,7 +3,7 @@
 use super::layout::Layout;
 use std::cell::Cell;
 
-/// Where it is and how far it was written.
+/// Place of a ring and how far it has been written.
 #[derive(Debug)]
 pub(super) struct Ring {
     start: Cell<u64>,
@@ -12,7 +12,8 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// An empty one whose place and length are given as on a large disk.
+    /// Makes an empty ring. `start` and `length` are given as for a large disk and scaled to
+    /// `front`.
     pub fn new(front: Layout, start: u64, length: u64) -> Self {
         Self {
             start: Cell::new(front.place(start)),
@@ -21,13 +22,14 @@ impl Ring {
         }
     }
 
-    /// The next blocks at its head, `n` or as many as it has: the first one and how many. They lie
-    /// together; a rest at the end that is too short is passed.
+    /// Takes the next `n` blocks at the head, or all if the ring has fewer. Returns the first and
+    /// their number. They are contiguous: a remainder at the end of the ring that is too short is
+    /// skipped.
     pub fn take(&self, n: u64) -> (u64, u32) {
         self.take_on(n, false)
     }
 
-    /// As [`Self::take`]. `shares`: the first of them is the last one that was taken before.
+    /// As [`Self::take`]. `shares`: the first block taken is the last one of the previous call.
     pub fn take_on(&self, n: u64, shares: bool) -> (u64, u32) {
         let n = n.min(self.length);
         let head = self.head.get();
@@ -37,12 +39,12 @@ impl Ring {
         (self.start.get() + at, n as u32)
     }
 
-    /// How many blocks it has.
+    /// Returns the number of blocks in the ring.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Puts it elsewhere: to `start`, where as many blocks are nobody's.
+    /// Moves the ring to `start`, where the caller has reserved as many blocks.
     pub fn move_to(&self, start: u64) {
         self.start.set(start);
     }

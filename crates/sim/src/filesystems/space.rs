@@ -1,17 +1,18 @@
-//! Where on the disk blocks are taken.
+//! Allocation of disk blocks.
 //!
-//! Free space is one map of extents. What differs between filesystems is where they begin to look
-//! and how much they take at a time, and that decides whether files written side by side lie side
-//! by side or through each other:
+//! Free space is one map of extents. Filesystems differ in where they begin to look and in how much
+//! they take at a time. This decides whether files written at the same time lie one after the other
+//! or interleaved:
 //!
 //! - **xfs** cuts the disk into allocation groups. Directories rotate over them
 //!   (`xfs_ialloc_next_ag`), a file's blocks come from its directory's group. A delayed extent is
 //!   converted as a whole, with speculative preallocation of up to the file's size behind its end
 //!   (`xfs_iomap_prealloc_size`); the last close gives back what lies behind the end.
-//! - **ext4** gives a file of more than 64 KiB the place where its last such allocation ended,
-//!   whatever the directory (`EXT4_MB_STREAM_ALLOC`), and takes aligned chunks of 2, 4 or 8 MiB
-//!   while the file is open (`ext4_mb_normalize_request`); the last close gives back the rest.
-//! - **ext3**, **btrfs** and **fuse-ntfs** here take what is asked for behind the last allocation.
+//! - **ext4** places a file of more than 64 KiB where its last such allocation ended, whatever the
+//!   directory (`EXT4_MB_STREAM_ALLOC`), and takes aligned chunks of 2, 4 or 8 MiB while the file
+//!   is open (`ext4_mb_normalize_request`); the last close gives back the rest.
+//! - **ext3**, **btrfs** and **fuse-ntfs** here take the blocks they need behind the last
+//!   allocation.
 //! - **vfat** and **exfat** take a cluster at a time (`fat`).
 //!
 //! So files written at the same time to different directories go to different groups on xfs, and
@@ -21,29 +22,29 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Below it a rest at the end of a group is not worth a look: 64 KiB.
+/// A remainder at the end of a group that is shorter than this, 64 KiB in blocks, is not taken.
 const SMALL: u64 = 16;
 
-/// All of a disk.
+/// The range of the whole disk.
 pub(super) const ANYWHERE: Range<u64> = 0..u64::MAX;
 
-/// Blocks of a disk.
+/// The free and reserved blocks of a disk.
 #[derive(Debug)]
 pub(super) struct Space {
-    /// Free extents by the block behind their last, and their first block: what is cut from the front of
-    /// one leaves it where it is.
+    /// First block of each free extent, by the block after its last: cutting from the front of an
+    /// extent leaves its key as it is.
     free: RefCell<BTreeMap<u64, u64>>,
-    /// Blocks that no file has, those set aside for one included.
+    /// Number of blocks that no file has, those reserved for files included.
     unused: Cell<u64>,
     groups: u64,
     group_blocks: u64,
-    /// Where the last allocation of the stream began.
+    /// First block of the last allocation in the stream.
     stream: Cell<u64>,
     rotor: Cell<u64>,
 }
 
 impl Space {
-    /// A disk of `capacity` blocks in `groups` groups, free from `start` on.
+    /// Makes a disk of `capacity` blocks in `groups` groups, free from block `start` on.
     pub fn new(start: u64, capacity: u64, groups: u64) -> Self {
         let groups = groups.max(1);
         let mut free = BTreeMap::new();
@@ -60,29 +61,29 @@ impl Space {
         }
     }
 
-    /// Allocation groups.
+    /// Returns the number of allocation groups.
     pub fn group_count(&self) -> u64 {
         self.groups
     }
 
-    /// Blocks that no file has.
+    /// Returns the number of blocks that no file has, reserved ones included.
     pub fn unused(&self) -> u64 {
         self.unused.get()
     }
 
-    /// Blocks set aside became a file's.
+    /// Counts reserved blocks that became a file's.
     pub fn used(&self, blocks: u32) {
         self.unused.set(self.unused.get() - u64::from(blocks));
     }
 
-    /// The group of a new directory: the next one.
+    /// Returns the group for a new directory: they rotate.
     pub fn next_group(&self) -> u32 {
         let g = self.rotor.get();
         self.rotor.set((g + 1) % self.groups);
         g as u32
     }
 
-    /// Where a group begins.
+    /// Returns the first block of a group.
     pub fn first_block(&self, group: u32) -> u64 {
         self.blocks_of(u64::from(group)).start
     }
@@ -91,8 +92,8 @@ impl Space {
         group * self.group_blocks..(group + 1) * self.group_blocks
     }
 
-    /// The first place at or behind `goal`, then from the start of `within`, with `len` free
-    /// blocks, and where the free extent ends.
+    /// Finds the first place with `len` free blocks at or behind `goal`, or else from the start of
+    /// `within` on. Returns it and the end of its free extent.
     fn first_fit(&self, goal: u64, within: &Range<u64>, len: u64) -> Option<(u64, u64)> {
         let free = self.free.borrow();
         let goal = goal.clamp(within.start, within.end);
@@ -106,7 +107,8 @@ impl Space {
         look(goal, within.end).or_else(|| look(within.start, goal))
     }
 
-    /// The longest free run in a range: its first block, where the free extent ends, and its length.
+    /// Finds the longest free run in a range: its first block, the end of its free extent, and its
+    /// length.
     fn longest(&self, within: &Range<u64>) -> Option<(u64, u64, u64)> {
         let free = self.free.borrow();
         free.range(within.start + 1..)
@@ -117,6 +119,9 @@ impl Space {
     }
 
     /// Cuts `len` blocks from `start` on out of the free extent that ends at `end`.
+    ///
+    /// # Panics
+    /// These blocks are not free.
     fn cut(&self, start: u64, end: u64, len: u64) {
         let mut free = self.free.borrow_mut();
         let first = free.get_mut(&end).expect("a free extent");
@@ -133,7 +138,10 @@ impl Space {
         }
     }
 
-    /// Gives back blocks that were set aside.
+    /// Gives back reserved blocks.
+    ///
+    /// # Panics
+    /// They are free already.
     pub fn put_back(&self, block: u64, blocks: u32) {
         if blocks == 0 {
             return;
@@ -153,8 +161,8 @@ impl Space {
         }
     }
 
-    /// Sets aside up to `want` blocks of a group, or of the next one that has `need`, at or behind
-    /// `goal` if it lies in the group. Returns the first block and how many.
+    /// Reserves up to `want` blocks in a group, or in the next group that has `need`, at or behind
+    /// `goal` if that lies in the group. Returns the first block and the number taken.
     pub fn take_in_group(&self, group: u32, goal: u64, want: u32, need: u32) -> Option<(u64, u32)> {
         let (want, need) = (u64::from(want.max(need)), u64::from(need));
         for g in 0..self.groups {
@@ -176,7 +184,8 @@ impl Space {
         None
     }
 
-    /// Sets aside `len` blocks of the first free extent behind `goal`, if that begins there and has more.
+    /// Reserves `len` blocks of the first free extent behind `goal`, if it begins there and is
+    /// longer.
     fn take_front(&self, goal: u64, within: &Range<u64>, len: u64) -> Option<u64> {
         let mut free = self.free.borrow_mut();
         let (&end, start) = free.range_mut(goal + 1..).next()?;
@@ -188,8 +197,8 @@ impl Space {
         })
     }
 
-    /// Sets aside up to `want` blocks behind the last allocation, at least `need` if so many lie
-    /// together. Returns the first block and how many.
+    /// Reserves up to `want` blocks behind the last allocation, or at least `need` if no longer run
+    /// is free. Returns the first block and the number taken.
     pub fn take_in_stream(&self, want: u32, need: u32) -> Option<(u64, u32)> {
         let (want, need) = (u64::from(want.max(need)), u64::from(need));
         let goal = self.stream.get();
@@ -206,7 +215,8 @@ impl Space {
         Some(took)
     }
 
-    /// Sets aside the front of the first free extent behind the last allocation, where it is longer.
+    /// Reserves the front of the first free extent behind the last allocation, if that extent is
+    /// longer than `want`.
     fn goes_on(&self, goal: u64, want: u64) -> Option<(u64, u32)> {
         let mut free = self.free.borrow_mut();
         let (&end, start) = free.range_mut(goal + 1..).next()?;
@@ -218,33 +228,33 @@ impl Space {
         })
     }
 
-    /// Sets aside `len` blocks at the first place at or behind `goal`, or else in front of it, where so many
-    /// lie together within a range.
+    /// Reserves `len` contiguous blocks within a range, at the first place at or behind `goal`, or
+    /// else before it.
     pub fn take_whole(&self, goal: u64, within: &Range<u64>, len: u32) -> Option<u64> {
         let (block, end, len) = self.fit(goal, within, u64::from(len))?;
         Some(self.took(block, end, len).0)
     }
 
-    /// Sets aside `len` blocks of the longest run in a range.
+    /// Reserves `len` blocks of the longest free run in a range.
     pub fn take_longest(&self, within: &Range<u64>, len: u32) -> Option<u64> {
         let found = self.longest(within).filter(|r| r.2 >= u64::from(len));
         let (block, end, _) = found?;
         Some(self.took(block, end, u64::from(len)).0)
     }
 
-    /// Blocks of a file are free again.
+    /// Frees blocks that were a file's.
     pub fn give_back(&self, block: u64, blocks: u32) {
         self.put_back(block, blocks);
         self.unused.set(self.unused.get() + u64::from(blocks));
     }
 
-    /// Sets aside up to `want` blocks of the longest run there is.
+    /// Reserves up to `want` blocks of the longest free run on the disk.
     pub fn take_rest(&self, want: u32) -> Option<(u64, u32)> {
         let (block, end, len) = self.longest(&ANYWHERE)?;
         Some(self.took(block, end, len.min(u64::from(want))))
     }
 
-    /// As [`Self::first_fit`], with `len` behind it.
+    /// As [`Self::first_fit`], returning `len` as a third value.
     fn fit(&self, goal: u64, within: &Range<u64>, len: u64) -> Option<(u64, u64, u64)> {
         let (block, end) = self.first_fit(goal, within, len)?;
         Some((block, end, len))
@@ -266,10 +276,10 @@ mod tests {
         let s = Space::new(100, 1000, 1);
         assert_eq!(s.take_in_stream(50, 10), Some((100, 50)));
         assert_eq!(s.take_in_stream(50, 10), Some((150, 50)));
-        // The rest of the last chunk comes back and is used next.
+        // The rest of the last chunk is given back and used next.
         s.put_back(160, 40);
         assert_eq!(s.take_in_stream(8, 8), Some((160, 8)));
-        // What is left is shorter than wanted, and longer than needed.
+        // The remaining run is shorter than `want` and longer than `need`.
         assert_eq!(s.take_in_stream(900, 832), Some((168, 832)));
         assert_eq!(s.take_in_stream(1, 1), None);
     }
@@ -280,17 +290,18 @@ mod tests {
         assert_eq!([s.next_group(), s.next_group()], [0, 1]);
         assert_eq!(s.take_in_group(0, 0, 20, 20), Some((100, 20)));
         assert_eq!(s.take_in_group(1, 0, 20, 20), Some((250, 20)));
-        // Behind its last block, up to the end of the group, then in the next.
+        // Blocks come from behind the file's last block up to the end of the group, then from the
+        // next group.
         assert_eq!(s.take_in_group(0, 120, 500, 200), Some((120, 130)));
         assert_eq!(s.take_in_group(0, 250, 500, 200), Some((270, 200)));
-        // A rest that is too small is left for others.
+        // A remainder that is too small is left to other files.
         assert_eq!(s.take_in_group(1, 470, 25, 25), Some((470, 25)));
         assert_eq!(s.take_in_group(1, 495, 25, 25), Some((500, 25)));
         assert_eq!(s.take_in_group(1, 495, 5, 5), Some((495, 5)));
     }
 
     proptest! {
-        /// Nothing is handed out twice, and everything comes back as one extent.
+        /// No block is handed out twice, and all blocks given back merge into one extent.
         #[test]
         fn blocks_are_neither_lost_nor_given_twice(
             steps in prop::collection::vec((0..4u32, 0..1200u64, 1..80u32, 1..40u32, any::<bool>()), 1..200),

@@ -1,17 +1,17 @@
-//! umount(2): a filesystem's data and metadata reach the device, and nothing of it stays in memory. Whoever looks
-//! something up on it afterwards finds it as after a mount.
+//! umount(2): writes a filesystem's data and metadata to the device and drops everything of it from
+//! memory, so that later look-ups find it as after a mount.
 
 use super::model::Model as _;
 use super::write::sync_these;
 use super::{Fs, FsError, SimMm, of};
 use workload::Unmounted;
 
-/// Whether a file is on a filesystem.
+/// Returns true if a file is on a filesystem.
 pub fn is_on<const T: bool>(mm: &SimMm<T>, fs: &Fs, mapping: u32) -> bool {
     std::ptr::eq(of(mm, mapping), fs)
 }
 
-/// Unmounts a filesystem of which nothing is open.
+/// Unmounts a filesystem of which no file is open. Returns how long each part took.
 ///
 /// # Errors
 /// Some data did not reach the device.

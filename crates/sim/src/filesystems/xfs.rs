@@ -1,12 +1,13 @@
-//! XFS: delayed allocation, refuses direct reclaim, clusters around a page that kswapd asks for.
+//! XFS: delayed allocation; refuses writeback from direct reclaim; writes clusters around a page
+//! that kswapd asks for.
 //!
-//! - The disk is cut into allocation groups. Directories go round over them, a file's blocks and inodes
-//!   come from its directory's group, inodes in chunks of 64.
-//! - Inodes are read and written by clusters of 32. Buffers of the clusters used last stay in memory, so
-//!   that who reads a directory's inodes in order asks the device once for 32 of them. What is in memory
-//!   of an inode is the engine's business ([`mm::xfs`]).
-//! - Changes of names are logged in memory and written by the log's next force. Directory blocks and group
-//!   headers are written in place every 30 s, inodes by the engine's pusher.
+//! - The disk is cut into allocation groups. Directories rotate over them; a file's blocks and
+//!   inodes come from its directory's group, inodes in chunks of 64.
+//! - Inodes are read and written by clusters of 32. Buffers of the clusters used last stay in
+//!   memory, so that reading a directory's inodes in order asks the device once for 32 of them.
+//!   Inodes in memory are the engine's ([`mm::xfs`]).
+//! - Changes of names are logged in memory and written by the next force of the log. Directory
+//!   blocks and group headers are written in place every 30 s, inodes by the engine's pusher.
 
 use super::buffers::{Buffer, Buffers};
 use super::cil::{Cil, DirChange, LogWrite, Record};
@@ -29,34 +30,35 @@ use mm::world::WritebackControl;
 use rustc_hash::FxHashSet;
 use std::cell::{Cell, RefCell};
 
-/// Bytes of one log write beside its changes: its header, and that of the transaction's operations (`xlog_rec_header`,
-/// a sector). What a log buffer has room for beyond them stays in memory (`xlog_sync` rounds up to sectors).
+/// Bytes of one log write beside its changes: the record's header with that of the transaction's
+/// operations (`xlog_rec_header`, a sector). Unused space of a log buffer is not written
+/// (`xlog_sync` rounds up to sectors).
 const LOG_HEADER: u64 = 512;
-/// The log's place and length on a large disk.
+/// Place and length of the log on a large disk, in blocks.
 const LOG_START: u64 = 1024;
 const LOG_LENGTH: u64 = 32_768;
-/// Bytes that a change of an inode puts into the log.
+/// Bytes that a change of an inode adds to the log.
 const LOG_INODE: u64 = 400;
-/// Bytes that a change of a directory block or group header puts into the log.
+/// Bytes that a change of a directory block or group header adds to the log.
 const LOG_BLOCK: u64 = 640;
 
-/// Inodes of a chunk, and the clusters that they are.
+/// Inodes in a chunk, and the number of clusters that a chunk has.
 const CHUNK_INODES: u64 = 64;
 const CHUNK_CLUSTERS: u32 = 2;
-/// Directory entries that fit an inode (`XFS_DINODE_FMT_LOCAL`): 156 bytes of 256.
+/// Directory entries that fit into an inode (`XFS_DINODE_FMT_LOCAL`): 156 bytes of 256.
 const ENTRIES_IN_INODE: u32 = 156 / 56;
 
-/// The longest extent (`MAXEXTLEN`).
+/// Pages of the longest extent (`MAXEXTLEN`).
 const MAX_EXTENT: u32 = (1 << 21) - 1;
-/// The least preallocation behind the end of a file: 64 KiB.
+/// Smallest preallocation behind the end of a file: 64 KiB, in pages.
 const LEAST_PREALLOCATION: u32 = 16;
-/// Pages that leave writeback together (`IOEND_BATCH_SIZE`).
+/// Maximum number of pages that leave writeback together (`IOEND_BATCH_SIZE`).
 const MAX_IOEND: u32 = 4096;
 
-/// The least blocks of an allocation group: 16 MiB (`XFS_AG_MIN_BYTES`).
+/// Smallest allocation group: 16 MiB (`XFS_AG_MIN_BYTES`), in blocks.
 const LEAST_GROUP: u64 = 4096;
 
-/// Trees of a group whose roots are read together.
+/// Trees of an allocation group whose roots are read together.
 #[derive(Debug, Clone, Copy)]
 enum Trees {
     /// `inobt`, `finobt`.
@@ -65,10 +67,11 @@ enum Trees {
     Space,
 }
 
-/// Changed blocks that are known without a look into the set of them: who makes files has a directory's and a group's.
+/// Number of changed blocks remembered outside the set: a task that makes files changes one
+/// directory's and one group's block again and again, and finds them here without a look-up.
 const LAST: usize = 64;
 
-/// Where a block is among those.
+/// Returns the slot of a block among those [`LAST`].
 fn place_of(block: u64) -> usize {
     (block.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize
 }
@@ -77,27 +80,32 @@ fn place_of(block: u64) -> usize {
 #[derive(Debug)]
 pub(super) struct Xfs {
     log: Ring,
-    /// What it has of changed blocks, where that is logged again and again.
+    /// The items of changed blocks, where these are relogged with every force (`xfs_log`).
     cil: Cil,
-    /// How often it is forced and what names changed is written in place, in nanoseconds.
+    /// Interval in nanoseconds at which the log is forced, and blocks changed by names are written
+    /// in place.
     interval: u64,
-    /// What the next force writes beside its own blocks and inodes.
+    /// Bytes that the next force writes beside its own header and inodes.
     log_bytes: Cell<u64>,
-    /// Changed blocks of directories and group headers that are in the log alone.
+    /// Changed blocks of directories and group headers that are in the log but not written in
+    /// place.
     unwritten: RefCell<FxHashSet<u64>>,
-    /// Some of these, where [`place_of`] puts them; 0: none since they were written.
+    /// Some of these blocks, in the slot given by [`place_of`]; 0: none since the last writing in
+    /// place.
     last: Box<[Cell<u64>; LAST]>,
-    /// Whether the roots of each group's trees are in memory: those of its inodes, those of its free space.
+    /// For each group, whether the roots of its inode trees and of its free space trees are in
+    /// memory.
     roots: RefCell<Vec<[bool; 2]>>,
-    /// In how many groups they are.
+    /// Number of groups whose roots are in memory, by [`Trees`].
     with_roots: [Cell<u64>; 2],
-    /// Whether the last inode was a new chunk's, for which blocks were taken.
+    /// True if the inode made last began a new chunk, for which blocks were taken.
     made_chunk: Cell<bool>,
-    /// Blocks of a cluster of inodes.
+    /// Number of blocks in a cluster of inodes.
     cluster_blocks: Cell<u32>,
-    /// The chunk of each group that inodes come from now.
+    /// First block of the chunk that each group now takes inodes from.
     chunks: RefCell<Vec<u64>>,
-    /// Buffers that are in memory; all of them, where they take some and a shrinker asks for them.
+    /// Buffers in memory. All of them are kept, where buffers are counted as memory and a shrinker
+    /// frees them.
     buffers: RefCell<Buffers>,
 }
 
@@ -128,7 +136,7 @@ impl Model for Xfs {
     }
 
     fn mount<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs) {
-        // 32 inodes of 256 or 512 bytes.
+        // A cluster has 32 inodes of 256 or 512 bytes.
         self.cluster_blocks.set(match mm.policy.xfs_format {
             XfsFormat::V4 => 2,
             XfsFormat::V5 => 4,
@@ -182,14 +190,15 @@ impl Model for Xfs {
         space.take_in_group(group, goal, want, need)
     }
 
-    /// What lies behind the file's end comes back.
+    /// Keeps the blocks up to the file's end: what lies behind it is given back.
     fn kept_at_close(&self, end: u32, _promised: u32) -> u32 {
         end
     }
 
-    /// The delayed extent around a page, which is converted as a whole from its first page on, whichever is
-    /// asked for (`xfs_iomap_write_allocate`); if it reaches the end of a file that is open for writing, with preallocation of the file's size rounded down to a power
-    /// of two (`xfs_iomap_prealloc_size`), while a twentieth of the disk is free.
+    /// Returns the delayed extent around a page, which is converted as a whole from its first page
+    /// on, whichever page is asked for (`xfs_iomap_write_allocate`). If it reaches the end of a
+    /// file that is open for writing, it is extended by a preallocation of the file's size rounded
+    /// down to a power of two (`xfs_iomap_prealloc_size`), while a twentieth of the disk is free.
     fn look_ahead<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -215,8 +224,8 @@ impl Model for Xfs {
         Ahead { before, need, want }
     }
 
-    /// iomap's: one bio of pages in a row (`IOEND_BATCH_SIZE`; folios of a program's writes are large, so
-    /// that a bio has room for as many).
+    /// Returns iomap's limits: one bio of adjacent pages (`IOEND_BATCH_SIZE`; folios of a program's
+    /// writes are large, so that a bio has room for as many).
     fn ends<const T: bool>(&self, _mm: &SimMm<T>, _mapping: u32, _fresh: bool) -> Ends {
         Ends {
             pages: MAX_IOEND,
@@ -226,7 +235,7 @@ impl Model for Xfs {
         }
     }
 
-    /// Pages without blocks get theirs from the trees of their group.
+    /// Reads the group's free space trees before the walk, if the first dirty page has no block.
     async fn writepages<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -257,7 +266,7 @@ impl Model for Xfs {
         mm.transaction_committed(mapping).await;
     }
 
-    /// Its extents are written ones now (`xfs_iomap_write_unwritten`).
+    /// Logs the extents, which now count as written (`xfs_iomap_write_unwritten`).
     fn converted<const T: bool>(&self, mm: &SimMm<T>, mapping: u32) {
         mm.log_extents(mapping);
     }
@@ -266,7 +275,7 @@ impl Model for Xfs {
         mm.policy.writeback_ends == WritebackEnds::IoEnd
     }
 
-    /// Their blocks go back to the trees of free space.
+    /// Logs that the blocks go back to the trees of free space.
     async fn freed<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -281,7 +290,7 @@ impl Model for Xfs {
         if direct { most } else { 0 }
     }
 
-    /// The dirty pages behind the one that kswapd asked for (`xfs_cluster_write`).
+    /// Writes the dirty pages behind the one that kswapd asked for (`xfs_cluster_write`).
     async fn after_writepage<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -348,7 +357,7 @@ impl Model for Xfs {
             if change.block != 0 {
                 self.log_block(change.block);
             }
-            // Free inodes and their tree.
+            // The free inodes and their tree.
             self.log_block(fs.space.first_block(change.group));
         }
         mm.transaction_committed(change.ino).await;
@@ -363,7 +372,7 @@ impl Model for Xfs {
         self.read_buffer(mm, fs, block, Buffer::of_block()).await;
     }
 
-    /// Starts to write the inode's cluster.
+    /// Starts to write the inode's cluster, reading it first if it is not in memory.
     async fn write_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, ino: u32, sync: bool) {
         let block = fs.with_place(ino, |p| p.inode);
         self.read_cluster(mm, fs, ino, block).await;
@@ -371,8 +380,8 @@ impl Model for Xfs {
         let most = self.cluster_blocks.get().min(mm.world.max_bio(fs.volume));
         let first = u64::from(most).min(room) as u32;
         if first < self.cluster_blocks.get() {
-            // The part on an array's next member, or beyond the longest request, is a request that
-            // nobody waits for.
+            // The part on an array's next member, or beyond the longest request, is a request of
+            // its own that no task waits for.
             let queue = mm.world.queue_base + own_queue::JOURNAL;
             let (at, n) = (block + u64::from(first), self.cluster_blocks.get() - first);
             mm.world
@@ -384,14 +393,14 @@ impl Model for Xfs {
             .await;
     }
 
-    /// Buffers that a shrinker may ask for.
+    /// Returns the number of buffers that a shrinker may free: 0 unless all buffers are kept.
     fn count_buffers(&self) -> u64 {
         let buffers = self.buffers.borrow();
         if buffers.keeps_all() { buffers.len() as u64 } else { 0 }
     }
 
-    /// Gives up those of `n` buffers that nobody has used since the last time, nor holds: what is changed in one is not in its
-    /// place. Returns how many.
+    /// Frees those of `n` buffers that were not used since the last scans and are not held: a
+    /// buffer whose changes are not yet in place is held. Returns the number freed.
     fn scan_buffers<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u64) -> u64 {
         let sb = fs.sb.get();
         let held = |block, buffer: Buffer| match buffer.cluster {
@@ -413,7 +422,7 @@ impl Model for Xfs {
         }
     }
 
-    /// Changed inodes, and what names changed beside them.
+    /// Writes the changed inodes and the blocks changed by names to the log.
     async fn write_log<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u32) -> bool {
         let record = if Self::relogs(mm) {
             self.cil.force(mm, n)
@@ -443,12 +452,12 @@ impl Model for Xfs {
 }
 
 impl Xfs {
-    /// Whether the log has all changes of a block again with every force.
+    /// Returns true if each force logs all changes of a block again.
     fn relogs<const T: bool>(mm: &SimMm<T>) -> bool {
         mm.policy.xfs_log != XfsLog::Once
     }
 
-    /// Blocks of a file's group were taken or given back, which goes to the log.
+    /// Logs that blocks of a file's group were taken or given back.
     fn space_changed<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {
         if Self::relogs(mm) {
             let group = fs.with_place(mapping, |place| place.group);
@@ -456,7 +465,7 @@ impl Xfs {
         }
     }
 
-    /// A name's changes of blocks go to the log.
+    /// Logs the blocks that making or removing a name changes.
     fn relog<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, change: NameChange) {
         let group = fs.space.first_block(change.group);
         let number = u64::from(mm.inode_number(change.ino));
@@ -464,7 +473,7 @@ impl Xfs {
         self.cil
             .inodes_changed(mm, group, (number / CHUNK_INODES) as u32, new);
         if new {
-            // The chunk's blocks.
+            // The chunk's blocks are taken from free space.
             self.cil.space_changed(mm, group);
         }
         if change.block != 0 {
@@ -480,16 +489,17 @@ impl Xfs {
         }
     }
 
-    /// Whether some group's roots may have to be read.
+    /// Returns true if the roots of some group's trees may have to be read first.
     #[inline(always)]
     fn may_lack_roots<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, trees: Trees) -> bool {
         mm.policy.xfs_roots == XfsRoots::Read
             && self.with_roots[trees as usize].get() < fs.space.group_count()
     }
 
-    /// Reads the roots of two of a group's trees, unless they are in memory: those of inodes and of free inodes, or those of
-    /// free space by block and by length. They lie behind the group's header, a block each. (The list of blocks that
-    /// the trees grow from, a sector, is not read: devices here count blocks.)
+    /// Reads the roots of two of a group's trees, unless they are in memory: those of inodes and of
+    /// free inodes, or those of free space by block and by length. They lie behind the group's
+    /// header, a block each. (The list of blocks that the trees grow from, a sector, is not read:
+    /// devices here count blocks.)
     async fn read_roots<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, group: u32, trees: Trees) {
         {
             let roots = &mut *self.roots.borrow_mut();
@@ -513,7 +523,8 @@ impl Xfs {
         }
     }
 
-    /// A new chunk of inodes for a group. `fresh`: its buffers are made, not read.
+    /// Takes the blocks of a new chunk of inodes for a group. `fresh`: its buffers are made in
+    /// memory, not read.
     fn new_chunk(&self, fs: &Fs, group: u32, fresh: bool) -> Result<(), FsError> {
         let cluster = self.cluster_blocks.get();
         let all = CHUNK_CLUSTERS * cluster;
@@ -531,7 +542,7 @@ impl Xfs {
         chunks[group as usize] = block;
         if fresh {
             self.made_chunk.set(true);
-            // Where buffers take memory, whoever makes the name counts them.
+            // Where buffers are counted as memory, `names_changed` adds them (`chunk_buffered`).
             let mut buffers = self.buffers.borrow_mut();
             if !buffers.keeps_all() {
                 for at in (0..all).step_by(cluster as usize) {
@@ -542,7 +553,8 @@ impl Xfs {
         Ok(())
     }
 
-    /// A block is changed in the log, a directory's or a group's.
+    /// Logs a change of a directory block or group header: counts its bytes for the next force,
+    /// once until it is written in place.
     fn log_block(&self, block: u64) {
         if block != 0 && self.last[place_of(block)].replace(block) == block {
             return;
@@ -552,7 +564,8 @@ impl Xfs {
         }
     }
 
-    /// Every interval the directory blocks and group headers that names changed are written in place.
+    /// Runs the daemon that writes directory blocks and group headers changed by names in place,
+    /// every interval. Never returns.
     async fn buffer_daemon<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         loop {
             let interval = mm.sync_interval(fs.sb.get());
@@ -571,7 +584,7 @@ impl Xfs {
         }
     }
 
-    /// The buffers of the chunk that the inode of a name begins.
+    /// Adds the buffers of the chunk that begins with the inode of a new name.
     fn chunk_buffered<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, change: NameChange) {
         let number = mm.inode_number(change.ino);
         let block = fs.with_place(change.ino, |place| place.inode);
@@ -584,11 +597,12 @@ impl Xfs {
         }
     }
 
+    /// Returns the buffer for a cluster of a group.
     fn of_cluster(&self, group: u32, cluster: u32) -> Buffer {
         Buffer::of_cluster(self.cluster_blocks.get(), (group, cluster))
     }
 
-    /// Reads the cluster of an inode, which begins at a block, unless its buffer is in memory.
+    /// Reads the cluster of an inode, which begins at `block`, unless its buffer is in memory.
     async fn read_cluster<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, ino: u32, block: u64) {
         let group = fs.with_place(ino, |place| place.group);
         let cluster = mm.inode_number(ino) / CLUSTER_INODES;
@@ -596,7 +610,7 @@ impl Xfs {
         self.read_buffer(mm, fs, block, buffer).await;
     }
 
-    /// Reads blocks, unless their buffer is in memory. It is from now on, among those used last.
+    /// Reads blocks, unless their buffer is in memory, and marks the buffer as used.
     async fn read_buffer<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -611,7 +625,7 @@ impl Xfs {
     }
 }
 
-/// After the page that kswapd asked for, the dirty pages that follow it.
+/// Writes the dirty pages that follow the page kswapd asked for.
 async fn cluster_write<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -628,7 +642,7 @@ async fn cluster_write<const T: bool>(
     }
 }
 
-/// Allocation groups: as many as `xfs_ags` says, or as mkfs makes.
+/// Returns the number of allocation groups: `xfs_ags`, or as many as mkfs makes.
 fn group_count(blocks: u64, disk: &DiskSpec, p: &Params) -> u64 {
     match p.xfs_ags as u64 {
         0 => mkfs_groups(blocks, disk.kind.about().array.is_some()),
@@ -636,9 +650,10 @@ fn group_count(blocks: u64, disk: &DiskSpec, p: &Params) -> u64 {
     }
 }
 
-/// Bytes of the log that mkfs.xfs makes on so many blocks (xfsprogs mkfs/xfs_mkfs.c `calculate_log_size`): a 2048th of
-/// them, at most 2 GiB; at least 10 MiB, and 64 MiB since 2021, for which disks of 512-byte inodes stand; of a small disk no
-/// more than an eighth. The ring on the disk, where the writes go, has a length of its own.
+/// Returns the length in bytes of the log that mkfs.xfs makes on so many blocks (xfsprogs
+/// mkfs/xfs_mkfs.c `calculate_log_size`): a 2048th of the disk, at most 2 GiB; at least 10 MiB, and
+/// 64 MiB since 2021, for which disks of 512-byte inodes stand; on a small disk at most an eighth.
+/// The length of the ring that is written here is another one ([`LOG_LENGTH`]).
 fn mkfs_log(blocks: u64, format: XfsFormat) -> u64 {
     const MIB: u64 = 1 << 20;
     let least = match format {
@@ -649,8 +664,8 @@ fn mkfs_log(blocks: u64, format: XfsFormat) -> u64 {
     (bytes / 2048).clamp(least, 2048 * MIB).min(bytes / 8)
 }
 
-/// Allocation groups that mkfs.xfs makes (`calc_default_ag_geometry`): at most 1 TiB each; of one
-/// disk four, of an array 8, 16 from 8 GiB and 32 from 512 GiB on.
+/// Returns the number of allocation groups that mkfs.xfs makes (`calc_default_ag_geometry`): at
+/// most 1 TiB each; four on a single disk; on an array 8, 16 from 8 GiB on and 32 from 512 GiB on.
 fn mkfs_groups(blocks: u64, array: bool) -> u64 {
     const GIB: u64 = 1 << 18;
     let groups = match blocks {

@@ -1,25 +1,27 @@
-//! Chunks of data by the size of extents (Linux 6.3 fs/btrfs/block-group.c `btrfs_calc_block_group_size_class`;
-//! `btrfs_writeback = "by-size"`): small, medium and large extents do not lie among each other, so that what is written in
-//! pieces of about 8 MiB is read from two places in turn.
+//! Chunks of data by the size of extents (Linux 6.3 fs/btrfs/block-group.c
+//! `btrfs_calc_block_group_size_class`; `btrfs_writeback = "by-size"`): small, medium and large
+//! extents have separate chunks, so that a file written in pieces of about 8 MiB is later read from
+//! two places in turn.
 //!
-//! A chunk belongs to the first extent's size. An extent goes behind the file's own place where that chunk is of its size,
-//! else into the longest free run of the first such chunk; then a new one is begun, and where there is no more room for
-//! chunks, sizes mix (fs/btrfs/extent-tree.c `find_free_extent`).
+//! A chunk takes the size class of its first extent. An extent is placed behind the file's other
+//! blocks if their chunk has its size class, else in the longest free run of the first chunk of
+//! that class; then a new chunk is begun. Where no space is left for new chunks, sizes mix
+//! (fs/btrfs/extent-tree.c `find_free_extent`).
 
 use super::super::Fs;
 use super::super::files::{Extent, Extents};
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// Pages of extents that are small and of medium size: 128 KiB, 8 MiB.
+/// Pages of the largest small and the largest medium extent: 128 KiB, 8 MiB.
 const SMALL: u64 = 32;
 const MEDIUM: u64 = 2048;
-/// Sizes that are not the one most data have.
+/// Number of size classes other than that of most data.
 const OTHERS: u64 = 2;
-/// The largest chunk, in blocks: 1 GiB.
+/// Blocks of the largest chunk: 1 GiB.
 const MOST: u64 = (1 << 30) / 4096;
 
-/// How large an extent is.
+/// The size class of an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Size {
     Small,
@@ -28,7 +30,7 @@ enum Size {
 }
 
 impl Size {
-    /// That of an extent of so many pages.
+    /// Returns the class of an extent of `pages` pages.
     fn of(pages: u64) -> Self {
         if pages <= SMALL {
             Self::Small
@@ -40,32 +42,33 @@ impl Size {
     }
 }
 
-/// Blocks of a chunk on a disk of so many: a tenth of it, 1 GiB at most.
+/// Returns the blocks of a chunk on a disk of `disk` blocks: a tenth of it, at most 1 GiB.
 pub(super) fn blocks(disk: u64) -> u64 {
     MOST.min(disk / 10).max(1)
 }
 
-/// Whose chunks there are, in the order of their places.
+/// The chunks in order of place, with their size classes; `None`: not begun.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
     sizes: RefCell<Vec<Option<Size>>>,
 }
 
 impl Chunks {
+    /// Returns the blocks of chunk `nth`, cut off at the disk's end.
     fn at(fs: &Fs, nth: usize) -> Range<u64> {
         let (disk, chunk) = (fs.layout.capacity(), blocks(fs.layout.capacity()));
         let first = fs.layout.blocks() + nth as u64 * chunk;
         first.min(disk)..(first + chunk).min(disk)
     }
 
-    /// The chunk of a block, if it lies in one.
+    /// Returns the chunk that a block lies in; `None` for blocks in front of all chunks.
     fn of(fs: &Fs, block: u64) -> Option<usize> {
         let from = block.checked_sub(fs.layout.blocks())?;
         Some((from / blocks(fs.layout.capacity())) as usize)
     }
 
-    /// A file of so many pages was written before mounting, from a block on. Where its writing paused, an extent is of
-    /// medium size and has a chunk.
+    /// Records a file of `pages` pages that was written before mounting, from `block` on. Where its
+    /// writing paused, an extent of medium size was written, which has a chunk of its own.
     pub fn laid_out(&self, fs: &Fs, block: u64, pages: u64) {
         let (Some(first), Some(last)) = (Self::of(fs, block), Self::of(fs, block + pages.max(1) - 1))
         else {
@@ -82,21 +85,22 @@ impl Chunks {
         }
     }
 
-    /// Chunks that data hold on a disk of so many blocks, of which so many are in use: what nobody needs any more is given
-    /// back, but for one that is begun of each other size.
+    /// Returns the number of chunks that data occupy on a disk of `disk` blocks, `used` of them in
+    /// use: chunks that are empty again are given back, except one begun for each other size class.
     pub fn held(&self, disk: u64, used: u64) -> u64 {
         let begun = self.sizes.borrow().iter().flatten().count() as u64;
         begun.min(used.div_ceil(blocks(disk)) + OTHERS)
     }
 
-    /// Blocks for an extent of so many pages of a file that has some at `own`. `None`: no chunk has so many together.
+    /// Allocates blocks for an extent of `pages` pages, in a file that has a block at `own`.
+    /// `None`: no chunk has such a run.
     pub fn take(&self, fs: &Fs, own: Option<u64>, pages: u32) -> Option<u64> {
         let size = Some(Size::of(u64::from(pages)));
         let beside = own.and_then(|block| self.take_beside(fs, block, pages));
         if let Some(block) = beside.or_else(|| Some(self.longest(fs, size, pages)?.1)) {
             return Some(block);
         }
-        // Chunks that nobody has yet, then a new one.
+        // First chunks without a class, then a new one.
         let (nth, block) = self
             .longest(fs, None, pages)
             .or_else(|| self.begin(fs, pages))?;
@@ -106,7 +110,7 @@ impl Chunks {
         Some(block)
     }
 
-    /// Behind a block of the file's, if that chunk is of the extent's size.
+    /// Allocates behind a block of the file, if that chunk has the extent's size class.
     fn take_beside(&self, fs: &Fs, block: u64, pages: u32) -> Option<u64> {
         let nth = Self::of(fs, block)?;
         let size = *self.sizes.borrow().get(nth)?;
@@ -114,7 +118,8 @@ impl Chunks {
         fits.then(|| fs.space.take_whole(block, &(block..Self::at(fs, nth).end), pages))?
     }
 
-    /// The longest run of the first chunk of a size that has one of so many pages.
+    /// Allocates from the longest run of the first chunk of a size class that has one of `pages`
+    /// blocks. Returns chunk and block.
     fn longest(&self, fs: &Fs, size: Option<Size>, pages: u32) -> Option<(usize, u64)> {
         let sizes = self.sizes.borrow();
         let of_size = (0..sizes.len()).filter(|&n| sizes[n] == size);
@@ -122,7 +127,7 @@ impl Chunks {
         takes.find_map(|taken| taken)
     }
 
-    /// A chunk that there was not yet.
+    /// Begins a new chunk. Returns chunk and block; `None`: no space is left.
     fn begin(&self, fs: &Fs, pages: u32) -> Option<(usize, u64)> {
         let mut nth = self.sizes.borrow().len();
         loop {
@@ -138,8 +143,9 @@ impl Chunks {
     }
 }
 
-/// A run of a file's pages has new blocks, whatever it had. Returns how many extents the file had, how many of them the run
-/// overlaps, how many pieces of those stay, and the pages up to the file's last extent's end.
+/// Records new blocks for a run of a file's pages, replacing any it had. Returns three counts - the
+/// file's extents before, those that the run overlaps, and the pieces of these that remain - and
+/// the number of pages up to the end of the file's last extent.
 pub(super) fn copy_on_write(
     fs: &Fs,
     mapping: u32,
@@ -147,7 +153,7 @@ pub(super) fn copy_on_write(
     (block, len): (u64, u32),
 ) -> ((u32, u32, u32), u64) {
     let (from, to) = (u64::from(index), u64::from(index) + u64::from(len));
-    // What is overwritten is cut out of the old extents.
+    // The overwritten part is cut out of the old extents.
     let counts = fs.with_extents(mapping, |list| {
         let end = |e: &Extent| u64::from(e.index) + u64::from(e.len);
         let old = list.partition_point(|e| end(e) <= from)..list.partition_point(|e| u64::from(e.index) < to);
@@ -189,7 +195,8 @@ mod tests {
         Fs::new(FsKind::Btrfs, &disk, 0, mib << 8, (32, false), &p, &mut rng)
     }
 
-    /// Extents lie among those of their size, one behind the other; a file's go on behind its own where those are of that size.
+    /// Extents lie among those of their size class, one behind the other; a file's next extent lies
+    /// behind its last if the classes match.
     #[test]
     fn each_size_has_its_chunks() {
         let (fs, chunks) = (disk(16 << 10), Chunks::default());
@@ -200,18 +207,19 @@ mod tests {
         assert_eq!(take(None, 32), small + 1);
         assert_eq!(take(Some(small), 2048), medium + 33);
         assert_eq!(take(Some(small), 1 << 15), large + 2049);
-        // Behind what the file has, though there is more room elsewhere in its chunk.
+        // The extent goes behind the file's own, though its chunk has more space elsewhere.
         fs.space.put_back(small, 1);
         assert_eq!(take(None, 1), small + 33);
         assert_eq!(take(Some(small), 1), small);
-        // A chunk that is full is followed by a new one.
+        // A full chunk is followed by a new one.
         let pages = 1 << 15;
         let blocks: Vec<_> = (0..8).map(|_| take(None, pages)).collect();
         let chunks: Vec<_> = blocks.into_iter().filter_map(chunk).collect();
         assert_eq!(chunks, [2, 2, 2, 2, 2, 2, 3, 3]);
     }
 
-    /// Extents of each size hold chunks of their own, and what is no longer in use holds none.
+    /// Extents of each size class occupy chunks of their own, and chunks no longer in use are not
+    /// counted.
     #[test]
     fn data_have_chunks_by_size() {
         let (fs, chunks) = (disk(16 << 10), Chunks::default());
@@ -230,8 +238,8 @@ mod tests {
         assert_eq!(held(4 * chunk), 6);
     }
 
-    /// What was written before mounting has its chunk, and one for where its writing paused; on a disk without room for
-    /// chunks nobody gets one.
+    /// A file written before mounting has its chunk, and one for where its writing paused; on a
+    /// disk without space for chunks no extent gets one.
     #[test]
     fn a_file_laid_out_has_chunks_and_a_small_disk_few() {
         let (fs, chunks) = (disk(16 << 10), Chunks::default());

@@ -1,7 +1,8 @@
-//! Room for btrfs's trees, reserved before it is needed (Linux 6.12 fs/btrfs/space-info.c;
-//! `btrfs_writeback = "preemptive"`): by dirty extents, by those that are being written and their files, and by references
-//! that are not in the extent tree yet. Where half of it is reserved a worker begins to make more; where there is none,
-//! a writer waits for another worker, which puts references into their tree, has files written, and commits at last.
+//! Space for btrfs's trees (metadata space), reserved before it is needed (Linux 6.12
+//! fs/btrfs/space-info.c; `btrfs_writeback = "preemptive"`): by dirty extents, by extents that are
+//! being written and their files, and by references that are not in the extent tree yet. When half
+//! of it is reserved, a worker starts to free some. When none is left, a writer waits for another
+//! worker, which puts references into the extent tree, has files written, and finally commits.
 
 use super::super::{Fs, SimMm, writepages};
 use super::Btrfs;
@@ -14,25 +15,27 @@ use mm::writeback::bdi::BdiStat;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-/// What changing an item reserves (`btrfs_calc_metadata_size`: 16 KiB, eight levels).
+/// Bytes that changing one item reserves (`btrfs_calc_metadata_size`: 16 KiB, eight levels).
 const ITEM: u64 = 16384 * 8;
-/// Items of a dirty extent and of one that is being written (`btrfs_calc_insert_metadata_size`: a node may be divided),
-/// of the file that they are of (its inode, and checksums), of a write while it is under way, and of a reference
-/// (`btrfs_calc_delayed_ref_bytes`: the tree of free space changes with the extent tree).
+/// Items reserved for a dirty extent or one that is being written
+/// (`btrfs_calc_insert_metadata_size`: a node may be split), for its file (its inode, and
+/// checksums), for a write while it is under way, and for a reference
+/// (`btrfs_calc_delayed_ref_bytes`: the free space tree changes with the extent tree).
 const OF_EXTENT: u64 = 2;
 const OF_FILE: u64 = 1 + 2;
 const OF_WRITE: u64 = OF_EXTENT + OF_FILE;
 const OF_REFERENCE: u64 = 2 * OF_EXTENT;
-/// The first chunk for metadata, in bytes.
+/// Bytes of the first chunk for metadata.
 const METADATA_CHUNK: u64 = 256 << 20;
-/// What else has no room for chunks: the superblock's MiB, mkfs's chunks for the system, twice, and for data.
+/// Bytes of the disk that other areas take from chunks: the superblock's MiB, and mkfs's chunks for
+/// the system, twice, and for data.
 const SINCE_MKFS: u64 = (1 + 2 * 8 + 8) << 20;
-/// Items that the global reserve has of an empty filesystem (`btrfs_update_global_block_rsv`): six deletions, each with its
-/// reference, and the roots of four trees.
+/// Items in the global reserve of an empty filesystem (`btrfs_update_global_block_rsv`): six
+/// deletions, each with its reference, and the roots of four trees.
 const GLOBAL: u64 = 10 * OF_EXTENT + 6 * OF_REFERENCE;
-/// Below this nothing is begun.
+/// Reserved items up to which space is never freed in advance.
 const FEW: u64 = (128 << 20) / ITEM;
-/// How often the bound where a worker begins may be halved.
+/// Maximum number of times the preemptive worker's threshold may be halved.
 const MOST_HALVED: u32 = 8;
 
 /// An extent that got its blocks.
@@ -43,26 +46,26 @@ pub(super) struct Placed {
     pub pages: u32,
 }
 
-/// What is reserved, and who waits.
+/// The reservations of metadata space, and the writers that wait for some.
 #[derive(Debug)]
 pub(super) struct Room {
-    /// Files with dirty extents (`delalloc_inodes`), and by file whether it is listed.
+    /// Files with dirty extents (`delalloc_inodes`), and for each file whether it is listed.
     files: RefCell<Vec<u32>>,
     listed: RefCell<Vec<bool>>,
-    /// Dirty extents.
+    /// Number of dirty extents.
     dirty: Cell<u64>,
-    /// Extents that are being written.
+    /// Extents that are being written (ordered extents).
     ordered: RefCell<VecDeque<Placed>>,
-    /// References of data's extents that are not in the extent tree.
+    /// Number of references of data extents that are not in the extent tree yet.
     pub references: Cell<u64>,
-    /// Items that references keep reserved (`delayed_refs_rsv.reserved`).
+    /// Number of items that references keep reserved (`delayed_refs_rsv.reserved`).
     kept: Cell<u64>,
-    /// How often the bound is halved (`clamp`).
+    /// Number of times the threshold is halved (`clamp`).
     halved: Cell<u32>,
-    /// Writers that wait, and those that may go on.
+    /// Number of writers that wait, and of those that were granted space and have not run yet.
     waiting: Cell<u64>,
     granted: Cell<u64>,
-    /// Whether each worker has something to do.
+    /// Whether the preemptive and the reclaiming worker have work to do.
     preempts: Cell<bool>,
     reclaims: Cell<bool>,
 }
@@ -84,7 +87,8 @@ impl Room {
         }
     }
 
-    /// Pages from `first` to `last` of a file are to be dirty: with the extents that they touch one extent.
+    /// Counts pages `first` to `last` of a file that are about to be dirtied: they form one extent
+    /// with the dirty extents that they touch.
     fn dirtied<const T: bool>(&self, mm: &SimMm<T>, file: u32, (first, last): (u32, u32)) {
         let (mut at, end) = (first.saturating_sub(1), last.saturating_add(1));
         let mut touched = 0;
@@ -105,13 +109,14 @@ impl Room {
         }
     }
 
-    /// A dirty extent got its blocks.
+    /// Counts a dirty extent that got its blocks.
     pub fn placed(&self, placed: Placed) {
         self.dirty.set(self.dirty.get().saturating_sub(1));
         self.ordered.borrow_mut().push_back(placed);
     }
 
-    /// Pages of a file are written: extents that end there have references now, and go to `written`. Returns how many.
+    /// Handles written pages of a file: extents that end there get references and move to
+    /// `written`. Returns their number.
     pub fn written(
         &self,
         file: u32,
@@ -129,7 +134,7 @@ impl Room {
         n
     }
 
-    /// Counts dirty extents, and files that have some or are being written.
+    /// Recounts dirty extents, and the files that have dirty pages or pages under writeback.
     fn count<const T: bool>(&self, mm: &SimMm<T>) {
         let (mut dirty, listed) = (0, &mut *self.listed.borrow_mut());
         self.files.borrow_mut().retain(|&m| {
@@ -142,21 +147,22 @@ impl Room {
         self.dirty.set(dirty);
     }
 
-    /// Items that files have reserved.
+    /// Returns the number of items that files have reserved.
     fn of_files(&self) -> u64 {
         let extents = self.dirty.get() + self.ordered.borrow().len() as u64;
         OF_EXTENT * extents + OF_FILE * self.files.borrow().len() as u64
     }
 }
 
-/// Whether room is reserved before it is needed.
+/// Returns true if this policy reserves metadata space before it is needed.
 pub(super) fn is_asked_for<const T: bool>(mm: &SimMm<T>) -> bool {
     mm.policy.btrfs_writeback != BtrfsWriteback::Flusher
 }
 
-/// Items that there is room for: a chunk, and an eighth of what metadata, which are there twice, could have of the disk
-/// that has no chunk yet (`calc_available_free_space`), but for the global reserve. Where data have chunks by size, one
-/// more of them is spared.
+/// Returns the number of items that there is space for: a chunk, plus an eighth of the space that
+/// metadata, which are stored twice, could still take from the disk outside chunks
+/// (`calc_available_free_space`), less the global reserve. Where data have chunks by size, space
+/// for one more of those is kept free.
 fn limit<const T: bool>(chunks: &Chunks, mm: &SimMm<T>, fs: &Fs) -> u64 {
     let by_size = mm.policy.btrfs_writeback == BtrfsWriteback::BySize;
     let disk = fs.layout.capacity();
@@ -171,27 +177,30 @@ fn limit<const T: bool>(chunks: &Chunks, mm: &SimMm<T>, fs: &Fs) -> u64 {
 }
 
 impl Btrfs {
-    /// Items that references ask for, those of nodes too (`delayed_refs_rsv.size`).
+    /// Returns the number of items that references need, those of nodes included
+    /// (`delayed_refs_rsv.size`).
     fn asked_by_references(&self) -> u64 {
         OF_REFERENCE * (self.room.references.get() + self.ordered.references())
     }
 
-    /// Items that references have reserved: nobody reserves for them when they come up. They keep what others give back
-    /// until they have what they ask for (`btrfs_block_rsv_release`), and what is more than that once some are in their
-    /// tree is free. So a few of them put there make no room where most lack theirs.
+    /// Returns the number of items that references have reserved. They reserve none when they
+    /// arise. They keep what others give back until they have what they need
+    /// (`btrfs_block_rsv_release`), and free the excess once some of them are in their tree. So
+    /// putting a few there frees nothing while most lack their reservation.
     fn of_references(&self) -> u64 {
         let kept = self.room.kept.get().min(self.asked_by_references());
         self.room.kept.set(kept);
         kept
     }
 
-    /// So many items are given back.
+    /// Gives back reserved items: references keep them as far as they need them.
     fn give_back(&self, items: u64) {
         let kept = self.of_references();
         self.room.kept.set((kept + items).min(self.asked_by_references()));
     }
 
-    /// What files have reserved changes, with so many items more for it; what it needs less is given back.
+    /// Applies a change to what files have reserved, with `more` items reserved for it beforehand;
+    /// gives back what it needs less.
     pub(super) fn of_files_becomes<R>(&self, more: u64, change: impl FnOnce(&Room) -> R) -> R {
         let before = self.room.of_files() + more;
         let result = change(&self.room);
@@ -199,19 +208,20 @@ impl Btrfs {
         result
     }
 
-    /// Counts what files have reserved.
+    /// Recounts what files have reserved.
     fn count<const T: bool>(&self, mm: &SimMm<T>) {
         self.of_files_becomes(0, |room| room.count(mm));
     }
 
-    /// Whether one more write finds room.
+    /// Returns true if space is left for one more write.
     fn has_room<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let granted = OF_WRITE * (self.room.granted.get() + 1);
         self.room.of_files() + self.of_references() + granted < limit(&self.chunks, mm, fs)
     }
 
-    /// Whether so much is reserved that room is made beforehand (`need_preemptive_reclaim`). Where more is being written
-    /// than is dirty, that is waited for anyhow.
+    /// Returns true if so much is reserved that space should be freed in advance
+    /// (`need_preemptive_reclaim`). Where more is under writeback than dirty, files are not
+    /// counted, because their writeback frees space anyway.
     fn is_short<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let (room, bdi) = (&self.room, fs.bdi.get());
         let references = self.of_references();
@@ -225,7 +235,8 @@ impl Btrfs {
         counted >= limit(&self.chunks, mm, fs) >> room.halved.get()
     }
 
-    /// `len` bytes of a file at `pos` are to be written, which reserves room in the trees.
+    /// Reserves metadata space for writing `len` bytes of a file at `pos`; waits for it if none is
+    /// left.
     pub(super) async fn reserve<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -249,6 +260,7 @@ impl Btrfs {
         self.of_files_becomes(OF_WRITE, |room| room.dirtied(mm, mapping, pages));
     }
 
+    /// Waits until the reclaiming worker grants space for a write.
     async fn wait_for_room<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let (room, queue) = (&self.room, mm.world.transaction_queue());
         room.waiting.set(room.waiting.get() + 1);
@@ -270,7 +282,8 @@ impl Btrfs {
         }
     }
 
-    /// Writers for whom there is room now go on. Returns whether there are any.
+    /// Grants space to waiting writers as far as it reaches, and wakes them. Returns true if any
+    /// was granted some.
     fn grant<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let room = &self.room;
         let before = room.granted.get();
@@ -286,8 +299,8 @@ impl Btrfs {
         any
     }
 
-    /// Makes room for writers that wait (`btrfs_async_reclaim_metadata_space`): what costs least first, and again from the
-    /// beginning once it helped.
+    /// Runs the worker that frees space for waiting writers (`btrfs_async_reclaim_metadata_space`):
+    /// the cheapest step first, and from the beginning again once a step helped. Never returns.
     pub(super) async fn reclaim_worker<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let room = &self.room;
         let mut step = 0;
@@ -320,7 +333,8 @@ impl Btrfs {
         }
     }
 
-    /// Makes room before it is short (`btrfs_preempt_reclaim_metadata_space`): a quarter of what most is reserved for.
+    /// Runs the worker that frees space in advance (`btrfs_preempt_reclaim_metadata_space`): a
+    /// quarter of the larger of the two kinds of reservations at a time. Never returns.
     pub(super) async fn preempt_worker<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let room = &self.room;
         loop {
@@ -349,8 +363,8 @@ impl Btrfs {
         }
     }
 
-    /// Has files written, so many items' bytes or an eighth of what is dirty, and waits until some of it is or for a jiffy
-    /// (`shrink_delalloc`).
+    /// Writes files back, the bytes of `items` items or an eighth of the dirty pages, and then
+    /// waits until some are written or for a jiffy (`shrink_delalloc`).
     async fn shrink<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -365,7 +379,7 @@ impl Btrfs {
         let waits = waits || (ordered > dirty && !preempts);
         for _ in 0..3 {
             if dirty == 0 && ordered == 0 {
-                // What found no place on a full disk is written by nobody.
+                // Extents that found no place on a full disk are never written.
                 self.room.ordered.borrow_mut().clear();
                 return;
             }
@@ -382,7 +396,7 @@ impl Btrfs {
         }
     }
 
-    /// Writes so many pages of files (`btrfs_start_delalloc_roots`).
+    /// Writes `pages` pages of files with dirty extents (`btrfs_start_delalloc_roots`).
     async fn write_files<const T: bool>(&self, mm: &SimMm<T>, pages: u64) {
         let mut wbc = WritebackControl {
             range_cyclic: false,
@@ -398,7 +412,7 @@ impl Btrfs {
         }
     }
 
-    /// Waits until so many of the extents that are being written are written, the first ones first.
+    /// Waits until `extents` of the extents being written are written, oldest first.
     async fn wait_for_ordered<const T: bool>(&self, mm: &SimMm<T>, extents: u64) {
         let ordered = &self.room.ordered;
         let left = (ordered.borrow().len() as u64).saturating_sub(extents) as usize;
@@ -406,7 +420,7 @@ impl Btrfs {
             let first = ordered.borrow().front().copied();
             let page = first.and_then(|p| mm.next_tagged(p.file, Tag::Writeback, p.first).map(|at| (p.file, at)));
             let Some(pfn) = page.and_then(|(file, at)| mm.find_page(file, at)) else {
-                // A worker computes its checksums first.
+                // The worker that computes checksums has not submitted it yet.
                 mm.world.sched.sleep_ticks(1).await;
                 return;
             };
@@ -415,13 +429,13 @@ impl Btrfs {
     }
 }
 
-/// Whether nobody waits any more, once those for whom there is room go on.
+/// Grants space where possible, and returns true if no writer waits any more.
 fn room_made<const T: bool>(btrfs: &Btrfs, mm: &SimMm<T>, fs: &Fs) -> bool {
     btrfs.grant(mm, fs);
     btrfs.room.waiting.get() == 0
 }
 
-/// Where both workers wait.
+/// Returns the wait queue of both workers.
 fn workers<const T: bool>(mm: &SimMm<T>) -> u32 {
     mm.world.queue_base + own_queue::ROOM
 }
@@ -433,8 +447,8 @@ mod tests {
     use super::*;
     use crate::params::Params;
 
-    /// References keep what extents give back, up to what they ask for; while most lack theirs, a few that are put into
-    /// their tree make no room, and all of them do.
+    /// References keep what extents give back, up to what they need. While most lack theirs,
+    /// putting a few into their tree frees no space; putting all of them there does.
     #[test]
     fn references_keep_what_is_given_back_until_they_have_their_own() {
         let btrfs = Btrfs::new(&Params::default(), Layout::new(1 << 22));

@@ -1,9 +1,11 @@
-//! btrfs's trees as mkfs makes them since 2013 (Linux 6.12 fs/btrfs/ctree.c): nodes of 16 KiB, four pages of
-//! `btree_inode`, whose items stand in the order of their keys. An item goes where its key belongs: names of a
-//! directory anywhere among its others, for their key is a hash; its index, a new inode and what is known of new
-//! extents behind all others; a file's extents behind its inode. A leaf without room is divided, at the end of its
-//! tree by a new one, and looks at the one in front. What a search reads is accessed, leaves with all their pages (`mark_extent_buffer_accessed`;
-//! the root is at hand), and the first change of a node in a transaction makes a copy of it, at the end of the chunk.
+//! btrfs's trees as mkfs makes them since 2013 (Linux 6.12 fs/btrfs/ctree.c): nodes of 16 KiB, four
+//! pages of `btree_inode`, whose items are ordered by key. An item goes where its key belongs:
+//! names of a directory anywhere among its others, because their key is a hash; a directory's
+//! index, a new inode and the items of new extents behind all others; a file's extents behind its
+//! inode. A full leaf is split, or at the end of its tree followed by a new one, and the leaf in
+//! front is read. Nodes that a search reads are marked accessed, leaves with all their pages
+//! (`mark_extent_buffer_accessed`; the root needs no search). The first change of a node in a
+//! transaction makes a copy of it, at the end of the chunk.
 
 use super::super::SimMm;
 use super::super::write::metadata_page;
@@ -12,47 +14,47 @@ use mm::memory::frame::flag;
 use mm::world::event::TrackPath;
 use std::cell::{Cell, RefCell};
 
-/// Pages of a node.
+/// Pages in a node.
 pub(super) const NODE_PAGES: u32 = 4;
-/// Room for items in a leaf, and children of a node above.
+/// Bytes for items in a leaf; and below, the number of children of an inner node.
 const LEAF_ROOM: u32 = 4 * 4096 - 101;
 /// Bytes of a page's checksum.
 pub(super) const CHECKSUM: u32 = 4;
 const CHILDREN: usize = (LEAF_ROOM / 33) as usize;
-/// The group descriptors and what else a commit changes: the extent tree's items of block groups, the free space
-/// tree, the tree of roots.
+/// Number of nodes that every commit changes beside the others: the extent tree's items of block
+/// groups, the free space tree, the tree of roots.
 const OF_COMMIT: usize = 3;
 
-/// What of the filesystem is kept in an order of its own.
+/// The kinds of keys that are ordered separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keys {
-    /// Names by their hash, and the order in which they were made.
+    /// Names by their hash, and names in the order in which they were made.
     Names,
     Indices,
-    /// Inodes, each with its extents behind it.
+    /// Inodes, each followed by its extents.
     Inodes,
-    /// The extent tree, and checksums: both by blocks.
+    /// The extent tree and checksums, both by block.
     Extents,
     Sums,
-    /// What every commit changes.
+    /// Nodes that every commit changes.
     Commit,
 }
 
-/// A node.
+/// A node of a tree.
 #[derive(Debug, Clone, Copy, Default)]
 struct Node {
-    /// The least key that belongs here, and the greatest that was put here.
+    /// Lowest key that belongs here, and highest key put here so far.
     first: u64,
     last: u64,
-    /// Bytes of its items.
+    /// Bytes taken by its items.
     used: u32,
-    /// Its first block; 0: it was not written yet.
+    /// Its first block; 0: it has none yet.
     block: u32,
-    /// The transaction that made it.
+    /// The transaction that gave it this block.
     made_in: u64,
 }
 
-/// A tree, or the part of one with keys of a kind.
+/// A tree, or the part of one with keys of one kind.
 #[derive(Debug, Default)]
 struct Tree {
     leaves: Vec<Node>,
@@ -60,7 +62,8 @@ struct Tree {
 }
 
 impl Tree {
-    /// The leaf for an item, with room for it, and another one that was changed to make room.
+    /// Finds the leaf for an item and makes space in it. Returns its index, and that of a second
+    /// leaf that changed in a split.
     fn make_room(&mut self, key: u64, bytes: u32) -> (usize, Option<usize>) {
         let leaves = &mut self.leaves;
         if leaves.is_empty() {
@@ -91,7 +94,7 @@ impl Tree {
         (into, Some(2 * at + 1 - into))
     }
 
-    /// The number of the node above a leaf; `None`: the leaf is the root.
+    /// Returns the index of the inner node above a leaf; `None`: the leaf is the root.
     fn above(&mut self, leaf: usize) -> Option<usize> {
         let leaves = self.leaves.len();
         if leaves < 2 {
@@ -103,7 +106,8 @@ impl Tree {
     }
 }
 
-/// Whether a leaf for keys of a kind is the root of its tree. Names, their order and inodes share one.
+/// Returns true if a leaf for keys of a kind is the root of its tree. Names, their order and inodes
+/// share one tree.
 fn is_root(trees: &[Tree; 6], keys: Keys) -> bool {
     let of = match keys {
         Keys::Names | Keys::Indices | Keys::Inodes => &trees[..=Keys::Inodes as usize],
@@ -117,23 +121,25 @@ fn is_root(trees: &[Tree; 6], keys: Keys) -> bool {
 pub(super) struct Trees {
     trees: RefCell<[Tree; 6]>,
     transaction: Cell<u64>,
-    /// The chunk for metadata, first page and length, and nodes that were made.
+    /// The chunk for metadata, as first page and length, and the number of nodes made, modulo what
+    /// fits there.
     chunk: (u32, u32),
     made: Cell<u32>,
-    /// References of nodes, made or given back, that are not in the extent tree yet.
+    /// Number of references of nodes, added or dropped, that are not in the extent tree yet.
     references: Cell<u64>,
-    /// Whether the running transaction has changed anything.
+    /// True if the running transaction has changed anything.
     changed: Cell<bool>,
-    /// Where the checksums of extents are, by the extents' first blocks.
+    /// Positions of the checksums of extents, ordered by the extents' first blocks.
     sums: RefCell<Vec<Sums>>,
 }
 
-/// Where the checksums of an extent are.
+/// Position of the checksums of an extent.
 #[derive(Debug, Clone, Copy)]
 struct Sums {
     block: u64,
     pages: u32,
-    /// Its first item's key, and of how many pages that is; the next ones have a leaf each.
+    /// Key of its first item, and the number of pages that item covers; the following items fill a
+    /// leaf each.
     key: u64,
     first: u32,
 }
@@ -151,19 +157,20 @@ impl Trees {
         }
     }
 
-    /// References of nodes that are not in the extent tree yet.
+    /// Returns the number of references of nodes that are not in the extent tree yet.
     pub fn references(&self) -> u64 {
         self.references.get()
     }
 
-    /// Up to so many of them are put there. Returns how many.
+    /// Puts up to `most` of these references into the extent tree. Returns their number.
     pub fn run_references(&self, most: u64) -> u64 {
         let n = most.min(self.references.get());
         self.references.set(self.references.get() - n);
         n
     }
 
-    /// Checksums of so many pages that were written before mounting: their leaves are on the disk. `block`: where a page is.
+    /// Makes the checksums of `pages` pages written before mounting, in leaves on the disk. `block`
+    /// returns the block of a page.
     pub fn lay_out(&self, pages: u64, block: impl Fn(u64) -> Option<u64>) {
         let leaf_pages = u64::from(LEAF_ROOM / CHECKSUM);
         for nth in 0..pages.div_ceil(leaf_pages) {
@@ -179,7 +186,7 @@ impl Trees {
         }
     }
 
-    /// Puts an item of so many bytes, with its key's, where its key belongs.
+    /// Inserts an item of `bytes` bytes, its key included, where its key belongs.
     pub async fn insert<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -201,7 +208,8 @@ impl Trees {
         self.touch(mm, mapping, (keys, leaf), (false, root)).await;
         if let Some(other) = other {
             self.touch(mm, mapping, (keys, other), (false, false)).await;
-            // What does not fit is offered to the leaf in front first (`push_leaf_left`).
+            // The overflow is offered to the leaf in front first (`push_leaf_left`), which reads
+            // it.
             if let Some(front) = other.min(leaf).checked_sub(1) {
                 let node = self.node((keys, front), false, |_| ());
                 self.read(mm, mapping, node).await;
@@ -209,8 +217,8 @@ impl Trees {
         }
     }
 
-    /// Puts the checksums of so many pages, from a block on, behind all others: the last item gets longer, or further ones
-    /// begin. Keys from `key` on are behind those that there are.
+    /// Appends the checksums of `pages` pages from `block` on behind all others: the last item
+    /// grows, or new ones begin. Keys from `key` on must lie behind all existing ones.
     pub async fn append_sums<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -232,6 +240,8 @@ impl Trees {
         self.has_sums(Sums { block, pages, key, first: first.unwrap_or(pages) });
     }
 
+    /// Records the position of an extent's checksums, replacing that of an extent at the same
+    /// block.
     fn has_sums(&self, of: Sums) {
         let sums = &mut *self.sums.borrow_mut();
         let at = sums.partition_point(|s| s.block < of.block);
@@ -241,7 +251,8 @@ impl Trees {
         }
     }
 
-    /// Looks the checksum of a block up, if it is known to have one: who reads it compares it (`btrfs_lookup_bio_sums`).
+    /// Searches the checksum of a block, if it is known to have one, to compare it with data read
+    /// (`btrfs_lookup_bio_sums`).
     pub async fn look_up_sums<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, block: u64) {
         let of = {
             let sums = self.sums.borrow();
@@ -264,12 +275,13 @@ impl Trees {
         }
     }
 
-    /// Changes an item.
+    /// Changes an item in place.
     pub async fn change<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, at: (Keys, u64)) {
         self.insert(mm, mapping, at, 0).await;
     }
 
-    /// The running transaction ends, and changes what every one does. Returns whether there was any.
+    /// Ends the running transaction, with the changes that each commit makes. Returns false if
+    /// nothing had changed.
     pub async fn end_transaction<const T: bool>(&self, mm: &SimMm<T>, mapping: u32) -> bool {
         if !self.changed.replace(false) {
             return false;
@@ -284,18 +296,20 @@ impl Trees {
         true
     }
 
+    /// Changes and returns a copy of a leaf or, with `above`, of an inner node.
     fn node(&self, (keys, at): (Keys, usize), above: bool, f: impl FnOnce(&mut Node)) -> Node {
         let tree = &mut self.trees.borrow_mut()[keys as usize];
         let above = above && keys != Keys::Commit;
         let nodes = if above { &mut tree.above } else { &mut tree.leaves };
-        // Somebody may have divided leaves meanwhile; they are only more.
+        // Leaves may have been split meanwhile, but none ever goes away, so the index is valid.
         let node = &mut nodes[at];
         f(node);
         *node
     }
 
-    /// Reads a node on the way down, copies it if this transaction has not yet, and changes it; one of those `above` the
-    /// leaves or a leaf. A `root` is at hand: nobody looks for it.
+    /// Reads a node on the way down, copies it if this transaction has not done so yet, and dirties
+    /// it; with `above` it is an inner node, otherwise a leaf. A `root` is not read, since it needs
+    /// no search.
     async fn touch<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -327,7 +341,7 @@ impl Trees {
         }
     }
 
-    /// Finds all of a node.
+    /// Reads all pages of a node and marks them accessed.
     async fn read<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, node: Node) {
         if node.block == 0 {
             return;
@@ -340,7 +354,8 @@ impl Trees {
         }
     }
 
-    /// The next node of the chunk; behind its end, the first one, which was copied elsewhere long since.
+    /// Returns the first page of the next node in the chunk. After the end it begins anew: the
+    /// nodes there were copied elsewhere long before.
     fn new_node(&self) -> u32 {
         let (first, length) = self.chunk;
         let n = self.made.get();
@@ -353,7 +368,7 @@ impl Trees {
 mod tests {
     use super::*;
 
-    /// At the end of a tree leaves are filled, in the middle they are divided.
+    /// Leaves at the end of a tree are filled; those in the middle are split.
     #[test]
     fn leaves_are_filled_at_the_end_and_divided_elsewhere() {
         let count = |keys: &mut dyn Iterator<Item = u64>| {
@@ -365,7 +380,8 @@ mod tests {
         };
         let all = 6000 * 100 / (LEAF_ROOM as usize / 100 * 100) + 1;
         assert_eq!(count(&mut (0..6000)), all);
-        // Keys that fill all leaves alike: they are divided at one time, so that there are 32 or 64.
+        // Keys that fill all leaves evenly, so that all are split at about the same time: there are
+        // 32 or 64 leaves.
         let mut scattered = (0..6000u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1);
         let divided = count(&mut scattered);
         assert!((5 * all / 4..2 * all).contains(&divided), "{divided} beside {all}");
