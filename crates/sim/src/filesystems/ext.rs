@@ -1,20 +1,21 @@
 //! ext3 and ext4 in ordered mode, with their journal (jbd, jbd2).
 //!
-//! Inode tables, inode bitmaps and directories are blocks of the block device's own mapping. Today's ext4
-//! makes them dirty when the commit that they belong to has ended, and keeps them in memory until then
-//! (`__jbd2_journal_refile_buffer`); the older forms, with the change (their kernels wait too, at most 5 s).
-//! Then reclaim and the flusher meet them; a commit writes them to the journal too.
+//! Inode tables, inode bitmaps and directories are blocks of the block device's own mapping. ext4
+//! as it is today dirties them when the commit that they belong to has ended, and keeps them in
+//! memory until then (`__jbd2_journal_refile_buffer`); the older forms dirty them with the change
+//! (their kernels wait too, at most 5 s). From then on reclaim and the flusher meet them; a commit
+//! also writes them to the journal.
 //!
 //! ext4 delays allocation: reclaim and the journal thread are refused until the flusher has
-//! allocated. Its flusher path writes one extent's worth a call: it raises its quota to the run of
-//! contiguous dirty pages, and it wraps to the start of the file only when it found nothing from
-//! the saved index on. A commit walks the files with newly allocated blocks; over delayed pages
-//! the walk writes nothing, yet it moves the saved index past them (docs/reference/writeback.md#filesystems).
-//! Together: after each commit the flusher chases the end of the file, and what lies before waits until
-//! nothing new is found there.
+//! allocated blocks. Its flusher path writes one extent's worth a call: it raises its quota to the
+//! run of contiguous dirty pages, and it wraps to the start of the file only when it found nothing
+//! from the saved index on. A commit walks the files with newly allocated blocks; over delayed
+//! pages the walk writes nothing, yet it moves the saved index past them
+//! (docs/reference/writeback.md#filesystems). As a result, after each commit the flusher follows
+//! the end of the file, and earlier pages wait until no new ones are found there.
 //!
-//! ext3 gives a page its block in the write call, out of the file's reservation window (with
-//! `fs_look_ahead`; else when it is written back). It writes whatever it is asked to.
+//! ext3 allocates a page's block in the write call, from the file's reservation window (with
+//! `fs_look_ahead`; else when the page is written back). It never refuses writeback.
 
 use super::jbd2::Transactions;
 use super::layout::Layout;
@@ -35,7 +36,7 @@ use mm::world::{Cost, WritebackControl};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-/// The journal's place and length in blocks (128 MiB, mke2fs's choice) on a large disk.
+/// Place and length of the journal in blocks on a large disk (128 MiB, mke2fs's choice).
 const JOURNAL_START: u64 = 1024;
 const JOURNAL_LENGTH: u64 = 32_768;
 /// Blocks of one commit of a streaming write: descriptor, inode, bitmap, group descriptor,
@@ -43,14 +44,16 @@ const JOURNAL_LENGTH: u64 = 32_768;
 const COMMIT_BLOCKS: u32 = 8;
 /// ext4's `max_writeback_mb_bump`: 128 MiB in pages.
 const MAX_BUMP: u32 = 32_768;
-/// Pages that today's ext4 writes with one extent (`MAX_WRITEPAGES_EXTENT_LEN`).
+/// Maximum number of pages that ext4 today writes with one extent (`MAX_WRITEPAGES_EXTENT_LEN`).
 const MAX_EXTENT: u32 = 2048;
-/// The block bitmaps of the first two groups, behind the superblock, the descriptors and the blocks kept for more of these.
+/// Places of the block bitmaps of the first two groups, behind the superblock, the descriptors and
+/// the blocks reserved for more of these.
 const FIRST_BITMAPS: [u64; 2] = [1027, 1028];
-/// Inodes of a table's block, 256 bytes each.
+/// Number of inodes in a block of the table, 256 bytes each.
 const INODES_OF_BLOCK: u64 = 16;
-/// The longest reservation window of ext3 in blocks (`EXT3_MAX_RESERVE_BLOCKS`). It begins with 8
-/// and doubles each time half of it was used, so that a file of some MiB has the longest one.
+/// Blocks of the longest reservation window of ext3 (`EXT3_MAX_RESERVE_BLOCKS`). A window begins
+/// with 8 and doubles each time half of it was used, so that a file of a few MiB has the longest
+/// one.
 const RESERVATION: u32 = 1027;
 
 /// ext4.
@@ -58,7 +61,7 @@ pub(super) type Ext4 = Ext<true>;
 /// ext3.
 pub(super) type Ext3 = Ext<false>;
 
-/// The filesystem's state; with delayed allocation it is an ext4.
+/// The filesystem's state; `DELAYED` (delayed allocation): it is an ext4.
 #[derive(Debug)]
 pub(super) struct Ext<const DELAYED: bool> {
     journal: Ring,
@@ -74,13 +77,14 @@ pub(super) struct Ext<const DELAYED: bool> {
     known: RefCell<BTreeSet<u64>>,
     /// The block device's own mapping.
     device_file: Cell<u32>,
-    /// Whether a commit is under way.
+    /// True while a commit is under way (the older forms).
     committing: Cell<bool>,
     transactions: Transactions,
 }
 
-/// Pages of the aligned chunks in which a file of so many pages is given blocks (`ext4_mb_normalize_request`): 2 MiB of
-/// one of up to 4 MiB, 4 of one of up to 8, 8 of a longer one. One of up to 1 MiB gets a power of two, all at once.
+/// Returns the pages of the aligned chunks in which a file of `pages` pages gets its blocks
+/// (`ext4_mb_normalize_request`): 2 MiB for a file of up to 4 MiB, 4 MiB up to 8, and 8 MiB for a
+/// longer one. A file of up to 1 MiB gets the next power of two, all at once.
 fn chunk(pages: u64) -> u64 {
     const MIB: u64 = 256;
     match pages {
@@ -91,18 +95,19 @@ fn chunk(pages: u64) -> u64 {
     }
 }
 
-/// A file's size in pages.
+/// Returns a file's size in pages.
 fn size<const T: bool>(mm: &SimMm<T>, mapping: u32) -> u64 {
     mm.mappings[mapping as usize].size.get().div_ceil(4096)
 }
 
-/// The block of an inode.
+/// Returns the block of the inode table that holds the `number`th inode of a group.
 fn table_block(front: Layout, group: u32, number: u64) -> u64 {
     front.table(group) + 1 + number / INODES_OF_BLOCK % (front.table_blocks() - 1)
 }
 
-/// Where the block bitmaps are that say more than that their group is empty: those of the first two groups, of the first
-/// group of each 16 that keep their metadata together (`flex_bg`), and of the last group.
+/// Returns the places of the block bitmaps that say more than that their group is empty: those of
+/// the first two groups, of the first group of each 16 that keep their metadata together
+/// (`flex_bg`), and of the last group.
 fn bitmaps(front: Layout) -> impl Iterator<Item = u64> {
     const GROUP: u64 = 32_768;
     const FLEX: u64 = 16;
@@ -168,8 +173,8 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         all
     }
 
-    /// ext4: the dirty run from a page on, at most 8 MiB, and, while the file is open for writing, the
-    /// rest of an aligned [`chunk`].
+    /// Returns, for ext4, the dirty run from a page on, at most 8 MiB, and, while the file is open
+    /// for writing, the rest of an aligned [`chunk`].
     fn look_ahead<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -196,8 +201,9 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         }
     }
 
-    /// ext3 has no delayed allocation: a page gets its block in the write call, out of the file's
-    /// reservation window. Files that are written side by side interleave by windows.
+    /// Returns true for ext3, which has no delayed allocation: a page gets its block in the write
+    /// call, from the file's reservation window. Files written at the same time interleave by
+    /// windows.
     fn allocates_at_write(&self, fs: &Fs) -> bool {
         !DELAYED && fs.look_ahead
     }
@@ -235,7 +241,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         len: u64,
     ) -> Result<(), FsError> {
         if Self::by_extent(mm) {
-            // The inode's size and times.
+            // The inode's size and times change.
             self.transactions.change(mm).await;
         }
         write::buffered(mm, fs, mapping, pos, len).await
@@ -297,7 +303,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         self.blocks.borrow().contains(&block) || self.in_commit.borrow().contains(&block)
     }
 
-    /// ext4 is refused pages whose allocation is delayed.
+    /// Refuses, for ext4, pages whose allocation is delayed.
     fn refuses_reclaim(&self, fs: &Fs, mapping: u32, pages: (u32, u32), _direct: bool) -> u32 {
         if DELAYED {
             fs.unplaced(mapping, pages)
@@ -356,23 +362,24 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
 }
 
 impl<const DELAYED: bool> Ext<DELAYED> {
-    /// Whether this is ext4 as it writes today.
+    /// Returns true for ext4 as it writes today.
     fn by_extent<const T: bool>(mm: &SimMm<T>) -> bool {
         DELAYED && mm.policy.ext4_writeback == Ext4Writeback::ByExtent
     }
 
-    /// Reads the block bitmaps that mkfs has written, some time after mounting (`ext4_run_li_request`,
-    /// `ext4_mb_prefetch`).
+    /// Runs the thread that reads the block bitmaps written by mkfs, some time after mounting
+    /// (`ext4_run_li_request`, `ext4_mb_prefetch`).
     async fn prefetch_bitmaps<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         mm.world.sched.sleep_ticks(fs.initialised_at).await;
         for block in bitmaps(fs.layout) {
             let (device, path) = (self.device_file.get(), TrackPath::FsMetadata);
-            // Without memory or after an error the allocator asks for it again.
+            // Errors are ignored: the allocator reads the bitmap when it needs it.
             let _ = metadata_page(mm, device, block as u32, false, path).await;
         }
     }
 
-    /// Brings a block of the inode table or of a directory into memory, if there is any for it.
+    /// Brings a block of the inode table or of a directory into memory and marks its page accessed;
+    /// does nothing if there is no memory for it.
     async fn read_block<const T: bool>(&self, mm: &SimMm<T>, block: u64) {
         self.known.borrow_mut().insert(block);
         let (device, path) = (self.device_file.get(), TrackPath::FsMetadata);
@@ -381,8 +388,9 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         }
     }
 
-    /// A metadata block changes: its page of the block device is accessed, and dirty or so once the commit has
-    /// ended, and the running transaction has it. A `fresh` block holds nothing yet.
+    /// Changes a metadata block: marks its page of the block device accessed and adds it to the
+    /// running transaction. The page is dirtied now or, by ext4 today, once the commit has ended.
+    /// `fresh`: the block has no content yet.
     async fn change_block<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -403,7 +411,7 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         Ok(())
     }
 
-    /// A file got new blocks: ordered mode ties it to the transaction.
+    /// Adds a file that got new blocks to the running transaction, as ordered mode requires.
     fn note_allocation(&self, mapping: u32) {
         let mut files = self.files.borrow_mut();
         if !files.contains(&mapping) {
@@ -411,7 +419,8 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         }
     }
 
-    /// Commits every interval what the running transaction holds, and what today's fsync asks for.
+    /// Runs the journal thread: commits the running transaction every interval and, for ext4 today,
+    /// when fsync requests it. Never returns.
     async fn journal_thread<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         if Self::by_extent(mm) {
             return self.kjournald2(mm, fs).await;
@@ -422,7 +431,7 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         }
     }
 
-    /// The life of the thread that commits today, which nobody else does. Never returns.
+    /// Runs the journal thread of ext4 today, which alone commits. Never returns.
     async fn kjournald2<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let (sched, queue) = (&mm.world.sched, mm.world.jbd2_queue(fs.volume));
         let mut due = sched.now() + self.interval;
@@ -443,7 +452,7 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         }
     }
 
-    /// Commits the running transaction, if it holds anything or `force` says so. Returns whether the
+    /// Commits the running transaction, if it holds anything or `force` is set. Returns true if the
     /// journal's writes succeeded.
     async fn commit_transaction<const T: bool>(
         &self,
@@ -452,7 +461,7 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         force: bool,
     ) -> bool {
         if self.committing.replace(true) {
-            return true; // the commit under way takes this one's changes along
+            return true; // the commit under way includes these changes
         }
         let files = self.files.take();
         let changed = self.blocks.take().len() as u64;
@@ -469,8 +478,9 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         ok
     }
 
-    /// The commit of today, which has begun: metadata, then the block that makes them valid. Nothing of a
-    /// file's data is in it, for new blocks are none of the file's until their data is written.
+    /// Performs a commit of ext4 today, which has begun: writes the metadata, then the commit block
+    /// that makes them valid. No file data are in it, because new blocks become a file's only when
+    /// their data are written. Returns true on success.
     async fn commit_by_extent<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, force: bool) -> bool {
         if self.files.borrow().is_empty() && self.blocks.borrow().is_empty() && !force {
             return true;
@@ -479,7 +489,8 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         let files = self.files.take().len() as u64;
         self.in_commit.swap(&self.blocks);
         let changed = self.in_commit.borrow().len() as u64;
-        // A descriptor; of files with new blocks their inodes, the bitmap and the group's descriptor.
+        // One descriptor block; for files with new blocks their inodes, the bitmap and the group's
+        // descriptor.
         let allocated = if files > 0 { files.div_ceil(INODES_OF_BLOCK) + 2 } else { 0 };
         let metadata = 1 + allocated + changed;
         let (at, blocks) = self.journal.take(metadata);
@@ -491,8 +502,8 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         ok
     }
 
-    /// The blocks of the commit that has ended are the flusher's from now on, but for those that the running
-    /// transaction has changed again.
+    /// Dirties the metadata blocks of the commit that has ended, so that the flusher may write
+    /// them, except those that the running transaction has changed again.
     async fn refile<const T: bool>(&self, mm: &SimMm<T>) {
         for block in self.in_commit.take() {
             if self.blocks.borrow().contains(&block) {
@@ -506,11 +517,11 @@ impl<const DELAYED: bool> Ext<DELAYED> {
     }
 }
 
-/// Ordered data of one file.
+/// Writes one file's ordered data for a commit.
 async fn submit_data<const DELAYED: bool, const T: bool>(mm: &SimMm<T>, fs: &Fs, mapping: u32) {
     let m = &mm.mappings[mapping as usize];
     if !DELAYED {
-        // Every dirty page is mapped: it is written now.
+        // Every dirty page has a block: all are written now.
         let mut wbc = WritebackControl {
             range_cyclic: false,
             ..WritebackControl::pages(i64::MAX)
@@ -518,7 +529,7 @@ async fn submit_data<const DELAYED: bool, const T: bool>(mm: &SimMm<T>, fs: &Fs,
         write_cache_pages(mm, mapping, &mut wbc, Walk::PLAIN).await;
         return;
     }
-    // ext4: pages that have blocks are written, delayed ones are passed over.
+    // ext4: pages that have blocks are written, delayed ones are skipped.
     let end = m.size.get().div_ceil(4096).min(u64::from(u32::MAX)) as u32;
     let mut index = 0;
     while let Some(first) = mm.next_tagged(mapping, Tag::Dirty, index) {
@@ -543,7 +554,7 @@ async fn submit_data<const DELAYED: bool, const T: bool>(mm: &SimMm<T>, fs: &Fs,
     m.writeback_index.set(end);
 }
 
-/// ext4's flusher path.
+/// Writes back a file's pages on the flusher path of ext4 with delayed allocation.
 async fn da_writepages<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

@@ -1,22 +1,27 @@
 //! FAT32 with long names (vfat) and exFAT, as Linux 6.12 has them (fs/fat, fs/exfat).
 //!
-//! There is no journal and no inode table. All metadata are buffers of the block device: tables, bitmap,
-//! directories, and a file's attributes in its directory entry. Who changes them dirties pages of the device's own
-//! file, which are written when the flusher comes by, in no order. What a file is given follows from calls:
+//! There is no journal and no inode table. All metadata are buffers of the block device: tables,
+//! bitmap, directories, and a file's attributes in its directory entry. Changing them dirties pages
+//! of the block device's own mapping, which the flusher writes in no particular order. The effects
+//! of each call on them:
 //!
-//! - **Clusters** are taken when they are written to, one at a time, behind the last one taken
-//!   (`fat_alloc_clusters` from `prev_free`) or behind the file's own last one (`exfat_alloc_cluster`). Nothing is
-//!   delayed and there are no holes: a write behind the end writes zeroes up to there (`cont_write_begin`,
-//!   `exfat_extend_valid_size`). Clusters of removed files are free again.
-//! - **vfat** changes two entries for a cluster, its own and that of the one in front of it, in every table; how many
-//!   are free stands in a sector whose inode gets dirty (FSINFO). A file has less than 4 GiB.
-//! - **exfat** changes a bit of the allocation bitmap. While a file's clusters lie in a row it needs no table at all
-//!   (`NoFatChain`); with the first that does not, all of its entries are written.
-//! - **Names** are slots of 32 bytes: 13 characters each and one for the file in vfat, 15 each and two in exfat.
-//! - Where the table has to be asked, a cold one is read, entry after entry from the nearest cluster that the inode
-//!   remembers ([`chain`]).
+//! - **Clusters** are allocated by the write that needs them, one at a time, behind the last one
+//!   taken (`fat_alloc_clusters` from `prev_free`) or behind the file's own last one
+//!   (`exfat_alloc_cluster`). There is no delayed allocation and there are no holes: a write behind
+//!   the end writes zeroes up to there (`cont_write_begin`, `exfat_extend_valid_size`). Clusters of
+//!   removed files are free again.
+//! - **vfat** changes two entries for a cluster, its own and its predecessor's, in every table; the
+//!   number of free clusters is in a sector whose inode gets dirty (FSINFO). A file has less than 4
+//!   GiB.
+//! - **exfat** changes a bit of the allocation bitmap. While a file's clusters are contiguous it
+//!   needs no table at all (`NoFatChain`); with the first that is not, all of the file's entries
+//!   are written.
+//! - **Names** are slots of 32 bytes: 13 characters each and one for the file in vfat, 15 each and
+//!   two in exfat.
+//!   that the inode remembers ([`chain`]).
 //!
-//! Mount options are parameters: `vfat_sync`, `vfat_dirsync`, `vfat_flush`, `exfat_sync`, `exfat_dirsync`.
+//! Mount options are parameters: `vfat_sync`, `vfat_dirsync`, `vfat_flush`, `exfat_sync`,
+//! `exfat_dirsync`.
 
 mod chain;
 mod clusters;
@@ -42,16 +47,17 @@ use mm::world::{Tasks, WritebackControl};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-/// Characters of a name (`names::ENTRIES_OF_BLOCK`), and bytes of a slot.
+/// Characters of a name (`names::ENTRIES_OF_BLOCK`), and bytes of a directory slot.
 const NAME: u32 = 40;
 const SLOT: u32 = 32;
-/// The longest file of a vfat (`s_maxbytes`).
+/// Bytes of the longest file on a vfat (`s_maxbytes`).
 const MOST_BYTES: u64 = u32::MAX as u64;
-/// The sectors that a vfat can have are 32 bits' (mkfs.fat.c `setup_tables`); eight of them are a block.
+/// Blocks of the largest vfat: the number of sectors has 32 bits (mkfs.fat.c `setup_tables`), and
+/// eight sectors are a block.
 const MOST_BLOCKS: u64 = u32::MAX as u64 / 8;
-/// Boot sector and FSINFO: sectors 0 and 1.
+/// Block of the boot sector and FSINFO, sectors 0 and 1.
 const BOOT: u64 = 0;
-/// How long a close sleeps with `-o flush`, in nanoseconds: HZ/10.
+/// Time that a close sleeps with `-o flush`, in nanoseconds: HZ/10.
 const FLUSH_PAUSE: u64 = 100_000_000;
 
 /// FAT32.
@@ -59,15 +65,15 @@ pub(super) type Vfat = Fat<false>;
 /// exFAT.
 pub(super) type Exfat = Fat<true>;
 
-/// What is known of a file.
+/// The state of a file beyond its extents.
 #[derive(Debug)]
 struct File {
     chain: Chain,
-    /// Its clusters are chained in the table (exFAT: they do not lie in a row).
+    /// True if its clusters are chained in the table (exFAT: they are not contiguous).
     chained: bool,
-    /// Its directory entry is behind the inode.
+    /// True if its directory entry is older than its inode.
     stale: bool,
-    /// exFAT: bytes from here on were never written; `MAX`: all were.
+    /// exFAT: bytes from this offset on were never written; `MAX`: all were.
     valid: u64,
 }
 
@@ -82,27 +88,29 @@ impl Default for File {
     }
 }
 
-/// A filesystem's state.
+/// The state of a FAT filesystem; `EX`: exFAT.
 #[derive(Debug)]
 pub(super) struct Fat<const EX: bool> {
     geometry: Geometry,
     /// The block device's own mapping.
     device_file: Cell<u32>,
-    /// vfat: the inode of FSINFO, and whether its sector is behind it.
+    /// vfat: the inode of FSINFO, and whether its sector is out of date.
     fsinfo: Cell<u32>,
     count_is_stale: Cell<bool>,
-    /// Where the next search for a cluster begins; `MAX`: at the first free one, as mkfs left it.
+    /// Block from which the next search for a cluster begins; `MAX`: at the first free one, as mkfs
+    /// left it.
     hint: Cell<u64>,
     files: RefCell<Vec<File>>,
     directories: RefCell<BTreeMap<DirNumber, Directory>>,
-    /// exFAT: the boot sector says that the volume is in use (`VOLUME_DIRTY`).
+    /// exFAT: true if the boot sector says that the volume is in use (`VOLUME_DIRTY`).
     in_use: Cell<bool>,
-    /// `-o sync`, `-o dirsync` (which sync is, too), `-o flush`.
+    /// Mount options `-o sync`, `-o dirsync` (implied by sync) and `-o flush`.
     sync: bool,
     dirsync: bool,
     flush: bool,
 }
 
+/// Returns the geometry of a volume of `capacity` blocks.
 fn geometry<const EX: bool>(capacity: u64, p: &Params) -> Geometry {
     if EX {
         Geometry::exfat(capacity, p)
@@ -160,7 +168,7 @@ impl<const EX: bool> Model for Fat<EX> {
         self.geometry.root
     }
 
-    /// Whole clusters, whoever asks.
+    /// Takes a whole cluster, whatever number of blocks the caller wants.
     fn take_blocks(
         &self,
         space: &Space,
@@ -186,8 +194,8 @@ impl<const EX: bool> Model for Fat<EX> {
             })
     }
 
-    /// Clusters are free again. vfat empties their entries, exFAT their bits alone (`fat_free_clusters`,
-    /// `exfat_free_cluster`).
+    /// Frees the clusters behind the cut. vfat empties their table entries, exFAT clears only their
+    /// bits (`fat_free_clusters`, `exfat_free_cluster`).
     async fn freed<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -206,7 +214,8 @@ impl<const EX: bool> Model for Fat<EX> {
         for &(block, len) in &gone {
             fs.space.give_back(block, len);
         }
-        // Nobody is told if a table's block can't be had: the run ends for want of memory elsewhere.
+        // An error here is not reported: if a table's block gets no memory, the run ends elsewhere
+        // for lack of memory.
         let _ = self.unlink(mm, fs, mapping, &gone, keep, chained).await;
         if kept.is_some() {
             self.touch(mm, mapping);
@@ -233,7 +242,7 @@ impl<const EX: bool> Model for Fat<EX> {
         Ok(())
     }
 
-    /// vfat writes behind the end through the cache (`fat_direct_IO`).
+    /// On vfat, writes behind the end go through the cache (`fat_direct_IO`).
     async fn before_direct<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -294,12 +303,12 @@ impl<const EX: bool> Model for Fat<EX> {
         Ok(())
     }
 
-    /// Everything below a file's length has its cluster.
+    /// All pages below a file's length have a cluster.
     fn page_mkwrite(&self, fs: &Fs, mapping: u32, index: u32, most: u32) -> u32 {
         fs.mapped_of(mapping, index, most)
     }
 
-    /// Both use `mpage_writepages`; then the VFS has the inode written to its directory entry.
+    /// Both use `mpage_writepages`; then the VFS writes the inode to its directory entry.
     async fn writepages<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -309,12 +318,12 @@ impl<const EX: bool> Model for Fat<EX> {
     ) {
         write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
         match mm.mappings[mapping as usize].kind() {
-            // Who waits for all of it, writes the inode when its pages are there.
+            // A walk for data integrity writes the inode after its pages, in `fsync`.
             MappingKind::File if !wbc.sync_all => {
                 self.write_entry(mm, fs, mapping, false).await;
             }
             MappingKind::Meta => {
-                // Without memory for its block the next change writes it.
+                // Without memory for its block, the next change writes it.
                 let _ = self.write_count(mm).await;
             }
             _ => {}
@@ -325,13 +334,13 @@ impl<const EX: bool> Model for Fat<EX> {
         true
     }
 
-    /// The bitmap's buffers are held from mount on (`vol_amap`).
+    /// The bitmap's buffers stay in memory from mount on (`vol_amap`).
     fn holds(&self, block: u64) -> bool {
         self.geometry.bitmap().contains(&block)
     }
 
-    /// A file's pages, then its directory entry; then vfat's tables (`fat_file_fsync`), all of exFAT's device
-    /// (`exfat_file_fsync`). Each is waited for before the next.
+    /// Writes a file's pages, then its directory entry; then vfat's tables (`fat_file_fsync`) or
+    /// all of exFAT's device (`exfat_file_fsync`). Each is waited for before the next.
     async fn fsync<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) -> bool {
         let mut ok = mm.write_and_wait(mapping).await;
         ok &= self.write_entry(mm, fs, mapping, true).await;
@@ -346,7 +355,7 @@ impl<const EX: bool> Model for Fat<EX> {
         }
     }
 
-    /// `fat_file_release`.
+    /// With `-o flush`, starts to write everything and sleeps a while (`fat_file_release`).
     async fn released<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {
         if self.flush {
             self.flush_inode(mm, fs, mapping).await;
@@ -354,7 +363,8 @@ impl<const EX: bool> Model for Fat<EX> {
         }
     }
 
-    /// sync(2), whose walk over files has come to an end: the inodes, the device; exFAT says that it is not in use.
+    /// Ends a sync(2), after its walk over files: writes the inodes and the device; exFAT then
+    /// marks the volume as not in use.
     async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let mut ok = true;
         let stale = |(_, f): &(u32, &File)| f.stale;
@@ -378,7 +388,7 @@ impl<const EX: bool> Model for Fat<EX> {
         ok
     }
 
-    /// An inode is found by its name.
+    /// Returns the block of the directory entry, by which an inode is found.
     fn inode_place(
         &self,
         _fs: &Fs,
@@ -397,7 +407,7 @@ impl<const EX: bool> Model for Fat<EX> {
         self.next_directory_block(fs, dir)
     }
 
-    /// Its first cluster (`fat_alloc_new_dir`, `exfat_alloc_new_dir`).
+    /// Allocates a new directory's first cluster (`fat_alloc_new_dir`, `exfat_alloc_new_dir`).
     async fn directory_made<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -428,6 +438,7 @@ impl<const EX: bool> Model for Fat<EX> {
 }
 
 impl<const EX: bool> Fat<EX> {
+    /// Calls `f` with a file's state, making it first if needed.
     fn file<R>(&self, mapping: u32, f: impl FnOnce(&mut File) -> R) -> R {
         let mut files = self.files.borrow_mut();
         if files.len() <= mapping as usize {
@@ -436,6 +447,7 @@ impl<const EX: bool> Fat<EX> {
         f(&mut files[mapping as usize])
     }
 
+    /// Returns an error if a file of `len` bytes is too long.
     fn fits(&self, len: u64) -> Result<(), FsError> {
         if EX || len <= MOST_BYTES {
             Ok(())
@@ -446,7 +458,8 @@ impl<const EX: bool> Fat<EX> {
 
     // Blocks of the device.
 
-    /// Brings a block into memory, if there is any for it.
+    /// Brings a block into memory and marks its page accessed; does nothing if there is no memory
+    /// for it.
     async fn read_block<const T: bool>(&self, mm: &SimMm<T>, block: u64) {
         let (device, path) = (self.device_file.get(), TrackPath::FsMetadata);
         if let Some(pfn) = metadata_page(mm, device, block as u32, false, path).await {
@@ -454,7 +467,8 @@ impl<const EX: bool> Fat<EX> {
         }
     }
 
-    /// A block changes. `fresh`: nothing of what it held is needed. `wait`: until it is on the device.
+    /// Dirties a block. `fresh`: its old content is not needed, so it is not read. `wait`: until it
+    /// is on the device.
     async fn change<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -474,7 +488,7 @@ impl<const EX: bool> Fat<EX> {
         Ok(())
     }
 
-    /// Writes a block and waits for it (`sync_dirty_buffer`). Returns whether it got there.
+    /// Writes a block and waits for it (`sync_dirty_buffer`). Returns true on success.
     async fn sync_block<const T: bool>(&self, mm: &SimMm<T>, block: u64) -> bool {
         let (device, index) = (self.device_file.get(), block as u32);
         let mut wbc = WritebackControl {
@@ -493,8 +507,8 @@ impl<const EX: bool> Fat<EX> {
         mm.mappings[device as usize].state.get() & AS_EIO == 0
     }
 
-    /// exFAT: the boot sector says that the volume is in use before anything of it changes
-    /// (`exfat_set_volume_dirty`).
+    /// exFAT: marks the volume as in use in the boot sector, and waits for that, before anything
+    /// else of it changes (`exfat_set_volume_dirty`).
     async fn use_volume<const T: bool>(&self, mm: &SimMm<T>) -> Result<(), FsError> {
         if EX && !self.in_use.replace(true) {
             self.change(mm, BOOT, false, true).await?;
@@ -502,13 +516,13 @@ impl<const EX: bool> Fat<EX> {
         Ok(())
     }
 
-    /// How many clusters are free changed (`mark_fsinfo_dirty`).
+    /// Notes that the number of free clusters changed (`mark_fsinfo_dirty`).
     fn count_changed<const T: bool>(&self, mm: &SimMm<T>) {
         self.count_is_stale.set(true);
         mm.mark_inode_metadata_dirty(self.fsinfo.get());
     }
 
-    /// Writes it to its sector (`fat_clusters_flush`).
+    /// Writes the number of free clusters to its sector, if it changed (`fat_clusters_flush`).
     async fn write_count<const T: bool>(&self, mm: &SimMm<T>) -> Result<(), FsError> {
         match self.count_is_stale.replace(false) {
             true => self.change(mm, BOOT, false, false).await,
@@ -518,7 +532,7 @@ impl<const EX: bool> Fat<EX> {
 
     // Data and inodes.
 
-    /// Writes a range that begins at a file's end or in front of it, a cluster after the other.
+    /// Writes a range that begins at a file's end or before it, cluster by cluster.
     async fn write_range<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -541,14 +555,14 @@ impl<const EX: bool> Fat<EX> {
         Ok(())
     }
 
-    /// A file's attributes changed: the flusher is to write its inode.
+    /// Marks a file's inode dirty, to be written by the flusher, because its attributes changed.
     fn touch<const T: bool>(&self, mm: &SimMm<T>, ino: u32) {
         self.file(ino, |f| f.stale = true);
         mm.mark_inode_metadata_dirty(ino);
     }
 
-    /// Writes an inode to its directory entry, if that is behind it (`__fat_write_inode`, `__exfat_write_inode`).
-    /// Returns whether that went well.
+    /// Writes an inode to its directory entry, if that is out of date (`__fat_write_inode`,
+    /// `__exfat_write_inode`). Returns true on success.
     async fn write_entry<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -570,7 +584,8 @@ impl<const EX: bool> Fat<EX> {
         done.is_ok()
     }
 
-    /// With `-o flush`: starts to write an inode, its pages and all metadata (`fat_flush_inodes`).
+    /// Starts to write an inode, its pages and all metadata, with `-o flush` only
+    /// (`fat_flush_inodes`).
     async fn flush_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {
         if !self.flush {
             return;

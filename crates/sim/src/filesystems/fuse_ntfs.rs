@@ -3,8 +3,8 @@
 //! A write goes through the FUSE file's page cache straight to the daemon; those pages are clean.
 //! The daemon writes the data into the block device's own page cache, which becomes dirty, and
 //! updates the cluster bitmap there. Reclaim may write device pages, one at a time
-//! (docs/reference/writeback.md#filesystems). So every page of data takes two frames, and half of what the
-//! LRU holds is clean.
+//! (docs/reference/writeback.md#filesystems). So every page of data takes two frames, and half of
+//! the pages on the LRU lists are clean.
 
 use super::layout::Layout;
 use super::model::{Daemon, Kind, Model};
@@ -22,13 +22,13 @@ use mm::world::{Cost, Waited, WaitedKind};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-/// FUSE limits its bdi to 1 % (docs/reference/writeback.md#sysctls).
+/// Share of the dirty limit that FUSE allows its bdi: 1 % (docs/reference/writeback.md#sysctls).
 const FUSE_MAX_RATIO: u32 = 1;
-/// The first block of the cluster bitmap; one page of it covers 32768 clusters.
+/// First block of the cluster bitmap; one page of it covers 32768 clusters.
 const BITMAP_START: u64 = 512;
 const CLUSTERS_PER_BITMAP_PAGE: u64 = 8 * 4096;
-/// Where the master file table and the directories' index blocks are on a large disk; records are
-/// 1 KiB.
+/// Places and lengths of the master file table and of the directories' index blocks on a large
+/// disk; records are 1 KiB.
 const MFT_START: u64 = 16_384;
 const RECORDS_OF_PAGE: u64 = 4;
 const INDEX_START: u64 = 8192;
@@ -50,14 +50,14 @@ enum Ask {
         pages: u32,
         bytes: u64,
     },
-    /// Change a file record and an index block, both pages of the device.
+    /// Change a file record and an index block, both pages of the block device.
     Names { record: u64, index: u64 },
 }
 
-/// The filesystem's state: the mount, and the connection to its daemon.
+/// The state of the mount and of the connection to its daemon.
 #[derive(Debug)]
 pub(super) struct FuseNtfs {
-    /// The mount's bdi.
+    /// Number of the mount's bdi.
     bdi: Cell<u32>,
     /// The block device's own mapping.
     device_file: Cell<u32>,
@@ -98,7 +98,7 @@ impl Model for FuseNtfs {
         mm.new_mapping(MappingKind::WriteThrough, self.bdi.get())
     }
 
-    /// Fills pages, hands them to the daemon, waits for its answer.
+    /// Fills pages, sends them to the daemon and waits for its answer, request by request.
     async fn write<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -122,7 +122,7 @@ impl Model for FuseNtfs {
             let pages = (last - first + 1).min(self.max_pages);
             let upto = end.min((u64::from(first) + u64::from(pages)) * 4096);
             for index in first..first + pages {
-                // A page of the FUSE file stays clean.
+                // Pages of the FUSE file stay clean.
                 let pfn = page_or_new(
                     mm,
                     mapping,
@@ -149,7 +149,7 @@ impl Model for FuseNtfs {
         Ok(())
     }
 
-    /// The FUSE file keeps no dirty page: a shared mapping can't be stored to.
+    /// Returns 0: the FUSE file keeps no dirty page, so a shared mapping cannot be stored to.
     fn page_mkwrite(&self, _fs: &Fs, _mapping: u32, _index: u32, _most: u32) -> u32 {
         0
     }
@@ -158,7 +158,7 @@ impl Model for FuseNtfs {
         self.device_file.get()
     }
 
-    /// The daemon writes a file record and an index block to the device's pages.
+    /// Asks the daemon to write a file record and an index block to the device's pages.
     async fn names_changed<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -177,7 +177,7 @@ impl Model for FuseNtfs {
 }
 
 impl FuseNtfs {
-    /// Hands the daemon a request and waits for its answer.
+    /// Sends the daemon a request and waits for its answer.
     async fn ask<const T: bool>(&self, mm: &SimMm<T>, what: Ask) -> Result<(), FsError> {
         let task = mm.world.task();
         let reply = mm.world.queue_base + own_queue::TASK + task;
@@ -195,7 +195,8 @@ impl FuseNtfs {
         Ok(())
     }
 
-    /// The daemon: takes a request, writes it to the device's page cache, answers.
+    /// Runs the daemon: takes a request, writes it to the block device's page cache, answers. Never
+    /// returns.
     async fn daemon<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let q = mm.world.queue_base + own_queue::DAEMON;
         loop {
@@ -216,6 +217,7 @@ impl FuseNtfs {
         }
     }
 
+    /// Serves a request. Returns false if the device is full or memory is out.
     async fn serve<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, what: Ask) -> bool {
         let (mapping, mut index, end, bytes) = match what {
             Ask::Write {
@@ -229,7 +231,7 @@ impl FuseNtfs {
                     && self.device_write(mm, index, 1, 4096, TrackPath::FsMetadata).await;
             }
         };
-        // The request's data is copied into the daemon, and from there into the device's pages.
+        // The request's data is copied to the daemon, and from there into the device's pages.
         mm.world.charge_part(Cost::Copy, bytes, 4096);
         while index < end {
             let fresh = fs.mapped(mapping, index).is_none();
@@ -253,7 +255,7 @@ impl FuseNtfs {
         true
     }
 
-    /// A buffered write to the block device.
+    /// Writes to the block device through its page cache. Returns false if memory is out.
     async fn device_write<const T: bool>(
         &self,
         mm: &SimMm<T>,

@@ -1,25 +1,28 @@
-//! What an inode knows of its chain of clusters (Linux 6.12 fs/fat/cache.c, fs/exfat/cache.c).
+//! The part of its chain of clusters that an inode remembers (Linux 6.12 fs/fat/cache.c,
+//! fs/exfat/cache.c).
 //!
-//! Who wants a file's n-th cluster follows the table's entries from the first one on, or from the nearest run of
-//! clusters that the inode remembers. A run lies in a row on the disk; the last few are kept.
+//! Finding a file's n-th cluster takes following the table's entries from the first one on, or from
+//! the nearest run of clusters that the inode remembers. A run is contiguous on the disk; the last
+//! few are kept.
 
 use std::ops::Range;
 
-/// Clusters of a file that lie in a row.
+/// A run of a file's clusters that are contiguous on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     first: u32,
-    /// Clusters behind the first one.
+    /// Number of clusters behind the first one.
     more: u32,
 }
 
-/// The runs of one inode, that used last in front.
+/// The remembered runs of one inode, most recently used first.
 #[derive(Debug, Default)]
 pub struct Chain(Vec<Run>);
 
 impl Chain {
-    /// Finds a cluster by its number in the file: those whose entries have to be read on the way. At most `most`
-    /// runs are kept. `follows`: whether a cluster lies behind the one before it.
+    /// Finds a cluster by its number in the file. Returns the clusters whose table entries have to
+    /// be read on the way. At most `most` runs are kept. `follows` returns true if a cluster is
+    /// contiguous with its predecessor.
     pub fn locate(
         &mut self,
         cluster: u32,
@@ -55,9 +58,9 @@ impl Chain {
         start..cluster
     }
 
-    /// A run was used last; of those with its first cluster the longer one stays.
+    /// Puts a run first. Of two runs with the same first cluster the longer one is kept.
     fn keep(&mut self, mut run: Run, most: usize) {
-        // The file's first cluster is in the inode itself.
+        // The file's first cluster is stored in the inode itself.
         if run.first == 0 && run.more == 0 {
             return;
         }
@@ -68,7 +71,7 @@ impl Chain {
         self.0.truncate(most);
     }
 
-    /// Nothing is known any more.
+    /// Forgets all runs.
     pub fn forget(&mut self) {
         self.0.clear();
     }
@@ -97,7 +100,7 @@ mod tests {
         let mut chain = Chain::default();
         let pairs = |c: u32| c % 2 == 1;
         assert_eq!(chain.locate(101, 2, pairs), 0..101);
-        // Only the run 100..=101 is known: another one begins in front.
+        // Only the run 100..=101 is remembered, and the search for 50 begins before it.
         assert_eq!(chain.locate(50, 2, pairs), 0..50);
         assert_eq!(chain.locate(103, 2, pairs), 101..103);
         assert_eq!(chain.locate(51, 2, pairs), 0..51, "two runs were kept, and not its");
@@ -107,8 +110,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is read ends in front of the cluster and begins at a known place; with room for everything,
-        /// no entry of a chain that was followed to its end is read twice.
+        /// The entries read end before the cluster and begin at a remembered place. With room for
+        /// all runs, no entry of a chain that was followed to its end is read twice.
         #[test]
         fn no_entry_is_read_twice_with_room(
             breaks in prop::collection::vec(any::<bool>(), 64),

@@ -1,25 +1,26 @@
-//! Clusters of a FAT volume: taken, chained, followed and freed.
+//! Clusters of a FAT volume: allocating, chaining, following and freeing them.
 
 use super::super::files::Extent;
 use super::super::space::ANYWHERE;
 use super::super::{Fs, FsError, SimMm};
 use super::Fat;
 
-/// Runs of clusters that an inode remembers (`FAT_MAX_CACHE`, `EXFAT_MAX_CACHE`).
+/// Maximum number of runs of clusters that an inode remembers (`FAT_MAX_CACHE`, `EXFAT_MAX_CACHE`).
 const FAT_RUNS: usize = 8;
 const EXFAT_RUNS: usize = 16;
 
-/// A cluster that was taken.
+/// A newly allocated cluster.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
     pub block: u64,
-    /// Where the search began; `None`: it was known.
+    /// Block where the search for it began; `None`: no search was needed.
     pub from: Option<u64>,
-    /// It lies behind the one that it follows, or follows none.
+    /// True if it is contiguous with its predecessor, or has none.
     pub in_row: bool,
 }
 
-/// Blocks that a file has: from its first page on, for there are no holes.
+/// Returns the number of blocks of a file; they cover its pages from the first one on, since there
+/// are no holes.
 pub(super) fn length(fs: &Fs, mapping: u32) -> u64 {
     fs.with_extents(mapping, |list| {
         list.last()
@@ -27,7 +28,7 @@ pub(super) fn length(fs: &Fs, mapping: u32) -> u64 {
     })
 }
 
-/// Takes away what a file has from page `keep` on: first blocks and lengths.
+/// Removes a file's blocks from page `keep` on. Returns their runs as first block and length.
 pub(super) fn cut(fs: &Fs, mapping: u32, keep: u32) -> Vec<(u64, u32)> {
     fs.with_extents(mapping, |list| {
         let mut gone = Vec::new();
@@ -44,7 +45,8 @@ pub(super) fn cut(fs: &Fs, mapping: u32, keep: u32) -> Vec<(u64, u32)> {
 }
 
 impl<const EX: bool> Fat<EX> {
-    /// Takes a cluster: behind `last`, the end of a chain, or where clusters are looked for.
+    /// Allocates a cluster: behind `last`, the end of a chain, or else where the next search
+    /// begins.
     pub(super) fn take(&self, fs: &Fs, last: Option<u64>) -> Option<Taken> {
         let cluster = self.geometry.cluster;
         let behind = last.map(|b| b + u64::from(cluster));
@@ -52,7 +54,8 @@ impl<const EX: bool> Fat<EX> {
         let known = from != u64::MAX;
         let block = fs.space.take_whole(if known { from } else { 0 }, &ANYWHERE, cluster)?;
         fs.space.used(cluster);
-        // exFAT remembers where it last began; what a new chain finds is where the next one begins.
+        // exFAT keeps the place where this search began; if the cluster begins a chain, the place
+        // of the cluster.
         self.hint.set(match behind {
             Some(behind) if EX => behind,
             None if EX => block,
@@ -65,7 +68,7 @@ impl<const EX: bool> Fat<EX> {
         })
     }
 
-    /// The next cluster of a file.
+    /// Allocates the next cluster of a file.
     pub(super) fn take_for(&self, fs: &Fs, mapping: u32) -> Option<Taken> {
         let index = length(fs, mapping) as u32;
         let cluster = self.geometry.cluster;
@@ -83,7 +86,7 @@ impl<const EX: bool> Fat<EX> {
         Some(taken)
     }
 
-    /// Gives a file so many blocks at least, and tells the device.
+    /// Extends a file to at least `pages` blocks and makes the changes in bitmap and tables.
     pub(super) async fn extend<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -93,7 +96,7 @@ impl<const EX: bool> Fat<EX> {
     ) -> Result<(), FsError> {
         while length(fs, mapping) < pages {
             self.use_volume(mm).await?;
-            // The end of the chain (`fat_chain_add`).
+            // Finds the end of the chain (`fat_chain_add`).
             if let Some(last) = length(fs, mapping).checked_sub(1) {
                 let cluster = last as u32 / self.geometry.cluster;
                 self.follow(mm, fs, mapping, cluster).await;
@@ -106,7 +109,7 @@ impl<const EX: bool> Fat<EX> {
             let block = |c: u32| fs.mapped(mapping, c * self.geometry.cluster).map(|m| m.0);
             let before: Vec<u64> = match EX && taken.in_row {
                 true => Vec::new(),
-                // exFAT: all of them, if the table was not needed so far.
+                // exFAT: all predecessors, if the table was not needed so far.
                 false if EX && !self.file(mapping, |f| f.chained) => {
                     (0..nth).filter_map(block).collect()
                 }
@@ -122,8 +125,9 @@ impl<const EX: bool> Fat<EX> {
         Ok(())
     }
 
-    /// A cluster joins a chain. `before`: those whose entries change with it, its predecessor last. `wait`: whether
-    /// a table's sector is waited for as the chain's owner says (`inode_needs_sync`).
+    /// Adds a cluster to a chain. `before`: the clusters whose entries change with it, its
+    /// predecessor last. `wait`: whether to wait for each table sector, as the chain's owner
+    /// requires (`inode_needs_sync`).
     pub(super) async fn link<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -145,7 +149,7 @@ impl<const EX: bool> Fat<EX> {
         let mut changed = None;
         for &block in [taken.block].iter().chain(before) {
             let at = self.geometry.entry(block);
-            // Entries of one sector that nobody waits for are one change.
+            // Changes of entries in one sector count as one if they are not waited for.
             if !self.sync && changed.replace(at) == Some(at) {
                 continue;
             }
@@ -154,8 +158,8 @@ impl<const EX: bool> Fat<EX> {
         Ok(())
     }
 
-    /// A cluster's entry changes, in all tables; the first one is waited for if its owner says so, the others with
-    /// `-o sync` alone (`fat_mirror_bhs`).
+    /// Changes a cluster's entry in all tables. The first table is waited for if `wait`, the others
+    /// only with `-o sync` (`fat_mirror_bhs`).
     async fn change_tables<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -170,14 +174,14 @@ impl<const EX: bool> Fat<EX> {
         Ok(())
     }
 
-    /// The table's blocks that were searched for a free entry.
+    /// Reads the table's blocks that a search for a free entry passes.
     async fn search<const T: bool>(&self, mm: &SimMm<T>, taken: Taken) {
         let Some(from) = taken.from else {
             return;
         };
         let g = &self.geometry;
         let (from, to, table) = (g.entry(from), g.entry(taken.block), g.table());
-        // At the table's end the search goes on at its beginning.
+        // At the end of the table the search wraps to its beginning.
         let (first, then) = match from <= to {
             true => (from..to, 0..0),
             false => (from..table.end, table.start..to),
@@ -187,7 +191,8 @@ impl<const EX: bool> Fat<EX> {
         }
     }
 
-    /// Follows a file's chain up to a cluster; what of the table is not in memory is read.
+    /// Follows a file's chain up to a cluster, reading the blocks of the table that are not in
+    /// memory.
     pub(super) async fn follow<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, cluster: u32) {
         let size = self.geometry.cluster;
         let block = |c: u32| fs.mapped(mapping, c * size).map_or(0, |m| m.0);
@@ -207,7 +212,7 @@ impl<const EX: bool> Fat<EX> {
         }
     }
 
-    /// Clusters were freed: what of it reaches the device.
+    /// Changes bitmap and tables after clusters were freed.
     pub(super) async fn unlink<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -228,7 +233,8 @@ impl<const EX: bool> Fat<EX> {
             self.change_tables(mm, end, self.dirsync).await?;
         }
         for &(block, len) in gone {
-            // A page that was written back beside the cut has its own blocks of a cluster and not all of them.
+            // A run may cover its last cluster in part: a page beside the cut may have been written
+            // back meanwhile.
             let last = block + u64::from((len - 1) / g.cluster * g.cluster);
             if EX {
                 for at in g.bit(block)..=g.bit(last) {

@@ -5,21 +5,22 @@ use super::super::{Fs, FsError, SimMm};
 use super::Fat;
 use super::clusters::Taken;
 
-/// A directory's clusters.
+/// The clusters of a directory.
 #[derive(Debug, Default)]
 pub struct Directory {
-    /// First blocks, in the order of the chain.
+    /// First block of each cluster, in the order of the chain.
     clusters: Vec<u64>,
-    /// Blocks of the last one that have slots.
+    /// Number of blocks of the last cluster that have slots.
     used: u32,
-    /// exFAT: they are chained in the table.
+    /// exFAT: true if the clusters are chained in the table.
     chained: bool,
-    /// The last one that is not on the device yet.
+    /// The last cluster, while it is not on the device yet.
     new: Option<Taken>,
 }
 
 impl Directory {
-    /// The root of an empty volume; exFAT's is chained (mkfs.c `exfat_create_fat_table`).
+    /// Returns the root of an empty volume; exFAT's root is chained (mkfs.c
+    /// `exfat_create_fat_table`).
     pub fn root(cluster: u64) -> Self {
         Self {
             clusters: vec![cluster],
@@ -29,14 +30,14 @@ impl Directory {
         }
     }
 
-    /// Its clusters were on the device before the run.
+    /// Notes that the clusters were on the device before the run.
     pub fn was_there(&mut self) {
         self.new = None;
     }
 }
 
 impl<const EX: bool> Fat<EX> {
-    /// Takes a cluster for a directory.
+    /// Allocates a cluster for a directory. `None`: the device is full.
     pub(super) fn grow_directory(&self, fs: &Fs, dir: DirNumber) -> Option<()> {
         let mut all = self.directories.borrow_mut();
         let d = all.entry(dir).or_default();
@@ -47,7 +48,8 @@ impl<const EX: bool> Fat<EX> {
         Some(())
     }
 
-    /// A directory's next block.
+    /// Returns a directory's next block, allocating a cluster if needed. `None`: the device is
+    /// full.
     pub(super) fn next_directory_block(&self, fs: &Fs, dir: DirNumber) -> Option<u64> {
         let full = {
             let all = self.directories.borrow();
@@ -63,8 +65,8 @@ impl<const EX: bool> Fat<EX> {
         Some(d.clusters.last()? + u64::from(d.used - 1))
     }
 
-    /// A directory's new cluster: zeroes, and its place in the chain (`fat_add_new_entries`, `fat_chain_add`;
-    /// `exfat_find_empty_entry`).
+    /// Zeroes a directory's new cluster and adds it to the chain (`fat_add_new_entries`,
+    /// `fat_chain_add`; `exfat_find_empty_entry`).
     pub(super) async fn write_directory_cluster<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -91,7 +93,7 @@ impl<const EX: bool> Fat<EX> {
         self.link(mm, taken, &before, chained, self.dirsync).await
     }
 
-    /// A name was made or removed: its slots change, and the directory's times.
+    /// Writes the changes for a name made or removed: its slots and the directory's times.
     pub(super) async fn name_changed<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -111,11 +113,11 @@ impl<const EX: bool> Fat<EX> {
                 self.change(mm, change.place, false, self.dirsync).await?;
             }
         }
-        // The root has no entry.
+        // The root has no directory entry.
         if change.dir != 0 {
             let ino = fs.names.inode_of(change.dir);
             self.touch(mm, ino);
-            // exFAT waits for it only where the directory has got longer (`exfat_create`).
+            // exFAT waits for the entry only if the directory has grown (`exfat_create`).
             if self.dirsync && (!EX || change.new_block) && !self.write_entry(mm, fs, ino, true).await {
                 return Err(FsError::Io);
             }

@@ -1,17 +1,17 @@
-//! Where things are on a FAT volume, as its mkfs places them. Everything is in blocks of 4 KiB, so that eight
-//! sectors are one.
+//! The places of all areas on a FAT volume, as its mkfs sets them. All are in blocks of 4 KiB,
+//! which have eight sectors.
 
 use crate::params::Params;
 
 /// Bytes of a block.
 const BLOCK: u64 = 4096;
-/// Bytes of a table's entry.
+/// Bytes of an entry in a table.
 const ENTRY: u64 = 4;
-/// The first cluster's number; entries 0 and 1 are the table's own.
+/// Number of the first cluster; entries 0 and 1 are the table's own.
 const FIRST: u64 = 2;
-/// Reserved sectors of a FAT32 in front of its tables: 32 (mkfs.fat.c `setup_tables`).
+/// Blocks reserved before the tables of a FAT32: 32 sectors (mkfs.fat.c `setup_tables`).
 const RESERVED: u64 = 32 * 512 / BLOCK;
-/// What mkfs.exfat aligns table and clusters to: 1 MiB (libexfat.h `DEFAULT_BOUNDARY_ALIGNMENT`).
+/// Alignment of table and clusters by mkfs.exfat: 1 MiB (libexfat.h `DEFAULT_BOUNDARY_ALIGNMENT`).
 const ALIGNMENT: u64 = (1 << 20) / BLOCK;
 /// Blocks of exFAT's up-case table (`EXFAT_UPCASE_TABLE_SIZE`: 5836 bytes).
 const UP_CASE: u64 = 2;
@@ -19,25 +19,26 @@ const UP_CASE: u64 = 2;
 /// The places of one volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
-    /// Blocks of a cluster. Of clusters below 4 KiB those of a block go together.
+    /// Blocks of a cluster. Clusters smaller than 4 KiB are allocated together, a block at a time.
     pub cluster: u32,
-    /// Clusters of a block: 1, unless they are below 4 KiB.
+    /// Clusters in a block: 1, unless clusters are smaller than 4 KiB.
     per_block: u64,
-    /// The first table, and the blocks of each.
+    /// First block of the first table, and the blocks of each table.
     fat: u64,
     fat_blocks: u64,
-    /// How many tables.
+    /// Number of tables.
     pub fats: u64,
-    /// The allocation bitmap and its blocks; none on FAT32.
+    /// First block of the allocation bitmap, and its blocks; 0 on FAT32.
     bitmap: u64,
     bitmap_blocks: u64,
-    /// The first cluster.
+    /// Block of the first cluster.
     heap: u64,
-    /// The root directory's cluster.
+    /// Block of the root directory's cluster.
     pub root: u64,
 }
 
-/// A cluster as asked for: blocks, and clusters of a block.
+/// Returns the blocks of a cluster and the clusters in a block, for a cluster of `asked` bytes (0:
+/// of `by_size` bytes).
 fn cluster(asked: f64, by_size: u64) -> (u64, u64) {
     let bytes = match asked as u64 {
         0 => by_size,
@@ -46,7 +47,8 @@ fn cluster(asked: f64, by_size: u64) -> (u64, u64) {
     (bytes.div_ceil(BLOCK), (BLOCK / bytes).max(1))
 }
 
-/// Bytes of a FAT32's cluster on so many bytes (mkfs.fat.c `establish_params`).
+/// Returns the bytes of a FAT32's cluster on a volume of `bytes` bytes (mkfs.fat.c
+/// `establish_params`).
 fn vfat_cluster(bytes: u64) -> u64 {
     const MIB: u64 = 1 << 20;
     match bytes.div_ceil(MIB) {
@@ -58,7 +60,8 @@ fn vfat_cluster(bytes: u64) -> u64 {
     }
 }
 
-/// Bytes of an exFAT's cluster on so many bytes (libexfat.c `exfat_set_default_cluster_size`).
+/// Returns the bytes of an exFAT's cluster on a volume of `bytes` bytes (libexfat.c
+/// `exfat_set_default_cluster_size`).
 fn exfat_cluster(bytes: u64) -> u64 {
     const MIB: u64 = 1 << 20;
     match bytes.div_ceil(MIB) {
@@ -70,13 +73,14 @@ fn exfat_cluster(bytes: u64) -> u64 {
 }
 
 impl Geometry {
-    /// That of a FAT32 of so many blocks.
+    /// Returns the geometry of a FAT32 of `capacity` blocks.
     pub fn vfat(capacity: u64, p: &Params) -> Self {
         let (asked, per_block) = cluster(p.vfat_cluster, vfat_cluster(capacity * BLOCK));
         Self::that_fits(capacity, asked, |cluster| {
             let fats = p.vfat_fats as u64;
             let fat = RESERVED.next_multiple_of(cluster);
-            // With its entries, a cluster takes so much of what whole tracks have (mkfs.fat.c `setup_tables`).
+            // Bytes that a cluster and its table entries take of the whole tracks (mkfs.fat.c
+            // `setup_tables`).
             let bytes = cluster * BLOCK / per_block + fats * ENTRY;
             let sectors = capacity * 8;
             let track = if sectors <= 524_288 { 32 } else { 63 };
@@ -99,10 +103,10 @@ impl Geometry {
         })
     }
 
-    /// That of an exFAT of so many blocks (mkfs.c `exfat_build_mkfs_info`).
+    /// Returns the geometry of an exFAT of `capacity` blocks (mkfs.c `exfat_build_mkfs_info`).
     pub fn exfat(capacity: u64, p: &Params) -> Self {
         let (asked, per_block) = cluster(p.exfat_cluster, exfat_cluster(capacity * BLOCK));
-        // A volume of some MiB has no room for places that are a MiB apart.
+        // A volume of a few MiB has no room for areas aligned to a MiB.
         let align = ALIGNMENT.min((capacity / 64).next_power_of_two());
         Self::that_fits(capacity, asked, |cluster| {
             let fat = align;
@@ -126,7 +130,8 @@ impl Geometry {
         })
     }
 
-    /// With the largest clusters, up to those asked for, that leave half of a small volume to files.
+    /// Returns the geometry with the largest clusters, at most those asked for, that leaves half of
+    /// a small volume to files.
     fn that_fits(capacity: u64, asked: u64, with: impl Fn(u64) -> Self) -> Self {
         let mut cluster = asked;
         loop {
@@ -138,45 +143,45 @@ impl Geometry {
         }
     }
 
-    /// Blocks of all that mkfs writes: files begin behind them.
+    /// Returns the number of blocks that mkfs writes: files begin behind them.
     pub fn front(&self) -> u64 {
         self.root + u64::from(self.cluster)
     }
 
-    /// The number of a block's (first) cluster.
+    /// Returns the number of the first cluster in a block.
     fn number(&self, block: u64) -> u64 {
         FIRST + block.saturating_sub(self.heap) / u64::from(self.cluster) * self.per_block
     }
 
-    /// The block of the first table that has a cluster's entry.
+    /// Returns the block of the first table that holds a cluster's entry.
     pub fn entry(&self, block: u64) -> u64 {
         let nth = self.number(block) * ENTRY / BLOCK;
         self.fat + nth.min(self.fat_blocks - 1)
     }
 
-    /// The same in all tables.
+    /// Returns the blocks of all tables that hold a cluster's entry.
     pub fn entries(&self, block: u64) -> impl Iterator<Item = u64> {
         let first = self.entry(block);
         (0..self.fats).map(move |copy| first + copy * self.fat_blocks)
     }
 
-    /// The blocks of the first table.
+    /// Returns the blocks of the first table.
     pub fn table(&self) -> std::ops::Range<u64> {
         self.fat..self.fat + self.fat_blocks
     }
 
-    /// The blocks of all tables.
+    /// Returns the blocks of all tables.
     pub fn tables(&self) -> std::ops::Range<u64> {
         self.fat..self.fat + self.fats * self.fat_blocks
     }
 
-    /// The block of the bitmap that has a cluster's bit.
+    /// Returns the block of the bitmap that holds a cluster's bit.
     pub fn bit(&self, block: u64) -> u64 {
         let nth = (self.number(block) - FIRST) / (8 * BLOCK);
         self.bitmap + nth.min(self.bitmap_blocks.saturating_sub(1))
     }
 
-    /// The blocks of the bitmap.
+    /// Returns the blocks of the bitmap.
     pub fn bitmap(&self) -> std::ops::Range<u64> {
         self.bitmap..self.bitmap + self.bitmap_blocks
     }
@@ -188,7 +193,7 @@ mod tests {
 
     const GIB: u64 = 1 << 18;
 
-    /// Clusters by size are those of the tools' tables, at their bounds.
+    /// Cluster sizes follow the tools' tables, at their bounds.
     #[test]
     fn clusters_are_those_of_mkfs() {
         let p = Params::default();
@@ -213,23 +218,24 @@ mod tests {
         );
     }
 
-    /// Images that dosfstools 4.2 (`mkfs.vfat -F 32`, `fsck.fat -v`) and exfatprogs 1.2 (`mkfs.exfat`, `dump.exfat`)
-    /// made and described.
+    /// Compared with images made and described by dosfstools 4.2 (`mkfs.vfat -F 32`, `fsck.fat -v`)
+    /// and exfatprogs 1.2 (`mkfs.exfat`, `dump.exfat`).
     #[test]
     fn places_of_sticks_are_those_of_mkfs() {
         let p = Params::default();
-        // Blocks of a table, and where the data area begins, in sectors.
+        // Blocks of a table, and the first sector of the data area.
         for (blocks, table, data) in [
             (16 * GIB, 2048, 32_800),
             (8 * GIB, 2045, 32_752),
             (4 * GIB, 1022, 16_384),
-            // Tables of 3151 sectors, each in blocks of its own here.
+            // Tables of 3151 sectors, each rounded up to whole blocks here.
             (GIB / 1024 * 200, 394, 6336),
         ] {
             let g = Geometry::vfat(blocks, &p);
             assert_eq!((g.fat, g.fat_blocks, g.heap * 8), (4, table, data));
         }
-        // Sectors of the table, where clusters begin, and the root directory's.
+        // Sectors of the table, the first sector of the clusters, and the number of the root
+        // directory's cluster.
         for (blocks, table, data, root) in [
             (16 * GIB, 4096, 6144, 5),
             (8 * GIB, 2048, 4096, 4),
@@ -242,7 +248,8 @@ mod tests {
         }
     }
 
-    /// Places follow each other and leave room on every volume, and entries and bits lie in their areas.
+    /// Areas follow each other and leave space for files on every volume; entries and bits lie in
+    /// their areas.
     #[test]
     fn areas_follow_each_other_on_any_volume() {
         let mut p = Params::default();
@@ -257,7 +264,8 @@ mod tests {
                         let last = g.heap + (room - 1) * u64::from(g.cluster);
                         assert!(g.table().contains(&g.entry(last)), "{capacity}: {g:?}");
                         assert!(g.bitmap_blocks == 0 || g.bitmap().contains(&g.bit(last)));
-                        // mkfs.vfat leaves what is no whole track unused; its few blocks are used here.
+                        // mkfs.vfat leaves an incomplete last track unused; here its few blocks are
+                        // used.
                         let nth = g.number(last) * ENTRY / BLOCK;
                         assert!(nth <= g.fat_blocks, "{capacity}: {nth} {g:?}");
                     }
