@@ -1,4 +1,4 @@
-//! A case: an experiment as a user would write it, with the files that it names.
+//! A case: an experiment as a user would write it, with the files that it refers to.
 
 use crate::changes;
 use crate::dice::Dice;
@@ -19,27 +19,28 @@ use std::io;
 use std::path::Path;
 use toml::{Table, Value};
 
-/// An experiment file and what lies beside it.
+/// An experiment file and the files beside it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Case {
-    /// The experiment file's keys.
+    /// The keys of the experiment file.
     pub table: Table,
-    /// Files that it names: a trace, a job file.
+    /// The files that it refers to, by name: a trace, a job file.
     pub beside: BTreeMap<String, Vec<u8>>,
 }
 
-/// The experiment's file in its folder.
+/// Name of the experiment file in its folder.
 const FILE: &str = "case.toml";
-/// Draws of one seed until one is legal: ranges that depend on each other are not all drawn so that
-/// they fit.
+/// Maximum number of draws for one seed until one is legal: values whose ranges depend on each
+/// other are not always drawn so that they fit.
 pub(crate) const TRIES: u64 = 64;
 
 impl Case {
-    /// The legal case of a seed, laid out in `folder`, with the experiment that `lab` reads from it and how
-    /// many draws before were refused.
+    /// Returns the legal case of a seed, laid out in `folder`, the experiment that `lab` reads from
+    /// it, and the number of draws refused before it. If `lab` refused all draws, returns its error
+    /// for the last one.
     ///
     /// # Errors
-    /// What `lab` said of the last draw, if it refused every one; that the folder can't be written.
+    /// The folder cannot be written.
     pub fn of_seed(
         seed: u64,
         space: &Space,
@@ -56,7 +57,7 @@ impl Case {
         Ok(Err(last.expect("there were draws")))
     }
 
-    /// What a seed draws, legal or not; `named`: the seed that the experiment is given.
+    /// Draws a case, legal or not; `named` is the seed that the experiment names.
     pub fn draw(seed: u64, named: u64, space: &Space) -> Self {
         let d = &mut Dice::new(seed, "experiment");
         let machine = machine::machine(seed, space);
@@ -71,7 +72,7 @@ impl Case {
         table.insert("seed".into(), numbers::whole(named & (u64::MAX >> 1)));
         table.insert("policy".into(), one_or_list(names));
         table.insert("filesystem".into(), filesystems(d, space));
-        // What runs on in simulated time costs the most and shows the least.
+        // A long simulated time costs the most and shows the least.
         table.insert(
             "time_limit_s".into(),
             Value::Integer(d.magnitude(2, 8) as i64),
@@ -87,14 +88,14 @@ impl Case {
         let mut params = numbers::parameters(d, Params::TABLE.iter(), 12);
         if monitors {
             table.insert("monitors".into(), Value::Boolean(true));
-            // The default is more than these machines have.
+            // The default is more memory than these machines have.
             let memory = d.magnitude(4096, machine.memory / 8);
             params.insert("monitor_memory".into(), Value::Float(memory as f64));
         } else if d.one_in(12) {
             table.insert("monitors".into(), Value::Boolean(false));
         }
         if d.one_in(4) {
-            // By default a stopped disk says so after longer than these runs last.
+            // By default a stopped disk reports errors only after these runs have ended.
             params.insert("disk_fail_timeout".into(), Value::Float(1e8));
         }
         own_params_are_left_out(&mut params, &machine.table);
@@ -118,18 +119,18 @@ impl Case {
         Self { table, beside }
     }
 
-    /// As a file.
+    /// Returns the text of the experiment file.
     ///
     /// # Panics
-    /// Never: every table that is drawn or read is one.
+    /// Never: a drawn table and one read from a file can always be written as TOML.
     pub fn text(&self) -> String {
         toml::to_string(&self.table).expect("a table is TOML")
     }
 
-    /// Writes the case into a folder and has `lab` read it.
+    /// Writes the case into a folder and has `lab` read it; the inner error is that of `lab`.
     ///
     /// # Errors
-    /// That the folder can't be written, or what `lab` refuses.
+    /// The folder cannot be written.
     pub fn load(&self, folder: &Path) -> io::Result<Result<Experiment, Diagnostic>> {
         for (name, bytes) in &self.beside {
             std::fs::write(folder.join(name), bytes)?;
@@ -139,10 +140,10 @@ impl Case {
         Ok(parse(&source, &files_near(&path), &Overrides::default()))
     }
 
-    /// Reads an experiment file and what it names beside it.
+    /// Reads an experiment file and the files that it refers to.
     ///
     /// # Errors
-    /// A file that can't be read, or is not TOML.
+    /// A file cannot be read, or the experiment file is not TOML.
     pub fn read(path: &Path) -> io::Result<Self> {
         let text = std::fs::read_to_string(path)?;
         let table: Table = toml::from_str(&text).map_err(io::Error::other)?;
@@ -176,7 +177,8 @@ fn filesystems(d: &mut Dice, space: &Space) -> Value {
     first.into()
 }
 
-/// A parameter that a machine or a disk has of its own can't stand in `[params]` too.
+/// Removes parameters from `[params]` that the machine or a disk sets too: a parameter must not be
+/// set twice.
 fn own_params_are_left_out(params: &mut Table, machine: &Table) {
     let at = |path: &[&str]| {
         let mut table = Some(machine);
@@ -208,6 +210,7 @@ fn own_params_are_left_out(params: &mut Table, machine: &Table) {
     }
 }
 
+/// Draws the `[workload]` table: a command line, a job file of fio, or a trace.
 fn workload(
     seed: u64,
     d: &mut Dice,

@@ -1,4 +1,4 @@
-//! Sysctls that are written in mid-run.
+//! Sysctls that are written in the middle of a run.
 
 use crate::dice::Dice;
 use crate::machine::Drawn;
@@ -7,7 +7,8 @@ use crate::space::Space;
 use mm::sysctl::{self, Fits};
 use toml::{Table, Value};
 
-/// Changes of a seed, with a die of their own; none mostly. `experiment`: what is drawn of it so far.
+/// Draws the changes of a seed from a random stream of their own; most seeds have none.
+/// `experiment`: the keys drawn so far.
 pub fn changes(seed: u64, space: &Space, machine: &Drawn, experiment: &Table) -> Vec<Value> {
     let d = &mut Dice::new(seed, "changes");
     if !d.one_in(6) {
@@ -38,7 +39,8 @@ pub fn changes(seed: u64, space: &Space, machine: &Drawn, experiment: &Table) ->
         .collect()
 }
 
-/// A value for a sysctl of a running machine; `None`: this one can't have it, mostly.
+/// Draws a value for a sysctl of a running machine. `None`: mostly, where writing it then would be
+/// refused.
 fn value(d: &mut Dice, name: &str, machine: &Drawn) -> Option<Value> {
     let info = sysctl::info(name)?;
     let (least, most) = numbers::sysctl(info.key, Memory(machine.memory))?;
@@ -47,7 +49,7 @@ fn value(d: &mut Dice, name: &str, machine: &Drawn) -> Option<Value> {
     if info.from_boot && !at_boot && !d.one_in(32) {
         return None;
     }
-    // Sums of watermarks ascend: what is drawn for one of them seldom does beside the others.
+    // Watermarks must ascend: a value drawn for one of them seldom fits beside the others.
     if info.key.starts_with("wmark_") && !d.one_in(8) {
         return None;
     }

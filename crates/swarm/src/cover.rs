@@ -1,5 +1,5 @@
-//! What was tried: switches on filesystems, disks and faults, counters that moved, paths that are rarely
-//! taken.
+//! Coverage: the switches tried on each filesystem, disk and fault, the counters that moved, and
+//! the rare paths taken.
 
 use crate::space::{Fits, Space};
 use lab::model::Outcomes;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use workload::{Step, Task};
 
-/// What one case tried.
+/// Coverage of one case.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Seen {
     /// The switches of each cell with their surroundings.
@@ -26,11 +26,11 @@ pub struct Seen {
     pub programs: BTreeSet<String>,
     /// Laws that it was held to.
     pub laws: BTreeSet<String>,
-    /// Draws that were refused before it.
+    /// Number of draws that were refused before it.
     pub redrawn: u64,
 }
 
-/// The switches of a cell's policy, on what it ran.
+/// The switches of a cell's policy, and the filesystem, disk and faults it ran on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CellSeen {
     filesystem: String,
@@ -39,7 +39,7 @@ pub struct CellSeen {
     switches: Vec<String>,
 }
 
-/// A path that few runs take, and how a result shows that it was taken.
+/// A path that few runs take, with a test on a run's result that it was taken.
 struct Rare {
     name: &'static str,
     taken: fn(&RunSpec, &RunResult) -> bool,
@@ -52,7 +52,8 @@ const RARE: [Rare; 6] = [
     },
     Rare {
         name: "a swap-out that failed",
-        // Where only the disk with the swap area has faults, a failed write is that of a swapped page.
+        // Where only the disk with the swap area has faults, a failed write must be that of a
+        // swapped page.
         taken: |s, r| {
             let swap = s.machine.swap.as_ref().and_then(|s| s.disk.as_ref());
             let mut others = s.machine.mounted();
@@ -84,18 +85,19 @@ const RARE: [Rare; 6] = [
     },
 ];
 
-/// Counters that are not expected to move, with the reason.
+/// Counters that are not expected to move, with the reason for each.
 const STILL: &[(&str, &str)] = &[(
     "reclaim_flush_dropped",
     "eight requests of one zone and device have to wait at once: not seen in 4,000 machines; sim/tests/policy.rs has them",
 )];
 
+/// Returns true if a counter of a result is above 0.
 fn moved(r: &RunResult, counter: &str) -> bool {
     r.counters.get(counter).is_some_and(|n| *n > 0)
 }
 
 impl Seen {
-    /// Adds what an experiment's runs did.
+    /// Adds the runs of an experiment.
     pub fn note(&mut self, outcomes: &Outcomes) {
         for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
             let spec = &cell.spec;
@@ -124,6 +126,7 @@ impl Seen {
     }
 }
 
+/// Returns a value as it is written in experiment files.
 fn word<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
@@ -165,14 +168,15 @@ impl CellSeen {
 
 const NO_FAULT: &str = "none";
 
-/// What all cases together tried.
+/// Coverage of all cases together.
 #[derive(Debug, Clone)]
 pub struct Cover {
     switches: Vec<String>,
     filesystems: Vec<String>,
     disks: Vec<String>,
     faults: Vec<String>,
-    /// How often each of the four together, by their places in the lists.
+    /// Number of runs of each combination of switch, filesystem, disk and fault, by index in the
+    /// lists above.
     hits: BTreeMap<(usize, usize, usize, usize), u32>,
     counters: BTreeSet<String>,
     rare: BTreeMap<String, u32>,
@@ -183,7 +187,7 @@ pub struct Cover {
 }
 
 impl Cover {
-    /// Nothing tried yet.
+    /// Makes an empty coverage over all words of the space.
     pub fn new(space: &Space) -> Self {
         let mut switches = Vec::new();
         for (key, fits) in space.below("policies.*") {
@@ -243,13 +247,14 @@ impl Cover {
         }
     }
 
-    /// Combinations of switch, filesystem, disk and fault: tried, and all.
+    /// Returns the number of combinations of switch, filesystem, disk and fault that were tried,
+    /// and of all.
     pub fn combinations(&self) -> (usize, usize) {
         let all = [&self.switches, &self.filesystems, &self.disks, &self.faults];
         (self.hits.len(), all.iter().map(|l| l.len()).product())
     }
 
-    /// What should have been taken and was not: rare paths and counters.
+    /// Returns the rare paths and counters that should have been covered and were not.
     pub fn missing(&self) -> Vec<String> {
         let rare = RARE.iter().filter(|r| !self.rare.contains_key(r.name));
         let mut missing: Vec<String> = rare.map(|r| r.name.to_owned()).collect();
@@ -263,7 +268,7 @@ impl Cover {
         missing
     }
 
-    /// As text, some lines.
+    /// Returns the coverage as text of a few lines.
     pub fn to_text(&self) -> String {
         let (tried, all) = self.combinations();
         let mut out = String::new();

@@ -1,5 +1,5 @@
-//! Every model parameter at its least and its greatest value, on every filesystem and every kind of disk,
-//! from the table.
+//! Every model parameter of the table at its minimum and maximum, on every filesystem and every
+//! kind of disk.
 
 use crate::case::Case;
 use crate::dice::Dice;
@@ -11,17 +11,17 @@ use sim::Params;
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
-/// How many cases there are.
+/// Returns the number of cases.
 pub fn count(space: &Space) -> u64 {
     let filesystems = space.choices("filesystem").len();
     let disks = space.choices("machine.disk.kind").len();
     (Params::TABLE.len() * 2 * filesystems * disks) as u64
 }
 
-/// One of them, from 0: parameters vary slowest.
+/// Returns case `nth`, counted from 0; parameters vary slowest.
 ///
 /// # Panics
-/// A number that is not below [`count`].
+/// `nth` is not below [`count`].
 pub fn case(nth: u64, space: &Space) -> Case {
     let filesystems = space.choices("filesystem");
     let disks = space.choices("machine.disk.kind");

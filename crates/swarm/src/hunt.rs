@@ -1,4 +1,4 @@
-//! Many cases on several workers; what is found is written down and made small.
+//! Runs many cases on several workers, writes finds to files and minimises them.
 
 use crate::case::Case;
 use crate::cover::Cover;
@@ -15,37 +15,39 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// What is hunted.
+/// The settings of a hunt.
 #[derive(Debug, Clone)]
 pub struct Hunt {
-    /// The program that workers are (`lowmark-swarm`).
+    /// The program to run as worker (`lowmark-swarm`).
     pub program: PathBuf,
-    /// The tasks, in order; unbounded where the hunt is.
+    /// The tasks, in order; practically endless if the hunt has no limit.
     pub tasks: Tasks,
-    /// Workers at a time.
+    /// Number of workers at a time.
     pub jobs: usize,
-    /// When to stop, if before the last task. Finds are made small for as long again, all together.
+    /// When to stop before the last task, if at all. Minimising all finds together may take as long
+    /// again.
     pub time: Option<Duration>,
-    /// Where finds go.
+    /// Folder for finds.
     pub out: PathBuf,
-    /// What a case may take.
+    /// Limits of a worker for each case.
     pub limits: Limits,
-    /// Questions for making a find small; 0: it stays as it is.
+    /// Maximum number of tries for minimising a find; 0: not minimised.
     pub questions: u32,
 }
 
-/// Tasks by their number.
+/// The tasks of a hunt, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tasks {
-    /// Random seeds from the first on, so many.
+    /// Random seeds: the first, and how many.
     Seeds(u64, u64),
-    /// Parameters at their ends, from the first on, so many.
+    /// Parameters at their ends: the first case, and how many.
     Ends(u64, u64),
-    /// Seeds for the laws of medians alone, from the first on, so many.
+    /// Seeds for the laws of medians only: the first, and how many.
     Trends(u64, u64),
 }
 
 impl Tasks {
+    /// Returns the `n`th task, counted from 0; `None` behind the last.
     fn nth(self, n: u64) -> Option<Task> {
         let (Self::Seeds(first, count) | Self::Ends(first, count) | Self::Trends(first, count)) =
             self;
@@ -58,43 +60,43 @@ impl Tasks {
     }
 }
 
-/// A find: the law, and the files that show it.
+/// A task whose case broke a law.
 #[derive(Debug, Clone)]
 pub struct Find {
-    /// What was asked.
+    /// The task.
     pub task: Task,
-    /// What was seen.
+    /// The law and what was observed.
     pub breach: Breach,
-    /// The file that shows it, small if it was made so; none for what is a repetition.
+    /// File with the case, minimised if that was possible; `None` for repetitions of a kind.
     pub file: Option<PathBuf>,
 }
 
-/// What a hunt found and tried.
+/// The result of a hunt.
 #[derive(Debug)]
 pub struct Bag {
-    /// Cases that were examined.
+    /// Number of cases that were examined.
     pub cases: u64,
     /// Finds, in the order of their tasks.
     pub finds: Vec<Find>,
-    /// What was tried.
+    /// Coverage of all cases.
     pub cover: Cover,
     /// CPU time of all answered cases.
     pub cpu: Duration,
-    /// The most expensive ones, with their CPU time.
+    /// The most expensive cases, with their CPU time.
     pub slowest: Vec<(Duration, Task)>,
 }
 
-/// Finds of one kind that are written down; more are only counted.
+/// Maximum number of finds of one kind that are written to files; further ones are only counted.
 const OF_A_KIND: usize = 3;
-/// The most expensive cases that are named.
+/// Number of most expensive cases that are listed.
 const SLOWEST: usize = 5;
 
 impl Hunt {
-    /// Examines cases until there are no more, the time is over or somebody stops it. `tell` is told of
-    /// finds as they come.
+    /// Examines cases until there are no more, the time is over or `stop` is set. Calls `tell` with
+    /// a text for each find and for progress.
     ///
     /// # Errors
-    /// Workers that can't be started, finds that can't be written.
+    /// A worker cannot be started, or a find cannot be written.
     pub fn run(&self, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> io::Result<Bag> {
         let begun = Instant::now();
         let next = AtomicU64::new(0);
@@ -134,7 +136,7 @@ impl Hunt {
             for message in rx {
                 let (n, task, end, case) = match message {
                     Ok(message) => message,
-                    // A worker that was stopped together with the hunt is no failure.
+                    // A worker that was ended together with the hunt is no failure.
                     Err(_) if stop.load(Relaxed) => continue,
                     Err(e) => return Err(e),
                 };
@@ -172,6 +174,7 @@ impl Hunt {
         Ok(bag)
     }
 
+    /// Writes finds to files, and minimises the first of each kind.
     fn write_down(
         &self,
         raw: Vec<(u64, Task, Breach, Option<Case>)>,
@@ -203,12 +206,13 @@ impl Hunt {
         Ok(finds)
     }
 
-    /// The smallest case that shows the same, as far as it is found `until` then.
+    /// Returns the smallest case that shows the same kind of find, as far as one is found before
+    /// `until`.
     ///
     /// # Errors
-    /// A worker that can't be started.
+    /// A worker cannot be started.
     pub fn small(&self, case: &Case, breach: &Breach, until: Option<Instant>) -> io::Result<Case> {
-        // Each question about what spins takes all of its time.
+        // Every try of a case that spins takes all of its time limit.
         let limits = Limits {
             cpu: self.limits.cpu / 4,
             ..self.limits
@@ -246,11 +250,12 @@ impl Hunt {
     }
 }
 
-/// What makes two finds the same kind: the law, and the text up to its first figure.
+/// Returns the kind of a find, equal for finds that have the same cause: the law and the text up to
+/// its first figure.
 pub fn signature(breach: &Breach) -> String {
     let what = &breach.what;
     let same = match breach.law {
-        // The place of a panic is in the text; its figures are not the point.
+        // The text of a panic contains its place; figures in it do not count.
         _ if what.starts_with("panic") => what.splitn(4, ':').take(2).collect::<Vec<_>>().join(":"),
         _ if what.starts_with("recount") => {
             let behind = what
@@ -265,13 +270,13 @@ pub fn signature(breach: &Breach) -> String {
     format!("{}: {same}", breach.law.name())
 }
 
-/// The first words without figures.
+/// Returns the beginning of a text without digits.
 fn letters(text: &str) -> String {
     let kept = text.chars().filter(|c| !c.is_ascii_digit());
     kept.take(40).collect()
 }
 
-/// The name of a task's files.
+/// Returns the stem of the names of a task's files.
 pub fn name(task: &Task) -> String {
     match task {
         Task::Seed(seed) => format!("seed-{seed}"),
@@ -282,7 +287,8 @@ pub fn name(task: &Task) -> String {
     }
 }
 
-/// Writes a case as an experiment that says what it shows, with its files beside it under its own name.
+/// Writes a case as an experiment file with the breach in its first lines, and its other files
+/// beside it under names of their own. Returns the path.
 fn write_case(folder: &Path, stem: &str, case: &Case, breach: &Breach) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     let mut case = case.clone();

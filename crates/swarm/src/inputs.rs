@@ -9,7 +9,7 @@ use trace::{Format, write};
 const KIB: u64 = 1 << 10;
 const PAGE: u64 = 4096;
 
-/// A job file: readers and writers beside or after each other.
+/// Draws a job file: jobs that read and write, at the same time or one after the other.
 pub fn job_file(seed: u64, machine: &Drawn) -> String {
     let d = &mut Dice::new(seed, "fio");
     let mut text = String::from("[global]\n");
@@ -25,6 +25,7 @@ pub fn job_file(seed: u64, machine: &Drawn) -> String {
     text
 }
 
+/// Appends job `nth` to a job file.
 fn job(d: &mut Dice, nth: u64, machine: &Drawn, text: &mut String) {
     let size = (machine.memory * 2).min(machine.disk / 4).max(64 * KIB);
     let size = d.amount(64 * KIB, size) / PAGE * PAGE;
@@ -77,10 +78,10 @@ fn job(d: &mut Dice, nth: u64, machine: &Drawn, text: &mut String) {
     }
 }
 
-/// A trace in a format, and its file's name.
+/// Draws a trace in a format. Returns the name and content of its file.
 ///
 /// # Panics
-/// A format that the swarm can't write.
+/// The swarm cannot write this format.
 pub fn trace_file(seed: u64, format: &str, machine: &Drawn) -> (String, Vec<u8>) {
     let d = &mut Dice::new(seed, "trace");
     let patterns: Vec<Pattern> = Pattern::NAMES

@@ -1,4 +1,4 @@
-//! The laws: what holds of every legal experiment, whatever its figures.
+//! The laws: properties that hold of every legal experiment, whatever its figures.
 
 use crate::case::Case;
 use crate::noop;
@@ -15,20 +15,21 @@ use std::io;
 use std::path::Path;
 use toml::Value;
 
-/// A law.
+/// A property that is tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Law {
-    /// What the generator draws is accepted.
+    /// Every case that the generator draws is accepted.
     Legal,
-    /// `lowmark run --check`: every iteration twice, the same result, every recount right, no task that
-    /// waits for ever.
+    /// `lowmark run --check`: running each iteration twice gives the same result, every recount is
+    /// right, and no task waits for ever.
     Check,
     /// Recounts change nothing, and are right every few milliseconds too.
     Recounts,
-    /// No task waits for memory, a throttle or a reserve that is there, and no daemon that was asked to work sleeps.
+    /// No task waits for memory, a throttle or a reserve that is available, and no daemon sleeps
+    /// that was asked to work.
     Waits,
-    /// The interval of samples changes nothing but the series.
+    /// The sampling interval changes nothing but the series.
     Samples,
     /// The page tracker changes nothing but its own report.
     Tracker,
@@ -36,22 +37,22 @@ pub enum Law {
     Traced,
     /// Any number of threads gives the same bytes.
     Jobs,
-    /// Fewer iterations are the first of more.
+    /// The results of fewer iterations are the first of those of more.
     Prefix,
-    /// A policy's results are the same alone and in a list, wherever it stands there.
+    /// A policy's results are the same alone and in a list, at whatever position.
     Company,
-    /// What means nothing to an experiment changes nothing.
+    /// A change without effect on an experiment changes nothing.
     NoOp,
-    /// Every report of the same results is the same, and can be made.
+    /// Every report can be made, and is the same each time for the same results.
     Report,
-    /// In the median of nine seeds twice the memory never has more demand reads.
+    /// In the median of nine seeds, twice the memory never has more demand reads.
     Memory,
-    /// In the median of nine seeds a faster disk never writes a file more slowly.
+    /// In the median of nine seeds, a faster disk never writes a file more slowly.
     Disk,
 }
 
 impl Law {
-    /// Those that hold for any experiment and are not part of another one.
+    /// The laws that hold for any experiment and are not part of another one.
     pub const ANY: [Self; 10] = [
         Self::Recounts,
         Self::Waits,
@@ -65,10 +66,10 @@ impl Law {
         Self::Report,
     ];
 
-    /// Those of experiments made for them.
+    /// The laws for experiments drawn especially for them.
     pub const TRENDS: [Self; 2] = [Self::Memory, Self::Disk];
 
-    /// Its name in options and files.
+    /// Returns its name in options and files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Legal => "legal",
@@ -92,37 +93,39 @@ impl Law {
 /// A law that did not hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Breach {
-    /// Which.
+    /// The law.
     pub law: Law,
-    /// What was seen.
+    /// Description of what was observed.
     pub what: String,
 }
 
 impl Breach {
-    /// A law with what was seen.
+    /// Makes a breach of a law.
     pub fn new(law: Law, what: impl Into<String>) -> Self {
         let what = what.into();
         Self { law, what }
     }
 }
 
-/// How often the law of recounts has everything recounted, in simulated nanoseconds.
+/// Interval of recounts under the law of recounts, in simulated nanoseconds.
 const FINE_NS: u64 = 7_000_000;
 
-/// How often the law of waits looks, in simulated nanoseconds: shorter than any timeout of a throttle.
+/// Interval of the checks under the law of waits, in simulated nanoseconds: shorter than any
+/// timeout of a throttle.
 const SHORT_NS: u64 = 1_000_000;
 
-/// How a look calls a wait that nothing would end although what is waited for is there.
+/// Word by which a check's message shows that a task waits for an object that is available, and
+/// nothing would wake it.
 const IN_VAIN: &str = "in vain";
 
-/// An experiment under the laws.
+/// An experiment that is tested.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     /// The case.
     pub case: &'a Case,
-    /// What `lab` reads from it.
+    /// The experiment that `lab` reads from it.
     pub experiment: &'a Experiment,
-    /// Where cases that laws derive are laid out.
+    /// Folder for the cases that laws derive from it.
     pub folder: &'a Path,
 }
 
@@ -130,7 +133,7 @@ impl Subject<'_> {
     /// Runs the experiment as `lowmark run --check` does.
     ///
     /// # Errors
-    /// What was wrong.
+    /// A breach of the law of checks: a difference between runs, or an error in one.
     pub fn check(&self) -> Result<Outcomes, Breach> {
         let breach = |what: String| Breach::new(Law::Check, what);
         let outcomes =
@@ -143,10 +146,11 @@ impl Subject<'_> {
         Ok(outcomes)
     }
 
-    /// Holds the experiment to a law, given what [`Subject::check`] found; `None`: it holds.
+    /// Tests a law, given the outcomes of [`Subject::check`]. Returns the breach; `None`: the law
+    /// holds.
     ///
     /// # Errors
-    /// That a derived case can't be laid out.
+    /// A derived case cannot be written.
     pub fn holds(&self, law: Law, checked: &Outcomes) -> io::Result<Option<Breach>> {
         let first = checked.results[0][0].as_ref();
         let Some(first) = first.filter(|_| !checked.interrupted) else {
@@ -169,7 +173,8 @@ impl Subject<'_> {
         Ok(what.map(|what| Breach::new(law, what)))
     }
 
-    /// The first cell at its first iteration, recounted as often as by [`Subject::check`].
+    /// Returns the run of the first cell's first iteration, recounted as often as by
+    /// [`Subject::check`].
     fn spec(&self) -> RunSpec {
         RunSpec {
             check_ns: runner::CHECK_INTERVAL_NS,
@@ -189,7 +194,8 @@ impl Subject<'_> {
         wrong(&fine).or_else(|| same(first, &fine, "recounted each second", "each 7 ms"))
     }
 
-    /// Looks every simulated millisecond, at what it finds of waits alone: the rest is the law of recounts.
+    /// Checks every simulated millisecond, and returns only errors about waits: other errors are
+    /// the law of recounts' concern.
     fn waits(&self) -> Option<String> {
         let spec = RunSpec {
             check_ns: SHORT_NS,
@@ -203,7 +209,7 @@ impl Subject<'_> {
         let unsampled = |r: &RunResult| {
             let mut r = r.clone();
             r.series = Series::default();
-            // A figure of the series.
+            // This figure is computed from the series.
             r.metrics.remove("inode_reclaim_lumpiness");
             r
         };
@@ -287,7 +293,7 @@ impl Subject<'_> {
     fn no_op(&self) -> io::Result<Option<String>> {
         let spec = spec_of(self.experiment, 0);
         let seed = spec.seed;
-        // What was written in mid-run is said, and may be nothing.
+        // Notes on sysctls written in mid-run are removed: a no-op change adds one.
         let once = |spec: &RunSpec| {
             let mut result = once(spec);
             let said: Vec<String> = spec.changes.iter().map(Change::text).collect();
@@ -331,11 +337,12 @@ impl Subject<'_> {
     }
 }
 
+/// Returns true if a cell differs from `like` in nothing but the policy, which is `policy`.
 fn same_but_policy(cell: &Cell, like: &Cell, policy: &str) -> bool {
     cell.policy == policy && cell.filesystem == like.filesystem && cell.machine == like.machine
 }
 
-/// What of a result is wrong by itself.
+/// Returns the error in a result that is wrong by itself; `None`: it has none.
 fn wrong(result: &RunResult) -> Option<String> {
     match &result.outcome {
         Outcome::Failed { error }
@@ -369,12 +376,12 @@ fn spec_of(experiment: &Experiment, cell: usize) -> RunSpec {
     }
 }
 
-/// Runs a cell's iteration.
+/// Runs one iteration of a cell.
 pub fn once(spec: &RunSpec) -> RunResult {
     sim::run(spec, &Control::default())
 }
 
-/// The first difference of two results, with names for both.
+/// Returns the first difference between two results, with the names `this` and `that` for them.
 fn same(a: &RunResult, b: &RunResult, this: &str, that: &str) -> Option<String> {
     let text = difference(a, b)?;
     Some(
@@ -383,7 +390,7 @@ fn same(a: &RunResult, b: &RunResult, this: &str, that: &str) -> Option<String> 
     )
 }
 
-/// The first difference of the iterations that both have.
+/// Returns the first difference between the iterations that both outcomes have.
 fn differs(a: &Outcomes, b: &Outcomes, this: &str, that: &str) -> Option<String> {
     let pairs = a.results.iter().zip(&b.results);
     pairs
@@ -392,7 +399,7 @@ fn differs(a: &Outcomes, b: &Outcomes, this: &str, that: &str) -> Option<String>
         .find_map(|(x, y)| same(x, y, this, that))
 }
 
-/// Makes every report twice.
+/// Makes every report twice. Returns a message if any differs.
 fn report(outcomes: &Outcomes) -> Option<String> {
     let texts = || {
         let comparison = Comparison::new(outcomes);

@@ -1,4 +1,4 @@
-//! Random machines, from 8 MiB on.
+//! Random machines, from 8 MiB of memory on.
 
 use crate::dice::Dice;
 use crate::numbers::{self, Memory, whole};
@@ -9,35 +9,36 @@ use toml::{Table, Value};
 
 const MIB: u64 = 1 << 20;
 const PAGE: u64 = 4096;
-/// The least memory of a machine, and the most: what is larger is slower to recount and shows the same.
+/// Smallest and largest memory of a machine: larger machines take longer to recount and show
+/// nothing more.
 const LEAST: u64 = 8 * MIB;
 const MOST: u64 = 64 * MIB;
-/// The most nodes.
+/// Maximum number of nodes.
 const NODES: u64 = 8;
 
-/// A machine and what programs and policies must know of it.
+/// A drawn machine, with the properties that programs and policies depend on.
 #[derive(Debug, Clone)]
 pub struct Drawn {
     /// The table `[machine]`.
     pub table: Table,
     /// Its memory in bytes.
     pub memory: u64,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: u64,
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: u64,
     /// Node, kind and bytes of each zone.
     pub zones: Vec<(u64, String, u64)>,
-    /// Bytes of the smallest disk that has a filesystem.
+    /// Capacity in bytes of the smallest disk that has a filesystem.
     pub disk: u64,
-    /// Where filesystems are mounted beside that on `/`; the first on [`MOUNT`].
+    /// Mount points of all filesystems but that on `/`; the first is [`MOUNT`].
     pub mounts: Vec<String>,
 }
 
-/// Where the second filesystem is mounted.
+/// Mount point of the second filesystem.
 pub const MOUNT: &str = "mnt2";
 
-/// A machine of this seed.
+/// Draws the machine of a seed.
 pub fn machine(seed: u64, space: &Space) -> Drawn {
     let d = &mut Dice::new(seed, "machine");
     let memory = if d.one_in(8) {
@@ -57,7 +58,7 @@ pub fn machine(seed: u64, space: &Space) -> Drawn {
         _ => d.between(1, 64),
     };
     let (mut list, mut zones) = zones(d, space, memory, nodes, cpus);
-    // A die of its own, as below.
+    // This choice has its own random stream, for the reason given below.
     if Dice::new(seed, "highmem").one_in(8) {
         of_32_bits(&mut list, &mut zones);
     }
@@ -99,7 +100,8 @@ pub fn machine(seed: u64, space: &Space) -> Drawn {
         smallest = smallest.min(capacity);
     }
     let mut mounts: Vec<String> = second.then(|| MOUNT.to_owned()).into_iter().collect();
-    // A die of its own: what else a seed draws is as it was before there were lists.
+    // This choice has its own random stream: everything else that a seed draws stays as it was
+    // before disks could be a list.
     let d = &mut Dice::new(seed, "disks");
     if d.one_in(6) {
         smallest = smallest.min(several(d, space, &mut table, &mut mounts));
@@ -115,7 +117,8 @@ pub fn machine(seed: u64, space: &Space) -> Drawn {
     }
 }
 
-/// Makes a list of the disks that a machine has, with more; returns the bytes of the smallest of those.
+/// Turns the disks of a machine into a list and adds more. Returns the capacity in bytes of the
+/// smallest one added.
 fn several(d: &mut Dice, space: &Space, table: &mut Table, mounts: &mut Vec<String>) -> u64 {
     let kinds = space.choices("machine.disk.#.filesystem");
     let mut list = Vec::new();
@@ -160,7 +163,7 @@ fn put(table: &mut Table, key: &str, value: Table) {
 
 type Zones = Vec<(u64, String, u64)>;
 
-/// Nodes with zones, each zone of whole pages and a MiB at least.
+/// Draws nodes with zones; each zone has whole pages and at least a MiB.
 fn zones(d: &mut Dice, space: &Space, memory: u64, nodes: u64, cpus: u64) -> (Vec<Value>, Zones) {
     let kinds = space.choices("machine.node.#.zones.#.zone").iter();
     let kinds: Vec<&String> = kinds.filter(|k| *k != "HighMem").collect();
@@ -169,11 +172,11 @@ fn zones(d: &mut Dice, space: &Space, memory: u64, nodes: u64, cpus: u64) -> (Ve
     for node in 0..nodes {
         let mut names: Vec<&String> = kinds.iter().copied().filter(|_| d.one_in(2)).collect();
         if nodes == 1 && names.iter().all(|n| *n == "Movable") {
-            // The kernel's own pages have to lie somewhere.
+            // The kernel's own pages need a zone that is not movable.
             names.clear();
         }
         if node > 0 || names.is_empty() {
-            // What is only movable, or only DMA, is a legal node, and a rare one.
+            // A node with only movable or only DMA memory is legal, and rare.
             if !d.one_in(12) || names.is_empty() {
                 names.retain(|n| *n != "DMA");
                 if !names.iter().any(|n| *n == "Normal" || *n == "DMA32") {
@@ -215,8 +218,9 @@ fn zones(d: &mut Dice, space: &Space, memory: u64, nodes: u64, cpus: u64) -> (Ve
     (list, all)
 }
 
-/// The same memory as a machine of 32 bits has it: a node's lowest zone above DMA is Normal, what lies above that HighMem.
-/// More low memory than its kernel has addresses for stays as it was.
+/// Renames the zones as on a 32-bit machine: a node's lowest zone above DMA is Normal, the memory
+/// above it HighMem. A machine with more low memory than a 32-bit kernel has addresses for is left
+/// as it was.
 fn of_32_bits(list: &mut [Value], zones: &mut Zones) {
     let mut all = Zones::new();
     for (node, name, bytes) in zones.iter() {
@@ -253,7 +257,7 @@ fn of_32_bits(list: &mut [Value], zones: &mut Zones) {
     *zones = all;
 }
 
-/// What is in use at boot: nothing, or shares of memory that leave room.
+/// Draws the memory in use at boot: none, or shares that leave some free.
 fn boot(d: &mut Dice, space: &Space, memory: u64) -> Table {
     let mut table = Table::new();
     let tight = d.one_in(12);
@@ -264,7 +268,7 @@ fn boot(d: &mut Dice, space: &Space, memory: u64) -> Table {
             ("dma", _) => d.magnitude(0, MIB),
             _ => d.magnitude(0, most),
         };
-        // Its defaults are for larger machines: every key is written.
+        // Every key is written, because the defaults are for larger machines.
         table.insert(key.to_owned(), whole(bytes));
     }
     table
@@ -286,20 +290,20 @@ fn swap(d: &mut Dice, space: &Space, capacity: u64) -> (Table, u64) {
     (swap, taken)
 }
 
-/// A disk and its capacity in bytes.
+/// Draws a disk; returns its table and its capacity in bytes.
 fn disk(d: &mut Dice, space: &Space) -> (Table, u64) {
     let path = "machine.disk";
     let mut table = Table::new();
     let word = d.pick(space.choices(&format!("{path}.kind"))).clone();
     let kind: DiskKind = serde_json::from_value(word.clone().into()).expect("a kind of the schema");
     let capacity = match d.between(0, 29) {
-        // Smaller than a filesystem's own structures.
+        // Too small for a filesystem's own structures.
         0 => d.magnitude(MIB, 64 * MIB),
         1 | 2 => d.magnitude(64 * MIB, 256 * MIB),
         3..=12 => d.magnitude(256 * MIB, 4096 * MIB),
         _ => d.magnitude(4096 * MIB, 1 << 40),
     };
-    // A page's rest at the end is legal too.
+    // A capacity that ends within a page is legal too.
     let capacity = if d.one_in(4) {
         capacity
     } else {
@@ -326,7 +330,7 @@ fn disk(d: &mut Dice, space: &Space) -> (Table, u64) {
     (table, capacity)
 }
 
-/// A fault: mostly soon after the second in which the machine boots.
+/// Draws a fault; most begin soon after the second in which the machine boots.
 fn fault(d: &mut Dice, space: &Space) -> Value {
     let kind = d.pick(space.choices("machine.disk.faults.#.kind")).clone();
     let at_s = match d.between(0, 4) {

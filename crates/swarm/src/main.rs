@@ -28,18 +28,18 @@ struct Cli {
 
 #[derive(Args, Clone)]
 struct HuntArgs {
-    /// Machines; absent: until stopped (300 with --trends, all with --ends).
+    /// Number of machines; absent: until stopped (300 with --trends, all with --ends).
     count: Option<u64>,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Stop after so many seconds; finds are made small for as long again.
+    /// Stop after so many seconds; finds are then minimised for at most as long again.
     #[arg(long)]
     seconds: Option<u64>,
-    /// Every parameter at its ends on every filesystem and disk, in the place of random machines.
+    /// Try every parameter at its ends on every filesystem and disk instead of random machines.
     #[arg(long)]
     ends: bool,
-    /// Only the laws of medians: more memory, a faster disk.
+    /// Test only the laws of medians: more memory, a faster disk.
     #[arg(long, conflicts_with = "ends")]
     trends: bool,
     #[command(flatten)]
@@ -48,10 +48,10 @@ struct HuntArgs {
 
 #[derive(Args, Clone)]
 struct Common {
-    /// Processes at a time; absent: one a core.
+    /// Processes at a time; absent: one for each core.
     #[arg(long, global = true)]
     jobs: Option<usize>,
-    /// Where finds are written.
+    /// Folder that finds are written to.
     #[arg(long, default_value = "swarm-finds", global = true)]
     out: PathBuf,
     /// CPU seconds that a case may take before it counts as spinning.
@@ -60,7 +60,7 @@ struct Common {
     /// Address space of a worker in MiB.
     #[arg(long, default_value_t = 4096, global = true)]
     memory: u64,
-    /// Tries for making a find small; 0: leave finds as they are.
+    /// Tries for minimising a find; 0: do not minimise.
     #[arg(long, default_value_t = 1500, global = true)]
     tries: u32,
 }
@@ -69,20 +69,20 @@ struct Common {
 enum Command {
     /// Hold experiment files to the laws.
     Replay {
-        /// Experiment files; a folder stands for the files in it.
+        /// Experiment files; a folder stands for the TOML files in it.
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// Only this law.
+        /// Test only this law.
         #[arg(long)]
         law: Option<String>,
         #[command(flatten)]
         common: Common,
     },
-    /// Make an experiment file that breaks a law small.
+    /// Minimise an experiment file that breaks a law.
     Minimise {
-        /// The file.
+        /// The experiment file.
         file: PathBuf,
-        /// The law; absent: that of `--check`.
+        /// The law that it breaks; absent: that of `--check`.
         #[arg(long)]
         law: Option<String>,
         #[command(flatten)]
@@ -93,12 +93,12 @@ enum Command {
         /// The seed.
         seed: u64,
     },
-    /// Examine what standard input asks for; what the others start.
+    /// Examine the tasks on standard input; started by the other commands.
     #[command(hide = true)]
     Worker {
-        /// Its folder.
+        /// The worker's folder.
         folder: PathBuf,
-        /// Bytes of address space.
+        /// Limit of the address space in bytes.
         memory: u64,
     },
 }
@@ -160,12 +160,14 @@ fn hunt(args: &HuntArgs) -> io::Result<ExitCode> {
     Ok(tell(&bag, tasks))
 }
 
-/// Cases of the laws of medians where no number is given: a quarter of a second of CPU time each.
+/// Default number of cases for the laws of medians: each takes a quarter of a second of CPU time.
 const TRENDS: u64 = 300;
 
-/// Cases from which on every rare path has to have been taken.
+/// Number of cases from which on every rare path must have been taken.
 const ENOUGH: u64 = 5000;
 
+/// Prints the coverage, the slowest cases and the finds. The exit code is 1 if there are finds or
+/// missing paths.
 fn tell(bag: &Bag, tasks: Tasks) -> ExitCode {
     print!("{}", bag.cover.to_text());
     for (cpu, task) in &bag.slowest {
@@ -200,6 +202,7 @@ fn tell(bag: &Bag, tasks: Tasks) -> ExitCode {
     ExitCode::from(u8::from(missing > 0 || !bag.finds.is_empty()))
 }
 
+/// Returns the law of this name; an error names those accepted.
 fn law(name: Option<&str>) -> io::Result<Option<Law>> {
     let Some(name) = name else { return Ok(None) };
     let known = [&Law::ANY[..], &Law::TRENDS, &[Law::Check]].concat();
@@ -213,7 +216,7 @@ fn law(name: Option<&str>) -> io::Result<Option<Law>> {
     }
 }
 
-/// The laws that a file is held to: one, or all that hold of any experiment.
+/// Returns the laws that a file is held to: the given one, or all that hold of any experiment.
 fn laws(only: Option<Law>) -> Vec<Law> {
     match only {
         Some(Law::Check) => Vec::new(),
@@ -222,6 +225,7 @@ fn laws(only: Option<Law>) -> Vec<Law> {
     }
 }
 
+/// Holds files, and the TOML files of folders, to the laws. The exit code is 1 if any breaks one.
 fn replay(files: &[PathBuf], name: Option<&str>, common: &Common) -> io::Result<ExitCode> {
     let only = law(name)?;
     let mut all = Vec::new();
@@ -257,6 +261,7 @@ fn replay(files: &[PathBuf], name: Option<&str>, common: &Common) -> io::Result<
     Ok(ExitCode::from(u8::from(broken > 0)))
 }
 
+/// Minimises an experiment file and prints the result.
 fn smaller(file: &Path, name: Option<&str>, common: &Common) -> io::Result<ExitCode> {
     let only = law(name)?.unwrap_or(Law::Check);
     let hunt = common.hunt(Tasks::Seeds(0, 0), None)?;
@@ -281,6 +286,7 @@ fn smaller(file: &Path, name: Option<&str>, common: &Common) -> io::Result<ExitC
     Ok(ExitCode::from(1))
 }
 
+/// Prints the experiment of a seed.
 fn show(seed: u64) -> io::Result<ExitCode> {
     let folder = tempfile::tempdir()?;
     match Case::of_seed(seed, &Space::new(), folder.path())? {

@@ -1,5 +1,5 @@
-//! Makes a find smaller while it stays the same find: keys and elements go, numbers shrink, command
-//! lines and files beside the experiment lose their parts.
+//! Makes a find smaller while it stays the same find: removes keys and elements, reduces numbers,
+//! and shortens command lines and the files beside the experiment.
 
 use crate::case::Case;
 use toml::{Table, Value};
@@ -13,15 +13,15 @@ enum Step {
 
 type Way = Vec<Step>;
 
-/// The smallest case found for which `still` says that it shows the same, within so many questions and
-/// until it has no answer.
+/// Returns the smallest case found for which `still` says that it shows the same. Stops after
+/// `questions` calls, or when `still` returns `None`.
 pub fn minimise(case: &Case, questions: u32, mut still: impl FnMut(&Case) -> Option<bool>) -> Case {
     let mut best = case.clone();
     let mut left = questions;
     loop {
         let before = best.clone();
         let mut nth = 0;
-        // Edits are made anew after each success: paths have changed.
+        // Edits are listed anew after each success, because paths have changed.
         while let Some(smaller) = edit(&best, nth) {
             if left == 0 {
                 return best;
@@ -46,7 +46,7 @@ pub fn minimise(case: &Case, questions: u32, mut still: impl FnMut(&Case) -> Opt
     }
 }
 
-/// The `nth` edit of a case, large ones first; `None` behind the last.
+/// Returns a case with its `nth` edit made, larger edits first; `None` behind the last.
 fn edit(case: &Case, nth: usize) -> Option<Case> {
     let mut ways = Vec::new();
     list(
@@ -54,7 +54,7 @@ fn edit(case: &Case, nth: usize) -> Option<Case> {
         &mut Vec::new(),
         &mut ways,
     );
-    // What lies higher holds more.
+    // Shorter paths first: they hold more below them.
     ways.sort_by_key(Vec::len);
     if nth < ways.len() {
         return Some(with(case, |root| remove(root, &ways[nth])));
@@ -84,6 +84,7 @@ fn edit(case: &Case, nth: usize) -> Option<Case> {
     None
 }
 
+/// Returns a copy of a case whose table is changed.
 fn with(case: &Case, change: impl FnOnce(&mut Value)) -> Case {
     let mut root = Value::Table(case.table.clone());
     change(&mut root);
@@ -96,7 +97,7 @@ fn with(case: &Case, change: impl FnOnce(&mut Value)) -> Case {
     }
 }
 
-/// Ways to everything below a value.
+/// Lists the paths to everything below a value.
 fn list(value: &Value, way: &mut Way, ways: &mut Vec<Way>) {
     let mut below = |step: Step, value: &Value| {
         way.push(step);
@@ -154,7 +155,7 @@ fn set(root: &mut Value, way: &[Step], value: Value) {
     }
 }
 
-/// Smaller values in the place of one, the smallest first.
+/// Returns smaller values that may replace one, smallest first.
 fn smaller(value: &Value) -> Vec<Value> {
     match value {
         Value::Integer(n) => numbers(*n).into_iter().map(Value::Integer).collect(),
@@ -182,7 +183,8 @@ fn numbers(n: i64) -> Vec<i64> {
     all
 }
 
-/// Command lines with a command or an operand less, or a smaller number.
+/// Returns shorter variants of a command line: without one command, operand or option, or with a
+/// smaller number.
 fn lines(text: &str) -> Vec<String> {
     let mut all = Vec::new();
     for separator in [" & ", "; ", " && ", "\n"] {
@@ -194,7 +196,7 @@ fn lines(text: &str) -> Vec<String> {
     let words: Vec<&str> = text.split(' ').collect();
     all.extend(without_each(&words, " "));
     for at in 0..words.len().saturating_sub(1) {
-        // An option and its value.
+        // An option together with its value.
         let rest: Vec<&str> = [&words[..at], &words[at + 2..]].concat();
         all.push(rest.join(" "));
     }
@@ -226,8 +228,8 @@ fn without_each(parts: &[&str], separator: &str) -> Vec<String> {
         .collect()
 }
 
-/// A file beside the experiment without halves, quarters … of its lines (of its 24-byte records where it
-/// is no text).
+/// Returns variants of a file beside the experiment without halves, quarters and so on of its
+/// lines, or of its 24-byte records if it is not text.
 fn pieces(bytes: &[u8]) -> Vec<Vec<u8>> {
     let records: Vec<&[u8]> = if std::str::from_utf8(bytes).is_ok() {
         bytes.split_inclusive(|b| *b == b'\n').collect()
@@ -259,7 +261,7 @@ mod tests {
         }
     }
 
-    /// What matters stays, everything else goes.
+    /// Everything that the find does not need is removed.
     #[test]
     fn a_find_shrinks_to_what_makes_it() {
         let found = case(
@@ -299,7 +301,7 @@ mod tests {
         assert_eq!(asked, 3);
     }
 
-    /// Whoever has no time left keeps what was found so far.
+    /// If `still` has no answer, the smallest case so far is kept.
     #[test]
     fn without_an_answer_it_stops() {
         let mut asked = 0;

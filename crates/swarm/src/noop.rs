@@ -1,4 +1,4 @@
-//! Changes of an experiment that mean nothing to it, so that its results stay the same bytes.
+//! Changes without effect on an experiment: its results must stay the same bytes.
 
 use crate::case::Case;
 use sim::params::ParamInfo;
@@ -8,19 +8,19 @@ use toml::{Table, Value};
 
 /// A change without effect.
 pub struct Change {
-    /// What it does, in a few words.
+    /// A description in a few words.
     pub about: &'static str,
     apply: Box<dyn Fn(&mut Table)>,
 }
 
 impl Change {
-    /// Makes the change in an experiment's keys.
+    /// Makes the change in an experiment's table.
     pub fn apply(&self, table: &mut Table) {
         (self.apply)(table);
     }
 }
 
-/// The changes that mean nothing to a case, given what its first cell runs.
+/// Returns the changes without effect on a case; `spec` is the run of its first cell.
 pub fn all(case: &Case, spec: &RunSpec) -> Vec<Change> {
     let mut changes = of_params(case, spec);
     let mut add = |about, apply: Box<dyn Fn(&mut Table)>| changes.push(Change { about, apply });
@@ -117,7 +117,8 @@ pub fn all(case: &Case, spec: &RunSpec) -> Vec<Change> {
 /// A change of an experiment's table.
 type Edit = Box<dyn Fn(&mut Table)>;
 
-/// Writes the swappiness that a run has at a time, once more; `None`: the run is given up before.
+/// Makes a change that writes the swappiness that a run has at a time once more. `None`: the run
+/// has ended by then.
 fn written_again(spec: &RunSpec, at_ns: u64) -> Option<Edit> {
     if spec.time_limit_ns > 0 && at_ns >= spec.time_limit_ns {
         return None;
@@ -139,7 +140,8 @@ fn written_again(spec: &RunSpec, at_ns: u64) -> Option<Edit> {
     }))
 }
 
-/// Switches of the first cell's policy, where the experiment has a table of it.
+/// Adds changes to switches of the first cell's policy, if the experiment has a table for that
+/// policy.
 fn of_policy(case: &Case, spec: &RunSpec, changes: &mut Vec<Change>) {
     use mm::policy::{Mobility, ReclaimWriteback, Watermarks};
     let (policy, name) = (&spec.policy, spec.policy.name.clone());
@@ -199,7 +201,7 @@ fn of_policy(case: &Case, spec: &RunSpec, changes: &mut Vec<Change>) {
     }
 }
 
-/// Parameters that nothing of the machine has use for, and defaults written out.
+/// Returns changes to parameters that no part of the machine uses, and of defaults written out.
 fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
     let machine = &spec.machine;
     let swap = machine.swap.as_ref().and_then(|s| s.disk.as_ref());
@@ -239,7 +241,7 @@ fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
         let list = case.table["machine"].get("disk").and_then(Value::as_array);
         let mut elements = list.into_iter().flatten();
         let of_list = |disk: &Value| disk.get("params").is_some_and(|p| p.get(name).is_some());
-        // The parameter is the sysctl's default: saying both is refused.
+        // The sysctl replaces the parameter: setting both is refused.
         let of_sysctl = name == "xfs_log_interval" && machine.sysctl.xfssyncd_centisecs.is_some();
         of_sysctl
             || table(&["params"])
@@ -279,7 +281,7 @@ fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
     ]
 }
 
-/// A table within tables, made where it is missing.
+/// Returns a table within tables, making it if it is missing.
 fn sub<'a>(mut table: &'a mut Table, path: &[&str]) -> &'a mut Table {
     for key in path {
         let below = table

@@ -1,4 +1,4 @@
-//! Model parameters, sysctls and the switches of policies: how they are drawn.
+//! Random values of model parameters, sysctls and switches of policies.
 
 use crate::dice::Dice;
 use crate::space::{Fits as Due, Space};
@@ -7,7 +7,7 @@ use mm::sysctl::{self, Fits};
 use sim::params::ParamInfo;
 use toml::{Table, Value};
 
-/// A value of a parameter: its ends as often as anything between them.
+/// Draws a value of a parameter: its ends are as likely as all values between them.
 pub fn parameter(d: &mut Dice, info: &ParamInfo) -> Value {
     let (min, max) = (info.min, info.max);
     let between = if min > 0.0 && max / min > 16.0 {
@@ -21,14 +21,14 @@ pub fn parameter(d: &mut Dice, info: &ParamInfo) -> Value {
         1 => max,
         2 if !switch => between.clamp(min, max),
         2 => min,
-        // Near the default, which is where an engine's code paths differ most.
+        // Near the default, where the engine's code paths differ most.
         _ if !switch => (info.value * (0.5 + d.unit())).clamp(min, max),
         _ => max,
     };
     Value::Float(value)
 }
 
-/// Some of these parameters, each with a value; none as often as not.
+/// Draws values for some of the given parameters; half the time for none.
 pub fn parameters<'a>(
     d: &mut Dice,
     known: impl Iterator<Item = &'a ParamInfo>,
@@ -48,17 +48,18 @@ pub fn parameters<'a>(
     table
 }
 
-/// What a machine's memory allows its sysctls, in bytes.
+/// A machine's memory in bytes, on which the ranges of its sysctls depend.
 #[derive(Debug, Clone, Copy)]
 pub struct Memory(pub u64);
 
-/// The sysctls' ranges from their table: the least and the greatest value. `None` where there is none of
-/// this key.
+/// Returns the minimum and maximum of a sysctl from its table. `None`: there is no sysctl of this
+/// key.
 pub fn sysctl(key: &str, memory: Memory) -> Option<(u64, u64)> {
     let kbytes = memory.0 / 1024;
     let info = sysctl::info(key.strip_suffix(".#").unwrap_or(key))?;
     Some(match info.fits {
-        // What every policy takes: kernels before 5.8 have no more, those before 5.14 nothing but 0.
+        // The range that every policy takes: kernels before 5.8 allow no more, and those before
+        // 5.14 only 0.
         _ if info.key == "swappiness" => (0, 100),
         Fits::ZeroOr(..) => (0, 0),
         Fits::Number(least, most) => (least, most),
@@ -68,7 +69,7 @@ pub fn sysctl(key: &str, memory: Memory) -> Option<(u64, u64)> {
     })
 }
 
-/// Sysctls of a machine or a policy: none, some or all.
+/// Draws sysctls of a machine or a policy: none, some or all.
 pub fn sysctls(d: &mut Dice, space: &Space, memory: Memory) -> Table {
     let mut table = Table::new();
     if !d.one_in(3) {
@@ -101,8 +102,8 @@ pub fn sysctls(d: &mut Dice, space: &Space, memory: Memory) -> Table {
     table
 }
 
-/// Watermarks in their order: with one of them go all three, for what the kernel's formula would give the
-/// others is not known here. The minimum has two names, of which one is enough.
+/// Sorts the watermarks. If one is set, all three are, because the values of the kernel's formula
+/// for the others are not known here. The minimum has two names, of which one suffices.
 fn ascending(table: &mut Table, memory: Memory, d: &mut Dice) {
     const MARKS: [&str; 3] = ["wmark_min_kbytes", "wmark_low_kbytes", "wmark_high_kbytes"];
     if !MARKS.iter().any(|key| table.contains_key(*key)) {
@@ -120,15 +121,15 @@ fn ascending(table: &mut Table, memory: Memory, d: &mut Dice) {
     }
 }
 
-/// A number as TOML has it.
+/// Returns a number as a TOML value.
 pub fn whole(n: u64) -> Value {
     Value::Integer(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
-/// A value for a policy's switch.
+/// Draws a value for a switch of a policy.
 ///
 /// # Panics
-/// A key of the schema whose values the swarm does not know.
+/// The swarm does not know the values of this key of the schema.
 pub fn switch(d: &mut Dice, key: &str, fits: &Due) -> Value {
     match fits {
         Due::Choice(words) => Value::String(d.pick(words).clone()),

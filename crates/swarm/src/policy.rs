@@ -7,7 +7,7 @@ use crate::space::Space;
 use mm::Policy;
 use toml::{Table, Value};
 
-/// Draws `[policies]` and returns the names that `policy` lists, the baseline first.
+/// Draws `[policies]` and returns it with the names to be listed in `policy`, the baseline first.
 pub fn policies(seed: u64, space: &Space, machine: &Drawn) -> (Table, Vec<String>) {
     let d = &mut Dice::new(seed, "policies");
     let mut tables = Table::new();
@@ -28,6 +28,7 @@ pub fn policies(seed: u64, space: &Space, machine: &Drawn) -> (Table, Vec<String
     (tables, names)
 }
 
+/// Draws the table of one policy: a base and some changed switches.
 fn policy(d: &mut Dice, space: &Space, machine: &Drawn) -> Table {
     let mut table = Table::new();
     table.insert("base".into(), (*d.pick(Policy::PRESETS)).into());
@@ -62,7 +63,7 @@ fn policy(d: &mut Dice, space: &Space, machine: &Drawn) -> Table {
     table
 }
 
-/// Watermarks of some of the machine's zones.
+/// Draws watermarks for some of the machine's zones.
 fn profile(d: &mut Dice, machine: &Drawn) -> Table {
     let mut zones = Vec::new();
     for (node, zone, bytes) in &machine.zones {

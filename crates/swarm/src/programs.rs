@@ -1,4 +1,4 @@
-//! Random command lines of every program that a command line can hold.
+//! Random command lines, with every program that a command line can have.
 
 use crate::dice::Dice;
 use crate::machine::Drawn;
@@ -7,16 +7,16 @@ use toml::{Table, Value};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// Records and files of a program: a run is to cost milliseconds.
+/// Maximum number of records and files of a program: a run should cost milliseconds.
 const RECORDS: u64 = 4096;
 const FILES: u64 = 1200;
 
-/// What runs: a command line, and the files that it finds.
+/// A command line and the files that it needs.
 #[derive(Debug, Clone)]
 pub struct Line {
     /// The command line.
     pub command: String,
-    /// Sizes by path.
+    /// Size in bytes by path of the files that exist before the run.
     pub files: Table,
 }
 
@@ -26,7 +26,7 @@ struct Programs<'a> {
     files: Table,
 }
 
-/// A command line of this seed for a machine.
+/// Draws a command line of a seed for a machine.
 pub fn line(seed: u64, machine: &Drawn) -> Line {
     let mut p = Programs {
         d: Dice::new(seed, "programs"),
@@ -63,7 +63,7 @@ pub fn line(seed: u64, machine: &Drawn) -> Line {
     }
 }
 
-/// A program with operands, for tests of the generator.
+/// Draws one program with its operands, for tests of the generator.
 pub fn one(seed: u64, name: &str, machine: &Drawn) -> Line {
     let mut p = Programs {
         d: Dice::new(seed, name),
@@ -78,6 +78,7 @@ pub fn one(seed: u64, name: &str, machine: &Drawn) -> Line {
 }
 
 impl Programs<'_> {
+    /// Draws a program's call; `endless`: it runs until the workload ends.
     fn program(&mut self, name: &str, endless: bool) -> String {
         match name {
             "burst" => self.burst(endless),
@@ -95,7 +96,7 @@ impl Programs<'_> {
             }
             "mmap-strm" => self.mmap_strm(),
             "numactl" => {
-                // CPUs go round the nodes, so that some have none.
+                // CPUs are distributed over the nodes in turn, so some nodes may have none.
                 let with_cpus = self.machine.nodes.min(self.machine.cpus);
                 let node = self.d.between(0, with_cpus - 1);
                 format!("numactl --cpunodebind={node} {}", self.simple())
@@ -112,12 +113,12 @@ impl Programs<'_> {
             }
             "tiobench" => self.tiobench(),
             "umount" => format!("{}; umount /", self.simple()),
-            // Without operands, until somebody says here what it may be given.
+            // A program not known here is called without operands.
             other => other.to_owned(),
         }
     }
 
-    /// A program that stands behind another.
+    /// Draws a program to be started by another.
     fn simple(&mut self) -> String {
         match self.d.between(0, 3) {
             0 => self.fs_mark(None),
@@ -126,10 +127,11 @@ impl Programs<'_> {
         }
     }
 
-    /// Bytes up to some times the memory, or to what the smallest disk holds.
+    /// Draws a size in bytes: at least `least`, at most `times` the memory or, mostly, what the
+    /// smallest disk holds.
     fn size(&mut self, least: u64, times: u64) -> u64 {
         let most = self.machine.memory * times;
-        // A full disk is legal too, and then rather at once than after all of memory.
+        // A full disk is legal too; it may fill up before all of memory is written.
         let most = if self.d.one_in(8) {
             most
         } else {
@@ -241,7 +243,7 @@ impl Programs<'_> {
             d.between(0, 6)
         );
         if size > 0 {
-            // The original counts writes; small ones are many calls.
+            // fs_mark counts writes: small ones make many calls.
             let _ = write!(
                 line,
                 " -w {}",
@@ -371,7 +373,7 @@ impl Programs<'_> {
             d.magnitude(1, 2),
             d.magnitude(1, 24),
             d.magnitude(1, 4),
-            // Units of nothing are many: a second of them costs minutes.
+            // More units of almost no work would take minutes for each simulated second.
             d.magnitude(1, 2),
             d.magnitude(0, 2),
             d.between(0, 1)

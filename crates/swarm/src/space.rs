@@ -1,16 +1,17 @@
-//! Everything that an experiment may say, read from the code's own tables: the JSON schema of
+//! Everything that an experiment may contain, read from the code's own tables: the JSON schema of
 //! experiment files, the parameter table, the list of programs.
 //!
-//! A place (`Draw`) is a key of an experiment with what fits there; its path has `*` for any name and `#`
-//! for any element of a list: `policies.*.dirty_limits`, `machine.node.#.zones.#.size`. What the
-//! generator draws from comes from here, so that a new switch, filesystem or kind of disk is drawn
-//! as soon as the schema has it. What the schema can't say (the range of a number that is checked
-//! in code) stands beside the generator, where a test finds the keys that are missing.
+//! A place is a key of an experiment with the kind of value that fits there; its path has `*` for
+//! any name and `#` for any element of a list: `policies.*.dirty_limits`,
+//! `machine.node.#.zones.#.size`. The generator draws from these places, so that a new switch,
+//! filesystem or kind of disk is drawn as soon as the schema has it. Ranges that the schema does
+//! not have, because they are checked in code, are written beside the generator, where a test finds
+//! missing keys.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What fits at a place.
+/// The kind of value that fits at a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fits {
     /// One of these words.
@@ -30,15 +31,15 @@ pub enum Fits {
 /// Places by their path.
 pub type Places = BTreeMap<String, Fits>;
 
-/// The space of experiments.
+/// The space of all experiments.
 #[derive(Debug, Clone)]
 pub struct Space {
-    /// Every key of an experiment.
+    /// All keys of an experiment.
     pub places: Places,
 }
 
 impl Space {
-    /// Reads the tables.
+    /// Reads the schema of experiment files.
     pub fn new() -> Self {
         let schema = lab::experiment::schema();
         let mut places = Places::new();
@@ -47,7 +48,7 @@ impl Space {
         Self { places }
     }
 
-    /// The words that fit at a path; none where no word is due.
+    /// Returns the words that fit at a path; empty if it takes no words.
     pub fn choices(&self, path: &str) -> &[String] {
         match self.places.get(path) {
             Some(Fits::Choice(words)) => words,
@@ -55,7 +56,7 @@ impl Space {
         }
     }
 
-    /// The places directly in a table or below it, by the rest of their path.
+    /// Returns the places anywhere below a table, by the rest of their path.
     pub fn below<'a>(&'a self, table: &'a str) -> impl Iterator<Item = (&'a str, &'a Fits)> {
         self.places.iter().filter_map(move |(path, fits)| {
             let rest = path.strip_prefix(table)?.strip_prefix('.')?;
@@ -70,11 +71,13 @@ impl Default for Space {
     }
 }
 
-/// The tables of policies that are real kernels: the swarm is the engine's, and has none that were built.
+/// Schema of the tables of policies that are real kernels. The swarm tests the engine, and has no
+/// kernels built.
 const OF_KERNELS: &str = "#/$defs/KernelPolicy";
 
-/// Enters what fits below `path`. A key that fits in several ways (a word or a table) has the places of
-/// all of them; a list of alternatives for one value is an axis, and no place of its own.
+/// Enters the places below `path`. A key that takes several kinds of values (a word or a table) has
+/// the places of all of them; a list of alternatives for one value is an axis, and no place of its
+/// own.
 fn walk(root: &Value, node: &Value, path: &str, places: &mut Places) {
     if let Some(reference) = node.get("$ref").and_then(Value::as_str) {
         if reference == OF_KERNELS {
@@ -142,6 +145,7 @@ fn walk(root: &Value, node: &Value, path: &str, places: &mut Places) {
     }
 }
 
+/// Enters a place, merging it with what is known of its path.
 fn enter(places: &mut Places, path: &str, fits: Fits) {
     match (places.get_mut(path), fits) {
         (None, fits) => {
@@ -154,8 +158,8 @@ fn enter(places: &mut Places, path: &str, fits: Fits) {
                 }
             }
         }
-        // Whatever can be a table has its parts; the file's name in its place is left to the shipped
-        // experiments.
+        // A place that can be a table counts as one; the name of a file in its place is tested by
+        // the shipped experiments.
         (Some(known), Fits::Parts) => *known = Fits::Parts,
         (Some(_), _) => {}
     }

@@ -1,8 +1,9 @@
-//! What holds in the median: more memory never has more demand reads, a faster disk never writes a file
-//! more slowly. Nine seeds ask; where their medians say otherwise, four times as many others answer, since
-//! a run that a second's waits decide has no median of nine to speak of. Waits for a time end at a tick, so that a tick is no
-//! difference between two runs: of 18,000 machines three with 22 to 40 MiB wrote for 24 to 46 ms, and a part of a tick longer
-//! on the faster disk.
+//! Laws that hold in the median: more memory never has more demand reads, and a faster disk never
+//! writes a file more slowly. Nine seeds are compared first. If their medians break the law, four
+//! times as many other seeds decide, because in a run that depends on a few waits of a second the
+//! median of nine says little. Timed waits end at a tick, so a difference of up to a tick does not
+//! count: of 18,000 machines three with 22 to 40 MiB wrote for 24 to 46 ms, and a part of a tick
+//! longer on the faster disk.
 
 use crate::case::Case;
 use crate::dice::Dice;
@@ -22,17 +23,17 @@ use std::ops::Range;
 use std::path::Path;
 use toml::{Table, Value};
 
-/// Seeds that ask.
+/// Number of seeds that are compared first.
 const SEEDS: u32 = 9;
-/// Seeds that answer.
+/// Number of seeds that decide.
 const ANSWERS: u32 = 36;
-/// How much a median may be on the wrong side: what a run's chance leaves of it.
+/// Relative difference on the wrong side that a median may have by chance.
 const TOLERANCE: f64 = 0.02;
-/// What a difference that counts is less likely than by chance.
+/// Probability of a chance difference below which one counts.
 const LEVEL: f64 = 0.001;
 
-/// A case for a law: like any other, without faults and extremes of parameters, and with a workload
-/// that asks the law's question.
+/// Draws a case for a law: like any other, but without faults and extreme parameters, and with a
+/// workload that tests the law.
 pub fn draw(law: Law, seed: u64, space: &Space) -> Case {
     let d = &mut Dice::new(seed, law.name());
     let mut machine = machine::machine(seed, space);
@@ -86,10 +87,11 @@ pub fn draw(law: Law, seed: u64, space: &Space) -> Case {
     Case { table, beside }
 }
 
-/// Holds a case to a law of medians; `None`: it holds, or asks another question.
+/// Tests a law of medians on a case. Returns a message if it is broken; `None`: it holds, or does
+/// not apply.
 ///
 /// # Errors
-/// That a case can't be laid out.
+/// A case cannot be written.
 pub fn holds(law: Law, case: &Case, folder: &Path) -> io::Result<Option<String>> {
     let mut better = case.clone();
     let changed = match law {
@@ -135,17 +137,18 @@ pub fn holds(law: Law, case: &Case, folder: &Path) -> io::Result<Option<String>>
     }))
 }
 
-/// Whether a figure is on the wrong side by more than chance and a tick (in the figure's unit) can be.
+/// Returns true if a figure is worse by more than chance and a tick (in the figure's unit) can
+/// explain.
 fn is_worse(before: f64, after: f64, tick: f64) -> bool {
     after > before * (1.0 + TOLERANCE) && after > before + tick
 }
 
-/// Seconds of a tick.
+/// Returns the seconds of a tick.
 fn tick_of(cell: &Cell) -> f64 {
     1.0 / f64::from(cell.spec.machine.hz)
 }
 
-/// A figure of so many seeds' runs, if every one completed.
+/// Returns a figure of the runs of several seeds; `None` if any run did not complete.
 fn figures(
     experiment: &Experiment,
     seeds: Range<u32>,
@@ -162,7 +165,8 @@ fn figures(
     seeds.map(run).collect()
 }
 
-/// Twice the memory, in the same zones; a DMA zone has its limit.
+/// Doubles the memory within the same zones, except a DMA zone, whose size is limited. Returns true
+/// if anything changed.
 fn more_memory(table: &mut Table) -> bool {
     let nodes = table.get_mut("machine").and_then(|m| m.get_mut("node"));
     let mut changed = false;
@@ -180,7 +184,7 @@ fn more_memory(table: &mut Table) -> bool {
     changed
 }
 
-/// The rates of the tested disk doubled, as far as their ranges go.
+/// Doubles the rates of the tested disk, up to their maxima. Returns true if anything changed.
 fn faster_disk(table: &mut Table) -> bool {
     let kind = table
         .get("machine")
@@ -215,7 +219,7 @@ mod tests {
         let tick = 0.004;
         assert!(!is_worse(0.0424, 0.0462, tick));
         assert!(is_worse(0.0424, 0.0466, tick));
-        // Of long runs a tick is less than chance.
+        // In long runs a tick is less than the tolerance.
         assert!(!is_worse(10.0, 10.1, tick) && is_worse(10.0, 10.3, tick));
         assert!(is_worse(0.1, 0.11, 0.0));
     }

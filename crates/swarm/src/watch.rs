@@ -1,4 +1,4 @@
-//! A worker under watch: what it is asked and what became of it.
+//! A supervised worker process: sends it tasks, and ends it when it exceeds its limits.
 
 use crate::case::Case;
 use crate::law::{Breach, Law};
@@ -11,13 +11,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What a worker may take for a task.
+/// The limits of a worker for each task.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// CPU time for a law, beside what the machine's own CPUs have in the case's time limit (up to
-    /// [`BUSY`] times this): longer, and it spins.
+    /// CPU time for each law, beyond the CPU time that the machine's own CPUs have within the
+    /// case's time limit (at most [`BUSY`] times this): a longer task counts as spinning.
     pub cpu: Duration,
-    /// Time in which it uses no CPU time at all: longer, and it waits for ever.
+    /// Time without any use of CPU time after which it counts as waiting for ever.
     pub idle: Duration,
     /// Bytes of address space.
     pub memory: u64,
@@ -33,12 +33,12 @@ impl Default for Limits {
     }
 }
 
-/// What became of a task.
+/// The result of a task.
 #[derive(Debug, Clone)]
 pub enum End {
-    /// It was answered.
+    /// The worker answered.
     Answered(Box<Answer>),
-    /// The worker had to be ended, or ended itself.
+    /// The worker had to be killed, or ended by itself.
     Lost(Breach),
 }
 
@@ -48,7 +48,7 @@ struct Process {
     answers: Receiver<io::Result<String>>,
 }
 
-/// A worker that is started anew where it got lost.
+/// A worker process that is started anew after it was lost.
 pub struct Worker {
     program: PathBuf,
     limits: Limits,
@@ -56,16 +56,18 @@ pub struct Worker {
     process: Option<Process>,
 }
 
-/// How many times its limit a worker may take where every CPU of the machine can be busy.
+/// Factor by which a worker may exceed its CPU limit if every CPU of the simulated machine can be
+/// busy.
 pub const BUSY: u32 = 4;
-/// How often a worker's CPU time is looked at.
+/// Interval at which a worker's CPU time is read.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Worker {
-    /// A worker of this program (`lowmark-swarm`), which is started with its first task.
+    /// Makes a worker that runs this program (`lowmark-swarm`); the process starts with the first
+    /// task.
     ///
     /// # Errors
-    /// There is no room for its folder.
+    /// Its folder cannot be made.
     pub fn new(program: &Path, limits: Limits) -> io::Result<Self> {
         Ok(Self {
             program: program.to_owned(),
@@ -75,7 +77,7 @@ impl Worker {
         })
     }
 
-    /// The same program within other limits.
+    /// Makes a worker of the same program with other limits.
     ///
     /// # Errors
     /// As [`Worker::new`].
@@ -83,28 +85,29 @@ impl Worker {
         Self::new(&self.program, limits)
     }
 
-    /// The limits.
+    /// Returns the limits.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Holds every task from now on to these; the memory, from the next start of its process.
+    /// Sets the limits for all later tasks; the limit of memory takes effect when the process is
+    /// next started.
     pub fn hold_to(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// The case that was examined last.
+    /// Returns the case that was examined last.
     pub fn last_case(&self) -> Option<Case> {
         let bytes = std::fs::read(self.folder.path().join(NOW)).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Gives the worker a task and waits for what comes of it.
+    /// Sends the worker a task and waits for the result.
     ///
     /// # Errors
-    /// A worker that can't be started or talked to.
+    /// The worker cannot be started, or communication with it fails.
     pub fn ask(&mut self, task: &Task) -> io::Result<End> {
-        // What the last task left is not what this one was at.
+        // Files of the previous task must not be taken for this one's.
         for left in [NOW, STAGE] {
             let _ = std::fs::remove_file(self.folder.path().join(left));
         }
@@ -114,7 +117,7 @@ impl Worker {
             process.tasks.flush()?;
             Ok(process)
         };
-        // None yet, or one that somebody ended meanwhile.
+        // There is no process yet, or it was killed from outside.
         let mut process = match self.process.take().map(give) {
             Some(Ok(process)) => process,
             _ => give(self.start()?)?,
@@ -158,13 +161,13 @@ impl Worker {
         }
     }
 
-    /// What the worker is at; `None`: not known, or half written.
+    /// Returns the law that the worker is testing; `None`: unknown, or the file is half written.
     fn stage(&self) -> Option<Stage> {
         let bytes = std::fs::read(self.folder.path().join(STAGE)).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// CPU time that a busy machine of the case gives reason for.
+    /// Returns the additional CPU time that a case with a busy machine may take.
     fn busy(&self, stage: Option<&Stage>) -> Duration {
         let busy_s = stage.map_or(0.0, |s| s.busy_s);
         let most = self.limits.cpu * BUSY;
@@ -179,7 +182,7 @@ impl Worker {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Ctrl-C is for the hunt, which ends its workers.
+            // Ctrl-C must reach only the hunt, which then ends its workers.
             .process_group(0)
             .spawn()?;
         let tasks = child.stdin.take().expect("piped");
@@ -203,19 +206,20 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _ = process.child.kill();
             let _ = process.child.wait();
         }
     }
 }
 
-/// CPU time of a process and its threads, user and system; zero where /proc does not say.
+/// Returns the CPU time of a process and its threads, user and system; zero if /proc does not have
+/// it.
 fn cpu_time(child: &Child) -> Duration {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", child.id())) else {
         return Duration::ZERO;
     };
-    // The name in parentheses may hold anything; the 12th and 13th word behind it are the times.
+    // The name in parentheses may contain anything; the times are the 12th and 13th word behind it.
     let behind = stat.rsplit_once(')').map_or("", |s| s.1);
     let ticks: u64 = behind
         .split_whitespace()

@@ -1,7 +1,8 @@
-//! A process that examines cases: a task a line on its standard input, an answer a line on its output.
+//! The worker process that examines cases: reads one task a line from standard input, and writes
+//! one answer a line to standard output.
 //!
-//! The one that asks watches its CPU time and ends it where it spins. What it was at then lies in its
-//! folder, [`NOW`].
+//! Its parent watches its CPU time and kills it if it spins. The case it was examining is then
+//! found in its folder, [`NOW`].
 
 use crate::case::{Case, TRIES};
 use crate::cover::Seen;
@@ -21,30 +22,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// The case under examination, in the worker's folder, as JSON.
+/// File in the worker's folder that has the case under examination, as JSON.
 pub const NOW: &str = "now.json";
-/// What the case is held to now, in the worker's folder: a [`Stage`] as JSON.
+/// File in the worker's folder that has the law being tested: a [`Stage`] as JSON.
 pub const STAGE: &str = "stage.json";
-/// One seed in so many is a trend: it takes nine runs twice.
+/// One seed in this many tests a law of medians, which takes nine runs twice.
 const TREND: u64 = 100;
 
-/// What a worker is to examine.
+/// A task for a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
     /// The case of a seed under the laws of that seed.
     Seed(u64),
-    /// A parameter at one of its ends.
+    /// The case of a parameter at one of its ends, by number.
     End(u64),
     /// A seed's case for a law of medians.
     Trend(u64),
     /// A given case under given laws.
     Case(Box<Case>, Vec<Law>),
-    /// What a watchdog is for, to test it.
+    /// A failure of the worker itself, to test its supervision.
     Trouble(Trouble),
 }
 
-/// What may happen to a worker.
+/// A way in which a worker may fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trouble {
@@ -54,23 +55,24 @@ pub enum Trouble {
     Waits,
     /// It is ended by a signal.
     Dies,
-    /// It wants more memory than there is.
+    /// It allocates more memory than its limit.
     Hoards,
     /// It panics.
     Panics,
 }
 
-/// A law that a case is held to.
+/// The law that is being tested on a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     /// The law.
     pub law: Law,
-    /// Seconds of CPU time that the case's machines have in their time limits, more where `cost_scale`
-    /// has them compute faster: a run in which every CPU is busy is slow, and does not spin.
+    /// CPU seconds that the case's machines have in their time limits, more where `cost_scale`
+    /// makes them compute faster: a run in which every CPU is busy is slow, but does not spin.
     pub busy_s: f64,
 }
 
 impl Stage {
+    /// Notes in the worker's folder that a law is being tested.
     fn begin(law: Law, experiment: &Experiment, folder: &Path) -> io::Result<()> {
         let cells = experiment.cells.iter().map(|cell| &cell.spec);
         let seconds = cells.map(|spec| {
@@ -85,31 +87,31 @@ impl Stage {
     }
 }
 
-/// What came out.
+/// The answer to a task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Answer {
-    /// The first law that did not hold.
+    /// The first law that is broken, if any.
     pub breach: Option<Breach>,
-    /// What was tried.
+    /// The coverage of the case.
     pub seen: Seen,
-    /// CPU time that it took, in nanoseconds.
+    /// CPU time that the task took, in nanoseconds.
     pub cpu_ns: u64,
 }
 
-/// What the last panic said and where.
+/// Place and message of the last panic.
 static PANIC: Mutex<String> = Mutex::new(String::new());
 
-/// Answers tasks until the input ends. `memory`: bytes of address space.
+/// Answers tasks until the input ends. `memory` limits the address space, in bytes.
 ///
 /// # Errors
-/// Input or output that fails; a task that is none.
+/// Input or output fails, or a line is not a task.
 pub fn serve(folder: &Path, memory: u64) -> io::Result<()> {
     let limit = Rlimit {
         current: Some(memory),
         maximum: Some(memory),
     };
     setrlimit(Resource::As, limit)?;
-    // A worker that spins would outlive whoever was to end it.
+    // Otherwise a worker that spins would outlive a parent that was killed.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     std::panic::set_hook(Box::new(|info| {
@@ -142,6 +144,7 @@ fn cpu_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// Examines a task: draws its case, checks it, and tests its laws.
 fn examine(task: &Task, space: &Space, folder: &Path) -> io::Result<(Option<Breach>, Seen)> {
     let mut seen = Seen::default();
     let (case, laws) = match task {
@@ -189,6 +192,7 @@ fn examine(task: &Task, space: &Space, folder: &Path) -> io::Result<(Option<Brea
     Ok((breach, seen))
 }
 
+/// Draws the case of a seed for one of the laws of medians.
 fn of_medians(seed: u64, space: &Space, folder: &Path) -> io::Result<(Case, Vec<Law>)> {
     let law = *Dice::new(seed, "law of medians").pick(&Law::TRENDS);
     let mut case = trend::draw(law, seed, space);
@@ -201,7 +205,7 @@ fn of_medians(seed: u64, space: &Space, folder: &Path) -> io::Result<(Case, Vec<
     Ok((case, vec![law]))
 }
 
-/// Checks an experiment, then holds it to each law.
+/// Checks an experiment, then tests each law. Returns the first breach.
 fn under_laws(
     case: &Case,
     experiment: &Experiment,
@@ -240,7 +244,7 @@ fn under_laws(
     Ok(None)
 }
 
-/// What an unwinding says: that there is no memory, or the panic.
+/// Describes an unwinding: lack of memory, or the panic.
 fn told(payload: &(dyn Any + Send)) -> String {
     let none = payload.downcast_ref::<NoMemory>();
     none.map_or_else(last_panic, |none| format!("memory: {none}"))

@@ -1,5 +1,5 @@
-//! What the swarm once found keeps every law: one file a find, made small, with its cause in the first
-//! line. A new find is put there with its mending.
+//! Every earlier find of the swarm keeps every law. Each file has one find, minimised, with its
+//! cause in the first line. A new find is added together with its fix.
 
 use std::path::Path;
 use std::time::Duration;

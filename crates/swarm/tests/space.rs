@@ -1,5 +1,5 @@
-//! Everything that the code's tables know is drawn: a new switch, parameter, filesystem, disk, fault or
-//! program that is not fails here.
+//! Everything that the code's tables know is drawn: this fails for a new switch, parameter,
+//! filesystem, disk, fault or program that is not.
 
 use mm::Policy;
 use sim::Params;
@@ -11,10 +11,10 @@ use swarm::{ends, machine, numbers, programs};
 use toml::Value;
 use workload::{Step, Task};
 
-/// Draws that have to show everything.
+/// Number of draws in which everything must occur.
 const DRAWS: u64 = 6000;
 
-/// Keys that are not drawn, with the reason.
+/// Keys that are not drawn, with the reason for each.
 const LEFT_OUT: [(&str, &str); 5] = [
     ("baseline", "what is held against what: cells run the same"),
     (
@@ -32,8 +32,9 @@ const LEFT_OUT: [(&str, &str); 5] = [
     ),
 ];
 
-/// Whether a parameter may stand where the schema, which knows no kinds of disks, has all of them. Those of
-/// a swap area's and a second disk are the tested disk's.
+/// Returns true if a parameter may be set at a path. The schema allows all parameters at every
+/// disk, because it does not distinguish kinds of disks; those of a swap disk and a second disk are
+/// drawn like the tested disk's.
 fn fits_there(path: &str) -> bool {
     let info = |name: &str| Params::TABLE.iter().find(|p| p.name == name).unwrap();
     match path.rsplit_once(".params.") {
@@ -44,7 +45,8 @@ fn fits_there(path: &str) -> bool {
     }
 }
 
-/// Notes what a case says: for each path of the schema the words, or that something stands there.
+/// Records the contents of a case: for each path of the schema the words found there, or that there
+/// is any value.
 fn note(value: &Value, path: &str, seen: &mut BTreeMap<String, BTreeSet<String>>) {
     let entry = seen.entry(path.to_owned()).or_default();
     let join = |key: &str| {
@@ -63,7 +65,7 @@ fn note(value: &Value, path: &str, seen: &mut BTreeMap<String, BTreeSet<String>>
         }
         Value::Array(list) => {
             for value in list {
-                // A list where one value is due is an axis.
+                // A list where a single value is expected is an axis.
                 note(value, path, seen);
                 note(value, &join("#"), seen);
             }
@@ -152,7 +154,7 @@ fn nearly_every_draw_is_legal() {
         "{} of {n}: {refused:?}",
         refused.len()
     );
-    // A seed is legal whatever its first draw was.
+    // Every seed yields a legal case, whatever its first draw was.
     for seed in 0..50 {
         let (case, ..) = Case::of_seed(seed, &space, folder.path()).unwrap().unwrap();
         let again = Case::of_seed(seed, &space, folder.path())
@@ -186,7 +188,7 @@ fn every_end_of_every_parameter_is_legal() {
     assert_eq!(ends.len(), 2 * Params::TABLE.len());
 }
 
-/// Ranges stand beside the generator because `lab` checks them in code: what they say is accepted.
+/// The ranges written beside the generator, because `lab` checks them in code, cover every sysctl.
 #[test]
 fn ranges_of_sysctls_are_those_that_are_checked() {
     let space = Space::new();

@@ -1,4 +1,4 @@
-//! Whatever a worker gets into, the one that asked hears of it, and the next task is answered.
+//! However a worker fails, its parent is told, and the next task is answered.
 
 use std::path::Path;
 use std::time::Duration;
@@ -30,7 +30,8 @@ fn trouble_is_told_and_the_next_task_answered() {
         }
         assert!(worker.last_case().is_none());
     }
-    // What a case costs depends on the machine and its load: only trouble is held to so little.
+    // The cost of a case depends on the machine and its load, so the tight limits are for the
+    // failures only.
     worker.hold_to(Limits::default());
     match worker.ask(&Task::Seed(3)).unwrap() {
         End::Answered(_) => assert!(worker.last_case().is_some()),
@@ -38,7 +39,7 @@ fn trouble_is_told_and_the_next_task_answered() {
     }
 }
 
-/// A panic inside a run is caught where it happens; one of the worker itself ends it.
+/// A panic inside a run is caught there; a panic of the worker itself ends the process.
 #[test]
 fn a_panic_is_a_find() {
     match worker().ask(&Task::Trouble(Trouble::Panics)).unwrap() {

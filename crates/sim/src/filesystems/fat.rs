@@ -18,6 +18,7 @@
 //!   are written.
 //! - **Names** are slots of 32 bytes: 13 characters each and one for the file in vfat, 15 each and
 //!   two in exfat.
+//! - Where the table is needed and not cached, it is read entry by entry from the nearest cluster
 //!   that the inode remembers ([`chain`]).
 //!
 //! Mount options are parameters: `vfat_sync`, `vfat_dirsync`, `vfat_flush`, `exfat_sync`,
