@@ -1,5 +1,5 @@
-//! How long a run goes on after it was told to stop: real time from the flag to the result, for loads
-//! that differ in what a poll costs. The bar is 100 ms.
+//! Measures how long a run goes on after it was told to stop: real time from the flag to the
+//! result, for loads with different costs of a poll. The limit is 100 ms.
 //!
 //! `cargo bench -p sim --bench stop`
 
@@ -8,10 +8,10 @@ use sim::spec::{Boot, DiskKind, DiskSpec, FsKind, Machine, NodeSpec, RunSpec, Si
 use sim::{Control, Params};
 use std::time::{Duration, Instant};
 
-/// Stops of each load; the median and the longest are shown.
+/// Number of stops of each load; the median and the longest are printed.
 const STOPS: u64 = 15;
 
-/// A run that lasts longer than anybody waits.
+/// A run that never ends by itself in practice.
 fn spec(fs: FsKind, cpus: u32, nodes: usize, command: &str) -> RunSpec {
     let node = || NodeSpec {
         cpus: Vec::new(),
@@ -62,7 +62,7 @@ fn spec(fs: FsKind, cpus: u32, nodes: usize, command: &str) -> RunSpec {
     }
 }
 
-/// Real time between the flag and the end of the run.
+/// Returns the real time between the flag and the end of the run.
 fn stop(spec: &RunSpec, after: Duration) -> Duration {
     let control = Control::default();
     std::thread::scope(|s| {
@@ -82,7 +82,7 @@ fn stop(spec: &RunSpec, after: Duration) -> Duration {
 }
 
 fn main() {
-    // `cargo test --benches` only wants to see it start.
+    // `cargo test --benches` only tests that it starts.
     let stops = if std::env::args().any(|a| a == "--test") {
         1
     } else {

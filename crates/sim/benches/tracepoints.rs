@@ -1,17 +1,17 @@
-//! What tracepoints cost (*sequential-read* 1): the same run with them compiled away, with them and
-//! nobody listening, and recorded.
+//! Measures the cost of tracepoints (*sequential-read* 1): the same run without them, with them but
+//! without a listener, and recorded.
 //!
-//! divan shows the runs' times; the last line shows the ratios, from runs in turn.
+//! divan prints the runs' times; the last line has the ratios, from runs taken in turn.
 
 use mm::ZoneType;
 use sim::spec::{Boot, DiskKind, DiskSpec, FsKind, Machine, NodeSpec, RunSpec, Size, ZoneSpec};
 use sim::{Control, Params};
 use std::time::Instant;
 
-/// Rounds of which the median is shown.
+/// Number of rounds, of which the median is printed.
 const ROUNDS: usize = 15;
 
-/// A stream through a small memory: all of the engine's paths, thousands of times.
+/// A stream through a small memory, which takes all of the engine's paths thousands of times.
 fn spec() -> RunSpec {
     let zone = |zone, mib: u64| ZoneSpec {
         zone,

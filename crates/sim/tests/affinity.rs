@@ -1,4 +1,4 @@
-//! Tasks bound to CPUs, and what that does to where their memory comes from.
+//! Tasks bound to CPUs, and the effect on the nodes that their memory comes from.
 
 mod common;
 
@@ -51,7 +51,7 @@ fn cached(r: &RunResult) -> [f64; 2] {
 
 const DD: &str = "dd if=/dev/zero of=disk/x bs=64k count=320";
 
-/// 20 MiB go to the node of the CPU that writes them.
+/// A file of 20 MiB is cached on the node of the CPU that writes it.
 #[test]
 fn memory_is_local_to_the_cpus_that_a_task_is_bound_to() {
     for (command, node) in [
@@ -67,7 +67,7 @@ fn memory_is_local_to_the_cpus_that_a_task_is_bound_to() {
     }
 }
 
-/// What a bound program forks is bound, too, and the shell behind it is free again.
+/// Processes forked by a bound program are bound too; the shell's next command is not.
 #[test]
 fn children_inherit_and_the_shell_does_not_stay_bound() {
     let fs_mark = "fs_mark -da -db -D 2 -N 5 -n 5 -L 1 -t 1 -S0 -s 2097152";

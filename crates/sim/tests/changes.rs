@@ -1,5 +1,5 @@
-//! Sysctls that are written while the workload runs: what is computed anew, and that each changes what it
-//! is documented to change.
+//! Sysctls written while the workload runs: derived values are computed anew, and each sysctl has
+//! its documented effect.
 
 mod common;
 
@@ -12,7 +12,7 @@ use sim::{Outcome, RunResult};
 
 const S: u64 = 1_000_000_000;
 
-/// Writes these keys at a time, as an experiment does.
+/// Adds a change at a time that writes the given sysctls, as an experiment's `[[at]]` does.
 fn at(s: &mut RunSpec, at_ns: u64, keys: &[&str], write: impl FnOnce(&mut Sysctl)) {
     let before = s.changes.last().map_or(&s.machine.sysctl, |c| &c.sysctl);
     let (mut from, mut sysctl) = (before.clone(), before.clone());
@@ -34,7 +34,7 @@ fn completed(s: &RunSpec) -> RunResult {
     r
 }
 
-/// The most and the least of the values between two times.
+/// Returns the minimum and maximum of the values between two times.
 fn range(values: &[(f64, f64)], from: f64, to: f64) -> (f64, f64) {
     let within = values.iter().filter(|(t, _)| (from..to).contains(t));
     within.fold((f64::MAX, f64::MIN), |(least, most), (_, v)| {
@@ -44,8 +44,8 @@ fn range(values: &[(f64, f64)], from: f64, to: f64) -> (f64, f64) {
 
 const WRITER: &str = "dd if=/dev/zero of=x bs=64k count=6000";
 
-/// `vm.dirty_ratio` down in mid-run: the limit is lower from the next look on, and dirtiers wait until
-/// there are fewer dirty pages.
+/// Lowering `vm.dirty_ratio` in mid-run lowers the limit at its next computation, and dirtiers wait
+/// until there are fewer dirty pages.
 #[test]
 fn a_lower_dirty_ratio_throttles_from_then_on() {
     let mut s = spec(machine(128), FsKind::Ext4, WRITER);
@@ -73,7 +73,7 @@ fn a_lower_dirty_ratio_throttles_from_then_on() {
     );
 }
 
-/// `vm.dirty_bytes` and the ratio take each other's place.
+/// Writing `vm.dirty_bytes` replaces the ratio, and writing the ratio replaces the bytes.
 #[test]
 fn bytes_and_ratio_replace_each_other() {
     let mut s = spec(machine(128), FsKind::Ext4, WRITER);
@@ -87,8 +87,8 @@ fn bytes_and_ratio_replace_each_other() {
     assert!(range(&limit, 2.05, 1e9).0 > 4096.0);
 }
 
-/// `vm.min_free_kbytes` up: the watermarks of all zones are those of a machine that booted with it, and
-/// kswapd keeps that much free.
+/// Raising `vm.min_free_kbytes` gives all zones the watermarks of a machine that booted with it,
+/// and kswapd keeps that much free.
 #[test]
 fn a_higher_minimum_keeps_more_free() {
     let mut s = spec(machine(128), FsKind::Ext4, WRITER);
@@ -114,7 +114,7 @@ fn a_higher_minimum_keeps_more_free() {
     assert!(range(&free, end - 1.0, 1e9).1 > low, "kswapd follows");
 }
 
-/// `vm.dirty_expire_centisecs` down: what is dirty is old enough for the next periodic flush.
+/// Lowering `vm.dirty_expire_centisecs` makes dirty pages old enough for the next periodic flush.
 #[test]
 fn a_shorter_age_writes_sooner() {
     let write = "dd if=/dev/zero of=x bs=64k count=50; sleep 15";
@@ -127,7 +127,7 @@ fn a_shorter_age_writes_sooner() {
     assert!(written(&s) >= 3200);
 }
 
-/// `vm.swappiness` to 0: page cache is dropped and nothing is swapped out any more.
+/// With `vm.swappiness` set to 0, page cache is dropped and no page is swapped out any more.
 #[test]
 fn no_swappiness_ends_swapping() {
     let read = |file: &str| format!("dd if={file} of=/dev/null bs=64k");
@@ -153,15 +153,16 @@ fn no_swappiness_ends_swapping() {
     assert!(before > 0 && after == 0, "{after} and {before} pages");
 }
 
-/// `fs.xfs.xfssyncd_centisecs` at boot and in mid-run: the log is forced and names are written in place so
-/// often, in mid-run from the workers' next turn on.
+/// `fs.xfs.xfssyncd_centisecs`, at boot and in mid-run, sets the interval at which the log is
+/// forced and changed names are written in place; in mid-run it takes effect with the workers' next
+/// turn.
 #[test]
 fn the_log_s_period_changes_at_its_next_turn() {
     let load = "fs_mark -d a -D 8 -N 64 -n 500 -L 1 -S0 -s 4096 -w 4096 -k; sleep 20";
     let written = |boot: Option<u32>, then: Option<u32>| {
         let mut m = machine(128);
         m.sysctl.xfssyncd_centisecs = boot;
-        // Only what the log writes is due within the run.
+        // Only the log writes anything within the run.
         m.sysctl.dirty_writeback_centisecs = 0;
         let mut s = spec(m, FsKind::Xfs, load);
         if let Some(then) = then {
@@ -179,8 +180,8 @@ fn the_log_s_period_changes_at_its_next_turn() {
     assert_eq!(late, long, "its worker sleeps through the run");
 }
 
-/// Writing what there is changes nothing but the notes, a change that is due when the run has ended is
-/// told, and runs with changes are the same each time.
+/// Writing a sysctl's current value changes only the notes; a change due after the run's end is
+/// reported in the notes; runs with changes repeat exactly.
 #[test]
 fn changes_are_told_and_repeat() {
     let plain = spec(
@@ -235,7 +236,7 @@ fn any_sysctl() -> impl Strategy<Value = Sysctl> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// An engine to which sysctls were written has every figure of one that booted with them.
+    /// An engine to which sysctls were written has the same values as one that booted with them.
     #[test]
     fn what_is_computed_anew_is_what_boots(first in any_sysctl(), second in any_sysctl(), mib in 24u64..200) {
         let engine = |sysctl: &Sysctl| {
@@ -263,7 +264,7 @@ proptest! {
     }
 }
 
-/// The table's defaults are within its ranges, so that every machine may say them.
+/// The defaults lie within the ranges of the table, so that every machine may set them.
 #[test]
 fn defaults_are_in_range() {
     for (info, values) in Sysctl::KERNEL.values() {

@@ -1,6 +1,6 @@
-//! The laws in the virtual world: the tasks of each law on xfs over NVMe, SSD and rotating disks, on machines
-//! of one, two and four CPUs, with a thousand seeds. And files drawn on paper beside those of every
-//! filesystem.
+//! The conformance laws in the virtual world: the tasks of each law on xfs over NVMe, SSD and
+//! rotating disks, on machines of one, two and four CPUs, with a thousand seeds. Files of every
+//! filesystem are also compared with a model of files.
 #![recursion_limit = "256"]
 
 mod common;
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Seeds a law is tried with.
+/// Number of seeds for each law.
 const SEEDS: u64 = 1000;
 
 struct Task<'a> {
@@ -69,17 +69,17 @@ impl Machine for Task<'_> {
     }
 }
 
-/// Files with names, which the virtual world's filesystems leave to who calls them.
+/// Files with names, which the virtual world's filesystems leave to their callers.
 struct Paper<'a> {
     mm: &'a SimMm<false>,
     names: RefCell<BTreeMap<String, u32>>,
     users: RefCell<BTreeMap<u32, u32>>,
-    /// Numbers of files that are gone.
+    /// Numbers of removed files, for reuse.
     free: RefCell<Vec<u32>>,
 }
 
 impl Paper<'_> {
-    /// A file may have lost its last name or its last user.
+    /// Removes a file if it has lost its last name and its last user.
     async fn put(&self, file: u32) {
         let used = self.users.borrow().contains_key(&file);
         let named = self.names.borrow().values().any(|&f| f == file);
@@ -179,7 +179,7 @@ fn lab<L: Law>(seed: u64) -> RunSpec {
     machine(seed, L::MEMORY, FsKind::Xfs)
 }
 
-/// A machine with this many pages; its CPUs and its disk follow from the seed.
+/// A machine with `pages` pages; its CPUs and its disk follow from the seed.
 fn machine(seed: u64, pages: u32, filesystem: FsKind) -> RunSpec {
     let mut m = bare(ZoneType::Normal, u64::from(pages) * 4096);
     m.cpus = [1, 2, 4][seed as usize % 3];
@@ -254,7 +254,8 @@ fn run<L: Law>(law: &L, spec: &RunSpec) {
     conclude(law, mm.view(), mm.recount());
 }
 
-/// Tries every seed, on as many threads as there are cores. `fresh` makes the law anew.
+/// Tests a law with every seed, on as many threads as there are cores. `fresh` makes a new instance
+/// of the law.
 fn try_seeds<L: Law>(fresh: impl Fn() -> L + Sync) {
     let next = AtomicU64::new(0);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -284,7 +285,7 @@ macro_rules! law {
 
 conformance::for_each_law!(law);
 
-/// Lengths and names of every filesystem are those of files drawn on paper.
+/// Lengths and names of files on every filesystem equal those of the model.
 #[test]
 fn files_are_as_drawn() {
     for &filesystem in FsKind::ALL {

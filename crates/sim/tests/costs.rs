@@ -1,4 +1,4 @@
-//! What computing costs, where no other test asks.
+//! CPU costs that no other test covers.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{disk, machine, run, spec};
 use sim::Outcome;
 use sim::spec::{DiskKind, FsKind};
 
-/// Nanoseconds that a script takes longer with a cost raised by one microsecond.
+/// Returns how many nanoseconds longer a script takes with a cost raised by one microsecond.
 fn longer(command: &str, cost: &str) -> f64 {
     let time = |more: f64| {
         let mut m = machine(64);
@@ -21,7 +21,7 @@ fn longer(command: &str, cost: &str) -> f64 {
     time(1000.0) - time(0.0)
 }
 
-/// Each is paid as often as what it is for happens: nothing here waits for a disk.
+/// Each cost is charged once for each occurrence of its operation; no script here waits for a disk.
 #[test]
 fn costs_are_paid_by_what_they_are_for() {
     let memory = "desktop -w 4M -p 4K -n 0 -f 0 -c 0us -i 1s -t 1ms";
@@ -48,12 +48,12 @@ fn costs_are_paid_by_what_they_are_for() {
             "{cost} of {command}: {ns} ns, {times} times"
         );
     }
-    // A dentry and an inode a file, and its pages' records.
+    // One dentry and one inode for each file, and the records of its pages.
     let made = longer(files, "cost_slab_make") / 1000.0;
     assert!((400.0..500.0).contains(&made), "{made} objects");
 }
 
-/// A program opens and removes a file by so many system calls.
+/// Opening and removing a file by its name takes `name_calls` system calls.
 #[test]
 fn names_take_calls() {
     let time = |calls: f64| {

@@ -23,7 +23,7 @@ fn metric(r: &RunResult, name: &str) -> f64 {
     r.metrics[name].value
 }
 
-/// With nothing else to do, a response takes its wake-up, its touches and its computing.
+/// On an idle machine a response takes only its wakeup, its touches and its computing.
 #[test]
 fn alone_it_takes_its_own_time() {
     let s = desktop("desktop -w 8M -p 4M -n 64 -f 0 -c 1ms -i 20ms -t 4s");
@@ -38,13 +38,13 @@ fn alone_it_takes_its_own_time() {
         assert!(us >= own * 0.999, "{name}: {us} us, {own} us of its own");
         assert!(us < own + 100.0, "{name}: {us} us, {own} us of its own");
     }
-    // Read in once, and nothing since.
+    // The pages are read once and stay cached.
     assert_eq!(r.counters["pgpgin"], 4 << 10);
     let again = run(&s);
     assert_eq!((r.digest, &r.metrics), (again.digest, &again.metrics));
 }
 
-/// New pages fault: 16 a second, from memory that is let go now and then.
+/// New pages fault: 16 a second, from memory that is freed now and then.
 #[test]
 fn new_pages_fault() {
     let faults = |f: u64| {
@@ -54,8 +54,8 @@ fn new_pages_fault() {
     assert_eq!(faults(16) - faults(0), 8 * 16);
 }
 
-/// Beside a copy larger than memory it waits for pages that it finds gone, and it is stopped when
-/// the copy has ended.
+/// Beside a copy larger than memory the task waits for pages that were reclaimed, and it is stopped
+/// when the copy has ended.
 #[test]
 fn beside_a_copy_it_responds_later() {
     for filesystem in [FsKind::Xfs, FsKind::Ext4] {
@@ -80,7 +80,7 @@ fn beside_a_copy_it_responds_later() {
     }
 }
 
-/// Events that come while the disk stands still are all late, not one of them.
+/// Events that arrive while the disk stands still are all counted as late, not just one of them.
 #[test]
 fn a_stall_is_as_many_late_responses() {
     // A file larger than memory, so that most responses wait for a page.
@@ -102,7 +102,7 @@ fn a_stall_is_as_many_late_responses() {
     assert!(metric(&stalled, "response_max") > 1.8e6);
 }
 
-/// Stopped before it has set up, it has no response, and the run is complete all the same.
+/// A task stopped before its setup is complete has no response; the run completes all the same.
 #[test]
 fn a_script_that_is_over_at_once() {
     let r = run(&desktop("desktop & dd if=/dev/zero of=x count=1"));

@@ -1,5 +1,5 @@
-//! Machines with any number of filesystems, each on a disk of its own: what lies where, what results call
-//! it, and that nothing is lost between them.
+//! Machines with several filesystems, each on a disk of its own: files lie on the right disk,
+//! results name the disks, and their accounts balance.
 
 mod common;
 
@@ -41,7 +41,7 @@ fn written(r: &RunResult) -> [f64; 3] {
     POINTS.map(|p| r.metrics[&format!("disk_written:{p}")].value / 1e6)
 }
 
-/// The nearest mount point above a path decides its disk, on every filesystem.
+/// A path's disk is that of the nearest mount point above it, on every filesystem.
 #[test]
 fn paths_decide_among_three_disks() {
     for (i, &first) in ALL_FS.iter().enumerate() {
@@ -57,7 +57,7 @@ fn paths_decide_among_three_disks() {
     }
 }
 
-/// sync(2) writes all of them, and files that are there before lie on their own disks.
+/// sync(2) writes all filesystems, and files that exist before the run lie on their own disks.
 #[test]
 fn all_are_synced_and_read() {
     let line = "dd if=data of=x bs=64k; dd if=mnt/data of=mnt/x bs=64k; \
@@ -92,7 +92,8 @@ fn all_are_synced_and_read() {
     }
 }
 
-/// The same work takes the slow disk's time on the slow disk, and neither waits for the other's.
+/// Writing takes the slow disk's time on the slow disk, and neither disk's writer waits for the
+/// other.
 #[test]
 fn a_slow_and_a_fast_disk() {
     let elapsed = |line: &str| {
@@ -108,7 +109,8 @@ fn a_slow_and_a_fast_disk() {
     assert!(both < 1.3 * slow, "{both} and {slow} s");
 }
 
-/// A hard disk beside an SSD: registered as deep as that, it has more pages under writeback at a time.
+/// With `disks_alike`, a hard disk beside an SSD gets the SSD's queue depth and has more pages
+/// under writeback at a time.
 #[test]
 fn a_driver_may_register_all_disks_alike() {
     let mean = |alike: f64| {
@@ -132,7 +134,7 @@ fn a_driver_may_register_all_disks_alike() {
     assert!(alike > 1.2 * own, "{own} {alike}");
 }
 
-/// More devices than any three arrays have.
+/// More devices than three arrays of any size have.
 #[test]
 fn every_member_of_every_array_has_its_queue() {
     let mut m = machine(96);
@@ -163,7 +165,7 @@ fn every_member_of_every_array_has_its_queue() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10, max_shrink_iters: 20, ..ProptestConfig::default() })]
 
-    /// Random loads over three: every list, counter and log recounts all along.
+    /// Random loads over three filesystems: all lists, counters and logs pass every recount.
     #[test]
     fn nothing_is_lost_between_three(
         kinds in proptest::array::uniform3(proptest::sample::select(ALL_FS.to_vec())),

@@ -1,4 +1,4 @@
-//! Who has the CPU, by EEVDF and by CFS (`scheduler`), without costs of its own.
+//! Scheduling by EEVDF and by CFS (`scheduler`), with context switches that cost nothing.
 
 use sim::rng::Rng;
 use sim::sched::{Place, Sched, SchedParams};
@@ -12,7 +12,7 @@ fn sched(eevdf_slice: Option<u64>) -> Sched {
     placing(eevdf_slice, Place::Kernels)
 }
 
-/// `place`: how much of CFS is the kernels'.
+/// `place`: how closely the placement of tasks follows the kernels' CFS.
 fn placing(eevdf_slice: Option<u64>, place: Place) -> Sched {
     on_cpus(1, eevdf_slice, place)
 }
@@ -25,7 +25,7 @@ fn on_cpus(cpus: usize, eevdf_slice: Option<u64>, place: Place) -> Sched {
     Sched::new(cpus, params, 8, Rng::new(1, "test"))
 }
 
-/// CPUs without costs; `tick`: nanoseconds between two ticks.
+/// Parameters of CPUs without costs; `tick`: nanoseconds between two ticks.
 fn params(eevdf_slice: Option<u64>, tick: u64, timer_wheel: bool) -> SchedParams {
     SchedParams {
         quantum: 10_000,
@@ -55,7 +55,7 @@ fn run(sched: &Sched, lives: Vec<Life<'_>>) {
     assert_eq!(sched.ending(), None);
 }
 
-/// Computes for so long, ready to give way at any time.
+/// Computes for `us` microseconds, with a chance to be preempted after each.
 async fn compute(s: &Sched, us: u64) {
     for _ in 0..us {
         s.charge(US);
@@ -63,7 +63,8 @@ async fn compute(s: &Sched, us: u64) {
     }
 }
 
-/// A timeout of a jiffy (10 ms here) is over at the tick behind it: kernels' timers do not expire early.
+/// A timeout of a jiffy (10 ms here) ends at the tick behind its full length: kernel timers do not
+/// expire early.
 #[test]
 fn a_timeout_ends_at_the_tick_behind_it() {
     for (from, jiffies, until) in [(1, 1, 20), (10, 1, 20), (19, 1, 30), (21, 3, 60)] {
@@ -78,8 +79,9 @@ fn a_timeout_ends_at_the_tick_behind_it() {
     }
 }
 
-/// `timer_wheel`: what sleeps for 63 ticks (of 1 ms) or more sleeps until a multiple of 8 of them, for 504 or more until
-/// one of 64, counted from 300 s before the machine began; a shorter sleep ends at the tick behind it.
+/// With `timer_wheel` a sleep of 63 ticks (of 1 ms) or more ends at a multiple of 8 ticks, one of
+/// 504 or more at a multiple of 64, counted from 300 s before the machine booted; a shorter one
+/// ends at the tick behind it.
 #[test]
 fn long_timers_expire_at_multiples_of_several_ticks() {
     for (from, ticks, exact, wheel) in [
@@ -110,9 +112,10 @@ fn long_timers_expire_at_multiples_of_several_ticks() {
     }
 }
 
-/// A task that comes from a CPU which has computed for long is placed half a latency (3 ms) behind the tasks of one that
-/// has computed for 1 ms: at -2 ms (`place_entity`; the kernel's virtual time wraps there). So what wakes 3 ms later is
-/// not far enough behind it, and waits until its slice of 3 ms ends.
+/// A task that comes from a CPU which has computed for long is placed half a latency (3 ms) behind
+/// the tasks of a CPU that has computed for 1 ms: at -2 ms (`place_entity`; the kernel's virtual
+/// time wraps there). A task that wakes 3 ms later is then not far enough behind it to preempt, and
+/// waits until its slice of 3 ms ends.
 #[test]
 fn a_task_may_be_placed_before_the_beginning_of_virtual_time() {
     let s = on_cpus(2, None, Place::Everywhere);
@@ -128,7 +131,7 @@ fn a_task_may_be_placed_before_the_beginning_of_virtual_time() {
         assert_eq!(s.cpu(), 1, "the other CPU is busy");
         compute(&s, 20_000).await;
     };
-    // Its CPU learns how long it has computed where it leaves that.
+    // The CPU's virtual time is updated when a task leaves the CPU.
     let busy = async {
         compute(&s, 50_000).await;
         s.sleep(10 * US).await;
@@ -149,7 +152,7 @@ fn a_task_may_be_placed_before_the_beginning_of_virtual_time() {
     );
 }
 
-/// Takes a turn without work whenever a queue is woken.
+/// Runs a task that takes a turn without work whenever a queue is woken.
 async fn idle(s: &Sched, queue: u32) {
     loop {
         let ticket = s.ticket(queue);
@@ -157,9 +160,9 @@ async fn idle(s: &Sched, queue: u32) {
     }
 }
 
-/// How long a helper waits for the CPU each time that it is woken by a task that computes. The task wakes it
-/// after so many microseconds of each of its turns, works on for as long again, and then sleeps for 20 ms;
-/// the helper works for so long.
+/// Returns how many microseconds a helper waits for the CPU each time that a computing task wakes
+/// it. In each of its turns the task wakes the helper after `before` microseconds, computes for
+/// `after` more, and then sleeps for 20 ms; the helper computes for `work`.
 fn waits(eevdf_slice: Option<u64>, turns: u64, before: u64, after: u64, work: u64) -> Vec<u64> {
     let s = sched(eevdf_slice);
     let (woken, waits) = (Cell::new(0), RefCell::new(Vec::new()));
@@ -186,16 +189,17 @@ fn waits(eevdf_slice: Option<u64>, turns: u64, before: u64, after: u64, work: u6
     waits.into_inner()
 }
 
-/// Who runs is protected until its slice is over: a helper that is owed nothing waits until the task sleeps,
-/// and comes at once where the slice is over when it wakes. What it waited for it is owed: the next time it comes at
-/// once, until that is used up.
+/// A running task is protected until its slice is over: a helper that is owed no time waits until
+/// the task sleeps, but runs at once if the slice is over when it wakes. It is then owed the time
+/// that it waited: the next times it runs at once, until that is used up.
 #[test]
 fn a_slice_protects_who_runs_and_waiting_is_repaid() {
     let slice = Some(700 * US);
-    // Woken behind the slice.
+    // The helper is woken behind the slice.
     assert!(waits(slice, 6, 900, 500, 100).iter().all(|&us| us <= 1));
-    // Woken within it: it waits for the 900 us that are left of the task's turn, and is owed half of them less
-    // half of what it works then. That lasts for turns of 100 us beside the task, which cost 50 us each.
+    // The helper is woken within the slice: it waits for the 900 us that are left of the task's
+    // turn, and is owed half of them less half of the time it runs then. This lasts for several
+    // turns of 100 us beside the task, which cost 50 us each.
     let waits = waits(slice, 14, 100, 900, 100);
     assert!((890..=901).contains(&waits[0]), "{waits:?}");
     let at_once = waits[1..].iter().take_while(|&&us| us <= 1).count();
@@ -203,8 +207,8 @@ fn a_slice_protects_who_runs_and_waiting_is_repaid() {
     assert!((790..=901).contains(&waits[1 + at_once]), "{waits:?}");
 }
 
-/// A worker of the highest priority ends the protection of who runs: behind its turn the scheduler picks anew, and the
-/// helper that waited for the end of a slice has the CPU.
+/// A turn of a worker of the highest priority ends the running task's protection: the scheduler
+/// picks anew, and the helper that waited for the end of the slice gets the CPU.
 #[test]
 fn a_turn_of_high_priority_ends_a_slice() {
     let first_wait = |worker: bool| {
@@ -217,7 +221,7 @@ fn a_turn_of_high_priority_ends_a_slice() {
         };
         let task = async {
             s.sleep(MS).await;
-            // Within its slice, with the helper not owed anything.
+            // The helper is woken within the task's slice and is owed no time.
             compute(&s, 100).await;
             woken.set(s.now());
             s.wake(0);
@@ -241,8 +245,9 @@ fn a_turn_of_high_priority_ends_a_slice() {
     assert!((200..=205).contains(&turn) && slice > 500, "{slice} {turn}");
 }
 
-/// Who goes to sleep with requests held back wakes their worker before he has left: beside its weight he owes time, stays in
-/// the race until he owes none, and what he was owed is forgotten: he waits out others' slices again and again.
+/// A task that goes to sleep with plugged requests wakes their worker before it has left the CPU:
+/// beside the worker's weight it owes time, stays queued until it owes none, and the time it was
+/// owed is forgotten. So it waits out others' slices again and again.
 #[test]
 fn what_a_sleeper_with_requests_was_owed_is_forgotten() {
     let waits = |worker: bool| {
@@ -286,11 +291,12 @@ fn what_a_sleeper_with_requests_was_owed_is_forgotten() {
     assert!(long(&forgotten) > 3, "{forgotten:?}");
 }
 
-/// From when somebody asks for the CPU to when he has it its clock stands still: that time is his, not the task's that
-/// was not done yet. So who is asked for the CPU by others who come late is owed more of it.
+/// From the moment a task asks for the CPU until it gets it, the CPU's clock stands still: this
+/// time is charged to the new task, not to the one that had not finished. So a task whose wakeups
+/// take effect late is owed more CPU time.
 #[test]
 fn a_clock_stands_still_while_the_cpu_changes_hands() {
-    // The task cannot give way for so many microseconds behind its waking of the helper.
+    // After waking the helper the task cannot be preempted for `late` microseconds.
     let work = |late: u64| {
         let s = sched(Some(700 * US));
         let done = Cell::new(0);
@@ -316,15 +322,15 @@ fn a_clock_stands_still_while_the_cpu_changes_hands() {
         run(&s, vec![Box::pin(helper), Box::pin(task)]);
         done.get()
     };
-    // Were it the task's it would have to wait for it, turn by turn.
+    // If this time were charged to the task, it would have to give it back turn by turn.
     assert!(work(200) > work(0), "{} {}", work(200), work(0));
 }
 
-/// CFS lets who has run less come at once each time.
+/// CFS runs a task that has run less at once each time it wakes.
 #[test]
 fn cfs_prefers_who_sleeps() {
     let waits = waits(None, 6, 1500, 500, 100);
-    // A new task has had its slice.
+    // A new task is placed as if it had had its slice.
     assert!(waits[0] > 1, "{waits:?}");
     assert!(waits[1..].iter().all(|&us| us <= 1), "{waits:?}");
 }
@@ -354,8 +360,8 @@ fn those_that_compute_share() {
     }
 }
 
-/// A task that works beyond its share and sleeps has no credit when it comes back, and no debt that it could
-/// not have paid meanwhile.
+/// A task that runs beyond its share and then sleeps has no credit when it wakes, and no debt that
+/// it could have paid while it slept.
 #[test]
 fn debts_end_with_sleep() {
     let s = sched(Some(700 * US));
@@ -376,11 +382,11 @@ fn debts_end_with_sleep() {
         s.stop();
     };
     run(&s, vec![Box::pin(hog), Box::pin(sleeper)]);
-    // It comes within two slices or at the next tick.
+    // The task runs within two slices or at the next tick.
     assert!(order.borrow().iter().all(|&us| us <= 10_001), "{order:?}");
 }
 
-/// CFS looks at a slice when the timer ticks; with `sched_place` below 2 it ends at its time.
+/// CFS checks a slice only at timer ticks; with `sched_place` below 2 the slice ends exactly.
 #[test]
 fn slices_end_at_ticks() {
     let changes = |place| {
@@ -401,7 +407,7 @@ fn slices_end_at_ticks() {
         changes.into_inner()
     };
     let (kernels, exact) = (changes(Place::Kernels), changes(Place::Everywhere));
-    // The first two begin; a change is seen a piece behind the tick.
+    // The first two entries are the beginnings; a change is observed one step behind the tick.
     assert!(
         kernels.len() > 8 && exact.len() > 30,
         "{kernels:?} {exact:?}"
@@ -413,8 +419,8 @@ fn slices_end_at_ticks() {
     assert!(exact[2..].iter().any(|us| us % 10_000 > 1000), "{exact:?}");
 }
 
-/// Who slept for long is half a latency behind the others when he comes back, though the CPU was idle then; where
-/// `sched_place` is 0 he has the CPU until he has run for as long as they.
+/// A task that slept for long is placed half a latency behind the others when it wakes, even if the
+/// CPU was idle then; with `sched_place` 0 it keeps the CPU until it has run for as long as they.
 #[test]
 fn a_sleeper_has_little_credit_on_an_idle_cpu() {
     let waited = |place| {
@@ -445,8 +451,8 @@ fn a_sleeper_has_little_credit_on_an_idle_cpu() {
     assert!(everywhere <= 21_000, "{everywhere}");
 }
 
-/// A worker of the highest priority has the CPU once the running task is microseconds ahead of it, another one where that is
-/// the wakeup granularity.
+/// A worker of the highest priority preempts the running task once that is microseconds ahead of
+/// it, an ordinary task once that is the wakeup granularity ahead.
 #[test]
 fn a_weight_shortens_what_is_left_to_who_runs() {
     let waits = |highest: bool| {
@@ -457,7 +463,7 @@ fn a_weight_shortens_what_is_left_to_who_runs() {
                 let ticket = s.ticket(0);
                 s.wait(0, ticket, None).await;
                 longest.set(longest.get().max((s.now() - woken.get()) / US));
-                // It works more than the task does: it has no credit left.
+                // The worker computes more than the task, so it has no credit left.
                 compute(&s, 400).await;
             }
         };
@@ -485,8 +491,9 @@ fn a_weight_shortens_what_is_left_to_who_runs() {
     assert!(highest <= 1 && equal >= 100, "{highest} {equal}");
 }
 
-/// Three processes are begun in a row by one that has the CPU. In CFS a new one has had the slice that it would have, which is
-/// the shorter the more there are, so that the last is the first; who was there before, or EEVDF's, come in their order.
+/// A running process starts three others in a row. In CFS a new task is placed as if it had had its
+/// slice, which is the shorter the more tasks there are, so the last one started runs first; tasks
+/// that existed before, and all of EEVDF's, run in order.
 #[test]
 fn the_last_process_begun_is_the_first_in_cfs() {
     let order = |eevdf_slice, anew: bool| {
@@ -495,7 +502,7 @@ fn the_last_process_begun_is_the_first_in_cfs() {
         let life = |nth: u32| {
             let (s, begun) = (&s, &begun);
             async move {
-                // Who was there before has had his slices, and they wait in their order.
+                // A task that existed before has had its slices, and such tasks wait in order.
                 compute(s, 10_000).await;
                 s.sleep(u64::from(nth) * 50 * MS).await;
                 let ticket = s.ticket(0);
@@ -524,8 +531,8 @@ fn the_last_process_begun_is_the_first_in_cfs() {
     assert_eq!(order(Some(3 * MS), true), [1, 2, 3]);
 }
 
-/// A timer that is set for who waits ends the wait at the tick behind it and does not give him the CPU before; one who was
-/// woken in the meantime is not ended again by it.
+/// A timer set for a waiting task ends the wait at the tick behind it and does not run the task
+/// before; a task that was woken meanwhile is not woken again by it.
 #[test]
 fn a_timer_is_set_without_waking_who_waits() {
     for woken in [false, true] {

@@ -1,5 +1,5 @@
-//! File pages in the order of an eviction policy: the order is the policy's, the hooks are called
-//! as they are documented, and everything else goes on.
+//! File pages in the order of an eviction policy: pages leave in the policy's order, its hooks are
+//! called as documented, and the rest of the engine works as before.
 
 mod common;
 
@@ -58,7 +58,7 @@ fn plan(pattern: Pattern, requests: u64, objects: u32) -> Plan {
     }
 }
 
-/// The pages of a file that are cached, oldest first, as LRU or FIFO has them.
+/// The cached pages of a file, oldest first, in the order of LRU or FIFO.
 #[derive(Default)]
 struct Model {
     order: VecDeque<u32>,
@@ -79,8 +79,8 @@ impl Model {
     }
 }
 
-/// Whatever the engine has cached after any request is the end of the model's order: it evicted
-/// the oldest pages, in that order, and no other.
+/// Runs requests and checks after each that the pages cached by the engine are the youngest of the
+/// model's: it evicted the oldest pages, in that order, and no other. Returns hits and evictions.
 fn evicts_like(model: &mut Model, eviction: Eviction) -> (u64, u64) {
     const PAGES: u32 = 3000;
     let mm: SimMm<true> = sim::run::build(&one_zone(8, eviction));
@@ -129,7 +129,7 @@ fn pages_leave_in_the_order_of_lru_and_fifo() {
     assert!(lru_hits > fifo_hits, "{lru_hits} {fifo_hits}");
 }
 
-/// And the model would notice another order.
+/// The comparison fails for another order, as it should.
 #[test]
 #[should_panic(expected = "evictions")]
 fn linux_lists_are_neither() {
@@ -140,7 +140,8 @@ fn linux_lists_are_neither() {
     evicts_like(&mut lru, Eviction::Linux);
 }
 
-/// The spec with a trace as its workload; the trace is there as long as the file.
+/// Returns the spec with a trace as its workload, and the trace's file, which must be kept during
+/// the run.
 fn replay(bytes: &[u8], suffix: &str, spec: RunSpec) -> (tempfile::NamedTempFile, RunSpec) {
     let file = tempfile::NamedTempFile::with_suffix(suffix).unwrap();
     std::fs::write(file.path(), bytes).unwrap();
@@ -161,7 +162,7 @@ fn metric(r: &RunResult, name: &str) -> f64 {
         .value
 }
 
-/// The extremes of a zone's file pages once the cache was full.
+/// Returns the minimum and maximum of a zone's file pages once the cache was full.
 fn pages_when_full(r: &RunResult) -> [u32; 2] {
     let column = |name: &str| {
         let found = r.series.columns.iter().find(|c| c.name == name);
@@ -174,8 +175,8 @@ fn pages_when_full(r: &RunResult) -> [u32; 2] {
     [full.copied().fold(most, f64::min) as u32, most as u32]
 }
 
-/// The simulator knows nothing of watermarks: the engine's hits lie between those of the smallest
-/// and of the largest cache that the zone's pages made up.
+/// The simulator has no watermarks: the engine's hits lie between the simulated ones for the
+/// smallest and for the largest cache that the zone's pages formed.
 #[test]
 fn hits_are_the_simulators_for_a_cache_of_that_size() {
     struct Misses<'a>(u32, &'a Plan);
@@ -208,7 +209,8 @@ fn hits_are_the_simulators_for_a_cache_of_that_size() {
             1.0 - misses as f64 / plan.requests as f64
         };
         let (least, most) = (simulated(low), simulated(high));
-        // Room is made in batches ahead of need, so ghosts and hands see it a batch earlier.
+        // The engine frees pages in batches ahead of need, so ghosts and hands advance a batch
+        // earlier.
         assert!(
             least - 0.002 <= ratio && ratio <= most + 0.002,
             "{name}: {least} {ratio} {most}"
@@ -216,7 +218,7 @@ fn hits_are_the_simulators_for_a_cache_of_that_size() {
     }
 }
 
-/// A hot set that is used in turns, and between the turns pages that come once.
+/// A trace of a hot set that is read in rounds, with pages read only once in between.
 fn scan_and_hot_set() -> Vec<u8> {
     const HOT: u64 = 1200;
     let mut text = String::new();
@@ -228,7 +230,7 @@ fn scan_and_hot_set() -> Vec<u8> {
     for round in 0..12 {
         for page in 0..HOT {
             read(page);
-            // Four rounds to get known.
+            // Four rounds make the hot pages known.
             if round >= 4 {
                 for _ in 0..3 {
                     scan += 1;
@@ -240,10 +242,11 @@ fn scan_and_hot_set() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// LRU and FIFO forget the hot set in the scan: between two uses of a hot page 3600 pages come that
-/// are not used again. S3-FIFO keeps them in its small queue, SIEVE's hand passes the hot pages
-/// because they were used, and LFU counts. (The generational LRU asks for more: a page used once a round
-/// is of the lowest tier, like the scan's; `evict/tests/generational.rs` has what it keeps.)
+/// LRU and FIFO lose the hot set in the scan: between two uses of a hot page 3600 pages are read
+/// that are not used again. S3-FIFO keeps those in its small queue, SIEVE's hand skips the hot
+/// pages because they were used, and LFU counts uses. (The generational LRU needs more: a page used
+/// once a round is of the lowest tier, like the scan's; `evict/tests/generational.rs` tests which
+/// pages it keeps.)
 #[test]
 fn a_scan_takes_the_hot_set_from_lru_and_fifo_only() {
     let trace = scan_and_hot_set();
@@ -253,9 +256,10 @@ fn a_scan_takes_the_hot_set_from_lru_and_fifo_only() {
         assert!(r.counters["pgsteal_dma32"] > 10_000);
         ratio
     };
-    // 12 rounds of 1200, 8 of them with three pages of scan for each. The first of those begins with
-    // the hot set in the cache, of some 2900 pages. LRU: page p returns after 1200 + 3p others, so
-    // 570 are still there; FIFO: it is gone once 1700 + p have come, and 3p have, so 850 are.
+    // 12 rounds of 1200 hot pages, 8 of them with three pages of scan for each. The first of those
+    // begins with the hot set in the cache, of some 2900 pages. LRU: page p returns after 1200 + 3p
+    // others, so 570 are still cached; FIFO: a page is evicted once 1700 + p pages have come, and
+    // 3p have, so 850 are still cached.
     let (known, all) = (3.0 * 1200.0 + 900.0, 12.0 * 1200.0 + 8.0 * 3600.0);
     let best = 11.0 * 1200.0 / all;
     for name in ["lru", "fifo"] {
@@ -268,7 +272,8 @@ fn a_scan_takes_the_hot_set_from_lru_and_fifo_only() {
     }
 }
 
-/// Counts hooks, answers as it is told, and minds that each is called as documented.
+/// A policy that counts its hooks, answers `dirty` as told, and asserts that each hook is called as
+/// documented.
 #[derive(Clone)]
 struct Strict {
     fifo: evict::Fifo,
@@ -325,7 +330,7 @@ impl Policy for Strict {
             Some(object),
             "its miss comes just before"
         );
-        // What was chosen has left since, or is back because the answer was to write it.
+        // A chosen slot has left since, or is back because the answer was to write it.
         self.turn(slot, &[State::Out, State::Chosen], State::In, "admit");
         self.fifo.admit(slot, object);
         self.count(|c| &mut c.admits);
@@ -359,11 +364,12 @@ impl Policy for Strict {
     }
 }
 
-/// Writers on a small zone whose dirty limit is out of reach, so that reclaim meets dirty pages;
-/// then a part of the file is cut off. Returns hooks and the pages that reclaim wrote.
+/// Runs writers on a small zone whose dirty limit is out of reach, so that reclaim meets dirty
+/// pages; then a part of the file is truncated. Returns the counts of hooks and the pages that
+/// reclaim wrote.
 fn hooks(answer: Dirty, reclaim_writes: ReclaimWriteback) -> (Counts, u64) {
     let mut s = one_zone(16, Eviction::Linux);
-    s.filesystem = FsKind::Ext3; // writes whatever it is asked to
+    s.filesystem = FsKind::Ext3; // ext3 never refuses writeback
     s.policy.kswapd_writeback = reclaim_writes;
     s.policy.direct_writeback = reclaim_writes;
     s.machine.sysctl.dirty_ratio = 80;
@@ -410,8 +416,8 @@ fn hooks(answer: Dirty, reclaim_writes: ReclaimWriteback) -> (Counts, u64) {
     (counts, written.expect("counted").1)
 }
 
-/// Each hook is called for slots that it may be called for (the policy itself asserts it), and the
-/// answer of the dirty hook decides: `Skip` writes nothing and hears of nothing.
+/// Each hook is called only for slots in the right state (the policy asserts it), and the answer of
+/// the dirty hook decides: with `Skip` no page is written and `cleaned` is never called.
 #[test]
 fn the_dirty_hook_decides_what_reclaim_writes() {
     use ReclaimWriteback::{Always, Never};
@@ -423,7 +429,7 @@ fn the_dirty_hook_decides_what_reclaim_writes() {
     assert_eq!((skip.cleaned, written), (0, 0));
     let (write, written) = hooks(Dirty::Write, Always);
     assert!(write.dirty > 100 && written > 100, "{write:?} {written}");
-    // The engine's own switches stand above the policy.
+    // The engine's own switches override the policy.
     let (never, written) = hooks(Dirty::WriteBehind, Never);
     assert_eq!(written, 0);
     assert!(never.dirty > 100 && never.cleaned > 100, "{never:?}");
@@ -435,7 +441,7 @@ fn the_dirty_hook_decides_what_reclaim_writes() {
     }
 }
 
-/// A policy that gives what it does not hold is named, at once.
+/// A policy that returns a slot it does not hold is reported at once.
 #[test]
 #[should_panic(expected = "eviction policy liar gives slot 7 of DMA32, which it does not hold")]
 fn a_policy_that_lies_is_caught() {
@@ -473,7 +479,7 @@ fn a_policy_that_lies_is_caught() {
     mm.world.sched.run(&mut tasks, |_, _| {});
 }
 
-/// The recount looks into the policies.
+/// The recount also checks the policies.
 #[test]
 fn the_recount_finds_a_page_that_the_policy_lost() {
     for name in ["lru", "two-list", "lfu-ageing"] {
@@ -506,7 +512,8 @@ fn the_recount_finds_a_page_that_the_policy_lost() {
     }
 }
 
-/// Four processes that read, write and sync, and cut and remove files if asked to, as a strace text.
+/// Returns a strace text of four processes that read, write and sync files, and with `cut` also
+/// truncate and remove them.
 fn processes(seed: u32, cut: bool) -> String {
     let mut text = String::new();
     let mut ns = 0;
@@ -549,8 +556,8 @@ fn processes(seed: u32, cut: bool) -> String {
 }
 
 /// Every policy on every filesystem, with dirty limits, reclaim that writes, swap and a disk that
-/// fails now and then: the recount, which empties a copy of each policy, finds nothing amiss, and
-/// the same run gives the same bytes.
+/// fails now and then: the recount, which empties a copy of each policy, finds no error, and a
+/// repeated run gives the same bytes.
 #[test]
 fn every_policy_keeps_the_books_under_writes_limits_and_faults() {
     let faults = [
@@ -576,14 +583,14 @@ fn every_policy_keeps_the_books_under_writes_limits_and_faults() {
                 m = faulty(m, fault);
             }
             if n % 4 == 1 {
-                // The limits are out of reach: reclaim meets what is dirty.
+                // The limits are out of reach, so reclaim meets dirty pages.
                 m.sysctl.dirty_ratio = 70;
                 m.sysctl.dirty_background_ratio = 60;
             }
             let mut s = spec(m, filesystem, "dd if=/dev/zero of=a count=1");
             s.policy.eviction = order(name);
             s.policy.immediate_reclaim = n.is_multiple_of(5);
-            // A file that is being cut has dirty pages and is on no flusher's list for a moment.
+            // For a moment a file being truncated has dirty pages and is on no flusher's list.
             let cut = !n.is_multiple_of(3);
             s.check_ns = if cut { 50_000_000 } else { 2_000_000 };
             let (_trace, s) = replay(processes(n as u32, cut).as_bytes(), ".strace", s);

@@ -49,7 +49,7 @@ pub fn machine(mib: u64) -> Machine {
     }
 }
 
-/// A machine whose memory is one zone with nothing in it.
+/// A machine whose memory is one zone, with none of it in use at boot.
 pub fn bare(zone: ZoneType, bytes: u64) -> Machine {
     let mut m = machine(64);
     m.nodes[0].zones = vec![ZoneSpec {
@@ -113,7 +113,7 @@ pub fn spec(machine: Machine, filesystem: FsKind, command: &str) -> RunSpec {
     }
 }
 
-/// One zone of `mib` MiB in which nothing is in use, on ext3, which writes whatever it is asked to.
+/// One empty zone of `mib` MiB on ext3, which never refuses writeback.
 pub fn empty_zone(mib: u64, policy: Policy) -> RunSpec {
     let m = bare(ZoneType::Dma32, mib << 20);
     let mut s = spec(m, FsKind::Ext3, "dd if=/dev/zero of=a count=1");
@@ -125,14 +125,14 @@ pub fn run(spec: &RunSpec) -> RunResult {
     sim::run(spec, &Control::default())
 }
 
-/// The values of a column of the series.
+/// Returns the values of a column of the series.
 pub fn column<'a>(r: &'a RunResult, name: &str, scope: &str) -> &'a [f64] {
     let mut columns = r.series.columns.iter();
     let column = columns.find(|c| c.name == name && c.scope == scope);
     &column.expect("a column").values
 }
 
-/// The values of a column with their times.
+/// Returns the values of a column with their times.
 pub fn series(r: &RunResult, name: &str, scope: &str) -> Vec<(f64, f64)> {
     let values = column(r, name, scope).iter().copied();
     r.series.t.iter().copied().zip(values).collect()
@@ -153,10 +153,11 @@ pub fn drive<'a>(
     period: u64,
     mut look: impl FnMut(),
 ) {
-    // Task 0 is the idle identity of interrupts.
+    // Task 0 stands for interrupts on an idle CPU.
     let mut lives: Vec<Life<'a>> = vec![Box::pin(async {})];
     mm.init_task(mm.world.sched.spawn(), 0, 0);
-    // Whoever syncs a file of today's ext4 waits for its journal's thread, and new blocks' pages for a worker.
+    // fsync on ext4 as it is today waits for the journal's thread, and the pages of new blocks for
+    // a worker.
     let threads = sim::filesystems::daemons(mm)
         .into_iter()
         .filter(|daemon| ["jbd2", "ext4-rsv-conv", "xfs-conv"].contains(&daemon.name));
@@ -191,7 +192,7 @@ pub async fn enter(mm: &SimMm<true>, file: u32, index: u32) -> Pfn {
     pfn
 }
 
-/// Puts so many dirty pages into a file's cache.
+/// Enters `pages` dirty pages into a file's cache.
 pub async fn enter_dirty(mm: &SimMm<true>, file: u32, pages: u32) {
     for index in 0..pages {
         let pfn = enter(mm, file, index).await;
@@ -199,7 +200,8 @@ pub async fn enter_dirty(mm: &SimMm<true>, file: u32, pages: u32) {
     }
 }
 
-/// Enters pages of a file, dirty ones where `dirty` says so, until something has happened; how many.
+/// Enters pages of a file, dirty ones where `dirty` returns true, until an event was counted.
+/// Returns their number.
 pub async fn enter_until(
     mm: &SimMm<true>,
     event: VmEvent,
@@ -217,15 +219,15 @@ pub async fn enter_until(
     index
 }
 
-/// Sleeps until nothing is under writeback.
+/// Sleeps until no page is under writeback.
 pub async fn all_written(mm: &SimMm<true>) {
     while mm.global_stat(ZoneStat::NrWriteback) > 0 {
         mm.world.sched.sleep(1_000_000).await;
     }
 }
 
-/// Reads clean pages into memory until a kswapd runs, and ends the run when the one of `node` sleeps
-/// again and nothing is under writeback.
+/// Enters clean pages into the cache until a kswapd runs, and stops the run when the kswapd of
+/// `node` sleeps again and no page is under writeback.
 pub async fn wake_kswapd_and_wait(mm: &SimMm<true>, clean: u32, node: u32) {
     enter_until(mm, VmEvent::PageOutRun, clean, |_| false).await;
     while !mm.kswapd_sleeps(node) || mm.global_stat(ZoneStat::NrWriteback) > 0 {
