@@ -83,7 +83,7 @@ fn beside_a_copy_it_responds_later() {
 /// Events that arrive while the disk stands still are all counted as late, not just one of them.
 #[test]
 fn a_stall_is_as_many_late_responses() {
-    // A file larger than memory, so that most responses wait for a page.
+    // The file is larger than memory, so that most responses wait for a page.
     let line = "desktop -w 4K -p 96M -n 1 -f 0 -i 20ms -s 2s -t 10s";
     let calm = run(&desktop(line));
     let mut s = desktop(line);

@@ -1,5 +1,6 @@
-//! vfat and exfat: which blocks of the device get dirty for what, in what order they get there, what their mount
-//! options and clusters change. Places are computed here anew, from the tools' formulas for a disk of 4 GiB.
+//! vfat and exfat: the device blocks that each operation dirties, the order in which they are
+//! written, and the effect of mount options and cluster sizes. Places are computed here
+//! independently, from the tools' formulas for a disk of 4 GiB.
 
 mod common;
 
@@ -18,7 +19,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 const MS: u64 = 1_000_000;
-/// Blocks of the disk.
+/// Number of blocks of the disk.
 const CAPACITY: u64 = 1 << 20;
 
 fn spec_of(kind: FsKind, params: &[(&str, f64)]) -> RunSpec {
@@ -39,7 +40,7 @@ fn build(kind: FsKind, params: &[(&str, f64)]) -> SimMm<true> {
     mm
 }
 
-/// Runs one task beside the daemons, and looks every ten microseconds.
+/// Runs one task beside the daemons, and calls `look` every ten microseconds.
 fn live<'a>(mm: &'a SimMm<true>, user: impl Future<Output = ()> + 'a, look: impl FnMut()) {
     let life = async move {
         user.await;
@@ -54,7 +55,7 @@ fn live<'a>(mm: &'a SimMm<true>, user: impl Future<Output = ()> + 'a, look: impl
     drive(mm, tasks, 10_000, look);
 }
 
-/// The block device's own file.
+/// Returns the block device's own mapping.
 fn device(mm: &SimMm<true>) -> u32 {
     let mut all = 0..mm.mapping_count();
     let found = all.find(|&m| mm.mappings[m as usize].kind() == MappingKind::BlockDevice);
@@ -72,13 +73,13 @@ fn tagged(mm: &SimMm<true>, file: u32, tag: Tag) -> BTreeSet<u64> {
     std::iter::from_fn(next).collect()
 }
 
-/// Blocks of the device that are not there yet.
+/// Returns the device's blocks that are dirty or under writeback.
 fn dirty(mm: &SimMm<true>) -> BTreeSet<u64> {
     let device = device(mm);
     &tagged(mm, device, Tag::Dirty) | &tagged(mm, device, Tag::Writeback)
 }
 
-/// A file in a directory, which is held while its name is made.
+/// Makes a file in a directory, which is held while the name is made.
 async fn new_file_in(mm: &SimMm<true>, dir: DirId) -> u32 {
     let above = fs::inode_of_dir(mm, dir);
     mm.iget(above).await.expect("memory");
@@ -91,7 +92,7 @@ async fn new_file(mm: &SimMm<true>) -> u32 {
     new_file_in(mm, DirId::root(0)).await
 }
 
-/// The blocks of a file.
+/// Returns the blocks of a file.
 fn blocks(mm: &SimMm<true>, file: u32) -> Vec<u64> {
     let pages = mm.mappings[file as usize].size.get().div_ceil(4096) as u32;
     let runs = fs::map_direct(mm, file, 0, pages).expect("blocks");
@@ -99,7 +100,8 @@ fn blocks(mm: &SimMm<true>, file: u32) -> Vec<u64> {
     runs.into_iter().flat_map(each).collect()
 }
 
-/// Where things are on a vfat of 4 GiB (mkfs.vfat): blocks of a cluster, the first table, blocks of a table.
+/// The layout of a vfat of 4 GiB (mkfs.vfat): blocks of a cluster, first block of the tables,
+/// blocks of each table, number of tables.
 struct Vfat {
     cluster: u64,
     table: u64,
@@ -111,7 +113,7 @@ impl Vfat {
     fn new(cluster_bytes: u64, tables: u64) -> Self {
         let cluster = cluster_bytes / 4096;
         let table = 4u64.next_multiple_of(cluster);
-        // Of 8,388,608 sectors those of whole tracks of 63.
+        // Of 8,388,608 sectors, those in whole tracks of 63.
         let bytes = (8_388_576 - 8 * table) * 512 + 8 * tables;
         let clusters = bytes / (cluster_bytes + 4 * tables);
         let length = (4 * (clusters + 2)).div_ceil(4096);
@@ -131,7 +133,7 @@ impl Vfat {
         self.table..self.heap()
     }
 
-    /// The blocks of all tables that have the entries of blocks.
+    /// Returns the blocks of all tables that hold the entries of the given blocks.
     fn entries(&self, blocks: &[u64]) -> BTreeSet<u64> {
         let entry = |b: &u64| 2 + (b - self.heap()) / self.cluster;
         let first = blocks.iter().map(|b| self.table + entry(b) * 4 / 4096);
@@ -141,15 +143,15 @@ impl Vfat {
     }
 }
 
-/// Where things are on an exfat of 4 GiB (mkfs.exfat): table at 1 MiB, clusters of 32 KiB behind it.
+/// The layout of an exfat of 4 GiB (mkfs.exfat): the table at 1 MiB, clusters of 32 KiB behind it.
 const EXFAT_TABLE: Range<u64> = 256..256 + 128 + 1;
 const EXFAT_BITMAP: u64 = 512;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// A file of N clusters changes the blocks that hold its N entries, in each table, and the block with its name;
-    /// no other. Once it is synced, each of them was written once, and once each page.
+    /// A file of N clusters changes only the blocks that hold its N entries, in each table, and the
+    /// block with its name. fsync writes each of them once, and each page once.
     #[test]
     fn a_file_changes_its_entries_in_every_table(
         pages in 1..4000u32,
@@ -186,7 +188,7 @@ proptest! {
     }
 }
 
-/// A table of a stick's files is shorter where clusters are longer, as `vfat_cluster` says.
+/// Longer clusters (`vfat_cluster`) need fewer table entries.
 #[test]
 fn longer_clusters_have_fewer_entries() {
     let changed = |bytes: f64| {
@@ -200,15 +202,17 @@ fn longer_clusters_have_fewer_entries() {
         live(&mm, user, || ());
         found.get()
     };
-    // 4096 entries of 4 bytes are 4 blocks, and one more if they begin within one; both tables, and the name.
+    // 4096 entries of 4 bytes take 4 blocks, and one more if they begin within one; both tables,
+    // and the name.
     let [small, usual, large] = [512.0, 4096.0, 32_768.0].map(changed);
     assert!((9..=11).contains(&usual), "{usual}");
     assert!((3..=5).contains(&large), "{large}");
     assert!((65..=67).contains(&small), "{small}");
 }
 
-/// exfat: a file in a row changes the bitmap alone; as soon as one does not lie in a row, all of its clusters are
-/// entered into the table. `exfat_cluster` decides how often that can be.
+/// exfat: a contiguous file changes only the bitmap; once a file is not contiguous, all of its
+/// clusters are entered into the table. `exfat_cluster` determines how often files can become
+/// scattered.
 #[test]
 fn exfat_needs_its_table_for_scattered_files_alone() {
     let tables = |files: usize, params: &[(&str, f64)]| {
@@ -239,22 +243,23 @@ fn exfat_needs_its_table_for_scattered_files_alone() {
     let (two, placed) = tables(2, &[]);
     assert!(two.contains(&EXFAT_BITMAP));
     let in_table = two.intersection(&EXFAT_TABLE.collect()).count();
-    // 256 clusters of 32 KiB: one or two blocks of entries.
+    // 256 clusters of 32 KiB have entries in one or two blocks.
     assert!((1..=2).contains(&in_table), "{two:?}");
     assert!(
         placed
             .iter()
             .all(|b| !b.windows(2).all(|w| w[1] == w[0] + 1))
     );
-    // Each file of 4 MiB in four clusters of 1 MiB.
+    // Each file of 4 MiB has four clusters of 1 MiB.
     let (large, placed) = tables(2, &[("exfat_cluster", 1_048_576.0)]);
     let jumps = |b: &Vec<u64>| b.windows(2).filter(|w| w[1] != w[0] + 1).count();
     assert_eq!(placed.iter().map(jumps).collect::<Vec<_>>(), [3, 3]);
     assert!(!large.is_empty());
 }
 
-/// fsync's order: the file's pages, then its directory entry, then the tables; each is there before the next goes
-/// out. Nothing else orders them: the flusher alone leaves moments when a power cut loses what the other has.
+/// fsync writes the file's pages, then its directory entry, then the tables, waiting for each.
+/// Without fsync there is no order: writeback by the flusher alone leaves moments when a power cut
+/// loses one part and keeps another.
 #[test]
 fn fsync_writes_data_then_the_name_then_the_tables() {
     for kind in [FsKind::Vfat, FsKind::Exfat] {
@@ -267,7 +272,7 @@ fn fsync_writes_data_then_the_name_then_the_tables() {
             assert!(fs::fsync(&mm, new).await);
             synced.set(true);
             let left = dirty(&mm);
-            // FSINFO alone may wait, and the table that lies beside it in its block.
+            // Only FSINFO may be left, with the part of the table that shares its block.
             assert!(
                 left.is_empty() || left == BTreeSet::from([0]),
                 "{kind:?}: {left:?}"
@@ -308,8 +313,8 @@ fn fsync_writes_data_then_the_name_then_the_tables() {
     }
 }
 
-/// What a power cut may leave without fsync: all data without the entries that lead to it, for hours if nobody else
-/// writes; and a name without data. With fsync neither.
+/// Without fsync a power cut may leave all data without the entries that lead to it, for hours if
+/// no other task writes, or a name without data. With fsync it leaves neither.
 #[test]
 fn a_power_cut_may_leave_data_without_its_chain() {
     let mut s = spec_of(FsKind::Vfat, &[]);
@@ -331,8 +336,8 @@ fn a_power_cut_may_leave_data_without_its_chain() {
     assert!(lost.get());
 }
 
-/// How many clusters are free stands in a sector whose inode gets dirty with them (FSINFO): fsync leaves it, sync(2)
-/// writes it once.
+/// The number of free clusters is kept in a sector whose inode gets dirty with them (FSINFO): fsync
+/// does not write it, sync(2) writes it once.
 #[test]
 fn the_free_count_is_syncs_to_write() {
     let mm = build(FsKind::Vfat, &[]);
@@ -350,7 +355,8 @@ fn the_free_count_is_syncs_to_write() {
     live(&mm, user, || ());
 }
 
-/// `-o flush`: who closes a file starts its writeback and sleeps a tenth of a second; without, it stays dirty.
+/// With `-o flush`, closing a file starts its writeback and sleeps a tenth of a second; without,
+/// the file stays dirty.
 #[test]
 fn flush_writes_at_close() {
     let closed = |params: &[(&str, f64)], pages: u64| {
@@ -376,12 +382,13 @@ fn flush_writes_at_close() {
     let (took, left, _) = closed(&[("vfat_flush", 1.0)], 256);
     assert!((100 * MS..200 * MS).contains(&took), "{took}");
     assert_eq!(left, 0);
-    // A little is on the device when the sleep is over, tables and all.
+    // A small file is on the device with its table entries when the sleep is over.
     assert_eq!(closed(&[("vfat_flush", 1.0)], 4).2, 0);
 }
 
-/// `-o sync`: a write waits for its data, its directory entry and, cluster for cluster, the tables: the sector of the
-/// new entry and that of the one in front, each in both tables. A vfat without has written nothing then.
+/// With `-o sync`, a write waits for its data, its directory entry and, for each cluster, the
+/// tables: the sector of the new entry and that of its predecessor's, each in both tables. Without,
+/// a vfat has written nothing by then.
 #[test]
 fn sync_waits_for_every_sector() {
     let write = |kind: FsKind, params: &[(&str, f64)]| {
@@ -401,20 +408,21 @@ fn sync_waits_for_every_sector() {
     let (quick, none, dirty) = write(FsKind::Vfat, &[]);
     assert!(none == 0 && dirty == 16, "{none} {dirty}");
     let (slow, written, dirty) = write(FsKind::Vfat, &[("vfat_sync", 1.0)]);
-    // 16 clusters: two writes for the first, four for each other; 16 pages, and the directory entry.
+    // 16 clusters: two writes for the first, four for each other one; 16 pages, and the directory
+    // entry.
     assert_eq!((written, dirty), (2 + 15 * 4 + 16 + 1, 0));
     assert!(slow > 20 * quick, "{slow} against {quick}");
-    // The tables alone decide that: with one there are half so many.
+    // The number of tables determines this: with one table there are half as many writes to them.
     let (_, written, _) = write(FsKind::Vfat, &[("vfat_sync", 1.0), ("vfat_fats", 1.0)]);
     assert_eq!(written, 1 + 15 * 2 + 16 + 1);
-    // exfat: the bitmap for each of two clusters, 16 pages, the directory entry.
+    // exfat: the bitmap for each of two clusters, 16 pages, and the directory entry.
     let (_, none, dirty) = write(FsKind::Exfat, &[]);
     assert!(none == 0 && dirty == 16, "{none} {dirty}");
     let (_, written, dirty) = write(FsKind::Exfat, &[("exfat_sync", 1.0)]);
     assert_eq!((written, dirty), (2 + 16 + 1, 0));
 }
 
-/// `-o dirsync`: a name is on the device when the call returns; a file's data is not.
+/// With `-o dirsync`, a name is on the device when the call returns; a file's data is not.
 #[test]
 fn dirsync_waits_for_names() {
     let makes = |kind: FsKind, params: &[(&str, f64)]| {
@@ -444,7 +452,8 @@ fn dirsync_waits_for_names() {
     }
 }
 
-/// There are no holes: what lies in front of a write is zeroes, in the cache, dirty, with clusters.
+/// There are no holes: pages before a write behind the end are zeroes in the cache, dirty, and have
+/// clusters.
 #[test]
 fn a_write_behind_the_end_writes_zeroes() {
     let pages = |kind: FsKind| {
@@ -464,8 +473,8 @@ fn a_write_behind_the_end_writes_zeroes() {
     );
 }
 
-/// truncate(2) to a greater length: vfat writes zeroes, exfat takes clusters and remembers up to where they are
-/// valid; a write behind that writes the zeroes then.
+/// truncate(2) to a greater length: vfat writes zeroes; exfat takes clusters and remembers up to
+/// where they are valid, and a later write behind that point writes the zeroes.
 #[test]
 fn a_file_made_longer_has_clusters() {
     let grown = |kind: FsKind| {
@@ -485,7 +494,7 @@ fn a_file_made_longer_has_clusters() {
     assert_eq!(grown(FsKind::Exfat), (0, 256, 129));
 }
 
-/// A file of vfat has less than 4 GiB.
+/// A vfat file has less than 4 GiB.
 #[test]
 fn a_vfat_file_has_less_than_4_gib() {
     for (kind, expected) in [
@@ -506,8 +515,8 @@ fn a_vfat_file_has_less_than_4_gib() {
     }
 }
 
-/// Who reads a cold file's end follows its chain through the table; exfat knows where it is. The second time the
-/// inode remembers.
+/// Reading the end of a cold file on vfat follows its chain through the table; exfat computes the
+/// place. The second read uses the runs that the inode remembers.
 #[test]
 fn a_cold_chain_is_followed() {
     let reads = |kind: FsKind| {
@@ -529,14 +538,14 @@ fn a_cold_chain_is_followed() {
         live(&mm, user, || ());
         found.get()
     };
-    // 65,536 entries: 64 blocks, and one more if they begin within one.
+    // 65,536 entries take 64 blocks, and one more if they begin within one.
     let [end, middle] = reads(FsKind::Vfat);
     assert!((64..=66).contains(&(end - 1)), "{end}");
     let [plain, window] = reads(FsKind::Exfat);
     assert_eq!((plain, window), (1, middle));
 }
 
-/// Clusters of removed files are free again: a disk is written full, over and over.
+/// Clusters of removed files are free again: a disk can be filled over and over.
 #[test]
 fn clusters_come_back() {
     for kind in [FsKind::Vfat, FsKind::Exfat] {
@@ -568,7 +577,8 @@ fn clusters_come_back() {
                     fs::unlink(&mm, file).await.expect("memory");
                     fs::remove(&mm, file).await;
                 }
-                // A directory keeps its clusters: one for 25 names, and a cluster is a block here.
+                // A directory keeps its clusters: one for each 25 names, and here a cluster is a
+                // block.
                 names += all.len() as u64;
                 let left = mm.world.fs[0].free_blocks();
                 assert!(
@@ -581,8 +591,8 @@ fn clusters_come_back() {
     }
 }
 
-/// A directory is a chain of clusters that are zeroed as they are taken: a new one dirties them all, and the larger
-/// clusters are, the more.
+/// A directory is a chain of clusters that are zeroed when they are taken: a new one dirties all
+/// its blocks, so larger clusters dirty more.
 #[test]
 fn a_directory_dirties_its_whole_cluster() {
     let made = |kind: FsKind, params: &[(&str, f64)]| {
@@ -602,24 +612,27 @@ fn a_directory_dirties_its_whole_cluster() {
         live(&mm, user, || ());
         found.get()
     };
-    // Name in the root, the cluster, its entry in both tables; the 26th name needs a second cluster of one block.
+    // The name in the root, the cluster, and its entry in both tables; the 26th name needs a second
+    // cluster of one block.
     let [one, two] = made(FsKind::Vfat, &[]);
     assert_eq!((one, two - one), (4, 1));
     let [one, two] = made(FsKind::Vfat, &[("vfat_cluster", 32_768.0)]);
     assert_eq!((one, two - one), (11, 0));
-    // Name, cluster of 32 KiB, bitmap.
+    // The name, a cluster of 32 KiB, and the bitmap.
     assert_eq!(made(FsKind::Exfat, &[]), [10, 10]);
 }
 
-/// Reclaim may write a file's page under presets whose fat had a writepage, and none of today's.
+/// Reclaim may write a file's page under presets whose fat had a `writepage`, but not under
+/// today's.
 #[test]
 fn reclaim_writes_where_fat_had_a_writepage() {
     for kind in [FsKind::Vfat, FsKind::Exfat] {
         for (preset, some) in [("linux-3.0", true), ("linux-6.12", false)] {
             let mut m = machine(64);
             m.disk.kind = DiskKind::UsbFlash;
-            // With loose limits dirty pages reach the tail; where reclaim may not write them, looser ones can end in
-            // OOM on a machine this small, by who has the CPU when.
+            // With loose limits dirty pages reach the tail. Where reclaim may not write them,
+            // looser limits can end in OOM on a machine this small, depending on which task has the
+            // CPU when.
             m.sysctl.dirty_ratio = if some { 90 } else { 60 };
             m.sysctl.dirty_background_ratio = if some { 80 } else { 50 };
             let mut s = spec(m, kind, "dd if=/dev/zero of=a bs=64k count=2000");

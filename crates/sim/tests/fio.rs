@@ -55,7 +55,7 @@ end_fsync=1
     }
 }
 
-/// An SSD serves a deep queue faster, and the page cache sees nothing of direct I/O.
+/// An SSD serves a deep queue faster, and direct I/O does not touch the page cache.
 #[test]
 fn a_deeper_queue_is_faster() {
     let job =
@@ -80,7 +80,8 @@ fn rates_and_times_hold() {
     assert!((7.9..8.1).contains(&elapsed), "{elapsed}");
 }
 
-/// What of a look at the clock is paid with the next call lies between two looks, and a run takes as long.
+/// The part of a clock reading's cost that is paid with the next call falls between two readings;
+/// the run takes the same time.
 #[test]
 fn looks_that_are_paid_later_are_in_what_they_time() {
     let write = |later: f64| {
@@ -100,9 +101,9 @@ fn looks_that_are_paid_later_are_in_what_they_time() {
     assert!(first.abs_diff(second) < first / 20, "{first} {second}");
 }
 
-/// Reads of a second, and the time within which 99 of 100 were there in microseconds, of four readers who each also
-/// write, at random over a file of four times the memory. The drive begins with little of its buffer free, so
-/// that its dies collect garbage from the first second on.
+/// Returns the reads per second, and their 99th percentile in microseconds, of four jobs that read
+/// and write at random over a file of four times the memory. The drive begins with little of its
+/// buffer free, so that its dies collect garbage from the first second on.
 fn mixed_on_nvme(throttling: WritebackThrottling, fill: f64) -> (f64, f64) {
     let text = "[a]\nrw=randrw\nbs=4k\nsize=64m\nnumjobs=4\ntime_based\nruntime=4\n";
     let mut s = jobs(text, FsKind::Ext4);
@@ -120,7 +121,8 @@ fn mixed_on_nvme(throttling: WritebackThrottling, fill: f64) -> (f64, f64) {
     )
 }
 
-/// On a drive that lets reads pass, holding back writes neither helps reads nor costs any, with collection at work.
+/// On a drive that lets reads overtake writes, throttling writes neither helps nor costs reads,
+/// with garbage collection at work.
 #[test]
 fn throttling_costs_no_reads_on_nvme() {
     for fill in [0.7, 0.95] {
@@ -135,8 +137,8 @@ fn throttling_costs_no_reads_on_nvme() {
     }
 }
 
-/// A volume with a bucket of 2,000 credits: reads go at the rate of a burst until it is empty, and then at what the
-/// volume sustains; of a volume without one they never go faster.
+/// A volume with a bucket of 2,000 credits serves reads at the burst rate until it is empty, and
+/// then at its sustained rate; a volume without a bucket never goes faster than that.
 #[test]
 fn a_volume_bursts_until_its_credits_are_spent() {
     let text = "[a]\nrw=randread\ndirect=1\nsize=64m\nioengine=libaio\niodepth=16\ntime_based\nruntime=4\n";

@@ -1,4 +1,5 @@
-//! The estimate of a run's memory against what the run takes, by an allocator that counts.
+//! Compares the estimate of a run's memory with the memory that it takes, measured by a counting
+//! allocator.
 
 mod common;
 
@@ -11,13 +12,13 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Counts what is allocated and the most that ever was.
+/// An allocator that counts the bytes allocated now and their maximum.
 struct Counting;
 
 static NOW: AtomicU64 = AtomicU64::new(0);
 static MOST: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every call is handed on to the system's allocator.
+// SAFETY: every call is passed to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size() as u64, SeqCst) + layout.size() as u64;
@@ -39,10 +40,10 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-/// One run at a time is counted.
+/// Serialises the tests, so that only one run is counted at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The most bytes that a run had beyond what was there before.
+/// Returns the maximum number of bytes that a run took beyond those allocated before.
 fn measured(spec: &RunSpec) -> u64 {
     let before = NOW.load(SeqCst);
     MOST.store(before, SeqCst);
@@ -103,8 +104,8 @@ fn runs() -> Vec<(String, RunSpec)> {
     all
 }
 
-/// The estimate is no less than what a run takes, and not much more, except where the workload does
-/// not make use of what it could have.
+/// The estimate is at least what a run takes, and not much more, except where the workload does not
+/// use all that it could.
 #[test]
 fn a_run_takes_what_was_said() {
     let _alone = ALONE.lock();
@@ -124,7 +125,8 @@ fn a_run_takes_what_was_said() {
     }
 }
 
-/// The most groups that an XFS can have take little where few are used (`ags.toml`: 4 GiB).
+/// The maximum number of XFS allocation groups takes little memory where few are used (`ags.toml`:
+/// 4 GiB).
 #[test]
 fn unused_groups_take_little() {
     let _alone = ALONE.lock();

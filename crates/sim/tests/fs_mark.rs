@@ -20,7 +20,8 @@ fn metric(r: &RunResult, name: &str) -> f64 {
     r.metrics[name].value
 }
 
-/// Recounts every 50 ms, runs twice, and compares pages with bytes.
+/// Four processes, with a recount every 50 ms: pages match bytes, and a second run gives the same
+/// result.
 #[test]
 fn four_processes_on_every_filesystem() {
     let options = "-d a -d b -d c -d d -D 10 -N 5 -n 8 -L 3 -S0 -s 1048576";
@@ -30,9 +31,9 @@ fn four_processes_on_every_filesystem() {
         assert_eq!(metric(&r, "files"), 96.0, "{filesystem:?}");
         assert_eq!(metric(&r, "bytes"), 96.0 * MIB);
         assert_eq!(metric(&r, "iterations"), 3.0);
-        // Each page is written once; what names change is far less.
+        // Each page is written once; the changes of names are far fewer.
         let dirtied = r.counters["nr_dirtied"];
-        // exfat writes zeroes to the whole cluster, of 128 KiB, that each of 44 directories begins with.
+        // exfat zeroes the whole cluster, of 128 KiB, that each of 44 directories begins with.
         let names = match filesystem {
             FsKind::Exfat => 44 * 32,
             _ => 324,
@@ -54,7 +55,7 @@ fn four_processes_on_every_filesystem() {
     }
 }
 
-/// 3072 bytes in pieces of 1000 are one page, dirtied once.
+/// 3072 bytes written in pieces of 1000 are one page, dirtied once.
 #[test]
 fn pages_follow_from_bytes() {
     let pages = |options: &str| {
@@ -65,7 +66,7 @@ fn pages_follow_from_bytes() {
     assert_eq!(pages("-n 7 -s 3072 -w 1000"), 7);
     assert_eq!(pages("-n 7 -s 8193 -w 4096"), 21);
     assert_eq!(pages("-n 7 -s 0"), 0);
-    // Files that have one name are one file: its page is cut off and made again.
+    // Files with the same name are one file: its page is truncated and made again.
     assert_eq!(pages("-n 7 -s 4096 -r 0"), 7);
 }
 
@@ -86,7 +87,7 @@ fn kept_files_stay_and_others_go() {
         };
         let ([_, _, kept], [dirty, writeback, gone]) = (of("-k"), of(""));
         assert!(kept >= 2560, "{filesystem:?}: {kept} pages of kept files");
-        // What stays are pages of directories and inode tables.
+        // The remaining pages are those of directories and inode tables.
         assert!(dirty + writeback + gone < 16, "{filesystem:?}: {gone}");
         let [_, _, looped] = of("-L 1");
         assert!(looped >= 2560);
@@ -105,7 +106,7 @@ fn sync_methods_leave_nothing_dirty() {
             if method == 0 {
                 assert!(busy >= 12 * 64, "{filesystem:?} -S0: {busy} pages");
             } else {
-                // Of ext4, inode tables and directories wait for the flusher.
+                // On ext4, inode tables and directories are left to the flusher.
                 assert!(busy <= 16, "{filesystem:?} -S{method}: {busy} pages");
             }
             elapsed.push(metric(&r, "elapsed"));
@@ -122,21 +123,22 @@ fn sync_methods_leave_nothing_dirty() {
     }
 }
 
-/// User time is in names and clock reads, system time in the rest; both are less than the time of
-/// two CPUs.
+/// User time is spent on names and clock readings, system time on the rest; together they are less
+/// than the time of two CPUs.
 #[test]
 fn cpu_time_is_split() {
     let options = "-d a -d b -n 20 -s 1048576 -S0 -L 2";
     let r = run(&fs_mark(FsKind::Xfs, options));
     let [user, system, elapsed] = ["user_time", "system_time", "elapsed"].map(|n| metric(&r, n));
-    // 80 files: 64 writes, open and close with two clock reads each, a name, and 3 reads more.
+    // 80 files: 64 writes, open and close with two clock readings each, a name, and 3 readings more
+    // for each process and loop.
     let clock = sim::Params::default().cost_gettimeofday * 1e-9;
     let expected = 80.0 * (3e-6 + (66.0 * 2.0 + 1.0) * clock) + 4.0 * 3.0 * clock;
     assert!(
         (user / expected - 1.0).abs() < 1e-6,
         "{user} s, {expected} s"
     );
-    // 20 480 pages cost at least their copies.
+    // 20 480 pages cost at least the time of copying them.
     let copies = 20_480.0 * sim::Params::default().cost_copy * 1e-9;
     assert!(
         system > copies && system < 3.0 * copies,
@@ -145,7 +147,8 @@ fn cpu_time_is_split() {
     assert!(user + system < 2.0 * elapsed);
 }
 
-/// More processes than a group of waiters, and far more files than were ever open.
+/// More processes than a wait queue holds in one group, and far more files than are ever open at
+/// once.
 #[test]
 fn a_hundred_and_twenty_eight_processes() {
     let dirs: String = (0..128).map(|i| format!("-d D{i} ")).collect();

@@ -1,4 +1,4 @@
-//! A run's events as the kernel writes them, and read back.
+//! A run's events, written in the kernel's text format and read back.
 
 mod common;
 
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-/// A writer whose bytes stay.
+/// A writer that keeps all bytes in memory.
 #[derive(Debug, Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
 
@@ -29,7 +29,7 @@ impl Write for Kept {
     }
 }
 
-/// A writer whose disk is full after so many bytes.
+/// A writer whose disk is full after a number of bytes.
 #[derive(Debug)]
 struct Full(usize);
 
@@ -47,7 +47,7 @@ impl Write for Full {
     }
 }
 
-/// Four writers on a small machine whose programs fill half of it, and one that maps: every kind of reclaim.
+/// Four writers on a small machine of which processes fill half: every kind of reclaim takes place.
 fn busy(policy: Policy) -> RunSpec {
     let command = "dd if=/dev/zero of=a bs=64k count=800 & dd if=/dev/zero of=b bs=64k count=800 & \
                    dd if=/dev/zero of=c bs=64k count=800 & dd if=/dev/zero of=d bs=64k count=800 && \
@@ -71,7 +71,7 @@ fn run(spec: &RunSpec, listener: Box<dyn Listener>) -> RunResult {
     result
 }
 
-/// A run's result and its trace.
+/// Returns a run's result and its trace.
 fn written(spec: &RunSpec, selection: Selection) -> (RunResult, String) {
     let (kept, failure) = (Kept::default(), Failure::default());
     let ftrace = Ftrace::new(kept.clone(), selection, Arc::clone(&failure));
@@ -81,7 +81,7 @@ fn written(spec: &RunSpec, selection: Selection) -> (RunResult, String) {
     (result, String::from_utf8(bytes).expect("text"))
 }
 
-/// Sums whose times, which the text cuts to microseconds, are left out.
+/// Returns the sums without times, which the text cuts to microseconds.
 fn counts(sums: &ReclaimSums) -> ReclaimSums {
     ReclaimSums {
         stalled_ns: 0,
@@ -90,8 +90,8 @@ fn counts(sums: &ReclaimSums) -> ReclaimSums {
     }
 }
 
-/// The way there and back: what is read from the file are the figures of the run, which are those of a run
-/// that nobody listens to.
+/// Round trip: the figures read from the trace are those of the run, and those of a run without a
+/// listener.
 #[test]
 fn what_is_read_back_is_what_the_run_counted() {
     let spec = busy(Policy::linux_3_0());
@@ -113,7 +113,7 @@ fn what_is_read_back_is_what_the_run_counted() {
             "{name}: {back} and {own} ns"
         );
     }
-    // Events that no row is made of are counters of the kernel's, page by page.
+    // Events that no row is computed from match the kernel's counters of single pages.
     let sum = |prefix: &str| -> u64 {
         let of = result
             .counters
@@ -130,7 +130,7 @@ fn what_is_read_back_is_what_the_run_counted() {
     assert!(entered > 0 && events("mm_filemap_delete_from_page_cache") > 0);
 }
 
-/// One conversion of a `print fmt`, or the text between two.
+/// One conversion of a `print fmt`, or the text between two of them.
 #[derive(Debug)]
 enum Part<'a> {
     Text(&'a str),
@@ -157,8 +157,8 @@ fn parts(mut format: &str) -> Vec<Part<'_>> {
     parts
 }
 
-/// Whether fields are what a `print fmt` makes: its texts in order, and between them what the conversions
-/// print.
+/// Returns true if `fields` could be printed by a `print fmt`: its texts occur in order, and
+/// between them valid values of the conversions.
 fn fits(format: &str, fields: &str) -> bool {
     let parts = parts(format);
     let mut rest = fields;
@@ -195,7 +195,8 @@ fn fits(format: &str, fields: &str) -> bool {
     rest.is_empty()
 }
 
-/// Formats of the tracepoints of a kernel that runs: the text of `print fmt`, and what stands behind it.
+/// Returns the formats of a running kernel's tracepoints: the text of `print fmt`, and its
+/// arguments.
 fn formats() -> BTreeMap<&'static str, (&'static str, &'static str)> {
     let text = include_str!("formats/linux-6.18.txt");
     let of = |block: &'static str| {
@@ -210,12 +211,12 @@ fn formats() -> BTreeMap<&'static str, (&'static str, &'static str)> {
 fn lines_have_the_form_that_a_running_kernel_gives_them() {
     let formats = formats();
     let mut seen = BTreeSet::new();
-    // The second has pauses.
+    // The second policy has pauses of dirtiers.
     for policy in [Policy::linux_3_0(), Policy::linux_3_16()] {
         let (_, text) = written(&busy(policy), Selection::default());
         for line in text.lines().filter(|l| !l.starts_with('#')) {
             let own = read::Line::of(line).unwrap_or_else(|| panic!("{line}"));
-            // The reader takes blanks off; the last fields of mm_lru_insertion may be blanks.
+            // The reader strips blanks; the last fields of mm_lru_insertion may be blanks.
             let fields = line
                 .split_once(&format!(" {}: ", own.name))
                 .expect("fields")
@@ -245,7 +246,7 @@ fn lines_have_the_form_that_a_running_kernel_gives_them() {
     assert!(unseen.is_empty(), "{unseen:?} were not written");
 }
 
-/// The comparison itself sees what is missing, added or of another kind.
+/// The comparison itself rejects fields that are missing, added or of another kind.
 #[test]
 fn a_field_that_is_missing_does_not_fit() {
     let format = "dev %d:%d ino %lx pfn=0x%lx ofs=%lu order=%u";
@@ -298,7 +299,8 @@ fn a_full_disk_is_told_and_changes_nothing() {
     assert_eq!(failure.map(|e| e.kind()), Some(io::ErrorKind::StorageFull));
 }
 
-/// Which page is on which list is what its events say: each is added to lists as often as it leaves them.
+/// Events of lists match the counters: insertions are reported, and as many activations as are
+/// counted.
 #[test]
 fn insertions_and_activations_follow_the_counters() {
     #[derive(Debug, Default)]
@@ -333,7 +335,8 @@ fn insertions_and_activations_follow_the_counters() {
     let result = run(&busy(Policy::linux_3_0()), Box::new(lists.clone()));
     let lists = lists.0.lock().expect("no panic");
     let activated = result.counters["pgactivate"];
-    // A batch that is under way when the workload ends has activated pages that its event tells of later.
+    // A batch that is under way when the workload ends has activated pages that only a later event
+    // reports.
     assert!(
         lists.activated > 0 && activated - lists.activated < 64,
         "{lists:?}, {activated}"
@@ -341,7 +344,8 @@ fn insertions_and_activations_follow_the_counters() {
     assert!(lists.inserted > 0);
 }
 
-/// Ten million bytes of traces that are damaged: sums, or an error with a line that is there.
+/// Ten million bytes of damaged traces: each gives sums, or an error with a line number within the
+/// trace.
 #[test]
 fn ten_million_bytes_as_a_trace() {
     let (_, text) = written(&busy(Policy::linux_3_0()), Selection::default());
@@ -369,8 +373,9 @@ fn ten_million_bytes_as_a_trace() {
     assert!(taken > 100, "{taken}");
 }
 
-/// Dirtiers of 6.12 are heard as they are without a listener, whose pages are dirtied many at a time with the worker's
-/// measurement of the bandwidth in between. `think` is negative while a pause is owed.
+/// Dirtying tasks of 6.12 behave with a listener as without one, where pages are dirtied many at a
+/// time with the worker's bandwidth measurement in between. `think` is negative while a pause is
+/// owed.
 #[test]
 fn dirtiers_that_owe_a_pause_are_heard() {
     let mut m = machine(128);
@@ -394,7 +399,7 @@ fn dirtiers_that_owe_a_pause_are_heard() {
         owed.len(),
         all.len()
     );
-    // A pause that is not made is no time yet to come.
+    // A pause that is not made (0 or negative) is not counted.
     let made = |line: &&&str| {
         line.split(" pause=")
             .nth(1)

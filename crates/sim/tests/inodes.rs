@@ -1,4 +1,5 @@
-//! Shrinkers and inode caches: what memory pressure frees, who waits for it, and that nothing is lost.
+//! Shrinkers and inode caches: which objects memory pressure frees, which tasks wait for that, and
+//! that no inode is lost.
 
 mod common;
 
@@ -12,14 +13,14 @@ use sim::run::traced;
 use sim::spec::{DiskKind, FsKind, RunSpec, Size};
 use sim::{Control, Outcome, RunResult};
 
-/// Small files by several processes, on a machine whose memory their inodes do not fit.
+/// Makes small files by several processes; their inodes do not fit into memory.
 const CREATE: &str = "fs_mark -d a -d b -d c -d d -D 8 -N 64 -n 1500 -L 2 -S0 -s 4096 -w 4096 -k";
 
 fn creating(policy: Policy, command: &str) -> RunSpec {
     let mut m = machine(40);
     m.cpus = 4;
     m.disk = disk(DiskKind::Disk);
-    // The log is a 2048th of it, and is not written by its worker before an eighth of that waits.
+    // The log is a 2048th of the disk, and its worker writes only once an eighth of the log waits.
     m.disk.capacity = Size(512 << 30);
     let mut s = spec(m, FsKind::Xfs, command);
     s.policy = policy;
@@ -40,7 +41,7 @@ fn completed(s: &RunSpec) -> RunResult {
     r
 }
 
-/// Every core frees dentries, inodes and, late, their pages.
+/// Every form of the shrinkers frees dentries, inodes and, eventually, their pages.
 #[test]
 fn objects_give_way_to_pages() {
     for policy in [
@@ -57,17 +58,19 @@ fn objects_give_way_to_pages() {
         let r = completed(&creating(policy, CREATE));
         let get = |name: &str| r.counters[name];
         assert!(get("slabs_scanned") > 0, "{core:?}");
-        // By priority alone, 4/2 of a 4096th of 10,000 objects is asked for at a time: hardly a batch.
+        // By priority alone, 4/2 of a 4096th of 10,000 objects is scanned at a time: hardly a
+        // batch.
         let by_priority = core == ShrinkerCore::ByPriority;
         let freed = get("inodes_freed");
         assert!(by_priority || freed > 200, "{core:?}: {freed}");
         assert_eq!(get("xfs_inodes_reclaimed"), get("inodes_freed"), "{core:?}");
-        // What is left of 12,000 inodes and dentries is less than memory.
+        // The rest of 12,000 inodes and dentries takes less than memory.
         assert!(get("nr_slab_reclaimable") < 9000, "{core:?}");
     }
 }
 
-/// Other filesystems' inodes go with their last use; pages of unused inodes go with them.
+/// Inodes of other filesystems are freed with their last use; pages of unused inodes are freed with
+/// them.
 #[test]
 fn inodes_of_every_filesystem_are_freed() {
     let mut stolen = 0;
@@ -82,8 +85,8 @@ fn inodes_of_every_filesystem_are_freed() {
     assert!(stolen > 0);
 }
 
-/// *xfs-inode-reclaim*: before it kswapd waits for the I/O of inodes that it meets, after it never;
-/// direct reclaim waits less.
+/// *xfs-inode-reclaim*: before the patch kswapd waits for the I/O of inodes that it scans, after it
+/// never; direct reclaim waits less.
 #[test]
 fn kswapd_never_waits_with_the_patch() {
     let waits = |policy: Policy| {
@@ -117,8 +120,8 @@ fn kswapd_never_waits_with_the_patch() {
     assert!(after.1 < before.1 / 2, "{before:?} {after:?}");
 }
 
-/// With more reclaimers than groups the excess queues for the first group before the patch; after it
-/// the shrinker says that it can't go on.
+/// With more reclaimers than groups, the excess queues for the first group before the patch; after
+/// it the shrinker returns without progress.
 #[test]
 fn with_all_groups_busy_nobody_queues_any_more() {
     let group_waits = |policy: Policy| {
@@ -147,7 +150,7 @@ fn with_all_groups_busy_nobody_queues_any_more() {
     assert_eq!(after, 0, "{before} {after}");
 }
 
-/// Walking a tree that is larger than memory brings every inode in, removing it leaves none.
+/// Walking a tree that is larger than memory reads every inode; removing the tree leaves none.
 #[test]
 fn trees_are_walked_and_removed() {
     for fs in ALL_FS {
@@ -161,12 +164,12 @@ fn trees_are_walked_and_removed() {
     }
 }
 
-/// The background reclaimer frees what is clean although nobody needs memory; its period is a sixth
+/// The background reclaimer frees clean inodes even without memory pressure; its period is a sixth
 /// of the log's interval.
 #[test]
 fn the_background_reclaimer_has_one_tunable() {
     let left = |interval: f64| {
-        // Evicted inodes come from unlinking here; memory is plentiful.
+        // Inodes become reclaimable by unlinking here; memory is plentiful.
         let line = format!("{CREATE}; rm -r a b c d; sleep 20");
         let mut s = creating(Policy::linux_4_9(), &line);
         s.machine.nodes[0].zones[1].size = Size(512 << 20);
@@ -203,7 +206,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
     })
 }
 
-/// Pieces of a workload that make, read, walk and remove files at the same time.
+/// Combinations of workloads that make, read, walk and remove files at the same time.
 fn any_workload() -> impl Strategy<Value = String> {
     let piece = |i: u32| {
         prop_oneof![
@@ -227,8 +230,8 @@ fn any_workload() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 20, ..ProptestConfig::default() })]
 
-    /// Random interleavings: no inode is freed dirty, flushed twice at once, or lost. The engine asserts
-    /// the first two, the recount finds the third.
+    /// Random interleavings: no inode is freed while dirty, flushed twice at once, or lost. The
+    /// engine asserts the first two, the recount finds the third.
     #[test]
     fn inodes_are_never_lost(
         policy in any_policy(),
@@ -259,7 +262,8 @@ proptest! {
     }
 }
 
-/// More inodes than memory holds, by a kernel of today on an SSD; of its log of 64 MiB an eighth waits at most.
+/// More inodes than memory holds, on an SSD under a kernel of today; at most an eighth of its log
+/// of 64 MiB waits to be written.
 fn full_of_inodes(policy: Policy) -> RunSpec {
     let line = "fs_mark -d a -d b -d c -d d -D 50 -N 200 -n 25000 -L 1 -S0 -s 4096 -k";
     let mut s = creating(policy, line);
@@ -271,7 +275,8 @@ fn full_of_inodes(policy: Policy) -> RunSpec {
     s
 }
 
-/// Waits of reclaimers for inodes in a run, the longest wait of an allocation in microseconds, and the run.
+/// Returns the number of times that reclaimers waited for inodes, the longest wait of an allocation
+/// in microseconds, and the run.
 fn inode_waits(policy: Policy) -> (usize, f64, RunResult) {
     let (r, recorded) = traced(&full_of_inodes(policy), &Control::default());
     let waits = recorded.events.iter();
@@ -281,8 +286,9 @@ fn inode_waits(policy: Policy) -> (usize, f64, RunResult) {
     (waits, r.metrics["alloc_wait_max"].value, r)
 }
 
-/// docs/reference/shrinkers-and-xfs.md#clean-inodes-only: since 5.9 no shrinker waits for a group, an inode, its cluster or the
-/// log, nor writes; with the form of 2016 direct reclaim does, on the same machine.
+/// docs/reference/shrinkers-and-xfs.md#clean-inodes-only: since 5.9 no shrinker waits for a group,
+/// an inode, its cluster or the log, and none writes; with the form of 2016 direct reclaim does, on
+/// the same machine.
 #[test]
 fn nobody_waits_in_the_shrinker_since_5_9() {
     let (waits, longest, r) = inode_waits(Policy::linux_6_12());

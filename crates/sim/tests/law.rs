@@ -21,7 +21,7 @@ use std::pin::Pin;
 
 const ZONE: usize = 0;
 
-/// One zone of 512 MiB, two CPUs, a fixed wake-up latency.
+/// One zone of 512 MiB, two CPUs, and a fixed wakeup latency.
 fn lab(wake_ns: f64) -> RunSpec {
     let m = bare(ZoneType::Dma32, 512 << 20);
     let mut s = spec(m, FsKind::Xfs, "dd if=/dev/zero of=a count=1");
@@ -61,7 +61,7 @@ async fn burst(mm: &SimMm<false>, pages: u64, per_page: u64, seen: &RefCell<Seen
         let due = start + i * per_page;
         take(index).await;
         index += 1;
-        // Hold the rate: idle away what the allocation did not take, in small steps.
+        // Keeps the rate: computes in small steps for the rest of the page's time.
         while mm.world.now() < due {
             let left = due - mm.world.now();
             mm.world.sched.charge(left.min(2_000));
@@ -127,7 +127,7 @@ fn free_memory_follows_burst_minus_reclaim_within_a_quantum() {
         .collect();
     assert!(samples.len() > 300, "{} samples", samples.len());
     let (t0, free0, allocated0, reclaimed0) = samples[0];
-    // One quantum of either side, and a batch of 32 that is freed at its end.
+    // One quantum on either side, and a batch of 32 that is freed at its end.
     let slack = 10_000 / per_page + 32 + 1;
     let mut reclaim_seen = false;
     for &(t, free, allocated, reclaimed) in &samples {

@@ -1,4 +1,4 @@
-//! What the keys of a machine file do to the engine that is built from it.
+//! The effect of the keys of a machine file on the engine built from it.
 
 mod common;
 
@@ -9,7 +9,8 @@ use sim::spec::{DiskKind, FsKind, Machine};
 
 const DD: &str = "dd if=/dev/zero of=disk/x bs=64k count=64";
 
-/// The higher zone's three marks, and what the lower zone keeps from its requests.
+/// Returns the higher zone's three watermarks, and the lower zone's reserve against requests for
+/// that zone.
 fn marks_and_reserve(machine: Machine) -> ([u64; 3], u64) {
     let mm = sim::run::build::<false>(&spec(machine, FsKind::Ext4, DD));
     let upper = &mm.zones[1];
@@ -60,8 +61,8 @@ fn a_disk_s_own_parameters_are_those_it_runs_with() {
     assert!((longer / expected - 1.0).abs() < 0.1, "{longer} s");
 }
 
-/// A machine that has just booted begins its workload so long after a tick of its timer as the seed says; one whose boot is
-/// over, when that is.
+/// On a machine that has just booted, the workload begins at an offset behind a timer tick that
+/// follows from the seed; otherwise it begins when booting ends.
 #[test]
 fn a_workload_begins_behind_a_tick_by_its_seed() {
     let since = |seed, just_booted| {
@@ -76,7 +77,7 @@ fn a_workload_begins_behind_a_tick_by_its_seed() {
             sim::run::since_tick(seed, tick),
         )
     };
-    // Getting the CPU takes some microseconds.
+    // Getting the CPU takes a few microseconds.
     let near = |(begun, asked): (u64, u64)| (asked..asked + 20_000).contains(&begun);
     let behind: Vec<_> = (1..6).map(|seed| since(seed, 1.0)).collect();
     assert!(behind.iter().all(|&pair| near(pair)), "{behind:?}");

@@ -1,5 +1,5 @@
-//! Mapped memory: streams through file and anonymous mappings larger than memory, and what a store,
-//! a load and reclaim do to single pages.
+//! Mapped memory: streams through file and anonymous mappings larger than memory, and the effects
+//! of stores, loads and reclaim on single pages.
 
 mod common;
 
@@ -30,7 +30,8 @@ fn stream(filesystem: FsKind, command: &str) -> RunResult {
 }
 
 /// Every page of the stream is dirtied once and written once; the mixed stage reads file pages
-/// back for each later pass and swaps, and the recount finds every entry, count and slot right.
+/// again for each later pass and swaps. The recount finds every page table entry, count and swap
+/// slot right.
 #[test]
 fn streams_larger_than_memory_keep_the_books() {
     for filesystem in [FsKind::Xfs, FsKind::Ext4, FsKind::Ext3, FsKind::Btrfs] {
@@ -42,10 +43,10 @@ fn streams_larger_than_memory_keep_the_books() {
         let stores = |name: &str| r.metrics[&format!("{name} stores")].value;
         assert_eq!(stores("stream"), 3.0 * memory, "{filesystem:?}");
         let c = |name: &str| r.counters[name] as f64;
-        // Faults: one a page and pass at least, for nothing stays mapped from pass to pass.
+        // At least one fault a page and pass, because no page stays mapped from pass to pass.
         let touched = stores("stream") + stores("mixed file") + stores("mixed anonymous");
         assert!(c("pgfault") >= 0.9 * touched, "{filesystem:?}");
-        // The second pass finds hardly any file page in memory: kB read, window by window.
+        // The second pass finds hardly any file page cached: kB read, window by window.
         assert!(c("pgpgin") > 0.8 * 2.1 * memory * 4.0, "{filesystem:?}");
         assert!(c("pgpgout") > 3.0 * memory * 4.0, "{filesystem:?}");
         assert!(
@@ -55,7 +56,7 @@ fn streams_larger_than_memory_keep_the_books() {
     }
 }
 
-/// FUSE keeps no dirty page here: a shared mapping can't be stored to.
+/// The FUSE file keeps no dirty page, so a shared mapping cannot be stored to.
 #[test]
 fn a_shared_store_on_fuse_is_a_bus_error() {
     let mut s = spec(
@@ -132,9 +133,10 @@ fn cleaning_a_page_makes_the_next_store_fault() {
     });
 }
 
-/// Every other page in order: linux-3.0's mark is met and reads on, so that one fault alone has to wait. To
-/// 2.6.37 nothing is in order, so each window serves the 16 pages behind its miss. With random advice each
-/// fault waits for its page, and no other one comes in.
+/// Every other page is touched in order. With linux-3.0 the mark is met and triggers the next
+/// window, so only one fault waits for I/O. Up to 2.6.37 such faults do not count as sequential, so
+/// each window serves the 16 pages behind its miss. With random advice each fault waits for its own
+/// page, and no other page is read.
 #[test]
 fn a_mark_reads_on_where_faults_leave_pages_out() {
     let cases = [
@@ -160,8 +162,8 @@ fn a_mark_reads_on_where_faults_leave_pages_out() {
     }
 }
 
-/// A store to a private mapping copies the page; the file and its page stay as they are, and the
-/// copy goes with the region.
+/// A store to a private mapping copies the page; the file and its page are unchanged, and the copy
+/// is freed with the region.
 #[test]
 fn a_private_store_copies() {
     with_world(|mm| {

@@ -32,7 +32,7 @@ fn build(spec: &RunSpec) -> SimMm<true> {
     mm
 }
 
-/// One zone of 64 MiB with nothing in it.
+/// One zone of 64 MiB, empty at boot.
 fn one_zone(policy: Policy, boost: Option<u32>) -> RunSpec {
     let mut m = bare(ZoneType::Normal, 64 << 20);
     m.cpus = 1;
@@ -42,8 +42,8 @@ fn one_zone(policy: Policy, boost: Option<u32>) -> RunSpec {
     s
 }
 
-/// A kernel page for every seven of a file: where lists are grouped they come from pageblocks of
-/// their own, otherwise they are everywhere.
+/// One kernel page is allocated for every seven of a file: with grouped lists they come from
+/// pageblocks of their own, otherwise they are spread over all.
 #[test]
 fn kernel_pages_stay_in_few_pageblocks() {
     let blocks = |policy| {
@@ -81,14 +81,14 @@ fn kernel_pages_stay_in_few_pageblocks() {
     assert!(own.iter().all(|&k| k == Some(MigrateType::Unmovable)));
 }
 
-/// What a fallback into a zone with free pages here and there leads to.
+/// The effects of a fallback in a zone with scattered free pages.
 #[derive(Debug)]
 struct After {
-    /// Pages that the watermarks were boosted by right after the fallback.
+    /// Number of pages by which the watermarks were boosted right after the fallback.
     boost: u32,
-    /// Runs of kswapd.
+    /// Number of times that kswapd ran.
     runs: u64,
-    /// Pages that became free, by the time at which kswapd sleeps again.
+    /// Number of pages that became free by the time kswapd slept again.
     freed: i64,
     /// Pages that reclaim or swap wrote.
     written: u64,
@@ -153,8 +153,9 @@ fn fallback(policy: Policy, boost: Option<u32>) -> After {
     after.expect("it came to the end")
 }
 
-/// A request that mixes kinds of pages boosts the watermarks of a balanced zone: kswapd is woken, frees
-/// a pageblock's worth of clean pages and the boost is gone. Without the sysctl nothing happens.
+/// A request that mixes mobility types boosts the watermarks of a balanced zone: kswapd is woken
+/// and frees a pageblock's worth of clean pages, and the boost ends. With the sysctl at its default
+/// of off, this does not happen.
 #[test]
 fn a_fallback_wakes_kswapd_for_the_boost() {
     let off = fallback(grouped(), None);
@@ -169,7 +170,7 @@ fn a_fallback_wakes_kswapd_for_the_boost() {
     assert_eq!((none.boost, none.runs), (0, 0), "{none:?}");
 }
 
-/// The kernel takes and gives back memory in bursts while a writer fills the rest with page cache.
+/// The kernel allocates and frees memory in bursts while a writer fills the rest with page cache.
 fn bursts(policy: Policy, boost: Option<u32>) -> RunSpec {
     let mut m = machine(256);
     m.disk = disk(DiskKind::Ssd);
@@ -181,7 +182,8 @@ fn bursts(policy: Policy, boost: Option<u32>) -> RunSpec {
     s
 }
 
-/// Of the time with bursts: DMA32's free pages in the mean, its highest low watermark and its last.
+/// Returns, for the time with bursts, the mean of DMA32's free pages, its highest low watermark and
+/// its last one.
 fn free_and_low(policy: Policy, boost: Option<u32>) -> (f64, [f64; 2]) {
     let r = run(&bursts(policy, boost));
     assert_eq!(r.outcome, Outcome::Completed);
@@ -195,8 +197,9 @@ fn free_and_low(policy: Policy, boost: Option<u32>) -> (f64, [f64; 2]) {
     (mean, [most, low[low.len() - 1]])
 }
 
-/// Beside a writer the boost keeps more memory free, under every loop of kswapd: kswapd is woken at a
-/// low watermark that is higher by a pageblock or more, and in the end it is the plain one again.
+/// Beside a writer the boost keeps more memory free, with every form of kswapd's loop: kswapd is
+/// woken at a low watermark that is higher by at least a pageblock, and at the end the watermark is
+/// the plain one again.
 #[test]
 fn the_boost_leaves_more_memory_free() {
     let node = Policy {

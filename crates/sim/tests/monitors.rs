@@ -1,4 +1,4 @@
-//! What watching costs the machine that is watched.
+//! The costs of monitoring on the monitored machine.
 
 mod common;
 
@@ -27,13 +27,14 @@ fn event(r: &RunResult, name: &str) -> u64 {
     r.counters[name]
 }
 
-/// CPU time of a class in nanoseconds.
+/// Returns the CPU time of a class of tasks in nanoseconds.
 fn cpu(r: &RunResult, class: TaskClass) -> u64 {
     let of_class = r.tasks.iter().find(|t| t.class == class);
     of_class.map_or(0, |t| t.outside.cpu + t.in_reclaim.cpu)
 }
 
-/// The writer pushes the samplers' memory out between samples, and it comes back at each one.
+/// The writer pushes the samplers' memory out to swap between samples, and each sample swaps it in
+/// again.
 #[test]
 fn samplers_swap() {
     let (off, on) = (watched(false, &[]), watched(true, &[]));
@@ -46,7 +47,7 @@ fn samplers_swap() {
     assert!(cpu(&on, TaskClass::Monitor) > 0);
 }
 
-/// An event costs CPU time where it happens, and more where it is read.
+/// An event costs CPU time in the task that causes it, and in the monitor that reads it.
 #[test]
 fn events_cost_who_makes_them_and_who_reads_them() {
     let free = [("cost_trace_event", 0.0), ("cost_trace_read", 0.0)];

@@ -1,5 +1,5 @@
-//! Whoever looks at a run changes nothing in it: samples, recounts, the page tracker and recorded
-//! events leave the same history, whatever their interval.
+//! Observing a run changes nothing in it: samples, recounts, the page tracker and recorded events
+//! leave the same history, whatever their interval.
 
 mod common;
 
@@ -10,7 +10,7 @@ use sim::spec::{Change, DiskKind, FsKind, RunSpec, Size};
 use sim::{Control, RunResult};
 use workload::ExistingFile;
 
-/// Everything that a run produced but what the observer itself reports.
+/// Returns everything that a run produced except the observer's own reports.
 fn history(r: &RunResult) -> String {
     format!(
         "{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{} {:?} {} {:016x}\n{:?}",
@@ -28,7 +28,7 @@ fn history(r: &RunResult) -> String {
     )
 }
 
-/// The same run with other eyes on it.
+/// The same run with other observers.
 fn watched(of: &RunSpec, sample_ns: u64, check_ns: u64, track_pages: bool) -> RunSpec {
     RunSpec {
         sample_ns,
@@ -81,7 +81,7 @@ fn looking_changes_nothing_for_one_cpu_or_many() {
     }
 }
 
-/// The same run in which the sysctls of its machine are written again at these times.
+/// The same run, with its machine's sysctls written again at the given times.
 fn written_again(of: &RunSpec, times: impl IntoIterator<Item = u64>) -> RunSpec {
     let again = |at_ns| Change {
         at_ns,
@@ -102,8 +102,9 @@ fn same_where_nothing_is_written(of: &RunSpec, times: &[u64]) {
     assert_eq!(history(&r), expected, "written at {times:?}");
 }
 
-/// A write of the value that is there changes nothing: it is no event, which would end the running task's turn, and takes
-/// none of the defaults that the policy's kernel has (`watermark_scale_factor`, `watermark_boost_factor`).
+/// Writing a sysctl's current value changes nothing: it is no event, which would end the running
+/// task's turn, and it does not replace the defaults of the policy's kernel
+/// (`watermark_scale_factor`, `watermark_boost_factor`).
 #[test]
 fn a_sysctl_that_is_written_again_changes_nothing() {
     for cpus in [1, 2, 5] {

@@ -1,4 +1,4 @@
-//! When memory runs out: where nothing can be reclaimed, and where it only needs to be written.
+//! Running out of memory: where no page can be reclaimed, and where pages only need to be written.
 
 mod common;
 
@@ -7,19 +7,19 @@ use mm::policy::{ReclaimThrottle, ReclaimWriteback};
 use sim::spec::{DiskKind, Fault, FsKind, RunSpec, Size};
 use sim::{Outcome, RunResult};
 
-/// Anonymous memory alone, without swap, so many times the machine's memory.
+/// Anonymous memory only, without swap, of a multiple of the machine's memory.
 fn anonymous(memories: &str) -> RunSpec {
     let line =
         format!("mmap-strm -t 2 --stream 0 --mixed {memories} --file-share 0 --anon-passes 2");
     spec(machine(64), FsKind::Xfs, &line)
 }
 
-/// A machine of 64 MiB that runs a script without swap.
+/// Runs a script on a machine of 64 MiB without swap.
 fn script(line: &str) -> RunResult {
     run(&spec(machine(64), FsKind::Xfs, line))
 }
 
-/// What a run that ran out of memory said.
+/// Returns the report of a run that ran out of memory.
 fn report(r: &RunResult) -> &str {
     match &r.outcome {
         Outcome::Oom { report } => report,
@@ -27,7 +27,7 @@ fn report(r: &RunResult) -> &str {
     }
 }
 
-/// What a level of all zones came to in a kernel's report, in kB.
+/// Returns the sum over all zones of a figure in a kernel's report, in kB.
 fn level(report: &str, name: &str) -> u64 {
     let of = |word: &str| {
         word.strip_prefix(name)?
@@ -39,8 +39,8 @@ fn level(report: &str, name: &str) -> u64 {
     report.split_whitespace().filter_map(of).sum::<u64>()
 }
 
-/// Of two processes with six tenths of memory each, one is killed, the other has its memory and goes on to
-/// its end.
+/// Two processes need six tenths of memory each: one is killed, the other gets its memory and runs
+/// to its end.
 #[test]
 fn one_is_killed_and_the_others_go_on() {
     assert_eq!(run(&anonymous("0.7")).outcome, Outcome::Completed);
@@ -60,7 +60,7 @@ fn one_is_killed_and_the_others_go_on() {
         "{text}"
     );
     assert!(!r.counters.contains_key("oom_kill"), "a counter of 4.13");
-    // What the victim had is free again, and the survivor has ended.
+    // The victim's memory is free again, and the survivor has ended.
     assert!(
         r.counters["nr_anon_pages"] * 4096 < 8 << 20,
         "{:?}",
@@ -69,7 +69,8 @@ fn one_is_killed_and_the_others_go_on() {
     assert!(r.metrics.contains_key("elapsed"));
 }
 
-/// Who has most is killed, whoever asked; he that asked goes on and measures. Sysctls say otherwise.
+/// The process with the most memory is killed, whichever asked; the one that asked goes on and
+/// reports its metrics. Two sysctls change this.
 #[test]
 fn the_largest_is_killed_and_not_who_asks() {
     let small = "desktop -w 16M -p 4K -i 50ms -t 2s";
@@ -97,7 +98,7 @@ fn the_largest_is_killed_and_not_who_asks() {
     assert_eq!(run(&s).counters["oom_kill"], 1);
 }
 
-/// A signal wakes a victim that sleeps.
+/// A victim that sleeps is woken by the signal.
 #[test]
 fn a_victim_that_sleeps_wakes_and_dies() {
     let own = "mmap-strm -t 1 --stream 0 --mixed 0.5 --file-share 0 --anon-passes 1";
@@ -113,7 +114,8 @@ fn a_victim_that_sleeps_wakes_and_dies() {
     );
 }
 
-/// Threads have their memory in common: all of them die, none is waited for, and the shell goes on.
+/// Threads share their memory: all of them die, the others' ends are not waited for, and the shell
+/// runs the next command.
 #[test]
 fn threads_die_together() {
     let simoop = "simoop -t 4 -m 30 -M 16 -C 1 -D 0 -n 2 -T 4 -R 20 -W 20 -i 1 /hammer";
@@ -129,8 +131,8 @@ fn threads_die_together() {
     );
 }
 
-/// A page whose way out failed is still the only copy: no memory comes from a swap area that takes
-/// nothing, and once it takes writes nothing is missing.
+/// A page that could not be swapped out is still the only copy: a swap area that fails all writes
+/// frees no memory, and once it takes writes, no page is missing.
 #[test]
 fn what_could_not_be_swapped_out_stays() {
     let with_errors = |for_s| {
@@ -154,8 +156,8 @@ fn what_could_not_be_swapped_out_stays() {
     assert_eq!(r.outcome, Outcome::Completed);
 }
 
-/// Eight processes dirty three times the memory through mappings, two others take half of it for
-/// themselves now and then. There is no swap, and the stick is slow.
+/// Eight processes dirty three times the memory through mappings, while two others allocate half of
+/// it now and then. There is no swap, and the stick is slow.
 fn torture(kswapd: ReclaimWriteback) -> RunSpec {
     let own = "mmap-strm -t 2 --stream 0 --mixed 0.5 --file-share 0 --anon-passes 1";
     let line = format!("mmap-strm -t 8 --stream 3 --mixed 0 & {own}; {own}; {own}; wait");
@@ -176,7 +178,7 @@ fn torture(kswapd: ReclaimWriteback) -> RunSpec {
     s
 }
 
-/// Memory that only needs to be written is no reason to give up, as long as kswapd may write.
+/// Dirty memory that only needs to be written does not lead to OOM as long as kswapd may write.
 #[test]
 fn dirty_memory_is_waited_for_if_kswapd_may_write() {
     for kswapd in [ReclaimWriteback::Always, ReclaimWriteback::InTrouble] {
@@ -186,11 +188,11 @@ fn dirty_memory_is_waited_for_if_kswapd_may_write() {
     }
 }
 
-/// If nobody may write, no batch meets a congested queue, so no zone counts as congested and the
-/// waits of reclaim return at once: the lists are scanned six times between two completions of the
-/// stick, all zones count as hopeless, and the run ends with dirty pages left. It does not have to
-/// happen: it is a race that depends on what else is in memory, so every size from 32 to 71 MiB is tried. With kswapd
-/// writing, none ends like this.
+/// If reclaim may not write at all, no batch meets a congested queue, so no zone is flagged as
+/// congested and reclaim's waits return at once: the lists are scanned six times between two
+/// completions of the stick, all zones count as hopeless, and the run ends with dirty pages left.
+/// This is a race that depends on the other memory in use, so every size from 32 to 71 MiB is
+/// tried. With kswapd writing, none ends like this.
 #[test]
 fn without_writes_from_reclaim_memory_runs_out_early() {
     let sizes = 32u64..72;
@@ -204,7 +206,7 @@ fn without_writes_from_reclaim_memory_runs_out_early() {
     let early = |r: &RunResult| match &r.outcome {
         Outcome::Oom { report } => {
             let kills = report.split(" invoked oom-killer").skip(1);
-            // More than a tenth of the machine would be free once it is written.
+            // More than a tenth of the machine's memory would be free once these pages are written.
             kills
                 .map(|k| level(k, "dirty") + level(k, "writeback"))
                 .any(|kb| kb > 4 * 6500)
