@@ -47,7 +47,8 @@ impl Write for Full {
     }
 }
 
-/// Four writers on a small machine of which processes fill half: every kind of reclaim takes place.
+/// Four writers, then a reader, on a machine of 64 MiB with 24 MiB of anonymous memory and swap:
+/// every kind of reclaim takes place.
 fn busy(policy: Policy) -> RunSpec {
     let command = "dd if=/dev/zero of=a bs=64k count=800 & dd if=/dev/zero of=b bs=64k count=800 & \
                    dd if=/dev/zero of=c bs=64k count=800 & dd if=/dev/zero of=d bs=64k count=800 && \

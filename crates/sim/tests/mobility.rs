@@ -94,9 +94,9 @@ struct After {
     written: u64,
 }
 
-/// Fills three quarters of a zone with cache, a third of it dirty, anonymous memory and pages that
-/// nobody can reclaim, frees single pages of the last kind, so that the node is balanced but has no
-/// block for the kernel, and takes one page for it.
+/// Fills a zone down to its high watermark, half with page cache, a third of that dirty, and half
+/// with unreclaimable pages. Frees single pages of the latter, so that the node is balanced but has
+/// no free block for the kernel, and allocates one kernel page.
 fn fallback(policy: Policy, boost: Option<u32>) -> After {
     let mut s = one_zone(policy, boost);
     s.machine.swap = Some(swap(64 << 20));
@@ -154,8 +154,8 @@ fn fallback(policy: Policy, boost: Option<u32>) -> After {
 }
 
 /// A request that mixes mobility types boosts the watermarks of a balanced zone: kswapd is woken
-/// and frees a pageblock's worth of clean pages, and the boost ends. With the sysctl at its default
-/// of off, this does not happen.
+/// and frees a pageblock's worth of clean pages, and the boost ends. Without the sysctl kswapd is not
+/// woken.
 #[test]
 fn a_fallback_wakes_kswapd_for_the_boost() {
     let off = fallback(grouped(), None);

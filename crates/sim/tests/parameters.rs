@@ -1,5 +1,5 @@
-//! Every parameter at both ends of its range, from the table: nothing panics, nothing spins, every
-//! list and counter agrees, on each filesystem and each disk.
+//! Every parameter of the table at both ends of its range, on each filesystem and each disk: no run
+//! panics or spins, and every list and counter agrees.
 
 mod common;
 
@@ -12,10 +12,10 @@ use sim::{Control, Outcome};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// More polls than any of these runs may take: what 4 simulated seconds of four busy CPUs are.
+/// More polls than any of these runs may take: those of 4 simulated seconds on four busy CPUs.
 const POLLS: u64 = 40_000_000;
 
-/// A machine of 16 MiB that writes more than that, makes names, reads and swaps.
+/// A machine of 16 MiB that writes more than its memory, makes files, reads and swaps.
 fn tiny(fs: FsKind, kind: DiskKind, param: &ParamInfo, value: f64, nth: usize) -> RunSpec {
     let mut m = bare(ZoneType::Normal, 16 << 20);
     m.cpus = [1, 4][nth % 2];
@@ -41,7 +41,7 @@ fn tiny(fs: FsKind, kind: DiskKind, param: &ParamInfo, value: f64, nth: usize) -
     s
 }
 
-/// Runs one; what is wrong with it.
+/// Runs a spec; returns a description of the error, if any.
 fn wrong(spec: &RunSpec) -> Option<String> {
     let control = Control::default();
     let run = std::panic::AssertUnwindSafe(|| sim::run(spec, &control));
@@ -56,7 +56,7 @@ fn wrong(spec: &RunSpec) -> Option<String> {
     }
 }
 
-/// Tries them on all cores; tells all that is wrong.
+/// Tests all cases on all cores; panics with a list of the errors.
 fn try_all(cases: &[(&ParamInfo, f64, FsKind, DiskKind)]) {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -81,7 +81,8 @@ fn try_all(cases: &[(&ParamInfo, f64, FsKind, DiskKind)]) {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// A disk's parameters on that disk, all others on the disks in turn; each on all filesystems.
+/// The parameters of a kind of disk are tested on that disk, all others on the disks in turn; each
+/// on all filesystems.
 #[test]
 fn ends_of_every_parameter() {
     let mut cases = Vec::new();
@@ -105,8 +106,8 @@ fn ends_of_every_parameter() {
     try_all(&cases);
 }
 
-/// What was found once. Memory has run out; while a look-up waits for a dentry's memory, the inode that it has
-/// found is written, goes to the list of unused ones and is freed.
+/// An earlier find. Memory has run out; while a look-up waits for a dentry's memory, the inode that
+/// it has found is written, moves to the list of unused inodes and is freed.
 #[test]
 fn an_inode_that_goes_while_its_dentry_is_looked_for() {
     let param = Params::TABLE.iter().find(|p| p.name == "monitor_interval");
@@ -116,7 +117,7 @@ fn an_inode_that_goes_while_its_dentry_is_looked_for() {
     assert_eq!(wrong(&spec), None);
 }
 
-/// Everything with everything: some minutes without optimisation, half a minute with it.
+/// All combinations: a few minutes without optimisation, half a minute with it.
 #[test]
 #[ignore = "minutes; CI runs it: cargo test --workspace --test parameters -- --ignored"]
 fn ends_of_every_parameter_on_every_disk() {

@@ -1,4 +1,4 @@
-//! Policy switches: each changes an outcome, and for the reason that its documentation gives.
+//! Policy switches: each changes a run's result for the reason given in its documentation.
 
 mod common;
 
@@ -41,7 +41,7 @@ fn events(mm: &SimMm<true>) -> Vec<(u32, Event)> {
 
 // dirty_limits = "per-zone-stall"
 
-/// A large node, and a small one to which the writer is bound.
+/// A large node, and a small one to whose memory the writer is bound.
 fn bound_to_the_small_node(limits: DirtyLimits) -> RunResult {
     let mut m = machine(768);
     m.nodes.push(node(64));
@@ -63,7 +63,7 @@ fn mean(r: &RunResult, name: &str, scope: &str) -> f64 {
     column.values.iter().sum::<f64>() / column.values.len() as f64
 }
 
-/// The node is too small ever to reach the global background limit, so nobody starts the flusher:
+/// The node is too small ever to reach the global background limit, so the flusher is not started:
 /// the merged form lets the allocation pass and reclaim meets the dirty pages; the earlier form
 /// wakes the flushers and waits for them.
 #[test]
@@ -94,8 +94,8 @@ fn the_earlier_form_wakes_flushers_and_stalls_writers_that_are_bound_to_a_small_
 
 // direct_writeback
 
-/// Pages that a direct reclaimer hands to the filesystem, those that it warns of, and those whose I/O
-/// it starts, when the oldest quarter of a zone is dirty and the rest is clean.
+/// Returns the pages that a direct reclaimer passes to the filesystem, those that it warns about,
+/// and those whose I/O it starts, when the oldest quarter of a zone is dirty and the rest is clean.
 fn direct_writes(rule: ReclaimWriteback, filesystem: FsKind) -> [u64; 3] {
     let mut s = empty_zone(
         64,
@@ -105,7 +105,7 @@ fn direct_writes(rule: ReclaimWriteback, filesystem: FsKind) -> [u64; 3] {
         },
     );
     s.filesystem = filesystem;
-    s.machine.sysctl.dirty_ratio = 100; // nobody waits for the limit
+    s.machine.sysctl.dirty_ratio = 100; // no task waits for the limit
     let mm = build(&s);
     let task = async {
         let file = fs::create(&mm).expect("a file");
@@ -125,8 +125,9 @@ fn direct_writes(rule: ReclaimWriteback, filesystem: FsKind) -> [u64; 3] {
     ]
 }
 
-/// linux-3.0 writes dirty pages from direct reclaim, deep on the stack of whoever allocates: xfs, ext4
-/// and btrfs refuse, which patches 2 to 4 make a warning. After patch 1 nobody is asked.
+/// linux-3.0 writes dirty pages from direct reclaim, deep on the allocating task's stack: xfs, ext4
+/// and btrfs refuse, which patches 2 to 4 turn into a warning. After patch 1 no filesystem is
+/// asked.
 #[test]
 fn direct_reclaim_asks_filesystems_only_if_the_policy_lets_it() {
     use ReclaimWriteback as R;
@@ -145,8 +146,8 @@ fn direct_reclaim_asks_filesystems_only_if_the_policy_lets_it() {
 
 // kswapd_writeback = "in-trouble"
 
-/// Pages that kswapd hands to the filesystem, by the priority at which it scans, when the oldest
-/// quarter of a zone is dirty and the rest is clean.
+/// Returns the pages that kswapd passes to the filesystem, by the priority at which it scans, when
+/// the oldest quarter of a zone is dirty and the rest is clean.
 fn kswapd_writes(rule: ReclaimWriteback, priority: u8) -> [u64; 13] {
     const KSWAPD: u32 = 1;
     let mut s = empty_zone(
@@ -158,7 +159,7 @@ fn kswapd_writes(rule: ReclaimWriteback, priority: u8) -> [u64; 13] {
             ..Policy::linux_3_1()
         },
     );
-    s.machine.sysctl.dirty_ratio = 100; // nobody waits for the limit
+    s.machine.sysctl.dirty_ratio = 100; // no task waits for the limit
     let mm = build(&s);
     let task = async {
         let file = fs::create(&mm).expect("a file");
@@ -185,7 +186,8 @@ fn kswapd_writes(rule: ReclaimWriteback, priority: u8) -> [u64; 13] {
     by_priority
 }
 
-/// A low priority is kswapd's word for trouble: gentler scans leave dirty pages to the flushers.
+/// A low priority shows that kswapd is in trouble: at higher ones it leaves dirty pages to the
+/// flushers.
 #[test]
 fn kswapd_writes_only_in_trouble_and_the_priority_says_how_deep() {
     let always = kswapd_writes(ReclaimWriteback::Always, 9);
@@ -203,7 +205,7 @@ fn kswapd_writes_only_in_trouble_and_the_priority_says_how_deep() {
 
 // reclaim_throttle
 
-/// What becomes of a zone's oldest pages before reclaim meets them.
+/// The state of a zone's oldest pages when reclaim meets them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Tail {
     Dirty,
@@ -212,8 +214,8 @@ enum Tail {
     QuarterDirty,
 }
 
-/// The priorities above 9 at which a batch made its direct reclaimer wait. (From 9 on the priority
-/// loop waits as well.)
+/// Returns the priorities above 9 at which a batch made its direct reclaimer wait. (From 9 on the
+/// loop over priorities waits as well.)
 fn throttled_at(rule: ReclaimThrottle, tail: Tail) -> Vec<u32> {
     let mut s = empty_zone(
         64,
@@ -223,7 +225,7 @@ fn throttled_at(rule: ReclaimThrottle, tail: Tail) -> Vec<u32> {
             ..Policy::linux_3_1()
         },
     );
-    s.machine.sysctl.dirty_ratio = 100; // nobody waits for the limit
+    s.machine.sysctl.dirty_ratio = 100; // no task waits for the limit
     let mm = build(&s);
     let task = async {
         let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
@@ -254,8 +256,8 @@ fn throttled_at(rule: ReclaimThrottle, tail: Tail) -> Vec<u32> {
     waits.collect()
 }
 
-/// As posted the reclaimer waits for dirty pages, as merged for pages under writeback; the lower
-/// the priority, the smaller the part of a batch that makes it wait.
+/// With the posted form the reclaimer waits for dirty pages, with the merged form for pages under
+/// writeback; the lower the priority, the smaller the part of a batch that makes it wait.
 #[test]
 fn reclaimers_wait_for_the_pages_that_the_throttle_names() {
     use {ReclaimThrottle as R, Tail as T};
@@ -274,8 +276,9 @@ fn reclaimers_wait_for_the_pages_that_the_throttle_names() {
 
 // immediate_reclaim
 
-/// Pages that are still cached of an old dirty file, of a younger clean file, and rotated pages,
-/// after reclaim met the dirty pages, they were written, and reclaim took 500 pages more.
+/// Returns the pages that are still cached of an old dirty file and of a younger clean file, and
+/// the number of rotated pages, after reclaim met the dirty pages, they were written, and reclaim
+/// freed 500 pages more.
 fn survivors(immediate: bool) -> (u64, u64, u64) {
     const OLD: u32 = 1000;
     let mut s = empty_zone(
@@ -313,8 +316,9 @@ fn survivors(immediate: bool) -> (u64, u64, u64) {
     (cached(old), cached(young), mm.vm_event(VmEvent::PgRotated))
 }
 
-/// A dirty page at the tail is old. Marked, it is freed as soon as it is clean; unmarked, it lives
-/// through another turn of the list, and younger pages are freed in its place.
+/// A dirty page at the tail is old. If it is marked for reclaim, it is freed as soon as it is
+/// clean; otherwise it stays for another pass over the list, and younger pages are freed in its
+/// place.
 #[test]
 fn marked_pages_are_freed_as_soon_as_they_are_clean() {
     let (old, young, rotated) = survivors(false);
@@ -334,8 +338,9 @@ fn marked_pages_are_freed_as_soon_as_they_are_clean() {
 
 // reclaim_flush
 
-/// Pages that are written of an older file on node 0 and of a younger one on node 1 when kswapd of
-/// node 1 meets the younger one's and may not write, and the pages that were written for reclaim.
+/// Returns the pages written of an older file on node 0 and of a younger one on node 1 when kswapd
+/// of node 1 meets the younger file's pages and may not write, and the pages that were written for
+/// reclaim.
 fn written_under_pressure_on_node_1(rule: ReclaimFlush) -> (u32, u32, u64) {
     const PAGES: u32 = 2048;
     let mut s = empty_zone(
@@ -348,7 +353,7 @@ fn written_under_pressure_on_node_1(rule: ReclaimFlush) -> (u32, u32, u64) {
         },
     );
     s.machine.nodes.push(node(32));
-    // Nobody waits for the limit, and nobody writes because of it.
+    // No task waits for the limit, and none writes because of it.
     s.machine.sysctl.dirty_ratio = 100;
     s.machine.sysctl.dirty_background_ratio = 99;
     let mm = build(&s);
@@ -372,8 +377,8 @@ fn written_under_pressure_on_node_1(rule: ReclaimFlush) -> (u32, u32, u64) {
     (written(old), written(young), for_reclaim)
 }
 
-/// Flushers know of limits and ages only. Asked by reclaim, they write the pages of the node that is
-/// short of memory, and not those of an older file elsewhere.
+/// Flushers consider only limits and ages. When reclaim asks them, they write the pages of the node
+/// that is short of memory, and not those of an older file elsewhere.
 #[test]
 fn flushers_that_are_asked_write_what_reclaim_met() {
     let unasked = written_under_pressure_on_node_1(ReclaimFlush::None);
@@ -385,8 +390,8 @@ fn flushers_that_are_asked_write_what_reclaim_met() {
     }
 }
 
-/// Requests that were queued, and that found no room, when reclaim met a dirty file that lies in two
-/// zones of a node and nobody served it.
+/// Returns the requests that were queued, and those that found no room, when reclaim met a dirty
+/// file in two zones of a node and no flusher served the requests.
 fn requests(rule: ReclaimFlush) -> (u64, u64) {
     let mut s = empty_zone(
         64,
@@ -404,7 +409,7 @@ fn requests(rule: ReclaimFlush) -> (u64, u64) {
     let mm = build(&s);
     let task = async {
         let file = fs::create(&mm).expect("a file");
-        // Either zone's oldest pages are dirty, its youngest clean.
+        // In both zones the oldest pages are dirty and the youngest clean.
         let dirty = |index| index < 14_000 || (15_500..30_000).contains(&index);
         enter_until(&mm, VmEvent::AllocStall, file, dirty).await;
         mm.world.sched.stop();
@@ -417,7 +422,8 @@ fn requests(rule: ReclaimFlush) -> (u64, u64) {
     )
 }
 
-/// A zone's requests do not take the place of another's; a node's zones share one queue.
+/// With a queue for each zone, one zone's requests do not displace another's; with a queue for each
+/// node, its zones share it.
 #[test]
 fn requests_are_bounded_by_zone_or_by_node() {
     assert_eq!(requests(ReclaimFlush::None), (0, 0));
@@ -429,7 +435,8 @@ fn requests_are_bounded_by_zone_or_by_node() {
 
 // pressure_expiry
 
-/// Dirty pages of a file of 20 s and of a new one when kswapd, which may not write, has made room.
+/// Returns the dirty pages left of a file 20 s old and of a new one after kswapd, which may not
+/// write, has freed memory.
 fn left_after_pressure(expiry: bool) -> (u32, u32) {
     const PAGES: u32 = 2048;
     let mut s = empty_zone(
@@ -463,8 +470,9 @@ fn left_after_pressure(expiry: bool) -> (u32, u32) {
     (left(old), left(young))
 }
 
-/// Below the background limit nobody writes before `dirty_expire_centisecs`. Pressure halves that age
-/// for each step of the priority: what is old is written at once, what is new stays.
+/// Below the background limit no page is written before `dirty_expire_centisecs`. Memory pressure
+/// halves that age for each step of the priority: the old file is written at once, the new one
+/// stays.
 #[test]
 fn memory_pressure_makes_old_files_expire() {
     assert_eq!(left_after_pressure(false), (2048, 2048));
@@ -475,7 +483,8 @@ fn memory_pressure_makes_old_files_expire() {
 
 // flusher_slice
 
-/// Pages that the flusher writes of one file before it turns to the next, over a whole pass.
+/// Returns the number of pages that the flusher writes of one file before it turns to the next, for
+/// a whole pass.
 fn turns(slice: FlusherSlice) -> Vec<u32> {
     const PAGES: u32 = 8192;
     let s = RunSpec {
@@ -524,8 +533,8 @@ fn turns(slice: FlusherSlice) -> Vec<u32> {
     turns.into_iter().map(|(_, n)| n).collect()
 }
 
-/// 3.0 turns to the next file every 1024 pages, 3.1 after about half a second of I/O: longer runs
-/// of one file, fewer seeks.
+/// 3.0 turns to the next file every 1024 pages, 3.1 after about half a second of I/O, so that it
+/// writes longer runs of one file with fewer seeks.
 #[test]
 fn a_slice_per_inode_writes_longer_runs_of_one_file() {
     let shared = turns(FlusherSlice::Shared);
@@ -537,6 +546,7 @@ fn a_slice_per_inode_writes_longer_runs_of_one_file() {
         shared.len() >= 16 && shared.iter().all(|&n| n <= 1024),
         "{shared:?}"
     );
-    // An eighth of the dirty limit bounds the slice here: 3276 pages and 1024, in whole 1024s.
+    // Here an eighth of the dirty limit bounds the slice: 3276 pages and 1024, rounded up to
+    // multiples of 1024.
     assert_eq!(per_inode, [4096; 4]);
 }

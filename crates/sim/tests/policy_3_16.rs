@@ -1,5 +1,5 @@
-//! The switches that make linux-3.16 of linux-3.1, and the patches of *sequential-read*: each changes
-//! an outcome, and for the reason that its documentation gives.
+//! The switches that turn linux-3.1 into linux-3.16, and the patches of *sequential-read*: each
+//! changes a run's result for the reason given in its documentation.
 
 mod common;
 
@@ -34,14 +34,15 @@ fn with(change: impl FnOnce(&mut Policy)) -> Policy {
     policy
 }
 
-/// A machine with a lower zone of 96 MiB and a higher one of 160 MiB, and nothing in use.
+/// A machine with a lower zone of 96 MiB and a higher one of 160 MiB, both empty.
 fn two_zones() -> Machine {
     let mut m = bare(ZoneType::Dma32, 96 << 20);
     m.nodes[0].zones.push(ZoneSpec {
         zone: ZoneType::Normal,
         size: Size(160 << 20),
     });
-    // Batches of 256 pages in all, so that per-CPU lumps are a small part of one.
+    // The allocation batches are 256 pages in all, so that the pages on per-CPU lists are a small
+    // part of one.
     m.sysctl.min_free_kbytes = Some(4096);
     m
 }
@@ -64,8 +65,8 @@ fn new_file(mm: &SimMm<true>) -> u32 {
         .expect("a file")
 }
 
-/// Reads `pages` clean pages of a new file beside a kswapd; the share of them that the lower zone
-/// gave, and the engine as it is then.
+/// Reads `pages` clean pages of a new file beside a kswapd. Returns the share of them from the
+/// lower zone, and the engine afterwards.
 fn stream(policy: Policy, pages: u32) -> (f64, SimMm<true>) {
     let mm = build(two_zones(), policy);
     let task = async {
@@ -98,8 +99,8 @@ fn fair_zones_share_allocations_by_their_size() {
     }
 }
 
-/// As posted nothing marks a list as fair: no page is taken off a batch, and every run is that of a kernel
-/// without fair zones.
+/// As posted, the patch never sets the flag that marks a list as fair: no page is taken off a
+/// batch, and every run equals that of a kernel without fair zones.
 #[test]
 fn the_posted_flag_is_never_set() {
     let of = |fair| stream(with(|p| p.fair_zones = fair), 100_000);
@@ -114,7 +115,8 @@ fn the_posted_flag_is_never_set() {
     assert!((meant - 96.0 / 256.0).abs() < 0.02, "{meant}");
 }
 
-/// Where watermarks and not batches stop the first walk, the counters of 3.12 are reset for nothing.
+/// Where watermarks and not batches end the first walk, the counters of 3.12 are reset without any
+/// use.
 #[test]
 fn the_flag_saves_resets_that_do_not_help() {
     let skip = |fair| {
@@ -130,8 +132,8 @@ fn the_flag_saves_resets_that_do_not_help() {
 
 // lower_zones
 
-/// The allocator asks the lower zone for its reserve on top of the low watermark. Who reclaims it
-/// only up to its high watermark never makes it usable again once it is full.
+/// The allocator requires the lower zone's reserve on top of its low watermark. If kswapd reclaims
+/// the zone only up to its high watermark, the zone never becomes usable again once it is full.
 #[test]
 fn a_lower_zone_that_is_balanced_for_kswapd_is_full_for_the_allocator() {
     let memory = 65_536;
@@ -151,7 +153,8 @@ fn a_lower_zone_that_is_balanced_for_kswapd_is_full_for_the_allocator() {
     }
 }
 
-/// The lowest priority at which kswapd scanned for a stream that the higher zone has to bear.
+/// Returns the lowest priority at which kswapd scanned for a stream that only the higher zone
+/// serves.
 fn lowest_priority(rule: LowerZones) -> u32 {
     let policy = with(|p| {
         p.fair_zones = FairZones::Off;
@@ -166,9 +169,9 @@ fn lowest_priority(rule: LowerZones) -> u32 {
     scans.min().expect("kswapd had to scan")
 }
 
-/// *sequential-read* 3 as posted passes a balanced zone without a word on the priority, so that what the
-/// zone that is short was scanned for decides alone. A zone that is found balanced within its own scan, as
-/// the follow-up does, counts as scanned enough and keeps the priority where it is.
+/// *sequential-read* 3 as posted skips a balanced zone without regard to the priority, so that only
+/// the scanning of the zone that is short decides. In the follow-up a zone found balanced within
+/// its own scan counts as scanned enough and keeps the priority where it is.
 #[test]
 fn a_zone_that_is_passed_does_not_keep_the_priority() {
     let (posted, follow_up) = (
@@ -180,8 +183,8 @@ fn a_zone_that_is_passed_does_not_keep_the_priority() {
 
 // kswapd_wake, dirty_check
 
-/// Dirties more than a zone's share of it and asks for one more page for a write, with free pages
-/// between the low and the high watermark. Returns how often kswapd was woken for that.
+/// Dirties more than a zone's dirty limit and allocates one more page for a write, with free pages
+/// between the low and the high watermark. Returns the number of times that kswapd was woken.
 fn write_over_the_limit(policy: Policy) -> usize {
     let mut m = bare(ZoneType::Normal, 64 << 20);
     m.sysctl.min_free_kbytes = Some(8192);
@@ -225,8 +228,8 @@ fn a_write_over_every_limit_is_served_without_kswapd_if_the_limit_is_cached() {
 
 // kswapd_loop, reclaim_throttle, kswapd_writeback
 
-/// A zone whose oldest half is dirty and whose files nobody else writes: congestion waits of kswapd,
-/// and pages that it writes.
+/// Returns the congestion waits of kswapd and the pages that it writes, in a zone whose oldest half
+/// is dirty and whose files no other task writes.
 fn dirty_tail(policy: Policy) -> (usize, u64) {
     let mut m = bare(ZoneType::Normal, 64 << 20);
     m.sysctl.dirty_ratio = 100;
@@ -329,7 +332,7 @@ fn a_page_that_two_mappings_use_is_activated_at_the_first_look() {
             for index in 0..7500 {
                 enter(&mm, clean, index).await;
             }
-            // One look at every page, by direct reclaim.
+            // Direct reclaim scans every page once.
             while mm.vm_event(VmEvent::AllocStall) == 0 {
                 assert!(mm.alloc_kernel_page(Gfp::USER).await.is_some());
             }
@@ -373,7 +376,7 @@ fn a_second_access_reaches_a_page_in_the_add_batch() {
 
 // workingset
 
-/// 2000 pages in use, and a file a little longer than the rest of memory that is read twice.
+/// Keeps 2000 pages in use, and reads a file a little longer than the rest of memory twice.
 fn read_twice(workingset: bool) -> SimMm<true> {
     let mm = build(
         bare(ZoneType::Normal, 32 << 20),
@@ -420,7 +423,7 @@ fn a_page_that_comes_back_soon_is_activated() {
     assert_eq!(read_twice(false).vm_event(VmEvent::WorkingsetRefault), 0);
 }
 
-/// Shadows of a stream without end keep to their bound, and go with their file.
+/// The number of shadows of an endless stream is bounded, and they are freed with their file.
 #[test]
 fn shadows_are_bounded() {
     let mm = build(bare(ZoneType::Normal, 16 << 20), Policy::linux_3_16());
@@ -481,7 +484,7 @@ fn dirtiers_that_only_sleep_share_the_device_and_stay_below_the_limit() {
     let sleep = writers(DirtyThrottle::Sleep, 0.0);
     let below = most(&sleep);
     assert!((0.7..1.1).contains(&below), "{below}");
-    // On a machine that has just booted they see a limit of all memory, which falls slowly.
+    // On a machine that has just booted, dirtiers see a limit of all memory, which falls slowly.
     let above = most(&writers(DirtyThrottle::Sleep, 1.0));
     assert!(above > 1.05 && above > below, "{above} {below}");
     let of = |r: &RunResult, class| {
@@ -494,8 +497,8 @@ fn dirtiers_that_only_sleep_share_the_device_and_stay_below_the_limit() {
         throttled > 10 * device,
         "{throttled} ns against {device} ns"
     );
-    // In 3.0 the dirtiers do part of the flusher's work. (Their own CPU time does not show it: those that sleep look
-    // at the limits more often.)
+    // In 3.0 dirtiers do part of the flusher's work. (Their own CPU time does not show it: dirtiers
+    // that sleep check the limits more often.)
     let write = writers(DirtyThrottle::Write, 0.0);
     let [alone, helped] = [&sleep, &write].map(|r| of(r, TaskClass::Flusher).cpu);
     assert!(
@@ -532,8 +535,8 @@ fn anonymous_memory_is_not_dirtyable_in_3_16() {
 
 // lru
 
-/// With the lists of the whole node, kswapd frees pages in the order in which they were used, whatever
-/// zone they are in: allocations spread by size without fair zones.
+/// With lists of the whole node, kswapd frees pages in the order in which they were used, whatever
+/// their zone: allocations are spread by zone size without fair zones.
 #[test]
 fn lists_of_a_node_spread_allocations_without_fair_zones() {
     let memory = 65_536;
@@ -552,8 +555,8 @@ fn lists_of_a_node_spread_allocations_without_fair_zones() {
     assert!((0.2..0.45).contains(&node), "{node}");
 }
 
-/// A request that only the lower zone can serve, while the node's tail is full of pages of the higher
-/// one: they are set aside in vain.
+/// Only the lower zone can serve the request, while the node's tail is full of pages of the higher
+/// zone: these are set aside and not reclaimed.
 #[test]
 fn requests_for_a_low_zone_look_through_pages_of_higher_ones() {
     let scanned = |lru| {
@@ -566,7 +569,7 @@ fn requests_for_a_low_zone_look_through_pages_of_higher_ones() {
         );
         let task = async {
             let (low, high) = (new_file(&mm), new_file(&mm));
-            // The higher zone's pages are the older ones.
+            // The higher zone's pages are older.
             for index in 0..30_000 {
                 enter(&mm, high, index).await;
             }
@@ -595,7 +598,7 @@ fn requests_for_a_low_zone_look_through_pages_of_higher_ones() {
 
 // hopeless_zones, emergency_throttle, watermark_slip
 
-/// Every page is locked for ever and no kswapd runs: whether the machine finds out.
+/// Every page is locked for ever and no kswapd runs; returns true if the allocation gives up.
 #[test]
 fn direct_reclaim_gives_a_zone_up_by_itself_since_3_12() {
     let oom = |rule| {
@@ -642,7 +645,7 @@ fn who_would_reclaim_waits_for_kswapd_while_the_reserves_are_half_used() {
                 let index = mm.mappings[file as usize].nrpages.get();
                 enter(&mm, file, index).await;
             }
-            // Interrupts take what is left above three eighths of min.
+            // Atomic allocations take the pages left above three eighths of min.
             while mm.alloc_kernel_page(Gfp::ATOMIC).await.is_some() {}
             assert!(mm.alloc_page(Gfp::USER).await.is_some());
             mm.world.sched.stop();
@@ -657,9 +660,9 @@ fn who_would_reclaim_waits_for_kswapd_while_the_reserves_are_half_used() {
 
 // scan_stop
 
-/// On large lists kswapd has reclaimed enough in the middle of a scan. 3.0 stops there; 3.11 leaves the
-/// smaller kind of memory alone and goes on with the larger, here the file pages of a reader: a pass of
-/// kswapd gets further, and less is left to the reader itself.
+/// On large lists kswapd has reclaimed enough in the middle of a scan. 3.0 stops there. 3.11 stops
+/// scanning the smaller kind of memory and goes on with the larger, here the file pages of a
+/// reader: a pass of kswapd gets further, and less is left to the reader itself.
 #[test]
 fn the_larger_kind_of_memory_is_scanned_on_once_enough_is_reclaimed() {
     let scanned = |stop| {
@@ -723,8 +726,8 @@ fn linux_3_16_runs_on_every_filesystem_and_every_list_agrees() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
-    /// Any set of the switches on any small machine: the run ends, and every recount on the way
-    /// agreed.
+    /// Any combination of the switches on any small machine: the run ends, and every recount during
+    /// it agrees.
     #[test]
     fn random_switches_keep_every_invariant(
         seed in any::<u64>(),

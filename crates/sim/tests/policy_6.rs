@@ -1,5 +1,6 @@
-//! The switches that make linux-6.1 and linux-6.12 of linux-4.9: each changes an outcome, and for the reason that
-//! its documentation gives. Those that one call shows are in mm's own tests (`tests/inside/today.rs`).
+//! The switches that turn linux-4.9 into linux-6.1 and linux-6.12: each changes a run's result for
+//! the reason given in its documentation. Switches that one call shows are tested in mm
+//! (`tests/inside/today.rs`).
 
 mod common;
 
@@ -20,7 +21,7 @@ fn with(change: impl FnOnce(&mut Policy)) -> Policy {
     policy
 }
 
-/// Anonymous memory of half again what there is, used over and over.
+/// Uses anonymous memory of one and a half times the machine's, over and over.
 const SWAPS: &str = "desktop -w 90M -p 1M -n 256 -i 5ms -t 4s";
 
 /// One CPU, one zone.
@@ -43,7 +44,7 @@ fn completed(s: &RunSpec) -> RunResult {
     r
 }
 
-/// A counter, or the sum of those of all zones.
+/// Returns a counter, or its sum over all zones.
 fn count(r: &RunResult, name: &str) -> u64 {
     let of = |name: &str| r.counters.get(name).copied();
     let zones = ["dma", "dma32", "normal", "movable"];
@@ -57,9 +58,10 @@ fn count(r: &RunResult, name: &str) -> u64 {
         .expect("it is counted")
 }
 
-/// Dirty pages below every limit, and reads that push them to the tail of the list. kswapd frees what is clean
-/// and never blocks; only who meets whole batches of dirty pages knows that the flusher is needed. It has the
-/// CPU whenever it wants it (CFS): nobody reclaims directly, which wakes the flusher otherwise.
+/// Dirty pages below every limit, and reads that push them to the tail of the list. kswapd frees
+/// clean pages and never blocks; only a reclaimer that meets whole batches of dirty pages can tell
+/// that the flusher is needed. kswapd has the CPU whenever it needs it (CFS), so no task reclaims
+/// directly, which would wake the flusher in another way.
 #[test]
 fn whoever_meets_dirty_batches_wakes_the_flusher() {
     let written = |wake| {
@@ -81,7 +83,8 @@ fn whoever_meets_dirty_batches_wakes_the_flusher() {
     assert!(scanned < 100 && tail >= 4000, "{scanned} {tail}");
 }
 
-/// Swap writes more at once than may be dirty, which holds reclaimers back or does not.
+/// More pages are written to swap at once than may be dirty, which either throttles reclaimers or
+/// does not.
 #[test]
 fn nobody_waits_for_writeback_as_such() {
     let congest = |throttles| {
@@ -91,7 +94,8 @@ fn nobody_waits_for_writeback_as_such() {
         m.sysctl.dirty_background_bytes = Size(32 << 10);
         let policy = with(|p| {
             p.writeout_throttle = throttles;
-            // Inactive from the start, pages leave more evenly, and no burst of them is under way.
+            // If anonymous pages begin on the inactive list, they leave more evenly, without bursts
+            // under writeback.
             p.workingset_anon = false;
         });
         let r = completed(&of(m, policy, SWAPS));
@@ -103,8 +107,8 @@ fn nobody_waits_for_writeback_as_such() {
     assert!(congest(true).iter().sum::<u64>() > 0);
 }
 
-/// Anonymous memory of half again what there is, used over and over: what comes back is known by its shadow, or
-/// there is no such count.
+/// With anonymous memory of one and a half times the machine's in use, refaulted pages are
+/// recognised by their shadows; without shadows there is no such counter.
 #[test]
 fn anonymous_pages_leave_shadows() {
     let refaults = |keeps| {
@@ -112,7 +116,7 @@ fn anonymous_pages_leave_shadows() {
         m.swap = Some(swap(128 << 20));
         let policy = with(|p| {
             p.workingset_anon = keeps;
-            // More comes back than is asked for.
+            // More pages are read back than are asked for.
             p.swap_readahead = SwapReadahead::Cluster;
         });
         let r = completed(&of(m, policy, SWAPS));
@@ -123,7 +127,8 @@ fn anonymous_pages_leave_shadows() {
     assert!(refaults(true).is_some_and(|n| n > 500));
 }
 
-/// Memory that is touched once, beside a writer: it begins on the active list and is taken from it, or is never there.
+/// Memory that is touched once, beside a writer: its pages begin on the active list and are
+/// deactivated, or are never active.
 #[test]
 fn memory_that_is_touched_once_is_never_active() {
     let deactivated = |inactive| {
@@ -140,8 +145,8 @@ fn memory_that_is_touched_once_is_never_active() {
     );
 }
 
-/// What goes to swap from who reclaims directly has a background share of the throttle's depth beside reads of swap, or all
-/// of it: who asks for more than it has waits for a request.
+/// Swap writes of a direct reclaimer get a background share of the throttle's depth while swap is
+/// read, or all of it. A task that exceeds its share waits for a request.
 #[test]
 fn who_sends_swap_or_that_it_is_swap_decides_on_its_share() {
     let waits = |throttling| {
@@ -153,10 +158,11 @@ fn who_sends_swap_or_that_it_is_swap_decides_on_its_share() {
         });
         let policy = with(|p| {
             p.writeback_throttling = throttling;
-            // By cost, nothing is found for up to two seconds where there are no file pages at all.
+            // With the balance by cost, reclaim finds no pages for up to two seconds where there
+            // are no file pages.
             p.scan_balance = ScanBalance::FileFirst;
         });
-        // kswapd, which has all of it in any case, is done as soon as it begins.
+        // kswapd, which always has the full depth, stops as soon as it begins.
         m.sysctl.wmark_min_kbytes = Some(1024);
         m.sysctl.wmark_low_kbytes = Some(1024);
         m.sysctl.wmark_high_kbytes = Some(1024);
@@ -177,7 +183,8 @@ fn who_sends_swap_or_that_it_is_swap_decides_on_its_share() {
     assert!(sum(&by_task) > 2 * sum(&by_page), "{by_task:?} {by_page:?}");
 }
 
-/// btrfs has a backing device of its own, so that its dirtiers' sleep gives writeback nothing of the disk's throttle.
+/// btrfs has a backing device of its own, so the sleep of its dirtiers does not raise the share of
+/// writeback in the disk's throttle.
 #[test]
 fn sleeping_dirtiers_of_btrfs_make_no_room_at_the_disk() {
     let most = |filesystem| {
@@ -195,7 +202,8 @@ fn sleeping_dirtiers_of_btrfs_make_no_room_at_the_disk() {
     assert!(own < shared, "{own} {shared}");
 }
 
-/// Small files on btrfs: a record for each of their extents stays, 28 on a page or 39.
+/// Small files on btrfs: a record for each of their extents remains in memory, 28 or 39 records to
+/// a page.
 #[test]
 fn small_files_leave_records_of_their_extents() {
     let taken = |maps| {
@@ -206,21 +214,23 @@ fn small_files_leave_records_of_their_extents() {
         count(&completed(&s), "pgalloc_normal")
     };
     let [none, wide, lean] = [ExtentMaps::Free, ExtentMaps::Wide, ExtentMaps::Lean].map(taken);
-    // A commit sooner or later copies some nodes of the trees more or less, four pages each.
+    // A commit a little earlier or later copies a few nodes of the trees more or less, four pages
+    // each.
     let few = 4 * 4;
     assert!(lean + few > none + 3000 / 39, "{none} {lean}");
     assert!(wide + few > lean + 3000 / 28 - 3000 / 39, "{lean} {wide}");
     assert!(lean > none + few && wide > lean, "{none} {lean} {wide}");
 }
 
-/// Small requests to a slow device, with btrfs: pages are under writeback as many as the device takes at a time, or
-/// all that the flusher came by, because a worker waits for the device in its place.
+/// Small requests to a slow device, on btrfs: the pages under writeback are as many as the device
+/// takes at a time, or, if a worker waits for the device in the flusher's place, all that the
+/// flusher has passed.
 #[test]
 fn a_worker_waits_for_the_device_where_checksums_are_slow() {
     let most = |fast: f64| {
         let mut s = of(
             small(128),
-            // Nothing else writes or takes turns.
+            // No other task writes or takes turns on the CPU.
             with(|p| {
                 p.btrfs_trees = BtrfsTrees::Rightmost;
                 p.vmpressure = VmPressure::None;
@@ -239,8 +249,8 @@ fn a_worker_waits_for_the_device_where_checksums_are_slow() {
     assert!(3.0 * slow > 4.0 * fast, "{slow} {fast}");
 }
 
-/// A range of dirty pages gets its blocks at once in btrfs and is written at once: less is left when the flusher
-/// has been there.
+/// In btrfs a range of dirty pages gets its blocks at once and is written at once: fewer dirty
+/// pages are left after the flusher's visit.
 #[test]
 fn btrfs_writes_what_got_its_blocks_together() {
     let dirty = |filesystem| {
@@ -259,8 +269,8 @@ fn btrfs_writes_what_got_its_blocks_together() {
     assert!(1.5 * together < in_parts, "{together} {in_parts}");
 }
 
-/// Random writes on btrfs: what they reserve for the trees starts writeback while dirty pages are few. On a large disk
-/// so much may be reserved that it does not.
+/// Random writes on btrfs: their reservations for the trees start writeback while there are few
+/// dirty pages. On a large disk so much may be reserved that they do not.
 #[test]
 fn what_btrfs_reserves_starts_writeback() {
     let both = |writeback, gib: u64| {
@@ -285,18 +295,19 @@ fn what_btrfs_reserves_starts_writeback() {
         dirty(BtrfsWriteback::Flusher, 16),
     );
     assert!(5.0 * early < 4.0 * late, "{early} {late}");
-    // Chunks for each size of extent, and one that is spared, leave less to reserve.
+    // With separate chunks for each size of extents, and one kept free, less can be reserved.
     let [less, more] = [BtrfsWriteback::BySize, BtrfsWriteback::Preemptive].map(|w| both(w, 16).1);
     assert!(20.0 * less < 19.0 * more, "{less} {more}");
-    // On the large one as much is dirty or being written as where nothing is reserved; on the other it never is.
+    // On the large disk as many pages are dirty or under writeback as without reservations; on the
+    // small one there are always fewer.
     let most = |gib| [BtrfsWriteback::Preemptive, BtrfsWriteback::Flusher].map(|w| both(w, gib).1);
     let [large, small] = [most(1000), most(16)];
     assert!((large[0] - large[1]).abs() < 0.05 * large[1], "{large:?}");
     assert!(small[0] < 0.8 * small[1], "{small:?}");
 }
 
-/// One CPU: kswapd that is woken by a writer has the CPU at once, or when the writer sleeps or its slice is over;
-/// until then the writer reclaims by itself.
+/// On one CPU, kswapd woken by a writer gets the CPU at once (CFS), or when the writer sleeps or
+/// its slice is over (EEVDF); until then the writer reclaims by itself.
 #[test]
 fn who_runs_keeps_the_cpu_for_its_slice() {
     let (at_once, later) = (
@@ -306,13 +317,14 @@ fn who_runs_keeps_the_cpu_for_its_slice() {
     assert!(later > 10 * at_once.max(1), "{at_once} {later}");
 }
 
-/// `vmpressure = "worker"`: a turn of its worker behind 512 pages scanned ends kswapd's slice, so that a stream on the same CPU
-/// goes on in the midst of its scan: memory is short, but not all stand still for it.
+/// `vmpressure = "worker"`: a turn of its worker after each 512 scanned pages ends kswapd's slice,
+/// so that a stream on the same CPU runs in the middle of kswapd's scan: memory is short, but not
+/// all tasks stand still for it.
 #[test]
 fn a_worker_that_is_told_of_scans_ends_slices() {
     let goes_on = |told| {
-        // Without requests that a sleeper holds back, whose worker ends slices, too; and without what its thread has run for
-        // others, which lets the stream have slices more often itself.
+        // Without plugged requests of sleeping tasks, whose worker also ends slices, and without
+        // pools, where the run time of a thread's other work gives the stream more slices.
         let policy = with(|p| {
             p.workers = Workers::Own;
             p.vmpressure = told;
@@ -327,8 +339,9 @@ fn a_worker_that_is_told_of_scans_ends_slices() {
     assert!(turn > 2.0 * slice, "{slice} {turn}");
 }
 
-/// `trim_retry`: two tasks use anonymous memory and file pages are few, but by lists' lengths of two seconds ago there are
-/// plenty. kswapd looks at those alone down to the last priority and frees nothing, again and again, or begins anew with both.
+/// `trim_retry`: two tasks use anonymous memory and there are few file pages, but many by the list
+/// sizes of two seconds ago. kswapd scans only file pages down to the last priority and frees none,
+/// again and again; or it then starts anew with both kinds.
 #[test]
 fn kswapd_takes_anonymous_pages_before_it_gives_up() {
     let runs = |retry| {
@@ -347,17 +360,18 @@ fn kswapd_takes_anonymous_pages_before_it_gives_up() {
     assert!(3 * retries < 2 * never, "{never} {retries}");
 }
 
-/// Direct reclaims of a stream on one CPU.
+/// Returns the direct reclaims of a stream on one CPU, summed over seeds.
 fn stalls_of_a_stream(scheduler: Scheduler, told: VmPressure) -> u64 {
-    // Without rounds that let others run, and without bios and a log that take blocks of pages, for which boosts come in
-    // bursts: nobody's CPU prevents those.
+    // Without slow path rounds that let other tasks run, and without bios and a log whose slabs
+    // take whole blocks of pages: the watermark boosts that these cause come in bursts, which no
+    // scheduling prevents.
     let policy = with(|p| {
         p.scheduler = scheduler;
         p.vmpressure = told;
         p.slow_path = SlowPath::Congestion;
         p.writeback_bios = WritebackBios::Free;
         p.xfs_log = XfsLog::Relogged;
-        // Whose thread has run for others leaves kswapd more.
+        // A pool's thread that has run for other work leaves kswapd more CPU time.
         p.workers = Workers::Own;
     });
     let mut s = of(small(128), policy, "dd if=/dev/zero of=a bs=64k count=6000");
@@ -368,8 +382,8 @@ fn stalls_of_a_stream(scheduler: Scheduler, told: VmPressure) -> u64 {
     (1..6).map(of_seed).sum()
 }
 
-/// A stream to a disk that ends in an fsync: what the flusher has not begun goes under writeback at once, beside what it
-/// has, and no page is written twice.
+/// A stream to a disk that ends in an fsync: pages that the flusher has not begun go under
+/// writeback at once, in addition to the flusher's, and no page is written twice.
 #[test]
 fn fsync_writes_beside_the_flusher() {
     let mut m = small(256);
@@ -385,13 +399,13 @@ fn fsync_writes_beside_the_flusher() {
     let written = column(&r, "writeback", "global");
     let most = written.iter().copied().fold(0.0, f64::max);
     assert!(most > 2.0 * 2048.0, "{most} under writeback");
-    // Blocks of metadata are dirty, too.
+    // Blocks of metadata are dirtied, too.
     let again = count(&r, "nr_written").abs_diff(count(&r, "nr_dirtied"));
     assert!(again < 10, "{again}");
 }
 
-/// Small files on btrfs: names go to leaves all over their directory's part of the tree, which are accessed again and
-/// again, and so become active.
+/// Small files on btrfs: names go to leaves all over their directory's part of the tree, which are
+/// accessed again and again and thus become active.
 #[test]
 fn names_change_leaves_all_over_a_directory() {
     let of_trees = |trees| {
@@ -410,8 +424,8 @@ fn names_change_leaves_all_over_a_directory() {
     assert!(ordered.1 > 2 * rightmost.1, "{ordered:?} {rightmost:?}");
 }
 
-/// Small files on a hard disk, each with its fsync: the head goes to the journal or log and back, which is next to
-/// them or in the middle of the disk.
+/// Small files on a hard disk, each with an fsync: the head moves to the journal or log and back,
+/// which lies next to the files or in the middle of the disk.
 #[test]
 fn a_commit_takes_the_head_to_the_middle_of_the_disk() {
     let elapsed = |filesystem, place| {
@@ -430,15 +444,15 @@ fn a_commit_takes_the_head_to_the_middle_of_the_disk() {
     }
 }
 
-/// What mounting leaves on the disk is read: ext4's block bitmaps within five seconds, the roots of an XFS group's trees
-/// with its first file.
+/// Metadata not read when mounting is read later: ext4's block bitmaps within five seconds, the
+/// roots of an XFS group's trees with its first file.
 #[test]
 fn what_mounting_leaves_is_read_later() {
     let read = |filesystem, policy| {
         let command = "dd if=/dev/zero of=a bs=4k count=1 conv=fsync; sleep 6";
         let mut s = of(small(128), policy, command);
         s.filesystem = filesystem;
-        // One seed's moment may be before the programs begin.
+        // For one seed this may happen before the programs begin.
         let of_seed = |seed| {
             s.seed = seed;
             count(&completed(&s), "pgpgin")
@@ -453,8 +467,9 @@ fn what_mounting_leaves_is_read_later() {
     assert_eq!(roots, 3 * 4 * 4);
 }
 
-/// A log that has all of a block's changes again with every force grows with a directory's names; one that has each block once
-/// does not. Inodes of 512 bytes are written in clusters twice as long.
+/// A log that contains all changes of a block again with every force grows with a directory's
+/// names; one that contains each block once does not. Inodes of 512 bytes are written in clusters
+/// twice as long.
 #[test]
 fn what_an_xfs_log_has_and_what_a_cluster_is() {
     let pgpgout = |command: &str, policy| {
@@ -466,13 +481,13 @@ fn what_an_xfs_log_has_and_what_a_cluster_is() {
         let command = format!("fs_mark -d a -n {n} -L 1 -s 4096 -S 1");
         pgpgout(&command, with(|p| p.xfs_log = log)) as i64
     };
-    // Of 300 files beside 100 each has some 7 KiB in the log, in place of a block.
+    // Each of the files 101 to 300 has some 7 KiB in the log, instead of a block.
     let [once, relogged] =
         [XfsLog::Once, XfsLog::Relogged].map(|log| written(log, 300) - written(log, 100));
     assert_eq!(once / 200, 8);
     assert!((9..=13).contains(&(relogged / 200)), "{relogged} KiB");
 
-    // Their inodes reach their place within a minute, a cluster at a time.
+    // The files' inodes are written in place within a minute, a cluster at a time.
     let in_place = |format| {
         let command = "fs_mark -d a -n 320 -L 1 -s 4096 -S 1; sleep 70";
         pgpgout(command, with(|p| p.xfs_format = format))
@@ -485,9 +500,9 @@ fn what_an_xfs_log_has_and_what_a_cluster_is() {
     );
 }
 
-/// 8000 small files on xfs, a minute after: each has its item, a twentieth of a page, and one buffer of 1 KiB left; every 32
-/// of their inodes have a buffer of four pages, and so do directories' blocks. Of those a shrinker gets some back when
-/// little is left.
+/// Memory a minute after making 8000 small files on xfs: each file has its log item, a twentieth of
+/// a page, and one buffer of 1 KiB left; every 32 inodes have a buffer of four pages, and directory
+/// blocks have buffers, too. A shrinker frees some of the buffers when memory is short.
 #[test]
 fn what_is_logged_takes_memory_until_reclaim_asks() {
     let reclaimable = |log, then| {
@@ -503,7 +518,7 @@ fn what_is_logged_takes_memory_until_reclaim_asks() {
     let files = 8000.0 * (1.0 / 20.0 + 1.0 / 4.0 + 4.0 / 32.0);
     assert!((files..1.1 * files).contains(&at_rest), "{at_rest} {files}");
     let asked = taken("burst -s 94M -n 3 -i 1s -h 500ms; sleep 1");
-    // Slabs of fifteen kinds may keep a few pages.
+    // The slabs of fifteen kinds may keep a few pages.
     let unmounted = taken("umount /; sleep 40");
     assert!(unmounted.abs() < 100.0, "{unmounted}");
     let buffers = at_rest - asked;
@@ -513,9 +528,9 @@ fn what_is_logged_takes_memory_until_reclaim_asks() {
     );
 }
 
-/// What a thread has done of one kind of work counts against the next kind: pages of an XFS leave writeback when a worker has
-/// converted their extent, whoever did that last is who tells of pressure next and waits for the CPU longer, and beside him kswapd
-/// is owed more.
+/// The run time of a pool's thread for one kind of work counts against the next kind. Pages of an
+/// XFS leave writeback when a worker has converted their extent; the thread that did so last also
+/// reports memory pressure next, waits for the CPU longer, and beside it kswapd is owed more time.
 #[test]
 fn a_worker_has_the_run_time_of_all_its_work() {
     let of = |workers| {
@@ -540,8 +555,8 @@ fn a_worker_has_the_run_time_of_all_its_work() {
     assert!(stalls < own_stalls, "{stalls} for {own_stalls}");
 }
 
-/// Two mapped files that are written in turn, on a hard disk: as they are written, one request behind the other, or
-/// apart, so that the head goes from one to the other.
+/// Two mapped files are written in turn on a hard disk: their blocks lie in the order of writing,
+/// one request behind the other, or apart, so that the head moves between the files.
 #[test]
 fn files_that_are_written_in_turn_lie_apart() {
     let elapsed = |allocation| {
@@ -561,7 +576,8 @@ fn files_that_are_written_in_turn_lie_apart() {
     assert!(ahead > 1.05 * in_order, "{in_order} {ahead}");
 }
 
-/// A device that has just come up counts as one whose dirtiers slept: background writes have all of wbt's depth.
+/// A device that has just come up counts as one whose dirtiers slept: background writes have the
+/// full depth of wbt.
 #[test]
 fn a_device_that_came_up_is_written_to_at_full_depth() {
     let under_way = |just_booted| {
@@ -582,7 +598,8 @@ fn a_device_that_came_up_is_written_to_at_full_depth() {
     assert!(up > 1.5 * long_since, "{up} {long_since}");
 }
 
-/// Random writes over a file that was there before, on btrfs: its last leaf of checksums and the one in front are read.
+/// Random writes on btrfs over a file that existed before the run: its last leaf of checksums and
+/// the one in front of it are read.
 #[test]
 fn checksums_of_a_file_that_was_there_are_read() {
     let mut m = small(128);
@@ -594,14 +611,14 @@ fn checksums_of_a_file_that_was_there_are_read() {
     assert_eq!(count(&completed(&s), "pgpgin"), 2 * 16);
 }
 
-/// A reader beside somebody who uses all memory and more: what only might be read asks for a page once, and without it
-/// the window ends; otherwise it reclaims again and again until it has one.
+/// A reader beside a task that uses more than all memory: read-ahead tries to allocate a page once,
+/// and the window ends if it gets none; otherwise it reclaims again and again until it has one.
 #[test]
 fn what_is_read_ahead_gives_up() {
     let stalls = |ahead, reader: &str| -> u64 {
         let policy = with(|p| {
             p.file_readahead = ahead;
-            // The reader has the CPU as often in either.
+            // The reader gets the CPU equally often in both cases.
             p.workers = Workers::Own;
         });
         let command = format!(
@@ -615,7 +632,7 @@ fn what_is_read_ahead_gives_up() {
         };
         (1..9).map(of_seed).sum()
     };
-    // What the others have is no reader's.
+    // Stalls of the other tasks are subtracted.
     let others = stalls(FileReadahead::OnDemand, "sleep 1");
     let [tries, gives_up] = [FileReadahead::OnDemand, FileReadahead::GivesUp]
         .map(|ahead| stalls(ahead, "dd if=big of=/dev/null bs=64k") - others);
@@ -625,8 +642,9 @@ fn what_is_read_ahead_gives_up() {
     );
 }
 
-/// `page-cluster`: what comes back from swap beside the page that is missed. With 0 each miss reads its page alone, and
-/// with a larger one more beside it, where windows do not follow what was of use.
+/// `page-cluster` sets how many pages are read from swap beside the one that is missed. With 0 each
+/// miss reads its page alone, with larger values more pages beside it, unless the windows follow
+/// what was useful.
 #[test]
 fn page_cluster_says_how_much_comes_back() {
     let read = |cluster, rule| {
@@ -647,9 +665,10 @@ fn page_cluster_says_how_much_comes_back() {
     );
 }
 
-/// Four writers over their dirty limit beside a reader, on a machine like a guest: how often the timer ticks does not decide
-/// how long the longest write takes. (`kernel:6.12` has 0.69, 0.68 and 0.82 s at 100, 250 and 1000 ticks. With pauses that were
-/// forgotten where they were not worth sleeping it was 0.7, 2.9 and 2.9 s.)
+/// Four writers over their dirty limit beside a reader, on a machine like a guest: the timer's
+/// frequency does not determine how long the longest write takes. (`kernel:6.12` has 0.69, 0.68 and
+/// 0.82 s at 100, 250 and 1000 ticks. When pauses too short to sleep were forgotten, it was 0.7,
+/// 2.9 and 2.9 s.)
 #[test]
 fn ticks_do_not_decide_how_long_a_write_takes() {
     let longest = |hz| -> f64 {

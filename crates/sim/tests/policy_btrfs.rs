@@ -1,4 +1,5 @@
-//! What today's presets have of btrfs, and of bios that are read: each form changes an outcome for its documented reason.
+//! The switches of btrfs and of read bios in today's presets: each changes a run's result for the
+//! reason given in its documentation.
 
 mod common;
 
@@ -28,8 +29,9 @@ fn fio(s: &mut RunSpec, job: &str) {
     s.workload = workload::fio::parse(job).expect("a job").script();
 }
 
-/// btrfs reads 4 MiB ahead, which is one bio where frames lie in a row: its pages are there when all of it is, and not with
-/// each request. Another filesystem's windows are no longer than a request.
+/// btrfs reads 4 MiB ahead, which is one bio where frames are adjacent: its pages are up to date
+/// when all of it is read, and not with each request. Another filesystem's windows are no longer
+/// than a request.
 #[test]
 fn a_bio_is_read_as_a_whole() {
     let longest = |filesystem, ahead| {
@@ -49,7 +51,7 @@ fn a_bio_is_read_as_a_whole() {
     assert!(xfs[0] < 1.1 * xfs[1], "{xfs:?}");
 }
 
-/// Who reads data compares its checksums, whose leaves are read: one for 4,070 pages, of 16 KiB.
+/// Reading data compares checksums, whose leaves are read: one, of 16 KiB, for 4,070 pages.
 #[test]
 fn who_reads_data_reads_its_checksums() {
     let read = |trees| {
@@ -62,8 +64,8 @@ fn who_reads_data_reads_its_checksums() {
     assert_eq!(read(BtrfsTrees::Rightmost), 64 << 10);
 }
 
-/// Nodes in a row are a bio, with another one for their second copies, or each is a bio and its copy comes next: a hard disk's
-/// head goes back and forth for each.
+/// Adjacent nodes are one bio, with another one for their second copies, or each node is a bio and
+/// its copy comes next: then a hard disk's head moves back and forth for each node.
 #[test]
 fn copies_of_nodes_take_the_head_back_and_forth() {
     let elapsed = |trees, fast| {
@@ -84,8 +86,8 @@ fn copies_of_nodes_take_the_head_back_and_forth() {
     }
 }
 
-/// What is written goes into the trees once it is on the disk, so that a slow one's trees are clean until then. (Where nothing
-/// is reserved it goes there when its writing begins.)
+/// Extents go into the trees once their data is on the disk, so that the trees stay clean until
+/// then on a slow disk. (Without reservations they go there when their writing begins.)
 #[test]
 fn extents_follow_their_data_into_the_trees() {
     let nodes = |writeback| {
@@ -104,7 +106,7 @@ fn extents_follow_their_data_into_the_trees() {
     assert!(after < at_once, "{after} {at_once}");
 }
 
-/// Extents go into the trees by as many workers as there are CPUs and two more, eight at most.
+/// Extents are put into the trees by two more workers than there are CPUs, at most eight.
 #[test]
 fn extents_are_finished_by_a_pool_of_workers() {
     let of_filesystem = |cpus| {
@@ -123,7 +125,7 @@ fn extents_are_finished_by_a_pool_of_workers() {
     );
 }
 
-/// There is room for the workers of sixteen of them.
+/// The engine has room for the workers of sixteen btrfs filesystems.
 #[test]
 fn many_btrfs_have_their_workers() {
     let mut s = of(FsKind::Btrfs, DiskKind::Ssd, |_| {});
@@ -141,7 +143,8 @@ fn many_btrfs_have_their_workers() {
     completed(&s);
 }
 
-/// Each filesystem has workers of its own: what ends on a second btrfs goes into its trees as it does on the first one.
+/// Each filesystem has its own workers: extents of a second btrfs go into its trees just as those
+/// of the first one do.
 #[test]
 fn each_btrfs_finishes_its_own_extents() {
     let nodes = |path: &str| {
@@ -160,8 +163,9 @@ fn each_btrfs_finishes_its_own_extents() {
     assert!(second > 0 && first == second, "{first} {second}");
 }
 
-/// `btrfs_writeback = "by-size"`: extents up to 8 MiB and larger ones have chunks of their own. What the flusher writes of a
-/// stream is about as much each time, so that the file lies in two places and is read with seeks.
+/// `btrfs_writeback = "by-size"`: extents up to 8 MiB and larger ones have separate chunks. The
+/// flusher writes pieces of a stream that are close to 8 MiB, so the file lies in two places and is
+/// read with seeks.
 #[test]
 fn sizes_of_extents_lie_apart() {
     let read = |writeback| {

@@ -1,5 +1,6 @@
-//! Forms that the threads name and no kernel has: each changes an outcome, and for the reason that its
-//! documentation gives. And how deep the stack of a direct reclaimer gets, which is what patch 1 is about.
+//! Forms that the mailing list threads name and no kernel has: each changes a run's result for the
+//! reason given in its documentation. Also the stack depth of a direct reclaimer, which patch 1 is
+//! about.
 
 mod common;
 
@@ -45,7 +46,8 @@ fn counter(mm: &SimMm<true>, name: &str) -> Option<u64> {
 
 // reclaim_throttle = "dirty-counted"
 
-/// `nr_vmscan_throttled`, where there is one, when direct reclaim has met a tail of dirty pages.
+/// Returns `nr_vmscan_throttled`, where the counter exists, after direct reclaim met a tail of
+/// dirty pages.
 fn throttled(rule: ReclaimThrottle) -> Option<u64> {
     let mut s = empty_zone(
         64,
@@ -55,7 +57,7 @@ fn throttled(rule: ReclaimThrottle) -> Option<u64> {
             ..Policy::linux_3_0()
         },
     );
-    s.machine.sysctl.dirty_ratio = 100; // nobody waits for the limit
+    s.machine.sysctl.dirty_ratio = 100; // no task waits for the limit
     let mm = build(&s);
     let task = async {
         let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
@@ -66,8 +68,8 @@ fn throttled(rule: ReclaimThrottle) -> Option<u64> {
     counter(&mm, "nr_vmscan_throttled")
 }
 
-/// The first version counts the batches after which it waits: all of them are dirty. The second version, and
-/// whoever throttles for other reasons, have no such counter, which is not the same as 0.
+/// The first version counts the batches after which it waits: all of them are dirty. The second
+/// version and other kinds of throttling do not have this counter, which is not the same as 0.
 #[test]
 fn the_first_version_counts_how_often_it_throttles() {
     use ReclaimThrottle as R;
@@ -80,8 +82,9 @@ fn the_first_version_counts_how_often_it_throttles() {
 
 // reclaim_flush = "inode"
 
-/// Pages that are written of an older file on node 0 and of a younger one on node 1 when kswapd of node 1 meets
-/// the younger one's and may not write; inodes that were asked for, and pages that were written for that.
+/// Returns the pages written of an older file on node 0 and of a younger one on node 1 when kswapd
+/// of node 1 meets the younger file's pages and may not write; the inodes that writing was
+/// requested for, and the pages that were written for that.
 fn written_for_reclaim(rule: ReclaimFlush) -> (u32, u32, u64, u64) {
     const PAGES: u32 = 4096;
     let mut s = empty_zone(
@@ -94,7 +97,7 @@ fn written_for_reclaim(rule: ReclaimFlush) -> (u32, u32, u64, u64) {
         },
     );
     s.machine.nodes.push(node(32));
-    // Nobody waits for the limit, and nobody writes because of it.
+    // No task waits for the limit, and none writes because of it.
     s.machine.sysctl.dirty_ratio = 100;
     s.machine.sysctl.dirty_background_ratio = 99;
     let mm = build(&s);
@@ -121,7 +124,8 @@ fn written_for_reclaim(rule: ReclaimFlush) -> (u32, u32, u64, u64) {
     )
 }
 
-/// A marked inode is written at once and as a whole, whatever its age; one that reclaim did not meet waits.
+/// A marked inode is written at once and completely, whatever its age; one that reclaim did not
+/// meet waits.
 #[test]
 fn a_marked_inode_is_written_before_its_time() {
     assert_eq!(written_for_reclaim(ReclaimFlush::None), (0, 0, 0, 0));
@@ -133,7 +137,8 @@ fn a_marked_inode_is_written_before_its_time() {
 
 // expire_target
 
-/// Dirty pages of a file that expires while periodic work is under way, when that has ended.
+/// Returns the dirty pages of a file that expires while periodic work is under way, after that work
+/// has ended.
 fn left_of_one_that_expires_meanwhile(target: ExpireTarget) -> u32 {
     const MS: u64 = 1_000_000;
     let mut s = empty_zone(
@@ -151,8 +156,8 @@ fn left_of_one_that_expires_meanwhile(target: ExpireTarget) -> u32 {
     let [large, small] = [0; 2].map(|_| fs::create(&mm).expect("a file"));
     let task = async {
         enter_dirty(&mm, large, 45_000).await;
-        // The flusher looks at 5 s: the small file is 0.9 s old then. What the queue has no room for of the large one takes
-        // a second.
+        // The flusher wakes at 5 s, when the small file is 0.9 s old. The part of the large file
+        // that the queue has no room for takes a second.
         mm.world.sched.sleep(4100 * MS - mm.world.now()).await;
         enter_dirty(&mm, small, 16).await;
         mm.world.sched.sleep(8000 * MS - mm.world.now()).await;
@@ -167,7 +172,8 @@ fn left_of_one_that_expires_meanwhile(target: ExpireTarget) -> u32 {
     left(&mm, small)
 }
 
-/// With the target of 3.0 periodic work never considers what expires while it runs; with one that moves it does.
+/// With 3.0's target, periodic work never considers files that expire while it runs; with a moving
+/// target it does.
 #[test]
 fn a_moving_target_takes_what_expires_meanwhile() {
     assert_eq!(
@@ -181,7 +187,8 @@ fn a_moving_target_takes_what_expires_meanwhile() {
     );
 }
 
-/// Pages that background work, which ends below its limit, writes of a file of 20 s and of a new one.
+/// Returns the pages that background work, which ends below its limit, writes of a file 20 s old
+/// and of a new one.
 fn written_in_the_background(target: ExpireTarget, slice: FlusherSlice) -> [u32; 2] {
     const PAGES: u32 = 5000;
     let mut s = empty_zone(
@@ -202,7 +209,7 @@ fn written_in_the_background(target: ExpireTarget, slice: FlusherSlice) -> [u32;
         enter_dirty(&mm, files[0], PAGES).await;
         mm.world.sched.sleep(20_000_000_000).await;
         enter_dirty(&mm, files[1], PAGES).await;
-        // The flusher looks every 5 s; the older file is not yet 30 s old when it does.
+        // The flusher wakes every 5 s, when the older file is not yet 30 s old.
         mm.world.sched.sleep(6_000_000_000).await;
         mm.world.sched.stop();
     };
@@ -214,8 +221,9 @@ fn written_in_the_background(target: ExpireTarget, slice: FlusherSlice) -> [u32;
     files.map(|file| PAGES - left(&mm, file))
 }
 
-/// Background work takes all dirty inodes in turns, 1024 pages of each. With the published target it halves the
-/// age (30 s, 15 s) until an inode has it, and stays with what is old: the pages that reclaim meets first.
+/// Background work takes all dirty inodes in turns, 1024 pages of each. With the published target
+/// it halves the age (30 s, 15 s) until an inode reaches it, and continues with the old file only:
+/// its pages are those that reclaim meets first.
 #[test]
 fn background_work_with_a_moving_target_stays_with_the_old_file() {
     let [old, young] = written_in_the_background(ExpireTarget::Moving, FlusherSlice::Shared);
@@ -226,8 +234,8 @@ fn background_work_with_a_moving_target_stays_with_the_old_file() {
 
 // zone_walk
 
-/// Free pages of the zone below when kswapd begins to work for the one above, that zone's low watermark, and the
-/// pages handed out until then.
+/// Returns the free pages of the lower zone when kswapd begins to work for the higher one, the
+/// lower zone's low watermark, and the pages handed out until then.
 fn free_below_at_the_first_wake(walk: ZoneWalk) -> (u64, u64, u32) {
     let mut s = empty_zone(
         64,
@@ -256,8 +264,9 @@ fn free_below_at_the_first_wake(walk: ZoneWalk) -> (u64, u64, u32) {
     seen
 }
 
-/// The allocator tries all zones before it wakes kswapd, as the review says: the zone below is down to its low
-/// watermark by then. One zone ahead, kswapd works while nearly all of the zone below is free.
+/// The allocator tries all zones before it wakes kswapd, as the review says: the lower zone is then
+/// down to its low watermark. With one zone ahead, kswapd works while nearly all of the lower zone
+/// is free.
 #[test]
 fn kswapd_is_woken_one_zone_ahead() {
     let (free, low, pages) = free_below_at_the_first_wake(ZoneWalk::AllZones);
@@ -274,7 +283,8 @@ fn kswapd_is_woken_one_zone_ahead() {
 
 // direct_reclaim_stack_*
 
-/// Bytes of the deepest stack of a direct reclaimer that meets a dirty tail, and of the deepest in a filesystem.
+/// Returns the bytes of the deepest stack of a direct reclaimer that meets a dirty tail, and of the
+/// deepest one that reached a filesystem.
 fn stacks(rule: ReclaimWriteback, filesystem: FsKind) -> [u32; 2] {
     let mut s = empty_zone(
         64,
@@ -284,7 +294,7 @@ fn stacks(rule: ReclaimWriteback, filesystem: FsKind) -> [u32; 2] {
         },
     );
     s.filesystem = filesystem;
-    s.machine.sysctl.dirty_ratio = 100; // nobody waits for the limit
+    s.machine.sysctl.dirty_ratio = 100; // no task waits for the limit
     let mm = build(&s);
     let task = async {
         let file = fs::create(&mm).expect("a file");
@@ -301,9 +311,10 @@ fn stacks(rule: ReclaimWriteback, filesystem: FsKind) -> [u32; 2] {
     ]
 }
 
-/// With 3.0's rule direct reclaim splices a filesystem's stack onto that of whoever allocates, where the filesystem
-/// obeys: it finds a place for the page and goes down to the disk. Filesystems that refuse, and patch 1, leave the
-/// stack as deep as freeing a page makes it; with patch 1 nobody even asks them.
+/// With 3.0's rule, direct reclaim puts a filesystem's stack on top of the allocating task's, if
+/// the filesystem writes: it allocates a block for the page and calls down to the disk. With
+/// filesystems that refuse, and with patch 1, the stack is only as deep as freeing a page makes it;
+/// with patch 1 no filesystem is even called.
 #[test]
 fn patch_1_keeps_two_deep_stacks_apart() {
     use ReclaimWriteback as R;
@@ -318,7 +329,8 @@ fn patch_1_keeps_two_deep_stacks_apart() {
     assert!(deep > bare + 2048);
 }
 
-/// Who writes and who reads on a small node reclaims in that call, and which it was tells.
+/// A task that writes or reads on a small node reclaims within that system call, and the figures
+/// tell the two apart.
 #[test]
 fn the_bottom_of_a_stack_is_the_call_that_allocates() {
     let mut m = common::machine(768);

@@ -1,5 +1,5 @@
-//! The switches of today's block layer and of how filesystems write: each changes an outcome, and for
-//! the reason that its documentation gives.
+//! The switches of today's block layer and of the filesystems' writeback: each changes a run's
+//! result for the reason given in its documentation.
 
 mod common;
 
@@ -43,7 +43,7 @@ fn today(policy: &mut Policy) {
     policy.ext4_writeback = Ext4Writeback::ByExtent;
 }
 
-/// Puts dirty pages into a file's cache, as if they had just been written to it.
+/// Enters dirty pages into a file's cache, as if they had just been written.
 async fn enter_dirty(mm: &SimMm<true>, file: u32, pages: std::ops::Range<u32>) {
     for index in pages {
         let pfn = mm.alloc_page(Gfp::USER).await.expect("memory");
@@ -59,23 +59,23 @@ async fn enter_dirty(mm: &SimMm<true>, file: u32, pages: std::ops::Range<u32>) {
     );
 }
 
-/// What was seen while a flusher wrote a file.
+/// Observations while a flusher wrote a file.
 #[derive(Debug, Default)]
 struct Seen {
-    /// The most pages under writeback.
+    /// Maximum number of pages under writeback.
     writeback: u32,
-    /// How many left it at once, in their order.
+    /// Numbers of pages that left writeback at once, in order.
     steps: Vec<u32>,
-    /// The most requests that the disk and its queue had.
+    /// Maximum number of requests that the disk and its queue had.
     requests: u32,
 }
 
-/// A flusher writes 16,384 pages of a file, while `beside` runs.
+/// Lets a flusher write 16,384 pages of a file while `beside` runs.
 fn written<'a>(mm: &'a SimMm<true>, beside: impl FnOnce(u32) -> Vec<Life<'a>>) -> Seen {
     written_of(mm, 0..16_384, beside)
 }
 
-/// A flusher writes these pages of a file that ends with them.
+/// Lets a flusher write these pages, which are the last of a file.
 fn written_of<'a>(
     mm: &'a SimMm<true>,
     pages: std::ops::Range<u32>,
@@ -121,8 +121,9 @@ fn written_of<'a>(
     seen
 }
 
-/// A queue of 128 requests has all that the flusher has; of a disk that takes one at a time writes have
-/// eight tags, and one request that has left the scheduler is counted with them.
+/// A queue of 128 requests takes all pages that the flusher has. On a disk that serves one request
+/// at a time, writes have eight tags, and one request that has left the scheduler is counted with
+/// them.
 #[test]
 fn tags_leave_pages_dirty_that_a_queue_has() {
     let of = |queue| {
@@ -135,8 +136,8 @@ fn tags_leave_pages_dirty_that_a_queue_has() {
     assert!(multi.writeback <= 9 * 128, "{multi:?}");
 }
 
-/// The throttle lets one or two requests out to such a disk. To one with 31 tags it lets through a
-/// background share while somebody reads, and far more while nobody does.
+/// The throttle lets one or two requests through to such a disk. To a disk with 31 tags it lets a
+/// background share through while another task reads, and far more otherwise.
 #[test]
 fn the_throttle_goes_by_depth_and_by_readers() {
     let of = |disk, throttling, reads: bool| {
@@ -173,7 +174,7 @@ fn the_throttle_goes_by_depth_and_by_readers() {
     assert!(beside_reads < held, "{beside_reads} of {held}");
 }
 
-/// A page that reading ahead has marked and that is under writeback is read as any other, and keeps its mark.
+/// A page under writeback that read-ahead has marked is read like any other, and keeps its mark.
 #[test]
 fn a_reader_goes_on_at_a_mark_under_writeback() {
     let mm = build(FsKind::Xfs, DiskKind::Disk, today);
@@ -197,8 +198,8 @@ fn a_reader_goes_on_at_a_mark_under_writeback() {
     assert!(was_read.get() && seen.writeback > 0, "{seen:?}");
 }
 
-/// By requests pages leave writeback 128 at a time; xfs's end together up to 4096, a bio's of ext4 256, and
-/// ext4's new extents up to 2048.
+/// With ends by requests, 128 pages leave writeback at a time; with ioends up to 4096 of xfs, 256
+/// (a bio) of ext4, and up to 2048 of ext4's new extents.
 #[test]
 fn pages_leave_writeback_by_ends() {
     let of = |filesystem, ends, ext4| {
@@ -222,8 +223,8 @@ fn pages_leave_writeback_by_ends() {
     assert_eq!(of(FsKind::Ext4, IoEnd, ByExtent), 2048);
 }
 
-/// ext4's extents end where the blocks of a request do, at a multiple of 8 MiB of a large file and of less in a smaller
-/// one: what a guest's trace shows of a walk that begins in between.
+/// ext4's extents end where the blocks of an allocation do, at multiples of 8 MiB in a large file
+/// and of less in a smaller one, as a guest's trace shows for a walk that begins in between.
 #[test]
 fn extents_end_where_blocks_were_given() {
     let of = |pages| {
@@ -241,8 +242,8 @@ fn extents_end_where_blocks_were_given() {
     );
 }
 
-/// The longest write of one page, again and again, to another file while the flusher writes one and somebody asks for
-/// commits.
+/// Returns the longest duration of writes of one page to another file, while the flusher writes a
+/// file and a task requests commits.
 fn longest_write(ext4: Ext4Writeback) -> u64 {
     let mm = build(FsKind::Ext4, DiskKind::Disk, |p| {
         today(p);
@@ -278,8 +279,9 @@ fn longest_write(ext4: Ext4Writeback) -> u64 {
     longest.get()
 }
 
-/// Today's commit waits for the flusher's extent, which waits for the disk, and writers wait for the
-/// commit: 2048 pages take a disk of 2012 some 70 ms. Nobody waited for a commit before.
+/// Today's commit waits for the flusher's extent, which waits for the disk, and writers wait for
+/// the commit: 2048 pages take a disk of 2012 some 70 ms. In the form before, writers did not wait
+/// for a commit.
 #[test]
 fn writers_stand_still_while_a_commit_waits_for_an_extent() {
     let (before, today) = (
@@ -289,9 +291,9 @@ fn writers_stand_still_while_a_commit_waits_for_an_extent() {
     assert!(before < MS && today > 10 * MS, "{before} {today}");
 }
 
-/// fsync beside the flusher, over records of four pages that lie apart. Each takes whole records where neither sees the
-/// other within one; without the lock they take pages in turn; with it each writes a batch, in whose first and last
-/// records the other has a part.
+/// fsync runs beside the flusher, over records of four pages that lie apart. Each takes whole
+/// records if neither sees the other within one (`Alone`); without the lock they take pages in
+/// turn; with it each writes a batch, and the other has a part of its first and last records.
 #[test]
 fn two_who_write_one_file_meet_page_by_page() {
     const RECORDS: u32 = 512;
@@ -330,8 +332,8 @@ fn two_who_write_one_file_meet_page_by_page() {
     assert!((all + 30..2 * all).contains(&locked), "{locked}");
 }
 
-/// Files of 16 KiB, whose blocks lie side by side, are one request after the other without plugs, and of 128 pages
-/// with them.
+/// Files of 16 KiB with adjacent blocks are one request after the other without plugs, and requests
+/// of 128 pages with them.
 #[test]
 fn a_plug_makes_one_request_of_small_files() {
     let of = |plugs| {
@@ -366,7 +368,7 @@ fn a_plug_makes_one_request_of_small_files() {
     assert!((8..=16).contains(&gathered), "{gathered}");
 }
 
-/// Whose requests have no plug: each is the device's at once, or grows until the worker has the CPU.
+/// Requests of a task without a plug are dispatched at once, or grow until the worker has the CPU.
 #[test]
 fn a_request_without_a_plug_grows_until_the_worker_gives_it_out() {
     let of = |plugs| {
@@ -402,8 +404,8 @@ fn a_request_without_a_plug_grows_until_the_worker_gives_it_out() {
     assert_eq!([Plugs::Task, Plugs::Worker].map(of), [16, 1]);
 }
 
-/// A plug gives out what it holds when it has `plug_requests` of them, before its task is through: pages wait dirty
-/// while the disk works already.
+/// A plug dispatches its requests when it holds `plug_requests` of them, before the task ends it:
+/// pages are still dirty while the disk works already.
 #[test]
 fn a_plug_holds_so_many_requests() {
     let of = |most: f64| {
@@ -446,8 +448,8 @@ fn a_plug_holds_so_many_requests() {
     assert!((8..=12).contains(&left), "{left}");
 }
 
-/// Today's ext4 has blocks of directories and inodes dirty when the commit has ended, 5 s after the first change, and
-/// the form before at once.
+/// Today's ext4 dirties blocks of directories and inodes when the commit has ended, 5 s after the
+/// first change; the form before dirties them at once.
 #[test]
 fn metadata_is_the_flushers_after_the_commit() {
     let of = |ext4, then: &str| {
@@ -463,7 +465,7 @@ fn metadata_is_the_flushers_after_the_commit() {
     assert!(of(Ext4Writeback::ByExtent, "; sleep 6") > 10);
 }
 
-/// What a commit has not brought to the journal yet stays in memory, whoever wants the page.
+/// Metadata that a commit has not brought to the journal yet stays in memory even under reclaim.
 #[test]
 fn metadata_of_a_transaction_is_not_reclaimed() {
     let mm = build(FsKind::Ext4, DiskKind::Disk, today);
@@ -493,8 +495,9 @@ fn metadata_of_a_transaction_is_not_reclaimed() {
     common::drive(mm, vec![(0, Box::pin(life) as Life<'_>)], MS, || {});
 }
 
-/// New blocks' pages are under writeback until a worker has had the CPU, with whoever has it meanwhile; those that are written
-/// again, and those of an ext4 before, only until the device has them.
+/// Pages of new blocks stay under writeback until a worker has had the CPU, even if other tasks use
+/// it meanwhile; pages that are overwritten, and those of the earlier ext4, only until the device
+/// has them.
 #[test]
 fn new_extents_wait_for_a_worker() {
     let waited = |filesystem, ext4, written_before: bool| {
@@ -504,7 +507,7 @@ fn new_extents_wait_for_a_worker() {
         });
         let mm = &mm;
         let file = fs::create(mm).expect("a file");
-        // Both CPUs are somebody's who does not let go of his.
+        // Both CPUs are taken by tasks that do not give way.
         let hogs = |stops: bool| async move {
             while !mm.mapping_tagged(file, Tag::Writeback) {
                 mm.world.sched.sleep(MS).await;
@@ -551,8 +554,8 @@ fn new_extents_wait_for_a_worker() {
     assert!(others.iter().all(|&tenths| tenths <= 1), "{others:?}");
 }
 
-/// Who syncs beside a commit waits for it, and for the next one, which has what the first one came too early for. Before, he
-/// went on at once.
+/// fsync beside a commit waits for it, and for the next one, which has the changes that came too
+/// late for the first. In the earlier form it returned at once.
 #[test]
 fn who_syncs_beside_a_commit_waits_for_the_next_one() {
     let took = |ext4| {
@@ -579,14 +582,15 @@ fn who_syncs_beside_a_commit_waits_for_the_next_one() {
         common::drive(mm, tasks, MS, || {});
         times.get()
     };
-    // The second one comes a millisecond later.
+    // The second fsync begins a millisecond later.
     let [first, second] = took(Ext4Writeback::ByExtent);
     assert!(first > 2 * MS && second + MS > first, "{first} {second}");
     let [first, second] = took(Ext4Writeback::Bumped);
     assert!(first > 2 * MS && second < MS, "{first} {second}");
 }
 
-/// The walk of a commit moves the place where the flusher goes on behind pages that nobody wrote.
+/// In the earlier form, the walk of a commit moves the index at which the flusher continues past
+/// pages that were not written.
 #[test]
 fn commits_leave_the_flushers_place_alone() {
     let of = |ext4| {
@@ -610,8 +614,9 @@ fn commits_leave_the_flushers_place_alone() {
     assert!(of(Ext4Writeback::ByExtent) <= 100);
 }
 
-/// A block of an inode table has its first user's access to be activated by, while it waits in the batch that it came
-/// in with. Where it has not, some find their second user on a list.
+/// A block of an inode table that enters as referenced is activated by its first user while it is
+/// still in its add batch, which `pgactivate` does not count. Otherwise some blocks meet their second
+/// user on a list, and are activated and counted there.
 #[test]
 fn metadata_that_enters_referenced_is_activated_by_its_first_user() {
     let activated = |enters| {

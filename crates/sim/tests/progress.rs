@@ -1,4 +1,5 @@
-//! The progress law: whatever spins, a run ends within so many polls, and says who and where.
+//! The progress law: a run in which a task spins ends within a bounded number of polls, and its
+//! error names the task and the place.
 
 mod common;
 
@@ -15,7 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A scheduler on which nothing but what is charged takes time.
+/// A scheduler on which only charged work takes time.
 fn sched(cpus: usize) -> Sched {
     let params = SchedParams {
         quantum: 10_000,
@@ -36,7 +37,7 @@ fn sched(cpus: usize) -> Sched {
 
 type Life<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// Runs the tasks; the first is the idle identity of interrupts.
+/// Runs the tasks; the first stands for interrupts on an idle CPU.
 fn run(sched: &Sched, lives: Vec<Life<'_>>) -> Option<Ending> {
     let mut all: Vec<Life<'_>> = vec![Box::pin(async {})];
     all.extend(lives);
@@ -47,7 +48,7 @@ fn run(sched: &Sched, lives: Vec<Life<'_>>) -> Option<Ending> {
     sched.ending()
 }
 
-/// Who was stuck, in this file.
+/// Returns the task that was stuck; its place must be in this file.
 fn stuck(ending: Option<Ending>) -> u32 {
     let Some(Ending::Stuck { task, at }) = ending else {
         panic!("{ending:?}");
@@ -96,7 +97,7 @@ fn a_wait_for_what_has_happened_is_found() {
     assert_eq!(stuck(run(&s, vec![Box::pin(round)])), 1);
 }
 
-/// One nanosecond now and then is progress.
+/// A nanosecond now and then counts as progress.
 #[test]
 fn slow_tasks_go_on() {
     let s = sched(1);
@@ -112,18 +113,19 @@ fn slow_tasks_go_on() {
     assert_eq!(run(&s, vec![Box::pin(round)]), None);
 }
 
-/// How programs compute.
+/// The way in which programs compute.
 #[derive(Clone, Copy, PartialEq)]
 enum Computes {
-    /// In one call, which the executor goes on with.
+    /// In one call, which the executor continues by itself.
     Whole,
-    /// The same, and from some time on its pieces are told of.
+    /// The same, but from some point on the program is polled after each piece.
     Told,
-    /// As often as it may have to give way.
+    /// In pieces, with a chance to be preempted after each.
     Pieces,
 }
 
-/// Turns in which nobody's future is asked are those of programs that are asked behind each piece.
+/// Turns computed without polling a future equal those of programs that are polled after each
+/// piece.
 #[test]
 fn programs_that_compute_take_turns_as_if_they_were_asked() {
     let turns = |how: Computes| {
@@ -184,7 +186,7 @@ fn the_flag_acts_within_a_look() {
     }
 }
 
-/// A run of the laboratory, with the polls that it took.
+/// Runs a spec; returns the result and the polls that it took.
 fn polls(spec: &RunSpec) -> (RunResult, u64) {
     let control = Control::default();
     let result = sim::run(spec, &control);
@@ -223,8 +225,8 @@ fn nodes(zones: &[&[(ZoneType, u64)]]) -> Vec<NodeSpec> {
     zones.iter().map(node).collect()
 }
 
-/// kswapd looked with one count whether it may sleep and with another one whether there was
-/// anything to do.
+/// kswapd used one count of free pages to decide whether to sleep, and another one to decide
+/// whether there was anything to do.
 #[test]
 fn kswapd_sleeps_on_a_node_that_it_finds_balanced() {
     const M: u64 = 1 << 20;
@@ -260,7 +262,7 @@ fn kswapd_sleeps_on_a_node_that_it_finds_balanced() {
     }
 }
 
-/// A machine of 8 to 100 MiB with up to 8 nodes, with the kernels' switches put together anyhow.
+/// A machine of 8 to 100 MiB with up to 8 nodes, and a random mix of the kernels' switches.
 fn small(seed: u64) -> RunSpec {
     let mut rng = Rng::new(seed, "small machine");
     let mut pick = |n: usize| rng.below(n as u64) as usize;
@@ -324,8 +326,8 @@ fn small(seed: u64) -> RunSpec {
     s
 }
 
-/// `SMALL_MACHINES=100..900 cargo test -p sim --test progress small -- --nocapture` tries others and
-/// says what each took.
+/// `SMALL_MACHINES=100..900 cargo test -p sim --test progress small -- --nocapture` tries other
+/// seeds and prints what each took.
 #[test]
 fn no_small_machine_spins() {
     let wanted = std::env::var("SMALL_MACHINES");
@@ -353,13 +355,13 @@ fn no_small_machine_spins() {
         if let Outcome::Failed { error } = &result.outcome {
             assert!(!error.starts_with("recount"), "seed {seed}: {error}");
         }
-        // Fast CPUs do more in the same time.
+        // Faster CPUs do more in the same time.
         let most = 8e6 / s.params.cost_scale.min(1.0);
         assert!((polls as f64) < most, "seed {seed}: {polls} polls");
     }
 }
 
-/// Tests of the block layer's and the filesystems' edges: full and tiny disks, small requests.
+/// Tests of limits in the block layer and the filesystems: full and tiny disks, small requests.
 mod edges {
     use super::*;
 
@@ -376,7 +378,7 @@ mod edges {
         s
     }
 
-    /// A filesystem's journal, log and tables find their place on any disk.
+    /// A filesystem's journal, log and tables find their place on a disk of any size.
     #[test]
     fn disks_of_any_size() {
         const M: u64 = 1 << 20;
@@ -395,7 +397,7 @@ mod edges {
         }
     }
 
-    /// A cluster of inodes is two blocks, a request may be one.
+    /// A cluster of inodes is two blocks, while a request may be one.
     #[test]
     fn bios_longer_than_a_request_are_cut() {
         for kind in [
@@ -416,7 +418,8 @@ mod edges {
         }
     }
 
-    /// Who fills a disk is told so, and nobody waits for ever for dirty pages that have no place.
+    /// A task that fills a disk gets an error, and no task waits for ever for dirty pages that have
+    /// no place.
     #[test]
     fn a_full_disk_ends_the_writer() {
         for fs in common::ALL_FS {

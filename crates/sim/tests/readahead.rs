@@ -1,4 +1,5 @@
-//! What is read ahead: windows for reads in order, nothing for random ones, and what a program's advice changes.
+//! Read-ahead: windows for sequential reads, none for random ones, and the effect of a program's
+//! advice.
 
 mod common;
 
@@ -24,8 +25,8 @@ fn metric(r: &RunResult, name: &str) -> f64 {
     r.metrics[name].value
 }
 
-/// Every preset, with and without the advice that fio gives: 5,000 random reads of 4 KiB in a file of twice the memory read
-/// from the disk what they ask for.
+/// With every preset, with and without the advice that fio gives: 5,000 random reads of 4 KiB in a
+/// file of twice the memory read only the pages they ask for from the disk.
 #[test]
 fn random_reads_bring_in_what_they_ask_for() {
     const READS: f64 = 5000.0;
@@ -41,8 +42,9 @@ fn random_reads_bring_in_what_they_ask_for() {
     }
 }
 
-/// Records of three pages at random, by four tasks in one file: fio's advice ends reading ahead, so the size of its windows
-/// makes no difference, not even to the order of events. Without the advice it makes one.
+/// Records of three pages, read at random by four tasks in one file: fio's advice ends read-ahead,
+/// so the size of its windows makes no difference, not even to the order of events. Without the
+/// advice it does.
 #[test]
 fn read_ahead_makes_no_difference_to_a_random_job() {
     let digest = |ahead: f64, hint: &str| {
@@ -59,8 +61,8 @@ fn read_ahead_makes_no_difference_to_a_random_job() {
     assert_ne!(digest(4.0, "0"), digest(1024.0, "0"));
 }
 
-/// The first 2 MiB of a file in order: what is read beyond them is up to two windows, of 32 pages, and of 64 after the advice
-/// that sequential jobs give.
+/// Reads the first 2 MiB of a file in order: up to two windows are read beyond them, of 32 pages
+/// each, or of 64 after the advice that sequential jobs give.
 #[test]
 fn sequential_advice_doubles_the_windows() {
     for policy in [Policy::linux_2_6_37(), Policy::linux_6_12()] {

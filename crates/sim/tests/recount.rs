@@ -1,4 +1,4 @@
-//! The recount finds what it is there to find.
+//! The recount finds the errors that it is meant to find.
 
 mod common;
 
@@ -15,8 +15,8 @@ use std::pin::Pin;
 
 const PAGES: usize = 400;
 
-/// A machine with a file of clean and dirty pages and pages under writeback, in turn, and behind
-/// them one kernel page. Returns the frames.
+/// Fills a machine with a file of clean pages, dirty pages and pages under writeback, in turn, and
+/// then one kernel page. Returns the frames.
 fn filled(mm: &SimMm<false>) -> Vec<Pfn> {
     mm.new_bdi(0, 100).expect("a bdi");
     let frames = RefCell::new(Vec::new());
@@ -90,8 +90,8 @@ fn one_wrong_bit_of_any_page_is_found() {
     }
 }
 
-/// Between recounts a look sees what went wrong at the end of a list, and sums that disagree; what only
-/// a recount sees waits for one.
+/// Between recounts, a look finds errors at the ends of lists, and sums that disagree; other errors
+/// are found only by the next recount.
 #[test]
 fn a_look_finds_what_is_wrong_where_work_is_done() {
     let s = spec(machine(64), FsKind::Xfs, "dd if=/dev/zero of=a count=1");

@@ -50,8 +50,9 @@ fn hits_are_counted() {
     assert!(metric(&r, "elapsed") >= 99.0);
 }
 
-/// A hit was in memory before the call that asks for it: what a call brings in itself is none, of a whole window neither; and
-/// what an earlier call had read ahead has a figure of its own.
+/// A page counts as a hit only if it was in memory before the call that asks for it: pages that the
+/// call itself reads do not count, even in a whole window, and pages that an earlier call read
+/// ahead have a figure of their own.
 #[test]
 fn what_a_call_brings_in_is_no_hit() {
     let shares = |text: &str, ahead: f64, on_demand: f64| {
@@ -70,15 +71,15 @@ fn what_a_call_brings_in_is_no_hit() {
         assert_eq!(of("hit_ratio"), of("read_hit_ratio"));
         (of("hit_ratio"), of("readahead_hit_ratio"))
     };
-    // Pieces of 16 pages, none twice, no two beside each other.
+    // Pieces of 16 pages, none read twice, no two adjacent.
     let piece = |i: u64| format!("{i},{},65536\n", i * 7919 % 500 * 48);
     let once: String = (0..500).map(piece).collect();
-    // Read twice, the second time in another order.
+    // Each piece is read twice, the second time in another order.
     let twice: String = (0..200)
         .map(piece)
         .chain((0..200).map(|i| format!("{i},{},65536\n", (199 - i) * 7919 % 500 * 48)))
         .collect();
-    // 4 MiB in order, by pieces of 16 pages: each is read ahead of its call but for the first ones.
+    // 4 MiB in order, in pieces of 16 pages: all but the first ones are read ahead of their call.
     let in_order: String = (0..64).map(|i| format!("{i},{},65536\n", i * 16)).collect();
     for (ahead, on_demand) in [(0.0, 1.0), (32.0, 1.0), (1024.0, 1.0), (32.0, 0.0)] {
         let of = |text| shares(text, ahead, on_demand);
@@ -91,13 +92,14 @@ fn what_a_call_brings_in_is_no_hit() {
         match ahead {
             0.0 => assert_eq!(read_ahead, 0.0),
             _ if on_demand == 1.0 => assert!(read_ahead > 0.9, "{read_ahead}"),
-            // Every second piece lies in a window whole.
+            // Every second piece lies completely within a window.
             _ => assert_eq!(read_ahead, 0.5),
         }
     }
 }
 
-/// A write that needs the rest of its page from the disk has not found it; one of a page that was read ahead uses the page.
+/// A write that needs the rest of its page from the disk is no hit; a write to a page that was read
+/// ahead uses that page.
 #[test]
 fn a_write_into_a_page_that_is_not_there_is_no_hit() {
     let text = "\
@@ -111,14 +113,15 @@ fn a_write_into_a_page_that_is_not_there_is_no_hit() {
 ";
     let trace = file(text, ".strace");
     let r = run(&replay(trace.path(), Timing::Fast, FsKind::Ext4, 64));
-    // Of six pages: the second write and the last read find theirs, the write of the page behind the first one was read ahead of.
+    // Of six pages, the second write and the last read find theirs; the page written behind the
+    // first one had been read ahead.
     assert_eq!(metric(&r, "hit_ratio"), 2.0 / 6.0);
     assert_eq!(metric(&r, "readahead_hit_ratio"), 1.0 / 6.0);
     assert_eq!(metric(&r, "read_hit_ratio"), 1.0 / 3.0);
     assert_eq!(metric(&r, "read_again"), 0.0);
 }
 
-/// A loop that does not fit the memory reads everything again in every round.
+/// A loop that does not fit into memory reads everything again in every round.
 #[test]
 fn what_was_evicted_is_read_again() {
     let plan = Plan {
@@ -148,8 +151,8 @@ fn what_was_evicted_is_read_again() {
     assert!(metric(&large, "hit_ratio") > metric(&small, "hit_ratio"));
 }
 
-/// Files come and go while others read, cut and remove them; the recount finds nothing amiss, and
-/// the same run gives the same bytes.
+/// Files are made, truncated and removed while other processes read them; the recount finds no
+/// error, and a repeated run gives the same bytes.
 #[test]
 fn a_shell_script_runs_on_every_filesystem() {
     let path = Path::new("../trace/tests/golden/shell.strace");
@@ -166,7 +169,8 @@ fn a_shell_script_runs_on_every_filesystem() {
     }
 }
 
-/// Processes that write, cut and remove what others read, on a machine that reclaims meanwhile.
+/// Processes write, truncate and remove files that others read, on a machine that reclaims
+/// meanwhile.
 #[test]
 fn removal_under_load_loses_nothing() {
     let mut text = String::new();

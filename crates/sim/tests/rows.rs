@@ -1,4 +1,4 @@
-//! Counters, running sums and the recorded events tell the same story
+//! Counters, running sums and recorded events agree
 //! (docs/reference/counters-and-traces.md#rows-from-traces and
 //! docs/reference/counters-and-traces.md#identities).
 
@@ -12,7 +12,8 @@ use sim::spec::{FsKind, RunSpec, Size};
 use sim::{Control, Outcome, RunResult};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Four writers on a small machine whose programs fill half of it: much of every kind of reclaim.
+/// Four writers on a machine of 64 MiB with 24 MiB of anonymous memory: much of every kind of
+/// reclaim.
 fn busy(fs: FsKind) -> RunSpec {
     let command = "dd if=/dev/zero of=a bs=64k count=1200 & dd if=/dev/zero of=b bs=64k count=1200 & \
                    dd if=/dev/zero of=c bs=64k count=1200 & dd if=/dev/zero of=d bs=64k count=1200";
@@ -31,7 +32,7 @@ fn traced(spec: &RunSpec) -> (RunResult, Recorded) {
     (result, recorded)
 }
 
-/// The sums of a run in which nothing happened.
+/// Returns the sums of a run without any reclaim.
 fn nothing() -> ReclaimSums {
     ReclaimSums {
         direct: ClassSums::NOTHING,
@@ -40,13 +41,14 @@ fn nothing() -> ReclaimSums {
     }
 }
 
-/// The definitions of docs/reference/counters-and-traces.md#rows-from-traces, event by event. A kswapd is one
-/// by its name; the rest of what the running sums know is found out anew.
+/// Computes the sums from the events by the definitions of
+/// docs/reference/counters-and-traces.md#rows-from-traces. Only the tasks that are a kswapd are
+/// taken from the record.
 fn recount(r: &Recorded) -> ReclaimSums {
     let (start, end) = r.span;
     let mut out = nothing();
     let is_kswapd = |task: &u32| r.kswapds.contains(task);
-    // Spans by task: begun at.
+    // Begin of each task's current span.
     let mut awake: BTreeMap<u32, u64> = BTreeMap::new();
     let mut stalled: BTreeMap<u32, u64> = BTreeMap::new();
     let mut direct: BTreeSet<u32> = BTreeSet::new();
@@ -126,7 +128,7 @@ fn recount(r: &Recorded) -> ReclaimSums {
             _ => {}
         }
     }
-    // What is under way at the end counts up to it.
+    // Spans that are open at the end count up to it.
     let open = |spans: &BTreeMap<u32, u64>| -> u64 {
         spans
             .values()
@@ -168,7 +170,7 @@ fn recording_changes_nothing() {
         let plain = sim::run(&spec, &Control::default());
         let (result, recorded) = traced(&spec);
         assert!(recorded.events.len() > 1000, "{fs:?}");
-        // Pages that are refused are judged in rows where nobody listens.
+        // Without a listener, refused pages are handled in rows.
         let refused = plain.counters["nr_vmscan_write"];
         let refuses = matches!(fs, FsKind::Ext4 | FsKind::Btrfs);
         assert!(!refuses || refused > 1000, "{fs:?}: {refused}");
@@ -201,7 +203,7 @@ fn counters_and_events_keep_the_identities() {
         assert_eq!(written, get("nr_vmscan_write"), "{fs:?}");
         assert!(r.kswapd.writes.total() <= r.kswapd.scanned, "{fs:?}");
         assert!(r.direct.writes.total() <= r.direct.scanned, "{fs:?}");
-        // A wake without a request is kswapd's own, after a nap that was cut short.
+        // A wakeup without a request is kswapd's own, after a short sleep that was ended early.
         assert!(r.wake_requests <= r.wake_requests_all, "{fs:?}");
         assert!(r.kswapd_wakeups <= r.wake_requests_all + 1, "{fs:?}");
         let elapsed = recorded.span.1 - recorded.span.0;
@@ -220,7 +222,7 @@ fn counters_and_events_keep_the_identities() {
         conditional += r.direct.conditional.map_or(0, |w| w.number);
         congested_us += r.kswapd.congest.map_or(0, |w| w.delayed_us);
     }
-    // None of it was true because nothing happened.
+    // Each of these events occurred, so the identities were not trivially true.
     for (what, n) in [
         ("direct reclaims", seen.direct_reclaims),
         ("time stalled", seen.stalled_ns),
@@ -244,7 +246,7 @@ fn counters_and_events_keep_the_identities() {
     }
 }
 
-/// The account of a task's time, against what other parts of the world know of the same time.
+/// Compares the account of each task's time with other measurements of the same time.
 #[test]
 fn every_task_s_time_adds_up_to_its_life() {
     for fs in ALL_FS {
@@ -262,7 +264,7 @@ fn every_task_s_time_adds_up_to_its_life() {
                 "{fs:?}, task {task}: {t:?}"
             );
             assert!(t.user <= t.outside.cpu, "{fs:?}, task {task}: {t:?}");
-            // The scheduler's own figure, which also has the time before the workload.
+            // The scheduler's own figure, which includes the time before the workload.
             let cpu = t.outside.cpu + t.in_reclaim.cpu;
             assert!(
                 cpu <= cpu_ns + quantum,
@@ -276,7 +278,7 @@ fn every_task_s_time_adds_up_to_its_life() {
             let of_class = recorded.tasks.iter().filter(|t| t.1.class == class);
             of_class.map(|t| t.1.lifetime).collect()
         };
-        // Shell and three processes; the shell lives as long as the workload.
+        // The shell and three processes; the shell lives as long as the workload.
         assert_eq!(life(TaskClass::Workload).len(), 4, "{fs:?}");
         let shell = life(TaskClass::Workload)
             .pop()
@@ -294,11 +296,11 @@ fn every_task_s_time_adds_up_to_its_life() {
             }
         }
         let r = result.reclaim.as_ref().expect("the engine tells it");
-        // Two ways to the time in direct reclaim: the scheduler's and the events'.
+        // The time in direct reclaim is measured twice: by the scheduler and by the events.
         let stalled: u64 = result.tasks.iter().map(|t| t.in_reclaim.total()).sum();
         let slack = quantum * (1 + r.direct_reclaims);
         assert!(stalled.abs_diff(r.stalled_ns) <= slack, "{fs:?}: {stalled}");
-        // Waits for congestion are throttling, and the dirty limits add to it.
+        // Waits for congestion count as throttling, and so do those at the dirty limits.
         let both = |c: &ClassSums| [c.congest, c.conditional].map(Option::unwrap);
         let waited = |c| both(c).map(|w| w.delayed_us).iter().sum::<u64>();
         let throttled: u64 = result
@@ -307,7 +309,8 @@ fn every_task_s_time_adds_up_to_its_life() {
             .map(|t| t.outside.throttle + t.in_reclaim.throttle)
             .sum();
         let least = (waited(&r.direct) + waited(&r.kswapd)) * 1000;
-        // A wait also has its wake-up latency, its turn in the run queue, and what it executes.
+        // A wait also includes its wakeup latency, the time in the run queue, and the code it
+        // executes.
         let around: u64 = result
             .tasks
             .iter()
@@ -338,7 +341,7 @@ fn waits_are_booked_where_they_belong() {
     let classes = |r: &RunResult| -> BTreeMap<&'static str, sim::account::TaskTime> {
         r.tasks.iter().map(|t| (t.class.name(), *t)).collect()
     };
-    // A reader of the raw disk waits for the device and for nothing else.
+    // A reader of the raw disk waits only for the device.
     let read = spec(
         machine(64),
         FsKind::Xfs,
@@ -352,7 +355,7 @@ fn waits_are_booked_where_they_belong() {
         r["kswapd"].outside.sleep > r["kswapd"].lifetime * 99 / 100,
         "{r:?}"
     );
-    // A writer of much more than memory is held back by the dirty limits.
+    // A writer of much more than memory is throttled by the dirty limits.
     let write = spec(
         machine(64),
         FsKind::Xfs,
@@ -365,7 +368,7 @@ fn waits_are_booked_where_they_belong() {
         "{w:?}"
     );
     assert!(w.outside.throttle > 0, "{w:?}");
-    // On fuse-ntfs it is the daemon that is held back, and the writer waits for it.
+    // On fuse-ntfs the daemon is throttled, and the writer waits for the daemon.
     let r = classes(&sim::run(
         &RunSpec {
             filesystem: FsKind::FuseNtfs,
@@ -391,7 +394,7 @@ fn user_time_is_the_program_s_own() {
         "dd if=/dev/zero of=a ibs=4k obs=64k count=4000",
     );
     let r = sim::run(&busy, &Control::default());
-    // Gathering records is a copy of the program's: 8 KiB cost one `cost_copy`.
+    // Gathering records is a copy within the program: 8 KiB cost one `cost_copy`.
     let copied = 4000.0 * 4096.0 / 8192.0 * f64::from(busy.params.cost_copy as u32) / 1e9;
     let user = r.metrics["user_time"].value;
     assert!((user / copied - 1.0).abs() < 0.01, "{user} s of {copied} s");

@@ -87,7 +87,7 @@ fn rewriting_a_cached_page_twice_activates_it() {
         "dd if=/dev/zero of=a bs=4k count=1000; dd if=/dev/zero of=a bs=4k count=1000 conv=notrunc";
     let r = run(&spec(machine(64), FsKind::Xfs, twice));
     assert!(r.counters["pgactivate"] > 900, "the second touch activates");
-    // 3.0: a page that still waits in an add batch is not activated, however often it is touched.
+    // 3.0: a page that is still in an add batch is not activated, however often it is touched.
     let r = run(&spec(
         machine(64),
         FsKind::Xfs,
@@ -205,7 +205,7 @@ fn lopsided() -> sim::spec::Machine {
         zone: mm::ZoneType::Normal,
         size: Size(32 << 20),
     });
-    // Nothing but page cache: what the boot holds would come out of the small zone.
+    // Only page cache is in use: memory taken at boot would come from the small zone.
     (m.boot.kernel, m.boot.anon) = (Size(0), Size(0));
     m.disk = disk(DiskKind::UsbFlash);
     m
@@ -247,8 +247,8 @@ fn per_zone_limits_keep_a_small_zone_from_filling_with_dirty_pages() {
 
 #[test]
 fn the_earlier_form_stalls_nobody_on_one_node() {
-    // One node: its zones hold all dirtyable memory, so their limits always reach the background
-    // limit and nobody stalls. A writer bound to a small node stalls; see policy.rs.
+    // On one node, the zones hold all dirtyable memory, so their limits always reach the background
+    // limit and no task stalls. A writer bound to a small node stalls; see policy.rs.
     let stalls = |limits| {
         let mut s = spec(machine(64), FsKind::Xfs, DD);
         s.policy.dirty_limits = limits;
@@ -282,10 +282,11 @@ fn kswapd_never_writes_file_pages_when_the_policy_forbids_it() {
     assert!(skipped_never > skipped_always);
 }
 
-/// How often a lone writer dirties hundreds of pages within 20 ms while it is held at its limit.
+/// Returns how many times a lone writer dirties hundreds of pages within 20 ms while it is held at
+/// its limit.
 ///
-/// It is a new task: its share of all dirtying grows from nothing, so its limit stays above the
-/// lowest one for the first few times that the machine's limit is written.
+/// The writer is a new task: its share of all dirtying grows from nothing, so its limit stays above
+/// the lowest one for the first few times that the machine's limit is written.
 fn bursts(rule: DirtyExceeded) -> usize {
     let mut m = machine(256);
     m.disk = disk(DiskKind::UsbFlash);
@@ -355,8 +356,8 @@ fn the_tracker_is_free_when_off_and_changes_nothing_when_on() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
-    /// Any small machine, filesystem, disk and seed: the run ends, and every recount on the way
-    /// agreed.
+    /// Any small machine, filesystem, disk and seed: the run ends, and every recount during it
+    /// agrees.
     #[test]
     fn random_runs_keep_every_invariant(
         seed in any::<u64>(),
@@ -407,18 +408,18 @@ proptest! {
     }
 }
 
-/// Programs of POSIX's: the current directory by its name, what does not exist, plain files, and a sync after which
-/// nothing is dirty.
+/// POSIX programs: the current directory by its name, missing names, plain files, and a sync after
+/// which no page is dirty.
 #[test]
 fn find_rm_and_sync_do_as_posix_says() {
     let line = "fs_mark -d d -n 2 -L 1 -S0 -s 4096 -k; dd if=/dev/zero of=./g bs=64k count=16; find .; \
                 find ./d/. g; rm -rf missing d/none; rm g; rm -f g; rm -r ./d; find .; sync";
     let mut s = spec(machine(64), FsKind::Ext4, line);
-    // Longer than the script: whatever is clean then, sync has written.
+    // The period is longer than the script: all pages that are clean then were written by sync.
     s.machine.sysctl.dirty_writeback_centisecs = 0;
     let r = run(&s);
     assert_eq!(r.outcome, Outcome::Completed);
-    // `.`, `d`, its two files and `g`; all of them but `.`; and `.` once everything is gone.
+    // `.`, `d`, its two files and `g`; all of them but `.`; and `.` once everything is removed.
     let names = |nth| r.metrics[&format!("names_walked:find#{nth}")].value;
     assert_eq!([names(1), names(2), names(3)], [5.0, 4.0, 1.0]);
     assert_eq!(r.metrics["names_removed"].value, 4.0);
@@ -446,7 +447,7 @@ fn find_rm_and_sync_do_as_posix_says() {
     }
 }
 
-/// Figures of two commands of one program stand by themselves.
+/// Figures of two commands of the same program are reported separately.
 #[test]
 fn figures_of_two_instances_are_kept_apart() {
     let line = "dd if=/dev/zero of=a bs=64k count=10 & dd if=/dev/zero of=b bs=64k count=30; wait; \

@@ -1,5 +1,5 @@
-//! A second filesystem on a disk of its own: what lies where, that nothing is lost, and that its caches
-//! are reclaimed while the first filesystem is stuck (*xfs-inode-reclaim*).
+//! A second filesystem on a disk of its own: files lie on the right disk, the accounts balance, and
+//! its caches are reclaimed while the first filesystem is stuck (*xfs-inode-reclaim*).
 
 mod common;
 
@@ -30,7 +30,7 @@ fn completed(s: &RunSpec) -> RunResult {
     r
 }
 
-/// The last value of a column of the series, summed over time if it is a rate.
+/// Returns the last value of a column of the series, or its sum over time if it is a rate.
 fn written_mb(r: &RunResult, name: &str) -> f64 {
     let column = r.series.columns.iter().find(|c| c.name == name);
     let rates = &column.expect("a column").values;
@@ -43,8 +43,8 @@ fn written_mb(r: &RunResult, name: &str) -> f64 {
         .sum()
 }
 
-/// A path decides the disk; every kind of filesystem can be beside every other one, and sync(2) writes
-/// both.
+/// A path's disk is that of its mount point; every kind of filesystem can be combined with every
+/// other one, and sync(2) writes both.
 #[test]
 fn paths_decide_the_disk() {
     for (i, &first) in ALL_FS.iter().enumerate() {
@@ -61,13 +61,13 @@ fn paths_decide_the_disk() {
         assert!(a > 20.0 && b < 2.0, "{first:?} and {other:?}: {a} {b}");
         let [a, b] = mb(&run(&write("/mnt2/x")));
         assert!(a < 2.0 && b > 20.0, "{first:?} and {other:?}: {a} {b}");
-        // fs_mark's method 2 calls sync once behind all files.
+        // fs_mark's method 2 calls sync once after all files.
         let [a, b] = mb(&run("fs_mark -d a -d mnt2/a -S2 -n 320 -s 32768 -w 32768"));
         assert!(a > 9.0 && b > 9.0, "{first:?} and {other:?}: {a} {b}");
     }
 }
 
-/// Files and directories that are there before the run are read from their own disk, and a tree can be
+/// Files and directories that exist before the run are read from their own disk, and a tree can be
 /// walked and removed on either.
 #[test]
 fn both_hold_what_was_there_before() {
@@ -97,7 +97,7 @@ fn any_fs() -> impl Strategy<Value = FsKind> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 20, ..ProptestConfig::default() })]
 
-    /// Random loads over both: every list, counter and log recounts all along.
+    /// Random loads on both filesystems: all lists, counters and logs pass every recount.
     #[test]
     fn nothing_is_lost_between_two(
         first in any_fs(),
@@ -145,8 +145,9 @@ proptest! {
     }
 }
 
-/// Inodes of the second filesystem that are freed a second while files are made there and walked, alone
-/// or beside processes that make small files on a USB stick; and kswapd's waits at inodes. Means of three seeds.
+/// Returns the inodes of the second filesystem that are freed each second while files are made
+/// there and walked, alone or beside processes that make small files on a USB stick, as the mean of
+/// three seeds; and the number of kswapd's waits for inodes.
 fn healthy_rate(policy: &Policy, stuck: bool) -> (f64, u64) {
     let runs: Vec<_> = (1..=3)
         .map(|seed| rate_of(policy.clone(), stuck, seed))
@@ -163,7 +164,7 @@ fn rate_of(policy: Policy, stuck: bool, seed: u64) -> (f64, u64) {
     let first = if stuck { FIRST } else { "" };
     let mut m = two(256, FsKind::Xfs, DiskKind::Ssd);
     m.cpus = 4;
-    // As in experiments/second-filesystem.toml.
+    // The values of experiments/second-filesystem.toml.
     m.sysctl = Sysctl::default();
     m.boot.kernel = Size(16 << 20);
     m.boot.anon = Size(8 << 20);
@@ -179,9 +180,10 @@ fn rate_of(policy: Policy, stuck: bool, seed: u64) -> (f64, u64) {
     (freed / elapsed, r.counters["kswapd_inode_wait"])
 }
 
-/// *xfs-inode-reclaim*'s case: before it kswapd and direct reclaim wait for the stuck filesystem's writes
-/// and free less than half of what they free of the other one alone; with it at least four times as much, and kswapd
-/// waits for no inode. (0.08 and 0.44 of the rate alone; 0.5 was asked of the patch before November 2026.)
+/// The case of *xfs-inode-reclaim*: before the patch, kswapd and direct reclaim wait for the stuck
+/// filesystem's writes and free less than half of the other's inodes that they free when it runs
+/// alone; with the patch at least four times as many, and kswapd waits for no inode. (0.08 and 0.44
+/// of the rate alone; 0.5 was required of the patch before November 2026.)
 #[test]
 fn a_stuck_filesystem_does_not_keep_reclaim_from_the_other() {
     let share = |policy: Policy| {

@@ -1,4 +1,5 @@
-//! simoop on a small machine: its figures agree with each other, and a run repeats.
+//! simoop on a small machine: its figures agree with each other, and a repeated run gives the same
+//! result.
 
 mod common;
 
@@ -30,7 +31,7 @@ fn units_are_reads_writes_and_allocations() {
     let get = |name: &str| metric(&r, name);
     let units = get("work_units");
     assert!(units > 8.0, "{units} units");
-    // Each worker may be inside a unit at the beginning and at the end.
+    // Each worker may be in the middle of a unit at the beginning and at the end.
     for kind in ["reads", "writes", "allocations"] {
         assert!(
             (get(kind) - units).abs() <= 4.0,
@@ -40,7 +41,8 @@ fn units_are_reads_writes_and_allocations() {
     }
     assert!((get("work_rate_avg") / (units / 8.0) - 1.0).abs() < 1e-3);
     assert!(get("work_rate_p50") <= get("work_rate_p95"));
-    // Closed system: four workers are always inside a unit, and what is not timed is short.
+    // A closed system: all four workers are always inside a unit, and the time not measured is
+    // short.
     let timed: f64 = ["read", "write", "allocation"]
         .iter()
         .map(|kind| get(&format!("{kind}_latency_mean")) / 1e6)
@@ -51,7 +53,7 @@ fn units_are_reads_writes_and_allocations() {
         let at = |p: u32| get(&format!("{kind}_latency_p{p}"));
         assert!(at(50) <= at(95) && at(95) <= at(99));
     }
-    // What it does beside that reaches the kernel: memory is full, and the tree's files were read.
+    // The remaining work that reaches the kernel: memory is full, and the tree's files were read.
     assert!(r.counters["pgfault"] as f64 >= (units - 4.0) * 2048.0);
     assert!(get("elapsed") >= 11.0 && get("elapsed") < 20.0);
     let series = |name: &str| {
@@ -73,7 +75,7 @@ fn a_run_repeats() {
     assert_eq!(a.series, b.series);
 }
 
-/// With several I/O threads a step is what all of them do at the same time, timed as a whole.
+/// With several I/O threads a step is the work of all of them at the same time, timed as a whole.
 #[test]
 fn a_step_is_that_of_all_io_threads() {
     let r = run(&small("-r 10 -T 3"));
@@ -83,15 +85,15 @@ fn a_step_is_that_of_all_io_threads() {
         units > 2.0 && (reads - units).abs() <= 4.0,
         "{reads} in {units}"
     );
-    // Three reads and three writes of 1 MB with their buffers, 8 MB allocated and 8 MB of the working
-    // set, which was made before; and what four workers were at in the end.
+    // Three reads and three writes of 1 MB with their buffers, 8 MB allocated and 8 MB of the
+    // working set, which existed before; and the unfinished units of four workers at the end.
     let per_unit = r.moved as f64 / f64::from(1 << 20) / units;
     let least = 2.0 * (3.0 + 3.0) + 8.0 + 8.0;
     let most = (least * (units + 4.0) + 4.0 * 8.0) / units;
     assert!((least..=most).contains(&per_unit), "{per_unit} MB a unit");
 }
 
-/// Removed files leave inodes that were changed, to be freed or used again; files that stay do not.
+/// Removed files leave changed inodes, to be freed or reused; kept files do not.
 #[test]
 fn temporary_files_are_removed_unless_kept() {
     let counts = |options: &str| {
@@ -103,8 +105,8 @@ fn temporary_files_are_removed_unless_kept() {
     assert!(removed > 12 && kept < removed / 4, "{removed} and {kept}");
 }
 
-/// More threads than a world once had room for, each with a buffer of 1 MB; every filesystem lays its
-/// tree out.
+/// More threads than a world once had room for, each with a buffer of 1 MB; every filesystem can
+/// lay out the tree.
 #[test]
 fn hundreds_of_threads_and_every_filesystem() {
     for fs in common::ALL_FS {
@@ -113,13 +115,13 @@ fn hundreds_of_threads_and_every_filesystem() {
         (s.sample_ns, s.check_ns) = (0, 1_000_000_000);
         let r = run(&s);
         assert_eq!(r.outcome, Outcome::Completed, "{fs:?}");
-        // The one daemon of FUSE ends no write so soon.
+        // The single daemon of FUSE finishes no write that soon.
         assert!(r.moved > 0, "{fs:?}");
     }
 }
 
-/// As its author ran it, on `/hammer/*`: paths are mount points of sixteen filesystems, and the files of each lie on
-/// its own disk, none on the one above.
+/// simoop as its author ran it, on `/hammer/*`: the paths are mount points of sixteen filesystems,
+/// and the files of each lie on its own disk, none on the parent's.
 #[test]
 fn the_files_of_many_mounts_lie_on_their_own_disks() {
     let mounts: Vec<String> = (1..=16).map(|n| format!("hammer/{n}")).collect();

@@ -1,5 +1,5 @@
-//! umount: everything reaches the disk, nothing stays in memory, and what the walk over an XFS's inodes does with
-//! the series and without.
+//! umount: all data reaches the disk, nothing stays in memory, and the walk over an XFS's inodes,
+//! with and without the patch series.
 
 mod common;
 
@@ -9,7 +9,7 @@ use mm::policy::InodeReclaim;
 use sim::spec::{DiskKind, FsKind, RunSpec, Size};
 use sim::{Outcome, RunResult};
 
-/// Small files by several processes, on a machine whose memory their inodes do not fit, then an unmount.
+/// Makes small files by several processes; their inodes do not fit into memory. An unmount follows.
 const CREATE: &str = "fs_mark -d a -d b -d c -d d -D 8 -N 64 -n 1500 -L 2 -S0 -s 4096 -w 4096 -k";
 
 fn creating(policy: Policy, filesystem: FsKind, then: &str) -> RunSpec {
@@ -40,7 +40,7 @@ fn completed(s: &RunSpec) -> RunResult {
     r
 }
 
-/// The times add up; only XFS has a walk; and what is read afterwards is read from the disk.
+/// The times add up, only XFS has a walk, and a file read afterwards is read from the disk.
 #[test]
 fn nothing_is_in_memory_after_an_unmount() {
     for filesystem in ALL_FS {
@@ -65,13 +65,14 @@ fn nothing_is_in_memory_after_an_unmount() {
         };
         assert!((all - sync - evict - rest).abs() < 1e-3, "{filesystem:?}");
         assert!(sync > 0.01, "{filesystem:?}: 4 MiB were dirty");
-        // All of the file, in kB.
+        // The whole file, in kB.
         assert!(r.counters["pgpgin"] >= 4096, "{filesystem:?}");
     }
 }
 
-/// The walk of 4.9 begins at each group's first inode and frees all. As posted the series has it begin at the
-/// group's cursor, where a shrinker's walk ended, and what lies before that is left.
+/// The walk of 4.9 begins at each group's first inode and frees all. As posted, the series makes it
+/// begin at the group's cursor, where a shrinker's walk ended, so inodes before the cursor are
+/// left.
 #[test]
 fn the_posted_walk_begins_at_the_cursor() {
     let of = |how| {
@@ -88,7 +89,7 @@ fn the_posted_walk_begins_at_the_cursor() {
     assert!(left > 0.0 && left < inodes, "{left} of {inodes}");
 }
 
-/// What is no mount point, or in use, is not unmounted.
+/// A path that is no mount point, or is in use, is not unmounted.
 #[test]
 fn a_mount_point_that_nobody_uses_is_asked_for() {
     for (command, complains) in [

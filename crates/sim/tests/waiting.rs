@@ -1,4 +1,4 @@
-//! Who waits for whom, in a scripted situation and in whole runs.
+//! The record of which task waits for which, in a scripted situation and in whole runs.
 #![recursion_limit = "256"]
 
 mod common;
@@ -9,7 +9,7 @@ use mm::world::{Waited, WaitedKind};
 use sim::filesystems as fs;
 use sim::spec::FsKind;
 
-/// A task holds a page's lock and writes to the disk; three others wait for the page.
+/// One task holds a page's lock and writes to the disk; three others wait for the page.
 #[test]
 fn tasks_behind_a_page_lock_are_a_crowd_that_ends_at_the_disk() {
     let s = spec(machine(64), FsKind::Xfs, "sleep 1");
@@ -69,7 +69,7 @@ fn tasks_behind_a_page_lock_are_a_crowd_that_ends_at_the_disk() {
     assert_eq!(kind("write").count, 1);
 }
 
-/// The view's sums are those of the accounts of time, and every filesystem's waits fit them.
+/// The recorded waits agree with the accounts of tasks' time, on every filesystem.
 #[test]
 fn waits_of_whole_runs() {
     for fs in common::ALL_FS {

@@ -1,4 +1,4 @@
-//! Watermarks: the kernel of 2.6.37, explicit sums, and watermarks that adjust themselves.
+//! Watermarks: those of the 2.6.37 kernel, explicit values, and watermarks that adjust themselves.
 
 mod common;
 
@@ -30,21 +30,21 @@ fn build(spec: &RunSpec) -> SimMm<true> {
     mm
 }
 
-/// A DMA32 and a Normal zone with nothing in them.
+/// A DMA32 and a Normal zone, both empty.
 fn two_zones(policy: Policy) -> RunSpec {
     let mut m = bare(ZoneType::Dma32, 32 << 20);
     m.nodes[0].zones.push(ZoneSpec {
         zone: ZoneType::Normal,
         size: Size(32 << 20),
     });
-    // Both zones fall below their low watermarks for whoever may use Normal.
+    // Both zones fall below their low watermarks for requests that may use Normal.
     m.sysctl.lowmem_reserve_ratio = [0; 3];
     let mut s = spec(m, FsKind::Ext3, "dd if=/dev/zero of=a count=1");
     s.policy = policy;
     s
 }
 
-/// A small zone, soon balanced, below a large one, for which kswapd works longer.
+/// A small zone, soon balanced, below a large one that keeps kswapd busy longer.
 fn small_below_large(policy: Policy) -> RunSpec {
     let mut s = two_zones(policy);
     for (zone, mib) in s.machine.nodes[0].zones.iter_mut().zip([16, 128]) {
@@ -53,8 +53,8 @@ fn small_below_large(policy: Policy) -> RunSpec {
     s
 }
 
-/// Reads so many clean pages into memory and waits for kswapd to sleep: what was traced, and the
-/// engine.
+/// Reads `pages` clean pages into memory and waits for kswapd to sleep. Returns the trace events
+/// and the engine.
 fn fill(spec: &RunSpec, pages: u32) -> (Vec<Event>, SimMm<true>) {
     let mm = build(spec);
     let reader = async {
@@ -84,8 +84,8 @@ fn wakeups(events: &[Event]) -> usize {
     events.iter().filter(of).count()
 }
 
-/// 2.6.37 traces a wake-up before it looks whether kswapd sleeps: one walk over two zones that are
-/// both below low is two events, and every allocation until kswapd is done makes more.
+/// 2.6.37 traces a wakeup before it checks whether kswapd sleeps: one walk over two zones that are
+/// both below low gives two events, and every allocation until kswapd is done gives more.
 #[test]
 fn one_walk_of_2_6_37_can_trace_several_wake_ups() {
     let with = |wakeup_trace| {
@@ -118,7 +118,7 @@ fn one_walk_of_2_6_37_can_trace_several_wake_ups() {
 }
 
 /// While kswapd works for one zone, 2.6.37 shrinks the other one up to eight times its high
-/// watermark, later kernels to 1 % above it.
+/// watermark, later kernels up to 1 % above it.
 #[test]
 fn kswapd_of_2_6_37_shrinks_zones_far_above_their_high_watermark() {
     let free_at_most = |balance_gap| {
@@ -137,13 +137,13 @@ fn kswapd_of_2_6_37_shrinks_zones_far_above_their_high_watermark() {
     assert!(eight > one, "{eight} against {one} pages");
 }
 
-/// 2.6.37 calls the shrinkers for each zone that it walks.
+/// 2.6.37 calls the shrinkers for each zone that kswapd walks.
 #[test]
 fn kswapd_of_2_6_37_spends_more_time_in_shrinkers() {
     let cpu = |kswapd_slab| {
         let policy = Policy {
             kswapd_slab,
-            // The small zone is soon above this and only walked.
+            // The small zone is soon above this and only walked over.
             small_scan: SmallScan::Force,
             balance_gap: BalanceGap::OnePercent,
             ..Policy::linux_2_6_37()
@@ -160,8 +160,8 @@ fn kswapd_of_2_6_37_spends_more_time_in_shrinkers() {
     assert!(every >= shrunk + 5000, "{every} against {shrunk} ns");
 }
 
-/// The slip of 3.0 makes a test fail that the same free count passes in 2.6.37: the last pages above
-/// a watermark are two more.
+/// 3.0's slip makes a watermark test fail that passes with the same number of free pages in 2.6.37:
+/// two more pages are kept free.
 #[test]
 fn the_slip_keeps_two_pages_more() {
     let lowest = |watermark_slip| {
@@ -171,7 +171,7 @@ fn the_slip_keeps_two_pages_more() {
         };
         let mm = build(&two_zones(policy));
         let taker = async {
-            // Nobody reclaims and nobody may go below min but half of it.
+            // No task reclaims, and no allocation may go below half of min.
             while mm.alloc_kernel_page(Gfp::zone(2)).await.is_some() {}
             mm.world.sched.stop();
         };
@@ -182,9 +182,10 @@ fn the_slip_keeps_two_pages_more() {
     assert!(slip >= none + 2, "{slip} and {none} pages are kept");
 }
 
-/// With many CPUs the differences of their counters are worth more than the gap between low and min.
-/// 2.6.37 adds them up for the allocator while kswapd is awake, so that nobody who has no right to
-/// goes below the minimum; later kernels never do, and requests take what the differences hide.
+/// With many CPUs the differences in their counters exceed the gap between low and min. 2.6.37 adds
+/// them up for the allocator while kswapd is awake, so that no task without the right to it goes
+/// below the minimum; later kernels never do, and requests take the pages that the differences
+/// hide.
 #[test]
 fn the_allocator_of_2_6_37_sees_exact_counts_while_kswapd_is_awake() {
     const CPUS: u32 = 16;
@@ -197,11 +198,11 @@ fn the_allocator_of_2_6_37_sees_exact_counts_while_kswapd_is_awake() {
         s.machine.cpus = CPUS;
         let mm = build(&s);
         assert!(mm.zones.iter().all(|z| z.percpu_drift_mark() > 0));
-        // A kswapd that never comes to sleep: there is none.
+        // There is no kswapd task, so kswapd never sleeps.
         assert!(!mm.kswapd_sleeps(0));
         let done = std::cell::Cell::new(0);
         let taker = || async {
-            // They may not wait: a quarter below min is theirs.
+            // These requests may not wait, so they may go a quarter below min.
             while mm.alloc_kernel_page(Gfp::zone(2)).await.is_some() {
                 mm.world.relax().await;
             }
@@ -224,7 +225,7 @@ fn the_allocator_of_2_6_37_sees_exact_counts_while_kswapd_is_awake() {
     assert!(pages > 20, "{pages} pages below what they may take");
 }
 
-/// A zone whose share at priority 12 is nothing: 3.0 scans a batch of it, 2.6.37 leaves it alone.
+/// A zone whose share at priority 12 rounds to 0: 3.0 scans a batch of it, 2.6.37 skips it.
 #[test]
 fn kswapd_of_2_6_37_leaves_small_lists_alone() {
     let scanned = |small_scan| {
@@ -243,7 +244,7 @@ fn kswapd_of_2_6_37_leaves_small_lists_alone() {
     assert!(save < force, "{save} and {force} batches at priority 12");
 }
 
-/// A high order is enough in a quarter of the node from 2.6.38 on.
+/// From 2.6.38 on, a node counts as balanced for a high order if a quarter of it is.
 #[test]
 fn the_node_is_balanced_for_a_high_order_by_a_quarter_of_its_pages() {
     let freed = |order_balance_percent| {
@@ -259,7 +260,7 @@ fn the_node_is_balanced_for_a_high_order_by_a_quarter_of_its_pages() {
         s.check_ns = 0;
         run(&s).counters["kswapd_steal"]
     };
-    // Until the whole node has free blocks of the order, kswapd goes on.
+    // kswapd goes on until the whole node has free blocks of the order.
     let (all, quarter) = (freed(100), freed(25));
     assert!(all > quarter + 100, "{all} and {quarter} pages freed");
 }
@@ -278,7 +279,8 @@ fn bursts(policy: Policy, line: &str) -> RunSpec {
         &format!("dd if=/dev/zero of=a bs=64k & sleep 10; {line}"),
     );
     s.policy = policy;
-    // kswapd gets the bursts' CPU when their slice is over, not when it is woken: as bad as it gets.
+    // kswapd gets the CPU of the bursts when their slice is over, and not when it is woken: the
+    // worst case.
     s.params.sched_wakeup_granularity = 1e9;
     s.sample_ns = 0;
     s.check_ns = 1_000_000_000;
@@ -299,7 +301,7 @@ fn direct(r: &RunResult) -> u64 {
     r.metrics["burst_direct_reclaim"].value as u64
 }
 
-/// Bursts of atomic and sleeping requests of every order end with all pages given back.
+/// Bursts of atomic and sleeping requests of every order give all their pages back.
 #[test]
 fn bursts_of_every_kind_give_their_pages_back() {
     for options in [
@@ -318,8 +320,8 @@ fn bursts_of_every_kind_give_their_pages_back() {
     }
 }
 
-/// Bursts that are late follow each other at once; together they are more than memory, so each has to free
-/// its pages before the next one takes its own.
+/// Late bursts follow each other at once; together they need more than memory, so each must free
+/// its pages before the next one allocates.
 #[test]
 fn late_bursts_free_what_is_due() {
     let r = run(&bursts(
@@ -330,8 +332,8 @@ fn late_bursts_free_what_is_due() {
     assert_eq!(r.metrics["bursts"].value, 20.0);
 }
 
-/// An episode of direct reclaim: entries of any task with less than a burst period from one to the
-/// next. Times in nanoseconds.
+/// An episode of direct reclaim: entries of any task less than a burst period apart. Times in
+/// nanoseconds.
 #[derive(Debug, PartialEq)]
 struct Episode {
     first: u64,
@@ -356,10 +358,10 @@ fn episodes(recorded: &Recorded, period: u64) -> Vec<Episode> {
     all
 }
 
-/// Bursts of 8 MiB every 500 ms, from the start on or a second later, beside a writer in a memory that
-/// is full of cache. With the sysctls one episode lasts as long as the bursts do. With `auto` there is
-/// at most one, over before the fourth burst; then the low watermark goes down to its floor within
-/// `decay_ms`, and no burst stalls there either. The cap holds all the time.
+/// Bursts of 8 MiB every 500 ms, from the start on or a second later, beside a writer, with memory
+/// full of page cache. With the sysctls one episode lasts as long as the bursts do. With `auto`
+/// there is at most one, over before the fourth burst; then the low watermark falls to its floor
+/// within `decay_ms`, and no burst stalls there either. The cap holds all the time.
 #[test]
 fn auto_has_at_most_one_episode_of_direct_reclaim_in_a_repeated_burst() {
     const PERIOD: u64 = 500_000_000;
@@ -393,8 +395,8 @@ fn auto_has_at_most_one_episode_of_direct_reclaim_in_a_repeated_burst() {
             most > default && most <= default * cap,
             "{default} to {most}"
         );
-        // Half of the most that it was above the default is remembered. A raise by trouble comes
-        // after the last direct reclaim, but not by a second.
+        // Half of the maximum above the default is remembered. A raise after trouble comes later
+        // than the last direct reclaim, but by less than a second.
         let ended = (adapted[0].last - span.0) as f64 / 1e9 + 1.0 + f64::from(DECAY_MS) / 1e3;
         let floor = default + (most - default) / 2.0;
         for (t, low) in times.into_iter().zip(low) {
@@ -403,7 +405,7 @@ fn auto_has_at_most_one_episode_of_direct_reclaim_in_a_repeated_burst() {
     }
 }
 
-/// What the writer has taught before the bursts come is enough for all of them.
+/// Once the writer has raised the watermarks before the bursts begin, no burst stalls.
 #[test]
 fn bursts_do_not_stall_once_auto_has_adapted() {
     let of = |policy, n: u32| {
@@ -412,13 +414,14 @@ fn bursts_do_not_stall_once_auto_has_adapted() {
     };
     let (fixed, _) = of(Policy::linux_3_0(), 40);
     assert!(fixed > 40, "the defaults stall again and again: {fixed}");
-    // The writer that fills memory meets the first episode already; its stalls count too.
+    // The writer that fills memory already meets the first episode; its stalls count too.
     let (first, all) = (of(auto(), 4), of(auto(), 40));
     assert!(first.1 > 0, "something has taught it");
     assert_eq!(first, all, "none after it has adapted");
 }
 
-/// What a run with `auto` has learned keeps the next one's bursts from stalling, the first included.
+/// The watermarks learned by a run with `auto` keep the next run's bursts from stalling, the first
+/// one included.
 #[test]
 fn a_profile_keeps_the_first_burst_from_stalling() {
     let stress = run(&bursts(auto(), &format!("{BURST} -n 4")));
@@ -434,12 +437,13 @@ fn a_profile_keeps_the_first_burst_from_stalling() {
     };
     let r = run(&bursts(learned, &format!("{BURST} -n 10")));
     assert_eq!(direct(&r), 0);
-    // The writer alone, in one slice of the time when memory is full first: more than the cap leaves.
+    // Only the writer stalls, in one slice when memory first becomes full: it takes more pages than
+    // the capped watermarks keep free.
     let fixed = run(&bursts(Policy::linux_3_0(), &format!("{BURST} -n 10")));
     assert!(r.counters["allocstall"] * 50 < fixed.counters["allocstall"]);
 }
 
-/// Allocations that wait raise low and high alone; atomic ones that fail raise min.
+/// Allocations that wait raise only low and high; failed atomic allocations raise min.
 #[test]
 fn only_failed_atomic_allocations_raise_the_minimum() {
     let after = |policy, line: &str| {
@@ -459,8 +463,8 @@ fn only_failed_atomic_allocations_raise_the_minimum() {
     );
 }
 
-/// After the bursts a zone is back at its floor within `decay_ms`, and the floor at the default
-/// within `forget_s`.
+/// After the bursts a zone is back at its floor within `decay_ms`, and the floor is back at the
+/// default within `forget_s`.
 #[test]
 fn time_takes_what_bursts_have_raised() {
     let mut policy = auto();
@@ -479,7 +483,7 @@ fn time_takes_what_bursts_have_raised() {
             mm.frames.set_flags(pfn, flag::UPTODATE);
             assert!(mm.add_to_page_cache_lru(pfn, file, index));
             if index % 256 == 255 {
-                // Short bursts, each of more than the gap between low and min.
+                // Short bursts, each larger than the gap between low and min.
                 mm.world.sched.sleep(3_000_000).await;
             }
         }
@@ -502,7 +506,7 @@ fn time_takes_what_bursts_have_raised() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..Default::default() })]
 
-    /// Never above the cap, whatever comes, and never out of order.
+    /// Watermarks never exceed the cap, whatever the load, and stay in order.
     #[test]
     fn auto_stays_below_its_cap(
         cap in 1u32..6,
@@ -542,8 +546,8 @@ proptest! {
     }
 }
 
-/// 4.6's watermarks are a thousandth of each zone apart where a quarter of min is less, and a machine's
-/// `watermark_scale_factor` stands above that; 4.2 rounds dirty ratios down to 4096ths.
+/// 4.6's watermarks are a thousandth of each zone apart where a quarter of min is less, and a
+/// machine's `watermark_scale_factor` overrides that; 4.2 rounds dirty ratios down to 4096ths.
 #[test]
 fn formulas_of_an_era_are_switches() {
     let marks = |watermark_formula, factor| {
@@ -578,7 +582,8 @@ fn formulas_of_an_era_are_switches() {
     assert_eq!(dirty(DirtyRatios::In4096ths), (all, 819 * all / 4096));
 }
 
-/// What a burst counts is its own: atomic requests never reclaim, however much the burst beside them does.
+/// A burst counts only its own reclaims: atomic requests never reclaim, however much a burst beside
+/// them does.
 #[test]
 fn a_burst_counts_its_own_reclaims() {
     let line = format!("burst -a -s 1M -h 20ms -i 100ms -n 50 & {BURST} -n 20");
