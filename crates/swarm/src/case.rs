@@ -160,6 +160,7 @@ impl Case {
     }
 }
 
+/// Returns a single word as text, and several as a list.
 fn one_or_list(mut words: Vec<String>) -> Value {
     if words.len() == 1 {
         return words.remove(0).into();
@@ -167,6 +168,7 @@ fn one_or_list(mut words: Vec<String>) -> Value {
     Value::Array(words.into_iter().map(Value::from).collect())
 }
 
+/// Draws the filesystem, seldom two of them as an axis.
 fn filesystems(d: &mut Dice, space: &Space) -> Value {
     let words = space.choices("filesystem");
     let first = d.pick(words).clone();

@@ -136,6 +136,7 @@ fn word<T: Serialize>(value: &T) -> String {
 }
 
 impl CellSeen {
+    /// Lists the switches of a cell's policy that are words or booleans, with its surroundings.
     fn of(spec: &RunSpec) -> Self {
         let disk: &DiskSpec = &spec.machine.disk;
         let kind = |f: &Fault| {

@@ -111,16 +111,19 @@ pub fn trace_file(seed: u64, format: &str, machine: &Drawn) -> (String, Vec<u8>)
     (format!("trace.{format}"), bytes)
 }
 
+/// Writes one line for each request of a plan.
 fn lines(plan: &Plan, bytes: &mut Vec<u8>, line: fn(&Request, u64) -> String) {
     for (nth, request) in (0..).zip(Generator::new(plan)) {
         bytes.extend(line(&request, nth).bytes());
     }
 }
 
+/// Returns the byte offset of a request.
 fn offset(r: &Request) -> u64 {
     u64::from(r.object) * PAGE
 }
 
+/// Formats a request as a line of an MSR Cambridge trace.
 fn msr(r: &Request, _: u64) -> String {
     let what = if r.write { "Write" } else { "Read" };
     let disk = r.object % 3;
@@ -128,6 +131,7 @@ fn msr(r: &Request, _: u64) -> String {
     format!("{time},hm,{disk},{what},{},4096,100\n", offset(r))
 }
 
+/// Formats a request as a line of `blkparse`.
 fn blkparse(r: &Request, nth: u64) -> String {
     let what = if r.write { "W" } else { "R" };
     let (s, ns) = (r.time_ns / 1_000_000_000, r.time_ns % 1_000_000_000);
@@ -139,6 +143,7 @@ fn blkparse(r: &Request, nth: u64) -> String {
     )
 }
 
+/// Writes a plan as an iolog of fio, with a sync after each 50 requests.
 fn iolog(plan: &Plan, bytes: &mut Vec<u8>) {
     bytes.extend(b"fio version 3 iolog\n0 f add\n0 f open\n");
     lines(plan, bytes, |r, nth| {
@@ -153,6 +158,7 @@ fn iolog(plan: &Plan, bytes: &mut Vec<u8>) {
     });
 }
 
+/// Writes a plan as the text of strace, with an fsync after each 50 requests.
 fn strace(plan: &Plan, bytes: &mut Vec<u8>) {
     bytes.extend(
         b"560   1795248225.000000 openat(AT_FDCWD, \"f\", O_RDWR|O_CREAT, 0644) = 3 <0.000010>\n",

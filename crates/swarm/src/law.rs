@@ -183,6 +183,7 @@ impl Subject<'_> {
         }
     }
 
+    /// Compares runs without recounts, with one each second, and with one each 7 ms.
     fn recounts(&self, first: &RunResult) -> Option<String> {
         let mut spec = self.spec();
         spec.check_ns = 0;
@@ -205,6 +206,7 @@ impl Subject<'_> {
         wrong(&once(&spec)).filter(|what| what.contains(IN_VAIN))
     }
 
+    /// Compares runs with different sampling intervals.
     fn samples(&self, first: &RunResult) -> Option<String> {
         let unsampled = |r: &RunResult| {
             let mut r = r.clone();
@@ -222,6 +224,7 @@ impl Subject<'_> {
         })
     }
 
+    /// Compares the run with one in which the page tracker is switched.
     fn tracker(&self, first: &RunResult) -> Option<String> {
         let mut spec = self.spec();
         spec.track_pages = !spec.track_pages;
@@ -230,6 +233,7 @@ impl Subject<'_> {
         same(first, &tracked, "without the tracker", "with it")
     }
 
+    /// Compares the run with one that records trace events, and with one without tracepoints.
     fn traced(&self, first: &RunResult) -> Option<String> {
         let (traced, _) = sim::run::traced(&self.spec(), &Control::default());
         let without = sim::run::with_tracepoints::<false>(&self.spec(), &Control::default());
@@ -237,6 +241,7 @@ impl Subject<'_> {
             .or_else(|| same(first, &without, "untraced", "without tracepoints"))
     }
 
+    /// Compares outcomes and `results.json` of two iterations on one thread and on three.
     fn jobs(&self) -> Option<String> {
         let mut experiment = self.experiment.clone();
         experiment.iterations = 2;
@@ -248,6 +253,7 @@ impl Subject<'_> {
         })
     }
 
+    /// Compares two iterations with the first two of three.
     fn prefix(&self) -> Option<String> {
         let [two, three] = [2, 3].map(|iterations| {
             let mut experiment = self.experiment.clone();
@@ -257,6 +263,7 @@ impl Subject<'_> {
         differs(&two?, &three?, "of two iterations", "of three")
     }
 
+    /// Compares a policy's run alone with its runs in lists with another preset.
     fn company(&self) -> io::Result<Option<String>> {
         let name = &self.experiment.cells[0].policy;
         let Some(other) = Policy::PRESETS.iter().find(|p| *p != name) else {
@@ -290,6 +297,8 @@ impl Subject<'_> {
         Ok(None)
     }
 
+    /// Applies all changes without effect together and, if the result differs, each alone to name
+    /// the culprit.
     fn no_op(&self) -> io::Result<Option<String>> {
         let spec = spec_of(self.experiment, 0);
         let seed = spec.seed;
@@ -354,6 +363,7 @@ fn wrong(result: &RunResult) -> Option<String> {
     }
 }
 
+/// Runs an experiment on `jobs` threads, with every check if `check`.
 fn run(
     experiment: &Experiment,
     jobs: usize,
@@ -369,6 +379,7 @@ fn run(
     runner::run(experiment, &options, &sim::run)
 }
 
+/// Returns the run of a cell's first iteration.
 fn spec_of(experiment: &Experiment, cell: usize) -> RunSpec {
     RunSpec {
         seed: iteration_seed(experiment, 0),

@@ -21,7 +21,7 @@ const NODES: u64 = 8;
 pub struct Drawn {
     /// The table `[machine]`.
     pub table: Table,
-    /// Its memory in bytes.
+    /// Memory in bytes.
     pub memory: u64,
     /// Number of nodes.
     pub nodes: u64,
@@ -155,6 +155,7 @@ fn several(d: &mut Dice, space: &Space, table: &mut Table, mounts: &mut Vec<Stri
     smallest
 }
 
+/// Inserts a table under a key, unless it is empty.
 fn put(table: &mut Table, key: &str, value: Table) {
     if !value.is_empty() {
         table.insert(key.to_owned(), Value::Table(value));
@@ -274,6 +275,7 @@ fn boot(d: &mut Dice, space: &Space, memory: u64) -> Table {
     table
 }
 
+/// Draws a swap area; returns its table and the bytes that it takes from the first disk.
 fn swap(d: &mut Dice, space: &Space, capacity: u64) -> (Table, u64) {
     let mut swap = Table::new();
     let mut size = d.magnitude(MIB, 64 * MIB);

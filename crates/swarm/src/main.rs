@@ -143,6 +143,7 @@ impl Common {
     }
 }
 
+/// Runs a hunt until its end or Ctrl-C, and prints what it found.
 fn hunt(args: &HuntArgs) -> io::Result<ExitCode> {
     let tasks = if args.ends {
         let all = ends::count(&Space::new());

@@ -120,6 +120,7 @@ fn list(value: &Value, way: &mut Way, ways: &mut Vec<Way>) {
     }
 }
 
+/// Returns the value at a path.
 fn get<'a>(root: &'a Value, way: &[Step]) -> Option<&'a Value> {
     way.iter().try_fold(root, |value, step| match step {
         Step::Key(key) => value.get(key),
@@ -134,6 +135,7 @@ fn get_mut<'a>(root: &'a mut Value, way: &[Step]) -> Option<&'a mut Value> {
     })
 }
 
+/// Removes the key or element at a path.
 fn remove(root: &mut Value, way: &[Step]) {
     let Some((last, before)) = way.split_last() else {
         return;
@@ -149,6 +151,7 @@ fn remove(root: &mut Value, way: &[Step]) {
     }
 }
 
+/// Replaces the value at a path.
 fn set(root: &mut Value, way: &[Step], value: Value) {
     if let Some(place) = get_mut(root, way) {
         *place = value;
@@ -173,6 +176,7 @@ fn smaller(value: &Value) -> Vec<Value> {
     }
 }
 
+/// Returns smaller numbers that may replace `n`, smallest first.
 fn numbers(n: i64) -> Vec<i64> {
     const MIB: i64 = 1 << 20;
     let mut all: Vec<i64> = [0, 1, n / 4, n / 2, n / MIB * MIB, n - 1]
@@ -219,6 +223,7 @@ fn lines(text: &str) -> Vec<String> {
     all
 }
 
+/// Returns the text without each of its parts in turn.
 fn without_each(parts: &[&str], separator: &str) -> Vec<String> {
     (0..parts.len())
         .map(|at| {

@@ -20,6 +20,7 @@ pub struct Line {
     pub files: Table,
 }
 
+/// The state of drawing one command line.
 struct Programs<'a> {
     d: Dice,
     machine: &'a Drawn,
@@ -140,6 +141,7 @@ impl Programs<'_> {
         self.d.amount(least, most.max(least))
     }
 
+    /// Returns a path of this name, half the time on another mounted filesystem.
     fn path(&mut self, name: &str) -> String {
         let mounts = &self.machine.mounts;
         let below = !mounts.is_empty() && self.d.one_in(2);
@@ -154,6 +156,7 @@ impl Programs<'_> {
         }
     }
 
+    /// Draws the path of a tree that one program makes and another uses.
     fn tree(&mut self) -> String {
         let name = format!("tree{}", self.d.between(0, 1));
         self.path(&name)

@@ -42,6 +42,7 @@ pub enum End {
     Lost(Breach),
 }
 
+/// A running worker process, with its standard input and a channel of its answers.
 struct Process {
     child: Child,
     tasks: ChildStdin,
@@ -67,7 +68,7 @@ impl Worker {
     /// task.
     ///
     /// # Errors
-    /// Its folder cannot be made.
+    /// The worker's folder cannot be made.
     pub fn new(program: &Path, limits: Limits) -> io::Result<Self> {
         Ok(Self {
             program: program.to_owned(),
@@ -174,6 +175,7 @@ impl Worker {
         Duration::try_from_secs_f64(busy_s).map_or(most, |busy| busy.min(most))
     }
 
+    /// Starts the worker process, and a thread that reads its answers.
     fn start(&self) -> io::Result<Process> {
         let mut child = Command::new(&self.program)
             .arg("worker")

@@ -1,7 +1,8 @@
 //! The worker process that examines cases: reads one task a line from standard input, and writes
 //! one answer a line to standard output.
 //!
-//! Its parent watches its CPU time and kills it if it spins. The case it was examining is then
+//! Its parent watches the process's CPU time and kills it if it spins. The case under examination
+//! is then found in the worker's folder, [`NOW`].
 //! found in its folder, [`NOW`].
 
 use crate::case::{Case, TRIES};
@@ -49,15 +50,15 @@ pub enum Task {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trouble {
-    /// It computes for ever.
+    /// Computes for ever.
     Spins,
-    /// It waits for ever.
+    /// Waits for ever.
     Waits,
-    /// It is ended by a signal.
+    /// Is ended by a signal.
     Dies,
-    /// It allocates more memory than its limit.
+    /// Allocates more memory than its limit.
     Hoards,
-    /// It panics.
+    /// Panics.
     Panics,
 }
 
@@ -139,6 +140,7 @@ pub fn serve(folder: &Path, memory: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the CPU time of this process in nanoseconds.
 fn cpu_ns() -> u64 {
     let t = clock_gettime(ClockId::ProcessCPUTime);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
@@ -250,10 +252,12 @@ fn told(payload: &(dyn Any + Send)) -> String {
     none.map_or_else(last_panic, |none| format!("memory: {none}"))
 }
 
+/// Returns the place and message of the last panic.
 fn last_panic() -> String {
     PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
+/// Fails in the given way.
 fn get_into(trouble: Trouble) {
     match trouble {
         Trouble::Spins => loop {

@@ -51,7 +51,7 @@ pub(super) struct Place {
     promised: u32,
     /// Allocation group of its directory.
     pub group: u32,
-    /// Its directory.
+    /// Number of its directory.
     pub dir: u32,
     /// Place of its inode.
     pub inode: u64,
@@ -123,7 +123,7 @@ impl Place {
 pub struct DirId {
     /// Index of the filesystem, in the order of mounting.
     pub fs: u32,
-    /// Its number in the filesystem.
+    /// Its number within the filesystem.
     pub number: u32,
 }
 
@@ -242,6 +242,7 @@ impl Fs {
         self.on_demand
     }
 
+    /// Calls `f` with a file's place, making an empty one for a file that has none.
     #[inline]
     pub(super) fn with_place<R>(&self, mapping: u32, f: impl FnOnce(&mut Place) -> R) -> R {
         let mut all = self.files.borrow_mut();
@@ -251,6 +252,7 @@ impl Fs {
         f(&mut all[mapping as usize])
     }
 
+    /// Calls `f` with a file's extents.
     pub(super) fn with_extents<R>(&self, mapping: u32, f: impl FnOnce(&mut Extents) -> R) -> R {
         self.with_place(mapping, |p| f(&mut p.extents))
     }

@@ -35,12 +35,14 @@ const INDEX_START: u64 = 8192;
 const INDEX_PAGES: u64 = 8192;
 const MFT_PAGES: u64 = 49_152;
 
+/// A request to the daemon, and the task that waits for the answer.
 #[derive(Debug, Clone, Copy)]
 struct Request {
     what: Ask,
     task: u32,
 }
 
+/// The operation that a request asks for.
 #[derive(Debug, Clone, Copy)]
 enum Ask {
     /// Write pages of a file.

@@ -48,10 +48,12 @@ pub struct IoEnds(RefCell<Table>, Walks);
 struct Walks(RefCell<SmallVec<[u32; 4]>>);
 
 impl Walks {
+    /// Notes that a walk over a file begins.
     fn begin(&self, mapping: u32) {
         self.0.borrow_mut().push(mapping);
     }
 
+    /// Notes that a walk over a file has ended.
     fn end(&self, mapping: u32) {
         let mut walks = self.0.borrow_mut();
         let at = walks.iter().position(|&m| m == mapping);
@@ -65,6 +67,7 @@ impl Walks {
     }
 }
 
+/// All ends by number, and the numbers that are free.
 #[derive(Debug, Default)]
 struct Table {
     ends: Vec<End>,
@@ -72,6 +75,7 @@ struct Table {
 }
 
 impl IoEnds {
+    /// Adds an end and returns its number.
     fn open(&self, end: End) -> u32 {
         let table = &mut *self.0.borrow_mut();
         if let Some(id) = table.free.pop() {
@@ -82,6 +86,7 @@ impl IoEnds {
         u32::try_from(table.ends.len() - 1).expect("fewer ends than 32 bits can name")
     }
 
+    /// Calls `change` with an end.
     fn change<R>(&self, id: u32, change: impl FnOnce(&mut End) -> R) -> R {
         change(&mut self.0.borrow_mut().ends[id as usize])
     }
@@ -353,11 +358,13 @@ impl Gathered {
         }
     }
 
+    /// Submits the bio being filled, as a part of end `id`.
     async fn submit_bio<const T: bool>(&mut self, mm: &SimMm<T>, id: u32) {
         let bio = std::mem::take(&mut self.bio);
         self.submit_grown(mm, id, bio).await;
     }
 
+    /// Submits a bio of end `id`, unless a daemon of the filesystem does that later.
     async fn submit_grown<const T: bool>(&self, mm: &SimMm<T>, id: u32, bio: Growing) {
         let Growing { block, pages, .. } = bio;
         if pages == 0 {

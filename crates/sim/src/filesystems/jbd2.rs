@@ -33,6 +33,7 @@ pub(super) struct Transactions {
 }
 
 impl Transactions {
+    /// Waits while a condition holds; it is tested after each [`Self::wake`].
     async fn wait_while<const T: bool>(&self, mm: &SimMm<T>, holds: impl Fn(&Self) -> bool) {
         let queue = mm.world.transaction_queue();
         while holds(self) {
@@ -42,6 +43,7 @@ impl Transactions {
         }
     }
 
+    /// Wakes all tasks that wait for a change of the transactions.
     fn wake<const T: bool>(mm: &SimMm<T>) {
         mm.world.sched.wake(mm.world.transaction_queue());
     }

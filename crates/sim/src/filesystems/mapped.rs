@@ -95,6 +95,7 @@ pub async fn met_mark<const T: bool>(mm: &SimMm<T>, page: Faulted, pfn: Pfn) {
     let _ = readahead::met(mm, page.mapping, &reader, wanted, last, pfn).await;
 }
 
+/// Converts an error of a filesystem to the result of a fault.
 fn touched(e: FsError) -> Touched {
     match e {
         FsError::OutOfMemory => Touched::OutOfMemory,

@@ -129,7 +129,7 @@ pub(super) fn make_root<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
 #[derive(Debug, Clone, Copy)]
 struct Inode {
     group: u32,
-    /// Its number in the group.
+    /// Number of the inode in its group.
     agino: u32,
     place: u64,
 }

@@ -88,6 +88,7 @@ impl Space {
         self.blocks_of(u64::from(group)).start
     }
 
+    /// Returns the range of blocks of a group.
     fn blocks_of(&self, group: u64) -> Range<u64> {
         group * self.group_blocks..(group + 1) * self.group_blocks
     }
@@ -121,7 +122,7 @@ impl Space {
     /// Cuts `len` blocks from `start` on out of the free extent that ends at `end`.
     ///
     /// # Panics
-    /// These blocks are not free.
+    /// The blocks are not free.
     fn cut(&self, start: u64, end: u64, len: u64) {
         let mut free = self.free.borrow_mut();
         let first = free.get_mut(&end).expect("a free extent");
@@ -141,7 +142,7 @@ impl Space {
     /// Gives back reserved blocks.
     ///
     /// # Panics
-    /// They are free already.
+    /// The blocks are free already.
     pub fn put_back(&self, block: u64, blocks: u32) {
         if blocks == 0 {
             return;
@@ -260,6 +261,7 @@ impl Space {
         Some((block, end, len))
     }
 
+    /// Cuts blocks out of a free extent and returns them as first block and number.
     fn took(&self, block: u64, end: u64, len: u64) -> (u64, u32) {
         self.cut(block, end, len);
         (block, len as u32)

@@ -90,8 +90,8 @@ pub(super) struct Xfs {
     /// Changed blocks of directories and group headers that are in the log but not written in
     /// place.
     unwritten: RefCell<FxHashSet<u64>>,
-    /// Some of these blocks, in the slot given by [`place_of`]; 0: none since the last writing in
-    /// place.
+    /// Some of the blocks in `unwritten`, in the slot given by [`place_of`]; 0: none since the last
+    /// writing in place.
     last: Box<[Cell<u64>; LAST]>,
     /// For each group, whether the roots of its inode trees and of its free space trees are in
     /// memory.

@@ -26,6 +26,7 @@ pub struct DirPlace(u32);
 /// The place of the root directory.
 const ROOT: DirPlace = DirPlace(0);
 
+/// A directory path, whether a directory exists there or not.
 struct Directory {
     /// Plain path of the directory ([`plain`]).
     path: Rc<str>,
@@ -54,6 +55,7 @@ struct Listed {
 /// by byte.
 type Spelt = SmallVec<[u8; 40]>;
 
+/// Returns a spelling as text.
 fn text(spelt: &Spelt) -> &str {
     str::from_utf8(spelt).expect("it was a text")
 }
@@ -73,6 +75,7 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
+    /// Hashes a name.
     pub fn new(name: &'a str) -> Self {
         let mut hasher = FxHasher::default();
         hasher.write(name.as_bytes());
@@ -82,6 +85,7 @@ impl<'a> Wanted<'a> {
         }
     }
 
+    /// Returns true if an entry has this name.
     fn is(&self, entry: &Entry) -> bool {
         entry.hash == self.hash && *entry.spelt == *self.name.as_bytes()
     }
@@ -173,6 +177,7 @@ impl Names {
         DirId::root(mount_of(&self.mounts, path) as u32)
     }
 
+    /// Returns the directory at a place.
     fn dir(&self, place: DirPlace) -> &Directory {
         &self.dirs[place.0 as usize]
     }

@@ -31,6 +31,7 @@ pub struct CallCosts {
 }
 
 impl CallCosts {
+    /// Takes the costs from the parameters.
     pub(super) fn new(p: &Params) -> Self {
         Self {
             lookup: whole(p.cost_lookup),

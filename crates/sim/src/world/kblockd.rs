@@ -19,6 +19,7 @@ pub fn is_there(policy: &mm::Policy) -> bool {
     policy.request_queue == RequestQueue::Multi
 }
 
+/// Returns the worker's wait queue.
 fn own_queue_of<const TRACE: bool>(w: &SimWorld<TRACE>) -> u32 {
     let devices = w.devices.borrow().len() as u32;
     w.queue_base + own_queue::kblockd(w.tasks, devices)

@@ -150,14 +150,14 @@ pub struct SimWorld<const TRACE: bool> {
     pub rings_lost: Cell<u64>,
     /// The listener that receives events in place of the ring, if there is one.
     pub listening: Listening,
-    /// Whether events are recorded now.
+    /// True while events are recorded.
     pub recording: Cell<bool>,
 }
 
 impl<const TRACE: bool> SimWorld<TRACE> {
     /// Builds a world from a scheduler, filesystems, the swap area (volume and first block) and
-    /// devices with their volumes. Its wait queues begin at `queue_base`; it has room for `tasks`
-    /// tasks.
+    /// devices with their volumes. The world's wait queues begin at `queue_base`; there is room for
+    /// `tasks` tasks.
     pub fn new(
         sched: Sched,
         (fs, swap_area): (Vec<Fs>, (u32, u64)),

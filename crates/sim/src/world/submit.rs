@@ -124,6 +124,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         self.queue_base + own_queue::conversions(self.tasks, devices, volume)
     }
 
+    /// Submits a bio to a device's queue, waiting for room there as long as needed.
     async fn submit_bio(&self, dev: u32, bio: Bio) {
         self.charge(Cost::Submit, 1);
         while !self.try_submit(dev, bio).await {}
@@ -208,6 +209,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
+    /// Wakes one task for each request and token that was freed, and all that wait for the end of
+    /// congestion.
     #[inline(never)]
     fn wake_these(&self, dev: u32, wake: Wake) {
         for class in [block::Class::Sync, block::Class::Async] {

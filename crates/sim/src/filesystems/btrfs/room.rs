@@ -65,7 +65,7 @@ pub(super) struct Room {
     /// Number of writers that wait, and of those that were granted space and have not run yet.
     waiting: Cell<u64>,
     granted: Cell<u64>,
-    /// Whether the preemptive and the reclaiming worker have work to do.
+    /// True if the preemptive or the reclaiming worker, respectively, has work to do.
     preempts: Cell<bool>,
     reclaims: Cell<bool>,
 }

@@ -48,7 +48,7 @@ struct Node {
     last: u64,
     /// Bytes taken by its items.
     used: u32,
-    /// Its first block; 0: it has none yet.
+    /// First block of the node; 0: it has none yet.
     block: u32,
     /// The transaction that gave it this block.
     made_in: u64,
