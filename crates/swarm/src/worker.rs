@@ -3,7 +3,6 @@
 //!
 //! Its parent watches the process's CPU time and kills it if it spins. The case under examination
 //! is then found in the worker's folder, [`NOW`].
-//! found in its folder, [`NOW`].
 
 use crate::case::{Case, TRIES};
 use crate::cover::Seen;
