@@ -147,8 +147,7 @@ fn cpu_time_is_split() {
     assert!(user + system < 2.0 * elapsed);
 }
 
-/// More processes than a wait queue holds in one group, and far more files than are ever open at
-/// once.
+/// 128 processes make one file each, three times: far more files than are ever open at once.
 #[test]
 fn a_hundred_and_twenty_eight_processes() {
     let dirs: String = (0..128).map(|i| format!("-d D{i} ")).collect();

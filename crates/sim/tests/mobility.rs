@@ -154,8 +154,8 @@ fn fallback(policy: Policy, boost: Option<u32>) -> After {
 }
 
 /// A request that mixes mobility types boosts the watermarks of a balanced zone: kswapd is woken
-/// and frees a pageblock's worth of clean pages, and the boost ends. Without the sysctl kswapd is not
-/// woken.
+/// and frees a pageblock's worth of clean pages, and the boost ends. Without the sysctl kswapd is
+/// not woken.
 #[test]
 fn a_fallback_wakes_kswapd_for_the_boost() {
     let off = fallback(grouped(), None);

@@ -615,8 +615,8 @@ fn commits_leave_the_flushers_place_alone() {
 }
 
 /// A block of an inode table that enters as referenced is activated by its first user while it is
-/// still in its add batch, which `pgactivate` does not count. Otherwise some blocks meet their second
-/// user on a list, and are activated and counted there.
+/// still in its add batch, which `pgactivate` does not count. Otherwise some blocks meet their
+/// second user on a list, and are activated and counted there.
 #[test]
 fn metadata_that_enters_referenced_is_activated_by_its_first_user() {
     let activated = |enters| {

@@ -53,7 +53,7 @@ fn units_are_reads_writes_and_allocations() {
         let at = |p: u32| get(&format!("{kind}_latency_p{p}"));
         assert!(at(50) <= at(95) && at(95) <= at(99));
     }
-    // The remaining work that reaches the kernel: memory is full, and the tree's files were read.
+    // Its other work reaches the kernel, too: memory is full, and the tree's files were read.
     assert!(r.counters["pgfault"] as f64 >= (units - 4.0) * 2048.0);
     assert!(get("elapsed") >= 11.0 && get("elapsed") < 20.0);
     let series = |name: &str| {

@@ -184,8 +184,8 @@ fn the_slip_keeps_two_pages_more() {
 
 /// With many CPUs the differences in their counters exceed the gap between low and min. 2.6.37 adds
 /// them up for the allocator while kswapd is awake, so that no task without the right to it goes
-/// below the minimum; later kernels never do, and requests take the pages that the differences
-/// hide.
+/// below the minimum; later kernels never add them up, and requests take the pages that the
+/// differences hide.
 #[test]
 fn the_allocator_of_2_6_37_sees_exact_counts_while_kswapd_is_awake() {
     const CPUS: u32 = 16;

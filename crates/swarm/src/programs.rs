@@ -376,7 +376,7 @@ impl Programs<'_> {
             d.magnitude(1, 2),
             d.magnitude(1, 24),
             d.magnitude(1, 4),
-            // More units of almost no work would take minutes for each simulated second.
+            // At least 1: units without any work are so many that a second of them takes minutes.
             d.magnitude(1, 2),
             d.magnitude(0, 2),
             d.between(0, 1)

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! a change ──> chunks of 128 bytes of its block, marked until the block is written in place
-//! a force  ──> of each block changed since the last one: a header, and all of its marked chunks
+//! a force  ──> for each block changed since the last one: a header and all its marked chunks
 //! ```
 //!
 //! So the block that a directory's entries go to is logged from its front again with every name,

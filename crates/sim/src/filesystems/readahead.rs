@@ -238,8 +238,8 @@ async fn submit<const T: bool>(
 }
 
 /// Reads the pages of a window that are not cached. Where read-ahead gives up (`file_readahead`),
-/// only up to the first page for which no memory is free at once, which the read that wants it
-/// finds missing; the requests are then plugged and submitted together at the end (`read_pages`).
+/// only up to the first page that cannot be allocated, which the read that wants it then finds
+/// missing; the requests are plugged and submitted together at the end (`read_pages`).
 async fn fetch<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

@@ -7,8 +7,8 @@
 //! sleep. The simulated device receives these requests at once; but where the CPU is busy the
 //! worker takes a turn on it, and afterwards the scheduler picks anew: the task that ran before is
 //! no longer protected. A task that goes to sleep also leaves its CPU while the worker is queued
-//! there: compared with a CPU of the worker's weight the sleeper owes time, so the time it was owed
-//! before is forgotten (`DELAY_ZERO`).
+//! there. The worker's large weight dominates the CPU's mean run time, against which the sleeper
+//! owes time, so the time it was owed before is forgotten (`DELAY_ZERO`).
 
 use super::{SimWorld, own_queue};
 use mm::Mm;
