@@ -246,8 +246,8 @@ fn a_turn_of_high_priority_ends_a_slice() {
 }
 
 /// A task that goes to sleep with plugged requests wakes their worker before it has left the CPU.
-/// Against a mean run time dominated by the worker's weight the task owes time, stays queued until it
-/// owes none, and the time it was owed is forgotten. So it waits out others' slices again and
+/// Against a mean run time dominated by the worker's weight the task owes time, stays queued until
+/// it owes none, and the time it was owed is forgotten. So it waits out others' slices again and
 /// again.
 #[test]
 fn what_a_sleeper_with_requests_was_owed_is_forgotten() {

@@ -58,8 +58,8 @@ pub fn sysctl(key: &str, memory: Memory) -> Option<(u64, u64)> {
     let kbytes = memory.0 / 1024;
     let info = sysctl::info(key.strip_suffix(".#").unwrap_or(key))?;
     Some(match info.fits {
-        // The range that every policy takes: kernels before 5.8 allow no more, and those before
-        // 5.14 only 0.
+        // Values that every policy accepts: swappiness above 100 needs 5.8, and a `ZeroOr` sysctl
+        // other than 0 needs 5.14.
         _ if info.key == "swappiness" => (0, 100),
         Fits::ZeroOr(..) => (0, 0),
         Fits::Number(least, most) => (least, most),

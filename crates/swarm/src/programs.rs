@@ -162,6 +162,7 @@ impl Programs<'_> {
         self.path(&name)
     }
 
+    /// Draws a dd that reads, writes or copies files.
     fn dd(&mut self) -> String {
         let d = &mut self.d;
         let bs = match d.between(0, 3) {
@@ -222,6 +223,7 @@ impl Programs<'_> {
         line
     }
 
+    /// Draws a call of fs_mark, in `tree` or in a directory of its own.
     fn fs_mark(&mut self, tree: Option<&str>) -> String {
         let dir = match tree {
             Some(tree) => tree.to_owned(),
@@ -299,6 +301,7 @@ impl Programs<'_> {
         line
     }
 
+    /// Draws a call of burst; `endless`: without a number of bursts.
     fn burst(&mut self, endless: bool) -> String {
         let most = self.machine.memory / 4;
         let d = &mut self.d;
@@ -334,6 +337,7 @@ impl Programs<'_> {
         line
     }
 
+    /// Draws a call of desktop; `endless`: without an end.
     fn desktop(&mut self, endless: bool) -> String {
         let most = self.machine.memory / 2;
         let d = &mut self.d;

@@ -243,6 +243,7 @@ impl Model for Btrfs {
         true
     }
 
+    /// Allocates new blocks for a run of dirty pages, in place of any that it has.
     fn place_run<const T: bool>(
         &self,
         mm: &SimMm<T>,

@@ -208,6 +208,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         !DELAYED && fs.look_ahead
     }
 
+    /// Allocates a page's block from the file's reservation window, for ext3 with `fs_look_ahead`.
     fn allocate_at_write<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -232,6 +233,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         self.note_allocation(mapping);
     }
 
+    /// Writes through the page cache; ext4 today waits first until the inode may be changed.
     async fn write<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -247,6 +249,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         write::buffered(mm, fs, mapping, pos, len).await
     }
 
+    /// Gathers new extents of ext4 today into ends of up to 2048 pages, within aligned chunks.
     fn ends<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, fresh: bool) -> Ends {
         if fresh && Self::by_extent(mm) {
             Ends {
@@ -284,6 +287,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         DELAYED
     }
 
+    /// Writes back a file's pages: on the older ext4's own path, or as a plain walk.
     async fn writepages<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -334,6 +338,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         Ok(table_block(fs.layout, group, number))
     }
 
+    /// Changes the directory's block, the group's inode bitmap and the block of the inode.
     async fn names_changed<const T: bool>(
         &self,
         mm: &SimMm<T>,

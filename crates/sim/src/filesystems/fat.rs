@@ -182,6 +182,7 @@ impl<const EX: bool> Model for Fat<EX> {
         Some((space.take_whole(goal, &ANYWHERE, cluster)?, cluster))
     }
 
+    /// Allocates clusters for a file that exists before the run.
     fn lay_out(&self, fs: &Fs, mapping: u32, pages: u64) -> bool {
         let fits = EX || pages * 4096 <= MOST_BYTES + 1;
         fits && (0..)
@@ -224,6 +225,8 @@ impl<const EX: bool> Model for Fat<EX> {
         }
     }
 
+    /// Extends a file: vfat writes zeroes, exFAT allocates clusters and remembers up to where they
+    /// are valid.
     async fn grow<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -259,6 +262,7 @@ impl<const EX: bool> Model for Fat<EX> {
         Ok(true)
     }
 
+    /// Reads the table up to the entry of the last cluster to be read.
     async fn find_blocks<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -274,6 +278,8 @@ impl<const EX: bool> Model for Fat<EX> {
         }
     }
 
+    /// Writes zeroes up to `pos` where the file was never written, then the data; with `-o sync`
+    /// also syncs.
     async fn write<const T: bool>(
         &self,
         mm: &SimMm<T>,

@@ -317,6 +317,7 @@ impl Model for Xfs {
         fs.space.next_group()
     }
 
+    /// Returns the block of an inode's cluster, allocating a new chunk every 64 inodes.
     fn inode_place(
         &self,
         fs: &Fs,
@@ -333,6 +334,8 @@ impl Model for Xfs {
         Ok(chunk.unwrap_or(0) + cluster * u64::from(self.cluster_blocks.get()))
     }
 
+    /// Reads the trees' roots if needed, and logs the inode, the directory and the blocks that the
+    /// name changes.
     async fn names_changed<const T: bool>(
         &self,
         mm: &SimMm<T>,

@@ -652,6 +652,8 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         crate::filesystems::inode::scan_buffers(mm, sb, n)
     }
 
+    /// Returns false if a transaction holds the page. Notes pages that were read ahead and never
+    /// used.
     #[inline(always)]
     fn release_page(&self, mm: &Mm<Self>, pfn: Pfn) -> bool {
         if mm.policy.ext4_writeback == Ext4Writeback::ByExtent
@@ -720,6 +722,7 @@ impl<const TRACE: bool> Watch for SimWorld<TRACE> {
         self.reclaim.file_writepages(self.sched.task(), n);
     }
 
+    /// Records the latency of an allocation by path and, if slow, among the slowest.
     #[inline]
     fn alloc_latency(&self, path: AllocPath, ns: u64) {
         let task = self.sched.task();
