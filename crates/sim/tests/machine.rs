@@ -36,12 +36,12 @@ fn the_reserve_ratio_sets_the_reserve() {
     let plain = machine(512);
     let mut half = plain.clone();
     half.sysctl.lowmem_reserve_ratio = [128, 256, 32];
-    let mut none = plain.clone();
-    none.sysctl.lowmem_reserve_ratio = [0, 256, 32];
+    let mut no_reserve = plain.clone();
+    no_reserve.sysctl.lowmem_reserve_ratio = [0, 256, 32];
     let pages = (512 - 16) * 256;
     assert_eq!(marks_and_reserve(plain).1, pages / 256);
     assert_eq!(marks_and_reserve(half).1, pages / 128);
-    assert_eq!(marks_and_reserve(none).1, 0);
+    assert_eq!(marks_and_reserve(no_reserve).1, 0);
 }
 
 #[test]

@@ -305,9 +305,9 @@ impl Subject<'_> {
         // Notes on sysctls written in mid-run are removed: a no-op change adds one.
         let once = |spec: &RunSpec| {
             let mut result = once(spec);
-            let said: Vec<String> = spec.changes.iter().map(Change::text).collect();
-            let is_said = |note: &String| said.iter().any(|text| note.starts_with(text));
-            result.notes.retain(|note| !is_said(note));
+            let texts: Vec<String> = spec.changes.iter().map(Change::text).collect();
+            let is_of_change = |note: &String| texts.iter().any(|text| note.starts_with(text));
+            result.notes.retain(|note| !is_of_change(note));
             result
         };
         let first = once(&spec);

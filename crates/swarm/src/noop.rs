@@ -230,7 +230,7 @@ fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
             () => true,
         }
     };
-    let said = |name: &str| {
+    let is_set = |name: &str| {
         let table = |path: &[&str]| {
             let mut table = Some(&case.table);
             for key in path {
@@ -253,7 +253,7 @@ fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
     };
     let unused: Vec<(String, f64)> = Params::TABLE
         .iter()
-        .filter(|p| !used(p) && !said(p.name))
+        .filter(|p| !used(p) && !is_set(p.name))
         .map(|p| {
             (
                 p.name.to_owned(),
@@ -263,7 +263,7 @@ fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
         .collect();
     let defaults: Vec<(String, f64)> = Params::TABLE
         .iter()
-        .filter(|p| used(p) && !said(p.name))
+        .filter(|p| used(p) && !is_set(p.name))
         .map(|p| (p.name.to_owned(), p.value))
         .collect();
     let put = |about, values: Vec<(String, f64)>| Change {

@@ -150,7 +150,7 @@ fn examine(task: &Task, space: &Space, folder: &Path) -> io::Result<(Option<Brea
     let mut seen = Seen::default();
     let (case, laws) = match task {
         Task::Trouble(trouble) => {
-            get_into(*trouble);
+            fail(*trouble);
             return Ok((None, seen));
         }
         Task::Seed(seed) => {
@@ -185,7 +185,7 @@ fn examine(task: &Task, space: &Space, folder: &Path) -> io::Result<(Option<Brea
             }
         },
         Err(payload) => {
-            let what = told(payload.as_ref());
+            let what = describe(payload.as_ref());
             return Ok((Some(Breach::new(Law::Legal, what)), seen));
         }
     };
@@ -226,7 +226,7 @@ fn under_laws(
             return Ok(Some(Breach::new(Law::Check, last_panic())));
         }
         Ok(Err(breach)) => return Ok(Some(breach)),
-        Err(payload) => return Ok(Some(Breach::new(Law::Check, told(payload.as_ref())))),
+        Err(payload) => return Ok(Some(Breach::new(Law::Check, describe(payload.as_ref())))),
     };
     seen.note(&checked);
     for &law in laws {
@@ -239,16 +239,16 @@ fn under_laws(
                     return Ok(Some(breach));
                 }
             }
-            Err(payload) => return Ok(Some(Breach::new(law, told(payload.as_ref())))),
+            Err(payload) => return Ok(Some(Breach::new(law, describe(payload.as_ref())))),
         }
     }
     Ok(None)
 }
 
 /// Describes an unwinding: lack of memory, or the panic.
-fn told(payload: &(dyn Any + Send)) -> String {
-    let none = payload.downcast_ref::<NoMemory>();
-    none.map_or_else(last_panic, |none| format!("memory: {none}"))
+fn describe(payload: &(dyn Any + Send)) -> String {
+    let no_memory = payload.downcast_ref::<NoMemory>();
+    no_memory.map_or_else(last_panic, |none| format!("memory: {none}"))
 }
 
 /// Returns the place and message of the last panic.
@@ -257,7 +257,7 @@ fn last_panic() -> String {
 }
 
 /// Fails in the given way.
-fn get_into(trouble: Trouble) {
+fn fail(trouble: Trouble) {
     match trouble {
         Trouble::Spins => loop {
             std::hint::spin_loop();

@@ -169,7 +169,7 @@ impl Model for Btrfs {
         let transactions = self.transaction_thread(mm, fs);
         let mut all = vec![Daemon::thread("btrfs-transaction", transactions)];
         let mut work = |name, life: Life<'a>| all.push(Daemon::work(Pool::Unbound, name, life));
-        if room::is_asked_for(mm) {
+        if room::reserves_ahead(mm) {
             work("btrfs-preempt", Box::pin(self.preempt_worker(mm, fs)));
             work("btrfs-reclaim", Box::pin(self.reclaim_worker(mm, fs)));
             for _ in 0..thread_pool_size(mm.config.cpus) {
@@ -274,7 +274,7 @@ impl Model for Btrfs {
         pos: u64,
         len: u64,
     ) -> Result<(), FsError> {
-        match room::is_asked_for(mm) {
+        match room::reserves_ahead(mm) {
             true => self.write_in_pieces(mm, fs, mapping, (pos, len)).await,
             false => buffered(mm, fs, mapping, pos, len).await,
         }
@@ -307,8 +307,8 @@ impl Model for Btrfs {
         }
         let run = mm.tagged_run(mapping, Tag::Dirty, first, MAX_EXTENT);
         let placed = Placed { file: mapping, first, pages: run };
-        if room::is_asked_for(mm) {
-            self.of_files_becomes(0, |room| room.placed(placed));
+        if room::reserves_ahead(mm) {
+            self.change_for_files(0, |room| room.placed(placed));
             mm.ordered_begun();
         } else if is_ordered(mm) {
             self.placed.borrow_mut().push_back(placed);
@@ -317,9 +317,9 @@ impl Model for Btrfs {
     }
 
     fn end_written<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, pages: (u32, u32)) {
-        if room::is_asked_for(mm) {
+        if room::reserves_ahead(mm) {
             let placed = &mut *self.placed.borrow_mut();
-            let n = self.of_files_becomes(0, |room| room.written(mapping, pages, placed));
+            let n = self.change_for_files(0, |room| room.written(mapping, pages, placed));
             mm.ordered_ended(n);
             for _ in 0..n {
                 mm.world.sched.wake_one(mm.world.conversion_queue(fs.volume));
@@ -344,7 +344,7 @@ impl Model for Btrfs {
             return;
         }
         if is_ordered(mm) {
-            if !room::is_asked_for(mm) {
+            if !room::reserves_ahead(mm) {
                 self.insert_extents(mm, fs).await;
             }
             return;

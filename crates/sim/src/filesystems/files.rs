@@ -279,8 +279,8 @@ impl Fs {
 
     /// Returns how many of `most` pages from `index` on have contiguous blocks.
     pub(super) fn mapped_of(&self, mapping: u32, index: u32, most: u32) -> u32 {
-        let there = self.mapped(mapping, index);
-        there.map_or(0, |(_, pages)| pages.min(most))
+        let run = self.mapped(mapping, index);
+        run.map_or(0, |(_, pages)| pages.min(most))
     }
 
     /// Returns the length of the hole at `index` in pages, at most `len`.

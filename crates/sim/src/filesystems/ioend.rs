@@ -235,7 +235,7 @@ impl Gathered {
     }
 
     /// Returns the limits of ends in this file.
-    fn rule<const T: bool>(&self, mm: &SimMm<T>, fresh: bool) -> Ends {
+    fn limits<const T: bool>(&self, mm: &SimMm<T>, fresh: bool) -> Ends {
         let fs = of(mm, self.mapping);
         ask!(fs, model => model.ends(mm, self.mapping, fresh))
     }
@@ -265,7 +265,7 @@ impl Gathered {
                 .world
                 .ends
                 .change(id, |e| (e.first + e.pages, e.pages, e.fresh));
-            if next != first || was != fresh || !self.rule(mm, fresh).go_on(pages, first) {
+            if next != first || was != fresh || !self.limits(mm, fresh).takes_page(pages, first) {
                 self.submit(mm).await;
             }
         }
@@ -295,11 +295,11 @@ impl Gathered {
         let Some((id, next)) = self.open else {
             return false;
         };
-        let rule = self.rule(mm, fresh);
-        let room = self.bio.has_room(pfn, rule.segments) || !rule.by_bio;
+        let limits = self.limits(mm, fresh);
+        let room = self.bio.has_room(pfn, limits.segments) || !limits.by_bio;
         mm.world.ends.change(id, |e| {
             let follows = e.first + e.pages == index && next == block;
-            follows && e.fresh == fresh && rule.go_on(e.pages, index) && room
+            follows && e.fresh == fresh && limits.takes_page(e.pages, index) && room
         })
     }
 
@@ -315,13 +315,13 @@ impl Gathered {
         if fresh && let Some((_, len)) = of(mm, self.mapping).mapped(self.mapping, first) {
             self.fresh_until = self.fresh_until.max(first + len);
         }
-        let rule = self.rule(mm, fresh);
+        let limits = self.limits(mm, fresh);
         for (i, &pfn) in (0..).zip(pfns) {
             let block = block + u64::from(i);
-            let room = self.bio.has_room(pfn, rule.segments);
+            let room = self.bio.has_room(pfn, limits.segments);
             if let Some((id, next)) = self.open {
-                let full = |e: &mut End| !rule.go_on(e.pages, first + i);
-                if next != block || mm.world.ends.change(id, full) || (!room && rule.by_bio) {
+                let full = |e: &mut End| !limits.takes_page(e.pages, first + i);
+                if next != block || mm.world.ends.change(id, full) || (!room && limits.by_bio) {
                     self.submit(mm).await;
                     if fresh {
                         self.join(mm).await;

@@ -27,7 +27,7 @@ impl MapWindows {
     }
 
     /// Returns a region's window, making one if it has none.
-    fn of(&self, region: u32) -> Rc<Window> {
+    fn window_of(&self, region: u32) -> Rc<Window> {
         let known = self.0.borrow().get(region as usize).cloned();
         known.unwrap_or_else(|| {
             self.map(region, Rc::default());
@@ -57,7 +57,7 @@ pub async fn fault_page<const T: bool>(
 ) -> Result<(), Touched> {
     let last = last_page(mm, page)?;
     let (mapping, index) = (page.mapping, page.index);
-    let window = mm.world.map_windows.of(page.region);
+    let window = mm.world.map_windows.window_of(page.region);
     let reader = Reader::of_fault(&window);
     let reuse = &mm.world.reuse;
     if reuse.on() {
@@ -66,7 +66,7 @@ pub async fn fault_page<const T: bool>(
     let ahead = match around {
         ReadAround::None => {
             let only = read_window(mm, mapping, &reader, index, index);
-            return only.await.map_err(touched);
+            return only.await.map_err(fault_result);
         }
         ReadAround::Around => readahead::around(mm, mapping, &reader, index, last, false).await,
         ReadAround::Marked => readahead::around(mm, mapping, &reader, index, last, true).await,
@@ -88,7 +88,7 @@ pub async fn met_mark<const T: bool>(mm: &SimMm<T>, page: Faulted, pfn: Pfn) {
     let Ok(last) = last_page(mm, page) else {
         return;
     };
-    let window = mm.world.map_windows.of(page.region);
+    let window = mm.world.map_windows.window_of(page.region);
     let wanted = (page.index, window.most(mm, page.mapping));
     let reader = Reader::of_fault(&window);
     // Errors are ignored for the same reason as above.
@@ -96,7 +96,7 @@ pub async fn met_mark<const T: bool>(mm: &SimMm<T>, page: Faulted, pfn: Pfn) {
 }
 
 /// Converts an error of a filesystem to the result of a fault.
-fn touched(e: FsError) -> Touched {
+fn fault_result(e: FsError) -> Touched {
     match e {
         FsError::OutOfMemory => Touched::OutOfMemory,
         FsError::Io | FsError::NoSpace | FsError::TooLarge => Touched::BusError,

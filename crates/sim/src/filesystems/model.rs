@@ -161,7 +161,7 @@ impl Ends {
     };
 
     /// Returns true if an end of `pages` pages may take the file's next page, `index`.
-    pub fn go_on(self, pages: u32, index: u32) -> bool {
+    pub fn takes_page(self, pages: u32, index: u32) -> bool {
         pages < self.pages && !index.is_multiple_of(self.align)
     }
 }

@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
     ) {
         self.has_brought(first, n);
         let mut index = first;
-        let there = mm.cached_run(mapping, first, n, |pfn| {
+        let cached = mm.cached_run(mapping, first, n, |pfn| {
             let mut bits = 0;
             if !self.asks_for(index) {
                 bits |= flag::UNUSED;
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
             mm.world.dropped.read(mapping, index);
             index += 1;
         });
-        assert!(there == n, "locked pages stay");
+        assert!(cached == n, "locked pages stay");
     }
 }
 
@@ -281,10 +281,10 @@ async fn fetch_pages<const T: bool>(
     // Pages from `from` to `at` are in the cache, locked, and not yet submitted.
     let (mut from, mut at) = (start, start);
     while at < end {
-        let there = mm.cached_run(mapping, at, end - at, |_| ());
-        if there > 0 {
+        let cached = mm.cached_run(mapping, at, end - at, |_| ());
+        if cached > 0 {
             ask_for(mm, mapping, (from, at), together).await;
-            at += there;
+            at += cached;
             from = at;
         }
         if at == end {

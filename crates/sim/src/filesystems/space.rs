@@ -179,7 +179,7 @@ impl Space {
             let rest = || self.longest(&within).filter(|r| r.2 >= SMALL.min(need));
             let fit = |len| self.fit(goal, &within, len);
             if let Some((block, end, len)) = fit(want).or_else(|| fit(need)).or_else(rest) {
-                return Some(self.took(block, end, len.min(want)));
+                return Some(self.cut_run(block, end, len.min(want)));
             }
         }
         None
@@ -203,7 +203,7 @@ impl Space {
     pub fn take_in_stream(&self, want: u32, need: u32) -> Option<(u64, u32)> {
         let (want, need) = (u64::from(want.max(need)), u64::from(need));
         let goal = self.stream.get();
-        if let Some(next) = self.goes_on(goal, want) {
+        if let Some(next) = self.take_after_last(goal, want) {
             return Some(next);
         }
         let fit = |len| self.fit(goal, &ANYWHERE, len);
@@ -211,14 +211,14 @@ impl Space {
             .or_else(|| fit(need))
             .or_else(|| self.longest(&ANYWHERE));
         let (block, end, len) = found?;
-        let took = self.took(block, end, len.min(want));
-        self.stream.set(took.0);
-        Some(took)
+        let run = self.cut_run(block, end, len.min(want));
+        self.stream.set(run.0);
+        Some(run)
     }
 
     /// Reserves the front of the first free extent behind the last allocation, if that extent is
     /// longer than `want`.
-    fn goes_on(&self, goal: u64, want: u64) -> Option<(u64, u32)> {
+    fn take_after_last(&self, goal: u64, want: u64) -> Option<(u64, u32)> {
         let mut free = self.free.borrow_mut();
         let (&end, start) = free.range_mut(goal + 1..).next()?;
         let longer = *start >= goal && *start + want < end;
@@ -233,14 +233,14 @@ impl Space {
     /// else before it.
     pub fn take_whole(&self, goal: u64, within: &Range<u64>, len: u32) -> Option<u64> {
         let (block, end, len) = self.fit(goal, within, u64::from(len))?;
-        Some(self.took(block, end, len).0)
+        Some(self.cut_run(block, end, len).0)
     }
 
     /// Reserves `len` blocks of the longest free run in a range.
     pub fn take_longest(&self, within: &Range<u64>, len: u32) -> Option<u64> {
         let found = self.longest(within).filter(|r| r.2 >= u64::from(len));
         let (block, end, _) = found?;
-        Some(self.took(block, end, u64::from(len)).0)
+        Some(self.cut_run(block, end, u64::from(len)).0)
     }
 
     /// Frees blocks that were a file's.
@@ -252,7 +252,7 @@ impl Space {
     /// Reserves up to `want` blocks of the longest free run on the disk.
     pub fn take_rest(&self, want: u32) -> Option<(u64, u32)> {
         let (block, end, len) = self.longest(&ANYWHERE)?;
-        Some(self.took(block, end, len.min(u64::from(want))))
+        Some(self.cut_run(block, end, len.min(u64::from(want))))
     }
 
     /// As [`Self::first_fit`], returning `len` as a third value.
@@ -262,7 +262,7 @@ impl Space {
     }
 
     /// Cuts blocks out of a free extent and returns them as first block and number.
-    fn took(&self, block: u64, end: u64, len: u64) -> (u64, u32) {
+    fn cut_run(&self, block: u64, end: u64, len: u64) -> (u64, u32) {
         self.cut(block, end, len);
         (block, len as u32)
     }

@@ -26,7 +26,7 @@ fn own_queue_of<const TRACE: bool>(w: &SimWorld<TRACE>) -> u32 {
 }
 
 /// Wakes the worker. On an idle CPU its turn would change nothing, so it is not woken there.
-pub(super) fn queue<const TRACE: bool>(w: &SimWorld<TRACE>) {
+pub(super) fn wake_worker<const TRACE: bool>(w: &SimWorld<TRACE>) {
     if w.sched.is_busy(CPU) {
         w.sched.wake(own_queue_of(w));
     }
@@ -39,7 +39,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     /// 6.9).
     pub(super) fn give_out(&self, dev: u32) {
         if self.left_to_worker && self.sched.is_busy(CPU) {
-            self.devices.borrow_mut()[dev as usize].left = true;
+            self.devices.borrow_mut()[dev as usize].waits_for_worker = true;
             self.sched.wake(own_queue_of(self));
         } else {
             self.kick(dev);
@@ -48,8 +48,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
 
     /// Lets a device continue after completions or merges, unless its requests are left to the
     /// worker.
-    pub(super) fn go_on(&self, dev: u32) {
-        if !self.devices.borrow()[dev as usize].left {
+    pub(super) fn kick_unless_left(&self, dev: u32) {
+        if !self.devices.borrow()[dev as usize].waits_for_worker {
             self.kick(dev);
         }
     }
@@ -70,7 +70,7 @@ pub async fn run<const TRACE: bool>(mm: &Mm<SimWorld<TRACE>>) {
         let ticket = mm.world.sched.ticket(q);
         let devices = mm.world.devices.borrow().len() as u32;
         for dev in 0..devices {
-            if mm.world.devices.borrow()[dev as usize].left {
+            if mm.world.devices.borrow()[dev as usize].waits_for_worker {
                 mm.world.kick(dev);
             }
         }

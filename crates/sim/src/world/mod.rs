@@ -54,7 +54,7 @@ impl ShortLock for NoLock {
 pub const TRACE_RING: usize = 1 << 20;
 
 /// Converts the engine's request class to the request queue's.
-fn theirs(class: Class) -> block::Class {
+fn queue_class(class: Class) -> block::Class {
     match class {
         Class::Sync => block::Class::Sync,
         Class::Async => block::Class::Async,
@@ -70,7 +70,7 @@ pub struct Device {
     contexts: Vec<IoContext>,
     scheduled: u64,
     /// True if requests wait for the worker to dispatch them ([`kblockd`]).
-    left: bool,
+    waits_for_worker: bool,
 }
 
 /// The engine in the virtual world.
@@ -102,7 +102,7 @@ pub struct SimWorld<const TRACE: bool> {
     pub volumes: Vec<Volume>,
     /// Sectors of log blocks that were written but not part of a log record, by volume; and those
     /// not yet subtracted from a counter ([`Self::write_record`]).
-    beside_logs: (Vec<Cell<u64>>, Cell<u64>),
+    sectors_beside: (Vec<Cell<u64>>, Cell<u64>),
     /// The filesystems in the order of mounting: the tested one, mounted on `/`, is first.
     pub fs: Vec<Fs>,
     /// Volume and first block of the swap area.
@@ -177,7 +177,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             watched: Cell::new(0),
             moved: Cell::new(0),
             booted,
-            beside_logs: (vec![Cell::new(0); volumes.len()], Cell::new(0)),
+            sectors_beside: (vec![Cell::new(0); volumes.len()], Cell::new(0)),
             volumes,
             devices: RefCell::new(
                 devices
@@ -187,7 +187,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                         rng,
                         contexts: (0..tasks as u16).map(IoContext::of).collect(),
                         scheduled: u64::MAX,
-                        left: false,
+                        waits_for_worker: false,
                     })
                     .collect(),
             ),
@@ -249,7 +249,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             let of = |dir: Dir| blocks[dir.index()];
             (written + of(Dir::Write), read + of(Dir::Read))
         });
-        let beside = self.beside_logs.0[volume as usize].get() / 8;
+        let beside = self.sectors_beside.0[volume as usize].get() / 8;
         (written.saturating_sub(beside), read)
     }
 
@@ -257,7 +257,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     fn kick(&self, dev: u32) {
         let mut devices = self.devices.borrow_mut();
         let d = &mut devices[dev as usize];
-        d.left = false;
+        d.waits_for_worker = false;
         if let Some(t) = d.queue.dispatch(self.sched.now(), &mut d.rng)
             && t < d.scheduled
         {
@@ -338,7 +338,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         for d in done.drain(..) {
             let kb = u64::from(d.blocks) * 4;
             match d.dir {
-                Dir::Write => mm.count_event(VmEvent::PgpgOut, w.without_beside(kb)),
+                Dir::Write => mm.count_event(VmEvent::PgpgOut, w.counted_kb(kb)),
                 Dir::Read => mm.count_event(VmEvent::PgpgIn, kb),
             }
             match Tag::unpack(d.tag) {
@@ -377,9 +377,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
         *w.done.borrow_mut() = done;
         w.wake_for(dev, freed);
-        w.go_on(dev);
+        w.kick_unless_left(dev);
         if freed.restart {
-            kblockd::queue(w);
+            kblockd::wake_worker(w);
         }
     }
 }
@@ -680,14 +680,14 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         }
         let devices = self.devices.borrow();
         let mut members = self.volumes[fs.volume as usize].devices();
-        members.any(|d| devices[d as usize].queue.congested(theirs(class)))
+        members.any(|d| devices[d as usize].queue.congested(queue_class(class)))
     }
 
     fn congested_bdis(&self, class: Class) -> u32 {
         self.devices
             .borrow()
             .iter()
-            .filter(|d| d.queue.congested(theirs(class)))
+            .filter(|d| d.queue.congested(queue_class(class)))
             .count() as u32
     }
 }

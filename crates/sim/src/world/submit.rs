@@ -154,7 +154,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             }
             Submit::Merged(wake) => {
                 self.wake_for(dev, wake);
-                self.go_on(dev);
+                self.kick_unless_left(dev);
                 return true;
             }
             Submit::WouldBlock | Submit::Throttled(_) => self.room_for(dev, &bio, answer),
@@ -205,14 +205,14 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     pub(super) fn wake_for(&self, dev: u32, wake: Wake) {
         // Most completions and merges wake no task.
         if (wake.requests, wake.uncongested, wake.tokens) != Default::default() {
-            self.wake_these(dev, wake);
+            self.wake_freed(dev, wake);
         }
     }
 
     /// Wakes one task for each request and token that was freed, and all that wait for the end of
     /// congestion.
     #[inline(never)]
-    fn wake_these(&self, dev: u32, wake: Wake) {
+    fn wake_freed(&self, dev: u32, wake: Wake) {
         for class in [block::Class::Sync, block::Class::Async] {
             let c = class.index();
             for _ in 0..wake.requests[c] {
@@ -271,7 +271,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             beside < 8 * u64::from(blocks),
             "a record of {blocks} blocks beside {beside} sectors"
         );
-        let (of_volumes, unknown) = &self.beside_logs;
+        let (of_volumes, unknown) = &self.sectors_beside;
         let of_volume = &of_volumes[volume as usize];
         of_volume.set(of_volume.get() + beside);
         unknown.set(unknown.get() + beside);
@@ -328,8 +328,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
 
     /// Returns how many of `kb` written kilobytes count towards the write statistics: sectors
     /// beside log records do not ([`Self::write_record`]).
-    pub(super) fn without_beside(&self, kb: u64) -> u64 {
-        let unknown = &self.beside_logs.1;
+    pub(super) fn counted_kb(&self, kb: u64) -> u64 {
+        let unknown = &self.sectors_beside.1;
         let beside = (unknown.get() / 2).min(kb);
         unknown.set(unknown.get() - 2 * beside);
         kb - beside

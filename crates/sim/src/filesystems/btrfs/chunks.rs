@@ -55,14 +55,14 @@ pub(super) struct Chunks {
 
 impl Chunks {
     /// Returns the blocks of chunk `nth`, cut off at the disk's end.
-    fn at(fs: &Fs, nth: usize) -> Range<u64> {
+    fn blocks_of(fs: &Fs, nth: usize) -> Range<u64> {
         let (disk, chunk) = (fs.layout.capacity(), blocks(fs.layout.capacity()));
         let first = fs.layout.blocks() + nth as u64 * chunk;
         first.min(disk)..(first + chunk).min(disk)
     }
 
     /// Returns the chunk that a block lies in; `None` for blocks in front of all chunks.
-    fn of(fs: &Fs, block: u64) -> Option<usize> {
+    fn chunk_of(fs: &Fs, block: u64) -> Option<usize> {
         let from = block.checked_sub(fs.layout.blocks())?;
         Some((from / blocks(fs.layout.capacity())) as usize)
     }
@@ -70,7 +70,8 @@ impl Chunks {
     /// Records a file of `pages` pages that was written before mounting, from `block` on. Where its
     /// writing paused, an extent of medium size was written, which has a chunk of its own.
     pub fn laid_out(&self, fs: &Fs, block: u64, pages: u64) {
-        let (Some(first), Some(last)) = (Self::of(fs, block), Self::of(fs, block + pages.max(1) - 1))
+        let last = block + pages.max(1) - 1;
+        let (Some(first), Some(last)) = (Self::chunk_of(fs, block), Self::chunk_of(fs, last))
         else {
             return;
         };
@@ -112,10 +113,10 @@ impl Chunks {
 
     /// Allocates behind a block of the file, if that chunk has the extent's size class.
     fn take_beside(&self, fs: &Fs, block: u64, pages: u32) -> Option<u64> {
-        let nth = Self::of(fs, block)?;
+        let nth = Self::chunk_of(fs, block)?;
         let size = *self.sizes.borrow().get(nth)?;
         let fits = size == Some(Size::of(u64::from(pages)));
-        fits.then(|| fs.space.take_whole(block, &(block..Self::at(fs, nth).end), pages))?
+        fits.then(|| fs.space.take_whole(block, &(block..Self::blocks_of(fs, nth).end), pages))?
     }
 
     /// Allocates from the longest run of the first chunk of a size class that has one of `pages`
@@ -123,7 +124,8 @@ impl Chunks {
     fn longest(&self, fs: &Fs, size: Option<Size>, pages: u32) -> Option<(usize, u64)> {
         let sizes = self.sizes.borrow();
         let of_size = (0..sizes.len()).filter(|&n| sizes[n] == size);
-        let mut takes = of_size.map(|n| Some((n, fs.space.take_longest(&Self::at(fs, n), pages)?)));
+        let in_chunk = |n| fs.space.take_longest(&Self::blocks_of(fs, n), pages);
+        let mut takes = of_size.map(|n| Some((n, in_chunk(n)?)));
         takes.find_map(|taken| taken)
     }
 
@@ -131,7 +133,7 @@ impl Chunks {
     fn begin(&self, fs: &Fs, pages: u32) -> Option<(usize, u64)> {
         let mut nth = self.sizes.borrow().len();
         loop {
-            let place = Self::at(fs, nth);
+            let place = Self::blocks_of(fs, nth);
             if place.is_empty() {
                 return None;
             }
@@ -202,7 +204,7 @@ mod tests {
         let (fs, chunks) = (disk(16 << 10), Chunks::default());
         let take = |own, pages| chunks.take(&fs, own, pages).expect("room");
         let [small, medium, large] = [1, 33, 2049].map(|pages| take(None, pages));
-        let chunk = |block| Chunks::of(&fs, block);
+        let chunk = |block| Chunks::chunk_of(&fs, block);
         assert_eq!([small, medium, large].map(chunk), [0, 1, 2].map(Some));
         assert_eq!(take(None, 32), small + 1);
         assert_eq!(take(Some(small), 2048), medium + 33);
@@ -227,7 +229,7 @@ mod tests {
         let held = |used| chunks.held(all, used);
         let from = fs
             .space
-            .take_longest(&Chunks::at(&fs, 0), chunk as u32 / 2)
+            .take_longest(&Chunks::blocks_of(&fs, 0), chunk as u32 / 2)
             .expect("room");
         chunks.laid_out(&fs, from, chunk / 2);
         assert_eq!(held(chunk / 2), 2);
@@ -243,11 +245,11 @@ mod tests {
     #[test]
     fn a_file_laid_out_has_chunks_and_a_small_disk_few() {
         let (fs, chunks) = (disk(16 << 10), Chunks::default());
-        let from = fs.space.take_longest(&Chunks::at(&fs, 0), 65_536).expect("room");
+        let from = fs.space.take_longest(&Chunks::blocks_of(&fs, 0), 65_536).expect("room");
         chunks.laid_out(&fs, from, 65_536);
         assert_eq!(chunks.take(&fs, None, 4096), Some(from + 65_536));
-        let medium = chunks.take(&fs, Some(from), 2048).and_then(|b| Chunks::of(&fs, b));
-        let small = chunks.take(&fs, Some(from), 4).and_then(|b| Chunks::of(&fs, b));
+        let medium = chunks.take(&fs, Some(from), 2048).and_then(|b| Chunks::chunk_of(&fs, b));
+        let small = chunks.take(&fs, Some(from), 4).and_then(|b| Chunks::chunk_of(&fs, b));
         assert_eq!((medium, small), (Some(1), Some(2)));
         let (fs, chunks) = (disk(64), Chunks::default());
         let mut got = std::iter::from_fn(|| chunks.take(&fs, None, 1));

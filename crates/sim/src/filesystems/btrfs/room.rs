@@ -148,14 +148,14 @@ impl Room {
     }
 
     /// Returns the number of items that files have reserved.
-    fn of_files(&self) -> u64 {
+    fn items_of_files(&self) -> u64 {
         let extents = self.dirty.get() + self.ordered.borrow().len() as u64;
         OF_EXTENT * extents + OF_FILE * self.files.borrow().len() as u64
     }
 }
 
 /// Returns true if this policy reserves metadata space before it is needed.
-pub(super) fn is_asked_for<const T: bool>(mm: &SimMm<T>) -> bool {
+pub(super) fn reserves_ahead<const T: bool>(mm: &SimMm<T>) -> bool {
     mm.policy.btrfs_writeback != BtrfsWriteback::Flusher
 }
 
@@ -179,7 +179,7 @@ fn limit<const T: bool>(chunks: &Chunks, mm: &SimMm<T>, fs: &Fs) -> u64 {
 impl Btrfs {
     /// Returns the number of items that references need, those of nodes included
     /// (`delayed_refs_rsv.size`).
-    fn asked_by_references(&self) -> u64 {
+    fn needed_by_references(&self) -> u64 {
         OF_REFERENCE * (self.room.references.get() + self.ordered.references())
     }
 
@@ -187,36 +187,37 @@ impl Btrfs {
     /// arise. They keep what others give back until they have what they need
     /// (`btrfs_block_rsv_release`), and free the excess once some of them are in their tree. So
     /// putting a few there frees nothing while most lack their reservation.
-    fn of_references(&self) -> u64 {
-        let kept = self.room.kept.get().min(self.asked_by_references());
+    fn items_of_references(&self) -> u64 {
+        let kept = self.room.kept.get().min(self.needed_by_references());
         self.room.kept.set(kept);
         kept
     }
 
     /// Gives back reserved items: references keep them as far as they need them.
     fn give_back(&self, items: u64) {
-        let kept = self.of_references();
-        self.room.kept.set((kept + items).min(self.asked_by_references()));
+        let kept = self.items_of_references();
+        self.room.kept.set((kept + items).min(self.needed_by_references()));
     }
 
     /// Applies a change to what files have reserved, with `more` items reserved for it beforehand;
     /// gives back what it needs less.
-    pub(super) fn of_files_becomes<R>(&self, more: u64, change: impl FnOnce(&Room) -> R) -> R {
-        let before = self.room.of_files() + more;
+    pub(super) fn change_for_files<R>(&self, more: u64, change: impl FnOnce(&Room) -> R) -> R {
+        let before = self.room.items_of_files() + more;
         let result = change(&self.room);
-        self.give_back(before.saturating_sub(self.room.of_files()));
+        self.give_back(before.saturating_sub(self.room.items_of_files()));
         result
     }
 
     /// Recounts what files have reserved.
     fn count<const T: bool>(&self, mm: &SimMm<T>) {
-        self.of_files_becomes(0, |room| room.count(mm));
+        self.change_for_files(0, |room| room.count(mm));
     }
 
     /// Returns true if space is left for one more write.
     fn has_room<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let granted = OF_WRITE * (self.room.granted.get() + 1);
-        self.room.of_files() + self.of_references() + granted < limit(&self.chunks, mm, fs)
+        let reserved = self.room.items_of_files() + self.items_of_references();
+        reserved + granted < limit(&self.chunks, mm, fs)
     }
 
     /// Returns true if so much is reserved that space should be freed in advance
@@ -224,8 +225,8 @@ impl Btrfs {
     /// counted, because their writeback frees space anyway.
     fn is_short<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let (room, bdi) = (&self.room, fs.bdi.get());
-        let references = self.of_references();
-        let all = room.of_files() + references;
+        let references = self.items_of_references();
+        let all = room.items_of_files() + references;
         if all <= FEW || room.waiting.get() > 0 {
             return false;
         }
@@ -257,7 +258,7 @@ impl Btrfs {
         }
         let page = |at: u64| (at / 4096).min(u64::from(u32::MAX)) as u32;
         let pages = (page(pos), page(pos + len - 1));
-        self.of_files_becomes(OF_WRITE, |room| room.dirtied(mm, mapping, pages));
+        self.change_for_files(OF_WRITE, |room| room.dirtied(mm, mapping, pages));
     }
 
     /// Waits until the reclaiming worker grants space for a write.
@@ -311,7 +312,7 @@ impl Btrfs {
                 step = 0;
                 continue;
             }
-            let used = room.of_files() + self.of_references();
+            let used = room.items_of_files() + self.items_of_references();
             let over = used.saturating_sub(limit(&self.chunks, mm, fs));
             let items = OF_WRITE * room.waiting.get() + over;
             match step {
@@ -347,7 +348,7 @@ impl Btrfs {
             self.count(mm);
             while self.is_short(mm, fs) {
                 rounds += 1;
-                let (files, references) = (room.of_files(), self.of_references());
+                let (files, references) = (room.items_of_files(), self.items_of_references());
                 if files > references {
                     self.shrink(mm, fs, files / 4, (false, true)).await;
                 } else {
@@ -389,7 +390,7 @@ impl Btrfs {
             } else {
                 mm.world.sched.schedule_timeout(1).await;
             }
-            if preempts || room_made(self, mm, fs) {
+            if preempts || all_granted(self, mm, fs) {
                 return;
             }
             (dirty, ordered) = (of(BdiStat::Reclaimable), of(BdiStat::Writeback));
@@ -430,7 +431,7 @@ impl Btrfs {
 }
 
 /// Grants space where possible, and returns true if no writer waits any more.
-fn room_made<const T: bool>(btrfs: &Btrfs, mm: &SimMm<T>, fs: &Fs) -> bool {
+fn all_granted<const T: bool>(btrfs: &Btrfs, mm: &SimMm<T>, fs: &Fs) -> bool {
     btrfs.grant(mm, fs);
     btrfs.room.waiting.get() == 0
 }
@@ -454,14 +455,14 @@ mod tests {
         let btrfs = Btrfs::new(&Params::default(), Layout::new(1 << 22));
         btrfs.room.references.set(10);
         btrfs.give_back(25);
-        assert_eq!(btrfs.of_references(), 25);
+        assert_eq!(btrfs.items_of_references(), 25);
         btrfs.room.references.set(8);
-        assert_eq!(btrfs.of_references(), 25);
+        assert_eq!(btrfs.items_of_references(), 25);
         btrfs.give_back(100);
-        assert_eq!(btrfs.of_references(), 8 * OF_REFERENCE);
+        assert_eq!(btrfs.items_of_references(), 8 * OF_REFERENCE);
         btrfs.room.references.set(7);
-        assert_eq!(btrfs.of_references(), 7 * OF_REFERENCE);
+        assert_eq!(btrfs.items_of_references(), 7 * OF_REFERENCE);
         btrfs.room.references.set(0);
-        assert_eq!(btrfs.of_references(), 0);
+        assert_eq!(btrfs.items_of_references(), 0);
     }
 }

@@ -31,8 +31,8 @@ pub(in super::super) async fn read_together<const T: bool>(
     ask!(fs, model => model.find_blocks(mm, fs, mapping, index, n).await);
     let vector = ask!(fs, model => model.read_vector(n)).min(Ends::BIO.segments);
     let mut pfns: SmallVec<[Pfn; 64]> = SmallVec::new();
-    let there = mm.cached_run(mapping, index, n, |pfn| pfns.push(pfn));
-    assert!(there == n, "locked pages stay");
+    let cached = mm.cached_run(mapping, index, n, |pfn| pfns.push(pfn));
+    assert!(cached == n, "locked pages stay");
     let end = index + n;
     let (mut at, mut bio) = (index, Growing::default());
     while at < end {
