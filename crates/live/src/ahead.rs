@@ -1,11 +1,12 @@
-//! What a miss brings in: windows that grow while reads are in order, most of them read before they are
-//! asked for.
+//! Read-ahead: decides what a cache miss reads and grows the window while reads are sequential, so
+//! that most pages are read before they are asked for.
 //!
-//! Which pages a window has is decided as in the virtual world ([`mm::cache::readahead`]). Whoever
-//! misses a page reads the window that begins there with one request. Whoever meets a marked page
-//! enters the pages of the next window into the cache, locked, and hands them over (`io`); who needs
-//! one before it is there waits for its lock. Pages that are handed over are bounded
-//! ([`HANDED_SHARE`] of memory); beyond that who meets a mark reads the window himself.
+//! Which pages a window has is decided by the virtual world's code ([`mm::cache::readahead`]). A
+//! task that misses a page reads the window that begins there with one request. A task that meets a
+//! page marked `READAHEAD` enters the pages of the next window into the cache, locked, and hands
+//! them over to an executor (`io`); a task that needs such a page before it is read waits for the
+//! page's lock. The number of pages handed over is bounded ([`HANDED_SHARE`] of memory); beyond
+//! that the task that meets a mark reads the window itself.
 
 use crate::LiveMm;
 use crate::arena::{Handed, Locked, OutOfMemory};
@@ -19,35 +20,35 @@ use mm::memory::gfp::Gfp;
 use mm::world::Tasks;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Pages of a window at most, and at most this part of memory: pages that are being read are locked,
-/// and nobody reclaims them. Linux has 32 (128 KiB) by default; here, one window must last while a thread
-/// that was woken waits for a CPU. It is read by transfers of [`BATCH`] pages, so the first are there
-/// before the last.
+/// Largest window in pages; a window is also at most 1/[`READ_AHEAD_SHARE`] of memory, because
+/// pages that are being read are locked and cannot be reclaimed. Linux has 32 pages (128 KiB) by
+/// default; here one window must last while a woken thread waits for a CPU. A window is read in
+/// transfers of [`BATCH`] pages, so its first pages are valid before its last.
 const READ_AHEAD: u32 = 128;
 const READ_AHEAD_SHARE: u32 = 64;
-/// The part of memory that may be handed over and not read yet.
+/// The share of memory that may be handed over for reading and not be read yet.
 const HANDED_SHARE: u32 = 16;
 
-/// What a program says of its use of a file, in the words of `posix_fadvise(2)`.
+/// How a program will use a range of a file, in the words of `posix_fadvise(2)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advice {
-    /// Nothing: reads in order are read ahead of. Holds for the handle, whatever the range.
+    /// No advice: sequential reads are read ahead of. Holds for the handle, whatever the range.
     Normal,
-    /// It is read in order: windows become twice as large. Holds for the handle.
+    /// The file is read sequentially: windows become twice as large. Holds for the handle.
     Sequential,
-    /// It is read in no order: nothing is read that is not asked for. Holds for the handle.
+    /// The file is read at random: no page is read that was not asked for. Holds for the handle.
     Random,
-    /// The range is needed soon: what is missing of it is read, without a wait where that can be.
+    /// The range is needed soon: its missing pages are read, in the background where possible.
     WillNeed,
-    /// The range is not needed: its pages that are clean and that nobody holds leave the cache.
+    /// The range is not needed: its clean pages that nobody has locked or pinned leave the cache.
     DontNeed,
 }
 
-/// The read-ahead of an open file.
+/// The read-ahead state of an open file.
 #[derive(Default)]
 pub struct Ahead {
     window: Mutex<Window>,
-    /// Times the window that it may have; see [`Advice`].
+    /// Factor by which the largest window is multiplied: 0, 1 or 2; see [`Advice`].
     times: Times,
 }
 
@@ -59,13 +60,13 @@ impl Default for Times {
     }
 }
 
-/// Pages of a window so many times as large as usual.
+/// Returns the largest window in pages for a factor of `times`.
 fn most(mm: &LiveMm, times: u32) -> u32 {
     (READ_AHEAD * times).min(file::pages_of_memory(mm) / READ_AHEAD_SHARE)
 }
 
 impl Ahead {
-    /// The windows that follow have this advice.
+    /// Sets the window factor for the reads that follow; advice about a range changes nothing here.
     pub fn advise(&self, advice: Advice) {
         let times = match advice {
             Advice::Normal => 1,
@@ -76,7 +77,8 @@ impl Ahead {
         self.times.0.store(times, SeqCst);
     }
 
-    /// Moves the window; `None`: only what is wanted is to be read.
+    /// Moves the window for a miss or a mark. Returns what is to be read (`Moved::Small`: only the
+    /// pages wanted) and the window.
     fn on_demand(&self, mm: &LiveMm, mapping: u32, missed: Missed) -> (Moved, Window) {
         let most = most(mm, self.times.0.load(SeqCst));
         let index = missed.index;
@@ -97,8 +99,8 @@ impl Ahead {
     }
 }
 
-/// A page of a file to read, locked and valid; `wanted`: pages of the read from there on. What is
-/// missing comes in with the window that begins there.
+/// Returns a page of a file to read, locked and valid. `wanted`: pages the caller will read, from
+/// `index` on. A missing page is read together with the window that begins there.
 pub async fn page<'a>(
     mm: &'a LiveMm,
     mapping: u32,
@@ -106,7 +108,8 @@ pub async fn page<'a>(
     (index, wanted): (u32, u32),
 ) -> Result<Locked<'a>, Error> {
     loop {
-        // Before it is waited for: the next window is on its way while this one comes.
+        // The mark is tested first, so that the next window is read while the task waits for
+        // this page.
         on_mark(mm, mapping, ahead, (index, wanted)).await;
         if let Some(mut page) = Locked::find(mm, mapping, index).await {
             if !page.has(flag::UPTODATE) {
@@ -135,7 +138,8 @@ pub async fn page<'a>(
                 if fresh.len() == 1 {
                     return Err(Error::Io(e));
                 }
-                // It may be a page behind, for which nobody has asked.
+                // The error may be that of a later page, which was not asked for: read the first
+                // page alone.
                 fresh = vec![file::fill_one(mm, index, fresh.swap_remove(0)).await?];
             }
             if moved == Moved::Window && w.start != index {
@@ -146,12 +150,12 @@ pub async fn page<'a>(
     }
 }
 
-/// If a page is cached and marked, has the next window read.
+/// Clears the `READAHEAD` mark of a cached page, if it has one, and starts to read the next window.
 async fn on_mark(mm: &LiveMm, mapping: u32, ahead: &Ahead, (index, wanted): (u32, u32)) {
     let Some(pfn) = mm.peek_page(mapping, index) else {
         return;
     };
-    // The frame may be another page by now, which loses a mark at worst.
+    // The frame may hold another page by now; the worst that happens is that a mark is lost.
     if !mm.frames.has(pfn, flag::READAHEAD) {
         return;
     }
@@ -167,7 +171,7 @@ async fn on_mark(mm: &LiveMm, mapping: u32, ahead: &Ahead, (index, wanted): (u32
     }
 }
 
-/// Has the missing pages of a range read, in requests of a window each.
+/// Starts to read the missing pages from `first` to `last`, in requests of one window each.
 pub async fn will_need(mm: &LiveMm, mapping: u32, first: u32, last: u32) {
     let most = most(mm, 1).max(1);
     let mut at = first;
@@ -181,7 +185,8 @@ pub async fn will_need(mm: &LiveMm, mapping: u32, first: u32, last: u32) {
     }
 }
 
-/// Begins to read what is missing of a range, as far as there is room on the way; returns how many pages.
+/// Starts to read the missing pages from `first` to `last`, as far as the bound on pages handed
+/// over allows ([`HANDED_SHARE`] of memory). Returns how many pages it started to read.
 pub async fn prefetch(mm: &LiveMm, mapping: u32, first: u32, last: u32) -> u64 {
     let io = mm.world.io(mm.mappings[mapping as usize].bdi());
     let most = file::pages_of_memory(mm) / HANDED_SHARE;
@@ -201,7 +206,8 @@ pub async fn prefetch(mm: &LiveMm, mapping: u32, first: u32, last: u32) -> u64 {
     u64::from(started)
 }
 
-/// Sets the mark of a window on one of its pages, which begin with `first`.
+/// Sets the `READAHEAD` mark on the page with index `mark`, if it is among `pages`, which begin at
+/// index `first`.
 fn marked(mm: &LiveMm, first: u32, pages: &[Locked<'_>], mark: Option<u32>) {
     let at = mark.and_then(|m| m.checked_sub(first));
     if let Some(page) = at.and_then(|i| pages.get(i as usize)) {
@@ -209,9 +215,9 @@ fn marked(mm: &LiveMm, first: u32, pages: &[Locked<'_>], mark: Option<u32>) {
     }
 }
 
-/// Enters fresh pages from `first` on into a file's cache, locked, up to `most` and to the file's
-/// end, until one is there already. Only the first is needed (`gfp`); for the others nobody goes to
-/// the end of his means.
+/// Enters fresh pages from `first` on into a file's cache, locked: at most `most`, not beyond the
+/// file's end, and only up to the first page that is cached already. Only the first page is needed
+/// (`gfp`); the others are allocated with `NORETRY`, without waiting for memory.
 async fn enter(
     mm: &LiveMm,
     mapping: u32,
@@ -238,7 +244,8 @@ async fn enter(
     Ok(fresh)
 }
 
-/// Has the missing pages of a window read by the thread for it; returns how many.
+/// Enters the missing pages of a window and hands them to an executor to read; returns how many
+/// pages were missing. If too many are on the way, the caller reads them here.
 async fn hand_over(mm: &LiveMm, mapping: u32, start: u32, size: u32, mark: Option<u32>) -> u32 {
     let end = file::pages_of(file::size(mm, mapping)).min(start.saturating_add(size));
     let bdi = mm.mappings[mapping as usize].bdi();
@@ -258,7 +265,8 @@ async fn hand_over(mm: &LiveMm, mapping: u32, start: u32, size: u32, mark: Optio
             marked(mm, at, &fresh, mark);
             let most = file::pages_of_memory(mm) / HANDED_SHARE;
             if let Err(handed) = mm.world.io(bdi).read(Handed::new(mapping, at, fresh), most) {
-                // Who needs one that could not be read asks again, and is told.
+                // A task that needs a page which could not be read tries again, and gets the
+                // error.
                 let _ = io::fill(mm, mapping, at, handed.take(mm)).await;
             }
         }

@@ -1,48 +1,50 @@
-//! The pages themselves, and who may touch their bytes.
+//! The pages themselves, and the rules for who may touch their bytes.
 //!
 //! One allocation holds all frames, 4096 bytes each, found by frame number. The engine's page bits
-//! say who may touch them:
+//! decide who may touch them:
 //!
-//! - The holder of a page's lock ([`Locked`]) may read it. He may write it while nobody has it pinned
-//!   ([`Locked::alone`]), and it is not under writeback or its bytes are written from a copy
-//!   ([`Locked::settled`]).
-//! - Whoever pinned a page ([`Pinned`]) may read it until he lets go.
-//! - Whoever put a page under writeback ([`Writeback`]) may read it until he ends it or has copied it, with or
-//!   without the lock.
-//! - Nobody else looks at it. Reclaim, which also takes the lock, moves and frees pages without
-//!   touching their bytes; a locked page is never freed, a page under writeback neither, and a pinned
-//!   one by nobody.
+//! - The holder of a page's lock ([`Locked`]) may read the page. The holder may write it while no
+//!   task has it pinned ([`Locked::alone`]) and while it is not under writeback or its bytes are
+//!   written from a copy ([`Locked::settled`]).
+//! - A task that pinned a page ([`Pinned`]) may read it until the pin is dropped.
+//! - A task that put a page under writeback ([`Writeback`]) may read it, with or without the lock,
+//!   until the writeback ends or the page has been copied.
+//! - No other task looks at the bytes. Reclaim, which also takes the lock, moves and frees pages
+//!   without touching their bytes. A page that is locked, under writeback or pinned is never freed.
 //!
-//! `WRITEBACK` is set by the lock's holder, or in one step while the lock has none; so a holder who
-//! has seen it clear may write until he lets go.
+//! `WRITEBACK` is set by the lock's holder, or in one step while the page is unlocked; so a holder
+//! that has seen the bit clear may write until it unlocks the page.
 //!
 //! # Copies
 //!
-//! Who wants to change a page that is being written would wait for the device. So what goes to a device that
-//! takes its time is copied first ([`Writeback::copy`]), as far as there is room ([`Copies`]), and its pages are
-//! marked: they are under writeback for the engine, and who has the lock may change them. The mark goes before
-//! `WRITEBACK` does; who has seen both under the lock may write until he lets go, for no other writeback begins
-//! while he has it.
+//! A task that wants to change a page under writeback would wait for the device. So pages that go
+//! to a slow device are copied first ([`Writeback::copy`]), as far as there is room ([`Copies`]),
+//! and marked `COPIED`: they stay under writeback for the engine, and the holder of the lock may
+//! change them. The mark is cleared before `WRITEBACK` is; a holder that has seen both under the
+//! lock may write until it unlocks the page, because no other writeback begins while it has the
+//! lock.
 //!
 //! # Pins
 //!
-//! A frame's pins are counted in its spare word (`track`; there is no tracker in this world). A pin
-//! costs no lock: the page is found without the tree's ([`mm::Mm::peek_page`]), its count goes up, and
-//! only then the frame is asked whether it is that page, valid and not locked. Both sides write first
-//! and read then, in the one order of all operations:
+//! A frame's pins are counted in its spare word (`track`; there is no page tracker in this world).
+//! A pin costs no lock: the page is found without the tree's lock ([`mm::Mm::peek_page`]), its
+//! count is incremented, and only then is the frame tested for being that page, valid and unlocked.
+//! Both sides write first and read then, in the one order of all operations:
 //!
 //! ```text
-//! who pins                          who frees, or writes
+//! task that pins                    task that frees, or writes
 //! count += 1                        LOCKED is set
 //! not LOCKED, the right page?       count == 0?
 //! ```
 //!
-//! One of them sees the other. Who pins and sees the lock takes his count back without having looked at
-//! a byte; who frees and sees a count lets the page stay (`release_page`); who writes waits until it is
-//! zero, without the lock, for they may want another pin. A file that is cut has its new end first, and who pinned asks for that last; so who cuts waits
-//! for the pins behind the new end once, and no other follows. Under the lock a pin is always right.
-//! Frames that a program has for itself ([`Owned`]) are nobody else's until it gives them back.
-//! This is all the `unsafe` of the crate but for the ring's (`uring`).
+//! At least one of them sees the other. A task that pins and sees the lock takes its count back
+//! without having read a byte. A task that frees and sees a count lets the page stay
+//! (`release_page`). A writer waits until the count is zero, without holding the lock, because the
+//! pinning tasks may want another pin. A truncation sets the new file size first, and a task that
+//! pins tests the size last; so the truncation waits once for the pins behind the new end, and no
+//! later pin can succeed there. Under the lock a pin is always allowed.
+//! Frames that a program has allocated ([`Owned`]) belong to nobody else until they are freed.
+//! All `unsafe` code of the crate is here, in `map` and in `uring`.
 #![allow(unsafe_code)]
 
 use crate::LiveMm;
@@ -60,21 +62,23 @@ use std::sync::atomic::Ordering::SeqCst;
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
 
-/// Pages of a copy at most.
+/// Largest number of pages in one copy.
 const COPY_PAGES: usize = 32;
-/// The part of memory that copies take beside it, and how many copies there are at most: no more are on their way
-/// to a device that takes its time.
+/// The share of memory that copies take in addition to it, and the largest number of copies: no
+/// more transfers than that are on their way to a slow device.
 const COPY_SHARE: usize = 256;
 const MOST_COPIES: usize = 64;
 
-/// Room for the bytes of pages that are being written, so that the pages can be changed.
+/// Memory for the bytes of pages that are being written, so that the pages can be changed
+/// meanwhile.
 pub struct Copies {
     arena: Option<Arena>,
     free: Mutex<Vec<u32>>,
 }
 
 impl Copies {
-    /// As many copies as a 256th of so many pages holds, or one; none at all of a few.
+    /// Allocates copies for a cache of `pages` pages: a 256th of memory, at least one copy; none
+    /// for a cache below 64 pages, or if the system has no memory for them.
     pub fn new(pages: usize) -> Self {
         let n = (pages / COPY_SHARE / COPY_PAGES).clamp(1, MOST_COPIES);
         let n = if pages < 2 * COPY_PAGES { 0 } else { n };
@@ -99,35 +103,37 @@ impl Copies {
     }
 }
 
-/// A page whose lock the calling task holds; unlocked when dropped.
+/// A page whose lock the calling task holds; unlocked on drop.
 pub struct Locked<'a> {
     mm: &'a LiveMm,
     pfn: Pfn,
-    /// Nobody has it pinned, and nobody will while we hold its lock.
+    /// No task has the page pinned, and none can pin it while we hold its lock.
     alone: bool,
-    /// It was not under writeback, or its bytes are written from a copy.
+    /// The page was not under writeback, or its bytes are written from a copy.
     settled: bool,
 }
 
-/// How often memory is looked for again before there is none.
+/// How often an allocation is tried again in a row before it fails.
 const TRIES: u32 = 3;
-/// Nanoseconds to wait for pages that are dirty, or on their way to or from a device, when nothing else can be
-/// had; and how often: a minute, longer than a device hangs that is not given up.
+/// Nanoseconds to wait for pages that are dirty or on their way to or from a device, when nothing
+/// else can be reclaimed; and how often: a minute in all, longer than a device hangs before the
+/// system gives it up.
 const WAIT_FOR_IO: u64 = 1_000_000;
 const MOST_WAITS: u32 = 60_000;
 
-/// Frames (whole blocks of the allocator) of which batches of 14 pages would be a large part.
+/// Number of frames (whole blocks of the allocator) below which per-CPU batches of 14 pages would
+/// be a large part of memory.
 const FEW_FRAMES: u32 = 1024;
 
-/// Bit of a frame's pins: somebody waits until there are none.
+/// Bit of a frame's pin word: a task waits until the page has no pins.
 const WANTED: u32 = 1 << 31;
-/// The same: its bytes are being written from a copy.
+/// Bit of a frame's pin word: the page's bytes are being written from a copy.
 const COPIED: u32 = 1 << 30;
-/// The rest of the word: how often it is pinned.
+/// Mask of the rest of the word: the number of pins.
 const PINS: u32 = COPIED - 1;
 
 impl<'a> Locked<'a> {
-    /// The page at an index of a file; waits for its lock. `None`: not cached.
+    /// Returns the page at an index of a file and waits for its lock. `None`: not cached.
     pub async fn find(mm: &'a LiveMm, mapping: u32, index: u32) -> Option<Self> {
         let pfn = mm.find_lock_page(mapping, index).await?;
         let place = (mm.frames.mapping(pfn), mm.frames.index(pfn));
@@ -140,8 +146,8 @@ impl<'a> Locked<'a> {
         })
     }
 
-    /// A fresh page entered at an index of a file; its bytes are whatever the frame held before.
-    /// `Ok(None)`: somebody was faster. `Err`: no memory.
+    /// Allocates a page and enters it, locked, at an index of a file. Its bytes are whatever the
+    /// frame held before. `Ok(None)`: another task entered a page there first. `Err`: no memory.
     pub async fn insert(
         mm: &'a LiveMm,
         mapping: u32,
@@ -160,10 +166,12 @@ impl<'a> Locked<'a> {
         match mm.enter_page_cache_lru(pfn, mapping, index) {
             Entered::Added => {
                 if mm.frames.len() <= FEW_FRAMES {
-                    // A CPU's batch could hold all pages there are, and reclaim none.
+                    // A CPU's LRU batch could hold all pages of so small a cache, out of reach
+                    // of reclaim.
                     mm.lru_add_drain();
                 }
-                // A frame that is free has no pins but such as will be taken back.
+                // A free frame has no pins except those of tasks that will see the lock and take
+                // them back.
                 Ok(Some(Self {
                     mm,
                     pfn,
@@ -182,26 +190,26 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// Its frame.
     pub fn pfn(&self) -> Pfn {
         self.pfn
     }
 
-    /// Whether all of `bits` are set.
+    /// Returns true if all of `bits` are set.
     pub fn has(&self, bits: u32) -> bool {
         self.mm.frames.has(self.pfn, bits)
     }
 
-    /// Its bytes.
+    /// Returns the page's bytes.
     pub fn bytes(&self) -> &[u8; PAGE] {
         // SAFETY: we hold the page's lock, so nobody else writes the bytes (module documentation),
         // and the borrow of `self` keeps us from unlocking or writing meanwhile.
         unsafe { self.mm.world.arena.page(self.pfn).as_ref() }
     }
 
-    /// The page if nobody has it pinned. Else lets go of it, waits until it may be so and says `None`:
-    /// look again. Who waits must not hold the lock: the ones who pinned the page may need it for
-    /// another pin. When the cache ends ([`LiveWorld::close`]) it does not wait.
+    /// Returns the page if no task has it pinned. Otherwise unlocks it, waits until the pins are
+    /// gone and returns `None`: the caller must look the page up again. The wait is without the
+    /// lock, because the tasks that pinned the page may need the lock for another pin. When the
+    /// cache ends ([`LiveWorld::close`]) this does not wait.
     ///
     /// [`LiveWorld::close`]: crate::world::LiveWorld::close
     pub async fn alone(mut self) -> Option<Self> {
@@ -223,7 +231,7 @@ impl<'a> Locked<'a> {
         Some(self)
     }
 
-    /// Waits until its bytes are not being written to its file, or are from a copy.
+    /// Waits until the page is not under writeback, or is being written from a copy.
     pub async fn settled(&mut self) {
         let (w, q) = (&self.mm.world, mm::queue::page(self.pfn));
         let word = self.mm.frames.track(self.pfn);
@@ -237,7 +245,7 @@ impl<'a> Locked<'a> {
         self.settled = true;
     }
 
-    /// Pins it as well.
+    /// Pins the page in addition to its lock.
     pub fn pin(&mut self) -> Pinned<'a> {
         self.alone = false;
         self.mm.frames.track(self.pfn).fetch_add(1, SeqCst);
@@ -247,26 +255,26 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// Its bytes, to change; wait for the end of its writeback and of its pins first.
+    /// Returns the page's bytes for writing; [`Locked::alone`] and [`Locked::settled`] come first.
     pub fn bytes_mut(&mut self) -> &mut [u8; PAGE] {
         assert!(
             self.settled || !self.has(flag::WRITEBACK),
             "written under I/O"
         );
         assert!(self.alone, "written while it may be pinned");
-        // SAFETY: we hold the page's lock, so no other holder exists; nobody has it pinned, or can
-        // pin it for good while it is locked; it is not under writeback or whoever put it there reads a
-        // copy, and nobody but us can put it there anew while we hold the lock (module documentation). The
-        // borrow of `self` keeps us from doing any of this meanwhile.
+        // SAFETY: we hold the page's lock, so no other holder exists. No task has the page pinned,
+        // or can keep a pin on it while it is locked. The page is not under writeback, or the
+        // writeback reads a copy, and no other task can start one while we hold the lock (module
+        // documentation). The borrow of `self` keeps us from doing any of this meanwhile.
         unsafe { self.mm.world.arena.page(self.pfn).as_mut() }
     }
 
-    /// Puts a dirty page under writeback and lets go of its lock. `None`: it was clean.
+    /// Puts a dirty page under writeback and unlocks it. `None`: the page was clean.
     pub fn start_writeback(self) -> Option<Writeback<'a>> {
         assert!(!self.has(flag::WRITEBACK));
         self.mm.clear_page_dirty_for_io(self.pfn).then(|| {
             self.mm.set_page_writeback(self.pfn);
-            // Before the lock goes: the page says where in which file it is.
+            // Before the lock goes: the frame says which page of which file it is.
             Writeback::adopt(self.mm, self.pfn)
         })
     }
@@ -278,19 +286,20 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// How often somebody looked for memory in vain.
+/// How often an allocation has failed so far.
 #[derive(Default)]
 struct Tries {
     in_a_row: u32,
     waited: u32,
 }
 
-/// Nothing could be reclaimed: looks whether it is worth while to try again. Pages that are dirty, or on their
-/// way to or from a device, come free without the caller's doing, so they are waited for.
+/// Decides, after reclaim freed nothing, whether to try an allocation again; `Err`: no. Pages that
+/// are dirty or on their way to or from a device become free without the caller's help, so this
+/// waits for them.
 async fn another_try(mm: &LiveMm, tries: &mut Tries) -> Result<(), OutOfMemory> {
     let w = &mm.world;
     let dirty = mm.global_stat(ZoneStat::NrFileDirty);
-    // Who has a page to change may keep it for ever.
+    // A page that a program has open for changing (`PageMut`) may stay dirty for ever.
     let in_hand = u64::from(w.pages_to_change.load(SeqCst));
     if (dirty > in_hand || w.under_io()) && tries.waited < MOST_WAITS {
         tries.waited += 1;
@@ -301,21 +310,21 @@ async fn another_try(mm: &LiveMm, tries: &mut Tries) -> Result<(), OutOfMemory> 
     } else {
         tries.in_a_row += 1;
     }
-    // What lies on lists of CPUs counts as used, and pages may have been let go that were pinned when reclaim
-    // met them.
+    // Pages on per-CPU lists count as used, and pages that were pinned when reclaim met them may
+    // have been unpinned since.
     mm.drain_all_pages();
     mm.hope_again();
     Ok(())
 }
 
-/// Frames in a row that a program has for itself: on no list, in no file.
+/// Contiguous frames allocated for a program: on no list, in no file.
 pub struct Owned {
     pfn: Pfn,
     order: u32,
 }
 
 impl Owned {
-    /// `1 << order` frames; their bytes are whatever they held before.
+    /// Allocates `1 << order` frames; their bytes are whatever the frames held before.
     pub async fn alloc(mm: &LiveMm, gfp: Gfp, order: u32) -> Result<Self, OutOfMemory> {
         let mut tries = Tries::default();
         loop {
@@ -326,23 +335,23 @@ impl Owned {
         }
     }
 
-    /// How many frames they are: the logarithm.
+    /// Returns the order: there are `1 << order` frames.
     pub fn order(&self) -> u32 {
         self.order
     }
 
-    /// Their bytes.
+    /// Returns the frames' bytes.
     pub fn bytes(&self, mm: &LiveMm) -> &[u8] {
         let base = mm.world.arena.page(self.pfn + (1 << self.order) - 1);
         assert!(base >= mm.world.arena.page(self.pfn), "frames in a row");
         let first = mm.world.arena.page(self.pfn).cast::<u8>().as_ptr();
-        // SAFETY: both ends lie inside the arena, and so does what is between. The frames are allocated and
-        // ours, in no file and on no list, so nobody else touches their bytes; the borrow of `self` keeps us
-        // from writing or freeing them meanwhile.
+        // SAFETY: both ends lie inside the arena, and so does all between them. The frames are
+        // allocated to `self`, in no file and on no list, so nobody else touches their bytes; the
+        // borrow of `self` keeps us from writing or freeing them meanwhile.
         unsafe { std::slice::from_raw_parts(first, PAGE << self.order) }
     }
 
-    /// Their bytes, to change.
+    /// Returns the frames' bytes for writing.
     pub fn bytes_mut(&mut self, mm: &LiveMm) -> &mut [u8] {
         let base = mm.world.arena.page(self.pfn + (1 << self.order) - 1);
         assert!(base >= mm.world.arena.page(self.pfn), "frames in a row");
@@ -351,7 +360,7 @@ impl Owned {
         unsafe { std::slice::from_raw_parts_mut(first, PAGE << self.order) }
     }
 
-    /// Gives them back.
+    /// Frees the frames.
     pub fn free(self, mm: &LiveMm) {
         match self.order {
             0 => mm.free_page(self.pfn, false),
@@ -360,15 +369,15 @@ impl Owned {
     }
 }
 
-/// A page that stays as it is and where it is, to be read, until this is dropped.
+/// A pinned page: until this is dropped it can be read, stays in its frame and is not changed.
 pub struct Pinned<'a> {
     mm: &'a LiveMm,
     pfn: Pfn,
 }
 
 impl<'a> Pinned<'a> {
-    /// Pins a page if it is cached, valid, unmarked and nobody has its lock. The caller then asks
-    /// whether the file still reaches there, and lets go if it does not.
+    /// Pins a page if it is cached, valid, unmarked and unlocked. The caller must then test whether
+    /// the file still reaches that far, and drop the pin if not.
     #[inline]
     pub fn try_take(mm: &'a LiveMm, mapping: u32, index: u32) -> Option<Self> {
         let pfn = mm.peek_page(mapping, index)?;
@@ -382,13 +391,12 @@ impl<'a> Pinned<'a> {
         right.then_some(pinned)
     }
 
-    /// Its frame.
     #[inline]
     pub fn pfn(&self) -> Pfn {
         self.pfn
     }
 
-    /// Its bytes.
+    /// Returns the page's bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8; PAGE] {
         // SAFETY: the page is pinned, so nobody writes its bytes or frees it (module
@@ -407,20 +415,20 @@ impl Drop for Pinned<'_> {
     }
 }
 
-/// What has an engine, always the same one.
+/// An owner that keeps an engine alive, always the same one.
 pub trait Keeper {
     /// The engine.
     fn mm(&self) -> &LiveMm;
 }
 
-/// A [`Pinned`] page together with what keeps its engine there.
+/// A [`Pinned`] page together with an owner that keeps its engine alive.
 pub struct Kept<K: Keeper> {
     keeper: K,
     pfn: Pfn,
 }
 
 impl<'a> Pinned<'a> {
-    /// The same pin, for whoever keeps the engine.
+    /// Turns the pin into one that owns what keeps the engine alive.
     pub fn keep<K: Keeper>(self, keeper: K) -> Kept<K> {
         assert!(std::ptr::eq(self.mm, keeper.mm()), "another engine's page");
         let pfn = self.pfn;
@@ -430,10 +438,10 @@ impl<'a> Pinned<'a> {
 }
 
 impl<K: Keeper> Kept<K> {
-    /// Its bytes.
+    /// Returns the page's bytes.
     pub fn bytes(&self) -> &[u8; PAGE] {
-        // SAFETY: as of `Pinned`, whose count this has; the arena stays as long as its engine, which is
-        // borrowed from us.
+        // SAFETY: as for `Pinned`, whose count this has taken over; the arena lives as long as its
+        // engine, which is borrowed from `self`.
         unsafe { self.keeper.mm().world.arena.page(self.pfn).as_ref() }
     }
 }
@@ -445,47 +453,46 @@ impl<K: Keeper> Drop for Kept<K> {
     }
 }
 
-/// How often a frame is pinned.
+/// Returns the number of pins of a frame.
 pub fn pins(mm: &LiveMm, pfn: Pfn) -> u32 {
     mm.frames.track(pfn).load(SeqCst) & PINS
 }
 
-/// Pages in a row of a file.
+/// Contiguous pages of a file.
 pub struct Run {
     mapping: u32,
     first: u32,
     pages: Vec<Pfn>,
-    /// Where their bytes are, if they were copied.
+    /// The slot of [`Copies`] that holds their bytes; `None`: they were not copied.
     copy: Option<u32>,
 }
 
 impl Run {
-    /// The file.
     pub fn mapping(&self) -> u32 {
         self.mapping
     }
 
-    /// The first page's index.
+    /// Returns the index of the first page.
     pub fn first(&self) -> u32 {
         self.first
     }
 
-    /// How many pages.
+    /// Returns the number of pages.
     pub fn count(&self) -> u32 {
         self.pages.len() as u32
     }
 }
 
-/// Fresh pages in a row of a file, locked, on their way to another thread. Whoever has them takes
-/// them, or nobody can ever use them.
+/// Fresh, locked, contiguous pages of a file on their way to another thread. The receiver must take
+/// them ([`Handed::take`]), or they stay locked for ever.
 #[must_use]
 pub struct Handed {
-    /// Which they are.
+    /// The pages.
     pub run: Run,
 }
 
 impl Handed {
-    /// Hands pages over that begin at `first`, fresh ones all of them.
+    /// Hands over `pages`, which begin at index `first` and must all be fresh.
     pub fn new(mapping: u32, first: u32, pages: Vec<Locked<'_>>) -> Self {
         assert!(pages.iter().all(|p| p.alone), "pages that others may know");
         let pages = pages.into_iter().map(|p| {
@@ -504,7 +511,7 @@ impl Handed {
         }
     }
 
-    /// Whose they are now.
+    /// Takes the pages over on the receiving thread.
     pub fn take(self, mm: &LiveMm) -> Vec<Locked<'_>> {
         let locked = |pfn| Locked {
             mm,
@@ -516,36 +523,36 @@ impl Handed {
     }
 }
 
-/// Pages under writeback on their way to another thread. Whoever has them takes them, or they are
-/// under writeback for ever.
+/// Pages under writeback on their way to another thread. The receiver must take them
+/// ([`Sent::take`]), or they stay under writeback for ever.
 #[must_use]
 pub struct Sent {
-    /// Which they are.
+    /// The pages.
     pub run: Run,
 }
 
 impl Sent {
-    /// Whose they are now.
+    /// Takes the pages over on the receiving thread.
     pub fn take(self, mm: &LiveMm) -> Writeback<'_> {
         Writeback { mm, run: self.run }
     }
 }
 
-/// No page could be had.
+/// The error that no page could be allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfMemory;
 
-/// Pages in a row of a file that the calling task put under writeback. Dropped without
+/// Contiguous pages of a file that the calling task put under writeback. If dropped without
 /// [`Writeback::end`], the write counts as failed.
 pub struct Writeback<'a> {
     mm: &'a LiveMm,
-    /// Which they are.
+    /// The pages.
     pub run: Run,
 }
 
 impl<'a> Writeback<'a> {
-    /// Puts dirty pages from `first` on under writeback, at most `most`, as far as they can be had
-    /// without waiting. `None`: not even the first.
+    /// Puts dirty pages from index `first` on under writeback, at most `most`, and only as long as
+    /// each is dirty and unlocked: it does not wait. `None`: not even the first could be had.
     pub fn start(mm: &'a LiveMm, mapping: u32, first: u32, most: u32) -> Option<Self> {
         let run = Run {
             mapping,
@@ -558,7 +565,7 @@ impl<'a> Writeback<'a> {
         (!under.run.pages.is_empty()).then_some(under)
     }
 
-    /// Lets another thread end it.
+    /// Hands the pages to another thread, which ends the writeback.
     pub fn send(mut self) -> Sent {
         Sent {
             run: Run {
@@ -570,7 +577,8 @@ impl<'a> Writeback<'a> {
         }
     }
 
-    /// Adds the dirty pages that follow, up to `most` pages in all, as [`Writeback::start`].
+    /// Adds the dirty pages that follow, up to `most` pages in all, by the rule of
+    /// [`Writeback::start`].
     pub fn extend(&mut self, most: u32) {
         let run = &mut self.run;
         let n = run.count();
@@ -582,7 +590,7 @@ impl<'a> Writeback<'a> {
             .start_writeback(run.mapping, next, most - n, |pfn| pages.push(pfn));
     }
 
-    /// Takes over a page that the calling task has put under writeback just now, under its lock.
+    /// Takes over a page that the calling task has just put under writeback while holding its lock.
     fn adopt(mm: &'a LiveMm, pfn: Pfn) -> Self {
         let run = Run {
             mapping: mm.frames.mapping(pfn),
@@ -593,7 +601,7 @@ impl<'a> Writeback<'a> {
         Self { mm, run }
     }
 
-    /// Copies the bytes, if there is room for it: from then on the pages may be changed.
+    /// Copies the bytes, if there is a free slot: from then on the pages may be changed.
     pub fn copy(&mut self) {
         let copies = &self.mm.world.copies;
         if self.run.copy.is_some() || self.run.pages.len() > COPY_PAGES {
@@ -603,8 +611,8 @@ impl<'a> Writeback<'a> {
             return;
         };
         for (i, &pfn) in self.run.pages.iter().enumerate() {
-            // SAFETY: the page is under writeback and not marked yet, so nobody writes its bytes; the slot is
-            // ours alone until it is given back.
+            // SAFETY: the page is under writeback and not marked yet, so nobody writes its bytes;
+            // the slot is ours alone until it is given back.
             unsafe {
                 let to = copies.page(slot, i).as_mut();
                 to.copy_from_slice(self.mm.world.arena.page(pfn).as_ref());
@@ -617,34 +625,35 @@ impl<'a> Writeback<'a> {
         }
     }
 
-    /// Starts writeback of a page for reclaim, which holds its lock and has taken its dirty bit:
-    /// only for `World::writepage`, whose caller does both.
+    /// Starts writeback of a page for reclaim. Only for `World::writepage`, whose caller holds the
+    /// page's lock and has cleared its dirty bit.
     pub(crate) fn for_reclaim(mm: &'a LiveMm, pfn: Pfn) -> Self {
         assert!(mm.frames.has(pfn, flag::LOCKED) && !mm.frames.has(pfn, flag::WRITEBACK));
         mm.set_page_writeback(pfn);
         Self::adopt(mm, pfn)
     }
 
-    /// The bytes of each page in turn.
+    /// Returns the bytes of each page in turn.
     pub fn bytes(&self) -> impl Iterator<Item = &[u8; PAGE]> {
         let w = &self.mm.world;
         let bytes = |(i, &pfn): (usize, &Pfn)| match self.run.copy {
             // SAFETY: the slot is ours until `self` ends, and is written by `copy` alone, before.
             Some(slot) => unsafe { w.copies.page(slot, i).as_ref() },
-            // SAFETY: the pages are under writeback until `self` ends, and not marked, so nobody writes
-            // their bytes (module documentation).
+            // SAFETY: the pages are under writeback until `self` ends, and not marked, so nobody
+            // writes their bytes (module documentation).
             None => unsafe { w.arena.page(pfn).as_ref() },
         };
         self.run.pages.iter().enumerate().map(bytes)
     }
 
-    /// As [`Writeback::end`] of data that is lost: the pages are read anew, but for those that were changed
-    /// meanwhile, whose data is newer.
+    /// Ends the writeback of pages whose data is lost: they are read anew at the next access,
+    /// except for pages that were changed meanwhile, whose data is newer.
     pub fn lost(self) {
         for &pfn in &self.run.pages {
             let frames = &self.mm.frames;
             frames.clear_flags(pfn, flag::ERROR);
-            // Who has the lock is about to change it, or reads what he found before it was lost.
+            // A task that holds the lock is about to change the page, or reads what was valid
+            // before.
             if !frames.has(pfn, flag::DIRTY) && self.mm.try_lock_page(pfn) {
                 if !frames.has(pfn, flag::DIRTY) {
                     frames.clear_flags(pfn, flag::UPTODATE);
@@ -655,19 +664,19 @@ impl<'a> Writeback<'a> {
         self.end(false);
     }
 
-    /// Clears bits of each page.
+    /// Clears `bits` in the flags of each page.
     pub fn clear_flags(&self, bits: u32) {
         for &pfn in &self.run.pages {
             self.mm.frames.clear_flags(pfn, bits);
         }
     }
 
-    /// The I/O ended.
+    /// Ends the writeback; `failed`: the pages were not written.
     pub fn end(mut self, failed: bool) {
         self.finish(failed);
     }
 
-    /// Ends it once.
+    /// Ends the writeback unless that was done already.
     fn finish(&mut self, failed: bool) {
         let run = &mut self.run;
         let pages = std::mem::take(&mut run.pages);

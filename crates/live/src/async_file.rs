@@ -1,9 +1,10 @@
-//! Files for programs that wait by futures, on any executor.
+//! File handles for programs that use futures, on any executor.
 //!
-//! What is cached is read when a future is polled first: no lock, no allocation, no other thread. Everything
-//! else is a [`Call`] of the cache (`runner`): it begins on the polling thread, and when it has to wait
-//! the runner's threads go on with it, whoever polls what. So a future that is dropped, or not polled
-//! for a long time, holds nobody up; its buffer is the call's until that ends.
+//! A read of cached bytes is done in the first poll of its future: no lock, no allocation, no other
+//! thread. Everything else is a [`Call`] of the cache (`runner`): it begins on the polling thread,
+//! and once it has to wait, the runner's threads continue it, whether or not the future is polled.
+//! So a future that is dropped, or not polled for a long time, blocks nothing; its buffer belongs
+//! to the call until the call ends.
 //!
 //! [`Call`]: crate::runner::Call
 
@@ -32,7 +33,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// The calls of a cache that are waited for by futures, and the threads that go on with them.
+/// The asynchronous calls of a cache, and the threads that continue them.
 pub(crate) struct Calls {
     runner: Arc<Runner>,
     wanted: u32,
@@ -40,7 +41,8 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// No calls and no threads; the tasks have numbers from `first` on.
+    /// Creates the state without calls and threads; the calls' tasks have the numbers from `first`
+    /// on.
     pub fn new(config: &Config, first: TaskId) -> Self {
         let tasks = first..first + config.async_tasks();
         Self {
@@ -50,7 +52,8 @@ impl Calls {
         }
     }
 
-    /// The threads run, and one for what may block on a device.
+    /// Starts the runner's threads unless they run, and a thread for blocking calls on device
+    /// `bdi`.
     fn start(&self, inner: &Arc<Inner>, bdi: u32) -> Result<(), Error> {
         let refused = |e: std::io::Error| Error::Config(format!("a thread for calls: {e}"));
         inner.mm.world.blocking.start(bdi).map_err(refused)?;
@@ -67,34 +70,36 @@ impl Calls {
         Ok(())
     }
 
-    /// No call begins any more, those that wait for their turn neither.
+    /// Lets no further call begin, not even those that wait for their turn.
     pub fn close(&self) {
         self.runner.close();
     }
 
-    /// Calls that are under way end, and then the threads; after [`Calls::close`].
+    /// Waits until the calls under way have ended, and for the threads to end; after
+    /// [`Calls::close`].
     pub fn end(&self, mm: &LiveMm) {
         let threads = std::mem::take(&mut *self.threads.lock());
         let me = std::thread::current().id();
         for t in &threads {
             if t.thread().id() == me {
-                // Somebody's waker ends the cache here: nobody else may be left to do our work.
+                // A waker ends the cache on one of our threads: this may be the last thread to
+                // do the work.
                 self.runner.work(&mm.world.cpus);
             }
         }
         for t in threads {
             if t.thread().id() != me {
-                // A panic of a call was its caller's.
+                // A panic of a call was passed to its caller.
                 let _ = t.join();
             }
         }
         mm.world.blocking.stop();
     }
 
-    /// Marks a page that was read in passing.
+    /// Marks a page as accessed that was read without a task number.
     fn mark(&self, mm: &LiveMm, page: &Pinned<'_>) {
         if !mm.mark_accessed_in_passing(page.pfn()) {
-            // If no number is free, or the thread ends, the page is only not marked.
+            // If no task number is free, or the thread is ending, the page stays unmarked.
             self.runner.spare(|task| {
                 if let Some(task) = task.filter(|_| !cpu::thread_is_ending()) {
                     let path = TrackPath::BufferedRead;
@@ -106,7 +111,7 @@ impl Calls {
     }
 }
 
-/// An open file, as long as a handle, a call or a page needs it.
+/// An open file, kept open as long as a handle, a call or a page needs it. `None`: closed.
 struct Open(Option<File>);
 
 impl Deref for Open {
@@ -118,13 +123,14 @@ impl Deref for Open {
 }
 
 impl Open {
-    /// Closes it elsewhere, for that may take time, and then does something.
+    /// Closes the file on a thread of its device, because closing may block, and then calls `then`.
     fn close(&mut self, then: impl FnOnce() + Send + 'static) {
         if let Some(file) = self.0.take() {
             let (inner, bdi) = (Arc::clone(&file.inner), file.file.bdi);
             let its = Arc::clone(&inner);
             let close = Box::new(move || {
-                // A thread of ours must not keep one of the numbers that are for a program's.
+                // A thread of the cache must not keep a task number that is meant for the
+                // program's threads.
                 let runner = &its.calls.runner;
                 runner.spare(|task| cache::lend(task, || drop(file)));
                 then();
@@ -148,7 +154,7 @@ impl Keeper for Arc<Open> {
     }
 }
 
-/// A page of a file to read where it lies, as [`crate::PageRef`], which keeps its file open
+/// A page of a file to read in place, like [`crate::PageRef`], but one that keeps its file open
 /// ([`AsyncFile::pin`]).
 pub struct PageOwned(Kept<Arc<Open>>);
 
@@ -166,21 +172,21 @@ impl fmt::Debug for PageOwned {
     }
 }
 
-/// An open file of a [`crate::Cache`] whose calls are futures, for any executor: they need no runtime,
-/// and are `Send` and `'static`. Clones are the same handle; the file is closed, by a thread of the
-/// cache, when the last of them is dropped and no call or page needs it.
+/// An open file of a [`crate::Cache`] whose calls are futures, for any executor: they need no
+/// runtime, and are `Send` and `'static`. Clones are the same handle. The file is closed by a
+/// thread of the cache, when the last clone is dropped and no call or page needs the file.
 ///
-/// A future does nothing before it is polled. It takes its buffers and gives them back with the result.
-/// One that is dropped before its turn has come ([`crate::Config::async_calls`]) has done nothing; a
-/// call that has begun comes to its end, and its buffers go then. When the cache is shut down, calls
-/// that are under way end as they would; the others are [`Error::Closed`], and so are writes that wait
-/// for a pinned page.
+/// A future does nothing before it is polled. It takes its buffers and returns them with the
+/// result. If a future is dropped before its turn has come ([`crate::Config::async_calls`]),
+/// nothing has been done; a call that has begun runs to its end, and its buffers are dropped then.
+/// When the cache is shut down, calls under way end as usual; calls not begun yet fail with
+/// [`Error::Closed`], and so do writes that wait for a pinned page.
 ///
 /// ```
 /// # let path = std::env::temp_dir().join(format!("async-doc-{}", std::process::id()));
 /// # use std::pin::pin;
 /// # use std::task::{Context, Poll, Wake, Waker};
-/// // What any executor does, in short.
+/// // A minimal executor.
 /// struct Thread(std::thread::Thread);
 /// impl Wake for Thread {
 ///     fn wake(self: std::sync::Arc<Self>) {
@@ -198,7 +204,8 @@ impl fmt::Debug for PageOwned {
 ///     }
 /// }
 ///
-/// let cache = lowmark_cache::Cache::new(lowmark_cache::Config { memory: 8 << 20, ..Default::default() })?;
+/// let config = lowmark_cache::Config { memory: 8 << 20, ..Default::default() };
+/// let cache = lowmark_cache::Cache::new(config)?;
 /// let file = cache.open(&path)?.into_async()?;
 /// block_on(async {
 ///     let (result, mut buf) = file.write(0, b"hello, page".to_vec()).await;
@@ -223,11 +230,11 @@ impl fmt::Debug for AsyncFile {
 }
 
 impl File {
-    /// The same handle, with calls that are futures. The first of a cache starts
-    /// [`crate::Config::async_threads`] threads, the first of a device one more.
+    /// Turns the handle into one whose calls are futures. The first such handle of a cache starts
+    /// [`crate::Config::async_threads`] threads, and the first on a device one more.
     ///
     /// # Errors
-    /// [`Error::Config`]: a thread cannot be started. [`Error::Closed`].
+    /// [`Error::Config`]: a thread cannot be started. [`Error::Closed`]: the cache was shut down.
     pub fn into_async(self) -> Result<AsyncFile, Error> {
         self.open()?;
         self.inner.calls.start(&self.inner, self.file.bdi)?;
@@ -235,18 +242,18 @@ impl File {
     }
 }
 
-/// What a call is about: it reads, and so waits for no reader, or it does something else.
+/// The kind of a call: one that only reads never waits for a pin to be dropped; the others may.
 #[derive(Clone, Copy)]
 enum Lane {
     Reads = 0,
     Others = 1,
 }
 
-/// What of a call is seen: timed and recorded.
+/// How a call is timed and recorded.
 #[derive(Clone, Copy)]
 enum Seen {
     Nothing,
-    /// Bytes that are read, or written: where, and how many.
+    /// A read or write of bytes: position and length.
     Read(u64, usize),
     Write(u64, usize),
     Sync,
@@ -275,12 +282,12 @@ impl Seen {
     }
 }
 
-/// The bytes of a page, to read.
+/// Returns the record of a read of one whole page.
 fn page_read(page: u32) -> Seen {
     Seen::Read(u64::from(page) * PAGE as u64, PAGE)
 }
 
-/// What became of a call, and what it had been given.
+/// The result of a call, and the buffers that it was given.
 type Done<T, A> = (Result<T, Error>, A);
 
 /// A call before its turn.
@@ -321,7 +328,7 @@ where
     }
 }
 
-/// What a future holds of its call.
+/// A future's share of its call. Dropping it cancels a call that has not begun.
 struct Asked<T: Send> {
     call: Arc<Call>,
     outcome: Arc<Outcome<T>>,
@@ -335,7 +342,7 @@ impl<T: Send> Drop for Asked<T> {
 }
 
 impl AsyncFile {
-    /// Has `go` run as a task with what it is given.
+    /// Runs `go` as a task on `given`, and waits for its result.
     async fn call<T, A, L>(
         file: Arc<Open>,
         (lane, seen): (Lane, Seen),
@@ -367,7 +374,8 @@ impl AsyncFile {
         poll_fn(|context| asked.outcome.poll(context)).await
     }
 
-    /// Reads what is cached of a range: all that there is, or so many bytes until a page is missing.
+    /// Copies the cached bytes of a range. `Break(n)`: `n` bytes, and the read is complete.
+    /// `Continue(n)`: `n` bytes, then a page is missing or [`AT_HAND`] is reached.
     fn at_hand(file: &Open, pos: u64, buf: &mut [u8]) -> Result<ControlFlow<usize, usize>, Error> {
         file.open()?;
         let (mm, mut missed) = (&file.inner.mm, false);
@@ -376,7 +384,7 @@ impl AsyncFile {
             missed = true;
             Ok(0)
         };
-        // Of a read that is timed, the first page is.
+        // A read that is sampled for timing is timed by its first page.
         let begun = Cell::new(sampled().then(begin));
         let mark = |page: &Pinned<'_>| {
             file.inner
@@ -395,7 +403,8 @@ impl AsyncFile {
         })
     }
 
-    /// Reads at `pos` into `buf`; says how many bytes the file had there, 0 behind its end.
+    /// Reads at `pos` into `buf`; resolves to the number of bytes the file had there, 0 at or
+    /// behind its end.
     ///
     /// # Errors
     /// As [`File::read`], and [`Error::Closed`].
@@ -422,7 +431,8 @@ impl AsyncFile {
         }
     }
 
-    /// Reads at `pos` into several buffers, one after the other; says how many bytes the file had there.
+    /// Reads at `pos` into several buffers, one after the other; resolves to the number of bytes
+    /// the file had there.
     ///
     /// # Errors
     /// As [`AsyncFile::read`].
@@ -435,7 +445,7 @@ impl AsyncFile {
         async move {
             let mut total = 0;
             let mut at_hand = 0;
-            // As far as it is cached; then the rest.
+            // First the leading buffers that are cached as a whole; the call reads the rest.
             for buf in &mut bufs {
                 let buf = buf.as_mut();
                 match Self::at_hand(&file, pos.saturating_add(total as u64), buf) {
@@ -459,7 +469,7 @@ impl AsyncFile {
         }
     }
 
-    /// Reads on into further buffers, behind so many bytes.
+    /// Reads into the buffers that remain; `total`: bytes read so far, counted from `pos`.
     async fn read_rest<B: AsMut<[u8]>>(
         file: &Open,
         pos: u64,
@@ -478,7 +488,7 @@ impl AsyncFile {
         Ok(total)
     }
 
-    /// Writes `buf` at `pos`. The future waits while too much is dirty.
+    /// Writes `buf` at `pos`. The future waits while too many pages are dirty.
     ///
     /// # Errors
     /// As [`File::write`], and [`Error::Closed`].
@@ -520,8 +530,9 @@ impl AsyncFile {
         Self::call(Arc::clone(&self.0), (Lane::Others, seen), bufs, go)
     }
 
-    /// The page with a number where it lies, as [`File::pin`]. While somebody holds it nobody changes it:
-    /// a task that holds a page and waits for a write to it waits for ever, or until the cache ends.
+    /// Pins a page by its number, to be read in place, as [`File::pin`]. While it is pinned nobody
+    /// changes it: a task that holds a page and waits for a write to the same page waits for ever,
+    /// or until the cache ends.
     ///
     /// # Errors
     /// As [`File::pin`].
@@ -558,8 +569,9 @@ impl AsyncFile {
         Some(PageOwned(pinned.keep(Arc::clone(file))))
     }
 
-    /// Lets `change` change the page with a number where it lies, as [`File::pin_mut`], on the polling
-    /// thread or one of the cache's. It must not wait for calls of the cache, which may need that thread.
+    /// Calls `change` with the bytes of a page, to change them in place, as [`File::pin_mut`], on
+    /// the polling thread or one of the cache's. `change` must not wait for calls of the cache,
+    /// which may need that thread.
     ///
     /// # Errors
     /// As [`File::pin_mut`].
@@ -584,7 +596,8 @@ impl AsyncFile {
         async move { call.await.0 }
     }
 
-    /// Begins to read what is missing of a range, as [`File::prefetch`]; says how many pages.
+    /// Starts to read the missing pages of a range, as [`File::prefetch`]; resolves to their
+    /// number.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -605,8 +618,8 @@ impl AsyncFile {
         async move { call.await.0 }
     }
 
-    /// Lets the pages of a range go that are clean and that nobody holds, as [`File::drop_cache`]; says
-    /// how many.
+    /// Drops the clean pages of a range that are neither locked nor pinned, as
+    /// [`File::drop_cache`]; resolves to their number.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -627,7 +640,7 @@ impl AsyncFile {
         async move { call.await.0 }
     }
 
-    /// Says how a range of the file will be used, as [`File::advise`].
+    /// Announces how a range of the file will be used, as [`File::advise`].
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -655,7 +668,7 @@ impl AsyncFile {
         async move { call.await.0 }
     }
 
-    /// Hands what is dirty of a range to the system, as [`File::flush`].
+    /// Writes the dirty pages of a range to the system, as [`File::flush`].
     ///
     /// # Errors
     /// As [`File::flush`].
@@ -672,11 +685,11 @@ impl AsyncFile {
         async move { call.await.0 }
     }
 
-    /// Writes what is dirty and waits until the device has it, as [`File::fsync`].
+    /// Writes the dirty pages and waits until the device has them, as [`File::fsync`].
     ///
     /// # Errors
-    /// As [`File::fsync`]. Clones are one handle, which is told of an error once; a future that is dropped
-    /// was told nothing.
+    /// As [`File::fsync`]. Clones are one handle, and an error is reported once to a handle; a
+    /// future that was dropped has reported nothing.
     pub fn fsync(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let go = move |file: Arc<Open>, ()| async move {
             file::to_device(&file.inner.mm, file.file.mapping).await;
@@ -690,7 +703,7 @@ impl AsyncFile {
         }
     }
 
-    /// Cuts or extends the file, as [`File::truncate`].
+    /// Truncates or extends the file, as [`File::truncate`].
     ///
     /// # Errors
     /// As [`File::truncate`].
@@ -706,8 +719,8 @@ impl AsyncFile {
         async move { call.await.0 }
     }
 
-    /// Drops the handle. If it is the last one, and no call or page needs the file, the future is ready
-    /// when that is closed.
+    /// Drops the handle. If it is the last clone, and no call or page needs the file, the future
+    /// resolves when the file is closed; otherwise at once.
     pub async fn close(self) {
         if let Some(mut open) = Arc::into_inner(self.0) {
             let closed = Arc::new(Answer::default());
@@ -717,17 +730,17 @@ impl AsyncFile {
         }
     }
 
-    /// Its length in bytes.
+    /// Returns the file's length in bytes.
     pub fn size(&self) -> u64 {
         self.0.size()
     }
 
-    /// The handle with the calls that block.
+    /// Returns the handle with the blocking calls.
     pub fn file(&self) -> &File {
         &self.0
     }
 }
 
-/// Bytes that are copied at most while a future is polled first: beyond it is a call, which lets others
-/// go first now and then.
+/// Most bytes that the first poll of a read copies. A longer read continues as a call, which lets
+/// other tasks of its thread run now and then.
 const AT_HAND: usize = 64 * PAGE;

@@ -1,8 +1,9 @@
-//! Calls that may block and that nobody makes for us: fsync, ftruncate, the closing of a file.
+//! Calls that may block and have no asynchronous form here: fsync, ftruncate, close.
 //!
-//! A thread that has one task makes them itself. One that has more must not: it hands them to threads of
-//! their device, of which there is one from the beginning ([`Blocking::start`]) and up to [`THREADS`]
-//! while several calls are under way. So a device that hangs holds up its own calls only.
+//! A thread with a single task makes such a call itself. A thread with several tasks must not
+//! block: it hands the call to the threads of the call's device. A device has one thread from the
+//! start ([`Blocking::start`]) and up to [`THREADS`] while several calls are under way. So a device
+//! that hangs delays only its own calls.
 
 use crate::LiveMm;
 use crate::cpu;
@@ -13,10 +14,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Threads of a device at most.
+/// Most threads of a device.
 const THREADS: usize = 4;
 
-/// Something that may block.
+/// A call that may block.
 pub type Job = Box<dyn FnOnce() + Send>;
 
 /// The threads of all devices.
@@ -37,15 +38,15 @@ struct State {
 }
 
 impl Blocking {
-    /// No threads yet, for so many devices.
+    /// Creates the state for `devices` devices, without threads.
     pub fn new(devices: u32) -> Self {
         Self((0..devices).map(|_| Arc::default()).collect())
     }
 
-    /// A device has a thread from now on.
+    /// Starts a device's first thread, unless it has one.
     ///
     /// # Errors
-    /// The system gives none.
+    /// The system cannot start a thread.
     pub fn start(&self, bdi: u32) -> std::io::Result<()> {
         let device = &self.0[bdi as usize];
         let mut s = device.state.lock();
@@ -55,7 +56,8 @@ impl Blocking {
         }
     }
 
-    /// Has something done for a device that has a thread; it comes back if all is over.
+    /// Queues a job for a device's threads. `Err`: the job, if the device has no thread or
+    /// [`Blocking::stop`] was called.
     pub fn put(&self, bdi: u32, job: Job) -> Result<(), Job> {
         let device = &self.0[bdi as usize];
         let mut s = device.state.lock();
@@ -64,7 +66,7 @@ impl Blocking {
         }
         s.jobs.push_back(job);
         if s.jobs.len() > s.idle && s.threads.len() < THREADS {
-            // Those that are there will do it as well.
+            // If no thread can be started, the existing ones do the job.
             let _ = device.spawn(&mut s, bdi);
         }
         drop(s);
@@ -72,7 +74,7 @@ impl Blocking {
         Ok(())
     }
 
-    /// Ends the threads when nothing is left for them to do; nothing is taken any more.
+    /// Accepts no more jobs, and waits until the threads have done those queued and have ended.
     pub fn stop(&self) {
         for device in &self.0 {
             let threads = {
@@ -82,7 +84,7 @@ impl Blocking {
             };
             device.more.notify_all();
             for t in threads {
-                // What panics in one tells who waits for it.
+                // A job's panic was caught, and is passed on by `run` to the task that waits.
                 let _ = t.join();
             }
         }
@@ -116,8 +118,8 @@ impl Device {
     }
 }
 
-/// Runs `f`, which may block, for the calling task: on its thread without a slot, or if that has other
-/// tasks on one of the device's.
+/// Runs `f`, which may block, for the calling task: on its own thread without a CPU slot, or on one
+/// of the device's threads if the task's thread has other tasks.
 pub async fn run<T: Send + 'static>(
     mm: &LiveMm,
     bdi: u32,

@@ -1,8 +1,10 @@
-//! Memory of the cache's budget that a program has for itself, and how it is asked to give some back.
+//! Memory of the cache's budget that a program uses for itself, and how the program is asked to
+//! return some.
 //!
-//! A [`Buffer`] holds no file's data and is never written anywhere: there is no swap. Who keeps what he
-//! could make again (decoded blocks, results, connections) registers a [`crate::Shrinker`]: when memory is short
-//! reclaim asks it for a share of its objects, the same share that it takes of the pages of files
+//! A [`Buffer`] holds no file's data and is never written out: there is no swap. A program that
+//! keeps objects it could make again (decoded blocks, results, connections) registers a
+//! [`crate::Shrinker`]: when memory is short, reclaim asks the shrinker to free a share of its
+//! objects, the same share that it takes of the files' pages
 //! (docs/reference/shrinkers-and-xfs.md#shrinkers).
 
 use crate::arena::{OutOfMemory, Owned, PAGE};
@@ -15,12 +17,12 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The largest buffer: eight pages, up to which the engine's allocator does not give up
-/// (`PAGE_ALLOC_COSTLY_ORDER`).
+/// The largest buffer in bytes: eight pages, up to which the engine's allocator retries instead of
+/// failing (`PAGE_ALLOC_COSTLY_ORDER`).
 pub(crate) const MOST_BYTES: usize = PAGE << 3;
 
-/// A [`crate::Shrinker`] that is registered, until this is dropped. One that is being called meanwhile by another
-/// thread comes to its end.
+/// The registration of a [`crate::Shrinker`], which ends when this is dropped. A call of the
+/// shrinker by another thread at that moment still runs to its end.
 pub struct Registration {
     pub(crate) inner: Arc<Inner>,
     pub(crate) number: u32,
@@ -38,16 +40,16 @@ impl fmt::Debug for Registration {
     }
 }
 
-/// Memory of the cache's budget ([`crate::Cache::buffer`]), zero at first. It goes back when it is dropped.
+/// Memory of the cache's budget ([`crate::Cache::buffer`]), zeroed at first and freed on drop.
 pub struct Buffer {
     inner: Arc<Inner>,
-    /// `None` only while it is dropped.
+    /// `None` only during drop.
     owned: Option<Owned>,
     len: usize,
 }
 
 impl Buffer {
-    /// A buffer of so many bytes; see [`crate::Cache::buffer`].
+    /// Allocates a buffer of `len` bytes from a class of memory; see [`crate::Cache::buffer`].
     pub(crate) fn new(inner: &Arc<Inner>, len: usize, class: usize) -> Result<Self, Error> {
         if !(1..=MOST_BYTES).contains(&len) {
             return Err(Error::BufferSize(len));
@@ -63,7 +65,8 @@ impl Buffer {
         };
         let owned = inner.call(async {
             let w = &inner.mm.world;
-            // Before: who is told that there is no memory is told of these pages as well.
+            // Counted inside the call: a thread that is out of memory reports these pages as
+            // buffers.
             let owned = Owned::alloc(&inner.mm, gfp, order).await;
             let owned = owned.map_err(|OutOfMemory| Error::OutOfMemory)?;
             w.buffer_pages.fetch_add(1 << order, SeqCst);
@@ -111,7 +114,7 @@ impl Drop for Buffer {
             mm.mm_account_reclaimed_pages(pages);
         };
         match mm.world.cpus.shrinking() {
-            // Whoever reclaims on this thread has the page counted as reclaimed.
+            // On a thread that reclaims, the freed page counts as reclaimed by its task.
             true => mm.world.cpus.again(give),
             false => inner.as_somebody(give),
         }
