@@ -1,4 +1,4 @@
-//! The cache as a program uses it.
+//! The page cache as a program uses it: opens files, reports statistics, shuts down.
 
 use crate::LiveMm;
 use crate::ahead::Ahead;
@@ -41,7 +41,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Weak};
 
-/// What a cache holds and did.
+/// Levels and counters of a cache. Levels are as of now, counters since the cache began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Pages of memory.
@@ -50,17 +50,17 @@ pub struct Stats {
     pub free: u64,
     /// Pages that hold file data.
     pub cached: u64,
-    /// Pages newer than their file.
+    /// Dirty pages: newer than their file.
     pub dirty: u64,
-    /// Pages being written.
+    /// Pages under writeback.
     pub writeback: u64,
-    /// Pages of buffers.
+    /// Pages that hold [`crate::Buffer`]s.
     pub buffers: u64,
-    /// Pages evicted so far, by anyone.
+    /// Pages evicted so far, by kswapd or by direct reclaim.
     pub evicted: u64,
     /// Pages evicted by kswapd.
     pub evicted_by_kswapd: u64,
-    /// Times a thread had to reclaim for itself.
+    /// Times a thread entered direct reclaim.
     pub direct_reclaims: u64,
     /// KiB read from files.
     pub kib_read: u64,
@@ -68,7 +68,7 @@ pub struct Stats {
     pub kib_written: u64,
     /// Pages whose write failed: they are kept, and the next sync of their file tries again.
     pub kept_pages: u64,
-    /// Pages whose write failed and for which there was no room: their data is lost.
+    /// Pages whose write failed and that could not be kept for lack of room: their data is lost.
     pub lost_pages: u64,
 }
 
@@ -94,29 +94,30 @@ impl Stats {
     }
 }
 
-/// How a cache ended.
+/// The result of a shutdown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[must_use = "it may say that data is lost"]
 pub struct Shutdown {
-    /// Pages whose data did not get into their files since the cache began: it is lost.
+    /// Pages whose data did not reach their files since the cache began: it is lost.
     pub lost_pages: u64,
-    /// Files whose last sync failed, by the paths at which they were opened first, and why.
+    /// Files whose last sync failed, by the path at which each was first opened, with the error.
     pub failed: Vec<(PathBuf, Error)>,
 }
 
 impl Shutdown {
-    /// Whether everything that the cache took is in its files, and confirmed by their devices.
+    /// Returns true if everything written to the cache is in its files and confirmed by their
+    /// devices.
     pub fn is_clean(&self) -> bool {
         self.lost_pages == 0 && self.failed.is_empty()
     }
 }
 
-/// The numbers of threads that use a cache.
+/// The task numbers for the program's threads.
 struct Tasks {
     free: Mutex<Vec<TaskId>>,
 }
 
-/// A thread's number in one cache, given back when the thread ends.
+/// A thread's task number in one cache, given back when the thread ends.
 struct Lease {
     tasks: Weak<Tasks>,
     id: TaskId,
@@ -132,11 +133,12 @@ impl Drop for Lease {
 
 thread_local! {
     static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
-    /// A number that the thread has for what it does now.
+    /// A task number that the thread has only for its present call ([`lend`]).
     static LENT: Cell<Option<TaskId>> = const { Cell::new(None) };
 }
 
-/// Runs `f`, which uses one cache, with a number for its calls: on a thread of that cache.
+/// Runs `f`, which uses one cache, with a lent task number for its calls; on a thread of that
+/// cache.
 pub(crate) fn lend<R>(task: Option<TaskId>, f: impl FnOnce() -> R) -> R {
     LENT.set(task);
     let r = f();
@@ -146,17 +148,17 @@ pub(crate) fn lend<R>(task: Option<TaskId>, f: impl FnOnce() -> R) -> R {
 
 pub(crate) struct Inner {
     pub(crate) mm: LiveMm,
-    /// Calls that programs wait for by futures.
+    /// The asynchronous calls.
     pub(crate) calls: Calls,
     tasks: Arc<Tasks>,
     storage: Arc<dyn Storage>,
     pub(crate) table: Mutex<Table>,
     pub(crate) recorder: Arc<Recorder>,
-    /// Calls hold it shared; whoever shuts the cache down holds it alone and sets it.
+    /// Calls hold this lock shared; the shutdown holds it exclusively and sets it.
     pub(crate) closed: RwLock<bool>,
-    /// The same for those who look at what is cached and hold nothing.
+    /// True from the start of the shutdown; for look-ups of cached pages, which take no lock.
     pub(crate) ended: AtomicBool,
-    /// Who gives memory back and has no number.
+    /// Held by a thread without a task number while it frees memory as task `GIVER`.
     giver: Mutex<()>,
 }
 
@@ -189,7 +191,8 @@ impl Inner {
         cpus.block_on(task, future).ok_or(Error::Closed)
     }
 
-    /// Runs `f` on a slot, as whoever the thread is here, or as nobody.
+    /// Runs `f` on a CPU slot, under the calling thread's task number, or as task `GIVER` if it has
+    /// none.
     pub(crate) fn as_somebody(&self, f: impl FnOnce() + Send) {
         let cpus = &self.mm.world.cpus;
         let run = |task, f: &mut Option<_>| {
@@ -226,7 +229,7 @@ impl Inner {
         self.block_on(future)?.map_err(|e| self.explain(e))
     }
 
-    /// An error, with its reason if there is one.
+    /// Returns the error; out of memory is given its reason ([`file::out_of_memory`]).
     pub(crate) fn explain(&self, e: Error) -> Error {
         match e {
             Error::OutOfMemory => file::out_of_memory(&self.mm),
@@ -234,7 +237,7 @@ impl Inner {
         }
     }
 
-    /// As [`Inner::call`], timed if it succeeds.
+    /// Makes a call as [`Inner::call`], and records how long it took if it succeeds.
     pub(crate) fn timed<T>(
         &self,
         kind: Kind,
@@ -246,7 +249,7 @@ impl Inner {
         Ok(answer)
     }
 
-    /// What [`Mm::mark_page_accessed`] does; most of the time that takes no CPU slot.
+    /// Marks a page accessed as [`Mm::mark_page_accessed`] does; mostly without a CPU slot.
     #[inline]
     pub(crate) fn mark(&self, page: &Pinned<'_>) -> Result<(), Error> {
         if self.mm.mark_accessed_in_passing(page.pfn()) {
@@ -259,7 +262,7 @@ impl Inner {
         self.block_on(mark)
     }
 
-    /// Writes everything dirty; for the thread that shuts the cache down.
+    /// Syncs every file; returns those whose sync failed. For the thread that shuts the cache down.
     fn sync_all(&self) -> Vec<(PathBuf, Error)> {
         let (mm, table) = (&self.mm, self.table.lock());
         let mut failed = Vec::new();
@@ -274,7 +277,7 @@ impl Inner {
         failed
     }
 
-    /// A number for one more file on a device: a new one, or that of a file that nobody has open.
+    /// Returns a mapping number for one more file on a device: a new one, or that of a closed file.
     fn number(&self, table: &mut Table, bdi: u32) -> Result<u32, Error> {
         let new = || self.mm.new_mapping(MappingKind::File, bdi);
         let n = match table.free_number().or_else(new) {
@@ -288,8 +291,8 @@ impl Inner {
         Ok(n)
     }
 
-    /// Takes a file that nobody has open out of the cache: the one that was closed longest ago, of
-    /// those whose pages can be written.
+    /// Takes a closed file out of the cache: of those whose pages can be written, the one that was
+    /// closed longest ago.
     fn forget_closed(&self, table: &mut Table) -> Result<(), Error> {
         let mut after = 0;
         while let Some((closing, file)) = table.closed(after) {
@@ -327,13 +330,13 @@ impl Cache {
     /// Builds a cache over the operating system's files and starts its threads.
     ///
     /// # Errors
-    /// [`Error::Config`]: a configuration that is out of range, for which there is no memory, or a
-    /// thread that cannot be started.
+    /// [`Error::Config`]: a value of the configuration is out of range, the system has no memory
+    /// for it, or a thread cannot be started.
     pub fn new(config: Config) -> Result<Self, Error> {
         Self::on(Arc::new(Os::default()), config)
     }
 
-    /// Builds a cache over files from elsewhere.
+    /// Builds a cache over another storage than the operating system's files.
     ///
     /// # Errors
     /// As [`Cache::new`].
@@ -376,7 +379,7 @@ impl Cache {
             ended: AtomicBool::new(false),
             giver: Mutex::default(),
         });
-        // From here on the threads end with the cache.
+        // From here on, dropping `cache` ends the threads.
         let cache = Self {
             daemons: Mutex::new(Some(Daemons::new(&inner))),
             inner,
@@ -393,24 +396,26 @@ impl Cache {
         Ok(cache)
     }
 
-    /// Opens a regular file for reading and writing and creates it if it is missing. A file is the
-    /// same pages by whichever of its names it is opened, and a new file under an old name is
-    /// another one. Nothing else may change the contents of a file that this cache knows.
+    /// Opens a regular file for reading and writing, and creates it if it is missing. A file is
+    /// identified by device and inode: all its names lead to the same pages, and a new file under
+    /// an old name is another file. Nothing else may change the contents of a file that this cache
+    /// knows.
     ///
     /// # Errors
-    /// [`Error::Io`]: what the operating system says. [`Error::NotRegular`]: a device, a directory
-    /// or the like. [`Error::TooManyFiles`]: as many are open as may be.
+    /// [`Error::Io`]: the operating system's error. [`Error::NotRegular`]: the path names a device,
+    /// a directory or the like. [`Error::TooManyFiles`]: [`Config::max_files`] files are open.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File, Error> {
         let (inner, path) = (&self.inner, path.as_ref());
         let closed = inner.closed.read();
         if *closed {
             return Err(Error::Closed);
         }
-        // A file that is new to us stays open until it is ours, so its identity is its own.
+        // The descriptor stays open until the file is in the table, so its inode number is not used
+        // again.
         let opened = loop {
             match inner.storage.open(path) {
                 Err(Error::Io(Errno::INTR)) => {}
-                // Files that nobody has open take descriptors, too.
+                // Closed files that are still cached hold descriptors, too: give one up.
                 Err(Error::Io(e @ (Errno::MFILE | Errno::NFILE))) => {
                     let freed = inner.forget_closed(&mut inner.table.lock());
                     freed.map_err(|_| Error::Io(e))?;
@@ -441,7 +446,7 @@ impl Cache {
         })
     }
 
-    /// The number of a device, which has its threads then.
+    /// Returns the number of a device; the first file on a device starts the device's threads.
     fn device(&self, st_dev: u64) -> Result<u32, Error> {
         match self.daemons.lock().as_mut() {
             Some(daemons) => daemons.device(st_dev),
@@ -449,46 +454,49 @@ impl Cache {
         }
     }
 
-    /// What the cache holds and did.
+    /// Returns the levels and counters of the cache.
     pub fn stats(&self) -> Stats {
         Stats::of(&self.inner.mm)
     }
 
-    /// Everything that there is to tell of the cache, as a page of OpenMetrics 1.0: [`Cache::stats`],
-    /// [`Cache::latency`] as histograms in seconds, [`Cache::vmstat`], zones and devices. What
-    /// [`Config::metrics`] serves.
+    /// Returns all metrics of the cache as a page of OpenMetrics 1.0: [`Cache::stats`],
+    /// [`Cache::latency`] as histograms in seconds, [`Cache::vmstat`], zones and devices.
+    /// [`Config::metrics`] serves the same.
     pub fn openmetrics(&self) -> String {
         metrics::page(&self.inner.mm, Form::OpenMetrics)
     }
 
-    /// What the engine traced since the last time that somebody asked ([`Config::tracing`]); nothing if it is
-    /// not to.
+    /// Takes the events that the engine traced since the last call ([`Config::tracing`]); none if
+    /// tracing is off.
     pub fn events(&self) -> Events {
         let ring = self.inner.mm.world.ring.as_ref();
         ring.map_or_else(Events::default, |ring| ring.take(Who::of))
     }
 
-    /// Where [`Config::metrics`] is served; `None`: nowhere, or the cache was shut down.
+    /// Returns the address at which [`Config::metrics`] is served; `None`: it is not, or the cache
+    /// was shut down.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.daemons.lock().as_ref().and_then(Daemons::listens)
     }
 
-    /// How long calls took so far: hits, misses, writes, what writers were held back, allocations, syncs.
+    /// Returns how long calls took so far: hits, misses, writes, throttling of writers,
+    /// allocations, syncs.
     pub fn latency(&self) -> Latencies {
         self.inner.mm.world.clocks.read()
     }
 
-    /// Records every access to a page from now on into a trace that `lowmark mrc` reads (docs/live-budget.md),
-    /// or those to a share of the pages by hash, above 0 and up to 1. Files have the numbers of
-    /// [`File::mapping`]. There is one recording at a time.
+    /// Records every access to a page from now on into a trace that `lowmark mrc` reads
+    /// (docs/live-budget.md), or the accesses to a share of the pages chosen by hash, above 0 and
+    /// up to 1. Files are numbered by [`File::mapping`]. One recording can run at a time.
     ///
     /// # Errors
-    /// [`Error::Config`]: another is under way, or no such share. [`Error::Io`]: the file cannot be made, or no thread.
+    /// [`Error::Config`]: another recording runs, or `rate` is out of range. [`Error::Io`]: the
+    /// trace file cannot be created, or its thread not started.
     pub fn record(&self, path: impl AsRef<Path>, rate: f64) -> Result<Recording, Error> {
         self.inner.recorder.start(path.as_ref(), rate)
     }
 
-    /// What each class of memory holds, lowest first.
+    /// Returns what each class of memory holds, lowest class first.
     pub fn classes(&self) -> Vec<ClassStats> {
         let mm = &self.inner.mm;
         let class = |z: usize| ClassStats {
@@ -502,18 +510,19 @@ impl Cache {
         (0..mm.zones.len()).map(class).collect()
     }
 
-    /// Memory of the budget for the program itself, 1 to 32768 bytes, zero at first. It counts in whole blocks
-    /// of 1, 2, 4 or 8 pages, of a class of memory (0: the general one); it is never written
-    /// anywhere and never taken back but by whoever has it: see [`crate::Shrinker`].
+    /// Allocates memory of the budget for the program itself: 1 to 32768 bytes, zeroed, from a
+    /// class of memory (0: the general one). It is counted in blocks of 1, 2, 4 or 8 pages. It is
+    /// never written out, and only its owner can free it: see [`crate::Shrinker`].
     ///
     /// # Errors
-    /// [`Error::BufferSize`], [`Error::NoClass`]; [`Error::OutOfMemory`] or [`Error::TooManyPins`] when nothing
-    /// can be reclaimed; [`Error::Closed`].
+    /// [`Error::BufferSize`], [`Error::NoClass`]; [`Error::OutOfMemory`] or [`Error::TooManyPins`]
+    /// when nothing can be reclaimed; [`Error::Closed`].
     pub fn buffer(&self, bytes: usize, class: usize) -> Result<Buffer, Error> {
         Buffer::new(&self.inner, bytes, class)
     }
 
-    /// Has a cache of the program's asked for objects when memory is short, as long as what is returned lives.
+    /// Registers a shrinker, which reclaim asks to free objects when memory is short, until the
+    /// returned registration is dropped.
     ///
     /// # Errors
     /// [`Error::TooManyShrinkers`]: 64 are registered.
@@ -525,12 +534,12 @@ impl Cache {
         })
     }
 
-    /// Every counter of the engine, by the kernel's name.
+    /// Returns every counter of the engine, by its name in the kernel's /proc/vmstat.
     pub fn vmstat(&self) -> Vec<(String, u64)> {
         self.inner.mm.vmstat()
     }
 
-    /// The engine's state, to read.
+    /// Returns a read-only view of the engine's state.
     pub fn view(&self) -> View<'_, LiveWorld> {
         self.inner.mm.view()
     }
@@ -538,9 +547,9 @@ impl Cache {
     /// Recounts every list, index and counter of the engine, which must be at rest.
     ///
     /// # Errors
-    /// The first disagreement in words, or that the cache was not shut down before.
+    /// The first disagreement, in words; or the cache was not shut down before.
     pub fn recount(&self) -> Result<(), String> {
-        // Held until the count ends; the threads are gone when it is `None`.
+        // The lock is held until the count ends. `None` means that the threads have ended.
         let daemons = self.daemons.lock();
         match *daemons {
             None => self.inner.mm.recount(),
@@ -548,12 +557,13 @@ impl Cache {
         }
     }
 
-    /// Lets calls end, but for writes that wait for a page which the program has pinned and asynchronous
-    /// ones whose turn has not come, which are [`Error::Closed`]; refuses further ones, writes everything
-    /// dirty and stops the threads. What cannot be written now is lost, and the answer says so. A second
-    /// call, which waits for the first, reports that nothing is left to do.
+    /// Shuts the cache down: refuses further calls, lets those under way end, writes all dirty
+    /// pages and stops the threads. Writes that wait for a page which the program has pinned, and
+    /// asynchronous calls whose turn has not come, fail with [`Error::Closed`]. Data that cannot be
+    /// written now is lost, and the result says so. A second call waits for the first and reports
+    /// nothing lost.
     pub fn shutdown(&self) -> Shutdown {
-        // A thread that is ending has no place for the engine any more.
+        // A thread that is ending has lost its thread-locals and cannot run engine code.
         if cpu::thread_is_ending() {
             return std::thread::scope(|s| {
                 let life = s.spawn(|| self.shut_down());

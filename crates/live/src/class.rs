@@ -1,10 +1,11 @@
-//! Classes of memory: zones of the engine's, each with watermarks of its own.
+//! Classes of memory: zones of the engine, each with its own watermarks.
 //!
-//! Linux has zones because some memory is for some requests only. A cache has classes for the same
-//! reason: memory that is locked or lies in huge pages is dear, and so are some files' pages (an index). Class
-//! 0 is the general one, from which all files take. A file of class `c` takes from class `c`; if that has
-//! none to spare from `c - 1`, and so on down to 0, as far as their reserves (`lowmem_reserve`) let it.
-//! Nothing that happens to files of lower classes moves a page of a higher one.
+//! Linux has zones because some memory serves only some requests. A cache has classes for the same
+//! reason: memory that is locked or in huge pages is scarce, and some files' pages (an index) are
+//! worth more than others. Class 0 is the general one, from which all files take. A file of class
+//! `c` takes from class `c`, and if that has none to spare from `c - 1` and so on down to 0, as far
+//! as their reserves (`lowmem_reserve`) let it. No access to files of lower classes moves a page of
+//! a higher one.
 
 use crate::arena::PAGE;
 use crate::file::Error;
@@ -12,57 +13,59 @@ use mm::memory::gfp::Gfp;
 use mm::policy::{FairZones, ProfileZone, WatermarkProfile, Watermarks};
 use mm::{Policy, ZoneInfo, ZoneType};
 
-/// Classes that there may be, the general one among them: the zones below Movable.
+/// Most classes of a cache, the general one included: the zones below Movable.
 pub(crate) const CLASSES: usize = 3;
-/// The least memory of a class beside another, in bytes.
+/// The smallest class in bytes, if there are several.
 const LEAST: u64 = 1 << 20;
 
-/// The kernel's for its Normal zone.
+/// The default `lowmem_reserve_ratio`: the kernel's for its Normal zone.
 pub(crate) const RESERVE_RATIO: u32 = 32;
 
-/// How the system holds memory.
+/// How the operating system holds a class's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Held {
-    /// As the memory of any program, by pages of 4 KiB as they are touched.
+    /// Like any program's memory: in pages of 4 KiB, allocated when first touched.
     Ordinary,
-    /// It is there from the beginning and never swapped out (`mlock(2)`); the process needs
+    /// Allocated from the beginning and never swapped out (`mlock(2)`); the process needs
     /// `RLIMIT_MEMLOCK` for it.
     Locked,
-    /// In huge pages where the system has them (`MADV_HUGEPAGE`), had from it by a thread of the cache when that
-    /// begins: fewer misses of the TLB, and no allocation that waits until the system has cleared, or made room for,
-    /// 2 MiB. All of it is the process's from then on.
+    /// In huge pages where the system has them (`MADV_HUGEPAGE`), populated by a thread of the
+    /// cache when it starts: fewer TLB misses, and no allocation that waits while the system
+    /// clears, or makes room for, a 2 MiB page. All of the memory belongs to the process from then
+    /// on.
     #[default]
     HugePages,
 }
 
-/// Watermarks of a class, in bytes, ascending, the highest at most half of the class: below `low` kswapd
-/// is woken and works until `high` is free, and below `min` whoever needs a page reclaims for himself.
+/// Watermarks of a class in bytes, ascending, the highest at most half of the class. Below `low`
+/// kswapd is woken and works until `high` is free; below `min` a task that needs a page reclaims
+/// directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Marks {
-    /// Bytes that only those who write or free pages may use.
+    /// Free bytes reserved for tasks that write or free pages.
     pub min: u64,
-    /// Bytes below which kswapd is woken.
+    /// Free bytes below which kswapd is woken.
     pub low: u64,
-    /// Bytes to which it frees.
+    /// Free bytes at which kswapd stops.
     pub high: u64,
 }
 
-/// A class above the general one.
+/// A class of memory above the general one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Class {
-    /// Its bytes, a part of [`crate::Config::memory`]; 1 MiB at least.
+    /// Size in bytes, a part of [`crate::Config::memory`]; at least 1 MiB.
     pub memory: u64,
-    /// Pages of files of higher classes leave one part in so many of the memory of those classes free
-    /// here (`lowmem_reserve_ratio`); 0: they leave nothing.
+    /// Allocations for files of higher classes leave this class a reserve: the memory of the higher
+    /// classes divided by this ratio (`lowmem_reserve_ratio`). 0: no reserve.
     pub reserve_ratio: u32,
-    /// Its watermarks; `None`: its part of the whole cache's, by size.
+    /// The class's watermarks; `None`: its share, by size, of the watermarks of the whole cache.
     pub marks: Option<Marks>,
-    /// How the system holds it.
+    /// How the system holds the class's memory.
     pub held: Held,
 }
 
 impl Default for Class {
-    /// No memory yet; a reserve as Linux keeps it of its largest zone.
+    /// A class of no memory yet; its reserve ratio is the kernel's for its largest zone.
     fn default() -> Self {
         Self {
             memory: 0,
@@ -73,38 +76,38 @@ impl Default for Class {
     }
 }
 
-/// What a class holds. Pages, unless said otherwise.
+/// Levels and counters of a class, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClassStats {
-    /// All of it.
+    /// All pages of the class.
     pub pages: u64,
-    /// Free ones, those on lists of CPUs not counted.
+    /// Free pages, those on per-CPU lists not counted.
     pub free: u64,
-    /// Those that hold data of files.
+    /// Pages that hold file data.
     pub cached: u64,
-    /// Of these, newer than their file.
+    /// Cached pages that are dirty.
     pub dirty: u64,
     /// The watermarks as they are now: min, low, high.
     pub marks: [u64; 3],
-    /// Evicted so far.
+    /// Pages evicted so far.
     pub evicted: u64,
 }
 
-/// The zone of a class among `classes`: the highest is Normal.
+/// Returns the zone type of a class among `classes`: the highest class is Normal.
 fn kind(class: usize, classes: usize) -> ZoneType {
     [ZoneType::Dma, ZoneType::Dma32, ZoneType::Normal][class + CLASSES - classes]
 }
 
-/// What is asked of the engine for a page of a class, among so many.
+/// Returns `gfp` with the zone bits of a class among `classes`.
 pub(crate) fn asked(gfp: Gfp, class: usize, classes: usize) -> Gfp {
     let others = gfp.0 & !Gfp::zone(3).0;
     Gfp(others | Gfp::zone(kind(class, classes) as u32).0)
 }
 
-/// The zones of a cache with these classes above the general one, and so many pages in all.
+/// Returns the zones of a cache of `pages` pages in all, with these classes above the general one.
 ///
 /// # Errors
-/// Too many classes, or one that is too small or leaves too little.
+/// There are too many classes, or one of them, or the rest for the general class, is too small.
 pub(crate) fn zones(classes: &[Class], pages: u64) -> Result<Vec<ZoneInfo>, Error> {
     let refuse = |text: String| Err(Error::Config(text));
     let n = classes.len() + 1;
@@ -136,7 +139,7 @@ pub(crate) fn zones(classes: &[Class], pages: u64) -> Result<Vec<ZoneInfo>, Erro
     Ok(all.into_iter().enumerate().map(zone).collect())
 }
 
-/// `lowmem_reserve_ratio` by zone type; the general class's comes first.
+/// Returns `lowmem_reserve_ratio` by zone type from the ratios by class, the general class first.
 pub(crate) fn reserve_ratios(of: &[u32]) -> [u32; 3] {
     let mut ratios = [0; 3];
     for (i, &ratio) in of.iter().enumerate() {
@@ -145,12 +148,12 @@ pub(crate) fn reserve_ratios(of: &[u32]) -> [u32; 3] {
     ratios
 }
 
-/// A policy whose classes have these watermarks, lowest first; `None`: the class has its part by size. Fair
-/// allocation (3.12) would have every file take from all of its classes by their size: with more than one
-/// it is off.
+/// Returns the policy with the watermarks of the classes, lowest first; `None`: the class has its
+/// share by size. With more than one class, fair allocation (3.12) is switched off, because it
+/// would take every file's pages from all its classes in proportion to their sizes.
 ///
 /// # Errors
-/// Watermarks that do not ascend or are more than half of their class.
+/// Watermarks do not ascend, or are above half of their class.
 pub(crate) fn with_marks(
     mut policy: Policy,
     marks: &[Option<Marks>],

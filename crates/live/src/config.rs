@@ -1,4 +1,4 @@
-//! What a cache is built for.
+//! The configuration of a cache.
 
 use crate::arena::PAGE;
 use crate::cache::Shutdown;
@@ -17,8 +17,9 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Tasks of the cache itself: kswapd, whoever shuts it down, so that he does not depend on a free
-/// number, the owner of the ring, whoever has none and gives memory back, each device's flusher and its threads that make calls.
+/// Task numbers of the cache itself: kswapd; the shutdown, which must not depend on a free number;
+/// the owner of the ring; threads without a number that free memory; each device's flusher; and
+/// each device's threads that make calls.
 pub(crate) const KSWAPD: TaskId = 0;
 pub(crate) const LAST: TaskId = 1;
 pub(crate) const RING: TaskId = 2;
@@ -26,16 +27,16 @@ pub(crate) const GIVER: TaskId = 3;
 pub(crate) const FLUSHERS: TaskId = 4;
 pub(crate) const CALLERS: TaskId = FLUSHERS + DEVICES;
 pub(crate) const FIRST_USER: TaskId = CALLERS + DEVICES * CALLERS_EACH;
-/// Devices that are told apart; files on any more are held for files on the last of them.
+/// Devices that are told apart; files on any further device are treated as on the last of these.
 pub(crate) const DEVICES: u32 = 16;
-/// Threads that make calls for a device, where there is no ring.
+/// Threads that make a device's calls if there is no ring.
 pub(crate) const CALLERS_EACH: u32 = 4;
-/// Lanes of asynchronous calls: of each device those that read, and the others.
+/// Lanes of asynchronous calls: for each device one for reads and one for all others.
 pub(crate) const ASYNC_LANES: u32 = 2 * DEVICES;
-/// Task numbers for threads that mark pages in passing, or close files.
+/// Task numbers for short operations on runner threads: marking pages accessed, closing files.
 const ASYNC_SPARE: u32 = 8;
 impl Who {
-    /// Whose the events of a task are.
+    /// Returns the source of the events that a task traces.
     pub(crate) fn of(task: Option<TaskId>) -> Self {
         match task {
             Some(KSWAPD) => Self::Kswapd,
@@ -47,88 +48,93 @@ impl Who {
     }
 }
 
-/// The least memory in which something can be read while something else is written.
+/// The least memory, in bytes, with which one page can be read while another is written.
 const LEAST_MEMORY: u64 = 8 * PAGE as u64;
-/// Pages below which the kernel's least free memory (128 KiB) is too much: a part of memory takes its place.
+/// Pages below which the kernel's smallest `min_free_kbytes` (128 KiB) is too much; such a cache
+/// keeps 1/[`FREE_SHARE`] of its memory free instead.
 const FEW_PAGES: u64 = 1024;
 const FREE_SHARE: u64 = 32;
-/// The most that a page-table entry of the engine can number, less a block that is not whole.
+/// The most memory, in bytes, whose pages the engine can number, less one block for rounding up.
 const MOST_MEMORY: u64 = (2 << 40) - BLOCK * PAGE as u64;
-/// Pages of the largest block of the engine's allocator, to which it rounds up.
+/// Pages of the buddy allocator's largest block; the engine rounds zones up to it.
 const BLOCK: u64 = 1 << (mm::memory::buddy::ORDERS - 1);
 /// Bytes of a node of the engine's page index: 69 words and two tag bitmaps.
 const NODE_BYTES: u64 = 69 * 4 + 16;
-/// Pages of memory a CPU slot needs: its lists and batches hold up to half of them back from reclaim.
+/// Pages of memory for each CPU slot: its per-CPU lists and batches keep up to half of them from
+/// reclaim.
 const PAGES_PER_CPU: u64 = 128;
 
-/// What a cache is built for.
+/// The configuration of a cache.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Bytes of memory for pages: 32 KiB to what the machine has, 2 TiB at most. Never exceeded; the
-    /// tables beside them take up to 2 % more, and what any cache has (stacks, files, tasks) up to 2 MiB, which
-    /// from 256 MiB on is within these 2 %. When it is the process's: [`Held`].
+    /// Bytes of memory for pages: from 32 KiB up to the machine's memory, at most 2 TiB. Never
+    /// exceeded; the tables beside the pages take up to 2 % more, and what any cache has (stacks,
+    /// files, tasks) up to 2 MiB, which from 256 MiB on is within these 2 %. When the process gets
+    /// the memory: [`Held`].
     pub memory: u64,
-    /// Classes of memory above the general one, at most two; they are part of `memory`. The general class is
-    /// number 0, these are 1 and 2.
+    /// Classes of memory above the general one, at most two; they are part of `memory`. The general
+    /// class has number 0, these 1 and 2.
     pub classes: Vec<Class>,
-    /// Watermarks of the general class; `None`: its part of the whole cache's, by size, which is the
-    /// kernel's formula.
+    /// Watermarks of the general class; `None`: its share by size of those of the whole cache, by
+    /// the kernel's formula.
     pub marks: Option<Marks>,
     /// As [`Class::reserve_ratio`], for the general class.
     pub reserve_ratio: u32,
-    /// How the system holds the general class.
+    /// How the system holds the general class's memory.
     pub held: Held,
-    /// CPU slots, 1..=64 and at most one for each 512 KiB of memory: how many threads are inside the engine
-    /// at once.
+    /// CPU slots: how many threads can be inside the engine at once. 1..=64, and at most one for
+    /// each 512 KiB of memory.
     pub cpus: usize,
     /// Threads that may use the cache at the same time, 1..=65536. A thread counts from its first
-    /// call to its end.
+    /// call until it ends.
     pub max_threads: u32,
-    /// Threads that go on with calls of [`crate::AsyncFile`]s, 1..=64. They are started with the first.
+    /// Threads that continue the calls of [`crate::AsyncFile`]s, 1..=64. They start with the first
+    /// such handle.
     pub async_threads: u32,
-    /// Such calls that are under way at the same time, 1..=1024: of each device so many that read, and
-    /// so many others; but no more than one for each 64 pages of memory, for each holds pages. Any
-    /// number may be outstanding: further ones wait for their turn.
+    /// Asynchronous calls under way at the same time, 1..=1024: for each device this many reads and
+    /// this many other calls, but at most one for each 64 pages of memory, because each holds
+    /// pages. Any number may be outstanding; further ones wait for their turn.
     pub async_calls: u32,
-    /// Files that may be open at the same time, 1..=16777215. Closed ones stay cached, each with a
-    /// descriptor of the process, as long as their numbers are not needed.
+    /// Files that may be open at the same time, 1..=16777215. Closed files stay cached, each with a
+    /// descriptor of the process, until their numbers are needed.
     pub max_files: u32,
-    /// Percent of memory at which background writeback starts.
+    /// Dirty pages, in percent of memory, at which background writeback starts.
     pub dirty_background_ratio: u64,
-    /// Percent of memory at which writers are throttled.
+    /// Dirty pages, in percent of memory, at which writers are throttled.
     pub dirty_ratio: u64,
-    /// How the engine behaves; by default as Linux 3.16, the first preset whose writers only sleep.
+    /// The engine's policy; by default Linux 3.16, the first preset in which throttled writers only
+    /// sleep.
     pub policy: Policy,
-    /// Who makes the transfers that nobody waits for where they begin.
+    /// How background transfers (read-ahead, writeback) are made.
     pub transfers: Transfers,
-    /// Where [`crate::Cache::openmetrics`] is served to whoever asks this machine for `GET /metrics`: a loopback
-    /// address (`127.0.0.1:9100`, `[::1]:9100`; port 0: any, [`crate::Cache::metrics_address`] tells which).
-    /// `None`, the default: the cache opens no port.
+    /// Address at which [`crate::Cache::openmetrics`] is served for `GET /metrics`: a loopback
+    /// address (`127.0.0.1:9100`, `[::1]:9100`; port 0: any free port, see
+    /// [`crate::Cache::metrics_address`]). `None`, the default: the cache opens no port.
     pub metrics: Option<SocketAddr>,
-    /// Which events of the engine are kept for [`crate::Cache::events`]; `None`, the default: none is built.
+    /// Which events of the engine are kept for [`crate::Cache::events`]; `None`, the default: none.
     pub tracing: Option<Tracing>,
-    /// Who is told of what one would want to know and can go on without.
+    /// Called with a [`Notice`] that a program may want to know of.
     pub on_notice: OnNotice,
-    /// Who is told if a cache that is dropped loses data. Who calls [`crate::Cache::shutdown`] is
-    /// told by its answer instead.
+    /// Called if a cache that is dropped loses data. [`crate::Cache::shutdown`] returns the same
+    /// instead.
     pub on_loss: OnLoss,
 }
 
-/// Who makes the transfers that nobody waits for where they begin: what is read ahead, and writeback.
+/// How transfers are made that no task waits for where they begin: read-ahead and writeback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transfers {
-    /// A ring (io_uring), if the system has one for us, else calls; [`Config::on_notice`] says so.
+    /// By an io_uring if the system has one, else by `Calls`; [`Config::on_notice`] is told which.
     #[default]
     Ring,
-    /// `preadv` and `pwritev` by four threads for each device.
+    /// By `preadv` and `pwritev` in four threads for each device.
     Calls,
 }
 
-/// Something that a program may want to know of its cache, which goes on without.
+/// A condition that a program may want to know of, although its cache works in spite of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
-    /// The system has no ring for us, for this reason: transfers are made by calls.
+    /// The system has no io_uring, for this reason: transfers are made by calls.
     NoRing(Errno),
 }
 
@@ -140,12 +146,12 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Who is told of a [`Notice`]. By default that is whoever reads the program's standard error.
+/// The receiver of a [`Notice`]. The default prints it to standard error.
 #[derive(Clone)]
 pub struct OnNotice(Arc<dyn Fn(Notice) + Send + Sync>);
 
 impl OnNotice {
-    /// Tells `f`, on the thread that builds the cache.
+    /// Returns a receiver that calls `f` on the thread that builds the cache.
     pub fn call(f: impl Fn(Notice) + Send + Sync + 'static) -> Self {
         Self(Arc::new(f))
     }
@@ -167,13 +173,13 @@ impl fmt::Debug for OnNotice {
     }
 }
 
-/// Who is told that a cache lost data when it was dropped. By default that is whoever reads the
-/// program's standard error, as of a panic: data is never lost in silence.
+/// The receiver of the report that a cache lost data when it was dropped. The default prints it to
+/// standard error, as for a panic: data is never lost in silence.
 #[derive(Clone)]
 pub struct OnLoss(Arc<dyn Fn(&Shutdown) + Send + Sync>);
 
 impl OnLoss {
-    /// Tells `f`. It is called on the thread that drops the cache.
+    /// Returns a receiver that calls `f` on the thread that drops the cache.
     pub fn call(f: impl Fn(&Shutdown) + Send + Sync + 'static) -> Self {
         Self(Arc::new(f))
     }
@@ -226,13 +232,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Calls of a lane of asynchronous calls that are under way at most.
+    /// Returns how many calls of one lane may be under way.
     pub(crate) fn async_most(&self) -> u32 {
         let most = (self.memory / PAGE as u64 / 64).min(1024) as u32;
         self.async_calls.min(most)
     }
 
-    /// Task numbers for asynchronous calls.
+    /// Returns how many task numbers asynchronous calls need.
     pub(crate) fn async_tasks(&self) -> u32 {
         ASYNC_LANES * self.async_most() + ASYNC_SPARE
     }
@@ -309,14 +315,14 @@ impl Config {
         })
     }
 
-    /// The policy, with the watermarks of the classes.
+    /// Returns the policy with the watermarks of the classes.
     pub(crate) fn engine_policy(&self, zones: &[ZoneInfo]) -> Result<Policy, Error> {
         let above = self.classes.iter().map(|c| c.marks);
         let marks: Vec<_> = [self.marks].into_iter().chain(above).collect();
         class::with_marks(self.policy.clone(), &marks, zones)
     }
 
-    /// How the system holds each class, lowest first.
+    /// Returns how the system holds each class's memory, lowest class first.
     pub(crate) fn helds(&self) -> impl Iterator<Item = Held> {
         let above = self.classes.iter().map(|c| c.held);
         [self.held].into_iter().chain(above)
@@ -328,8 +334,8 @@ impl Config {
         class::reserve_ratios(&all)
     }
 
-    /// Whether the system has memory for the engine's tables, which takes them for granted and would
-    /// end the process without them. To be asked last before it does.
+    /// Tests whether the system has memory for the engine's tables. The engine allocates them
+    /// without a check and would end the process, so this is the last test before it does.
     pub(crate) fn check_tables(&self, engine: &mm::Config) -> Result<(), Error> {
         let tables = table_bytes(engine);
         if map::room_for(tables) {
@@ -343,7 +349,7 @@ impl Config {
     }
 }
 
-/// Bytes of the engine's tables: frames, tree nodes, files, tasks.
+/// Returns the bytes of the engine's tables: frames, tree nodes, files, tasks.
 fn table_bytes(config: &mm::Config) -> u64 {
     let frames: u64 = config.zones.iter().map(|z| z.size).sum::<u64>() + BLOCK;
     let nodes = frames.min((frames / 4).max(4 << 20)) + 64;

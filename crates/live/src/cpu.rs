@@ -1,12 +1,12 @@
 //! CPU slots and the executor: a task is a thread that polls the engine's futures itself.
 //!
-//! Between two waits the engine takes its CPU's page lists, batches and counter differences for its
-//! own. So a thread holds a slot while it executes engine code, one thread a slot, and gives it back
-//! where that waits or does I/O. After a wait it may find itself on another slot, as a task on
-//! another CPU.
+//! Between two waits the engine uses the page lists, batches and counter differences of its CPU as
+//! its own. So a thread holds a slot, one thread a slot, while it executes engine code, and gives
+//! the slot back where the code waits or does I/O. After a wait it may get another slot, like a
+//! task on another CPU.
 //!
-//! Tasks that come from futures of a program share threads (`runner`): such a thread polls one after the
-//! other, and what would block it is done by others.
+//! Tasks of a program's futures share threads (`runner`): such a thread polls one task after the
+//! other, and other threads make the calls that would block it.
 
 use crate::sync::{AtomicU32, Condvar, Mutex, thread_local, yield_now};
 use crate::wait::Parker;
@@ -19,31 +19,32 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// What a thread is while it executes engine code.
+/// The task that a thread executes.
 #[derive(Clone, Copy)]
 struct Current {
     task: TaskId,
-    /// The slot it holds.
+    /// The slot it holds; `None`: none at the moment.
     cpu: Option<usize>,
     /// The slot it tries first.
     home: usize,
-    /// The thread has other tasks as well.
+    /// True if the thread has other tasks as well, so that nothing may block it.
     shared: bool,
 }
 
-/// What a thread has of its own.
+/// Thread-local state.
 #[derive(Default)]
 struct Thread {
     current: Cell<Option<Current>>,
-    /// When the wait that the task is about to enter ends at the latest.
+    /// When the wait that the task is about to enter ends at the latest; `None`: no limit.
     deadline: Cell<Option<Instant>>,
-    /// The task came to its end in a wait.
+    /// True if the task was ended in its wait.
     ended: Cell<bool>,
-    /// Where the slots are whose task asks a shrinker of the program's.
+    /// Address of the [`Cpus`] whose task is calling a shrinker of the program on this thread; 0:
+    /// none.
     shrinking: Cell<usize>,
-    /// Where a task that shares the thread could have been interrupted since it was polled.
+    /// Points at which a task that shares the thread could have yielded since it was polled.
     steps: Cell<u32>,
-    /// How often it gave its slot back.
+    /// How often the thread gave its slot back.
     left: Cell<u32>,
     parker: Arc<Parker>,
 }
@@ -61,36 +62,37 @@ fn set_current(current: Option<Current>) -> Option<Current> {
     THREAD.with(|t| t.current.replace(current))
 }
 
-/// The calling task.
+/// Returns the calling task's number.
 pub fn task() -> TaskId {
     current().task
 }
 
-/// The same of a thread that may be none.
+/// Returns the calling task's number; `None` on a thread that executes no task.
 pub fn if_task() -> Option<TaskId> {
     THREAD.with(|t| t.current.get()).map(|me| me.task)
 }
 
-/// The slot of the calling task.
+/// Returns the slot of the calling task.
 pub fn cpu() -> usize {
     current().cpu.expect("engine code holds a CPU slot")
 }
 
-/// Whether the calling task's thread has other tasks, so that nothing may block it.
+/// Returns true if the calling task's thread has other tasks, so that nothing may block it.
 pub fn shared() -> bool {
     current().shared
 }
 
-/// How often a task that shares its thread passes by before it lets others go first.
+/// How many points at which it could yield a task that shares its thread passes before it does.
 const TURN: u32 = 32;
 
-/// Whether the calling task, which could be interrupted here, is to let others of its thread go first.
+/// Counts a point at which the calling task could yield; returns true if it must let other tasks of
+/// its thread run.
 pub fn turn_is_over() -> bool {
     let step = || THREAD.with(|t| t.steps.replace(t.steps.get() + 1));
     shared() && step() >= TURN
 }
 
-/// Limits the wait that the calling task is about to enter.
+/// Sets the deadline of the wait that the calling task is about to enter.
 pub fn wait_until(deadline: Option<Instant>) {
     THREAD.with(|t| t.deadline.set(deadline));
 }
@@ -100,12 +102,12 @@ pub fn end_task() {
     THREAD.with(|t| t.ended.set(true));
 }
 
-/// How often the calling thread gave its slot back: whether it had to wait in between.
+/// Returns how often the calling thread gave its slot back: a change means that it had to wait.
 pub fn times_left() -> u32 {
     THREAD.with(|t| t.left.get())
 }
 
-/// Whether the thread has given up what it had of its own, on its way to its end.
+/// Returns true if the thread is ending and its thread-locals have been dropped.
 pub fn thread_is_ending() -> bool {
     THREAD.try_with(|_| ()).is_err()
 }
@@ -153,11 +155,11 @@ impl Slot {
     }
 }
 
-/// The slots of a world.
+/// The CPU slots of a world.
 pub struct Cpus(Box<[Slot]>);
 
 impl Cpus {
-    /// `n` free slots.
+    /// Creates `n` free slots.
     pub fn new(n: usize) -> Self {
         Self((0..n).map(|_| Slot::default()).collect())
     }
@@ -185,8 +187,8 @@ impl Cpus {
         }
     }
 
-    /// Runs `f`, engine code that does not wait and asks for no task, while holding one certain slot; the
-    /// calling thread holds none.
+    /// Runs `f`, engine code that neither waits nor asks for its task, while holding slot `cpu`;
+    /// the calling thread must hold no slot.
     pub fn on<R>(&self, cpu: usize, f: impl FnOnce() -> R) -> R {
         self.0[cpu].take();
         let _section = Section {
@@ -201,7 +203,7 @@ impl Cpus {
         f()
     }
 
-    /// Lets others use the slot, if any wait for it.
+    /// Releases the slot for a moment if another thread waits for it.
     pub fn give_way(&self) {
         if self.0[cpu()].waiting.load(Ordering::SeqCst) > 0 {
             self.off(yield_now);
@@ -216,7 +218,7 @@ impl Cpus {
         r
     }
 
-    /// Runs `f`, which asks a shrinker of the program's, without a slot.
+    /// Runs `f`, which calls a shrinker of the program, without a slot.
     pub fn shrink<R>(&self, f: impl FnOnce() -> R) -> R {
         let me = std::ptr::from_ref(self).addr();
         let before = THREAD.with(|t| t.shrinking.replace(me));
@@ -225,13 +227,13 @@ impl Cpus {
         r
     }
 
-    /// Whether the calling thread is in a shrinker that a task of these slots asks.
+    /// Returns true if the calling thread is inside a shrinker that a task of these slots calls.
     pub fn shrinking(&self) -> bool {
         let me = std::ptr::from_ref(self).addr();
         THREAD.try_with(|t| t.shrinking.get() == me) == Ok(true)
     }
 
-    /// Runs `f` on a slot, for the task that asks the shrinker which calls this.
+    /// Runs `f` on a slot from inside a shrinker, for the task that called the shrinker.
     pub fn again<R>(&self, f: impl FnOnce() -> R) -> R {
         assert!(self.shrinking(), "nobody asks a shrinker");
         self.enter();
@@ -250,8 +252,8 @@ impl Cpus {
         Section { cpus: self, before }
     }
 
-    /// Runs `f` as a task that shares its thread, on a slot; and says when the wait ends at the latest
-    /// in which the task is then.
+    /// Polls once: runs `f` on a slot as a task that shares its thread. Also returns the deadline
+    /// of the wait that the task entered.
     pub fn turn<R>(&self, task: TaskId, f: impl FnOnce() -> R) -> (R, Option<Instant>) {
         let section = self.section(task, true);
         THREAD.with(|t| t.steps.set(0));
@@ -286,7 +288,8 @@ impl Cpus {
     }
 }
 
-/// Gives the slot back, also when the engine panics, and restores what the thread was before.
+/// Scope of a task on a thread: on drop gives the slot back, also if the engine panics, and
+/// restores what the thread was before.
 struct Section<'a> {
     cpus: &'a Cpus,
     before: Option<Current>,

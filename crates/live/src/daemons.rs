@@ -1,5 +1,5 @@
-//! The threads of a cache: kswapd, the fold of counters, the owner of the ring, and for each device a
-//! flusher and, where there is no ring, those who make calls.
+//! The threads of a cache: kswapd, the fold of counters, the owner of the ring, and for each device
+//! a flusher and, without a ring, the threads that make calls.
 
 use crate::cache::Inner;
 use crate::config::{CALLERS, CALLERS_EACH, DEVICES, FLUSHERS, KSWAPD, Notice, RING, Transfers};
@@ -15,16 +15,16 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-/// The threads of a cache that runs.
+/// The threads of a running cache.
 pub(crate) struct Daemons {
     inner: Arc<Inner>,
     threads: Vec<JoinHandle<()>>,
     stop_vmstat: Arc<(Mutex<bool>, Condvar)>,
-    /// Where metrics are served, and what ends that.
+    /// Address at which metrics are served, and the handle that stops the server.
     listens: Option<(SocketAddr, Stop)>,
-    /// Devices by their numbers here, as the system numbers them.
+    /// `st_dev` of each device, indexed by the device's number in the cache.
     devices: Vec<u64>,
-    /// One thread has a ring for all devices.
+    /// True if one thread with a ring makes the transfers of all devices.
     ring: bool,
 }
 
@@ -40,7 +40,7 @@ impl Daemons {
         }
     }
 
-    /// Starts what every cache has.
+    /// Starts the threads that every cache has; tells `tell` if there is no ring.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -65,7 +65,7 @@ impl Daemons {
         self.spawn("vmstat", move |i| daemon::vmstat(&i.mm, &stop))
     }
 
-    /// Serves what there is to tell of the cache.
+    /// Starts the thread that serves the metrics.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -78,14 +78,14 @@ impl Daemons {
         Ok(())
     }
 
-    /// Where it is served.
+    /// Returns the address at which metrics are served.
     pub fn listens(&self) -> Option<SocketAddr> {
         self.listens.as_ref().map(|(address, _)| *address)
     }
 
     fn start_ring(&mut self) -> Result<Result<(), crate::Errno>, Error> {
         let (tell, told) = mpsc::channel();
-        // A ring is its maker's.
+        // Only the thread that made a ring may submit to it.
         self.spawn("io-ring", move |i| {
             let ring = match Ring::new() {
                 Ok(ring) => ring,
@@ -99,7 +99,7 @@ impl Daemons {
             .map_err(|_| Error::Config("thread io-ring ended".to_owned()))
     }
 
-    /// The number of a device by what the system calls it; a new one has its threads started.
+    /// Returns the number of a device by its `st_dev`; for a new device it starts the threads.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -144,7 +144,7 @@ impl Daemons {
         Ok(())
     }
 
-    /// Ends the threads when nothing is left for them to do.
+    /// Stops the threads; each ends when nothing is left for it to do.
     pub fn stop(self) {
         self.inner.mm.world.stop_daemons();
         *self.stop_vmstat.0.lock() = true;

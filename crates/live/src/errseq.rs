@@ -1,25 +1,25 @@
-//! Errors of a file's writes, each told once to everybody who has the file open: the rule of Linux
-//! since 4.13 (lib/errseq.c).
+//! Write errors of a file, each reported once to every handle: the rule of Linux since 4.13
+//! (lib/errseq.c).
 //!
-//! A file has a sequence, everybody who opens it a cursor into it. Whoever asks is told of the
-//! newest error since he asked last. Who opens a file after an error that nobody was told of is
-//! told, too. Beyond the kernel's rule, who is told also learns whether data was lost by any of the
-//! errors since he asked last.
+//! A file has a sequence of errors, and each handle a cursor into it. A check returns the newest
+//! error since the handle's last check. A handle that is opened after an error which no handle was
+//! told of is told of that error, too. Beyond the kernel's rule, a check also returns whether any
+//! of the errors since the last check lost data.
 
 use crate::file::Error;
 use crate::sync::Mutex;
 use rustix::io::Errno;
 
-/// What became of data that was not written.
+/// The fate of data whose write failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is kept; the next sync tries again.
+    /// The data is kept; the next sync tries again.
     Kept,
-    /// It is gone.
+    /// The data is lost.
     Lost,
 }
 
-/// How many errors there were, and how many of them lost data.
+/// The number of errors, and how many of them lost data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Count {
     errors: u64,
@@ -29,7 +29,7 @@ struct Count {
 #[derive(Default)]
 struct Told {
     count: Count,
-    /// The count when somebody was told last.
+    /// The count when a handle was last told.
     told: Count,
     newest: Option<Errno>,
 }
@@ -38,12 +38,12 @@ struct Told {
 #[derive(Default)]
 pub(crate) struct ErrorSequence(Mutex<Told>);
 
-/// How far somebody was told.
+/// The count up to which a handle has been told.
 #[derive(Default)]
 pub(crate) struct Cursor(Mutex<Count>);
 
 impl ErrorSequence {
-    /// An error happened.
+    /// Records an error.
     pub fn record(&self, errno: Errno, fate: Fate) {
         let mut s = self.0.lock();
         s.count.errors += 1;
@@ -51,19 +51,19 @@ impl ErrorSequence {
         s.newest = Some(errno);
     }
 
-    /// A cursor for somebody who opens the file now.
+    /// Returns the cursor of a handle that is opened now.
     pub fn sample(&self) -> Cursor {
         Cursor(Mutex::new(self.0.lock().told))
     }
 
-    /// A cursor behind all errors so far.
+    /// Returns a cursor behind all errors so far.
     pub fn end(&self) -> Cursor {
         Cursor(Mutex::new(self.0.lock().count))
     }
 
-    /// The newest error behind a cursor, which then stands behind it.
+    /// Returns the newest error behind a cursor, and moves the cursor behind it.
     pub fn check(&self, cursor: &Cursor) -> Result<(), Error> {
-        // Two threads may ask for one handle.
+        // Two threads may check the same handle at once.
         let mut since = cursor.0.lock();
         let mut s = self.0.lock();
         let before = std::mem::replace(&mut *since, s.count);

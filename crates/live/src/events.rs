@@ -1,8 +1,9 @@
-//! What the engine traces, kept in a ring for whoever reads it ([`crate::Cache::events`]).
+//! Trace events of the engine, kept in a ring until the program reads them
+//! ([`crate::Cache::events`]).
 //!
-//! An event is told where it happens, under the engine's locks and in a CPU slot, so no program's code is called
-//! there: it goes into a ring of a bounded size, and what finds no room there is counted. With no ring an event
-//! is not built, and what is left is the test of a word.
+//! The engine emits an event under its locks and in a CPU slot, so no code of the program is called
+//! there: the event goes into a ring of bounded size, and an event that finds no room is counted as
+//! lost. Without a ring events are not built, and only the test of a word is left.
 
 use crate::cpu;
 use crate::sync::Mutex;
@@ -14,14 +15,15 @@ use std::time::Duration;
 /// Which events are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tracing {
-    /// Events that are kept until they are read, 1 to 16777216; further ones are counted and lost.
+    /// Events kept until they are read, 1 to 16777216; further ones are counted and lost.
     pub room: u32,
-    /// Also those that come page by page, several in the life of each ([`Event::by_page`]).
+    /// True: also keep the events of single pages, several in the life of each page
+    /// ([`Event::by_page`]).
     pub pages: bool,
 }
 
 impl Default for Tracing {
-    /// 4096 events, without those of pages.
+    /// 4096 events, without those of single pages.
     fn default() -> Self {
         Self {
             room: 4096,
@@ -30,7 +32,7 @@ impl Default for Tracing {
     }
 }
 
-/// Whose event it is.
+/// The source of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Who {
@@ -38,42 +40,43 @@ pub enum Who {
     Kswapd,
     /// The flusher of a device, by its number in the cache.
     Flusher(u32),
-    /// A thread that makes transfers, or one that folds counters.
+    /// A thread that makes transfers, or the one that folds counters.
     Transfers,
-    /// A thread of the program, by its number in the cache: one that ends gives it back.
+    /// A thread of the program, by its number in the cache; a thread that ends gives its number
+    /// back.
     Program(u32),
-    /// Whoever shuts the cache down.
+    /// The thread that shuts the cache down.
     Shutdown,
 }
 
-/// An event as it was told.
+/// An event as it was emitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traced {
-    /// When, since the cache began.
+    /// The time since the cache began.
     pub at: Duration,
-    /// Whose it is.
+    /// The source of the event.
     pub who: Who,
-    /// What happened; [`Event::name`] is the kernel's name for it.
+    /// The event itself; [`Event::name`] is the kernel's name for it.
     pub event: Event,
 }
 
-/// What came since the last time.
+/// The events since the last call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Events {
-    /// In the order in which they were told.
+    /// The events in the order in which they were emitted.
     pub events: Vec<Traced>,
-    /// Events that found no room behind them.
+    /// Events after these that found no room.
     pub lost: u64,
 }
 
 #[derive(Default)]
 struct Kept {
-    /// When, whose, what.
+    /// Time in nanoseconds, task, event.
     events: VecDeque<(u64, Option<TaskId>, Event)>,
     lost: u64,
 }
 
-/// Where events are kept.
+/// The buffer in which events are kept.
 pub(crate) struct Ring {
     tracing: Tracing,
     kept: Mutex<Kept>,
@@ -90,7 +93,7 @@ impl Ring {
         }
     }
 
-    /// Keeps an event, if it is wanted and there is room.
+    /// Keeps an event if it is wanted and there is room; counts it as lost if there is none.
     #[cold]
     pub fn keep(&self, at: u64, event: &Event) {
         if event.by_page() && !self.tracing.pages {
@@ -104,7 +107,7 @@ impl Ring {
         }
     }
 
-    /// Takes out what is there; `who`: whose a task's events are.
+    /// Takes all kept events out; `who` maps a task to the source of its events.
     pub fn take(&self, who: impl Fn(Option<TaskId>) -> Who) -> Events {
         let mut room = VecDeque::with_capacity(self.tracing.room as usize);
         let mut kept = self.kept.lock();
