@@ -1,4 +1,4 @@
-//! Files: reading and writing through the page cache.
+//! Reads, writes, syncs and truncates files through the page cache.
 
 use crate::LiveMm;
 use crate::ahead::{self, Ahead};
@@ -19,18 +19,18 @@ use rustix::io::Errno;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The longest file whose every page has a number: 2^32 - 1 pages.
+/// The longest file in bytes whose every page has a number: 2^32 - 1 pages.
 pub(crate) const MOST_BYTES: u64 = u32::MAX as u64 * PAGE as u64;
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The operating system said so. From [`crate::File::fsync`]: what was written before is still
-    /// in the cache, and the next sync tries again.
+    /// The operating system returned this error. From [`crate::File::fsync`]: the data written
+    /// before is still in the cache, and the next sync tries again.
     #[error("{0}")]
     Io(Errno),
-    /// Data that was written since the last sync that succeeded may be lost: the device did not
-    /// confirm it, or too much of it could not be written. Write it again.
+    /// Data written since the last sync that succeeded may be lost: the device did not confirm it,
+    /// or more pages failed to be written than can be kept. Write it again.
     #[error("data could not be written and is lost: {0}")]
     Lost(Errno),
     /// Earlier data could not be written, for this reason: writes are refused until a sync of that
@@ -40,7 +40,7 @@ pub enum Error {
     /// Nothing could be reclaimed.
     #[error("out of memory")]
     OutOfMemory,
-    /// Nothing could be reclaimed, and this is why, or part of it.
+    /// Nothing could be reclaimed, and pinned pages and buffers are at least part of the reason.
     #[error(
         "out of memory: {pinned} of the cache's {pages} pages are pinned and {buffers} are buffers; let some \
          go, or give it more memory"
@@ -56,18 +56,18 @@ pub enum Error {
     /// There is no such class of memory.
     #[error("class {class}: accepted are 0 to {} in this cache", classes - 1)]
     NoClass {
-        /// What was asked for.
+        /// The class asked for.
         class: usize,
-        /// How many there are.
+        /// The number of classes.
         classes: usize,
     },
-    /// No buffer has so many bytes.
+    /// A buffer cannot have this many bytes.
     #[error("a buffer of {0} bytes: accepted are 1 to 32768")]
     BufferSize(usize),
-    /// As many shrinkers are registered as may be.
+    /// The largest number of shrinkers is registered.
     #[error("too many shrinkers")]
     TooManyShrinkers,
-    /// A shrinker called the cache that asks it.
+    /// A shrinker called the cache that called it.
     #[error("a shrinker may not call the cache that asks it")]
     InShrinker,
     /// The file has no such page.
@@ -76,19 +76,20 @@ pub enum Error {
     /// The range ends behind the largest file, 2^32 - 1 pages.
     #[error("the file would be larger than 16 TiB")]
     TooLarge,
-    /// It is something else, as named, or lies on a filesystem that makes files up.
+    /// The path names something other than a regular file, as given, or a file on a filesystem like
+    /// procfs that generates contents.
     #[error("not a regular file but {0}")]
     NotRegular(&'static str),
-    /// As many files are open as the cache was built for.
+    /// [`crate::Config::max_files`] files are open.
     #[error("too many files")]
     TooManyFiles,
-    /// As many threads use the cache as it was built for, or the thread is about to end.
+    /// [`crate::Config::max_threads`] threads use the cache, or the calling thread is about to end.
     #[error("too many threads")]
     TooManyThreads,
     /// The cache was shut down.
     #[error("the cache was shut down")]
     Closed,
-    /// A cache cannot be built like that.
+    /// The configuration cannot be used, for this reason.
     #[error("{0}")]
     Config(String),
 }
@@ -103,13 +104,13 @@ pub(crate) fn size(mm: &LiveMm, mapping: u32) -> u64 {
     mm.mappings[mapping as usize].size.load(SeqCst)
 }
 
-/// Pages of a file of so many bytes, as far as they have numbers.
+/// Returns the number of pages of a file of `size` bytes, at most 2^32 - 1.
 pub(crate) fn pages_of(size: u64) -> u32 {
     size.div_ceil(PAGE as u64).min(u64::from(u32::MAX)) as u32
 }
 
-/// The pages of a range that [`check_range`] accepts: index, first byte and byte behind the last in
-/// the page.
+/// Splits a range that [`check_range`] accepts into pages: index, first byte and byte behind the
+/// last in the page.
 fn pages(pos: u64, len: u64) -> impl Iterator<Item = (u32, usize, usize)> {
     let end = pos + len;
     let first = pos / PAGE as u64;
@@ -126,7 +127,7 @@ fn pages(pos: u64, len: u64) -> impl Iterator<Item = (u32, usize, usize)> {
     })
 }
 
-/// The number of a page of a range that [`check_range`] accepts.
+/// Returns the number of a page of a range that [`check_range`] accepts.
 fn page_number(index: u64) -> u32 {
     u32::try_from(index).expect("a range that was checked")
 }
@@ -138,7 +139,7 @@ fn check_range(pos: u64, len: usize) -> Result<(), Error> {
     }
 }
 
-/// As [`io::fill`] for one page.
+/// Fills one page as [`io::fill`] does.
 pub(crate) async fn fill_one<'a>(
     mm: &'a LiveMm,
     index: u32,
@@ -149,8 +150,8 @@ pub(crate) async fn fill_one<'a>(
     result.map(|()| pages.swap_remove(0)).map_err(Error::Io)
 }
 
-/// Reads into `buf` from `pos` on as far as the page at `pos` reaches; returns how many bytes there
-/// were. `behind`: bytes that the caller wants after these.
+/// Reads from `pos` into `buf`, at most to the end of the page at `pos`, and reads the page in if
+/// it is missing. Returns the number of bytes. `behind`: bytes that the caller wants after these.
 pub(crate) async fn read_page(
     mm: &LiveMm,
     mapping: u32,
@@ -158,7 +159,7 @@ pub(crate) async fn read_page(
     (pos, behind): (u64, usize),
     buf: &mut [u8],
 ) -> Result<usize, Error> {
-    // Where the file ends is asked again when we have the page: it may be cut.
+    // The size is tested again once the page is locked: the file may be truncated meanwhile.
     if end_of(mm, mapping, pos).is_none() {
         return Ok(0);
     }
@@ -178,8 +179,9 @@ pub(crate) async fn read_page(
     Ok(n)
 }
 
-/// Reads into `buf` from `pos` on; returns how many bytes there were. What is cached is read beside
-/// others, without a lock; `missing` brings the rest in, page by page.
+/// Reads from `pos` into `buf`; returns the number of bytes. Cached pages are pinned and copied
+/// without a lock. `missing` is called with position, bytes wanted behind it and buffer for each
+/// page that is not cached; `mark` with each cached page that was copied.
 pub(crate) fn read(
     mm: &LiveMm,
     mapping: u32,
@@ -222,10 +224,10 @@ pub(crate) fn read(
     Ok(done)
 }
 
-/// Bytes that a task copies before it asks whether others are to go first.
+/// Bytes that a task copies before it lets other tasks run.
 const STRETCH: usize = 64 * PAGE;
 
-/// As [`read`], for a task: reads on from where `done` bytes were read.
+/// Reads as [`read`] does, in a task; continues after `done` bytes of `buf`.
 pub(crate) async fn read_on(
     mm: &LiveMm,
     mapping: u32,
@@ -263,7 +265,7 @@ pub(crate) async fn read_on(
     Ok(done)
 }
 
-/// A page of a file, pinned, that was not at hand.
+/// Reads a page of a file in, if it is missing, and pins it.
 pub(crate) async fn pin<'a>(
     mm: &'a LiveMm,
     mapping: u32,
@@ -273,14 +275,14 @@ pub(crate) async fn pin<'a>(
     reaches(mm, mapping, index)?;
     let mut page = ahead::page(mm, mapping, ahead, (index, 1)).await?;
     let pinned = page.pin();
-    // Asked after it is pinned: who cuts the file waits for us, or we see the new end.
+    // Tested after the pin: a truncation waits for the pin, or we see the new end.
     reaches(mm, mapping, index)?;
     mm.mark_page_accessed(page.pfn(), TrackPath::BufferedRead);
     Ok(pinned)
 }
 
-/// A page of a file to change, with the right to change the file; the task is held to the dirty
-/// limits first.
+/// Returns a page of a file, locked and dirty, to be changed, together with the right to change the
+/// file. The task is held to the dirty limits first.
 pub(crate) async fn pin_mut<'a>(
     mm: &'a LiveMm,
     file: &'a OpenFile,
@@ -309,7 +311,7 @@ pub(crate) async fn pin_mut<'a>(
     Ok((page, share))
 }
 
-/// Whether a file has a page.
+/// Returns an error unless the file has a page at `index`.
 fn reaches(mm: &LiveMm, mapping: u32, index: u32) -> Result<(), Error> {
     match index < pages_of(size(mm, mapping)) {
         true => Ok(()),
@@ -317,12 +319,13 @@ fn reaches(mm: &LiveMm, mapping: u32, index: u32) -> Result<(), Error> {
     }
 }
 
-/// Where a file ends, if that is behind `at`.
+/// Returns the file's size if it is above `at`.
 fn end_of(mm: &LiveMm, mapping: u32, at: u64) -> Option<u64> {
     Some(size(mm, mapping)).filter(|&end| end > at)
 }
 
-/// Holds a task that has made a page dirty to the dirty limits. If it has to wait, that is timed.
+/// Counts a page that the task dirties, and throttles the task at the dirty limits. A wait is
+/// recorded as [`Kind::Throttle`].
 async fn hold_back(mm: &LiveMm, mapping: u32) {
     if mm.note_dirtied(mapping) {
         let (begun, left) = (sync::now(), cpu::times_left());
@@ -356,8 +359,8 @@ pub(crate) async fn write(mm: &LiveMm, mapping: u32, pos: u64, buf: &[u8]) -> Re
     Ok(())
 }
 
-/// A cached page whose bytes nobody reads: neither the I/O nor those who pinned it. They are not waited
-/// for when the cache ends.
+/// Returns a cached page, locked, that may be changed: not under writeback, unless from a copy, and
+/// not pinned. `None`: not cached. When the cache ends it does not wait for pins.
 async fn find_to_change(
     mm: &LiveMm,
     mapping: u32,
@@ -406,13 +409,13 @@ async fn write_page(
     Ok(())
 }
 
-/// Pages whose write failed are dirty again.
+/// Makes the file's pages whose write failed dirty again.
 async fn retry(mm: &LiveMm, file: &OpenFile) {
     for index in file.kept() {
         if let Some(page) = Locked::find(mm, file.mapping, index).await {
             mm.wait_on_page_writeback(page.pfn()).await;
             if page.has(flag::ERROR) {
-                // First: a page with neither bit may leave its file.
+                // Dirty first: a page with neither bit may be reclaimed.
                 mm.set_page_dirty(page.pfn(), TrackPath::BufferedWrite);
                 mm.frames.clear_flags(page.pfn(), flag::ERROR);
                 file.forget_kept(&mm.world, std::iter::once(index));
@@ -422,38 +425,40 @@ async fn retry(mm: &LiveMm, file: &OpenFile) {
     }
 }
 
-/// Hands what is dirty, and what could not be written before, to the system. What goes wrong stands
-/// in the file's errors.
+/// Writes the file's dirty pages, and those whose write failed before, to the system. Errors are
+/// recorded in the file's error sequence.
 pub(crate) async fn write_back(mm: &LiveMm, file: &OpenFile) {
     retry(mm, file).await;
     mm.sync_mapping(file.mapping).await;
     file.settle();
 }
 
-/// As [`write_back`], and waits until the device has it. Who has the cursor is told what went wrong.
+/// Writes as [`write_back`] does and waits until the device has the data. Returns the errors behind
+/// the cursor.
 pub(crate) async fn fsync(mm: &LiveMm, mapping: u32, cursor: &Cursor) -> Result<(), Error> {
     to_device(mm, mapping).await;
     mm.world.file(mapping).errors.check(cursor)
 }
 
-/// As [`fsync`], of which nobody is told yet.
+/// Does what [`fsync`] does, without checking for errors.
 pub(crate) async fn to_device(mm: &LiveMm, mapping: u32) {
     let file = mm.world.file(mapping);
     write_back(mm, &file).await;
     let its = Arc::clone(&file);
     if let Err(e) = blocking::run(mm, file.bdi, move || its.sync()).await {
-        // The system told us once; it holds the pages that it could not write for clean now.
+        // The system reports the error once, and holds the pages that it could not write for clean
+        // now.
         file.errors.record(e, Fate::Lost);
     }
 }
 
-/// Cuts or extends a file to `len` bytes. If the system refuses, nothing has changed.
+/// Truncates or extends a file to `len` bytes. If the system refuses, nothing has changed.
 pub(crate) async fn truncate(mm: &LiveMm, mapping: u32, len: u64) -> Result<(), Error> {
     check_range(len, 0)?;
     let file = mm.world.file(mapping);
     let _cut = Cut::take(mm, &file).await;
     let m = &mm.mappings[mapping as usize];
-    // Writeback that knew the old end would bring back what is cut.
+    // Writeback that uses the old size would bring back what is cut off.
     let its = Arc::clone(&file);
     let cut = file.move_end(mm, async {
         blocking::run(mm, file.bdi, move || its.truncate(len)).await?;
@@ -465,26 +470,27 @@ pub(crate) async fn truncate(mm: &LiveMm, mapping: u32, len: u64) -> Result<(), 
         return Ok(());
     }
     let first = page_number(len.div_ceil(PAGE as u64));
-    // If it fails the cache ends, and what is cached of the file was seen last.
+    // An error means that the cache ends; nobody will read the file's cached pages again.
     if leave_behind(mm, mapping, len, first).await.is_ok() {
-        // A page that a reader entered before the cut, he has locked until it is filled.
+        // A page entered by a reader before the truncation stays locked by the reader until it is
+        // filled.
         mm.truncate_from(mapping, first).await;
     }
     file.forget_kept_from(&mm.world, first);
     Ok(())
 }
 
-/// Clears what lies behind a file's new end in its last page, and waits until nobody has pinned pages
-/// behind that.
+/// Clears the bytes behind a file's new end in its last page, and waits until the pages behind that
+/// are not pinned.
 async fn leave_behind(mm: &LiveMm, mapping: u32, len: u64, first: u32) -> Result<(), Error> {
     let (index, rest) = (page_number(len / PAGE as u64), len as usize % PAGE);
     if rest > 0 {
-        // What lies behind the new end must read as zero if the file grows again.
+        // These bytes must read as zero if the file grows again.
         if let Some(mut page) = find_to_change(mm, mapping, index).await? {
             page.bytes_mut()[rest..].fill(0);
         }
     }
-    // Whoever pins a page from here on sees the new end.
+    // A task that pins a page from here on sees the new end.
     let mut from = first;
     while let Some((index, pfn)) = mm.first_page_from(mapping, from) {
         if arena::pins(mm, pfn) > 0 {
@@ -495,7 +501,7 @@ async fn leave_behind(mm: &LiveMm, mapping: u32, len: u64, first: u32) -> Result
     Ok(())
 }
 
-/// Why there is no memory.
+/// Returns the error for an allocation that failed, with the number of pinned and buffer pages.
 pub(crate) fn out_of_memory(mm: &LiveMm) -> Error {
     let pinned = (0..mm.frames.len()).filter(|&pfn| arena::pins(mm, pfn) > 0);
     let pinned = pinned.count() as u32 + mm.world.pages_to_change.load(SeqCst);
@@ -509,12 +515,12 @@ pub(crate) fn out_of_memory(mm: &LiveMm) -> Error {
     }
 }
 
-/// Pages of all classes.
+/// Returns the number of pages of all classes.
 pub(crate) fn pages_of_memory(mm: &LiveMm) -> u32 {
     mm.zones.iter().map(|z| z.size).sum()
 }
 
-/// What is asked of the engine for a page of a file, by its class.
+/// Returns `gfp` with the zone bits of the file's class of memory.
 pub(crate) fn asked(mm: &LiveMm, mapping: u32, gfp: Gfp) -> Gfp {
     match mm.zones.len() {
         1 => gfp,
@@ -525,7 +531,7 @@ pub(crate) fn asked(mm: &LiveMm, mapping: u32, gfp: Gfp) -> Gfp {
     }
 }
 
-/// Hands what is dirty of some pages to the system, and waits for that.
+/// Writes the dirty pages of a range to the system, and waits for that.
 pub(crate) async fn flush(mm: &LiveMm, mapping: u32, pos: u64, len: u64) -> Result<(), Error> {
     let Some((first, last)) = page_range(mm, mapping, pos, len) else {
         return Ok(());
@@ -537,7 +543,8 @@ pub(crate) async fn flush(mm: &LiveMm, mapping: u32, pos: u64, len: u64) -> Resu
     }
 }
 
-/// The first and the last page of a range, as far as the file reaches; a length of 0 means its end.
+/// Returns the first and the last page of a range, up to the file's end; a length of 0 means up to
+/// the end. `None`: the range is empty.
 pub(crate) fn page_range(mm: &LiveMm, mapping: u32, pos: u64, len: u64) -> Option<(u32, u32)> {
     let size = size(mm, mapping).min(MOST_BYTES);
     let end = match len {
@@ -548,14 +555,14 @@ pub(crate) fn page_range(mm: &LiveMm, mapping: u32, pos: u64, len: u64) -> Optio
     (pos < end).then(|| (page_number(pos / PAGE as u64), last()))
 }
 
-/// Takes the clean pages of a range out of the cache, but for those that somebody holds; returns how
-/// many.
+/// Drops the clean pages of a range from the cache, except pinned ones and those that another task
+/// has locked; returns how many.
 pub(crate) async fn drop_pages(mm: &LiveMm, mapping: u32, pages: (u32, u32)) -> u64 {
     let may = |pfn| mm::world::Storage::release_page(&mm.world, mm, pfn);
     mm.invalidate_pages(mapping, pages, may).await
 }
 
-/// Takes everything of a file that nobody has open out of the cache, dirty pages too.
+/// Drops all pages of a closed file from the cache, dirty ones as well.
 pub(crate) async fn forget(mm: &LiveMm, file: &OpenFile) {
     mm.hold_inode(file.mapping).await;
     mm.truncate_from(file.mapping, 0).await;

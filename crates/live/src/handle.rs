@@ -1,4 +1,4 @@
-//! An open file as a program calls it.
+//! The handle by which a program uses an open file.
 
 use crate::ahead::{self, Advice, Ahead};
 use crate::arena::{PAGE, Pinned};
@@ -14,25 +14,27 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// An open file of a [`crate::Cache`]. Dropping it closes it: what is dirty stays cached and is written
-/// later, unless the file has no name any more.
+/// An open file of a [`crate::Cache`]. Dropping it closes it: dirty pages stay cached and are
+/// written later, unless the file has no name any more.
 pub struct File {
     pub(crate) inner: Arc<Inner>,
     pub(crate) file: Arc<OpenFile>,
-    /// Which errors of the file this handle was told of.
+    /// The position up to which this handle was told of the file's errors.
     pub(crate) told: Cursor,
     pub(crate) ahead: Ahead,
 }
 
 impl File {
-    /// Reads at `pos` into `buf`; returns how many bytes the file had there, 0 behind its end.
+    /// Reads at `pos` into `buf`; returns the number of bytes the file had there, 0 at or behind
+    /// its end.
     ///
     /// # Errors
-    /// A read that failed, no memory, or a place beyond 16 TiB in a file that reaches there.
+    /// A page could not be read, there is no memory, or `pos` is beyond 16 TiB in a file that
+    /// reaches there.
     pub fn read(&self, pos: u64, buf: &mut [u8]) -> Result<usize, Error> {
         let (inner, mm, mapping) = (&self.inner, &self.inner.mm, self.file.mapping);
         self.open()?;
-        // Of a call that is timed, the first page is, if it is there.
+        // A call that is sampled for timing is timed by its first page, if that is cached.
         let begun = Cell::new(sampled().then(begin));
         let missing = |at, behind, buf: &mut [u8]| {
             begun.set(None);
@@ -56,8 +58,8 @@ impl File {
         })
     }
 
-    /// Reads at `pos` into several buffers, one after the other; returns how many bytes the file had
-    /// there.
+    /// Reads at `pos` into several buffers, one after the other; returns the number of bytes the
+    /// file had there.
     ///
     /// # Errors
     /// As [`File::read`].
@@ -73,12 +75,12 @@ impl File {
         Ok(done)
     }
 
-    /// The page with a number, bytes `page * 4096` and on, where it lies: no copy, and if it is cached
-    /// no lock. What lies behind the file's end is zero.
+    /// Pins a page by its number, bytes `page * 4096` and on, to be read in place: without a copy,
+    /// and without a lock if the page is cached. Bytes behind the file's end are zero.
     ///
     /// # Errors
-    /// [`Error::BehindEnd`]: the file has no such page. [`Error::TooManyPins`]: nothing is left to
-    /// read it into. A read that failed.
+    /// [`Error::BehindEnd`]: the file has no such page. [`Error::TooManyPins`]: no page can be
+    /// reclaimed to read it into. [`Error::Io`]: the page cannot be read.
     #[inline]
     pub fn pin(&self, page: u32) -> Result<PageRef<'_>, Error> {
         self.open()?;
@@ -91,7 +93,7 @@ impl File {
         }
     }
 
-    /// The page, if it is cached.
+    /// Pins the page if it is cached.
     #[inline(always)]
     fn pin_cached(&self, page: u32) -> Result<Option<PageRef<'_>>, Error> {
         let (inner, mm, mapping) = (&self.inner, &self.inner.mm, self.file.mapping);
@@ -112,7 +114,7 @@ impl File {
         inner.recorder.around(mm, at, false, pin).map(PageRef)
     }
 
-    /// The look-up that is timed if the page is cached.
+    /// Pins the page; if it is cached, records how long that took.
     #[cold]
     #[inline(never)]
     fn pin_timed(&self, page: u32) -> Result<PageRef<'_>, Error> {
@@ -126,8 +128,9 @@ impl File {
         }
     }
 
-    /// The page with a number to change where it lies. It is dirty from now on; the thread is held
-    /// back before if too much is. A file grows by [`File::write`] and [`File::truncate`] only.
+    /// Locks a page by its number, to be changed in place, and makes it dirty. The thread is
+    /// throttled first if too many pages are dirty. Only [`File::write`] and [`File::truncate`]
+    /// extend a file.
     ///
     /// # Errors
     /// As [`File::pin`], and [`Error::Refused`] because of earlier data.
@@ -150,11 +153,11 @@ impl File {
         }
     }
 
-    /// Says how a range of the file will be used, as `posix_fadvise(2)`; a length of 0 means up to its
-    /// end.
+    /// Announces how a range of the file will be used, as `posix_fadvise(2)`; a length of 0 means
+    /// up to the file's end.
     ///
     /// # Errors
-    /// [`Error::Closed`]. What cannot be read now is told to who reads it.
+    /// [`Error::Closed`]. If a page cannot be read now, the call that needs it returns the error.
     pub fn advise(&self, pos: u64, len: u64, advice: Advice) -> Result<(), Error> {
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
         self.ahead.advise(advice);
@@ -172,12 +175,12 @@ impl File {
         })
     }
 
-    /// Begins to read what is missing of a range, and does not wait for it; a length of 0 means up to the
-    /// file's end. Returns how many pages it began to read: fewer than are missing if more than a
-    /// sixteenth of memory would be on the way, or none could be had.
+    /// Starts to read the missing pages of a range, and does not wait for them; a length of 0 means
+    /// up to the file's end. Returns how many pages it started to read: fewer than are missing if
+    /// more than a sixteenth of memory would be on the way, or no memory could be had.
     ///
     /// # Errors
-    /// [`Error::Closed`]. What cannot be read is told to who reads it.
+    /// [`Error::Closed`]. If a page cannot be read, the call that needs it returns the error.
     pub fn prefetch(&self, pos: u64, len: u64) -> Result<u64, Error> {
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
         self.inner.call(async {
@@ -188,8 +191,8 @@ impl File {
         })
     }
 
-    /// Lets the pages of a range go that are clean and that nobody holds; a length of 0 means up to the
-    /// file's end. Returns how many pages went. What is dirty stays: [`File::flush`] it first.
+    /// Drops the pages of a range that are clean, not pinned and not locked; a length of 0 means up
+    /// to the file's end. Returns how many. Dirty pages stay: call [`File::flush`] first.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -203,21 +206,23 @@ impl File {
         })
     }
 
-    /// Hands what is dirty of a range to the system, and waits for that; a length of 0 means up to the
-    /// file's end. The device need not have it then: that is [`File::fsync`]'s.
+    /// Writes the dirty pages of a range to the system, and waits for that; a length of 0 means up
+    /// to the file's end. The device need not have the data then: that takes [`File::fsync`].
     ///
     /// # Errors
-    /// [`Error::Io`]: data of the file could not be written; it is kept, and [`File::fsync`] will tell.
+    /// [`Error::Io`]: data of the file could not be written; it is kept, and [`File::fsync`] will
+    /// report it.
     pub fn flush(&self, pos: u64, len: u64) -> Result<(), Error> {
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
         self.inner.call(file::flush(mm, mapping, pos, len))
     }
 
-    /// Writes `buf` at `pos`. The thread is held back while too much is dirty.
+    /// Writes `buf` at `pos`. The thread is throttled while too many pages are dirty.
     ///
     /// # Errors
-    /// No memory, a page that had to be read first and could not, a file beyond 16 TiB, or
-    /// [`Error::Refused`] because of earlier data. What lies before the page that failed is written.
+    /// There is no memory, a page that had to be read first could not be, the file would reach
+    /// beyond 16 TiB, or [`Error::Refused`] because of earlier data. The bytes before the page that
+    /// failed are written.
     pub fn write(&self, pos: u64, buf: &[u8]) -> Result<(), Error> {
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
         let write = || {
@@ -241,38 +246,39 @@ impl File {
         Ok(())
     }
 
-    /// Writes what is dirty, and what could not be written before, and waits until the device has
-    /// it. `Ok` means that everything which was written to the file before is on its device, but
-    /// for what an [`Error::Lost`] was told of.
+    /// Writes the dirty pages, and those that could not be written before, and waits until the
+    /// device has them. `Ok` means that everything written to the file before is on its device,
+    /// except for data that an [`Error::Lost`] was reported for.
     ///
     /// # Errors
-    /// What went wrong since the last call for this handle, or since the file was opened: each
-    /// handle is told once. A file that is opened after an error which nobody was told of is told,
-    /// too. After [`Error::Io`] the data is still cached and the next call tries again; after
-    /// [`Error::Lost`] what was written since the last call that succeeded must be written again.
+    /// Errors since the last call for this handle, or since the file was opened: each is reported
+    /// to a handle once. If a file is opened after an error that no handle was told of, the new
+    /// handle is told. After [`Error::Io`] the data is still cached and the next call tries again;
+    /// after [`Error::Lost`] the data written since the last call that succeeded must be written
+    /// again.
     pub fn fsync(&self) -> Result<(), Error> {
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
         let fsync = file::fsync(mm, mapping, &self.told);
         self.inner.timed(Kind::Fsync, fsync)
     }
 
-    /// Cuts or extends the file.
+    /// Truncates or extends the file to `len` bytes.
     ///
     /// # Errors
-    /// What the operating system says; the file is then as long as it was.
+    /// The operating system's error; the file then has its old length.
     pub fn truncate(&self, len: u64) -> Result<(), Error> {
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
         self.inner.call(file::truncate(mm, mapping, len))
     }
 
-    /// Its length in bytes.
+    /// Returns the file's length in bytes.
     pub fn size(&self) -> u64 {
         file::size(&self.inner.mm, self.file.mapping)
     }
 
-    /// Has the pages of the file that come in from now on taken from a class of memory, or from those
-    /// below it if that has none to spare; it holds for all handles of the file until it is forgotten. Pages
-    /// that are cached stay where they are. At first that is class 0, the general one.
+    /// Takes the pages that are read or written from now on from a class of memory, or from a class
+    /// below if that has none to spare. Holds for all handles of the file until the cache forgets
+    /// it. Cached pages stay where they are. A file starts in class 0, the general one.
     ///
     /// # Errors
     /// [`Error::NoClass`].
@@ -285,12 +291,12 @@ impl File {
         Ok(())
     }
 
-    /// Its number in the engine.
+    /// Returns the file's mapping number in the engine.
     pub fn mapping(&self) -> u32 {
         self.file.mapping
     }
 
-    /// Lets the file's writes fail with EIO from now on, or work again; for tests.
+    /// Makes the file's writes fail with EIO from now on, or work again; for tests.
     #[doc(hidden)]
     pub fn fail_writes(&self, fail: bool) {
         self.file.fail_writes(fail);
@@ -302,8 +308,9 @@ impl Drop for File {
         let inner = &self.inner;
         let closed = inner.closed.read();
         let mut table = inner.table.lock();
-        // Nobody will find a file without a name again: its pages and its blocks come free now. If
-        // the thread has no number, whoever needs the file's will do it.
+        // No call can reach the pages of a file without a name: its memory and its blocks are freed
+        // now. If the thread has no task number, that happens when the file's mapping number is
+        // needed.
         if table.close(self.file.mapping) && !*closed && !self.file.has_name() {
             let _ = inner.forget(&mut table, &self.file);
         }

@@ -1,14 +1,15 @@
-//! Transfers that nobody waits for where they begin: windows that are read ahead, and writeback.
+//! Transfers between pages and files: those handed to another thread (read-ahead, writeback), and
+//! those that the calling thread makes.
 //!
-//! Whoever begins one hands it over as a [`Job`]; an executor makes it a [`Transfer`], has the bytes
-//! moved, and ends it: pages are valid and unlocked, or written and no longer under writeback, and
-//! errors stand in their file before anybody can see that it is over. Executors are threads that make
-//! the calls ([`calls`]), or one that owns a ring (`uring`). While there is none, whoever begins a
-//! transfer makes it himself.
+//! A task hands a transfer over as a [`Job`]; an executor turns it into a [`Transfer`], moves the
+//! bytes and ends it: the pages are then valid and unlocked, or written and no longer under
+//! writeback, and errors are recorded in the file before any task can see that the transfer is
+//! over. Executors are threads that make system calls ([`calls`]), or one that owns a ring
+//! (`uring`). Without an executor, the task that begins a transfer makes it itself.
 //!
-//! What is on the way is bounded. Pages that are read, which nobody can reclaim, by a part of memory;
-//! a device's writes by [`Io::room`], which their writers wait for before they put pages under
-//! writeback.
+//! The number of transfers on the way is bounded: pages being read, which cannot be reclaimed, by a
+//! share of memory; a device's writes by [`Io::room`], on which writers wait before they put pages
+//! under writeback.
 
 use crate::LiveMm;
 use crate::arena::{Handed, Locked, PAGE, Sent, Writeback};
@@ -27,36 +28,36 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Pages of a transfer whose copy costs next to nothing beside it.
+/// Most pages of a transfer whose copying costs next to nothing compared with the transfer.
 const FEW: u32 = 4;
 
-/// Something to transfer.
+/// A transfer to be made.
 pub enum Job {
-    /// Fresh pages, to fill.
+    /// Fresh pages to fill.
     Read(Handed),
     /// Pages to fill, for a task that waits for them.
     Fill(Handed, Arc<Answer<Filled>>),
-    /// Pages under writeback of a file whose end is not cut meanwhile ([`OpenFile::writes`]).
+    /// Pages under writeback; their file is not truncated meanwhile ([`OpenFile::writes`]).
     Write(Arc<OpenFile>, Sent, Begun),
 }
 
-/// What was so when writeback of pages began.
+/// The time and the file size when a writeback began.
 #[derive(Debug, Clone, Copy)]
 pub struct Begun {
-    /// When it was.
+    /// The time in nanoseconds since the world began.
     since: u64,
-    /// Where the file ended. A file that was cut a moment before may have old bytes behind that in its last page, and in a
-    /// copy of it; whoever cut it clears the page, and others may then move the end on.
+    /// The file's size. After a truncation the last page, and a copy of it, may hold old bytes
+    /// behind this size until the truncating task clears the page; others may then extend the file.
     end: u64,
 }
 
-/// Pages that were to be filled, for the task that has them.
+/// Pages that were to be filled, and the result, for the task that owns them.
 pub type Filled = (Handed, Result<(), Errno>);
 
-/// Tells the executor that sleeps elsewhere of more to do.
+/// Wakes the executor that sleeps in its ring.
 type Bell = Box<dyn Fn() + Send + Sync>;
 
-/// Transfers that wait for an executor, and how many are on the way: all of them, or a device's.
+/// The transfers that wait for an executor, and the number on the way, of all devices or of one.
 #[derive(Default)]
 pub struct Io {
     state: Mutex<State>,
@@ -67,22 +68,22 @@ pub struct Io {
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
-    /// Pages that are read, or wait for it.
+    /// Pages that are being read, or wait for that.
     reads: u32,
-    /// Executors.
+    /// Number of executors.
     running: u32,
-    /// One of them sleeps until the bell is rung.
+    /// An executor with a ring sleeps until the bell is rung.
     asleep: bool,
     stopped: bool,
 }
 
-/// What an executor that has a ring is to do.
+/// The next step of an executor that has a ring.
 pub enum Next {
-    /// This.
+    /// Begin this job.
     Begin(Job),
-    /// Nothing now: it sleeps until the bell is rung.
+    /// Sleep until the bell is rung: there is no job.
     Sleep,
-    /// Nothing any more.
+    /// End: there will be no more jobs.
     End,
 }
 
@@ -111,7 +112,8 @@ impl Io {
         Ok(())
     }
 
-    /// Has pages read, unless nobody would do it or more than `most` are on the way.
+    /// Queues pages to be read. `Err`: there is no executor, or more than `most` pages would be on
+    /// the way.
     pub fn read(&self, pages: Handed, most: u32) -> Result<(), Handed> {
         self.put(Job::Read(pages), most).map_err(|job| match job {
             Job::Read(pages) => pages,
@@ -119,17 +121,17 @@ impl Io {
         })
     }
 
-    /// Whether pages are read, or wait for it.
+    /// Returns true if handed-over pages are being read or wait for that.
     pub fn reads(&self) -> bool {
         self.state.lock().reads > 0
     }
 
-    /// Whether `n` more pages may be on the way, of `most`.
+    /// Returns true if `n` more pages may be read within the bound `most`.
     pub fn may_read(&self, n: u32, most: u32) -> bool {
         self.state.lock().reads + n <= most
     }
 
-    /// An executor begins; `bell` wakes it when it sleeps other than in [`Io::wait`].
+    /// Adds an executor. `bell`: wakes an executor that does not sleep in [`Io::wait`].
     pub fn begin(&self, bell: Option<Bell>) {
         if let Some(bell) = bell {
             assert!(self.bell.set(bell).is_ok(), "one ring");
@@ -137,7 +139,7 @@ impl Io {
         self.state.lock().running += 1;
     }
 
-    /// The next job of an executor that sleeps here; `None`: it is over, and none is left.
+    /// Returns the next job of an executor that sleeps here; `None`: stopped, and no job is left.
     fn wait(&self) -> Option<Job> {
         let mut s = self.state.lock();
         while s.jobs.is_empty() && !s.stopped {
@@ -150,7 +152,7 @@ impl Io {
         job
     }
 
-    /// The next job of an executor that sleeps elsewhere, and has transfers on the way or not.
+    /// Returns the next step of an executor that has a ring; `busy`: it has transfers on the way.
     pub fn next(&self, busy: bool) -> Next {
         let mut s = self.state.lock();
         s.asleep = false;
@@ -167,7 +169,7 @@ impl Io {
         }
     }
 
-    /// Nothing is handed over any more; executors end when nothing is left.
+    /// Takes no more jobs; executors end when none is left.
     pub fn stop(&self) {
         let mut s = self.state.lock();
         s.stopped = true;
@@ -179,8 +181,8 @@ impl Io {
         }
     }
 
-    /// Waits until a device has room for one more transfer that writes: fewer than so many transfers, and
-    /// of pages, are on their way. It is then counted.
+    /// Waits until a device has room for one more write transfer, that is fewer than `most`
+    /// transfers and fewer than `pages` pages are on the way, and counts the transfer.
     pub async fn room(mm: &LiveMm, bdi: u32, (most, pages): (u32, u32)) {
         let w = &mm.world;
         let (writing, q) = (w.writing(bdi), w.room_queue(bdi));
@@ -194,12 +196,13 @@ impl Io {
         }
     }
 
-    /// One more transfer that writes, whether there is room or not.
+    /// Counts one more write transfer, whether there is room or not.
     pub fn no_room(w: &LiveWorld, bdi: u32) {
         w.writing(bdi).fetch_add(1, SeqCst);
     }
 
-    /// A transfer that writes has ended, or did not begin.
+    /// Uncounts a write transfer, which has ended or did not begin, and wakes tasks that wait for
+    /// room.
     pub fn leave_room(w: &LiveWorld, bdi: u32) {
         w.writing(bdi).fetch_sub(1, SeqCst);
         let q: WaitQueue = w.room_queue(bdi);
@@ -212,26 +215,26 @@ enum Pages<'a> {
     Write(Writeback<'a>),
 }
 
-/// Bytes on their way between pages and a file.
+/// A transfer of bytes between pages and a file.
 pub struct Transfer<'a> {
     pub(crate) file: Arc<OpenFile>,
     pages: Pages<'a>,
-    /// Where in the file it begins.
+    /// The position in the file at which it begins, in bytes.
     start: u64,
     len: usize,
     done: usize,
-    /// Another way was tried.
+    /// The transfer was tried again by another way ([`OpenFile::other_way`]).
     other_way: bool,
     /// When its pages were put under writeback.
     since: u64,
-    /// Pages to take from [`State::reads`].
+    /// Pages to take off [`State::reads`] at the end.
     counted: u32,
-    /// Who waits for the pages.
+    /// The task that waits for the pages; `None`: none does.
     answer: Option<Arc<Answer<Filled>>>,
 }
 
 impl<'a> Transfer<'a> {
-    /// Locked pages, contiguous from `first` on, to fill.
+    /// Creates a transfer that fills locked pages, contiguous from index `first` on.
     pub fn read(mm: &'a LiveMm, mapping: u32, first: u32, pages: Vec<Locked<'a>>) -> Self {
         Self {
             file: mm.world.file(mapping),
@@ -262,7 +265,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// What a job is about.
+    /// Creates the transfer that a job describes.
     pub fn begin(mm: &'a LiveMm, job: Job) -> Self {
         match job {
             Job::Read(handed) => {
@@ -285,17 +288,17 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Whether it is one that writes.
+    /// Returns true if the transfer writes to the file.
     pub fn writes(&self) -> bool {
         matches!(self.pages, Pages::Write(_))
     }
 
-    /// Where in the file it goes on, and how many bytes are left.
+    /// Returns the position in the file of the next byte, and the number of bytes left.
     pub fn rest(&self) -> (u64, usize) {
         (self.start + self.done as u64, self.len - self.done)
     }
 
-    /// The memory of the next `most` bytes, to read from.
+    /// Returns the memory of the next `most` bytes, for a write.
     fn parts(&self, most: usize) -> Vec<IoSlice<'_>> {
         let Pages::Write(pages) = &self.pages else {
             unreachable!("it reads");
@@ -307,7 +310,7 @@ impl<'a> Transfer<'a> {
         parts.collect()
     }
 
-    /// The same, to read into.
+    /// Returns the memory of the next `most` bytes, for a read.
     fn parts_mut(&mut self, most: usize) -> Vec<IoSliceMut<'_>> {
         let (done, end) = (self.done, self.done + most);
         let Pages::Read(pages) = &mut self.pages else {
@@ -320,7 +323,7 @@ impl<'a> Transfer<'a> {
         parts.collect()
     }
 
-    /// The memory of the next `most` bytes by address and length.
+    /// Calls `each` with address and length of each part of the next `most` bytes.
     pub fn addresses(&mut self, most: usize, mut each: impl FnMut(*mut u8, usize)) {
         match self.pages {
             Pages::Write(_) => {
@@ -345,7 +348,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// A call, or a ring, has answered. `None`: it goes on.
+    /// Takes the answer of a system call or of the ring. `None`: the transfer continues.
     pub fn answered(&mut self, answer: Result<usize, Errno>) -> Option<Result<(), Errno>> {
         match answer {
             Ok(0) if self.len == self.done => Some(Ok(())),
@@ -365,7 +368,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Moves all bytes by calls, which may block.
+    /// Moves all bytes by system calls, which may block.
     pub fn run(&mut self) -> Result<(), Errno> {
         if self.done == self.len {
             return Ok(());
@@ -378,8 +381,8 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// The pages that were to be filled: valid, or as they were. What lies behind the file's end is
-    /// zero.
+    /// Returns the pages that were to be filled: valid, or as they were if the read failed. Bytes
+    /// behind the file's end are zero.
     pub fn filled(self, mm: &LiveMm, result: Result<(), Errno>) -> Vec<Locked<'a>> {
         let Pages::Read(mut pages) = self.pages else {
             unreachable!("it writes");
@@ -400,7 +403,7 @@ impl<'a> Transfer<'a> {
         pages
     }
 
-    /// Ends it, on a CPU slot.
+    /// Ends the transfer; the caller holds a CPU slot.
     pub fn end(mut self, mm: &LiveMm, result: Result<(), Errno>) {
         let file = Arc::clone(&self.file);
         if let Some(answer) = self.answer.take() {
@@ -410,7 +413,7 @@ impl<'a> Transfer<'a> {
         }
         match self.pages {
             Pages::Read(_) => {
-                // Who needs a page that could not be read asks again, and is told.
+                // A task that needs a page which could not be read tries again, and gets the error.
                 let n = self.counted;
                 drop(self.filled(mm, result));
                 mm.world.io(file.bdi).state.lock().reads -= n;
@@ -429,7 +432,8 @@ impl<'a> Transfer<'a> {
     }
 }
 
-/// The part of a page that lies between two bytes of the pages.
+/// Returns the part of page number `page` that lies between the bytes `from` and `end` of all
+/// pages.
 fn part(page: usize, from: usize, end: usize) -> Option<(usize, usize)> {
     let from = from.saturating_sub(page * PAGE);
     let to = end.saturating_sub(page * PAGE).min(PAGE);
@@ -439,7 +443,7 @@ fn part(page: usize, from: usize, end: usize) -> Option<(usize, usize)> {
 /// Ends the writeback of pages that were written.
 fn written(mm: &LiveMm, file: &OpenFile, pages: Writeback<'_>) {
     mm.count_event(VmEvent::PgpgOut, u64::from(pages.run.count()) * 4);
-    // Only now may pages be reclaimed that were kept and written over.
+    // Only now may kept pages that were written be reclaimed.
     if file.failing().is_some() {
         pages.clear_flags(flag::ERROR);
         let first = pages.run.first();
@@ -448,12 +452,12 @@ fn written(mm: &LiveMm, file: &OpenFile, pages: Writeback<'_>) {
     pages.end(false);
 }
 
-/// Ends the writeback of pages that were not.
+/// Ends the writeback of pages that could not be written.
 fn not_written(mm: &LiveMm, file: &OpenFile, pages: Writeback<'_>, errno: Errno) {
     let w = &mm.world;
     w.not_written(errno);
-    // All this comes first: a page without its writeback bit may leave its file, and who waits
-    // for that bit wants to know the error.
+    // The error is recorded first: a page without its writeback bit may leave its file, and a task
+    // that waits for that bit wants to know the error.
     match file.write_failed(w, pages.run.first(), pages.run.count(), errno) {
         Fate::Kept => pages.end(true),
         Fate::Lost => {
@@ -463,16 +467,16 @@ fn not_written(mm: &LiveMm, file: &OpenFile, pages: Writeback<'_>, errno: Errno)
     }
 }
 
-/// Writes pages that are under writeback, for which there is room; they are on their way then, or it
-/// is over.
+/// Writes pages that are under writeback and counted by [`Io::room`]. On return they have been
+/// handed to an executor, or the transfer is over.
 pub async fn write(mm: &LiveMm, mut pages: Writeback<'_>, how: How) {
     let w = &mm.world;
     let file = w.file(pages.run.mapping());
     w.write_started(file.bdi, pages.run.count());
     file.writes(mm).await;
     let bdi = file.bdi;
-    // Not before nobody cuts the file: what is cut meanwhile must not come back. And before the copy: from then on the page may
-    // change, and the end move on.
+    // Read while no task can truncate the file, so that nothing cut off comes back; and before the
+    // copy, after which the page may change and the file grow.
     let end = mm.mappings[file.mapping as usize].size.load(SeqCst);
     if pages.run.count() <= FEW || w.writes_slowly(bdi) {
         pages.copy();
@@ -491,8 +495,8 @@ pub async fn write(mm: &LiveMm, mut pages: Writeback<'_>, how: How) {
     transfer.end(mm, result);
 }
 
-/// Fills locked pages, contiguous from `first` on, from their file, as [`Transfer::filled`] says. The
-/// thread calls, unless it has other tasks: then an executor does it.
+/// Fills locked pages, contiguous from index `first` on, from their file; see [`Transfer::filled`].
+/// The calling thread makes the system calls, unless it has other tasks: then an executor does.
 pub async fn fill<'a>(
     mm: &'a LiveMm,
     mapping: u32,
@@ -531,17 +535,17 @@ async fn fill_now<'a>(
     (transfer.filled(mm, result), result)
 }
 
-/// Who makes a transfer.
+/// By whom a transfer is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// An executor.
+    /// By an executor, if there is one.
     Handed,
-    /// Whoever begins it.
+    /// By the calling thread.
     Here,
 }
 
-/// Makes the calls of what is handed over for a device, until it is told to stop and nothing is left. It has begun
-/// already ([`Io::begin`]).
+/// Makes the transfers handed over for a device by system calls, until the queue is stopped and
+/// empty. The executor was added before ([`Io::begin`]).
 pub fn calls(mm: &LiveMm, bdi: u32, task: TaskId) {
     while let Some(job) = mm.world.io(bdi).wait() {
         mm.world.cpus.block_on(task, async {

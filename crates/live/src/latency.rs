@@ -1,12 +1,15 @@
-//! How long calls take: a histogram a kind, in atomics, without a lock or an allocation where time is taken.
+//! Latency histograms, one for each kind of call, in atomics: recording takes no lock and no
+//! allocation.
 //!
-//! A bucket is an exact number of nanoseconds below 32, then a 16th of a power of two: what is read from it is at
-//! most 6.3 % too long. Each histogram stands there several times, and a thread keeps to one of them, so threads
-//! seldom meet in a word. That is 4.3 KiB a copy; a library's histogram (hdrhistogram's, behind a lock or with a
-//! queue to who reads it) would be no smaller and is made for one thread that writes.
+//! A bucket is one nanosecond wide up to 32 ns, then a 16th of a power of two, so a time read from
+//! the histogram is at most 6.3 % too long. Each histogram has several copies, and a thread uses
+//! one of them, so threads seldom write the same word. A copy takes 4.3 KiB; a library's histogram
+//! (hdrhistogram's, behind a lock or with a queue to the reader) would be no smaller and is made
+//! for one writing thread.
 //!
-//! A page that is found pinned takes some 80 ns, of which reading the clock twice would take half. So of hits one in
-//! [`ONE_IN`] is timed, after a gap drawn at random: no pattern of a program's is always met, or never.
+//! Pinning a cached page takes some 80 ns; reading the clock twice would take half as long again.
+//! So of the hits only one in [`ONE_IN`] is timed, after a gap drawn at random: no access pattern
+//! is always timed, or never.
 
 use crate::sync::now;
 use std::cell::Cell;
@@ -14,18 +17,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
-/// Of so many hits one is timed, on average.
+/// One in this many hits is timed, on average.
 pub(crate) const ONE_IN: u32 = 512;
 
-/// Buckets of a power of two, and of all below two of them.
+/// Buckets of one power of two; the range below two such groups has twice as many.
 const EACH: usize = 16;
-/// Powers of two that are told apart: the last bucket ends at 2^37 ns, 137 s, and has what is longer as well.
+/// Powers of two that are told apart: the last bucket ends at 2^37 ns (137 s), and holds all longer
+/// times as well.
 const TOP: usize = 37;
 const BUCKETS: usize = 2 * EACH + (TOP - 5) * EACH;
-/// Copies of a histogram at most.
+/// Most copies of a histogram.
 const MOST_COPIES: usize = 8;
 
-/// The bucket of a time: those above its lower end, up to and with its upper one.
+/// Returns the bucket of a time in nanoseconds. A bucket excludes its lower end and includes its
+/// upper.
 fn bucket(ns: u64) -> usize {
     let below = ns.saturating_sub(1);
     if below < 2 * EACH as u64 {
@@ -36,7 +41,7 @@ fn bucket(ns: u64) -> usize {
     (2 * EACH + (power - 5) * EACH + part).min(BUCKETS - 1)
 }
 
-/// The longest time of a bucket, in nanoseconds.
+/// Returns the upper end of a bucket in nanoseconds.
 fn upper(bucket: usize) -> u64 {
     match bucket.checked_sub(2 * EACH) {
         None => bucket as u64 + 1,
@@ -44,14 +49,14 @@ fn upper(bucket: usize) -> u64 {
     }
 }
 
-/// What one of the threads' copies counted.
+/// One copy of a histogram, for some of the threads.
 struct Copy {
     buckets: [AtomicU64; BUCKETS],
     sum_ns: AtomicU64,
     most_ns: AtomicU64,
 }
 
-/// A histogram that threads write.
+/// A histogram that several threads write.
 struct Histogram(Box<[Copy]>);
 
 impl Histogram {
@@ -68,7 +73,7 @@ impl Histogram {
         let copy = &self.0[mine() as usize % self.0.len()];
         copy.buckets[bucket(ns)].fetch_add(1, Relaxed);
         copy.sum_ns.fetch_add(ns, Relaxed);
-        // Most times are not the longest.
+        // The load avoids a write in most cases.
         if copy.most_ns.load(Relaxed) < ns {
             copy.most_ns.fetch_max(ns, Relaxed);
         }
@@ -87,7 +92,7 @@ impl Histogram {
     }
 }
 
-/// Of what a histogram is.
+/// The kinds of calls that are timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Kind {
@@ -99,22 +104,22 @@ pub(crate) enum Kind {
     Fsync,
 }
 
-/// The histograms of a cache.
+/// The histograms of a cache, by [`Kind`].
 pub(crate) struct Clocks([Histogram; 6]);
 
 impl Clocks {
-    /// For so many threads at once.
+    /// Creates histograms for `threads` concurrent threads.
     pub fn new(threads: usize) -> Self {
         let copies = threads.clamp(1, MOST_COPIES);
         Self(std::array::from_fn(|_| Histogram::new(copies)))
     }
 
-    /// A time in nanoseconds.
+    /// Records a time in nanoseconds.
     pub fn record(&self, kind: Kind, ns: u64) {
         self.0[kind as usize].record(ns);
     }
 
-    /// The time since it began.
+    /// Records the time since `begun`.
     pub fn since(&self, kind: Kind, begun: Instant) {
         self.record(
             kind,
@@ -122,7 +127,7 @@ impl Clocks {
         );
     }
 
-    /// What they have.
+    /// Returns all histograms as they are now.
     pub fn read(&self) -> Latencies {
         let of = |kind: Kind| {
             let one_in = if kind == Kind::Hit { ONE_IN } else { 1 };
@@ -140,15 +145,15 @@ impl Clocks {
 }
 
 thread_local! {
-    /// Hits of this thread until one is timed.
+    /// Hits of this thread until the next one that is timed.
     static LEFT: Cell<u32> = const { Cell::new(1) };
-    /// Where its random gaps come from; 0: not begun.
+    /// State of the generator of random gaps; 0: not seeded.
     static STATE: Cell<u32> = const { Cell::new(0) };
-    /// Which copies it writes.
+    /// The thread's number, which selects its copies.
     static MINE: Cell<u32> = const { Cell::new(u32::MAX) };
 }
 
-/// Whether a look-up that begins is one of those that are timed; then [`begin`] follows.
+/// Returns true if the look-up that begins is to be timed; the caller then calls [`begin`].
 #[inline(always)]
 pub(crate) fn sampled() -> bool {
     let left = LEFT.get().wrapping_sub(1);
@@ -156,7 +161,7 @@ pub(crate) fn sampled() -> bool {
     left == 0
 }
 
-/// When it begins. Draws the next gap, of 1 to twice [`ONE_IN`] less one.
+/// Returns the start time, and draws the next gap: 1 to 2 * [`ONE_IN`] - 1 hits.
 pub(crate) fn begin() -> Instant {
     let mut state = STATE.get();
     if state == 0 {
@@ -170,7 +175,7 @@ pub(crate) fn begin() -> Instant {
     now()
 }
 
-/// The calling thread's number, by which its copies are found.
+/// Returns the calling thread's number, which selects its copies.
 fn mine() -> u32 {
     static THREADS: AtomicU32 = AtomicU32::new(0);
     if MINE.get() == u32::MAX {
@@ -179,7 +184,7 @@ fn mine() -> u32 {
     MINE.get()
 }
 
-/// Times of one kind, as they were at one moment.
+/// A histogram of one kind of call at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Latency {
     buckets: Box<[u64]>,
@@ -189,18 +194,19 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Times that were taken. Where one in [`Latency::one_in`] is, they are a sample and are not scaled up.
+    /// Returns the number of times recorded. Of a sampled kind ([`Latency::one_in`]) that is the
+    /// size of the sample, not scaled up.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// Of how many one is timed, on average; 1: all are.
+    /// Returns n where one in n calls is timed, on average; 1: all are.
     pub fn one_in(&self) -> u32 {
         self.one_in
     }
 
-    /// The time that a share of all (0.0 to 1.0) is no longer than, at most 6.3 % too long. Zero where no time
-    /// was taken.
+    /// Returns the time that a share (0.0 to 1.0) of the calls did not exceed, at most 6.3 % too
+    /// long; zero if none was timed.
     pub fn quantile(&self, share: f64) -> Duration {
         let wanted = (self.count() as f64 * share.clamp(0.0, 1.0))
             .ceil()
@@ -214,32 +220,33 @@ impl Latency {
         Duration::from_nanos(ns)
     }
 
-    /// Half are no longer.
+    /// Returns the median.
     pub fn p50(&self) -> Duration {
         self.quantile(0.5)
     }
 
-    /// 99 % are no longer.
+    /// Returns the 99th percentile.
     pub fn p99(&self) -> Duration {
         self.quantile(0.99)
     }
 
-    /// 99.9 % are no longer.
+    /// Returns the 99.9th percentile.
     pub fn p999(&self) -> Duration {
         self.quantile(0.999)
     }
 
-    /// The longest since the cache began, to the nanosecond.
+    /// Returns the longest time since the cache began, exact to the nanosecond.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.most_ns)
     }
 
-    /// All together.
+    /// Returns the sum of all times.
     pub fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum_ns)
     }
 
-    /// What came after an earlier moment of the same cache. [`Latency::max`] is that since the cache began.
+    /// Returns the histogram of the calls after an earlier moment of the same cache. Only
+    /// [`Latency::max`] stays that since the cache began.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let pairs = self.buckets.iter().zip(&earlier.buckets);
@@ -250,8 +257,8 @@ impl Latency {
         }
     }
 
-    /// Times that are no longer than each power of two, and than the middle between it and the next, from 2^`first`
-    /// to 2^`last` nanoseconds: the limit and how many.
+    /// Returns for each limit how many times are no longer: the limits are the powers of two from
+    /// 2^`first` to 2^`last` nanoseconds, and the middle between each two.
     pub(crate) fn below(&self, first: u32, last: u32) -> impl Iterator<Item = (u64, u64)> + '_ {
         let halves = (2 * first..=2 * last).map(|h| (2 + u64::from(h % 2)) << (h / 2 - 1));
         halves.map(|limit| {
@@ -261,28 +268,30 @@ impl Latency {
     }
 }
 
-/// How long calls took since the cache began, by kind. Times are those that a thread waited, from call to answer;
-/// they include the reading of a clock, some 25 ns.
+/// How long calls took since the cache began, by kind. A time is measured on the calling thread
+/// from call to return; it includes the reading of a clock, some 25 ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Latencies {
-    /// A page that was cached: [`crate::File::pin`], or of a [`crate::File::read`] its first page, with its
+    /// Cached pages: a [`crate::File::pin`], or the first page of a [`crate::File::read`] with its
     /// copy. One in 512 such calls is timed.
     pub hits: Latency,
-    /// A page that was not at hand: it was read, perhaps with a window, or waited for.
+    /// Pages that were not cached: from the miss until the page was read (with its window) or
+    /// waited for.
     pub misses: Latency,
-    /// A call of [`crate::File::write`] or [`crate::File::pin_mut`], with what it was held back.
+    /// Calls of [`crate::File::write`] or [`crate::File::pin_mut`], throttling included.
     pub writes: Latency,
-    /// What a writer was held back at the dirty limits (`balance_dirty_pages`), each time that he had to wait.
+    /// Waits of throttled writers at the dirty limits (`balance_dirty_pages`).
     pub throttles: Latency,
-    /// An allocation of a page, with the direct reclaim in it.
+    /// Allocations of a page, direct reclaim included.
     pub allocations: Latency,
-    /// A call of [`crate::File::fsync`].
+    /// Calls of [`crate::File::fsync`].
     pub fsyncs: Latency,
 }
 
 impl Latencies {
-    /// Each with its name: `hit`, `miss`, `write`, `throttle`, `allocation`, `fsync`.
+    /// Returns each histogram with its name: `hit`, `miss`, `write`, `throttle`, `allocation`,
+    /// `fsync`.
     pub fn all(&self) -> [(&'static str, &Latency); 6] {
         [
             ("hit", &self.hits),

@@ -1,45 +1,46 @@
-//! The live world: the engine on OS threads, in real time, with real pages and files.
+//! A page cache for programs: the engine on OS threads, in real time, with real pages and files.
 //!
-//! [`Cache`] is a page cache over ordinary files with a hard bound on its memory. The engine beneath
-//! is the one of the virtual world, to the letter: kswapd, direct reclaim, the flusher and the
-//! throttling of writers are its loops, run by threads. What is read ahead and written back goes by a
-//! ring or by further threads (`io`, `uring`, `daemons`).
+//! [`Cache`] is a page cache over ordinary files with a hard bound on its memory. Its engine is
+//! exactly that of the virtual world: kswapd, direct reclaim, the flusher and the throttling of
+//! writers are its loops, run by threads. Read-ahead and writeback are done by a ring or by further
+//! threads (`io`, `uring`, `daemons`).
 //!
 //! # How a thread is a task
 //!
-//! A call runs the engine's future on the calling thread (`cpu`). While it executes it holds one of
-//! the CPU slots; where the engine waits, or a file is read or written, it gives the slot back. Who
-//! only reads what is cached is no task: he pins the page (`arena`) and takes no slot and no lock. The
-//! engine's words are atomics with one order of all operations, its short locks are mutexes, its
-//! wait queues count their wakes (`wait`). Pages and the rule for their bytes: `arena`.
+//! A call runs the engine's future on the calling thread (`cpu`). While the thread executes engine
+//! code it holds one of the CPU slots; where the engine waits, or a file is read or written, it
+//! gives the slot back. A thread that only reads a cached page is no task: it pins the page
+//! (`arena`) and takes no slot and no lock. The engine's words are atomics with one order of all
+//! operations, its short locks are mutexes, its wait queues count their wakes (`wait`). `arena` has
+//! the pages and the rules for their bytes.
 //!
-//! Calls that are futures ([`AsyncFile`]) are tasks that share the threads of a runner (`runner`); what would
-//! block one of these is done by others (`io`, `blocking`).
+//! Calls that are futures ([`AsyncFile`]) are tasks that share the threads of a runner (`runner`);
+//! other threads make the system calls that would block such a thread (`io`, `blocking`).
 //!
-//! # What becomes of data
+//! # Guarantees for data
 //!
-//! - A file is what it is, not what it is called: two links are the same pages, and a file that
-//!   replaced another under its name is another file.
-//! - A page whose write failed is kept, and the next [`File::fsync`] tries again. Until then further
-//!   writes to the file are refused ([`Error::Refused`]), so what is kept is bounded: by half of
-//!   memory, beyond which data is lost and [`Error::Lost`] says so.
+//! - A file is identified by device and inode, not by name: two links are the same pages, and a
+//!   file that replaced another under its name is another file.
+//! - A page whose write failed is kept, and the next [`File::fsync`] tries again. Until then
+//!   further writes to the file are refused ([`Error::Refused`]), so the number of kept pages is
+//!   bounded: by half of memory, beyond which data is lost and [`Error::Lost`] reports it.
 //! - Each handle is told of an error once, by its next [`File::fsync`], as on Linux since 4.13.
-//! - If the device does not confirm what was written (fsync(2) fails), the system holds its pages
-//!   for clean and a second fsync(2) proves nothing: that is [`Error::Lost`], too.
-//! - [`Cache::shutdown`] writes everything and says what it could not write; a cache that is merely
-//!   dropped does the same and tells [`Config::on_loss`].
+//! - If the device does not confirm a write (fsync(2) fails), the system holds its pages for clean
+//!   and a second fsync(2) proves nothing: that is [`Error::Lost`], too.
+//! - [`Cache::shutdown`] writes everything and returns what it could not write; a cache that is
+//!   merely dropped does the same and calls [`Config::on_loss`].
 //!
 //! # Limits
 //!
-//! One node, three classes of memory (`class`), 16 devices told apart; no swap, no mmap, no page tracker.
-//! Regular files only, of which the first 16 TiB can be reached; nothing
-//! else may write to a file that the cache knows, another cache neither. A file that loses its last
-//! name after it was closed keeps its blocks until the cache needs its number or ends.
+//! One node, three classes of memory (`class`), 16 devices told apart; no swap, no mmap, no page
+//! tracker. Only regular files, of which the first 16 TiB can be reached. Nothing else may write to
+//! a file that the cache knows, not even another cache. A file that loses its last name after it
+//! was closed keeps its blocks until the cache needs its number or ends.
 //!
-//! # What stays inside
+//! # No access to the engine
 //!
-//! The engine's page bits decide who may touch a page's bytes, so nobody outside gets at them: there
-//! is a [`Cache::view`] to read, and no way to the engine, its page locks or its threads.
+//! The engine's page bits decide who may touch a page's bytes, so a program cannot reach them: it
+//! has a read-only [`Cache::view`], and no access to the engine, its page locks or its threads.
 //!
 //! ```compile_fail,E0599
 //! # let cache = lowmark_cache::Cache::new(lowmark_cache::Config::default()).unwrap();
@@ -56,7 +57,8 @@
 //!
 //! ```
 //! let dir = std::env::temp_dir().join(format!("live-doc-{}", std::process::id()));
-//! let cache = lowmark_cache::Cache::new(lowmark_cache::Config { memory: 8 << 20, ..Default::default() })?;
+//! let config = lowmark_cache::Config { memory: 8 << 20, ..Default::default() };
+//! let cache = lowmark_cache::Cache::new(config)?;
 //! let file = cache.open(&dir)?;
 //! file.write(4090, b"over a page's edge")?;
 //! let mut back = [0; 4];

@@ -1,9 +1,11 @@
-//! The cache's own port, for loopback alone ([`crate::Config::metrics`]): `GET /metrics`, and nothing else.
+//! The cache's metrics server, on loopback only ([`crate::Config::metrics`]): answers
+//! `GET /metrics` and nothing else.
 //!
-//! One thread answers one client at a time and closes; who else comes waits in the system's queue. Whoever is
-//! slow is left: a request has [`PATIENCE`] to arrive and an answer as long to be taken. The thread waits for
-//! its client and for the cache's end in one call, so a cache that is shut down waits for nobody here. So much of
-//! HTTP/1 is a page of text; a library would bring an executor of its own.
+//! One thread answers one client at a time and closes the connection; further clients wait in the
+//! system's queue. A slow client is dropped: a request must arrive within [`PATIENCE`], and the
+//! answer be taken within the same time. The thread waits for its client and for the end of the
+//! cache in one system call, so a shutdown does not wait for a client. This much of HTTP/1 is a
+//! page of code; a library would bring its own executor.
 
 use crate::file::Error;
 use crate::metrics::Form;
@@ -17,23 +19,23 @@ use std::time::{Duration, Instant};
 
 /// How long a request may take to arrive, and an answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Bytes of a request at most, up to its empty line.
+/// Largest request in bytes, up to its empty line.
 const MOST_REQUEST: usize = 8 << 10;
-/// The one thing that is served.
+/// The only path that is served.
 const PATH: &str = "/metrics";
 
-/// Rung once, when the cache ends.
+/// The event that the cache ends; set once.
 #[derive(Clone)]
 pub(crate) struct Stop(Arc<OwnedFd>);
 
 impl Stop {
     pub fn ring(&self) {
-        // Full, it has been rung.
+        // An error means that the counter is full: it was set before.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
     }
 }
 
-/// A port that is open, and nobody answers there yet.
+/// An open port that is not served yet.
 pub(crate) struct Listener {
     listener: TcpListener,
     /// Its address, with the port that the system chose.
@@ -41,20 +43,20 @@ pub(crate) struct Listener {
     stop: Stop,
 }
 
-/// Why a client is left.
+/// Why a client's connection is given up.
 enum Left {
-    /// He or his time is gone.
+    /// The client closed it, or its time is over.
     Gone,
     /// The cache ends.
     Stopped,
 }
 
-/// What a client is answered.
+/// The answer to a client.
 struct Answer {
     status: &'static str,
     form: Form,
     body: String,
-    /// Further lines of the head.
+    /// Further header lines.
     head: &'static str,
 }
 
@@ -62,7 +64,7 @@ impl Listener {
     /// Opens the port.
     ///
     /// # Errors
-    /// [`Error::Config`]: an address that others can reach, or one that cannot be had.
+    /// [`Error::Config`]: other machines can reach the address, or the system does not give it.
     pub fn bind(address: SocketAddr) -> Result<Self, Error> {
         let refuse =
             |why: &dyn std::fmt::Display| Err(Error::Config(format!("metrics = {address}: {why}")));
@@ -82,7 +84,7 @@ impl Listener {
         opened().or_else(|e| refuse(&e))
     }
 
-    /// What ends [`Listener::serve`].
+    /// Returns the event that ends [`Listener::serve`].
     pub fn stop(&self) -> Stop {
         self.stop.clone()
     }
@@ -97,7 +99,8 @@ impl Listener {
                 Ok((client, from)) if from.ip().is_loopback() => client,
                 Ok(_) => continue,
                 Err(e) => {
-                    // Without a descriptor for him the client stays in the queue: not at once again.
+                    // Without a free descriptor the client stays in the queue: wait before the next
+                    // attempt.
                     if e.kind() != ErrorKind::WouldBlock {
                         let soon = Some(Instant::now() + PATIENCE / 10);
                         let _ = self.wait(&self.stop.0, PollFlags::empty(), soon);
@@ -111,7 +114,7 @@ impl Listener {
         }
     }
 
-    /// Waits until `what` is ready.
+    /// Waits until `what` is ready, `until` has come, or the cache ends.
     fn wait(&self, what: &impl AsFd, ready: PollFlags, until: Option<Instant>) -> Result<(), Left> {
         loop {
             let left = until.map(|t| t.saturating_duration_since(Instant::now()));
@@ -144,7 +147,7 @@ impl Listener {
         self.answer(client, &answer)
     }
 
-    /// What a client asks for, up to the empty line, or what he is told instead.
+    /// Reads a client's request up to the empty line; or returns the answer that refuses it.
     fn request(&self, mut client: &TcpStream) -> Result<Result<String, Answer>, Left> {
         let until = Instant::now() + PATIENCE;
         let (mut request, mut part) = (Vec::new(), [0; 1024]);
@@ -185,7 +188,8 @@ impl Listener {
                 Err(_) => return Err(Left::Gone),
             }
         }
-        // Closing in front of what he still says would take the answer from him.
+        // To close with unread input pending would discard the answer (TCP reset), so read the
+        // rest.
         let _ = client.shutdown(std::net::Shutdown::Write);
         let mut most = MOST_REQUEST;
         while most > 0 && Instant::now() < until {
@@ -201,12 +205,12 @@ impl Listener {
     }
 }
 
-/// Nothing was done, and nothing is wrong.
+/// Returns true if an I/O call did nothing and is to be repeated.
 fn is_none(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// What a request is answered.
+/// Returns the answer to a request.
 fn answer(request: &str, page: &dyn Fn(Form) -> String) -> Answer {
     let mut lines = request.split("\r\n");
     let words: Vec<&str> = lines.next().unwrap_or("").split(' ').collect();
@@ -239,7 +243,7 @@ fn answer(request: &str, page: &dyn Fn(Form) -> String) -> Answer {
 }
 
 impl Answer {
-    /// A status without more.
+    /// Returns an answer that consists of a status.
     fn none(status: &'static str) -> Self {
         Self {
             status,

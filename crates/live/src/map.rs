@@ -1,5 +1,5 @@
-//! The memory of all frames: one mapping of the system's, 4096 bytes a frame, found by frame number. Who may touch which
-//! bytes when is `arena`'s.
+//! The memory of all frames: one anonymous mapping, 4096 bytes a frame, found by frame number.
+//! `arena` has the rules for who may touch which bytes.
 #![allow(unsafe_code)]
 
 use crate::arena::{OutOfMemory, PAGE};
@@ -15,14 +15,14 @@ const HUGE: usize = 2 << 20;
 
 /// The memory of all frames.
 pub struct Arena {
-    /// The first frame, at the beginning of a huge page.
+    /// The first frame, aligned to a huge page.
     base: NonNull<u8>,
-    /// Bytes of the frames.
+    /// Size of the frames in bytes.
     size: usize,
     _map: Map,
 }
 
-/// Memory of the system's, as it gives it.
+/// A mapping as the system returned it.
 struct Map {
     at: *mut c_void,
     len: usize,
@@ -40,7 +40,7 @@ impl Map {
     }
 }
 
-/// Miri knows no mmap by way of rustix.
+/// Under Miri, which does not support rustix's mmap, the memory comes from the allocator.
 #[cfg(miri)]
 impl Map {
     fn layout(len: usize) -> Result<std::alloc::Layout, OutOfMemory> {
@@ -54,8 +54,9 @@ impl Map {
     }
 }
 
-/// Whether the system has so many bytes for us. They are not asked of the allocator, which takes what is freed for
-/// the size that it should keep for itself from then on, and clears it each time.
+/// Tests whether the system has `bytes` bytes of memory, by mapping and unmapping them. The
+/// allocator is not used for this test: glibc's takes the size of a freed block as its new mmap
+/// threshold, and would keep and clear such blocks itself from then on.
 pub fn room_for(bytes: u64) -> bool {
     let len = usize::try_from(bytes).ok();
     len.is_some_and(|len| Map::new(len.max(1)).is_ok())
@@ -63,7 +64,7 @@ pub fn room_for(bytes: u64) -> bool {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: made by `new` with this length, and nobody has a reference into it any more.
+        // SAFETY: the memory was made by `new` with this length, and no reference into it is left.
         unsafe {
             #[cfg(not(miri))]
             let _ = rustix::mm::munmap(self.at, self.len);
@@ -80,11 +81,11 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// Zeroed memory for `frames` pages, at least one; the operating system gives it as it is
+    /// Maps zeroed memory for `frames` pages, at least one; the system allocates it as it is
     /// touched.
     ///
     /// # Errors
-    /// There is no memory for so many.
+    /// There is no address space or memory for so many.
     pub fn new(frames: usize) -> Result<Self, OutOfMemory> {
         assert!(frames > 0);
         let size = frames.checked_mul(PAGE).ok_or(OutOfMemory)?;
@@ -92,7 +93,8 @@ impl Arena {
         let base = NonNull::new(map.at.cast::<u8>()).ok_or(OutOfMemory)?;
         let skipped = base.align_offset(HUGE);
         assert!(skipped < HUGE);
-        // SAFETY: less than `HUGE` bytes further, so inside the mapping, which has as many beside the frames'.
+        // SAFETY: less than `HUGE` bytes further, so inside the mapping, which has `HUGE` bytes in
+        // addition to the frames.
         let base = unsafe { base.add(skipped) };
         Ok(Self {
             base,
@@ -101,10 +103,10 @@ impl Arena {
         })
     }
 
-    /// Tells the system how to hold some frames' memory.
+    /// Tells the system how to hold the memory of some frames.
     ///
     /// # Errors
-    /// What the system says: it does not lock so much.
+    /// The system's error: [`Held::Locked`] beyond RLIMIT_MEMLOCK.
     pub fn hold(&self, frames: Range<usize>, how: Held) -> Result<(), Errno> {
         let bytes = frames.start * PAGE..frames.end * PAGE;
         assert!(bytes.start <= bytes.end && bytes.end <= self.size);
@@ -115,7 +117,7 @@ impl Arena {
                 Held::Ordinary => Ok(()),
                 Held::Locked => rustix::mm::mlock(at, bytes.len()),
                 Held::HugePages => {
-                    // A kernel without them says so, and nothing is lost.
+                    // A kernel without huge pages returns EINVAL; the memory works all the same.
                     let advice = rustix::mm::Advice::LinuxHugepage;
                     rustix::mm::madvise(at, bytes.len(), advice).or_else(|e| match e {
                         Errno::INVAL => Ok(()),
@@ -126,14 +128,15 @@ impl Arena {
         }
     }
 
-    /// Has the system give some frames' memory, a huge page at a time, until it is to stop: whoever uses them later
-    /// waits for no page of the system's. A kernel that cannot (before 5.14) gives it as it is touched.
+    /// Has the system allocate the memory of some frames, one huge page at a time, until `stop`
+    /// returns true, so that later accesses cause no page faults. A kernel before 5.14 (no
+    /// `MADV_POPULATE_WRITE`) allocates it as it is touched.
     pub fn populate(&self, frames: Range<usize>, stop: impl Fn() -> bool) {
         let end = frames.end * PAGE;
         assert!(end <= self.size);
         for from in (frames.start * PAGE..end).step_by(HUGE) {
             let len = HUGE.min(end - from);
-            // SAFETY: the bytes lie inside the mapping; the call has pages mapped and changes none of them.
+            // SAFETY: the bytes lie inside the mapping; the call maps pages and changes no bytes.
             let told = unsafe {
                 let at = self.base.add(from).as_ptr().cast();
                 rustix::mm::madvise(at, len, rustix::mm::Advice::LinuxPopulateWrite)
@@ -144,7 +147,7 @@ impl Arena {
         }
     }
 
-    /// A frame's page, for whoever may touch it (`arena`).
+    /// Returns the address of a frame's page; `arena` has the rules for its use.
     pub fn page(&self, pfn: Pfn) -> NonNull<[u8; PAGE]> {
         let at = pfn as usize * PAGE;
         assert!(at < self.size, "frame {pfn} is outside the arena");
