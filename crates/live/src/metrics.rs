@@ -1,5 +1,5 @@
-//! What a cache holds, did and took, as a page for Prometheus and its kin ([`crate::Cache::openmetrics`],
-//! [`crate::Config::metrics`]).
+//! The metrics page of a cache for Prometheus and other OpenMetrics readers
+//! ([`crate::Cache::openmetrics`], [`crate::Config::metrics`]).
 
 use crate::LiveMm;
 use crate::arena::PAGE;
@@ -9,20 +9,21 @@ use mm::memory::zone::Mark;
 use mm::watch::vmstat::{ZoneStat, is_level};
 use std::fmt::{Display, Write as _};
 
-/// Times in a page: from 2^6 to 2^34 nanoseconds, 64 ns to 17 s, two a power of two.
+/// Limits of the latency buckets as powers of two: from 2^6 to 2^34 nanoseconds (64 ns to 17 s),
+/// two limits for each power.
 const TIMES: (u32, u32) = (6, 34);
 
-/// How a page is written.
+/// The text format of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// OpenMetrics 1.0.
     OpenMetrics,
-    /// The text form of Prometheus that is older, 0.0.4: what nobody has asked otherwise is answered in.
+    /// The older text format of Prometheus, 0.0.4: for clients that ask for no other.
     Text,
 }
 
 impl Form {
-    /// Its media type.
+    /// Returns the format's media type.
     pub fn media(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -35,7 +36,7 @@ impl Form {
 struct Page {
     text: String,
     form: Form,
-    /// The family that samples are of.
+    /// Name of the metric family that the next samples belong to.
     name: String,
 }
 
@@ -48,10 +49,10 @@ impl Page {
         }
     }
 
-    /// Begins a family.
+    /// Begins a metric family.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         let counts = kind == "counter";
-        // The older form knows no family beside its samples.
+        // In the older format the family has the name of its samples.
         let told = if counts && self.form == Form::Text {
             "_total"
         } else {
@@ -64,12 +65,12 @@ impl Page {
         self.name = format!("lowmark_cache_{name}{}", if counts { "_total" } else { "" });
     }
 
-    /// One of its samples.
+    /// Writes a sample of the present family.
     fn sample(&mut self, labels: impl Display, value: impl Display) {
         let _ = writeln!(self.text, "{}{labels} {value}", self.name);
     }
 
-    /// A family of its own.
+    /// Writes a family with a single sample.
     fn one(&mut self, name: &str, kind: &str, help: &str, value: u64) {
         self.family(name, kind, help);
         self.sample("", value);
@@ -154,7 +155,7 @@ impl Page {
         }
     }
 
-    /// What the engine counts, by the kernel's names.
+    /// Writes the engine's counters by the kernel's names, the zones and the devices.
     fn engine(&mut self, mm: &LiveMm) {
         let (levels, events): (Vec<_>, Vec<_>) = mm
             .vmstat()
@@ -201,7 +202,7 @@ impl Page {
     }
 }
 
-/// Everything that there is to tell of a cache.
+/// Returns the page of all metrics of a cache.
 pub(crate) fn page(mm: &LiveMm, form: Form) -> String {
     let mut page = Page::new(form);
     page.stats(&Stats::of(mm));
@@ -211,8 +212,8 @@ pub(crate) fn page(mm: &LiveMm, form: Form) -> String {
 }
 
 impl Stats {
-    /// The counters as a page of OpenMetrics 1.0 (`application/openmetrics-text`), bytes and pages
-    /// spelled out in the names. [`crate::Cache::openmetrics`] has more.
+    /// Returns the counters as a page of OpenMetrics 1.0 (`application/openmetrics-text`), with the
+    /// units bytes and pages in the names. [`crate::Cache::openmetrics`] returns more.
     pub fn openmetrics(&self) -> String {
         let mut page = Page::new(Form::OpenMetrics);
         page.stats(self);

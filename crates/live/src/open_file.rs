@@ -1,10 +1,11 @@
-//! A file of a cache: its calls, who may change it, and what could not be written.
+//! An open file of a cache: its system calls, the locks between writers and truncation, and the
+//! pages that could not be written.
 //!
-//! **A page whose write failed is kept.** It is not dirty to the engine, so that neither the
-//! flusher goes round with it nor writers wait for it; but reclaim leaves it in its file
-//! (`ERROR`, `World::release_page`), and every sync makes it dirty and tries again. Until a sync has
-//! written all such pages, further writes to the file are refused. Kept pages take half of memory at
-//! most; beyond that data is lost, which is told as such, and the page is read anew.
+//! **A page whose write failed is kept.** It is not dirty to the engine, so the flusher does not
+//! try it again and again, and writers do not wait for it; but reclaim leaves it in its file
+//! (`ERROR`, `World::release_page`), and every sync makes it dirty and tries again. Until a sync
+//! has written all such pages, further writes to the file are refused. Kept pages take at most half
+//! of memory; beyond that data is lost, which is reported, and the page is read anew.
 
 use crate::LiveMm;
 use crate::errseq::{ErrorSequence, Fate};
@@ -18,29 +19,30 @@ use std::io::{IoSlice, IoSliceMut};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Bit of a file's sharers: somebody cuts the file, or waits to; no new sharer comes in.
+/// Bit of a count of sharers: a task truncates the file, or waits to; no new sharer is let in.
 const CUTTING: u32 = 1 << 31;
 
-/// A file behind a mapping.
+/// The file of a mapping.
 pub struct OpenFile {
-    /// Its number in the engine.
+    /// Its mapping number in the engine.
     pub(crate) mapping: u32,
-    /// Its device's.
+    /// The number of its device.
     pub(crate) bdi: u32,
-    /// The path it was found by, for messages.
+    /// The path at which it was first opened, for messages.
     pub(crate) path: PathBuf,
     backing: Box<dyn Backing>,
-    /// The class of memory that its pages come from.
+    /// The class of memory that its pages are taken from.
     pub(crate) class: AtomicU32,
-    /// Writers at work on it, and [`CUTTING`].
+    /// The number of tasks that are changing the file's contents, and [`CUTTING`].
     sharers: AtomicU32,
-    /// Transfers that write what lies before the file's end, and [`CUTTING`]: who cuts or extends the file is
-    /// alone with its end, and the system's file and our size change together.
+    /// The number of write transfers within the file's size, and [`CUTTING`]. While a task
+    /// truncates or extends the file there is none, so that the system's file and our size change
+    /// together.
     writes: AtomicU32,
     pub(crate) errors: ErrorSequence,
-    /// Pages whose write failed.
+    /// Indices of the pages whose write failed.
     kept: Mutex<BTreeSet<u32>>,
-    /// Why writes are refused: the number of an error, or 0.
+    /// Why writes are refused: an errno, or 0.
     failing: AtomicU32,
     fail_writes: AtomicBool,
 }
@@ -70,20 +72,20 @@ impl OpenFile {
         self.fail_writes.store(fail, SeqCst);
     }
 
-    /// Waits until nobody cuts the file; from then on nobody will until [`OpenFile::written`]. Who writes behind its end moves that on,
-    /// meanwhile too.
+    /// Waits until no task truncates the file, and keeps it from being truncated until
+    /// [`OpenFile::written`]. A write behind the file's end can still extend it.
     pub(crate) async fn writes(&self, mm: &LiveMm) {
         until(mm, self, || joined(&self.writes)).await;
     }
 
-    /// A transfer that writes has ended.
+    /// Ends a write transfer.
     pub(crate) fn written(&self, w: &LiveWorld) {
         if self.writes.fetch_sub(1, SeqCst) == CUTTING + 1 {
             w.wake(w.file_queue(self.mapping));
         }
     }
 
-    /// Cuts or extends the file when no transfer needs its end where it is.
+    /// Runs `f`, which truncates or extends the file, while no write transfer is on its way.
     pub(crate) async fn move_end<T>(&self, mm: &LiveMm, f: impl Future<Output = T>) -> T {
         alone(mm, self, &self.writes).await;
         let r = f.await;
@@ -93,7 +95,7 @@ impl OpenFile {
         r
     }
 
-    /// What a ring is to do; see [`Backing::way`].
+    /// Returns how a ring makes a transfer; see [`Backing::way`].
     pub(crate) fn way(&self, write: bool, at: u64, len: usize) -> Result<Option<Way<'_>>, Errno> {
         if write && self.fail_writes.load(SeqCst) {
             return Err(Errno::IO);
@@ -124,12 +126,12 @@ impl OpenFile {
         rustix::io::retry_on_intr(|| self.backing.sync())
     }
 
-    /// Whether it has a name; `true` if nobody can say.
+    /// Returns true if the file has a name, or if that cannot be determined.
     pub(crate) fn has_name(&self) -> bool {
         rustix::io::retry_on_intr(|| self.backing.has_name()).unwrap_or(true)
     }
 
-    /// Why a write is refused, if it is.
+    /// Returns the error because of which writes to the file are refused, if they are.
     pub(crate) fn failing(&self) -> Option<Errno> {
         match self.failing.load(SeqCst) {
             0 => None,
@@ -137,12 +139,13 @@ impl OpenFile {
         }
     }
 
-    /// Pages whose write failed.
+    /// Returns the indices of the pages whose write failed.
     pub(crate) fn kept(&self) -> Vec<u32> {
         self.kept.lock().iter().copied().collect()
     }
 
-    /// The write of pages in a row failed. Whether they are kept, or lost for want of room.
+    /// Records that the write of `n` contiguous pages failed. Returns whether the pages are kept,
+    /// or lost for lack of room.
     pub(crate) fn write_failed(&self, w: &LiveWorld, first: u32, n: u32, errno: Errno) -> Fate {
         let mut kept = self.kept.lock();
         let new = (first..first + n).filter(|i| !kept.contains(i)).count();
@@ -160,20 +163,20 @@ impl OpenFile {
         fate
     }
 
-    /// Pages were written, or are to be written anew.
+    /// Removes pages from the kept ones: they were written, or are dirty again.
     pub(crate) fn forget_kept(&self, w: &LiveWorld, pages: impl Iterator<Item = u32>) {
         let mut kept = self.kept.lock();
         w.let_pages_go(pages.filter(|i| kept.remove(i)).count() as u64);
     }
 
-    /// The file was cut: no page from `first` on is left.
+    /// Removes the kept pages from index `first` on: the file was truncated.
     pub(crate) fn forget_kept_from(&self, w: &LiveWorld, first: u32) {
         let gone = self.kept.lock().split_off(&first);
         w.let_pages_go(gone.len() as u64);
         self.settle();
     }
 
-    /// Writes are welcome again if nothing of the file is left to be tried anew.
+    /// Lets the file be written again if none of its pages is kept.
     pub(crate) fn settle(&self) {
         let kept = self.kept.lock();
         if kept.is_empty() {
@@ -188,13 +191,13 @@ pub(crate) struct Share<'a> {
     file: &'a OpenFile,
 }
 
-/// A task's right to cut a file, while nobody has a [`Share`].
+/// A task's right to truncate a file, while no task has a [`Share`].
 pub(crate) struct Cut<'a> {
     mm: &'a LiveMm,
     file: &'a OpenFile,
 }
 
-/// Waits until `try_it` succeeds, which a change of the file's sharers may bring about.
+/// Waits until `try_it` returns true; it is tried again at each wake of the file's queue.
 async fn until(mm: &LiveMm, file: &OpenFile, try_it: impl Fn() -> bool) {
     let (w, q) = (&mm.world, mm.world.file_queue(file.mapping));
     loop {
@@ -206,13 +209,13 @@ async fn until(mm: &LiveMm, file: &OpenFile, try_it: impl Fn() -> bool) {
     }
 }
 
-/// Whether one more could join, for nobody is or wants to be alone.
+/// Adds a sharer and returns true, unless [`CUTTING`] is set.
 fn joined(sharers: &AtomicU32) -> bool {
     let join = |n| (n & CUTTING == 0).then_some(n + 1);
     sharers.fetch_update(SeqCst, SeqCst, join).is_ok()
 }
 
-/// Waits until nobody else is.
+/// Sets [`CUTTING`] and waits until no sharer is left.
 async fn alone(mm: &LiveMm, file: &OpenFile, sharers: &AtomicU32) {
     let mine = || sharers.fetch_or(CUTTING, SeqCst) & CUTTING == 0;
     until(mm, file, mine).await;

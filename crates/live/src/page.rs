@@ -1,4 +1,4 @@
-//! Pages of a cache in a program's hands.
+//! Pages of a cache that a program holds, for reading or for changing.
 
 use crate::LiveMm;
 use crate::arena::{Locked, PAGE, Pinned};
@@ -8,9 +8,9 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::SeqCst;
 
-/// A page of a file to read where it lies, without a copy ([`crate::File::pin`]). As long as it is
-/// held the page stays in memory and nobody changes it: who writes the page, or cuts the file in front
-/// of it, waits until it is dropped. A thread that does so with a page of its own waits for ever.
+/// A page of a file to be read in place, without a copy ([`crate::File::pin`]). While it is held,
+/// the page stays in memory and nobody changes it: a write to the page, or a truncation before it,
+/// waits until this is dropped. A thread that does so while it holds the page waits for ever.
 pub struct PageRef<'a>(pub(crate) Pinned<'a>);
 
 impl Deref for PageRef<'_> {
@@ -28,14 +28,14 @@ impl fmt::Debug for PageRef<'_> {
     }
 }
 
-/// A page of a file to change where it lies ([`crate::File::pin_mut`]). It is dirty from the beginning
-/// and nobody else reads, writes or syncs it until it is dropped. What is written behind the file's
-/// end is zero then, as if it had not been.
+/// A page of a file to be changed in place ([`crate::File::pin_mut`]). It is dirty from the
+/// beginning, and until it is dropped no other task reads, writes or syncs it. On drop, the bytes
+/// behind the file's end are zeroed again.
 pub struct PageMut<'a> {
     mm: &'a LiveMm,
     mapping: u32,
     index: u32,
-    // Dropped in this order: the page first.
+    // Fields are dropped in this order: the page before the share.
     page: Locked<'a>,
     _share: Share<'a>,
 }

@@ -1,12 +1,14 @@
-//! What is asked of a cache, written down as a trace that `lowmark mrc` reads: with what budget would how much be at
-//! hand?
+//! Recording of the accesses to a cache as a trace that `lowmark mrc` reads, to find out how many
+//! of them would hit with another budget.
 //!
-//! Each access to a page is a line in the format of the MSR Cambridge traces: when, which file, read or write, where in
-//! it, and how long it took if the page was not at hand, else 0. Whoever asks for a page puts 24 bytes into a buffer that
-//! is bounded ([`MOST`]) under a lock, so lines are in the order in which it happened; a thread writes them. What finds
-//! no room is counted and not written. Without a recording an access pays for one load.
+//! Each access to a page is a line in the format of the MSR Cambridge traces: time, file, read or
+//! write, offset, and the time it took if the page was not cached, else 0. The accessing task puts
+//! 24 bytes into a bounded buffer ([`MOST`]) under a lock, so lines are in the order of the
+//! accesses; a thread writes them. An access that finds no room is counted and not written. Without
+//! a recording an access costs one load.
 //!
-//! A recording may be a sample by hash of the page (SHARDS): a page is in it with all its accesses, or with none.
+//! A recording may be a sample by hash of the page (SHARDS): a page is in it with all its accesses,
+//! or with none.
 
 use crate::LiveMm;
 use crate::arena::PAGE;
@@ -22,44 +24,45 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Accesses that wait to be written: 1.5 MiB, and as much again while they are.
+/// Most accesses that wait to be written: 1.5 MiB, and as much again while they are written.
 const MOST: usize = 1 << 16;
-/// How long they wait at most.
+/// How long an access waits at most.
 const LONGEST: Duration = Duration::from_millis(100);
 /// Ticks of 100 ns from 1601, where the format's clock begins, to 1970.
 const EPOCH_TICKS: u64 = 116_444_736_000_000_000;
 
-/// One access.
+/// One access to a page.
 struct Access {
     ticks: u64,
     file: u32,
     page: u32,
-    /// Ticks until the page was there, at least 1; 0: it was at hand.
+    /// Ticks until the page was read, at least 1; 0: it was cached.
     took: u32,
     write: bool,
 }
 
-/// What a recording has of a cache's accesses.
+/// Counts of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Recorded {
-    /// All accesses to pages, of the sample or not.
+    /// All accesses to pages, in the sample or not.
     pub accesses: u64,
-    /// The share of the pages that is in the sample, up to 1.
+    /// The share of the pages in the sample, up to 1.
     pub rate: f64,
     /// Accesses of the sample that found their page in the cache.
     pub hits: u64,
     /// Accesses of the sample that did not.
     pub misses: u64,
-    /// Of both together those that were not written, because they came faster than the file took them, or could
-    /// not be (`error`).
+    /// Hits and misses that were not written to the trace: they arrived faster than the file could
+    /// be written, or writing failed (`error`).
     pub dropped: u64,
-    /// Why the file could not be written, from where on nothing was.
+    /// The error after which nothing was written to the trace; `None`: no error.
     pub error: Option<Errno>,
 }
 
 impl Recorded {
-    /// Misses by accesses; 0 if there were none. Of a sample it is an estimate: the misses that it stands for by all
-    /// accesses, and not by its own, which depend on whether it has the few pages that are asked for most.
+    /// Returns misses by accesses; 0 if there were none. For a sample it is an estimate: the misses
+    /// divided by the sampling rate, by all accesses. The sample's own accesses are not used,
+    /// because they depend on whether it contains the few pages that are accessed most.
     pub fn miss_ratio(&self) -> f64 {
         match self.accesses {
             0 => 0.0,
@@ -68,8 +71,8 @@ impl Recorded {
     }
 }
 
-/// A recording that is under way ([`crate::Cache::record`]). It ends when it is dropped, or by
-/// [`Recording::finish`], which says what it has.
+/// A running recording ([`crate::Cache::record`]). It ends on drop, or with [`Recording::finish`],
+/// which returns its counts.
 #[must_use = "it ends when it is dropped"]
 pub struct Recording {
     recorder: Arc<Recorder>,
@@ -86,34 +89,34 @@ impl std::fmt::Debug for Recording {
 struct Buffer {
     accesses: Vec<Access>,
     told: Recorded,
-    /// A recording is under way, and accesses are taken.
+    /// A recording runs and accepts accesses.
     taken: bool,
     begin: Option<(Instant, u64)>,
 }
 
-/// The part of a cache that records.
+/// The recorder of a cache.
 #[derive(Default)]
 pub(crate) struct Recorder {
     on: AtomicBool,
     /// Accesses to pages that are not in the sample.
     others: AtomicU64,
-    /// Pages whose hash is at most this are in the sample.
+    /// The sample has the pages whose hash is at most this.
     most_hash: AtomicU64,
     buffer: Mutex<Buffer>,
-    /// The buffer is half full, or the recording ends.
+    /// Notified when the buffer is half full, or the recording ends.
     full: Condvar,
 }
 
-/// A call that is under way, for [`Recorder::end`].
+/// A call under way, for [`Recorder::end`].
 pub(crate) struct Begun {
     file: u32,
     write: bool,
-    /// The pages, and whether they were missing.
+    /// The pages, each with whether it was missing at the start.
     pages: Vec<(u32, bool)>,
     at: Instant,
 }
 
-/// A page's place in all samples: SplitMix64's last step over file and page.
+/// Returns the hash by which a page is sampled: SplitMix64's last step over file and page.
 fn hash(file: u32, page: u32) -> u64 {
     let mut z = (u64::from(file) << 32 | u64::from(page)).wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -126,13 +129,13 @@ fn ticks(d: Duration) -> u64 {
 }
 
 impl Recorder {
-    /// Whether somebody wants to know.
+    /// Returns true while a recording runs.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on.load(Relaxed)
     }
 
-    /// Begins a recording of so large a share of the pages.
+    /// Starts a recording of the share `rate` of the pages.
     pub fn start(self: &Arc<Self>, path: &Path, rate: f64) -> Result<Recording, Error> {
         if !(rate > 0.0 && rate <= 1.0) {
             let message = format!("rate = {rate}: accepted are shares above 0 and up to 1");
@@ -162,7 +165,7 @@ impl Recorder {
                 EPOCH_TICKS + ticks(unix.unwrap_or_default()),
             )),
         };
-        // All of them for 1: the product is above the largest number, and `as` stops there.
+        // For a rate of 1 the product is above the largest u64, and `as` saturates.
         let most = (rate * 18_446_744_073_709_551_616.0) as u64;
         self.most_hash.store(most, Relaxed);
         self.others.store(0, Relaxed);
@@ -174,7 +177,7 @@ impl Recorder {
         })
     }
 
-    /// Notes that a page was at hand.
+    /// Records an access to a cached page.
     #[inline]
     pub fn hit(&self, file: u32, page: u32) {
         if self.is_on() {
@@ -182,7 +185,8 @@ impl Recorder {
         }
     }
 
-    /// Does what needs a page that may have to be read, and notes that.
+    /// Runs `f`, which needs a page that may have to be read, and records the access if it
+    /// succeeds.
     pub fn around<T>(
         &self,
         mm: &LiveMm,
@@ -203,7 +207,7 @@ impl Recorder {
         result
     }
 
-    /// Does a write of `len` bytes at `pos`, and notes its pages.
+    /// Runs `f`, a write of `len` bytes at `pos`, and records its pages if it succeeds.
     pub fn around_write(
         &self,
         mm: &LiveMm,
@@ -217,7 +221,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Before a call about `len` bytes at `pos`: which of its pages are missing.
+    /// Notes, before a call on `len` bytes at `pos`, which of its pages are missing. `None`: no
+    /// recording.
     pub fn begin(
         &self,
         mm: &LiveMm,
@@ -245,7 +250,7 @@ impl Recorder {
         })
     }
 
-    /// The call succeeded: its pages are noted.
+    /// Records the pages of a call that succeeded.
     pub fn end(&self, begun: Option<Begun>) {
         let Some(b) = begun else { return };
         let each = b.at.elapsed() / (b.pages.len() as u32).max(1);
@@ -284,7 +289,7 @@ impl Recorder {
         }
     }
 
-    /// The life of the thread that writes.
+    /// Writes the accesses to `file` until the recording ends; the body of the writing thread.
     fn write(&self, file: File) -> Recorded {
         let mut out = BufWriter::with_capacity(1 << 18, file);
         let mut taken = Vec::with_capacity(MOST);
@@ -302,7 +307,8 @@ impl Recorder {
                 error = lines(&mut out, &taken).err().map(|e| errno(&e));
             }
             if error.is_some() {
-                // Of a batch that failed nobody knows how much is there.
+                // It is unknown how much of a batch that failed is in the file: all of it counts as
+                // dropped.
                 dropped += taken.len() as u64;
             }
             taken.clear();
@@ -347,7 +353,7 @@ fn errno(e: &io::Error) -> Errno {
 }
 
 impl Recording {
-    /// Ends it, and says what it has: the file is written, though not synced.
+    /// Ends the recording and returns its counts. The file is written, but not synced.
     pub fn finish(mut self) -> Recorded {
         self.end()
     }

@@ -1,18 +1,18 @@
-//! Calls of programs that wait by futures: many tasks on few threads.
+//! Runs the asynchronous calls of programs: many tasks on few threads.
 //!
-//! A [`Call`] is a task with a number of its own. Whoever begins it polls it once, so what need not wait
-//! is done on his thread; from then on the runner's threads ([`Runner::work`]) poll it whenever it is
-//! woken or its time has come, whether or not anybody looks at what it comes to ([`Outcome`]). A task
-//! holds a CPU slot only while it is polled, and nothing that it does blocks the thread (`io::fill`,
-//! `blocking`).
+//! A [`Call`] is a task with a number of its own. The thread that submits it polls it once, so a
+//! call that need not wait is done there. From then on the runner's threads ([`Runner::work`]) poll
+//! it whenever it is woken or its deadline has passed, whether or not its result ([`Outcome`]) is
+//! waited for. A task holds a CPU slot only while it is polled, and does nothing that blocks the
+//! thread (`io::fill`, `blocking`).
 //!
 //! # Turns
 //!
-//! A call holds pages, so not all may be under way at once. Each belongs to a lane, a device's readers
-//! or those of its calls that may wait for them; of a lane so many are under way, and the others wait
-//! for their turn in the order in which they came. Until then a call is its description and nothing
-//! more. So calls of a device that hangs are in the way of each other only, and who holds a page that
-//! writers wait for can always read on.
+//! A call holds pages, so not all may run at once. Each belongs to a lane: the reads of a device,
+//! or that device's other calls, which may wait for pins. A lane has a largest number of calls that
+//! run; the others wait for their turn in order of arrival. Until then a call is only its
+//! description. So the calls of a device that hangs delay only each other, and a task that holds a
+//! page which writers wait for can always go on reading.
 //!
 //! # States
 //!
@@ -37,18 +37,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-/// A call that is under way.
+/// The future of a call that has begun.
 pub type Life = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A call that has not begun.
 pub trait Begin: Send {
-    /// It begins; what it comes to is in its [`Outcome`] when the future is ready.
+    /// Begins the call. Its result is in its [`Outcome`] when the future is ready.
     fn begin(self: Box<Self>) -> Life;
-    /// It never will, for all is over; its outcome says so.
+    /// Ends the call unstarted, because the cache ends; its outcome says so.
     fn refuse(self: Box<Self>);
 }
 
-/// What a call came to, for the one who asked.
+/// The result of a call, for the task that submitted it.
 pub struct Outcome<T>(Mutex<State<T>>);
 
 struct State<T> {
@@ -56,17 +56,18 @@ struct State<T> {
     waiter: Option<Waker>,
     /// The call is over, and nothing is left of it.
     over: bool,
-    /// Nobody asks any more.
+    /// The submitter no longer wants the result.
     abandoned: bool,
 }
 
 type Panic = Box<dyn Any + Send>;
 
-/// An [`Outcome`] of whatever it is.
+/// An [`Outcome`] of any type.
 pub trait Told: Send + Sync {
-    /// The call panicked.
+    /// Stores a panic of the call as its result.
     fn panicked(&self, panic: Panic);
-    /// Wakes who waits, if anybody does. What he does then is his: no lock and no slot is held.
+    /// Marks the call over and wakes the waiter, if there is one. The waker may do anything, so the
+    /// caller holds no lock and no CPU slot.
     fn tell(&self);
 }
 
@@ -82,12 +83,12 @@ impl<T> Default for Outcome<T> {
 }
 
 impl<T> Outcome<T> {
-    /// This is it; nobody is told yet.
+    /// Stores the result; the waiter is not woken yet.
     pub fn set(&self, value: T) {
         self.0.lock().value = Some(Ok(value));
     }
 
-    /// It, if it is there; else the task is woken when it is.
+    /// Returns the result if the call is over; otherwise registers the task to be woken then.
     pub fn poll(&self, context: &Context<'_>) -> Poll<T> {
         let mut s = self.0.lock();
         let over = s.over;
@@ -98,7 +99,7 @@ impl<T> Outcome<T> {
                 resume_unwind(panic)
             }
             None => {
-                // The waker may be another one each time.
+                // Each poll may come with another waker.
                 match &mut s.waiter {
                     Some(waiter) => waiter.clone_from(context.waker()),
                     none => *none = Some(context.waker().clone()),
@@ -108,7 +109,7 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// Nobody will ask.
+    /// Drops the result, now or when it comes: the submitter no longer wants it.
     pub fn abandon(&self) {
         let left = {
             let mut s = self.0.lock();
@@ -140,18 +141,18 @@ impl<T: Send> Told for Outcome<T> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// For its turn.
+    /// Waits for its turn in its lane.
     Waiting,
-    /// To be polled.
+    /// On the list of calls to be polled.
     Ready,
     Polling,
-    /// While it was polled.
+    /// Woken while it was polled: to be polled again.
     Woken,
     Asleep,
     Over,
 }
 
-/// When a call's wait ends, and a number that no other wait has.
+/// The deadline of a call's wait, and a number unique to that wait.
 type Alarm = (Instant, u64);
 
 /// A call of a program, as a task.
@@ -160,7 +161,7 @@ pub struct Call {
     lane: usize,
     told: Arc<dyn Told>,
     phase: Mutex<Phase>,
-    /// Has whoever polls it.
+    /// Locked by the thread that polls the call.
     work: Mutex<Work>,
 }
 
@@ -178,11 +179,11 @@ struct Lane {
     waiting: VecDeque<Arc<Call>>,
 }
 
-/// Calls of all lanes.
+/// The calls of all lanes.
 pub struct Runner {
     lists: Mutex<Lists>,
     more: Condvar,
-    /// Calls of a lane that are under way at most.
+    /// Most calls of a lane that may run.
     most: u32,
 }
 
@@ -190,18 +191,19 @@ struct Lists {
     lanes: Box<[Lane]>,
     ready: VecDeque<Arc<Call>>,
     alarms: BTreeMap<Alarm, Arc<Call>>,
-    /// Waits with an end so far.
+    /// Number of waits with a deadline so far.
     waits: u64,
-    /// Numbers of calls that are not under way, and of what is done briefly.
+    /// Task numbers for calls (`free`), and for short operations that are no calls (`spare`).
     free: Vec<TaskId>,
     spare: Vec<TaskId>,
-    /// Calls under way.
+    /// Number of calls that run.
     running: u32,
     closed: bool,
 }
 
 impl Runner {
-    /// No calls; of each lane `most` may be under way. `tasks` are as many numbers, and some to spare.
+    /// Creates a runner without calls. At most `most` calls of each lane run. `tasks` has a number
+    /// for each of these; those left over are the spare ones.
     pub fn new(lanes: usize, most: u32, tasks: std::ops::Range<TaskId>) -> Arc<Self> {
         let calls = lanes * most as usize;
         assert!(tasks.len() >= calls, "a number for each");
@@ -221,7 +223,7 @@ impl Runner {
         })
     }
 
-    /// Begins a call on the calling thread, or lets it wait for its turn.
+    /// Begins a call on the calling thread, or queues it until its turn.
     pub fn submit(
         self: &Arc<Self>,
         cpus: &Cpus,
@@ -248,7 +250,7 @@ impl Runner {
         } else {
             lists.lanes[lane].running += 1;
             lists.running += 1;
-            // A thread that ends has no place for a task.
+            // A thread that is ending has lost its thread-locals and cannot run a task.
             if cpu::thread_is_ending() {
                 *call.phase.lock() = Phase::Ready;
                 lists.ready.push_back(Arc::clone(&call));
@@ -263,7 +265,7 @@ impl Runner {
         call
     }
 
-    /// Runs `f` with the number of a task that is no call, if one is free.
+    /// Runs `f` with a spare task number, or with `None` if none is free.
     pub fn spare<R>(&self, f: impl FnOnce(Option<TaskId>) -> R) -> R {
         let task = self.lists.lock().spare.pop();
         let r = f(task);
@@ -273,14 +275,15 @@ impl Runner {
         r
     }
 
-    /// Polls calls until all is over and none is left; for each of the runner's threads.
+    /// Polls calls until the runner is closed and no call is left; the body of the runner's
+    /// threads.
     pub fn work(&self, cpus: &Cpus) {
         while let Some(call) = self.next() {
             call.poll(cpus);
         }
     }
 
-    /// A call to poll.
+    /// Waits for the next call to poll; `None`: the runner is closed and no call is left.
     fn next(&self) -> Option<Arc<Call>> {
         let mut lists = self.lists.lock();
         loop {
@@ -313,7 +316,7 @@ impl Runner {
         }
     }
 
-    /// No call begins any more; those that wait for their turn never will, and are told.
+    /// Lets no call begin any more; calls that wait for their turn end with [`Begin::refuse`].
     pub fn close(&self) {
         let waiting: Vec<_> = {
             let mut lists = self.lists.lock();
@@ -327,7 +330,7 @@ impl Runner {
         }
     }
 
-    /// A call came to its end: the next one of its lane begins.
+    /// Removes a call that has ended, and makes the next one of its lane ready.
     fn ended(&self, lane: usize, task: TaskId) {
         let mut lists = self.lists.lock();
         lists.free.push(task);
@@ -337,7 +340,7 @@ impl Runner {
             {
                 let mut phase = call.phase.lock();
                 if *phase != Phase::Waiting {
-                    // Cancelled.
+                    // It was cancelled.
                     continue;
                 }
                 *phase = Phase::Ready;
@@ -358,7 +361,7 @@ impl Runner {
 }
 
 impl Call {
-    /// Whether the call was in a phase, and is polled by the caller now.
+    /// Returns true if the call was in phase `from`; the caller is then the one that polls it.
     fn take_up(&self, from: Phase) -> bool {
         let mut phase = self.phase.lock();
         let taken = *phase == from;
@@ -368,7 +371,7 @@ impl Call {
         taken
     }
 
-    /// It is woken; whether it is to be put on the list of those that are ready.
+    /// Records a wake; returns true if the caller must put the call on the ready list.
     fn mark_woken(&self) -> bool {
         let mut phase = self.phase.lock();
         let (next, listed) = match *phase {
@@ -380,7 +383,7 @@ impl Call {
         listed
     }
 
-    /// What was to be done, if its turn has not come; then it never will.
+    /// Ends a call whose turn has not come, and returns its description; otherwise returns `None`.
     fn take_back(&self) -> Option<Box<dyn Begin>> {
         {
             let mut phase = self.phase.lock();
@@ -392,7 +395,7 @@ impl Call {
         self.work.lock().begin.take()
     }
 
-    /// Nobody wants it: if its turn has not come it never will.
+    /// Cancels the call if its turn has not come.
     pub fn cancel(&self) {
         let Some(begin) = self.take_back() else {
             return;
@@ -412,12 +415,12 @@ impl Call {
         }
     }
 
-    /// Wakes who asked. If his waker panics, he is not our business any more.
+    /// Wakes the waiter. A panic of the waker concerns only its owner and is dropped.
     fn tell(&self) {
         let _ = catch_unwind(AssertUnwindSafe(|| self.told.tell()));
     }
 
-    /// Polls it, which the caller has taken up.
+    /// Polls the call once; the caller has taken it up ([`Call::take_up`]).
     fn poll(self: &Arc<Self>, cpus: &Cpus) {
         let mut guard = self.work.lock();
         let work = &mut *guard;
@@ -454,7 +457,7 @@ impl Call {
                 self.end(task);
             }
             Err(panic) => {
-                // What is left of it may need the engine.
+                // Dropping the rest of the future may need the engine, so it is done as the task.
                 let (task, life) = (work.task, work.life.take());
                 let rest = AssertUnwindSafe(|| cpus.turn(task, || drop(life)));
                 let _ = catch_unwind(rest);
@@ -465,7 +468,7 @@ impl Call {
         }
     }
 
-    /// It is woken at that time.
+    /// Sets an alarm that wakes the call at `time`.
     fn set_alarm(self: &Arc<Self>, time: Instant) -> Alarm {
         let mut lists = self.runner.lists.lock();
         lists.waits += 1;
@@ -482,7 +485,8 @@ impl Call {
         alarm
     }
 
-    /// It was polled and is not over.
+    /// Puts a call that was polled and is not over to sleep, or on the ready list if it was woken
+    /// meanwhile.
     fn sleep(self: &Arc<Self>) {
         {
             let mut phase = self.phase.lock();
@@ -499,7 +503,7 @@ impl Call {
     fn end(&self, task: TaskId) {
         *self.phase.lock() = Phase::Over;
         self.runner.ended(self.lane, task);
-        // Last: who is told may do anything.
+        // Last, because the waker may do anything.
         self.tell();
     }
 }

@@ -1,24 +1,25 @@
-//! The seam between the cache and the operating system: every system call on a file goes through
-//! it.
+//! The interface between the cache and the operating system: every system call on a file goes
+//! through it.
 //!
-//! [`Os`] makes the calls. Tests put a world of their own beneath the cache that answers short,
-//! fails, or loses power. Beside a system call the indirection costs nothing that can be measured.
+//! [`Os`] makes the calls. Tests put other implementations beneath the cache, which answer short,
+//! fail, or lose power. The indirection costs nothing measurable beside a system call.
 //!
-//! Calls are answered as the system answers them: short, interrupted or not at all. Going on after
-//! a short answer and asking again after `EINTR` is the cache's business.
+//! Calls return what the system returns: short counts, `EINTR`, errors. The cache continues after a
+//! short count and repeats after `EINTR`.
 //!
-//! What nobody waits for where it begins (windows that are read ahead, writeback) goes by a ring
-//! (`uring`), if the storage has descriptors for it ([`Storage::rings`], [`Backing::way`]) and the
-//! system a ring; else by threads that make the calls. Who misses a page calls for himself: a ring
-//! would cost him two switches more.
+//! Background transfers (read-ahead, writeback) go by a ring (`uring`), if the storage has
+//! descriptors for it ([`Storage::rings`], [`Backing::way`]) and the system has a ring; otherwise
+//! threads make the calls. A task that misses a page makes the call itself: a ring would cost it
+//! two more context switches.
 //!
 //! # `O_DIRECT`
 //!
-//! The system's page cache would hold every page a second time, outside of the budget. So [`Os`] opens
-//! a file twice, with `O_DIRECT` and without. What is whole pages goes by the first; the end of a file
-//! that ends within a page by the second, so the file is never longer than it should be, not for a
-//! moment. The system keeps the two coherent: it writes its own pages of a range back, or drops them,
-//! before a direct transfer of it. A filesystem that has no `O_DIRECT` does without.
+//! The system's page cache would hold every page a second time, outside of the budget. So [`Os`]
+//! opens a file twice, with `O_DIRECT` and without. Whole pages go by the first descriptor; the
+//! last part of a file whose size is not a multiple of a page goes by the second, so the file is
+//! never longer than it should be, not even for a moment. The system keeps the two coherent: before
+//! a direct transfer it writes back or drops its own pages of the range. On a filesystem without
+//! `O_DIRECT` only the second is used.
 
 use crate::file::Error;
 use rustix::fs::{FileType, Mode, OFlags, fstat, fstatfs};
@@ -29,35 +30,36 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// What a file is, whatever its names are: it stays the same until the last descriptor of the file
-/// is closed.
+/// The identity of a file, independent of its names: it stays the same until the last descriptor of
+/// the file is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
-    /// The device it lies on (`st_dev`).
+    /// The device it is on (`st_dev`).
     pub device: u64,
-    /// Its inode there (`st_ino`).
+    /// Its inode number (`st_ino`).
     pub inode: u64,
 }
 
 /// A file that was opened.
 pub struct Opened {
-    /// Which one.
+    /// Its identity.
     pub id: FileId,
     /// Its length in bytes.
     pub len: u64,
-    /// Its calls.
+    /// Its system calls.
     pub file: Box<dyn Backing>,
 }
 
-/// Where the files of a cache come from.
+/// The source of a cache's files.
 pub trait Storage: Send + Sync {
     /// Opens a regular file for reading and writing, and creates it if it is missing.
     ///
     /// # Errors
-    /// [`Error::Io`] as open(2), [`Error::NotRegular`] for what is no regular file.
+    /// [`Error::Io`] as open(2); [`Error::NotRegular`] if the path names something else than a
+    /// regular file.
     fn open(&self, path: &Path) -> Result<Opened, Error>;
 
-    /// Whether its files have descriptors for a ring ([`Backing::way`]).
+    /// Returns true if its files have descriptors for a ring ([`Backing::way`]).
     fn rings(&self) -> bool {
         false
     }
@@ -66,53 +68,55 @@ pub trait Storage: Send + Sync {
 /// How a ring makes a transfer.
 #[derive(Debug, Clone, Copy)]
 pub struct Way<'a> {
-    /// The descriptor for it.
+    /// The descriptor to use.
     pub descriptor: BorrowedFd<'a>,
-    /// Bytes of it, at least 1 and at most what was asked for; the rest is asked for again.
+    /// Bytes to transfer by it, at least 1 and at most what was asked for; the cache asks again for
+    /// the rest.
     pub most: usize,
 }
 
 /// An open file beneath the cache. Calls may come from several threads at once.
 pub trait Backing: Send + Sync {
-    /// preadv(2); 0: the file ends at or before `at`.
+    /// Reads as preadv(2); 0: the file ends at or before `at`.
     ///
     /// # Errors
     /// As preadv(2).
     fn read(&self, parts: &mut [IoSliceMut<'_>], at: u64) -> Result<usize, Errno>;
-    /// pwritev(2).
+    /// Writes as pwritev(2).
     ///
     /// # Errors
     /// As pwritev(2).
     fn write(&self, parts: &[IoSlice<'_>], at: u64) -> Result<usize, Errno>;
-    /// ftruncate(2).
+    /// Truncates or extends the file as ftruncate(2).
     ///
     /// # Errors
-    /// As ftruncate(2); the length is then what it was.
+    /// As ftruncate(2); the file then has its old length.
     fn truncate(&self, len: u64) -> Result<(), Errno>;
-    /// fsync(2).
+    /// Syncs the file as fsync(2).
     ///
     /// # Errors
-    /// As fsync(2): what was written since the last one that succeeded may not be on the device,
-    /// and a further call that succeeds does not say that it is.
+    /// As fsync(2): data written since the last sync that succeeded may not be on the device, and a
+    /// later sync that succeeds does not prove that it is.
     fn sync(&self) -> Result<(), Errno>;
-    /// Whether the file has a name yet (`st_nlink`).
+    /// Returns true if the file still has a name (`st_nlink`).
     ///
     /// # Errors
     /// As fstat(2).
     fn has_name(&self) -> Result<bool, Errno>;
 
-    /// How a ring does what [`Backing::read`] and [`Backing::write`] do with `len` bytes at `at`; the
-    /// memory is whole pages, but for a shorter last one. Asked once for each transfer. `None`: by
-    /// these calls only.
+    /// Returns how a ring transfers `len` bytes at `at`, as [`Backing::read`] and
+    /// [`Backing::write`] would. The memory consists of whole pages, except for a shorter last one.
+    /// Called once for each transfer. `None`: only those calls can do it.
     ///
     /// # Errors
-    /// The transfer's answer, without a ring.
+    /// The result of the transfer, without using a ring.
     fn way(&self, write: bool, at: u64, len: usize) -> Result<Option<Way<'_>>, Errno> {
         let _ = (write, at, len);
         Ok(None)
     }
 
-    /// A ring answered with an error: whether the transfer is to be tried once more, by another way.
+    /// Returns true if a transfer that a ring ended with `errno` is to be tried once more by
+    /// another way.
     fn other_way(&self, errno: Errno) -> bool {
         let _ = errno;
         false
@@ -122,7 +126,7 @@ pub trait Backing: Send + Sync {
 /// The operating system's files.
 #[derive(Debug, Clone, Copy)]
 pub struct Os {
-    /// Past the system's page cache, where the filesystem can do that.
+    /// True: bypass the system's page cache where the filesystem can (`O_DIRECT`).
     pub direct: bool,
 }
 
@@ -132,7 +136,7 @@ impl Default for Os {
     }
 }
 
-/// Memory and places of direct transfers are multiples of this.
+/// Alignment in bytes of memory, position and length of a direct transfer.
 const ALIGNED: usize = 4096;
 
 /// A file of [`Os`].
@@ -140,12 +144,12 @@ struct OsFile {
     file: OwnedFd,
     /// The same file with `O_DIRECT`.
     direct: Option<OwnedFd>,
-    /// The filesystem took the flag, and refused a transfer.
+    /// True if the filesystem accepted `O_DIRECT` at open and then refused a transfer.
     refused: AtomicBool,
 }
 
-/// Filesystems (`statfs(2)`, `f_type`) whose regular files are made up as they are read: their
-/// lengths say nothing, and to write them is to give an order.
+/// Filesystems (`statfs(2)`, `f_type`) whose regular files are generated as they are read: their
+/// sizes mean nothing, and a write to them is a command.
 const MADE_UP: [(u32, &str); 13] = [
     (0x9fa0, "procfs"),
     (0x6265_6572, "sysfs"),
@@ -176,7 +180,7 @@ fn kind(t: FileType) -> &'static str {
 
 impl Storage for Os {
     fn open(&self, path: &Path) -> Result<Opened, Error> {
-        // A FIFO must not hold us up before it can be refused.
+        // Without O_NONBLOCK the open of a FIFO would block before it can be refused.
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let open = || rustix::fs::open(path, flags, Mode::from_raw_mode(0o666));
@@ -195,8 +199,8 @@ impl Storage for Os {
         }
         let length = |size| u64::try_from(size).map_err(|_| Error::Io(Errno::OVERFLOW));
         let mut len = length(stat.st_size)?;
-        // The list above is not everything that there is. A file that somebody makes longer meanwhile
-        // says so when it is asked again.
+        // The list above is not complete: a file of size 0 that has a byte to read is refused, too,
+        // unless another process has just extended it.
         let mut byte = [0];
         let more = || preadv(&file, &mut [IoSliceMut::new(&mut byte)], 0);
         if len == 0 && retry_on_intr(more).map_err(Error::Io)? > 0 {
@@ -225,8 +229,8 @@ impl Storage for Os {
     }
 }
 
-/// The same file once more, with `O_DIRECT`; by its descriptor, for the path may name another one by
-/// now.
+/// Opens the same file again with `O_DIRECT`, by its descriptor, because the path may name another
+/// file by now.
 fn open_direct(file: &OwnedFd) -> Option<OwnedFd> {
     use std::os::fd::AsRawFd as _;
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -235,7 +239,7 @@ fn open_direct(file: &OwnedFd) -> Option<OwnedFd> {
 }
 
 impl OsFile {
-    /// The descriptor for a transfer, and how many bytes of it go by that.
+    /// Returns the descriptor for a transfer, and how many bytes can go by it.
     fn way(&self, at: u64, len: usize) -> Way<'_> {
         let whole = len - len % ALIGNED;
         let aligned = at.is_multiple_of(ALIGNED as u64) && whole > 0;
@@ -251,8 +255,8 @@ impl OsFile {
         }
     }
 
-    /// Whether an answer may be that to a direct transfer which the filesystem refuses; then there are
-    /// no more of them.
+    /// Returns true if `errno` may mean that the filesystem refuses direct transfers; no further
+    /// ones are made then.
     fn no_more_direct(&self, errno: Errno) -> bool {
         let refused = errno == Errno::INVAL && self.direct.is_some();
         if refused {
@@ -261,7 +265,7 @@ impl OsFile {
         refused
     }
 
-    /// Whether memory is as direct transfers want it.
+    /// Returns true if addresses and lengths are aligned for direct transfers.
     fn suits(parts: impl Iterator<Item = (usize, usize)>) -> bool {
         let bits = parts.fold(0, |bits, (at, len)| bits | at | len);
         bits.is_multiple_of(ALIGNED)
@@ -279,7 +283,7 @@ impl Backing for OsFile {
     }
 
     fn write(&self, parts: &[IoSlice<'_>], at: u64) -> Result<usize, Errno> {
-        // Whole pages first; the rest is asked for again.
+        // Whole pages first; the cache asks again for the rest.
         let whole = parts.iter().take_while(|p| p.len().is_multiple_of(ALIGNED));
         let whole = &parts[..whole.count()];
         let suits = Self::suits(whole.iter().map(|p| (p.as_ptr() as usize, p.len())));

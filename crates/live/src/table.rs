@@ -1,8 +1,8 @@
-//! The files that a cache knows, by what they are and not by their names.
+//! The table of the files that a cache knows, by identity and not by name.
 //!
-//! An entry keeps its file open, so the system gives the file's inode number to no other file as long
-//! as the entry stands. A file that nobody has open stays until its number in the engine is needed
-//! for another one, or until its last name is gone.
+//! An entry keeps its file open, so the system gives the inode number to no other file while the
+//! entry exists. A closed file stays in the table until its mapping number is needed for another
+//! file, or until its last name is gone.
 
 use crate::open_file::OpenFile;
 use crate::storage::FileId;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 struct Entry {
     file: Arc<OpenFile>,
     handles: u64,
-    /// The count of closings when the last handle went.
+    /// The value of [`Table::closings`] when the last handle was closed.
     closed: u64,
 }
 
@@ -20,17 +20,17 @@ struct Entry {
 #[derive(Default)]
 pub(crate) struct Table {
     by_id: BTreeMap<FileId, Entry>,
-    /// By the file's number in the engine.
+    /// Identities by mapping number.
     ids: BTreeMap<u32, FileId>,
-    /// Files that nobody has open, by the count of closings at the last.
+    /// Files without open handles, by the value of `closings` at their last close.
     closed: BTreeMap<u64, FileId>,
-    /// Numbers that files had.
+    /// Mapping numbers of files that were removed.
     free: Vec<u32>,
     closings: u64,
 }
 
 impl Table {
-    /// One more handle of a file, if it is known.
+    /// Adds a handle to a file and returns it, if the file is known.
     pub fn open(&mut self, id: FileId) -> Option<Arc<OpenFile>> {
         let entry = self.by_id.get_mut(&id)?;
         if entry.handles == 0 {
@@ -40,7 +40,7 @@ impl Table {
         Some(Arc::clone(&entry.file))
     }
 
-    /// A file that is not known yet, with its first handle.
+    /// Adds a file that is not known yet, with its first handle.
     pub fn insert(&mut self, id: FileId, file: Arc<OpenFile>) {
         let before = self.ids.insert(file.mapping, id);
         assert!(before.is_none(), "mapping {} is another file", file.mapping);
@@ -52,7 +52,7 @@ impl Table {
         self.by_id.insert(id, entry);
     }
 
-    /// A handle goes; returns whether it was the last.
+    /// Removes a handle; returns true if it was the file's last.
     pub fn close(&mut self, mapping: u32) -> bool {
         let id = *self.ids.get(&mapping).expect("a handle's file is known");
         let entry = self.by_id.get_mut(&id).expect("a known file has an entry");
@@ -66,19 +66,19 @@ impl Table {
         true
     }
 
-    /// The file that was closed longest ago, of those that nobody has open and that were closed after
-    /// the `after`th closing; and by which it was.
+    /// Returns, of the files without open handles that were closed after closing number `after`,
+    /// the one closed first, with its closing number.
     pub fn closed(&self, after: u64) -> Option<(u64, Arc<OpenFile>)> {
         let (&closing, id) = self.closed.range(after + 1..).next()?;
         Some((closing, Arc::clone(&self.by_id.get(id)?.file)))
     }
 
-    /// Every file.
+    /// Returns every file.
     pub fn files(&self) -> impl Iterator<Item = &OpenFile> {
         self.by_id.values().map(|e| &*e.file)
     }
 
-    /// A file leaves; its number is free.
+    /// Removes a file and frees its mapping number.
     pub fn remove(&mut self, mapping: u32) {
         let id = self.ids.remove(&mapping).expect("a known file");
         if let Some(entry) = self.by_id.remove(&id) {
@@ -87,7 +87,7 @@ impl Table {
         self.free.push(mapping);
     }
 
-    /// A number that a file had which is gone.
+    /// Takes the mapping number of a removed file.
     pub fn free_number(&mut self) -> Option<u32> {
         self.free.pop()
     }

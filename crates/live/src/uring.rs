@@ -1,13 +1,14 @@
-//! The executor that has a ring: one thread, which submits what was handed over in one system call,
-//! sleeps in it until something has ended, and ends that. `unsafe`, for a ring's memory is the
-//! kernel's as long as a transfer is on its way.
+//! The executor with an io_uring: one thread that submits all jobs handed over in one system call,
+//! sleeps in that call until a transfer completes, and ends it. `unsafe`, because the memory of a
+//! transfer belongs to the kernel while it is on its way.
 //!
-//! # Who may touch what
+//! # Who may touch which memory
 //!
-//! [`Flights`] owns a transfer from before it is submitted until its completion was seen: with it
-//! the pages (locked, or under writeback, so nobody else frees, reads or writes them), their file, which
-//! keeps the descriptor open, and the vector of addresses. It never gives one up earlier: if the thread
-//! panics, it waits for what is on its way, and if it cannot do that, it ends the process.
+//! [`Flights`] owns a transfer from before its submission until its completion was seen, and with
+//! it the pages (locked, or under writeback, so no other task frees, reads or writes them), their
+//! file, which keeps the descriptor open, and the vector of addresses. It never gives one up
+//! earlier: if the thread panics, it waits for the transfers on their way, and if it cannot, it
+//! ends the process.
 #![allow(unsafe_code)]
 
 use crate::LiveMm;
@@ -19,12 +20,12 @@ use rustix::io::Errno;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 
-/// Transfers on their way at most, the bell not counted: what several devices that hang may hold.
+/// Most transfers on their way, the bell not counted: several devices that hang may hold so many.
 const MOST: usize = 255;
-/// The bell's completion.
+/// The `user_data` of the bell's completion.
 const BELL: u64 = u64::MAX;
 
-/// A ring, for the thread that made it.
+/// An io_uring, for the thread that made it, with an eventfd (the bell) that wakes this thread.
 pub struct Ring {
     ring: IoUring,
     bell: Arc<OwnedFd>,
@@ -35,11 +36,11 @@ fn errno(e: &std::io::Error) -> Errno {
 }
 
 impl Ring {
-    /// A ring, or why the system has none for us: it is too old, or refuses it (seccomp, the sysctl
-    /// `kernel.io_uring_disabled`).
+    /// Creates a ring, or returns why the system has none: the kernel is too old, or it is
+    /// forbidden (seccomp, the sysctl `kernel.io_uring_disabled`).
     pub fn new() -> Result<Self, Errno> {
         let entries = MOST as u32 + 1;
-        // What completes is our thread's business when it asks for it, and no interruption of others.
+        // Completions are processed when our thread asks for them, and interrupt no other thread.
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
@@ -56,7 +57,7 @@ impl Ring {
         })
     }
 
-    /// Rings the bell.
+    /// Returns a function that rings the bell.
     pub fn bell(&self) -> impl Fn() + Send + Sync + use<> {
         let bell = Arc::clone(&self.bell);
         move || {
@@ -77,15 +78,15 @@ struct Flights<'a> {
     ring: Ring,
     places: Vec<Option<Flight<'a>>>,
     free: Vec<usize>,
-    /// Where the bell's count is read to.
+    /// The buffer for the bell's count.
     heard: Box<[u8; 8]>,
-    /// The bell is listened for.
+    /// True while a read of the bell is submitted.
     listening: bool,
 }
 
-/// What a ring answered to the transfer at a place.
+/// The ring's answer to the transfer at a place.
 type Answer = (usize, Result<usize, Errno>);
-/// A transfer that is over.
+/// A transfer that is over, with its result.
 type Ended<'a> = (Transfer<'a>, Result<(), Errno>);
 
 impl<'a> Flights<'a> {
@@ -104,8 +105,8 @@ impl<'a> Flights<'a> {
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: what the entry points to is ours and stays until its completion was seen: `heard` and
-        // the places (module documentation).
+        // SAFETY: the memory that the entry points to is ours and stays until its completion was
+        // seen: `heard` and the places (module documentation).
         let pushed = unsafe { self.ring.ring.submission().push(entry) };
         pushed.expect("as many entries as transfers and a bell");
     }
@@ -119,7 +120,7 @@ impl<'a> Flights<'a> {
         }
     }
 
-    /// Begins a transfer, or goes on with it; `Some`: it is over without the ring.
+    /// Submits a transfer, or the rest of it; `Some`: it is over without the ring.
     fn begin(&mut self, mut transfer: Transfer<'a>) -> Option<Ended<'a>> {
         let (at, len) = transfer.rest();
         if len == 0 {
@@ -145,7 +146,7 @@ impl<'a> Flights<'a> {
         transfer.addresses(way.most.min(len), |base, len| {
             let iov_base = base.cast::<libc::c_void>();
             match vector.last_mut() {
-                // Frames are often neighbours.
+                // Frames of neighbouring pages are often contiguous.
                 Some(v) if v.iov_base.wrapping_byte_add(v.iov_len) == iov_base => v.iov_len += len,
                 _ => vector.push(libc::iovec {
                     iov_base,
@@ -168,11 +169,11 @@ impl<'a> Flights<'a> {
         None
     }
 
-    /// Submits, waits until something has completed, and tells what.
+    /// Submits, waits until at least one transfer has completed, and returns the answers.
     fn wait(&mut self) -> Result<Vec<Answer>, Errno> {
         match self.ring.ring.submit_and_wait(1) {
             Ok(_) => {}
-            // Completions are to be taken first.
+            // These errors leave completions to be taken.
             Err(e) if [Errno::INTR, Errno::BUSY, Errno::AGAIN].contains(&errno(&e)) => {}
             Err(e) => return Err(errno(&e)),
         }
@@ -191,7 +192,7 @@ impl<'a> Flights<'a> {
         Ok(answers)
     }
 
-    /// What is at a place, whose completion was seen.
+    /// Removes the transfer at a place, whose completion was seen.
     fn take(&mut self, place: usize) -> Transfer<'a> {
         let flight = self.places[place].take().expect("a transfer on its way");
         self.free.push(place);
@@ -204,7 +205,7 @@ impl Drop for Flights<'_> {
     fn drop(&mut self) {
         while self.busy() {
             let Ok(answers) = self.wait() else {
-                // The kernel still has pages of ours, and nobody can say for how long.
+                // The kernel may still write to our pages, for an unknown time.
                 std::process::abort();
             };
             for (place, _) in answers {
@@ -214,8 +215,8 @@ impl Drop for Flights<'_> {
     }
 }
 
-/// Makes the transfers that are handed over, until it is told to stop and nothing is left. It has begun
-/// already ([`crate::io::Io::begin`]).
+/// Makes the transfers that are handed over, until the queue is stopped and empty. The executor was
+/// added before ([`crate::io::Io::begin`]).
 pub fn run(mm: &LiveMm, task: TaskId, ring: Ring) {
     let mut flights = Flights::new(ring);
     let mut ended: Vec<Ended<'_>> = Vec::new();

@@ -1,7 +1,7 @@
-//! Wait queues with tickets, and how a thread sleeps.
+//! Wait queues with tickets, and the sleep of threads.
 //!
-//! A queue counts its wakes. A ticket is that count; a waiter whose ticket is older than the count
-//! does not sleep. So a wake between the test of a condition and the wait is never lost.
+//! A queue counts its wakes, and a ticket is that count. A waiter whose ticket differs from the
+//! count does not sleep, so a wake between the test of a condition and the wait is never lost.
 
 use crate::sync::{Condvar, Mutex};
 use std::future::poll_fn;
@@ -22,12 +22,13 @@ struct Wakes {
 }
 
 impl Queue {
-    /// A ticket for [`Queue::poll`].
+    /// Returns a ticket for [`Queue::poll`].
     pub fn ticket(&self) -> u64 {
         self.state.lock().wakes
     }
 
-    /// Ready if the queue was woken after the ticket was taken; else the task is woken then.
+    /// Ready if the queue was woken after the ticket was taken; otherwise registers the task to be
+    /// woken.
     pub fn poll(&self, ticket: u64, context: &Context<'_>) -> Poll<()> {
         let mut s = self.state.lock();
         if s.wakes != ticket {
@@ -39,7 +40,7 @@ impl Queue {
         Poll::Pending
     }
 
-    /// A waiter gives up: its time is over.
+    /// Removes a waiter whose time is over.
     pub fn forget(&self, context: &Context<'_>) {
         let mut s = self.state.lock();
         s.waiters.retain(|w| !w.will_wake(context.waker()));
@@ -58,7 +59,7 @@ impl Queue {
     }
 }
 
-/// What one task waits for and another thread brings, once.
+/// A value that one task waits for and another thread supplies, once.
 pub struct Answer<T>(Mutex<(Option<T>, Option<Waker>)>);
 
 impl<T> Default for Answer<T> {
@@ -68,7 +69,7 @@ impl<T> Default for Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// Here it is.
+    /// Stores the value and wakes the waiter.
     pub fn put(&self, value: T) {
         let waiter = {
             let mut s = self.0.lock();
@@ -80,7 +81,7 @@ impl<T> Answer<T> {
         }
     }
 
-    /// Waits for it.
+    /// Waits for the value and takes it.
     pub async fn wait(&self) -> T {
         poll_fn(|context| {
             let mut s = self.0.lock();
@@ -96,7 +97,7 @@ impl<T> Answer<T> {
     }
 }
 
-/// Where one thread sleeps. A wake that comes first is kept.
+/// The sleep of one thread. A wake that comes before the sleep is kept.
 #[derive(Default)]
 pub struct Parker {
     woken: Mutex<bool>,
