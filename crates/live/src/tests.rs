@@ -1,5 +1,5 @@
-//! Tests of what nobody outside can reach. They stand here and not in the files that they test,
-//! which `tests/model.rs` compiles a second time.
+//! Tests of private items. They are here and not in the files that they test, because
+//! `tests/model.rs` compiles those files a second time.
 
 use crate::LiveMm;
 use crate::arena::{Keeper, Locked, OutOfMemory, PAGE, Writeback, pins};
@@ -38,7 +38,7 @@ fn everybody_is_told_once() {
     assert_eq!(s.check(&a), Ok(()));
     s.record(Errno::IO, Fate::Kept);
     assert_eq!((s.check(&a), s.check(&a)), (IO, Ok(())));
-    // The same error again is another one, as somebody was told of the first.
+    // The same error counts anew, because a handle was told of the first one.
     s.record(Errno::IO, Fate::Kept);
     assert_eq!((s.check(&a), s.check(&a)), (IO, Ok(())));
     assert_eq!((s.check(&b), s.check(&b)), (IO, Ok(())));
@@ -69,15 +69,15 @@ fn a_loss_is_not_forgotten_over_a_later_error() {
     }
 }
 
-/// A file in memory, so that Miri, which knows no preadv, can run what is around it.
+/// A file in memory, so that Miri, which does not support preadv, can run the code above it.
 #[derive(Clone, Default)]
 struct Memory(Arc<Mutex<Vec<u8>>>, Arc<Gate>);
 
-/// Where who cuts a file waits while it is shut.
+/// A gate that a truncation waits at while `shut` is locked.
 #[derive(Default)]
 struct Gate {
     shut: Mutex<()>,
-    /// Somebody waits there, or is through.
+    /// A truncation waits at the gate, or has passed it.
     came: AtomicBool,
 }
 
@@ -121,7 +121,7 @@ impl Backing for Memory {
     }
 }
 
-/// Who waits for a read that takes long finds less before the next one; who syncs is not held back for it.
+/// While a reader waits long, or did lately, the device gets fewer writes; a sync is not held back.
 #[test]
 fn a_device_whose_reads_are_slow_gets_fewer_writes() {
     let (mm, _) = machine(1024, Vec::new());
@@ -130,10 +130,10 @@ fn a_device_whose_reads_are_slow_gets_fewer_writes() {
     assert_eq!(depth(false), (16, 256));
     let began = mm.world.read_begins(0);
     sleep(5);
-    // While it waits, and when it has it; for a while.
+    // During the slow read, and for a while after it.
     assert_eq!((depth(false), depth(true)), ((4, 51), (16, 256)));
     mm.world.read_ends(0, began);
-    // Unless a tenth of a second goes by between the two, once at least.
+    // At least one of the tries takes less than 100 ms between the read and the test.
     let fewer = (0..100).any(|_| {
         let began = mm.world.read_begins(0);
         sleep(5);
@@ -146,7 +146,8 @@ fn a_device_whose_reads_are_slow_gets_fewer_writes() {
     assert_eq!(mm.world.depth(1, 0, false), (16, 16));
 }
 
-/// Long runs of pages are copied for a device of which a transfer took long, for a second.
+/// A device with a slow transfer counts as slow for a second; its long runs of pages are then
+/// copied.
 #[test]
 fn a_device_that_takes_its_time_is_known() {
     let (mm, _) = machine(1024, Vec::new());
@@ -154,7 +155,7 @@ fn a_device_that_takes_its_time_is_known() {
     let slow = || mm.world.writes_slowly(0);
     mm.world.write_took(0, mm::world::Tasks::now(&mm.world));
     assert!(!slow(), "that one took no time");
-    // Unless a second goes by between the two, once at least.
+    // At least one of the tries takes less than a second between the transfer and the test.
     let known = (0..100).any(|_| {
         let since = mm::world::Tasks::now(&mm.world);
         sleep(3);
@@ -166,7 +167,7 @@ fn a_device_that_takes_its_time_is_known() {
     assert!(!slow());
 }
 
-/// A machine of `pages` pages without daemons, with one file of these bytes.
+/// Builds a machine of `pages` pages without daemons, with one file of these bytes.
 fn machine(pages: u64, bytes: Vec<u8>) -> (LiveMm, Memory) {
     let config = mm::Config {
         cpus: 2,
@@ -206,14 +207,14 @@ fn machine(pages: u64, bytes: Vec<u8>) -> (LiveMm, Memory) {
     (mm, memory)
 }
 
-/// Writeback of a page begins while its file is cut in the page, so that what is copied of it has the old bytes behind the
-/// new end; before they are transferred the file grows again.
+/// Writeback of a page begins while its file is truncated within the page, so the copy has the old
+/// bytes behind the new end; before the copy is transferred the file grows again.
 #[test]
 fn what_was_cut_does_not_come_back_with_a_copy() {
     let (mm, memory) = machine(1024, Vec::new());
     let (mm, gate) = (&mm, &memory.1);
     task(mm, 0, file::write(mm, 0, 0, &[9; PAGE])).expect("a write");
-    // Transfers wait for an executor that is still to come.
+    // Transfers wait for an executor that starts only below.
     mm.world.io(0).begin(None);
     let wait_until = |so: &dyn Fn() -> bool| {
         while !so() {
@@ -266,7 +267,7 @@ fn an_arena_that_no_machine_has_is_an_error() {
     }
 }
 
-/// Halves of the same pages belong to two threads; a third part of the work is syncs.
+/// Two threads write one half each of the same pages; a third of the work is syncs.
 #[test]
 fn threads_that_write_halves_of_pages_meet_in_the_file() {
     const PAGES: usize = 4;
@@ -297,7 +298,7 @@ fn threads_that_write_halves_of_pages_meet_in_the_file() {
     mm.recount().expect("everything agrees");
 }
 
-/// Frames go from one page of a file to another, by the hands of who needs them.
+/// Frames go from one page of a file to another by direct reclaim.
 #[test]
 fn frames_are_used_again_after_reclaim() {
     const PAGES: usize = 100;
@@ -313,7 +314,7 @@ fn frames_are_used_again_after_reclaim() {
     mm.recount().expect("everything agrees");
 }
 
-/// The holder of a page's lock may read it while the I/O does.
+/// The holder of a page's lock may read the page during its writeback.
 #[test]
 fn a_page_under_writeback_is_read_by_both() {
     let (mm, _) = machine(64, Vec::new());
@@ -379,11 +380,11 @@ async fn put_under_io(mm: &LiveMm) {
     let page = page.expect("memory").expect("nobody is faster");
     mm.set_page_dirty(page.pfn(), TrackPath::BufferedWrite);
     let io = page.start_writeback().expect("a dirty page");
-    // Never ended.
+    // Its writeback never ends.
     std::mem::forget(io);
 }
 
-/// I/O whose end nobody tells may have written nothing.
+/// Writeback that is dropped without an end counts as failed, because it may have written nothing.
 #[test]
 fn io_that_is_forgotten_counts_as_failed() {
     let (mm, _) = machine(64, Vec::new());

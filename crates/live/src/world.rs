@@ -1,4 +1,4 @@
-//! The live world: what the engine asks for, answered with threads, atomics and files.
+//! The live world: implements the engine's requirements with threads, atomics and files.
 
 use crate::arena::{self, Copies, OutOfMemory, Writeback};
 use crate::blocking::Blocking;
@@ -28,9 +28,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// How many transfers and pages are on their way to a device of so many pages a second: what it writes in 10 ms,
-/// so that who needs it otherwise waits no longer, and at least a few. Where somebody waits long for a read it is a
-/// fifth of that in fewer transfers: a read goes behind what is on its way.
+/// Returns the most transfers and pages on their way to a device with a write bandwidth of
+/// `bandwidth` pages a second: what it writes in 10 ms, so that a reader waits no longer than that,
+/// and at least 16 pages. With `read`, when a reader waits long, a fifth of that (at least 4 pages)
+/// in fewer transfers: a read queues behind the writes on their way.
 fn depth(bandwidth: u64, read: bool) -> (u32, u32) {
     match read {
         false => (
@@ -44,7 +45,7 @@ fn depth(bandwidth: u64, read: bool) -> (u32, u32) {
     }
 }
 
-/// A short lock that is one.
+/// A short lock that is a mutex, because tasks run at the same time.
 #[derive(Default)]
 pub struct LiveLock(Mutex<()>);
 
@@ -56,88 +57,90 @@ impl ShortLock for LiveLock {
     }
 }
 
-/// Pages of one I/O.
+/// Most pages of one I/O.
 pub const BATCH: u32 = 32;
 /// Pages under asynchronous writeback at which the device counts as congested, and below which it
 /// no longer does: 7/8 and 13/16 of the 128 requests of a Linux queue, at a page each.
 const CONGESTED_ON: u32 = 113;
 const CONGESTED_OFF: u32 = 103;
-/// Transfers on their way to a device that the flusher and syncs begin.
+/// Most transfers on their way to a device that the flusher and syncs begin.
 const MOST_WRITES: u32 = 16;
-/// The same where somebody waits for longer than 4 ms, or did in the last 100 ms, for what he reads from the device.
+/// The same while a reader of the device waits for longer than [`SLOW_READ`] (4 ms, in ns), or one
+/// did in the last [`SLOW_LATELY`] (100 ms).
 const READ_WRITES: u32 = 4;
 const SLOW_READ: u64 = 4_000_000;
 const SLOW_LATELY: u64 = 100_000_000;
-/// A transfer that writes takes long if who waited for it would wait for longer than 2 ms; for a second after one
-/// the others are taken for such as well.
+/// A write transfer that takes longer than 2 ms (in ns) is slow, because a task may wait for it;
+/// for a second after one, the device's other transfers are treated as slow as well.
 const SLOW_WRITE: u64 = 2_000_000;
 const WRITES_SLOWLY: u64 = 1_000_000_000;
-/// Nanoseconds for which a writer sleeps at most before it looks again: he is held back in small steps.
+/// Longest sleep of a throttled writer in nanoseconds before it looks again: it is throttled in
+/// small steps.
 const LONGEST_PAUSE: u64 = 2_000_000;
-/// Wait queues of the world itself: for files' sharing, by the file's number, and for the end of a
-/// frame's pins.
+/// Number of the world's own wait queues: for a file's sharers, by mapping number, and for the end
+/// of a frame's pins.
 const FILE_QUEUES: u32 = 64;
 const PIN_QUEUES: u32 = 64;
 
-/// What a device is doing.
+/// The state of a device.
 #[derive(Default)]
 struct Device {
     /// Pages under asynchronous writeback.
     in_flight: AtomicU32,
-    /// Transfers that write, and those who are about to begin one.
+    /// Write transfers on their way or about to begin.
     writing: AtomicU32,
-    /// Who reads what he needs, and when the last of them began.
+    /// Tasks that wait for a read, and when the last of them began.
     reading: AtomicU32,
     read_began: AtomicU64,
-    /// When somebody last had what he had waited for too long; 0: never.
+    /// When a read that took longer than [`SLOW_READ`] last ended; 0: never.
     slow_read: AtomicU64,
-    /// When a transfer that writes last ended which had taken long; 0: never.
+    /// When a write transfer that took longer than [`SLOW_WRITE`] last ended; 0: never.
     slow_write: AtomicU64,
 }
 
-/// The live world.
+/// The world of one cache.
 pub struct LiveWorld {
     pub(crate) arena: Arena,
     pub(crate) copies: Copies,
     pub(crate) cpus: Cpus,
-    /// Threads for what blocks tasks that share theirs.
+    /// Threads for system calls that would block a thread with several tasks.
     pub(crate) blocking: Blocking,
     ios: Box<[Io]>,
-    /// The number of the last of them that is in use.
+    /// The highest index of `ios` in use.
     last_io: AtomicU32,
     start: Instant,
     queues: Box<[Queue]>,
     first_own: u32,
-    /// The queues on which daemons wait for work.
+    /// Wait queues on which daemons wait for work.
     idle: std::ops::Range<u32>,
-    /// The files, by mapping.
+    /// The files, by mapping number.
     files: RwLock<Vec<Option<Arc<OpenFile>>>>,
     devices: Box<[Device]>,
     stopping: AtomicBool,
     closing: AtomicBool,
-    /// Pages whose data is given up.
+    /// Pages whose data is lost.
     pub(crate) lost_pages: AtomicU64,
-    /// Pages whose write failed and that are kept ([`crate::open_file`]), how many may be, and the
-    /// number of the newest error.
+    /// Pages whose write failed and that are kept ([`crate::open_file`]), the most that may be, and
+    /// the newest errno.
     kept_pages: AtomicU64,
     most_kept: u64,
     kept_why: AtomicU32,
-    /// Pages of buffers, and pages that somebody has in hand to change.
+    /// Pages of buffers, and pages that a program has open for changing.
     pub(crate) buffer_pages: AtomicU32,
     pub(crate) pages_to_change: AtomicU32,
-    /// Those of the program.
+    /// The shrinkers that the program registered.
     pub(crate) shrinkers: Shrinkers,
-    /// Frames whose memory is to be had from the system before they are used.
+    /// Frames whose memory a thread is to have the system allocate before they are used.
     to_populate: Mutex<Vec<std::ops::Range<usize>>>,
     pub(crate) out_of_memory: Mutex<Option<String>>,
-    /// How long calls take.
+    /// Latency histograms.
     pub(crate) clocks: Clocks,
-    /// Where events are kept, if they are.
+    /// The ring of trace events; `None`: no tracing.
     pub(crate) ring: Option<Ring>,
 }
 
 impl LiveWorld {
-    /// A world for an engine of this configuration, which has one node.
+    /// Creates a world for an engine of this configuration, which has one node.
     ///
     /// # Errors
     /// The system has no memory for the pages.
@@ -184,7 +187,7 @@ impl LiveWorld {
     /// Tells the system how to hold the memory of a class.
     ///
     /// # Errors
-    /// It does not lock so much.
+    /// The kernel refuses to lock that much memory (RLIMIT_MEMLOCK).
     pub(crate) fn hold(&self, config: &mm::Config, class: usize, how: Held) -> Result<(), Error> {
         let block = 1 << (mm::memory::buddy::ORDERS - 1);
         let pages = |z: &mm::ZoneInfo| z.size.next_multiple_of(block) as usize;
@@ -201,12 +204,12 @@ impl LiveWorld {
         })
     }
 
-    /// Whether memory is to be had from the system before it is used.
+    /// Returns true if there are frames to populate.
     pub(crate) fn to_populate(&self) -> bool {
         !self.to_populate.lock().is_empty()
     }
 
-    /// Has it.
+    /// Has the system allocate the memory of the frames to populate.
     pub(crate) fn populate(&self) {
         let all = std::mem::take(&mut *self.to_populate.lock());
         for frames in all {
@@ -214,14 +217,14 @@ impl LiveWorld {
         }
     }
 
-    /// The file of a mapping that has pages, or is open.
+    /// Returns the file of a mapping that has pages or is open.
     pub(crate) fn file(&self, mapping: u32) -> Arc<OpenFile> {
         let files = self.files.read();
         let file = files.get(mapping as usize).and_then(Option::as_ref);
         Arc::clone(file.expect("a mapping has a file"))
     }
 
-    /// A file gets its mapping.
+    /// Sets the file of its mapping.
     pub(crate) fn add_file(&self, file: Arc<OpenFile>) {
         let (mut files, at) = (self.files.write(), file.mapping as usize);
         if files.len() <= at {
@@ -231,50 +234,51 @@ impl LiveWorld {
         files[at] = Some(file);
     }
 
-    /// A mapping that has no pages any more loses its file.
+    /// Removes the file of a mapping that has no pages any more.
     pub(crate) fn remove_file(&self, mapping: u32) {
         self.files.write()[mapping as usize] = None;
     }
 
-    /// Pages whose write failed and that are kept.
+    /// Returns the number of pages whose write failed and that are kept.
     pub(crate) fn kept_pages(&self) -> u64 {
         self.kept_pages.load(SeqCst)
     }
 
-    /// Whether `n` more pages may be kept; then they are counted.
+    /// Counts `n` more kept pages and returns true, unless they would be too many.
     pub(crate) fn keep_pages(&self, n: u64) -> bool {
         let more = |kept| Some(kept + n).filter(|&k| k <= self.most_kept);
         self.kept_pages.fetch_update(SeqCst, SeqCst, more).is_ok()
     }
 
-    /// `n` pages are no longer kept.
+    /// Uncounts `n` kept pages.
     pub(crate) fn let_pages_go(&self, n: u64) {
         self.kept_pages.fetch_sub(n, SeqCst);
     }
 
-    /// Why no file may be written: so many pages are kept that what is dirty might find no room.
+    /// Returns why writes to all files are refused, if they are: over half of the most kept pages
+    /// are taken, so dirty pages might find no room.
     pub(crate) fn refuses_writes(&self) -> Option<Errno> {
         let full = self.kept_pages.load(SeqCst) > self.most_kept / 2;
         full.then(|| Errno::from_raw_os_error(self.kept_why.load(SeqCst) as i32))
     }
 
-    /// The queue of a file's sharers.
+    /// Returns the wait queue of a file's sharers.
     pub(crate) fn file_queue(&self, mapping: u32) -> WaitQueue {
         WaitQueue(self.first_own + mapping % FILE_QUEUES)
     }
 
-    /// The queue of those who wait until nobody has a frame pinned. It is not that of the page's lock,
-    /// which they let go when they begin to wait.
+    /// Returns the wait queue for the end of a frame's pins. It is another than that of the page's
+    /// lock, which waiters release when they begin to wait.
     pub(crate) fn pin_queue(&self, pfn: Pfn) -> WaitQueue {
         WaitQueue(self.first_own + FILE_QUEUES + pfn % PIN_QUEUES)
     }
 
-    /// The queue of those who wait for room on a device.
+    /// Returns the wait queue for room on a device.
     pub(crate) fn room_queue(&self, bdi: u32) -> WaitQueue {
         WaitQueue(self.first_own + FILE_QUEUES + PIN_QUEUES + bdi)
     }
 
-    /// Daemons end when they next wait for work.
+    /// Makes the daemons end when they next wait for work.
     pub(crate) fn stop_daemons(&self) {
         self.stopping.store(true, SeqCst);
         self.ios.iter().for_each(Io::stop);
@@ -283,7 +287,7 @@ impl LiveWorld {
         }
     }
 
-    /// The cache ends: nobody waits any more until pages are let go that programs have pinned.
+    /// Wakes all tasks that wait for pins, and lets none wait for pins any more: the cache ends.
     pub(crate) fn close(&self) {
         self.closing.store(true, SeqCst);
         let first = self.first_own + FILE_QUEUES;
@@ -292,7 +296,7 @@ impl LiveWorld {
         }
     }
 
-    /// Whether it does.
+    /// Returns true once the cache ends.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(SeqCst)
     }
@@ -305,7 +309,7 @@ impl LiveWorld {
                 if queue.poll(ticket, context).is_ready() {
                     return Poll::Ready(true);
                 }
-                // Asked after the task is on the queue, so that `stop_daemons` finds it there.
+                // Tested after the task is on the queue, so that `stop_daemons` finds it there.
                 if self.idle.contains(&q.0) && self.stopping.load(SeqCst) {
                     cpu::end_task();
                     return Poll::Pending;
@@ -323,30 +327,31 @@ impl LiveWorld {
         .await
     }
 
-    /// Who makes a device's transfers.
+    /// Returns the queue of the executor that makes a device's transfers.
     pub(crate) fn io(&self, bdi: u32) -> &Io {
         &self.ios[bdi.min(self.last_io.load(SeqCst)) as usize]
     }
 
-    /// Whether one executor is there for all devices; before there are any.
+    /// Sets whether one executor serves all devices; before any executor begins.
     pub(crate) fn one_executor(&self, one: bool) {
         let last = if one { 0 } else { self.ios.len() - 1 };
         self.last_io.store(last as u32, SeqCst);
     }
 
-    /// Pages of a device that are under writeback.
+    /// Returns the number of a device's pages under writeback.
     pub(crate) fn in_flight(&self, bdi: u32) -> u32 {
         self.devices[bdi as usize].in_flight.load(SeqCst)
     }
 
-    /// Whether pages are on their way to or from a device.
+    /// Returns true if pages are on their way to or from a device.
     pub(crate) fn under_io(&self) -> bool {
         let writes = self.devices.iter().any(|d| d.in_flight.load(SeqCst) > 0);
         let fills = self.devices.iter().any(|d| d.reading.load(SeqCst) > 0);
         writes || fills || self.ios.iter().any(Io::reads)
     }
 
-    /// Transfers and pages that are on their way to a device at most. `sync`: somebody waits for these, too.
+    /// Returns the most transfers and pages on their way to a device. `sync`: a task waits for
+    /// these writes, too, so they are not reduced in favour of readers.
     pub(crate) fn depth(&self, bandwidth: u64, bdi: u32, sync: bool) -> (u32, u32) {
         let (d, now) = (&self.devices[bdi as usize], self.now());
         let since = |t: &AtomicU64| now.saturating_sub(t.load(SeqCst));
@@ -354,13 +359,13 @@ impl LiveWorld {
         let waited = d.slow_read.load(SeqCst) > 0 && since(&d.slow_read) < SLOW_LATELY;
         let (transfers, pages) = depth(bandwidth, (waits || waited) && !sync);
         match self.writes_slowly(bdi) {
-            // As many as there are copies for in 256 MiB.
+            // As many transfers as a cache of 256 MiB has copies for.
             true => (transfers.min(MOST_WRITES / 2), pages),
             false => (transfers, pages),
         }
     }
 
-    /// A transfer that writes has ended.
+    /// Notes how long a write transfer took, which began at `since`.
     pub(crate) fn write_took(&self, bdi: u32, since: u64) {
         let now = self.now();
         if now.saturating_sub(since) > SLOW_WRITE {
@@ -368,13 +373,14 @@ impl LiveWorld {
         }
     }
 
-    /// Whether who wants to change a page that is written would wait long.
+    /// Returns true if the device lately wrote so slowly that a task would wait long to change a
+    /// page under writeback.
     pub(crate) fn writes_slowly(&self, bdi: u32) -> bool {
         let last = self.devices[bdi as usize].slow_write.load(SeqCst);
         last > 0 && self.now().saturating_sub(last) < WRITES_SLOWLY
     }
 
-    /// Somebody begins to read what he needs from a device; says when that is.
+    /// Counts a task that begins to wait for a read from a device; returns the time.
     pub(crate) fn read_begins(&self, bdi: u32) -> u64 {
         let (d, now) = (&self.devices[bdi as usize], self.now());
         d.reading.fetch_add(1, SeqCst);
@@ -382,7 +388,7 @@ impl LiveWorld {
         now
     }
 
-    /// He has it.
+    /// Ends such a wait, which began at `began`.
     pub(crate) fn read_ends(&self, bdi: u32, began: u64) {
         let (d, now) = (&self.devices[bdi as usize], self.now());
         d.reading.fetch_sub(1, SeqCst);
@@ -391,19 +397,20 @@ impl LiveWorld {
         }
     }
 
-    /// Transfers on their way to a device that write.
+    /// Returns the counter of a device's write transfers.
     pub(crate) fn writing(&self, bdi: u32) -> &AtomicU32 {
         &self.devices[bdi as usize].writing
     }
 
-    /// Pages of a device are under writeback.
+    /// Counts pages of a device that are now under writeback.
     pub(crate) fn write_started(&self, bdi: u32, pages: u32) {
         self.devices[bdi as usize]
             .in_flight
             .fetch_add(pages, SeqCst);
     }
 
-    /// They no longer are, and there is room for others.
+    /// Uncounts pages whose writeback ended, and wakes tasks that wait for room or for the end of
+    /// congestion.
     pub(crate) fn write_ended(&self, bdi: u32, pages: u32) {
         let in_flight = &self.devices[bdi as usize].in_flight;
         let left = in_flight.fetch_sub(pages, SeqCst) - pages;
@@ -413,12 +420,12 @@ impl LiveWorld {
         Io::leave_room(self, bdi);
     }
 
-    /// Pages could not be written, for this reason.
+    /// Notes the error of a failed write.
     pub(crate) fn not_written(&self, errno: Errno) {
         self.kept_why.store(errno.raw_os_error() as u32, SeqCst);
     }
 
-    /// Walks a file's dirty pages in index order, a batch of contiguous ones at a time.
+    /// Writes a file's dirty pages in index order, a batch of contiguous ones at a time.
     async fn write_dirty_pages(mm: &LiveMm, mapping: u32, wbc: &mut WritebackControl) {
         let m = &mm.mappings[mapping as usize];
         let bdi = m.bdi();
@@ -440,7 +447,7 @@ impl LiveWorld {
                 let most = quota.min((range.end - first).saturating_add(1));
                 Io::room(mm, bdi, (transfers, ahead)).await;
                 let pages = Self::gather(mm, mapping, first, most, wbc.sync_all).await;
-                // A page that cannot be had is passed by.
+                // A page that cannot be had is skipped.
                 let n = pages.as_ref().map_or(1, |p| p.run.count());
                 match pages {
                     Some(pages) => {
@@ -472,14 +479,15 @@ impl LiveWorld {
         }
     }
 
-    /// Whether no dirty page follows: who waits for all of them may as well write the last himself.
+    /// Returns true if no dirty page follows: a task that waits for all pages may as well write the
+    /// last ones itself.
     fn is_last(mm: &LiveMm, mapping: u32, from: u32) -> bool {
         let dirty = mm::cache::tree::Tag::Dirty;
         mm.next_tagged(mapping, dirty, from).is_none()
     }
 
-    /// Puts dirty pages from `first` on under writeback, at most `most`. With `wait` the first one
-    /// is waited for if it is locked or under writeback; else it is passed by.
+    /// Puts dirty pages from index `first` on under writeback, at most `most`. With `wait` it waits
+    /// for the first page if that is locked or under writeback; otherwise such a page is skipped.
     async fn gather(
         mm: &LiveMm,
         mapping: u32,
@@ -503,7 +511,7 @@ impl World for LiveWorld {
     type U64 = AtomicU64;
     type Lock = LiveLock;
     const SHRINKERS: usize = shrink::MOST;
-    /// Programs hold pages by their bytes.
+    /// Programs hold references to pages' bytes.
     const MOVES_PAGES: bool = false;
 }
 
@@ -584,8 +592,8 @@ impl Storage<Self> for LiveWorld {
         unreachable!("the live world has no swap");
     }
 
-    /// A page whose write failed stays, and a pinned one. Who pinned it may have put it into a batch
-    /// before he let go.
+    /// Returns false for a page whose write failed and for a pinned one. A page whose pin was
+    /// dropped may still be in a per-CPU batch (`PINNED`) and stays, too.
     fn release_page(&self, mm: &LiveMm, pfn: Pfn) -> bool {
         arena::pins(mm, pfn) == 0 && !mm.frames.any(pfn, flag::ERROR | flag::PINNED)
     }
@@ -609,7 +617,7 @@ impl Storage<Self> for LiveWorld {
 
     async fn scan_objects(&self, shrinker: u32, n: u64) -> Option<u64> {
         let shrinker = self.shrinkers.get(shrinker)?;
-        // Dropped in there, too: it may be the last to know of it.
+        // Dropped in there, too: this may be the last reference.
         self.cpus.shrink(move || shrinker.scan(n))
     }
 
@@ -652,7 +660,7 @@ impl Watch for LiveWorld {
     }
 }
 
-/// The engine's daemons, and the periodic fold of counters, each on the calling thread.
+/// The engine's daemons and the periodic fold of counters; each runs on the calling thread.
 pub(crate) mod daemon {
     use super::{LiveMm, Mm};
     use crate::cpu::Cpus;
@@ -672,7 +680,7 @@ pub(crate) mod daemon {
         cpus(mm).block_on(task, Mm::flusher(mm, bdi));
     }
 
-    /// Once a second every CPU's counter differences are folded.
+    /// Folds every CPU's counter differences once a second.
     pub fn vmstat(mm: &LiveMm, stop: &(Mutex<bool>, Condvar)) {
         let mut stopped = stop.0.lock();
         while !*stopped {
