@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Which of two kernels is better for a small copy, and the misses of a cache: docs/c.md says how it is built.
+// Compares two kernels for a small copy, and prints the misses of a cache; docs/c.md shows how to
+// build it.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -9,47 +9,49 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-// Lowmark for C programs: docs/c.md tells of it, examples/first.c shows it.
+// Lowmark for C programs: docs/c.md describes it, examples/first.c shows it in use.
 //
-// Strings are UTF-8 and end with a zero. What a function gives through `error` or as `char *` is the caller's, to be
-// given back to `lowmark_free`; what results give as `const char *` lives as long as they do. Every function may be
-// called from any thread, and results be read by several at once.
+// Strings are UTF-8 and end with a zero byte. A text that a function returns through `error` or as
+// `char *` belongs to the caller, who frees it with `lowmark_free`; a text that results return as
+// `const char *` lives as long as they do. Any thread may call any function, and several threads
+// may read the same results at once.
 
-// How a call ended, as the command line's exit codes.
+// The result of a call, with the numbers of the command line's exit codes.
 typedef enum lowmark_code {
-  // It did what it should.
+  // Success.
   LOWMARK_CODE_DONE = 0,
-  // The system failed, an iteration or a check did, or there is a bug in lowmark.
+  // The system failed, an iteration or a check failed, or lowmark has a bug.
   LOWMARK_CODE_FAILED = 1,
-  // Something in what was given is wrong; the error says what would be accepted.
+  // An argument is wrong; the error says what would be accepted.
   LOWMARK_CODE_WRONG_INPUT = 2,
-  // `progress` stopped it.
+  // `progress` stopped the run.
   LOWMARK_CODE_STOPPED = 130,
 } lowmark_code;
 
-// Results of a run: the files of a results folder, whether they were put into one or not.
+// The results of a run: the files of a results folder, whether they were written to one or not.
 typedef struct lowmark_results lowmark_results;
 
-// What stands above an experiment's text, and how it is run. All zero is as the text has it.
+// Changes to an experiment's text, and how it is run. All zero: nothing is changed.
 typedef struct lowmark_options {
-  // Keys of the experiment with their values as TOML, `machine.cpus=2`; `sets` of them.
+  // A list of `sets` keys of the experiment with values in TOML, such as `machine.cpus=2`.
   const char *const *set;
-  // How many there are.
+  // The number of entries in `set`.
   size_t sets;
-  // Iterations of each cell; 0: the text's.
+  // Iterations of each cell; 0: as in the text.
   uint32_t iterations;
-  // Threads; 0: as many as there are cores and memory for. The results are the same for any number.
+  // Threads; 0: as many as cores and memory allow. The results are the same for any number.
   uint32_t jobs;
-  // The seed that iterations derive theirs from; NULL: the text's.
+  // The seed from which each iteration derives its own; NULL: as in the text.
   const uint64_t *seed;
-  // The results folder; NULL: the results are in memory alone.
+  // The path of the results folder; NULL: the results are kept in memory only.
   const char *out;
-  // Whether earlier results there may be replaced.
+  // Whether earlier results in the folder may be replaced.
   bool replace;
-  // Is told at the beginning and after each iteration how many of all are finished, by the thread that called; if it gives
-  // anything but 0, the run stops, and what is finished is kept in the folder. NULL: nobody is told.
+  // Called at the beginning and after each iteration, on the calling thread, with the number of
+  // finished iterations and of all. If it returns anything but 0, the run stops, and the
+  // finished iterations are kept in the folder. NULL: not called.
   int (*progress)(void *context, size_t done, size_t total);
-  // What `progress` is given.
+  // The first argument of `progress`.
   void *context;
 } lowmark_options;
 
@@ -57,66 +59,71 @@ typedef struct lowmark_options {
 extern "C" {
 #endif // __cplusplus
 
-// The version of this library, `0.1.0`.
+// Returns the version of this library, such as `0.1.0`.
 const char *lowmark_version(void);
 
-// Runs an experiment: a file, or, if `text` is not NULL, that text as if it lay in a file named `name`. Files that it
-// names are looked for beside that, in the folders above, and among those that come with the library.
+// Runs an experiment: the file `name`, or, if `text` is not NULL, that text as if it were the
+// content of a file `name`. Files that the experiment names are looked for beside that file, in
+// the folders above, and among those that come with the library.
 //
-// `options` may be NULL. `*results` are the caller's, to be given back to `lowmark_free_results`, and NULL if it
-// fails. Iterations that failed are no error: `lowmark_failed` tells of them.
+// `options` may be NULL. The caller frees `*results` with `lowmark_free_results`; it is NULL if
+// the call fails. Iterations that failed are no error of the call: `lowmark_failed` reports them.
 //
 // # Safety
-// Strings end with a zero and lists have the lengths that are said; `results` takes a pointer, `error` too unless it
-// is NULL.
+// Strings end with a zero byte and lists have the given lengths; `results` is valid for writing a
+// pointer, and so is `error` unless it is NULL.
 enum lowmark_code lowmark_run(const char *name,
                               const char *text,
                               const struct lowmark_options *options,
                               struct lowmark_results **results,
                               char **error);
 
-// Which policy is better, as `lowmark run` prints it.
+// Returns the comparison of the policies, as `lowmark run` prints it.
 //
 // # Safety
-// `results` came from `lowmark_run` and was not given back.
+// `results` is NULL, or came from `lowmark_run` and was not freed.
 const char *lowmark_comparison(const struct lowmark_results *results);
 
-// What went wrong in iterations; NULL if nothing did.
+// Returns the errors of failed iterations; NULL if none failed.
 //
 // # Safety
 // As `lowmark_comparison`.
 const char *lowmark_failed(const struct lowmark_results *results);
 
-// The path of the file of that number, from 0 on, in the results folder; NULL behind the last one.
+// Returns the path in the results folder of file `number`, counted from 0; NULL behind the last
+// file.
 //
 // # Safety
 // As `lowmark_comparison`.
 const char *lowmark_name(const struct lowmark_results *results, size_t number);
 
-// A file of the results by its path, `summary.csv`, and how long it is; NULL if there is none. It does not end
-// with a zero.
+// Returns the content of the results' file `path`, such as `summary.csv`, and writes its length to
+// `length`; NULL if there is no such file. The content does not end with a zero byte.
 //
 // # Safety
-// As `lowmark_comparison`; `path` is a string, `length` takes a number.
+// As `lowmark_comparison`; `path` ends with a zero byte, `length` is NULL or valid for writing.
 const uint8_t *lowmark_file(const struct lowmark_results *results,
                             const char *path,
                             size_t *length);
 
-// Miss-ratio curves of a trace file as CSV, as `lowmark mrc --out` writes them: a line for each policy and size.
-// `sizes`: `5000,10000`, `1000..100000:50`, `512MiB`, `10%`. `policies`: names with commas between, or `all`.
+// Computes miss-ratio curves of a trace file as CSV, as `lowmark mrc --out` writes them: a line
+// for each policy and size. `sizes`: `5000,10000`, `1000..100000:50`, `512MiB` or `10%`.
+// `policies`: names separated by commas, or `all`. The caller frees `*csv` with `lowmark_free`.
 //
 // # Safety
-// Strings end with a zero; `csv` takes a pointer, `error` too unless it is NULL.
+// Strings end with a zero byte; `csv` is valid for writing a pointer, and so is `error` unless it
+// is NULL.
 enum lowmark_code lowmark_mrc(const char *trace,
                               const char *sizes,
                               const char *policies,
                               char **csv,
                               char **error);
 
-// As `lowmark_mrc`, of keys in memory: each is one request for one page, in order.
+// Computes curves as `lowmark_mrc` does, for `count` keys in memory; each is a request for one
+// page.
 //
 // # Safety
-// As `lowmark_mrc`; there are `count` keys.
+// As `lowmark_mrc`; `keys` has `count` keys.
 enum lowmark_code lowmark_mrc_keys(const uint64_t *keys,
                                    size_t count,
                                    const char *sizes,
@@ -124,16 +131,16 @@ enum lowmark_code lowmark_mrc_keys(const uint64_t *keys,
                                    char **csv,
                                    char **error);
 
-// Gives back what came as `char *` or through `error`; NULL is nothing.
+// Frees a text returned as `char *` or through `error`; NULL is allowed.
 //
 // # Safety
-// It came from this library and was not given back.
+// `text` came from this library and was not freed.
 void lowmark_free(char *text);
 
-// Gives back results; NULL is nothing.
+// Frees the results of a run; NULL is allowed.
 //
 // # Safety
-// As `lowmark_free`, of `lowmark_run`; nobody reads them any more.
+// `results` is NULL, or came from `lowmark_run`, was not freed, and is not in use.
 void lowmark_free_results(struct lowmark_results *results);
 
 #ifdef __cplusplus

@@ -1,17 +1,17 @@
-//! What a C program lends for a call: strings and lists.
+//! Reads the strings and lists that a C program passes for the duration of a call.
 
 use crate::wrong;
 use lowmark::front::Error;
 use std::ffi::{CStr, c_char};
 use std::slice;
 
-/// A string; `what` it is, in messages.
+/// Reads a string; `what` names it in messages.
 ///
 /// # Errors
-/// It is NULL or no UTF-8.
+/// It is NULL or not UTF-8.
 ///
 /// # Safety
-/// If it is not NULL, it ends with a zero and outlives what is given.
+/// If it is not NULL, it ends with a zero byte and outlives the result.
 pub unsafe fn text<'a>(what: &str, text: *const c_char) -> Result<&'a str, Error> {
     if text.is_null() {
         return Err(wrong(&format!("`{what}` is NULL; accepted: a string")));
@@ -26,13 +26,13 @@ pub unsafe fn text<'a>(what: &str, text: *const c_char) -> Result<&'a str, Error
     text.to_str().map_err(utf8)
 }
 
-/// A list of strings.
+/// Reads a list of `count` strings.
 ///
 /// # Errors
 /// As [`text`].
 ///
 /// # Safety
-/// There are `count`, each as [`text`] has it.
+/// `list` is NULL or has `count` strings, each as [`text`] requires.
 pub unsafe fn texts(
     what: &str,
     list: *const *const c_char,
@@ -44,13 +44,13 @@ pub unsafe fn texts(
     list.iter().map(owned).collect()
 }
 
-/// A list of plain values.
+/// Reads a list of `count` plain values.
 ///
 /// # Errors
-/// It is NULL and there are some.
+/// It is NULL and `count` is above 0.
 ///
 /// # Safety
-/// There are `count`, and they outlive what is given.
+/// `list` is NULL or has `count` values, and they outlive the result.
 pub unsafe fn numbers<'a, T>(what: &str, list: *const T, count: usize) -> Result<&'a [T], Error> {
     match (list.is_null(), count) {
         (_, 0) => Ok(&[]),

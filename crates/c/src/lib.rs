@@ -1,6 +1,8 @@
-//! The front of [`lowmark`] for C programs: what is in `include/lowmark.h`, which cbindgen makes of this file.
+//! The C interface of [`lowmark`]: everything in `include/lowmark.h`, which cbindgen generates from
+//! this file.
 //!
-//! Nothing is computed here. No panic leaves it: what would be one is an error with [`Code::Failed`].
+//! Nothing is computed here. No panic crosses the interface: it becomes an error with
+//! [`Code::Failed`].
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod borrowed;
@@ -15,46 +17,47 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// How a call ended, as the command line's exit codes.
+/// The result of a call, with the numbers of the command line's exit codes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// It did what it should.
+    /// Success.
     Done = 0,
-    /// The system failed, an iteration or a check did, or there is a bug in lowmark.
+    /// The system failed, an iteration or a check failed, or lowmark has a bug.
     Failed = 1,
-    /// Something in what was given is wrong; the error says what would be accepted.
+    /// An argument is wrong; the error says what would be accepted.
     WrongInput = 2,
-    /// `progress` stopped it.
+    /// `progress` stopped the run.
     Stopped = 130,
 }
 
-/// What stands above an experiment's text, and how it is run. All zero is as the text has it.
+/// Changes to an experiment's text, and how it is run. All zero: nothing is changed.
 #[repr(C)]
 pub struct Options {
-    /// Keys of the experiment with their values as TOML, `machine.cpus=2`; `sets` of them.
+    /// A list of `sets` keys of the experiment with values in TOML, such as `machine.cpus=2`.
     pub set: *const *const c_char,
-    /// How many there are.
+    /// The number of entries in `set`.
     pub sets: usize,
-    /// Iterations of each cell; 0: the text's.
+    /// Iterations of each cell; 0: as in the text.
     pub iterations: u32,
-    /// Threads; 0: as many as there are cores and memory for. The results are the same for any number.
+    /// Threads; 0: as many as cores and memory allow. The results are the same for any number.
     pub jobs: u32,
-    /// The seed that iterations derive theirs from; NULL: the text's.
+    /// The seed from which each iteration derives its own; NULL: as in the text.
     pub seed: *const u64,
-    /// The results folder; NULL: the results are in memory alone.
+    /// The path of the results folder; NULL: the results are kept in memory only.
     pub out: *const c_char,
-    /// Whether earlier results there may be replaced.
+    /// Whether earlier results in the folder may be replaced.
     pub replace: bool,
-    /// Is told at the beginning and after each iteration how many of all are finished, by the thread that called; if it gives
-    /// anything but 0, the run stops, and what is finished is kept in the folder. NULL: nobody is told.
+    /// Called at the beginning and after each iteration, on the calling thread, with the number of
+    /// finished iterations and of all. If it returns anything but 0, the run stops, and the
+    /// finished iterations are kept in the folder. NULL: not called.
     pub progress:
         Option<unsafe extern "C" fn(context: *mut c_void, done: usize, total: usize) -> c_int>,
-    /// What `progress` is given.
+    /// The first argument of `progress`.
     pub context: *mut c_void,
 }
 
-/// Results of a run: the files of a results folder, whether they were put into one or not.
+/// The results of a run: the files of a results folder, whether they were written to one or not.
 pub struct Results {
     results: front::Results,
     comparison: CString,
@@ -73,7 +76,7 @@ impl Results {
     }
 }
 
-/// A text as C has it: what follows a zero in it is lost.
+/// Converts a text for C; a zero byte and all that follows it is cut off.
 fn c_text(text: &str) -> CString {
     let end = text.find('\0').unwrap_or(text.len());
     CString::new(&text[..end]).expect("it was cut at its first zero")
@@ -86,11 +89,11 @@ fn wrong(what: &str) -> front::Error {
     }
 }
 
-/// Does work and puts what it makes into its place, NULL if it fails; tells the caller how it ended. `what` the place is
-/// for, in messages.
+/// Runs `work`, writes its result to `place` (NULL if it fails) and its error message to `error`,
+/// and returns the code. `what`: the name of the result in messages.
 ///
 /// # Safety
-/// `place` and `error` are NULL or take a pointer.
+/// `place` and `error` are NULL or valid for writing a pointer.
 unsafe fn answer<T>(
     (what, place): (&str, *mut *mut T),
     error: *mut *mut c_char,
@@ -99,14 +102,14 @@ unsafe fn answer<T>(
     let done = match place.is_null() {
         true => Ok(Err(wrong(&format!("no place for {what}")))),
         false => {
-            // SAFETY: as promised, it takes a pointer.
+            // SAFETY: `place` is valid for a pointer, by the function's contract.
             unsafe { place.write(ptr::null_mut()) };
             catch_unwind(AssertUnwindSafe(work))
         }
     };
     let (message, code) = match done {
         Ok(Ok(made)) => {
-            // SAFETY: as above; without a place nothing is made.
+            // SAFETY: as above; nothing is made without a place.
             unsafe { place.write(made) };
             (None, Code::Done)
         }
@@ -122,28 +125,29 @@ unsafe fn answer<T>(
     };
     if !error.is_null() {
         let message = message.map_or(ptr::null_mut(), |m| c_text(&m).into_raw());
-        // SAFETY: it takes a pointer.
+        // SAFETY: `error` is valid for a pointer, by the function's contract.
         unsafe { error.write(message) };
     }
     code
 }
 
-/// The version of this library, `0.1.0`.
+/// Returns the version of this library, such as `0.1.0`.
 #[unsafe(no_mangle)]
 pub extern "C" fn lowmark_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
 }
 
-/// Runs an experiment: a file, or, if `text` is not NULL, that text as if it lay in a file named `name`. Files that it
-/// names are looked for beside that, in the folders above, and among those that come with the library.
+/// Runs an experiment: the file `name`, or, if `text` is not NULL, that text as if it were the
+/// content of a file `name`. Files that the experiment names are looked for beside that file, in
+/// the folders above, and among those that come with the library.
 ///
-/// `options` may be NULL. `*results` are the caller's, to be given back to `lowmark_free_results`, and NULL if it
-/// fails. Iterations that failed are no error: `lowmark_failed` tells of them.
+/// `options` may be NULL. The caller frees `*results` with `lowmark_free_results`; it is NULL if
+/// the call fails. Iterations that failed are no error of the call: `lowmark_failed` reports them.
 ///
 /// # Safety
-/// Strings end with a zero and lists have the lengths that are said; `results` takes a pointer, `error` too unless it
-/// is NULL.
+/// Strings end with a zero byte and lists have the given lengths; `results` is valid for writing a
+/// pointer, and so is `error` unless it is NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_run(
     name: *const c_char,
@@ -155,7 +159,7 @@ pub unsafe extern "C" fn lowmark_run(
     let work = || {
         // SAFETY: as promised, strings and lists.
         let (experiment, options) = unsafe { (read(name, text, options)?, options.as_ref()) };
-        // SAFETY: what was read once is as it was.
+        // SAFETY: the same options were valid for `read`.
         let done = unsafe { run(&experiment, options)? };
         Ok(Box::into_raw(Box::new(Results::of(done))))
     };
@@ -163,7 +167,7 @@ pub unsafe extern "C" fn lowmark_run(
     unsafe { answer(("results", results), error, work) }
 }
 
-/// The experiment that is meant.
+/// Reads the experiment with the changes of `options`.
 ///
 /// # Safety
 /// As [`lowmark_run`].
@@ -218,10 +222,10 @@ unsafe fn run(
     front::run(experiment, how)
 }
 
-/// Which policy is better, as `lowmark run` prints it.
+/// Returns the comparison of the policies, as `lowmark run` prints it.
 ///
 /// # Safety
-/// `results` came from `lowmark_run` and was not given back.
+/// `results` is NULL, or came from `lowmark_run` and was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_comparison(results: *const Results) -> *const c_char {
     // SAFETY: as promised.
@@ -229,7 +233,7 @@ pub unsafe extern "C" fn lowmark_comparison(results: *const Results) -> *const c
     results.map_or(ptr::null(), |r| r.comparison.as_ptr())
 }
 
-/// What went wrong in iterations; NULL if nothing did.
+/// Returns the errors of failed iterations; NULL if none failed.
 ///
 /// # Safety
 /// As `lowmark_comparison`.
@@ -240,7 +244,8 @@ pub unsafe extern "C" fn lowmark_failed(results: *const Results) -> *const c_cha
     failed.map_or(ptr::null(), |text| text.as_ptr())
 }
 
-/// The path of the file of that number, from 0 on, in the results folder; NULL behind the last one.
+/// Returns the path in the results folder of file `number`, counted from 0; NULL behind the last
+/// file.
 ///
 /// # Safety
 /// As `lowmark_comparison`.
@@ -251,11 +256,11 @@ pub unsafe extern "C" fn lowmark_name(results: *const Results, number: usize) ->
     name.map_or(ptr::null(), |name| name.as_ptr())
 }
 
-/// A file of the results by its path, `summary.csv`, and how long it is; NULL if there is none. It does not end
-/// with a zero.
+/// Returns the content of the results' file `path`, such as `summary.csv`, and writes its length to
+/// `length`; NULL if there is no such file. The content does not end with a zero byte.
 ///
 /// # Safety
-/// As `lowmark_comparison`; `path` is a string, `length` takes a number.
+/// As `lowmark_comparison`; `path` ends with a zero byte, `length` is NULL or valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_file(
     results: *const Results,
@@ -266,17 +271,19 @@ pub unsafe extern "C" fn lowmark_file(
     let (results, path) = unsafe { (results.as_ref(), text("path", path)) };
     let file = results.and_then(|r| r.results.file(path.ok()?));
     if !length.is_null() {
-        // SAFETY: it takes a number.
+        // SAFETY: `length` is valid for writing, by the function's contract.
         unsafe { length.write(file.map_or(0, <[u8]>::len)) };
     }
     file.map_or(ptr::null(), <[u8]>::as_ptr)
 }
 
-/// Miss-ratio curves of a trace file as CSV, as `lowmark mrc --out` writes them: a line for each policy and size.
-/// `sizes`: `5000,10000`, `1000..100000:50`, `512MiB`, `10%`. `policies`: names with commas between, or `all`.
+/// Computes miss-ratio curves of a trace file as CSV, as `lowmark mrc --out` writes them: a line
+/// for each policy and size. `sizes`: `5000,10000`, `1000..100000:50`, `512MiB` or `10%`.
+/// `policies`: names separated by commas, or `all`. The caller frees `*csv` with `lowmark_free`.
 ///
 /// # Safety
-/// Strings end with a zero; `csv` takes a pointer, `error` too unless it is NULL.
+/// Strings end with a zero byte; `csv` is valid for writing a pointer, and so is `error` unless it
+/// is NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_mrc(
     trace: *const c_char,
@@ -294,10 +301,11 @@ pub unsafe extern "C" fn lowmark_mrc(
     unsafe { curves(csv, error, work) }
 }
 
-/// As `lowmark_mrc`, of keys in memory: each is one request for one page, in order.
+/// Computes curves as `lowmark_mrc` does, for `count` keys in memory; each is a request for one
+/// page.
 ///
 /// # Safety
-/// As `lowmark_mrc`; there are `count` keys.
+/// As `lowmark_mrc`; `keys` has `count` keys.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_mrc_keys(
     keys: *const u64,
@@ -344,10 +352,10 @@ unsafe fn curves(
     unsafe { answer(("curves", csv), error, work) }
 }
 
-/// Gives back what came as `char *` or through `error`; NULL is nothing.
+/// Frees a text returned as `char *` or through `error`; NULL is allowed.
 ///
 /// # Safety
-/// It came from this library and was not given back.
+/// `text` came from this library and was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_free(text: *mut c_char) {
     if !text.is_null() {
@@ -356,10 +364,10 @@ pub unsafe extern "C" fn lowmark_free(text: *mut c_char) {
     }
 }
 
-/// Gives back results; NULL is nothing.
+/// Frees the results of a run; NULL is allowed.
 ///
 /// # Safety
-/// As `lowmark_free`, of `lowmark_run`; nobody reads them any more.
+/// `results` is NULL, or came from `lowmark_run`, was not freed, and is not in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_free_results(results: *mut Results) {
     if !results.is_null() {

@@ -1,4 +1,5 @@
-//! The header is what cbindgen makes of the source, and C programs compiled with it get what it says.
+//! Tests that the header is what cbindgen generates from the source, and that C programs compiled
+//! with it get the documented answers.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -27,7 +28,7 @@ fn the_header_is_of_the_source() {
     assert!(kept == made, "LOWMARK_WRITE=1 writes it anew");
 }
 
-/// Where cargo has put the library that it has built for this test.
+/// Returns the path of the library that cargo has built for this test.
 fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folders = test.ancestors().skip(1).take(2);
@@ -53,7 +54,7 @@ fn run(source: &str, args: &[&OsStr]) -> Output {
     let compiled = gcc.output().unwrap();
     let said = String::from_utf8_lossy(&compiled.stderr);
     assert!(compiled.status.success(), "{said}");
-    // As a user's program: in a folder of its own.
+    // Like a user's program, in a folder of its own.
     let mut ours = Command::new(program);
     ours.args(args).current_dir(dir.path()).output().unwrap()
 }
@@ -66,7 +67,7 @@ fn the_example_answers() {
     assert_eq!(told, "0 of 4\n1 of 4\n2 of 4\n3 of 4\n4 of 4\n");
     assert!(said.contains("linux-3.1"), "{said}");
     assert!(said.contains("begins machine"), "{said}");
-    // As the curves of `mrc_keys` in Rust: LRU of five pages holds none of ten that come round and round.
+    // As in the curves of `mrc_keys` in Rust: LRU with five pages never hits in a cycle over ten.
     let lines: Vec<&str> = said.lines().rev().take(5).collect();
     let lru = |size: &str| lines.iter().any(|l| l.starts_with(&format!("lru,{size},")));
     assert!(lru("5") && lru("10"), "{said}");
@@ -110,7 +111,7 @@ fn what_is_wrong_is_said() {
         "it is stopped before the first"
     );
     assert_eq!(line("nothing: "), "nothing: 1 1 1");
-    // The files are those of the folder.
+    // Every file listed is in the folder.
     for file in said.lines().filter_map(|l| l.strip_prefix("file ")) {
         assert!(out.join(file).exists(), "{file}");
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What is wrong is an error that says so, and takes nothing: each line of output is one.
+// Each line of output is a wrong call: it must return an error that names the mistake, and allocate
+// nothing.
 #include <stdio.h>
 #include <string.h>
 #include "lowmark.h"
@@ -20,7 +21,7 @@ static void say(const char *what, enum lowmark_code code, char *error)
 	lowmark_free(error);
 }
 
-// In this order: what a call leaves in `error` is read behind it.
+// The call comes first, because it sets `error`, which is read after it.
 #define SAY(what, call)                                \
 	do {                                           \
 		error = NULL;                          \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// A cache of 8 MiB over a file of 32 MiB, by every call: docs/cache-c.md says how it is built.
+// Uses every call on a cache of 8 MiB over a file of 32 MiB; docs/cache-c.md shows how to build it.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <inttypes.h>
@@ -88,7 +88,7 @@ static void pin_it(struct lowmark_cache_file *file)
 	want(lowmark_cache_size(file) == 10 * PAGE + 1, "size");
 }
 
-// A file of class 1: what happens to others moves no page of it.
+// A file of class 1: accesses to other files evict no page of it.
 static void set_apart(struct lowmark_cache *cache)
 {
 	static const char block[INDEX * PAGE];
@@ -109,7 +109,7 @@ static void show_classes(struct lowmark_cache *cache)
 	       of[1].low_pages, of[1].cached_pages > INDEX / 2 ? "most" : "little");
 }
 
-// What the program could make again: buffers with 64 results each.
+// Objects that the program could make again: buffers with 64 results each.
 struct results {
 	pthread_mutex_t lock;
 	struct lowmark_cache_buffer *held[MOST];
@@ -132,7 +132,7 @@ static int64_t scan(void *context, uint64_t objects)
 	struct results *r = context;
 	int64_t freed = 0;
 	if (pthread_mutex_trylock(&r->lock))
-		return -1; // somebody has it who may wait for us: another time
+		return -1; // a thread that waits for us may hold the lock: try another time
 	for (; r->n > 0 && (uint64_t)freed < objects; freed += RESULTS)
 		lowmark_cache_free_buffer(r->held[--r->n]);
 	r->freed += freed;
@@ -140,7 +140,8 @@ static int64_t scan(void *context, uint64_t objects)
 	return freed;
 }
 
-// Results give way to pages of a file that is larger than memory; what is asked of the cache meanwhile is recorded.
+// Results give way to pages of a file that is larger than memory; the accesses meanwhile are
+// recorded.
 static void give_way(struct lowmark_cache *cache, struct lowmark_cache_file *file)
 {
 	static struct results results = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -152,7 +153,7 @@ static void give_way(struct lowmark_cache *cache, struct lowmark_cache_file *fil
 	WANT(lowmark_cache_register_shrinker(cache, &shrinker, &registration));
 	for (int i = 0; i < MOST; i++) {
 		struct lowmark_cache_buffer *buffer;
-		// Not with the lock: who waits for memory may ask for our own results.
+		// Without the lock: an allocation may reclaim, and so ask this program for its results.
 		WANT(lowmark_cache_allocate(cache, PAGE, 0, &buffer));
 		memset(lowmark_cache_buffer_bytes(buffer), 'r', lowmark_cache_buffer_length(buffer));
 		pthread_mutex_lock(&results.lock);
@@ -208,7 +209,7 @@ int main(int argc, char **argv)
 	printf("%.*s\n", (int)strcspn(text, "\n"), text);
 	lowmark_cache_free_text(text);
 
-	// A file is the same pages by every handle. What is pinned may be read when the cache has ended.
+	// All handles of a file share its pages. A pinned page may be read after the shutdown.
 	WANT(lowmark_cache_open_file(cache, name, &twin));
 	lowmark_cache_close(file);
 	WANT(lowmark_cache_pin(twin, 0, &page, &bytes));

@@ -1,4 +1,4 @@
-//! How a call ends: a number, and in words what went wrong.
+//! The results of calls: a number, and a message for an error.
 
 use lowmark_cache::Error;
 use std::any::Any;
@@ -10,19 +10,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub const LOWMARK_CACHE_LOST: c_int = -5001;
 /// Earlier data could not be written: writes are refused until a sync of that data succeeds.
 pub const LOWMARK_CACHE_REFUSED: c_int = -5002;
-/// There is no memory because pages are pinned or in buffers: let some go.
+/// There is no memory because pages are pinned or used by buffers: unpin or free some.
 pub const LOWMARK_CACHE_PINNED: c_int = -5003;
-/// A bug of this library. Nothing is known of the cache any more: give its handles back.
+/// A bug of this library. The state of the cache is unknown: free its handles.
 pub const LOWMARK_CACHE_BUG: c_int = -5004;
 
-/// What went wrong.
+/// An error of a call: its code and its message.
 pub(crate) struct Wrong {
     pub code: c_int,
     pub message: String,
 }
 
 impl Wrong {
-    /// An error of this number, as it is in `errno.h`.
+    /// Creates an error with an errno as in `errno.h`; the code is its negative.
     pub fn new(errno: c_int, message: impl Into<String>) -> Self {
         Self {
             code: -errno,
@@ -60,13 +60,14 @@ thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
 }
 
-/// A text as C has it: what follows a zero in it is lost.
+/// Converts a text for C; a zero byte and all that follows it is cut off.
 pub(crate) fn c_text(text: &str) -> CString {
     let end = text.find('\0').unwrap_or(text.len());
     CString::new(&text[..end]).expect("it was cut at its first zero")
 }
 
-/// Does work; what goes wrong is left for [`lowmark_cache_message`].
+/// Runs `work` and returns its result or a negative error code, whose message it keeps for
+/// [`lowmark_cache_message`].
 pub(crate) fn amount(work: impl FnOnce() -> Result<i64, Wrong>) -> i64 {
     let wrong = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(n)) => return n,
@@ -76,12 +77,12 @@ pub(crate) fn amount(work: impl FnOnce() -> Result<i64, Wrong>) -> i64 {
             message: format!("a bug in the cache: {}", panicked(payload.as_ref())),
         },
     };
-    // A thread that is ending has no place for it any more.
+    // A thread that is ending has lost its thread-locals, so the message is dropped.
     let _ = MESSAGE.try_with(|m| *m.borrow_mut() = c_text(&wrong.message));
     i64::from(wrong.code)
 }
 
-/// As [`amount`], of what gives nothing.
+/// Does what [`amount`] does, for work without a result: returns 0 or an error code.
 pub(crate) fn answer(work: impl FnOnce() -> Result<(), Wrong>) -> c_int {
     amount(|| work().map(|()| 0)) as c_int
 }
@@ -92,8 +93,8 @@ fn panicked(payload: &(dyn Any + Send)) -> &str {
         .unwrap_or("it panicked")
 }
 
-/// What went wrong in the last call of this thread that failed, in words; an empty text if none did. It stays as it
-/// is until the next call of this thread that fails.
+/// Returns the error message of this thread's last call that failed; an empty text if none did. The
+/// text stays valid until the next call of this thread that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn lowmark_cache_message() -> *const c_char {
     const NOTHING: &CStr = c"";

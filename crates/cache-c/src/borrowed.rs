@@ -1,4 +1,4 @@
-//! What a C program lends for a call: handles, paths, places, memory.
+//! Reads the handles, paths, result places and memory that a C program passes for a call.
 
 use crate::answer::Wrong;
 use libc::iovec;
@@ -11,25 +11,25 @@ pub(crate) fn null(what: &str) -> Wrong {
     Wrong::new(libc::EFAULT, format!("`{what}` is NULL"))
 }
 
-/// A handle, or another thing that is read; `what` it is, in messages.
+/// Reads a handle or other object through a pointer; `what` names it in messages.
 ///
 /// # Errors
-/// It is NULL.
+/// The pointer is NULL.
 ///
 /// # Safety
-/// If it is not NULL, it is one and stays one.
+/// The pointer is NULL, or the object is valid as long as the result is used.
 pub(crate) unsafe fn thing<'a, T>(what: &str, at: *const T) -> Result<&'a T, Wrong> {
     // SAFETY: as promised.
     unsafe { at.as_ref() }.ok_or_else(|| null(what))
 }
 
-/// A path.
+/// Reads a path.
 ///
 /// # Errors
 /// It is NULL.
 ///
 /// # Safety
-/// If it is not NULL, it ends with a zero and outlives what is given.
+/// If it is not NULL, it ends with a zero byte and outlives the result.
 pub(crate) unsafe fn path<'a>(what: &str, path: *const c_char) -> Result<&'a Path, Wrong> {
     if path.is_null() {
         return Err(null(what));
@@ -39,13 +39,13 @@ pub(crate) unsafe fn path<'a>(what: &str, path: *const c_char) -> Result<&'a Pat
     Ok(Path::new(OsStr::from_bytes(path.to_bytes())))
 }
 
-/// Makes something and puts it into its place, which is zero if it cannot be made.
+/// Runs `work` and writes the result to `place`, which is zeroed first and stays zero on an error.
 ///
 /// # Errors
-/// There is no place, or what the work says.
+/// `place` is NULL, or `work` fails.
 ///
 /// # Safety
-/// If it is not NULL, the place takes one, for which a zero of every bit is one, too.
+/// `place` is NULL or valid for writing a `T`, and a `T` of zero bytes is valid.
 pub(crate) unsafe fn make<T>(
     what: &str,
     place: *mut T,
@@ -61,7 +61,7 @@ pub(crate) unsafe fn make<T>(
     Ok(())
 }
 
-/// How many there are of something.
+/// Converts the length of a list, which must not be negative.
 fn counted(what: &str, count: c_int) -> Result<usize, Wrong> {
     usize::try_from(count).map_err(|_| {
         let message = format!("there are {count} of `{what}`; accepted: 0 and more");
@@ -69,13 +69,14 @@ fn counted(what: &str, count: c_int) -> Result<usize, Wrong> {
     })
 }
 
-/// Places for several things, which are zero at first.
+/// Returns the `count` places of a list, zeroed.
 ///
 /// # Errors
-/// There is no list and it has places, or fewer than none.
+/// `count` is negative, or `list` is NULL and `count` is above 0.
 ///
 /// # Safety
-/// If it is not NULL, it takes `count`, for which a zero of every bit is one, too; nobody else looks at them.
+/// `list` is NULL or valid for writing `count` values that nobody else uses; a `T` of zero bytes is
+/// valid.
 pub(crate) unsafe fn places<'a, T>(
     what: &str,
     list: *mut T,
@@ -93,7 +94,7 @@ pub(crate) unsafe fn places<'a, T>(
     Ok(unsafe { slice::from_raw_parts_mut(list, n) })
 }
 
-/// How long memory may be, as a slice.
+/// The largest length of memory as a slice, in bytes.
 const MOST: usize = isize::MAX as usize;
 
 fn fits(what: &str, base: *const c_void, length: usize) -> Result<(), Wrong> {
@@ -107,13 +108,13 @@ fn fits(what: &str, base: *const c_void, length: usize) -> Result<(), Wrong> {
     }
 }
 
-/// Bytes to read.
+/// Returns memory that a call reads.
 ///
 /// # Errors
-/// They are NULL and there are some, or too many.
+/// `base` is NULL and `length` is above 0, or `length` is above [`MOST`].
 ///
 /// # Safety
-/// There are `length`, and they stay as they are.
+/// `base` is NULL or has `length` bytes, which do not change meanwhile.
 pub(crate) unsafe fn bytes<'a>(
     what: &str,
     base: *const c_void,
@@ -127,13 +128,14 @@ pub(crate) unsafe fn bytes<'a>(
     Ok(unsafe { slice::from_raw_parts(base.cast(), length) })
 }
 
-/// Bytes to write.
+/// Returns memory that a call writes.
 ///
 /// # Errors
 /// As [`bytes`].
 ///
 /// # Safety
-/// There is room for `length` bytes, initialised or not, and nobody else looks at it.
+/// `base` is NULL or has room for `length` bytes, initialised or not, that nobody else uses
+/// meanwhile.
 pub(crate) unsafe fn room<'a>(
     what: &str,
     base: *mut c_void,
@@ -147,13 +149,14 @@ pub(crate) unsafe fn room<'a>(
     Ok(unsafe { slice::from_raw_parts_mut(base.cast(), length) })
 }
 
-/// Pieces of memory.
+/// Reads a list of memory ranges.
 ///
 /// # Errors
-/// The list is NULL and there are some, there are fewer than none, or all together have more bytes than a call can give back.
+/// `count` is negative, `list` is NULL and `count` is above 0, or the ranges have more than
+/// [`MOST`] bytes in all, which the result of a call could not express.
 ///
 /// # Safety
-/// There are `count`.
+/// `list` is NULL or has `count` entries.
 pub(crate) unsafe fn pieces<'a>(
     what: &str,
     list: *const iovec,

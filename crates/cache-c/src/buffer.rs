@@ -1,4 +1,4 @@
-//! Memory of a cache's budget that a C program has for itself.
+//! Buffers: memory of a cache's budget that a C program uses for itself.
 
 use crate::answer::{amount, answer};
 use crate::borrowed::{make, thing};
@@ -9,28 +9,31 @@ use std::sync::Arc;
 
 /// Memory of a cache's budget that holds no file's data.
 pub struct Buffer {
-    /// Where its bytes are: from the beginning, for C writes them as it likes and no reference to them is made later.
+    /// Address of the bytes, taken once: C code writes through it, so no Rust reference is made
+    /// later.
     bytes: *mut u8,
     length: usize,
-    // Dropped in this order: the memory goes back before the cache may end.
+    // Fields are dropped in this order: the memory is freed before the cache may end.
     _memory: lowmark_cache::Buffer,
     _shared: Arc<Shared>,
 }
 
-// A thread may free what another has allocated: but for where the bytes are, which C may know anywhere, nothing keeps
-// it from that.
+// A thread may free a buffer that another has allocated: everything but the address of its bytes,
+// which C code may share between threads, is `Send`.
 const _: () = {
     const fn sent<T: Send>() {}
     sent::<(lowmark_cache::Buffer, Arc<Shared>)>();
 };
 
-/// Memory of the cache's budget for the program itself: 1 to 32768 bytes, zero at first, of a class of memory (0: the
-/// general one) or those below it. It counts in whole blocks of 1, 2, 4 or 8 pages, is never written anywhere, and
-/// never taken back but by `lowmark_cache_free_buffer`: who could make again what is in it registers a shrinker.
-/// `*buffer` is the caller's, and NULL if it fails. A buffer keeps its cache, and may be used when that was shut down.
+/// Allocates a buffer of 1 to 32768 bytes, zeroed, from the cache's memory budget: from class
+/// `number` (0: the general one) or, if that has none to spare, a class below. It counts in blocks
+/// of 1, 2, 4 or 8 pages, is never written out, and only `lowmark_cache_free_buffer` frees it: a
+/// program that could make its content again should register a shrinker. `*buffer` belongs to the
+/// caller, and is NULL if the call fails. A buffer keeps its cache in existence, and may be used
+/// after a shutdown.
 ///
 /// # Safety
-/// `cache` is one or NULL; `buffer` takes a pointer.
+/// `cache` is NULL or a valid handle; `buffer` is NULL or valid for writing a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_allocate(
     cache: *const Cache,
@@ -53,10 +56,11 @@ pub unsafe extern "C" fn lowmark_cache_allocate(
     answer(|| unsafe { make("buffer", buffer, work) })
 }
 
-/// Where a buffer's bytes are, at the beginning of a page, as long as it is not freed; NULL if `buffer` is.
+/// Returns the address of a buffer's bytes, aligned to a page and valid until the buffer is freed;
+/// NULL if `buffer` is.
 ///
 /// # Safety
-/// `buffer` is one or NULL.
+/// `buffer` is NULL or a valid handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_buffer_bytes(buffer: *const Buffer) -> *mut c_void {
     // SAFETY: as promised.
@@ -64,10 +68,10 @@ pub unsafe extern "C" fn lowmark_cache_buffer_bytes(buffer: *const Buffer) -> *m
     buffer.map_or(ptr::null_mut(), |b| b.bytes.cast())
 }
 
-/// How many bytes a buffer has: as many as were asked for.
+/// Returns the length of a buffer in bytes, as it was asked for.
 ///
 /// # Safety
-/// `buffer` is one or NULL.
+/// `buffer` is NULL or a valid handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_buffer_length(buffer: *const Buffer) -> i64 {
     amount(|| {
@@ -76,10 +80,11 @@ pub unsafe extern "C" fn lowmark_cache_buffer_length(buffer: *const Buffer) -> i
     })
 }
 
-/// Gives a buffer back; NULL is nothing. A shrinker may do so while it is asked.
+/// Frees a buffer; NULL is allowed. A shrinker may do so while it is called.
 ///
 /// # Safety
-/// It came from `lowmark_cache_allocate`, was not given back, and nobody uses its bytes any more.
+/// `buffer` is NULL, or came from `lowmark_cache_allocate`, was not freed, and its bytes are not in
+/// use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_free_buffer(buffer: *mut Buffer) {
     // SAFETY: as promised.

@@ -1,4 +1,4 @@
-//! Classes of memory, as C says them.
+//! Classes of memory in the C interface.
 
 use crate::Cache;
 use crate::answer::{Wrong, amount};
@@ -6,24 +6,25 @@ use crate::borrowed::{places, thing};
 use lowmark_cache::Held;
 use std::ffi::c_int;
 
-/// Memory that is held as that of any program.
+/// `held`: memory like that of any program, allocated when first touched.
 pub const LOWMARK_CACHE_ORDINARY: c_int = 0;
-/// Memory that is there from the beginning and never swapped out (mlock(2)); the process needs RLIMIT_MEMLOCK for it.
+/// `held`: memory allocated at once and never swapped out (mlock(2)); needs RLIMIT_MEMLOCK.
 pub const LOWMARK_CACHE_LOCKED: c_int = 1;
-/// Memory in huge pages where the system has them (MADV_HUGEPAGE).
+/// `held`: memory in huge pages where the system has them (MADV_HUGEPAGE).
 pub const LOWMARK_CACHE_HUGE_PAGES: c_int = 2;
 
-/// Watermarks of a class, in bytes, ascending, the highest at most half of the class: below `low` kswapd is woken and
-/// works until `high` is free, and below `min` whoever needs a page reclaims for himself. All zero: its part of the
-/// whole cache's by size, which is the kernel's formula.
+/// Watermarks of a class in bytes, ascending, the highest at most half of the class. Below `low`
+/// kswapd is woken and works until `high` is free; below `min` a thread that needs a page reclaims
+/// directly. All zero: the class's share by size of those of the whole cache, by the kernel's
+/// formula.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Marks {
-    /// Bytes that only those who write or free pages may use.
+    /// Free bytes reserved for threads that write or free pages.
     pub min: u64,
-    /// Bytes below which kswapd is woken.
+    /// Free bytes below which kswapd is woken.
     pub low: u64,
-    /// Bytes to which it frees.
+    /// Free bytes at which kswapd stops.
     pub high: u64,
 }
 
@@ -31,36 +32,37 @@ pub struct Marks {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Class {
-    /// Its bytes, a part of the cache's memory; 1 MiB at least. 0: there is no such class.
+    /// Size in bytes, a part of the cache's memory; at least 1 MiB. 0: the class does not exist.
     pub memory: u64,
-    /// Its watermarks.
+    /// The class's watermarks.
     pub marks: Marks,
-    /// Pages of files of higher classes leave one part in so many of the memory of those classes free here
-    /// (lowmem_reserve_ratio); 0: they leave nothing.
+    /// Allocations for files of higher classes leave this class a reserve: the memory of the higher
+    /// classes divided by this ratio (lowmem_reserve_ratio). 0: no reserve.
     pub reserve_ratio: u32,
-    /// How the system holds it: `LOWMARK_CACHE_ORDINARY`, `LOWMARK_CACHE_LOCKED` or `LOWMARK_CACHE_HUGE_PAGES`.
+    /// How the system holds the memory: `LOWMARK_CACHE_ORDINARY`, `LOWMARK_CACHE_LOCKED` or
+    /// `LOWMARK_CACHE_HUGE_PAGES`.
     pub held: c_int,
 }
 
-/// What a class of memory holds.
+/// Levels and counters of a class of memory.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct ClassStats {
-    /// Pages of it.
+    /// All pages of the class.
     pub pages: u64,
-    /// Free pages, those on lists of one CPU slot not counted.
+    /// Free pages, those on per-CPU lists not counted.
     pub free_pages: u64,
     /// Pages that hold file data.
     pub cached_pages: u64,
-    /// Pages newer than their file.
+    /// Dirty pages: newer than their file.
     pub dirty_pages: u64,
     /// Pages evicted so far.
     pub evicted_pages: u64,
-    /// The watermarks as they are now: pages that only those who write or free pages may use.
+    /// The `min` watermark as it is now: free pages reserved for threads that write or free pages.
     pub min_pages: u64,
-    /// Pages below which kswapd is woken.
+    /// The `low` watermark: free pages below which kswapd is woken.
     pub low_pages: u64,
-    /// Pages to which it frees.
+    /// The `high` watermark: free pages at which kswapd stops.
     pub high_pages: u64,
 }
 
@@ -81,7 +83,7 @@ impl Marks {
 }
 
 impl Class {
-    /// None, for which somebody may say how large it is.
+    /// Returns a class without memory, for the caller to set its size.
     pub(crate) fn none() -> Self {
         let none = lowmark_cache::Class::default();
         Self {
@@ -102,10 +104,10 @@ impl Class {
     }
 }
 
-/// The classes above the general one, as far as there are any.
+/// Converts the classes above the general one that have memory.
 ///
 /// # Errors
-/// One is held as nothing is, or there is one above none.
+/// `held` of a class is no valid value, or a class has memory and the one below it has none.
 pub(crate) fn classes(of: &[Class]) -> Result<Vec<lowmark_cache::Class>, Wrong> {
     let n = of.iter().take_while(|c| c.memory > 0).count();
     if let Some(i) = of.iter().skip(n).position(|c| c.memory > 0) {
@@ -129,11 +131,11 @@ pub(crate) fn held(number: c_int) -> Result<Held, Wrong> {
     })
 }
 
-/// What each class of memory holds, the general one first: of up to `count` classes, into as many places; a place for
-/// which there is no class is zero. Gives how many classes there are, 1 to 3.
+/// Writes what each class of memory holds to `stats`, the general class first, for up to `count`
+/// classes; places without a class are zeroed. Returns the number of classes, 1 to 3.
 ///
 /// # Safety
-/// `cache` is one or NULL; `stats` has `count` places.
+/// `cache` is NULL or a valid handle; `stats` has `count` places.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_classes(
     cache: *const Cache,
@@ -141,7 +143,7 @@ pub unsafe extern "C" fn lowmark_cache_classes(
     count: c_int,
 ) -> i64 {
     amount(|| {
-        // SAFETY: as promised; numbers may be zero.
+        // SAFETY: as promised; all-zero statistics are valid.
         let places = unsafe { places("stats", stats, count)? };
         // SAFETY: as promised.
         let all = unsafe { thing("cache", cache)? }.0.cache.classes();

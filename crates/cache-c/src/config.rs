@@ -1,4 +1,4 @@
-//! What a cache is opened for, as C says it.
+//! The configuration of a cache in the C interface.
 
 use crate::answer::{Wrong, c_text};
 use crate::class::{Class, LOWMARK_CACHE_ORDINARY, Marks, classes, held};
@@ -9,56 +9,60 @@ use mm::policy::PRESETS;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 
-/// What a cache is opened for; `lowmark_cache_defaults` gives one to change.
+/// The configuration of a cache; start from `lowmark_cache_defaults`.
 #[repr(C)]
 pub struct Config {
-    /// Bytes of memory for pages: 32 KiB to what the machine has. Never exceeded; the tables beside them take up to 2 %
-    /// more, and what any cache has about 1 MiB.
+    /// Bytes of memory for pages: from 32 KiB up to the machine's memory. Never exceeded; the
+    /// tables beside the pages take up to 2 % more, and what any cache has takes about 1 MiB.
     pub memory: u64,
-    /// Classes of memory above the general one, which are parts of `memory`: class 1 and class 2, as far as they have
-    /// memory. The general class, which has the rest, is class 0.
+    /// Classes of memory above the general one, as parts of `memory`: class 1 and class 2, as far
+    /// as their memory is not 0. The general class, which has the rest, is class 0.
     pub classes: [Class; 2],
     /// Watermarks of the general class.
     pub marks: Marks,
-    /// Pages of files of higher classes leave one part in so many of the memory of those classes free in the general
-    /// one (lowmem_reserve_ratio); 0: they leave nothing.
+    /// Allocations for files of higher classes leave the general class a reserve: the memory of the
+    /// higher classes divided by this ratio (lowmem_reserve_ratio). 0: no reserve.
     pub reserve_ratio: u32,
-    /// How the system holds the general class: `LOWMARK_CACHE_ORDINARY`, `LOWMARK_CACHE_LOCKED` or
-    /// `LOWMARK_CACHE_HUGE_PAGES`.
+    /// How the system holds the general class's memory: `LOWMARK_CACHE_ORDINARY`,
+    /// `LOWMARK_CACHE_LOCKED` or `LOWMARK_CACHE_HUGE_PAGES`.
     pub held: c_int,
-    /// CPU slots, 1 to 64 and at most one for each 512 KiB of memory: how many threads are inside the engine at once.
+    /// CPU slots: how many threads can be inside the engine at once; 1 to 64, and at most one for
+    /// each 512 KiB of memory.
     pub cpus: u32,
-    /// Threads that may use the cache at the same time, 1 to 65536. A thread counts from its first call to its end.
+    /// Threads that may use the cache at the same time, 1 to 65536. A thread counts from its first
+    /// call until it ends.
     pub max_threads: u32,
-    /// Files that may be open at the same time, 1 to 16777215. Closed ones stay cached, each with a descriptor of the
-    /// process, as long as their places are not needed.
+    /// Files that may be open at the same time, 1 to 16777215. Closed files stay cached, each with
+    /// a descriptor of the process, until their places are needed.
     pub max_files: u32,
-    /// Percent of memory at which background writeback starts.
+    /// Dirty pages, in percent of memory, at which background writeback starts.
     pub dirty_background_ratio: u32,
-    /// Percent of memory at which writers are held back.
+    /// Dirty pages, in percent of memory, at which writers are throttled.
     pub dirty_ratio: u32,
-    /// How the engine behaves, by the name of a preset ("linux-6.12"); NULL: as Linux 3.16.
+    /// The engine's policy, by the name of a preset ("linux-6.12"); NULL: Linux 3.16.
     pub policy: *const c_char,
-    /// Whether files are read and written past the system's page cache (O_DIRECT) where their filesystem can do that.
+    /// True: bypass the system's page cache (O_DIRECT) where the filesystem can.
     pub direct: bool,
-    /// Whether transfers that nobody waits for go by a ring (io_uring) where the system has one; else by threads.
+    /// True: make background transfers by an io_uring if the system has one; else by threads.
     pub ring: bool,
-    /// Is told in words of what one may want to know (that there is no io_uring), and of data that is lost because a
-    /// cache ended without `lowmark_cache_shutdown`; on the thread that opens the cache, or ends it. NULL: standard error.
+    /// Called with a message about a notice (there is no io_uring), on the thread that opens the
+    /// cache, or about data lost because the cache ended without `lowmark_cache_shutdown`, on the
+    /// thread that ended it. NULL: messages go to standard error.
     pub tell: Option<unsafe extern "C" fn(context: *mut c_void, message: *const c_char)>,
-    /// What `tell` is given; it outlives the cache.
+    /// The first argument of `tell`; it must outlive the cache.
     pub context: *mut c_void,
 }
 
-/// Whoever hears of notices and losses.
+/// The program's receiver of notices and losses.
 struct Listener {
     tell: unsafe extern "C" fn(context: *mut c_void, message: *const c_char),
     context: *mut c_void,
 }
 
-// SAFETY: whoever opens a cache promises that his function may be called with his context from the thread that ends it.
+// SAFETY: a program that opens a cache promises that `tell` may be called with `context` on the
+// thread that ends the cache.
 unsafe impl Send for Listener {}
-// SAFETY: as above; it is called by one thread at a time.
+// SAFETY: as above; one thread at a time calls it.
 unsafe impl Sync for Listener {}
 
 impl Listener {
@@ -98,11 +102,13 @@ impl Config {
         }
     }
 
+    /// Converts the configuration.
+    ///
     /// # Errors
-    /// No preset has such a name; no class can be like that.
+    /// There is no preset of that name, or a class is not possible.
     ///
     /// # Safety
-    /// The policy's name, if there is one, ends with a zero.
+    /// `policy` is NULL or ends with a zero byte.
     pub(crate) unsafe fn meant(&self) -> Result<(Os, lowmark_cache::Config), Wrong> {
         let mut config = lowmark_cache::Config {
             memory: self.memory,

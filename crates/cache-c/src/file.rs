@@ -1,4 +1,4 @@
-//! Files of a cache.
+//! Files of a cache in the C interface.
 
 use crate::Shared;
 use crate::answer::{Wrong, amount, answer};
@@ -10,9 +10,9 @@ use std::ffi::{c_int, c_void};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-/// An open file and the cache that it keeps.
+/// An open file, with the cache that it keeps in existence.
 pub(crate) struct Open {
-    // Dropped in this order: the file is closed before the cache may end.
+    // Fields are dropped in this order: the file is closed before the cache may end.
     pub file: lowmark_cache::File,
     pub shared: Arc<Shared>,
 }
@@ -26,30 +26,31 @@ impl File {
     }
 }
 
-/// The file of a handle.
+/// Returns the file of a handle.
 ///
 /// # Safety
-/// It is one or NULL.
+/// `file` is NULL or a valid handle.
 unsafe fn of<'a>(file: *const File) -> Result<&'a lowmark_cache::File, Wrong> {
     // SAFETY: as promised.
     Ok(&unsafe { thing("file", file)? }.0.file)
 }
 
-/// Closes a file; NULL is nothing. What is dirty stays cached and is written later. Pages of it that are pinned stay
+/// Closes a file; NULL is allowed. Dirty pages stay cached and are written later. Pinned pages stay
 /// pinned.
 ///
 /// # Safety
-/// It came from `lowmark_cache_open_file`, was not given back, and nobody uses it any more.
+/// `file` is NULL, or came from `lowmark_cache_open_file`, was not closed, and is not in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_close(file: *mut File) {
     // SAFETY: as promised.
     unsafe { give_back(file) };
 }
 
-/// Reads up to `length` bytes at `position` into `buffer`; gives how many the file had there, 0 behind its end.
+/// Reads up to `length` bytes at `position` into `buffer`; returns the number of bytes the file had
+/// there, 0 at or behind its end.
 ///
 /// # Safety
-/// `file` is one or NULL; `buffer` has room for `length` bytes.
+/// `file` is NULL or a valid handle; `buffer` has room for `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_read(
     file: *const File,
@@ -64,10 +65,10 @@ pub unsafe extern "C" fn lowmark_cache_read(
     })
 }
 
-/// As `lowmark_cache_read`, into several buffers one after the other.
+/// Reads as `lowmark_cache_read`, into several buffers one after the other.
 ///
 /// # Safety
-/// `file` is one or NULL; there are `count` buffers with the room that they say.
+/// `file` is NULL or a valid handle; there are `count` buffers with room for their lengths.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_readv(
     file: *const File,
@@ -85,11 +86,11 @@ pub unsafe extern "C" fn lowmark_cache_readv(
     })
 }
 
-/// Writes `length` bytes at `position` and gives `length`; the file grows if it must. The thread is held back while too
-/// much is dirty. After an error a part may be written.
+/// Writes `length` bytes at `position` and returns `length`; the file grows if needed. The thread
+/// is throttled while too many pages are dirty. After an error a part may have been written.
 ///
 /// # Safety
-/// `file` is one or NULL; `buffer` has `length` bytes.
+/// `file` is NULL or a valid handle; `buffer` has `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_write(
     file: *const File,
@@ -105,10 +106,11 @@ pub unsafe extern "C" fn lowmark_cache_write(
     })
 }
 
-/// As `lowmark_cache_write`, of several buffers one after the other; gives the sum of their lengths.
+/// Writes as `lowmark_cache_write`, from several buffers one after the other; returns the sum of
+/// their lengths.
 ///
 /// # Safety
-/// `file` is one or NULL; there are `count` buffers with the bytes that they say.
+/// `file` is NULL or a valid handle; there are `count` buffers of their lengths.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_writev(
     file: *const File,
@@ -151,11 +153,12 @@ unsafe fn advise(file: *const File, range: (u64, u64), advice: Advice) -> Result
     Ok(file.advise(range.0, range.1, advice)?)
 }
 
-/// Says how a range will be used, in the words of posix_fadvise(2): POSIX_FADV_NORMAL, _SEQUENTIAL and _RANDOM hold for
-/// the handle, whatever the range; _WILLNEED and _DONTNEED for the range, where a length of 0 means up to the end.
+/// Announces how a range will be used, in the words of posix_fadvise(2). POSIX_FADV_NORMAL,
+/// _SEQUENTIAL and _RANDOM hold for the handle, whatever the range; _WILLNEED and _DONTNEED for the
+/// range, where a length of 0 means up to the end.
 ///
 /// # Safety
-/// `file` is one or NULL.
+/// `file` is NULL or a valid handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_advise(
     file: *const File,
@@ -170,10 +173,11 @@ pub unsafe extern "C" fn lowmark_cache_advise(
     })
 }
 
-/// Has what is missing of a range read, without a wait where that can be; a length of 0 means up to the end.
+/// Reads the missing pages of a range, in the background where possible; a length of 0 means up to
+/// the end.
 ///
 /// # Safety
-/// `file` is one or NULL.
+/// `file` is NULL or a valid handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_prefetch(
     file: *const File,
@@ -184,10 +188,10 @@ pub unsafe extern "C" fn lowmark_cache_prefetch(
     answer(|| unsafe { advise(file, (position, length), Advice::WillNeed) })
 }
 
-/// Lets the clean pages of a range go that nobody holds; a length of 0 means up to the end.
+/// Drops the clean, unpinned pages of a range from the cache; a length of 0 means up to the end.
 ///
 /// # Safety
-/// `file` is one or NULL.
+/// `file` is NULL or a valid handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_drop(
     file: *const File,
@@ -198,11 +202,12 @@ pub unsafe extern "C" fn lowmark_cache_drop(
     answer(|| unsafe { advise(file, (position, length), Advice::DontNeed) })
 }
 
-/// Hands what is dirty of a range to the system, and waits for that; a length of 0 means up to the end. The device need
-/// not have it then: that is `lowmark_cache_fsync`'s. Who has a page of the range pinned for writing waits for ever.
+/// Writes the dirty pages of a range to the system, and waits for that; a length of 0 means up to
+/// the end. The device need not have the data then: that takes `lowmark_cache_fsync`. A thread that
+/// has pinned a page of the range for writing waits for ever.
 ///
 /// # Safety
-/// `file` is one or NULL.
+/// `file` is NULL or a valid handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_flush(
     file: *const File,
@@ -215,13 +220,14 @@ pub unsafe extern "C" fn lowmark_cache_flush(
     })
 }
 
-/// Writes what is dirty, and what could not be written before, and waits until the device has it. Each handle is told
-/// of an error once: after -EIO and the like the data is still cached and the next call tries again; after
-/// `LOWMARK_CACHE_LOST` what was written since the last call that gave 0 must be written again. Who has a page of the
-/// file pinned for writing waits for ever.
+/// Writes the dirty pages, and those that could not be written before, and waits until the device
+/// has them. Each handle is told of an error once. After -EIO and the like the data is still cached
+/// and the next call tries again; after `LOWMARK_CACHE_LOST` the data written since the last call
+/// that returned 0 must be written again. A thread that has pinned a page of the file for writing
+/// waits for ever.
 ///
 /// # Safety
-/// `file` is one or NULL.
+/// `file` is NULL or a valid handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_fsync(file: *const File) -> c_int {
     answer(|| {
@@ -230,12 +236,12 @@ pub unsafe extern "C" fn lowmark_cache_fsync(file: *const File) -> c_int {
     })
 }
 
-/// Has the pages of the file that come in from now on taken from a class of memory, or from those below it if that has
-/// none to spare; at first that is 0, the general one. It holds for all handles of the file. Pages that are cached stay
-/// where they are.
+/// Takes the pages of the file that are read or written from now on from class `number` of memory,
+/// or from a class below if that has none to spare; at first from class 0, the general one. Holds
+/// for all handles of the file. Cached pages stay where they are.
 ///
 /// # Safety
-/// `file` is one or NULL.
+/// `file` is NULL or a valid handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_file_set_class(file: *const File, number: u32) -> c_int {
     answer(|| {
@@ -244,10 +250,11 @@ pub unsafe extern "C" fn lowmark_cache_file_set_class(file: *const File, number:
     })
 }
 
-/// Cuts or extends the file to so many bytes. Who has a page behind the new end pinned waits for ever.
+/// Truncates or extends the file to `length` bytes. A thread that has pinned a page behind the new
+/// end waits for ever.
 ///
 /// # Safety
-/// `file` is one or NULL.
+/// `file` is NULL or a valid handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_truncate(file: *const File, length: u64) -> c_int {
     answer(|| {
@@ -256,10 +263,10 @@ pub unsafe extern "C" fn lowmark_cache_truncate(file: *const File, length: u64) 
     })
 }
 
-/// The file's length in bytes.
+/// Returns the file's length in bytes.
 ///
 /// # Safety
-/// `file` is one or NULL.
+/// `file` is NULL or a valid handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_size(file: *const File) -> i64 {
     amount(|| {

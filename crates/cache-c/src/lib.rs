@@ -1,8 +1,9 @@
-//! The live cache ([`lowmark_cache`]) for C programs: what is in `include/lowmark_cache.h`, which cbindgen makes of
-//! these files.
+//! The live cache ([`lowmark_cache`]) for C programs: everything in `include/lowmark_cache.h`,
+//! which cbindgen generates from these files.
 //!
-//! Nothing is decided here. Handles are boxes behind pointers; a page holds its file, and files, buffers, registrations
-//! and recordings hold their cache, so no order of giving them back is wrong. No panic leaves it: what would be one is [`LOWMARK_CACHE_BUG`].
+//! Nothing is decided here. Handles are boxes behind pointers. A page holds its file; files,
+//! buffers, registrations and recordings hold their cache; so handles may be freed in any order. No
+//! panic crosses the interface: it becomes [`LOWMARK_CACHE_BUG`].
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod answer;
@@ -34,36 +35,36 @@ use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// A cache and its handles.
+/// A cache, shared by its handles.
 pub(crate) struct Shared {
     pub cache: lowmark_cache::Cache,
-    /// Pages that are pinned for writing: who syncs waits for them.
+    /// Pages that are pinned for writing; a sync would wait for them.
     pub writing: AtomicUsize,
 }
 
-/// A page cache over files, with threads of its own.
+/// A page cache over files, with its own threads.
 pub struct Cache(Arc<Shared>);
 
-/// What a cache holds and did.
+/// Levels and counters of a cache. Levels are as of now, counters since the cache began.
 #[repr(C)]
 pub struct Stats {
     /// Pages of memory, 4096 bytes each.
     pub pages: u64,
-    /// Free pages, those on lists of one CPU slot not counted.
+    /// Free pages, those on per-CPU lists not counted.
     pub free_pages: u64,
     /// Pages that hold file data.
     pub cached_pages: u64,
-    /// Pages newer than their file.
+    /// Dirty pages: newer than their file.
     pub dirty_pages: u64,
-    /// Pages being written.
+    /// Pages under writeback.
     pub writeback_pages: u64,
     /// Pages of buffers.
     pub buffer_pages: u64,
-    /// Pages evicted so far, by anyone.
+    /// Pages evicted so far, by kswapd or by direct reclaim.
     pub evicted_pages: u64,
     /// Pages evicted by kswapd.
     pub evicted_by_kswapd: u64,
-    /// Times a thread had to reclaim for itself.
+    /// Times a thread entered direct reclaim.
     pub direct_reclaims: u64,
     /// Bytes read from files.
     pub read_bytes: u64,
@@ -71,37 +72,39 @@ pub struct Stats {
     pub written_bytes: u64,
     /// Pages whose write failed: they are kept, and the next sync of their file tries again.
     pub kept_pages: u64,
-    /// Pages whose write failed and for which there was no room: their data is lost.
+    /// Pages whose write failed and that could not be kept for lack of room: their data is lost.
     pub lost_pages: u64,
 }
 
-/// How a cache ended. All zero: everything that it took is in its files, and confirmed by their devices.
+/// The result of a shutdown. All zero: everything written to the cache is in its files and
+/// confirmed by their devices.
 #[repr(C)]
 pub struct End {
-    /// Pages whose data did not get into their files since the cache began: it is lost.
+    /// Pages whose data did not reach their files since the cache began: it is lost.
     pub lost_pages: u64,
     /// Files whose last sync failed.
     pub failed_files: u64,
 }
 
-/// The version of this library, `0.1.0`.
+/// Returns the version of this library, such as `0.1.0`.
 #[unsafe(no_mangle)]
 pub extern "C" fn lowmark_cache_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
 }
 
-/// What a cache is opened for if nobody says otherwise: 64 MiB.
+/// Returns the default configuration: 64 MiB of memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn lowmark_cache_defaults() -> Config {
     Config::of(&lowmark_cache::Config::default())
 }
 
-/// Opens a cache and starts its threads. `config` may be NULL: the defaults. `*cache` is the caller's, to be given back
-/// to `lowmark_cache_free`, and NULL if it fails.
+/// Opens a cache and starts its threads. `config` may be NULL: the defaults. The caller frees
+/// `*cache` with `lowmark_cache_free`; it is NULL if the call fails.
 ///
 /// # Safety
-/// `config` is one or NULL, its `policy` ends with a zero or is NULL, `cache` takes a pointer.
+/// `config` is NULL or valid, and its `policy` is NULL or ends with a zero byte; `cache` is NULL or
+/// valid for writing a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_open(
     config: *const Config,
@@ -124,14 +127,15 @@ pub unsafe extern "C" fn lowmark_cache_open(
     answer(|| unsafe { make("cache", cache, work) })
 }
 
-/// Lets calls end, refuses further ones (-ESHUTDOWN), writes everything dirty and stops the threads. `*end` says what
-/// is lost; `end` may be NULL, and then a loss is `LOWMARK_CACHE_LOST`. The handles remain to be given back; bytes of
-/// pages that are pinned for reading may still be read. A second call has nothing left to do.
+/// Shuts the cache down: refuses further calls (-ESHUTDOWN), lets those under way end, writes all
+/// dirty pages and stops the threads. `*end` reports losses; `end` may be NULL, and then a loss is
+/// the error `LOWMARK_CACHE_LOST`. The handles still have to be freed; the bytes of pages pinned
+/// for reading may still be read. A second call has nothing left to do.
 ///
-/// -EBUSY: pages are pinned for writing, and nothing has happened.
+/// -EBUSY: pages are pinned for writing, and nothing was done.
 ///
 /// # Safety
-/// `cache` is one or NULL; `end` takes one or is NULL.
+/// `cache` is NULL or a valid handle; `end` is NULL or valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_shutdown(cache: *const Cache, end: *mut End) -> c_int {
     answer(|| {
@@ -155,28 +159,29 @@ pub unsafe extern "C" fn lowmark_cache_shutdown(cache: *const Cache, end: *mut E
                 lost_pages: ended.lost_pages,
                 failed_files: ended.failed.len() as u64,
             };
-            // SAFETY: as promised, it takes one.
+            // SAFETY: `end` is valid for writing, by the function's contract.
             unsafe { end.write(told) };
         }
         Ok(())
     })
 }
 
-/// Gives a cache back; NULL is nothing. It ends when the last of its files is closed, the last of its pages let go, and
-/// its buffers, shrinkers and recordings given back: then as by `lowmark_cache_shutdown`, and of a loss `tell` is told.
+/// Frees the handle of a cache; NULL is allowed. The cache ends when also the last of its files is
+/// closed, the last of its pages unpinned, and its buffers, shrinkers and recordings freed: then as
+/// by `lowmark_cache_shutdown`, and a loss is reported to `tell`.
 ///
 /// # Safety
-/// It came from `lowmark_cache_open`, was not given back, and nobody uses it any more.
+/// `cache` is NULL, or came from `lowmark_cache_open`, was not freed, and is not in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_free(cache: *mut Cache) {
     // SAFETY: as promised.
     unsafe { give_back(cache) };
 }
 
-/// Drops what a handle is of; what goes wrong then is left as a message.
+/// Drops the object behind a handle; an error is kept as the thread's message.
 ///
 /// # Safety
-/// It is NULL or came from `Box::into_raw`, and nobody uses it any more.
+/// `handle` is NULL, or came from `Box::into_raw` and is not in use.
 pub(crate) unsafe fn give_back<T>(handle: *mut T) {
     answer(|| {
         if !handle.is_null() {
@@ -187,10 +192,10 @@ pub(crate) unsafe fn give_back<T>(handle: *mut T) {
     });
 }
 
-/// What the cache holds and did, all zero if that is not known because `cache` is NULL.
+/// Writes the levels and counters of the cache to `*stats`; all zero if `cache` is NULL.
 ///
 /// # Safety
-/// `cache` is one or NULL; `stats` takes one.
+/// `cache` is NULL or a valid handle; `stats` is NULL or valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_get_stats(cache: *const Cache, stats: *mut Stats) -> c_int {
     let work = || {
@@ -212,15 +217,15 @@ pub unsafe extern "C" fn lowmark_cache_get_stats(cache: *const Cache, stats: *mu
             lost_pages: s.lost_pages,
         })
     };
-    // SAFETY: as promised; numbers may be zero.
+    // SAFETY: as promised; all-zero statistics are valid.
     answer(|| unsafe { make("stats", stats, work) })
 }
 
-/// The counters as a page of OpenMetrics 1.0, for whoever serves it. `*text` is the caller's, to be given back to
-/// `lowmark_cache_free_text`, and NULL if it fails.
+/// Writes the cache's counters to `*text` as a page of OpenMetrics 1.0, for a program that serves
+/// it. The caller frees `*text` with `lowmark_cache_free_text`; it is NULL if the call fails.
 ///
 /// # Safety
-/// `cache` is one or NULL; `text` takes a pointer.
+/// `cache` is NULL or a valid handle; `text` is NULL or valid for writing a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_openmetrics(
     cache: *const Cache,
@@ -235,10 +240,10 @@ pub unsafe extern "C" fn lowmark_cache_openmetrics(
     answer(|| unsafe { make("text", text, work) })
 }
 
-/// Gives a text back; NULL is nothing.
+/// Frees a text; NULL is allowed.
 ///
 /// # Safety
-/// It came from `lowmark_cache_openmetrics` and was not given back.
+/// `text` is NULL, or came from `lowmark_cache_openmetrics` and was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_free_text(text: *mut c_char) {
     if !text.is_null() {
@@ -247,12 +252,13 @@ pub unsafe extern "C" fn lowmark_cache_free_text(text: *mut c_char) {
     }
 }
 
-/// Opens a regular file of the cache for reading and writing, and creates it if it is missing. Nothing but this cache
-/// may change its contents meanwhile. `*file` is the caller's, to be given back to `lowmark_cache_close`, and NULL if it
-/// fails.
+/// Opens a regular file of the cache for reading and writing, and creates it if it is missing.
+/// Nothing but this cache may change its contents meanwhile. The caller closes `*file` with
+/// `lowmark_cache_close`; it is NULL if the call fails.
 ///
 /// # Safety
-/// `cache` is one or NULL, `name` ends with a zero or is NULL, `file` takes a pointer.
+/// `cache` is NULL or a valid handle; `name` is NULL or ends with a zero byte; `file` is NULL or
+/// valid for writing a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_open_file(
     cache: *const Cache,

@@ -1,4 +1,4 @@
-//! Pages of a file, pinned for as long as a C program wants them.
+//! Pinned pages of files in the C interface.
 
 use crate::answer::{Wrong, answer};
 use crate::borrowed::{make, thing};
@@ -11,20 +11,20 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// What holds a page.
+/// The pin or lock of a page.
 enum Guard {
     Read(PageRef<'static>),
     Write(PageMut<'static>),
 }
 
-/// A page of a file that stays in memory until it is let go.
+/// A page of a file that stays in memory until it is unpinned.
 pub struct Page {
-    // Dropped in this order: the guard borrows from the file.
+    // Fields are dropped in this order: the guard borrows from the file.
     guard: Option<Guard>,
     open: Arc<Open>,
 }
 
-// A thread may let go of what another has pinned.
+// A thread may unpin a page that another has pinned.
 const _: () = {
     const fn sent<T: Send>() {}
     sent::<Page>();
@@ -33,8 +33,9 @@ const _: () = {
 impl Page {
     fn read(open: &Arc<Open>, number: u32) -> Result<Self, Wrong> {
         let guard = open.file.pin(number)?;
-        // SAFETY: the guard borrows from `open.file`, which stays where it is as long as somebody holds its `Arc`: the
-        // page does, and lets go of the guard first (`Drop`, and the order of its fields). Nobody takes the guard out.
+        // SAFETY: the guard borrows from `open.file`, which stays in place while its `Arc` has an
+        // owner: this page has one, and drops the guard first (`Drop`, and the order of its
+        // fields). The guard is never moved out.
         let guard = unsafe { transmute::<PageRef<'_>, PageRef<'static>>(guard) };
         Ok(Self {
             guard: Some(Guard::Read(guard)),
@@ -53,7 +54,7 @@ impl Page {
         })
     }
 
-    /// Where its bytes are.
+    /// Returns the address of the page's bytes.
     fn bytes(&mut self) -> *mut c_void {
         match self.guard.as_mut() {
             Some(Guard::Read(page)) => page.as_ptr().cast_mut().cast(),
@@ -72,10 +73,10 @@ impl Drop for Page {
     }
 }
 
-/// Pins a page by a way and says where its bytes are.
+/// Pins a page by `how` and writes its handle and the address of its bytes to `*page` and `*bytes`.
 ///
 /// # Safety
-/// `file` is one or NULL; `page` and `bytes` take a pointer or are NULL.
+/// `file` is NULL or a valid handle; `page` and `bytes` are NULL or valid for writing a pointer.
 unsafe fn pin(
     file: *const File,
     page: *mut *mut Page,
@@ -98,16 +99,16 @@ unsafe fn pin(
     unsafe { make("page", page, at) }
 }
 
-/// Pins a page for reading: its 4096 bytes are at `*bytes` and stay as they are until `lowmark_cache_unpin`; what lies
-/// behind the file's end is zero. Pages count from 0. A page may be pinned more than once. `*page` is the caller's, and
-/// NULL if it fails.
+/// Pins a page for reading: its 4096 bytes are at `*bytes` and do not change until
+/// `lowmark_cache_unpin`; bytes behind the file's end are zero. Pages count from 0. A page may be
+/// pinned more than once. `*page` belongs to the caller, and is NULL if the call fails.
 ///
-/// Who writes the page, or cuts the file in front of it, waits until it is let go; a thread that does so with a page of
-/// its own waits for ever.
+/// A write to the page, or a truncation before it, waits until the page is unpinned; a thread that
+/// does so while it has the page pinned itself waits for ever.
 ///
 /// # Safety
-/// `file` is one or NULL; `page` and `bytes` take a pointer. Nobody writes the bytes, and nobody reads them once the
-/// page is let go.
+/// `file` is NULL or a valid handle; `page` and `bytes` are NULL or valid for writing a pointer.
+/// The bytes are not written, and not read after the page is unpinned.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_pin(
     file: *const File,
@@ -119,14 +120,17 @@ pub unsafe extern "C" fn lowmark_cache_pin(
     answer(|| unsafe { pin(file, page, bytes.cast(), |open| Page::read(open, number)) })
 }
 
-/// Pins a page for writing: nobody else reads, writes or syncs it until `lowmark_cache_unpin`. It is dirty from now on;
-/// the thread is held back before if too much is. What is written behind the file's end is zero afterwards; a file grows
-/// by `lowmark_cache_write` and `lowmark_cache_truncate` only. `*page` is the caller's, and NULL if it fails.
+/// Pins a page for writing: no other thread reads, writes or syncs it until `lowmark_cache_unpin`.
+/// The page is dirty from now on; the thread is throttled first if too many pages are dirty. Bytes
+/// written behind the file's end are zeroed afterwards; only `lowmark_cache_write` and
+/// `lowmark_cache_truncate` extend a file. `*page` belongs to the caller, and is NULL if the call
+/// fails.
 ///
 /// A thread that pins, reads, writes or syncs a page that it has pinned for writing waits for ever.
 ///
 /// # Safety
-/// `file` is one or NULL; `page` and `bytes` take a pointer. Nobody uses the bytes once the page is let go.
+/// `file` is NULL or a valid handle; `page` and `bytes` are NULL or valid for writing a pointer.
+/// The bytes are not used after the page is unpinned.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_pin_write(
     file: *const File,
@@ -138,10 +142,11 @@ pub unsafe extern "C" fn lowmark_cache_pin_write(
     answer(|| unsafe { pin(file, page, bytes, |open| Page::write(open, number)) })
 }
 
-/// Lets a page go; NULL is nothing.
+/// Unpins a page; NULL is allowed.
 ///
 /// # Safety
-/// It came from `lowmark_cache_pin` or `lowmark_cache_pin_write`, was not given back, and nobody uses its bytes any more.
+/// `page` is NULL, or came from `lowmark_cache_pin` or `lowmark_cache_pin_write`, was not unpinned,
+/// and its bytes are not in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_unpin(page: *mut Page) {
     // SAFETY: as promised.

@@ -1,4 +1,4 @@
-//! What is asked of a cache, written down.
+//! Recordings of the accesses to a cache in the C interface.
 
 use crate::answer::{Wrong, answer};
 use crate::borrowed::{make, path, thing};
@@ -6,39 +6,40 @@ use crate::{Cache, Shared};
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-/// A recording that is under way.
+/// A running recording.
 pub struct Recording {
     recording: lowmark_cache::Recording,
     shared: Arc<Shared>,
 }
 
-/// What a recording has of a cache's accesses to pages.
+/// Counts of a recording.
 #[repr(C)]
 pub struct Recorded {
-    /// All accesses to pages, of the sample or not.
+    /// All accesses to pages, in the sample or not.
     pub accesses: u64,
     /// Accesses of the sample that found their page in the cache.
     pub hits: u64,
     /// Accesses of the sample that did not.
     pub misses: u64,
-    /// Of both together those that were not written, because they came faster than the file took them, or could not
-    /// be (`error`).
+    /// Hits and misses that were not written to the trace: they arrived faster than the file could
+    /// be written, or writing failed (`error`).
     pub dropped: u64,
-    /// The share of the pages that is in the sample, up to 1.
+    /// The share of the pages in the sample, up to 1.
     pub rate: f64,
-    /// Misses by accesses, of a sample an estimate; 0 if there were none.
+    /// Misses by accesses, estimated if the recording is a sample; 0 if there were no accesses.
     pub miss_ratio: f64,
-    /// Why the file could not be written, from where on nothing was: the negative of an errno; 0: it was.
+    /// The negative of the errno after which nothing was written to the trace; 0: no error.
     pub error: c_int,
 }
 
-/// Records every access to a page from now on as a trace that `lowmark mrc` reads, or those to a share of the pages by
-/// hash (`rate`, above 0 and up to 1), into a file that is made anew. There is one recording of a cache at a time.
-/// `*recording` is the caller's, to be given back to `lowmark_cache_finish_recording`, and NULL if it fails; it keeps
-/// the cache.
+/// Records every access to a page from now on into a new file, as a trace that `lowmark mrc` reads,
+/// or the accesses to a share of the pages chosen by hash (`rate`, above 0 and up to 1). A cache
+/// can have one recording at a time. The caller ends `*recording` with
+/// `lowmark_cache_finish_recording`; it is NULL if the call fails. It keeps the cache in existence.
 ///
 /// # Safety
-/// `cache` is one or NULL, `name` ends with a zero or is NULL, `recording` takes a pointer.
+/// `cache` is NULL or a valid handle; `name` is NULL or ends with a zero byte; `recording` is NULL
+/// or valid for writing a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_record(
     cache: *const Cache,
@@ -58,12 +59,13 @@ pub unsafe extern "C" fn lowmark_cache_record(
     answer(|| unsafe { make("recording", recording, work) })
 }
 
-/// Ends a recording and gives it back, whatever is answered. Its file is written then, though not synced. `*recorded`
-/// says what it has; `recorded` may be NULL, and then it is an error if the file could not be written.
+/// Ends a recording and frees its handle, even if it returns an error. The trace file is then
+/// written, but not synced. `*recorded` receives the counts; `recorded` may be NULL, and then a
+/// failure to write the file is returned as an error.
 ///
 /// # Safety
-/// `recording` is NULL or came from `lowmark_cache_record`, was not given back, and nobody uses it any more; `recorded`
-/// takes one or is NULL.
+/// `recording` is NULL, or came from `lowmark_cache_record`, was not ended, and is not in use;
+/// `recorded` is NULL or valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_finish_recording(
     recording: *mut Recording,
@@ -88,7 +90,7 @@ pub unsafe extern "C" fn lowmark_cache_finish_recording(
     };
     answer(|| {
         if !recorded.is_null() {
-            // SAFETY: as promised; numbers may be zero.
+            // SAFETY: as promised; all-zero counts are valid.
             return unsafe { make("recorded", recorded, end) };
         }
         match end()?.error {

@@ -1,4 +1,4 @@
-//! Whom reclaim asks for objects of a C program's own.
+//! Shrinkers of C programs: callbacks by which reclaim asks for objects to be freed.
 
 use crate::answer::{Wrong, answer};
 use crate::borrowed::{make, null, thing};
@@ -8,66 +8,72 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A program's cache of its own objects (decoded blocks, results), which could make them again: when memory is short
-/// it is asked for some back, for the share that is taken of files' pages as well.
+/// A program's cache of its own objects (decoded blocks, results) that it could make again: when
+/// memory is short it is asked to free the same share of them that is taken of the files' pages.
 ///
-/// `count` and `scan` are called by whoever reclaims: a thread of the cache's, or one of the program's in the middle of
-/// a call, several at the same time. So they
+/// `count` and `scan` are called by the thread that reclaims: one of the cache's, or one of the
+/// program's in the middle of a call, and by several at the same time. So they
 ///
-/// - must not wait for a lock that a thread which calls the cache may hold: pthread_mutex_trylock, and if that fails 0
-///   objects, or "can't go on now";
-/// - may free buffers (`lowmark_cache_free_buffer`), and give back nothing else: no file, page, cache or recording;
-/// - may look at counters and sizes; what needs more of the cache, opens a file, shuts down or unregisters is
-///   -EDEADLK;
+/// - must not wait for a lock that a thread which calls the cache may hold: use
+///   pthread_mutex_trylock, and if that fails return 0 objects from `count`, and a negative number
+///   from `scan`;
+/// - may free buffers (`lowmark_cache_free_buffer`), but no other handle: no file, page, cache or
+///   recording;
+/// - may ask for counters and sizes; a call that needs more of the cache, opens a file, shuts down
+///   or unregisters is -EDEADLK;
 /// - must return, and not by longjmp or an exception.
 ///
-/// What they answer is taken for what it can mean: no number ends the process or confuses the cache.
+/// Any number they return is accepted, and limited to a sensible range: none ends the process or
+/// confuses the cache.
 #[repr(C)]
 pub struct Shrinker {
-    /// How many objects could be freed now; below 0 is none.
+    /// Returns the number of objects that could be freed now; a negative number means 0.
     pub count: Option<unsafe extern "C" fn(context: *mut c_void) -> i64>,
-    /// Looks at so many objects and frees those that it can; gives how many they were. Below 0: it can't go on now,
-    /// ask another time.
+    /// Scans `objects` objects and frees those that it can; returns how many it freed. A negative
+    /// number: it cannot proceed now and is to be asked another time.
     pub scan: Option<unsafe extern "C" fn(context: *mut c_void, objects: u64) -> i64>,
-    /// What both are given; it outlives the registration.
+    /// The first argument of both; it must outlive the registration.
     pub context: *mut c_void,
-    /// What making an object again costs, in seeks of a disk: twice as much, and half as many are asked for. 0: the
-    /// kernel's 2.
+    /// The cost of making an object again, in disk seeks: at twice the cost half as many objects
+    /// are asked for. 0: the kernel's default, 2.
     pub seeks: u32,
-    /// Objects that it is asked for at a time; less than that is put off until enough has come together. 0: the
-    /// kernel's 128.
+    /// Objects that are asked for in one call; fewer are put off until there are enough. 0: the
+    /// kernel's default, 128.
     pub batch: u32,
 }
 
-/// Objects that anybody is taken to have, or to have freed at a time: the engine's arithmetic holds these.
+/// Limit on the number of objects that a callback may return, so that the engine's arithmetic
+/// cannot overflow.
 const MOST: u64 = 1 << 31;
 
-/// The callbacks, as long as they may be called.
+/// The program's callbacks.
 struct Callbacks {
     count: unsafe extern "C" fn(context: *mut c_void) -> i64,
     scan: unsafe extern "C" fn(context: *mut c_void, objects: u64) -> i64,
     context: *mut c_void,
 }
 
-// SAFETY: whoever registers a shrinker promises that it may be called by any thread with its context.
+// SAFETY: a program that registers a shrinker promises that any thread may call it.
 unsafe impl Send for Callbacks {}
-// SAFETY: as above, by several at the same time.
+// SAFETY: as above, several threads at the same time.
 unsafe impl Sync for Callbacks {}
 
 struct Asked {
-    /// Who calls holds it shared; who unregisters takes them away, alone.
+    /// Held shared during a callback; unregistering takes the callbacks out exclusively.
     callbacks: RwLock<Option<Callbacks>>,
     seeks: u32,
     batch: u32,
 }
 
 thread_local! {
-    /// The thread is in a callback.
+    /// True while the thread is in a callback.
     static ASKED: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Returns an error in a callback, for calls that would wait for ever there.
+///
 /// # Errors
-/// The thread is in a callback, where what would be done now waits for ever.
+/// The thread is in a callback.
 pub(crate) fn not_asked() -> Result<(), Wrong> {
     match ASKED.get() {
         true => Err(Error::InShrinker.into()),
@@ -76,9 +82,10 @@ pub(crate) fn not_asked() -> Result<(), Wrong> {
 }
 
 impl Asked {
-    /// What a callback answers; `None`: nothing, or below 0.
+    /// Calls a callback and returns its answer; `None`: the answer is negative, or the shrinker is
+    /// being unregistered.
     fn ask(&self, call: impl FnOnce(&Callbacks) -> i64) -> Option<u64> {
-        // Never waits: who unregisters waits for those who are in here.
+        // Never waits for the lock: unregistering waits for the callbacks that run.
         let callbacks = self.callbacks.try_read().ok()?;
         let callbacks = callbacks.as_ref()?;
         let before = ASKED.replace(true);
@@ -90,7 +97,7 @@ impl Asked {
 
 impl lowmark_cache::Shrinker for Asked {
     fn count(&self) -> u64 {
-        // SAFETY: it is the caller's own function with the caller's own context, and registered.
+        // SAFETY: it is the caller's own function with the caller's own context, still registered.
         self.ask(|c| unsafe { (c.count)(c.context) }).unwrap_or(0)
     }
 
@@ -108,10 +115,10 @@ impl lowmark_cache::Shrinker for Asked {
     }
 }
 
-/// A shrinker that is registered.
+/// The registration of a shrinker.
 pub struct Registration {
     asked: Arc<Asked>,
-    // Dropped in this order: nobody is asked any more when the cache ends.
+    // Fields are dropped in this order: the shrinker is unregistered before the cache may end.
     _registration: lowmark_cache::Registration,
     _shared: Arc<Shared>,
 }
@@ -136,12 +143,14 @@ fn meant(shrinker: &Shrinker) -> Result<Asked, Wrong> {
     })
 }
 
-/// Has a shrinker asked when memory is short, until `lowmark_cache_unregister_shrinker`; up to 64 of a cache. What is at
-/// `shrinker` is copied. `*registration` is the caller's, and NULL if it fails; it keeps the cache.
+/// Registers a shrinker, which is called when memory is short, until
+/// `lowmark_cache_unregister_shrinker`; a cache can have up to 64. `*shrinker` is copied.
+/// `*registration` belongs to the caller, and is NULL if the call fails. It keeps the cache in
+/// existence.
 ///
 /// # Safety
-/// `cache` is one or NULL, `shrinker` is one or NULL whose functions may be called as it says; `registration` takes a
-/// pointer.
+/// `cache` is NULL or a valid handle; `shrinker` is NULL or valid, and its functions may be called
+/// as described there; `registration` is NULL or valid for writing a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_register_shrinker(
     cache: *const Cache,
@@ -164,14 +173,15 @@ pub unsafe extern "C" fn lowmark_cache_register_shrinker(
     answer(|| unsafe { make("registration", registration, work) })
 }
 
-/// Has a shrinker asked no more, and gives its registration back; NULL is nothing. It waits for those that are in
-/// `count` or `scan`: afterwards nobody is, and the context is the program's again. Who holds a lock for which they
-/// wait waits for ever.
+/// Unregisters a shrinker and frees its registration; NULL is allowed. It waits until no thread is
+/// in `count` or `scan`; afterwards none is called, and the context is the program's again. A
+/// thread that holds a lock which a callback waits for waits for ever.
 ///
-/// -EDEADLK: a shrinker has called it, and nothing has happened.
+/// -EDEADLK: it was called from a shrinker, and nothing was done.
 ///
 /// # Safety
-/// It came from `lowmark_cache_register_shrinker`, was not given back, and nobody uses it any more.
+/// `registration` is NULL, or came from `lowmark_cache_register_shrinker`, was not freed, and is
+/// not in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lowmark_cache_unregister_shrinker(
     registration: *mut Registration,

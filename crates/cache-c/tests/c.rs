@@ -1,4 +1,5 @@
-//! The header is what cbindgen makes of the source, and C programs compiled with it get what it says.
+//! Tests that the header is what cbindgen generates from the source, and that C programs compiled
+//! with it get the documented answers.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +14,7 @@ fn here() -> &'static Path {
 #[test]
 fn the_header_is_of_the_source() {
     let config = cbindgen::Config::from_file(here().join("cbindgen.toml")).unwrap();
-    // It goes on to the modules that this names.
+    // cbindgen continues to the modules that lib.rs names.
     let builder = cbindgen::Builder::new().with_config(config);
     let builder = builder.with_src(here().join("src/lib.rs"));
     let mut made = Vec::new();
@@ -27,7 +28,7 @@ fn the_header_is_of_the_source() {
     assert!(kept == made, "LOWMARK_WRITE=1 writes it anew");
 }
 
-/// Where cargo has put the library that it has built for this test.
+/// Returns the path of the library that cargo has built for this test.
 fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folders = test.ancestors().skip(1).take(2);
@@ -54,7 +55,7 @@ fn run(compiler: &[&str], source: &str, args: &[&OsStr]) -> Output {
     let compiled = cc.output().unwrap();
     let said = text(&compiled.stderr);
     assert!(compiled.status.success(), "{said}");
-    // As a user's program: in a folder of its own.
+    // Like a user's program, in a folder of its own.
     let mut ours = Command::new(program);
     ours.args(args).current_dir(dir.path()).output().unwrap()
 }
@@ -87,7 +88,7 @@ fn the_example_does_what_it_says() {
 
 const INVALID: i32 = -libc::EINVAL;
 
-/// What is wrong, the number that it gives, and something of the message.
+/// For each wrong call: its name, the number it returns, and a part of the message.
 const SAID: &[(&str, i32, &str)] = &[
     ("little memory", INVALID, "memory = 1: accepted are 32 KiB"),
     ("policy", INVALID, "linux-9.9"),

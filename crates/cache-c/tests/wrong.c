@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What is wrong is an error that says so, and takes nothing: each line of output is one.
+// Each line of output is a wrong call: it must return an error that names the mistake, and allocate
+// nothing.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 #include "lowmark_cache.h"
 
-// In this order: what a call leaves as its message is read behind it.
+// The call comes first, because it sets the message, which is read after it.
 #define SAY(what, call)                                                                  \
 	do {                                                                             \
 		const long long gave = (call);                                           \
@@ -210,7 +211,7 @@ static int64_t scan(void *context, uint64_t objects)
 	return liar->scan;
 }
 
-// A shrinker that answers what cannot be, and calls what it may not.
+// A shrinker that returns impossible numbers, and makes calls that it may not.
 static void lied_to(struct lowmark_cache *cache, struct lowmark_cache_file *large, int64_t n, int64_t freed)
 {
 	struct liar liar = { cache, large, NULL, n, freed, 0, 0, 0 };
@@ -254,7 +255,7 @@ static void shrinkers(struct lowmark_cache *cache)
 	lowmark_cache_close(large);
 }
 
-// All memory pinned: somebody is told so.
+// All memory is pinned: the error must say so.
 static void all_pinned(struct lowmark_cache *cache)
 {
 	enum { MOST = 4096 };
@@ -275,7 +276,7 @@ static void all_pinned(struct lowmark_cache *cache)
 	lowmark_cache_close(file);
 }
 
-// A cache that is given back lives as long as its files, and its files as long as their pages.
+// A freed cache lives as long as its files, and a closed file as long as its pages.
 static void in_any_order(void)
 {
 	struct lowmark_cache_config config = lowmark_cache_defaults();
@@ -293,11 +294,11 @@ static void in_any_order(void)
 	SAY("its page", lowmark_cache_pin_write(file, 0, &page, &mine));
 	lowmark_cache_close(file);
 	memcpy(mine, "KEPT", 4);
-	lowmark_cache_unpin(page); // the last of all: the cache ends, and has written it
+	lowmark_cache_unpin(page); // the last handle: the cache ends here and writes the page
 	printf("written: %d\n", stat("kept", &st) == 0 && st.st_size == 4);
 }
 
-// So with buffers, shrinkers and recordings, which may be used when it has been shut down, too.
+// The same for buffers, shrinkers and recordings, which may also be used after the shutdown.
 static void last_of_all(void)
 {
 	struct lowmark_cache_config config = lowmark_cache_defaults();
