@@ -1,13 +1,15 @@
 //! ARC (Megiddo and Modha 2003, "ARC: A self-tuning, low overhead replacement cache", FAST).
 //!
-//! Pages seen once recently and pages seen at least twice are in an LRU list each (T1 and T2 there), with a
-//! queue of ghosts behind each (B1, B2). A **target** says how many pages the first list should have: a
-//! ghost of the first queue that comes back makes it larger, one of the second smaller, by how much the
-//! other queue is longer, by 1 at least. There is nothing to tune. The four lists hold twice the cache's
-//! pages at most, the two of pages seen once as many as the cache.
+//! Pages seen once recently and pages seen at least twice are in an LRU list each (T1 and T2 in the
+//! paper), with a queue of ghosts behind each (B1, B2). A **target** is the number of pages that
+//! the first list should have. A ghost of the first queue that is asked for again makes the target
+//! larger, one of the second queue makes it smaller, by the ratio of the other queue's length to
+//! this one's, at least 1. There is nothing to tune. The four lists together hold at most twice the
+//! cache's pages, the two of pages seen once at most as many as the cache.
 //!
-//! The paper forgets a ghost before it makes room; here the bounds are kept when the page comes in, which
-//! leaves the same lists, and keeps them too where pages leave by other ways or several at once.
+//! The paper forgets a ghost before it makes room; here the bounds are kept when the page comes in.
+//! The lists are the same, and the bounds also hold where pages leave for other reasons or several
+//! at once.
 
 use crate::lists::Counted;
 use crate::{Dirty, Ghost, MOST, Policy, Slot};
@@ -17,21 +19,22 @@ const ONCE: u32 = 0;
 /// Seen at least twice: T2, and B2 of ghosts.
 const OFTEN: u32 = 1;
 
-/// Two LRU lists, of pages seen once and of others, whose shares follow from which ghosts come back.
+/// Two LRU lists, of pages seen once and of others; their shares follow from the ghosts that
+/// return.
 #[derive(Debug, Clone)]
 pub struct AdaptiveReplacement {
     lists: Counted<2>,
     objects: Vec<u64>,
     ghosts: Ghost,
-    /// By the ghost's place: its queue.
+    /// The queue of each ghost, by the ghost's place.
     queue: Vec<u8>,
-    /// Ghosts of each queue.
+    /// Number of ghosts in each queue.
     gone: [u32; 2],
-    /// Pages that the first list should have: the paper's p, of which it is real.
+    /// Pages that the first list should have: the paper's p, a real number.
     target: f64,
-    /// Pages of a full cache: as many as there were when room was last made.
+    /// Pages of a full cache: the number of pages when room was last made.
     full: u32,
-    /// The queue that the object which is about to be admitted was in.
+    /// The ghost queue in which the object about to be admitted was found; `None`: it was no ghost.
     returns: Option<u32>,
 }
 
@@ -43,7 +46,7 @@ impl AdaptiveReplacement {
     }
 
     fn remember(&mut self, queue: u32, object: u64) {
-        // Only where several leave before one comes in.
+        // It is full only where several pages leave before one comes in.
         if self.ghosts.is_full() {
             let longer = u32::from(self.gone[1] > self.gone[0]);
             self.forget_oldest(longer);
@@ -61,7 +64,7 @@ impl AdaptiveReplacement {
         Some(queue.into())
     }
 
-    /// A ghost of a queue has come back; its queue still counts it.
+    /// Moves the target for a ghost of `queue` that was asked for; `gone` still counts that ghost.
     fn adapt(&mut self, queue: u32, gone: [u32; 2]) {
         let [once, often] = gone.map(f64::from);
         self.target = if queue == ONCE {
@@ -74,7 +77,7 @@ impl AdaptiveReplacement {
 
 impl Policy for AdaptiveReplacement {
     fn new(slots: u32) -> Self {
-        // One more than a full cache keeps: bounds are kept when the page has come in.
+        // One more than a full cache keeps: the bounds are restored after the page has come in.
         let ghosts = (slots + 1).min(MOST);
         Self {
             lists: Counted::new(slots),
@@ -145,7 +148,7 @@ impl Policy for AdaptiveReplacement {
         self.lists.unlink(slot);
     }
 
-    /// The newest end of the same list.
+    /// Puts the page back at the newest end of its list.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         self.take_ghost(self.objects[slot as usize]);
         self.lists.push(self.lists.of(slot), slot);

@@ -1,5 +1,5 @@
-//! CLOCK (Corbató 1968, "A paging experiment with the Multics system"), as a queue: the hand's
-//! position is the queue's end, and passing a page is moving it to the other end.
+//! CLOCK (Corbató 1968, "A paging experiment with the Multics system"), as a queue: the hand is
+//! the queue's oldest end, and to pass a page is to move it to the newest end.
 
 use crate::{Dirty, Lists, Policy, Slot};
 

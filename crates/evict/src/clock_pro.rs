@@ -1,27 +1,29 @@
-//! CLOCK-Pro (Jiang, Chen and Zhang 2005, "CLOCK-Pro: An effective improvement of the CLOCK replacement",
-//! USENIX ATC): what LIRS does, without moving a page when it is used.
+//! CLOCK-Pro (Jiang, Chen and Zhang 2005, "CLOCK-Pro: An effective improvement of the CLOCK
+//! replacement", USENIX ATC): the idea of LIRS, without moving a page when it is used.
 //!
-//! One ring has hot pages, cold pages, and cold pages that have left the cache in their **test period**,
-//! which is what tells how soon a page comes back. Three hands go round it in one direction, and new pages
-//! come in just behind that of hot ones:
+//! One ring has hot pages, cold pages, and cold pages that have left the cache during their **test
+//! period**, by which the policy measures how soon a page is used again. Three hands go round the
+//! ring in one direction, and new pages come in just behind the hot hand:
 //!
-//! - the **cold** hand looks for a page to evict. A cold page that was used in its test period becomes hot;
-//!   one used out of it gets a test period and another round; one not used leaves, and stays in the
-//!   ring as long as its test lasts.
-//! - the **hot** hand makes a cold page of the first hot one that was not used since it last passed, and ends
-//!   the test periods of cold pages on its way: who takes longer to come back than that hot page is not hot.
-//! - the **test** hand ends test periods when more pages than the cache has are remembered.
+//! - the **cold** hand looks for a page to evict. A cold page that was used in its test period
+//!   becomes hot; one used outside of it gets a test period and another round; one not used leaves,
+//!   and its ghost stays in the ring as long as its test period lasts.
+//! - the **hot** hand turns the first hot page that was not used since the hand last passed into a
+//!   cold one, and ends the test periods of cold pages on its way: a page whose next use takes
+//!   longer than that hot page's is not hot.
+//! - the **test** hand ends test periods when more ghosts are remembered than the cache has pages.
 //!
-//! How many pages should be cold follows from the tests: one more when a page is used in its test period, one
-//! less when a test ends without. The paper does not say with what it begins: here with LIRS's 1 %. It does not
-//! say either what becomes of a use that no hand has seen when the page's test ends: the test counts neither
-//! way. Hands move when there is work for them, and rest behind the page that they dealt with.
+//! The number of pages that should be cold follows from the tests: one more when a page is used in
+//! its test period, one less when a test period ends without a use. The paper does not give the
+//! initial number: here it is LIRS's 1 %. Nor does it say how to count a use that no hand has seen
+//! before the test period ends: here the test counts neither way. Hands move only when there is
+//! work for them, and stop behind the page that they handled.
 
 use crate::{Dirty, Ghost, Lists, Policy, Slot};
 
 const RING: u32 = 0;
 
-/// With what the target begins: one page in so many is cold, as always in LIRS.
+/// Initial share of cold pages: one page in this many, as always in LIRS.
 const FIRST_SHARE: u32 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +34,7 @@ enum Kind {
     Tested,
 }
 
-/// What is known of a page in the cache.
+/// State of a page in the cache.
 #[derive(Debug, Clone, Copy)]
 struct Page {
     kind: Kind,
@@ -43,24 +45,25 @@ const COLD: usize = 0;
 const HOT: usize = 1;
 const TEST: usize = 2;
 
-/// Hot pages, cold ones, and cold ones that have left, in a ring with three hands.
+/// Hot pages, cold pages, and ghosts of cold pages, in a ring with three hands.
 #[derive(Debug, Clone)]
 pub struct ClockPro {
-    /// Slots, and behind them the places of ghosts; hands move to the newer side.
+    /// Nodes `0..slots` are slots, those above are places of ghosts; hands move towards the newer
+    /// side.
     ring: Lists,
     pages: Vec<Page>,
     objects: Vec<u64>,
     ghosts: Ghost,
-    /// The node that each hand comes to next; all are none where the ring is empty.
+    /// The node that each hand comes to next; all are `None` if the ring is empty.
     hands: [Option<u32>; 3],
     hot: u32,
     cold: u32,
     gone: u32,
     /// How many pages should be cold.
     target: u32,
-    /// Pages of a full cache: as many as there were when room was last made.
+    /// Pages of a full cache: the number of pages when room was last made.
     full: u32,
-    /// Whether the object that is about to be admitted was in its test period.
+    /// True if the object about to be admitted was in its test period.
     returns: bool,
 }
 
@@ -75,7 +78,7 @@ impl ClockPro {
         self.ring.newer(node).or_else(|| self.ring.oldest(RING))
     }
 
-    /// Takes a node out of the ring; hands that rest at it move on.
+    /// Takes a node out of the ring; hands that point at it move on.
     fn unlink(&mut self, node: u32) {
         let next = self.after(node).filter(|next| *next != node);
         for hand in self.hands.iter_mut().filter(|hand| **hand == Some(node)) {
@@ -95,7 +98,7 @@ impl ClockPro {
         }
     }
 
-    /// Puts a page at the list's head, which is where the hot hand comes to last.
+    /// Puts a page at the ring's head, the place that the hot hand reaches last.
     fn push(&mut self, slot: Slot, kind: Kind) {
         self.pages[slot as usize] = Page { kind, used: false };
         match kind {
@@ -121,8 +124,8 @@ impl ClockPro {
         self.target = (self.target - 1).max(1);
     }
 
-    /// Ends the test period of the node at a hand, if it has one, and moves the hand on. Returns whether
-    /// it was a page that has left.
+    /// Ends the test period of the node at a hand, if it has one, and moves the hand on. Returns
+    /// true if the node was a ghost.
     fn end_test(&mut self, hand: usize, node: u32) -> bool {
         let slots = self.pages.len() as u32;
         if node >= slots {
@@ -143,7 +146,7 @@ impl ClockPro {
         false
     }
 
-    /// Makes a hot page cold.
+    /// Moves the hot hand until it has turned one hot page cold.
     fn turn_hot_hand(&mut self) {
         while let Some(node) = self.hands[HOT] {
             match self.pages.get_mut(node as usize) {
@@ -166,14 +169,14 @@ impl ClockPro {
         }
     }
 
-    /// Makes hot pages cold until there are no more than there should be.
+    /// Turns hot pages cold until there are at most as many as the target leaves.
     fn cool(&mut self) {
         while self.hot > 0 && self.hot > self.full - self.target.min(self.full) {
             self.turn_hot_hand();
         }
     }
 
-    /// Forgets pages that have left until one more can be remembered.
+    /// Ends test periods until one more ghost can be remembered.
     fn turn_test_hand(&mut self) {
         while self.ghosts.is_full()
             && let Some(node) = self.hands[TEST]
@@ -182,7 +185,8 @@ impl ClockPro {
         }
     }
 
-    /// Takes a page that is in its test period out of the cache, and leaves its ghost in its place.
+    /// Takes a page in its test period out of the cache, and puts its ghost in its place in the
+    /// ring.
     fn leave(&mut self, slot: Slot) {
         self.turn_test_hand();
         if let Some(place) = self.ghosts.push(self.objects[slot as usize]) {
@@ -282,7 +286,7 @@ impl Policy for ClockPro {
         self.take(slot);
     }
 
-    /// Another round as a cold page, in its test period if it was.
+    /// Gives the page another round as a cold one, in its test period if it was in one.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         let kind = match self.ghosts.take(self.objects[slot as usize]) {
             Some(place) => {

@@ -4,37 +4,40 @@
 //! # Generations
 //!
 //! Pages are in generations, numbered from `min_seq`, the oldest, to `max_seq`, the youngest; there
-//! are two to four. Pages leave from the oldest end of the oldest one. When it is empty, `min_seq`
-//! moves on, which eviction must not do while there are only two: then, and when the oldest holds less
-//! than a quarter of all pages (or the youngest more than half), **aging** opens a new youngest one.
+//! are two to four. Pages leave from the oldest end of the oldest generation. When that is empty,
+//! `min_seq` is incremented, which eviction must not do while there are only two: then, and when
+//! the oldest holds less than a quarter of all pages (or the youngest more than half), **aging**
+//! opens a new youngest one.
 //!
-//! A new page joins the *oldest* generation: a page that was read is no hot page, only one that was
-//! faulted in is (which takes mapped memory, and no hook tells of it). So a generation is a queue.
+//! A new page joins the *oldest* generation: a page that was read is not hot, only one that was
+//! faulted in is (which takes mapped memory, and no hook reports it). So a generation is a queue.
 //!
 //! # Tiers
 //!
 //! A use through a descriptor moves nothing: it is counted, as far as five bits of the page's flags
-//! can count it. The tier is the logarithm: 0 for one use, 1 for two, 2 for three or four, 3 for five
-//! or more. When a page comes up for eviction and its tier is **protected**, it joins the next
+//! can count it. The tier is the logarithm: 0 for one use, 1 for two, 2 for three or four, 3 for
+//! five or more. When a page comes up for eviction and its tier is **protected**, it joins the next
 //! generation at the oldest end and its uses are forgotten; otherwise it leaves.
 //!
-//! Which tiers are protected is decided by feedback: of each tier's pages it is known how many came up
-//! (evicted or protected) and how many of the evicted were read again (refaults), since `min_seq` last
-//! moved and, halved each time that it did, before. A tier is protected, and all above it, when the
-//! share of its pages that came back is more than twice the first tier's. Where nothing comes back
-//! nobody is protected: pages leave in the order in which they came.
+//! Feedback decides which tiers are protected. For each tier the policy counts how many pages came
+//! up (evicted or protected) and how many of the evicted were read again (refaults), since
+//! `min_seq` was last incremented, plus earlier counts, which are halved at each increment. A tier
+//! is protected, and all above it, when the share of its pages that came back is more than twice
+//! the first tier's. Where no page comes back none is protected: pages leave in the order in which
+//! they came.
 //!
-//! docs/eviction.md says where this differs from the kernel.
+//! docs/eviction.md lists the differences from the kernel.
 
 use crate::{Dirty, Ghost, Lists, Policy, Slot};
 
-/// Generations that there are at least: MIN_NR_GENS.
+/// The least number of generations: MIN_NR_GENS.
 const MIN_GENERATIONS: u64 = 2;
-/// Generations that there are at most: MAX_NR_GENS.
+/// The largest number of generations: MAX_NR_GENS.
 const MAX_GENERATIONS: u64 = 4;
 /// Tiers: MAX_NR_TIERS.
 const TIERS: usize = 4;
-/// Uses that are counted: what PG_referenced, PG_workingset and two bits of LRU_REFS_MASK tell apart.
+/// The most uses that are counted: the values that PG_referenced, PG_workingset and two bits of
+/// LRU_REFS_MASK can represent.
 const USES: u8 = 5;
 /// Refaults below which a tier's share of them means nothing: MIN_LRU_BATCH on 64 bits.
 const MIN_BATCH: u64 = 64;
@@ -51,11 +54,11 @@ pub struct Generational {
     slots: Vec<Page>,
     objects: Vec<u64>,
     tiers: [Tier; TIERS],
-    /// What was evicted, as Linux has it in shadow entries.
+    /// The evicted pages; Linux keeps them as shadow entries.
     ghosts: Ghost,
     /// By the ghost's place.
     shadows: Vec<Shadow>,
-    /// The shadow of the page that is about to come in.
+    /// The shadow of the page about to come in; `None`: it was no ghost.
     returns: Option<Shadow>,
 }
 
@@ -65,7 +68,7 @@ struct Page {
     uses: u8,
 }
 
-/// What became of a tier's pages since `min_seq` last moved, and before.
+/// Counts of a tier's pages: since `min_seq` last moved, and averages of the time before.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tier {
     evicted: u64,
@@ -75,7 +78,7 @@ struct Tier {
     average_refaulted: u64,
 }
 
-/// `min_seq` when the page was evicted, and the uses beyond the first.
+/// The value of `min_seq` when the page was evicted, and its uses beyond the first.
 #[derive(Debug, Clone, Copy, Default)]
 struct Shadow {
     seq: u64,
@@ -92,7 +95,7 @@ impl Tier {
     }
 }
 
-/// The tier of a page by its uses beyond the first: their logarithm, rounded up.
+/// Returns the tier of a page by its uses beyond the first: their logarithm, rounded up.
 #[inline]
 fn tier(refs: u8) -> usize {
     u32::from(refs + 1).next_power_of_two().ilog2() as usize
@@ -124,7 +127,7 @@ impl Generational {
         self.sizes == [0; MAX_GENERATIONS as usize]
     }
 
-    /// Whether there should be another generation: should_run_aging().
+    /// Returns true if another generation should be opened: should_run_aging().
     fn should_age(&self) -> bool {
         let generations = self.max_seq - self.min_seq + 1;
         if generations <= MIN_GENERATIONS {
@@ -139,8 +142,8 @@ impl Generational {
         young * MIN_GENERATIONS > total || old * (MIN_GENERATIONS + 2) < total
     }
 
-    /// Moves `min_seq` to the oldest generation that has pages, as far as there are enough
-    /// generations, and lets the counts of before fade: try_to_inc_min_seq().
+    /// Moves `min_seq` to the oldest generation that has pages, as far as enough generations
+    /// remain, and halves the weight of earlier counts if it moved: try_to_inc_min_seq().
     fn advance(&mut self) {
         let before = self.min_seq;
         while self.min_seq + MIN_GENERATIONS <= self.max_seq
@@ -160,7 +163,7 @@ impl Generational {
         }
     }
 
-    /// The highest tier that is not protected: get_tier_idx().
+    /// Returns the highest tier that is not protected: get_tier_idx().
     fn highest_evicted(&self) -> usize {
         let first = &self.tiers[0];
         let is_worth_no_more = |t: &Tier| {
@@ -172,7 +175,7 @@ impl Generational {
         unprotected.count()
     }
 
-    /// Notes that a page leaves, in the counts and for the case that it comes back.
+    /// Counts an eviction, and remembers the page in case it returns.
     fn remember(&mut self, slot: Slot) {
         let refs = self.slots[slot as usize].uses.saturating_sub(1);
         self.tiers[tier(refs)].evicted += 1;
@@ -184,7 +187,7 @@ impl Generational {
         }
     }
 
-    /// A page that was to leave has not.
+    /// Takes back the eviction of a page that could not leave.
     fn forget(&mut self, slot: Slot) {
         let place = self.ghosts.take(self.objects[slot as usize]);
         let shadow = place.map(|p| self.shadows[p as usize]);
@@ -220,10 +223,10 @@ impl Policy for Generational {
     fn admit(&mut self, slot: Slot, object: u64) {
         self.objects[slot as usize] = object;
         let mut uses = 1;
-        // What was evicted from another generation says nothing about this one.
+        // A page evicted in another generation says nothing about this one.
         if let Some(s) = self.returns.take().filter(|s| s.seq == self.min_seq) {
             self.tiers[tier(s.refs)].refaulted += 1;
-            // Its uses may have been more than could be counted.
+            // It may have had more uses than could be counted.
             uses += u8::from(s.refs == USES - 1);
         }
         self.enter(self.min_seq, slot, uses);
@@ -267,7 +270,7 @@ impl Policy for Generational {
         self.leave(slot);
     }
 
-    /// The page joins the next generation, at the newest end.
+    /// Puts the page into the next generation, at its newest end.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         self.forget(slot);
         let next = self.min_seq + 1;
@@ -276,7 +279,7 @@ impl Policy for Generational {
         Dirty::WriteBehind
     }
 
-    /// The page comes to the oldest end of all: it was due to leave when it was found dirty.
+    /// Moves the page to the oldest end of all: it was due to be evicted when it was found dirty.
     fn cleaned(&mut self, slot: Slot) {
         let uses = self.slots[slot as usize].uses;
         self.leave(slot);

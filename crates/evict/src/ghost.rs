@@ -1,9 +1,9 @@
-//! Objects that have left: queues of a fixed length together, in which an object is found by its number.
+//! Ghosts: objects that have left the cache, in queues of a bounded total length, found by number.
 
 use crate::index::Index;
 use crate::lists::Lists;
 
-/// The last objects that left, oldest forgotten first; 29 to 37 bytes for each.
+/// The objects that left last; the oldest is forgotten first. 29 to 37 bytes for each.
 #[derive(Debug, Clone)]
 pub struct Ghost {
     index: Index,
@@ -12,12 +12,12 @@ pub struct Ghost {
 }
 
 impl Ghost {
-    /// Remembers at most `most` objects, in one queue.
+    /// Creates one queue that remembers at most `most` objects.
     pub fn new(most: u32) -> Self {
         Self::in_queues(most, 1)
     }
 
-    /// Remembers at most `most` objects together, in so many queues.
+    /// Creates `queues` queues that together remember at most `most` objects.
     pub fn in_queues(most: u32, queues: u32) -> Self {
         Self {
             index: Index::new(most),
@@ -26,15 +26,15 @@ impl Ghost {
         }
     }
 
-    /// Remembers an object that is not remembered. Returns its place, below the most that are
-    /// remembered; `None` if that is none.
+    /// Remembers an object that is not remembered yet. Returns its place, a number below `most`;
+    /// `None` if `most` is 0.
     #[inline]
     pub fn push(&mut self, object: u64) -> Option<u32> {
         self.push_to(0, object)
     }
 
-    /// As [`push`](Self::push), in one of the queues, whose oldest object is forgotten if there are as many
-    /// as there may be; `None` if it has none.
+    /// Remembers an object as [`push`](Self::push) does, in one of the queues. If there is no free
+    /// place, the queue's oldest object is forgotten; `None` if the queue has none.
     #[inline]
     pub fn push_to(&mut self, queue: u32, object: u64) -> Option<u32> {
         let place = match self.free.pop() {
@@ -53,13 +53,13 @@ impl Ghost {
         Some(place)
     }
 
-    /// Whether as many objects are remembered as there may be.
+    /// Returns true if no place is free.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.free.is_empty()
     }
 
-    /// Forgets the oldest object of a queue; returns the place that it had.
+    /// Forgets the oldest object of a queue; returns its former place.
     #[inline]
     pub fn forget_oldest(&mut self, queue: u32) -> Option<u32> {
         let place = self.order.oldest(queue)?;
@@ -67,7 +67,7 @@ impl Ghost {
         Some(place)
     }
 
-    /// Forgets the object of a place that has one.
+    /// Forgets the object at a place that has one.
     #[inline]
     pub fn forget(&mut self, place: u32) {
         self.index.remove(place);
@@ -75,7 +75,7 @@ impl Ghost {
         self.free.push(place);
     }
 
-    /// Forgets an object; returns the place that it had if it was remembered.
+    /// Forgets an object; returns its former place, or `None` if it was not remembered.
     #[inline]
     pub fn take(&mut self, object: u64) -> Option<u32> {
         let place = self.index.find(object)?;

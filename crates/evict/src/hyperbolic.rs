@@ -1,39 +1,41 @@
-//! Hyperbolic caching (Blankstein, Sen and Freedman 2017, "Hyperbolic caching: Flexible caching for web
-//! applications", USENIX ATC).
+//! Hyperbolic caching (Blankstein, Sen and Freedman 2017, "Hyperbolic caching: Flexible caching for
+//! web applications", USENIX ATC).
 //!
-//! A page's worth is its uses by the time that it has been in the cache: it falls as a hyperbola between
-//! uses, so pages change places without anybody touching them, and no list could keep them in order. Room
-//! is made by the least of some pages drawn at random, as the paper does; time is counted in requests.
-//! Draws follow from a fixed seed, so the same requests have the same victims.
+//! A page's value is its number of uses divided by its time in the cache. Between uses the value
+//! falls as a hyperbola, so the order of pages changes without any request, and no list could keep
+//! them sorted. As in the paper, the victim is the page with the least value of some drawn at
+//! random; time is counted in requests. The draws follow from a fixed seed, so the same requests
+//! have the same victims.
 
 use crate::{Dirty, Policy, Slot};
 
-/// Pages that are drawn to make room: the paper's 64. Where there are no more, all are looked at.
+/// Pages drawn for an eviction: the paper's 64. If the cache has no more, all are compared.
 const DRAWN: usize = 64;
 
-/// What is known of a page.
+/// State of a page in the cache.
 #[derive(Debug, Clone, Copy, Default)]
 struct Page {
-    /// Hooks when it came.
+    /// The value of `now` when the page came in.
     since: u64,
     uses: u32,
-    /// Where it stands among those that are held.
+    /// Its index in `held`.
     place: u32,
 }
 
-/// Evicts the page with the fewest uses a time, of 64 that are drawn.
+/// Evicts the page with the fewest uses for its time in the cache, of 64 drawn at random.
 #[derive(Debug, Clone)]
 pub struct Hyperbolic {
-    /// The slots that are in, in no order.
+    /// The occupied slots, in no order.
     held: Vec<Slot>,
     pages: Vec<Page>,
-    /// Hooks so far: the time.
+    /// Calls of `admit` and `access` so far: the time.
     now: u64,
     random: u64,
 }
 
 impl Hyperbolic {
-    /// SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators").
+    /// Draws a slot with SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom
+    /// number generators").
     #[inline]
     fn draw(&mut self) -> Slot {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -45,7 +47,7 @@ impl Hyperbolic {
         self.held[place as usize]
     }
 
-    /// Whether the first is worth less than the second: uses by time, compared without dividing.
+    /// Returns true if `a` has less value than `b`: uses by time, compared without a division.
     #[inline]
     fn is_less(&self, a: Slot, b: Slot) -> bool {
         let of = |slot: Slot| {
@@ -119,7 +121,7 @@ impl Policy for Hyperbolic {
         }
     }
 
-    /// As if it had not been chosen: its uses and its time are what they were.
+    /// Puts the page back with its uses and its time unchanged.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         self.push(slot);
         Dirty::WriteBehind

@@ -1,44 +1,45 @@
-//! From object numbers to slots: open addressing, 4 bytes an entry.
+//! Hash index from object numbers to slots: open addressing, 4 bytes an entry.
 //!
-//! An entry holds a slot and, above it, those bits of the object's hash that its place does not tell;
-//! the object itself stands in an array by slot, so a wrong entry is noticed there. That is why an
-//! entry may stay where it is when its slot is taken for another object ([`Index::replace`]): it has
-//! become wrong, and costs a look at most. When five eighths of the table are taken, it is filled
-//! anew from the array. A table of fewer bytes, and nothing else touched for what leaves, is what
-//! makes the look-ups of a full cache quick: they are misses in the processor's caches.
+//! An entry holds a slot and, above it, those bits of the object's hash that its place does not
+//! imply. The object itself is in an array by slot, so a look-up detects a wrong entry. For this
+//! reason an entry may stay where it is when its slot is taken for another object
+//! ([`Index::replace`]): it is wrong from then on, and costs at most one comparison. When five
+//! eighths of the table are used, the table is filled anew from the array. The small table, and the
+//! fact that an eviction touches nothing else, make the look-ups of a full cache fast: they are
+//! misses in the processor's caches.
 //!
-//! A place that was taken is empty again only when the table is filled anew, so no chain of entries
-//! is ever cut, and [`Index::remove`] finds all entries of its slot that would still be right.
+//! A used place becomes empty only when the table is filled anew, so no chain of entries is ever
+//! cut, and [`Index::remove`] finds all entries of its slot that would still be right.
 
 use crate::policy::Slot;
 
 /// The largest number of slots: 4 TiB in pages of 4 KiB.
 pub const MOST: u32 = 1 << 30;
 
-/// Marks an entry that was removed: no slot, whose number + 1 stands in the low bits.
+/// Marks an entry that was removed: the low bits, which hold slot + 1 in other entries, are 0.
 const REMOVED: u32 = 1 << 31;
 
-/// Where a search ended that found nothing ([`Index::seek`]): the object's hash, and the empty place that an entry for
-/// it would take.
+/// The end of a search that found nothing ([`Index::seek`]): the object's hash, and the empty place
+/// that an entry for the object would take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
     hash: u32,
     at: u32,
 }
 
-/// Which slot holds an object.
+/// The map from objects to slots.
 #[derive(Debug, Clone)]
 pub struct Index {
-    /// The hash's low bits above, slot + 1 below in as many bits as the length, a power of two, has
-    /// behind its first; 0 is empty.
+    /// Entries: the low bits of the hash above, and slot + 1 below in as many bits as the logarithm
+    /// of the length; 0 is empty.
     table: Vec<u32>,
     /// The logarithm of the table's length: 4 to 31.
     bits: u32,
-    /// Entries that are not empty.
+    /// Number of entries that are not empty.
     used: usize,
-    /// By slot; means something only for slots that hold an object.
+    /// The object of each slot; meaningful only for slots that hold one.
     objects: Vec<u64>,
-    /// A bit a slot: whether it holds an object.
+    /// One bit for each slot: it holds an object.
     held: Vec<u64>,
 }
 
@@ -49,7 +50,7 @@ fn hash(object: u64) -> u32 {
 }
 
 impl Index {
-    /// An empty index of the slots `0..slots`, which are at most [`MOST`].
+    /// Creates an empty index of the slots `0..slots`, at most [`MOST`].
     pub fn new(slots: u32) -> Self {
         let length = (slots.clamp(8, MOST) * 2).next_power_of_two();
         Self {
@@ -61,7 +62,7 @@ impl Index {
         }
     }
 
-    /// Where the search for a hash begins: its upper bits.
+    /// Returns the place where the search for a hash begins: its upper bits.
     #[inline]
     fn home(&self, hash: u32) -> usize {
         (hash >> (32 - self.bits)) as usize & (self.table.len() - 1)
@@ -72,26 +73,26 @@ impl Index {
         (at + 1) & (self.table.len() - 1)
     }
 
-    /// The slot of an entry for a hash. A number that is no slot's if the entry is for another one, was removed or is
-    /// empty: bits above those of a slot are left then, or nothing, less one.
+    /// Returns the slot of an entry for a hash. If the entry is for another hash, removed or empty,
+    /// the result is no slot's number: bits above those of a slot remain, or 0 - 1.
     #[inline]
     fn slot(&self, entry: u32, hash: u32) -> Slot {
         (entry ^ hash << self.bits).wrapping_sub(1)
     }
 
-    /// Whether a slot, which is one, holds an object.
+    /// Returns true if a slot below [`Index::slots`] holds an object.
     #[inline]
     fn holds(&self, slot: Slot) -> bool {
         self.held[slot as usize / 64] >> (slot % 64) & 1 == 1
     }
 
-    /// The object that a slot was last inserted for.
+    /// Returns the object that a slot was last inserted for.
     #[inline]
     pub fn object(&self, slot: Slot) -> u64 {
         self.objects[slot as usize]
     }
 
-    /// The slot that holds `object`.
+    /// Returns the slot that holds `object`.
     #[inline]
     pub fn find(&self, object: u64) -> Option<Slot> {
         self.search(object).ok()
@@ -117,9 +118,10 @@ impl Index {
         }
     }
 
-    /// A first look for each of at most 64 objects: `slots` becomes what [`find`](Self::find) would
-    /// most likely return, a number that is no slot's where that is nothing or not clear at once. What it reads is
-    /// in the processor's caches afterwards; the reads do not wait for each other.
+    /// Takes a first look for each of at most 64 objects. `slots` receives the slots that
+    /// [`find`](Self::find) would most likely return, and numbers that are no slots where it is not
+    /// clear at once. The memory it reads is in the processor's caches afterwards; the reads do not
+    /// wait for each other.
     #[inline]
     pub fn guess(&self, objects: &[u64], slots: &mut [Slot; 64]) {
         for (slot, object) in slots.iter_mut().zip(objects) {
@@ -132,14 +134,15 @@ impl Index {
         std::hint::black_box(sum);
     }
 
-    /// As [`find`](Self::find), with a guess that may have come true or not.
+    /// Finds a slot as [`find`](Self::find) does, with a guess that may be right or wrong.
     #[inline]
     pub fn find_guessed(&self, object: u64, guess: Slot) -> Option<Slot> {
         self.seek(object, guess).ok()
     }
 
-    /// As [`find_guessed`](Self::find_guessed); for an object that is nowhere, where the search ended: what
-    /// [`insert_at`](Self::insert_at) and [`replace_at`](Self::replace_at) need not search again.
+    /// Finds a slot as [`find_guessed`](Self::find_guessed) does. If the object is not held,
+    /// returns the end of the search, so that [`insert_at`](Self::insert_at) and
+    /// [`replace_at`](Self::replace_at) need not search again.
     #[inline]
     pub fn seek(&self, object: u64, guess: Slot) -> Result<Slot, End> {
         if self.objects.get(guess as usize) == Some(&object) && self.holds(guess) {
@@ -148,14 +151,16 @@ impl Index {
         self.search(object)
     }
 
-    /// As [`insert`](Self::insert), at the end that [`seek`](Self::seek) has found; nothing has been inserted since.
+    /// Does what [`insert`](Self::insert) does, at the end that [`seek`](Self::seek) found; nothing
+    /// may have been inserted since.
     #[inline]
     pub fn insert_at(&mut self, object: u64, slot: Slot, end: End) {
         self.held[slot as usize / 64] |= 1 << (slot % 64);
         self.replace_at(object, slot, end);
     }
 
-    /// As [`replace`](Self::replace), at the end that [`seek`](Self::seek) has found; nothing has been inserted since.
+    /// Does what [`replace`](Self::replace) does, at the end that [`seek`](Self::seek) found;
+    /// nothing may have been inserted since.
     #[inline]
     pub fn replace_at(&mut self, object: u64, slot: Slot, end: End) {
         debug_assert!(self.holds(slot), "the slot holds an object");
@@ -171,26 +176,26 @@ impl Index {
         }
     }
 
-    /// An entry for a slot, in an empty place.
+    /// Writes an entry for a slot into an empty place.
     #[inline]
     fn take(&mut self, end: End, slot: Slot) {
         self.table[end.at as usize] = end.hash << self.bits | (slot + 1);
         self.used += 1;
     }
 
-    /// Notes that `slot`, which holds nothing, holds `object`, which is nowhere.
+    /// Records that `slot`, which holds nothing, now holds `object`, which no slot holds.
     #[inline]
     pub fn insert(&mut self, object: u64, slot: Slot) {
         self.insert_at(object, slot, self.vacant(object));
     }
 
-    /// Notes that `slot`, which holds another object, holds `object` instead, which is nowhere.
+    /// Records that `slot`, which holds another object, now holds `object`, which no slot holds.
     #[inline]
     pub fn replace(&mut self, object: u64, slot: Slot) {
         self.replace_at(object, slot, self.vacant(object));
     }
 
-    /// Where a search for an object ends that is nowhere.
+    /// Returns the end of the search for an object that no slot holds.
     #[inline]
     fn vacant(&self, object: u64) -> End {
         let hash = hash(object);
@@ -216,7 +221,7 @@ impl Index {
         }
     }
 
-    /// Notes that `slot`, which holds an object, holds nothing.
+    /// Records that `slot`, which holds an object, holds nothing.
     #[inline]
     pub fn remove(&mut self, slot: Slot) {
         debug_assert!(self.holds(slot), "the slot holds an object");
@@ -233,13 +238,13 @@ impl Index {
         }
     }
 
-    /// The number of slots.
+    /// Returns the number of slots.
     pub fn slots(&self) -> u32 {
         self.objects.len() as u32
     }
 
-    /// Adds one slot, and makes the table larger where that is less than twice the slots. Returns
-    /// the slot, or `None` if there are [`MOST`] already.
+    /// Adds one slot, and doubles the table where it has less than twice as many entries as slots.
+    /// Returns the slot, or `None` if there are [`MOST`] already.
     pub fn add_slot(&mut self) -> Option<Slot> {
         let slot = self.slots();
         if slot == MOST {

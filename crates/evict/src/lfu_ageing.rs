@@ -7,15 +7,15 @@
 
 use crate::{Dirty, Lists, Policy, Slot};
 
-/// Counts stay below this.
+/// Counts stay below this number.
 const COUNTS: u32 = 64;
-/// Hooks admit and access, by slots of the cache, between two halvings.
+/// Requests between two halvings, as a multiple of the number of slots.
 const PERIOD: u64 = 8;
 
 /// Evicts the page with the fewest uses, recent ones counting more.
 #[derive(Debug, Clone)]
 pub struct LfuAgeing {
-    /// A list a count.
+    /// One list for each count.
     lists: Lists,
     /// Bit k: list k is not empty.
     filled: u64,
@@ -28,7 +28,7 @@ pub struct LfuAgeing {
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     count: u32,
-    /// The halvings that `count` has been through.
+    /// The number of halvings when `count` was written.
     halvings: u32,
 }
 
@@ -126,7 +126,7 @@ impl Policy for LfuAgeing {
         self.take(slot);
     }
 
-    /// The page keeps its count and goes behind the others that have it.
+    /// Puts the page back with its count, behind the others that have the same.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         let count = self.count(slot);
         self.push(count, slot);

@@ -1,8 +1,8 @@
-//! Eviction policies behind hooks: which page leaves a full cache.
+//! Eviction policies behind hooks: they choose the page that leaves a full cache.
 //!
-//! A cache of `n` frames numbers them from 0: a [`Slot`]. A [`Policy`] keeps what it knows of a
-//! page in arrays by slot, so that no hook allocates, and none hashes but those that keep ghosts
-//! (pages that have left and are known by their object's number).
+//! A cache of `n` frames numbers them from 0: a [`Slot`]. A [`Policy`] keeps its state of a page in
+//! arrays by slot, so that no hook allocates, and only policies with ghosts hash (a ghost is a page
+//! that has left and is known by its object's number).
 //!
 //! # The life of a slot
 //!
@@ -21,7 +21,7 @@
 //!   slots that are out.
 //! - `evict` returns `None` only if the policy holds no slot.
 //!
-//! The policies are listed in [`registry`]. One more is one file and one line there.
+//! The policies are listed in [`registry`]; one more takes a file and a line there.
 #![forbid(unsafe_code)]
 
 mod ghost;

@@ -1,27 +1,29 @@
-//! LIRS (Jiang and Zhang 2002, "LIRS: An efficient low inter-reference recency set replacement policy to
-//! improve buffer cache performance", SIGMETRICS).
+//! LIRS (Jiang and Zhang 2002, "LIRS: An efficient low inter-reference recency set replacement
+//! policy to improve buffer cache performance", SIGMETRICS).
 //!
-//! A page's worth is the number of other pages between its last two uses. Those with the fewest, **LIR**
-//! pages, hold nearly all of the cache and never leave it as such; the others, **HIR** pages, go through a
-//! queue in the rest of it. A stack has all LIR pages, and those HIR pages, in the cache or gone, whose last
-//! use is later than that of the LIR page at its bottom. An HIR page that is used while it is in the stack
-//! has come back sooner than that LIR page did: they change places.
+//! A page is ranked by the number of other pages between its last two uses. The pages with the
+//! fewest, **LIR** pages, take nearly all of the cache and are not evicted while they are LIR; the
+//! others, **HIR** pages, go through a queue in the rest of it. A stack has all LIR pages, and
+//! those HIR pages, in the cache or gone, whose last use is later than that of the LIR page at its
+//! bottom. An HIR page that is used while it is in the stack was used again sooner than that LIR
+//! page: the two change places.
 //!
-//! The paper lets the stack grow as long as it will, and shows that it may be cut. Here it has at most as
-//! many pages that are gone as the cache has slots; those that left first are forgotten.
+//! The paper lets the stack grow without a bound, and shows that it may be cut. Here the stack has
+//! at most as many pages that are gone as the cache has slots; those that left first are forgotten.
 //!
-//! Nor does it know of pages that cannot leave yet. Those that wait in the queue to be written are no part of its
-//! hundredth: else a queue full of them would keep every LIR page where it is, and nothing could leave.
+//! The paper also has no pages that cannot leave yet. Pages that wait in the queue to be written do
+//! not count for its hundredth: otherwise a queue full of them would keep every LIR page in place,
+//! and no page could leave.
 
 use crate::{Dirty, Ghost, Lists, Policy, Slot};
 
-/// One page in so many is HIR, the paper's 1 %; one at least.
+/// One page in this many is HIR, the paper's 1 %; at least one.
 const HIR_SHARE: u32 = 100;
 
 const STACK: u32 = 0;
 const QUEUE: u32 = 0;
 
-/// Where a slot is.
+/// The lists that a slot's page is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// In the stack, and not in the queue.
@@ -32,40 +34,42 @@ enum State {
     HighStacked,
 }
 
-/// Pages that come back soon hold the cache; the others go through a queue of a hundredth of it.
+/// Pages that are used again soon hold the cache; the others go through a queue of a hundredth of
+/// it.
 #[derive(Debug, Clone)]
 pub struct Lirs {
-    /// Slots, and behind them the places of ghosts; newest is the stack's top.
+    /// Nodes `0..slots` are slots, those above are places of ghosts; the newest end is the stack's
+    /// top.
     stack: Lists,
     queue: Lists,
     slots: Vec<State>,
-    /// By slot: it is in the queue, and its page is dirty or being written.
+    /// By slot: the page is in the queue, and is dirty or being written.
     held: Vec<bool>,
     objects: Vec<u64>,
     ghosts: Ghost,
     low: u32,
     high: u32,
-    /// Pages that are held.
+    /// Number of pages that are held.
     all_held: u32,
-    /// LIR pages that a full cache has, by the pages there were when room was last made.
+    /// LIR pages that a full cache has, computed from the number of pages when room was last made.
     most_low: u32,
-    /// Whether the object that is about to be admitted was in the stack.
+    /// True if the object about to be admitted was in the stack.
     returns: bool,
 }
 
-/// LIR pages among so many, of which some are held.
+/// Returns the number of LIR pages among `pages`, of which `held` are held.
 fn most_low(pages: u32, held: u32) -> u32 {
     (pages - (pages / HIR_SHARE).max(1)).saturating_sub(held)
 }
 
 impl Lirs {
-    /// The number of the stack's node of a ghost.
+    /// Returns the stack's node for the place of a ghost.
     #[inline]
     fn node(&self, place: u32) -> u32 {
         self.slots.len() as u32 + place
     }
 
-    /// Takes from the bottom what is not LIR.
+    /// Removes nodes from the stack's bottom until an LIR page is there.
     #[inline]
     fn prune(&mut self) {
         let slots = self.slots.len() as u32;
@@ -81,7 +85,7 @@ impl Lirs {
         }
     }
 
-    /// Makes an HIR page of the LIR page at the bottom.
+    /// Turns the LIR page at the stack's bottom into an HIR page.
     fn demote(&mut self) {
         if let Some(slot) = self.stack.oldest(STACK) {
             self.stack.unlink(slot);
@@ -91,19 +95,19 @@ impl Lirs {
         }
     }
 
-    /// The page can leave again, or is no longer in the queue.
+    /// Ends a page's hold: it can leave again, or is no longer in the queue.
     fn release(&mut self, slot: Slot) {
         self.all_held -= u32::from(std::mem::take(&mut self.held[slot as usize]));
     }
 
-    /// To the queue's end.
+    /// Puts a page at the queue's newest end.
     fn push_high(&mut self, slot: Slot, state: State) {
         self.slots[slot as usize] = state;
         self.high += 1;
         self.queue.push_newest(QUEUE, slot);
     }
 
-    /// To the stack's top as LIR; another one leaves that state if there are too many.
+    /// Puts a page on the stack's top as LIR; if there are too many, another one becomes HIR.
     fn push_low(&mut self, slot: Slot) {
         self.slots[slot as usize] = State::Low;
         self.low += 1;
@@ -113,7 +117,7 @@ impl Lirs {
         }
     }
 
-    /// To the stack's top as HIR, where there is an LIR page below.
+    /// Puts an HIR page on the stack's top, if the stack has an LIR page.
     fn stack_high(&mut self, slot: Slot) {
         if self.low > 0 {
             self.slots[slot as usize] = State::HighStacked;
@@ -229,7 +233,7 @@ impl Policy for Lirs {
         }
     }
 
-    /// The queue's end; the stack keeps the page where it was.
+    /// Puts the page at the queue's end; the stack keeps its place.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         let place = self.ghosts.take(self.objects[slot as usize]);
         self.push_high(slot, State::High);

@@ -1,21 +1,23 @@
-//! Doubly linked lists of slots in one array: 8 bytes a slot and what is kept beside them, each slot in one list at most.
+//! Doubly linked lists of slots in one array: 8 bytes a slot and a value beside the links; each
+//! slot is in at most one list.
 
 use crate::policy::Slot;
 
 const NEWER: usize = 0;
 const OLDER: usize = 1;
 
-/// Some lists over the same slots, each ordered from its newest to its oldest end.
+/// Several lists over the same slots, each ordered from its newest to its oldest end.
 ///
-/// List `k` is a ring through a sentinel behind the last slot, so neither end is a special case. What is kept of each slot
-/// and wanted when it leaves its list lies beside its links, in the same line of the processor's caches.
+/// List `k` is a ring through a sentinel behind the last slot, so neither end is a special case. A
+/// value kept for a slot is beside its links, in the same cache line, because it is needed when the
+/// slot leaves its list.
 #[derive(Debug, Clone)]
 pub struct Lists<T = ()> {
     links: Vec<Link<T>>,
     slots: u32,
 }
 
-/// Of a slot or a sentinel.
+/// The link of a slot or a sentinel.
 #[derive(Debug, Clone, Copy)]
 struct Link<T> {
     /// The newer and the older neighbour.
@@ -24,10 +26,10 @@ struct Link<T> {
 }
 
 impl<T: Copy + Default> Lists<T> {
-    /// `lists` empty lists over the slots `0..slots`.
+    /// Creates `lists` empty lists over the slots `0..slots`.
     ///
     /// # Panics
-    /// If slots and lists together pass 2³².
+    /// If the number of slots and lists together exceeds 2³².
     pub fn new(slots: u32, lists: u32) -> Self {
         let all = slots
             .checked_add(lists)
@@ -41,13 +43,13 @@ impl<T: Copy + Default> Lists<T> {
         Self { links, slots }
     }
 
-    /// What is kept of a slot.
+    /// Returns the value kept for a slot.
     #[inline]
     pub fn kept(&self, slot: Slot) -> T {
         self.links[slot as usize].kept
     }
 
-    /// Keeps something of a slot, whether it is in a list or not.
+    /// Keeps a value for a slot, whether the slot is in a list or not.
     #[inline]
     pub fn keep(&mut self, slot: Slot, what: T) {
         self.links[slot as usize].kept = what;
@@ -99,19 +101,19 @@ impl<T: Copy + Default> Lists<T> {
         self.push_newest(list, slot);
     }
 
-    /// The slot at the oldest end.
+    /// Returns the slot at the oldest end.
     #[inline]
     pub fn oldest(&self, list: u32) -> Option<Slot> {
         self.slot(self.links[(self.slots + list) as usize].ends[NEWER])
     }
 
-    /// The neighbour on the newer side of a slot that is in a list.
+    /// Returns the neighbour on the newer side of a slot that is in a list.
     #[inline]
     pub fn newer(&self, slot: Slot) -> Option<Slot> {
         self.slot(self.links[slot as usize].ends[NEWER])
     }
 
-    /// Whether a list has no slot.
+    /// Returns true if a list has no slot.
     #[inline]
     pub fn is_empty(&self, list: u32) -> bool {
         let end = self.slots + list;
@@ -134,18 +136,18 @@ impl<T: Copy + Default> Lists<T> {
     }
 }
 
-/// Lists that know which of them a slot is in, and how long they are.
+/// Lists that record which list a slot is in, and their lengths.
 #[derive(Debug, Clone)]
 pub(crate) struct Counted<const N: usize> {
     lists: Lists,
-    /// By slot: the list that it is in, or was in.
+    /// By slot: the list that it is in, or was in last.
     list: Vec<u8>,
-    /// Slots of each list.
+    /// Number of slots in each list.
     pub pages: [u32; N],
 }
 
 impl<const N: usize> Counted<N> {
-    /// Empty lists over the slots `0..slots`.
+    /// Creates empty lists over the slots `0..slots`.
     pub fn new(slots: u32) -> Self {
         Self {
             lists: Lists::new(slots, N as u32),
@@ -154,7 +156,7 @@ impl<const N: usize> Counted<N> {
         }
     }
 
-    /// The list that a slot is in, or was in last.
+    /// Returns the list that a slot is in, or was in last.
     #[inline]
     pub fn of(&self, slot: Slot) -> u32 {
         self.list[slot as usize].into()
@@ -181,7 +183,7 @@ impl<const N: usize> Counted<N> {
         self.lists.renew(self.of(slot), slot);
     }
 
-    /// The slot at the oldest end.
+    /// Returns the slot at the oldest end.
     #[inline]
     pub fn oldest(&self, list: u32) -> Option<Slot> {
         self.lists.oldest(list)
@@ -214,7 +216,7 @@ mod tests {
         l.append(0, 0);
         l.append(0, 1);
         assert_eq!((all(&l, 0), all(&l, 1)), (vec![4, 3, 1, 2, 0], vec![]));
-        // What was kept of a slot before it moved is kept still.
+        // A value kept for a slot stays when the slot moves.
         assert_eq!((l.kept(3), l.kept(4)), (30, 0));
     }
 }

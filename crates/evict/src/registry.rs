@@ -1,33 +1,34 @@
-//! The policies by name. To add one: a file beside this one, and a line in `policies!`. Below `boxed` are those
-//! that are called through a table: some nanoseconds more a request, a tenth of a megabyte of program less.
+//! The policies by name. A new one takes a file beside this one, and a line in `policies!`. Those
+//! below `boxed` are called through a table: some nanoseconds more a request, a tenth of a megabyte
+//! of program less.
 
 use crate::{AnyPolicy, Policy};
 
-/// What is done with a policy once its type is known: generic code that is compiled for each.
+/// Generic code that runs with a policy of a known type; compiled for each policy.
 pub trait Visitor {
-    /// What comes out.
+    /// The result.
     type Output;
 
-    /// The work, with the policy `P`; it makes its own by [`Policy::new`].
+    /// Runs with the policy `P`, which it creates with [`Policy::new`].
     fn visit<P: Policy + Clone + Send + 'static>(self) -> Self::Output;
 }
 
-/// As [`Visitor`], for code of which there should not be a copy for every policy: those that are listed as
-/// `boxed` are all called through one type, `Box<dyn AnyPolicy>`.
+/// Generic code like [`Visitor`], of which there should not be a copy for every policy: all those
+/// listed as `boxed` are called through one type, `Box<dyn AnyPolicy>`.
 pub trait Runner {
-    /// What comes out.
+    /// The result.
     type Output;
 
-    /// The work, with the policy that `make` makes for so many slots.
+    /// Runs with a policy that `make` creates for a number of slots.
     fn run<P: Policy>(self, make: &dyn Fn(u32) -> P) -> Self::Output;
 }
 
-/// A line of the registry.
+/// An entry of the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// The name in options and results.
+    /// The policy's name in options and results.
     pub name: &'static str,
-    /// What it does, in one sentence.
+    /// A description in one sentence.
     pub about: &'static str,
 }
 
@@ -92,12 +93,12 @@ policies! {
     "hyperbolic": hyperbolic::Hyperbolic in "hyperbolic.rs", "Evicts the page with the fewest uses by its time in the cache, of 64 drawn at random.";
 }
 
-/// The policy's line.
+/// Returns the entry of a policy.
 pub fn find(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|e| e.name == name)
 }
 
-/// The policy of that name over the slots `0..slots`; `None` if there is none.
+/// Creates the policy of that name over the slots `0..slots`; `None` if there is none.
 pub fn make(name: &str, slots: u32) -> Option<Box<dyn AnyPolicy>> {
     struct Make(u32);
     impl Visitor for Make {
@@ -109,7 +110,7 @@ pub fn make(name: &str, slots: u32) -> Option<Box<dyn AnyPolicy>> {
     visit(name, Make(slots))
 }
 
-/// All names, for messages.
+/// Returns all names, for messages.
 pub fn names() -> String {
     let names: Vec<_> = ALL.iter().map(|e| e.name).collect();
     names.join(", ")

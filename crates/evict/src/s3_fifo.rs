@@ -8,22 +8,22 @@ use crate::{Dirty, Ghost, Lists, Policy, Slot};
 const SMALL: u32 = 0;
 const MAIN: u32 = 1;
 
-/// Uses, besides the first, that lead from the small queue to the main one.
+/// Uses, besides the first, that a page needs to move from the small queue to the main one.
 const PROMOTE: u8 = 2;
-/// Rounds that uses are worth in the main queue at most.
+/// Most rounds in the main queue that a page's uses are worth.
 const ROUNDS: u8 = 3;
 
-/// A small queue that new pages must be used in to reach the main one, and ghosts of those that
-/// were not.
+/// A small queue in which new pages must be used to reach the main one, and ghosts of pages that
+/// were not used enough.
 #[derive(Debug, Clone)]
 pub struct S3Fifo {
-    /// With each page's object.
+    /// The two queues, with the object of each page.
     queues: Lists<u64>,
-    /// Pages of the two queues.
+    /// Number of pages in each queue.
     pages: [u32; 2],
     slots: Vec<Known>,
     ghost: Ghost,
-    /// Whether the object that is about to be admitted was among the ghosts.
+    /// True if the object about to be admitted was among the ghosts.
     returns: bool,
 }
 
@@ -50,7 +50,7 @@ impl S3Fifo {
         Some(slot)
     }
 
-    /// The small queue's first page that was not used enough; it becomes a ghost.
+    /// Takes out the small queue's first page that was not used enough; it becomes a ghost.
     fn evict_small(&mut self) -> Option<Slot> {
         loop {
             let slot = self.pop(SMALL)?;
@@ -63,7 +63,7 @@ impl S3Fifo {
         }
     }
 
-    /// The main queue's first page without uses left.
+    /// Takes out the main queue's first page without uses left.
     fn evict_main(&mut self) -> Option<Slot> {
         loop {
             let slot = self.pop(MAIN)?;
@@ -109,13 +109,14 @@ impl Policy for S3Fifo {
     }
 
     fn evict(&mut self) -> Option<Slot> {
-        // Who evicts is full, whatever part of the slots that is: the main queue has nine tenths of
-        // the pages, rounded up, and the small one the rest.
+        // `evict` is called only when the cache is full, so the shares are taken of its pages, not
+        // of the slots: nine tenths, rounded up, for the main queue, and the rest for the small
+        // one.
         let [small, main] = self.pages;
         if main > small + main - (small + main) / 10 || small == 0 {
             self.evict_main()
         } else {
-            // All of the small queue may have moved to the main one.
+            // If all pages of the small queue moved to the main one, the main one evicts.
             self.evict_small().or_else(|| self.evict_main())
         }
     }
@@ -125,7 +126,7 @@ impl Policy for S3Fifo {
         self.queues.unlink(slot);
     }
 
-    /// Another round of the same queue.
+    /// Gives the page another round in the same queue.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         let Known { uses, queue } = self.slots[slot as usize];
         if u32::from(queue) == SMALL {

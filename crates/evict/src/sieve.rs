@@ -2,13 +2,13 @@
 
 use crate::{Dirty, Lists, Policy, Slot};
 
-/// A queue and a hand that moves from its oldest to its newest end and over again: it evicts the
-/// first page that was not used since it last passed; pages keep their places.
+/// A queue with a hand that moves from the oldest to the newest end, and starts again: the first
+/// page that was not used since the hand last passed is evicted. Pages keep their places.
 #[derive(Debug, Clone)]
 pub struct Sieve {
     queue: Lists,
     used: Vec<bool>,
-    /// Where the search goes on; `None`: at the oldest end.
+    /// The page at which the search continues; `None`: at the oldest end.
     hand: Option<Slot>,
 }
 
@@ -50,7 +50,7 @@ impl Policy for Sieve {
         self.queue.unlink(slot);
     }
 
-    /// The page goes back to its place, which the hand has passed.
+    /// Puts the page back at its place, which the hand has passed.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         match self.hand {
             Some(hand) => self.queue.push_behind(hand, slot),

@@ -1,33 +1,33 @@
-//! How often objects were asked for lately, for all of them in fixed memory: a counting sketch of four rows
-//! of 4-bit counters, of which only the least of an object's are counted up ("minimal increment"), and
-//! which are all halved from time to time (Einziger, Friedman and Manes 2017, section 3). 8 to 16 bytes a
-//! page of the cache.
+//! A sketch of how often objects were requested lately, for all objects in fixed memory: four rows
+//! of 4-bit counters, of which only the smallest of an object's are incremented ("minimal
+//! increment"), and which are all halved from time to time (Einziger, Friedman and Manes 2017,
+//! section 3). It takes 8 to 16 bytes for each page of the cache.
 
 /// Rows; an object has one counter in each.
 const ROWS: usize = 4;
-/// Counters of a row for each page of the cache.
+/// Counters of one row for each page of the cache.
 const WIDTH: u64 = 4;
 /// Counters in a word.
 const IN_WORD: u64 = 16;
-/// The most that a counter of 4 bits counts to.
+/// The largest value of a 4-bit counter.
 const MOST: u64 = 15;
-/// Requests between two halvings, by pages of the cache: W/C, which the paper has at about 10.
+/// Requests between two halvings, for each page of the cache: W/C, about 10 in the paper.
 const PERIOD: u64 = 10;
-/// Bits that halving shifts from one counter into the next.
+/// Mask that clears the bits which halving shifts from one counter into the next.
 const HALVED: u64 = 0x7777_7777_7777_7777;
 
-/// Counts of all objects, never too low but for halving and a counter's bound.
+/// Counts of all objects; too low only because of halving and the largest value of a counter.
 #[derive(Debug, Clone)]
 pub struct Sketch {
     words: Vec<u64>,
-    /// Counters of a row, a power of two.
+    /// Counters in a row, a power of two.
     width: u64,
     period: u64,
     left: u64,
 }
 
 impl Sketch {
-    /// For a cache of so many pages.
+    /// Creates a sketch for a cache of `slots` pages.
     pub fn new(slots: u32) -> Self {
         let width = (u64::from(slots) * WIDTH).next_power_of_two().max(IN_WORD);
         let period = PERIOD * u64::from(slots);
@@ -39,8 +39,8 @@ impl Sketch {
         }
     }
 
-    /// The word and the shift of an object's counter in each row: by two hashes (Kirsch and Mitzenmacher
-    /// 2006, "Less hashing, same performance").
+    /// Returns the word and the shift of an object's counter in each row, computed from two hashes
+    /// (Kirsch and Mitzenmacher 2006, "Less hashing, same performance").
     #[inline]
     fn places(&self, object: u64) -> [(usize, u64); ROWS] {
         let wide = u128::from(object ^ 0x9e6c_63d0_676a_9a99) * 0x9e37_79b9_7f4a_7c15;
@@ -54,7 +54,7 @@ impl Sketch {
         })
     }
 
-    /// How often, 15 at most.
+    /// Returns the count of an object, at most 15.
     #[inline]
     pub fn count(&self, object: u64) -> u8 {
         let counts = self.places(object);
@@ -62,7 +62,7 @@ impl Sketch {
         least.into_iter().min().unwrap_or(0) as u8
     }
 
-    /// Once more.
+    /// Counts a request for an object.
     #[inline]
     pub fn add(&mut self, object: u64) {
         let places = self.places(object);
@@ -97,7 +97,7 @@ mod tests {
     use std::collections::HashMap;
 
     proptest! {
-        /// Never less than the truth, and exact where objects are few.
+        /// Counts are never below the true ones.
         #[test]
         fn counts_are_not_too_low(
             slots in 1_u32..200,

@@ -7,11 +7,11 @@ use crate::{Dirty, Lists, Policy, Slot};
 const INACTIVE: u32 = 0;
 const ACTIVE: u32 = 1;
 
-/// Pages that the active list is shrunk by at once: SWAP_CLUSTER_MAX.
+/// Most pages that one shrinking of the active list moves: SWAP_CLUSTER_MAX.
 const CLUSTER: u32 = 32;
 
-/// New pages go to the inactive list; the second use there leads to the active one, which gives
-/// pages back while it is the longer one.
+/// New pages go to the inactive list; a second use there moves a page to the active list, which
+/// returns pages while it is the longer one.
 #[derive(Debug, Clone)]
 pub struct TwoList {
     lists: Lists,
@@ -93,7 +93,7 @@ impl Policy for TwoList {
         self.lists.unlink(slot);
     }
 
-    /// The page goes round the inactive list once more; it is written unless it was referenced
+    /// Gives the page another round of the inactive list; it is written unless it was referenced
     /// (`PAGEREF_RECLAIM_CLEAN`).
     fn dirty(&mut self, slot: Slot) -> Dirty {
         let referenced = self.slots[slot as usize].referenced;
@@ -105,7 +105,7 @@ impl Policy for TwoList {
         }
     }
 
-    /// The page is the next to leave, unless it was activated in the meantime.
+    /// Makes the page the next to leave, unless it was activated in the meantime.
     fn cleaned(&mut self, slot: Slot) {
         if !self.slots[slot as usize].active {
             self.lists.unlink(slot);

@@ -1,10 +1,10 @@
 //! 2Q (Johnson and Shasha 1994, "2Q: A low overhead high performance buffer management replacement
 //! algorithm", VLDB), the full version.
 //!
-//! New pages go through a queue (A1in there), in which uses count for nothing: they are taken for one use
-//! in several requests. What leaves the queue is remembered (A1out), and a page that is asked for while it
-//! is remembered joins the LRU list of the others (Am). The queue is cut back to its share whenever room
-//! is made; what leaves the LRU list is not remembered.
+//! New pages go through a queue (A1in in the paper), in which uses do not count: they are taken for
+//! one use made of several requests. A page that leaves the queue is remembered (A1out), and a page
+//! that is requested while it is remembered joins the LRU list of the others (Am). Each eviction
+//! cuts the queue back to its share; pages that leave the LRU list are not remembered.
 
 use crate::lists::Counted;
 use crate::{Dirty, Ghost, Policy, Slot};
@@ -12,18 +12,18 @@ use crate::{Dirty, Ghost, Policy, Slot};
 const QUEUE: u32 = 0;
 const MAIN: u32 = 1;
 
-/// Kin: the queue's share of the cache is one in so many, the paper's 25 %.
+/// Kin: the queue's share of the cache, one page in this many; the paper's 25 %.
 const QUEUE_SHARE: u32 = 4;
-/// Kout: one object is remembered for so many pages of the cache, the paper's 50 %.
+/// Kout: one object is remembered for this many pages of the cache; the paper's 50 %.
 const GHOST_SHARE: u32 = 2;
 
-/// A queue before an LRU list; pages that come back after they left the queue join the list.
+/// A queue before an LRU list; pages requested again after they left the queue join the list.
 #[derive(Debug, Clone)]
 pub struct TwoQ {
     lists: Counted<2>,
     objects: Vec<u64>,
     ghosts: Ghost,
-    /// Whether the object that is about to be admitted was remembered.
+    /// True if the object about to be admitted was remembered.
     returns: bool,
 }
 
@@ -62,7 +62,7 @@ impl Policy for TwoQ {
 
     fn evict(&mut self) -> Option<Slot> {
         let [queue, main] = self.lists.pages;
-        // Who evicts is full, whatever part of the slots that is.
+        // `evict` is called only when the cache is full, so shares are taken of the pages in it.
         let share = ((queue + main) / QUEUE_SHARE).max(1);
         let list = if queue > share || main == 0 {
             QUEUE
@@ -81,7 +81,7 @@ impl Policy for TwoQ {
         self.lists.unlink(slot);
     }
 
-    /// Another round of the same list.
+    /// Gives the page another round in the same list.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         let list = self.lists.of(slot);
         if list == QUEUE {

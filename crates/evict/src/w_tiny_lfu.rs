@@ -1,14 +1,14 @@
-//! W-TinyLFU (Einziger, Friedman and Manes 2017, "TinyLFU: A highly efficient cache admission policy", ACM
-//! Transactions on Storage).
+//! W-TinyLFU (Einziger, Friedman and Manes 2017, "TinyLFU: A highly efficient cache admission
+//! policy", ACM Transactions on Storage).
 //!
-//! New pages are in a small LRU **window**. What leaves it may join the main part only if it was asked for
-//! more often lately than the page that would have to go for it; how often is known of all objects, in the
-//! cache or not, by a [sketch](crate::sketch). The main part is a segmented LRU: pages come into
-//! **probation** and go on to the **protected** segment when they are used; what that is too small for goes
-//! back to probation.
+//! New pages are in a small LRU **window**. A page that leaves the window may join the main part
+//! only if it was requested more often lately than the page that would have to leave for it; a
+//! [sketch](crate::sketch) knows how often for all objects, in the cache or not. The main part is a
+//! segmented LRU: pages come into **probation** and move to the **protected** segment when they are
+//! used; if that is too large, its oldest page goes back to probation.
 //!
-//! The paper's doorkeeper, which keeps objects asked for once out of the sketch, is left out: it saves
-//! memory in the sketch, whose counters here are four for each page in each row.
+//! The paper's doorkeeper, which keeps objects requested once out of the sketch, is left out: it
+//! would save memory in the sketch, which here has four counters in each row for each page.
 
 use crate::sketch::Sketch;
 use crate::lists::Counted;
@@ -18,18 +18,18 @@ const WINDOW: u32 = 0;
 const PROBATION: u32 = 1;
 const PROTECTED: u32 = 2;
 
-/// The window's share of the cache is one page in so many, the paper's 1 %; one page at least.
+/// The window's share of the cache: one page in this many, the paper's 1 %; at least one page.
 const WINDOW_SHARE: u32 = 100;
-/// The protected segment's per cent of the main part.
+/// The protected segment's share of the main part, in percent.
 const PROTECTED_PERCENT: u64 = 80;
 
-/// A window, and behind it a segmented LRU into which only what is asked for more often may come.
+/// A window, and a segmented LRU that admits only objects requested more often than its victim.
 #[derive(Debug, Clone)]
 pub struct WTinyLfu {
     lists: Counted<3>,
     objects: Vec<u64>,
     sketch: Sketch,
-    /// Pages of a full cache: as many as there were when room was last made.
+    /// Pages of a full cache: the number of pages when room was last made.
     full: u32,
 }
 
@@ -46,7 +46,7 @@ impl WTinyLfu {
         }
     }
 
-    /// The page of the main part that would go.
+    /// Returns the page of the main part that would leave.
     fn victim(&self) -> Option<Slot> {
         let oldest = self.lists.oldest(PROBATION);
         oldest.or_else(|| self.lists.oldest(PROTECTED))
@@ -76,7 +76,7 @@ impl Policy for WTinyLfu {
     fn admit(&mut self, slot: Slot, object: u64) {
         self.objects[slot as usize] = object;
         self.lists.push(WINDOW, slot);
-        // As long as there is room, what leaves the window is not compared.
+        // While there is room, pages that leave the window join the main part without a comparison.
         while self.lists.pages[WINDOW as usize] > self.most_in_window() {
             self.demote(WINDOW);
         }
@@ -128,7 +128,7 @@ impl Policy for WTinyLfu {
         self.lists.unlink(slot);
     }
 
-    /// Another round of the same list.
+    /// Gives the page another round in the same list.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         self.lists.push(self.lists.of(slot), slot);
         Dirty::WriteBehind

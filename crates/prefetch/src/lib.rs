@@ -1,15 +1,16 @@
-//! Asks the processor for memory that will be wanted soon (the kernel's `prefetch()`).
+//! Asks the processor for memory that will be needed soon (the kernel's `prefetch()`).
 //!
-//! A load whose value nobody uses looks like the same thing and is not: it keeps its place in the processor's window
-//! until the memory answers, and with it everything behind it.
+//! A load whose value is not used has a similar effect, but it occupies an entry in the processor's
+//! window until the memory answers, and holds up everything behind it.
 
-/// Begins to bring what lies at a place into the processor's caches, as far as a line of it reaches, and waits for
-/// nothing. It changes no outcome, and does nothing on processors that it knows no instruction of.
+/// Starts to bring the first cache line at an address into the processor's caches, without waiting.
+/// It changes no result, and does nothing on processors whose prefetch instruction it does not
+/// know.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(at: &T) {
     let at = std::ptr::from_ref(at).cast::<u8>();
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: the instruction reads nothing that a program could see, and faults at no address.
+    // SAFETY: the instruction has no effect that a program could see, and faults at no address.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
     }

@@ -1,5 +1,5 @@
-//! The simulator's speed on a trace that is the same everywhere: 10 million Zipf requests for a
-//! million pages, in a file of libCacheSim's oracleGeneral format (240 MB).
+//! Measures the simulator's speed on a trace that is the same everywhere: 10 million Zipf requests
+//! for a million pages, in a file of libCacheSim's oracleGeneral format (240 MB).
 
 use crate::budget::Budget;
 use crate::cache::Counts;
@@ -13,7 +13,7 @@ use std::time::Instant;
 use trace::generate::{Pattern, Plan as TracePlan};
 use trace::{Options, Reader, TraceError};
 
-/// Pages of the caches that are measured.
+/// Size in pages of the caches that are measured.
 pub const SIZE: u32 = 100_000;
 
 /// The trace: 10 million requests, a million objects, skew 1.0, 100 000 requests a second.
@@ -27,16 +27,16 @@ pub const TRACE: TracePlan = TracePlan {
     seed: 1,
 };
 
-/// A measurement, of which requests a second depend on the computer.
+/// One measurement; the requests per second depend on the computer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measurement {
-    /// The policy.
+    /// The policy's name.
     pub policy: String,
-    /// Pages of the cache.
+    /// The cache's size in pages.
     pub size: u32,
-    /// Median of the rounds, reading the file included, on one core.
+    /// Requests per second on one core, reading of the file included: the median of the rounds.
     pub requests_per_second: f64,
-    /// The best round.
+    /// The same of the fastest round.
     pub best_requests_per_second: f64,
     /// Misses by requests.
     pub miss_ratio: f64,
@@ -45,22 +45,22 @@ pub struct Measurement {
 /// Writes [`TRACE`].
 ///
 /// # Errors
-/// What the system says.
+/// The error of the writer.
 pub fn write_trace(to: &mut impl Write) -> io::Result<()> {
     trace::write::oracle_general(&TRACE, to)
 }
 
-/// Seconds, and what came out.
+/// Runs a plan; returns the seconds it took and the curves.
 fn timed(path: &Path, plan: &Plan) -> Result<(f64, Curves), TraceError> {
     let start = Instant::now();
     let curves = curve::run(path, plan)?;
     Ok((start.elapsed().as_secs_f64(), curves))
 }
 
-/// Measures every policy on a trace.
+/// Measures every policy on a trace, in `rounds` rounds.
 ///
 /// # Errors
-/// A trace that can't be read.
+/// The trace cannot be read.
 pub fn replay(path: &Path, rounds: usize) -> Result<Vec<Measurement>, TraceError> {
     let mut results = Vec::new();
     for entry in evict::registry::ALL {
@@ -93,12 +93,13 @@ pub fn replay(path: &Path, rounds: usize) -> Result<Vec<Measurement>, TraceError
     Ok(results)
 }
 
-/// Requests a second, the median of the rounds, of the least that LRU can be: a table from objects to
-/// pages and a linked list in arrays, the objects numbered and in memory beforehand, on one core. What
-/// [`replay`] does beside that is reading the file and finding objects by their names.
+/// Returns the requests per second, as the median of the rounds, of a minimal LRU: a table from
+/// objects to pages and a linked list in arrays, with the objects numbered and in memory
+/// beforehand, on one core. Beyond that [`replay`] reads the file and looks objects up by their
+/// names.
 ///
 /// # Errors
-/// A trace that can't be read.
+/// The trace cannot be read.
 pub fn bare_array(path: &Path, rounds: usize) -> Result<f64, TraceError> {
     let reader = Reader::open(path, &Options::default())?;
     let (trace, _) = Dense::read(reader, Unit::Page, false, Budget::default(), 1)?;
@@ -113,12 +114,12 @@ pub fn bare_array(path: &Path, rounds: usize) -> Result<f64, TraceError> {
     Ok(trace.requests() as f64 / times[times.len() / 2])
 }
 
-/// Misses of LRU with `slots` pages, without policies, hooks or indexes.
+/// Returns the misses of LRU with `slots` pages, without policies, hooks or indexes.
 fn bare_misses(trace: &Dense, slots: u32) -> u64 {
     const NONE: u32 = u32::MAX;
     let mut slot_of = vec![NONE; trace.objects() as usize];
     let mut object_of = vec![0_u32; slots as usize];
-    // Newer and older neighbour; the last one stands for both ends.
+    // Newer and older neighbour of each slot; the last entry is the sentinel of both ends.
     let mut links = vec![[slots; 2]; slots as usize + 1];
     let (mut used, mut misses) = (0, 0);
     for event in trace.events() {
@@ -151,10 +152,10 @@ fn bare_misses(trace: &Dense, slots: u32) -> u64 {
     misses
 }
 
-/// Seconds for 50 sizes of a policy on `threads` threads, reading the file included.
+/// Returns the seconds for 50 sizes of a policy on `threads` threads, reading of the file included.
 ///
 /// # Errors
-/// A trace that can't be read.
+/// The trace cannot be read.
 pub fn fifty_sizes(path: &Path, policy: &'static str, threads: usize) -> Result<f64, TraceError> {
     let sizes: crate::Sizes = "1000..100000:50".parse().expect("a range");
     let plan = Plan {

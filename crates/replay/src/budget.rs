@@ -1,23 +1,23 @@
-//! How much memory a simulation may take.
+//! The memory limit of a simulation.
 
 use std::fmt;
 
-/// Bytes of memory that may be taken, if anybody said.
+/// The bytes of memory that may be used; `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Budget(pub Option<u64>);
 
 impl Budget {
-    /// Whether so many bytes may be taken.
+    /// Returns true if `bytes` bytes may be used.
     pub fn has(self, bytes: u64) -> bool {
         self.0.is_none_or(|most| bytes <= most)
     }
 
-    /// What is left when so many bytes are taken.
+    /// Returns what is left after `bytes` bytes are used.
     pub fn without(self, bytes: u64) -> Self {
         Self(self.0.map(|most| most.saturating_sub(bytes)))
     }
 
-    /// How often so many bytes may be taken at a time, up to `most`.
+    /// Returns how many times `bytes` bytes fit, at most `most`.
     pub fn times(self, bytes: u64, most: usize) -> usize {
         self.0.map_or(most, |all| {
             let times = all / bytes.max(1);

@@ -1,35 +1,36 @@
-//! The cache without writes: where objects are, and the policy's hooks.
+//! The simulated cache without writes: the map of objects to slots, and the calls of the policy's
+//! hooks.
 
 use evict::{Index, Policy, Slot};
 use serde::Serialize;
 
-/// Which slot holds an object, and the other way.
+/// A map between objects and the slots that hold them.
 pub trait Map {
-    /// Where a search for an object ended that is nowhere.
+    /// The end of a search for an object that no slot holds.
     type End: Copy;
-    /// The slot of an object.
+    /// Returns the slot of an object.
     fn find(&self, object: u64) -> Option<Slot>;
-    /// The object of a slot that holds one.
+    /// Returns the object of a slot that holds one.
     fn object(&self, slot: Slot) -> u64;
-    /// Puts an object that is nowhere into an empty slot.
+    /// Puts an object that no slot holds into an empty slot.
     fn insert(&mut self, object: u64, slot: Slot);
-    /// Puts an object that is nowhere into a slot that holds another one, which leaves.
+    /// Puts an object that no slot holds into a slot that holds another one, which leaves.
     fn replace(&mut self, object: u64, slot: Slot);
     /// Empties a slot that holds an object.
     fn remove(&mut self, slot: Slot);
-    /// A first look for each of at most 64 objects, so that the cache misses of look-ups overlap:
-    /// what [`seek`](Self::seek) wants to know.
+    /// Takes a first look for each of at most 64 objects, so that the cache misses of the look-ups
+    /// overlap; writes to `slots` the guesses for [`seek`](Self::seek).
     fn guess(&self, objects: &[u64], slots: &mut Guesses);
-    /// As [`find`](Self::find), with what [`guess`](Self::guess) said, or any other number; for what is nowhere, where
-    /// the search for it ended.
+    /// Finds a slot as [`find`](Self::find) does, with the guess of [`guess`](Self::guess) or any
+    /// other number; if no slot holds the object, returns the end of the search.
     fn seek(&self, object: u64, guess: Slot) -> Result<Slot, Self::End>;
-    /// As [`insert`](Self::insert), where a search for the object ended just now.
+    /// Does what [`insert`](Self::insert) does, where a search for the object has just ended.
     fn insert_at(&mut self, object: u64, slot: Slot, end: Self::End);
-    /// As [`replace`](Self::replace), where a search for the object ended just now.
+    /// Does what [`replace`](Self::replace) does, where a search for the object has just ended.
     fn replace_at(&mut self, object: u64, slot: Slot, end: Self::End);
 }
 
-/// What a first look at some objects has brought.
+/// The slots guessed for a block of objects.
 pub type Guesses = [Slot; BLOCK];
 
 impl Map for Index {
@@ -72,7 +73,7 @@ impl Map for Index {
     }
 }
 
-/// A map of objects that are numbered without gaps: a table.
+/// A map of objects that are numbered without gaps: an array.
 #[derive(Debug, Clone)]
 pub struct Table {
     /// By object: slot + 1, or 0.
@@ -81,7 +82,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// For the objects `0..objects` in `slots` slots.
+    /// Creates a map of the objects `0..objects` in `slots` slots.
     pub fn new(objects: u32, slots: u32) -> Self {
         Self {
             slots: vec![0; objects as usize],
@@ -91,7 +92,7 @@ impl Table {
 }
 
 impl Map for Table {
-    /// It has a place for every object.
+    /// Nothing: the array has a place for every object.
     type End = ();
     #[inline]
     fn find(&self, object: u64) -> Option<Slot> {
@@ -136,31 +137,31 @@ impl Map for Table {
     }
 }
 
-/// Requests whose look-ups are begun together.
+/// Requests whose look-ups are started together.
 pub const BLOCK: usize = 64;
 
-/// What a cache has seen.
+/// Counts of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counts {
     /// Requests.
     pub requests: u64,
-    /// Requests for what the cache did not hold.
+    /// Requests for objects that the cache did not hold.
     pub misses: u64,
 }
 
 impl Counts {
-    /// Requests for what the cache held.
+    /// Returns the number of requests for objects that the cache held.
     pub fn hits(&self) -> u64 {
         self.requests - self.misses
     }
 
-    /// Misses by requests; 0 without requests.
+    /// Returns misses by requests; 0 without requests.
     pub fn miss_ratio(&self) -> f64 {
         self.misses as f64 / self.requests.max(1) as f64
     }
 }
 
-/// Slots that hold nothing: those never used so far, and those emptied since.
+/// The empty slots: those never used so far, and those emptied since.
 #[derive(Debug)]
 pub(crate) struct Free {
     unused: u32,
@@ -194,7 +195,7 @@ impl Free {
     }
 }
 
-/// A cache in which nothing is ever dirty.
+/// A cache in which no page is ever dirty.
 #[derive(Debug)]
 pub struct Cache<P, M> {
     policy: P,
@@ -204,12 +205,12 @@ pub struct Cache<P, M> {
 }
 
 impl<P: Policy, M: Map> Cache<P, M> {
-    /// An empty cache of `slots` slots, at least one; `map` has as many.
+    /// Creates an empty cache of `slots` slots, at least one; `map` has as many.
     pub fn new(slots: u32, map: M) -> Self {
         Self::of(P::new(slots), slots, map)
     }
 
-    /// As [`Self::new`], with a policy that was made for as many slots.
+    /// Creates a cache as [`Self::new`] does, with a given policy of as many slots.
     pub fn of(policy: P, slots: u32, map: M) -> Self {
         Self {
             policy,
@@ -219,12 +220,12 @@ impl<P: Policy, M: Map> Cache<P, M> {
         }
     }
 
-    /// What happened so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Requests one after another.
+    /// Makes requests one after another.
     #[inline]
     pub fn request_block(&mut self, objects: &[u64]) {
         let mut guesses = [0; BLOCK];
@@ -237,26 +238,27 @@ impl<P: Policy, M: Map> Cache<P, M> {
         }
     }
 
-    /// Says which objects come next, [`BLOCK`] at most.
+    /// Starts the look-ups of the next objects, at most [`BLOCK`].
     #[inline]
     pub(crate) fn guess(&self, objects: &[u64], guesses: &mut Guesses) {
         self.map.guess(objects, guesses);
     }
 
-    /// A request; returns whether the cache held the object.
+    /// Makes a request; returns true if the cache held the object.
     #[inline]
     pub fn request(&mut self, object: u64) -> bool {
         self.request_guessed(object, Slot::MAX)
     }
 
-    /// As [`request`](Self::request), with what [`guess`](Self::guess) said of the object.
+    /// Makes a request as [`request`](Self::request) does, with the guess of
+    /// [`guess`](Self::guess).
     #[inline]
     pub(crate) fn request_guessed(&mut self, object: u64, guess: Slot) -> bool {
         self.counts.requests += 1;
         self.answer(object, guess)
     }
 
-    /// A request that is counted.
+    /// Serves a request that is counted already.
     #[inline]
     fn answer(&mut self, object: u64, guess: Slot) -> bool {
         let end = match self.map.seek(object, guess) {
@@ -286,7 +288,7 @@ impl<P: Policy, M: Map> Cache<P, M> {
         false
     }
 
-    /// The object is gone: it leaves the cache if it is there.
+    /// Removes an object that is gone from the cache, if the cache holds it.
     pub fn remove(&mut self, object: u64) {
         if let Some(slot) = self.map.find(object) {
             self.map.remove(slot);

@@ -1,4 +1,4 @@
-//! Policies by sizes, on all cores.
+//! Miss-ratio curves: policies by sizes, on all cores.
 
 use crate::budget::Budget;
 use crate::cache::Counts;
@@ -21,30 +21,31 @@ use std::sync::{Arc, Mutex};
 use std::thread::Builder;
 use trace::{Options, Reader, TraceError};
 
-/// What is wanted.
+/// The curves that are wanted.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// How the trace is read.
     pub options: Options,
-    /// What a request is.
+    /// The unit of a request: a page or a record.
     pub unit: Unit,
     /// Sizes of the caches.
     pub sizes: Sizes,
-    /// Names of [`policies`](crate::policies); OPT is not among them where writes are modelled.
+    /// Names from [`policies`](crate::policies); OPT cannot be used with `writes`.
     pub policies: Vec<&'static str>,
-    /// Dirty pages, if writes are to be modelled.
+    /// The model of dirty pages and writeback; `None`: writes are not modelled.
     pub writes: Option<WriteModel>,
-    /// A sample of the objects to estimate miss ratios from; without it they are exact. Writes are
-    /// not modelled with a sample.
+    /// The sample of the objects from which miss ratios are estimated; `None`: they are exact.
+    /// Writes are not modelled with a sample.
     pub sample: Option<Sample>,
-    /// Threads, at least 1; fewer where memory is short. The figures are the same for any number.
+    /// Threads, at least 1; fewer are used where memory is short. The figures are the same for any
+    /// number.
     pub threads: usize,
-    /// What the trace, if it is kept, and the caches may take of memory.
+    /// The memory that the trace, if it is kept, and the caches may use.
     pub budget: Budget,
 }
 
 impl Plan {
-    /// The plan for a trace of so many objects: its sizes are pages.
+    /// Returns the plan with its sizes in pages, for a trace of `objects` objects.
     fn of(&self, objects: u64) -> Self {
         Self {
             sizes: self.sizes.of(objects),
@@ -57,8 +58,8 @@ impl Plan {
     }
 }
 
-/// How far a plan has come: caches that were simulated, and how many there are; 0 while the trace is read,
-/// and where nothing but reading is to be done.
+/// Called with the number of simulated caches and of all caches; both are 0 while the trace is
+/// read, and where nothing is simulated.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
 /// One policy at one size.
@@ -71,10 +72,10 @@ pub struct Point {
     pub counts: Counts,
     /// Misses by requests.
     pub miss_ratio: f64,
-    /// Between what the miss ratio lies, where it is an estimate from a sample.
+    /// The bound of the miss ratio, if it is an estimate from a sample.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
-    /// What writes led to, where they are modelled.
+    /// The counts of writes, if they are modelled.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub writes: Option<WriteCounts>,
 }
@@ -84,14 +85,14 @@ pub struct Point {
 pub struct Curve {
     /// The policy's name.
     pub policy: &'static str,
-    /// One point a size.
+    /// One point for each size.
     pub points: Vec<Point>,
 }
 
 /// All curves of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curves {
-    /// The trace's file, as it was given.
+    /// The trace file's name, as it was given.
     pub trace: String,
     /// Its format.
     pub format: &'static str,
@@ -105,10 +106,10 @@ pub struct Curves {
     pub sample: Option<SampleFacts>,
     /// Records that could not be read and were skipped.
     pub skipped: u64,
-    /// Limits and device, where writes are modelled.
+    /// The model's limits and device, if writes are modelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<WriteModel>,
-    /// In the order of the plan's policies.
+    /// The curves, in the order of the plan's policies.
     pub curves: Vec<Curve>,
 }
 
@@ -122,10 +123,10 @@ fn point(size: u32, counts: Counts, writes: Option<WriteCounts>) -> Point {
     }
 }
 
-/// Work that one thread does at once.
+/// The unit of work of one thread.
 #[derive(Debug, Clone, Copy)]
 enum Job {
-    /// All sizes of a policy: of LRU.
+    /// All sizes of LRU.
     Stack { policy: usize },
     /// One policy at one size.
     Cell { policy: usize, size: usize },
@@ -170,24 +171,24 @@ impl Runner for Stream<'_> {
     }
 }
 
-/// What a cache of numbered objects takes a slot: the policy's lists and ghosts, the objects, dirty
-/// pages.
+/// Most bytes that a cache of numbered objects uses for each slot: the policy's lists and ghosts,
+/// the objects, dirty pages.
 const BYTES_PER_SLOT: u64 = 120;
-/// The same with a hash index.
+/// The same for a cache with a hash index.
 const BYTES_PER_STREAMED_SLOT: u64 = BYTES_PER_SLOT + 40;
-/// What a table of objects, or LRU's distances, take an object.
+/// Bytes for each object of a table of objects, or of LRU's distances.
 const BYTES_PER_STACKED_OBJECT: u64 = 26;
 
-/// How a plan goes through its trace.
+/// How a plan processes its trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// One policy, one size: only the cache is kept.
+    /// One policy at one size: only the cache is kept in memory.
     Stream,
-    /// LRU at many sizes: only objects are kept.
+    /// LRU at many sizes: only the objects are kept.
     Distances,
-    /// A sample is kept.
+    /// The sample is kept.
     Sample,
-    /// The trace is kept.
+    /// The whole trace is kept.
     Keep,
 }
 
@@ -208,7 +209,7 @@ impl Way {
     }
 }
 
-/// What a plan will take of memory, in a sentence: before anything is read.
+/// Describes in a sentence the memory that a plan will use; before anything is read.
 pub fn memory(plan: &Plan) -> String {
     let largest = u64::from(plan.sizes.pages.last().copied().unwrap_or(1));
     let mib = |bytes: u64| (bytes >> 20) + 1;
@@ -264,19 +265,19 @@ fn too_large(trace: &str, size: u32, need: u64, budget: Budget) -> TraceError {
     }
 }
 
-/// Runs a plan. A single policy at a single size streams, and so does LRU at many; a sample is kept
-/// instead of the trace; everything else keeps the trace in memory.
+/// Runs a plan. A single policy at a single size streams the trace, and so does LRU at many sizes;
+/// with a sample only the sample is kept; in all other cases the trace is kept in memory.
 ///
 /// # Errors
-/// A trace that can't be read, or for which there is no memory.
+/// The trace cannot be read, or there is too little memory.
 ///
 /// # Panics
-/// If a policy of the plan is unknown, or OPT is to have writes.
+/// If a policy of the plan is unknown, or OPT is combined with writes.
 pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
     run_watched(path, plan, &|_, _| {})
 }
 
-/// As [`run`]; says how far it is.
+/// Runs a plan as [`run`] does, and reports its progress.
 ///
 /// # Errors
 /// As [`run`].
@@ -289,7 +290,7 @@ pub fn run_watched(path: &Path, plan: &Plan, progress: Progress<'_>) -> Result<C
     from_reader(reader, shown, plan, progress, &Arc::default())
 }
 
-/// As [`run`], over a trace that is open already; `shown`: what the curves call it.
+/// Runs a plan as [`run`] does, over an open trace; `shown`: the trace's name in the curves.
 ///
 /// # Errors
 /// As [`run`].
@@ -300,8 +301,8 @@ pub fn run_reader(reader: Reader, shown: String, plan: &Plan) -> Result<Curves, 
     from_reader(reader, shown, plan, &|_, _| {}, &Arc::default())
 }
 
-/// As [`run_reader`], until `stop` is set: then it ends soon, with nothing. While the trace is read it is the
-/// reader's stream that has to end.
+/// Runs a plan as [`run_reader`] does, until `stop` is set: then it soon returns `None`. While the
+/// trace is being read, the reader's stream must end for that.
 ///
 /// # Errors
 /// As [`run`].
@@ -318,7 +319,7 @@ pub fn run_reader_until(
     Ok(Some(curves).filter(|_| !stop.load(Relaxed)))
 }
 
-/// The curves; if `stop` was set, their figures mean nothing.
+/// Computes the curves; if `stop` was set, their figures mean nothing.
 fn from_reader(
     reader: Reader,
     shown: String,
@@ -414,7 +415,8 @@ fn from_reader(
     })
 }
 
-/// As many of the plan's threads as there is memory for caches, beside a trace.
+/// Returns the number of threads: at most the plan's, and as many as memory allows beside the
+/// trace.
 fn threads(plan: &Plan, name: &str, trace: &Dense) -> Result<usize, TraceError> {
     let largest = plan.sizes.pages.last().copied().unwrap_or(1);
     let objects = trace.objects();
@@ -442,10 +444,10 @@ fn threads(plan: &Plan, name: &str, trace: &Dense) -> Result<usize, TraceError> 
     }
 }
 
-/// What is promised of a plan.
+/// The message for a plan that breaks its contract.
 const KNOWN: &str = "the plan's policies are known, and OPT has no writes";
 
-/// The work of a plan, the longest first.
+/// Returns the jobs of a plan, the longest first.
 fn jobs(plan: &Plan) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (p, name) in plan.policies.iter().enumerate() {
@@ -453,7 +455,7 @@ fn jobs(plan: &Plan) -> Vec<Job> {
             jobs.push(Job::Stack { policy: p });
         }
     }
-    // The largest caches take longest: they go first.
+    // The largest caches take longest, so they come first.
     for size in (0..plan.sizes.pages.len()).rev() {
         for (p, name) in plan.policies.iter().enumerate() {
             if *name != "lru" || plan.writes.is_some() {
@@ -464,7 +466,7 @@ fn jobs(plan: &Plan) -> Vec<Job> {
     jobs
 }
 
-/// What comes out of every job, in the order of jobs, from so many threads.
+/// Does all jobs on `threads` threads; returns their results in the order of the jobs.
 fn in_parallel<J: Copy + Sync, T: Send>(
     jobs: &[J],
     threads: usize,
@@ -486,7 +488,7 @@ fn in_parallel<J: Copy + Sync, T: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            // The figures are the same with the threads that there are.
+            // If no more threads can be started, the existing ones do the work.
             if Builder::new().spawn_scoped(scope, turns).is_err() {
                 break;
             }
@@ -498,7 +500,7 @@ fn in_parallel<J: Copy + Sync, T: Send>(
     results.into_iter().map(|(_, done)| done).collect()
 }
 
-/// LRU's points by size.
+/// Returns LRU's points by size.
 fn stacked(distances: &Distances, sizes: &[u32]) -> Vec<Point> {
     let requests = distances.requests();
     let misses = distances.all_misses(sizes);
@@ -506,7 +508,8 @@ fn stacked(distances: &Distances, sizes: &[u32]) -> Vec<Point> {
     sizes.iter().zip(misses).map(point).collect()
 }
 
-/// Every policy's points by size, from so many threads.
+/// Simulates every policy at every size on `threads` threads; returns the points by policy and
+/// size.
 fn simulate(
     trace: &Dense,
     plan: &Plan,
@@ -545,7 +548,7 @@ fn simulate(
     results
 }
 
-/// Every policy's points by size, estimated from a sample of the trace.
+/// Estimates every policy's points by size from a sample of the trace.
 fn estimate(
     trace: &Sampled,
     plan: &Plan,
@@ -572,7 +575,7 @@ fn estimate(
             vec![ratios]
         }
     });
-    // By policy, size and pass.
+    // Indexed by policy, size and pass.
     let none = vec![vec![Ratios::default(); passes.len()]; sizes.len()];
     let mut all = vec![none; plan.policies.len()];
     for (i, ((job, _), ratios)) in jobs.into_iter().zip(done).enumerate() {

@@ -1,4 +1,4 @@
-//! A trace in memory, its objects numbered from 0 in the order of their first request.
+//! A trace in memory, with objects numbered from 0 in the order of their first requests.
 
 use crate::budget::Budget;
 use crate::cache::{BLOCK, Cache, Counts, Table};
@@ -14,49 +14,49 @@ const READ: u32 = 0;
 const WRITE: u32 = 1;
 const REMOVE: u32 = 2;
 
-/// What happens to an object.
+/// An event of a trace, with its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// It is read.
+    /// The object is read.
     Read(u32),
-    /// It is written.
+    /// The object is written.
     Write(u32),
-    /// It is gone: its file was truncated or deleted.
+    /// The object is gone: its file was truncated or deleted.
     Remove(u32),
 }
 
-/// A trace with numbered objects: 4 bytes a request, and 8 more if times are kept.
+/// A trace with numbered objects: 4 bytes an event, and 8 more if times are kept.
 #[derive(Debug, Clone, Default)]
 pub struct Dense {
-    /// Object above, kind in the two lowest bits.
+    /// Object number in the upper bits, kind of event in the two lowest.
     events: Vec<u32>,
     /// Nanoseconds since the first record, by event; empty if they are not kept.
     times: Vec<u64>,
     objects: u32,
     requests: u64,
     writes: u64,
-    /// Once set, passes over the trace end early, with figures that mean nothing.
+    /// Once this is set, passes over the trace end early, with figures that mean nothing.
     stop: Arc<AtomicBool>,
 }
 
-/// Events between two looks at whether to stop.
+/// Events between two tests of `stop`.
 pub(crate) const PART: usize = 1 << 16;
 
-/// What numbering takes of memory for each object: an index that is about to grow, and lists.
+/// Bytes of memory that numbering uses for each object: an index that is about to grow, and lists.
 pub(crate) const BYTES_PER_OBJECT: u64 = 80;
 
-/// Why a trace can't be kept.
+/// The limit that a trace exceeds.
 pub(crate) enum Limit {
-    /// It has too many objects.
+    /// The trace has too many objects.
     Objects,
-    /// There is no room for so many requests.
+    /// The memory is too small for this many requests.
     Memory(Budget, u64),
-    /// There is no room for so many objects, of a trace that is not kept.
+    /// The memory is too small for this many objects of a trace that is not kept.
     Distances(Budget, u64),
 }
 
 impl Limit {
-    /// What is said of it.
+    /// Returns the error for the trace named `trace`.
     pub fn of(self, trace: &str) -> TraceError {
         let (message, accepted) = match self {
             Self::Objects => (
@@ -89,7 +89,7 @@ impl Limit {
     }
 }
 
-/// Sends at most [`BLOCK`] events through a cache.
+/// Runs at most [`BLOCK`] events through a cache.
 #[inline]
 fn send<P: Policy>(cache: &mut Cache<P, Table>, events: &[u32]) {
     let mut objects = [0_u64; BLOCK];
@@ -108,7 +108,7 @@ fn send<P: Policy>(cache: &mut Cache<P, Table>, events: &[u32]) {
     }
 }
 
-/// Some of the eight groups that a sampled trace's objects are in: object `n` is in group `n % 8`.
+/// A subset of the eight groups of a sampled trace's objects: object `n` is in group `n % 8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Groups(pub u8);
 
@@ -125,14 +125,14 @@ impl Groups {
 /// Numbers objects while a trace is read.
 pub(crate) struct Numbering {
     pub index: Index,
-    /// The objects of each file since their last removal; only for formats that remove.
+    /// The objects of each file since their last removal; only for formats with removals.
     files: Vec<Vec<u32>>,
     listed: Vec<bool>,
     cuts: bool,
 }
 
 impl Numbering {
-    /// For a trace whose records may take pages from files (`cuts`).
+    /// Creates a numbering; `cuts`: records of the trace's format may remove pages from files.
     pub fn new(cuts: bool) -> Self {
         Self {
             index: Index::new(0),
@@ -142,7 +142,7 @@ impl Numbering {
         }
     }
 
-    /// Calls `each` with the number of every object that the record takes away.
+    /// Calls `each` with the number of every object that the record removes.
     pub fn cut(&mut self, record: &Record, unit: Unit, mut each: impl FnMut(u32)) {
         let Some(len) = cut(record) else { return };
         let gone = unit.behind(len);
@@ -155,8 +155,8 @@ impl Numbering {
         }
     }
 
-    /// The object's number, a new one if it has none; `guess` is what [`Index::guess`] says of it
-    /// or any other number. `None`: there are too many objects.
+    /// Returns the object's number, a new one if it has none. `guess` is the result of
+    /// [`Index::guess`] or any other number. `None`: there are too many objects.
     #[inline]
     pub fn number(&mut self, object: u64, file: u32, guess: Slot) -> Option<u32> {
         let number = match self.index.find_guessed(object, guess) {
@@ -188,10 +188,11 @@ impl Numbering {
 
 impl Dense {
     /// Reads a whole trace; `times` keeps the times, which writeback needs. With more than one of
-    /// `threads` parsing has others than numbering. Also returns how many records were skipped.
+    /// `threads` other threads parse than the one that numbers. Also returns the number of skipped
+    /// records.
     ///
     /// # Errors
-    /// A record that can't be read, more than 2³⁰ objects, or more than the budget has room for.
+    /// A record cannot be read, there are more than 2³⁰ objects, or the budget is too small.
     pub fn read(
         mut reader: Reader,
         unit: Unit,
@@ -214,7 +215,7 @@ impl Dense {
         Ok((dense, reader.skipped()))
     }
 
-    /// Adds a few records, as far as there is room for their requests and objects.
+    /// Adds a few records, as far as the budget allows their requests and objects.
     fn add(
         &mut self,
         block: &[Record],
@@ -223,7 +224,7 @@ impl Dense {
         n: &mut Numbering,
         budget: Budget,
     ) -> Result<(), Limit> {
-        // Looked up before the first is numbered, so that cache misses overlap.
+        // All look-ups start before the first object is numbered, so that cache misses overlap.
         let (mut firsts, mut guesses) = ([0; 64], [Slot::MAX; 64]);
         for (first, record) in firsts.iter_mut().zip(block) {
             *first = unit.objects(record).0;
@@ -234,7 +235,7 @@ impl Dense {
             if record.op.is_data() {
                 let kind = if record.op == Op::Write { WRITE } else { READ };
                 let (first, count) = unit.objects(record);
-                // As if every one were for an object of its own; vectors double as they grow.
+                // The worst case is an object for each request; vectors double as they grow.
                 let requests = self.events.len() as u64 + count;
                 let objects = u64::from(n.index.slots()) + count;
                 let a_request = 2 * (4 + if times { 8 } else { 0 });
@@ -264,19 +265,20 @@ impl Dense {
         Ok(())
     }
 
-    /// Adds a request for an object, or its removal.
+    /// Adds a read of an object, or its removal.
     #[inline]
     pub(crate) fn push(&mut self, object: u32, removed: bool) {
         self.events
             .push(object << 2 | if removed { REMOVE } else { READ });
     }
 
-    /// Number of events.
+    /// Returns the number of events.
     pub(crate) fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// Gives every object another number; `None` drops what happens to it. Times are not kept.
+    /// Gives every object another number; events of objects with `None` are dropped. The trace must
+    /// have no times.
     pub(crate) fn renumber(&mut self, number: impl Fn(u32) -> Option<u32>) {
         self.events.retain_mut(|event| match number(*event >> 2) {
             Some(to) => {
@@ -287,7 +289,7 @@ impl Dense {
         });
     }
 
-    /// Ends what [`Self::push`] has made: numbers are below `objects`.
+    /// Completes a trace made with [`Self::push`]; its objects are below `objects`.
     pub(crate) fn close(&mut self, objects: u32) {
         self.events.shrink_to_fit();
         self.objects = objects;
@@ -295,13 +297,13 @@ impl Dense {
         self.requests = (self.events.len() - removed) as u64;
     }
 
-    /// Bytes that the trace takes.
+    /// Returns the bytes of memory that the trace uses.
     pub(crate) fn bytes(&self) -> u64 {
         (self.events.capacity() * 4 + self.times.capacity() * 8) as u64
     }
 
-    /// A trace of these events, at the times 0, `step_ns`, 2 · `step_ns`, …; objects are below
-    /// 2³⁰.
+    /// Creates a trace of these events, at the times 0, `step_ns`, 2 · `step_ns`, …; objects are
+    /// below 2³⁰.
     pub fn of(events: impl IntoIterator<Item = Event>, step_ns: u64) -> Self {
         let mut dense = Self::default();
         for (i, event) in events.into_iter().enumerate() {
@@ -320,38 +322,38 @@ impl Dense {
         dense
     }
 
-    /// Has passes end early once this is set; their figures mean nothing then.
+    /// Makes passes end early once `stop` is set; their figures mean nothing then.
     pub fn stop_by(&mut self, stop: Arc<AtomicBool>) {
         self.stop = stop;
     }
 
-    /// Whether passes are to end.
+    /// Returns true if passes must end.
     #[inline]
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Relaxed)
     }
 
-    /// The events part by part, as long as nobody stops it.
+    /// Iterates over the events in parts, until `stop` is set.
     fn parts(&self) -> impl Iterator<Item = &[u32]> {
         self.events.chunks(PART).take_while(|_| !self.stopped())
     }
 
-    /// Number of objects: they are `0..objects`.
+    /// Returns the number of objects: they are `0..objects`.
     pub fn objects(&self) -> u32 {
         self.objects
     }
 
-    /// Number of requests.
+    /// Returns the number of requests.
     pub fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Number of requests that write.
+    /// Returns the number of writing requests.
     pub fn writes(&self) -> u64 {
         self.writes
     }
 
-    /// What happens, in order.
+    /// Iterates over the events in order.
     #[inline]
     pub fn events(&self) -> impl DoubleEndedIterator<Item = Event> + ExactSizeIterator {
         self.events.iter().map(|e| match e & 3 {
@@ -361,12 +363,12 @@ impl Dense {
         })
     }
 
-    /// The whole trace through a cache of `size` pages. More slots than objects are never needed.
+    /// Runs the whole trace through a cache of `size` pages, with at most as many slots as objects.
     pub fn run<P: Policy>(&self, size: u32) -> Counts {
         self.run_made(size, Groups::ALL, &P::new)
     }
 
-    /// As [`Self::run`], with the objects of some groups alone and a policy that is made here.
+    /// Runs the objects of some groups as [`Self::run`] does, with a policy that `make` creates.
     pub(crate) fn run_made<P: Policy>(
         &self,
         size: u32,
@@ -383,7 +385,8 @@ impl Dense {
             }
             return cache.counts();
         }
-        // What is picked is moved together without a branch: half of the guesses would be wrong.
+        // The events of the groups are collected without a branch, which would be mispredicted half
+        // the time.
         let mut picked = [0_u32; 2 * BLOCK];
         let mut n = 0;
         for part in self.parts() {
@@ -403,8 +406,8 @@ impl Dense {
         cache.counts()
     }
 
-    /// LRU's distances of a whole trace that is not kept. Also returns how many objects it has and how many
-    /// records were skipped.
+    /// Computes LRU's distances of a whole trace that is not kept. Also returns the number of
+    /// objects and of skipped records.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -429,7 +432,7 @@ impl Dense {
                     continue;
                 }
                 let (first, count) = unit.objects(record);
-                // As if every one were for an object of its own.
+                // The worst case is an object for each request.
                 let objects = u64::from(numbering.index.slots()) + count;
                 if !budget.has(objects * (BYTES_PER_OBJECT + stack::Pass::BYTES_PER_OBJECT)) {
                     return Err(Limit::Distances(budget, objects));
@@ -450,7 +453,7 @@ impl Dense {
         Ok((pass.finish(), objects, reader.skipped()))
     }
 
-    /// What happens to the objects of some groups, in order.
+    /// Iterates over the events of the objects of some groups, in order.
     #[inline]
     pub(crate) fn events_of(&self, groups: Groups) -> impl Iterator<Item = Event> {
         self.events().filter(move |event| match event {
@@ -458,7 +461,8 @@ impl Dense {
         })
     }
 
-    /// As [`Self::run`], with dirty pages and writeback. The trace was read with its times.
+    /// Runs the trace as [`Self::run`] does, with dirty pages and writeback. The trace must have
+    /// its times.
     pub fn run_with_writes<P: Policy>(
         &self,
         size: u32,
@@ -467,7 +471,7 @@ impl Dense {
         self.run_made_with_writes(size, model, &P::new)
     }
 
-    /// As [`Self::run_with_writes`], with a policy that is made here.
+    /// Does what [`Self::run_with_writes`] does, with a policy that `make` creates.
     pub(crate) fn run_made_with_writes<P: Policy>(
         &self,
         size: u32,

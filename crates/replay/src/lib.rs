@@ -1,16 +1,16 @@
-//! A light cache simulator: a trace against a policy of [`evict`] and a number of frames.
+//! A light cache simulator: runs a trace against a policy of [`evict`] and a number of frames.
 //!
 //! It has no zones, CPUs or filesystems, so it takes tens of nanoseconds a request where the engine
-//! takes hundreds. There are three ways through a trace:
+//! takes hundreds. There are three ways to process a trace:
 //!
-//! | way | for | memory |
-//! |---|---|---|
-//! | [`stream`] | one policy, one size: requests go from the reader's batch into the cache | the cache |
-//! | [`Dense`] and [`Cache`] | many sizes: objects are numbered once, then a table finds their slots without hashing | 4 bytes a request, 4 an object and cache |
-//! | [`stack`] | LRU, every size in one pass | 12 bytes an object |
+//! - [`stream`]: one policy at one size. Requests go from the reader's batch into the cache, which is
+//!   all that memory has to hold.
+//! - [`Dense`] and [`Cache`]: many sizes. Objects are numbered once, and then a table finds their
+//!   slots without hashing. Memory: 4 bytes a request, and 4 for each object and cache.
+//! - [`stack`]: LRU at every size in one pass. Memory: 12 bytes an object.
 //!
-//! [`WriteCache`] adds dirty pages, their limits and writing them back. [`curve`] puts it together:
-//! policies by sizes on all cores, the same figures for any number of them.
+//! [`WriteCache`] adds dirty pages, their limits and writeback. [`curve`] combines all: policies by
+//! sizes on all cores, with the same figures for any number of cores.
 #![forbid(unsafe_code)]
 
 pub mod bench;
