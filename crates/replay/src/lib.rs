@@ -3,8 +3,8 @@
 //! It has no zones, CPUs or filesystems, so it takes tens of nanoseconds a request where the engine
 //! takes hundreds. There are three ways to process a trace:
 //!
-//! - [`stream`]: one policy at one size. Requests go from the reader's batch into the cache, which is
-//!   all that memory has to hold.
+//! - [`stream`]: one policy at one size. Requests go from the reader's batch into the cache, which
+//!   is all that memory has to hold.
 //! - [`Dense`] and [`Cache`]: many sizes. Objects are numbered once, and then a table finds their
 //!   slots without hashing. Memory: 4 bytes a request, and 4 for each object and cache.
 //! - [`stack`]: LRU at every size in one pass. Memory: 12 bytes an object.

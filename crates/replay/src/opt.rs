@@ -1,42 +1,44 @@
-//! OPT (Belady 1966, "A study of replacement algorithms for a virtual-storage computer"; Mattson, Gecsei,
-//! Slutz and Traiger 1970): the page whose next use is farthest away leaves. No policy that brings in every page
-//! that is asked for misses less, so it says how much there is to gain. It knows the future, so it needs the
-//! whole trace, and is no policy of [`evict`] that the engine could have.
+//! OPT (Belady 1966, "A study of replacement algorithms for a virtual-storage computer"; Mattson,
+//! Gecsei, Slutz and Traiger 1970): evicts the page whose next use is farthest away. No policy that
+//! brings in every requested page has fewer misses, so OPT shows how much there is to gain. It
+//! needs the whole trace to know the future, and is therefore no policy of [`evict`] that the
+//! engine could use.
 //!
-//! An event's number is a time. Of every page in the cache that will be used again the time of its next use
-//! is in a set of times, which has three operations: the request at `t` hits if `t` is in it, and `t` then
-//! gives way to the time of the use after it; what leaves is the largest. No table of objects is needed,
-//! and the set is a tree of bits with 64 branches: four levels for 16 million events, a bit and a bit an event.
-//! Pages that will not be used again, or only after they were removed, are as good as empty slots: a
-//! number, and the first to leave.
+//! An event's number is its time. A set holds, for every page in the cache that will be used again,
+//! the time of its next use. The request at `t` hits if `t` is in the set, and `t` is then replaced
+//! by the time of the use after it; an eviction removes the largest time. No table of objects is
+//! needed, and the set is a tree of bits with 64 branches: four levels for 16 million events, a
+//! little over one bit an event. Pages that will not be used again, or only after a removal, count
+//! as empty slots: a number, and the first to leave.
 
 use crate::cache::Counts;
 use crate::dense::{Dense, Event, Groups, PART};
 use evict::registry::Entry;
 
-/// OPT in lists of policies.
+/// OPT's entry in lists of policies.
 pub const OPT: Entry = Entry {
     name: "opt",
     about: "Evicts the page whose next use is farthest away: the fewest misses there can be, by a look at the whole trace; not in the engine, and not with writes.",
 };
 
-/// What it takes of memory beside the trace, for each of its events; and for each event and thread, over eight.
+/// Bytes for each event beside the trace; each thread needs another eighth of a byte for each
+/// event.
 pub(crate) const BYTES_PER_EVENT: u64 = 4;
 
-/// The time that says there is no next use.
+/// Time of the next use if there is none.
 const NEVER: u32 = u32::MAX;
 
-/// Events that times can tell apart.
+/// Largest number of events that times can number.
 pub(crate) const MOST_EVENTS: usize = NEVER as usize;
 
-/// When the object of each event is used next.
+/// The time of the next use of each event's object.
 #[derive(Debug)]
 pub(crate) struct Future {
     next: Vec<u32>,
 }
 
 impl Future {
-    /// Of a trace with at most [`MOST_EVENTS`] events.
+    /// Computes the next uses of a trace with at most [`MOST_EVENTS`] events.
     pub fn of(trace: &Dense) -> Self {
         assert!(trace.len() <= MOST_EVENTS, "an event's time fits 32 bits");
         let mut times = vec![NEVER; trace.objects() as usize];
@@ -55,7 +57,7 @@ impl Future {
         Self { next }
     }
 
-    /// A cache of `size` pages over some objects of the trace.
+    /// Runs OPT with `size` pages over the objects of some groups.
     pub fn run(&self, trace: &Dense, size: u32, groups: Groups) -> Counts {
         let mut times = Times::new(self.next.len());
         let mut spare = size;
@@ -90,10 +92,10 @@ impl Future {
     }
 }
 
-/// A set of numbers below a bound: bits, and above every 64 of them a bit that says whether any is set.
+/// A set of numbers below a bound: bits, and for every 64 of them a bit above that is their "or".
 #[derive(Debug)]
 struct Times {
-    /// The lowest level first; the last has one word.
+    /// Words of bits by level, the lowest first; the highest level has one word.
     levels: Vec<Vec<u64>>,
 }
 
@@ -123,7 +125,7 @@ impl Times {
         }
     }
 
-    /// Takes a number out; returns whether it was in.
+    /// Removes a number; returns true if it was in the set.
     #[inline]
     fn remove(&mut self, mut at: usize) -> bool {
         if self.levels[0][at / 64] >> (at % 64) & 1 == 0 {
@@ -140,7 +142,7 @@ impl Times {
         true
     }
 
-    /// Takes the largest number out of a set that has one.
+    /// Removes the largest number of a set that is not empty.
     #[inline]
     fn remove_last(&mut self) {
         let mut at = 0;
@@ -168,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Belady's words: looks through all that follows for every page in the cache.
+    /// Belady's definition: for every page in the cache, looks through all events that follow.
     fn belady(events: &[Event], size: usize) -> u64 {
         let (mut cache, mut misses) = (BTreeSet::new(), 0);
         for (now, event) in events.iter().enumerate() {
@@ -189,7 +191,7 @@ mod tests {
                     let at = events[now + 1..].iter().position(of);
                     at.filter(|at| !matches!(events[now + 1 + at], Event::Remove(_)))
                 };
-                // `None` is no use at all: farther than any.
+                // `None`: the page is never used again, so it is farther than any.
                 let farthest = |o: &u32| next(o).map_or(usize::MAX, |at| at);
                 let victim = *cache
                     .iter()
@@ -233,7 +235,7 @@ mod tests {
             }
         }
 
-        /// It is a stack algorithm: what a cache holds, a larger one holds too.
+        /// OPT is a stack algorithm: a larger cache holds all pages that a smaller one holds.
         #[test]
         fn a_larger_cache_misses_no_more(events in events()) {
             let trace = Dense::of(events, 0);
@@ -264,7 +266,8 @@ mod tests {
         }
     }
 
-    /// Worked out by hand: 1 2 3 4 1 2 5 1 2 3 4 5 in three frames, where LRU misses ten times and FIFO nine.
+    /// A sequence worked out by hand: 1 2 3 4 1 2 5 1 2 3 4 5 in three frames; LRU misses ten
+    /// times, FIFO nine.
     #[test]
     fn beladys_own_sequence() {
         let trace = Dense::of([1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5].map(Event::Read), 0);

@@ -1,25 +1,27 @@
-//! What a curve can be of: the policies of [`evict`], and [OPT](crate::opt), which needs the whole trace.
+//! The policies that a curve can have: those of [`evict`], and [OPT](crate::opt), which needs the
+//! whole trace.
 
 use crate::opt::OPT;
 use evict::registry::{self, Entry};
 
-/// Every policy, in the order of lists.
+/// Iterates over all policies in the order of lists.
 pub fn policies() -> impl Iterator<Item = &'static Entry> {
     registry::ALL.iter().chain([&OPT])
 }
 
-/// The policy of that name, in upper or lower case.
+/// Returns the policy of that name, in upper or lower case.
 pub fn find(name: &str) -> Option<&'static Entry> {
     policies().find(|e| e.name.eq_ignore_ascii_case(name))
 }
 
-/// All names, for messages.
+/// Returns all names, for messages.
 pub fn names() -> String {
     format!("{}, {}", registry::names(), OPT.name)
 }
 
-/// Whether a policy has to have the whole trace with its objects numbered in the order of their first request:
-/// OPT for their future, W-TinyLFU because collisions in its sketch, and so its figures, depend on the numbers.
+/// Returns true if a policy needs the whole trace with its objects numbered in the order of their
+/// first requests: OPT to know the future, and W-TinyLFU because collisions in its sketch, and so
+/// its figures, depend on the numbers.
 pub(crate) fn needs_numbers(name: &str) -> bool {
     [OPT.name, "w-tinylfu"].contains(&name)
 }

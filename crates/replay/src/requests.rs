@@ -1,11 +1,12 @@
-//! What of a record is a request to the cache, and for which object.
+//! Turns trace records into requests to the cache: the unit of a request, and the number of its
+//! object.
 
 use trace::{Op, Record};
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
-/// What a request asks for.
+/// The unit of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unit {
     /// Every page of 4 KiB that a record touches is a request.
@@ -20,7 +21,7 @@ pub enum Unit {
 const OFFSET_BITS: u32 = 44;
 
 impl Unit {
-    /// The first object of a record of reading or writing, and how many follow each other.
+    /// Returns the first object of a read or write record, and the number of consecutive objects.
     #[inline]
     pub(crate) fn objects(self, r: &Record) -> (u64, u64) {
         match self {
@@ -33,7 +34,7 @@ impl Unit {
         }
     }
 
-    /// The first object of a file that is gone when the file has `len` bytes.
+    /// Returns the first object of a file that is gone when the file has `len` bytes.
     pub(crate) fn behind(self, len: u64) -> u64 {
         match self {
             Self::Page => len.div_ceil(PAGE),
@@ -41,7 +42,7 @@ impl Unit {
         }
     }
 
-    /// The part of an object's number that is its place in the file.
+    /// Returns the part of an object's number that is its place in the file.
     pub(crate) fn place(self, object: u64) -> u64 {
         match self {
             Self::Page => object & ((1 << 32) - 1),
@@ -50,7 +51,7 @@ impl Unit {
     }
 }
 
-/// The length that a record leaves its file, if it takes pages away.
+/// Returns the length in bytes that a record leaves its file, if it removes pages.
 pub(crate) fn cut(r: &Record) -> Option<u64> {
     match r.op {
         Op::Truncate => Some(r.offset),

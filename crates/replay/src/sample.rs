@@ -1,4 +1,4 @@
-//! Which objects a sample takes: those whose hash is below a limit (SHARDS: Waldspurger, Park,
+//! Chooses the objects of a sample: those whose hash is below a limit (SHARDS: Waldspurger, Park,
 //! Garthwaite, Ahmad 2015, "Efficient MRC construction with SHARDS", FAST).
 //!
 //! An object is in the sample with all its requests or with none, and the hash is the same in every
@@ -7,21 +7,21 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How large a sample is.
+/// The size of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sample {
-    /// This share of the objects, above 0 and at most 1.
+    /// The share of the objects, above 0 and at most 1.
     Rate(f64),
-    /// So many objects at most: the share follows from how many the trace has.
+    /// The largest number of objects: the share follows from the number of objects in the trace.
     Size(u32),
 }
 
-/// The smallest share that can be asked for.
+/// The smallest share that is accepted.
 const LEAST_RATE: f64 = 1e-6;
-/// The smallest number of objects that an estimate is made from.
+/// The smallest number of objects for an estimate.
 pub const LEAST_OBJECTS: u32 = 128;
 
-/// Why a text names no sample.
+/// The error that a text describes no sample.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}; accepted: {ACCEPTED}")]
 pub struct SampleError {
@@ -59,12 +59,12 @@ impl fmt::Display for Sample {
     }
 }
 
-/// Hashes below this are taken: their upper 53 bits, which a floating-point number holds exactly.
+/// A limit on hashes: those below it are taken, by their upper 53 bits, which an f64 holds exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Taken(u64);
 
 impl Taken {
-    /// Of a sample before anything was read.
+    /// Returns the limit of a sample before anything was read.
     pub fn of(sample: Sample) -> Self {
         match sample {
             Sample::Rate(rate) => Self((rate * TWO_53) as u64),
@@ -72,18 +72,18 @@ impl Taken {
         }
     }
 
-    /// All hashes below one.
+    /// Returns the limit that takes all hashes below `hash`.
     pub fn below(hash: u64) -> Self {
         Self(hash >> 11)
     }
 
-    /// Whether a hash is taken.
+    /// Returns true if a hash is taken.
     #[inline]
     pub fn has(self, hash: u64) -> bool {
         hash >> 11 < self.0
     }
 
-    /// The share of all hashes that are taken, at most 1.
+    /// Returns the share of all hashes that are taken, at most 1.
     pub fn rate(self) -> f64 {
         self.0 as f64 / TWO_53
     }
@@ -91,8 +91,8 @@ impl Taken {
 
 const TWO_53: f64 = 9_007_199_254_740_992.0;
 
-/// An object's hash: the finalizer of SplitMix64 (Steele, Lea, Flood 2014), a permutation in which
-/// every bit depends on every other. A seed other than 0 gives another sample.
+/// Returns an object's hash: the finalizer of SplitMix64 (Steele, Lea, Flood 2014), a permutation
+/// in which every bit depends on every other. A seed other than 0 selects another sample.
 #[inline]
 pub(crate) fn hash(object: u64, seed: u64) -> u64 {
     let mut h = object

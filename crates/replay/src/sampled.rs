@@ -1,30 +1,34 @@
-//! Miss ratios from a sample of a trace's objects, with an error bound beside each.
+//! Miss ratios estimated from a sample of a trace's objects, each with an error bound.
 //!
-//! A cache of `c` pages meets a trace as a cache of `c · R` pages meets the share `R` of its objects:
-//! LRU's distances scale (SHARDS, 2015), other policies run in miniature (Waldspurger, Saemundsson,
-//! Ahmad, Park 2017, "Cache Modeling and Optimization using Miniature Simulations", USENIX ATC).
-//! Misses are divided by the requests that the sample should have, `N · R`, and not by those that it
-//! has: what hot objects bring too much or too little are hits (SHARDS_adj).
+//! A cache of `c` pages behaves on a trace as a cache of `c · R` pages does on the share `R` of
+//! its objects: LRU's distances scale (SHARDS, 2015), other policies run in miniature
+//! (Waldspurger, Saemundsson, Ahmad, Park 2017, "Cache Modeling and Optimization using Miniature
+//! Simulations", USENIX ATC). Misses are divided by the number of requests that the sample should
+//! have, `N · R`, not by the number that it has: the requests that hot objects add or lack are
+//! hits (SHARDS_adj).
 //!
 //! # The bound
 //!
-//! Three things are known of an estimate's error, all from the sample itself:
+//! The bound accounts for three errors of an estimate, all measured on the sample itself:
 //!
-//! - *Which objects were drawn.* The sample is in eight groups by other bits of the hash. Seven ways
-//!   to cut them into two halves of four, each orthogonal to the others (rows of a Hadamard matrix:
-//!   McCarthy 1969, "Pseudo-replication: half samples"), give seven differences between samples of half
-//!   the rate. Their mean square is the variance of the estimate, to which belongs Student's t with
-//!   seven degrees of freedom. The trace is given and the hash is what is random, so nothing is
-//!   assumed of the order of requests. `1 − R` corrects for a sample that is a large part of all.
-//! - *How small the miniature is.* Halves lie off the whole sample, on average, by about what the sample
-//!   lies off the trace where that error falls as `1 / (c · R)`: queues of few slots, rounding.
-//! - *Where a cliff is.* Among `c` objects the sample has `c · R`, give or take a binomial deviation:
-//!   a scan that fits a cache of `c` pages or not is found at a size that is off by that share, for
-//!   all of its requests at once. No variance tells that, so the bound reaches from the curve at the
-//!   size that is three deviations larger to that at the one that is three smaller.
+//! - *Which objects were drawn.* Other bits of the hash divide the sample into eight groups.
+//!   Seven ways to combine them into two halves of four, each orthogonal to the others (rows of a
+//!   Hadamard matrix: McCarthy 1969, "Pseudo-replication: half samples"), give seven differences
+//!   between samples of half the rate. Their mean square is the variance of the estimate, with
+//!   Student's t for seven degrees of freedom. The trace is given and only the hash is random, so
+//!   nothing is assumed about the order of requests. `1 − R` corrects for a sample that is a
+//!   large part of the trace.
+//! - *How small the miniature is.* On average the halves differ from the whole sample by about as
+//!   much as the sample differs from the trace, if that error falls as `1 / (c · R)`: queues of
+//!   few slots, rounding.
+//! - *Where a cliff is.* Of `c` objects the sample has `c · R`, with a binomial deviation. A scan
+//!   that just fits, or does not fit, a cache of `c` pages shows at a size that is off by that
+//!   deviation, for all of its requests at once. No variance shows this, so the bound extends to
+//!   the curve's values at the sizes three deviations larger and three smaller.
 //!
-//! The bound is the first two added up, or the third where that reaches farther. It is meant to hold at
-//! 99 of 100 sizes; an unlucky draw misses at many sizes together, since all are from one sample. Where a cache has less than [`LEAST_SLOTS`] pages of the sample, nothing is
+//! The bound is the sum of the first two, or the third where that extends farther. It is meant to
+//! hold at 99 of 100 sizes; an unlucky draw misses at many sizes together, since all are from one
+//! sample. Where a cache has less than [`LEAST_SLOTS`] pages in the sample's scale, nothing is
 //! claimed: the bound is 0 to 1.
 
 use crate::budget::Budget;
@@ -41,17 +45,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use trace::{Reader, TraceError};
 
-/// Pages that a cache must have in the sample's scale for an estimate to have a bound.
+/// Pages in the sample's scale that a cache must have for an estimate to have a bound.
 pub const LEAST_SLOTS: f64 = 16.0;
 
-/// Student's t for 99 % on both sides together and seven degrees of freedom.
+/// Student's t for a two-sided 99 % interval and seven degrees of freedom.
 const T: f64 = 3.499;
-/// Deviations of the size in which a cliff is looked for.
+/// Deviations of the size within which a cliff is looked for.
 const DEVIATIONS: f64 = 3.0;
-/// What the distance of the halves is taken for: twice, for errors that fall more slowly than
+/// Factor for the distance of the halves: doubled, for errors that fall more slowly than
 /// `1 / (c · R)`.
 const SCALE: f64 = 2.0;
-/// Groups of the halves: bit `g` of row `s` is the parity of `g & s`.
+/// The halves as sets of groups: bit `g` of row `s` is the parity of `g & s`.
 const HALVES: [Groups; 14] = [
     Groups(0b0101_0101),
     Groups(0b1010_1010),
@@ -69,62 +73,62 @@ const HALVES: [Groups; 14] = [
     Groups(0b1001_0110),
 ];
 
-/// Between what a miss ratio is taken to lie.
+/// The interval that the miss ratio is expected to be in.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bound {
-    /// The least that the miss ratio is taken to be.
+    /// The lower end.
     pub low: f64,
-    /// The most.
+    /// The upper end.
     pub high: f64,
 }
 
 impl Bound {
-    /// The larger distance of the two ends from an estimate.
+    /// Returns the larger distance of the two ends from an estimate.
     pub fn error(&self, ratio: f64) -> f64 {
         (self.high - ratio).max(ratio - self.low)
     }
 }
 
-/// What a sample has of its trace.
+/// Size of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SampleFacts {
-    /// The share of all hashes that were taken: the expected share of objects.
+    /// The share of all hashes that are taken: the expected share of the objects.
     pub rate: f64,
     /// Objects in the sample.
     pub objects: u32,
-    /// Their requests.
+    /// Requests for these objects.
     pub requests: u64,
 }
 
 /// A sample of a trace, in memory.
 #[derive(Debug)]
 pub(crate) struct Sampled {
-    /// The requests of the sample; objects are numbered by group.
+    /// The requests of the sample; an object's number contains its group.
     trace: Dense,
     /// Requests of the whole trace.
     pub requests: u64,
     pub facts: SampleFacts,
 }
 
-/// Reads a trace and keeps the sample.
+/// The state of reading a trace while keeping the sample.
 struct Sampler {
     numbering: Numbering,
     taken: Taken,
-    /// Objects that are kept at most.
+    /// Largest number of objects to keep.
     most: usize,
-    /// By number.
+    /// The hash of each object, by number.
     hashes: Vec<u64>,
-    /// Those that are taken, the largest hash first; only where their number is bounded.
+    /// The objects kept, the largest hash first; only where their number is bounded.
     largest: BinaryHeap<(u64, u32)>,
     trace: Dense,
     requests: u64,
-    /// Events when those of objects that were dropped are looked for.
+    /// Number of events at which those of dropped objects are removed next.
     full: usize,
     unit: Unit,
     budget: Budget,
 }
 
-/// Events below which nothing is looked for.
+/// Number of events below which none are removed.
 const FEW_EVENTS: usize = 1 << 16;
 
 impl Sampler {
@@ -159,7 +163,8 @@ impl Sampler {
         self.room()
     }
 
-    /// Forgets what was dropped where events have doubled, and says whether there is memory for more.
+    /// Removes the events of dropped objects when the events have doubled; returns an error if
+    /// there is no memory for more.
     #[inline]
     fn room(&mut self) -> Result<(), Limit> {
         if self.trace.len() < self.full {
@@ -209,19 +214,19 @@ impl Sampler {
     }
 }
 
-/// One pass over a part of the sample.
+/// A pass over the sample or a half of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pass {
-    /// All of it, at each size and where cliffs are looked for.
+    /// The whole sample, at each size and at the sizes where cliffs are looked for.
     Whole,
-    /// A half, by its place in the list.
+    /// A half, by its index in [`HALVES`].
     Half(usize),
 }
 
 impl Pass {
-    /// The passes whose results make an estimate, in their order.
+    /// Returns the passes that an estimate needs, in order.
     pub fn all(rate: f64) -> impl Iterator<Item = Self> {
-        // All of a trace needs no halves: there is no error.
+        // A sample of the whole trace has no error, so it needs no halves.
         let halves = if rate < 1.0 { HALVES.len() } else { 0 };
         std::iter::once(Self::Whole).chain((0..halves).map(Self::Half))
     }
@@ -241,7 +246,7 @@ impl Pass {
     }
 }
 
-/// Miss ratios of one pass at one size, which may be above 1.
+/// Miss ratios of one pass at a size, and at a smaller and a larger one; they may be above 1.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Ratios {
     at: f64,
@@ -250,11 +255,11 @@ pub(crate) struct Ratios {
 }
 
 impl Sampled {
-    /// Reads a whole trace. Also returns how many records were skipped.
+    /// Reads a whole trace. Also returns the number of skipped records.
     ///
     /// # Errors
-    /// A record that can't be read, more than 2³⁰ objects, less than [`LEAST_OBJECTS`] in the sample,
-    /// or more than the budget has room for.
+    /// A record cannot be read, there are more than 2³⁰ objects, the sample has fewer than
+    /// [`LEAST_OBJECTS`], or the budget is too small.
     pub fn read(
         mut reader: Reader,
         unit: Unit,
@@ -303,12 +308,12 @@ impl Sampled {
         Ok((sampled, reader.skipped()))
     }
 
-    /// A cache's size in the scale of a part of the sample.
+    /// Returns a cache's size in the scale of a part of the sample.
     fn scaled(&self, size: u32, share: f64) -> f64 {
         f64::from(size) * self.facts.rate * share
     }
 
-    /// The size, and those two deviations below and above it.
+    /// Returns the scaled size, and the sizes three deviations below and above it.
     fn around(&self, size: u32) -> [f64; 3] {
         let scaled = self.scaled(size, 1.0);
         let deviation = ((1.0 - self.facts.rate) / scaled).sqrt();
@@ -320,7 +325,7 @@ impl Sampled {
         misses / (self.requests as f64 * self.facts.rate * share).max(1.0)
     }
 
-    /// LRU at all sizes, in one pass.
+    /// Computes LRU's ratios at all sizes in one pass.
     pub fn stack(&self, pass: Pass, sizes: &[u32]) -> Vec<Ratios> {
         let distances = stack::distances_of(&self.trace, pass.groups());
         let share = pass.share();
@@ -343,20 +348,21 @@ impl Sampled {
         }
     }
 
-    /// A policy of the registry at one size, in miniature; `None` if there is no such policy.
+    /// Runs a policy of the registry at one size in miniature; `None` if there is no such policy.
     pub fn miniature(&self, policy: &str, pass: Pass, size: u32) -> Option<Ratios> {
         self.small(pass, size, |slots| {
             registry::run(policy, Miniature(&self.trace, slots, pass.groups()))
         })
     }
 
-    /// OPT at one size, in miniature; `future` is that of [`Self::trace`].
+    /// Runs OPT at one size in miniature; `future` belongs to [`Self::trace`].
     pub fn best(&self, future: &Future, pass: Pass, size: u32) -> Ratios {
         let misses = |slots| Some(future.run(&self.trace, slots, pass.groups()).misses);
         self.small(pass, size, misses).expect("it is known")
     }
 
-    /// Small caches of one pass, from what one of so many slots misses.
+    /// Computes the ratios of one pass at one size; `misses` returns the misses with a number of
+    /// slots.
     fn small(&self, pass: Pass, size: u32, misses: impl Fn(u32) -> Option<u64>) -> Option<Ratios> {
         let share = pass.share();
         let run = |scaled: f64| {
@@ -376,7 +382,7 @@ impl Sampled {
         }
     }
 
-    /// The estimate of a miss ratio from the passes of [`Pass::all`], and its bound.
+    /// Returns the estimated miss ratio and its bound, from the results of [`Pass::all`].
     pub fn estimate(&self, size: u32, passes: &[Ratios]) -> (f64, Bound) {
         let (whole, halves) = (passes[0], &passes[1..]);
         let ratio = whole.at.clamp(0.0, 1.0);
@@ -403,17 +409,17 @@ impl Sampled {
         (ratio, bound)
     }
 
-    /// Has passes end early once this is set; their figures mean nothing then.
+    /// Makes passes end early once `stop` is set; their figures mean nothing then.
     pub fn stop_by(&mut self, stop: Arc<AtomicBool>) {
         self.trace.stop_by(stop);
     }
 
-    /// The requests of the sample; numbers of objects have gaps.
+    /// Returns the requests of the sample; the objects' numbers have gaps.
     pub fn trace(&self) -> &Dense {
         &self.trace
     }
 
-    /// How many objects the whole trace has, estimated.
+    /// Returns the estimated number of objects in the whole trace.
     pub fn objects(&self) -> u64 {
         (f64::from(self.facts.objects) / self.facts.rate).round() as u64
     }
@@ -454,7 +460,7 @@ impl Sampler {
     }
 }
 
-/// Misses of some groups in a cache of so many slots.
+/// Runs some groups through a cache of a number of slots; returns the misses.
 struct Miniature<'a>(&'a Dense, u32, Groups);
 
 impl Runner for Miniature<'_> {

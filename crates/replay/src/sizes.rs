@@ -1,16 +1,17 @@
-//! Sizes of the cache, as they are written in options.
+//! Cache sizes, and the text by which options describe them.
 
 use crate::requests::PAGE;
 use std::str::FromStr;
 
-/// Sizes of caches: at least one.
+/// A list of cache sizes, at least one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sizes {
-    /// In pages, ascending, each once.
+    /// Sizes in pages, ascending and unique.
     pub pages: Vec<u32>,
-    /// As shares of the working set, which is what a trace has of objects: above 0 to 1, ascending, each once.
+    /// Sizes as shares of the trace's number of objects (its working set): above 0, at most 1,
+    /// ascending and unique.
     pub shares: Vec<f64>,
-    /// Whether some were written in bytes, which have a meaning only where objects are pages.
+    /// True if some were given in bytes, which makes sense only where objects are pages.
     pub in_bytes: bool,
 }
 
@@ -26,7 +27,8 @@ impl From<Vec<u32>> for Sizes {
 }
 
 impl Sizes {
-    /// The sizes in pages for a trace of so many objects, ascending, each once; a share is a page at least.
+    /// Returns all sizes in pages, ascending and unique, for a trace of `objects` objects; a share
+    /// is at least one page.
     pub fn of(&self, objects: u64) -> Self {
         let most = f64::from(evict::MOST);
         let share = |share: &f64| (share * objects as f64).round().clamp(1.0, most) as u32;
@@ -38,7 +40,7 @@ impl Sizes {
     }
 }
 
-/// Why a text names no sizes.
+/// The error that a text describes no sizes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}; accepted: {ACCEPTED}")]
 pub struct SizesError {
@@ -56,7 +58,7 @@ const MOST_SIZES: u32 = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Size {
     Pages(u32),
-    /// Bytes, in pages.
+    /// A size given in bytes, converted to pages.
     Bytes(u32),
     Percent(f64),
 }
@@ -176,7 +178,7 @@ fn range(whole: &str, from: &str, rest: &str, sizes: &mut Sizes) -> Result<(), S
     Ok(())
 }
 
-/// So many pages from one number to another.
+/// Returns `n` sizes in pages from `from` to `to`, in equal steps (`linear`) or equal ratios.
 fn spaced(from: u32, to: u32, n: u32, linear: bool) -> impl Iterator<Item = u32> {
     let (low, high, last) = (f64::from(from), f64::from(to), n - 1);
     (0..n).map(move |i| {

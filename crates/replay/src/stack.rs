@@ -1,40 +1,40 @@
 //! LRU at every size in one pass (Mattson, Gecsei, Slutz, Traiger 1970): a request hits a cache of
 //! `c` pages if fewer than `c` other objects were requested since the object's last request.
 //!
-//! The number of them is a count of bits: each object's last request is a bit at its time, kept in
-//! words of 64 with a Fenwick tree over the words (Olken 1981 uses a search tree). When the times
-//! run out, bits are moved together.
+//! The number of those objects is a count of bits: each object's last request is a bit at its time,
+//! in words of 64 bits with a Fenwick tree over the words (Olken 1981 uses a search tree). When no
+//! time is left, the bits are compacted.
 //!
-//! An object that is removed leaves a free page: its bit stays as a hole. The next page that is
-//! brought in, or drawn up from below, fills the newest hole.
+//! The removal of an object leaves a free page: its bit stays as a hole. The next page that is
+//! brought in, or moves up from below, fills the newest hole.
 
 use crate::dense::{Dense, Event, Groups, PART};
 use std::collections::BinaryHeap;
 
 const NEVER: u32 = u32::MAX;
 
-/// Hits by distance.
+/// Hits by LRU stack distance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distances {
     requests: u64,
-    /// `hits[d]`: requests that caches of at least `d + 1` pages hold.
+    /// `hits[d]`: requests that hit in caches of at least `d + 1` pages.
     hits: Vec<u64>,
 }
 
 impl Distances {
-    /// Number of requests.
+    /// Returns the number of requests.
     pub(crate) fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Misses of a cache of `size` pages.
+    /// Returns the misses of a cache of `size` pages.
     pub fn misses(&self, size: u32) -> u64 {
         let hits: u64 = self.hits.iter().take(size as usize).sum();
         self.requests - hits
     }
 
-    /// Misses of caches whose sizes, at least 0, need not be whole, for scaled sizes: between two
-    /// whole ones on a straight line.
+    /// Returns the misses of caches with fractional sizes of at least 0 (scaled sizes),
+    /// interpolated linearly between whole sizes.
     pub(crate) fn all_between(&self, sizes: &[f64]) -> Vec<f64> {
         let sum = |sum: &mut u64, hits: &u64| {
             *sum += hits;
@@ -53,7 +53,7 @@ impl Distances {
         sizes.iter().map(misses).collect()
     }
 
-    /// Misses of caches of many sizes, in the order of `sizes`.
+    /// Returns the misses of caches of many sizes, in the order of `sizes`.
     pub fn all_misses(&self, sizes: &[u32]) -> Vec<u64> {
         let mut order: Vec<usize> = (0..sizes.len()).collect();
         order.sort_by_key(|&i| sizes[i]);
@@ -69,7 +69,7 @@ impl Distances {
     }
 }
 
-/// Bits at times, and how many there are before a time.
+/// A set of bits at times that can count the bits behind a time.
 struct Times {
     words: Vec<u64>,
     /// Fenwick tree over the words' counts; entry 0 is not used.
@@ -109,7 +109,7 @@ impl Times {
         self.add(time, u32::MAX);
     }
 
-    /// Bits behind a time that has one.
+    /// Returns the number of bits behind a time that has one.
     #[inline]
     fn behind(&self, time: u32) -> u32 {
         let word = time as usize / 64;
@@ -124,9 +124,9 @@ impl Times {
 }
 
 struct Stack {
-    /// By object: the time of its last request.
+    /// The time of each object's last request.
     last: Vec<u32>,
-    /// By time: the object requested then; holes have none.
+    /// The object requested at each time; holes have none.
     owner: Vec<u32>,
     times: Times,
     now: u32,
@@ -134,7 +134,8 @@ struct Stack {
 }
 
 impl Stack {
-    /// The object's distance in pages before this request.
+    /// Records a request; returns the object's stack distance in pages before it, `None` if it has
+    /// none.
     #[inline]
     fn request(&mut self, object: u32) -> Option<u32> {
         if self.now as usize == self.owner.len() {
@@ -142,8 +143,8 @@ impl Stack {
         }
         let last = self.last[object as usize];
         let distance = (last != NEVER).then(|| self.times.behind(last));
-        // What is above the newest hole moves down and fills it; the hole goes where the object
-        // was, if that is below.
+        // The page that comes to the top fills the newest hole above the object's old place, if
+        // there is one; the old place becomes a hole then.
         let hole = self
             .holes
             .peek()
@@ -174,8 +175,8 @@ impl Stack {
         }
     }
 
-    /// Moves bits together, to the first times; where they take more than half of all times, there
-    /// are twice as many afterwards.
+    /// Moves all bits together to the first times; doubles the number of times if more than half
+    /// are in use.
     #[cold]
     fn compact(&mut self) {
         if self.times.total as usize > self.owner.len() / 2 {
@@ -199,7 +200,7 @@ impl Stack {
                 self.now += 1;
             }
         }
-        // The tree in one pass: each entry adds itself to its parent.
+        // Builds the tree in one pass: each entry adds itself to its parent.
         let times = &mut self.times;
         for at in 1..times.tree.len() {
             times.tree[at] += times.words[at - 1].count_ones();
@@ -212,14 +213,14 @@ impl Stack {
     }
 }
 
-/// The distances of all requests of a trace.
+/// Returns the distances of all requests of a trace.
 pub fn distances(trace: &Dense) -> Distances {
     distances_of(trace, Groups::ALL)
 }
 
-/// As [`distances`], with the objects of some groups alone.
+/// Returns the distances of the objects of some groups alone.
 pub(crate) fn distances_of(trace: &Dense, groups: Groups) -> Distances {
-    // At most one bit an object, besides holes: those are objects too.
+    // At most one bit for each object; holes are bits of former objects.
     let times = (trace.objects() as usize * 2).max(1 << 16);
     match groups {
         Groups::ALL => distances_within(trace, trace.events(), times),
@@ -249,11 +250,11 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// What a pass takes of memory for each object, at most: its last request and a count of hits, while
-    /// these tables double, and four times with owner, bit and a share of the tree.
+    /// Most bytes that a pass uses for each object: its last request and a count of hits, while
+    /// these tables double, and four times an owner, a bit and a share of the tree.
     pub const BYTES_PER_OBJECT: u64 = 2 * (4 + 8) + 4 * 6;
 
-    /// Room for so many objects and times; both grow.
+    /// Creates a pass with room for `objects` objects and `times` times; both grow.
     pub fn new(objects: usize, times: usize) -> Self {
         Self {
             stack: Stack {
@@ -268,7 +269,7 @@ impl Pass {
         }
     }
 
-    /// An object that is new has the next number.
+    /// Records a request; a new object must have the next number.
     #[inline]
     pub fn request(&mut self, object: u32) {
         if object as usize == self.stack.last.len() {
@@ -281,7 +282,7 @@ impl Pass {
         }
     }
 
-    /// The object is gone.
+    /// Records that the object is gone.
     pub fn remove(&mut self, object: u32) {
         self.stack.remove(object);
     }
@@ -320,7 +321,7 @@ mod tests {
             let simulated: Vec<u64> = sizes.iter().map(|s| trace.run::<Lru>(*s).misses).collect();
             prop_assert_eq!(distances.all_misses(&sizes), &simulated[..]);
             prop_assert_eq!(distances.misses(7), simulated[44 - 7]);
-            // Objects and times that are not known beforehand.
+            // The same with objects and times that are not known beforehand.
             let mut pass = Pass::new(0, 64);
             let mut numbers = std::collections::HashMap::new();
             for event in trace.events() {

@@ -1,4 +1,4 @@
-//! From the reader into one cache.
+//! Streams a trace from the reader into one cache.
 
 use crate::cache::{Cache, Counts};
 use crate::requests::{Unit, cut};
@@ -9,20 +9,20 @@ use std::collections::HashMap;
 use std::ops::Range;
 use trace::{Op, Reader, Record, TraceError};
 
-/// What a trace is sent through.
+/// A cache that a trace is sent through.
 trait Sink {
-    /// A record asks for objects.
+    /// Takes the requests of one record.
     fn request(&mut self, record: &Record, objects: Range<u64>);
-    /// What was asked for is to be done before anything else.
+    /// Makes all requests that were collected, before anything else happens.
     fn settle(&mut self);
-    /// An object is gone.
+    /// Removes an object that is gone.
     fn remove(&mut self, object: u64);
 }
 
-/// Requests that are collected at most.
+/// Most requests that are collected.
 const AHEAD: usize = 1 << 14;
 
-/// A cache without writes; requests are collected, so that the cache can look ahead.
+/// A cache without writes; requests are collected, so that their look-ups can start together.
 struct Clean<P> {
     cache: Cache<P, Index>,
     objects: Vec<u64>,
@@ -35,7 +35,7 @@ impl<P: Policy> Clean<P> {
             self.objects.push(objects.start);
             return;
         }
-        // A record may ask for a million pages; no more than a few batches of them are kept.
+        // A record may ask for a million pages, so they are passed on in batches.
         for object in objects {
             self.objects.push(object);
             if self.objects.len() >= AHEAD {
@@ -76,11 +76,11 @@ impl<P: Policy> Sink for WriteCache<P, Index> {
     }
 }
 
-/// Sends a whole trace through a cache of `slots` slots. Writes count as requests. With more than one
-/// of `threads` the trace is read in another one; the counts are the same.
+/// Sends a whole trace through a cache of `slots` slots. Writes count as requests. With more than
+/// one of `threads` another thread reads the trace; the counts are the same.
 ///
 /// # Errors
-/// A record that can't be read.
+/// A record cannot be read.
 pub fn stream<P: Policy>(
     reader: Reader,
     unit: Unit,
@@ -90,7 +90,7 @@ pub fn stream<P: Policy>(
     stream_made(reader, unit, slots, threads, &P::new)
 }
 
-/// As [`stream`], with a policy that is made here.
+/// Streams as [`stream`] does, with a policy that `make` creates.
 pub(crate) fn stream_made<P: Policy>(
     mut reader: Reader,
     unit: Unit,
@@ -107,7 +107,7 @@ pub(crate) fn stream_made<P: Policy>(
         return Ok(clean.cache.counts());
     }
     if unit == Unit::Record && reader.format().only_asks() {
-        // One object a record: there is nothing to collect.
+        // One object a record: nothing has to be collected.
         each_object(&mut reader, unit, threads, &mut |batch| {
             clean.cache.request_block(batch);
             Ok(())
@@ -124,11 +124,11 @@ pub(crate) fn stream_made<P: Policy>(
     Ok(clean.cache.counts())
 }
 
-/// What is to be done with some records' objects: of each the first one, and how many.
+/// Takes, for some records, each one's first object and number of objects.
 type TakeObjects<'a> = dyn FnMut(&[(u64, u64)]) -> Result<(), TraceError> + 'a;
 
-/// Each record's first object and how many there are. Nothing but objects is needed of a record, so nothing else
-/// is worked out.
+/// Calls `take` with each record's first object and number of objects. The rest of a record is not
+/// needed and not decoded.
 fn each_objects(
     reader: &mut Reader,
     unit: Unit,
@@ -142,7 +142,8 @@ fn each_objects(
     reader.each_batch(threads, objects, take)
 }
 
-/// Each record's first object. Not for each policy: the readers are large.
+/// Calls `take` with each record's first object. Not generic over policies, because the readers are
+/// large.
 fn each_object(
     reader: &mut Reader,
     unit: Unit,
@@ -152,10 +153,10 @@ fn each_object(
     reader.each_batch(threads, |record| unit.objects(record).0, take)
 }
 
-/// As [`stream`], with dirty pages and writeback.
+/// Streams as [`stream`] does, with dirty pages and writeback.
 ///
 /// # Errors
-/// A record that can't be read.
+/// A record cannot be read.
 pub fn stream_with_writes<P: Policy>(
     reader: Reader,
     unit: Unit,
@@ -166,7 +167,7 @@ pub fn stream_with_writes<P: Policy>(
     stream_made_with_writes(reader, unit, slots, model, threads, &P::new)
 }
 
-/// As [`stream_with_writes`], with a policy that is made here.
+/// Does what [`stream_with_writes`] does, with a policy that `make` creates.
 pub(crate) fn stream_made_with_writes<P: Policy>(
     reader: Reader,
     unit: Unit,
@@ -186,7 +187,7 @@ fn send(
     sink: &mut impl Sink,
     threads: usize,
 ) -> Result<(), TraceError> {
-    // Files that can lose pages need a list of what the trace has touched of them.
+    // For files that can lose pages, the objects that the trace has requested are listed.
     let cuts = reader.format().can_cut();
     let mut touched: HashMap<u32, Touched> = HashMap::new();
     reader.each_records(threads, &mut |batch| {

@@ -1,19 +1,19 @@
-//! What a trace has asked for of one file, in the order of the first requests.
+//! The objects of one file that a trace has requested, in the order of their first requests.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Objects of a file, each once or more, as ranges. The room that they take follows from how many
-/// ranges there are, and not from how often something is asked for.
+/// Objects of a file as ranges; an object may be in several. The memory depends on the number of
+/// distinct ranges, not on the number of requests.
 #[derive(Debug, Default)]
 pub struct Touched {
     ranges: Vec<Range<u64>>,
-    /// How many ranges there are before what stands there twice is looked for.
+    /// Number of ranges at which duplicates are removed next.
     full: usize,
 }
 
 impl Touched {
-    /// Objects are asked for.
+    /// Adds requested objects.
     pub fn add(&mut self, objects: Range<u64>) {
         if objects.is_empty() {
             return;
@@ -29,8 +29,8 @@ impl Touched {
         }
     }
 
-    /// Calls `each` with every object that is `gone`, in the order in which they were first asked
-    /// for, and forgets them. The gone objects of a file are those from one on.
+    /// Calls `each` with every object that is `gone`, in the order of the first requests, and
+    /// removes them. The gone objects of a file are all those from some object on.
     pub fn cut(&mut self, gone: impl Fn(u64) -> bool, mut each: impl FnMut(u64)) {
         self.ranges.retain_mut(|range| {
             // The first object that is gone.
@@ -49,9 +49,9 @@ impl Touched {
         });
     }
 
-    /// Takes out what stands there a second time.
+    /// Removes all but the first occurrence of each object.
     fn compact(&mut self) {
-        // What was met so far, by its start; ranges neither overlap nor touch.
+        // The objects met so far: end by start; ranges neither overlap nor touch.
         let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
         let mut once: Vec<Range<u64>> = Vec::new();
         for range in self.ranges.drain(..) {
@@ -72,7 +72,7 @@ impl Touched {
                 }
                 start = next.map_or(range.end, |(_, e)| *e);
             }
-            // Joins it with what it overlaps or touches.
+            // Joins the range with those that it overlaps or touches.
             if let Some((s, e)) = seen.range(..=from).next_back().map(|(s, e)| (*s, *e))
                 && e >= from
             {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The objects that a cut finds, each once.
+    /// Returns the objects that a cut found, each once.
     fn once(objects: impl IntoIterator<Item = u64>) -> Vec<u64> {
         let mut seen = std::collections::BTreeSet::new();
         objects.into_iter().filter(|o| seen.insert(*o)).collect()

@@ -1,11 +1,11 @@
-//! A cache with dirty pages: their limits, writing them back, and what requests wait for.
+//! A cache with dirty pages: their limits, writeback, and the waits of requests.
 //!
-//! The clock is the trace's, moved on by every wait (think time is kept). One device writes page
-//! after page in the order they are given to it, [`WriteModel::page_ns`] each; reads cost nothing
-//! here. Three things give it pages:
+//! The clock is the trace's, moved forward by every wait (think time is kept). One device writes
+//! page after page in the order in which they are submitted, [`WriteModel::page_ns`] each; reads
+//! take no time here. Pages are submitted by
 //!
-//! - the flusher, while more pages are dirty than [`WriteModel::background`] says: in batches, the
-//!   longest dirty first, the next batch when the last one is written;
+//! - the flusher, while more pages are dirty than [`WriteModel::background`] allows: in batches,
+//!   the longest dirty first, the next batch when the last one is written;
 //! - a policy that answers [`Dirty::WriteBehind`] for a page it chose;
 //! - an eviction that has to wait ([`Dirty::Write`], or [`TRIES`] dirty pages in a row).
 //!
@@ -16,24 +16,24 @@ use crate::cache::{Counts, Free, Map};
 use evict::{Dirty, Lists, Policy, Slot};
 use serde::Serialize;
 
-/// Dirty pages that an eviction passes over before it waits for one: SWAP_CLUSTER_MAX.
+/// Dirty pages that an eviction skips before it waits for one: SWAP_CLUSTER_MAX.
 pub const TRIES: u32 = 32;
 
-/// Limits and the device.
+/// The dirty limits, and the speed of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WriteModel {
     /// Share of the cache's pages that may be dirty or being written, 0 to 1.
     pub limit: f64,
     /// Share of the cache's pages that may be dirty before the flusher begins, 0 to 1.
     pub background: f64,
-    /// Pages of a flusher's batch.
+    /// Pages in a batch of the flusher.
     pub batch: u32,
-    /// Nanoseconds that the device takes for a page.
+    /// Nanoseconds that the device takes to write a page.
     pub page_ns: u64,
 }
 
 impl Default for WriteModel {
-    /// Linux's default limits and batch; a device of 100 MiB/s.
+    /// Returns Linux's default limits and batch, and a device of 100 MiB/s.
     fn default() -> Self {
         Self {
             limit: 0.2,
@@ -44,22 +44,22 @@ impl Default for WriteModel {
     }
 }
 
-/// What writes led to.
+/// Counts of writes and waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct WriteCounts {
     /// Requests that write.
     pub writes: u64,
-    /// Reads of what the cache did not hold: pages read from the device.
+    /// Reads that missed: pages read from the device.
     pub read_misses: u64,
     /// Pages that the flusher wrote.
     pub flusher_writes: u64,
-    /// Pages written because an eviction met them.
+    /// Pages written because an eviction chose them.
     pub eviction_writes: u64,
-    /// Times that an eviction met a page that was dirty or being written.
+    /// Times that an eviction chose a page that was dirty or being written.
     pub dirty_met: u64,
     /// Nanoseconds that requests waited at the dirty limit.
     pub limit_stall_ns: u64,
-    /// Nanoseconds that requests waited for an eviction's page to be written.
+    /// Nanoseconds that requests waited until the page of an eviction was written.
     pub eviction_stall_ns: u64,
     /// The longest wait of one request, in nanoseconds.
     pub longest_stall_ns: u64,
@@ -70,15 +70,15 @@ pub struct WriteCounts {
 }
 
 impl WriteCounts {
-    /// All waiting, in nanoseconds.
+    /// Returns the sum of all waits, in nanoseconds.
     pub fn stall_ns(&self) -> u64 {
         self.limit_stall_ns + self.eviction_stall_ns
     }
 }
 
-/// In the order in which pages became dirty.
+/// List of dirty pages, in the order in which they became dirty.
 const DIRTY: u32 = 0;
-/// In the order in which the device writes them.
+/// List of pages being written, in the order in which the device writes them.
 const WRITING: u32 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,13 +92,13 @@ enum PageState {
 #[derive(Debug, Clone, Copy, Default)]
 struct Page {
     state: PageState,
-    /// Written to since the device took it.
+    /// Written to again since it was submitted.
     again: bool,
-    /// The policy wants to know when it is written.
+    /// The policy put the page back, and must be told when it is clean.
     put_back: bool,
-    /// Given to the device by the flusher.
+    /// Submitted by the flusher.
     flusher: bool,
-    /// When the device has written it.
+    /// The time at which the device has written it.
     done_ns: u64,
 }
 
@@ -121,22 +121,22 @@ pub struct WriteCache<P, M> {
     /// The clock, and how far it is ahead of the trace's.
     now: u64,
     shift: u64,
-    /// When the device has written all it was given.
+    /// The time at which the device has written all submitted pages.
     device_free: u64,
-    /// When the next page is written; the end of time if there is none.
+    /// The time at which the next page is written; `u64::MAX` if none is being written.
     next_done: u64,
     counts: Counts,
     writes: WriteCounts,
 }
 
 impl<P: Policy, M: Map> WriteCache<P, M> {
-    /// An empty cache of `slots` slots, of which `map` has as many. `size` is the number of pages
-    /// that limits are shares of: `slots`, or more where the trace can't fill them.
+    /// Creates an empty cache of `slots` slots, of which `map` has as many. `size` is the number of
+    /// pages that the limits are shares of: `slots`, or more where the trace cannot fill them.
     pub fn new(slots: u32, size: u32, map: M, model: &WriteModel) -> Self {
         Self::of(P::new(slots), slots, size, map, model)
     }
 
-    /// As [`Self::new`], with a policy that was made for as many slots.
+    /// Creates a cache as [`Self::new`] does, with a given policy of as many slots.
     pub fn of(policy: P, slots: u32, size: u32, map: M, model: &WriteModel) -> Self {
         let share = |share: f64| (f64::from(size) * share) as u32;
         let limit = share(model.limit).max(1);
@@ -162,13 +162,13 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         }
     }
 
-    /// What happened, in the end.
+    /// Ends the run and returns its counts.
     pub fn finish(mut self) -> (Counts, WriteCounts) {
         self.writes.dirty_at_end = self.dirty + self.writing;
         (self.counts, self.writes)
     }
 
-    /// A request at a time of the trace, in nanoseconds.
+    /// Makes a request at a time of the trace, in nanoseconds.
     #[inline]
     pub fn request(&mut self, object: u64, write: bool, time_ns: u64) {
         self.now = self.now.max(time_ns.saturating_add(self.shift));
@@ -208,7 +208,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.writes.longest_stall_ns = self.writes.longest_stall_ns.max(waited);
     }
 
-    /// The object is gone: its page leaves without being written, if it is in the cache.
+    /// Removes an object that is gone; its page, if cached, is dropped without being written.
     pub fn remove(&mut self, object: u64) {
         let Some(slot) = self.map.find(object) else {
             return;
@@ -235,7 +235,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.next_done = next.map_or(u64::MAX, |s| self.pages[s as usize].done_ns);
     }
 
-    /// Makes a page dirty, and waits at the limit.
+    /// Makes a page dirty, and waits while too many pages are dirty or being written.
     fn soil(&mut self, slot: Slot) {
         let page = &mut self.pages[slot as usize];
         match page.state {
@@ -257,7 +257,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         }
     }
 
-    /// Gives the device a batch if it is time.
+    /// Submits a batch of the flusher, if it is time for one.
     fn flush(&mut self, at: u64) {
         if self.dirty <= self.background || self.batch_left > 0 {
             return;
@@ -272,7 +272,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         }
     }
 
-    /// Gives the device a dirty page.
+    /// Submits a dirty page to the device.
     fn give(&mut self, slot: Slot, at: u64, flusher: bool) {
         self.device_free = self.device_free.max(at) + self.page_ns;
         let page = &mut self.pages[slot as usize];
@@ -286,7 +286,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.writing += 1;
     }
 
-    /// Ends the writing of what is written by now.
+    /// Ends the writing of all pages that are written by now.
     #[inline]
     fn poll(&mut self) {
         while self.next_done <= self.now {
@@ -309,7 +309,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         } = std::mem::take(page);
         if again {
             page.state = PageState::Dirty;
-            // The policy hears of it when it is clean.
+            // The policy is told once the page is clean.
             page.put_back = put_back;
         }
         self.unlink_writing(slot, flusher);
@@ -322,7 +322,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.flush(done_ns);
     }
 
-    /// Waits until a time.
+    /// Moves the clock forward to `until`, as a wait.
     fn wait(&mut self, until: u64) {
         if until > self.now {
             self.shift += until - self.now;
@@ -331,7 +331,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.poll();
     }
 
-    /// A slot whose page may leave, from the policy's choice.
+    /// Returns a slot whose page may leave, as the policy chooses.
     fn evict(&mut self) -> Slot {
         let mut tries = 0;
         loop {
@@ -368,7 +368,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         }
     }
 
-    /// Waits until a page, which is out of the policy, is clean.
+    /// Waits until a page that is out of the policy is clean.
     fn write_out(&mut self, slot: Slot) {
         let before = self.shift;
         loop {
@@ -407,7 +407,7 @@ mod tests {
         // 8 pages: the flusher begins with the third dirty page, the limit is 4 pages.
         let trace = Dense::of((0..6).map(Event::Write), 0);
         let (_, w) = trace.run_with_writes::<Lru>(8, &MODEL);
-        // The third write starts a batch of three pages, done at 100, 200, 300; the fifth write
+        // The third write starts a batch of three pages, written at 100, 200, 300; the fifth write
         // waits for the first of them and the sixth for the second.
         assert_eq!(
             (w.limit_stall_ns, w.stalls, w.longest_stall_ns),
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(counts, trace.run::<Fifo>(30));
     }
 
-    /// Never puts a dirty page back.
+    /// A policy that never puts a dirty page back.
     struct Waits(Lru);
 
     impl Policy for Waits {
@@ -462,7 +462,7 @@ mod tests {
         assert_eq!((waits.eviction_stall_ns, waits.dirty_met), (100, 1));
         let (_, behind) = trace.run_with_writes::<TwoList>(4, &model);
         assert_eq!(behind.eviction_stall_ns, 0);
-        // Four evictions later it is the oldest again, and not written yet.
+        // Four evictions later the page is the oldest again, and not written yet.
         assert_eq!((behind.dirty_met, behind.eviction_writes), (2, 1));
     }
 
