@@ -1,5 +1,6 @@
-//! The live world beside its device: misses, cold reads and writes against `O_DIRECT` calls on the same
-//! file at the same depth, in rounds by turns. The file lies in `TMPDIR`, which should be on a disk.
+//! Compares the live cache with its device: misses, cold reads and writes against `O_DIRECT` calls
+//! on the same file at the same depth, in alternating rounds. The file is in `TMPDIR`, which should
+//! be on a disk.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::fs::{File, OpenOptions};
@@ -13,25 +14,25 @@ const MIB: u64 = 1 << 20;
 const FILE: u64 = 512 * MIB;
 const MEMORY: u64 = 8 * MIB;
 const ROUNDS: usize = 9;
-/// `O_DIRECT` of x86 and most others.
+/// The value of `O_DIRECT` on x86 and most other architectures.
 const DIRECT: i32 = 0o40000;
 
-/// Memory that direct transfers accept.
+/// Memory aligned for direct transfers.
 struct Buffer(*mut u8, Layout);
 
 impl Buffer {
     fn new(len: usize) -> Self {
         let layout = Layout::from_size_align(len, 4096).expect("a size");
-        // SAFETY: no length is zero.
+        // SAFETY: every length is above zero.
         let at = unsafe { alloc(layout) };
         assert!(!at.is_null(), "memory");
-        // SAFETY: it is so long, and ours.
+        // SAFETY: the allocation is `len` bytes long, and ours.
         unsafe { at.write_bytes(7, len) };
         Self(at, layout)
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: allocated and written by `new`, lent as `self` is.
+        // SAFETY: allocated and written by `new`, borrowed as `self` is.
         unsafe { std::slice::from_raw_parts_mut(self.0, self.1.size()) }
     }
 }
@@ -46,7 +47,7 @@ impl Drop for Buffer {
 #[derive(Clone, Copy)]
 struct Load {
     name: &'static str,
-    /// Calls to the device that are made at the same time, and the bytes of each.
+    /// Concurrent calls to the device, and the bytes of each.
     depth: u64,
     device_size: u64,
     /// Threads that call the cache, and the bytes of each call.
@@ -109,7 +110,7 @@ const LOADS: [Load; 5] = [
 ];
 
 impl Load {
-    /// The places of calls of a size, handed out to `threads`.
+    /// Distributes the positions of calls of `size` bytes to `threads` threads.
     fn run(&self, (threads, size): (u64, u64), seed: u64, call: impl Fn(u64, &mut [u8]) + Sync) {
         let next = AtomicU64::new(0);
         let places = FILE / size;
@@ -157,7 +158,7 @@ impl Load {
         let cache = lowmark_cache::Cache::new(config).expect("memory");
         let file = cache.open(path).expect("the file");
         if self.random {
-            // Its memory is full from here on, as it is most of the time.
+            // Fills the cache's memory, which is full most of the time in use.
             let full = Load {
                 bytes: 2 * MEMORY,
                 ..*self
@@ -190,7 +191,7 @@ fn direct(path: &Path) -> File {
 }
 
 fn main() {
-    // Not where `cargo test` only tries the benchmarks out.
+    // `cargo test` runs benchmarks without `--bench`, only to try them.
     if !std::env::args().any(|a| a == "--bench") {
         return;
     }

@@ -1,8 +1,8 @@
-//! The live world beside the kernel's page cache: the same calls on the same temporary file.
+//! Compares the live cache with the kernel's page cache: the same calls on the same temporary file.
 //!
-//! divan shows each side's own times; the last table shows their ratios, from pairs in turn. The
-//! file's contents are in the kernel's page cache for both sides: what a miss here costs above a
-//! `pread` is the engine's work, not a disk's.
+//! divan shows the times of each side; the last table shows their ratios, from alternating pairs.
+//! The file's contents are in the kernel's page cache for both sides: a miss costs more than a
+//! `pread` by the engine's work, not by a disk's.
 
 use divan::counter::BytesCount;
 use std::fs::OpenOptions;
@@ -10,9 +10,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// One way to a file.
+/// One of the two ways to access a file.
 trait Side: Sync {
-    /// Opens a file; `memory` is that of the cache in bytes, if it is ours.
+    /// Opens a file; `memory`: bytes of the cache's memory, where the live cache is used.
     fn open(path: &Path, memory: u64) -> Self;
     fn read(&self, pos: u64, buf: &mut [u8]);
     fn write(&self, pos: u64, buf: &[u8]);
@@ -41,7 +41,7 @@ impl Side for Kernel {
     }
 }
 
-/// The same through a [`lowmark_cache::Cache`]; the file goes before its cache.
+/// The same calls through a [`lowmark_cache::Cache`]; the file is dropped before its cache.
 struct Live(lowmark_cache::File, lowmark_cache::Cache);
 
 impl Side for Live {
@@ -50,7 +50,7 @@ impl Side for Live {
             memory,
             ..Default::default()
         };
-        // By way of the kernel's cache as well: see above.
+        // Through the kernel's page cache, too (module documentation).
         let os = lowmark_cache::storage::Os { direct: false };
         let cache = lowmark_cache::Cache::on(std::sync::Arc::new(os), config).expect("memory");
         Self(cache.open(path).expect("a file"), cache)
@@ -78,22 +78,22 @@ impl Drop for Live {
 
 const MIB: u64 = 1 << 20;
 
-/// What is done to a file.
+/// The calls that are made on a file.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     name: &'static str,
     /// Bytes of the file.
     file: u64,
-    /// Bytes of our cache's memory.
+    /// Bytes of the live cache's memory.
     memory: u64,
     threads: u64,
     /// Calls of each thread.
     calls: u64,
     /// Bytes of a call.
     size: u64,
-    /// Calls go to places in no order.
+    /// True: positions are random.
     random: bool,
-    /// Writes, with an fsync at the end.
+    /// True: writes, with an fsync at the end.
     writes: bool,
 }
 
@@ -152,7 +152,7 @@ impl std::fmt::Display for Load {
 }
 
 impl Load {
-    /// A file of its length, all of it data.
+    /// Creates a file of the load's length without holes.
     fn file(&self) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().expect("a folder");
         std::fs::write(file.path(), vec![1; self.file as usize]).expect("space");
@@ -199,14 +199,14 @@ impl Load {
 fn calls<S: Side>(bencher: divan::Bencher<'_, '_>, load: &Load) {
     let file = load.file();
     let side = S::open(file.path(), load.memory);
-    // What fits is cached from here on.
+    // Brings as much as fits into the cache.
     load.run(&side);
     bencher
         .counter(BytesCount::new(load.threads * load.calls * load.size))
         .bench_local(|| load.run(&side));
 }
 
-/// Rates against the kernel's: medians of pairs in turn.
+/// Prints the rates relative to the kernel's: medians of alternating pairs.
 fn ratios() {
     const PAIRS: usize = 15;
     println!("\nrate of the live world by the kernel's, median of {PAIRS} pairs (least to most)");
@@ -234,7 +234,7 @@ fn ratios() {
 
 fn main() {
     divan::main();
-    // Not where `cargo test` only tries the benchmarks out.
+    // `cargo test` runs benchmarks without `--bench`, only to try them.
     if std::env::args().any(|a| a == "--bench") {
         ratios();
     }

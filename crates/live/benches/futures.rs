@@ -1,6 +1,6 @@
-//! Calls that are futures beside those that block, on the same file, in rounds by turns: hits, and misses of
-//! one thread, which blocks for each or has 64 futures outstanding. The file lies in `TMPDIR`, which should
-//! be on a disk.
+//! Compares calls that are futures with calls that block, on the same file, in alternating rounds:
+//! hits, and misses of one thread, which either blocks for each or has 64 futures outstanding. The
+//! file is in `TMPDIR`, which should be on a disk.
 
 #[path = "../tests/executor/mod.rs"]
 mod executor;
@@ -11,23 +11,23 @@ use std::cell::Cell;
 use std::time::Instant;
 
 const PAGE: usize = 4096;
-/// Pages of the file; memory has one in sixteen of them.
+/// Pages of the file; memory holds one in sixteen of them.
 const PAGES: u64 = 65_536;
 const MEMORY: u64 = PAGES * PAGE as u64 / 16;
-/// Pages that are hit, and hits and misses of a round.
+/// Pages that are hit, and the numbers of hits and misses in a round.
 const HOT: u64 = 1024;
 const HITS: u64 = 200_000;
 const MISSES: u64 = 6000;
 const ROUNDS: usize = 9;
 
-/// A number that looks like any.
+/// Returns a pseudorandom number.
 fn mixed(i: u64) -> u64 {
     let mut z = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z ^ z >> 27
 }
 
-/// Seconds of calls that block.
+/// Returns the seconds of calls that block.
 fn blocking(file: &File, size: usize, pages: u64, calls: u64, seed: u64) -> f64 {
     let mut buf = vec![0; size];
     let start = Instant::now();
@@ -38,7 +38,7 @@ fn blocking(file: &File, size: usize, pages: u64, calls: u64, seed: u64) -> f64 
     start.elapsed().as_secs_f64()
 }
 
-/// Seconds of calls that are futures, so many outstanding on this thread.
+/// Returns the seconds of calls that are futures, `depth` of them outstanding on this thread.
 fn futures(file: &AsyncFile, size: usize, pages: u64, calls: u64, seed: u64, depth: u64) -> f64 {
     let next = Cell::new(0);
     let start = Instant::now();
@@ -78,7 +78,7 @@ fn line(name: &str, calls: u64, round: impl Fn(u64) -> (f64, f64)) {
 }
 
 fn main() {
-    // Not where `cargo test` only tries the benchmarks out.
+    // `cargo test` runs benchmarks without `--bench`, only to try them.
     if !std::env::args().any(|a| a == "--bench") {
         return;
     }
@@ -103,7 +103,7 @@ fn main() {
         let name = format!("hits, {size} bytes");
         line(&name, HITS, |n| {
             let seed = 2 * n * HITS;
-            // Twice, so that all of them are where they stay.
+            // Reads the pages often enough that all of them reach the list where they stay.
             blocking(&file, size, HOT, 4 * HOT, seed);
             let blocks = blocking(&file, size, HOT, HITS, seed);
             (blocks, futures(&other, size, HOT, HITS, seed + HITS, 1))

@@ -1,6 +1,7 @@
-//! What it costs to find a cached page and look at a word of it, in nanoseconds: pinned in a
-//! [`lowmark_cache::Cache`], copied out of it, through quick_cache to a slot of an array, through a hash map,
-//! and by `pread`. All of them in turn, in one run, on the same pages. `-- WORD`: those with the word in their name.
+//! Measures in nanoseconds how long it takes to find a cached page and read a word of it: pinned in
+//! a [`lowmark_cache::Cache`], copied out of it, through quick_cache to a slot of an array, through
+//! a hash map, and by `pread`. All of them in turn in one run, on the same pages. `-- WORD` selects
+//! those with the word in their name.
 
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt as _;
@@ -12,14 +13,14 @@ const PAGES: u32 = 8192;
 const CALLS: u32 = 200_000;
 const ROUNDS: usize = 15;
 
-/// One way to a page: its first byte and its last.
+/// A name, and a function that reads a page's first and last byte.
 type Way<'a> = (&'static str, Box<dyn Fn(u32) -> u64 + Sync + 'a>);
 
 fn both(page: &[u8]) -> u64 {
     u64::from(page[0]) + u64::from(page[PAGE - 1])
 }
 
-/// Nanoseconds a call of one thread.
+/// Returns the nanoseconds of a call on one thread.
 fn one(way: &(dyn Fn(u32) -> u64 + Sync), nth: u64) -> f64 {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(nth + 1);
     let (mut sum, start) = (0, Instant::now());
@@ -33,7 +34,7 @@ fn one(way: &(dyn Fn(u32) -> u64 + Sync), nth: u64) -> f64 {
     start.elapsed().as_nanos() as f64 / f64::from(CALLS)
 }
 
-/// The same of several at once.
+/// Returns the nanoseconds of a call on `threads` threads at once.
 fn cost(way: &(dyn Fn(u32) -> u64 + Sync), threads: u64) -> f64 {
     std::thread::scope(|s| {
         let all: Vec<_> = (0..threads)
@@ -45,7 +46,7 @@ fn cost(way: &(dyn Fn(u32) -> u64 + Sync), threads: u64) -> f64 {
 }
 
 fn main() {
-    // Not where `cargo test` only tries the benchmarks out.
+    // `cargo test` runs benchmarks without `--bench`, only to try them.
     if !std::env::args().any(|a| a == "--bench") {
         return;
     }
@@ -69,7 +70,7 @@ fn main() {
     let copy = |read: &dyn Fn(&mut [u8; PAGE])| {
         let mut page = [0; PAGE];
         read(&mut page);
-        // All of it is wanted.
+        // The black box makes the compiler copy the whole page.
         both(divan::black_box(&page))
     };
     let at = |i: u32| u64::from(i) * PAGE as u64;
@@ -120,7 +121,7 @@ fn main() {
         }
         println!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         for (way, mut costs) in ways.iter().zip(all) {
-            // The first round brings the pages in.
+            // The first round is left out, because it reads the pages in.
             costs.remove(0);
             costs.sort_by(f64::total_cmp);
             println!("  {:36} {:7.1} ({:.1})", way.0, costs[ROUNDS / 2], costs[0]);

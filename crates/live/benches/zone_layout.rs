@@ -1,8 +1,9 @@
-//! A zone's words laid out by who writes them, beside the same words packed (*sequential-read* 2):
-//! one thread does to them what an allocation does, another one what reclaim does.
+//! Compares a zone whose words are laid out by their writers with the same words packed
+//! (*sequential-read* 2): one thread changes the words as an allocation does, another as reclaim
+//! does.
 //!
-//! divan shows an allocation's time under each layout; the last line shows the ratio, from pairs in
-//! turn. With one CPU there is nothing to see.
+//! divan shows an allocation's time under each layout; the last line shows the ratio, from
+//! alternating pairs. With a single CPU there is no difference.
 
 use lowmark_cache::LiveWorld;
 use mm::memory::zone::{PackedZone, Zone};
@@ -12,12 +13,12 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-/// Allocations of a measurement.
+/// Allocations in a measurement.
 const ALLOCATIONS: u32 = 1_000_000;
-/// Pairs of which the median is shown.
+/// Number of pairs; the median is shown.
 const PAIRS: usize = 15;
 
-/// A zone's words under some layout.
+/// A zone's words under one of the layouts.
 trait Layout: Sync {
     fn new() -> Self;
     fn allocate(&self) -> u64;
@@ -49,7 +50,7 @@ macro_rules! layout {
 layout!(Zone);
 layout!(PackedZone);
 
-/// Nanoseconds of an allocation while another thread reclaims.
+/// Returns the nanoseconds of an allocation while another thread reclaims.
 fn beside_reclaim<L: Layout>() -> f64 {
     let (zone, done, start) = (L::new(), AtomicBool::new(false), Barrier::new(2));
     std::thread::scope(|s| {

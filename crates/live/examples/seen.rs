@@ -1,7 +1,8 @@
-//! A cache that can be watched: it serves its metrics on loopback while threads read and write through it.
+//! A cache that can be watched: it serves its metrics on loopback while threads read and write.
 //!
 //! `cargo run --release -p lowmark-cache --example seen -- FILE SECONDS [ADDRESS]`, then
-//! `lowmark top --live 127.0.0.1:9100`. FILE is made, 256 MiB, four times the cache's memory.
+//! `lowmark top --live 127.0.0.1:9100`. FILE is created with 256 MiB, four times the cache's
+//! memory.
 
 use lowmark_cache::{Cache, Config, Tracing};
 use std::time::{Duration, Instant};
@@ -25,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = cache.open(path)?;
     file.truncate(FILE)?;
     std::thread::scope(|s| {
-        // One reads, most of the time in a sixteenth of the file, that is a quarter of memory.
+        // A reader, most of the time in a sixteenth of the file, which is a quarter of memory.
         s.spawn(|| {
             let mut state = 1_u32;
             while Instant::now() < until {
@@ -40,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
             }
         });
-        // One writes in order, and syncs what it wrote.
+        // A writer that writes sequentially and then syncs.
         s.spawn(|| {
             let data = vec![1; 64 << 10];
             while Instant::now() < until {

@@ -1,5 +1,5 @@
-//! A key-value store over the live cache, and a load for it like YCSB's: `cargo run --release -p lowmark-cache
-//! --example kv`.
+//! A key-value store over the live cache, and a load for it like YCSB's:
+//! `cargo run --release -p lowmark-cache --example kv`.
 //!
 //! ```text
 //! kv load FOLDER [keys=100000] [value=100] [memory=64] [log=16]
@@ -8,9 +8,10 @@
 //! kv get|del FOLDER KEY, kv put FOLDER KEY VALUE, kv scan FOLDER FROM MOST
 //! ```
 //!
-//! `memory` and `log` (of it a checkpoint is made) are MiB. A run reads and updates keys by Zipf's law, scattered over
-//! all, each update acknowledged when the device has it, and prints latencies by percentile and how often a page
-//! was at hand. `trace` is for `lowmark mrc`; `rate` is the share of the pages that it has.
+//! `memory` and `log` are in MiB; a checkpoint is made when the log has this size. A run reads and
+//! updates keys by Zipf's law, scattered over all keys. Each update is acknowledged when the device
+//! has it. The run prints latency percentiles and the miss ratio. `trace` records a trace for
+//! `lowmark mrc`; `rate` is the share of the pages in it.
 
 #[allow(dead_code, reason = "the store's test uses what this does not")]
 mod store;
@@ -25,7 +26,7 @@ use trace::generate::{Generator, Pattern, Plan};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// The options behind the folder.
+/// The options that follow the folder.
 struct Options(Vec<(String, String)>);
 
 impl Options {
@@ -82,7 +83,7 @@ fn key(n: u32) -> Vec<u8> {
     format!("user{n:012}").into_bytes()
 }
 
-/// A value of so many bytes, another one each time.
+/// Returns a value of `bytes` bytes, different for each version.
 fn value(n: u32, version: u64, bytes: usize) -> Vec<u8> {
     let text = format!("{n}.{version}.");
     text.bytes().cycle().take(bytes).collect()
@@ -110,10 +111,10 @@ fn end(cache: &Cache) -> Outcome<()> {
     }
 }
 
-/// The times of reads, and of updates.
+/// The times of reads and of updates.
 type Times = [Vec<Duration>; 2];
 
-/// One thread's operations.
+/// Runs one thread's operations.
 fn operations(store: &Store, plan: &Plan, bytes: usize) -> store::Result<Times> {
     let mut times = Times::default();
     for (i, request) in Generator::new(plan).enumerate() {
@@ -129,7 +130,7 @@ fn operations(store: &Store, plan: &Plan, bytes: usize) -> store::Result<Times> 
     Ok(times)
 }
 
-/// The duration below which so many of a thousand are, in microseconds.
+/// Returns a percentile (in thousandths) of sorted times, in microseconds.
 fn percentile(sorted: &[Duration], of_thousand: usize) -> f64 {
     let at = (sorted.len() * of_thousand / 1000).min(sorted.len() - 1);
     sorted[at].as_secs_f64() * 1e6
@@ -172,7 +173,7 @@ fn run(folder: &str, options: &Options) -> Outcome<()> {
     let begin = Instant::now();
     let all: Vec<store::Result<Times>> = std::thread::scope(|s| {
         let start = |t| {
-            // The same keys are popular for all.
+            // All threads have the same popular keys.
             let plan = Plan {
                 seed: plan.seed + t,
                 ..plan.clone()

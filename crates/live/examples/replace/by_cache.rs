@@ -1,4 +1,4 @@
-//! The same pool over the live cache.
+//! The buffer pool over the live cache.
 
 use super::pool::{Bytes, PAGE, Pool, Result};
 use lowmark_cache::storage::Storage;
@@ -13,7 +13,7 @@ pub struct ByCache {
 }
 
 impl ByCache {
-    /// A pool of so many bytes over a file of so many pages.
+    /// Creates a pool of `memory` bytes over a file of `pages` pages.
     pub fn new(on: Arc<dyn Storage>, path: &Path, pages: u32, memory: u64) -> Result<Self> {
         let config = Config {
             memory,

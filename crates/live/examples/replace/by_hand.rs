@@ -1,5 +1,6 @@
-//! The pool as it is often written: a mutex, a map, a list by last use, dirty flags. Who misses a page takes the frame
-//! that was used longest ago, writes it out first if it is dirty, and reads, all under the mutex.
+//! The buffer pool as it is often written: a mutex, a map, a list by last use, dirty flags. A miss
+//! takes the frame that was used longest ago, writes it out first if it is dirty, and reads the
+//! page, all under the mutex.
 
 use super::pool::{Bytes, PAGE, Pool, Result};
 use lowmark_cache::Error;
@@ -15,7 +16,7 @@ struct Frame {
     page: u32,
     dirty: bool,
     bytes: Box<Bytes>,
-    // The list by last use.
+    // Neighbours in the list by last use.
     newer: usize,
     older: usize,
 }
@@ -35,7 +36,7 @@ pub struct ByHand {
 }
 
 impl ByHand {
-    /// A pool of so many bytes over a file of so many pages.
+    /// Creates a pool of `memory` bytes over a file of `pages` pages.
     pub fn new(storage: &dyn Storage, path: &Path, pages: u32, memory: u64) -> Result<Self> {
         let file = storage.open(path)?.file;
         file.truncate(u64::from(pages) * PAGE as u64)
@@ -82,7 +83,7 @@ impl ByHand {
         Ok(())
     }
 
-    /// The frame of a page, which is the newest then.
+    /// Returns the frame of a page, which becomes the newest.
     fn frame<'a>(&self, frames: &'a mut Frames, page: u32) -> Result<&'a mut Frame> {
         let found = frames.map.get(&page).copied();
         let i = match found {

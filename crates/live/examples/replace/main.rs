@@ -1,12 +1,14 @@
-//! A buffer pool written by hand beside the same over the live cache: who waits how long (docs/live-replace.md).
+//! Compares a buffer pool written by hand with one over the live cache: how long reads wait
+//! (docs/live-replace.md).
 //!
 //! ```text
 //! replace FOLDER [SECONDS] [MILLISECONDS A MIB] [SYNC EVERY MILLISECONDS]
 //! ```
 //!
-//! A pool of 16 MiB over a file of 64 MiB on a slow device. One thread changes pages at random as fast as it is let; another
-//! reads pages by Zipf's law with a pause of 100 µs between; if wanted, a third syncs every so often, and counts for
-//! nobody's time. Prints how long reads took, and how many changes there were.
+//! Each pool has 16 MiB, over a file of 64 MiB on a slow device. One thread changes pages at random
+//! as fast as it can; another reads pages by Zipf's law with a pause of 100 µs in between;
+//! optionally a third syncs at intervals, whose time is not counted. Prints how long reads took,
+//! and how many changes were made.
 
 mod by_cache;
 mod by_hand;
@@ -65,7 +67,7 @@ fn measure(name: &str, pool: &dyn Pool, seconds: u64, every: Duration) {
         let (stop, changes) = (&stop, &changes);
         s.spawn(move || change(pool, stop, changes));
         s.spawn(move || sync(pool, stop, every));
-        // Until both are in their stride.
+        // Lets both threads reach a steady state.
         std::thread::sleep(Duration::from_secs(3));
         let reader = s.spawn(move || read(pool, stop));
         let before = changes.load(Relaxed);

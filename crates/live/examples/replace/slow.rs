@@ -1,4 +1,4 @@
-//! A device that takes its time: what it is asked for it does one after the other, so many milliseconds a MiB.
+//! A slow device: it makes one transfer after the other, with a fixed time for each MiB.
 
 use lowmark_cache::storage::{Backing, Opened, Os, Storage};
 use lowmark_cache::{Errno, Error};
@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// When the device is free again.
+/// The time at which the device is free again.
 #[derive(Clone)]
 struct Queue(Arc<Mutex<Instant>>);
 
-/// The device.
+/// The operating system's files on a slow device.
 pub struct Slow {
     queue: Queue,
     per_mib: Duration,
@@ -24,7 +24,7 @@ struct SlowFile {
 }
 
 impl Slow {
-    /// The operating system's files, on a device as slow as that.
+    /// Creates a device that takes `per_mib` for each MiB.
     pub fn new(per_mib: Duration) -> Self {
         Self {
             queue: Queue(Arc::new(Mutex::new(Instant::now()))),
@@ -49,7 +49,7 @@ impl Storage for Slow {
 }
 
 impl SlowFile {
-    /// Waits until the device has come to a transfer and done it.
+    /// Waits until the device has finished the transfers before, and one of `len` bytes.
     fn wait(&self, len: usize) {
         let end = {
             let mut free = self.queue.0.lock().expect("no panic");

@@ -1,11 +1,12 @@
-//! The log: what was put and deleted since the last checkpoint, in order. One fsync serves all who wait.
+//! The log: puts and deletions since the last checkpoint, in order. One fsync serves all that wait
+//! for it.
 //!
 //! ```text
 //! sum 4 | epoch 8 | length of the key 2 | of the value 2, or 65535: deleted | key | value
 //! ```
 //!
-//! Each epoch begins at the file's first byte. Reading ends at a record whose sum is wrong or whose epoch is
-//! another: it was on its way when the program was killed, or is older.
+//! Each epoch begins at the file's first byte. Reading ends at a record whose sum is wrong or whose
+//! epoch differs: it was being written when the program was killed, or is older.
 
 use super::{Error, PAGE, Result};
 use lowmark_cache::{Advice, File};
@@ -13,15 +14,15 @@ use std::sync::{Condvar, Mutex};
 
 const HEAD: usize = 16;
 const DELETED: u16 = u16::MAX;
-/// Bytes by which the file grows, so that an fsync has no new length to write.
+/// Bytes by which the file grows, so that an fsync need not write a new file size.
 const GROWTH: u64 = 1 << 20;
 
 #[derive(Default)]
 struct State {
-    /// Bytes that were ever appended, and how many of them are on the device.
+    /// Bytes ever appended, and how many of them are on the device.
     end: u64,
     synced: u64,
-    /// The first byte of this epoch.
+    /// The value of `end` at the first byte of this epoch.
     base: u64,
     syncing: bool,
     broken: bool,
@@ -37,7 +38,7 @@ pub struct Log {
 /// A key, and its value unless it was deleted.
 pub type Change = (Vec<u8>, Option<Vec<u8>>);
 
-/// FNV-1a, 32 bits of it.
+/// Returns a 32-bit checksum: FNV-1a, folded.
 pub fn sum(bytes: &[u8]) -> u32 {
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h: u64, &b| {
         (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
@@ -46,7 +47,7 @@ pub fn sum(bytes: &[u8]) -> u32 {
 }
 
 impl Log {
-    /// A log, and what it has of an epoch.
+    /// Opens a log; returns it with the changes it has of an epoch.
     pub fn open(file: File, epoch: u64) -> Result<(Self, Vec<Change>)> {
         file.advise(0, 0, Advice::Sequential)?;
         let mut changes = Vec::new();
@@ -63,7 +64,7 @@ impl Log {
         Ok((log, changes))
     }
 
-    /// Appends a change, in the order of the calls; says what is to be synced for it.
+    /// Appends a change, in the order of the calls; returns the end that must be synced for it.
     pub fn append(&self, epoch: u64, key: &[u8], value: Option<&[u8]>) -> Result<u64> {
         let mut record = vec![0; 4];
         record.extend(epoch.to_le_bytes());
@@ -109,13 +110,13 @@ impl Log {
         Ok(())
     }
 
-    /// Bytes of this epoch.
+    /// Returns the number of bytes of this epoch.
     pub fn len(&self) -> u64 {
         let s = self.state.lock().expect("no panic");
         s.end - s.base
     }
 
-    /// A checkpoint has everything.
+    /// Starts a new epoch after a checkpoint, which contains all changes so far.
     pub fn restart(&self) {
         let mut s = self.state.lock().expect("no panic");
         s.base = s.end;
@@ -124,7 +125,7 @@ impl Log {
     }
 }
 
-/// A record and its length, if there is one.
+/// Reads a record and its length; `None`: there is none of this epoch.
 fn read(file: &File, at: u64, epoch: u64) -> Result<Option<(Change, u64)>> {
     let mut head = [0; HEAD];
     if file.read(at, &mut head)? < HEAD {

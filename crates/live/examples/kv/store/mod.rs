@@ -1,10 +1,11 @@
-//! A small key-value store whose buffer pool is the live cache: pages of 4 KiB that are pinned where they lie, a
-//! B+tree over them (`tree`, `page`), a log that says when something is there to stay (`log`).
+//! A small key-value store whose buffer pool is the live cache: pages of 4 KiB that are pinned in
+//! place, a B+tree over them (`tree`, `page`), and a log that makes changes durable (`log`).
 //!
-//! A put is in the log and in the tree, and acknowledged when the log is on the device. A checkpoint syncs the tree, then
-//! says where it is in one of two pages by turns, syncs that, and the log begins anew. Whoever opens the store takes the newer
-//! page whose sum is right and does what the log has of the epoch after it. Nothing is written over that the
-//! last checkpoint needs, so the cache may write dirty pages whenever it wants, as page caches do.
+//! A put changes the log and the tree, and is acknowledged when the log is on the device. A
+//! checkpoint syncs the tree, writes its place to one of two pages alternately, syncs that, and
+//! starts the log anew. Opening the store takes the newer of the two pages whose sum is right, and
+//! replays the log of the epoch after it. No page that the last checkpoint needs is overwritten, so
+//! the cache may write dirty pages whenever it wants, as page caches do.
 
 pub mod log;
 pub mod page;
@@ -20,27 +21,28 @@ use tree::{FIRST, Tree};
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
-/// How a page begins that says where the tree is.
+/// The first bytes of a page that has the place of a tree.
 const MAGIC: &[u8; 8] = b"lowmarkv";
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The cache said so.
+    /// An error of the cache.
     #[error("{0}")]
     Cache(#[from] lowmark_cache::Error),
     /// A key of more than 256 bytes, or a value of more than 1024.
     #[error("a key has up to 256 bytes and a value up to 1024")]
     TooLong,
-    /// It is a file of something else.
+    /// The file is not a store.
     #[error("this is no store")]
     NoStore,
-    /// An earlier change failed half way: what is on the device is whole, open it again.
+    /// An earlier change failed half way: the data on the device is consistent, so open the store
+    /// again.
     #[error("an earlier change failed; open the store again")]
     Broken,
 }
 
-/// What a call gives.
+/// The result of a call.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// The store.
@@ -52,7 +54,7 @@ pub struct Store {
     broken: AtomicBool,
 }
 
-/// Where a tree is.
+/// The place of a tree in its file.
 struct Place {
     epoch: u64,
     root: u32,
@@ -81,7 +83,7 @@ impl Place {
         })
     }
 
-    /// The newest of a file.
+    /// Returns the newest valid place in a file.
     fn newest(file: &File) -> Result<Option<Self>> {
         let mut found = Vec::new();
         for n in 0..FIRST {
@@ -92,7 +94,8 @@ impl Place {
 }
 
 impl Store {
-    /// Opens the store of a folder, or makes one; `most_log` are the bytes of log after which there is a checkpoint.
+    /// Opens the store of a folder, or creates one; `most_log`: bytes of log after which a
+    /// checkpoint is made.
     pub fn open(cache: &Cache, folder: &Path, most_log: u64) -> Result<Self> {
         let file = cache.open(folder.join("tree"))?;
         file.advise(0, 0, Advice::Random)?;
@@ -108,7 +111,7 @@ impl Store {
                     Log::open(cache.open(folder.join("log"))?, p.epoch + 1)?,
                 )
             }
-            // Before the first checkpoint nothing was acknowledged.
+            // Without a checkpoint nothing was acknowledged.
             None if fresh || is_empty(&file)? => (
                 Tree::new(file, 1)?,
                 Log::open(cache.open(folder.join("log"))?, u64::MAX)?,
@@ -140,7 +143,7 @@ impl Store {
         }
     }
 
-    /// Does something after which the store is whole, or broken.
+    /// Runs `f`; if it fails, the store counts as broken.
     fn whole<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
         if self.broken.load(SeqCst) {
             return Err(Error::Broken);
@@ -152,7 +155,7 @@ impl Store {
         result
     }
 
-    /// Changes the tree and the log; says what is to be synced.
+    /// Changes the tree and the log; returns the end of the log that must be synced.
     fn change(&self, key: &[u8], value: Option<&[u8]>) -> Result<u64> {
         tree::check(key, value.unwrap_or_default())?;
         let mut tree = self.tree.write().expect("no panic");
@@ -166,34 +169,34 @@ impl Store {
         })
     }
 
-    /// Puts a value and waits until it is there to stay.
+    /// Puts a value and waits until it is durable.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let end = self.change(key, Some(value))?;
         self.whole(|| self.log.sync(end))
     }
 
-    /// Takes a key out and waits until it is gone for good.
+    /// Deletes a key and waits until the deletion is durable.
     pub fn delete(&self, key: &[u8]) -> Result<()> {
         let end = self.change(key, None)?;
         self.whole(|| self.log.sync(end))
     }
 
-    /// As [`Store::put`] or [`Store::delete`] without waiting: it stays if something later does.
+    /// Changes a key without waiting: the change is durable once a later one is.
     pub fn change_soon(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         self.change(key, value).map(|_| ())
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.tree.read().expect("no panic").get(key)
     }
 
-    /// Up to `most` entries from a key on, in order.
+    /// Returns up to `most` entries from a key on, in order.
     pub fn scan(&self, from: &[u8], most: usize) -> Result<Vec<Entry>> {
         self.tree.read().expect("no panic").scan(from, most)
     }
 
-    /// Puts the tree as it is on the device; the log begins anew.
+    /// Makes the tree durable and starts the log anew.
     pub fn checkpoint(&self) -> Result<()> {
         let mut tree = self.tree.write().expect("no panic");
         self.whole(|| self.checkpoint_of(&mut tree))
@@ -214,14 +217,14 @@ impl Store {
         Ok(())
     }
 
-    /// Pages that the tree was asked for, and pages that it has.
+    /// Returns the number of page accesses so far, and the number of pages.
     pub fn pages(&self) -> (u64, u32) {
         let tree = self.tree.read().expect("no panic");
         (tree.pins.load(SeqCst), tree.next)
     }
 }
 
-/// Whether a file's first pages are zero.
+/// Returns true if the file's first pages are all zero.
 fn is_empty(file: &File) -> Result<bool> {
     for n in 0..FIRST {
         if file.pin(n)?.iter().any(|&b| b != 0) {

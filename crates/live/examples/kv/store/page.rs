@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! 0        1        2        4        6        8         16
-//! | level  |   -    | count  | low    | dead   | epoch   | slots: 2 bytes each → ... free ... | cells |
+//! | level  |   -    | count  | low    | dead   | epoch   | slots: 2 bytes each -> free | cells |
 //! ```
 //!
-//! A cell is the lengths of key and value, 2 bytes each, the key and the value; `low` is where the lowest
-//! one begins, `dead` are bytes of cells that nobody's slot names any more. Level 0 is a leaf; above it a value
-//! is the 4 bytes of a child's number, and a key the least that the child has.
+//! A cell has the lengths of key and value, 2 bytes each, the key and the value. `low` is the
+//! offset of the lowest cell, `dead` the bytes of cells that no slot refers to any more. Level 0 is
+//! a leaf. Above it a value is the 4 bytes of a child's number, and a key the smallest that the
+//! child may have.
 
 use super::PAGE;
 
@@ -15,7 +16,8 @@ use super::PAGE;
 pub type Bytes = [u8; PAGE];
 
 const HEAD: usize = 16;
-/// The longest key and value: two entries and a half fit any page, so each half of a split has room.
+/// The longest key and value in bytes: two and a half entries fit a page, so each half of a split
+/// has room.
 pub const MOST_KEY: usize = 256;
 /// See [`MOST_KEY`].
 pub const MOST_VALUE: usize = 1024;
@@ -28,17 +30,17 @@ fn set_number(p: &mut Bytes, at: usize, n: usize) {
     p[at..at + 2].copy_from_slice(&(n as u16).to_le_bytes());
 }
 
-/// How far above the leaves.
+/// Returns the page's height above the leaves.
 pub fn level(p: &Bytes) -> u8 {
     p[0]
 }
 
-/// How many entries.
+/// Returns the number of entries.
 pub fn count(p: &Bytes) -> usize {
     number(p, 2)
 }
 
-/// Between which checkpoints the page was made.
+/// Returns the epoch in which the page was written.
 pub fn epoch(p: &Bytes) -> u64 {
     u64::from_le_bytes(p[8..16].try_into().expect("eight bytes"))
 }
@@ -47,7 +49,7 @@ pub fn set_epoch(p: &mut Bytes, epoch: u64) {
     p[8..16].copy_from_slice(&epoch.to_le_bytes());
 }
 
-/// A page without entries.
+/// Returns a page without entries.
 pub fn empty(level: u8, epoch: u64) -> Bytes {
     let mut p = [0; PAGE];
     p[0] = level;
@@ -56,7 +58,7 @@ pub fn empty(level: u8, epoch: u64) -> Bytes {
     p
 }
 
-/// Where a cell is, and the lengths of its key and value.
+/// Returns the offset of a cell's key, and the lengths of its key and value.
 fn cell(p: &Bytes, i: usize) -> (usize, usize, usize) {
     let at = number(p, HEAD + 2 * i);
     (at + 4, number(p, at), number(p, at + 2))
@@ -72,7 +74,8 @@ pub fn value(p: &Bytes, i: usize) -> &[u8] {
     &p[at + key..at + key + value]
 }
 
-/// Where a key is, or where it would be. Above the leaves the first child has whatever is less than the second's least.
+/// Finds the position of a key; `Err`: where it would be inserted. Above the leaves the first child
+/// has all keys below the second child's smallest.
 pub fn find(p: &Bytes, wanted: &[u8]) -> Result<usize, usize> {
     let (mut low, mut high) = (usize::from(level(p) > 0), count(p));
     while low < high {
@@ -86,12 +89,12 @@ pub fn find(p: &Bytes, wanted: &[u8]) -> Result<usize, usize> {
     Err(low)
 }
 
-/// The entry above the leaves whose child has a key, if any child has.
+/// Returns the entry, above the leaves, whose child has a key if any child has.
 pub fn child_for(p: &Bytes, wanted: &[u8]) -> usize {
     find(p, wanted).unwrap_or_else(|i| i - 1)
 }
 
-/// The child of an entry.
+/// Returns the child of an entry.
 pub fn child(p: &Bytes, i: usize) -> u32 {
     u32::from_le_bytes(value(p, i).try_into().expect("a page's number"))
 }
@@ -101,7 +104,7 @@ pub fn set_child(p: &mut Bytes, i: usize, child: u32) {
     p[at + key..at + key + 4].copy_from_slice(&child.to_le_bytes());
 }
 
-/// Puts an entry at `i`. `false`: there is no room, and nothing has changed.
+/// Inserts an entry at `i`. `false`: there is no room, and nothing was changed.
 pub fn insert(p: &mut Bytes, i: usize, key: &[u8], value: &[u8]) -> bool {
     let (n, need) = (count(p), 4 + key.len() + value.len());
     let room = number(p, 4) - HEAD - 2 * n;
@@ -132,7 +135,7 @@ pub fn remove(p: &mut Bytes, i: usize) {
     set_number(p, 6, dead);
 }
 
-/// An entry of its own.
+/// A key and a value, copied out of the page.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
 pub fn entries(p: &Bytes) -> Vec<Entry> {
@@ -140,7 +143,7 @@ pub fn entries(p: &Bytes) -> Vec<Entry> {
     (0..count(p)).map(entry).collect()
 }
 
-/// The page with these entries, which fit.
+/// Replaces the page's entries by these, which must fit.
 pub fn fill(p: &mut Bytes, all: &[Entry]) {
     let (level, epoch) = (level(p), epoch(p));
     *p = empty(level, epoch);
@@ -149,7 +152,7 @@ pub fn fill(p: &mut Bytes, all: &[Entry]) {
     }
 }
 
-/// Where to cut entries so that both halves have about as many bytes.
+/// Returns where to split entries so that both halves have about as many bytes.
 pub fn middle(all: &[Entry]) -> usize {
     let size = |e: &Entry| 6 + e.0.len() + e.1.len();
     let half = all.iter().map(size).sum::<usize>() / 2;

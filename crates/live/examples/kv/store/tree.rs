@@ -1,6 +1,7 @@
-//! A B+tree over the pages of a file of the cache, by copies: a page that the last checkpoint's tree has is never
-//! written; who changes it changes a copy elsewhere, and the path above it. So it does not matter which of the
-//! dirty pages the cache has written when the program is killed, and no page can be torn.
+//! A B+tree over the pages of a cached file, with copy on write: a page of the last checkpoint's
+//! tree is never overwritten; a change is made to a copy of it elsewhere, and of the path above it.
+//! So it does not matter which dirty pages the cache has written when the program is killed, and no
+//! page can be torn.
 
 use super::page::{self, Bytes, Entry};
 use super::{Error, PAGE, Result};
@@ -8,32 +9,32 @@ use lowmark_cache::File;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Pages by which the file grows.
+/// Number of pages by which the file grows.
 const GROWTH: u64 = 1024;
-/// The first page behind those that say where the tree is.
+/// The first page behind those that have the place of a tree.
 pub const FIRST: u32 = 2;
 
-/// What a split leaves for the page above: the least key of the new page, and its number.
+/// The new page of a split, for the page above: its smallest key and its number.
 type Split = Option<(Vec<u8>, u32)>;
 
 /// The tree.
 pub struct Tree {
     file: File,
     pub root: u32,
-    /// Pages of the file that were ever used.
+    /// Number of pages of the file that were ever used.
     pub next: u32,
-    /// Pages that no tree has.
+    /// Pages that belong to no tree.
     free: Vec<u32>,
-    /// Pages that only the last checkpoint's tree has.
+    /// Pages that belong only to the last checkpoint's tree.
     left: Vec<u32>,
-    /// Pages of this epoch are of this tree only.
+    /// Pages of this epoch belong only to this tree.
     pub epoch: u64,
-    /// Pages asked for.
+    /// Number of page accesses.
     pub pins: AtomicU64,
 }
 
 impl Tree {
-    /// A tree with nothing in it.
+    /// Creates an empty tree.
     pub fn new(file: File, epoch: u64) -> Result<Self> {
         let mut tree = Self::at(file, FIRST, FIRST, epoch);
         tree.root = tree.add_page(&page::empty(0, epoch))?;
@@ -52,7 +53,7 @@ impl Tree {
         }
     }
 
-    /// The tree of a checkpoint; `epoch` is the one that begins.
+    /// Opens the tree of a checkpoint; `epoch` is the one that begins.
     pub fn open(file: File, root: u32, next: u32, epoch: u64) -> Result<Self> {
         let mut tree = Self::at(file, root, next, epoch);
         let mut used = HashSet::new();
@@ -61,7 +62,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Notes the pages of a tree; leaves are not read.
+    /// Collects the pages of a tree; leaves are not read.
     fn note_used(&self, n: u32, used: &mut HashSet<u32>) -> Result<()> {
         used.insert(n);
         let children = {
@@ -88,7 +89,8 @@ impl Tree {
         &self.file
     }
 
-    /// A checkpoint is on the device: what only the one before had is free.
+    /// Begins the next epoch after a checkpoint is on the device: pages that only the one before
+    /// had are free.
     pub fn next_epoch(&mut self) {
         self.free.append(&mut self.left);
         self.epoch += 1;
@@ -99,7 +101,7 @@ impl Tree {
         Ok(self.file.pin(n)?)
     }
 
-    /// A page to change in place, which is of this epoch.
+    /// Changes a page of this epoch in place.
     fn change<T>(&self, n: u32, f: impl FnOnce(&mut Bytes) -> T) -> Result<T> {
         self.pins.fetch_add(1, Relaxed);
         Ok(f(&mut *self.file.pin_mut(n)?))
@@ -117,12 +119,12 @@ impl Tree {
                 self.next - 1
             }
         };
-        // The whole page: nothing is read.
+        // The whole page is written, so it is not read first.
         self.file.write(u64::from(n) * PAGE as u64, bytes)?;
         Ok(n)
     }
 
-    /// A page that may be changed: itself, or a copy.
+    /// Returns a page that may be changed: `n` itself, or a copy.
     fn own(&mut self, n: u32) -> Result<u32> {
         let mut copy = {
             let p = self.pin(n)?;
@@ -162,7 +164,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Puts an entry below a page; says which page that is now.
+    /// Puts an entry below a page; returns the page's new number and the split, if there was one.
     fn put_below(&mut self, n: u32, key: &[u8], value: &[u8]) -> Result<(u32, Split)> {
         let n = self.own(n)?;
         let below = self.below(n, key)?;
@@ -179,7 +181,7 @@ impl Tree {
         }
     }
 
-    /// Above the leaves: the entry and the child that would have a key.
+    /// Returns the entry and the child for a key; `None` on a leaf.
     fn below(&self, n: u32, key: &[u8]) -> Result<Option<(usize, u32)>> {
         let p = self.pin(n)?;
         if page::level(&p) == 0 {
@@ -189,7 +191,7 @@ impl Tree {
         Ok(Some((i, page::child(&p, i))))
     }
 
-    /// Puts an entry into a page, which is split if it must be.
+    /// Puts an entry into a page, and splits the page if there is no room.
     fn add(&mut self, n: u32, key: &[u8], value: &[u8]) -> Result<Split> {
         let all = self.change(n, |p| {
             let at = page::find(p, key).inspect(|&i| page::remove(p, i));
@@ -211,7 +213,7 @@ impl Tree {
         Ok(Some((right[0].0.clone(), self.add_page(&p)?)))
     }
 
-    /// Takes a key out; says whether it was there.
+    /// Deletes a key; returns true if it was there.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool> {
         if self.get(key)?.is_none() {
             return Ok(false);
@@ -223,7 +225,8 @@ impl Tree {
         Ok(true)
     }
 
-    /// Takes a key that is there out below a page; says which page that is now, if anything is left of it.
+    /// Deletes an existing key below a page; returns the page's new number, `None` if it became
+    /// empty.
     fn delete_below(&mut self, n: u32, key: &[u8]) -> Result<Option<u32>> {
         let n = self.own(n)?;
         let left = match self.below(n, key)? {
@@ -252,7 +255,7 @@ impl Tree {
         Ok((left > 0).then_some(n))
     }
 
-    /// Up to `most` entries from a key on, in order.
+    /// Returns up to `most` entries from a key on, in order.
     pub fn scan(&self, from: &[u8], most: usize) -> Result<Vec<Entry>> {
         let mut out = Vec::new();
         self.scan_below(self.root, from, most, &mut out)?;
@@ -278,7 +281,7 @@ impl Tree {
     }
 }
 
-/// Whether an entry may be put into a tree.
+/// Returns an error if a key or a value is too long for a tree.
 pub fn check(key: &[u8], value: &[u8]) -> Result<()> {
     match key.len() <= page::MOST_KEY && value.len() <= page::MOST_VALUE {
         true => Ok(()),
