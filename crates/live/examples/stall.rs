@@ -1,15 +1,17 @@
-//! Who waits how long beside a writer that dirties pages as fast as it is let: `tests/live/stall` runs it on
-//! a throttled device, once through the kernel's page cache and once through the live one.
+//! Measures how long tasks wait beside a writer that dirties pages as fast as it can.
+//! `tests/live/stall` runs it on a throttled device, once through the kernel's page cache and once
+//! through the live one.
 //!
 //! ```text
 //! stall kernel|live FOLDER random|sequential SECONDS [POLICY]
 //! ```
 //!
-//! Four threads: the writer (its latencies), a reader of pages in no order that are mostly missing, one
-//! that allocates a page every half millisecond (the kernel's side touches fresh anonymous memory; the
-//! live side reads a hole, which takes a page and no device), and a control that does nothing. From all
-//! times the waits for a CPU are taken off (`schedstat`): other programs may have the machine as well.
-//! Prints a line for each in microseconds, and how long it takes until all of it is on the device.
+//! There are four threads: the writer (with its latencies), a reader of random pages that mostly
+//! miss, one that allocates a page every half millisecond (the kernel's side touches fresh
+//! anonymous memory; the live side reads a hole, which takes a page and no device), and a control
+//! that does nothing. Waits for a CPU are subtracted from all times (`schedstat`), because other
+//! programs may use the machine. Prints a line for each thread in microseconds, and how long it
+//! takes until all data is on the device.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -24,19 +26,19 @@ const MEMORY: u64 = 256 << 20;
 /// Bytes of the file that is written, and of the one that is read.
 const WRITTEN: u64 = 1 << 30;
 const READ: u64 = 512 << 20;
-/// Bytes of anonymous memory that the kernel's side touches before it begins anew.
+/// Bytes of anonymous memory that the kernel's side touches before it starts with a new block.
 const ANONYMOUS: u64 = 64 << 20;
-/// Bytes of the hole.
+/// Bytes of the file that is a hole.
 const HOLE: u64 = 64 << 30;
 const EVERY: Duration = Duration::from_micros(500);
 
-/// One way to the files.
+/// One of the two ways to access the files.
 trait Side: Sync {
     fn write(&self, page: u64, bytes: &[u8]);
     fn read(&self, page: u64, bytes: &mut [u8]);
-    /// A page that was never used before.
+    /// Allocates a page that was never used before.
     fn allocate(&self, nth: u64);
-    /// All that was written is on the device.
+    /// Waits until all written data is on the device.
     fn sync(&self);
 }
 
@@ -58,8 +60,8 @@ impl Side for Kernel {
     }
 
     fn allocate(&self, nth: u64) {
-        // A page that stays: one which is given back at once would be had again from what the CPU has
-        // in stock for its memory cgroup.
+        // The page is kept: a page freed at once would be allocated again from the CPU's stock of
+        // its memory cgroup.
         let mut fresh = self.2.lock().expect("no panic");
         if nth.is_multiple_of(ANONYMOUS / PAGE) {
             *fresh = Vec::with_capacity(ANONYMOUS as usize);
@@ -91,7 +93,7 @@ impl Side for Live {
     }
 
     fn allocate(&self, nth: u64) {
-        // Every third page, so that none is read ahead.
+        // Every third page, so that no read-ahead starts.
         let page = nth * 3 % (HOLE / PAGE);
         std::hint::black_box(self.hole.pin(page as u32).expect("a page")[0]);
     }
@@ -101,7 +103,7 @@ impl Side for Live {
     }
 }
 
-/// Nanoseconds for which the calling thread waited for a CPU so far.
+/// Reads for how many nanoseconds the calling thread has waited for a CPU so far.
 struct Waits(File);
 
 impl Waits {
@@ -118,7 +120,8 @@ impl Waits {
     }
 }
 
-/// Nanoseconds that all CPUs of the machine were busy: the kernel's writeback is nobody's process.
+/// Returns for how many nanoseconds all CPUs were busy: the kernel's writeback belongs to no
+/// process.
 fn busy_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/stat").expect("procfs");
     let ticks: Vec<u64> = stat.lines().next().map_or_else(Vec::new, |line| {
@@ -127,11 +130,11 @@ fn busy_ns() -> u64 {
             .flat_map(str::parse)
             .collect()
     });
-    // user, nice, system; then idle and iowait; then interrupts.
+    // The fields are user, nice, system; then idle and iowait; then interrupts.
     (ticks.iter().take(3).sum::<u64>() + ticks.iter().skip(5).take(2).sum::<u64>()) * 10_000_000
 }
 
-/// Calls `f` again and again until it is over; the times of each, waits for a CPU taken off.
+/// Calls `f` until `over` is set; returns the time of each call without waits for a CPU.
 fn times(over: &AtomicBool, pause: Duration, mut f: impl FnMut(u64)) -> Vec<u64> {
     let waits = Waits::new();
     let mut all = Vec::new();
@@ -201,7 +204,7 @@ fn run(side: &impl Side, random: bool, seconds: u64) {
         over.store(true, Relaxed);
         threads.map(|t| t.join().expect("no panic"))
     });
-    // How long until the last of it is durable: who only held more back would be late here.
+    // A side that only held back more data would need longer to make it durable.
     let start = Instant::now();
     side.sync();
     let durable = start.elapsed();
@@ -246,9 +249,10 @@ fn main() {
         );
         let cache = lowmark_cache::Cache::new(lowmark_cache::Config {
             memory: MEMORY,
-            // Whoever is taken off his CPU keeps its slot.
+            // A thread that is preempted keeps its slot.
             cpus: 8,
-            // As much as the strict limit of the kernel's side: 16 MiB, so that both are durable as soon.
+            // As much as the strict limit of the kernel's side: 16 MiB, so that both become durable
+            // equally fast.
             dirty_ratio: 6,
             dirty_background_ratio: 3,
             policy,

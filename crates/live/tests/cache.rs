@@ -1,4 +1,4 @@
-//! What a program sees of the cache beside its data.
+//! Tests of the cache's public behaviour other than the contents of files.
 
 use lowmark_cache::{Cache, Config, Errno, Error, OnLoss};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -14,7 +14,7 @@ fn config() -> Config {
     }
 }
 
-/// EIO, whose data is kept.
+/// The result for an EIO after which the data is kept.
 const IO: Result<(), Error> = Err(Error::Io(Errno::IO));
 
 #[test]
@@ -56,7 +56,7 @@ fn a_page_that_could_not_be_written_stays_and_is_written_later() {
     file.fail_writes(true);
     file.write(5000, b"mine").expect("a write");
     assert_eq!(file.fsync(), IO);
-    // More than memory holds passes by.
+    // More pages are written than memory holds.
     let other = cache.open(dir.path().join("other")).expect("a file");
     for i in 0..3000 {
         other.write(i * 4096, &[1; 4096]).expect("a write");
@@ -124,7 +124,7 @@ fn an_error_that_nobody_was_told_of_reaches_who_opens_next() {
     let hook = {
         let file = cache.open(&path).expect("a file");
         file.fail_writes(true);
-        // More than may be dirty, so that the flusher or reclaim writes it.
+        // More pages than may be dirty, so that the flusher or reclaim writes some.
         while file.write(file.size(), &[1; 4096]).is_ok() {}
         file
     };
@@ -140,8 +140,8 @@ fn an_error_that_nobody_was_told_of_reaches_who_opens_next() {
     cache.recount().expect("everything agrees");
 }
 
-/// Also where everything may be dirty, a device that takes nothing neither holds writers back for
-/// ever nor fills memory with what it did not take.
+/// A device that accepts no data must neither throttle writers for ever nor fill memory with the
+/// data that it did not accept, even with a dirty ratio of 100 %.
 #[test]
 fn a_device_that_takes_nothing_ends_in_refusals_and_not_in_waiting() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -177,7 +177,7 @@ fn a_device_that_takes_nothing_ends_in_refusals_and_not_in_waiting() {
         assert!(stats.kept_pages > 0 && stats.kept_pages <= stats.pages / 2);
         assert!(dirty_ratio == 100 || stats.lost_pages == 0, "{stats:?}");
         assert_eq!(stats.kept_pages + stats.lost_pages, taken);
-        // There is memory to read others.
+        // There is memory left to read other files.
         let other = dir.path().join("other");
         std::fs::write(&other, vec![7; 8 << 20]).expect("a file");
         let file = cache.open(&other).expect("a file");
@@ -280,7 +280,7 @@ fn a_cache_that_is_shut_down_under_load_keeps_what_it_took() {
 fn a_file_opened_again_is_the_same_pages_and_a_thread_gives_its_number_back() {
     let dir = tempfile::tempdir().expect("a directory");
     let cache = Cache::new(config()).expect("a cache");
-    // More threads than numbers, one after the other.
+    // More threads than task numbers, one after the other.
     for i in 0..20u64 {
         std::thread::scope(|s| {
             s.spawn(|| {
@@ -346,7 +346,7 @@ fn too_many_files_and_threads_are_errors() {
     });
 }
 
-/// Reading and writing take turns by the page: a read finds what one write left, never parts of two.
+/// A page is read and written atomically: a read finds the data of one write, never parts of two.
 #[test]
 fn a_page_is_read_as_one_write_left_it() {
     const ROUNDS: u64 = 3000;
@@ -376,7 +376,8 @@ fn a_page_is_read_as_one_write_left_it() {
     cache.recount().expect("everything agrees");
 }
 
-/// A second's work (counters, and from 6.7 on the lists of each slot) is done under every preset.
+/// Tests the work done once a second (counters, and from 6.7 on each slot's lists) under every
+/// preset.
 #[test]
 fn every_preset_lives_for_more_than_a_second() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -390,7 +391,7 @@ fn every_preset_lives_for_more_than_a_second() {
         .expect("a cache");
         let file = cache.open(dir.path().join(preset.name)).expect("a file");
         file.write(0, &vec![1; 16 << 20]).expect("a write");
-        // Lists grow by what is taken and given back.
+        // The lists grow by pages that are allocated and freed.
         for _ in 0..4 {
             file.truncate(0).expect("a cut");
             file.write(0, &vec![1; 3 << 20]).expect("a write");

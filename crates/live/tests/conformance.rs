@@ -1,4 +1,5 @@
-//! The laws in the live world: four threads, or as many futures on one; real files, every byte compared.
+//! Tests the laws in the live world: by four threads, or by as many futures on one thread; on real
+//! files, with every byte compared.
 
 mod executor;
 
@@ -12,7 +13,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// One thread's view. Calls block, so its futures are ready when they are first asked.
+/// One thread's view. Calls block, so its futures are ready at the first poll.
 struct Thread<'a> {
     cache: &'a Cache,
     dir: &'a Path,
@@ -127,7 +128,7 @@ impl Machine for Task<'_> {
     }
 }
 
-/// The tasks of a law as threads.
+/// Runs the tasks of a law as threads.
 fn by_threads<L: Law>(law: &L, cache: &Cache, dir: &Path) {
     std::thread::scope(|s| {
         for who in 0..L::TASKS {
@@ -145,7 +146,7 @@ fn by_threads<L: Law>(law: &L, cache: &Cache, dir: &Path) {
     });
 }
 
-/// The same as futures on this thread.
+/// Runs the tasks of a law as futures on this thread.
 fn by_futures<L: Law>(law: &L, cache: &Cache, dir: &Path) {
     let mut many = Many::default();
     for who in 0..L::TASKS {
@@ -181,7 +182,7 @@ macro_rules! law {
     ($name:ident, $law:expr) => {
         #[test]
         fn $name() {
-            // Fewer slots than threads, and a slot for everybody.
+            // With fewer slots than threads, and with a slot for each thread.
             for cpus in [1, 2, 8] {
                 run(&$law, cpus, false);
                 run(&$law, cpus, true);

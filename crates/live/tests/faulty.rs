@@ -1,4 +1,4 @@
-//! The cache over worlds that fail, beside files drawn on paper.
+//! Tests the cache over storages that fail, and compares it with a model of the files.
 
 mod beneath;
 mod executor;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-/// Interruptions, short answers and delays: nothing that a caller may notice.
+/// Interruptions, short counts and delays, none of which a caller may notice.
 const NUISANCES: Rates = Rates {
     interrupted: 100,
     short: 200,
@@ -33,13 +33,13 @@ fn config() -> Config {
         memory: 4 << 20,
         cpus: 2,
         max_threads: 4,
-        // Fewer than the files that come by, so that numbers change hands.
+        // Fewer than the files that are opened, so that mapping numbers are used again.
         max_files: 20,
         ..Config::default()
     }
 }
 
-/// Where names are: on a disk of ours or in a folder.
+/// Where the files' names are: on a simulated disk or in a folder.
 enum Place {
     Disk(Disk),
     Folder(PathBuf),
@@ -49,11 +49,11 @@ struct Live {
     cache: Cache,
     place: Place,
     faults: Arc<Faults>,
-    /// Calls are waited for by futures.
+    /// Calls are made as futures.
     futures: bool,
 }
 
-/// A handle by whose calls a test goes.
+/// A handle with the kind of calls that a test makes.
 enum Handle {
     Blocks(File),
     Waits(AsyncFile),
@@ -117,7 +117,7 @@ impl Files for Live {
         match &f.0 {
             Handle::Blocks(file) => file.read(pos, bytes).map_err(failure),
             Handle::Waits(file) => {
-                // What lies behind the file's end stays.
+                // The bytes behind the file's end stay as they are.
                 let (n, buf) = file.read(pos, bytes.to_vec()).await;
                 bytes.copy_from_slice(&buf);
                 n.map_err(failure)
@@ -187,8 +187,8 @@ impl Files for Live {
     }
 }
 
-/// Runs the model and compares everything with what is beneath the cache at the end. Returns how
-/// often each fault happened.
+/// Runs the model, and at the end compares all files with the storage beneath the cache. Returns
+/// how often each fault happened.
 fn all_is_well(seed: u64, rates: Rates, on_disk: bool) -> [u64; 5] {
     let dir = tempfile::tempdir().expect("a directory");
     let faults = Faults::new(seed, rates);
@@ -206,7 +206,7 @@ fn all_is_well(seed: u64, rates: Rates, on_disk: bool) -> [u64; 5] {
         let place = Place::Folder(dir.path().to_owned());
         (Arc::new(Faulty { beneath, faults }), place)
     };
-    // Ordinary files by a ring and by calls in turn.
+    // Ordinary files alternate between a ring and system calls.
     let transfers = match seed % 2 {
         0 => Transfers::Ring,
         _ => Transfers::Calls,
@@ -235,13 +235,14 @@ fn all_is_well(seed: u64, rates: Rates, on_disk: bool) -> [u64; 5] {
     live.faults.happened()
 }
 
-/// How many seeds a test tries: `LOWMARK_SEEDS`, if that is set, for a longer search than CI's.
+/// Returns how many seeds a test tries: `LOWMARK_SEEDS` if it is set, for a longer search than
+/// CI's.
 fn seeds_to_try(usual: u64) -> u64 {
     let asked = std::env::var("LOWMARK_SEEDS");
     asked.map_or(usual, |n| n.parse().expect("LOWMARK_SEEDS is a number"))
 }
 
-/// Adds up what happened over seeds.
+/// Runs a test for `n` seeds and adds up the faults that happened.
 fn seeds(n: u64, run: impl Fn(u64) -> [u64; 5]) -> [u64; 5] {
     (0..seeds_to_try(n)).map(run).fold([0; 5], |mut sum, some| {
         sum.iter_mut().zip(some).for_each(|(s, n)| *s += n);
@@ -315,8 +316,8 @@ fn what_was_confirmed_outlives_a_power_cut() {
     assert!(compared > 200, "{compared} files");
 }
 
-/// Every call of a small program fails once: afterwards a sync brings everything to the device, or
-/// has said what is lost.
+/// Lets every call of a small program fail once: a sync after it must bring everything to the
+/// device, or report what is lost.
 #[test]
 fn whichever_call_fails_everything_can_be_written_after_it() {
     let mut nth = 0;
@@ -333,7 +334,7 @@ fn whichever_call_fails_everything_can_be_written_after_it() {
         for round in 0..3u8 {
             let open = cache.open("file").or_else(|_| cache.open("file"));
             let file = open.expect("one call fails");
-            // Pages to read, to write as a whole, and in part.
+            // Pages that are read first, written as a whole, and written in part.
             for (pos, len) in [(0, 5000), (4096, 4096), (20_000, 3), (30_001, 9000)] {
                 let bytes = vec![round * 16 + 1; len];
                 while let Err(e) = file.write(pos as u64, &bytes) {
@@ -362,7 +363,7 @@ fn whichever_call_fails_everything_can_be_written_after_it() {
         assert_eq!(found[..expected.len()], expected);
         let before = faults.calls();
         let end = cache.shutdown();
-        // The last call of all is the end's own fsync, and who ended it is told.
+        // The last call of all is the shutdown's own fsync, whose error is in its result.
         assert_eq!(end.is_clean(), nth < before || nth >= faults.calls());
         let (_, there) = disk.survivors().remove(0);
         assert!(there == expected, "call {nth}: the device differs");
@@ -375,7 +376,7 @@ fn whichever_call_fails_everything_can_be_written_after_it() {
     assert!(nth > 15, "{nth} calls");
 }
 
-/// A file of zeros; what a test writes is kept apart, reads of the bad byte fail.
+/// A file whose pages contain their numbers; writes are recorded, and reads of the bad byte fail.
 struct Special {
     len: u64,
     bad: Option<u64>,
@@ -406,7 +407,7 @@ impl Backing for SpecialFile {
             if self.0.bad.is_some_and(|bad| range.contains(&bad)) {
                 return Err(Errno::IO);
             }
-            // Each page says which it is.
+            // Each page has its own number in every byte.
             p.fill((pos >> 12) as u8 | 1);
             pos = range.end;
         }
@@ -485,8 +486,9 @@ fn a_file_beyond_the_last_page_number_is_reached_up_to_it() {
     assert!(cache.shutdown().is_clean());
 }
 
-/// Tasks on one thread, each with a part of one file that it writes and reads, and with futures that it
-/// drops half way, over a device whose calls are late and short: everybody finds what he wrote.
+/// Runs tasks on one thread over a device whose calls are late and short. Each task writes and
+/// reads its own part of one file, and drops some futures half way; every task must find what it
+/// wrote.
 #[test]
 fn many_futures_each_find_what_they_wrote() {
     const PART: u64 = 3 * 4096 + 100;
@@ -513,7 +515,8 @@ fn many_futures_each_find_what_they_wrote() {
     assert!(dropped > 500, "{dropped} futures were dropped half way");
 }
 
-/// One task's part of a file: its first three pages' worth, and 100 bytes that dropped writes are for.
+/// Runs one task on its part of a file: three pages' worth, and 100 bytes for writes that are
+/// dropped.
 async fn part(file: &AsyncFile, start: u64, seed: u64, dropped: &AtomicU64) {
     const LEN: u64 = 3 * 4096;
     let mut random = beneath::Random::new(seed);
@@ -536,7 +539,7 @@ async fn part(file: &AsyncFile, start: u64, seed: u64, dropped: &AtomicU64) {
                 assert!(found == paper[range], "seed {seed}, round {round}");
             }
             6 => {
-                // Begun and not waited for.
+                // These calls are begun and not waited for.
                 let calls: (_, _, _) = (
                     &mut Box::pin(file.read(start + at, vec![0; len])),
                     &mut Box::pin(file.write(start + LEN, vec![round; 100])),

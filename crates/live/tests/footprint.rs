@@ -1,12 +1,13 @@
-//! What a cache takes of the process's memory, beside its budget. One test, so that nobody else allocates.
+//! Measures the memory that a cache takes of the process beside its budget. A single test, so that
+//! no other test allocates meanwhile.
 
 use lowmark_cache::{Cache, Config, Held};
 
 const PAGE: usize = 4096;
 const MIB: u64 = 1 << 20;
 
-/// KiB of this process that are in memory, without those of its program's and libraries' files. Exactly: status has
-/// what its counters of CPUs and threads come to.
+/// Returns the KiB of this process in memory, without pages of files. smaps_rollup counts exactly,
+/// while the counters in `status` are approximate per-CPU and per-thread sums.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/smaps_rollup").expect("procfs");
     let line = status.lines().find(|l| l.starts_with("Anonymous:"));
@@ -33,7 +34,7 @@ fn memory_stays_within_the_budget() {
         let mut look = || most = most.max(resident());
         look();
         let at_rest = resident() - before;
-        // All of it is had before it is used, or none.
+        // With huge pages all memory is allocated before it is used.
         while held == Held::HugePages && resident() - before < mib * 1024 {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
@@ -46,7 +47,7 @@ fn memory_stays_within_the_budget() {
                 look();
             }
         }
-        // In no order, with pages far apart: the index is as thin as it gets.
+        // In random order with pages far apart, so that the page index is as sparse as possible.
         let mut page = [0; PAGE];
         for i in 0..pages / 2 {
             let at = i * 7919 % pages;
@@ -66,8 +67,8 @@ fn memory_stays_within_the_budget() {
         }
         let took = most - before;
         eprintln!("{mib} MiB, {held:?}: {took} KiB at most, {at_rest} at rest");
-        // 2 % for the tables, and below 256 MiB 2 MiB for what is there for any cache: stacks, files, tasks,
-        // histograms, the ring.
+        // 2 % for the tables, and below 256 MiB another 2 MiB for what any cache has: stacks,
+        // files, tasks, histograms, the ring.
         let any = if mib < 256 { 2048 } else { 0 };
         assert!(
             took <= mib * 1024 * 102 / 100 + any,

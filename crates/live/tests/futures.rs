@@ -1,4 +1,4 @@
-//! Calls that are waited for by futures, on executors of this file's own.
+//! Tests the calls that are futures, on minimal executors.
 
 mod executor;
 
@@ -27,21 +27,21 @@ fn config() -> Config {
     }
 }
 
-/// The byte that a page of a [`Gated`] file is full of.
+/// Returns the byte that fills a page of a [`Gated`] file.
 fn byte(page: u64) -> u8 {
     (page % 251) as u8
 }
 
-/// A device whose calls wait while it is shut.
+/// The gate of a device: its calls wait while the gate is shut.
 #[derive(Default)]
 struct Gate {
     shut: Mutex<bool>,
     opened: Condvar,
-    /// Calls that wait.
+    /// Number of calls that wait.
     held: AtomicUsize,
     /// Writes fail.
     failing: AtomicBool,
-    /// Bytes that were written, by place.
+    /// Writes so far: position and length.
     written: Mutex<Vec<(u64, usize)>>,
 }
 
@@ -67,7 +67,7 @@ impl Gate {
     }
 }
 
-/// Files of 64 MiB, each page full of its [`byte`]; one device for each name.
+/// Files of 64 MiB whose pages are filled with [`byte`]; two devices.
 #[derive(Clone, Default)]
 struct Gated(Arc<[Gate; 2]>);
 
@@ -83,7 +83,7 @@ impl GatedFile {
 }
 
 impl Storage for Gated {
-    /// Names are a device's digit, and what a test likes.
+    /// The first character of a name is the device's number; the rest is free.
     fn open(&self, path: &Path) -> Result<Opened, Error> {
         let name = path.to_str().expect("UTF-8");
         let device = usize::from(name.as_bytes()[0] - b'0');
@@ -158,7 +158,7 @@ fn a_hit_is_there_when_it_is_asked_for_first() {
     let file = open(&cache, "0");
     let (n, _) = block_on(file.read(0, vec![0; 3 * PAGE]));
     assert_eq!(n, Ok(3 * PAGE));
-    // Nothing can be read any more.
+    // From here on nothing can be read from the device.
     devices.0[0].shut(true);
     for round in 0..10 {
         let read = poll_once(&mut pin!(file.read(PAGE as u64 + 1, [7; 10])));
@@ -174,12 +174,12 @@ fn a_hit_is_there_when_it_is_asked_for_first() {
         };
         assert_eq!(page[..], [byte(2); PAGE]);
     }
-    // What is written waits for nobody either, as long as little is dirty.
+    // A write does not wait either, as long as few pages are dirty.
     let write = poll_once(&mut pin!(file.write(5, [1, 2, 3])));
     assert_eq!(write, Poll::Ready((Ok(()), [1, 2, 3])));
     let end = poll_once(&mut pin!(file.read(file.size(), [7; 10])));
     assert_eq!(end, Poll::Ready((Ok(0), [7; 10])));
-    // A miss does wait.
+    // A miss has to wait.
     let mut miss = pin!(file.read(10 * PAGE as u64, [7; 10]));
     assert!(poll_once(&mut miss).is_pending());
     devices.0[0].shut(false);
@@ -188,7 +188,7 @@ fn a_hit_is_there_when_it_is_asked_for_first() {
     ends_well(&cache);
 }
 
-/// Threads of this process that belong to a cache's calls.
+/// Returns the number of this process's threads whose names begin with `prefix`.
 fn threads_named(prefix: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").expect("our threads");
     let names = tasks.filter_map(|t| std::fs::read_to_string(t.ok()?.path().join("comm")).ok());
@@ -255,9 +255,9 @@ fn reads_of_a_device_that_hangs_take_no_threads_and_hold_nobody_up() {
         .iter_mut()
         .for_each(|s| assert!(poll_once(s).is_pending()));
     devices.0[0].wait_until_held(4);
-    // Other tests have threads, too; none has a thousand.
+    // Other tests have threads, too, but none has a thousand.
     assert!(threads_named("") < before + 500, "a thread for each read");
-    // The other device does all that it did.
+    // The other device works as before.
     for i in 0..50_u64 {
         let (n, buf) = block_on(other.read(i * 7 * PAGE as u64, vec![0; 2 * PAGE]));
         assert_eq!((n, buf[2 * PAGE - 1]), (Ok(2 * PAGE), byte(i * 7 + 1)));
@@ -280,7 +280,7 @@ fn reads_of_a_device_that_hangs_take_no_threads_and_hold_nobody_up() {
     ends_well(&cache);
 }
 
-/// A buffer that says that it is gone.
+/// A buffer that counts its drops.
 struct Buffer(Vec<u8>, Arc<AtomicUsize>);
 
 impl AsMut<[u8]> for Buffer {
@@ -310,11 +310,11 @@ fn a_future_that_is_dropped_leaves_nothing_behind() {
     let file = open(&cache, "0");
     let gone = Arc::new(AtomicUsize::new(0));
     let buffer = || Buffer(vec![5; PAGE], Arc::clone(&gone));
-    // Not polled: nothing happens.
+    // A future that was not polled has done nothing.
     drop(file.write(0, buffer()));
     assert_eq!(gone.load(SeqCst), 1);
     devices.0[0].shut(true);
-    // Two are under way, two wait for their turn.
+    // Two calls run, two wait for their turn.
     let mut reads: Vec<Pin<Box<_>>> = (0..4_u64)
         .map(|i| Box::pin(file.read(i * PAGE as u64, buffer())))
         .collect();
@@ -323,9 +323,9 @@ fn a_future_that_is_dropped_leaves_nothing_behind() {
     }
     devices.0[0].wait_until_held(2);
     reads.truncate(1);
-    // Those that had not begun are gone; the other goes on.
+    // The calls that had not begun are dropped with their buffers; the one that had continues.
     assert_eq!(gone.load(SeqCst), 3);
-    // A page cannot be written before it was read.
+    // A write of a part of a page waits until the page has been read.
     let mut writes: Vec<Pin<Box<_>>> = (8..12_u64)
         .map(|i| Box::pin(file.write(i * PAGE as u64 + 1, Buffer(vec![3; 9], Arc::clone(&gone)))))
         .collect();
@@ -338,7 +338,7 @@ fn a_future_that_is_dropped_leaves_nothing_behind() {
     let (n, buf) = block_on(reads.remove(0));
     assert_eq!((n, buf.0[0]), (Ok(PAGE), byte(0)));
     drop(buf);
-    // The calls that had begun come to their ends.
+    // Calls that had begun run to their ends.
     while gone.load(SeqCst) < 9 {
         std::thread::yield_now();
     }
@@ -367,7 +367,7 @@ fn calls_end_with_the_cache() {
     let late = file.read(0, vec![9; 2]);
     std::thread::scope(|s| {
         let end = s.spawn(|| cache.shutdown());
-        // Those that wait for their turn are told before the others are through.
+        // Calls that wait for their turn are refused before the others end.
         for read in reads.split_off(2) {
             assert_eq!(block_on(read), (Err(Error::Closed), vec![9; 2]));
         }
@@ -419,7 +419,8 @@ fn a_write_to_a_page_in_hand_waits_for_it_and_not_beyond_the_end() {
     assert_eq!(block_on(write).0, Ok(()));
     let page = block_on(file.pin(0)).expect("a page");
     assert_eq!(page[..2], [1, 0]);
-    // More writers than may be under way: readers go on, as does whoever holds the page.
+    // There are more writers than calls may run: reads still proceed, as does the holder of the
+    // page.
     let mut writes: Vec<Pin<Box<_>>> = (0..9).map(|_| Box::pin(file.write(0, [2]))).collect();
     for write in &mut writes {
         assert!(poll_once(write).is_pending());
@@ -541,13 +542,13 @@ fn ranges_are_fetched_and_dropped_by_the_page() {
     assert_eq!(sync.prefetch(5 * PAGE as u64, 20 * PAGE as u64), Ok(5));
     assert_eq!(sync.prefetch(1 << 40, 5), Ok(0));
     devices.0[0].shut(true);
-    // A device that hangs holds nobody up: a sixteenth of memory is on the way at most.
+    // A hung device does not block the caller: at most a sixteenth of memory may be on the way.
     let most = (8 << 20) / PAGE as u64 / 16;
     let begun = block_on(file.prefetch(4 << 20, 0)).expect("open");
     assert!(begun > 0 && begun <= most, "{begun} of {most}");
     assert!(sync.prefetch(32 << 20, 0).expect("open") <= most);
     devices.0[0].shut(false);
-    // It comes in, and is there when it is asked for.
+    // The pages are read and then found in the cache.
     assert_eq!(block_on(file.read(4 << 20, [0])).1, [byte(1024)]);
     assert_eq!(block_on(file.read(29 * PAGE as u64, [0])).1, [byte(29)]);
     let held = block_on(file.pin(11)).expect("a page");
@@ -616,13 +617,13 @@ fn one_cpu_slot_and_one_thread_do() {
     ends_well(&cache);
 }
 
-/// Ends a cache when it is woken.
+/// A waker that ends a cache.
 struct End(Mutex<Option<Cache>>);
 
 impl Wake for End {
     fn wake(self: Arc<Self>) {
         let cache = self.0.lock().expect("no panic").take();
-        // Calls that wait for their turn are told meanwhile, by us.
+        // The shutdown, on this thread, refuses the calls that wait for their turn.
         drop(cache);
     }
 }
@@ -663,13 +664,13 @@ fn futures_move_between_threads_and_take_none_of_their_numbers() {
     std::fs::write(&path, bytes).expect("a file");
     let cache = Cache::new(Config {
         memory: 4 << 20,
-        // This one, for its advice, and one more.
+        // This thread, for its advice, and one more.
         max_threads: 2,
         ..config()
     });
     let cache = cache.expect("a cache");
     let file = open(&cache, &path);
-    // Six threads, of which the second half goes on with what the first has begun.
+    // Six threads: the second three wait for the calls that the first three have begun.
     std::thread::scope(|s| {
         for who in 0..3_u64 {
             let (hand, take) = std::sync::mpsc::channel();
@@ -693,7 +694,7 @@ fn futures_move_between_threads_and_take_none_of_their_numbers() {
             });
         }
     });
-    // A file without a name is closed by a thread of the cache, and nobody's number is taken.
+    // A thread of the cache closes a file without a name, and no program thread's number is used.
     let gone = open(&cache, dir.path().join("gone"));
     block_on(gone.write(0, [1; PAGE])).0.expect("a write");
     std::fs::remove_file(dir.path().join("gone")).expect("a name");

@@ -1,6 +1,7 @@
-//! What fsync promised outlives the program: a child does drawn operations on a file through a cache
-//! and is killed at any moment; what the file then has is held against every operation that a sync
-//! confirmed. `LOWMARK_KILLS`: how often, 100 if nobody says.
+//! Tests that data confirmed by fsync survives the death of the program. A child makes random
+//! operations on a file through a cache and is killed at a random moment; the file is then compared
+//! with all operations up to the last confirmed sync. `LOWMARK_KILLS`: number of kills, by default
+//! 100.
 
 use lowmark_cache::{Cache, Config};
 use std::fs::{self, File};
@@ -11,11 +12,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const PAGE: u64 = 4096;
-/// More than the child's memory has, so that reclaim and the flusher are at work.
+/// More than the child's memory, so that reclaim and the flusher run.
 const MOST: u64 = 6 << 20;
 const CHILD: &str = "LOWMARK_KILL_CHILD";
 
-/// A number drawn for one question about one operation.
+/// Returns the random number for a question about an operation.
 fn drawn(seed: u64, op: u64, question: u64) -> u64 {
     let mut z = seed ^ op.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ question << 56;
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,13 +26,13 @@ fn drawn(seed: u64, op: u64, question: u64) -> u64 {
 
 enum Op {
     Write(Range<u64>),
-    /// By way of a page where it lies.
+    /// A change in place, through a pinned page.
     Change(Range<u64>),
     Cut(u64),
     Sync,
 }
 
-/// An operation on a file of so many bytes.
+/// Returns operation `i` for a file of `size` bytes.
 fn op(seed: u64, i: u64, size: u64) -> Op {
     let d = |question, below| drawn(seed, i, question) % below;
     match d(0, 100) {
@@ -49,12 +50,12 @@ fn op(seed: u64, i: u64, size: u64) -> Op {
     }
 }
 
-/// What an operation writes.
+/// Returns the byte that operation `i` writes.
 fn byte(seed: u64, i: u64) -> u8 {
     drawn(seed, i, 9) as u8
 }
 
-/// Draws an operation into a file on paper.
+/// Applies an operation to a model of the file.
 fn draw(bytes: &mut Vec<u8>, op: &Op, byte: u8) {
     match op {
         Op::Write(r) | Op::Change(r) => {
@@ -67,8 +68,8 @@ fn draw(bytes: &mut Vec<u8>, op: &Op, byte: u8) {
     }
 }
 
-/// The life of a child: operations until it is killed, each told before it begins (its number), and
-/// every sync when it has returned (its number with the top bit).
+/// The child: makes operations until it is killed. Before each operation it logs the number, and
+/// after each sync that returned the number with the top bit set.
 #[test]
 #[ignore = "the test of kills runs it in a process of its own"]
 fn child() {
@@ -107,7 +108,7 @@ fn child() {
     }
 }
 
-/// Holds a file against what its log says. Returns the last operation that was confirmed.
+/// Compares a file with its log. Returns the last operation that was confirmed.
 fn check(seed: u64, log: &[u8], found: &[u8]) -> Result<Option<u64>, String> {
     let (mut confirmed, mut begun) = (None, None);
     for entry in log.chunks_exact(8) {
@@ -169,7 +170,7 @@ fn what_was_synced_outlives_a_kill() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("a child");
-        // From its first operation on, not from when the system got round to it.
+        // The time counts from the first operation, not from the start of the process.
         let log = dir.path().join("log");
         let until = Instant::now() + Duration::from_secs(20);
         while fs::metadata(&log).map_or(0, |m| m.len()) < 8 && Instant::now() < until {
@@ -190,7 +191,7 @@ fn what_was_synced_outlives_a_kill() {
         }
         begun += log.len() as u64 / 8;
     }
-    // Most of them came to a sync, and went on behind it.
+    // Most children reached a sync and continued after it.
     assert!(
         syncs > kills / 2,
         "{syncs} of {kills} had confirmed anything"
@@ -198,7 +199,7 @@ fn what_was_synced_outlives_a_kill() {
     assert!(begun > 20 * kills, "{begun} operations in {kills} lives");
 }
 
-/// The check sees what it is for.
+/// The check itself detects lost data.
 #[test]
 fn a_lost_byte_is_seen() {
     let seed = (0..).find(|&s| matches!(op(s, 0, 0), Op::Write(_)) && byte(s, 0) > 0);
@@ -212,7 +213,7 @@ fn a_lost_byte_is_seen() {
     *lost.last_mut().expect("a byte") = 0;
     assert!(check(seed, &log, &lost).is_err());
     assert!(check(seed, &log, &bytes[1..]).is_err());
-    // Not confirmed, it may be there or not.
+    // Without confirmation any of these contents is allowed.
     for found in [&bytes[..], &lost, &[]] {
         assert_eq!(check(seed, &entry(0), found), Ok(None));
     }

@@ -1,4 +1,4 @@
-//! The example's store does what a map in memory does, and has what it acknowledged when it is killed.
+//! Compares the example's store with a map, and tests that acknowledged changes survive a kill.
 
 #[allow(dead_code, reason = "the example uses what this test does not")]
 #[path = "../examples/kv/store/mod.rs"]
@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use store::Store;
 
 const CHILD: &str = "LOWMARK_KV_CHILD";
-/// Keys: with their values three times the cache's memory.
+/// Number of keys: with their values they take three times the cache's memory.
 const KEYS: u64 = 30_000;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A number drawn for one question about one operation.
+/// Returns the random number for a question about an operation.
 fn drawn(seed: u64, op: u64, question: u64) -> u64 {
     let mut z = seed ^ op.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ question << 56;
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,7 +27,8 @@ fn drawn(seed: u64, op: u64, question: u64) -> u64 {
     z ^ z >> 31
 }
 
-/// What an operation puts or deletes. Keys have several lengths, and some come in order.
+/// Returns the key and value of operation `i`, `None` for a deletion. Keys have several lengths,
+/// and some are in order.
 fn change(seed: u64, i: u64) -> (Vec<u8>, Option<Vec<u8>>) {
     let d = |question, below| drawn(seed, i, question) % below;
     let n = match d(0, 4) {
@@ -99,7 +100,7 @@ fn a_map_and_the_store_agree() {
             }
         }
         if round == 2 {
-            // Everything goes, and the pages come round again.
+            // All keys are deleted, so pages of the file are used again.
             for key in std::mem::take(&mut map).into_keys() {
                 store.change_soon(&key, None).expect("a delete");
             }
@@ -158,8 +159,8 @@ fn what_is_too_long_or_no_store_is_refused() {
     assert!(matches!(wrong, Err(store::Error::NoStore)));
 }
 
-/// The life of a child: changes until it is killed, each told before it begins (its number); every few it waits until
-/// all are there to stay, and tells that (the number with the top bit).
+/// The child: makes changes until it is killed. It logs the number of each before it begins; at
+/// every few it waits until all are durable, and logs the number with the top bit set.
 #[test]
 #[ignore = "the test of kills runs it in a process of its own"]
 fn child() {
@@ -185,7 +186,8 @@ fn child() {
     }
 }
 
-/// Kills a child somewhere in its life; the last change that it was told is there to stay, and how many it began.
+/// Runs a child and kills it at a random moment. Returns the last change reported durable, and how
+/// many changes were begun.
 fn one_life(seed: u64, dir: &Path) -> (Option<u64>, u64) {
     let told = dir.join("told");
     let _ = fs::remove_file(&told);
@@ -197,7 +199,7 @@ fn one_life(seed: u64, dir: &Path) -> (Option<u64>, u64) {
         .spawn()
         .expect("a child");
     let until = Instant::now() + Duration::from_secs(20);
-    // One life in four ends while the store is being opened.
+    // One child in four is killed while it opens the store.
     let opening = seed.is_multiple_of(4);
     while !opening && fs::metadata(&told).map_or(0, |m| m.len()) < 8 && Instant::now() < until {
         std::thread::sleep(Duration::from_micros(200));
@@ -233,7 +235,7 @@ fn what_was_acknowledged_outlives_a_kill() {
         (0..sure).for_each(|i| draw(&mut map, change(seed, i)));
         let (cache, store) = open(dir.path());
         let found = all(&store);
-        // What was not acknowledged is there up to some change, and nothing behind it.
+        // Unacknowledged changes are there up to some number, and none after it.
         let mut right = found == map;
         for i in sure..begun {
             if right {

@@ -1,4 +1,4 @@
-//! Classes of memory, buffers and shrinkers, and pools of a few pages.
+//! Tests classes of memory, buffers, shrinkers, and caches of a few pages.
 
 use lowmark_cache::{
     Buffer, Cache, Class, Config, Error, File, Held, Marks, Registration, Shrinker,
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 const PAGE: usize = 4096;
 const MIB: u64 = 1 << 20;
 
-/// A file of so many pages, each full of its number's low byte.
+/// Creates a file of `pages` pages, each filled with its number's low byte.
 fn file_of(pages: usize) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().expect("a folder");
     let bytes: Vec<u8> = (0..pages * PAGE).map(|i| (i / PAGE) as u8).collect();
@@ -27,7 +27,7 @@ fn read_all(file: &File, pages: usize) {
     }
 }
 
-/// Pages that came in so far, when nothing is on its way any more.
+/// Returns the number of pages read so far, once no more are being read.
 fn pages_read(cache: &Cache) -> u64 {
     let mut before = u64::MAX;
     loop {
@@ -45,7 +45,7 @@ fn ends_well(cache: &Cache) {
     cache.recount().expect("lists and counters agree");
 }
 
-/// A cache of 16 MiB of which 2 MiB are class 1.
+/// Creates a cache of 16 MiB of which 2 MiB are class 1.
 fn two_classes(reserve_ratio: u32) -> Cache {
     let class = Class {
         memory: 2 * MIB,
@@ -61,7 +61,8 @@ fn two_classes(reserve_ratio: u32) -> Cache {
     Cache::new(config).expect("memory")
 }
 
-/// A flood of a file's pages leaves those of a higher class where they are, and presses out those of its own.
+/// Reading a large file evicts the pages of files of its own class, but not those of a higher
+/// class.
 #[test]
 fn a_class_is_for_those_who_ask_for_it() {
     for class in [1, 0] {
@@ -90,7 +91,7 @@ fn a_class_is_for_those_who_ask_for_it() {
     }
 }
 
-/// A file that does not fit its class takes from the one below what that does not keep.
+/// A file larger than its class takes pages of the class below, except for that class's reserve.
 #[test]
 fn a_class_that_is_full_takes_from_those_below_it() {
     let below = [32, 1].map(|reserve_ratio| {
@@ -107,7 +108,7 @@ fn a_class_that_is_full_takes_from_those_below_it() {
         ends_well(&cache);
         general.cached
     });
-    // One part in one: as many as class 1 has stay free.
+    // With a ratio of 1, class 0 keeps as many pages free as class 1 has.
     assert!(below[0] > 3000 && below[1] < below[0] - 300, "{below:?}");
 }
 
@@ -136,7 +137,7 @@ fn a_class_has_its_own_watermarks() {
     let a = cache.open(file.path()).expect("a file");
     a.set_class(1).expect("a class");
     read_all(&a, 4000);
-    // kswapd stops at its own high mark; what CPUs hold on their lists is not counted as free.
+    // kswapd stops at the class's high mark; pages on per-CPU lists do not count as free.
     let settled = (0..200).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         cache.classes()[1].free >= 200
@@ -145,7 +146,7 @@ fn a_class_has_its_own_watermarks() {
     ends_well(&cache);
 }
 
-/// Watermarks that adjust themselves do so here as well, from a class's own marks on.
+/// Self-adjusting watermarks adjust here as well, starting from a class's own marks.
 #[test]
 fn watermarks_adjust_in_the_class_where_somebody_had_to_reclaim() {
     let policy = Policy {
@@ -166,7 +167,7 @@ fn watermarks_adjust_in_the_class_where_somebody_had_to_reclaim() {
         read_all(&a, 8000);
         cache.classes()[0].marks[1] > before[1]
     });
-    // Only who reclaims for himself raises them.
+    // Only direct reclaim raises the marks.
     assert_eq!(raised, cache.stats().direct_reclaims > 0);
     drop(a);
     ends_well(&cache);
@@ -194,7 +195,7 @@ fn memory_is_held_as_it_is_asked_for() {
     };
     let cache = match Cache::new(config) {
         Ok(cache) => cache,
-        // A system that lets nobody lock a MiB says so in words.
+        // A system where not even one MiB may be locked must say so.
         Err(e) => return assert!(e.to_string().contains("RLIMIT_MEMLOCK"), "{e}"),
     };
     assert_eq!(locked(), before + 1024);
@@ -240,13 +241,13 @@ fn classes_that_cannot_be_are_refused_in_words() {
     );
 }
 
-/// Objects that could be made again, newest last.
+/// Objects that could be made again, the newest last.
 struct Objects {
     held: Mutex<Vec<Buffer>>,
     asked: AtomicU64,
     freed: AtomicU64,
     seeks: u32,
-    /// What a call of the cache answers in the middle of it.
+    /// A file that the shrinker calls while it is called, and the error of that call.
     cache: OnceLock<(File, Mutex<Option<Error>>)>,
 }
 
@@ -311,7 +312,8 @@ fn with_objects(n: usize, seeks: u32) -> (Cache, Arc<Objects>, Registration) {
     (cache, objects, registered)
 }
 
-/// Pages of a file press buffers out by way of their shrinker, and those that stay are as they were.
+/// Reading a file has buffers freed through their shrinker; the buffers that remain keep their
+/// contents.
 #[test]
 fn objects_give_way_to_pages_as_they_are_asked() {
     let (cache, objects, registered) = with_objects(2500, 2);
@@ -337,11 +339,11 @@ fn objects_give_way_to_pages_as_they_are_asked() {
             "the newest stay as they were"
         );
     }
-    // The middle of reclaim is no place for a call.
+    // A shrinker may not call the cache.
     let (again, told) = objects.cache.get().expect("set above");
     assert_eq!(*told.lock().unwrap(), Some(Error::InShrinker));
     assert_eq!(again.fsync(), Ok(()), "anywhere else it is");
-    // Nobody asks who is not registered.
+    // A shrinker that is not registered any more is not called.
     drop(registered);
     let asked = objects.asked.load(SeqCst);
     read_all(&a, 8000);
@@ -353,7 +355,7 @@ fn objects_give_way_to_pages_as_they_are_asked() {
     objects.held.lock().unwrap().clear();
 }
 
-/// Who says that his objects are dear is asked for fewer.
+/// A shrinker with a high cost per object is asked for fewer objects.
 #[test]
 fn dear_objects_are_asked_for_less() {
     let asked = [2, 64].map(|seeks| {
@@ -371,7 +373,7 @@ fn dear_objects_are_asked_for_less() {
     assert!(asked[1] < asked[0] / 2, "{asked:?}");
 }
 
-/// Nobody can take buffers back but who has them.
+/// Buffers can only be freed by their owner, so memory full of them is an error with figures.
 #[test]
 fn memory_full_of_buffers_is_told_in_figures() {
     let config = Config {
@@ -396,7 +398,7 @@ fn memory_full_of_buffers_is_told_in_figures() {
     };
     assert_eq!(error, wanted);
     assert!(error.to_string().contains("are buffers"), "{error}");
-    // A buffer goes back by whatever thread, also one that is at its end.
+    // A buffer may be freed by any thread, even by one that is ending.
     let last = held.pop().expect("many");
     thread_local! {
         static KEPT: std::cell::RefCell<Option<Buffer>> = const { std::cell::RefCell::new(None) };
@@ -413,7 +415,7 @@ fn memory_full_of_buffers_is_told_in_figures() {
     ends_well(&cache);
 }
 
-/// Threads that write, read, sync and cut in pools that hold next to nothing.
+/// Threads that write, read, sync and truncate make progress in very small caches.
 #[test]
 fn pools_of_a_few_pages_make_progress() {
     for pages in [8, 16, 64] {
@@ -458,8 +460,8 @@ fn pools_of_a_few_pages_make_progress() {
     }
 }
 
-/// Every policy of `evict` decides here as well what goes: a hot set that is read between parts of a scan is read
-/// from the file again and again by some, and kept by others.
+/// Every policy of `evict` works in the live cache: a hot set that is read between parts of a scan
+/// is evicted again and again by some, and kept by others.
 #[test]
 fn an_eviction_policy_decides_what_goes() {
     let misses = |name: &str| {
@@ -496,7 +498,7 @@ fn an_eviction_policy_decides_what_goes() {
         misses
     };
     let of: Vec<(&str, u64)> = Eviction::NAMES.iter().map(|n| (*n, misses(n))).collect();
-    // Each page of the scan and of the hot set once, at least.
+    // Each page of the scan and of the hot set is read at least once.
     assert!(
         of.iter().all(|&(_, n)| (4300..4300 + 2400).contains(&n)),
         "{of:?}"

@@ -1,4 +1,4 @@
-//! The page of metrics, and the port where it is served.
+//! Tests the metrics page and the port where it is served.
 
 use lowmark_cache::{Cache, Config, Error, File};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ fn config(metrics: &str) -> Config {
     }
 }
 
-/// A cache that has read and written, and where it is served.
+/// Creates a cache that has read and written, and returns the address of its metrics.
 fn served() -> (Cache, File, SocketAddr, tempfile::TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let cache = Cache::new(config("127.0.0.1:0")).expect("a cache");
@@ -52,8 +52,8 @@ fn get(at: SocketAddr, accept: &str) -> String {
     body.to_owned()
 }
 
-/// The samples of a page by name and labels, after what the form asks of every page: a family is told once, before
-/// its samples, which stand together.
+/// Returns the samples of a page by name and labels. Checks the rules of the format: each family is
+/// declared once, before its samples, which are contiguous.
 fn samples(page: &str) -> BTreeMap<&str, f64> {
     let (mut family, mut kinds, mut found) = ("", BTreeMap::new(), BTreeMap::new());
     for line in page.lines() {
@@ -119,7 +119,7 @@ fn a_client_reads_what_the_cache_does() {
         let count = samples[format!("{of}_count").as_str()];
         assert_eq!(buckets.last(), Some(&(f64::INFINITY, count)));
         assert_eq!(count, latency.count() as f64);
-        // The bucket of the median is where it is.
+        // The median is in the bucket that the cumulative counts give.
         let median = latency.p50().as_secs_f64();
         let at = buckets.iter().find(|(_, n)| *n >= (count / 2.0).ceil());
         let limit = at.expect("a bucket").0;
@@ -181,7 +181,7 @@ fn who_says_nothing_is_left_and_holds_up_no_end() {
     silent.read_to_string(&mut told).expect("an answer");
     assert!(told.starts_with("HTTP/1.1 408"), "{told}");
     drop(TcpStream::connect(at));
-    // One is in the middle of his request, and one does not read his answer.
+    // This client stops in the middle of its request.
     let mut slow = TcpStream::connect(at).expect("a connection");
     slow.write_all(b"GET /metr").expect("a part");
     std::thread::sleep(Duration::from_millis(50));
@@ -218,7 +218,8 @@ fn only_this_machine_is_served() {
     assert_eq!(none.metrics_address(), None);
 }
 
-/// Prometheus' own tool, where it is there (`LOWMARK_EXPORT_TOOLS=required`: it must be).
+/// Checks the page with Prometheus' own tool, if that is installed
+/// (`LOWMARK_EXPORT_TOOLS=required`: it must be).
 #[test]
 fn promtool_has_nothing_to_say() {
     let (_cache, _file, at, _dir) = served();

@@ -1,10 +1,10 @@
-//! The live world's own text under a scheduler that picks the next thread at every operation on an
-//! engine word, a lock or a wait queue (shuttle, random schedules).
+//! Runs the live world's source under a scheduler that picks the next thread at every operation on
+//! an engine word, a lock or a wait queue (shuttle, random schedules).
 //!
-//! The modules are the crate's sources, compiled a second time with `sync` replaced; so the frame
-//! states (lock, dirty, writeback, waiters), the tickets and the CPU slots that run here are the ones
-//! that ship, with the whole engine on top. Memory orders weaker than the one total order that
-//! engine words have are not explored.
+//! The modules are the crate's sources, compiled a second time with `sync` replaced. So the page
+//! states (lock, dirty, writeback, waiters), the tickets and the CPU slots tested here are those of
+//! the crate, with the whole engine on top. Memory orders weaker than the one total order of engine
+//! words are not explored.
 
 #![allow(dead_code)]
 
@@ -72,7 +72,7 @@ use world::{LiveWorld, daemon};
 
 type LiveMm = Mm<LiveWorld>;
 
-/// First task number of users; 0 and 1 are kswapd and the flusher.
+/// The first task number of users; 0 and 1 are kswapd and the flusher.
 const USER: u32 = 2;
 /// The task that makes transfers.
 const AHEAD: u32 = 7;
@@ -86,7 +86,7 @@ fn schedules(iterations: usize, seed: u64, f: impl Fn() + Send + Sync + 'static)
     Runner::new(scheduler, config).run(f);
 }
 
-/// A machine of `pages` pages and two CPU slots with `files` empty files.
+/// Creates a machine of `pages` pages and two CPU slots with `files` empty files.
 fn machine(pages: u64, files: u32) -> Arc<LiveMm> {
     let config = mm::Config {
         cpus: 2,
@@ -152,7 +152,8 @@ fn run(mm: &Arc<LiveMm>, users: u32, user: impl Fn(&LiveMm, u32) + Send + Sync +
             })
         })
         .collect();
-    // Counter differences are folded now and then, or a small limit could stay exceeded for ever.
+    // Counter differences are folded periodically; otherwise a small limit could stay exceeded for
+    // ever.
     let stop: Arc<(sync::Mutex<bool>, sync::Condvar)> = Arc::default();
     let vmstat = {
         let (mm, stop) = (Arc::clone(mm), Arc::clone(&stop));
@@ -185,12 +186,12 @@ fn page(who: u32, index: u64, version: u8) -> [u8; 4096] {
 }
 
 /// Two threads write and read halves of the same pages, more than memory holds, beside the flusher
-/// and reclaim: each finds what it wrote, and so does the file at the end.
+/// and reclaim: each thread finds what it wrote, and so does the file at the end.
 #[test]
 fn pages_shared_by_writers_flusher_and_reclaim() {
     static STOLEN: AtomicU64 = AtomicU64::new(0);
     schedules(60, 1, || {
-        // Two CPUs' batches may hold 56 pages that reclaim does not see.
+        // The batches of two CPUs may hold 56 pages out of reach of reclaim.
         let mm = machine(96, 1);
         const PAGES: u64 = 100;
         run(&mm, 2, |mm, who| {
@@ -230,7 +231,7 @@ fn pages_shared_by_writers_flusher_and_reclaim() {
     assert!(STOLEN.load(SeqCst) > 0, "nothing was reclaimed");
 }
 
-/// One thread writes and syncs a file that another cuts to nothing again and again.
+/// One thread writes and syncs a file that another truncates again and again.
 #[test]
 fn pages_cut_away_under_a_writer() {
     schedules(300, 2, || {
@@ -252,7 +253,7 @@ fn pages_cut_away_under_a_writer() {
     });
 }
 
-/// A waiter that takes its ticket, tests and waits is never left behind; a lost wake-up would be a
+/// A waiter that takes its ticket, tests and waits is always woken; a lost wake-up would be a
 /// deadlock, which the scheduler reports.
 #[test]
 fn no_wake_up_is_lost_between_test_and_wait() {
@@ -290,8 +291,8 @@ fn no_wake_up_is_lost_between_test_and_wait() {
     });
 }
 
-/// Three threads lock the same page, dirty it, put it under writeback and end that: nobody else is
-/// inside while one is, and nobody waits for ever.
+/// Three threads lock the same page, dirty it, put it under writeback and end that: only one is
+/// inside at a time, and none waits for ever.
 #[test]
 fn lock_dirty_and_writeback_exclude() {
     schedules(500, 4, || {
@@ -347,13 +348,14 @@ fn lock_dirty_and_writeback_exclude() {
 }
 
 /// One thread changes the pages of a file, one puts them under writeback in runs, and one does so
-/// page by page as reclaim, which comes by way of a list and not of the file. Bytes under I/O stay as
-/// they are, a sync finds every page by its tag, and no page is left in any state.
+/// page by page as reclaim does, which finds pages on an LRU list and not in the file. Bytes under
+/// I/O do not change, a sync finds every page by its tag, and no page is left in an intermediate
+/// state.
 #[test]
 fn runs_under_writeback_beside_writer_and_reclaim() {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     static SINGLE: AtomicU64 = AtomicU64::new(0);
-    // Across the edge of a leaf.
+    // These pages lie in two leaves of the page index.
     const FIRST: u32 = 62;
     const PAGES: u32 = 4;
     fn write(mm: &LiveMm, who: u32, index: u32, byte: u8) {
@@ -427,7 +429,7 @@ fn runs_under_writeback_beside_writer_and_reclaim() {
 }
 
 /// One thread reads more than memory holds, so that reclaim isolates pages; another writes a file
-/// and cuts it. Whoever cuts waits for the pages that a reclaimer holds, and is woken.
+/// and truncates it. The truncation waits for isolated pages, and is woken.
 #[test]
 fn pages_cut_away_beside_reclaim() {
     static STOLEN: AtomicU64 = AtomicU64::new(0);
@@ -465,7 +467,7 @@ fn dirty_page(mm: &LiveMm) -> mm::Pfn {
     mm.find_page(0, 0).expect("a dirty page is cached")
 }
 
-/// A flusher and reclaim reach for the same dirty page: one of them writes it, at most.
+/// The flusher and reclaim both want to write the same dirty page: at most one of them does.
 #[test]
 fn a_page_goes_under_writeback_once() {
     static BY_RUN: AtomicU64 = AtomicU64::new(0);
@@ -502,7 +504,7 @@ fn a_page_goes_under_writeback_once() {
     assert!(BY_RUN.load(SeqCst) > 0 && BY_RECLAIM.load(SeqCst) > 0);
 }
 
-/// Whoever waits for a page that another cuts away is woken and finds that it is gone.
+/// A task that waits for a page that another truncates is woken and finds it gone.
 #[test]
 fn a_waiter_for_a_page_that_is_cut_is_woken() {
     static GONE: AtomicU64 = AtomicU64::new(0);
@@ -529,7 +531,7 @@ fn a_waiter_for_a_page_that_is_cut_is_woken() {
 }
 
 /// One thread writes a file whose writes fail, and syncs it once they work again; another one reads
-/// more than memory holds. What could not be written stays until it is.
+/// more than memory holds. Pages whose write failed are kept until they are written.
 #[test]
 fn pages_whose_write_failed_stay_beside_reclaim() {
     static FAILED: AtomicU64 = AtomicU64::new(0);
@@ -579,7 +581,7 @@ fn pages_whose_write_failed_stay_beside_reclaim() {
     assert!(STOLEN.load(SeqCst) > 0, "nothing was reclaimed");
 }
 
-/// As `File::pin`.
+/// Pins a page as `File::pin` does.
 fn pin<'a>(mm: &'a LiveMm, who: u32, ahead: &Ahead, index: u32) -> Result<Pinned<'a>, file::Error> {
     if let Some(page) = Pinned::try_take(mm, 0, index)
         && file::pages_of(file::size(mm, 0)) > index
@@ -593,7 +595,8 @@ fn pin<'a>(mm: &'a LiveMm, who: u32, ahead: &Ahead, index: u32) -> Result<Pinned
     task(mm, who, file::pin(mm, 0, ahead, index))
 }
 
-/// Whether a page is all of one byte, and still is when others had their turn.
+/// Checks that a page consists of one byte and does not change while other threads run; returns the
+/// byte.
 fn stays(page: &Pinned<'_>) -> u8 {
     let seen = page.bytes()[0];
     for _ in 0..3 {
@@ -606,8 +609,8 @@ fn stays(page: &Pinned<'_>) -> u8 {
     seen
 }
 
-/// Two threads pin the pages of a file that does not fit into memory, one writes them anew: what is
-/// pinned stays as it is and where it is, and nobody waits for ever.
+/// Two threads pin the pages of a file that does not fit into memory, one overwrites them: pinned
+/// pages neither change nor move, and no thread waits for ever.
 #[test]
 fn pinned_pages_beside_reclaim_and_a_writer() {
     static STOLEN: AtomicU64 = AtomicU64::new(0);
@@ -625,7 +628,7 @@ fn pinned_pages_beside_reclaim_and_a_writer() {
                     let first = pin(mm, who, &ahead, i).expect("a page");
                     let seen = stays(&first);
                     assert!(seen == 0 || seen == i as u8, "another page's bytes");
-                    // A second pin of a page, and one of a page that was used before.
+                    // Pins the page again, and a page that was used before.
                     let again = pin(mm, who, &ahead, i).expect("a page");
                     let before = pin(mm, who, &ahead, i / 2).expect("a page");
                     assert!(std::ptr::eq(again.bytes(), first.bytes()));
@@ -647,8 +650,8 @@ fn pinned_pages_beside_reclaim_and_a_writer() {
     assert!(STOLEN.load(SeqCst) > 0, "nothing was reclaimed");
 }
 
-/// Two threads pin pages of a file that another cuts and writes again: a page that was pinned outlives
-/// the cut, and none can be pinned behind the end.
+/// Two threads pin pages of a file that another truncates and writes again: a pinned page outlives
+/// the truncation, and none can be pinned behind the end.
 #[test]
 fn pinned_pages_beside_cuts() {
     static PINNED: AtomicU64 = AtomicU64::new(0);
@@ -686,8 +689,8 @@ fn pinned_pages_beside_cuts() {
     assert!(PINNED.load(SeqCst) > 0 && BEHIND.load(SeqCst) > 0);
 }
 
-/// Reads in order, so that windows are handed to the thread that reads them, beside cuts: who needs a
-/// page that is on its way waits for it, and what is handed over is read although everything ends.
+/// Sequential reads, so that windows are handed to the thread that reads them, beside truncations:
+/// a reader waits for a page on its way, and pages handed over are read even if the cache ends.
 #[test]
 fn windows_read_ahead_beside_cuts_and_the_end() {
     static MARKS: AtomicU64 = AtomicU64::new(0);

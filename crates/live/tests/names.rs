@@ -1,4 +1,4 @@
-//! Files under names that come, go and change, and what is no file.
+//! Tests files whose names are created, removed and changed, and paths that are no regular files.
 
 use lowmark_cache::{Cache, Config, Error, File};
 use std::fs;
@@ -26,7 +26,7 @@ fn read(file: &File) -> Vec<u8> {
     all
 }
 
-/// Makes a file of these bytes, durably.
+/// Creates a file with these bytes and syncs it.
 fn make(cache: &Cache, path: &Path, bytes: &[u8]) -> File {
     let file = cache.open(path).expect("a file");
     file.write(0, bytes).expect("a write");
@@ -65,7 +65,7 @@ fn a_file_that_was_replaced_is_the_one_that_replaced_it() {
     fs::rename(&temporary, &path).expect("a rename");
     let file = cache.open(&path).expect("a file");
     assert_eq!(read(&file), b"v2");
-    // Who had the old one open has it yet.
+    // The old file's handle still reads the old file.
     assert_eq!(read(&old), b"v1");
     old.write(0, b"to nobody").expect("a write");
     old.fsync().expect("a sync");
@@ -102,7 +102,7 @@ fn files_that_were_closed_or_removed_leave_their_numbers_to_others() {
         if i % 3 == 0 {
             fs::remove_file(&path).expect("a file");
         }
-        // A third of them never has a sync, and is written when its number is needed.
+        // A third of the files is never synced, and is written when the mapping number is needed.
         if i % 3 == 1 {
             file.fsync().expect("a sync");
         }
@@ -111,7 +111,7 @@ fn files_that_were_closed_or_removed_leave_their_numbers_to_others() {
         let path = dir.path().join(i.to_string());
         assert_eq!(read(&cache.open(&path).expect("a file")), i.to_le_bytes());
     }
-    // What is open keeps its number.
+    // An open file keeps its number.
     let open: Vec<File> = (0..16)
         .map(|i| {
             cache
@@ -179,7 +179,7 @@ fn a_cut_that_the_system_refuses_changes_nothing() {
     let path = dir.path().join("file");
     let cache = cache();
     let file = make(&cache, &path, b"abc");
-    // Some filesystems have such files.
+    // Some filesystems support files of this length.
     let most = ((1u64 << 32) - 1) * 4096;
     let size = match file.truncate(most) {
         Ok(()) => most,
@@ -202,7 +202,7 @@ fn pages_beyond_the_largest_number_are_an_error_and_not_others() {
     let path = dir.path().join("file");
     let huge = fs::File::create(&path).expect("a file");
     if huge.set_len(LIMIT + 8192).is_err() {
-        return; // not on this filesystem; `faulty.rs` has one that can
+        return; // not on this filesystem; `faulty.rs` has a storage that can
     }
     huge.write_at(b"first", 0).expect("a write");
     huge.write_at(b"last.", LIMIT - 5).expect("a write");
@@ -244,7 +244,7 @@ fn what_is_no_regular_file_is_refused() {
             "{path:?}: {error:?}"
         );
     }
-    // Who may not write them gets another error.
+    // Without write permission the error is another one.
     for path in [
         "/proc/self/status",
         "/proc/self/comm",

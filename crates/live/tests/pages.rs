@@ -1,4 +1,4 @@
-//! What comes in with a page, and pages in a program's hands.
+//! Tests read-ahead, and pages that a program holds.
 
 use lowmark_cache::{Advice, Cache, Config, Error, File};
 use std::io::{IoSlice, IoSliceMut};
@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
 
-/// A cache of `mib` MiB and a file of so many pages, each full of its number's low byte.
+/// Creates a cache of `mib` MiB and a file of `pages` pages, each filled with its number's low
+/// byte.
 fn cache(mib: u64, pages: usize) -> (Cache, File, tempfile::NamedTempFile) {
     let file = tempfile::NamedTempFile::new().expect("a folder");
     let bytes: Vec<u8> = (0..pages * PAGE).map(|i| (i / PAGE) as u8).collect();
@@ -22,7 +23,7 @@ fn cache(mib: u64, pages: usize) -> (Cache, File, tempfile::NamedTempFile) {
     (cache, open, file)
 }
 
-/// Pages that came in so far, when the thread that reads ahead is done with them.
+/// Returns the number of pages read so far, once read-ahead has finished.
 fn pages_read(cache: &Cache) -> u64 {
     let mut before = u64::MAX;
     loop {
@@ -41,7 +42,7 @@ fn read(file: &File, page: usize) {
     assert_eq!((n, found), (Ok(PAGE), [page as u8; PAGE]));
 }
 
-/// Places of which no two are beside each other.
+/// Returns positions of which no two are adjacent.
 fn scattered(n: usize) -> impl Iterator<Item = usize> {
     (0..n).map(|i| 100 + i * 37 % 101 * 7)
 }
@@ -51,7 +52,7 @@ fn reads_in_no_order_bring_in_what_is_asked_for() {
     let (cache, file, _f) = cache(16, 1000);
     scattered(50).for_each(|page| read(&file, page));
     assert_eq!(pages_read(&cache), 50);
-    // And a few pages at a time, what was asked for of each.
+    // A read of a few pages reads exactly these.
     let mut found = [0; 3 * PAGE];
     assert_eq!(file.read(900 * PAGE as u64, &mut found), Ok(3 * PAGE));
     assert_eq!(pages_read(&cache), 53);
@@ -73,7 +74,7 @@ fn reads_in_order_begin_small_and_stay_ahead() {
     }
     let ahead = pages_read(&cache) - 400;
     assert!((1..=128).contains(&ahead), "{ahead} pages ahead");
-    // In order from the middle on: two pages show it.
+    // Sequential reads from the middle on are recognised at the second page.
     let before = pages_read(&cache);
     read(&file, 700);
     assert_eq!(pages_read(&cache) - before, 1);
@@ -99,7 +100,7 @@ fn advice_is_taken() {
         });
         ahead.max().expect("pages")
     };
-    // A handle has its own advice, and 16,384 pages of memory a window of 128 and of 256.
+    // Each handle has its own advice; 16,384 pages of memory give windows of 128 and 256 pages.
     let normal = most_ahead(Advice::Normal, 100);
     let sequential = most_ahead(Advice::Sequential, 2500);
     assert!(
@@ -117,7 +118,7 @@ fn advice_is_taken() {
     let cached = cache.stats().cached;
     file.advise(at, len, Advice::DontNeed).expect("open");
     let dropped = cached - cache.stats().cached;
-    // All but the dirty page and the one that somebody holds; pages that wait in a batch may stay.
+    // All but the dirty page and the pinned one; pages in a per-CPU batch may stay, too.
     assert!((20..=49).contains(&dropped), "{dropped} pages");
     assert_eq!(
         (held[0], file.pin(5021).expect("a page")[0]),
@@ -161,7 +162,7 @@ fn more_pins_than_memory_are_an_error_that_says_so() {
     };
     assert_eq!((pinned as usize, pages), (held.len(), 1024));
     assert!(pinned > 700, "{pinned} pages can be pinned");
-    // Writers are told, too, and all goes on when pages are let go.
+    // Writers get the error as well, and all works again once pages are unpinned.
     assert!(file.write(2900 * PAGE as u64, &[1]).is_err());
     drop(held);
     file.write(2900 * PAGE as u64, &[1]).expect("memory");
@@ -185,14 +186,14 @@ fn a_page_is_changed_where_it_lies() {
     assert_eq!(bytes.len(), 10 * PAGE + 100);
     assert!(bytes[3 * PAGE..4 * PAGE].iter().all(|&b| b == 0xab));
     assert!(bytes[10 * PAGE..].iter().all(|&b| b == 8));
-    // What was written behind the end is zero if the file grows.
+    // Bytes written behind the end are zero when the file grows.
     assert!(file.pin(10).expect("a page")[100..].iter().all(|&b| b == 0));
     file.truncate(11 * PAGE as u64).expect("space");
     assert!(file.pin(10).expect("a page")[100..].iter().all(|&b| b == 0));
     assert!(cache.shutdown().is_clean());
 }
 
-/// Who writes a page, or cuts it away, waits for those who look at it, and no longer.
+/// A write to a page, or its truncation, waits for the pins of the page, and no longer.
 #[test]
 fn writers_and_cuts_wait_for_pins() {
     let (_cache, file, _f) = cache(4, 10);
@@ -211,7 +212,7 @@ fn writers_and_cuts_wait_for_pins() {
             let until = Instant::now() + Duration::from_millis(50);
             while Instant::now() < until {
                 assert_eq!(held[0], before);
-                // Others still get in, but behind the end.
+                // Others can still pin the page, unless it lies behind the end.
                 let again = file.pin(5).map(|p| p[0]);
                 assert!(again == Ok(before) || cut && again == Err(Error::BehindEnd));
             }
@@ -264,7 +265,7 @@ fn several_buffers_and_parts_of_a_file() {
     );
 }
 
-/// Every sample belongs to the family above it, and says what `stats` does.
+/// Every sample belongs to the family above it, and has the value in `stats`.
 #[test]
 fn counters_as_openmetrics() {
     let (cache, file, _f) = cache(4, 3000);

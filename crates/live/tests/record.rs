@@ -1,4 +1,4 @@
-//! What a recording has is what was asked of the cache.
+//! Tests that a recording contains the accesses that were made.
 
 use lowmark_cache::{Advice, Cache, Config, Errno, Error, Recorded};
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ fn cache() -> Cache {
     Cache::new(config).expect("a cache")
 }
 
-/// The accesses of a trace: file, page, whether it writes, whether it was missing.
+/// Returns the accesses of a trace: file, page, whether it writes, whether it missed.
 fn read(path: &Path) -> Vec<(String, u64, bool, bool)> {
     let mut reader = Reader::open(path, &Options::default()).expect("a trace");
     assert_eq!(reader.format(), Format::Msr);
@@ -58,7 +58,7 @@ fn the_trace_is_what_was_asked_for() {
     b.fsync().expect("a sync");
     drop(a.pin(0).expect("a page"));
     note(&a, 0, false, false);
-    // A file that is cut and grows again has nothing in the cache.
+    // A file that was truncated and extended has no cached pages.
     b.truncate(0).expect("a cut");
     b.truncate(8292).expect("a length");
     drop(b.pin(2).expect("a page"));
@@ -74,7 +74,7 @@ fn the_trace_is_what_was_asked_for() {
     note(&b, 0, false, false);
     note(&b, 1, false, true);
     note(&b, 2, false, false);
-    // What is not there is no access.
+    // A read behind the end is no access.
     assert_eq!(b.read(1 << 20, &mut bytes), Ok(0));
     assert_eq!(b.pin(99).err(), Some(Error::BehindEnd));
     let told = recording.finish();
@@ -118,7 +118,7 @@ fn a_sample_has_pages_with_all_their_accesses() {
     assert_eq!(told.accesses, 12_000);
     let ratio = told.miss_ratio();
     assert!((0.8..1.2).contains(&ratio), "all of them miss: {ratio}");
-    // The next recording has the same ones.
+    // The next recording samples the same pages.
     let recording = cache.record(&path, 0.25).expect("another recording");
     (0..4000).for_each(|p| drop(file.pin(p).expect("a page")));
     drop(recording);
@@ -132,7 +132,7 @@ fn what_is_not_written_is_counted() {
     let cache = cache();
     let file = cache.open(dir.path().join("a")).expect("a file");
     file.write(0, &[1; 8192]).expect("a write");
-    // Two threads as fast as they can, a writer on what is left of two CPUs.
+    // Two threads as fast as they can, with the writing thread on the rest of two CPUs.
     let path = dir.path().join("trace");
     let recording = cache.record(&path, 1.0).expect("a recording");
     assert!(matches!(cache.record(&path, 1.0), Err(Error::Config(_))));
@@ -145,7 +145,7 @@ fn what_is_not_written_is_counted() {
     let told = recording.finish();
     assert_eq!((told.hits, told.misses, told.error), (600_000, 0, None));
     assert_eq!(read(&path).len() as u64, 600_000 - told.dropped);
-    // A file that takes nothing.
+    // The file accepts no data.
     let recording = cache.record("/dev/full", 1.0).expect("a recording");
     (0..100_000).for_each(|_| drop(file.pin(0).expect("a page")));
     let told = recording.finish();
@@ -163,7 +163,7 @@ fn what_cannot_be_recorded_is_refused() {
     let nowhere = cache.record("/nowhere/trace", 1.0);
     assert_eq!(nowhere.err(), Some(Error::Io(Errno::NOENT)));
     drop(cache.record("/dev/null", 1.0).expect("a recording"));
-    // One that is under way when the cache ends.
+    // A recording that still runs when the cache ends.
     let recording = cache.record("/dev/null", 1.0).expect("one more");
     assert!(cache.shutdown().is_clean());
     assert_eq!(recording.finish().miss_ratio(), 0.0);

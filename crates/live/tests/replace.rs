@@ -1,4 +1,5 @@
-//! A pool written by hand and the one over the cache do the same; the second is short (docs/live-replace.md).
+//! Tests that a pool written by hand and one over the cache do the same, and that the second is
+//! short (docs/live-replace.md).
 
 #[path = "../examples/replace/by_cache.rs"]
 mod by_cache;
@@ -22,7 +23,7 @@ use trace::random::Rng;
 const PAGES: u32 = 3000;
 const MEMORY: u64 = 4 << 20;
 
-/// A way to make a pool.
+/// A function that creates a pool.
 type Make = fn(Arc<dyn Storage>, &Path) -> Box<dyn Pool>;
 
 fn both() -> [Make; 2] {

@@ -1,4 +1,5 @@
-//! What a program sees of how the cache does: latencies, events. The page for Prometheus is `metrics`.
+//! Tests what a program can observe of the cache's work: latencies and events. `metrics` tests the
+//! page for Prometheus.
 
 mod beneath;
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 const PAGE: u64 = 4096;
 const NO: Duration = Duration::ZERO;
-/// What a slow device takes: far longer than what a thread may wait for a CPU here.
+/// The time of a call on a slow device: far longer than a thread may wait for a CPU in a test.
 const SLOW: Duration = Duration::from_millis(20);
 
 fn config() -> Config {
@@ -26,7 +27,7 @@ fn config() -> Config {
     }
 }
 
-/// A cache over a device that can be made slow, and a file of so many pages.
+/// Creates a cache over a device that can be made slow, and a file of `pages` pages.
 fn slow(pages: u64) -> (Cache, File, Arc<Faults>, tempfile::TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("file");
@@ -60,7 +61,7 @@ fn a_slow_device_is_seen_in_misses_and_not_in_hits() {
     assert_eq!((l.misses.count(), l.misses.one_in()), (8, 1));
     assert!(l.misses.p50() >= SLOW && l.misses.max() >= SLOW, "{l:?}");
     assert!(l.misses.sum() >= 8 * SLOW, "{l:?}");
-    // One in 512 on average.
+    // One in 512 hits is timed, on average.
     let hits = &l.hits;
     assert!((200..800).contains(&hits.count()), "{}", hits.count());
     assert_eq!(hits.one_in(), 512);
@@ -72,7 +73,7 @@ fn a_slow_device_is_seen_in_misses_and_not_in_hits() {
         [0; 3]
     );
 
-    // A read is as a pin, and what came since is told apart.
+    // A read is timed like a pin, and `since` separates earlier calls.
     let mut buf = vec![0; 2 * PAGE as usize];
     (0..20_000).for_each(|_| assert_eq!(file.read(0, &mut buf), Ok(buf.len())));
     let since = cache.latency();
@@ -99,9 +100,9 @@ fn a_writer_who_is_held_back_is_seen() {
     let l = cache.latency();
     assert_eq!(l.writes.count(), 1501);
     assert!(l.throttles.count() > 0, "{l:?}");
-    // He is held back within a write.
+    // The wait is part of a write.
     assert!(l.writes.max() >= l.throttles.max() && l.writes.sum() >= l.throttles.sum());
-    // Sleeps are three milliseconds at most, and a clock's tick at least.
+    // A sleep takes at most three milliseconds, and at least a clock tick.
     assert!(
         l.throttles.p50() >= Duration::from_micros(500),
         "{:?}",
@@ -120,7 +121,7 @@ fn a_slow_sync_and_who_reclaims_for_himself_are_seen() {
     let l = cache.latency();
     assert_eq!(l.fsyncs.count(), 1);
     assert!(l.fsyncs.p50() >= SLOW && l.writes.max() < SLOW, "{l:?}");
-    // Four times memory, by two threads.
+    // Two threads read four times as much as memory holds.
     std::thread::scope(|s| {
         for half in 0..2 {
             let file = &file;
@@ -138,7 +139,7 @@ fn a_slow_sync_and_who_reclaims_for_himself_are_seen() {
     assert!(l.misses.count() > 20 && l.fsyncs.count() == 1);
 }
 
-/// Reads a file of four times memory.
+/// Reads a file of four times the cache's memory.
 fn read_all(file: &File) {
     let mut buf = vec![0; 16 * PAGE as usize];
     for at in 0..256 {
@@ -202,7 +203,7 @@ fn events_are_bounded_and_off_unless_wanted() {
     read_all(&file);
     let told = cache.events();
     assert!(told.events.len() == 10 && told.lost > 4000, "{told:?}");
-    // One page's allocation was the first.
+    // The allocation of a page was among the first events.
     let names: Vec<_> = told.events.iter().map(|t| t.event.name()).collect();
     assert!(names.contains(&"mm_page_alloc"), "{names:?}");
     let none = Cache::new(Config {

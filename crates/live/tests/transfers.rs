@@ -1,6 +1,6 @@
-//! Who makes the transfers that nobody waits for: a ring, or threads where there is none; what the
-//! kernel answers short or with an error, and what hangs.
-#![allow(unsafe_code)] // to have io_uring refused, as containers do
+//! Tests background transfers: by a ring, or by threads if there is none; with short counts and
+//! errors of the kernel, and with devices that hang.
+#![allow(unsafe_code)] // to make io_uring fail, as containers do
 
 mod beneath;
 mod executor;
@@ -26,7 +26,7 @@ fn config(transfers: Transfers) -> Config {
     }
 }
 
-/// A file's bytes: each page another one.
+/// Returns a file's bytes; each page is different.
 fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i / PAGE * 7 + i % 13) as u8).collect()
 }
@@ -38,7 +38,7 @@ fn read_all(file: &File) -> Vec<u8> {
     all
 }
 
-/// A file goes on as if nothing hung elsewhere.
+/// Checks that a file works while calls elsewhere hang.
 fn writes_and_syncs(file: &File) {
     for _ in 0..3 {
         file.write(0, &bytes(100_000)).expect("a write");
@@ -47,7 +47,7 @@ fn writes_and_syncs(file: &File) {
     }
 }
 
-/// Waits until something is so, or the test hangs.
+/// Waits until `so` returns true, without a limit.
 fn wait_until(so: impl Fn() -> bool) {
     while !so() {
         std::thread::yield_now();
@@ -67,7 +67,7 @@ fn files_that_end_anywhere_are_exact_by_either_way() {
                 file.truncate(0).expect("a cut");
                 file.write(0, &what).expect("a write");
                 file.fsync().expect("a sync");
-                // Nobody needs to cut it afterwards: it was never longer.
+                // No truncation is needed afterwards, because the file was never longer.
                 assert!(std::fs::read(&path).expect("the file") == what, "{len}");
                 file.advise(0, 0, Advice::DontNeed).expect("advice");
                 assert!(read_all(&file) == what, "{len} bytes read back");
@@ -119,7 +119,7 @@ fn a_ring_that_answers_short_and_late_is_not_noticed() {
     cache.recount().expect("everything agrees");
 }
 
-/// Files whose descriptors for a ring are others than those of their calls.
+/// Files that use another descriptor for a ring than for their calls.
 struct Other {
     os: Os,
     way: Mutex<Option<OwnedFd>>,
@@ -192,7 +192,7 @@ fn the_kernels_own_error_by_a_ring_is_told_and_the_data_kept() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("file");
     std::fs::write(&path, [b'.'; 100]).expect("a file");
-    // Opened for reading: whoever writes by it is told EBADF.
+    // Opened for reading: a write through it fails with EBADF.
     let reads = std::fs::File::open(&path).expect("the file");
     let cache = Cache::on(other(reads), config(Transfers::Ring)).expect("a cache");
     let file = cache.open(&path).expect("a file");
@@ -207,7 +207,7 @@ fn the_kernels_own_error_by_a_ring_is_told_and_the_data_kept() {
     cache.recount().expect("everything agrees");
 }
 
-/// A ring's read that does not come back holds nobody up but who needs its pages.
+/// A ring's read that hangs blocks only the tasks that need its pages.
 #[test]
 fn a_read_that_hangs_holds_up_nobody_else() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -227,7 +227,7 @@ fn a_read_that_hangs_holds_up_nobody_else() {
             good.fsync().expect("a sync");
         }
         assert!(!reader.is_finished(), "what it needs is on its way");
-        // The pipe gives a part, and then the rest.
+        // The pipe first returns a part, and then the rest.
         end.write_all(&[7; 5000]).expect("a pipe");
         end.write_all(&[8; 4 * PAGE - 5000]).expect("a pipe");
         reader.join().expect("no panic")
@@ -237,7 +237,8 @@ fn a_read_that_hangs_holds_up_nobody_else() {
     assert!(cache.shutdown().is_clean());
 }
 
-/// Futures that miss go by the ring, too: one that hangs takes no thread, and holds up nobody else.
+/// A future that misses uses the ring, too: if it hangs, it takes no thread and blocks no other
+/// task.
 #[test]
 fn a_future_whose_read_hangs_holds_up_nobody_else() {
     use executor::{block_on, poll_once};
@@ -269,7 +270,7 @@ fn a_future_whose_read_hangs_holds_up_nobody_else() {
             .expect("a write");
         block_on(good.fsync()).expect("a sync");
     }
-    // The pipe gives a part, and then the rest.
+    // The pipe first returns a part, and then the rest.
     end.write_all(&[7; 5000]).expect("a pipe");
     assert!(poll_once(&mut reads[0]).is_pending());
     end.write_all(&[8; 4 * PAGE - 5000]).expect("a pipe");
@@ -283,7 +284,7 @@ fn a_future_whose_read_hangs_holds_up_nobody_else() {
     cache.recount().expect("everything agrees");
 }
 
-/// Neither does a write; who syncs its file waits for it.
+/// A write that hangs blocks only a sync of its own file.
 #[test]
 fn a_write_that_hangs_holds_up_nobody_else() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -299,8 +300,8 @@ fn a_write_that_hangs_holds_up_nobody_else() {
         wait_until(|| cache.stats().writeback > 0);
         writes_and_syncs(&good);
         assert!(!syncer.is_finished());
-        // How much the ring writes depends on who was first, the flusher or who syncs: he writes the
-        // last run himself.
+        // How much the ring writes depends on whether the flusher or the sync came first: the sync
+        // writes the last run itself.
         let drain = std::thread::spawn(move || {
             let mut all = Vec::new();
             pipe.read_to_end(&mut all).expect("what is written");
@@ -315,7 +316,8 @@ fn a_write_that_hangs_holds_up_nobody_else() {
     assert!((28 * PAGE..=60 * PAGE).contains(&got), "{got} bytes");
 }
 
-/// Has io_uring refused to this thread and those that it starts, as a container's seccomp does.
+/// Makes io_uring fail for this thread and those that it starts, as a container's seccomp filter
+/// does.
 fn refuse_rings() {
     let op = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
         code: code as u16,
@@ -369,7 +371,7 @@ fn without_a_ring_there_is_one_message_and_everything_works() {
     assert!(told[0].to_string().contains("io_uring"));
 }
 
-/// A device whose calls hang holds up no file on another device, with threads that make calls.
+/// With threads that make calls, a device whose calls hang blocks no file on another device.
 #[test]
 fn a_device_that_hangs_holds_up_no_other() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -378,7 +380,7 @@ fn a_device_that_hangs_holds_up_no_other() {
     let cache = Cache::on(storage, config(Transfers::Calls)).expect("a cache");
     let slow = cache.open(dir.path().join("slow")).expect("a file");
     let good = cache.open(dir.path().join("good")).expect("a file");
-    // Shut before the write: the flusher may be through with it before anybody looks.
+    // Shut before the write, because the flusher may write the pages at once.
     let shut = gate.lock().expect("no panic");
     slow.write(0, &bytes(60 * PAGE)).expect("a write");
     std::thread::scope(|s| {
@@ -392,8 +394,8 @@ fn a_device_that_hangs_holds_up_no_other() {
     assert!(cache.shutdown().is_clean());
 }
 
-/// Pages that a device is writing are changed meanwhile: it has a copy. What it writes is what was there when it
-/// began, and what was changed is written afterwards.
+/// Pages that a device is writing can be changed, because the device has a copy. It writes the
+/// bytes as they were at the start of the writeback; the change is written afterwards.
 #[test]
 fn a_page_that_is_being_written_can_be_changed() {
     for transfers in [Transfers::Ring, Transfers::Calls] {
@@ -408,7 +410,7 @@ fn a_page_that_is_being_written_can_be_changed() {
         std::thread::scope(|s| {
             let flusher = s.spawn(|| file.flush(0, 0));
             wait_until(|| cache.stats().writeback > 0);
-            // These would wait until the gate opens, which is after them.
+            // Without copies these calls would wait for the gate, which opens only after them.
             file.write(PAGE as u64, &new).expect("a write");
             file.pin_mut(3).expect("a page")[5] = 77;
             assert!(read_all(&file)[PAGE..][..2 * PAGE] == new);
@@ -428,8 +430,8 @@ fn a_page_that_is_being_written_can_be_changed() {
     }
 }
 
-/// Who writes to a device that stands still is held back for some pauses a call, and goes on, as long as there is
-/// memory: on Linux he would wait at the limit until the device moves.
+/// A writer to a device that stands still is throttled for some pauses a call, and continues as
+/// long as there is memory; on Linux it would wait at the limit until the device moves.
 #[test]
 fn a_device_that_stands_still_holds_nobody_for_long() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -443,7 +445,7 @@ fn a_device_that_stands_still_holds_nobody_for_long() {
         file.write(page * PAGE as u64, &[page as u8; PAGE])
             .expect("a write");
         let stats = cache.stats();
-        // A fifth of what is free or cached, as Config says.
+        // A fifth of free and cached pages, as `dirty_ratio` of the config says.
         over += u64::from(stats.dirty + stats.writeback > (stats.free + stats.cached) / 5);
         if over == 30 {
             break;
@@ -456,7 +458,7 @@ fn a_device_that_stands_still_holds_nobody_for_long() {
     assert!(cache.shutdown().is_clean());
 }
 
-/// Two devices, told apart by the files' names; the writes of one wait at a gate.
+/// Two devices, distinguished by the files' names; writes of one wait at a gate.
 struct Gated(Arc<Mutex<()>>);
 
 struct GatedFile(Box<dyn Backing>, Option<Arc<Mutex<()>>>);

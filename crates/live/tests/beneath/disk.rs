@@ -1,10 +1,10 @@
 //! A device in memory that can lose power.
 //!
-//! What was not synced is a list of changes. When power goes, each sector of each write gets to the
-//! device or not, and each cut gets there or not: whatever was dropped, what came later may be there.
-//! An fsync that fails leaves some of the writes on the device and forgets the others, as a kernel
-//! does which holds pages for clean that it could not write; a cut is a filesystem's own affair and
-//! not forgotten. Inode numbers of files without names and users are given again at once.
+//! Changes that were not synced are kept in a list. At a power cut each sector of each write
+//! reaches the device or not, and each truncation reaches it or not, independently of those before.
+//! An fsync that fails leaves some of the writes on the device and forgets the others, like a
+//! kernel that holds pages for clean which it could not write; truncations are the filesystem's own
+//! and are not forgotten. Inode numbers of files without names and users are used again at once.
 
 use super::{Faults, Random};
 use lowmark_cache::storage::{Backing, FileId, Opened, Storage};
@@ -32,7 +32,7 @@ impl Change {
         }
     }
 
-    /// Some sectors of a write; a cut as often as `cuts` times in a thousand.
+    /// Applies some sectors of a write; applies a truncation with probability `cuts` in a thousand.
     fn make_in_part(&self, random: &mut Random, bytes: &mut Vec<u8>, cuts: u64) {
         match self {
             Self::Write(at, new) => {
@@ -54,11 +54,11 @@ impl Change {
 
 #[derive(Default)]
 struct Inode {
-    /// As the system has it.
+    /// The contents as the system has them.
     now: Vec<u8>,
-    /// On the device.
+    /// The contents on the device.
     there: Vec<u8>,
-    /// What is not.
+    /// Changes that are not on the device.
     pending: Vec<Change>,
     names: u32,
     users: u32,
@@ -68,12 +68,12 @@ struct State {
     inodes: Vec<Inode>,
     names: BTreeMap<String, usize>,
     random: Random,
-    /// Calls until power goes.
+    /// Calls until the power cut; `None`: there is none.
     left: Option<u64>,
     faults: Arc<Faults>,
 }
 
-/// The device. Its clones are the same one.
+/// The device; clones share it.
 #[derive(Clone)]
 pub struct Disk(Arc<Mutex<State>>);
 
@@ -88,7 +88,7 @@ fn name_of(path: &Path) -> String {
 }
 
 impl Disk {
-    /// An empty device. Power goes after `calls` calls, or not.
+    /// Creates an empty device. The power is cut after `calls` calls; `None`: never.
     pub fn new(seed: u64, faults: Arc<Faults>, calls: Option<u64>) -> Self {
         Self(Arc::new(Mutex::new(State {
             inodes: Vec::new(),
@@ -107,7 +107,7 @@ impl Disk {
         self.state().left == Some(0)
     }
 
-    /// A call counts; it fails if there is no power.
+    /// Counts a call; it fails if there is no power.
     fn call(&self) -> Result<MutexGuard<'_, State>, Errno> {
         let mut s = self.state();
         if let Some(left) = &mut s.left {
@@ -115,7 +115,7 @@ impl Disk {
                 return Err(Errno::IO);
             }
             *left -= 1;
-            // In the middle of this call.
+            // The power is cut in the middle of this call.
             if *left == 0 {
                 return Err(Errno::IO);
             }
@@ -148,12 +148,12 @@ impl Disk {
         self.state().names[name] as u64
     }
 
-    /// What a file holds as the system sees it.
+    /// Returns a file's contents as the system sees them.
     pub fn bytes(&self, inode: u64) -> Vec<u8> {
         self.state().inodes[inode as usize].now.clone()
     }
 
-    /// What a power cut leaves of every file that has a name.
+    /// Returns what a power cut now would leave of every file that has a name.
     pub fn survivors(&self) -> Vec<(u64, Vec<u8>)> {
         let mut s = self.state();
         let State { inodes, random, .. } = &mut *s;
@@ -231,7 +231,7 @@ impl Backing for DiskFile {
         match self.disk.call() {
             Ok(mut s) => self.change(&mut s, Change::Write(at as usize, bytes)),
             Err(e) => {
-                // Power went while it was on its way.
+                // The power was cut while the write was under way.
                 self.change(&mut self.disk.state(), Change::Write(at as usize, bytes));
                 return Err(e);
             }

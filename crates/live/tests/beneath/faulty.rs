@@ -1,4 +1,4 @@
-//! Calls that go wrong.
+//! A storage whose calls fail, are cut short or are late.
 
 use super::Random;
 use lowmark_cache::storage::{Backing, Opened, Storage, Way};
@@ -9,32 +9,32 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How often calls go wrong: times in a thousand.
+/// How often calls go wrong, in times per thousand.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rates {
-    /// EINTR.
+    /// The call returns EINTR.
     pub interrupted: u64,
-    /// A part of what was asked for.
+    /// The call transfers only a part of what was asked for.
     pub short: u64,
-    /// Other threads go first.
+    /// Other threads run first.
     pub late: u64,
-    /// EIO, or where a call needs space, ENOSPC.
+    /// The call returns EIO, or ENOSPC where it needs space.
     pub failed: u64,
-    /// fsync(2) fails, and what was not on the device never gets there.
+    /// fsync(2) fails, and the data that was not on the device never gets there.
     pub unconfirmed: u64,
 }
 
-/// Where faults come from.
+/// The source of faults, and their counts.
 pub struct Faults {
     rates: Rates,
     random: Mutex<Random>,
     quiet: AtomicBool,
-    /// Calls so far, and which of them fails whatever the rates are.
+    /// Calls so far, and the number of the call that always fails.
     calls: AtomicU64,
     nth: AtomicU64,
     happened: [AtomicU64; 5],
     rings: AtomicU64,
-    /// Microseconds that a read, a write and a sync take more.
+    /// Additional microseconds of a read, a write and a sync.
     slow: [AtomicU64; 3],
 }
 
@@ -52,22 +52,22 @@ impl Faults {
         })
     }
 
-    /// Errors end, or come again. What is no error goes on: calls are short and interrupted.
+    /// Stops errors, or starts them again; short and interrupted calls continue.
     pub fn quiet(&self, quiet: bool) {
         self.quiet.store(quiet, SeqCst);
     }
 
-    /// Call number `nth` fails, counted from 0.
+    /// Makes call number `nth` fail, counted from 0.
     pub fn fail_nth(&self, nth: u64) {
         self.nth.store(nth, SeqCst);
     }
 
-    /// How many calls there were.
+    /// Returns the number of calls.
     pub fn calls(&self) -> u64 {
         self.calls.load(SeqCst)
     }
 
-    /// Reads, writes and syncs take so much longer from now on.
+    /// Makes reads, writes and syncs take this much longer from now on.
     pub fn slow(&self, [read, write, sync]: [Duration; 3]) {
         for (more, word) in [read, write, sync].iter().zip(&self.slow) {
             word.store(more.as_micros() as u64, SeqCst);
@@ -85,12 +85,12 @@ impl Faults {
         self.rings.fetch_add(1, SeqCst);
     }
 
-    /// How many transfers a ring made.
+    /// Returns the number of transfers made by a ring.
     pub fn rings(&self) -> u64 {
         self.rings.load(SeqCst)
     }
 
-    /// How often each fault happened, in the order of [`Rates`].
+    /// Returns how often each fault happened, in the order of [`Rates`].
     pub fn happened(&self) -> [u64; 5] {
         [0, 1, 2, 3, 4].map(|i: usize| self.happened[i].load(SeqCst))
     }
@@ -103,7 +103,7 @@ impl Faults {
         hit
     }
 
-    /// Before any call: it is late, interrupted, or fails with `errno`.
+    /// Comes before every call: delays it, interrupts it, or lets it fail with `errno`.
     fn before(&self, errno: Errno) -> Result<(), Errno> {
         if self.calls.fetch_add(1, SeqCst) == self.nth.load(SeqCst) {
             return Err(errno);
@@ -122,7 +122,7 @@ impl Faults {
         Ok(())
     }
 
-    /// How much of `len` bytes a call is about.
+    /// Returns how many of `len` bytes a call transfers.
     fn part(&self, len: usize) -> usize {
         if len > 1 && self.hits(1, self.rates.short) {
             1 + self.random.lock().expect("no panic").below(len as u64 - 1) as usize
@@ -131,7 +131,7 @@ impl Faults {
         }
     }
 
-    /// Whether an fsync fails.
+    /// Returns true if an fsync is to fail.
     pub fn unconfirmed(&self) -> bool {
         !self.quiet.load(SeqCst) && self.hits(4, self.rates.unconfirmed)
     }
@@ -212,7 +212,8 @@ impl Backing for FaultyFile {
         self.beneath.has_name()
     }
 
-    /// What the ring is asked: interrupted and failing before, short by asking for less.
+    /// Applies the faults to a ring's transfer: interruptions and errors before it, short counts by
+    /// asking for less.
     fn way(&self, write: bool, at: u64, len: usize) -> Result<Option<Way<'_>>, Errno> {
         let full = write && at.is_multiple_of(3);
         self.faults

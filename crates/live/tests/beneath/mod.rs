@@ -1,9 +1,9 @@
-//! Worlds beneath the cache that are not what one hopes for.
+//! Unreliable storages beneath the cache.
 //!
-//! [`Faulty`] stands between the cache and any storage: calls are interrupted, answered short, late,
-//! or with an error. [`Disk`] is a device in memory that can lose power. Both draw from a seed; in
-//! which order the cache's threads come to them is not theirs to say.
-#![allow(dead_code, unused_imports)] // not every test has all of them
+//! [`Faulty`] wraps any storage: calls are interrupted, return short, late, or with an error.
+//! [`Disk`] is a device in memory that can lose power. Both draw from a seed, but the order in
+//! which the cache's threads call them is not determined.
+#![allow(dead_code, unused_imports)] // not every test uses all of them
 
 mod disk;
 mod faulty;
@@ -11,7 +11,7 @@ mod faulty;
 pub use disk::Disk;
 pub use faulty::{Faults, Faulty, Rates};
 
-/// xorshift64*.
+/// A pseudorandom generator: xorshift64*.
 pub struct Random(u64);
 
 impl Random {
@@ -26,7 +26,7 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16) % n
     }
 
-    /// Whether something happens that does so `rate` times in a thousand.
+    /// Returns true with probability `rate` in a thousand.
     pub fn hits(&mut self, rate: u64) -> bool {
         self.below(1000) < rate
     }

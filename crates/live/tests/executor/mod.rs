@@ -1,5 +1,5 @@
-//! An executor by hand: what any other one does, too.
-#![allow(dead_code)] // not every test has all of it
+//! A minimal executor, which uses only what any executor provides.
+#![allow(dead_code)] // not every test uses all of it
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
@@ -7,12 +7,12 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Longer than anything takes: whatever is not ready then hangs.
+/// Longer than any test takes: a future not ready by then counts as hung.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// Futures on one thread, each polled when it was woken and not else.
+/// Futures on one thread; each is polled only after it was woken.
 #[derive(Default)]
 pub struct Many<'a> {
     tasks: Vec<Option<Task<'a>>>,
@@ -49,7 +49,7 @@ impl Woken {
 }
 
 impl<'a> Many<'a> {
-    /// One more future.
+    /// Adds a future.
     pub fn spawn(&mut self, future: impl Future<Output = ()> + 'a) {
         let number = self.tasks.len();
         self.tasks.push(Some(Box::pin(future)));
@@ -57,7 +57,7 @@ impl<'a> Many<'a> {
         tasks.push_back(number);
     }
 
-    /// Runs all of them to their ends.
+    /// Runs all futures to their ends.
     pub fn run(mut self) {
         let mut left = self.tasks.len();
         while left > 0 {
@@ -99,7 +99,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Polls a future once; nobody is woken for it.
+/// Polls a future once with a waker that does nothing.
 pub fn poll_once<F: Future>(
     future: &mut Pin<impl std::ops::DerefMut<Target = F>>,
 ) -> Poll<F::Output> {

@@ -1,4 +1,4 @@
-//! Calls that are waited for by futures: submitted, woken, dropped and closed in any order.
+//! Asynchronous calls that are submitted, woken, dropped and closed in any order.
 
 use super::{USER, machine, page, run, schedules, task};
 use crate::LiveMm;
@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, Waker};
 
-/// Numbers of the runner's tasks: those behind two users.
+/// Numbers of the runner's tasks: those after the two users.
 const TASKS: std::ops::Range<u32> = USER + 2..USER + 5;
 
 struct Waiting {
@@ -38,7 +38,7 @@ impl Begin for Waiting {
     }
 }
 
-/// A future of a program.
+/// A program's future.
 struct Asked {
     call: Arc<Call>,
     outcome: Arc<Outcome<bool>>,
@@ -67,7 +67,7 @@ impl Asked {
         Self { call, outcome }
     }
 
-    /// Whether it was done, or refused.
+    /// Waits for the call; returns false if it was refused.
     fn wait(&self) -> bool {
         let parker = Arc::new(Parker::default());
         let waker = Waker::from(Arc::clone(&parker));
@@ -80,7 +80,7 @@ impl Asked {
     }
 }
 
-/// A runner's threads.
+/// Starts a runner's threads.
 fn threads(runner: &Arc<Runner>, mm: &Arc<LiveMm>) -> Vec<shuttle::thread::JoinHandle<()>> {
     let thread = |_| {
         let (runner, mm) = (Arc::clone(runner), Arc::clone(mm));
@@ -89,8 +89,9 @@ fn threads(runner: &Arc<Runner>, mm: &Arc<LiveMm>) -> Vec<shuttle::thread::JoinH
     (0..2).map(thread).collect()
 }
 
-/// Two users begin calls that wait for a queue, a time or nothing, drop some of them, and one closes all
-/// in between: who waits is told, no number is lost, what has begun ends, and what was refused had not.
+/// Two users begin calls that wait for a queue, for a time or not at all, drop some of them, and
+/// one closes the runner meanwhile. Waiters are woken, no task number is lost, calls that have
+/// begun end, and refused ones had not begun.
 #[test]
 fn calls_are_submitted_dropped_and_closed() {
     schedules(3000, 21, || {
@@ -113,7 +114,7 @@ fn calls_are_submitted_dropped_and_closed() {
                         let w = &there.world;
                         match kind {
                             0 => {
-                                // Woken, or in time.
+                                // Woken, or timed out.
                                 w.wait(q, w.ticket(q), Some(1000)).await;
                             }
                             1 => w.sleep(500).await,
@@ -152,7 +153,8 @@ fn calls_are_submitted_dropped_and_closed() {
     });
 }
 
-/// Tasks of a runner read pages that threads write and reclaim takes, by an executor of transfers.
+/// Tasks of a runner read pages that threads write and reclaim evicts, through the executor of
+/// transfers.
 #[test]
 fn tasks_read_beside_threads_that_write() {
     schedules(60, 22, || {

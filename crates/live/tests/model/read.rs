@@ -1,4 +1,5 @@
-//! A read as a file's handle makes it, without a cache around the engine: for the tests inside and for the models.
+//! Reads like a file's handle, but without a cache around the engine; for the unit tests and the
+//! models.
 
 use super::task;
 use crate::LiveMm;
@@ -7,7 +8,7 @@ use crate::arena::Pinned;
 use crate::file::{self, Error};
 use mm::world::event::TrackPath;
 
-/// As `File::read`, for the task `who`.
+/// Reads as `File::read` does, for the task `who`.
 pub fn read(mm: &LiveMm, who: u32, mapping: u32, pos: u64, buf: &mut [u8]) -> Result<usize, Error> {
     let ahead = Ahead::default();
     let missing = |at, behind, buf: &mut [u8]| {

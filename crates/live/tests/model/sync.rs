@@ -1,5 +1,5 @@
-//! The crate's `sync` under shuttle: every operation by which threads meet is a point at which the
-//! scheduler may run another thread. Time stands still but for waits that end by it: then it jumps.
+//! The crate's `sync` under shuttle: at every synchronising operation the scheduler may run another
+//! thread. Time stands still, except that a wait with a deadline jumps to its deadline.
 
 use bytemuck::Zeroable;
 use mm::world::{Word32, Word64};
