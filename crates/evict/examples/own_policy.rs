@@ -1,29 +1,29 @@
-//! A policy that is not in the crate: RANDOM-of-two, run beside LRU.
+//! A policy that is not in the crate, RANDOM-of-two, run beside LRU.
 //!
 //! ```text
 //! cargo run --release -p evict --example own_policy
 //! ```
 //!
-//! Of two pages drawn at random the one whose last use is longer ago leaves (Psounis and Prabhakar
-//! 2002, "Efficient randomized web-cache replacement schemes using samples from past eviction
-//! times"). To have it in `lowmark mrc` and in the engine (`eviction = "random-of-two"`), move the part
-//! above `main` to a file of `crates/evict/src` and add a line to `registry.rs`.
+//! Of two pages drawn at random, the one whose last use is longer ago is evicted (Psounis and
+//! Prabhakar 2002, "Efficient randomized web-cache replacement schemes using samples from past
+//! eviction times"). To use it in `lowmark mrc` and in the engine (`eviction = "random-of-two"`),
+//! move the part above `main` to a file of `crates/evict/src` and add a line to `registry.rs`.
 
 use evict::{Dirty, Policy, Slot};
 
 #[derive(Clone)]
 struct RandomOfTwo {
-    /// The slots that are in, in no order, and where each of them stands.
+    /// The occupied slots, in no order, and the index of each slot in that list.
     held: Vec<Slot>,
     place: Vec<u32>,
-    /// By slot: the number of the hook that used it last.
+    /// By slot: the value of `now` at its last use.
     used: Vec<u64>,
     now: u64,
     random: u64,
 }
 
 impl RandomOfTwo {
-    /// xorshift64 (Marsaglia 2003); the same seed, the same victims.
+    /// Draws a slot with xorshift64 (Marsaglia 2003); the same seed gives the same victims.
     fn draw(&mut self) -> Slot {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -76,7 +76,7 @@ impl Policy for RandomOfTwo {
         }
     }
 
-    /// A dirty page counts as just used, and is written meanwhile.
+    /// Counts a dirty page as just used, and has it written meanwhile.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         self.admit(slot, 0);
         Dirty::WriteBehind
@@ -96,7 +96,7 @@ fn main() {
         rate: 20_000,
         seed: 1,
     };
-    // The generator's numbers have gaps: number the objects that occur.
+    // The generator's numbers have gaps, so the objects that occur are numbered.
     let mut numbers = std::collections::HashMap::new();
     let events = Generator::new(&plan).map(|r| {
         let next = numbers.len() as u32;

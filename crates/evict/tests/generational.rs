@@ -1,4 +1,4 @@
-//! What the multi-generational LRU does otherwise than LRU, FIFO and SIEVE, and why.
+//! Tests the differences between the multi-generational LRU and LRU, FIFO and SIEVE.
 
 use evict::{Fifo, Generational, Lru, Policy, Sieve, Slot};
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ impl<P: Policy> Cache<P> {
         }
     }
 
-    /// Reads a page; `true`: it was there.
+    /// Reads a page; returns true if it was cached.
     fn read(&mut self, object: u64) -> bool {
         if let Some(&slot) = self.slots.get(&object) {
             self.policy.access(slot);
@@ -43,7 +43,7 @@ impl<P: Policy> Cache<P> {
     }
 }
 
-/// Misses of a string of reads, from the given one on.
+/// Returns the misses of a sequence of reads, counted from index `from` on.
 fn misses<P: Policy>(size: u32, reads: &[u64], from: usize) -> usize {
     let mut cache = Cache::<P>::new(size);
     let hits: Vec<bool> = reads.iter().map(|r| cache.read(*r)).collect();
@@ -52,15 +52,16 @@ fn misses<P: Policy>(size: u32, reads: &[u64], from: usize) -> usize {
 
 const SIZE: u32 = 1000;
 
-/// Pages of a round of 1500, each read `times` in a row, and round again.
+/// Returns the reads of `rounds` rounds over 1500 pages, each page read `times` in a row.
 fn looped(rounds: usize, times: usize) -> Vec<u64> {
     let round = (0..1500).flat_map(|o| std::iter::repeat_n(o, times));
     std::iter::repeat_n(round, rounds).flatten().collect()
 }
 
-/// A loop larger than memory. Read once a round, all its pages are of the first tier and leave as they
-/// came, as with any queue. Read twice, they are of the second, which comes back wherever the first
-/// does not: it is protected, half of it stays for another generation, and is met there.
+/// A loop larger than memory. If each page is read once a round, all pages are of the first tier
+/// and leave in order of arrival, as in any queue. If each is read twice, they are of the second
+/// tier, which comes back while the first does not: the tier is protected, and half of the pages
+/// stay for another generation and are hit there.
 #[test]
 fn a_loop_larger_than_memory_is_kept_in_part_once_its_tier_has_come_back() {
     let once = looped(40, 1);
@@ -82,7 +83,8 @@ fn a_loop_larger_than_memory_is_kept_in_part_once_its_tier_has_come_back() {
     assert!(generational < pages * 9 / 10, "{generational} of {pages}");
 }
 
-/// 600 pages that are used six times and come round, among a stream of pages used twice and never again.
+/// 600 hot pages that are read six times a round, among a stream of pages read twice and never
+/// again.
 fn hot_among_read_twice(rounds: u64) -> Vec<u64> {
     let mut reads = Vec::new();
     let mut stream = 1_000_000;
@@ -98,8 +100,8 @@ fn hot_among_read_twice(rounds: u64) -> Vec<u64> {
     reads
 }
 
-/// Pages read twice through descriptors are no reason to stay where none of them comes back: only tiers
-/// that do are protected. SIEVE has one bit for both kinds.
+/// Pages read twice through descriptors do not stay if none of them comes back: only tiers that
+/// come back are protected. SIEVE has a single bit for both kinds.
 #[test]
 fn a_tier_that_comes_back_is_told_from_one_that_does_not() {
     let reads = hot_among_read_twice(60);
@@ -119,8 +121,8 @@ fn a_tier_that_comes_back_is_told_from_one_that_does_not() {
     assert!(generational < sieve / 2, "{generational} {sieve}");
 }
 
-/// Nothing is protected before it has come back: as long as no page does, the order is that of arrival,
-/// however often pages are used. SIEVE keeps used pages at once.
+/// No tier is protected before its pages have come back: until then pages leave in order of
+/// arrival, however often they are used. SIEVE keeps used pages at once.
 #[test]
 fn without_refaults_pages_leave_as_they_came() {
     let mut generational = Generational::new(100);
@@ -141,8 +143,8 @@ fn without_refaults_pages_leave_as_they_came() {
     assert_eq!(sieve.evict(), Some(50));
 }
 
-/// A scan through a hot set: LRU loses it, and with it every round's hits; generations keep what came
-/// back when the first scans had passed.
+/// A scan through a hot set: LRU loses the hot set, and with it the hits of every round; the
+/// generations keep the pages that came back after the first scans.
 #[test]
 fn a_scan_does_not_take_what_has_come_back() {
     let mut reads = Vec::new();

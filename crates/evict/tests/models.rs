@@ -1,4 +1,5 @@
-//! Every policy against the plainest program that does the same: same victims, request by request.
+//! Tests every policy against the simplest program that does the same: same victims, request by
+//! request.
 
 #[path = "models/adaptive.rs"]
 mod adaptive;
@@ -8,18 +9,18 @@ use evict::{Dirty, Policy, Slot};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 
-/// What happens to an object.
+/// An event.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Request(u64),
     Dirty(u64),
     Remove(u64),
-    /// Everything dirty has been written.
+    /// All dirty pages have been written.
     Clean,
 }
 
 fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
-    // Objects of low number are popular.
+    // Objects with low numbers are popular.
     let object = || prop_oneof![3 => 0_u64..8, 2 => 0_u64..40, 1 => 0_u64..200];
     prop::collection::vec(
         prop_oneof![
@@ -38,7 +39,7 @@ struct Page {
     put_back: bool,
 }
 
-/// Runs both over a small cache and compares every answer.
+/// Runs policy and model over a small cache and compares every answer.
 fn same<P: Policy, M: Policy>(slots: u32, steps: &[Step]) {
     let (mut policy, mut model) = (P::new(slots), M::new(slots));
     let mut cached: HashMap<u64, Slot> = HashMap::new();
@@ -90,14 +91,14 @@ fn same<P: Policy, M: Policy>(slots: u32, steps: &[Step]) {
             }
         }
     }
-    // What is left leaves in the same order.
+    // At the end both evict the remaining pages in the same order.
     for _ in 0..=holds.iter().flatten().count() {
         assert_eq!(policy.evict(), model.evict());
     }
     assert_eq!(policy.evict(), None);
 }
 
-/// A page that can be taken, after at most a few dirty ones.
+/// Evicts a page, after at most a few dirty ones.
 fn evict(policy: &mut impl Policy, model: &mut impl Policy, pages: &mut [Page]) -> Slot {
     for _ in 0..5 {
         let slot = policy.evict().expect("a full cache");
@@ -120,7 +121,7 @@ fn evict(policy: &mut impl Policy, model: &mut impl Policy, pages: &mut [Page]) 
     slot
 }
 
-/// A queue whose front is the oldest.
+/// A queue whose front is its oldest end.
 type Queue = VecDeque<Slot>;
 
 fn drop_from(queue: &mut Queue, slot: Slot) -> bool {
@@ -175,7 +176,7 @@ impl Policy for Lru {
     }
 }
 
-/// A ring of frames with a hand: the textbook's form. New pages go just behind the hand.
+/// A ring of frames with a hand, as in textbooks. New pages go just behind the hand.
 struct Clock {
     ring: Vec<(Slot, bool)>,
     hand: usize,
@@ -227,7 +228,7 @@ impl Policy for Clock {
     }
 }
 
-/// Pages in order, oldest first, and the hand as a place between them.
+/// Pages in order, oldest first, and the hand as an index between them.
 struct Sieve {
     pages: Vec<(Slot, bool)>,
     hand: usize,
@@ -241,7 +242,7 @@ impl Policy for Sieve {
         }
     }
     fn admit(&mut self, slot: Slot, _: u64) {
-        // A hand at the newest end has come round to the oldest one.
+        // A hand at the newest end starts again at the oldest.
         if self.hand == self.pages.len() {
             self.hand = 0;
         }
@@ -421,7 +422,7 @@ impl Policy for TwoList {
     }
 }
 
-/// Every page with its count and the time of its last use, order kept by sorting.
+/// Every page with its count, in order of last use; halving sorts them.
 struct LfuAgeing {
     pages: Vec<(u32, Slot)>,
     hooks: u64,
@@ -433,7 +434,7 @@ impl LfuAgeing {
     fn tick(&mut self) {
         self.hooks += 1;
         if self.hooks.is_multiple_of(8 * self.slots) {
-            // Stable: pages of equal halves stay in the order of their counts and uses.
+            // A stable sort: pages of equal halved counts stay in order of their counts and uses.
             self.pages.sort_by_key(|p| p.0);
             self.pages.iter_mut().for_each(|p| p.0 /= 2);
         }
@@ -463,7 +464,7 @@ impl Policy for LfuAgeing {
         self.tick();
     }
     fn evict(&mut self) -> Option<Slot> {
-        // The first of the least: the longest unused.
+        // The first page with the smallest count is the one unused for longest.
         let (count, slot) = *self.pages.iter().min_by_key(|p| p.0)?;
         self.take(slot);
         self.last = count;
@@ -478,16 +479,18 @@ impl Policy for LfuAgeing {
     }
 }
 
-/// The generations as queues of pages with their uses, oldest first; the counts as sums over events.
+/// The generations as queues of pages with their uses, oldest first; the counts as sums over
+/// events.
 struct Generational {
     generations: VecDeque<VecDeque<(Slot, u32)>>,
-    /// The oldest generation's number.
+    /// Number of the oldest generation.
     min_seq: u64,
     object: HashMap<Slot, u64>,
-    /// What left: object, the oldest generation then, tier, whether its uses were too many to count.
+    /// Evicted pages: object, oldest generation at that time, tier, whether it had too many uses to
+    /// count.
     shadows: VecDeque<(u64, u64, usize, bool)>,
     returns: Option<(u64, u64, usize, bool)>,
-    /// By tier: refaulted and all that came up, in this oldest generation and before.
+    /// By tier: refaults, and all pages that came up, in this oldest generation and before.
     now: [(u64, u64); 4],
     before: [(u64, u64); 4],
     slots: usize,
@@ -529,7 +532,7 @@ impl Generational {
             (refaulted, all)
         };
         let (first, first_all) = of(0);
-        // Any tier up to the page's own that comes back twice as often as the first.
+        // A tier up to the page's own comes back more than twice as often as the first.
         (1..=tier).any(|t| {
             let (refaulted, all) = of(t);
             refaulted >= 64 && refaulted * (first_all + 64) > 2 * (first + 1) * all
@@ -660,16 +663,16 @@ models! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
 
-    /// A tier has to come back 64 times before it is protected, which takes many requests.
+    /// A tier is protected only after 64 refaults, which takes many requests.
     #[test]
     fn generational_with_protected_tiers(slots in 4_u32..40, steps in steps(12_000)) {
         same::<evict::Generational, Generational>(slots, &steps);
     }
 
-    /// ARC against the paper's figure 4, word by word.
+    /// ARC makes the same decisions as the paper's figure 4.
     #[test]
     fn arc_is_figure_4(slots in 1_u32..40, requests in prop::collection::vec(0_u64..120, 0..3000)) {
-        // Some come back soon, some after long.
+        // Some objects are requested again soon, some after a long time.
         let requests = requests.iter().enumerate().map(|(i, o)| if i / 300 % 2 == 0 { o / 4 } else { *o });
         let mut cache: replay::Cache<evict::AdaptiveReplacement, _> =
             replay::Cache::new(slots, evict::Index::new(slots));
@@ -679,13 +682,13 @@ proptest! {
         }
     }
 
-    /// 64 pages are drawn where there are more.
+    /// With more than 64 pages, 64 are drawn.
     #[test]
     fn hyperbolic_that_draws(slots in 65_u32..140, steps in steps(3000)) {
         same::<evict::Hyperbolic, Hyperbolic>(slots, &steps);
     }
 
-    /// Windows and queues of a hundredth have more than a page.
+    /// With caches this large, windows and queues of a hundredth have more than one page.
     #[test]
     fn shares_of_a_hundredth(slots in 200_u32..450, objects in prop::collection::vec(0_u64..1500, 3000..6000)) {
         let steps: Vec<Step> = objects.iter().map(|o| match o % 7 {

@@ -1,4 +1,5 @@
-//! Lists of sizes that nobody meant to write: no panic, and what is accepted keeps its promises.
+//! Tests size lists made of random bytes: parsing never panics, and accepted lists keep their
+//! promises.
 
 use replay::Sizes;
 use trace::damage::{AMOUNT, feed};

@@ -1,4 +1,4 @@
-//! The ways through a trace give the same figures.
+//! Tests that all ways through a trace give the same figures.
 
 use evict::registry;
 use proptest::prelude::*;
@@ -57,7 +57,7 @@ fn streaming_is_as_in_memory_and_threads_make_no_difference() {
             assert_eq!(streamed.curves[0].points, [*point], "{}", c.policy);
         }
     }
-    // LRU alone keeps objects, and no requests.
+    // LRU alone keeps the objects, but no requests.
     for threads in [1, 3] {
         let lru = Plan {
             policies: vec!["lru"],
@@ -130,7 +130,8 @@ fn truncated_pages_leave_the_cache() {
 7 1795248225.400000 pwrite64(3, \"\"..., 8192, 8192) = 8192 <0.000005>
 7 1795248225.500000 pread64(3, \"\"..., 16384, 0) = 16384 <0.000005>
 ";
-    // Four pages come in, two are cut and come again; one page of memory misses every time.
+    // Four pages are read; two are truncated and read again. With one page of memory every request
+    // misses.
     assert_eq!(run(text, &[1, 4]), [12, 6]);
 }
 
@@ -161,7 +162,8 @@ fn a_broken_trace_says_where() {
     assert!(curve::run(Path::new("no/such/file"), &plan(&[10], 1)).is_err());
 }
 
-/// 1,000 requests of almost 4 GiB each took 32 GiB of memory to stream and 4 GiB to keep.
+/// Regression test: 1,000 requests of almost 4 GiB each took 32 GiB of memory to stream and 4 GiB
+/// to keep.
 #[test]
 fn requests_of_gigabytes_need_no_memory_of_their_size() {
     let line = |i: u32| format!("{i},{},{}\n", i * 8, u32::MAX);
@@ -187,7 +189,7 @@ fn requests_of_gigabytes_need_no_memory_of_their_size() {
     };
     let e = curve::run(file.path(), &lru).expect_err("too many objects");
     assert!(e.message.contains("1048576 objects or more"), "{e}");
-    // Three of them through a cache: a hundredth of the time and all of the way.
+    // Three requests suffice to test the same path in less time.
     let three: usize = (1000..1003).map(|i| line(i).len()).sum();
     file.as_file().set_len(three as u64).expect("a file");
     let single = Plan {
@@ -211,7 +213,7 @@ fn what_it_may_take_is_said_before() {
         budget: Budget(Some(64 << 20)),
         ..plan(&[10, 1000], 2)
     };
-    // OPT takes four more, for the next use of each.
+    // OPT needs four more bytes a request, for its next use.
     let said = curve::memory(&limited);
     assert!(
         said.contains("12 bytes a request and 80 an object"),
@@ -244,7 +246,8 @@ fn what_it_may_take_is_said_before() {
     assert!(curve::memory(&sample).contains("of the sample"));
 }
 
-/// 40,000 requests for 3,000 pages, all of which are asked for: shares are pages as soon as that is known.
+/// 40,000 requests that touch all 3,000 pages: shares are converted to pages once the number is
+/// known.
 #[test]
 fn shares_are_of_what_the_trace_has() {
     let file = csv(0.0);
@@ -280,7 +283,7 @@ fn shares_are_of_what_the_trace_has() {
             assert_eq!(sizes, want, "{shares} of {objects}");
             assert_eq!(curves.curves, plain.curves);
         }
-        // A sample knows the number of objects by its rate.
+        // A sample estimates the number of objects from its rate.
         let sampled = of("50%", Some(replay::Sample::Rate(0.5)));
         let size = f64::from(sampled.curves[0].points[0].size);
         assert!(

@@ -1,20 +1,20 @@
-//! The models of policies that remember what has left, from their papers.
+//! Models of the policies with ghosts, written from their papers.
 
 use crate::{Queue, drop_from};
 use evict::{Dirty, Policy, Sketch, Slot};
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// The four lists; the bounds of cases A and B are kept when a page comes in, so that they hold where pages
-/// are removed or put back. `figure_4` is the paper's own program, for requests alone.
+/// The four lists; the bounds of cases A and B are restored when a page comes in, so that they hold
+/// where pages are removed or put back. [`Figure4`] is the paper's own program, for requests alone.
 pub struct AdaptiveReplacement {
     t: [Queue; 2],
     b: [VecDeque<u64>; 2],
     object: HashMap<Slot, u64>,
     p: f64,
     c: usize,
-    /// The queue of ghosts that the object was in.
+    /// The ghost queue in which the object was found.
     from: Option<usize>,
-    /// The list that the last victim was in.
+    /// The list of the last victim.
     last: usize,
 }
 
@@ -82,7 +82,7 @@ impl Policy for AdaptiveReplacement {
     }
 }
 
-/// Figure 4 of the ARC paper, over requests alone: [T1, T2, B1, B2], oldest first, and p.
+/// Figure 4 of the ARC paper, for requests alone: [T1, T2, B1, B2], oldest first, and p.
 pub struct Figure4 {
     lists: [VecDeque<u64>; 4],
     p: f64,
@@ -112,7 +112,7 @@ impl Figure4 {
         let gone = self.lists[list].pop_front();
         self.lists[list + 2].extend(gone);
     }
-    /// Whether a request misses.
+    /// Makes a request; returns true if it misses.
     pub fn request(&mut self, x: u64) -> bool {
         if self.drop([0, 1], x) {
             self.lists[1].push_back(x);
@@ -219,7 +219,7 @@ impl Policy for TwoQ {
     }
 }
 
-/// An entry of LIRS's stack: an object, its slot if it is in the cache, whether it is LIR.
+/// An entry of LIRS's stack: an object, its slot if it is cached, and whether it is LIR.
 #[derive(Clone, Copy)]
 struct Entry {
     object: u64,
@@ -227,15 +227,15 @@ struct Entry {
     low: bool,
 }
 
-/// The stack, bottom first, and the queue.
+/// The stack, from its bottom, and the queue.
 pub struct Lirs {
     stack: Vec<Entry>,
     queue: Queue,
-    /// What has left, in that order, some of it no longer in the stack.
+    /// Objects that left, in that order; some are no longer in the stack.
     left: VecDeque<u64>,
     object: HashMap<Slot, u64>,
     most_low: usize,
-    /// Dirty or being written, in the queue.
+    /// Pages in the queue that are dirty or being written.
     held: HashSet<Slot>,
     slots: usize,
     returns: bool,
@@ -357,7 +357,7 @@ impl Policy for Lirs {
     }
 }
 
-/// Three queues; what objects were asked for is the crate's own sketch, which has a model beside it.
+/// Three queues; request counts come from the crate's own sketch, which is tested beside it.
 pub struct WTinyLfu {
     window: Queue,
     probation: Queue,
@@ -459,10 +459,10 @@ struct Node {
     used: bool,
 }
 
-/// The ring as an array that wraps around, the hands as places in it.
+/// The ring as an array that wraps around, the hands as indices into it.
 pub struct ClockPro {
     ring: Vec<Node>,
-    /// Cold, hot, test.
+    /// The cold, hot and test hand.
     hands: [usize; 3],
     object: HashMap<Slot, u64>,
     mc: usize,
@@ -611,7 +611,7 @@ impl Policy for ClockPro {
                         self.end_test(2);
                     }
                     let at = self.ring.iter().position(|n| n.slot == node.slot).unwrap();
-                    // Its ghost stays; hands that rest at the page go on.
+                    // The page becomes a ghost in its place; hands that point at it move on.
                     self.ring[at].slot = None;
                     let next = (at + 1) % self.ring.len();
                     for hand in self.hands.iter_mut().filter(|h| **h == at) {
@@ -646,7 +646,7 @@ impl Policy for ClockPro {
     }
 }
 
-/// Worth as a fraction; draws by the published generator, over pages in the order in which they lie.
+/// Values as fractions; draws by the published generator, over pages in the order of the list.
 pub struct Hyperbolic {
     held: Vec<Slot>,
     pages: HashMap<Slot, (u64, u64)>,
@@ -690,7 +690,7 @@ impl Policy for Hyperbolic {
             1..=64 => self.held.clone(),
             _ => (0..64).map(|_| self.draw()).collect(),
         };
-        // Counts and times are small here: an exact quotient needs no more than 2^64.
+        // Counts and times are small here, so 2^64 as a factor makes the quotients exact enough.
         let worth = |slot: &Slot| {
             let (uses, since) = self.pages[slot];
             (u128::from(uses) << 64) / u128::from(self.now - since)

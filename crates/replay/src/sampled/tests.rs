@@ -1,4 +1,4 @@
-//! What a sample's estimates and their bounds are worth, against the exact curves.
+//! Tests a sample's estimates and their bounds against the exact curves.
 
 use super::*;
 use crate::curve::{self, Plan};
@@ -45,7 +45,7 @@ fn sampled(path: &Path, sample: Sample, seed: u64) -> Sampled {
     sampled
 }
 
-/// Every policy's estimates at the sizes.
+/// Returns a policy's estimates at the given sizes.
 fn estimates(s: &Sampled, policy: &str, sizes: &[u32]) -> Vec<(f64, Bound)> {
     let passes: Vec<Pass> = Pass::all(s.facts.rate).collect();
     let by_pass: Vec<Vec<Ratios>> = passes
@@ -70,8 +70,8 @@ fn estimates(s: &Sampled, policy: &str, sizes: &[u32]) -> Vec<(f64, Bound)> {
     sizes.iter().enumerate().map(estimate).collect()
 }
 
-/// Of all policies, sizes and seeds: how many points have a bound, of how many it is true, and the
-/// mean of estimates' errors and of bounds.
+/// Over all policies, sizes and seeds, returns the number of points with a bound, the share of them
+/// whose bound holds, the mean error of the estimates and the mean reach of the bounds.
 fn judged(path: &Path, sample: Sample, sizes: &[u32], seeds: u64) -> (f64, f64, f64, f64) {
     let policies: Vec<&'static str> = crate::policies().map(|e| e.name).collect();
     let exact = curve::run(path, &plan(&policies, sizes)).expect("a good trace");
@@ -104,7 +104,7 @@ fn judged(path: &Path, sample: Sample, sizes: &[u32], seeds: u64) -> (f64, f64, 
     (all, inside / all, error / all, reach / all)
 }
 
-/// `LOWMARK_SAMPLE_SEEDS=20 cargo test -p replay bounds_hold -- --nocapture` looks longer.
+/// `LOWMARK_SAMPLE_SEEDS=20 cargo test -p replay bounds_hold -- --nocapture` runs more seeds.
 #[test]
 fn bounds_hold_at_nearly_all_sizes() {
     let seeds = std::env::var("LOWMARK_SAMPLE_SEEDS").map_or(10, |n| n.parse().expect("a number"));
@@ -112,7 +112,7 @@ fn bounds_hold_at_nearly_all_sizes() {
     let zipf = |skew| generated(Pattern::Zipf, 30_000, 200_000, skew);
     let (flat, usual, steep) = (zipf(0.6), zipf(1.0), zipf(1.3));
     let mixed = generated(Pattern::Mixed, 10_000, 200_000, 1.0);
-    // A loop of 5,000 pages: with most policies a cliff just there.
+    // A loop of 5,000 pages: most policies have a cliff at this size.
     let around = generated(Pattern::Loop, 20_000, 60_000, 1.0);
     let cliff = [1000, 4000, 4800, 4950, 5000, 5050, 5200, 6000];
     let sqlite = shipped();
@@ -131,7 +131,7 @@ fn bounds_hold_at_nearly_all_sizes() {
         println!("{name} {sample}: {n} points, {inside:.3} inside, {error:.4} off, {reach:.4}");
         // One unlucky draw misses at many sizes of all policies.
         assert!(inside >= 0.9, "{name}, {sample}: {inside}");
-        // A bound that says nothing holds too.
+        // A bound so wide that it says nothing would hold, too.
         assert!(
             reach < 12.0 * error,
             "{name}, {sample}: {reach} for {error}"
@@ -159,7 +159,7 @@ fn all_objects_give_the_exact_curve() {
             let whole = curve::run(path, &plan).expect("a good trace");
             assert_eq!(whole.sample.expect("a sample").rate, 1.0);
             for (a, b) in exact.curves.iter().zip(&whole.curves) {
-                // Its sketch has other collisions where objects have other numbers.
+                // W-TinyLFU's sketch has other collisions when objects have other numbers.
                 let hashed = a.policy == "w-tinylfu";
                 for (a, b) in a.points.iter().zip(&b.points) {
                     if hashed {
@@ -213,7 +213,7 @@ fn threads_make_no_difference_and_small_samples_are_refused() {
         ..plan.clone()
     };
     assert_eq!(two, curve::run(file.path(), &one).expect("a good trace"));
-    // One page of the sample is no miniature.
+    // A miniature of one page has no bound.
     let bound = two.curves[0].points[0].bound;
     assert_eq!(
         bound,
