@@ -66,6 +66,7 @@ pub struct Results {
 }
 
 impl Results {
+    /// Converts the results, with all their texts as C strings.
     fn of(results: front::Results) -> Self {
         Self {
             comparison: c_text(results.comparison()),

@@ -97,6 +97,7 @@ pub(crate) unsafe fn places<'a, T>(
 /// The largest length of memory as a slice, in bytes.
 const MOST: usize = isize::MAX as usize;
 
+/// Returns an error unless `length` bytes at `base` can be a slice.
 fn fits(what: &str, base: *const c_void, length: usize) -> Result<(), Wrong> {
     if length > MOST {
         let message = format!("`{what}` has {length} bytes; accepted: up to {MOST}");

@@ -67,6 +67,7 @@ pub struct ClassStats {
 }
 
 impl Marks {
+    /// Returns watermarks of zero, which stand for the kernel's formula.
     pub(crate) fn formula() -> Self {
         Self {
             min: 0,
@@ -75,6 +76,7 @@ impl Marks {
         }
     }
 
+    /// Converts the watermarks; `None`: all are zero, so the formula applies.
     pub(crate) fn meant(self) -> Option<lowmark_cache::Marks> {
         let Self { min, low, high } = self;
         let given = min > 0 || low > 0 || high > 0;
@@ -94,6 +96,7 @@ impl Class {
         }
     }
 
+    /// Converts the class. `Err`: `held` is no valid value.
     fn meant(&self) -> Result<lowmark_cache::Class, Wrong> {
         Ok(lowmark_cache::Class {
             memory: self.memory,
@@ -118,6 +121,7 @@ pub(crate) fn classes(of: &[Class]) -> Result<Vec<lowmark_cache::Class>, Wrong> 
     of[..n].iter().map(Class::meant).collect()
 }
 
+/// Converts `LOWMARK_CACHE_ORDINARY`, `_LOCKED` or `_HUGE_PAGES`.
 pub(crate) fn held(number: c_int) -> Result<Held, Wrong> {
     Ok(match number {
         LOWMARK_CACHE_ORDINARY => Held::Ordinary,

@@ -73,6 +73,7 @@ impl Listener {
     }
 }
 
+/// Describes the losses of a cache that ended.
 pub(crate) fn loss(end: &Shutdown) -> String {
     let first = format!("a page cache ended and lost {} pages", end.lost_pages);
     let file = |(path, e): &(std::path::PathBuf, lowmark_cache::Error)| {
@@ -82,6 +83,7 @@ pub(crate) fn loss(end: &Shutdown) -> String {
 }
 
 impl Config {
+    /// Converts a configuration for C; the policy is NULL, which means the default.
     pub(crate) fn of(c: &lowmark_cache::Config) -> Self {
         Self {
             memory: c.memory,

@@ -129,6 +129,7 @@ pub unsafe extern "C" fn lowmark_cache_writev(
     })
 }
 
+/// Converts a `POSIX_FADV_` constant.
 fn advice(number: c_int) -> Result<Advice, Wrong> {
     Ok(match number {
         libc::POSIX_FADV_NORMAL => Advice::Normal,

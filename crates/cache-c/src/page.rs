@@ -31,6 +31,7 @@ const _: () = {
 };
 
 impl Page {
+    /// Pins page `number` for reading.
     fn read(open: &Arc<Open>, number: u32) -> Result<Self, Wrong> {
         let guard = open.file.pin(number)?;
         // SAFETY: the guard borrows from `open.file`, which stays in place while its `Arc` has an
@@ -43,6 +44,7 @@ impl Page {
         })
     }
 
+    /// Locks page `number` for writing, and counts it.
     fn write(open: &Arc<Open>, number: u32) -> Result<Self, Wrong> {
         let guard = open.file.pin_mut(number)?;
         // SAFETY: as in `read`.

@@ -130,6 +130,7 @@ impl Drop for Registration {
     }
 }
 
+/// Converts a shrinker; zeros become the kernel's defaults. `Err`: a callback is NULL.
 fn meant(shrinker: &Shrinker) -> Result<Asked, Wrong> {
     let or = |n: u32, default: u32| if n == 0 { default } else { n };
     Ok(Asked {

@@ -45,6 +45,7 @@ impl AdaptiveReplacement {
         }
     }
 
+    /// Adds a ghost to a queue.
     fn remember(&mut self, queue: u32, object: u64) {
         // It is full only where several pages leave before one comes in.
         if self.ghosts.is_full() {
@@ -57,6 +58,7 @@ impl AdaptiveReplacement {
         }
     }
 
+    /// Forgets a ghost; returns the queue it was in, `None` if the object was no ghost.
     fn take_ghost(&mut self, object: u64) -> Option<u32> {
         let place = self.ghosts.take(object)?;
         let queue = self.queue[place as usize];

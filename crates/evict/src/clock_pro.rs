@@ -108,6 +108,7 @@ impl ClockPro {
         self.insert(HOT, slot);
     }
 
+    /// Takes a page out of the ring and out of the counts.
     fn take(&mut self, slot: Slot) {
         match self.pages[slot as usize].kind {
             Kind::Hot => self.hot -= 1,

@@ -107,6 +107,7 @@ impl Generational {
         (seq % MAX_GENERATIONS) as usize
     }
 
+    /// Counts a page in generation `seq`; the caller links it.
     #[inline]
     fn enter(&mut self, seq: u64, slot: Slot, uses: u8) {
         let list = Self::list(seq);
@@ -117,6 +118,7 @@ impl Generational {
         };
     }
 
+    /// Takes a page out of its generation.
     #[inline]
     fn leave(&mut self, slot: Slot) {
         self.sizes[usize::from(self.slots[slot as usize].list)] -= 1;

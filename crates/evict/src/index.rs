@@ -98,6 +98,7 @@ impl Index {
         self.search(object).ok()
     }
 
+    /// Searches for `object`; `Err`: the end of the search, if no slot holds it.
     #[inline]
     fn search(&self, object: u64) -> Result<Slot, End> {
         let hash = hash(object);

@@ -33,6 +33,7 @@ struct Count {
 }
 
 impl LfuAgeing {
+    /// Returns a page's count, halved for the halvings since it was written.
     #[inline]
     fn count(&self, slot: Slot) -> u32 {
         let known = self.slots[slot as usize];
@@ -40,6 +41,7 @@ impl LfuAgeing {
         known.count.checked_shr(since).unwrap_or(0)
     }
 
+    /// Puts a page at the newest end of the list of its count.
     #[inline]
     fn push(&mut self, count: u32, slot: Slot) {
         self.slots[slot as usize] = Count {
@@ -50,6 +52,7 @@ impl LfuAgeing {
         self.filled |= 1 << count;
     }
 
+    /// Takes a page out of its list; returns its count.
     #[inline]
     fn take(&mut self, slot: Slot) -> u32 {
         let count = self.count(slot);
@@ -60,6 +63,7 @@ impl LfuAgeing {
         count
     }
 
+    /// Counts a request, and halves all counts at the end of a period.
     #[inline]
     fn tick(&mut self) {
         self.left -= 1;
@@ -68,6 +72,7 @@ impl LfuAgeing {
         }
     }
 
+    /// Halves all counts by joining lists 2k and 2k+1 to list k.
     #[cold]
     fn halve(&mut self) {
         self.left = self.period;

@@ -125,6 +125,7 @@ impl Lirs {
         }
     }
 
+    /// Replaces an evicted page by its ghost, at the page's place in the stack.
     fn remember(&mut self, slot: Slot) {
         if self.ghosts.is_full()
             && let Some(place) = self.ghosts.forget_oldest(0)

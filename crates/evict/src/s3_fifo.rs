@@ -34,6 +34,7 @@ struct Known {
 }
 
 impl S3Fifo {
+    /// Puts a page at the newest end of a queue.
     fn push(&mut self, queue: u32, slot: Slot, uses: u8) {
         self.slots[slot as usize] = Known {
             uses,

@@ -26,6 +26,7 @@ struct Flags {
 }
 
 impl TwoList {
+    /// Puts a page at the newest end of the inactive list.
     fn push_inactive(&mut self, slot: Slot, referenced: bool) {
         self.slots[slot as usize] = Flags {
             active: false,
@@ -35,6 +36,7 @@ impl TwoList {
         self.lists.push_newest(INACTIVE, slot);
     }
 
+    /// Moves up to [`CLUSTER`] of the oldest active pages to the inactive list.
     fn shrink_active(&mut self) {
         for _ in 0..CLUSTER {
             let Some(slot) = self.lists.oldest(ACTIVE) else {

@@ -260,6 +260,7 @@ enum Seen {
 }
 
 impl Seen {
+    /// Returns the histogram for the call; `None`: it is not timed.
     fn kind(self) -> Option<Kind> {
         match self {
             Self::Nothing => None,
@@ -269,6 +270,7 @@ impl Seen {
         }
     }
 
+    /// Starts to record the call, if a recording runs.
     fn begin(self, file: &Open) -> Option<Begun> {
         let (range, write) = match self {
             Self::Nothing | Self::Sync => return None,
@@ -558,6 +560,7 @@ impl AsyncFile {
         }
     }
 
+    /// Pins a page if it is cached, without a call.
     fn pin_at_hand(file: &Arc<Open>, page: u32) -> Option<PageOwned> {
         let (mm, mapping) = (&file.inner.mm, file.file.mapping);
         let pinned = Pinned::try_take(mm, mapping, page)?;

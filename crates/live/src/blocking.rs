@@ -92,6 +92,7 @@ impl Blocking {
 }
 
 impl Device {
+    /// Starts one more thread for the device.
     fn spawn(self: &Arc<Self>, s: &mut State, bdi: u32) -> std::io::Result<()> {
         let me = Arc::clone(self);
         let name = format!("blocking-{bdi}.{}", s.threads.len());
@@ -100,6 +101,7 @@ impl Device {
         Ok(())
     }
 
+    /// Does jobs until stopped and none is left; the body of a thread.
     fn work(&self) {
         let mut s = self.state.lock();
         loop {

@@ -73,6 +73,7 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Reads the levels and counters of an engine.
     pub(crate) fn of(mm: &LiveMm) -> Self {
         Self {
             pages: u64::from(file::pages_of_memory(mm)),
@@ -163,6 +164,8 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
+    /// Returns the calling thread's task number, and assigns one at its first call. `Err`: none is
+    /// free, or the thread is ending.
     fn task(&self) -> Result<TaskId, Error> {
         if let Ok(Some(lent)) = LENT.try_with(Cell::get) {
             return Ok(lent);
@@ -185,6 +188,7 @@ impl Inner {
         lease.unwrap_or(Err(Error::TooManyThreads))
     }
 
+    /// Runs a future on the calling thread under its task number.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> Result<T, Error> {
         let task = self.task()?;
         let cpus = &self.mm.world.cpus;
@@ -215,6 +219,8 @@ impl Inner {
         }
     }
 
+    /// Runs a call of the program as a task. `Err`: the call's error, or the cache was shut down,
+    /// or the caller is inside a shrinker.
     pub(crate) fn call<T>(
         &self,
         future: impl Future<Output = Result<T, Error>>,
@@ -308,6 +314,7 @@ impl Inner {
         Err(Error::TooManyFiles)
     }
 
+    /// Drops all pages of a file without open handles and frees its mapping number.
     pub(crate) fn forget(&self, table: &mut Table, file: &OpenFile) -> Result<(), Error> {
         self.block_on(file::forget(&self.mm, file))?;
         let m = &self.mm.mappings[file.mapping as usize];
@@ -573,6 +580,7 @@ impl Cache {
         self.shut_down()
     }
 
+    /// Does the work of [`Cache::shutdown`], on a thread that is not ending.
     fn shut_down(&self) -> Shutdown {
         self.inner.ended.store(true, SeqCst);
         self.inner.calls.close();

@@ -243,6 +243,7 @@ impl Config {
         ASYNC_LANES * self.async_most() + ASYNC_SPARE
     }
 
+    /// Checks all values and returns the engine's configuration. `Err`: a value is out of range.
     pub(crate) fn engine(&self) -> Result<mm::Config, Error> {
         let refuse = |text: String| Err(Error::Config(text));
         let pages = self.memory / PAGE as u64;

@@ -133,12 +133,14 @@ struct Slot {
 }
 
 impl Slot {
+    /// Takes the slot if it is free.
     fn try_take(&self) -> bool {
         self.taken
             .try_lock()
             .is_some_and(|mut t| !std::mem::replace(&mut *t, true))
     }
 
+    /// Takes the slot; waits until it is free.
     fn take(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut taken = self.taken.lock();
@@ -149,6 +151,7 @@ impl Slot {
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// Frees the slot and wakes a waiter.
     fn give(&self) {
         *self.taken.lock() = false;
         self.free.notify_one();
@@ -164,6 +167,7 @@ impl Cpus {
         Self((0..n).map(|_| Slot::default()).collect())
     }
 
+    /// Takes a free slot for the calling task, or waits for its home slot.
     fn enter(&self) {
         let mut me = current();
         let n = self.0.len();
@@ -178,6 +182,7 @@ impl Cpus {
         set_current(Some(me));
     }
 
+    /// Frees the calling task's slot, if it holds one.
     fn leave(&self) {
         let mut me = current();
         if let Some(cpu) = me.cpu.take() {
@@ -242,6 +247,7 @@ impl Cpus {
         r
     }
 
+    /// Makes the calling thread execute `task`, without a slot, until the result is dropped.
     fn section(&self, task: TaskId, shared: bool) -> Section<'_> {
         let before = set_current(Some(Current {
             task,

@@ -83,6 +83,7 @@ impl Daemons {
         self.listens.as_ref().map(|(address, _)| *address)
     }
 
+    /// Starts the thread that owns the ring. The inner error says why there is no ring.
     fn start_ring(&mut self) -> Result<Result<(), crate::Errno>, Error> {
         let (tell, told) = mpsc::channel();
         // Only the thread that made a ring may submit to it.
@@ -130,6 +131,7 @@ impl Daemons {
         Ok(bdi)
     }
 
+    /// Starts a thread that runs `life`.
     fn spawn(
         &mut self,
         name: &str,

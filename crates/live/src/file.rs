@@ -132,6 +132,7 @@ fn page_number(index: u64) -> u32 {
     u32::try_from(index).expect("a range that was checked")
 }
 
+/// Returns an error if the range ends behind the largest file.
 fn check_range(pos: u64, len: usize) -> Result<(), Error> {
     match pos.checked_add(len as u64) {
         Some(end) if end <= MOST_BYTES => Ok(()),
@@ -380,6 +381,7 @@ async fn find_to_change(
     }
 }
 
+/// Writes a part of one page, which is read first if it is missing and not written as a whole.
 async fn write_page(
     mm: &LiveMm,
     mapping: u32,

@@ -88,6 +88,8 @@ pub enum Next {
 }
 
 impl Io {
+    /// Queues a job. `Err`: the job, if there is no executor, or pages to read would exceed
+    /// `most_read`.
     fn put(&self, job: Job, most_read: u32) -> Result<(), Job> {
         let mut s = self.state.lock();
         if s.running == 0 || s.stopped {
@@ -249,6 +251,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
+    /// Creates a transfer that writes pages, up to the file's size at the start.
     fn write(file: Arc<OpenFile>, pages: Writeback<'a>, begun: Begun) -> Self {
         let start = u64::from(pages.run.first()) * PAGE as u64;
         let whole = u64::from(pages.run.count()) * PAGE as u64;
@@ -339,6 +342,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
+    /// Makes one system call for the rest of the transfer.
     fn call(&mut self) -> Result<usize, Errno> {
         let (at, len) = self.rest();
         let file = Arc::clone(&self.file);
@@ -510,6 +514,7 @@ pub async fn fill<'a>(
     filled
 }
 
+/// Does what [`fill`] does, without counting the wait.
 async fn fill_now<'a>(
     mm: &'a LiveMm,
     mapping: u32,

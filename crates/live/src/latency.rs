@@ -69,6 +69,7 @@ impl Histogram {
         Self((0..copies).map(copy).collect())
     }
 
+    /// Records a time in the calling thread's copy.
     fn record(&self, ns: u64) {
         let copy = &self.0[mine() as usize % self.0.len()];
         copy.buckets[bucket(ns)].fetch_add(1, Relaxed);
@@ -79,6 +80,7 @@ impl Histogram {
         }
     }
 
+    /// Returns the sum of all copies.
     fn read(&self, one_in: u32) -> Latency {
         let copies = || self.0.iter();
         let of = |b: usize| copies().map(|c| c.buckets[b].load(Relaxed)).sum();

@@ -138,6 +138,7 @@ impl Listener {
         }
     }
 
+    /// Reads a client's request and answers it.
     fn client(&self, client: &TcpStream, page: &dyn Fn(Form) -> String) -> Result<(), Left> {
         client.set_nonblocking(true).map_err(|_| Left::Gone)?;
         let answer = match self.request(client)? {
@@ -176,6 +177,7 @@ impl Listener {
         }
     }
 
+    /// Sends an answer, and reads what the client still sends until it closes.
     fn answer(&self, mut client: &TcpStream, answer: &Answer) -> Result<(), Left> {
         let until = Instant::now() + PATIENCE;
         let text = answer.text();
@@ -253,6 +255,7 @@ impl Answer {
         }
     }
 
+    /// Returns the answer as sent: status line, headers and body.
     fn text(&self) -> String {
         format!(
             "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}Connection: close\r\n\r\n{}",

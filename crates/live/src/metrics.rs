@@ -83,6 +83,7 @@ impl Page {
         self.text
     }
 
+    /// Writes the cache's levels and counters.
     fn stats(&mut self, s: &Stats) {
         self.one(
             "memory_bytes",
@@ -121,6 +122,7 @@ impl Page {
         self.one("lost_pages", "counter", help, s.lost_pages);
     }
 
+    /// Writes the latency histograms.
     fn latencies(&mut self, latencies: &Latencies) {
         let help = |name: &str| match name {
             "hit" => "A page that was cached, looked up; one in 512 is timed and counted.",

@@ -259,6 +259,7 @@ impl Recorder {
         }
     }
 
+    /// Records one access; `took`: how long a missing page took, `None`: it was cached.
     fn note(&self, (file, page): (u32, u32), write: bool, took: Option<Duration>) {
         if hash(file, page) > self.most_hash.load(Relaxed) {
             self.others.fetch_add(1, Relaxed);
@@ -336,6 +337,7 @@ impl Recorder {
     }
 }
 
+/// Writes accesses as lines of the MSR format.
 fn lines(out: &mut impl io::Write, accesses: &[Access]) -> io::Result<()> {
     for a in accesses {
         let (kind, at) = (
@@ -358,6 +360,7 @@ impl Recording {
         self.end()
     }
 
+    /// Stops the recording and waits for its thread.
     fn end(&mut self) -> Recorded {
         let Some(writer) = self.writer.take() else {
             return Recorded::default();

@@ -166,6 +166,7 @@ const MADE_UP: [(u32, &str); 13] = [
     (0x4249_4e4d, "binfmt_misc"),
 ];
 
+/// Describes a type of file for an error message.
 fn kind(t: FileType) -> &'static str {
     match t {
         FileType::Directory => "a directory",

@@ -104,6 +104,7 @@ impl<'a> Flights<'a> {
         self.free.len() < MOST
     }
 
+    /// Queues an entry for submission.
     fn push(&mut self, entry: &squeue::Entry) {
         // SAFETY: the memory that the entry points to is ours and stays until its completion was
         // seen: `heard` and the places (module documentation).
@@ -111,6 +112,7 @@ impl<'a> Flights<'a> {
         pushed.expect("as many entries as transfers and a bell");
     }
 
+    /// Submits a read of the bell, unless one is submitted.
     fn listen(&mut self) {
         if !self.listening {
             let fd = types::Fd(self.ring.bell.as_raw_fd());

@@ -301,6 +301,8 @@ impl LiveWorld {
         self.closing.load(SeqCst)
     }
 
+    /// Waits until the queue is woken after the ticket (returns true) or `ns` nanoseconds have
+    /// passed (returns false). A daemon's task ends here once daemons are stopped.
     async fn pause(&self, q: Option<(WaitQueue, u64)>, ns: Option<u64>) -> bool {
         let deadline = ns.map(|ns| sync::now() + Duration::from_nanos(ns));
         poll_fn(|context| {

@@ -178,6 +178,7 @@ impl Free {
         }
     }
 
+    /// Takes an empty slot; `None`: all are in use.
     #[inline]
     pub fn take(&mut self) -> Option<Slot> {
         if let Some(slot) = self.emptied.pop() {

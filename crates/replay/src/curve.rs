@@ -193,6 +193,7 @@ enum Way {
 }
 
 impl Way {
+    /// Chooses the way with the least memory that can run the plan.
     fn of(plan: &Plan) -> Self {
         match (&plan.policies[..], &plan.sizes.pages[..]) {
             _ if plan.sample.is_some() => Self::Sample,
@@ -252,6 +253,7 @@ pub fn memory(plan: &Plan) -> String {
     }
 }
 
+/// Returns the error that a cache does not fit into memory.
 fn too_large(trace: &str, size: u32, need: u64, budget: Budget) -> TraceError {
     TraceError {
         file: trace.to_owned(),

@@ -173,6 +173,7 @@ impl Numbering {
         Some(number)
     }
 
+    /// Adds an object to the list of its file, unless it is there.
     fn list(&mut self, number: u32, file: usize) {
         if self.listed.len() <= number as usize {
             self.listed.resize(number as usize + 1, false);

@@ -112,6 +112,7 @@ impl Times {
         }
     }
 
+    /// Adds a number.
     #[inline]
     fn insert(&mut self, mut at: usize) {
         for level in &mut self.levels {

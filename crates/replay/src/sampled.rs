@@ -132,6 +132,7 @@ struct Sampler {
 const FEW_EVENTS: usize = 1 << 16;
 
 impl Sampler {
+    /// Counts a request if its object is in the sample.
     #[inline]
     fn request(&mut self, object: u64, seed: u64, file: u32) -> Result<(), Limit> {
         let hash = hash(object, seed);
@@ -141,6 +142,8 @@ impl Sampler {
         Ok(())
     }
 
+    /// Adds a request for an object of the sample. If there are too many objects, drops the one
+    /// with the largest hash and lowers the limit to it.
     fn take(&mut self, object: u64, hash: u64, file: u32) -> Result<(), Limit> {
         let number = self.numbering.number(object, file, Slot::MAX);
         let number = number.ok_or(Limit::Objects)?;
@@ -183,6 +186,7 @@ impl Sampler {
         }
     }
 
+    /// Numbers the sample's objects by group and returns the sample.
     fn finish(mut self) -> Result<Sampled, Limit> {
         let mut counts = [0_u32; 8];
         let mut numbers = vec![u32::MAX; self.hashes.len()];
@@ -436,6 +440,7 @@ impl Ratios {
 }
 
 impl Sampler {
+    /// Adds one record of the trace.
     #[inline]
     fn add(&mut self, record: &trace::Record, seed: u64) -> Result<(), Limit> {
         if record.op.is_data() {

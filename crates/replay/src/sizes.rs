@@ -104,6 +104,7 @@ fn wrong<T>(what: String) -> Result<T, SizesError> {
     Err(SizesError { what })
 }
 
+/// Parses one size: a number of pages, of bytes with a unit, or a percentage.
 fn size(text: &str) -> Result<Size, SizesError> {
     let text = text.trim();
     if let Some(percent) = text.strip_suffix('%') {
@@ -136,6 +137,7 @@ fn size(text: &str) -> Result<Size, SizesError> {
     }
 }
 
+/// Parses the range `from..rest` and adds its sizes; `whole`: the text for messages.
 fn range(whole: &str, from: &str, rest: &str, sizes: &mut Sizes) -> Result<(), SizesError> {
     let mut fields = rest.split(':');
     let (to, from) = (size(fields.next().unwrap_or(""))?, size(from)?);

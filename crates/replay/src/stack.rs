@@ -87,6 +87,7 @@ impl Times {
         }
     }
 
+    /// Adds `by` (wrapping) to the count of a time's word.
     #[inline]
     fn add(&mut self, time: u32, by: u32) {
         let mut at = time as usize / 64 + 1;
@@ -167,6 +168,7 @@ impl Stack {
         distance
     }
 
+    /// Turns the object's bit into a hole.
     fn remove(&mut self, object: u32) {
         let last = std::mem::replace(&mut self.last[object as usize], NEVER);
         if last != NEVER {
@@ -228,6 +230,7 @@ pub(crate) fn distances_of(trace: &Dense, groups: Groups) -> Distances {
     }
 }
 
+/// Computes the distances of `events`, starting with room for `times` times.
 fn distances_within(trace: &Dense, events: impl Iterator<Item = Event>, times: usize) -> Distances {
     let mut pass = Pass::new(trace.objects() as usize, times);
     for (at, event) in events.enumerate() {

@@ -29,6 +29,7 @@ struct Clean<P> {
 }
 
 impl<P: Policy> Clean<P> {
+    /// Collects requests, and makes them when there are [`AHEAD`].
     #[inline]
     fn ask(&mut self, objects: Range<u64>) {
         if objects.end - objects.start == 1 {
@@ -181,6 +182,7 @@ pub(crate) fn stream_made_with_writes<P: Policy>(
     Ok(cache.finish())
 }
 
+/// Sends all records to `sink`, and the removals of objects that the trace has requested.
 fn send(
     mut reader: Reader,
     unit: Unit,

@@ -227,6 +227,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.free.give(slot);
     }
 
+    /// Takes a page off the list of pages being written.
     fn unlink_writing(&mut self, slot: Slot, flusher: bool) {
         self.order.unlink(slot);
         self.writing -= 1;
@@ -294,6 +295,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         }
     }
 
+    /// Ends the writing of the oldest page: it is clean, or dirty again.
     fn written(&mut self) {
         let Some(slot) = self.order.oldest(WRITING) else {
             self.next_done = u64::MAX;
