@@ -113,10 +113,10 @@ pub async fn page<'a>(
         on_mark(mm, mapping, ahead, (index, wanted)).await;
         if let Some(mut page) = Locked::find(mm, mapping, index).await {
             if !page.has(flag::UPTODATE) {
-                let Some(alone) = page.alone().await else {
+                let Some(unpinned) = page.unpinned().await else {
                     continue;
                 };
-                page = file::fill_one(mm, index, alone).await?;
+                page = file::fill_one(mm, index, unpinned).await?;
             }
             return Ok(page);
         }

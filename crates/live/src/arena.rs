@@ -4,7 +4,7 @@
 //! decide who may touch them:
 //!
 //! - The holder of a page's lock ([`Locked`]) may read the page. The holder may write it while no
-//!   task has it pinned ([`Locked::alone`]) and while it is not under writeback or its bytes are
+//!   task has it pinned ([`Locked::unpinned`]) and while it is not under writeback or its bytes are
 //!   written from a copy ([`Locked::settled`]).
 //! - A task that pinned a page ([`Pinned`]) may read it until the pin is dropped.
 //! - A task that put a page under writeback ([`Writeback`]) may read it, with or without the lock,
@@ -108,7 +108,7 @@ pub struct Locked<'a> {
     mm: &'a LiveMm,
     pfn: Pfn,
     /// No task has the page pinned, and none can pin it while we hold its lock.
-    alone: bool,
+    unpinned: bool,
     /// The page was not under writeback, or its bytes are written from a copy.
     settled: bool,
 }
@@ -141,7 +141,7 @@ impl<'a> Locked<'a> {
         Some(Self {
             mm,
             pfn,
-            alone: false,
+            unpinned: false,
             settled: false,
         })
     }
@@ -175,7 +175,7 @@ impl<'a> Locked<'a> {
                 Ok(Some(Self {
                     mm,
                     pfn,
-                    alone: true,
+                    unpinned: true,
                     settled: true,
                 }))
             }
@@ -212,7 +212,7 @@ impl<'a> Locked<'a> {
     /// cache ends ([`LiveWorld::close`]) this does not wait.
     ///
     /// [`LiveWorld::close`]: crate::world::LiveWorld::close
-    pub async fn alone(mut self) -> Option<Self> {
+    pub async fn unpinned(mut self) -> Option<Self> {
         let (w, q) = (&self.mm.world, self.mm.world.pin_queue(self.pfn));
         let word = self.mm.frames.track(self.pfn);
         if word.load(SeqCst) & !COPIED != 0 {
@@ -227,7 +227,7 @@ impl<'a> Locked<'a> {
             }
             word.fetch_and(!WANTED, SeqCst);
         }
-        self.alone = true;
+        self.unpinned = true;
         Some(self)
     }
 
@@ -247,7 +247,7 @@ impl<'a> Locked<'a> {
 
     /// Pins the page in addition to its lock.
     pub fn pin(&mut self) -> Pinned<'a> {
-        self.alone = false;
+        self.unpinned = false;
         self.mm.frames.track(self.pfn).fetch_add(1, SeqCst);
         Pinned {
             mm: self.mm,
@@ -255,13 +255,14 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// Returns the page's bytes for writing; [`Locked::alone`] and [`Locked::settled`] come first.
+    /// Returns the page's bytes for writing; [`Locked::unpinned`] and [`Locked::settled`] come
+    /// first.
     pub fn bytes_mut(&mut self) -> &mut [u8; PAGE] {
         assert!(
             self.settled || !self.has(flag::WRITEBACK),
             "written under I/O"
         );
-        assert!(self.alone, "written while it may be pinned");
+        assert!(self.unpinned, "written while it may be pinned");
         // SAFETY: we hold the page's lock, so no other holder exists. No task has the page pinned,
         // or can keep a pin on it while it is locked. The page is not under writeback, or the
         // writeback reads a copy, and no other task can start one while we hold the lock (module
@@ -494,7 +495,10 @@ pub struct Handed {
 impl Handed {
     /// Hands over `pages`, which begin at index `first` and must all be fresh.
     pub fn new(mapping: u32, first: u32, pages: Vec<Locked<'_>>) -> Self {
-        assert!(pages.iter().all(|p| p.alone), "pages that others may know");
+        assert!(
+            pages.iter().all(|p| p.unpinned),
+            "pages that others may know"
+        );
         let pages = pages.into_iter().map(|p| {
             let pfn = p.pfn;
             std::mem::forget(p);
@@ -516,7 +520,7 @@ impl Handed {
         let locked = |pfn| Locked {
             mm,
             pfn,
-            alone: true,
+            unpinned: true,
             settled: true,
         };
         self.run.pages.into_iter().map(locked).collect()

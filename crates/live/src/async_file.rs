@@ -127,11 +127,11 @@ impl Open {
     fn close(&mut self, then: impl FnOnce() + Send + 'static) {
         if let Some(file) = self.0.take() {
             let (inner, bdi) = (Arc::clone(&file.inner), file.file.bdi);
-            let its = Arc::clone(&inner);
+            let owner = Arc::clone(&inner);
             let close = Box::new(move || {
                 // A thread of the cache must not keep a task number that is meant for the
                 // program's threads.
-                let runner = &its.calls.runner;
+                let runner = &owner.calls.runner;
                 runner.spare(|task| cache::lend(task, || drop(file)));
                 then();
             });

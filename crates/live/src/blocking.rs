@@ -131,8 +131,8 @@ pub async fn run<T: Send + 'static>(
         return mm.world.cpus.off(f);
     }
     let answer = Arc::new(Answer::default());
-    let there = Arc::clone(&answer);
-    let job = move || there.put(catch_unwind(AssertUnwindSafe(f)));
+    let result = Arc::clone(&answer);
+    let job = move || result.put(catch_unwind(AssertUnwindSafe(f)));
     if let Err(job) = mm.world.blocking.put(bdi, Box::new(job)) {
         mm.world.cpus.off(job);
     }

@@ -115,8 +115,8 @@ impl Drop for Buffer {
         };
         match mm.world.cpus.shrinking() {
             // On a thread that reclaims, the freed page counts as reclaimed by its task.
-            true => mm.world.cpus.again(give),
-            false => inner.as_somebody(give),
+            true => mm.world.cpus.reenter(give),
+            false => inner.as_any_task(give),
         }
     }
 }

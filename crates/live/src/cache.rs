@@ -197,7 +197,7 @@ impl Inner {
 
     /// Runs `f` on a CPU slot, under the calling thread's task number, or as task `GIVER` if it has
     /// none.
-    pub(crate) fn as_somebody(&self, f: impl FnOnce() + Send) {
+    pub(crate) fn as_any_task(&self, f: impl FnOnce() + Send) {
         let cpus = &self.mm.world.cpus;
         let run = |task, f: &mut Option<_>| {
             let once = async { f.take().map_or((), |f: Box<dyn FnOnce() + Send + '_>| f()) };

@@ -239,7 +239,7 @@ impl Cpus {
     }
 
     /// Runs `f` on a slot from inside a shrinker, for the task that called the shrinker.
-    pub fn again<R>(&self, f: impl FnOnce() -> R) -> R {
+    pub fn reenter<R>(&self, f: impl FnOnce() -> R) -> R {
         assert!(self.shrinking(), "nobody asks a shrinker");
         self.enter();
         let r = f();

@@ -27,16 +27,16 @@ struct Count {
 }
 
 #[derive(Default)]
-struct Told {
+struct Sequence {
     count: Count,
     /// The count when a handle was last told.
-    told: Count,
+    reported: Count,
     newest: Option<Errno>,
 }
 
 /// The errors of one file.
 #[derive(Default)]
-pub(crate) struct ErrorSequence(Mutex<Told>);
+pub(crate) struct ErrorSequence(Mutex<Sequence>);
 
 /// The count up to which a handle has been told.
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl ErrorSequence {
 
     /// Returns the cursor of a handle that is opened now.
     pub fn sample(&self) -> Cursor {
-        Cursor(Mutex::new(self.0.lock().told))
+        Cursor(Mutex::new(self.0.lock().reported))
     }
 
     /// Returns a cursor behind all errors so far.
@@ -69,7 +69,7 @@ impl ErrorSequence {
         let before = std::mem::replace(&mut *since, s.count);
         match s.newest {
             Some(errno) if before.errors != s.count.errors => {
-                s.told = s.count;
+                s.reported = s.count;
                 Err(match before.losses == s.count.losses {
                     true => Error::Io(errno),
                     false => Error::Lost(errno),

@@ -300,7 +300,7 @@ pub(crate) async fn pin_mut<'a>(
     let page = loop {
         let mut page = ahead::page(mm, mapping, ahead, (index, 1)).await?;
         page.settled().await;
-        if let Some(page) = page.alone().await {
+        if let Some(page) = page.unpinned().await {
             break page;
         }
         if mm.world.is_closing() {
@@ -372,7 +372,7 @@ async fn find_to_change(
             return Ok(None);
         };
         page.settled().await;
-        if let Some(page) = page.alone().await {
+        if let Some(page) = page.unpinned().await {
             return Ok(Some(page));
         }
         if mm.world.is_closing() {
@@ -446,8 +446,8 @@ pub(crate) async fn fsync(mm: &LiveMm, mapping: u32, cursor: &Cursor) -> Result<
 pub(crate) async fn to_device(mm: &LiveMm, mapping: u32) {
     let file = mm.world.file(mapping);
     write_back(mm, &file).await;
-    let its = Arc::clone(&file);
-    if let Err(e) = blocking::run(mm, file.bdi, move || its.sync()).await {
+    let to_sync = Arc::clone(&file);
+    if let Err(e) = blocking::run(mm, file.bdi, move || to_sync.sync()).await {
         // The system reports the error once, and holds the pages that it could not write for clean
         // now.
         file.errors.record(e, Fate::Lost);
@@ -461,9 +461,9 @@ pub(crate) async fn truncate(mm: &LiveMm, mapping: u32, len: u64) -> Result<(), 
     let _cut = Cut::take(mm, &file).await;
     let m = &mm.mappings[mapping as usize];
     // Writeback that uses the old size would bring back what is cut off.
-    let its = Arc::clone(&file);
+    let dup = Arc::clone(&file);
     let cut = file.move_end(mm, async {
-        blocking::run(mm, file.bdi, move || its.truncate(len)).await?;
+        blocking::run(mm, file.bdi, move || dup.truncate(len)).await?;
         let shorter = len < m.size.load(SeqCst);
         m.size.store(len, SeqCst);
         Ok(shorter)

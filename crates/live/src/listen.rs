@@ -44,7 +44,7 @@ pub(crate) struct Listener {
 }
 
 /// Why a client's connection is given up.
-enum Left {
+enum Quit {
     /// The client closed it, or its time is over.
     Gone,
     /// The cache ends.
@@ -92,7 +92,7 @@ impl Listener {
     /// Answers clients with pages until the cache ends.
     pub fn serve(&self, page: &dyn Fn(Form) -> String) {
         loop {
-            if let Err(Left::Stopped) = self.wait(&self.listener, PollFlags::IN, None) {
+            if let Err(Quit::Stopped) = self.wait(&self.listener, PollFlags::IN, None) {
                 return;
             }
             let client = match self.listener.accept() {
@@ -108,14 +108,14 @@ impl Listener {
                     continue;
                 }
             };
-            if let Err(Left::Stopped) = self.client(&client, page) {
+            if let Err(Quit::Stopped) = self.client(&client, page) {
                 return;
             }
         }
     }
 
     /// Waits until `what` is ready, `until` has come, or the cache ends.
-    fn wait(&self, what: &impl AsFd, ready: PollFlags, until: Option<Instant>) -> Result<(), Left> {
+    fn wait(&self, what: &impl AsFd, ready: PollFlags, until: Option<Instant>) -> Result<(), Quit> {
         loop {
             let left = until.map(|t| t.saturating_duration_since(Instant::now()));
             let timeout = left.map(|left| Timespec {
@@ -128,19 +128,19 @@ impl Listener {
             ];
             match poll(&mut both, timeout.as_ref()) {
                 Err(Errno::INTR) => continue,
-                Err(_) | Ok(0) => return Err(Left::Gone),
+                Err(_) | Ok(0) => return Err(Quit::Gone),
                 Ok(_) => {}
             }
             return match both[0].revents().is_empty() {
                 true => Ok(()),
-                false => Err(Left::Stopped),
+                false => Err(Quit::Stopped),
             };
         }
     }
 
     /// Reads a client's request and answers it.
-    fn client(&self, client: &TcpStream, page: &dyn Fn(Form) -> String) -> Result<(), Left> {
-        client.set_nonblocking(true).map_err(|_| Left::Gone)?;
+    fn client(&self, client: &TcpStream, page: &dyn Fn(Form) -> String) -> Result<(), Quit> {
+        client.set_nonblocking(true).map_err(|_| Quit::Gone)?;
         let answer = match self.request(client)? {
             Ok(request) => answer(&request, page),
             Err(refused) => refused,
@@ -149,36 +149,36 @@ impl Listener {
     }
 
     /// Reads a client's request up to the empty line; or returns the answer that refuses it.
-    fn request(&self, mut client: &TcpStream) -> Result<Result<String, Answer>, Left> {
+    fn request(&self, mut client: &TcpStream) -> Result<Result<String, Answer>, Quit> {
         let until = Instant::now() + PATIENCE;
         let (mut request, mut part) = (Vec::new(), [0; 1024]);
         loop {
             match self.wait(&client, PollFlags::IN, Some(until)) {
-                Err(Left::Gone) => return Ok(Err(Answer::none("408 Request Timeout"))),
+                Err(Quit::Gone) => return Ok(Err(Answer::bare("408 Request Timeout"))),
                 other => other?,
             }
             match client.read(&mut part) {
-                Ok(0) => return Err(Left::Gone),
+                Ok(0) => return Err(Quit::Gone),
                 Ok(n) => request.extend_from_slice(&part[..n]),
-                Err(e) if is_none(e.kind()) => continue,
-                Err(_) => return Err(Left::Gone),
+                Err(e) if is_to_repeat(e.kind()) => continue,
+                Err(_) => return Err(Quit::Gone),
             }
             let end = request.windows(4).position(|w| w == b"\r\n\r\n");
             match end {
                 Some(end) if end <= MOST_REQUEST => {
                     request.truncate(end);
                     return Ok(
-                        String::from_utf8(request).map_err(|_| Answer::none("400 Bad Request"))
+                        String::from_utf8(request).map_err(|_| Answer::bare("400 Bad Request"))
                     );
                 }
                 None if request.len() <= MOST_REQUEST => {}
-                _ => return Ok(Err(Answer::none("431 Request Header Fields Too Large"))),
+                _ => return Ok(Err(Answer::bare("431 Request Header Fields Too Large"))),
             }
         }
     }
 
     /// Sends an answer, and reads what the client still sends until it closes.
-    fn answer(&self, mut client: &TcpStream, answer: &Answer) -> Result<(), Left> {
+    fn answer(&self, mut client: &TcpStream, answer: &Answer) -> Result<(), Quit> {
         let until = Instant::now() + PATIENCE;
         let text = answer.text();
         let mut rest = text.as_bytes();
@@ -186,8 +186,8 @@ impl Listener {
             self.wait(&client, PollFlags::OUT, Some(until))?;
             match client.write(rest) {
                 Ok(n) => rest = &rest[n..],
-                Err(e) if is_none(e.kind()) => {}
-                Err(_) => return Err(Left::Gone),
+                Err(e) if is_to_repeat(e.kind()) => {}
+                Err(_) => return Err(Quit::Gone),
             }
         }
         // To close with unread input pending would discard the answer (TCP reset), so read the
@@ -199,7 +199,7 @@ impl Listener {
             match client.read(&mut [0; 1024]) {
                 Ok(0) => break,
                 Ok(n) => most = most.saturating_sub(n),
-                Err(e) if is_none(e.kind()) => {}
+                Err(e) if is_to_repeat(e.kind()) => {}
                 Err(_) => break,
             }
         }
@@ -208,7 +208,7 @@ impl Listener {
 }
 
 /// Returns true if an I/O call did nothing and is to be repeated.
-fn is_none(kind: ErrorKind) -> bool {
+fn is_to_repeat(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
@@ -217,15 +217,15 @@ fn answer(request: &str, page: &dyn Fn(Form) -> String) -> Answer {
     let mut lines = request.split("\r\n");
     let words: Vec<&str> = lines.next().unwrap_or("").split(' ').collect();
     let [method, target, "HTTP/1.0" | "HTTP/1.1"] = words[..] else {
-        return Answer::none("400 Bad Request");
+        return Answer::bare("400 Bad Request");
     };
     if target.split('?').next() != Some(PATH) {
-        return Answer::none("404 Not Found");
+        return Answer::bare("404 Not Found");
     }
     if method != "GET" {
         return Answer {
             head: "Allow: GET\r\n",
-            ..Answer::none("405 Method Not Allowed")
+            ..Answer::bare("405 Method Not Allowed")
         };
     }
     let accepts = lines
@@ -246,7 +246,7 @@ fn answer(request: &str, page: &dyn Fn(Form) -> String) -> Answer {
 
 impl Answer {
     /// Returns an answer that consists of a status.
-    fn none(status: &'static str) -> Self {
+    fn bare(status: &'static str) -> Self {
         Self {
             status,
             form: Form::Text,

@@ -75,7 +75,7 @@ impl OpenFile {
     /// Waits until no task truncates the file, and keeps it from being truncated until
     /// [`OpenFile::written`]. A write behind the file's end can still extend it.
     pub(crate) async fn writes(&self, mm: &LiveMm) {
-        until(mm, self, || joined(&self.writes)).await;
+        until(mm, self, || try_join(&self.writes)).await;
     }
 
     /// Ends a write transfer.
@@ -87,7 +87,7 @@ impl OpenFile {
 
     /// Runs `f`, which truncates or extends the file, while no write transfer is on its way.
     pub(crate) async fn move_end<T>(&self, mm: &LiveMm, f: impl Future<Output = T>) -> T {
-        alone(mm, self, &self.writes).await;
+        exclude(mm, self, &self.writes).await;
         let r = f.await;
         let w = &mm.world;
         self.writes.fetch_and(!CUTTING, SeqCst);
@@ -149,13 +149,13 @@ impl OpenFile {
     pub(crate) fn write_failed(&self, w: &LiveWorld, first: u32, n: u32, errno: Errno) -> Fate {
         let mut kept = self.kept.lock();
         let new = (first..first + n).filter(|i| !kept.contains(i)).count();
-        let fate = if w.keep_pages(new as u64) {
+        let fate = if w.count_kept(new as u64) {
             kept.extend(first..first + n);
             Fate::Kept
         } else {
             let before = kept.len();
             kept.retain(|i| !(first..first + n).contains(i));
-            w.let_pages_go((before - kept.len()) as u64);
+            w.uncount_kept((before - kept.len()) as u64);
             Fate::Lost
         };
         self.failing.store(errno.raw_os_error() as u32, SeqCst);
@@ -166,13 +166,13 @@ impl OpenFile {
     /// Removes pages from the kept ones: they were written, or are dirty again.
     pub(crate) fn forget_kept(&self, w: &LiveWorld, pages: impl Iterator<Item = u32>) {
         let mut kept = self.kept.lock();
-        w.let_pages_go(pages.filter(|i| kept.remove(i)).count() as u64);
+        w.uncount_kept(pages.filter(|i| kept.remove(i)).count() as u64);
     }
 
     /// Removes the kept pages from index `first` on: the file was truncated.
     pub(crate) fn forget_kept_from(&self, w: &LiveWorld, first: u32) {
         let gone = self.kept.lock().split_off(&first);
-        w.let_pages_go(gone.len() as u64);
+        w.uncount_kept(gone.len() as u64);
         self.settle();
     }
 
@@ -210,13 +210,13 @@ async fn until(mm: &LiveMm, file: &OpenFile, try_it: impl Fn() -> bool) {
 }
 
 /// Adds a sharer and returns true, unless [`CUTTING`] is set.
-fn joined(sharers: &AtomicU32) -> bool {
+fn try_join(sharers: &AtomicU32) -> bool {
     let join = |n| (n & CUTTING == 0).then_some(n + 1);
     sharers.fetch_update(SeqCst, SeqCst, join).is_ok()
 }
 
 /// Sets [`CUTTING`] and waits until no sharer is left.
-async fn alone(mm: &LiveMm, file: &OpenFile, sharers: &AtomicU32) {
+async fn exclude(mm: &LiveMm, file: &OpenFile, sharers: &AtomicU32) {
     let mine = || sharers.fetch_or(CUTTING, SeqCst) & CUTTING == 0;
     until(mm, file, mine).await;
     until(mm, file, || sharers.load(SeqCst) == CUTTING).await;
@@ -224,7 +224,7 @@ async fn alone(mm: &LiveMm, file: &OpenFile, sharers: &AtomicU32) {
 
 impl<'a> Share<'a> {
     pub async fn take(mm: &'a LiveMm, file: &'a OpenFile) -> Self {
-        until(mm, file, || joined(&file.sharers)).await;
+        until(mm, file, || try_join(&file.sharers)).await;
         Self { mm, file }
     }
 }
@@ -240,7 +240,7 @@ impl Drop for Share<'_> {
 
 impl<'a> Cut<'a> {
     pub async fn take(mm: &'a LiveMm, file: &'a OpenFile) -> Self {
-        alone(mm, file, &file.sharers).await;
+        exclude(mm, file, &file.sharers).await;
         Self { mm, file }
     }
 }

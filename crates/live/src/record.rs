@@ -88,7 +88,7 @@ impl std::fmt::Debug for Recording {
 #[derive(Default)]
 struct Buffer {
     accesses: Vec<Access>,
-    told: Recorded,
+    counts: Recorded,
     /// A recording runs and accepts accesses.
     taken: bool,
     begin: Option<(Instant, u64)>,
@@ -155,7 +155,7 @@ impl Recorder {
             .map_err(|e| Error::Io(errno(&e)))?;
         *b = Buffer {
             accesses: Vec::with_capacity(MOST),
-            told: Recorded {
+            counts: Recorded {
                 rate,
                 ..Recorded::default()
             },
@@ -270,11 +270,11 @@ impl Recorder {
             return;
         };
         match took {
-            None => b.told.hits += 1,
-            Some(_) => b.told.misses += 1,
+            None => b.counts.hits += 1,
+            Some(_) => b.counts.misses += 1,
         }
         if b.accesses.len() == MOST {
-            b.told.dropped += 1;
+            b.counts.dropped += 1;
             return;
         }
         let access = Access {
@@ -323,10 +323,10 @@ impl Recorder {
         let mut b = self.buffer.lock();
         b.begin = None;
         Recorded {
-            accesses: b.told.hits + b.told.misses + self.others.load(Relaxed),
-            dropped: b.told.dropped + dropped,
+            accesses: b.counts.hits + b.counts.misses + self.others.load(Relaxed),
+            dropped: b.counts.dropped + dropped,
             error,
-            ..b.told
+            ..b.counts
         }
     }
 

@@ -102,7 +102,7 @@ impl<T> Outcome<T> {
                 // Each poll may come with another waker.
                 match &mut s.waiter {
                     Some(waiter) => waiter.clone_from(context.waker()),
-                    none => *none = Some(context.waker().clone()),
+                    empty => *empty = Some(context.waker().clone()),
                 }
                 Poll::Pending
             }

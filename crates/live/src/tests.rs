@@ -329,7 +329,7 @@ fn a_page_under_writeback_is_read_by_both() {
         let page = Locked::find(&mm, 0, 3).await.expect("it is cached");
         assert!(page.bytes() == io.bytes().next().expect("one page"));
         io.end(false);
-        let mut page = page.alone().await.expect("nobody has it pinned");
+        let mut page = page.unpinned().await.expect("nobody has it pinned");
         page.bytes_mut().fill(8);
     });
     task(&mm, 0, mm.truncate_from(0, 0));

@@ -245,13 +245,13 @@ impl LiveWorld {
     }
 
     /// Counts `n` more kept pages and returns true, unless they would be too many.
-    pub(crate) fn keep_pages(&self, n: u64) -> bool {
+    pub(crate) fn count_kept(&self, n: u64) -> bool {
         let more = |kept| Some(kept + n).filter(|&k| k <= self.most_kept);
         self.kept_pages.fetch_update(SeqCst, SeqCst, more).is_ok()
     }
 
     /// Uncounts `n` kept pages.
-    pub(crate) fn let_pages_go(&self, n: u64) {
+    pub(crate) fn uncount_kept(&self, n: u64) {
         self.kept_pages.fetch_sub(n, SeqCst);
     }
 

@@ -365,8 +365,8 @@ fn whichever_call_fails_everything_can_be_written_after_it() {
         let end = cache.shutdown();
         // The last call of all is the shutdown's own fsync, whose error is in its result.
         assert_eq!(end.is_clean(), nth < before || nth >= faults.calls());
-        let (_, there) = disk.survivors().remove(0);
-        assert!(there == expected, "call {nth}: the device differs");
+        let (_, on_device) = disk.survivors().remove(0);
+        assert!(on_device == expected, "call {nth}: the device differs");
         cache.recount().expect("everything agrees");
         if faults.calls() <= nth {
             break;

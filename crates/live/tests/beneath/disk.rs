@@ -57,7 +57,7 @@ struct Inode {
     /// The contents as the system has them.
     now: Vec<u8>,
     /// The contents on the device.
-    there: Vec<u8>,
+    durable: Vec<u8>,
     /// Changes that are not on the device.
     pending: Vec<Change>,
     names: u32,
@@ -160,7 +160,7 @@ impl Disk {
         let named = inodes.iter().enumerate().filter(|(_, i)| i.names > 0);
         named
             .map(|(n, i)| {
-                let mut bytes = i.there.clone();
+                let mut bytes = i.durable.clone();
                 for change in &i.pending {
                     change.make_in_part(random, &mut bytes, 500);
                 }
@@ -252,9 +252,9 @@ impl Backing for DiskFile {
         let inode = &mut inodes[self.inode];
         for change in std::mem::take(&mut inode.pending) {
             if fails {
-                change.make_in_part(random, &mut inode.there, 1000);
+                change.make_in_part(random, &mut inode.durable, 1000);
             } else {
-                change.make(&mut inode.there);
+                change.make(&mut inode.durable);
             }
         }
         if fails { Err(Errno::IO) } else { Ok(()) }

@@ -107,11 +107,11 @@ fn calls_are_submitted_dropped_and_closed() {
                 let mut asked = Vec::new();
                 for i in 0..4 {
                     let kind = thread_rng().gen_range(0..3);
-                    let (there, begun, ended) =
+                    let (for_call, begun, ended) =
                         (Arc::clone(&mm), Arc::clone(&begun), Arc::clone(&ended));
                     let life = async move {
                         begun.fetch_add(1, SeqCst);
-                        let w = &there.world;
+                        let w = &for_call.world;
                         match kind {
                             0 => {
                                 // Woken, or timed out.
@@ -167,7 +167,7 @@ fn tasks_read_beside_threads_that_write() {
             assert_eq!(n, Ok(4096));
         }
         mm.mappings[0].size.store(60 * 4096, SeqCst);
-        let there = Arc::clone(&mm);
+        let for_call = Arc::clone(&mm);
         let reads = Arc::clone(&runner);
         run(&mm, 2, move |mm, who| {
             if who == 0 {
@@ -179,9 +179,9 @@ fn tasks_read_beside_threads_that_write() {
             }
             let mut asked = Vec::new();
             for i in 0..20 {
-                let its = Arc::clone(&there);
+                let its_mm = Arc::clone(&for_call);
                 let life = async move {
-                    let mm = its;
+                    let mm = its_mm;
                     assert!(cpu::shared());
                     let (at, mut found) = (i * 3, [0; 4096]);
                     let ahead = Ahead::default();
