@@ -18,7 +18,7 @@ pub(crate) fn null(what: &str) -> Wrong {
 ///
 /// # Safety
 /// The pointer is NULL, or the object is valid as long as the result is used.
-pub(crate) unsafe fn thing<'a, T>(what: &str, at: *const T) -> Result<&'a T, Wrong> {
+pub(crate) unsafe fn deref<'a, T>(what: &str, at: *const T) -> Result<&'a T, Wrong> {
     // SAFETY: as promised.
     unsafe { at.as_ref() }.ok_or_else(|| null(what))
 }

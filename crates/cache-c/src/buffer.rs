@@ -1,7 +1,7 @@
 //! Buffers: memory of a cache's budget that a C program uses for itself.
 
 use crate::answer::{amount, answer};
-use crate::borrowed::{make, thing};
+use crate::borrowed::{deref, make};
 use crate::{Cache, Shared, give_back};
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn lowmark_cache_allocate(
 ) -> c_int {
     let work = || {
         // SAFETY: as promised.
-        let shared = unsafe { &thing("cache", cache)?.0 };
+        let shared = unsafe { &deref("cache", cache)?.0 };
         let mut memory = shared.cache.buffer(length, number as usize)?;
         Ok(Box::into_raw(Box::new(Buffer {
             bytes: memory.as_mut_ptr(),
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn lowmark_cache_buffer_bytes(buffer: *const Buffer) -> *m
 pub unsafe extern "C" fn lowmark_cache_buffer_length(buffer: *const Buffer) -> i64 {
     amount(|| {
         // SAFETY: as promised.
-        Ok(unsafe { thing("buffer", buffer)? }.length as i64)
+        Ok(unsafe { deref("buffer", buffer)? }.length as i64)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Cache;
 use crate::answer::{Wrong, amount};
-use crate::borrowed::{places, thing};
+use crate::borrowed::{deref, places};
 use lowmark_cache::Held;
 use std::ffi::c_int;
 
@@ -77,7 +77,7 @@ impl Marks {
     }
 
     /// Converts the watermarks; `None`: all are zero, so the formula applies.
-    pub(crate) fn meant(self) -> Option<lowmark_cache::Marks> {
+    pub(crate) fn convert(self) -> Option<lowmark_cache::Marks> {
         let Self { min, low, high } = self;
         let given = min > 0 || low > 0 || high > 0;
         given.then_some(lowmark_cache::Marks { min, low, high })
@@ -86,22 +86,22 @@ impl Marks {
 
 impl Class {
     /// Returns a class without memory, for the caller to set its size.
-    pub(crate) fn none() -> Self {
-        let none = lowmark_cache::Class::default();
+    pub(crate) fn empty() -> Self {
+        let defaults = lowmark_cache::Class::default();
         Self {
-            memory: none.memory,
+            memory: defaults.memory,
             marks: Marks::formula(),
-            reserve_ratio: none.reserve_ratio,
+            reserve_ratio: defaults.reserve_ratio,
             held: LOWMARK_CACHE_ORDINARY,
         }
     }
 
     /// Converts the class. `Err`: `held` is no valid value.
-    fn meant(&self) -> Result<lowmark_cache::Class, Wrong> {
+    fn convert(&self) -> Result<lowmark_cache::Class, Wrong> {
         Ok(lowmark_cache::Class {
             memory: self.memory,
             reserve_ratio: self.reserve_ratio,
-            marks: self.marks.meant(),
+            marks: self.marks.convert(),
             held: held(self.held)?,
         })
     }
@@ -118,7 +118,7 @@ pub(crate) fn classes(of: &[Class]) -> Result<Vec<lowmark_cache::Class>, Wrong> 
         let message = format!("class {above} has memory and class {missing} has none");
         return Err(Wrong::new(libc::EINVAL, message));
     }
-    of[..n].iter().map(Class::meant).collect()
+    of[..n].iter().map(Class::convert).collect()
 }
 
 /// Converts `LOWMARK_CACHE_ORDINARY`, `_LOCKED` or `_HUGE_PAGES`.
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn lowmark_cache_classes(
         // SAFETY: as promised; all-zero statistics are valid.
         let places = unsafe { places("stats", stats, count)? };
         // SAFETY: as promised.
-        let all = unsafe { thing("cache", cache)? }.0.cache.classes();
+        let all = unsafe { deref("cache", cache)? }.0.cache.classes();
         for (place, s) in places.iter_mut().zip(&all) {
             let [min, low, high] = s.marks;
             *place = ClassStats {

@@ -87,7 +87,7 @@ impl Config {
     pub(crate) fn of(c: &lowmark_cache::Config) -> Self {
         Self {
             memory: c.memory,
-            classes: [Class::none(); 2],
+            classes: [Class::empty(); 2],
             marks: Marks::formula(),
             reserve_ratio: c.reserve_ratio,
             held: LOWMARK_CACHE_ORDINARY,
@@ -111,11 +111,11 @@ impl Config {
     ///
     /// # Safety
     /// `policy` is NULL or ends with a zero byte.
-    pub(crate) unsafe fn meant(&self) -> Result<(Os, lowmark_cache::Config), Wrong> {
+    pub(crate) unsafe fn convert(&self) -> Result<(Os, lowmark_cache::Config), Wrong> {
         let mut config = lowmark_cache::Config {
             memory: self.memory,
             classes: classes(&self.classes)?,
-            marks: self.marks.meant(),
+            marks: self.marks.convert(),
             reserve_ratio: self.reserve_ratio,
             held: held(self.held)?,
             cpus: self.cpus as usize,

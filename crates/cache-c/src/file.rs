@@ -2,7 +2,7 @@
 
 use crate::Shared;
 use crate::answer::{Wrong, amount, answer};
-use crate::borrowed::{bytes, pieces, room, thing};
+use crate::borrowed::{bytes, deref, pieces, room};
 use crate::give_back;
 use libc::iovec;
 use lowmark_cache::Advice;
@@ -32,7 +32,7 @@ impl File {
 /// `file` is NULL or a valid handle.
 unsafe fn of<'a>(file: *const File) -> Result<&'a lowmark_cache::File, Wrong> {
     // SAFETY: as promised.
-    Ok(&unsafe { thing("file", file)? }.0.file)
+    Ok(&unsafe { deref("file", file)? }.0.file)
 }
 
 /// Closes a file; NULL is allowed. Dirty pages stay cached and are written later. Pinned pages stay

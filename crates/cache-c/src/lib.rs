@@ -29,8 +29,8 @@ pub use record::*;
 pub use shrinker::*;
 
 use answer::{Wrong, c_text};
-use borrowed::{make, path, thing};
-use shrinker::not_asked;
+use borrowed::{deref, make, path};
+use shrinker::not_in_shrinker;
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn lowmark_cache_open(
         // SAFETY: as promised.
         let (os, config) = match unsafe { config.as_ref() } {
             // SAFETY: as promised.
-            Some(config) => unsafe { config.meant()? },
+            Some(config) => unsafe { config.convert()? },
             None => Default::default(),
         };
         let shared = Shared {
@@ -140,8 +140,8 @@ pub unsafe extern "C" fn lowmark_cache_open(
 pub unsafe extern "C" fn lowmark_cache_shutdown(cache: *const Cache, end: *mut End) -> c_int {
     answer(|| {
         // SAFETY: as promised.
-        let shared = unsafe { &thing("cache", cache)?.0 };
-        not_asked()?;
+        let shared = unsafe { &deref("cache", cache)?.0 };
+        not_in_shrinker()?;
         let pinned = shared.writing.load(SeqCst);
         if pinned > 0 {
             let message = format!("{pinned} pages are pinned for writing; let them go first");
@@ -200,7 +200,7 @@ pub(crate) unsafe fn give_back<T>(handle: *mut T) {
 pub unsafe extern "C" fn lowmark_cache_get_stats(cache: *const Cache, stats: *mut Stats) -> c_int {
     let work = || {
         // SAFETY: as promised.
-        let s = unsafe { thing("cache", cache)? }.0.cache.stats();
+        let s = unsafe { deref("cache", cache)? }.0.cache.stats();
         Ok(Stats {
             pages: s.pages,
             free_pages: s.free,
@@ -233,7 +233,7 @@ pub unsafe extern "C" fn lowmark_cache_openmetrics(
 ) -> c_int {
     let work = || {
         // SAFETY: as promised.
-        let stats = unsafe { thing("cache", cache)? }.0.cache.stats();
+        let stats = unsafe { deref("cache", cache)? }.0.cache.stats();
         Ok(c_text(&stats.openmetrics()).into_raw())
     };
     // SAFETY: as promised; a pointer of zeros is NULL.
@@ -267,8 +267,8 @@ pub unsafe extern "C" fn lowmark_cache_open_file(
 ) -> c_int {
     let work = || {
         // SAFETY: as promised.
-        let (cache, name) = unsafe { (thing("cache", cache)?, path("name", name)?) };
-        not_asked()?;
+        let (cache, name) = unsafe { (deref("cache", cache)?, path("name", name)?) };
+        not_in_shrinker()?;
         let opened = cache.0.cache.open(name)?;
         let file = File::new(opened, Arc::clone(&cache.0));
         Ok(Box::into_raw(Box::new(file)))

@@ -1,7 +1,7 @@
 //! Pinned pages of files in the C interface.
 
 use crate::answer::{Wrong, answer};
-use crate::borrowed::{make, thing};
+use crate::borrowed::{deref, make};
 use crate::file::{File, Open};
 use crate::give_back;
 use lowmark_cache::{PageMut, PageRef};
@@ -87,7 +87,7 @@ unsafe fn pin(
 ) -> Result<(), Wrong> {
     let at = || {
         // SAFETY: as promised.
-        let open = unsafe { &thing("file", file)?.0 };
+        let open = unsafe { &deref("file", file)?.0 };
         let mut pinned = None;
         let place = || {
             let page = pinned.insert(Box::new(how(open)?));

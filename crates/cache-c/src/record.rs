@@ -1,7 +1,7 @@
 //! Recordings of the accesses to a cache in the C interface.
 
 use crate::answer::{Wrong, answer};
-use crate::borrowed::{make, path, thing};
+use crate::borrowed::{deref, make, path};
 use crate::{Cache, Shared};
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn lowmark_cache_record(
 ) -> c_int {
     let work = || {
         // SAFETY: as promised.
-        let (shared, name) = unsafe { (&thing("cache", cache)?.0, path("name", name)?) };
+        let (shared, name) = unsafe { (&deref("cache", cache)?.0, path("name", name)?) };
         Ok(Box::into_raw(Box::new(Recording {
             recording: shared.cache.record(name, rate)?,
             shared: Arc::clone(shared),
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn lowmark_cache_finish_recording(
 ) -> c_int {
     let end = || {
         // SAFETY: as promised.
-        unsafe { thing("recording", recording)? };
+        unsafe { deref("recording", recording)? };
         // SAFETY: as promised; it is not NULL.
         let Recording { recording, shared } = *unsafe { Box::from_raw(recording) };
         let r = recording.finish();

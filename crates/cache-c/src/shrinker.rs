@@ -1,7 +1,7 @@
 //! Shrinkers of C programs: callbacks by which reclaim asks for objects to be freed.
 
 use crate::answer::{Wrong, answer};
-use crate::borrowed::{make, null, thing};
+use crate::borrowed::{deref, make, null};
 use crate::{Cache, Shared, give_back};
 use lowmark_cache::Error;
 use std::cell::Cell;
@@ -74,7 +74,7 @@ thread_local! {
 ///
 /// # Errors
 /// The thread is in a callback.
-pub(crate) fn not_asked() -> Result<(), Wrong> {
+pub(crate) fn not_in_shrinker() -> Result<(), Wrong> {
     match ASKED.get() {
         true => Err(Error::InShrinker.into()),
         false => Ok(()),
@@ -131,7 +131,7 @@ impl Drop for Registration {
 }
 
 /// Converts a shrinker; zeros become the kernel's defaults. `Err`: a callback is NULL.
-fn meant(shrinker: &Shrinker) -> Result<Asked, Wrong> {
+fn convert(shrinker: &Shrinker) -> Result<Asked, Wrong> {
     let or = |n: u32, default: u32| if n == 0 { default } else { n };
     Ok(Asked {
         callbacks: RwLock::new(Some(Callbacks {
@@ -161,8 +161,8 @@ pub unsafe extern "C" fn lowmark_cache_register_shrinker(
     let work = || {
         // SAFETY: as promised.
         let (shared, shrinker) =
-            unsafe { (&thing("cache", cache)?.0, thing("shrinker", shrinker)?) };
-        let asked = Arc::new(meant(shrinker)?);
+            unsafe { (&deref("cache", cache)?.0, deref("shrinker", shrinker)?) };
+        let asked = Arc::new(convert(shrinker)?);
         let other = Arc::clone(&asked) as Arc<dyn lowmark_cache::Shrinker>;
         Ok(Box::into_raw(Box::new(Registration {
             asked,
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn lowmark_cache_unregister_shrinker(
     registration: *mut Registration,
 ) -> c_int {
     answer(|| {
-        not_asked()?;
+        not_in_shrinker()?;
         // SAFETY: as promised.
         unsafe { give_back(registration) };
         Ok(())
