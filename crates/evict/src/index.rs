@@ -74,7 +74,7 @@ impl Index {
     }
 
     /// Returns the slot of an entry for a hash. If the entry is for another hash, removed or empty,
-    /// the result is no slot's number: bits above those of a slot remain, or 0 - 1.
+    /// the result is no slot's number: bits above those of a slot remain, or 0 - 1 wraps around.
     #[inline]
     fn slot(&self, entry: u32, hash: u32) -> Slot {
         (entry ^ hash << self.bits).wrapping_sub(1)

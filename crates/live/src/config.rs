@@ -123,7 +123,7 @@ pub struct Config {
 /// How transfers are made that no task waits for where they begin: read-ahead and writeback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transfers {
-    /// By an io_uring if the system has one, else by `Calls`; [`Config::on_notice`] is told which.
+    /// By an io_uring if the system has one, else by `Calls`; [`Config::on_notice`] is told why.
     #[default]
     Ring,
     /// By `preadv` and `pwritev` in four threads for each device.

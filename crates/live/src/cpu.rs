@@ -82,7 +82,7 @@ pub fn shared() -> bool {
     current().shared
 }
 
-/// How many points at which it could yield a task that shares its thread passes before it does.
+/// A task that shares its thread yields after it has passed this many points where it could.
 const TURN: u32 = 32;
 
 /// Counts a point at which the calling task could yield; returns true if it must let other tasks of

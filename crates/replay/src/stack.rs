@@ -144,8 +144,8 @@ impl Stack {
         }
         let last = self.last[object as usize];
         let distance = (last != NEVER).then(|| self.times.behind(last));
-        // The page that comes to the top fills the newest hole above the object's old place, if
-        // there is one; the old place becomes a hole then.
+        // The pages above the newest hole move down by one and fill it; the object's old place, if
+        // it is below that hole, becomes a hole.
         let hole = self
             .holes
             .peek()
