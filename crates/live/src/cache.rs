@@ -567,8 +567,8 @@ impl Cache {
     /// Shuts the cache down: refuses further calls, lets those under way end, writes all dirty
     /// pages and stops the threads. Writes that wait for a page which the program has pinned, and
     /// asynchronous calls whose turn has not come, fail with [`Error::Closed`]. Data that cannot be
-    /// written now is lost, and the result says so. A second call waits for the first and reports
-    /// nothing lost.
+    /// written now is lost, and the result says so. A second call waits for the first and returns
+    /// an empty result.
     pub fn shutdown(&self) -> Shutdown {
         // A thread that is ending has lost its thread-locals and cannot run engine code.
         if cpu::thread_is_ending() {
