@@ -1,10 +1,10 @@
-//! Policies are data: every behaviour that the published threads argue about is one named switch.
+//! Policies as data: every behaviour that the published threads argue about is one named switch.
 //!
 //! A preset names a kernel release and is nothing but a set of switches. The engine never asks for
 //! a release; it asks for a switch, which is a plain field of [`Policy`].
 //!
-//! To add a switch: an entry in the table of `switches.rs`, and the place that asks it. The field, its
-//! form in experiments, the schema, the range that is checked, `lowmark explain`, the draws of the swarm
+//! To add a switch: an entry in the table of `switches.rs`, and the code that reads it. The field,
+//! its form in experiments, the schema, the range check, `lowmark explain`, the draws of the swarm
 //! and `docs/switches.md` follow from the entry. To add a preset: an entry in `presets.rs`.
 
 mod auto;
@@ -32,17 +32,17 @@ use std::fmt;
 /// A row of the table of switches.
 #[derive(Debug, Clone, Copy)]
 pub struct Switch {
-    /// Its key in a policy's table: `kswapd_writeback`, `auto.cap`.
+    /// The switch's key in a policy's table: `kswapd_writeback`, `auto.cap`.
     pub name: &'static str,
     doc: &'static str,
-    /// What fits.
+    /// The values that the switch accepts.
     pub form: Form,
-    /// The pages that say where it comes from, from the project's root, perhaps with a heading.
+    /// The pages that document its source, as paths from the project's root, some with a heading.
     pub sources: &'static [&'static str],
     value: fn(&Policy) -> Setting,
 }
 
-/// What fits a switch.
+/// The values that a switch accepts.
 #[derive(Debug, Clone, Copy)]
 pub enum Form {
     /// One of these words.
@@ -51,11 +51,11 @@ pub enum Form {
     OnOff,
     /// A whole number.
     Number {
-        /// The least.
+        /// The smallest accepted value.
         least: u64,
-        /// The greatest.
+        /// The largest accepted value.
         most: u64,
-        /// Its unit.
+        /// The unit of the number.
         unit: &'static str,
     },
 }
@@ -63,12 +63,12 @@ pub enum Form {
 /// A word that a switch can be set to.
 #[derive(Debug, Clone, Copy)]
 pub struct Word {
-    /// The word.
+    /// The word as experiments spell it.
     pub name: &'static str,
     doc: &'static str,
 }
 
-/// What a switch is set to.
+/// The value of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
     /// A word.
@@ -80,19 +80,19 @@ pub enum Setting {
 }
 
 impl Switch {
-    /// What it decides.
+    /// Returns what the switch decides, as one text.
     pub fn about(&self) -> &'static str {
         self.doc.trim()
     }
 
-    /// What a policy has it set to.
+    /// Returns the value that a policy gives this switch.
     pub fn of(&self, policy: &Policy) -> Setting {
         (self.value)(policy)
     }
 }
 
 impl Word {
-    /// What it means.
+    /// Returns the meaning of the word.
     pub fn about(&self) -> &'static str {
         self.doc.trim()
     }
@@ -126,9 +126,9 @@ impl From<u32> for Setting {
     }
 }
 
-/// The type of a switch that is no number.
+/// The type of a switch that is not a number.
 trait Choice {
-    /// What fits.
+    /// The values that the type accepts.
     const FORM: Form;
 }
 
@@ -136,11 +136,11 @@ impl Choice for bool {
     const FORM: Form = Form::OnOff;
 }
 
-/// In which order a zone's file pages leave: `linux` is the active and the inactive list with all
-/// their rules, any other name a policy of the crate `evict` in their place (docs/eviction.md).
+/// The order in which a zone's file pages leave: `linux` is the active and the inactive list with
+/// all their rules, any other name a policy of the crate `evict` in their place (docs/eviction.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Eviction {
-    /// The two lists.
+    /// The active and the inactive list.
     Linux,
     /// A policy by its name in the registry.
     Policy(&'static str),
@@ -164,7 +164,7 @@ impl Eviction {
         words
     };
 
-    /// Every name.
+    /// Every accepted name, `linux` first.
     pub const NAMES: &'static [&'static str] = &{
         let mut names = [""; Self::WORDS.len()];
         let mut i = 0;
@@ -175,7 +175,8 @@ impl Eviction {
         names
     };
 
-    /// Reads one of [`Self::NAMES`], in any case.
+    /// Returns the order of one of [`Self::NAMES`], in upper or lower case; `None` for another
+    /// name.
     pub fn parse(name: &str) -> Option<Self> {
         let mut all = Self::NAMES.iter();
         let own = all.find(|own| own.eq_ignore_ascii_case(name))?;
@@ -185,7 +186,7 @@ impl Eviction {
         })
     }
 
-    /// The name.
+    /// Returns the name as experiments spell it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Linux => Self::NAMES[0],
@@ -227,13 +228,14 @@ impl JsonSchema for Eviction {
     }
 }
 
-/// Every switch: those of a policy itself, then the rules below its key `auto`.
+/// Returns every switch: those of the policy itself, then the rules under its key `auto`.
 pub fn switches() -> impl Iterator<Item = &'static Switch> {
     Policy::SWITCHES.iter().chain(AutoWatermarks::SWITCHES)
 }
 
 impl Policy {
-    /// Four times the batch of a CPU's list at most, in pages: 512 KiB, since 4.20 1 MiB.
+    /// Returns the upper bound of four times the batch of a CPU's list, in pages: 512 KiB, since
+    /// 4.20 1 MiB.
     pub fn pcp_batch_cap(&self) -> u64 {
         match self.per_cpu_lists {
             PerCpuLists::Batches => 128,
@@ -241,7 +243,8 @@ impl Policy {
         }
     }
 
-    /// The switches that are numbers, each with its number, the least and the greatest accepted one.
+    /// Returns the switches that are numbers, each with its value and the smallest and largest
+    /// accepted one.
     pub fn numbers(&self) -> impl Iterator<Item = (&'static Switch, u64, u64, u64)> {
         switches().filter_map(|switch| match (switch.form, switch.of(self)) {
             (Form::Number { least, most, .. }, Setting::Number(n)) => {
@@ -251,7 +254,7 @@ impl Policy {
         })
     }
 
-    /// The same policy under another name.
+    /// Returns the same policy under another name.
     pub fn named(mut self, name: &str) -> Self {
         self.name = name.into();
         self
@@ -263,7 +266,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// What a policy's own text says of a switch, by its path.
+    /// Returns the value that a policy's serialised form has for a switch, given by its path.
     fn written(policy: &Policy, name: &str) -> String {
         let all = serde_json::to_value(policy).expect("a policy can be written");
         let value = name.split('.').fold(&all, |table, key| &table[key]);

@@ -1,14 +1,14 @@
-//! Every preset, one entry each: a kernel release as what it changes of another preset.
+//! The presets, one entry each: a kernel release as its differences from another preset.
 //!
 //! ```text
-//! /// What it is, after a heading of its name.
+//! /// Description of the preset, printed below a heading with its name.
 //! FUNCTION "name", RELEASE, "month year", baseline of "what" "PAGE", on BASE {
 //!     SWITCH: VALUE, "what the change means";
 //! }
 //! ```
 //!
-//! The formulas of a release are switches too: `watermark_formula` and `dirty_ratios`. A base that is
-//! no preset is `defaults`, the defaults of all switches.
+//! The formulas of a release are switches too: `watermark_formula` and `dirty_ratios`. The one base
+//! that is not a preset is `defaults`, the defaults of all switches.
 
 use super::filesystems::{
     BlockAllocation, Ext4Bitmaps, Ext4Writeback, InodeReclaim, IomapWriteback, JournalPlace,
@@ -20,31 +20,32 @@ use super::{Policy, Setting, Switch, switches};
 /// A kernel release as a set of switches.
 #[derive(Debug, Clone, Copy)]
 pub struct Preset {
-    /// The name that an experiment uses.
+    /// The preset's name in experiments.
     pub name: &'static str,
     /// The kernel release.
     pub release: (u32, u32),
-    /// When it came out, as month and year.
+    /// The release's month and year.
     pub date: &'static str,
-    /// What published thread it is the baseline of, and the file of the project that is about it.
+    /// The published thread whose baseline the preset is, and the file of the project about that
+    /// thread.
     pub baseline: (&'static str, &'static str),
     doc: &'static str,
-    /// What it changes of its base.
+    /// The switches that differ from the base.
     pub changes: &'static [Change],
     policy: fn() -> Policy,
     base: fn() -> Policy,
 }
 
-/// A switch that a preset changes.
+/// A switch that a preset sets differently from its base.
 #[derive(Debug, Clone, Copy)]
 pub struct Change {
-    /// Its key.
+    /// The switch's key.
     pub switch: &'static str,
-    /// What the change means.
+    /// Description of the changed behaviour.
     pub meaning: &'static str,
 }
 
-/// The preset that comes nearest to a kernel of a release: the newest of none later, or else the oldest.
+/// Returns the preset for a kernel release: the newest one that is not later, or else the oldest.
 pub fn nearest(release: (u32, u32)) -> &'static Preset {
     let of_its_time = PRESETS.iter().filter(|p| p.release <= release);
     let newest = of_its_time.max_by_key(|p| p.release);
@@ -52,38 +53,38 @@ pub fn nearest(release: (u32, u32)) -> &'static Preset {
     newest.or_else(oldest).expect("there are presets")
 }
 
-/// The oldest preset of a kernel later than a release, if there is one.
+/// Returns the oldest preset of a kernel later than `release`; `None` if there is none.
 pub fn next_after(release: (u32, u32)) -> Option<&'static Preset> {
     let later = PRESETS.iter().filter(|p| p.release > release);
     later.min_by_key(|p| p.release)
 }
 
 impl Preset {
-    /// What it is.
+    /// Returns the description of the preset.
     pub fn about(&self) -> &'static str {
         self.doc.trim()
     }
 
-    /// Its switches.
+    /// Returns the preset's policy.
     pub fn policy(&self) -> Policy {
         (self.policy)()
     }
 
-    /// The switches of what it changes.
+    /// Returns the policy that the preset's changes apply to.
     pub fn base(&self) -> Policy {
         (self.base)()
     }
 
-    /// The preset that it changes; `None`: the defaults of all switches.
+    /// Returns the name of the base preset; `None` if the base is the defaults of all switches.
     pub fn base_name(&self) -> Option<&'static str> {
         let name = self.base().name;
         PRESETS.iter().map(|p| p.name).find(|known| *known == name)
     }
 
-    /// What it has a switch of its changes set to.
+    /// Returns the value that the preset gives to the switch of one of its changes.
     ///
     /// # Panics
-    /// A switch that it does not change.
+    /// If `change` names no switch.
     pub fn setting(&self, change: &Change) -> Setting {
         let named = |s: &&Switch| s.name == change.switch;
         let switch = switches().find(named).expect("a change is of a switch");
@@ -121,14 +122,14 @@ macro_rules! presets {
                 }
             )+
 
-            /// The names that [`Policy::preset`] knows.
+            /// The names that [`Policy::preset`] accepts.
             pub const PRESETS: &'static [&'static str] = &[$($name),+];
         }
     };
 }
 
 presets! {
-    /// Reclaim writes as in 3.0, and so do dirtiers; what differs is kswapd and its watermark tests.
+    /// Reclaim and dirtiers write as in 3.0; kswapd and its watermark tests differ.
     linux_2_6_37 "linux-2.6.37", (2, 6), "January 2011",
     baseline of "tunable watermarks" "docs/tunable-watermarks.md", on linux_3_0 {
         wakeup_trace: WakeupTrace::Always, "a wake-up of kswapd is traced before it is tested whether it sleeps";
@@ -142,16 +143,17 @@ presets! {
         mapped_readahead: MappedReadahead::PreviousFault, "a fault behind its neighbour's counts as reading in order";
     }
 
-    /// All others are described by how they differ from it. Reclaim hands every dirty file page to its
-    /// filesystem, in direct reclaim and in kswapd; only the loops over priorities wait for congestion.
-    /// Dirtiers write a chunk themselves and sleep. Limits are the machine's. Each zone has its lists;
-    /// kswapd begins again at priority 12 after every 32 pages and keeps lower zones a gap above high.
-    /// The watermark test counts two pages too few.
+    /// The preset that all others are described against. Reclaim hands every dirty file page to its
+    /// filesystem, in direct reclaim and in kswapd; only the priority loops wait for congestion.
+    /// Dirtiers write a chunk themselves and sleep. Dirty limits are the machine's. Each zone has
+    /// its LRU lists; kswapd starts again at priority 12 after every 32 pages and keeps lower zones
+    /// a gap above high. The watermark test counts two pages too few.
     linux_3_0 "linux-3.0", (3, 0), "July 2011",
     baseline of "writeback from reclaim" "docs/writeback-from-reclaim.md", on defaults {}
 
-    /// As 3.0 with the per-inode slice of the flusher and a device's mark cleared later. With patches 1 to
-    /// 7 of writeback from reclaim as merged, per-zone dirty limits were measured on it.
+    /// 3.0 with a per-inode slice of the flusher and a device's over-limit mark that is cleared
+    /// later. Per-zone dirty limits were measured on it, with patches 1 to 7 of writeback from
+    /// reclaim as merged.
     linux_3_1 "linux-3.1", (3, 1), "October 2011",
     baseline of "per-zone dirty limits" "experiments/usb-stick.toml", on linux_3_0 {
         shrinker_core: ShrinkerCore::Batched, "one shrinker a filesystem; what is deferred is limited";
@@ -161,7 +163,7 @@ presets! {
         zonelist_cache: ZonelistCache::ClearedByReclaim, "after direct reclaim, full nodes are looked at again";
     }
 
-    /// As 3.1 with what changed in dirty pages, reclaim and kswapd since.
+    /// 3.1 with the later changes to dirty pages, reclaim and kswapd.
     linux_3_16 "linux-3.16", (3, 16), "August 2014",
     baseline of "sequential read" "docs/sequential-read.md", on linux_3_1 {
         dirty_limits: DirtyLimits::PerZone, "writes leave out zones over their share (3.3)";
@@ -190,10 +192,10 @@ presets! {
         counters: Counters::Linux316, "reclaim's are by zone and by who does it (3.4)";
     }
 
-    /// It stands for 4.9 where XFS's inodes are concerned: nodes have the lists, so nothing of the fair
-    /// zones and of the lower zones' balance is left. What of allocation and reclaim still has the form
-    /// of 3.16, the formulas of watermarks and dirty limits too, is listed at the end of the reference's
-    /// pages on allocation, reclaim and writeback.
+    /// 4.9 as far as XFS inode reclaim is concerned: nodes have the lists, so fair zones and the
+    /// balance of lower zones no longer apply. The end of the reference's pages on allocation,
+    /// reclaim and writeback lists where the preset still has the form of 3.16, such as the
+    /// formulas of watermarks and dirty limits.
     linux_4_9 "linux-4.9", (4, 9), "December 2016",
     baseline of "XFS inode reclaim" "docs/xfs-inode-reclaim.md", on linux_3_16 {
         lru: LruScope::Node, "nodes have the lists (4.8)";
@@ -205,8 +207,8 @@ presets! {
         counters: Counters::Linux49, "reclaim's are the node's (4.8)";
     }
 
-    /// What a kernel of today does, as far as there are switches for it: docs/validate.md says how near it comes to
-    /// the real thing, and what is missing.
+    /// A kernel of today, as far as there are switches for it. docs/validate.md says how near it
+    /// comes to the real kernel, and what is missing.
     linux_6_1 "linux-6.1", (6, 1), "December 2022",
     baseline of "kernels of today" "docs/validate.md", on linux_4_9 {
         kswapd_writeback: ReclaimWriteback::Never, "no filesystem has a writepage for it";
@@ -267,7 +269,7 @@ presets! {
         file_readahead: FileReadahead::Together, "windows that grow, none for random reads, no second try for memory (3.0), ends of whole bios (5.1)";
     }
 
-    /// As 6.1 with the scheduler of 6.6 and per-CPU lists that tune themselves.
+    /// 6.1 with the scheduler of 6.6 and per-CPU lists that tune themselves.
     linux_6_12 "linux-6.12", (6, 12), "November 2024",
     baseline of "kernels of today" "docs/validate.md", on linux_6_1 {
         mobility: Mobility::Claimed, "a pageblock is taken over as a whole or not at all (6.15, in 6.12 by a stable release)";
@@ -289,7 +291,7 @@ presets! {
 }
 
 impl Policy {
-    /// A preset by the name that an experiment uses.
+    /// Returns the preset of this name; `None` if there is none.
     pub fn preset(name: &str) -> Option<Self> {
         PRESETS.iter().find(|p| p.name == name).map(Preset::policy)
     }

@@ -1,14 +1,15 @@
-//! The macros behind the table of switches.
+//! The macros that build the tables of switches.
 
-/// Makes a struct of switches, its rows of the table and its defaults from one list, and the types of
-/// those that are set to words. Fields that are no switches stand in `before` and `after`.
+/// Makes a struct of switches, its rows of the table, its defaults, and the enums of switches that
+/// are set to words, all from one list. Fields that are not switches stand in `before` and `after`.
 ///
 /// ```text
-/// /// What it decides; for `true` and `false`, what `true` does.
-/// KEY: TYPE = DEFAULT { /// What the value means. VALUE = "word", … } [LEAST, MOST, "unit"] see "PAGE#HEADING";
+/// /// What the switch decides; of a `true` or `false` switch, what `true` does.
+/// KEY: TYPE = DEFAULT { /// Meaning. VALUE = "word", … } [LEAST, MOST, "unit"] see "PAGE#HEADING";
 /// ```
 ///
-/// Values stand at the first entry of their type, or with `choice!` in a file about their subject; a range stands at numbers.
+/// The values of a type stand at the first entry that uses it, or in a `choice!` in the file of
+/// their subject; numbers have a range.
 macro_rules! switches {
     (
         $(#[$attribute:meta])*
@@ -43,7 +44,7 @@ macro_rules! switches {
         }
 
         impl $Struct {
-            /// Its rows of the table of switches.
+            /// The rows of the table of switches for this struct.
             pub const SWITCHES: &'static [Switch] = &[$(Switch {
                 name: concat!($prefix, stringify!($name)),
                 doc: concat!($($doc),+),
@@ -52,7 +53,7 @@ macro_rules! switches {
                 value: |$policy| Setting::from($at.$name),
             },)+];
 
-            /// Every switch at its default.
+            /// Returns every switch at its default.
             pub(super) fn defaults() -> Self {
                 Self {
                     $($before: $bv,)*
@@ -64,7 +65,7 @@ macro_rules! switches {
     };
 }
 
-/// The type of a switch that is set to words, where its values stand; nothing elsewhere.
+/// Makes the enum of a switch that is set to words from its values; without values, makes nothing.
 macro_rules! choice {
     ($Struct:ident $name:ident $Type:ident) => {};
     ($Struct:ident $name:ident $Type:ident {
@@ -77,7 +78,7 @@ macro_rules! choice {
         }
 
         impl $Type {
-            /// The word that experiments use.
+            /// Returns the word that experiments use.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$Value => $word,)+ }
             }
@@ -95,7 +96,7 @@ macro_rules! choice {
     };
 }
 
-/// What fits: a range, or what the type says.
+/// Expands to the [`Form`] of a switch: its range, or that of its type.
 macro_rules! form {
     ($Type:ident) => {
         <$Type as Choice>::FORM
@@ -109,7 +110,7 @@ macro_rules! form {
     };
 }
 
-/// A default: a word of the type, or a literal.
+/// Expands to a default value: a word of the type, or a literal.
 macro_rules! setting {
     (bool $value:tt) => {
         $value
