@@ -1,9 +1,10 @@
 //! The counters by their names, and which of them this engine produces.
 //!
-//! What is counted is the same whatever kernel a policy stands for; names, and whether they stand for a zone or for
-//! all of them, are those of that kernel's /proc/vmstat (the switch `counters`). A counter that the kernel has and
-//! the engine does not count is not there, and neither is one that only other kernels have. What no kernel counts
-//! ([`of_no_kernel`]) is there under every name of a kernel.
+//! The same is counted whatever kernel a policy models. Names, and whether a counter is of one zone
+//! or of all of them, are those of that kernel's /proc/vmstat (the switch `counters`). Counters
+//! that the kernel has and the engine does not count are left out, as are those that only other
+//! kernels have. Counters that no kernel has ([`of_no_kernel`]) are present under every kernel's
+//! names.
 
 use crate::ZoneType;
 use crate::memory::numa::NumaStat;
@@ -13,17 +14,17 @@ use crate::world::{Word32, Word64, World};
 use crate::{Mm, Pfn};
 
 impl<W: World> Mm<W> {
-    /// The exact level of a counter over all zones (negative differences read 0).
+    /// Returns the exact level of a counter over all zones, 0 if it is negative.
     pub fn global_stat(&self, item: ZoneStat) -> u64 {
         self.stat.exact_global(item).max(0) as u64
     }
 
-    /// The exact level of a counter in one zone.
+    /// Returns the exact level of a counter in one zone.
     pub fn zone_stat(&self, z: usize, item: ZoneStat) -> u64 {
         self.stat.snapshot(z, item)
     }
 
-    /// A cumulative event.
+    /// Returns a cumulative event.
     pub fn vm_event(&self, event: VmEvent) -> u64 {
         self.stat.events(event)
     }
@@ -33,12 +34,12 @@ impl<W: World> Mm<W> {
         self.stat.event(event, n);
     }
 
-    /// A cumulative event of a zone.
+    /// Returns a cumulative event of a zone.
     pub fn zone_event(&self, z: usize, event: ZoneEvent) -> u64 {
         self.stat.zone_events(z, event)
     }
 
-    /// A zone's name in reports: its type, with the node in front where there are several.
+    /// Returns a zone's name in reports: its type, with the node in front if there are several.
     pub fn zone_name(&self, z: usize) -> String {
         debug_assert!(z < self.zones.len(), "zone {z} does not exist");
         let zone = &self.zones[z];
@@ -54,7 +55,7 @@ impl<W: World> Mm<W> {
             ZoneStat::NrActiveFile => self.has_active_file(),
             ZoneStat::NrSlabReclaimable => self.keeps_inodes(),
             ZoneStat::NrAllocBatch => self.policy.fair_zones != policy::FairZones::Off,
-            // Of 3.2, and of the patch that it came with.
+            // A counter of 3.2, and of the patch that it came with.
             ZoneStat::NrVmscanImmediateReclaim => self.policy.immediate_reclaim,
             _ => true,
         }
@@ -92,7 +93,7 @@ impl<W: World> Mm<W> {
             VmEvent::FairReset => self.policy.fair_zones != policy::FairZones::Off,
             VmEvent::AllocStallDma | VmEvent::PgSkipDma => self.has_zone(ZoneType::Dma),
             VmEvent::AllocStallDma32 | VmEvent::PgSkipDma32 => self.has_zone(ZoneType::Dma32),
-            // Requests up to Normal or Movable are there where those zones are empty, too.
+            // The counters of requests up to Normal or Movable exist even if those zones are empty.
             VmEvent::PgSkipNormal => self.has_zone(ZoneType::Normal),
             VmEvent::PgSkipMovable => self.has_zone(ZoneType::Movable),
             _ => true,
@@ -106,27 +107,27 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// From now on: how long file pages had been in the cache when they were reclaimed, pages read
-    /// ahead and reclaimed unused, hits by zone. It changes nothing else.
+    /// Starts to record how long file pages had been in the cache when they were reclaimed, pages
+    /// read ahead and reclaimed unused, and hits by zone. Nothing else changes.
     pub fn watch_pages(&self) {
         self.watched.set(1);
     }
 
-    /// Whether [`Mm::watch_pages`] was called.
+    /// Returns true if [`Mm::watch_pages`] was called.
     #[inline(always)]
     pub fn watches_pages(&self) -> bool {
         self.watched.get() != 0
     }
 
-    /// A zone's file pages that were reclaimed while pages were watched: milliseconds that they had
-    /// been in the cache, all together, and how many they were.
+    /// Returns, of a zone's file pages that were reclaimed since [`Mm::watch_pages`], the sum of
+    /// the milliseconds that they had been in the cache, and their number.
     pub fn reclaimed_age(&self, z: usize) -> (u64, u64) {
         debug_assert!(z < self.zones.len(), "zone {z} does not exist");
         let zone = &self.zones[z];
         (zone.reclaimed_age.get(), zone.reclaimed_aged.get())
     }
 
-    /// A read found a page in the cache that it had not brought in.
+    /// Counts a hit: a read found a page in the cache that it had not brought in.
     #[inline]
     pub fn note_hit(&self, pfn: Pfn) {
         self.stat
@@ -137,7 +138,8 @@ impl<W: World> Mm<W> {
         self.zones.iter().any(|zone| zone.kind == kind)
     }
 
-    /// Every vmstat counter, by its name in the kernel that the policy stands for: levels and sums.
+    /// Returns every vmstat counter, levels and sums, by its name in the kernel that the policy
+    /// models.
     pub fn vmstat(&self) -> Vec<(String, u64)> {
         let names = self.policy.counters;
         let mut out = Vec::new();
@@ -168,7 +170,7 @@ impl<W: World> Mm<W> {
         out
     }
 
-    /// What is counted by zone: kind by kind, or all together.
+    /// Adds the counters that are kept by zone: one for each kind of zone, or their sum.
     fn sums_of_zones(&self, out: &mut Vec<(String, u64)>) {
         let produced = || {
             ZoneEvent::ALL
@@ -189,8 +191,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The once-a-second fold of a CPU's counter differences; the first CPU's also flushes the statistics of the lists
-    /// where that is due.
+    /// Folds a CPU's counter differences, as the kernel does once a second. For the first CPU, also
+    /// flushes the statistics of the LRU lists if that is due.
     pub fn refresh_cpu_vm_stats(&self, cpu: usize) {
         self.stat.refresh_cpu(cpu);
         self.decay_pcp_high(cpu);
@@ -200,7 +202,7 @@ impl<W: World> Mm<W> {
     }
 }
 
-/// The kinds of zones, in the order in which they are told.
+/// The kinds of zones, in the order in which counters are listed.
 const KINDS: [ZoneType; 5] = [
     ZoneType::Dma,
     ZoneType::Dma32,
@@ -209,15 +211,16 @@ const KINDS: [ZoneType; 5] = [
     ZoneType::HighMem,
 ];
 
-/// Pages of zones that are dirty or under writeback (4.8).
+/// The counter of pages of zones that are dirty or under writeback (4.8).
 const WRITE_PENDING: &str = "nr_zone_write_pending";
 
-/// Whether the kernels of these names keep reclaim's counters by node (4.8).
+/// Returns true if the kernels with these names keep reclaim's counters by node (4.8).
 fn by_node(names: Counters) -> bool {
     matches!(names, Counters::Linux49 | Counters::Linux61)
 }
 
-/// The name of a level of zones beside that of nodes, where a kernel has both (`enum zone_stat_item`, 4.8).
+/// Returns the name of a level of zones, where a kernel has one beside the nodes'
+/// (`enum zone_stat_item`, 4.8).
 fn zone_level_name(names: Counters, level: ZoneStat) -> Option<&'static str> {
     let name = match level {
         ZoneStat::NrInactiveAnon => "nr_zone_inactive_anon",
@@ -230,7 +233,7 @@ fn zone_level_name(names: Counters, level: ZoneStat) -> Option<&'static str> {
     by_node(names).then_some(name)
 }
 
-/// What kernels of these names call an event; `None`: they do not count it.
+/// Returns the name of an event in kernels with these names; `None` if they do not count it.
 fn event_name(names: Counters, event: VmEvent) -> Option<&'static str> {
     use VmEvent as E;
     let oldest = names == Counters::Linux30;
@@ -257,17 +260,17 @@ fn event_name(names: Counters, event: VmEvent) -> Option<&'static str> {
     is_told.then_some(renamed.unwrap_or(event.name()))
 }
 
-/// How a sum over zones is told.
+/// How a kernel lists a sum over zones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     Not,
-    /// Under the event's name and the kind of zone.
+    /// Under the event's name with the kind of zone.
     ByZone,
     /// Under the event's name alone.
     Together,
 }
 
-/// How kernels of these names tell an event of zones.
+/// Returns how kernels with these names list an event of zones.
 fn told_of(names: Counters, event: ZoneEvent) -> Told {
     use ZoneEvent as E;
     match (event, names) {
@@ -280,8 +283,8 @@ fn told_of(names: Counters, event: ZoneEvent) -> Told {
     }
 }
 
-/// Whether a counter is one of this engine's own, which no kernel has: forms that were never merged, and what is
-/// counted for want of a tracer.
+/// Returns true if a counter is this engine's own and no kernel has it: it belongs to a form that
+/// was never merged, or replaces a tracer.
 pub fn of_no_kernel(name: &str) -> bool {
     const OWN: [&str; 18] = [
         "nr_kernel",
@@ -310,20 +313,21 @@ pub fn of_no_kernel(name: &str) -> bool {
             .any(|own| name.starts_with(own))
 }
 
-/// What a kernel has to say of a counter's name.
+/// The result of looking a counter's name up in a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
-    /// It has a counter of this name, or one for each kind of zone.
+    /// The kernel has a counter of this name, or one for each kind of zone.
     Here,
-    /// Other kernels have it; here the same is counted under this name.
+    /// Only other kernels have this name; this kernel counts the same under the name given.
     As(String),
-    /// Other kernels count it, and this one does not.
+    /// Only other kernels count it.
     Elsewhere,
-    /// The engine counts nothing of this name.
+    /// The engine has no counter of this name.
     Nowhere,
 }
 
-/// Looks a counter's name up in the kernel that a policy stands for, zones of every kind among its machine's.
+/// Looks a counter's name up in the kernel that a policy models, as if its machine had zones of
+/// every kind.
 pub fn known(policy: &Policy, name: &str) -> Known {
     debug_assert!(!name.is_empty(), "a counter has a name");
     let is = |spelt: &str| {
@@ -362,13 +366,15 @@ pub fn known(policy: &Policy, name: &str) -> Known {
     }
 }
 
-/// Every name that the counters of a policy may have, zones of every kind among its machine's.
+/// Returns every name that the counters of a policy may have, as if its machine had zones of every
+/// kind.
 pub fn names(policy: &Policy) -> Vec<String> {
     let all = spellings(policy.counters).into_iter();
     all.map(|(_, name)| name).collect()
 }
 
-/// The names that kernels of this kind give, each with what is counted: its first name of all.
+/// Returns the names that these kernels use, each with the counter's first name over all kernels,
+/// which identifies it.
 fn spellings(names: Counters) -> Vec<(&'static str, String)> {
     let mut all: Vec<(&'static str, String)> = Vec::new();
     for level in ZoneStat::ALL {

@@ -1,4 +1,4 @@
-//! What an engine's tables take of the host's memory, known before they are made.
+//! How much memory of the host an engine's tables take, known before they are made.
 
 use crate::cache::{mapping, tree};
 use crate::inodes::{table, xfs};
@@ -9,20 +9,20 @@ use crate::world::World;
 use crate::writeback::shared::Dirtier;
 use crate::{Config, Mm, Policy};
 
-/// One thing that memory of the host is used for.
+/// A use of the host's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Use {
-    /// What, in a few words.
+    /// The name of the use, in a few words.
     pub what: &'static str,
     /// Bytes of address space that it takes.
     pub reserved: u64,
-    /// Bytes of these that are in memory once the machine has been in full use; the operating system
-    /// gives no memory for the rest.
+    /// The part of these bytes that is resident once the machine has been in full use; the
+    /// operating system gives no memory for the rest.
     pub touched: u64,
 }
 
 impl Use {
-    /// Something all of which is written.
+    /// Makes a use all of whose bytes are written.
     pub fn whole(what: &'static str, bytes: u64) -> Self {
         Self {
             what,
@@ -32,24 +32,26 @@ impl Use {
     }
 }
 
-/// Frames of a machine: its zones, each in whole blocks of the buddy allocator.
+/// Returns the frames of a machine: those of its zones, each in whole blocks of the buddy
+/// allocator.
 pub(crate) fn frames(config: &Config) -> u64 {
     let block = 1u64 << (buddy::ORDERS - 1);
     let whole = config.zones.iter().map(|z| z.size.next_multiple_of(block));
     whole.sum()
 }
 
-/// Nodes for the trees of all files: a quarter of the frames, at least four million where there are
-/// as many frames.
+/// Returns the number of nodes for the trees of all files: a quarter of the frames, but at least
+/// four million or, if there are fewer frames, as many as frames; and 64 more.
 pub(crate) fn tree_pool(frames: u32) -> u32 {
     frames.min((frames / 4).max(4 << 20)) + 64
 }
 
-/// An eviction policy's memory for each page that it orders; a test holds every policy to it.
+/// Bytes that an eviction policy may take for each page that it orders; a test holds every policy
+/// to it.
 const BYTES_PER_ORDERED_PAGE: u64 = 80;
 
 impl<W: World> Mm<W> {
-    /// What the tables of an engine take, the largest of them by name.
+    /// Returns the memory that the tables of an engine take, the largest of them by name.
     pub fn uses(config: &Config, policy: &Policy) -> Vec<Use> {
         let frames = frames(config);
         let lists = mobility::lists(policy.mobility) as u64;
@@ -59,8 +61,8 @@ impl<W: World> Mm<W> {
             + u64::from(table::caches(config.max_supers));
         let table = frame::BYTES_PER_FRAME as u64;
         let pool = u64::from(tree_pool(u32::try_from(frames).unwrap_or(u32::MAX)));
-        // A leaf of 64 pages for every 64 frames, as many again above them and of shadows, and one
-        // for each small file.
+        // A leaf of 64 pages for every 64 frames, as many again for inner nodes and shadows, and
+        // one for each small file.
         let nodes = pool.min(frames / 32 + 2 * u64::from(config.max_mappings));
         let files = u64::from(config.max_mappings);
         let inodes = if config.max_supers > 0 { files } else { 0 };
@@ -83,7 +85,8 @@ impl<W: World> Mm<W> {
             ),
         ];
         if config.max_ags > 0 {
-            // Twice the inodes, for parts that are half full, and the first part of each group in use.
+            // Twice the inodes, for parts that are half full, and the first part of each group in
+            // use.
             let groups = u64::from(config.max_ags);
             let used = groups.min(files) * xfs::BYTES_PER_USED_GROUP as u64;
             let bytes = groups * size_of::<xfs::Ag<W>>() as u64 + used + 2 * 5 * inodes;

@@ -1,40 +1,41 @@
 //! The Lowmark engine: Linux page reclaim and writeback, without Linux.
 //!
-//! # Rules of the house
+//! # Rules of the engine
 //!
-//! **State.** Everything lives in tables that are allocated once and indexed by small integers:
-//! frames ([`frame`]), zones ([`zone`]), files ([`mapping`]), tree nodes ([`cache::tree`]), backing
+//! **State.** All state is in tables that are allocated once and indexed by small integers: frames
+//! ([`frame`]), zones ([`zone`]), files ([`mapping`]), tree nodes ([`cache::tree`]), backing
 //! devices ([`bdi`]), tasks ([`task`]). A word of state is a [`world::Word32`] or
 //! [`world::Word64`]: a plain cell in the virtual world, an atomic in the live one.
 //!
-//! **Who may touch a frame.** A free frame belongs to its zone's buddy list (zone lock) or to a
+//! **Ownership of frames.** A free frame belongs to its zone's buddy list (zone lock) or to a
 //! per-CPU list (that CPU). An allocated frame belongs to the task that allocated it until it is
 //! entered into a file's index or an anonymous region. On an LRU list its links belong to the
-//! zone's `lru_lock`, which also decides the `LRU` and `ACTIVE` bits of a listed page; isolated by
-//! reclaim they belong to the task that isolated it, whose list they are on, so that a recount
-//! always finds the page. `LOCKED` excludes everybody but reclaim's try; `PINNED` says that a
-//! per-CPU batch holds the page, and reclaim keeps such a page. Whoever sets `PINNED` clears it.
+//! zone's `lru_lock`, which also decides the `LRU` and `ACTIVE` bits of a listed page; the links of
+//! a page isolated by reclaim belong to the task that isolated it and has it on its list, so that a
+//! recount always finds the page. `LOCKED` excludes all other tasks except for reclaim's trylock.
+//! `PINNED` means that a per-CPU batch holds the page; reclaim keeps such a page, and the code that
+//! sets `PINNED` also clears it.
 //!
-//! **Tasks that run at the same time** (the live world) hold a page by its lock, which they get
-//! together with the look-up ([`Mm::find_lock_page`]): a frame number that was merely looked up may
-//! belong to another file by now. `DIRTY` is set, `DIRTY` is taken and `WRITEBACK` is set under the
-//! page lock only; [`Mm::start_writeback`] does the latter two in one step from a state in which
-//! nobody has the lock. `WRITEBACK` is cleared by whoever did the I/O, after the page's tag, and is
-//! the last that he touches of the page. A page's bytes are written by the holder of its lock while
-//! it is not under writeback, and read by him or by the I/O. Tags are read and written under the
+//! **Tasks that run in parallel** (the live world) hold a page by its lock, which they get together
+//! with the look-up ([`Mm::find_lock_page`]): a frame number that was merely looked up may belong
+//! to another file by now. `DIRTY` is set, `DIRTY` is cleared and `WRITEBACK` is set under the page
+//! lock only; [`Mm::start_writeback`] does the latter two in one step from a state in which the
+//! lock is free. `WRITEBACK` is cleared by the task that did the I/O, after the page's tag, as its
+//! last access to the page. A page's bytes are written by the holder of its lock while it is not
+//! under writeback, and read by that holder or by the I/O. Tags are read and written under the
 //! file's tree lock; a leaf found under it stays as long as one of its pages does. `WAITERS` is set
-//! by who waits for a lock, or, with the lock, for an isolated page: who unlocks it or puts it back
-//! wakes him. Between two waits a task has its CPU's lists and counter differences for itself
-//! (`vmstat::ZoneCounters` lives no longer than that); those of another CPU are reached only under
-//! their lock, or while nobody has that CPU.
+//! by a task that waits for a lock, or, with the lock, for an isolated page; the task that unlocks
+//! the page or puts it back wakes the waiter. Between two waits a task has its CPU's lists and
+//! counter differences for itself (`vmstat::ZoneCounters` lives no longer than that); those of
+//! another CPU are reached only under their lock, or while that CPU runs no task.
 //!
 //! **Lock order.** bdi list lock → file tree lock → tree node pool lock; per-CPU batch or page list
 //! lock → zone `lru_lock` → zone `lock`. A node's request lock and a proportion's lock are leaves,
 //! and so are the world's own. Short locks take closures and are never held across a wait.
 //!
-//! **Who may sleep.** Functions that may wait are `async` and wait only through the [`World`].
-//! Plain functions never wait. Reclaim tasks carry [`task::PF_MEMALLOC`]: their own allocations
-//! ignore watermarks and never enter reclaim again.
+//! **Sleeping.** Functions that may wait are `async` and wait only through the [`World`]. Plain
+//! functions never wait. Reclaim tasks carry [`task::PF_MEMALLOC`]: their own allocations ignore
+//! watermarks and never enter reclaim again.
 //!
 //! **Time.** Every span between two [`world::Tasks::relax`] calls handles at most 32 pages.
 #![forbid(unsafe_code)]
@@ -80,7 +81,7 @@ use world::event::Event;
 use world::{Audience, WaitQueue, Word32};
 use writeback::{bdi, shared};
 
-/// What an engine is built for. Sizes are pages unless named otherwise.
+/// The machine that an engine is built for. Sizes are pages unless named otherwise.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// CPUs (or per-CPU slots), 1..=64.
@@ -93,31 +94,31 @@ pub struct Config {
     pub cpu_nodes: Vec<u32>,
     /// Zones, grouped by node, low to high inside a node.
     pub zones: Vec<ZoneInfo>,
-    /// Tasks that may ever exist.
+    /// The largest number of tasks, over the life of the engine.
     pub max_tasks: u32,
-    /// Files that may ever exist.
+    /// The largest number of files, over the life of the engine.
     pub max_mappings: u32,
-    /// Backing devices that may ever exist.
+    /// The largest number of backing devices, over the life of the engine.
     pub max_bdis: u32,
-    /// Filesystems that tell the engine of their inodes; 0: none does.
+    /// Filesystems that register their inodes with the engine; 0: none does.
     pub max_supers: u32,
-    /// Allocation groups of all of them together.
+    /// Allocation groups of all these filesystems together.
     pub max_ags: u32,
     /// Swap slots; 0: no swap.
     pub swap_slots: u32,
-    /// Whether their disk says that it turns.
+    /// Whether the disk of the swap area is rotational.
     pub swap_rotates: bool,
     /// The sysctls at boot.
     pub sysctl: Sysctl,
 }
 
 impl Config {
-    /// How many nodes its zones are on.
+    /// Returns the number of nodes that the zones are on.
     pub fn nodes(&self) -> u32 {
         self.zones.iter().map(|z| z.node).max().unwrap_or(0) + 1
     }
 
-    /// CPUs of a node, or all of them where it has none.
+    /// Returns the number of CPUs of a node, or of all CPUs if the node has none.
     pub(crate) fn cpus_of(&self, node: u32) -> u32 {
         let local = self.cpu_nodes.iter().filter(|&&of| of == node).count();
         if local == 0 {
@@ -127,7 +128,7 @@ impl Config {
         }
     }
 
-    /// How many wait queues the engine uses; a world may number its own from here on.
+    /// Returns how many wait queues the engine uses; a world may number its own from here on.
     pub fn wait_queues(&self) -> u32 {
         queue::no_progress(self, self.nodes(), self.nodes()).0
     }
@@ -135,11 +136,11 @@ impl Config {
 
 /// The engine. One value is one machine's memory.
 pub struct Mm<W: World> {
-    /// The world it runs in.
+    /// The world that the engine runs in.
     pub world: W,
-    /// What it was built for.
+    /// The machine that it was built for.
     pub config: Config,
-    /// Its switches.
+    /// The switches.
     pub policy: Policy,
     /// The frame table.
     pub frames: frame::Frames<W>,
@@ -155,18 +156,18 @@ pub struct Mm<W: World> {
     pub tasks: Box<[task::Task<W>]>,
     pub(crate) sysctl: sysctl::Words<W::U64>,
     pub(crate) stat: vmstat::VmStat<W>,
-    /// Where pages came from; none on a machine of one node.
+    /// Where pages were allocated from; no entries on a machine of one node.
     pub(crate) numa: numa::NumaStats<W>,
-    /// By zone, CPU, order and kind.
+    /// The per-CPU lists, by zone, CPU, order and kind.
     pub(crate) pcp: Box<[pcp::Pcp<W>]>,
-    /// Per-CPU lists that a CPU has of each zone.
+    /// The number of per-CPU lists that a CPU has of each zone.
     pub(crate) pcp_lists: usize,
-    /// By zone and CPU; empty where lists hold six batches.
+    /// The sizes of the per-CPU lists, by zone and CPU; empty where lists hold six batches.
     pub(crate) pcp_tuning: Box<[pcp_high::Tuning<W>]>,
     pub(crate) pagevecs: Box<[lru::Pagevecs<W>]>,
-    /// Each CPU's last walk over the free lists.
+    /// The results of each CPU's last walks over the free lists.
     pub(crate) hints: Box<[hint::Hint<W>]>,
-    /// When a process was killed last for its memory (ns).
+    /// When the OOM killer last killed a process (ns).
     pub(crate) oom_began: W::U64,
     pub(crate) nodes_pool: tree::Nodes<W>,
     pub(crate) mappings_used: W::U32,
@@ -177,26 +178,26 @@ pub struct Mm<W: World> {
     pub(crate) regions: mmap::Regions<W>,
     pub(crate) caches: Box<[slab::Cache<W>]>,
     pub(crate) inodes: table::Inodes<W>,
-    /// Objects that shrinkers left over, by shrinker and node.
+    /// Objects that shrinkers deferred, by shrinker and node.
     pub(crate) nr_deferred: Box<[W::U64]>,
     pub(crate) writeback: shared::Shared<W>,
     pub(crate) tracker: Option<Box<tracker::Tracker<W>>>,
-    /// The order of file pages, if it is not the two lists'.
+    /// The eviction policy's order of file pages; `None`: the kernel's two lists.
     pub(crate) orders: Option<Box<eviction::Orders>>,
-    /// What `watermarks = "auto"` remembers; empty for other policies.
+    /// The state of `watermarks = "auto"`; empty for other policies.
     pub(crate) auto: Box<[auto::ZoneAuto<W>]>,
-    /// Whether it has HighMem.
+    /// Whether the machine has HighMem.
     pub(crate) highmem: bool,
-    /// How many kinds of free lists there are.
+    /// The number of kinds that free lists are divided into.
     pub(crate) lists: usize,
     pub(crate) metadata: metadata::Metadata<W>,
-    /// The kind of each pageblock; empty where lists are not kept by mobility.
+    /// The kind of each pageblock; empty if lists are not kept by mobility.
     pub(crate) pageblocks: Box<[W::U32]>,
-    /// The pages that each zone's watermarks are boosted by; empty where they never are.
+    /// The pages that each zone's watermarks are boosted by; empty if they never are.
     pub(crate) boost: Box<[W::U32]>,
-    /// Nanoseconds when the statistics of the lists are to be flushed next (`lru_stats = "flushed"`).
+    /// When the statistics of the lists are flushed next, in nanoseconds (`lru_stats = "flushed"`).
     pub(crate) flush_due: W::U64,
-    /// Pages scanned since the worker's last turn (`vmpressure = "worker"`).
+    /// Pages scanned since the pressure worker's last turn (`vmpressure = "worker"`).
     pub(crate) pressure_scanned: W::U64,
     /// First sentinel of the tasks' isolated lists.
     task_lists: Pfn,
@@ -204,10 +205,11 @@ pub struct Mm<W: World> {
 
 /// One second in nanoseconds.
 pub const SECOND: u64 = 1_000_000_000;
-/// A hundredth of it: the unit of several sysctls.
+/// A hundredth of a second in nanoseconds: the unit of several sysctls.
 pub const CENTISECOND: u64 = SECOND / 100;
 
-/// Groups of pages for which reclaim queues requests at a device.
+/// Returns the number of groups of pages (zones or nodes) for which reclaim queues requests at a
+/// device.
 fn reclaim_groups(policy: &Policy, zones: usize, nodes: u32) -> usize {
     match policy.reclaim_flush {
         policy::ReclaimFlush::None | policy::ReclaimFlush::Inode => 0,
@@ -217,18 +219,19 @@ fn reclaim_groups(policy: &Policy, zones: usize, nodes: u32) -> usize {
 }
 
 impl<W: World> Mm<W> {
-    /// As [`Mm::try_new`], for who knows that the host has the memory.
+    /// Builds a machine as [`Mm::try_new`] does, for callers that know that the host has the
+    /// memory.
     ///
     /// # Panics
-    /// As [`Mm::try_new`]; where the host has no memory it unwinds with [`NoMemory`].
+    /// As [`Mm::try_new`]; if the host has no memory, unwinds with [`NoMemory`].
     pub fn new(world: W, config: Config, policy: Policy, track_pages: bool) -> Self {
         Self::try_new(world, config, policy, track_pages).unwrap_or_else(|e| e.raise())
     }
 
-    /// Builds a machine: all memory free.
+    /// Builds a machine with all memory free. `track_pages` enables the page tracker.
     ///
     /// # Errors
-    /// The host has no memory for one of its tables.
+    /// If the host has no memory for one of the tables.
     ///
     /// # Panics
     /// If the configuration has no zone, more than [`mmap::MAX_FRAMES`] frames, or no CPU; callers
@@ -334,8 +337,8 @@ impl<W: World> Mm<W> {
         Ok(mm)
     }
 
-    /// The zones, whose lists begin at `lists[0]`, `lists[1]` for each, the first `lists[2]` of them of free
-    /// pages.
+    /// Builds the zones. Zone `z`'s lists begin at sentinel `lists[0] + z * lists[1]`; the first
+    /// `lists[2]` of them are of free pages, the others the LRU lists.
     fn zones_of(config: &Config, policy: &Policy, lists: [u32; 3]) -> Box<[Zone<W>]> {
         machine::assert_one_width(&config.zones);
         let [zone_lists, per_zone, free_lists] = lists;
@@ -366,7 +369,7 @@ impl<W: World> Mm<W> {
         zones
     }
 
-    /// One timer tick in nanoseconds.
+    /// Returns the length of a timer tick in nanoseconds.
     #[inline]
     pub fn tick(&self) -> u64 {
         SECOND / self.config.hz
@@ -380,20 +383,20 @@ impl<W: World> Mm<W> {
         queue::emergency(self.nodes.len() as u32, self.bdis.len() as u32, node)
     }
 
-    /// The sentinel of a task's isolated list.
+    /// Returns the sentinel of a task's isolated list.
     #[inline(always)]
     pub(crate) fn isolated_list(&self, task: world::TaskId) -> Pfn {
         debug_assert!(task < self.config.max_tasks);
         self.task_lists + task
     }
 
-    /// Whether somebody listens to every event.
+    /// Returns true if a trace of every event is being read.
     #[inline(always)]
     pub(crate) fn traced(&self) -> bool {
         W::TRACE && self.world.tracing()
     }
 
-    /// Tells of an event: the one way to do so. [`world::Watch`] says where it goes.
+    /// Reports an event; all events pass here. [`world::Watch`] says where it goes.
     #[inline(always)]
     pub(crate) fn emit(&self, to: Audience, event: impl FnOnce() -> Event) {
         if to != Audience::Traces || self.traced() {
@@ -401,12 +404,12 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Tree nodes in use.
+    /// Returns the number of tree nodes in use.
     pub fn tree_nodes(&self) -> u32 {
         self.nodes_pool.in_use()
     }
 
-    /// Files created so far.
+    /// Returns the number of files created so far.
     pub fn mapping_count(&self) -> u32 {
         self.mappings_used.get()
     }

@@ -1,4 +1,4 @@
-//! How a machine's memory is described.
+//! The description of a machine's memory: kinds and sizes of zones.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,15 +12,15 @@ pub enum ZoneType {
     /// The first 16 MiB.
     #[serde(rename = "DMA")]
     Dma,
-    /// Below 4 GiB.
+    /// Memory below 4 GiB.
     #[serde(rename = "DMA32")]
     Dma32,
-    /// Everything above.
+    /// All memory above the other zones.
     Normal,
     /// Memory for movable pages only.
     Movable,
-    /// On 32 bits what the kernel has no address for: memory of user programs and the page cache alone. A
-    /// machine that has it has neither DMA32 nor Movable.
+    /// On 32 bits, memory that the kernel has no address for: only user programs and the page cache
+    /// use it. A machine that has it has neither DMA32 nor Movable.
     HighMem,
 }
 
@@ -28,7 +28,7 @@ pub enum ZoneType {
 pub const ZONE_TYPES: usize = 4;
 
 impl ZoneType {
-    /// The kernel's name.
+    /// Returns the kernel's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dma => "DMA",
@@ -39,7 +39,7 @@ impl ZoneType {
         }
     }
 
-    /// How the kernel ends a counter's name that is a zone type's: `pgalloc_normal`, `pgalloc_high`.
+    /// Returns the suffix of the zone type in names of counters: `pgalloc_normal`, `pgalloc_high`.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Dma => "dma",
@@ -50,13 +50,13 @@ impl ZoneType {
         }
     }
 
-    /// Whether the kernel's own data may lie in it.
+    /// Returns true if the kernel's own data may lie in such a zone.
     pub fn kernel_may_use(self) -> bool {
         !matches!(self, Self::Movable | Self::HighMem)
     }
 
-    /// Its place among a machine's zones, low to high. HighMem and Movable share the last one: either is for
-    /// pages that programs may have, and no machine has both.
+    /// Returns the type's place among a machine's zones, low to high. HighMem and Movable share the
+    /// last one: both hold only pages that programs may have, and no machine has both.
     #[inline(always)]
     pub fn index(self) -> usize {
         match self {
@@ -66,24 +66,27 @@ impl ZoneType {
     }
 }
 
-/// Whether a machine is one of 32 bits, with memory that the kernel has no address for.
+/// Returns true for a 32-bit machine with memory that the kernel has no address for.
 pub fn has_highmem(zones: &[ZoneInfo]) -> bool {
     zones.iter().any(|z| z.kind == ZoneType::HighMem)
 }
 
-/// Holds where zones of 64 bits, DMA32 and Movable, have no HighMem beside them.
+/// Asserts that zones of 64-bit machines, DMA32 and Movable, are not beside HighMem.
+///
+/// # Panics
+/// If they are.
 pub(crate) fn assert_one_width(zones: &[ZoneInfo]) {
     let of_64_bits = |z: &ZoneInfo| matches!(z.kind, ZoneType::Dma32 | ZoneType::Movable);
     assert!(!has_highmem(zones) || !zones.iter().any(of_64_bits));
 }
 
-/// What the builder must know of a zone.
+/// The description of a zone that an engine is built with.
 #[derive(Debug, Clone, Copy)]
 pub struct ZoneInfo {
-    /// Its node.
+    /// The zone's node.
     pub node: u32,
-    /// Its type.
+    /// The zone's type.
     pub kind: ZoneType,
-    /// Pages.
+    /// The zone's size in pages.
     pub size: u64,
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Size(pub u64);
 
 impl Size {
-    /// Whole 4 KiB pages in this size.
+    /// Returns the number of whole 4 KiB pages in this size.
     pub fn pages(self) -> u64 {
         self.0 / 4096
     }
@@ -18,8 +18,8 @@ impl Size {
     /// Reads the textual form.
     ///
     /// # Errors
-    /// A text that is not a whole number with an optional suffix K, M, G or T (each also with a
-    /// trailing `iB`), or one that does not fit 64 bits.
+    /// If the text is not a whole number with an optional suffix K, M, G or T (each also with a
+    /// trailing `iB`), or does not fit 64 bits.
     pub fn parse(text: &str) -> Result<Self, String> {
         let complaint = || {
             format!(

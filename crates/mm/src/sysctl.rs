@@ -1,10 +1,10 @@
-//! The sysctls: what a machine says of them, what they may be, and what follows when one is written
-//! while the machine runs (docs/reference/writeback.md#sysctls,
+//! The sysctls: what a machine file sets, which values are accepted, and what is recomputed when
+//! one is written while the machine runs (docs/reference/writeback.md#sysctls,
 //! docs/reference/memory-model.md#watermarks).
 //!
-//! [`TABLE`] is the one home of the kernel's names. An entry makes the field of [`Sysctl`], its default,
-//! its range, its place in the JSON schema of machine files and its word in a running engine
-//! ([`Mm::write_sysctls`]).
+//! [`TABLE`] is the only place that holds the kernel's names. An entry makes the field of
+//! [`Sysctl`], its default, its range, its place in the JSON schema of machine files and its word
+//! in a running engine ([`Mm::write_sysctls`]).
 
 use crate::Mm;
 use crate::memory::watermark::lowmem_kbytes;
@@ -13,46 +13,46 @@ use crate::world::{Word64, World};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a sysctl may be.
+/// The values that a sysctl accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fits {
-    /// A whole number between these two.
+    /// A whole number in this range, inclusive.
     Number(u64, u64),
-    /// A size in bytes between these two.
+    /// A size in bytes in this range, inclusive.
     Bytes(u64, u64),
     /// kB, up to half of the machine's memory.
     HalfOfMemory,
-    /// Three whole numbers, each between these two.
+    /// Three whole numbers, each in this range, inclusive.
     Three(u64, u64),
-    /// 0, or a whole number between these two.
+    /// 0, or a whole number in this range, inclusive.
     ZeroOr(u64, u64),
 }
 
-/// What the kernel computes anew when a sysctl is written.
+/// The state that the kernel recomputes when a sysctl is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Follows {
-    /// Nothing: whoever needs it reads it.
+    /// Nothing: the value is read where it is needed.
     Nothing,
-    /// `setup_per_zone_wmarks`: every zone's watermarks and boosts, reserves, thresholds of counters, and
-    /// with them what may be dirty.
+    /// `setup_per_zone_wmarks`: every zone's watermarks and boosts, reserves and counter
+    /// thresholds, and with them the amount of dirtyable memory.
     Watermarks,
-    /// `update_completion_period`: the period of the completions' and dirtiers' proportions, and how often
-    /// dirtiers look at the limits.
+    /// `update_completion_period`: the period of the proportions of completions and of dirtiers,
+    /// and how often dirtiers check the limits.
     CompletionPeriod,
     /// `zone_pcp_update`: how many pages a CPU's lists hold.
     PerCpuLists,
-    /// The period of XFS's log and reclaim workers, from their next one on.
+    /// The period of XFS's log and reclaim workers, from their next run on.
     LogPeriod,
 }
 
-/// What comes of a sysctl here.
+/// How far the engine models a sysctl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// What Linux does.
+    /// The sysctl has the effect that it has on Linux.
     Works,
-    /// Nothing, and why: no outcome depends on it.
+    /// No outcome depends on the sysctl; the text says why.
     NoEffect(&'static str),
-    /// Nothing but what the engine does anyway, which is what Linux does with one of these values; and why others are not
+    /// The engine always behaves as Linux does with these values; the text says why others are not
     /// modelled.
     Only(&'static [u64], &'static str),
 }
@@ -60,27 +60,29 @@ pub enum Answer {
 /// One sysctl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Info {
-    /// The kernel's name, as `/proc/sys` has it with points.
+    /// The kernel's name, with points as in `sysctl -a`.
     pub name: &'static str,
-    /// The last part of the name: the key in a table of sysctls.
+    /// The last part of the name: the key in a machine file's table of sysctls.
     pub key: &'static str,
-    /// Its unit.
+    /// The unit of the value.
     pub unit: &'static str,
-    /// What it may be at boot.
+    /// The values that are accepted at boot.
     pub fits: Fits,
-    /// Whether a running engine takes it only where the machine was built with it: the kernel of a machine
-    /// that does not say it at boot is of before its time, or the engine has no words for it.
+    /// Whether a running engine accepts the sysctl only if the machine was built with it. A machine
+    /// without it at boot models a kernel from before the sysctl, or its engine has no state for
+    /// it.
     pub from_boot: bool,
-    /// What is computed anew when it is written.
+    /// The state that is recomputed when the sysctl is written.
     pub follows: Follows,
-    /// What comes of it.
+    /// How far the engine models the sysctl.
     pub answer: Answer,
-    /// What it is.
+    /// Description of the sysctl, as users read it.
     pub about: &'static str,
 }
 
 impl Info {
-    /// What a reader of results has to know of a value: nothing where the engine does what Linux does.
+    /// Returns what a reader of results must know about a value; `None` where the engine does as
+    /// Linux.
     pub fn note(&self, value: u64) -> Option<String> {
         let name = self.name;
         match self.answer {
@@ -94,26 +96,26 @@ impl Info {
     }
 }
 
-/// Any number that the kernel's `int` holds.
+/// Any non-negative number that the kernel's `int` holds.
 const ANY: Fits = Fits::Number(0, i32::MAX as u64);
 
-/// No value: an optional sysctl that nobody wrote.
+/// The word of an optional sysctl that was not set.
 const ABSENT: u64 = u64::MAX;
 
-/// The most words of one sysctl.
+/// The largest number of words that one sysctl takes.
 const PARTS: usize = 3;
 
-/// How a field's value becomes words of a running engine.
+/// A type of sysctl values that can be stored in the words of a running engine.
 trait Held: Sized {
-    /// Whether nobody wrote it, and files need not say it.
+    /// Returns true if the sysctl was not set, so files leave it out.
     fn absent(&self) -> bool {
         false
     }
 
-    /// One of its words; 0 behind its last.
+    /// Returns one of the value's words; 0 beyond its last.
     fn word(&self, part: usize) -> u64;
 
-    /// From its words.
+    /// Returns the value that these words hold.
     fn of(word: impl Fn(usize) -> u64) -> Self;
 }
 
@@ -159,7 +161,7 @@ impl Held for [u32; PARTS] {
     }
 }
 
-/// The last part of a name.
+/// Returns the last part of a sysctl's name.
 const fn last_part(name: &'static str) -> &'static str {
     let bytes = name.as_bytes();
     let mut at = bytes.len();
@@ -169,7 +171,8 @@ const fn last_part(name: &'static str) -> &'static str {
     name.split_at(at).1
 }
 
-/// What people write of [`Sysctl::lowmem_reserve_ratio`]: a list, or the text of its file in `/proc/sys`.
+/// The accepted forms of [`Sysctl::lowmem_reserve_ratio`]: a list, or the text of its file in
+/// `/proc/sys`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Ratios {
@@ -177,9 +180,13 @@ enum Ratios {
     Text(String),
 }
 
-/// Reads `lowmem_reserve_ratio`: a list has a number for each of DMA, DMA32 and Normal. Of a text, as of what is written
-/// to the kernel's file, the first numbers are theirs, and those that it does not reach keep what they have. A fourth and
-/// fifth are of Movable memory and devices, above which there is no memory to keep from.
+/// Reads `lowmem_reserve_ratio`. A list has a number for each of DMA, DMA32 and Normal. A text may
+/// be shorter, as on writing to the kernel's file: zones that it does not reach keep the default. A
+/// fourth and fifth number are for Movable memory and devices; there is no memory above these to
+/// keep a reserve from, so they are ignored.
+///
+/// # Errors
+/// If the value is neither a list of 3 to 5 numbers nor a text of 1 to 5 numbers.
 fn reserve_ratios<'de, D: serde::Deserializer<'de>>(from: D) -> Result<[u32; PARTS], D::Error> {
     use serde::de::Error as _;
     const MOST: usize = 5;
@@ -239,16 +246,17 @@ macro_rules! sysctls {
         },)*];
 
         impl Sysctl {
-            /// The defaults of the kernels of the series: 10 and 20 % of dirtyable memory, a flusher run
-            /// every 5 s for what is older than 30 s, the formulas for free memory, reserves of 1/256,
-            /// 1/256 and 1/32, swappiness 60.
+            /// The defaults of the kernels of the series: 10 and 20 % of dirtyable memory, a
+            /// flusher run every 5 s for inodes older than 30 s, the formulas for free memory,
+            /// reserves of 1/256, 1/256 and 1/32, swappiness 60.
             pub const KERNEL: Self = Self { $($field: $default,)* };
 
             fn words(&self) -> [[u64; PARTS]; TABLE.len()] {
                 [$(std::array::from_fn(|part| self.$field.word(part)),)*]
             }
 
-            /// Takes one over from another machine's; `false`: there is none of this key.
+            /// Copies the value of one key from another machine's sysctls; returns false if there
+            /// is no such key.
             fn take(&mut self, from: &Self, key: &str) -> bool {
                 $(if key == last_part($name) {
                     self.$field = from.$field.clone();
@@ -258,7 +266,7 @@ macro_rules! sysctls {
             }
         }
 
-        /// Which word of [`Words`] is which.
+        /// The index of each sysctl in [`Words`].
         #[allow(non_camel_case_types)]
         enum Nth { $($field,)* }
 
@@ -269,7 +277,7 @@ macro_rules! sysctls {
                 <$type as Held>::of(|part| words[part].get())
             })*
 
-            /// All of them.
+            /// Returns the present values of all sysctls.
             pub fn get(&self) -> Sysctl {
                 Sysctl { $($field: self.$field(),)* }
             }
@@ -284,10 +292,10 @@ sysctls! {
     /// Dirtiers are throttled at this share of dirtyable memory, in percent.
     "vm.dirty_ratio", dirty_ratio: u32 = 20,
         "%", Fits::Number(0, 100), false, CompletionPeriod;
-    /// As the ratio, in bytes; non-zero replaces it.
+    /// Background writeback starts above this amount, in bytes; non-zero replaces the ratio.
     "vm.dirty_background_bytes", dirty_background_bytes: Size = Size(0),
         "bytes", Fits::Bytes(0, 16 << 40), false, Nothing;
-    /// As the ratio, in bytes; non-zero replaces it.
+    /// Dirtiers are throttled at this amount, in bytes; non-zero replaces the ratio.
     "vm.dirty_bytes", dirty_bytes: Size = Size(0),
         "bytes", Fits::Bytes(0, 16 << 40), false, CompletionPeriod;
     /// Periodic flusher wake-up in hundredths of a second; 0 disables it.
@@ -304,7 +312,7 @@ sysctls! {
     "vm.wmark_min_kbytes", wmark_min_kbytes: Option<u64> = None,
         "kB", Fits::HalfOfMemory, false, Watermarks;
     /// *tunable-watermarks*: the low watermarks of all zones together in kB, at least the minimum;
-    /// zones share it by size. Absent: by `watermark_scale_factor`.
+    /// zones share the sum by size. Absent: by `watermark_scale_factor`.
     "vm.wmark_low_kbytes", wmark_low_kbytes: Option<u64> = None,
         "kB", Fits::HalfOfMemory, false, Watermarks;
     /// *tunable-watermarks*: the same for the high watermarks, at least the low ones.
@@ -315,103 +323,107 @@ sysctls! {
     /// this key Movable zones have a minimum of their own, as from Linux 6.6 on.
     "vm.watermark_scale_factor", watermark_scale_factor: Option<u32> = None,
         "1/10000", Fits::Number(1, 3000), true, Watermarks;
-    /// By how many ten-thousandths of its high watermark a zone's watermarks are boosted at most when
-    /// a request has to use pages set aside for others (`mobility = "grouped"`), 0..=100000; 0: not
-    /// at all. Absent: not at all, as before Linux 5.0, whose default is 15000.
+    /// The largest boost of a zone's watermarks in ten-thousandths of its high watermark, given
+    /// when a request has to use pages set aside for another kind (`mobility = "grouped"`),
+    /// 0..=100000; 0: none. Absent: none, as before Linux 5.0, whose default is 15000.
     "vm.watermark_boost_factor", watermark_boost_factor: Option<u32> = None,
         "1/10000", Fits::Number(0, 100_000), true, Nothing;
-    /// For DMA, DMA32 and Normal: the zone keeps one part in so many of the memory above it free
-    /// from requests that could use that memory; 0: none. Also the text of /proc/sys, "256 256 32 0 0".
+    /// For DMA, DMA32 and Normal: the zone keeps 1/n of the memory above it free from requests that
+    /// could use that memory; 0: none. Also the text of /proc/sys, "256 256 32 0 0".
     #[serde(deserialize_with = "reserve_ratios")]
     "vm.lowmem_reserve_ratio", lowmem_reserve_ratio: [u32; 3] = [256, 256, 32],
         "parts", Fits::Three(0, u32::MAX as u64), false, Watermarks;
-    /// 1: memory of HighMem zones may be dirtied, too. Absent: 0, the dirty limits are shares of what the
-    /// kernel has addresses for. Without HighMem it says nothing.
+    /// 1: memory of HighMem zones may be dirtied, too. Absent: 0, the dirty limits are shares of
+    /// the memory that the kernel has addresses for. Without HighMem it has no effect.
     "vm.highmem_is_dirtyable", highmem_is_dirtyable: Option<u32> = None,
         "0 or 1", Fits::Number(0, 1), false, Nothing;
     /// Preference for swapping against dropping page cache, 0..=100, and 0..=200 since Linux 5.8.
     "vm.swappiness", swappiness: u32 = 60,
         "of 200", Fits::Number(0, 200), false, Nothing;
-    /// How many pages come back from swap around the one that is missed: 2 to this power at most; 0: it alone. By
-    /// neighbours in memory at most 32 (`SWAP_RA_ORDER_CEILING`).
+    /// Swap read-ahead reads up to 2 to this power pages around the one that is missed; 0: that
+    /// page alone. Read-ahead by neighbours in memory reads at most 32 (`SWAP_RA_ORDER_CEILING`).
     #[serde(rename = "page-cluster")]
     "vm.page-cluster", page_cluster: u32 = 3,
         "power of 2", Fits::Number(0, 31), false, Nothing;
-    /// How many of the unused dentries and inodes reclaim takes for there, in percent: above 100 more are freed with each
-    /// page of the lists that is scanned, below fewer; 0: none.
+    /// How many of the unused dentries and inodes reclaim counts, in percent: above 100 more of
+    /// them are freed with each page of the LRU lists scanned, below 100 fewer; 0: none.
     "vm.vfs_cache_pressure", vfs_cache_pressure: u32 = 100,
         "%", Fits::Number(0, i32::MAX as u64), false, Nothing;
-    /// Since Linux 5.14: a CPU's lists of a zone hold its share of one part in so many of the zone, 8 or more, and do not
-    /// grow or shrink; 0: by the low watermark.
+    /// Since Linux 5.14: a CPU's lists of a zone hold together its share of 1/n of the zone, 8 or
+    /// more, and do not grow or shrink; 0: by the low watermark.
     "vm.percpu_pagelist_high_fraction", percpu_pagelist_high_fraction: u32 = 0,
         "parts", Fits::ZeroOr(8, i32::MAX as u64), false, PerCpuLists;
-    /// Up to this fragmentation index a zone is reclaimed for a request of pages in a row, above it compacted.
+    /// Up to this fragmentation index a zone is reclaimed for a request of contiguous pages, above
+    /// it compacted.
     "vm.extfrag_threshold", extfrag_threshold: u32 = 500,
         "1/1000", Fits::Number(0, 1000), false, Nothing;
-    /// 1 or 2: where memory runs out nobody is killed and the machine panics, which ends the run. Absent:
-    /// 0, somebody is.
+    /// 1 or 2: when memory runs out the machine panics instead of killing a task, which ends the
+    /// run. Absent: 0, a task is killed.
     "vm.panic_on_oom", panic_on_oom: Option<u32> = None,
         "0, 1 or 2", Fits::Number(0, 2), false, Nothing;
-    /// 1: who finds no memory is killed himself, and not who has most. Absent: 0.
+    /// 1: the task whose allocation failed is killed, not the one with the highest score. Absent:
+    /// 0.
     "vm.oom_kill_allocating_task", oom_kill_allocating_task: Option<u32> = None,
         "0 or 1", Fits::Number(0, 1), false, Nothing;
-    /// How often XFS forces its log and writes in place what names changed, in hundredths of a second,
-    /// 100..=720000; absent: the parameter `xfs_log_interval`.
+    /// How often XFS forces its log and writes changed metadata in place, in hundredths of a
+    /// second, 100..=720000; absent: the parameter `xfs_log_interval`.
     "fs.xfs.xfssyncd_centisecs", xfssyncd_centisecs: Option<u32> = None,
         "1/100 s", Fits::Number(100, 720_000), false, LogPeriod;
-    /// Seconds after a read in which dirty pages are written as well, while the disk turns; 0: off.
+    /// Seconds after a read in which dirty pages are written as well, while the disk spins; 0: off.
     "vm.laptop_mode", laptop_mode: Option<u32> = None,
         "s", ANY, false, Nothing
         => Answer::Only(&[0], "a read has nobody write what is dirty");
-    /// How hard kcompactd compacts before anybody asks; 0: not at all.
+    /// How hard kcompactd compacts memory in advance of requests; 0: not at all.
     "vm.compaction_proactiveness", compaction_proactiveness: Option<u32> = None,
         "of 100", Fits::Number(0, 100), false, Nothing
         => Answer::Only(&[0], "there is no kcompactd: memory is compacted for who asks");
-    /// How often a lock of a page may be taken before whoever waits for it gets it.
+    /// How often a page's lock may be taken by others before a waiter gets it.
     "vm.page_lock_unfairness", page_lock_unfairness: Option<u32> = None,
         "times", ANY, false, Nothing
         => Answer::Only(&[], "who waits for a page's lock tries again when it is woken");
-    /// Mappings that a process may have.
+    /// The number of mappings that a process may have.
     "vm.max_map_count", max_map_count: Option<u32> = None,
         "mappings", ANY, false, Nothing
         => Answer::NoEffect("no program here has more than a few mappings");
-    /// Whether mappings are refused for which there may be no memory: 0 obvious ones, 1 none, 2 by overcommit_ratio.
+    /// Whether mappings are refused for which there may be no memory: 0 obvious ones, 1 none, 2 by
+    /// overcommit_ratio.
     "vm.overcommit_memory", overcommit_memory: Option<u32> = None,
         "0, 1 or 2", Fits::Number(0, 2), false, Nothing
         => Answer::Only(&[0, 1], "no mapping is refused");
-    /// Of memory, the part that mappings may have beside swap with overcommit_memory = 2.
+    /// The share of memory that mappings may have beside swap with overcommit_memory = 2.
     "vm.overcommit_ratio", overcommit_ratio: Option<u32> = None,
         "%", ANY, false, Nothing
         => Answer::NoEffect("it says something with overcommit_memory = 2 alone, which is not modelled");
-    /// Whether a node reclaims before another one gives: bits for clean pages, writing and swapping.
+    /// Whether a node reclaims before an allocation moves to another node: bits for clean pages,
+    /// writing and swapping.
     "vm.zone_reclaim_mode", zone_reclaim_mode: Option<u32> = None,
         "bits", Fits::Number(0, 7), false, Nothing
         => Answer::Only(&[0], "a full node's requests go to the next one");
-    /// What overcommit_memory = 2 keeps for the administrator.
+    /// Memory that overcommit_memory = 2 keeps for the administrator.
     "vm.admin_reserve_kbytes", admin_reserve_kbytes: Option<u64> = None,
         "kB", ANY, false, Nothing
         => Answer::NoEffect("it limits mappings alone, and none is refused");
-    /// What overcommit_memory = 2 keeps of a process's growth for others.
+    /// Memory that overcommit_memory = 2 keeps from a process's growth for others.
     "vm.user_reserve_kbytes", user_reserve_kbytes: Option<u64> = None,
         "kB", ANY, false, Nothing
         => Answer::NoEffect("it limits mappings alone, and none is refused");
-    /// Huge pages that are set aside.
+    /// Number of huge pages that are set aside.
     "vm.nr_hugepages", nr_hugepages: Option<u64> = None,
         "huge pages", ANY, false, Nothing
         => Answer::Only(&[0], "no huge pages are set aside; `boot.kernel` can take as much memory");
-    /// Pages of files that no process maps, above which zone_reclaim_mode reclaims them.
+    /// Share of unmapped file pages above which zone_reclaim_mode reclaims them.
     "vm.min_unmapped_ratio", min_unmapped_ratio: Option<u32> = None,
         "%", Fits::Number(0, 100), false, Nothing
         => Answer::NoEffect("it is for zone_reclaim_mode alone, which is 0");
-    /// Pages of reclaimable objects, above which zone_reclaim_mode shrinks them.
+    /// Share of reclaimable slab pages above which zone_reclaim_mode shrinks them.
     "vm.min_slab_ratio", min_slab_ratio: Option<u32> = None,
         "%", Fits::Number(0, 100), false, Nothing
         => Answer::NoEffect("it is for zone_reclaim_mode alone, which is 0");
-    /// After how long an inode is written of which only times have changed (`lazytime`).
+    /// Age at which an inode is written if only its times have changed (`lazytime`).
     "vm.dirtytime_expire_seconds", dirtytime_expire_seconds: Option<u32> = None,
         "s", ANY, false, Nothing
         => Answer::NoEffect("no filesystem here is mounted with lazytime");
-    /// How often CPUs' differences of counters are folded.
+    /// How often the CPUs' differences of counters are folded.
     "vm.stat_interval", stat_interval: Option<u32> = None,
         "s", Fits::Number(1, i32::MAX as u64), false, Nothing
         => Answer::Only(&[1], "counters are folded once a second");
@@ -419,7 +431,7 @@ sysctls! {
     "vm.drop_caches", drop_caches: Option<u32> = None,
         "1, 2 or 3", Fits::Number(1, 4), false, Nothing
         => Answer::Only(&[], "nothing drops what is cached at once; at boot nothing is cached but `boot.cache`");
-    /// Linux 6.15: requests of pages in a row reclaim and compact rather than mix kinds of pages.
+    /// Linux 6.15: requests of contiguous pages reclaim and compact rather than mix kinds of pages.
     "vm.defrag_mode", defrag_mode: Option<u32> = None,
         "0 or 1", Fits::Number(0, 1), false, Nothing
         => Answer::Only(&[0], "it is of Linux 6.15, and no preset is as new");
@@ -432,21 +444,21 @@ impl Default for Sysctl {
 }
 
 impl Sysctl {
-    /// Takes back what is said of the three watermarks, as writing `min_free_kbytes` does on a running
-    /// kernel (*tunable-watermarks*).
+    /// Resets the three watermark sysctls, as writing `min_free_kbytes` does on a running kernel
+    /// (*tunable-watermarks*).
     pub fn reset_wmarks(&mut self) {
         self.wmark_min_kbytes = None;
         self.wmark_low_kbytes = None;
         self.wmark_high_kbytes = None;
     }
 
-    /// Writes those of these keys with their values in `from`, one after the other, each with what the
-    /// kernel's handler does to others: bytes and ratio of a dirty limit replace each other
-    /// (`dirty_bytes_handler`, `dirty_ratio_handler` and those of the background), and the minimum resets
-    /// the watermarks or is another name of one.
+    /// Writes the values of these keys from `from`, one after the other, each with the effects of
+    /// the kernel's handler on others: bytes and ratio of a dirty limit replace each other
+    /// (`dirty_bytes_handler`, `dirty_ratio_handler` and those of the background limit), and the
+    /// minimum resets the watermark sysctls or is another name of one.
     ///
     /// # Panics
-    /// A key that is in no entry of [`TABLE`].
+    /// If a key is in no entry of [`TABLE`].
     pub fn write<'k>(&mut self, from: &Self, keys: impl IntoIterator<Item = &'k str>) {
         for key in keys {
             assert!(self.take(from, key), "there is a sysctl {key}");
@@ -464,7 +476,7 @@ impl Sysctl {
 }
 
 impl Sysctl {
-    /// Those that somebody wrote, or that have a default, with their numbers: one, or three.
+    /// Returns the sysctls that were set or have a default, with their one or three numbers.
     pub fn values(&self) -> Vec<(&'static Info, Vec<u64>)> {
         let written = TABLE.iter().zip(self.words());
         written
@@ -479,18 +491,18 @@ impl Sysctl {
             .collect()
     }
 
-    /// Whether the sysctl of a key has a value.
+    /// Returns true if the sysctl of this key has a value.
     pub fn says(&self, key: &str) -> bool {
         self.values().iter().any(|(info, _)| info.key == key)
     }
 }
 
-/// The entry of a key or of a kernel's name.
+/// Returns the entry of a key or of a kernel's name; `None` if there is none.
 pub fn info(name: &str) -> Option<&'static Info> {
     TABLE.iter().find(|i| i.key == name || i.name == name)
 }
 
-/// The sysctls of a running engine.
+/// The sysctls of a running engine, one row of words each.
 pub(crate) struct Words<U>([[U; PARTS]; TABLE.len()]);
 
 impl<U: Word64 + bytemuck::Zeroable> Words<U> {
@@ -511,17 +523,18 @@ impl<U: Word64 + bytemuck::Zeroable> Words<U> {
 }
 
 impl<W: World> Mm<W> {
-    /// The sysctls as they are now; [`Config::sysctl`](crate::Config::sysctl) has them as they were at
-    /// boot.
+    /// Returns the present sysctls; [`Config::sysctl`](crate::Config::sysctl) has them as they were
+    /// at boot.
     pub fn sysctls(&self) -> Sysctl {
         self.sysctl.get()
     }
 
-    /// Writes sysctls while the engine runs, and computes anew what follows from those that changed, as
-    /// [`TABLE`] says; where none changes, nothing is done. Legal are values that a machine may boot with; of those that an engine takes only
-    /// from boot, the engine was built with one.
+    /// Writes sysctls while the engine runs and recomputes what depends on those that changed, as
+    /// [`TABLE`] says; if none changed, does nothing. The values must be such that a machine may
+    /// boot with them, and a sysctl that is accepted only from boot on (`Info::from_boot`) must
+    /// have been set then.
     pub fn write_sysctls(&self, new: &Sysctl) {
-        // As at boot: what the machine does not say has its kernel's default.
+        // As at boot: a sysctl that the machine does not set has the default of its kernel.
         let new = &new.clone().under(&self.policy);
         let (old, new_words) = (self.sysctls().words(), new.words());
         if old == new_words {
@@ -567,7 +580,7 @@ mod tests {
         }
     }
 
-    /// What a word holds comes back, absent ones and lists too.
+    /// Checks that words return the value stored, including absent ones and lists.
     #[test]
     fn words_hold_every_value() {
         use std::cell::Cell;
@@ -582,7 +595,8 @@ mod tests {
         assert_eq!(words.lowmem_reserve_ratio(), [0, u32::MAX, 7]);
     }
 
-    /// The kernel's form of the reserves: numbers with any space between them, as many as a kernel has zones.
+    /// Checks the kernel's form of the reserves: numbers with any white space between them, as many
+    /// as a kernel has zones.
     #[test]
     fn reserves_are_read_as_the_kernel_has_them() {
         let read = |value: serde_json::Value| {
@@ -602,7 +616,7 @@ mod tests {
         }
     }
 
-    /// Bytes and ratios replace each other in the order in which they are written.
+    /// Checks that bytes and ratios replace each other in the order in which they are written.
     #[test]
     fn writing_does_what_the_handlers_do() {
         let from = Sysctl {

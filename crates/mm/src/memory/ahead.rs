@@ -1,21 +1,23 @@
-//! Which free blocks will be taken next, so that the processor's caches have their frames by then.
+//! Notes which free blocks will be taken next, so that their frames can be prefetched into the
+//! processor's caches.
 //!
-//! A free list is a chain of frames that went out of the caches long ago: who takes one block after the other waits
-//! for memory at each, because a frame says where the next one is. Lists are used at their heads, though, so the block
-//! that stands [`AHEAD`] places behind another one stood there when that one came. Each free block notes it, in a word
-//! that free frames do not use otherwise; the list's sentinel has the first ones in a ring, in words that
-//! sentinels do not use. What a joined block takes out of a list's middle makes notes wrong: then memory is asked for
-//! in vain, and nothing else.
+//! A free list is a chain of frames that left the caches long ago: a caller that takes one block
+//! after the other waits for memory at each, because a frame holds the link to the next one. Lists
+//! are used at their heads, though, so the block that stands [`AHEAD`] places behind another one
+//! also stood there when that one was added. Each free block notes it, in a word that free frames
+//! do not use otherwise; the list's sentinel keeps the first ones in a ring, in words that
+//! sentinels do not use. A block that is removed from the middle of a list to join its buddy makes
+//! notes wrong; the only effect is a useless prefetch.
 
 use crate::Pfn;
 use crate::memory::frame::Page;
 use crate::world::{Word32, World};
 
-/// Places of a list that are asked for ahead: a power of two, as many as a sentinel has words for. Sixteen, in
-/// words of the zone, made nothing faster.
+/// How many places ahead blocks of a list are prefetched: a power of two, as many as a sentinel has
+/// words for. Sixteen, in words of the zone, were no faster.
 const AHEAD: u32 = 4;
 
-/// The first blocks of a free list, by its sentinel; the zone's lock is held.
+/// The first blocks of a free list, kept in its sentinel; the zone's lock is held.
 pub(super) struct Ahead<'a, W: World>(pub Page<'a, W>);
 
 impl<'a, W: World> Ahead<'a, W> {
@@ -24,13 +26,14 @@ impl<'a, W: World> Ahead<'a, W> {
         self.0.spare((n % AHEAD) as usize)
     }
 
-    /// Blocks that came, less those that went.
+    /// Returns the word that counts blocks added less blocks removed.
     #[inline(always)]
     fn n(&self) -> &'a W::U32 {
         self.0.spare(AHEAD as usize)
     }
 
-    /// A block came to the list's head: in the ring it has the place of the one that it is to note.
+    /// Notes that a block was added at the list's head: it takes over the ring's entry that it is
+    /// to note.
     #[inline(always)]
     pub fn comes(&self, (pfn, page): (Pfn, Page<'_, W>)) {
         let n = self.n().get();
@@ -40,7 +43,8 @@ impl<'a, W: World> Ahead<'a, W> {
         place.set(pfn);
     }
 
-    /// The block at the list's head goes. Returns the one that it noted, which gets its place back.
+    /// Notes that the block at the list's head is removed. Returns the block that it had noted,
+    /// which goes back into the ring.
     #[inline(always)]
     pub fn goes(&self, page: Page<'_, W>) -> Pfn {
         let n = self.n().get().wrapping_sub(1);
@@ -58,8 +62,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// While blocks come and go at the head, the note of the one that goes is the one that stands [`AHEAD`] places
-        /// behind it.
+        /// Checks that, while blocks are added and removed at the head, the note of a removed block
+        /// is the one [`AHEAD`] places behind it.
         #[test]
         fn notes_are_right_at_the_head(comes in prop::collection::vec(any::<bool>(), 1..200)) {
             let frames = Frames::<crate::inside::world::TestWorld>::new(256, 1).unwrap();

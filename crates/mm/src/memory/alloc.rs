@@ -19,32 +19,33 @@ use crate::{Mm, Pfn};
 /// Orders above this are costly: not retried for ever.
 pub const PAGE_ALLOC_COSTLY_ORDER: u32 = 3;
 
-/// What walks over a fallback list know of each other.
+/// State that successive walks over a fallback list share.
 #[derive(Debug, Default)]
 struct Walk {
     skipped: Skipped,
     look_up: LookUp,
 }
 
-/// A page that was had at the min watermark.
+/// A page that was allocated at the min watermark.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AtMin {
     pub pfn: Pfn,
-    /// No free list changed and nobody was told of it: the next such request has the same answers.
+    /// No free list changed and nothing was reported: the next such request goes the same way.
     pub again: bool,
 }
 
-/// How a request has memory compacted for it.
+/// How compaction for a request may migrate pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Migrate {
-    /// It waits for nothing, and leaves alone what is dirty, under writeback or in a pageblock that is not movable.
+    /// Without waiting: dirty pages, pages under writeback and pageblocks that are not movable are
+    /// left alone.
     Async,
-    /// It waits for writeback.
+    /// Waiting for writeback.
     Sync,
 }
 
 impl<W: World> Mm<W> {
-    /// The zones a request may use, in order.
+    /// Returns the zones that a request may use, in order.
     #[inline(always)]
     pub(crate) fn eligible(&self, node: u32, gfp: Gfp) -> impl Iterator<Item = usize> + '_ {
         let only = gfp.has(Gfp::THISNODE);
@@ -54,7 +55,7 @@ impl<W: World> Mm<W> {
             .filter(move |&z| !only || self.zones[z].node == node)
     }
 
-    /// The first usable zone: its index is the classzone.
+    /// Returns the first usable zone of a request; its index is the classzone.
     #[inline(always)]
     pub(crate) fn preferred_zone(&self, node: u32, gfp: Gfp) -> usize {
         self.eligible(node, gfp)
@@ -62,8 +63,8 @@ impl<W: World> Mm<W> {
             .expect("a request names a populated zone")
     }
 
-    /// A walk over the free lists (docs/reference/allocation.md#free-list-walk), and where the zonelist cache may have
-    /// hidden a page another one without it.
+    /// Walks the free lists (docs/reference/allocation.md#free-list-walk), and if the zonelist
+    /// cache may have hidden a page, walks again without it.
     pub(crate) fn get_page_from_freelist(
         &self,
         node: u32,
@@ -80,7 +81,8 @@ impl<W: World> Mm<W> {
         found
     }
 
-    /// [`Self::get_page_from_freelist`], for the fast path to specialize.
+    /// Does one walk of [`Self::get_page_from_freelist`]; inlined so that the fast path can
+    /// specialize it.
     #[inline(always)]
     fn walk_freelists(
         &self,
@@ -145,7 +147,7 @@ impl<W: World> Mm<W> {
         None
     }
 
-    /// A zone gave a block for a request.
+    /// Marks a block that zone `z` gave as used by a request, and counts, charges and reports it.
     #[inline(always)]
     pub(super) fn hand_out(&self, z: usize, pfn: Pfn, node: u32, gfp: Gfp, order: u32) {
         let page = self.frames.page(pfn);
@@ -163,8 +165,9 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Allocates one page (docs/reference/allocation.md#slow-path). `None`: the request gave up, or the run
-    /// ended in OOM. What waits for nothing is done at the call; only the rest is left to the future.
+    /// Allocates one page (docs/reference/allocation.md#slow-path). `None`: the request gave up, or
+    /// the run ended in OOM. Work that needs no waiting is done at the call; only the rest is left
+    /// to the future.
     #[inline(always)]
     pub fn alloc_page(&self, gfp: Gfp) -> impl Future<Output = Option<Pfn>> {
         let had = self.alloc_page_at_once(gfp);
@@ -176,8 +179,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// [`Mm::alloc_page`] where it waits for nothing, and nobody else has a turn. Else when it began, in nanoseconds:
-    /// [`Mm::alloc_rest`] goes on.
+    /// Does [`Mm::alloc_page`] if it need not wait or yield. Otherwise returns, as `Err`, when the
+    /// allocation began, in nanoseconds, for [`Mm::alloc_rest`].
     #[inline(always)]
     pub fn alloc_page_at_once(&self, gfp: Gfp) -> Result<Pfn, u64> {
         match self.page_at_once(gfp) {
@@ -186,7 +189,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The page, or [`NO_PFN`], and when it began: two registers.
+    /// Returns the page, or [`NO_PFN`], and when the allocation began; two registers.
     #[inline(never)]
     fn page_at_once(&self, gfp: Gfp) -> (Pfn, u64) {
         let start = self.world.now();
@@ -195,7 +198,7 @@ impl<W: World> Mm<W> {
         (pfn.unwrap_or(NO_PFN), start)
     }
 
-    /// Allocates 2^order contiguous pages.
+    /// Allocates 2^order contiguous pages; `None` as for [`Mm::alloc_page`].
     pub async fn alloc_pages(&self, gfp: Gfp, order: u32) -> Option<Pfn> {
         let start = self.world.now();
         match self.alloc_pages_fast(gfp, order, start) {
@@ -204,7 +207,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The part of an allocation that never waits: a walk at the low watermark, or where it would end.
+    /// Does the part of an allocation that never waits: the walks at the low watermark, or their
+    /// foreseen result.
     #[inline(always)]
     pub(crate) fn alloc_pages_fast(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
         let node = self.local_node();
@@ -222,8 +226,9 @@ impl<W: World> Mm<W> {
         Some(pfn)
     }
 
-    /// The walks at the low watermark; where the first one may leave out zones, at most three. Each may be two
-    /// where the zonelist cache is used, unless one more walk answers for all (*sequential-read* 4).
+    /// Does the walks at the low watermark: at most three if the first one may skip zones. With the
+    /// zonelist cache each may need a second walk, unless one more walk serves all reasons
+    /// (*sequential-read* 4).
     #[inline(never)]
     fn walks_at_low(&self, node: u32, gfp: Gfp, order: u32) -> Option<Pfn> {
         let mut flags = self.first_walk(node, gfp);
@@ -250,8 +255,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// What an allocation that may not wait does after the fast part: it wakes kswapd and looks at the min
-    /// watermark.
+    /// Continues an allocation that may not wait after its fast part: wakes kswapd and walks at the
+    /// min watermark.
     #[cold]
     pub(crate) fn alloc_nowait(&self, gfp: Gfp, order: u32) -> Option<Pfn> {
         let node = self.local_node();
@@ -259,15 +264,15 @@ impl<W: World> Mm<W> {
         self.get_page_from_freelist(node, gfp, order, Mark::Min, 0)
     }
 
-    /// The rest of a single page's allocation that began at `start` and could not be served without
-    /// waiting ([`Mm::fresh_pages`]); otherwise as [`Mm::alloc_page`].
+    /// Does the rest of a single page's allocation that began at `start` and could not be served
+    /// without waiting ([`Mm::fresh_pages`]); otherwise as [`Mm::alloc_page`].
     pub async fn alloc_rest(&self, gfp: Gfp, start: u64) -> Option<Pfn> {
         self.alloc_pages_slow(gfp, 0, start).await
     }
 
-    /// The rest of a single page's allocation that began at `start`, where it waits for nothing: kswapd is asked to
-    /// work, and a zone above its min watermark gives a page. `None`: nothing was done, or another thread has taken the
-    /// page, and [`Mm::alloc_rest`] is to do it.
+    /// Does the rest of a single page's allocation that began at `start`, if it need not wait:
+    /// wakes kswapd and takes a page from a zone above its min watermark. `None`: nothing was done,
+    /// or another thread has taken the page; the caller goes on with [`Mm::alloc_rest`].
     #[inline(never)]
     pub(crate) fn alloc_at_min(&self, gfp: Gfp, start: u64) -> Option<AtMin> {
         if self.policy.dirty_limits == DirtyLimits::PerZoneStall || self.tracker.is_some() {
@@ -276,7 +281,7 @@ impl<W: World> Mm<W> {
         let node = self.local_node();
         let first = self.preferred_zone(node, gfp);
         let classzone = self.zones[first].kind.index();
-        // Most often the first one is far above it.
+        // Usually the first zone is far above its min watermark.
         let plain = self.policy.free_snapshot != FreeSnapshot::WhileAwake
             && self.plainly_above(first, Mark::Min, classzone);
         let (z, walked) = match plain {
@@ -290,7 +295,7 @@ impl<W: World> Mm<W> {
             0 => self.most_pcp_alloc(z),
             _ => 0,
         };
-        // No more than that is what is done here, where events cost nothing.
+        // The most time that this function charges, if events cost nothing.
         let walks = u64::from(walked) + self.zones.len() as u64;
         let most = walks * self.world.price(Cost::ZoneWalk)
             + u64::from(refill) * self.world.price(Cost::PageBulk)
@@ -304,7 +309,7 @@ impl<W: World> Mm<W> {
         self.wake_kswapds_for(node, gfp, 0, classzone);
         self.world.charge(Cost::ZoneWalk, walked);
         let Some(pfn) = self.take_from_pcp(z, list, pcp) else {
-            // Other threads were faster.
+            // Other threads have taken the pages.
             if told {
                 self.world.alloc_slow_ends(free());
             }
@@ -323,8 +328,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Where the walk at the min watermark ends (`walk_freelists`), and how many zones it passes by. `None`: in none, or
-    /// it has to be made.
+    /// Returns the zone where the walk at the min watermark ends (`walk_freelists`), and how many
+    /// zones it skips. `None`: it ends in none, or must really be made.
     #[inline(never)]
     fn first_above_min(&self, node: u32, gfp: Gfp, classzone: usize) -> Option<(usize, u32)> {
         if self.policy.free_snapshot == FreeSnapshot::WhileAwake {
@@ -342,7 +347,7 @@ impl<W: World> Mm<W> {
         None
     }
 
-    /// The rest of an allocation that began at `start`.
+    /// Does the rest of an allocation that began at `start`, with its report.
     #[cold]
     async fn alloc_pages_slow(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
         let noted = self.noted_path();
@@ -391,7 +396,7 @@ impl<W: World> Mm<W> {
             let (mut pages_reclaimed, mut no_progress) = (0, 0);
             loop {
                 // Kernels of the series preempt voluntarily: between waking kswapd and the walk at
-                // the min watermark nobody takes the CPU.
+                // the min watermark no other task gets the CPU.
                 match again {
                     true if rewakes => self.wake_kswapds(node, gfp, order),
                     true => self.world.relax().await,
@@ -433,7 +438,7 @@ impl<W: World> Mm<W> {
                 let asked = (gfp, order, flags);
                 let Some((progress, page)) = self.reclaim_for(node, asked, &mut migrate).await
                 else {
-                    continue; // it was to die meanwhile
+                    continue; // the task was killed meanwhile
                 };
                 path = AllocPath::DirectReclaim;
                 if progress > 0 {
@@ -474,7 +479,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A request of several pages that is not tried again: what was reclaimed for it may be compacted yet.
+    /// Ends a request of several pages that is not retried: compacts once more, as reclaim has
+    /// freed pages for it.
     async fn compact_or_fail(
         &self,
         node: u32,
@@ -489,9 +495,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A round of direct reclaim: how many pages it came to, and one of them. `None`: the task was to die, and has not
-    /// begun. A request of several pages has memory compacted before, which counts as one page where it is enough. Since
-    /// 5.17 all of it is a memory stall, in which others run before and behind it (`slow_path`).
+    /// Does a round of direct reclaim, with compaction before it for a request of several pages.
+    /// Returns how many pages were reclaimed (1 if compaction was enough) and a page allocated from
+    /// them; `None` if the task was killed before it began. Since 5.17 all of this is a memory
+    /// stall, and other tasks may run before and after it (`slow_path`).
     async fn reclaim_for(
         &self,
         node: u32,
@@ -536,7 +543,7 @@ impl<W: World> Mm<W> {
         reclaimed
     }
 
-    /// Asks kswapd to work for each zone that a request may use.
+    /// Wakes kswapd for each zone that a request may use.
     fn wake_kswapds(&self, node: u32, gfp: Gfp, order: u32) {
         let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
         self.wake_kswapds_for(node, gfp, order, classzone);
@@ -548,7 +555,7 @@ impl<W: World> Mm<W> {
             && single.is_some()
             && only.kswapd_sleeping.get() == 0
         {
-            // It is awake: all zones ask it the same.
+            // kswapd is awake, and all zones ask it the same.
             let zones = &only.zonelists[gfp.high_zoneidx()];
             self.world.charge(Cost::ZoneWalk, zones.len() as u32);
             return only.ask_kswapd(0, classzone as u32);
@@ -560,7 +567,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A page of what this task has reclaimed, if nobody was faster: pages may lie in CPUs' lists.
+    /// Allocates from what this task has reclaimed, unless others took it: first as usual, then
+    /// with the CPUs' lists drained, since pages may lie there.
     fn take_reclaimed(&self, node: u32, gfp: Gfp, order: u32, flags: u32) -> Option<Pfn> {
         self.zones_reclaimed(node);
         let page = self.get_page_from_freelist(node, gfp, order, Mark::Min, flags);
@@ -571,9 +579,10 @@ impl<W: World> Mm<W> {
         self.get_page_from_freelist(node, gfp, order, Mark::Min, flags)
     }
 
-    /// Finds the first zone in which a request (`gfp`, order, flags) would be met if all were free that the lists hold: an
-    /// attempt without progress is worth another one. With `oom_retry = "waits"` the lists count for the less the more
-    /// often it was tried (mm/page_alloc.c `should_reclaim_retry`, 4.7).
+    /// Finds the first zone in which a request (`gfp`, order, flags) would succeed if all pages of
+    /// its lists were free, so that another attempt without progress is worthwhile. With
+    /// `oom_retry = "waits"` the lists count for less with each attempt (mm/page_alloc.c
+    /// `should_reclaim_retry`, 4.7).
     pub(crate) fn worth_another_try(
         &self,
         node: u32,
@@ -600,8 +609,9 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Counts the pages of zone `z` that its lists, or those of its node, hold and that could be reclaimed: anonymous ones
-    /// only where there is room to swap (mm/vmscan.c `zone_reclaimable_pages`).
+    /// Returns the number of reclaimable pages that the lists of zone `z`, or those of its node,
+    /// hold of the zone; anonymous ones count only if swap has room (mm/vmscan.c
+    /// `zone_reclaimable_pages`).
     fn zone_lists(&self, z: usize) -> u64 {
         let swaps = self.free_swap() > 0;
         let lists = Lru::ALL.iter().filter(|&&lru| lru != Lru::Unevictable);
@@ -611,9 +621,10 @@ impl<W: World> Mm<W> {
             .sum()
     }
 
-    /// Passes time before a request without progress tries again in zone `z`: with `oom_retry = "waits"` a tenth of a
-    /// second at most where more than half of what could be reclaimed there is dirty or under writeback, so that writes
-    /// end before memory counts as exhausted (`should_reclaim_retry`, 4.7 to 5.15); else others may run.
+    /// Waits before a request without progress retries in zone `z`. With `oom_retry = "waits"`, if
+    /// more than half of what could be reclaimed there is dirty or under writeback, waits up to a
+    /// tenth of a second, so that writes end before memory counts as exhausted
+    /// (`should_reclaim_retry`, 4.7 to 5.15); else only lets other tasks run.
     pub(crate) async fn pause_before_retry(&self, z: usize) {
         let of = |item| self.stat.snapshot(z, item);
         let pending = of(ZoneStat::NrFileDirty) + of(ZoneStat::NrWriteback);
@@ -625,9 +636,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The earlier form of per-zone dirty limits: where every zone a write may use is over its
-    /// share, and those zones together are too small to reach the global limit, wake the flushers
-    /// and wait for writeback to make progress. Returns whether it waited.
+    /// Stalls a write in the earlier form of per-zone dirty limits: if every zone that it may use
+    /// is over its share, and those zones together are too small to reach the global limit, wakes
+    /// the flushers and waits for writeback to make progress. Returns true if it waited.
     async fn stall_on_dirty_zones(&self, node: u32, gfp: Gfp) -> bool {
         if self.current().flags() & PF_MEMALLOC != 0 || !gfp.has(Gfp::WAIT) {
             return false;
@@ -649,7 +660,7 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Takes unmovable memory for the kernel: it stays until [`Mm::free_kernel_page`].
+    /// Allocates a page of unmovable kernel memory; it stays until [`Mm::free_kernel_page`].
     pub async fn alloc_kernel_page(&self, gfp: Gfp) -> Option<Pfn> {
         let pfn = self.alloc_page(gfp).await?;
         self.stat
@@ -657,11 +668,11 @@ impl<W: World> Mm<W> {
         Some(pfn)
     }
 
-    /// As [`Mm::alloc_kernel_page`], 2^order contiguous pages.
+    /// Allocates 2^order contiguous pages as [`Mm::alloc_kernel_page`] does.
     pub async fn alloc_kernel_pages(&self, gfp: Gfp, order: u32) -> Option<Pfn> {
         let pfn = self.alloc_pages(gfp, order).await?;
         let z = self.frames.zone(pfn);
-        // Only the first frame of a block is marked by the allocator.
+        // The allocator marks only the first frame of a block.
         for tail in pfn + 1..pfn + (1 << order) {
             self.frames.page(tail).reset_flags(z, flag::USED);
         }
@@ -671,7 +682,7 @@ impl<W: World> Mm<W> {
         Some(pfn)
     }
 
-    /// Returns 2^order contiguous kernel pages.
+    /// Frees 2^order contiguous kernel pages.
     pub fn free_kernel_pages(&self, pfn: Pfn, order: u32) {
         if order == 0 {
             return self.free_kernel_page(pfn);
@@ -686,7 +697,7 @@ impl<W: World> Mm<W> {
         self.free_pages_order(pfn, order);
     }
 
-    /// Returns a kernel page.
+    /// Frees a kernel page.
     pub fn free_kernel_page(&self, pfn: Pfn) {
         self.stat
             .dec(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrKernel);

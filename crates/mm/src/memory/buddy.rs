@@ -1,7 +1,7 @@
 //! The buddy allocator: free blocks of orders 0..=10 per zone (docs/reference/memory-model.md#free-lists).
 //!
-//! A policy may keep the lists by what pages are used for ([`mobility`](crate::mobility)); a list's
-//! number is 0 where it does not.
+//! A policy may keep the lists by mobility of the pages ([`mobility`](crate::mobility)); if it does
+//! not, a list's number is 0.
 //!
 //! A free block's head frame carries the BUDDY bit and its order; the other frames of the block
 //! are untouched, so building a machine touches one frame in 1024.
@@ -18,13 +18,13 @@ use crate::{Mm, Pfn};
 /// Number of orders.
 pub const ORDERS: usize = 11;
 
-/// Neighbouring pages in the order in which they are freed.
+/// A run of neighbouring pages in the order in which they are freed.
 #[derive(Default, Clone, Copy)]
 struct Run {
     first: Pfn,
     last: Pfn,
     pages: u32,
-    /// From one page to the next: 1 up, -1 (wrapped) down; 0 while there is but one.
+    /// The distance from one page to the next: 1 up, -1 (wrapped) down; 0 while there is only one.
     step: u32,
 }
 
@@ -38,7 +38,7 @@ impl Run {
         }
     }
 
-    /// Adds a page if it goes on where the run ends, in the run's direction.
+    /// Adds a page if it continues the run in the run's direction; returns false if it does not.
     #[inline(always)]
     fn extend(&mut self, pfn: Pfn) -> bool {
         let step = pfn.wrapping_sub(self.last);
@@ -60,7 +60,7 @@ impl Run {
         let up = self.first <= self.last;
         let (mut at, mut left) = (self.first, self.pages);
         while left > 0 {
-            // Where a block that begins with this page is aligned.
+            // The alignment of a block that begins with this page.
             let edge = if up { at } else { at + 1 };
             let order = edge
                 .trailing_zeros()
@@ -77,7 +77,7 @@ impl Run {
     }
 }
 
-/// Pages of a zone that are freed one after the other; the zone's lock is held.
+/// The pages of a zone that one bulk frees one after the other; the zone's lock is held.
 struct Freed<'a, W: World> {
     mm: &'a Mm<W>,
     z: usize,
@@ -109,7 +109,7 @@ impl<W: World> Freed<'_, W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Puts every frame of a zone on the free lists; at start only.
+    /// Puts every frame of a zone on the free lists; only when the machine is built.
     pub(crate) fn free_all_of_zone(&self, z: usize) {
         let zone = &self.zones[z];
         let (mut at, end) = (zone.start, zone.start + zone.size);
@@ -141,7 +141,7 @@ impl<W: World> Mm<W> {
         self.add_block_of((z, &self.zones[z]), pfn, order, list);
     }
 
-    /// The same where the zone is at hand.
+    /// Does [`Self::add_block`] for a caller that has the zone.
     #[inline(always)]
     fn add_block_of(&self, (z, zone): (usize, &Zone<W>), pfn: Pfn, order: usize, list: usize) {
         let frames = self.frames.table();
@@ -160,7 +160,7 @@ impl<W: World> Mm<W> {
         self.del_block_of(&self.zones[z], pfn, order);
     }
 
-    /// The same where the zone is at hand.
+    /// Does [`Self::del_block`] for a caller that has the zone.
     #[inline(always)]
     fn del_block_of(&self, zone: &Zone<W>, pfn: Pfn, order: usize) {
         let frames = self.frames.table();
@@ -171,8 +171,8 @@ impl<W: World> Mm<W> {
         zone.nr_free[order].fetch_sub(1);
     }
 
-    /// Takes the first block of the smallest order from `order` on that has any, whole. Returns
-    /// the block, its order and the kind of lists that it came from.
+    /// Takes the first block of the smallest order, from `order` on, that has one, without
+    /// splitting it. Returns the block, its order and the kind of lists that it came from.
     #[inline(always)]
     fn take_block(
         &self,
@@ -195,7 +195,8 @@ impl<W: World> Mm<W> {
         Some((pfn, found, from))
     }
 
-    /// Takes a block; the caller holds the zone's lock and has charged the counters.
+    /// Takes a block of an order, splitting a larger one if needed; [`NO_PFN`] if there is none.
+    /// The caller holds the zone's lock and has charged the counters.
     #[inline]
     fn rmqueue_smallest(&self, z: usize, order: u32, list: usize) -> Pfn {
         let mut mode = Falling::default();
@@ -209,14 +210,14 @@ impl<W: World> Mm<W> {
         pfn
     }
 
-    /// Frees a block, joining it with its free buddies; the caller holds the zone's lock. What it
-    /// becomes is of the kind of the pages that were freed.
+    /// Frees a block, joining it with its free buddies; the caller holds the zone's lock. The
+    /// joined block goes to the list of the kind of the pages that were freed.
     #[inline]
     fn free_one(&self, z: usize, pfn: Pfn, order: u32) {
         self.free_in_zone((z, &self.zones[z]), pfn, order);
     }
 
-    /// [`Self::free_one`] where the zone is at hand.
+    /// Does [`Self::free_one`] for a caller that has the zone.
     #[inline(always)]
     fn free_in_zone(&self, (z, zone): (usize, &Zone<W>), mut pfn: Pfn, mut order: u32) {
         let (list, frames) = (self.list_of_page(pfn), self.frames.table());
@@ -237,10 +238,10 @@ impl<W: World> Mm<W> {
         self.add_block_of((z, zone), pfn, order as usize, list);
     }
 
-    /// Moves up to `count` single pages from the buddy lists of a kind into `out`, which is given the
-    /// first page of every run and its length; returns how many.
+    /// Moves up to `count` single pages from the buddy lists of a kind into `out`, which is given
+    /// the first page of every run and its length; returns how many.
     ///
-    /// Pages come from the smallest block there is, lower addresses first, so a block's pages
+    /// Pages come from the smallest block available, lower addresses first, so a block's pages
     /// leave one after the other and at most the last block is split.
     pub(crate) fn take_bulk(
         &self,
@@ -252,8 +253,8 @@ impl<W: World> Mm<W> {
         let zone = &self.zones[z];
         zone.lock.with(|| {
             let (mut n, mut mode) = (0, Falling::default());
-            // The smallest order that may have a block: one list that is empty stays so, where there are no others to fall
-            // back to.
+            // The smallest order that may have a block: without other kinds to fall back to, an
+            // empty list stays empty.
             let mut least = 0;
             while n < count {
                 let Some((block, order, from)) = self.take_block(z, least, list, &mut mode) else {
@@ -265,8 +266,8 @@ impl<W: World> Mm<W> {
                 let (end, taken) = (block + (1 << order), (count - n).min(1 << order));
                 out(block, taken);
                 n += taken;
-                // What is left lies between the pages taken and the end: one block for each bit
-                // of its size, smaller ones first.
+                // The remainder lies between the pages taken and the block's end: one block for
+                // each bit of its size, smaller ones first.
                 let mut rest = block + taken;
                 while rest < end {
                     let o = rest.trailing_zeros().min((end - rest).ilog2());
@@ -278,8 +279,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Counts and charges pages that [`Mm::take_bulk`] took. Even none fold this CPU's difference where its
-    /// threshold has fallen.
+    /// Counts and charges `n` pages that [`Mm::take_bulk`] took. Even `n` = 0 folds this CPU's
+    /// difference if its threshold was lowered.
     pub(crate) fn count_bulk(&self, z: usize, n: u32) {
         self.stat
             .add(self.world.cpu(), z, ZoneStat::NrFreePages, -(n as i32));
@@ -287,8 +288,8 @@ impl<W: World> Mm<W> {
         self.wake_if_boosted(z);
     }
 
-    /// Takes pages as refills of a list by one page each do; the zone has as many free, and only the last one may fold its
-    /// count of them. The caller charges them.
+    /// Takes pages as several refills of one page each do; the zone has enough free pages, and only
+    /// the last one may fold its count of them. The caller charges them.
     #[inline(always)]
     pub(crate) fn take_singly(&self, z: usize, stat: &ZoneCounters<'_, W>, pages: &mut [Pfn]) {
         debug_assert!(self.takes_singly(z));
@@ -303,7 +304,7 @@ impl<W: World> Mm<W> {
         stat.add(ZoneStat::NrFreePages, -(n as i32));
     }
 
-    /// Returns pages one by one: [`Self::free_bulk`] of each.
+    /// Frees pages as [`Self::free_bulk`] of each single page does.
     pub(crate) fn free_singly(&self, z: usize, pages: &[Pfn]) {
         let n = self.free_in_runs(z, |runs| runs.free(pages.iter().copied()));
         let stat = self.stat.on(self.world.cpu(), z);
@@ -311,13 +312,14 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::PageBulk, n);
     }
 
-    /// Returns single pages to the buddy lists.
+    /// Frees single pages to the buddy lists.
     pub(crate) fn free_bulk(&self, z: usize, pages: impl Iterator<Item = Pfn>) {
         let n = self.free_in_runs(z, |runs| runs.free(pages));
         self.count_freed(z, n);
     }
 
-    /// The same of the rows in which a list has them, the last one first.
+    /// Frees pages as [`Self::free_bulk`] does, given as the rows of a list's ring, the last page
+    /// first.
     pub(super) fn free_bulk_rows(&self, z: usize, [older, newer]: [&[W::U32]; 2]) {
         let n = self.free_in_runs(z, |runs| {
             if !newer.is_empty() {
@@ -335,11 +337,11 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::PageBulk, n);
     }
 
-    /// Frees pages in the order in which they come; the caller counts and charges them. Returns how many. Any bulk return
-    /// clears the zone's scan count.
+    /// Frees pages in the order in which they come; the caller counts and charges them. Returns how
+    /// many. Any bulk free clears the zone's scan count.
     ///
-    /// Neighbours that come one after the other and make up a block are freed as that block: its
-    /// pages would join in it anyway.
+    /// Neighbours that come one after the other and make up a block are freed as that block; freed
+    /// singly they would join into the same block.
     #[inline(always)]
     fn free_in_runs(&self, z: usize, pages: impl FnOnce(&mut Freed<'_, W>)) -> u32 {
         let zone = &self.zones[z];
@@ -358,8 +360,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Takes up to `count` blocks of an order from the buddy lists of a kind; returns how many. The caller counts
-    /// and charges them.
+    /// Takes up to `count` blocks of an order from the buddy lists of a kind. Returns how many; the
+    /// caller counts and charges them.
     pub(crate) fn take_blocks(
         &self,
         z: usize,
@@ -380,7 +382,7 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Returns blocks of an order to the buddy lists.
+    /// Frees blocks of an order to the buddy lists.
     pub(crate) fn free_blocks(&self, z: usize, order: u32, blocks: impl Iterator<Item = Pfn>) {
         let zone = &self.zones[z];
         let n = zone.lock.with(|| {
@@ -396,8 +398,8 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::PageBulk, n as u32);
     }
 
-    /// Takes a block of a higher order from this CPU's lists, or where they have none of that order straight from
-    /// the buddy lists.
+    /// Takes a block of an order above 0 from this CPU's lists, or if CPUs have none of that order,
+    /// from the buddy lists.
     pub(crate) fn rmqueue_order(&self, z: usize, order: u32, list: usize) -> Option<Pfn> {
         if self.block_has_list(order) {
             return self.rmqueue_block(z, order, list);
@@ -414,8 +416,9 @@ impl<W: World> Mm<W> {
         Some(pfn)
     }
 
-    /// Takes a single page, the first one, out of a free block; the rest stays free. A pageblock whose half the block
-    /// is, or more, is movable from now on: that is what the page is for.
+    /// Takes the first page out of a free block, for compaction; the rest stays free. If the block
+    /// is at least half a pageblock, its pageblocks become movable, as the page is for movable
+    /// data.
     pub(crate) fn split_free_page(&self, z: usize, pfn: Pfn) {
         self.zones[z].lock.with(|| {
             let page = self.frames.page(pfn);

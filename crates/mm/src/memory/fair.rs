@@ -1,11 +1,12 @@
 //! Fair zone allocation (docs/reference/allocation.md#fair-zones and
-//! docs/reference/allocation.md#sequential-read): a node's zones give pages in proportion to their size, so
-//! that pages age at one pace wherever they lie.
+//! docs/reference/allocation.md#sequential-read): a node's zones give pages in proportion to their
+//! size, so that pages of all zones age at the same pace.
 //!
 //! A zone's batch is `high - low`, a quarter of its min watermark and so proportional to its size.
-//! Each page taken is taken off the batch, an ordinary zone counter: it reaches the zone's value in
-//! lumps of the per-CPU threshold and may go below 0. Whoever finds the batch used up goes on to the
-//! next zone of the node; when none is left, all batches begin anew and one walk ignores them.
+//! Each page taken is subtracted from the batch, an ordinary zone counter: it reaches the zone's
+//! value in lumps of the per-CPU threshold and may go below 0. A walk that finds the batch used up
+//! skips to the next zone of the node; if none is left, all batches are reset and one walk ignores
+//! them.
 
 use crate::Mm;
 use crate::memory::gfp::Gfp;
@@ -17,17 +18,18 @@ use crate::world::{Word32, World};
 use crate::{ZoneInfo, ZoneType};
 
 /// Which fallback lists of a node are fair by the rule of *sequential-read* 4
-/// (docs/reference/allocation.md#sequential-read). The flag is a list's, whatever zones of it a request may
-/// use.
+/// (docs/reference/allocation.md#sequential-read). The flag belongs to a list, regardless of which
+/// of its zones a request may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FairLists {
-    /// The list over all nodes.
+    /// Whether the list over all nodes is fair.
     all: bool,
-    /// The node's own zones, for requests that may use no others.
+    /// Whether the list of the node's own zones is fair, for requests that may use no others.
     own: bool,
 }
 
-/// Zones of a node that are of note: all but a DMA zone of less than a sixteenth of the node.
+/// Returns the number of zones of a node that are of note: all but a DMA zone of less than a
+/// sixteenth of the node.
 fn of_note(zones: &[ZoneInfo], node: u32) -> usize {
     let own = || zones.iter().filter(|z| z.node == node);
     let present: u64 = own().map(|z| z.size).sum();
@@ -37,9 +39,9 @@ fn of_note(zones: &[ZoneInfo], node: u32) -> usize {
 }
 
 impl FairLists {
-    /// Those of one of `nodes` nodes. In node order the zones are counted as each node's are put into the
-    /// list, so any node can make it unfair; in zone order once for the list, which is never fair across
-    /// nodes.
+    /// Returns the flags of one of `nodes` nodes. In node order the zones are counted as each
+    /// node's zones are added to the list, so any node can make it unfair; in zone order they are
+    /// counted once for the list, which is never fair across nodes.
     pub fn of(zones: &[ZoneInfo], nodes: u32, node: u32, order: ZonelistOrder) -> Self {
         let own = of_note(zones, node) > 1;
         let all = match order {
@@ -50,7 +52,7 @@ impl FairLists {
     }
 }
 
-/// What one walk over a fallback list met.
+/// The numbers of zones that one walk over a fallback list skipped, by reason.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Skipped {
     /// Zones whose fair batch was used up.
@@ -60,12 +62,13 @@ pub(crate) struct Skipped {
 }
 
 impl<W: World> Mm<W> {
-    /// Whether the first walk is a fair one.
+    /// Returns true if the first walk is a fair one.
     #[inline(always)]
     pub(crate) fn starts_fair(&self, node: u32, gfp: Gfp) -> bool {
         match self.policy.fair_zones {
             FairZones::Off => false,
-            // 3.16 begins with the flag set, and the posted patch leaves that, whatever it says of the list.
+            // 3.16 starts with the flag set, and the posted patch keeps that whether or not the
+            // list is fair.
             FairZones::Batch | FairZones::AsMerged | FairZones::AsPosted => true,
             FairZones::AsMeant => {
                 let lists = self.nodes[node as usize].fair;
@@ -77,13 +80,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether pages that a zone gives count against its batch: those of fair lists do, and as posted no list is.
+    /// Returns true if pages that a zone gives count against its batch: with fair lists only; as
+    /// posted, no list is fair.
     #[inline(always)]
     pub(crate) fn batch_counted(&self, node: u32, gfp: Gfp) -> bool {
         self.policy.fair_zones != FairZones::AsPosted && self.starts_fair(node, gfp)
     }
 
-    /// A zone gave 2^order pages.
+    /// Takes 2^order pages that zone `z` gave off its batch.
     #[inline(always)]
     pub(crate) fn charge_batch(&self, z: usize, node: u32, gfp: Gfp, order: u32) {
         if !self.batch_counted(node, gfp) {
@@ -95,7 +99,7 @@ impl<W: World> Mm<W> {
         self.note_used_up(z);
     }
 
-    /// Whether the next page that a zone gives marks it as used up.
+    /// Returns true if the next page that a zone gives marks its batch as used up.
     #[inline(always)]
     pub(crate) fn marks_at_once(&self, z: usize) -> bool {
         self.policy.fair_zones != FairZones::Batch && self.stat.zone(z, ZoneStat::NrAllocBatch) == 0
@@ -108,7 +112,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Marks a zone whose batch has just been used up, where policies keep such a mark.
+    /// Marks a zone whose batch has just been used up, under policies that keep such a mark.
     #[inline(always)]
     pub(crate) fn note_used_up(&self, z: usize) {
         if self.policy.fair_zones != FairZones::Batch
@@ -120,7 +124,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether a zone's batch is used up.
+    /// Returns true if a zone's batch is used up.
     #[inline]
     pub(crate) fn batch_used_up(&self, z: usize) -> bool {
         match self.policy.fair_zones {
@@ -132,29 +136,29 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// What a zone's batch lacks, by its value without the CPUs' differences.
+    /// Returns the pages that a zone's batch lacks, by its value without the CPUs' differences.
     fn batch_lacks(&self, z: usize) -> i64 {
         let zone = &self.zones[z];
         let full = zone.mark(Mark::High) as i64 - zone.mark(Mark::Low) as i64;
         full - self.stat.zone_raw(z, ZoneStat::NrAllocBatch)
     }
 
-    /// Gives a zone its whole batch when its watermarks were set.
+    /// Fills a zone's batch after its watermarks were set.
     pub(crate) fn start_batch(&self, z: usize) {
         let lacks = self.batch_lacks(z);
         self.stat.add_exact(z, ZoneStat::NrAllocBatch, lacks);
         self.unmark_used_up(z);
     }
 
-    /// Gives a zone its whole batch. What this CPU has not folded yet goes along.
+    /// Fills a zone's batch through this CPU's counter, whose unfolded difference stays in the sum.
     #[inline(always)]
     fn reset_batch(&self, cpu: usize, z: usize) {
         let lacks = self.batch_lacks(z) as i32;
         self.stat.add(cpu, z, ZoneStat::NrAllocBatch, lacks);
     }
 
-    /// Resets the batches of the node's zones that a request may use; with a flag in the zone, of those
-    /// alone that are used up.
+    /// Resets the batches of the node's zones that a request may use; under policies with the mark,
+    /// only of those that are used up.
     pub(crate) fn reset_alloc_batches(&self, node: u32, gfp: Gfp) {
         self.stat.event(VmEvent::FairReset, 1);
         let flag = self.policy.fair_zones != FairZones::Batch;
@@ -178,7 +182,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether each reason for another walk at the low watermark has its own; *sequential-read* 4 has one for all.
+    /// Returns true if each reason for another walk at the low watermark gets a walk of its own; in
+    /// *sequential-read* 4 one walk serves all reasons.
     #[inline]
     pub(crate) fn walks_apart(&self) -> bool {
         match self.policy.fair_zones {
@@ -187,8 +192,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// After a walk at the low watermark that found nothing: the flags of the next one, if there is
-    /// to be another before the slow path.
+    /// Returns the flags of the next walk after one at the low watermark that found nothing; `None`
+    /// if the slow path is next.
     pub(crate) fn next_walk(
         &self,
         node: u32,
@@ -215,14 +220,15 @@ impl<W: World> Mm<W> {
                 }
             }
         }
-        // One more walk answers both: *sequential-read* 5 tests each reason before it repeats the walk.
+        // One more walk serves both reasons: *sequential-read* 5 tests each reason before it
+        // repeats the walk.
         if self.policy.dirty_check == DirtyCheck::Cached && skipped.dirty > 0 {
             next &= !ALLOC_DIRTY_LIMIT;
         }
         (next != flags).then_some(next)
     }
 
-    /// The flags of the first walk.
+    /// Returns the flags of the first walk.
     #[inline]
     pub(crate) fn first_walk(&self, node: u32, gfp: Gfp) -> u32 {
         let dirty = match self.policy.dirty_limits {
@@ -267,7 +273,7 @@ mod tests {
             z(0, ZoneType::Normal, 1_281_601),
         ];
         assert_eq!(of(&desktop), fair);
-        // A small DMA zone is not counted; one of a sixteenth is.
+        // A small DMA zone is not counted, one of a sixteenth is.
         assert_eq!(of(&desktop[..2]), unfair);
         let small = [z(0, ZoneType::Dma, 3976), z(0, ZoneType::Normal, 59_640)];
         assert_eq!(of(&small), fair);
@@ -290,7 +296,7 @@ mod tests {
         assert_eq!(of(&half, 1, order), (false, false));
         let whole = [&half[..], &[z(1, ZoneType::Movable, 1 << 20)]].concat();
         assert_eq!(of(&whole, 0, order), (true, true));
-        // Zone order: across nodes never.
+        // In zone order a list is never fair across nodes.
         assert_eq!(of(&whole, 1, ZonelistOrder::Zone), (false, true));
     }
 }

@@ -1,7 +1,7 @@
-//! Watermark profiles: what a stress run has found to be enough, for the next boot.
+//! Watermark profiles: watermarks that a stress run has found to be sufficient, for the next boot.
 //!
-//! The answer of *tunable-watermarks*' author to watermarks that adjust themselves: feedback cannot
-//! rule out the first stall, so test once and keep the result
+//! This is the answer of *tunable-watermarks*' author to watermarks that adjust themselves:
+//! feedback cannot rule out the first stall, so test once and keep the result
 //! (docs/reference/memory-model.md#tunable-watermarks).
 
 use crate::{ZoneInfo, ZoneType};
@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileZone {
-    /// Its node.
+    /// The zone's node.
     #[serde(default)]
     pub node: u32,
-    /// Its type.
+    /// The zone's type.
     pub zone: ZoneType,
-    /// Its min watermark.
+    /// The zone's min watermark.
     pub min_kbytes: u64,
-    /// Its low watermark, at least min.
+    /// The zone's low watermark, at least min.
     pub low_kbytes: u64,
-    /// Its high watermark, at least low.
+    /// The zone's high watermark, at least low.
     pub high_kbytes: u64,
 }
 
@@ -29,16 +29,17 @@ pub struct ProfileZone {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WatermarkProfile {
-    /// The machine that they were learned on.
+    /// The machine on which the watermarks were learned.
     #[serde(default)]
     pub machine: String,
-    /// Its zones; a zone that is not named keeps what the sysctls give it.
+    /// The zones; a zone that is not listed keeps the watermarks that the sysctls give it.
     #[serde(rename = "zone", default)]
     pub zones: Vec<ProfileZone>,
 }
 
 impl WatermarkProfile {
-    /// The sums over all zones in kB: `wmark_min_kbytes`, `wmark_low_kbytes`, `wmark_high_kbytes`.
+    /// Returns the sums over all zones in kB: `wmark_min_kbytes`, `wmark_low_kbytes`,
+    /// `wmark_high_kbytes`.
     pub fn sums(&self) -> [u64; 3] {
         self.zones.iter().fold([0; 3], |sums, z| {
             [
@@ -49,7 +50,7 @@ impl WatermarkProfile {
         })
     }
 
-    /// What is wrong with it on a machine with these zones; `None`: nothing.
+    /// Returns an error text if the profile does not fit a machine with these zones, else `None`.
     pub fn fault(&self, zones: &[ZoneInfo]) -> Option<String> {
         for (i, p) in self.zones.iter().enumerate() {
             let name = format!("{} of node {}", p.zone.name(), p.node);
@@ -78,7 +79,8 @@ impl WatermarkProfile {
         None
     }
 
-    /// Puts its marks, in pages, in the place of others, which are in the order of `zones`.
+    /// Overwrites the watermarks in `marks`, in pages and in the order of `zones`, with those of
+    /// the profile.
     pub(crate) fn lay_over(&self, marks: &mut [[u64; 3]], zones: &[ZoneInfo]) {
         for p in &self.zones {
             let at = zones

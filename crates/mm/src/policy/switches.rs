@@ -665,8 +665,8 @@ switches! {
         Claimed = "claimed",
     } see "docs/reference/memory-model.md#free-lists";
 
-    /// How a task compacts before it reclaims for contiguous pages. The live world lends its pages out
-    /// and moves none.
+    /// How a task compacts before it reclaims for contiguous pages. The live world lends its pages
+    /// out and moves none.
     compaction: Compaction = Direct {
         /// Nothing, as without `CONFIG_COMPACTION`: contiguous pages are left to chance.
         None = "none",
@@ -813,8 +813,8 @@ switches! {
     /// How ext4's flusher and its journal write a file's data.
     ext4_writeback: Ext4Writeback = Bumped see "docs/reference/writeback.md#ext4-of-today";
 
-    /// The lock that a task writing back an XFS file holds while it submits the pages before the next
-    /// one, and so what another task meets that writes the same file.
+    /// The lock that a task writing back an XFS file holds while it submits the pages before the
+    /// next one, and so what another task meets that writes the same file.
     iomap_writeback: IomapWriteback = Alone see "docs/reference/writeback.md#two-who-write-one-file";
 
     /// How far xfs, ext4 and ext3 look ahead when they allocate blocks for pages.

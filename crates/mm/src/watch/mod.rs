@@ -1,4 +1,4 @@
-//! What is counted and recorded.
+//! Counters, and the page tracker.
 
 pub mod tracker;
 pub mod vmstat;

@@ -1,8 +1,8 @@
 //! The page tracker of the per-zone-dirty-limits series (docs/reference/workloads.md#page-tracker).
 //!
-//! For each page: which path instantiated it. For each instantiating path: how often which later
-//! path dirtied or activated such pages. Absent unless asked for; then it costs one word a frame
-//! that is there anyway.
+//! For each page, the tracker keeps which path instantiated it; for each instantiating path, how
+//! often each later path dirtied or activated such pages. It exists only if asked for and then
+//! costs one word per frame, which the frame has room for anyway.
 
 use crate::world::event::TrackPath;
 use crate::world::{Word32, Word64, World};
@@ -10,9 +10,9 @@ use crate::{Mm, Pfn};
 
 const PATHS: usize = TrackPath::ALL.len();
 
-/// The tables.
+/// The tracker's tables, with a row per instantiating path and a column per later path.
 pub struct Tracker<W: World> {
-    /// The path at work now, noted by whoever calls into the engine.
+    /// The path at work now, noted by the callers of the engine.
     path: W::U32,
     dirtied: Box<[W::U64]>,
     activated: Box<[W::U64]>,
@@ -29,7 +29,7 @@ impl<W: World> Tracker<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Says on whose behalf the engine works from here to the next wait.
+    /// Notes on whose behalf the engine works from here to the next wait.
     #[inline(always)]
     pub fn note_path(&self, path: TrackPath) {
         if let Some(t) = &self.tracker {
@@ -37,7 +37,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The path noted last; to be kept across a wait.
+    /// Returns the path noted last, which callers keep across a wait.
     #[inline(always)]
     pub(crate) fn noted_path(&self) -> u32 {
         self.tracker.as_ref().map_or(0, |t| t.path.get())
@@ -66,8 +66,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Rows (instantiated by, later path, dirtied, activated) that are not all zero; `None` when
-    /// the tracker is off.
+    /// Returns the rows (instantiated by, later path, dirtied, activated) that are not all zero;
+    /// `None` if the tracker is off.
     pub fn tracker_rows(&self) -> Option<Vec<(TrackPath, TrackPath, u64, u64)>> {
         let t = self.tracker.as_ref()?;
         let mut rows = Vec::new();

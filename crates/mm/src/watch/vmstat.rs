@@ -3,8 +3,8 @@
 //!
 //! A zone level has a global value and a small signed difference per CPU. A difference is folded
 //! into the global value when it passes the CPU's threshold, so a cheap read can be off by
-//! threshold x CPUs; a snapshot adds the differences. That error is part of the behaviour: it is
-//! why the kernel keeps a `percpu_drift_mark`.
+//! threshold x CPUs; a snapshot adds the differences. The error is part of the modelled behaviour:
+//! because of it the kernel keeps a `percpu_drift_mark`.
 
 use crate::world::{Word32, Word64, World};
 
@@ -40,7 +40,7 @@ pub enum ZoneStat {
 pub const ZONE_STATS: usize = ZoneStat::NrVmscanWriteSkip as usize + 1;
 
 impl ZoneStat {
-    /// Every item.
+    /// Every item, in the order of the numbers.
     pub const ALL: [Self; ZONE_STATS] = [
         Self::NrFreePages,
         Self::NrInactiveAnon,
@@ -65,7 +65,7 @@ impl ZoneStat {
         Self::NrVmscanWriteSkip,
     ];
 
-    /// The name in /proc/vmstat.
+    /// Returns the name in /proc/vmstat.
     pub fn name(self) -> &'static str {
         match self {
             Self::NrFreePages => "nr_free_pages",
@@ -92,13 +92,14 @@ impl ZoneStat {
         }
     }
 
-    /// Whether the item only grows (a report takes end minus start) or is a level.
+    /// Returns true if the item only grows, so a report takes end minus start; false for a level.
     pub fn cumulative(self) -> bool {
         self as usize >= Self::NrDirtied as usize
     }
 }
 
-/// Whether a name in /proc/vmstat is that of a level, of a zone or a node, and not of what only grows.
+/// Returns true if this name in /proc/vmstat is a level of a zone or node, not a counter that only
+/// grows.
 pub fn is_level(name: &str) -> bool {
     debug_assert!(!name.is_empty(), "a counter has a name");
     let mut levels = ZoneStat::ALL.iter().filter(|s| !s.cumulative());
@@ -113,10 +114,10 @@ macro_rules! events {
         pub enum VmEvent { $($(#[$doc])* $variant,)* }
 
         impl VmEvent {
-            /// Every event.
+            /// Every event, in the order of the numbers.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The name in /proc/vmstat.
+            /// Returns the name in /proc/vmstat.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
@@ -159,34 +160,36 @@ events! {
     KswapdSkipCongestionWait = "kswapd_skip_congestion_wait",
     /// Allocations stalled on a small node's dirty pages (`per-zone-stall`).
     DirtyStall = "dirty_stall",
-    /// Batches after which a reclaimer was to wait (the first version of *writeback-from-reclaim* alone).
+    /// Batches after which a reclaimer was to wait (only in the first version of
+    /// *writeback-from-reclaim*).
     VmscanThrottled = "nr_vmscan_throttled",
-    /// Requests of reclaim for pages of its zone or node, or for a file (`reclaim_flush`).
+    /// Requests by reclaim that a flusher write pages of a zone, a node or a file
+    /// (`reclaim_flush`).
     ReclaimFlush = "reclaim_flush",
-    /// Such requests for which the queue had no room.
+    /// Such requests that were dropped because the queue was full.
     ReclaimFlushDropped = "reclaim_flush_dropped",
     /// Pages that flushers wrote for such requests.
     ReclaimFlushWritten = "reclaim_flush_written",
-    /// Pages that flushers wrote because memory pressure made them old (`pressure_expiry`).
+    /// Pages that flushers wrote because memory pressure made them expire (`pressure_expiry`).
     PressureExpired = "pressure_expired",
-    /// Pages that direct reclaim handed to a filesystem that refuses it and warns
+    /// Pages that direct reclaim handed to a filesystem that refuses them and warns
     /// (*writeback-from-reclaim* 2 to 4; the kernel warns once).
     DirectWritepageWarning = "direct_writepage_warning",
     /// Pages whose write failed.
     WriteError = "write_error",
-    /// Evicted file pages that came back while their shadow was kept (3.15).
+    /// Evicted file pages that were read again while their shadow was kept (3.15).
     WorkingsetRefault = "workingset_refault",
-    /// Those of them that were activated at once (3.15).
+    /// Refaulted file pages that were activated at once (3.15).
     WorkingsetActivate = "workingset_activate",
     /// Anonymous pages that came back from swap while their shadow was kept (5.9).
     WorkingsetRefaultAnon = "workingset_refault_anon",
-    /// Those of them that were activated at once (5.9).
+    /// Refaulted anonymous pages that were activated at once (5.9).
     WorkingsetActivateAnon = "workingset_activate_anon",
-    /// Shadows given up because they were too many (3.15).
+    /// Tree nodes of shadows that were reclaimed because there were too many (3.15).
     WorkingsetNodereclaim = "workingset_nodereclaim",
-    /// Tasks that waited for kswapd in front of direct reclaim (3.6).
+    /// Tasks that were throttled before direct reclaim until kswapd refilled the reserves (3.6).
     PgScanDirectThrottle = "pgscan_direct_throttle",
-    /// Times that fair batches were reset (3.12; the kernel does not count them).
+    /// Resets of the fair allocation batches (3.12; the kernel does not count them).
     FairReset = "fair_reset",
     /// Objects that shrinkers were asked to scan.
     SlabsScanned = "slabs_scanned",
@@ -206,58 +209,60 @@ events! {
     XfsInodeWrites = "xfs_inode_writes",
     /// XFS: waits of reclaimers for inodes, their groups and their I/O (not a kernel counter).
     XfsReclaimWait = "xfs_reclaim_wait",
-    /// XFS: those of kswapd.
+    /// XFS: those waits by kswapd (not a kernel counter).
     KswapdInodeWait = "kswapd_inode_wait",
     /// Direct compactions (2.6.35).
     CompactStall = "compact_stall",
-    /// Those of them that brought the block that was asked for (2.6.35).
+    /// Direct compactions that yielded the requested block (2.6.35).
     CompactSuccess = "compact_success",
-    /// Those that did not (2.6.35).
+    /// Direct compactions that did not (2.6.35).
     CompactFail = "compact_fail",
     /// Batches of up to 32 pages that compaction moved (2.6.35 to 3.7).
     CompactBlocksMoved = "compact_blocks_moved",
-    /// Pages that it moved (2.6.35 to 3.7; from 3.8 on `pgmigrate_success`).
+    /// Pages that compaction moved (2.6.35 to 3.7; from 3.8 on `pgmigrate_success`).
     CompactPagesMoved = "compact_pages_moved",
-    /// Pages that it took and could not move (2.6.35 to 3.7; from 3.8 on `pgmigrate_fail`).
+    /// Pages that compaction isolated and could not move (2.6.35 to 3.7; from 3.8 on
+    /// `pgmigrate_fail`).
     CompactPagemigrateFailed = "compact_pagemigrate_failed",
-    /// Frames that its migrate scanner looked at (3.8).
+    /// Frames that compaction's migrate scanner looked at (3.8).
     CompactMigrateScanned = "compact_migrate_scanned",
     /// Processes killed because no memory was found (4.13).
     OomKill = "oom_kill",
-    /// Of [`Self::AllocStall`] those of requests for zones up to DMA (4.8).
+    /// The part of [`Self::AllocStall`] by requests for zones up to DMA (4.8).
     AllocStallDma = "allocstall_dma",
-    /// Up to DMA32.
+    /// The part by requests for zones up to DMA32.
     AllocStallDma32 = "allocstall_dma32",
-    /// Up to Normal.
+    /// The part by requests for zones up to Normal.
     AllocStallNormal = "allocstall_normal",
-    /// For any zone: pages of programs and of the page cache.
+    /// The part by requests for any zone: pages of programs and of the page cache.
     AllocStallMovable = "allocstall_movable",
-    /// Pages of DMA that a scan of a node's list set aside, as the request could not use them (4.8).
+    /// Pages of DMA that a scan of a node's list skipped because the request could not use them
+    /// (4.8).
     PgSkipDma = "pgskip_dma",
-    /// Pages of DMA32.
+    /// Skipped pages of DMA32.
     PgSkipDma32 = "pgskip_dma32",
-    /// Pages of Normal.
+    /// Skipped pages of Normal.
     PgSkipNormal = "pgskip_normal",
-    /// Pages of Movable or HighMem.
+    /// Skipped pages of Movable or HighMem.
     PgSkipMovable = "pgskip_movable",
-    /// Pages scanned on the inactive list of anonymous memory by anyone (5.8).
+    /// Pages scanned on the inactive anonymous list by any reclaimer (5.8).
     PgScanAnon = "pgscan_anon",
-    /// On that of file pages.
+    /// Pages scanned on the inactive file list by any reclaimer (5.8).
     PgScanFile = "pgscan_file",
-    /// Pages reclaimed from there.
+    /// Pages reclaimed from the anonymous lists (5.8).
     PgStealAnon = "pgsteal_anon",
-    /// From the list of file pages.
+    /// Pages reclaimed from the file lists (5.8).
     PgStealFile = "pgsteal_file",
 }
 
-/// Events that are counted by the kind of the zone, in the order of [`crate::ZoneType::index`].
+/// The `allocstall` events by kind of zone, in the order of [`crate::ZoneType::index`].
 pub(crate) const ALLOC_STALLS: [VmEvent; 4] = [
     VmEvent::AllocStallDma,
     VmEvent::AllocStallDma32,
     VmEvent::AllocStallNormal,
     VmEvent::AllocStallMovable,
 ];
-/// The same for pages set aside.
+/// The `pgskip` events by kind of zone, in the same order.
 pub(crate) const PG_SKIPS: [VmEvent; 4] = [
     VmEvent::PgSkipDma,
     VmEvent::PgSkipDma32,
@@ -276,7 +281,7 @@ pub enum ZoneEvent {
     PgAlloc,
     /// Pages scanned on active lists.
     PgRefill,
-    /// Pages reclaimed by anyone.
+    /// Pages reclaimed by any reclaimer.
     PgSteal,
     /// Pages scanned on inactive lists by kswapd.
     PgScanKswapd,
@@ -286,9 +291,9 @@ pub enum ZoneEvent {
     PgStealKswapd,
     /// Pages reclaimed by direct reclaim (3.4).
     PgStealDirect,
-    /// Pages read ahead that reclaim took before anybody used them. No kernel counts them.
+    /// Pages read ahead that reclaim took before they were used (not a kernel counter).
     ReadAheadReclaimed,
-    /// Pages found in the cache by reads that had not brought them in. No kernel counts them.
+    /// Pages found in the cache by reads that had not brought them in (not a kernel counter).
     PgHit,
 }
 
@@ -296,7 +301,7 @@ pub enum ZoneEvent {
 pub const ZONE_EVENTS: usize = ZoneEvent::PgHit as usize + 1;
 
 impl ZoneEvent {
-    /// Every event.
+    /// Every event, in the order of the numbers.
     pub const ALL: [Self; ZONE_EVENTS] = [
         Self::PgAlloc,
         Self::PgRefill,
@@ -309,7 +314,7 @@ impl ZoneEvent {
         Self::PgHit,
     ];
 
-    /// The name without the zone's suffix.
+    /// Returns the name without the zone's suffix.
     pub fn name(self) -> &'static str {
         match self {
             Self::PgAlloc => "pgalloc",
@@ -325,7 +330,8 @@ impl ZoneEvent {
     }
 }
 
-/// Word of a pageset: the stat threshold the zone uses now. The differences stand before it.
+/// Index, in a row of `pagesets`, of the stat threshold that the zone uses now; the differences
+/// stand before it.
 const THRESHOLD: usize = ZONE_STATS;
 
 /// All counters of a machine.
@@ -334,32 +340,36 @@ pub(crate) struct VmStat<W: World> {
     cpus: usize,
     global: [W::U64; ZONE_STATS],
     zone: Box<[[W::U64; ZONE_STATS]]>,
-    /// A row a CPU and zone: its differences and its threshold.
+    /// One row per CPU and zone: the CPU's differences and its threshold.
     pagesets: Box<[[W::U32; ZONE_STATS + 1]]>,
     events: [W::U64; VM_EVENTS],
     zone_events: Box<[[W::U64; ZONE_EVENTS]]>,
-    /// How far moved what an allocation asks about zones, by who first asks for it; see [`Self::moved`].
+    /// By how many pages levels have moved in total, by the first class of decisions ([`Asks`])
+    /// that depends on them; see [`Self::moved`].
     moved: [W::U64; 4],
 }
 
-/// More pages than there are.
+/// A distance larger than any number of pages.
 pub(crate) const FAR: u64 = 1 << 32;
 
-/// What is remembered of levels, and so how many of them it depends on: each on those of the one before as well.
+/// The classes of decisions that are remembered between allocations, by the levels they depend on;
+/// each class depends on the levels of those before it as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Asks {
-    /// Free pages alone: a walk that no zone's share of dirty pages decides.
+    /// On free pages alone: a walk over the free lists in which no zone's share of dirty pages
+    /// counts.
     Free,
-    /// What can become dirty: the dirty limits.
+    /// On dirtyable pages: the dirty limits.
     Dirtyable,
-    /// What is dirty or under writeback: a walk that such shares decide.
+    /// On dirty pages and pages under writeback: a walk in which zones' shares of dirty pages
+    /// count.
     Dirty,
-    /// Nothing that is remembered.
+    /// On no level: nothing remembered depends on it.
     Nothing,
 }
 
-/// Who first asks for each level.
+/// For each level, the first class of remembered decisions that depends on it.
 const ASKED: [Asks; ZONE_STATS] = {
     let mut asked = [Asks::Nothing; ZONE_STATS];
     asked[ZoneStat::NrFreePages as usize] = Asks::Free;
@@ -398,20 +408,23 @@ impl<W: World> VmStat<W> {
         &self.pagesets[cpu * self.zones + zone]
     }
 
+    /// Moves a difference into the zone's and the machine's value, and notes the move for
+    /// remembered decisions.
     #[cold]
     fn fold(&self, zone: usize, item: ZoneStat, n: i64) {
         let before = self.zone[zone][item as usize].fetch_add(n as u64) as i64;
         self.global[item as usize].fetch_add(n as u64);
         self.moved[ASKED[item as usize] as usize].fetch_add(n.unsigned_abs());
         if item == ZoneStat::NrAllocBatch && (before > 0) != (before + n > 0) {
-            // Of a batch only matters whether there is any left.
+            // Decisions depend only on whether a batch has pages left.
             self.note_change();
         }
     }
 
-    /// By how many pages, all together, the cheap levels have moved that decide what is remembered; anything else that
-    /// decides (watermarks, flags, limits) counts as a move of [`FAR`] pages. Who remembers a decision, and how many pages
-    /// away another one was, compares it.
+    /// Returns by how many pages, in total, the cheap levels have moved that decisions of this
+    /// class depend on. A change of anything else that they depend on (watermarks, flags, limits)
+    /// counts as [`FAR`] pages. A caller that remembers a decision, and how far its inputs were
+    /// from another outcome, compares this value with the one it noted.
     #[inline(always)]
     pub fn moved(&self, asks: Asks) -> u64 {
         let [free, dirtyable, dirty, _] = &self.moved;
@@ -423,7 +436,7 @@ impl<W: World> VmStat<W> {
         free.get().wrapping_add(moved)
     }
 
-    /// Something changed that decides and is no level.
+    /// Notes a change of something that decisions depend on and that is not a level.
     #[inline(always)]
     pub fn note_change(&self) {
         self.moved[Asks::Free as usize].fetch_add(FAR);
@@ -434,7 +447,8 @@ impl<W: World> VmStat<W> {
         self.fold(zone, item, n);
     }
 
-    /// A zone's counters as one CPU changes them. Whoever changes several looks them up once.
+    /// Returns a zone's counters as one CPU changes them, so that a caller that changes several
+    /// looks them up once.
     #[inline(always)]
     pub fn on(&self, cpu: usize, zone: usize) -> ZoneCounters<'_, W> {
         ZoneCounters {
@@ -444,47 +458,47 @@ impl<W: World> VmStat<W> {
         }
     }
 
-    /// [`ZoneCounters::add`] of one item.
+    /// Calls [`ZoneCounters::add`] for one item.
     #[inline(always)]
     pub fn add(&self, cpu: usize, zone: usize, item: ZoneStat, n: i32) {
         self.on(cpu, zone).add(item, n);
     }
 
-    /// [`ZoneCounters::inc`] of one item.
+    /// Calls [`ZoneCounters::inc`] for one item.
     #[inline(always)]
     pub fn inc(&self, cpu: usize, zone: usize, item: ZoneStat) {
         self.on(cpu, zone).inc(item);
     }
 
-    /// [`ZoneCounters::dec`] of one item.
+    /// Calls [`ZoneCounters::dec`] for one item.
     #[inline(always)]
     pub fn dec(&self, cpu: usize, zone: usize, item: ZoneStat) {
         self.on(cpu, zone).dec(item);
     }
 
-    /// Cheap read of a zone's level; negative reads 0.
+    /// Returns a zone's level without the per-CPU differences; 0 if that is negative.
     #[inline(always)]
     pub fn zone(&self, zone: usize, item: ZoneStat) -> u64 {
         (self.zone[zone][item as usize].get() as i64).max(0) as u64
     }
 
-    /// Cheap read of a zone's level as it stands.
+    /// Returns a zone's level without the per-CPU differences, which may be negative.
     pub fn zone_raw(&self, zone: usize, item: ZoneStat) -> i64 {
         self.zone[zone][item as usize].get() as i64
     }
 
-    /// Cheap read of the machine's level; negative reads 0.
+    /// Returns the machine's level without the per-CPU differences; 0 if that is negative.
     #[inline(always)]
     pub fn global(&self, item: ZoneStat) -> u64 {
         (self.global[item as usize].get() as i64).max(0) as u64
     }
 
-    /// The level with every CPU's difference added; negative reads 0.
+    /// Returns a zone's level with every CPU's difference added; 0 if that is negative.
     pub fn snapshot(&self, zone: usize, item: ZoneStat) -> u64 {
         self.exact(zone, item).max(0) as u64
     }
 
-    /// The exact value.
+    /// Returns a zone's level with every CPU's difference added, which may be negative.
     pub fn exact(&self, zone: usize, item: ZoneStat) -> i64 {
         let drift: i64 = (0..self.cpus)
             .map(|c| i64::from(self.pageset(c, zone)[item as usize].get() as i32))
@@ -492,7 +506,7 @@ impl<W: World> VmStat<W> {
         self.zone[zone][item as usize].get() as i64 + drift
     }
 
-    /// The exact value over all zones.
+    /// Returns the exact value over all zones.
     pub fn exact_global(&self, item: ZoneStat) -> i64 {
         (0..self.zones).map(|z| self.exact(z, item)).sum()
     }
@@ -513,7 +527,10 @@ impl<W: World> VmStat<W> {
 
     /// Checks that no difference exceeds its bound and that the machine's values are the sums of
     /// the zones'. A difference may exceed a threshold that was lowered after it was counted, so
-    /// the bound is the format's: a signed byte.
+    /// the bound is that of the format: a signed byte.
+    ///
+    /// # Errors
+    /// Returns a text that names the first item that fails.
     pub fn check(&self) -> Result<(), String> {
         for item in ZoneStat::ALL {
             let sum: i64 = self
@@ -553,7 +570,7 @@ impl<W: World> VmStat<W> {
     }
 }
 
-/// See [`VmStat::on`].
+/// A zone's counters as one CPU changes them; see [`VmStat::on`].
 pub(crate) struct ZoneCounters<'a, W: World> {
     stat: &'a VmStat<W>,
     pageset: &'a [W::U32; ZONE_STATS + 1],
@@ -561,7 +578,7 @@ pub(crate) struct ZoneCounters<'a, W: World> {
 }
 
 impl<W: World> ZoneCounters<'_, W> {
-    /// `mod_zone_page_state`: adds `n`, folding when the threshold is passed.
+    /// Adds `n`, folding when the threshold is passed (`mod_zone_page_state`).
     #[inline(always)]
     pub fn add(&self, item: ZoneStat, n: i32) {
         let diff = &self.pageset[item as usize];
@@ -575,8 +592,8 @@ impl<W: World> ZoneCounters<'_, W> {
         }
     }
 
-    /// `inc_zone_state`: a single step folds half a threshold more than it must, so that a
-    /// counter moving one way folds half as often.
+    /// Adds 1 (`inc_zone_state`). A single step folds half a threshold more than it must, so that a
+    /// counter that moves one way is folded half as often.
     #[inline(always)]
     pub fn inc(&self, item: ZoneStat) {
         let diff = &self.pageset[item as usize];
@@ -591,7 +608,7 @@ impl<W: World> ZoneCounters<'_, W> {
         }
     }
 
-    /// `dec_zone_state`.
+    /// Subtracts 1 (`dec_zone_state`), folding as [`Self::inc`] does.
     #[inline(always)]
     pub fn dec(&self, item: ZoneStat) {
         let diff = &self.pageset[item as usize];
@@ -606,14 +623,15 @@ impl<W: World> ZoneCounters<'_, W> {
         }
     }
 
-    /// What `n` calls of [`Self::add`] with 1 do.
+    /// Does what `n` calls of [`Self::add`] with 1 do.
     #[inline(always)]
     pub fn add_ones(&self, item: ZoneStat, n: u32) {
         let diff = &self.pageset[item as usize];
         let t = self.pageset[THRESHOLD].get() as i32;
         let before = diff.get() as i32;
         let x = before.wrapping_add(n as i32);
-        // Between the two ends nothing is folded; a threshold may have been lowered since.
+        // Nothing is folded if both ends are within the threshold; `before` may be outside, as the
+        // threshold may have been lowered since.
         if before >= -t && x <= t {
             diff.set(x as u32);
         } else {
@@ -624,25 +642,25 @@ impl<W: World> ZoneCounters<'_, W> {
     #[inline(never)]
     fn add_ones_folding(&self, item: ZoneStat, n: u32) {
         if n > 0 {
-            // The first one ends what a lowered threshold left.
+            // The first step folds a difference that a lowered threshold left outside.
             self.add(item, 1);
             self.fold_steps(item, n - 1, 1, 0);
         }
     }
 
-    /// The difference that a counter may have without being folded.
+    /// Returns the difference that a counter may have without being folded.
     #[inline(always)]
     pub fn threshold(&self) -> u32 {
         self.pageset[THRESHOLD].get()
     }
 
-    /// What `n` times [`Self::dec`] and [`Self::inc`] behind it do.
+    /// Does what `n` calls of [`Self::dec`], each followed by [`Self::inc`], do.
     #[inline(always)]
     pub fn dec_and_inc(&self, item: ZoneStat, n: u32) {
         let t = self.pageset[THRESHOLD].get() as i32;
         let diff = &self.pageset[item as usize];
         for _ in 0..n {
-            // What folds nothing changes nothing.
+            // A pair of steps that folds nothing leaves the difference as it is.
             if (1 - t..=t).contains(&(diff.get() as i32)) {
                 return;
             }
@@ -651,23 +669,23 @@ impl<W: World> ZoneCounters<'_, W> {
         }
     }
 
-    /// How many calls of [`Self::inc`] fold nothing.
+    /// Returns how many calls of [`Self::inc`] fold nothing.
     #[inline(always)]
     pub fn incs_unfolded(&self, item: ZoneStat) -> u32 {
         let t = self.pageset[THRESHOLD].get() as i32;
         (t - self.pageset[item as usize].get() as i32).max(0) as u32
     }
 
-    /// How many calls of [`Self::add`] with -1 fold nothing.
+    /// Returns how many calls of [`Self::add`] with -1 fold nothing.
     #[inline(always)]
     pub fn decs_unfolded(&self, item: ZoneStat) -> u32 {
         let t = self.pageset[THRESHOLD].get() as i32;
         let x = self.pageset[item as usize].get() as i32;
-        // A threshold may have been lowered since.
+        // The threshold may have been lowered since, so `x` may be above it.
         if x > t { 0 } else { (x + t).max(0) as u32 }
     }
 
-    /// What `n` calls of [`Self::inc`] do.
+    /// Does what `n` calls of [`Self::inc`] do.
     #[inline(always)]
     pub fn inc_by(&self, item: ZoneStat, n: u32) {
         let diff = &self.pageset[item as usize];
@@ -680,13 +698,13 @@ impl<W: World> ZoneCounters<'_, W> {
         }
     }
 
-    /// What `n` single steps in the direction of `sign` do, of which one folds `over` more than it must when it passes
-    /// the threshold.
+    /// Does what `n` single steps in the direction of `sign` do; a step that passes the threshold
+    /// folds `over` more than it must.
     #[inline(never)]
     fn fold_steps(&self, item: ZoneStat, n: u32, sign: i32, over: i32) {
         let diff = &self.pageset[item as usize];
         let t = self.pageset[THRESHOLD].get() as i32;
-        // As if it moved upwards.
+        // Computes as if the counter moved upwards.
         let x = sign * diff.get() as i32;
         let first = (t + 1 - x).max(1);
         let Some(mut left) = n.checked_sub(first as u32) else {
@@ -694,7 +712,7 @@ impl<W: World> ZoneCounters<'_, W> {
             return;
         };
         let mut folded = i64::from(x + first + over);
-        // The next one, and so on.
+        // After the first fold one follows every `period` steps.
         let period = (t + 1 + over) as u32;
         if left >= period {
             folded += i64::from(left / period * period);
@@ -704,7 +722,7 @@ impl<W: World> ZoneCounters<'_, W> {
         diff.set((sign * (left as i32 - over)) as u32);
     }
 
-    /// What `n` calls of [`Self::dec`] do.
+    /// Does what `n` calls of [`Self::dec`] do.
     #[inline(always)]
     pub fn dec_by(&self, item: ZoneStat, n: u32) {
         let diff = &self.pageset[item as usize];

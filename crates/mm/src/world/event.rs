@@ -1,12 +1,12 @@
 //! Typed trace events, by the kernel's names (docs/reference/counters-and-traces.md#trace-events).
 //!
-//! An event is built only when somebody reads it: every tracepoint is a closure handed to
-//! the engine, and a world with `TRACE = false` compiles it away.
+//! An event is built only if a trace is read: every tracepoint is a closure handed to the engine,
+//! and a world with `TRACE = false` compiles it away.
 
 use crate::Pfn;
 use crate::world::{TaskId, WaitedKind};
 
-/// Which list kinds an isolation took from.
+/// The kind of list that pages were isolated from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IsolateMode {
     /// Inactive list (0).
@@ -44,7 +44,7 @@ pub enum TrackPath {
 }
 
 impl TrackPath {
-    /// Every path, by its number.
+    /// Every path, in the order of the numbers.
     pub const ALL: [Self; 11] = [
         Self::None,
         Self::BufferedWrite,
@@ -59,7 +59,7 @@ impl TrackPath {
         Self::Boot,
     ];
 
-    /// The name reports use.
+    /// Returns the name that reports use.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -77,11 +77,11 @@ impl TrackPath {
     }
 }
 
-/// A trace event. Every one carries the time and task that the world adds.
+/// A trace event. The world adds time and task to each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the fields are the kernel's; docs/reference/counters-and-traces.md#trace-events defines them
 pub enum Event {
-    /// kswapd really goes to sleep.
+    /// kswapd goes to sleep for good, after its short sleep.
     KswapdSleep { nid: u32 },
     /// A balance run starts, whether or not kswapd was asleep.
     KswapdWake { nid: u32, order: u32 },
@@ -98,7 +98,7 @@ pub enum Event {
         may_writepage: bool,
         gfp: u32,
     },
-    /// … and leaves it.
+    /// A task leaves direct reclaim.
     DirectReclaimEnd { nr_reclaimed: u64 },
     /// Pages isolated from a list.
     LruIsolate {
@@ -129,7 +129,7 @@ pub enum Event {
         priority: u32,
         file: bool,
     },
-    /// A wait that always sleeps.
+    /// A wait in `congestion_wait`, which always sleeps.
     CongestionWait {
         usec_timeout: u64,
         usec_delayed: u64,
@@ -151,8 +151,8 @@ pub enum Event {
         anon: bool,
         swapcache: bool,
     },
-    /// A page that was used moved to an active list (`mm_lru_activate`). What a scan activates is counted in
-    /// [`Event::ShrinkInactive`], as in the kernel.
+    /// A used page moved to an active list (`mm_lru_activate`). Pages that a scan activates are
+    /// counted in [`Event::ShrinkInactive`], as in the kernel.
     LruActivate { pfn: Pfn },
     /// A page entered a file's cache.
     FilemapAdd {
@@ -161,7 +161,7 @@ pub enum Event {
         mapping: u32,
         index: u32,
     },
-    /// … and left it.
+    /// A page left a file's cache.
     FilemapDelete {
         pfn: Pfn,
         bdi: u32,
@@ -196,8 +196,8 @@ pub enum Event {
         mapping: u32,
         index: u32,
     },
-    /// A dirtier was held to its rate (3.2), with what its pause follows from. Limits in pages, rates in KiB a
-    /// second, times in milliseconds.
+    /// A dirtier was throttled (3.2), with the inputs of its pause. Limits are in pages, rates in
+    /// KiB per second, times in milliseconds.
     BalanceDirtyPages {
         bdi: u32,
         limit: u32,
@@ -228,7 +228,7 @@ pub enum Event {
         total_scan: u64,
         priority: u32,
     },
-    /// … and ends (`mm_shrink_slab_end`).
+    /// A shrinker ends (`mm_shrink_slab_end`).
     ShrinkSlabEnd {
         shrinker: &'static str,
         nid: u32,
@@ -237,7 +237,7 @@ pub enum Event {
         total_scan: u64,
         freed: u64,
     },
-    /// A reclaimer has waited at an inode cache. `object`: the inode, or the group.
+    /// A reclaimer has waited in an inode cache. `object`: the inode, or the group.
     XfsInodeWait {
         what: WaitedKind,
         object: u32,
@@ -250,7 +250,8 @@ pub enum Event {
 }
 
 impl Event {
-    /// The kernel's name for it, or ours where the kernel has no such event.
+    /// Returns the kernel's name of the event, or the engine's own where the kernel has no such
+    /// event.
     pub fn name(&self) -> &'static str {
         match self {
             Self::KswapdSleep { .. } => "mm_vmscan_kswapd_sleep",
@@ -282,7 +283,7 @@ impl Event {
         }
     }
 
-    /// Whether it comes page by page, several times in the life of each.
+    /// Returns true if the event occurs page by page, several times in the life of each page.
     pub fn by_page(&self) -> bool {
         matches!(
             self,

@@ -1,9 +1,9 @@
-//! The one seam between the engine and everything outside it.
+//! The interface between the engine and everything outside it.
 //!
-//! The engine knows no clock, thread, file or random number. Whatever it wants it asks of a
-//! [`World`]: [`Tasks`] and time, [`Storage`], and somebody to [`Watch`]. The virtual world answers
-//! with simulated time and plain cells; a live world with threads, atomics and mutexes. The engine's
-//! code is the same in both.
+//! The engine has no clock, thread, file or random number of its own; it asks a [`World`] for them:
+//! [`Tasks`] and time, [`Storage`], and a receiver of events, [`Watch`]. The virtual world answers
+//! with simulated time and plain cells; a live world with threads, atomics and mutexes. The
+//! engine's code is the same in both.
 
 pub mod event;
 mod storage;
@@ -18,7 +18,7 @@ pub use tasks::{COSTS, Cost, TaskId, Tasks, WaitQueue, Waited, WaitedKind, Waits
 pub use watch::{AllocPath, Audience, OomKill, Watch};
 pub use words::{ShortLock, Word32, Word64};
 
-/// What the engine wants from outside: its words of state, and three kinds of answers.
+/// The outside of the engine: the types of its state words, and the three interfaces that it calls.
 pub trait World: Tasks + Storage<Self> + Watch + Sized {
     /// 32-bit state words.
     type U32: Word32 + bytemuck::Zeroable;
@@ -26,8 +26,10 @@ pub trait World: Tasks + Storage<Self> + Watch + Sized {
     type U64: Word64 + bytemuck::Zeroable;
     /// Short locks.
     type Lock: ShortLock + Default;
-    /// Caches of its own that reclaim may ask for objects, at most ([`Storage::shrinkers`]).
+    /// The largest number of caches of the world's own that reclaim may ask for objects
+    /// ([`Storage::shrinkers`]).
     const SHRINKERS: usize = 0;
-    /// Whether a page may be moved to another frame (`compaction`): not where programs hold the bytes of one.
+    /// Whether compaction may move a page to another frame; false where programs hold references to
+    /// a page's bytes.
     const MOVES_PAGES: bool = true;
 }

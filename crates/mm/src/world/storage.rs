@@ -14,7 +14,8 @@ pub enum Class {
     Async,
 }
 
-/// Who asks a filesystem to write, and how much (the kernel's `writeback_control`).
+/// The options of a write request to a filesystem: its caller, range and size (the kernel's
+/// `writeback_control`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WritebackControl {
     /// Pages that may still be written; counts down.
@@ -38,7 +39,7 @@ pub struct WritebackControl {
 }
 
 impl WritebackControl {
-    /// Asynchronous writeback of up to `nr` pages of any index.
+    /// Makes a request for asynchronous writeback of up to `nr` pages of any index.
     pub fn pages(nr: i64) -> Self {
         Self {
             nr_to_write: nr,
@@ -54,20 +55,21 @@ impl WritebackControl {
     }
 }
 
-/// Where a walk over a file's dirty pages goes on, and where it ends (the kernel's `write_cache_pages`): a
-/// cyclic one from where the last one stopped to the end, and once from the beginning up to there.
+/// The rest of a walk over a file's dirty pages (the kernel's `write_cache_pages`). A cyclic walk
+/// goes from where the last one stopped to the end of the file, then from the beginning up to where
+/// it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkRange {
     /// The next page index.
     pub index: u32,
     /// The last one, inclusive.
     pub end: u32,
-    /// Where the walk began, if the pages before it are still to come.
+    /// The index at which the walk began, while the pages before it are still to come.
     began: Option<u32>,
 }
 
 impl WalkRange {
-    /// The range of a call. `saved`: where the file's last walk stopped.
+    /// Returns the range of a call; `saved` is the index where the file's last walk stopped.
     pub fn new(wbc: &WritebackControl, saved: u32) -> Self {
         if wbc.range_cyclic {
             Self {
@@ -84,7 +86,8 @@ impl WalkRange {
         }
     }
 
-    /// Goes on with the pages before the walk's beginning. `false`: there are none, or it did so before.
+    /// Moves on to the pages before the walk's beginning. Returns false if there are none, or the
+    /// walk has wrapped before.
     pub fn wrap(&mut self) -> bool {
         let Some(began) = self.began.take() else {
             return false;
@@ -107,19 +110,18 @@ pub enum Writepage {
     NoOperation,
 }
 
-/// Which pages to bring in beside the one that is missing.
+/// The pages that a fault reads beside the missing one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadAround {
-    /// No other.
+    /// No other pages.
     None,
-    /// A window of which half lies before it.
+    /// A window, half of which lies before the missing page.
     Around,
-    /// The same, with a mark on the page that is a quarter of the window before its end.
+    /// As `Around`, with a mark on the page that is a quarter of the window before its end.
     Marked,
-    /// What a read(2) of a whole window from it on would have (`page_cache_sync_readahead`); `in_order`:
-    /// behind one of the page before.
+    /// A whole window as read(2) reads it from the page on (`page_cache_sync_readahead`).
     Ahead {
-        /// The fault before was on the page before, and that is remembered as reading it.
+        /// Whether the last fault was on the page before, which counts as reading in order.
         in_order: bool,
     },
 }
@@ -127,11 +129,11 @@ pub enum ReadAround {
 /// A page of a file that a fault asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Faulted {
-    /// The mapping of a process: whoever reads ahead remembers by it how far that went.
+    /// The mapping of a process, by which the world remembers how far it has read ahead.
     pub region: u32,
     /// The file.
     pub mapping: u32,
-    /// The page's index in it.
+    /// The page's index in the file.
     pub index: u32,
 }
 
@@ -158,16 +160,17 @@ pub trait Storage<W: World> {
         wbc: &mut WritebackControl,
     ) -> impl Future<Output = Writepage>;
 
-    /// How many pages of a file in a row, from an index on and at most `most`, [`Storage::writepage`] would only refuse
-    /// ([`Mm::redirty_page_for_writepage`]), beside [`Storage::writepages_refused`]. For worlds in which no other task
-    /// runs between two waits.
+    /// Returns how many of up to `most` consecutive pages of a file, from `index` on,
+    /// [`Storage::writepage`] would only refuse ([`Mm::redirty_page_for_writepage`]); other effects
+    /// of these calls are those of [`Storage::writepages_refused`]. For worlds in which no other
+    /// task runs between two waits.
     #[inline(always)]
     fn refuses_writepages(&self, mm: &Mm<W>, mapping: u32, index: u32, most: u32) -> u32 {
         let _ = (mm, mapping, index, most);
         0
     }
 
-    /// What so many refused calls leave besides.
+    /// Applies the other effects of `n` refused calls of [`Storage::writepage`].
     #[inline(always)]
     fn writepages_refused(&self, mm: &Mm<W>, mapping: u32, n: u32) {
         let _ = (mm, mapping);
@@ -185,13 +188,13 @@ pub trait Storage<W: World> {
     /// Writes one page to its swap slot.
     fn swap_writepage(&self, mm: &Mm<W>, pfn: Pfn, slot: u32) -> impl Future<Output = ()>;
 
-    /// Starts to read a locked page from its swap slot; when that ends, the page is up to date and
-    /// unlocked.
+    /// Starts to read a locked page from its swap slot. When the read ends, the page is up to date
+    /// and unlocked.
     fn swap_readpage(&self, mm: &Mm<W>, pfn: Pfn, slot: u32) -> impl Future<Output = ()>;
 
-    /// Brings a page of a mapped file into the page cache, or others around it: with
-    /// [`ReadAround::None`] the page comes in or there is an error, else both may be left undone. A world
-    /// without file mappings leaves this as it is.
+    /// Brings a page of a mapped file, or others around it, into the page cache. With
+    /// [`ReadAround::None`] the page comes in or an error is returned; with other values the call
+    /// may do nothing. A world without file mappings keeps the default.
     fn fault_page(
         &self,
         mm: &Mm<W>,
@@ -202,133 +205,141 @@ pub trait Storage<W: World> {
         async { Err(Touched::BusError) }
     }
 
-    /// A fault found a page that reading ahead has marked ([`crate::memory::frame::flag::READAHEAD`]): the
-    /// next window is due. A world that marks no page leaves this as it is.
+    /// Reads the next window after a fault on a page that read-ahead has marked
+    /// ([`crate::memory::frame::flag::READAHEAD`]). A world that marks no page keeps the default.
     fn fault_met_mark(&self, mm: &Mm<W>, page: Faulted, pfn: Pfn) -> impl Future<Output = ()> {
         let _ = (mm, page, pfn);
         async {}
     }
 
-    /// A page of a mapped file is about to become writable. `false`: the filesystem has no room.
+    /// Prepares a page of a mapped file for becoming writable. Returns false if the filesystem has
+    /// no room.
     fn page_mkwrite(&self, mm: &Mm<W>, mapping: u32, index: u32) -> impl Future<Output = bool> {
         let _ = (mm, mapping, index);
         async { false }
     }
 
-    /// [`Storage::page_mkwrite`] where the answer is at hand: how many of `most` pages from an index on may become
-    /// writable. 0: the filesystem has no room, or has to be waited for.
+    /// Does [`Storage::page_mkwrite`] for consecutive pages as far as it need not wait. Returns how
+    /// many of `most` pages from `index` on may become writable; 0 if the filesystem has no room or
+    /// has to be waited for.
     fn page_mkwrite_at_once(&self, mm: &Mm<W>, mapping: u32, index: u32, most: u32) -> u32 {
         let _ = (mm, mapping, index, most);
         0
     }
 
-    /// The calling task will write more: its requests may be gathered until [`Self::finish_plug`]. Pairs nest
-    /// (`blk_start_plug`; `plugs = "task"`). A world that gathers none leaves these three as they are.
+    /// Starts a plug: the calling task will submit more, so its requests may be gathered until
+    /// [`Self::finish_plug`]. Pairs nest (`blk_start_plug`; `plugs = "task"`). A world that gathers
+    /// no requests keeps the defaults of these three.
     fn start_plug(&self) {}
 
-    /// The calling task is through: what was gathered goes to the devices (`blk_finish_plug`).
+    /// Finishes the plug: the gathered requests go to the devices (`blk_finish_plug`).
     fn finish_plug(&self) {}
 
-    /// What was gathered goes to the devices if the task is about to give its CPU away.
+    /// Sends the gathered requests to the devices if the task is about to yield its CPU.
     fn cond_flush_plug(&self) {}
 
-    /// A task that dirtied pages of a bdi is about to be put to sleep for it. A world whose devices hold no
-    /// writes back leaves this as it is.
+    /// Notes that a task that dirtied pages of a bdi is about to be throttled for it. A world whose
+    /// devices hold no writes back keeps the default.
     fn dirtier_sleeps(&self, bdi: u32) {
         let _ = bdi;
     }
 
-    /// The longest pause of a dirtier that only sleeps, in nanoseconds; the kernel's, a fifth of a second, if
-    /// the world has none of its own. With one of its own a call also ends after two pauses, whatever the
-    /// device does, as long as dirty pages are closer to the limit than to all that could be dirty: on Linux
-    /// who is at the limit of a device that stands still sleeps until it moves again.
+    /// Returns the longest pause of a dirtier that only sleeps, in nanoseconds; `None`: the
+    /// kernel's, a fifth of a second. With a value, a throttling call also ends after two pauses,
+    /// whatever the device does, as long as the number of dirty pages is closer to the limit than
+    /// to all dirtyable memory; on Linux a task at the limit of a stalled device sleeps until the
+    /// device resumes.
     fn longest_pause(&self) -> Option<u64> {
         None
     }
 
-    /// Reads an inode from its place. Worlds whose filesystems do not tell the engine of their inodes
-    /// are never asked, neither this nor the next two.
+    /// Reads an inode from its place on disk. A world whose filesystems do not register inodes with
+    /// the engine keeps the defaults of this and the next two, which are never called.
     fn read_inode(&self, mm: &Mm<W>, ino: u32) -> impl Future<Output = ()> {
         let _ = (mm, ino);
         async {}
     }
 
-    /// Starts to write the cluster of an XFS inode to its place. When that has ended,
-    /// [`Mm::inode_written`] is to be called. `sync`: somebody waits for it.
+    /// Starts to write the cluster of an XFS inode to its place. When the write has ended, the
+    /// world calls [`Mm::inode_written`]. `sync`: a task waits for it.
     fn write_inode(&self, mm: &Mm<W>, ino: u32, sync: bool) -> impl Future<Output = ()> {
         let _ = sync;
         mm.inode_written(ino, false);
         async {}
     }
 
-    /// Writes `n` changed inodes to the log of an XFS and waits for it. Returns whether it succeeded.
+    /// Writes `n` changed inodes to the log of an XFS and waits for it. Returns true if it
+    /// succeeded.
     fn write_log(&self, mm: &Mm<W>, sb: u32, n: u32) -> impl Future<Output = bool> {
         let _ = (mm, sb, n);
         async { true }
     }
 
-    /// Counts the bytes that changes of an XFS which wait for its log would take there, `n` inodes among them; and says how
-    /// long the log is, in bytes.
+    /// Returns the bytes that the changes of an XFS which wait for its log would take there, `n`
+    /// inodes among them, and the length of the log in bytes.
     fn log_space(&self, mm: &Mm<W>, sb: u32, n: u32) -> (u64, u64) {
         let _ = (mm, sb, n);
         (0, u64::MAX)
     }
 
-    /// Caches of the world's own, whose objects lie in pages that it took ([`Mm::alloc_pages`]): how many
-    /// there are now, at most [`World::SHRINKERS`]. Reclaim asks each for its share
-    /// (docs/reference/shrinkers-and-xfs.md#shrinkers). A world that has none leaves these four as they are.
+    /// Returns how many caches of its own the world has now, at most [`World::SHRINKERS`]; their
+    /// objects lie in pages taken by [`Mm::alloc_pages`]. Reclaim asks each for its share
+    /// (docs/reference/shrinkers-and-xfs.md#shrinkers). A world without any keeps the defaults of
+    /// these four.
     fn shrinkers(&self) -> u32 {
         0
     }
 
-    /// What making an object of one of them again costs, in disk seeks, and how many are asked for at a time:
-    /// at least 1 each (the kernel's `seeks` and `batch`).
+    /// Returns the cost of recreating an object of a cache, in disk seeks, and how many objects are
+    /// scanned at a time; at least 1 each (the kernel's `seeks` and `batch`).
     fn seeks_and_batch(&self, shrinker: u32) -> (u64, u64) {
         let _ = shrinker;
         (2, 128)
     }
 
-    /// Objects of one of them that could be freed.
+    /// Returns the number of objects of a cache that could be freed.
     fn count_objects(&self, shrinker: u32) -> u64 {
         let _ = shrinker;
         0
     }
 
-    /// Looks at `n` objects of one of them and frees what can be freed; says how many that were, or `None` if
-    /// it can't go on now. Pages that become free are told by [`Mm::mm_account_reclaimed_pages`].
+    /// Scans `n` objects of a cache and frees what can be freed. Returns how many were freed, or
+    /// `None` if the scan cannot proceed now. Pages that become free are reported by
+    /// [`Mm::mm_account_reclaimed_pages`].
     fn scan_objects(&self, shrinker: u32, n: u64) -> impl Future<Output = Option<u64>> {
         let _ = (shrinker, n);
         async { None }
     }
 
-    /// Buffers of an XFS's blocks that it could be asked for (`xfs_buftarg_shrink_count`), where they take memory
-    /// (`xfs_log = "buffered"`).
+    /// Returns the number of buffers of an XFS's blocks that could be freed
+    /// (`xfs_buftarg_shrink_count`), where buffers take memory (`xfs_log = "buffered"`).
     fn count_buffers(&self, sb: u32) -> u64 {
         let _ = sb;
         0
     }
 
-    /// Looks at `n` of them, gives up those that nobody has used since, and tells what goes by [`Mm::buffer_goes`] and
-    /// [`Mm::mm_account_reclaimed_pages`]. Returns how many that were (`xfs_buftarg_shrink_scan`).
+    /// Scans `n` buffers of an XFS, frees those not used since the last scan, and reports them by
+    /// [`Mm::buffer_goes`] and [`Mm::mm_account_reclaimed_pages`]. Returns how many were freed
+    /// (`xfs_buftarg_shrink_scan`).
     fn scan_buffers(&self, mm: &Mm<W>, sb: u32, n: u64) -> u64 {
         let _ = (mm, sb, n);
         0
     }
 
-    /// Drops a file page's private buffers; `false` keeps the page.
+    /// Drops a file page's private buffers. Returns false if the page must be kept.
     fn release_page(&self, mm: &Mm<W>, pfn: Pfn) -> bool;
 
-    /// Flags of those pages for which [`Self::release_page`] does more than to say `true`; `None`: it has to be asked for
-    /// each.
+    /// Returns the flags of the pages for which [`Self::release_page`] does more than return true;
+    /// `None` if it must be called for each page.
     #[inline(always)]
     fn release_asks(&self, mm: &Mm<W>) -> Option<u32> {
         let _ = mm;
         None
     }
 
-    /// Whether a backing device is congested for a class.
+    /// Returns true if a backing device is congested for a class.
     fn bdi_congested(&self, bdi: u32, class: Class) -> bool;
 
-    /// How many backing devices are congested for a class.
+    /// Returns how many backing devices are congested for a class.
     fn congested_bdis(&self, class: Class) -> u32;
 }

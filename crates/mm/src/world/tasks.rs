@@ -1,4 +1,4 @@
-//! Tasks and time: what passes, who runs, who waits for what.
+//! Tasks and time: the clock, CPU time, sleeping and waking, and what tasks wait for.
 
 use std::future::Future;
 
@@ -9,7 +9,8 @@ pub type TaskId = u32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitQueue(pub u32);
 
-/// What CPU time is charged for. The world's parameter table gives each its nanoseconds.
+/// The kinds of work that CPU time is charged for. The world's parameter table gives each its
+/// nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Cost {
@@ -41,7 +42,7 @@ pub enum Cost {
     Copy,
     /// One page fault, entry and exit.
     Fault,
-    /// One access to a mapped page that a program has not touched for long.
+    /// One access to a mapped page that a program has not touched for a long time.
     Touch,
     /// One system call, entry and exit.
     Syscall,
@@ -55,11 +56,12 @@ pub enum Cost {
     DirtyLimit,
     /// One dentry or inode evicted, or looked at by a shrinker or by the log.
     SlabObject,
-    /// One object of a slab made.
+    /// One slab object constructed.
     SlabMake,
     /// One page taken off its LRU list for good.
     LruDelete,
-    /// What a fault costs beside [`Cost::Fault`] that makes a page of a shared mapping writable.
+    /// The extra cost, beside [`Cost::Fault`], of a fault that makes a page of a shared mapping
+    /// writable.
     MkWrite,
 }
 
@@ -70,20 +72,21 @@ pub const COSTS: usize = Cost::MkWrite as usize + 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Waits {
-    /// It has nothing to do, or waits for something that memory management has no part in.
+    /// The task has nothing to do, or waits for something outside memory management.
     #[default]
     Sleep,
-    /// For a block device: a page under I/O, or a free request of its queue.
+    /// The task waits for a block device: a page under I/O, or a free request of the device's
+    /// queue.
     Device,
-    /// It is held back: over the dirty limits, or reclaim meets a congested device.
+    /// The task is throttled: it is over the dirty limits, or its reclaim meets a congested device.
     Throttle,
-    /// For something that another task holds: a page's lock, an inode being written.
+    /// The task waits for something that another task holds: a page's lock, an inode being written.
     Lock,
-    /// For the daemon that serves its filesystem.
+    /// The task waits for the daemon that serves its filesystem.
     Server,
 }
 
-/// Kinds of what a task waits on, for the world's view of who waits for whom.
+/// The kinds of objects that a task waits on, for the world's record of which task waits for which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum WaitedKind {
@@ -95,15 +98,17 @@ pub enum WaitedKind {
     InodeSync,
     /// A free request of a device's queue; the object is device * 2 + class.
     Request,
-    /// Data from a device: the object is [`Waited::page`], or the device where no page waits for it.
+    /// Data from a device; the object is [`Waited::page`], or the device if the read is for no
+    /// page.
     DeviceRead,
     /// A write that belongs to no page; the object is the device.
     DeviceWrite,
-    /// Dirty pages below the limits; the object is the bdi.
+    /// The number of dirty pages to fall below the limits; the object is the bdi.
     DirtyLimit,
-    /// Reserves that kswapd has to free for direct reclaim; the object is the node.
+    /// Memory reserves that kswapd has to refill before direct reclaim (`throttle_direct_reclaim`);
+    /// the object is the node.
     ReclaimThrottle,
-    /// Congestion of a device; the object is the class.
+    /// The end of congestion of devices; the object is the class.
     Congestion,
     /// The mutex of an xfs allocation group's inode reclaim; the object is the group.
     AgLock,
@@ -111,7 +116,7 @@ pub enum WaitedKind {
     InodeLock,
     /// An xfs inode's flush lock; the object is the inode.
     FlushLock,
-    /// A pinned xfs inode, which the log's next write frees; the object is the inode.
+    /// A pinned xfs inode, which the next write of the log unpins; the object is the inode.
     Pin,
     /// A write of the log; the object is the device.
     LogForce,
@@ -145,7 +150,7 @@ impl WaitedKind {
         Self::Server,
     ];
 
-    /// What a task's time is booked as while it waits on one.
+    /// Returns the reason under which a task's time is booked while it waits on this kind.
     pub fn why(self) -> Waits {
         match self {
             Self::PageWriteback
@@ -166,8 +171,8 @@ impl WaitedKind {
         }
     }
 
-    /// Whether the kernel's task counts as waiting for I/O meanwhile (`io_schedule`): for a page, a request, the
-    /// end of one, and in a pause of a dirtier.
+    /// Returns true if the kernel's task counts as waiting for I/O meanwhile (`io_schedule`): it
+    /// waits for a page, for a free request or a request's end, or pauses as a dirtier.
     pub fn io_schedules(self) -> bool {
         match self {
             Self::PageLock
@@ -190,7 +195,7 @@ impl WaitedKind {
         }
     }
 
-    /// The name that reports use.
+    /// Returns the name that reports use.
     pub fn name(self) -> &'static str {
         match self {
             Self::PageLock => "page lock",
@@ -214,19 +219,20 @@ impl WaitedKind {
     }
 }
 
-/// What a task waits on.
+/// The object that a task waits on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waited {
-    /// Of what kind it is.
+    /// The kind of object.
     pub kind: WaitedKind,
-    /// Which one, as its kind says.
+    /// The object's number, as its kind defines it.
     pub object: u64,
-    /// The task that has it, where the caller knows it and [`Tasks::holds`] was not called.
+    /// The task that holds the object; `None` if the caller does not know it, or reports holders by
+    /// [`Tasks::holds`].
     pub holder: Option<TaskId>,
 }
 
 impl Waited {
-    /// One whose holder the caller does not know.
+    /// Makes a wait on an object whose holder the caller does not know.
     pub fn on(kind: WaitedKind, object: u64) -> Self {
         Self {
             kind,
@@ -235,7 +241,8 @@ impl Waited {
         }
     }
 
-    /// The object of a page: file, or region of an anonymous page, and place in it.
+    /// Returns the object number of a page: its file, or the region of an anonymous page, and its
+    /// index there.
     pub fn page(mapping: u32, index: u32) -> u64 {
         u64::from(mapping) << 32 | u64::from(index)
     }
@@ -243,68 +250,70 @@ impl Waited {
 
 /// Tasks and time.
 ///
-/// `charge` and `relax` are how simulated CPU time passes: every span between two `relax` calls
+/// `charge` and `relax` are how simulated CPU time passes; every span between two `relax` calls
 /// handles at most 32 pages. In a live world both compile to nothing.
 pub trait Tasks {
-    /// Nanoseconds since the world began, on the calling task's CPU.
+    /// Returns nanoseconds since the world began, on the calling task's CPU.
     fn now(&self) -> u64;
 
-    /// The time of the last timer tick in nanoseconds (`jiffies`); in a world without ticks, the time.
+    /// Returns the time of the last timer tick in nanoseconds (`jiffies`); in a world without
+    /// ticks, the time.
     fn jiffies(&self) -> u64 {
         self.now()
     }
 
-    /// When a timer that is set now for so many nanoseconds, which are whole ticks, expires. In a world with ticks a timer
-    /// expires at one, and never early.
+    /// Returns the time, in nanoseconds, at which a timer expires that is set now for `ns`
+    /// nanoseconds, a whole number of ticks. In a world with ticks a timer expires at a tick and
+    /// never early.
     fn timer_expires(&self, ns: u64) -> u64 {
         self.jiffies() + ns
     }
 
-    /// The CPU (or per-CPU slot) of the calling task, below [`crate::Config::cpus`].
+    /// Returns the CPU (or per-CPU slot) of the calling task, below [`crate::Config::cpus`].
     fn cpu(&self) -> usize;
 
-    /// The calling task.
+    /// Returns the calling task.
     fn task(&self) -> TaskId;
 
-    /// Nanoseconds of CPU time that one of a kind costs.
+    /// Returns the CPU time in nanoseconds that one unit of this work costs.
     fn price(&self, what: Cost) -> u64;
 
     /// Charges CPU time in nanoseconds to the calling task.
     fn charge_ns(&self, ns: u64);
 
-    /// Charges CPU time to the calling task.
+    /// Charges the CPU time of `n` units of work to the calling task.
     #[inline(always)]
     fn charge(&self, what: Cost, n: u32) {
         self.charge_ns(self.price(what) * u64::from(n));
     }
 
-    /// A point where other CPUs and due events may overtake.
+    /// Lets other CPUs and due events overtake the calling task.
     fn relax(&self) -> impl Future<Output = ()>;
 
-    /// [`Tasks::relax`] where that would come back at once, which counts as one. `false`: nothing
-    /// happened, and relaxing is still to be done. For spans that are no futures.
+    /// Does [`Tasks::relax`] if it would return at once, and counts as one. Returns false if
+    /// nothing happened and the caller must still relax. For functions that are not async.
     #[inline(always)]
     fn goes_on(&self) -> bool {
         false
     }
 
-    /// Charges `ns` nanoseconds for each of up to `most` equal steps and, with `relax`, relaxes behind each,
-    /// as long as that comes back at once ([`Tasks::goes_on`]). Returns how many were taken, 0 where a
-    /// world knows no such steps.
+    /// Charges `ns` nanoseconds for each of up to `most` equal steps and, with `relax`, relaxes
+    /// after each, as long as relaxing returns at once ([`Tasks::goes_on`]). Returns how many steps
+    /// were taken; 0 in a world that does not support steps.
     #[inline(always)]
     fn steps(&self, ns: u64, most: u32, relax: bool) -> u32 {
         let _ = (ns, most, relax);
         0
     }
 
-    /// How many steps [`Tasks::steps`] would take that relaxes behind each. Nothing is charged.
+    /// Returns how many steps [`Tasks::steps`] with `relax` would take. Charges nothing.
     #[inline(always)]
     fn steps_ahead(&self, ns: u64, most: u32) -> u32 {
         let _ = (ns, most);
         0
     }
 
-    /// Takes steps that [`Tasks::steps_ahead`] has foreseen, as [`Tasks::steps`] does that relaxes behind each.
+    /// Takes steps that [`Tasks::steps_ahead`] has counted, as [`Tasks::steps`] with `relax` does.
     #[inline(always)]
     fn take_steps(&self, ns: u64, steps: u32) {
         let _ = ns;
@@ -314,67 +323,71 @@ pub trait Tasks {
     /// Sleeps `ns` nanoseconds.
     fn sleep(&self, ns: u64) -> impl Future<Output = ()>;
 
-    /// A ticket for a later [`Tasks::wait`]: take it, test the condition, then wait.
+    /// Returns a ticket for a later [`Tasks::wait`]: take it, test the condition, then wait.
     fn ticket(&self, q: WaitQueue) -> u64;
 
-    /// Waits until the queue is woken after `ticket` was taken, or until `timeout` nanoseconds
-    /// have passed. Returns whether it was woken.
+    /// Waits until the queue is woken after `ticket` was taken, or until `timeout` nanoseconds have
+    /// passed; `None`: without a timeout. Returns true if it was woken.
     fn wait(&self, q: WaitQueue, ticket: u64, timeout: Option<u64>) -> impl Future<Output = bool>;
 
     /// Wakes every task waiting on the queue.
     fn wake(&self, q: WaitQueue);
 
-    /// Whether some task waits on the queue that neither a wake nor its timeout has ended yet, for recounts. A world
-    /// whose tasks run at the same time cannot say: `false`.
+    /// Returns true if a task waits on the queue whose wait neither a wake-up nor its timeout has
+    /// ended yet; for recounts. A world whose tasks run in parallel cannot tell and returns false.
     fn waited_on(&self, _q: WaitQueue) -> bool {
         false
     }
 
-    /// Whether anybody may wait on a queue of pages ([`crate::queue::PAGES`]). Where nobody does and no ticket of one is
-    /// kept while others run, nobody need be woken.
+    /// Returns true if a task may wait on a queue of pages ([`crate::queue::PAGES`]). If it returns
+    /// false, and no ticket of such a queue is kept while other tasks run, wake-ups of these queues
+    /// may be left out.
     fn page_waiters(&self) -> bool {
         true
     }
 
-    /// Wakes the task that has waited longest on the queue; a world that can't tell wakes all.
+    /// Wakes the task that has waited longest on the queue; a world that cannot tell wakes all.
     fn wake_one(&self, q: WaitQueue) {
         self.wake(q);
     }
 
-    /// Whoever waits for the queue waits for so many nanoseconds from now at most, and is not woken for that. `false`: the
-    /// world has no such timers, and nothing is done.
+    /// Limits the present wait of the queue's waiters to `ns` nanoseconds from now, without waking
+    /// them for that. Returns false, having done nothing, if the world has no such timers.
     fn set_timer(&self, _q: WaitQueue, _ns: u64) -> bool {
         false
     }
 
-    /// A task was sent a signal that kills it: it wakes where it sleeps for its program, and dies when it
-    /// returns there ([`PF_DYING`](crate::memory::task::PF_DYING)). A world without killable tasks is not asked.
+    /// Sends a task a signal that kills it: the task wakes if it sleeps for its program, and dies
+    /// when it returns there ([`PF_DYING`](crate::memory::task::PF_DYING)). Not called in a world
+    /// without killable tasks.
     fn kill(&self, _task: TaskId) {}
 
-    /// What a task is called (`comm`).
+    /// Returns the name of a task (`comm`).
     fn comm(&self, task: TaskId) -> String {
         format!("task {task}")
     }
 
-    /// Why the calling task's next [`Tasks::wait`] or [`Tasks::sleep`] waits, if it does, where there is
-    /// no object to name. Called right before it.
+    /// Notes why the calling task's next [`Tasks::wait`] or [`Tasks::sleep`] waits, if it does,
+    /// where there is no object to name. Called right before it.
     #[inline(always)]
     fn waits_for(&self, _why: Waits) {}
 
-    /// What the calling task's next wait or sleep is on, if it waits, and with it why
-    /// ([`WaitedKind::why`]). Called right before it.
+    /// Notes the object of the calling task's next wait or sleep, if it waits, and with it the
+    /// reason ([`WaitedKind::why`]). Called right before it.
     #[inline(always)]
     fn waits_on(&self, _what: Waited) {}
 
-    /// The calling task begins, or ends, what it does for want of memory (`psi_memstall_enter`).
+    /// Notes that the calling task begins, or ends, work caused by a lack of memory
+    /// (`psi_memstall_enter`).
     #[inline(always)]
     fn memory_stall(&self, _begins: bool) {}
 
-    /// The calling task has an object that others may wait on, and may sleep while it has it.
+    /// Notes that the calling task holds an object that others may wait on, and that it may sleep
+    /// while holding it.
     #[inline(always)]
     fn holds(&self, _kind: WaitedKind, _object: u64) {}
 
-    /// Nobody has the object any more.
+    /// Notes that the object is no longer held.
     #[inline(always)]
     fn lets_go(&self, _kind: WaitedKind, _object: u64) {}
 }

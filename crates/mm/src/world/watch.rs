@@ -1,4 +1,4 @@
-//! Watching: what the engine tells of itself.
+//! Watching: the events and latencies that the engine reports.
 
 use super::TaskId;
 use super::event::Event;
@@ -15,65 +15,68 @@ pub enum AllocPath {
     DirectReclaim,
     /// Stalled on a small node's dirty pages (`per-zone-stall`).
     DirtyStall,
-    /// It got no page.
+    /// The request got no page.
     Failed,
 }
 
-/// Who is told of an event, beside those who trace.
+/// The receivers of an event, beside the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
-    /// Nobody else.
+    /// No other receiver.
     Traces,
-    /// The record of the slowest allocations, as one line of their time lines.
+    /// The record of the slowest allocations, which shows the event in its time lines.
     Slowest,
-    /// That record, and the sums that a world keeps whether or not anybody traces.
+    /// As `Slowest`, and the sums that a world keeps whether or not it traces.
     Sums,
 }
 
-/// A process that was killed for its memory.
+/// A process that the OOM killer killed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OomKill {
-    /// When, in nanoseconds since the world began.
+    /// The time of the kill, in nanoseconds since the world began.
     pub time: u64,
-    /// The task that found no memory.
+    /// The task whose allocation failed.
     pub asker: TaskId,
-    /// What it asked for ([`Gfp`](crate::memory::gfp::Gfp)).
+    /// The flags of its request ([`Gfp`](crate::memory::gfp::Gfp)).
     pub gfp: u32,
-    /// How much: 2^order pages.
+    /// The order of its request: 2^order pages.
     pub order: u32,
     /// The process that was killed.
     pub pid: u32,
-    /// What it is called.
+    /// The name of the killed process.
     pub comm: String,
-    /// The kernel's report behind its first line: `Mem-Info`, the processes, and who was killed.
+    /// The kernel's report after its first line: `Mem-Info`, the processes, and which one was
+    /// killed.
     pub text: String,
 }
 
-/// Watching.
+/// The receiver of the engine's events and latencies.
 ///
-/// The engine has one way to tell of an event, `Mm::emit`. From there it goes
+/// The engine reports every event through `Mm::emit`. From there it goes
 ///
 /// 1. to the world's sums and to the record of the slowest allocations, as its [`Audience`] says;
-/// 2. to the trace, if [`Watch::TRACE`] holds and somebody listens ([`Watch::tracing`]).
+/// 2. to the trace, if [`Watch::TRACE`] is true and a trace is read ([`Watch::tracing`]).
 ///
-/// An event that only traces are told of is built for those alone.
+/// An event that only goes to traces is built only if one is read.
 pub trait Watch {
     /// Whether trace events are built at all; `false` compiles every tracepoint away.
     const TRACE: bool;
 
-    /// Whether anybody traces now.
+    /// Returns true if a trace is being read now.
     fn tracing(&self) -> bool;
 
-    /// An event for an audience and, if anybody traces, for the trace.
+    /// Takes an event for its audience and, if a trace is read, for the trace.
     fn event(&self, to: Audience, event: &Event);
 
-    /// Whether events for sums take no time: those in a row may be told of together.
+    /// Returns true if events for sums cost no time, so that several in a row may be reported
+    /// together.
     #[inline(always)]
     fn events_are_free(&self) -> bool {
         false
     }
 
-    /// `n` times [`Event::Writepage`] of a file's page, not waited for, where nobody traces and events are free.
+    /// Takes `n` events [`Event::Writepage`] of file pages, asynchronous, if no trace is read and
+    /// events are free.
     #[inline(always)]
     fn file_writepages(&self, n: u32) {
         for _ in 0..n {
@@ -82,11 +85,11 @@ pub trait Watch {
         }
     }
 
-    /// The latency of one allocation, in nanoseconds.
+    /// Takes the latency of one allocation, in nanoseconds.
     fn alloc_latency(&self, path: AllocPath, ns: u64);
 
-    /// `n` allocations of the calling task from the free lists took `ns` nanoseconds each, the last one up
-    /// to `end`; nothing came between them.
+    /// Takes the latencies of `n` allocations of the calling task from the free lists, `ns`
+    /// nanoseconds each, the last one ending at `end`; no other event came between them.
     #[inline(always)]
     fn alloc_latencies(&self, ns: u64, n: u32, end: u64) {
         let _ = end;
@@ -95,38 +98,39 @@ pub trait Watch {
         }
     }
 
-    /// Whether [`Watch::alloc_slow`] wants to know of an allocation that will have taken `ns` nanoseconds at most, beside
-    /// what events cost that it meets on its way.
+    /// Returns true if [`Watch::alloc_slow`] must be called for an allocation that will have taken
+    /// at most `ns` nanoseconds, not counting the cost of the events on its way.
     #[inline(always)]
     fn remembers_alloc(&self, ns: u64) -> bool {
         let _ = ns;
         true
     }
 
-    /// The calling task's allocation left the fast path, for a record of the slowest: when it began,
-    /// its order, and the machine's free pages.
+    /// Notes that the calling task's allocation left the fast path, for the record of the slowest:
+    /// when it began, its order, and the machine's free pages.
     #[inline(always)]
     fn alloc_slow(&self, start: u64, order: u32, free: u64) {
         let _ = (start, order, free);
     }
 
-    /// It comes to its end; [`Watch::alloc_latency`] follows.
+    /// Notes the end of an allocation reported by [`Watch::alloc_slow`] and the machine's free
+    /// pages; [`Watch::alloc_latency`] follows.
     #[inline(always)]
     fn alloc_slow_ends(&self, free: u64) {
         let _ = free;
     }
 
-    /// The calling task's allocation has waited `ns` nanoseconds for one round of direct reclaim: in front of it for the
-    /// reserves (`throttle_direct_reclaim`), and in it.
+    /// Notes that the calling task's allocation has spent `ns` nanoseconds in one round of direct
+    /// reclaim, including the wait for the reserves before it (`throttle_direct_reclaim`).
     #[inline(always)]
     fn reclaim_waited(&self, ns: u64) {
         let _ = ns;
     }
 
-    /// No memory could be reclaimed and nobody was left to be killed, or nobody may be: the run ends.
+    /// Ends the run: no memory could be reclaimed, and no process is left that may be killed.
     fn out_of_memory(&self, report: String);
 
-    /// A process was killed for its memory.
+    /// Takes the record of a process that the OOM killer killed.
     fn oom_killed(&self, kill: OomKill) {
         let _ = kill;
     }

@@ -1,13 +1,14 @@
-//! Words of engine state and short locks: plain cells in the virtual world, atomics in the live one.
+//! Words of engine state and short locks: plain cells in the virtual world, atomics in the live
+//! one.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 /// A 32-bit word of engine state: a plain cell in the virtual world, an atomic in the live one.
 pub trait Word32 {
-    /// Reads it.
+    /// Returns the value.
     fn get(&self) -> u32;
-    /// Writes it.
+    /// Stores a value.
     fn set(&self, v: u32);
     /// Adds, wrapping; returns the value before.
     fn fetch_add(&self, n: u32) -> u32;
@@ -23,9 +24,9 @@ pub trait Word32 {
 
 /// A 64-bit word of engine state.
 pub trait Word64 {
-    /// Reads it.
+    /// Returns the value.
     fn get(&self) -> u64;
-    /// Writes it.
+    /// Stores a value.
     fn set(&self, v: u64);
     /// Adds, wrapping; returns the value before.
     fn fetch_add(&self, n: u64) -> u64;
@@ -89,8 +90,8 @@ macro_rules! cell_word {
 cell_word!(u32, Word32);
 cell_word!(u64, Word64);
 
-/// One total order of all operations: the engine tests one word after it has written
-/// another (kswapd's sleep mark against the free pages) and counts on that order.
+/// The atomics use one total order of all operations (`SeqCst`): the engine tests one word after it
+/// has written another (kswapd's sleep mark against the free pages) and relies on that order.
 macro_rules! atomic_word {
     ($atomic:ty, $int:ty, $trait:ident) => {
         impl $trait for $atomic {
