@@ -5,15 +5,16 @@
 //!           flags  prev  next  mapping  index  private  mapcount  track
 //! ```
 //!
-//! `flags` holds the page bits of docs/reference/memory-model.md#page-states and, in its top byte, the zone.
-//! `prev` and `next` link the page into exactly one list: a buddy list, an LRU list or a task's isolated
-//! list. `mapping` and `index` say which page of which file it is (for anonymous pages: which page of which
-//! region). `private` is the buddy order of a free block, the swap slot, or for a file page of a watched
-//! machine the millisecond in which it entered the cache. `mapcount` counts the page-table entries that map
-//! it (low half) and those with the accessed bit set (high half). `track` belongs to the page tracker, and to the world
-//! where there is none.
+//! `flags` holds the page bits of docs/reference/memory-model.md#page-states and, in its top byte,
+//! the zone. `prev` and `next` link the page into exactly one list: a buddy list, an LRU list or a
+//! task's isolated list. `mapping` and `index` give the file and the page's index in it (for
+//! anonymous pages the region and the index there). `private` is the buddy order of a free block,
+//! the swap slot, or for a file page of a watched machine the millisecond in which it entered the
+//! cache. `mapcount` counts the page-table entries that map the page (low half) and those of them
+//! with the accessed bit set (high half). `track` belongs to the page tracker, and to the world if
+//! there is no tracker.
 //!
-//! Behind the last frame stand the sentinels of all lists, so that an insertion or removal never
+//! After the last frame come the sentinels of all lists, so that an insertion or removal never
 //! branches on an empty list.
 
 use crate::world::{Word32, World};
@@ -22,10 +23,10 @@ use heap::NoMemory;
 /// A page frame number.
 pub type Pfn = u32;
 
-/// No frame.
+/// The frame number that stands for no frame.
 pub const NO_PFN: Pfn = u32::MAX;
 
-/// Bytes a frame takes in the table.
+/// Bytes that a frame takes in the table.
 pub const BYTES_PER_FRAME: usize = 32;
 
 const FLAGS: usize = 0;
@@ -39,9 +40,9 @@ const TRACK: usize = 7;
 
 /// Page bits (docs/reference/memory-model.md#page-states).
 pub mod flag {
-    /// Held by one task; reclaim only tries it.
+    /// Held by one task; reclaim only tries to take it.
     pub const LOCKED: u32 = 1 << 0;
-    /// One software access seen.
+    /// Accessed once by software since the bit was last cleared.
     pub const REFERENCED: u32 = 1 << 1;
     /// Contents newer than on disk.
     pub const DIRTY: u32 = 1 << 2;
@@ -63,9 +64,9 @@ pub mod flag {
     pub const BUDDY: u32 = 1 << 10;
     /// Contents are valid.
     pub const UPTODATE: u32 = 1 << 11;
-    /// Whoever reads it has the pages behind it read ahead.
+    /// Marked by read-ahead: a read of the page starts to read the next window.
     pub const READAHEAD: u32 = 1 << 12;
-    /// Read ahead and not asked for so far.
+    /// Read ahead and not used so far.
     pub const UNUSED: u32 = 1 << 21;
     /// In a file's index (`mapping` and `index` are valid).
     pub const CACHED: u32 = 1 << 13;
@@ -73,26 +74,28 @@ pub mod flag {
     pub const ANON: u32 = 1 << 14;
     /// Allocated (not on a free or per-CPU list).
     pub const USED: u32 = 1 << 15;
-    /// Mapped executable somewhere.
+    /// Mapped executable by at least one mapping.
     pub const EXEC: u32 = 1 << 16;
-    /// Its last write failed.
+    /// The last write of the page failed.
     pub const ERROR: u32 = 1 << 17;
-    /// Holds objects of a slab cache (`mapping`: which; `index`: a bit for each that is in use).
+    /// Holds objects of a slab cache (`mapping`: the cache's number; `index`: a bit for each object
+    /// in use).
     pub const SLAB: u32 = 1 << 18;
-    /// Temporarily referenced by a task across a wait; reclaim leaves it alone.
+    /// Held by a task across a wait, or by a per-CPU batch; reclaim leaves the page alone.
     pub const PINNED: u32 = 1 << 19;
     /// Used since it entered the cache; set only where an eviction policy orders file pages.
     pub const TOUCHED: u32 = 1 << 22;
-    /// Was active once, now or before reclaim took it (`PG_workingset`). One bit with [`TOUCHED`]: what an eviction
-    /// policy orders has none of this.
+    /// Was active, now or when reclaim took it (`PG_workingset`). Shares its bit with [`TOUCHED`]:
+    /// under an eviction policy pages have no such state.
     pub const WORKINGSET: u32 = TOUCHED;
     /// Still isolated by reclaim, but back in the eviction policy's order.
     pub const RETURNED: u32 = 1 << 23;
-    /// Some task waits for LOCKED to be cleared, or its holder for reclaim to put the page back.
+    /// A task waits for LOCKED to be cleared, or the lock's holder for reclaim to put the page
+    /// back.
     pub const WAITERS: u32 = 1 << 20;
-    /// The zone's number.
+    /// Shift of the zone's number.
     pub const ZONE_SHIFT: u32 = 24;
-    /// Everything that must be clear when a page is freed.
+    /// The bits that must be clear when a page is freed.
     pub const CHECK_AT_FREE: u32 = LOCKED
         | DIRTY
         | LRU
@@ -106,7 +109,7 @@ pub mod flag {
         | RETURNED;
 }
 
-/// One frame of the table. Whoever does several things to a page looks it up once.
+/// One frame of the table. Code that accesses several words of a page looks it up once.
 pub struct Page<'a, W: World>(&'a [W::U32; 8]);
 
 impl<W: World> Clone for Page<'_, W> {
@@ -118,15 +121,16 @@ impl<W: World> Clone for Page<'_, W> {
 impl<W: World> Copy for Page<'_, W> {}
 
 impl<'a, W: World> Page<'a, W> {
-    /// Of a free block: what [`ahead`](super::ahead) notes of it. Every allocation sets the word to 0, and until then
-    /// nobody reads it. `mapping` and `index` would not do: who waits for a page's lock while the page is
-    /// freed tells them.
+    /// Returns the word in which [`ahead`](super::ahead) keeps its note of a free block. Every
+    /// allocation sets the word to 0, and it is not read as a map count before. `mapping` and
+    /// `index` are not free for this: a task that waits for a page's lock while the page is freed
+    /// reads them.
     #[inline(always)]
     pub(super) fn note(self) -> &'a W::U32 {
         self.word(MAPCOUNT)
     }
 
-    /// One of the five words of a sentinel that are no links or flags.
+    /// Returns one of the five words that a sentinel uses neither as links nor as flags.
     #[inline(always)]
     pub(super) fn spare(self, nth: usize) -> &'a W::U32 {
         self.word(MAPPING + nth)
@@ -137,13 +141,13 @@ impl<'a, W: World> Page<'a, W> {
         &self.0[w]
     }
 
-    /// The page bits.
+    /// Returns the page bits, with the zone's number.
     #[inline(always)]
     pub fn flags(self) -> u32 {
         self.word(FLAGS).get()
     }
 
-    /// Whether all of `bits` are set.
+    /// Returns true if all of `bits` are set.
     #[inline(always)]
     pub fn has(self, bits: u32) -> bool {
         self.flags() & bits == bits
@@ -173,32 +177,33 @@ impl<'a, W: World> Page<'a, W> {
         self.clear_flags(bit) & bit != 0
     }
 
-    /// Changes the flags from `old` to `new`, unless somebody was faster.
+    /// Changes the flags from `old` to `new`. Returns false, and changes nothing, if they are not
+    /// `old` any more.
     #[inline(always)]
     pub(crate) fn replace_flags(self, old: u32, new: u32) -> bool {
         self.word(FLAGS).replace(old, new)
     }
 
-    /// Makes it a page of a zone with no bit but `bits`.
+    /// Sets the flags to this zone and these bits alone.
     #[inline(always)]
     pub(crate) fn reset_flags(self, zone: usize, bits: u32) {
         self.word(FLAGS)
             .set((zone as u32) << flag::ZONE_SHIFT | bits);
     }
 
-    /// The zone's number.
+    /// Returns the zone's number.
     #[inline(always)]
     pub fn zone(self) -> usize {
         zone_of(self.flags())
     }
 
-    /// The file or region the page belongs to.
+    /// Returns the file or region that the page belongs to.
     #[inline(always)]
     pub fn mapping(self) -> u32 {
         self.word(MAPPING).get()
     }
 
-    /// The page's index in its file or region.
+    /// Returns the page's index in its file or region.
     #[inline(always)]
     pub fn index(self) -> u32 {
         self.word(INDEX).get()
@@ -210,7 +215,7 @@ impl<'a, W: World> Page<'a, W> {
         self.word(INDEX).set(index);
     }
 
-    /// Buddy order of a free block, or swap slot.
+    /// Returns the buddy order of a free block, or the swap slot.
     #[inline(always)]
     pub fn private(self) -> u32 {
         self.word(PRIVATE).get()
@@ -221,7 +226,7 @@ impl<'a, W: World> Page<'a, W> {
         self.word(PRIVATE).set(v);
     }
 
-    /// Page-table entries that map the page.
+    /// Returns the word that counts the page-table entries that map the page.
     #[inline(always)]
     pub fn mapcount(self) -> u32 {
         self.word(MAPCOUNT).get()
@@ -232,36 +237,36 @@ impl<'a, W: World> Page<'a, W> {
         self.word(MAPCOUNT).set(n);
     }
 
-    /// The entry before it on its list, or the sentinel.
+    /// Returns the entry before the page on its list, or the sentinel.
     #[inline(always)]
     pub(crate) fn before(self) -> Pfn {
         self.word(PREV).get()
     }
 
-    /// Makes it, `pfn`, the neighbour before another one on its list.
+    /// Links this page, `pfn`, before the entry `next`, number `at`, of its list.
     #[inline(always)]
     pub(crate) fn stand_before(self, next: Self, pfn: Pfn, at: Pfn) {
         self.word(NEXT).set(at);
         next.word(PREV).set(pfn);
     }
 
-    /// The entry behind it on its list, or the sentinel.
+    /// Returns the entry behind the page on its list, or the sentinel.
     #[inline(always)]
     pub(crate) fn after(self) -> Pfn {
         self.word(NEXT).get()
     }
 
-    /// The page tracker's word; without a tracker the world's own, 0 at first.
+    /// Returns the page tracker's word; without a tracker the world may use it, initially 0.
     #[inline(always)]
     pub fn track(self) -> &'a W::U32 {
         self.word(TRACK)
     }
 }
 
-/// Of a page's flags those that are not its zone's number.
+/// The part of a page's flags that is not the zone's number.
 pub(crate) const FLAGS_ALONE: u32 = (1 << flag::ZONE_SHIFT) - 1;
 
-/// The zone's number in a page's flags.
+/// Returns the zone's number in a page's flags.
 #[inline(always)]
 pub(crate) fn zone_of(flags: u32) -> usize {
     (flags >> flag::ZONE_SHIFT) as usize
@@ -274,11 +279,11 @@ pub struct Frames<W: World> {
 }
 
 impl<W: World> Frames<W> {
-    /// A zeroed table. The operating system gives the memory as it is touched, so a large
+    /// Makes a zeroed table. The operating system gives the memory as it is touched, so a large
     /// machine costs nothing until its pages are used.
     ///
     /// # Errors
-    /// The host has no memory for it.
+    /// If the host has no memory for the table.
     pub fn new(frames: u32, sentinels: u32) -> Result<Self, NoMemory> {
         const { assert!(size_of::<[u32; 8]>() == BYTES_PER_FRAME) };
         assert!(
@@ -293,35 +298,35 @@ impl<W: World> Frames<W> {
         Ok(table)
     }
 
-    /// Number of frames, sentinels not counted.
+    /// Returns the number of frames, sentinels not counted.
     pub fn len(&self) -> u32 {
         self.frames
     }
 
-    /// Whether the table has no frame.
+    /// Returns true if the table has no frame.
     pub fn is_empty(&self) -> bool {
         self.frames == 0
     }
 
-    /// A frame, or a list's sentinel.
+    /// Returns a frame, or a list's sentinel.
     #[inline(always)]
     pub fn page(&self, pfn: Pfn) -> Page<'_, W> {
         self.table().page(pfn)
     }
 
-    /// The page bits.
+    /// Returns the page bits, with the zone's number.
     #[inline(always)]
     pub fn flags(&self, pfn: Pfn) -> u32 {
         self.page(pfn).flags()
     }
 
-    /// Whether all of `bits` are set.
+    /// Returns true if all of `bits` are set.
     #[inline(always)]
     pub fn has(&self, pfn: Pfn, bits: u32) -> bool {
         self.page(pfn).has(bits)
     }
 
-    /// Whether any of `bits` is set.
+    /// Returns true if any of `bits` is set.
     #[inline(always)]
     pub fn any(&self, pfn: Pfn, bits: u32) -> bool {
         self.flags(pfn) & bits != 0
@@ -351,19 +356,19 @@ impl<W: World> Frames<W> {
         self.page(pfn).test_and_clear(bit)
     }
 
-    /// The zone's number.
+    /// Returns the zone's number.
     #[inline(always)]
     pub fn zone(&self, pfn: Pfn) -> usize {
         self.page(pfn).zone()
     }
 
-    /// The file or region the page belongs to.
+    /// Returns the file or region that the page belongs to.
     #[inline(always)]
     pub fn mapping(&self, pfn: Pfn) -> u32 {
         self.page(pfn).mapping()
     }
 
-    /// The page's index in its file or region.
+    /// Returns the page's index in its file or region.
     #[inline(always)]
     pub fn index(&self, pfn: Pfn) -> u32 {
         self.page(pfn).index()
@@ -374,7 +379,7 @@ impl<W: World> Frames<W> {
         self.page(pfn).set_mapping(mapping, index);
     }
 
-    /// Buddy order of a free block, or swap slot.
+    /// Returns the buddy order of a free block, or the swap slot.
     #[inline(always)]
     pub fn private(&self, pfn: Pfn) -> u32 {
         self.page(pfn).private()
@@ -385,7 +390,7 @@ impl<W: World> Frames<W> {
         self.page(pfn).set_private(v);
     }
 
-    /// Page-table entries that map the page.
+    /// Returns the word that counts the page-table entries that map the page.
     #[inline(always)]
     pub fn mapcount(&self, pfn: Pfn) -> u32 {
         self.page(pfn).mapcount()
@@ -396,31 +401,31 @@ impl<W: World> Frames<W> {
         self.page(pfn).set_mapcount(n);
     }
 
-    /// The page tracker's word.
+    /// Returns the page tracker's word.
     #[inline(always)]
     pub fn track(&self, pfn: Pfn) -> &W::U32 {
         self.page(pfn).track()
     }
 
-    /// The table as a value: whoever touches many frames keeps it at hand.
+    /// Returns the table as a value, for code that touches many frames.
     #[inline(always)]
     pub(crate) fn table(&self) -> Table<'_, W> {
         Table(&self.words)
     }
 
-    /// First entry of a list, or the sentinel itself.
+    /// Returns the first entry of a list, or the sentinel itself if it is empty.
     #[inline(always)]
     pub fn first(&self, list: Pfn) -> Pfn {
         self.table().first(list)
     }
 
-    /// Last entry of a list, or the sentinel itself.
+    /// Returns the last entry of a list, or the sentinel itself if it is empty.
     #[inline(always)]
     pub fn last(&self, list: Pfn) -> Pfn {
         self.table().before(list)
     }
 
-    /// Whether a list has no entry.
+    /// Returns true if a list has no entry.
     #[inline(always)]
     pub fn list_empty(&self, list: Pfn) -> bool {
         self.first(list) == list
@@ -441,7 +446,7 @@ impl<W: World> Frames<W> {
         self.table().del(pfn);
     }
 
-    /// The entries of a list from head to tail; for checks and tests.
+    /// Returns the entries of a list from head to tail; for checks and tests.
     pub fn iter(&self, list: Pfn) -> impl Iterator<Item = Pfn> + '_ {
         let mut at = self.first(list);
         std::iter::from_fn(move || {
@@ -466,13 +471,13 @@ impl<W: World> Clone for Table<'_, W> {
 impl<W: World> Copy for Table<'_, W> {}
 
 impl<'a, W: World> Table<'a, W> {
-    /// A frame, or a list's sentinel.
+    /// Returns a frame, or a list's sentinel.
     #[inline(always)]
     pub fn page(self, pfn: Pfn) -> Page<'a, W> {
         Page(&self.0[pfn as usize])
     }
 
-    /// A frame will be wanted soon; what is no frame is left out.
+    /// Prefetches a frame into the processor's cache; does nothing if there is no such frame.
     #[inline(always)]
     pub fn prefetch(self, pfn: Pfn) {
         if let Some(page) = self.0.get(pfn as usize) {
@@ -480,19 +485,20 @@ impl<'a, W: World> Table<'a, W> {
         }
     }
 
-    /// First entry of a list, or the sentinel itself.
+    /// Returns the first entry of a list, or the sentinel itself if it is empty.
     #[inline(always)]
     pub fn first(self, list: Pfn) -> Pfn {
         self.page(list).word(NEXT).get()
     }
 
-    /// The entry before another one, or the sentinel. Before the sentinel stands the last entry.
+    /// Returns the entry before another one, or the sentinel. For the sentinel, returns the last
+    /// entry.
     #[inline(always)]
     pub fn before(self, pfn: Pfn) -> Pfn {
         self.page(pfn).before()
     }
 
-    /// The entry behind another one, or the sentinel.
+    /// Returns the entry behind another one, or the sentinel.
     #[inline(always)]
     pub fn after(self, pfn: Pfn) -> Pfn {
         self.page(pfn).word(NEXT).get()
@@ -514,13 +520,13 @@ impl<'a, W: World> Table<'a, W> {
         self.page(next).word(PREV).set(pfn);
     }
 
-    /// Adds at the head.
+    /// Adds an entry at the head of a list.
     #[inline(always)]
     pub fn add(self, list: Pfn, pfn: Pfn) {
         self.link(list, pfn, self.first(list));
     }
 
-    /// Adds a page at the head.
+    /// Adds a page that the caller has looked up at the head of a list.
     #[inline(always)]
     pub fn add_page(self, list: Pfn, (pfn, page): (Pfn, Page<'a, W>)) {
         let head = self.page(list);
@@ -531,13 +537,13 @@ impl<'a, W: World> Table<'a, W> {
         self.page(first).word(PREV).set(pfn);
     }
 
-    /// Adds at the tail.
+    /// Adds an entry at the tail of a list.
     #[inline(always)]
     pub fn add_tail(self, list: Pfn, pfn: Pfn) {
         self.link(self.before(list), pfn, list);
     }
 
-    /// Takes an entry out of whatever list it is on.
+    /// Takes an entry off the list that it is on.
     #[inline(always)]
     pub fn del(self, pfn: Pfn) {
         let (prev, next) = (self.before(pfn), self.after(pfn));
@@ -556,7 +562,7 @@ impl<'a, W: World> Table<'a, W> {
     }
 }
 
-/// Pages in a row that lie in one zone, to be counted together.
+/// A run of pages that lie in one zone, to be counted together.
 #[derive(Default)]
 pub(crate) struct ZoneRun {
     zone: usize,
@@ -564,7 +570,7 @@ pub(crate) struct ZoneRun {
 }
 
 impl ZoneRun {
-    /// One more page; `count` is told of the pages before it when the zone changes.
+    /// Adds a page. If the zone changes, calls `count` for the pages before it.
     #[inline(always)]
     pub fn page(&mut self, zone: usize, count: impl FnOnce(usize, u32)) {
         if zone != self.zone {
@@ -576,7 +582,7 @@ impl ZoneRun {
         self.pages += 1;
     }
 
-    /// No page yet; the first one is this one, if there is any.
+    /// Starts a run without pages in the zone of `first`, which is to be the first page, if any.
     #[inline(always)]
     pub fn before<W: World>(frames: Table<'_, W>, first: Option<Pfn>) -> Self {
         Self {
@@ -585,19 +591,19 @@ impl ZoneRun {
         }
     }
 
-    /// The zone of the last page; of none, that of the first one.
+    /// Returns the zone of the last page, or of the expected first page if there is none.
     #[inline(always)]
     pub fn zone(&self) -> usize {
         self.zone
     }
 
-    /// `n` more pages of that zone.
+    /// Adds `n` more pages of the current zone.
     #[inline(always)]
     pub fn more(&mut self, n: u32) {
         self.pages += n;
     }
 
-    /// The last page has passed.
+    /// Ends the run: calls `count` for the pages not counted yet.
     #[inline(always)]
     pub fn end(self, count: impl FnOnce(usize, u32)) {
         if self.pages > 0 {

@@ -1,12 +1,13 @@
-//! How a walk over the free lists goes, known before it is made and remembered for the next allocation.
+//! Prediction of walks over the free lists: the result of a walk is computed before it is made, and
+//! remembered for the next allocations.
 //!
-//! Most walks go as the one before: the same zones are passed by for the same reasons, and the same zone
-//! has a page. All that a walk at the low watermark asks are cheap levels, which move when a CPU's
-//! difference is folded, and words that change seldom: watermarks, limits, flags. Whatever changes one of
-//! them adds to one count how far (`VmStat::moved`). Who foresees a walk remembers how many pages any level
-//! may move before one of its tests goes otherwise. Until the count has gone so far, a new walk would
-//! charge the same and end in the same zone, so it is not made. The recount compares what is remembered
-//! with what a walk would meet.
+//! Most walks go as the one before: the same zones are skipped for the same reasons, and the same
+//! zone has a page. A walk at the low watermark depends only on cheap levels, which move when a
+//! CPU's difference is folded, and on words that change seldom: watermarks, limits, flags. Every
+//! change of one of them is added to one count of moves (`VmStat::moved`). A prediction includes by
+//! how many pages levels may move before one of its tests could turn out differently. Until the
+//! count has moved that far, a new walk would charge the same and end in the same zone, so it is
+//! not made. The recount compares what is remembered with what a walk would meet.
 
 use crate::memory::gfp::Gfp;
 use crate::memory::watermark::{ALLOC_DIRTY_LIMIT, ALLOC_FAIR};
@@ -17,30 +18,32 @@ use crate::watch::vmstat::{Asks, FAR, ZoneStat};
 use crate::world::{Cost, Word32, Word64, World};
 use crate::{Mm, Pfn};
 
-/// No request has this key: what it asks for fits in half of it.
+/// The key of an unused hint; a request's key fits in half of the word.
 const NONE: u64 = u64::MAX;
-/// A zone's number that is none.
+/// The zone number that stands for no zone.
 const NOWHERE: u32 = u32::MAX;
-/// How many each CPU has.
+/// The number of hints of each CPU.
 pub(crate) const HINTS_OF_CPU: usize = 2;
 /// Key bit: the task's limits are a quarter higher.
 const LIFTED: u64 = 1 << 63;
 
-/// The walk that a CPU foresaw last; for pages that will be written it has another one than for others, which
-/// come between them.
+/// The walk that a CPU predicted last. Pages that will be written have a hint of their own, as
+/// requests for others come between them.
 pub(crate) struct Hint<W: World> {
-    /// What was asked for.
+    /// The request, as [`Mm::hint_key`] encodes it.
     key: W::U64,
-    /// [`VmStat::moved`](crate::watch::vmstat::VmStat::moved) then, and how much further it may be.
+    /// [`VmStat::moved`](crate::watch::vmstat::VmStat::moved) at the time of the prediction, and in
+    /// `spare` how much further it may go.
     from: W::U64,
     spare: W::U64,
-    /// [`NOWHERE`]: none gives a page, or no walk could be foreseen.
+    /// The zone where the walk ends; [`NOWHERE`]: no zone gives a page, or no walk could be
+    /// predicted.
     zone: W::U32,
-    /// Zones charged as passed by.
+    /// Zones that the walk skips and charges for.
     walked: W::U32,
-    /// Dirty limits charged as computed.
+    /// Dirty limits that the walk computes and charges for.
     limits: W::U32,
-    /// [`End`] of all walks at the low watermark.
+    /// The [`End`] of all walks at the low watermark.
     end: W::U32,
 }
 
@@ -69,7 +72,7 @@ impl<W: World> Hint<W> {
         self.end.set(way.end as u32);
     }
 
-    /// How far levels may move from where they are; `None`: it holds no longer.
+    /// Returns how many more pages levels may move; `None` if the prediction is no longer valid.
     #[inline(always)]
     fn holds(&self, moved: u64) -> Option<u64> {
         self.spare
@@ -91,26 +94,26 @@ impl<W: World> Hint<W> {
     }
 }
 
-/// How walks at the low watermark end.
+/// How the walks at the low watermark end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 enum End {
-    /// The first one in a zone; or it is not known.
+    /// The first walk ends in a zone; or the end is not known.
     Other,
-    /// None finds a page.
+    /// No walk finds a page.
     Nowhere,
-    /// The same, and between two of them the fair batches began anew.
+    /// No walk finds a page, and between two of them the fair batches are reset.
     NowhereReset,
 }
 
-/// How a walk at the low watermark goes, or where none finds a page all of them.
+/// The course of a walk at the low watermark or, if none finds a page, of all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// The zone where it ends.
+    /// The zone where the walk ends; [`NOWHERE`] if in none.
     zone: usize,
-    /// Zones charged as passed by.
+    /// Zones skipped and charged for.
     walked: u32,
-    /// Dirty limits charged as computed.
+    /// Dirty limits computed and charged for.
     limits: u32,
     end: End,
 }
@@ -127,25 +130,25 @@ impl Way {
         self.zone == NOWHERE as usize
     }
 
-    /// Whether the fair batches begin anew between its walks.
+    /// Returns true if the fair batches are reset between the walks.
     #[inline(always)]
     pub fn resets(self) -> bool {
         self.end == End::NowhereReset
     }
 }
 
-/// How walks at the low watermark for a single page end, without being made.
+/// The result of predicted walks at the low watermark for a single page.
 pub(super) enum Foreseen {
-    /// In a zone of which this CPU has a page; they were charged.
+    /// They end in a zone of which this CPU's list has a page; they were charged.
     Page(Pfn),
-    /// In none. They were charged, and what else they do is done.
+    /// They find no page. They were charged, and their side effects are done.
     Nowhere,
-    /// They have to be made; nothing was charged.
+    /// The walks have to be made; nothing was charged.
     Unknown,
 }
 
 impl<W: World> Mm<W> {
-    /// All of a request that a walk at the low watermark depends on.
+    /// Returns the part of a request that a walk at the low watermark depends on.
     #[inline(always)]
     fn hint_key(&self, node: u32, gfp: Gfp) -> u64 {
         let key = u64::from(node) << 32 | u64::from(gfp.0);
@@ -156,7 +159,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// What a walk for a request asks of zones.
+    /// Returns the class of levels that a walk for a request depends on.
     #[inline(always)]
     pub(crate) fn walk_asks(&self, gfp: Gfp) -> Asks {
         match gfp.has(Gfp::WRITE) && self.policy.dirty_limits != DirtyLimits::Global {
@@ -165,7 +168,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// How far moved what such walks ask.
+    /// Returns how far the levels that such walks depend on have moved.
     #[inline(always)]
     fn moved_for(&self, gfp: Gfp) -> u64 {
         self.stat.moved(self.walk_asks(gfp))
@@ -176,9 +179,11 @@ impl<W: World> Mm<W> {
         &self.hints[HINTS_OF_CPU * self.world.cpu() + usize::from(gfp.has(Gfp::WRITE))]
     }
 
-    /// How the first walk at the low watermark would go (`walk_freelists`), and by how many pages levels may
-    /// move before it could go otherwise. Whether the zone where it ends has a page is not asked. Where it finds
-    /// none: how all of them would go (`walks_at_low`). `None`: asking would change something, or depends on more.
+    /// Computes the course of the first walk at the low watermark (`walk_freelists`), and by how
+    /// many pages levels may move before the walk could go differently; does not check that the
+    /// zone where it ends has a page. If the first walk finds none, computes the course of all
+    /// walks (`walks_at_low`). `None`: the tests would have side effects, or depend on more than
+    /// levels.
     fn foresee(&self, node: u32, gfp: Gfp, lifted: bool) -> Option<(Way, u64)> {
         if self.policy.free_snapshot == FreeSnapshot::WhileAwake {
             return None;
@@ -194,7 +199,7 @@ impl<W: World> Mm<W> {
             let end = End::Nowhere;
             return Some((Way { end, ..first }, spare));
         }
-        // The batches begin anew, of which the next walk asks nothing.
+        // The batches are reset, and the next walk does not test them.
         let mut further = spare;
         let flags = flags & !ALLOC_FAIR;
         let all = self.nodes.len() == 1 && !self.asks_once_a_node();
@@ -213,8 +218,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// One walk of [`Self::foresee`]; `spare` becomes less where its tests need that. `behind_fair`: a fair one found no
-    /// page in all zones that had a batch left.
+    /// Computes one walk of [`Self::foresee`], and lowers `spare` to what its tests allow.
+    /// `behind_fair`: a fair walk before it found no page in any zone that had a batch left.
     fn foresee_walk(
         &self,
         node: u32,
@@ -262,7 +267,7 @@ impl<W: World> Mm<W> {
                         continue;
                     }
                 } else if !ok {
-                    // A failing check computes its limit anew.
+                    // A check that fails computes its limit anew.
                     return None;
                 }
             }
@@ -281,7 +286,7 @@ impl<W: World> Mm<W> {
                 return None; // a walk wakes kswapd here
             }
             if self.zonelist_cache_notes(Passed::Watermark) {
-                return None; // what comes behind depends on the clock
+                return None; // whether later zones are skipped depends on the clock
             }
             walked += 1;
         }
@@ -292,8 +297,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// The watermark test of a single page at the low mark, and how many pages the free count is away from
-    /// where it goes otherwise.
+    /// Does the watermark test of a single page at the low mark. Returns the result, and by how
+    /// many pages the free count may move before the result could change.
     #[inline(always)]
     fn watermark_foreseen(
         &self,
@@ -304,14 +309,15 @@ impl<W: World> Mm<W> {
     ) -> (bool, u64) {
         let low = zone.mark(Mark::Low);
         let ok = |free| self.watermark_ok_on(zone, free, 0, low, classzone, flags);
-        // The walk's flags change no mark: the test is that of a sum of pages.
+        // The walk's flags do not change the mark: the test compares the free count with a sum of
+        // pages.
         let edge = low + zone.reserve(classzone) + 2;
         let passes = ok(free);
         (passes, free.abs_diff(edge).saturating_sub(2))
     }
 
-    /// The zone where a walk for such a request ends, what it costs (ns), and by how many pages levels may
-    /// move before it could go otherwise. `None`: it has to be made.
+    /// Returns the zone where a walk for such a request ends, its cost (ns), and by how many pages
+    /// levels may move before it could go differently. `None`: the walk has to be made.
     #[inline(always)]
     pub(crate) fn foreseen(&self, node: u32, gfp: Gfp) -> Option<(usize, u64, u64)> {
         let (hint, spare) = self.foreseen_hint(node, gfp)?;
@@ -332,8 +338,8 @@ impl<W: World> Mm<W> {
         (hint.zone.get() != NOWHERE).then_some((hint, spare))
     }
 
-    /// By how many pages levels may move before what was foreseen for a key could go otherwise; `None`: it was for another
-    /// one, or may do so already.
+    /// Returns by how many pages levels may move before the prediction for this key could change;
+    /// `None` if the hint is for another key, or may be wrong already.
     #[inline(always)]
     fn held(&self, hint: &Hint<W>, key: u64) -> Option<u64> {
         (hint.key.get() == key)
@@ -341,14 +347,14 @@ impl<W: World> Mm<W> {
             .flatten()
     }
 
-    /// By how many pages levels may move before what this CPU foresaw last for such requests could go otherwise;
-    /// `None`: it may do so already.
+    /// Returns by how many pages levels may move before this CPU's last prediction for such
+    /// requests could change; `None` if it may be wrong already.
     #[inline(always)]
     pub(crate) fn still_foreseen(&self, gfp: Gfp) -> Option<u64> {
         self.hint(gfp).holds(self.moved_for(gfp))
     }
 
-    /// How the walks for such a request go that are foreseen to find no page.
+    /// Returns the course of the walks for such a request if they are predicted to find no page.
     #[inline(always)]
     pub(crate) fn foresees_nowhere(&self, node: u32, gfp: Gfp) -> Option<Way> {
         let hint = self.hint(gfp);
@@ -358,7 +364,7 @@ impl<W: World> Mm<W> {
         known.then(|| hint.way())
     }
 
-    /// Whether walks for such a request, foreseen anew, go as they went.
+    /// Predicts walks for such a request anew and returns true if they go as before.
     #[inline(never)]
     pub(crate) fn foresees_again(&self, node: u32, gfp: Gfp, way: Way) -> bool {
         debug_assert!(way.is_nowhere() && way.end != End::Other);
@@ -369,7 +375,8 @@ impl<W: World> Mm<W> {
 
     #[inline(never)]
     fn foresee_anew(&self, hint: &Hint<W>, node: u32, gfp: Gfp, key: u64) -> u64 {
-        // A level that another CPU moves meanwhile is moved before it is counted: it counts as moved since.
+        // A level that another CPU moves meanwhile is moved before the move is counted, so it
+        // counts as moved since.
         let from = self.moved_for(gfp);
         let foreseen = self.foresee(node, gfp, key & LIFTED != 0);
         let foreseen = foreseen.unwrap_or((Way::NOWHERE, 0));
@@ -377,8 +384,8 @@ impl<W: World> Mm<W> {
         foreseen.1
     }
 
-    /// A single page from where the last such request found one, or where a walk would, if this CPU's
-    /// list there has a page; or what is known where no walk finds one.
+    /// Takes a single page from the zone where the walk is predicted to end, if this CPU's list of
+    /// the zone has a page; if no walk finds one, does the walks' side effects.
     #[inline(always)]
     pub(super) fn take_foreseen(&self, node: u32, gfp: Gfp) -> Foreseen {
         let hint = self.hint(gfp);
@@ -407,14 +414,14 @@ impl<W: World> Mm<W> {
         Foreseen::Nowhere
     }
 
-    /// Charges walks that were foreseen and not made.
+    /// Charges walks that were predicted and not made.
     #[inline(always)]
     fn charge_walks(&self, hint: &Hint<W>) {
         self.world.charge(Cost::ZoneWalk, hint.walked.get());
         self.world.charge(Cost::DirtyLimit, hint.limits.get());
     }
 
-    /// Checks that what is remembered and still holds is what a walk would meet.
+    /// Checks that what is remembered, and is still valid, is what a walk would meet.
     pub(crate) fn check_hints(&self) -> Result<(), String> {
         for (nth, hint) in self.hints.iter().enumerate() {
             let cpu = nth / HINTS_OF_CPU;
@@ -428,8 +435,8 @@ impl<W: World> Mm<W> {
             let (node, gfp) = ((key & !LIFTED) >> 32, Gfp(key as u32));
             let way = self.foresee(node as u32, gfp, key & LIFTED != 0);
             let way = way.map(|(way, _)| way);
-            // What ends in no zone and is not known to its end has its walks made: only the first one is remembered,
-            // also where those behind it find no page any more.
+            // A walk that ends in no zone and whose further walks are not known is really made:
+            // only the first one is remembered, even if those after it no longer find a page.
             let first = was.is_nowhere() && was.end == End::Other;
             let same = if first {
                 way.is_none_or(Way::is_nowhere)

@@ -1,22 +1,23 @@
 //! Free lists by mobility (`mobility = "grouped"`): requests of one kind take pages from pageblocks
-//! of that kind, so that what can't be moved or reclaimed stays together (Linux 2.6.24 and later,
-//! mm/page_alloc.c; the form here is that of 5.0).
+//! of that kind, so that pages that cannot be moved or reclaimed stay together (Linux 2.6.24 and
+//! later, mm/page_alloc.c; the form here is that of 5.0).
 //!
 //! ```text
 //! free_area:  unmovable 0..=10 | movable 0..=10 | reclaimable 0..=10     (sentinels of one zone)
 //! ```
 //!
-//! A pageblock is 512 pages (1024 in kernels without huge pages), a word each; all begin as movable. When the
-//! lists of a kind are empty,
-//! the largest block of another kind is taken: with the rest of its pageblock where that helps, and
-//! the pageblock itself changes its kind if half of it is free or of the new kind. Each such fallback
-//! mixes kinds, which [`boost`](crate::boost) answers with more free memory.
+//! A pageblock is 512 pages (1024 in kernels without huge pages) and has a word for its kind; all
+//! begin as movable. When the lists of a kind are empty, the largest block of another kind is
+//! taken: with the rest of its pageblock where that helps, and the pageblock itself changes its
+//! kind if half of it is free or of the new kind. Each such fallback mixes kinds, which
+//! [`boost`](crate::boost) answers with more free memory.
 //!
-//! Where lists are not kept by mobility there is one kind: no word a pageblock, the first eleven lists
-//! and one per-CPU list. A single page then pays for one load and branch when it is taken or freed.
+//! If lists are not kept by mobility there is one kind: no word per pageblock, the first eleven
+//! lists and one per-CPU list. A single page then costs one more load and branch when it is
+//! allocated or freed.
 //!
-//! Since 6.15 (`mobility = "claimed"`) a pageblock is taken over as a whole or not at all, and where none can be had
-//! single pages are taken, which mixes kinds and boosts nothing.
+//! Since 6.15 (`mobility = "claimed"`) a pageblock is taken over as a whole or not at all. If none
+//! can be had, single pages are taken, which mixes kinds and boosts nothing.
 //!
 //! Not modelled: `ALLOC_NOFRAGMENT` (a lower zone is used before kinds are mixed) and the reserve
 //! for atomic requests of high orders.
@@ -31,27 +32,27 @@ use crate::world::{Cost, Word32, World};
 use crate::{Mm, Pfn};
 use heap::NoMemory;
 
-/// The order of a pageblock where nothing else is said: a huge page of x86-64 (2 MiB).
+/// The default order of a pageblock: a huge page of x86-64 (2 MiB).
 pub const PAGEBLOCK_ORDER: u32 = 9;
-/// Its pages.
+/// The pages of such a pageblock.
 pub const PAGEBLOCK_PAGES: u32 = 1 << PAGEBLOCK_ORDER;
 
-/// What can be done to a page that is in use.
+/// The kinds of pages in use, by whether they can be moved or freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum MigrateType {
-    /// Nothing: the kernel's own data.
+    /// Neither movable nor freeable: the kernel's own data.
     Unmovable,
-    /// It can be moved: page cache and anonymous memory.
+    /// Movable: page cache and anonymous memory.
     Movable,
-    /// It can be freed but not moved: the kernel's caches.
+    /// Freeable but not movable: the kernel's caches.
     Reclaimable,
 }
 
-/// Number of migrate types, and of lists where they are kept apart.
+/// Number of migrate types, and of lists if they are kept apart.
 pub(crate) const MIGRATE_TYPES: usize = 3;
 
-/// From whom each type takes when it has nothing left, in order.
+/// The types that each type falls back to when its lists are empty, in order.
 const FALLBACKS: [[usize; 2]; MIGRATE_TYPES] = [
     [
         MigrateType::Reclaimable as usize,
@@ -68,7 +69,7 @@ const FALLBACKS: [[usize; 2]; MIGRATE_TYPES] = [
 ];
 
 impl MigrateType {
-    /// The type of what a request allocates. Only movable requests may use the Movable zone.
+    /// Returns the type of a request's pages. Only movable requests may use the Movable zone.
     #[inline(always)]
     pub const fn of(gfp: Gfp) -> Self {
         if gfp.high_zoneidx() == crate::ZoneType::Movable as usize {
@@ -81,7 +82,7 @@ impl MigrateType {
     }
 }
 
-/// The kinds of lists that a policy keeps apart.
+/// Returns the number of kinds of lists that a policy keeps apart.
 pub(crate) fn lists(mobility: Mobility) -> usize {
     match mobility {
         Mobility::None => 1,
@@ -89,7 +90,7 @@ pub(crate) fn lists(mobility: Mobility) -> usize {
     }
 }
 
-/// The pageblocks of so many frames: none where lists are not kept by mobility.
+/// Makes the words of the pageblocks of so many frames; none if lists are not kept by mobility.
 pub(crate) fn pageblocks<W: World>(
     mobility: Mobility,
     frames: u32,
@@ -106,36 +107,38 @@ pub(crate) fn pageblocks<W: World>(
     Ok(blocks)
 }
 
-/// Where the last page of a bulk came from: what falls back is looked for once (`enum rmqueue_mode`, 6.15).
+/// Where the last page of a bulk came from, so that a fallback is searched only once
+/// (`enum rmqueue_mode`, 6.15).
 #[derive(Default)]
 pub(crate) enum Falling {
-    /// Its own kind's lists, or another kind's pageblock that is its own now.
+    /// From the lists of the requested kind, which may have taken over a pageblock.
     #[default]
     Not,
-    /// Another kind's, which keeps the pageblock: so will the pages that follow.
+    /// From another kind's list, whose pageblock keeps its kind; the following pages will, too.
     Steals,
 }
 
-/// Whether a request takes the rest of a pageblock along with a block of this order: small blocks are
-/// left alone by movable requests, which other kinds do not mind for long.
+/// Returns true if a request takes the rest of a pageblock along with a block of this order.
+/// Movable requests leave the pageblocks of small blocks alone, as their pages do no lasting harm
+/// there.
 fn can_steal_fallback(order: usize, start: usize, pageblock: u32) -> bool {
     order >= pageblock as usize / 2 || start != MigrateType::Movable as usize
 }
 
 impl<W: World> Mm<W> {
-    /// Whether free lists are kept by mobility.
+    /// Returns true if free lists are kept by mobility.
     #[inline(always)]
     pub(crate) fn grouped(&self) -> bool {
         !self.pageblocks.is_empty()
     }
 
-    /// Pages of a pageblock.
+    /// Returns the pages of a pageblock.
     #[inline(always)]
     pub fn pageblock_pages(&self) -> u32 {
         1 << self.config.pageblock_order
     }
 
-    /// The number of the lists from which a request takes pages.
+    /// Returns the number of the lists from which a request takes pages.
     #[inline(always)]
     pub(crate) fn list_of_request(&self, gfp: Gfp) -> usize {
         if self.grouped() {
@@ -145,7 +148,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The number of the lists to which a page goes when it is freed: its pageblock's.
+    /// Returns the number of the lists to which a page goes when it is freed: its pageblock's.
     #[inline(always)]
     pub(crate) fn list_of_page(&self, pfn: Pfn) -> usize {
         let block = self
@@ -154,20 +157,21 @@ impl<W: World> Mm<W> {
         block.map_or(0, |b| b.get() as usize)
     }
 
-    /// The sentinel of a zone's free blocks of one order and kind.
+    /// Returns the sentinel of a zone's free blocks of one order and kind.
     #[inline(always)]
     pub(crate) fn free_list(&self, z: usize, order: usize, list: usize) -> Pfn {
         self.free_list_of(&self.zones[z], order, list)
     }
 
-    /// The same where the zone is at hand.
+    /// Does [`Self::free_list`] for a caller that has the zone.
     #[inline(always)]
     pub(super) fn free_list_of(&self, zone: &Zone<W>, order: usize, list: usize) -> Pfn {
         zone.free_area + (list * ORDERS + order) as u32
     }
 
-    /// The smallest order from `order` on of which a kind has a free block, after a fallback if it has
-    /// none, and the kind whose lists have it; the caller holds the zone's lock.
+    /// Returns the smallest order, from `order` on, of which a kind has a free block, and the kind
+    /// whose lists have it, after a fallback if the kind has none; `None` if no block can be had.
+    /// The caller holds the zone's lock.
     #[inline(never)]
     pub(crate) fn smallest_of_type(
         &self,
@@ -195,7 +199,8 @@ impl<W: World> Mm<W> {
                     return None;
                 }
             }
-            // Nothing can be claimed: a block of another kind, whose pageblock stays what it is.
+            // No pageblock can be claimed: take a block of another kind, whose pageblock keeps its
+            // kind.
             let found = (order..ORDERS)
                 .find_map(|o| Some((o, self.find_suitable_fallback(z, o, list)?)))?;
             *mode = Falling::Steals;
@@ -203,9 +208,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Makes a pageblock of another kind one of `start`'s, with all that is free in it: the one of the largest free
-    /// block for which that may be done (`__rmqueue_claim`, 6.15). Returns whether there was one. Each that was tried
-    /// boosts the watermarks, unless it was free as a whole.
+    /// Claims for `start` the pageblock of the largest free block of another kind that may be
+    /// claimed, with all free blocks in it (`__rmqueue_claim`, 6.15). Returns true if there was
+    /// one. Each attempt boosts the watermarks, unless the pageblock was free as a whole.
     fn claim_pageblock(&self, z: usize, order: usize, start: usize) -> bool {
         for o in (order..ORDERS).rev() {
             let Some(list) = self.find_suitable_fallback(z, o, start) else {
@@ -227,21 +232,22 @@ impl<W: World> Mm<W> {
         false
     }
 
-    /// The first kind that has free blocks of an order, for a kind that has none.
+    /// Returns the first fallback of a kind that has free blocks of an order.
     fn find_suitable_fallback(&self, z: usize, order: usize, start: usize) -> Option<usize> {
         let has = |list: &usize| !self.frames.list_empty(self.free_list(z, order, *list));
         FALLBACKS[start].into_iter().find(has)
     }
 
     /// Moves a free block of another kind, of at least an order, to the lists of `start`. Returns
-    /// whether there was one. The largest blocks first: their pageblocks have most to give.
+    /// true if there was one. Tries the largest blocks first, since their pageblocks have most to
+    /// give.
     fn rmqueue_fallback(&self, z: usize, order: usize, start: usize) -> bool {
         let find = |o: usize| Some((o, self.find_suitable_fallback(z, o, start)?));
         let Some((largest, list)) = (order..ORDERS).rev().find_map(find) else {
             return false;
         };
-        // A movable page that can't have the whole pageblock does no lasting harm: the smallest block
-        // will do.
+        // A movable page that cannot have the whole pageblock does no lasting harm, so the smallest
+        // block is taken.
         let (found, list) = if can_steal_fallback(largest, start, self.config.pageblock_order) {
             (largest, list)
         } else {
@@ -252,7 +258,7 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Gives `start` a free block, and of its pageblock what it can get.
+    /// Gives `start` a free block and as much of its pageblock as allowed.
     fn steal_suitable_fallback(&self, z: usize, pfn: Pfn, order: usize, start: usize) {
         if order >= self.config.pageblock_order as usize {
             for at in (pfn..pfn + (1 << order)).step_by(self.pageblock_pages() as usize) {
@@ -269,8 +275,8 @@ impl<W: World> Mm<W> {
         self.move_block(z, pfn, order, start);
     }
 
-    /// The pageblocks of a free block that is to be used for movable pages are movable, unless it is a small part of
-    /// one.
+    /// Makes the pageblocks of a free block movable, as it will be used for movable pages, unless
+    /// the block is less than half of a pageblock.
     pub(crate) fn make_movable(&self, pfn: Pfn, order: u32) {
         if !self.grouped() || order + 1 < self.config.pageblock_order {
             return;
@@ -289,9 +295,10 @@ impl<W: World> Mm<W> {
         self.frames.add(self.free_list(z, order, list), pfn);
     }
 
-    /// Moves the free blocks of a pageblock to the lists of `start`, and makes the pageblock one of
-    /// that kind if at least half of it is free or in use by the kind. `false`: it is cut by the zone's
-    /// end and nothing was moved, or it would be moved `whole` or not at all and does not become one of that kind.
+    /// Moves the free blocks of a pageblock to the lists of `start`, and changes the pageblock to
+    /// that kind if at least half of it is free or in use by the kind. Returns false if nothing was
+    /// moved: the zone's end cuts the pageblock, or `whole` is set and the pageblock does not
+    /// change its kind.
     fn steal_pageblock(&self, z: usize, pfn: Pfn, start: usize, whole: bool) -> bool {
         let zone = &self.zones[z];
         let first = pfn & !(self.pageblock_pages() - 1);
@@ -317,7 +324,7 @@ impl<W: World> Mm<W> {
         } else if was == MigrateType::Movable as usize {
             self.pageblock_pages() - free - movable
         } else {
-            // Nobody can tell unmovable pages from reclaimable ones.
+            // Unmovable pages cannot be told from reclaimable ones.
             0
         };
         let becomes = free + alike >= self.pageblock_pages() / 2;
@@ -343,7 +350,7 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// The kind of a page's pageblock; `None` where lists are not kept by mobility.
+    /// Returns the kind of a page's pageblock; `None` if lists are not kept by mobility.
     pub fn pageblock_type(&self, pfn: Pfn) -> Option<MigrateType> {
         if !self.grouped() {
             return None;
@@ -355,7 +362,7 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Pageblocks are of a known kind, and a zone's watermarks contain its boost.
+    /// Checks that pageblocks are of a known kind, and that a zone's watermarks contain its boost.
     pub(crate) fn check_mobility(&self, z: usize) -> Result<(), String> {
         let zone = &self.zones[z];
         let known = |pfn: &Pfn| self.list_of_page(*pfn) < self.lists;

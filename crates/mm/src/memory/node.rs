@@ -8,20 +8,21 @@ use crate::memory::zonelist_cache::FullZones;
 use crate::world::{ShortLock, Word32, World};
 use crate::{ZONE_TYPES, ZoneInfo};
 
-/// What a node's lists have cost, and which pages came back to them (`scan_balance = "cost"`).
+/// The costs of a node's lists, and refaults to them (`scan_balance = "cost"`).
 pub(crate) struct Costs<W: World> {
     pub(crate) lock: W::Lock,
-    /// Anonymous and file: pages written, 32 each, and pages looked at for nothing.
+    /// By anonymous and file: pages written, 32 each, and pages scanned in vain.
     pub(crate) cost: [W::U64; 2],
-    /// Pages that were activated because they came back soon.
+    /// By anonymous and file: pages that were activated because they refaulted soon.
     pub(crate) activated: [W::U64; 2],
-    /// The same when reclaim ended last, as it was known then.
+    /// The value of `activated` when reclaim last ended, as known then.
     pub(crate) seen: [W::U64; 2],
-    /// The four lists' pages when statistics were flushed last (`lru_stats = "flushed"`), in [`Lru`]'s order.
+    /// The pages of the four lists at the last flush of statistics (`lru_stats = "flushed"`), in
+    /// [`Lru`]'s order.
     pub(crate) flushed: [W::U64; 4],
-    /// [`Self::activated`] then.
+    /// The value of [`Self::activated`] at that flush.
     pub(crate) flushed_activated: [W::U64; 2],
-    /// Nanoseconds of that flush, at least 1; 0: there was none.
+    /// The time of that flush in nanoseconds, at least 1; 0: there was none.
     pub(crate) flushed_at: W::U64,
 }
 
@@ -41,37 +42,38 @@ impl<W: World> Costs<W> {
 
 /// One node.
 pub struct Node<W: World> {
-    /// Its zones' numbers, low to high.
+    /// The numbers of the node's zones, low to high.
     pub zones: Vec<u16>,
-    /// The fallback lists of allocations that start here, by the highest zone type allowed.
+    /// The fallback lists of allocations that start at this node, by the highest zone type allowed.
     pub zonelists: [Vec<u16>; ZONE_TYPES],
     /// Whether allocations from those lists are fair (`fair_zones = "as-meant"`).
     pub(crate) fair: FairLists,
-    /// Which zones of those lists gave nothing a moment ago (`zonelist_cache`).
+    /// Which zones of those lists recently gave nothing (`zonelist_cache`).
     pub(crate) full_zones: FullZones<W>,
-    /// Its size in pages.
+    /// The node's size in pages.
     pub size: u64,
-    /// kswapd sleeps (1) or works (0).
+    /// 1 while kswapd sleeps, 0 while it works.
     pub(crate) kswapd_sleeping: W::U32,
-    /// Runs of kswapd in a row that freed nothing (`hopeless_zones = "failures"`).
+    /// Consecutive runs of kswapd that freed nothing (`hopeless_zones = "failures"`).
     pub(crate) kswapd_failures: W::U32,
     /// How far kswapd's priority fell over dirty file pages (`pressure_expiry`); 0: no pressure.
     pub(crate) dirty_pressure: W::U32,
-    /// The largest order asked for since kswapd last took the request.
+    /// The largest order requested of kswapd since it last took the request.
     pub(crate) kswapd_order: W::U32,
-    /// The lowest classzone asked for since then, or the highest (`kswapd_zone`).
+    /// The lowest classzone requested since then, or the highest (`kswapd_zone`).
     pub(crate) kswapd_classzone: W::U32,
-    /// Whether anything was asked for since then.
+    /// 1 if anything was requested since then; kept by [`Self::ask_kswapd_up_to`] only.
     kswapd_asked: W::U32,
-    /// Reclaimers that wait until some pages are written (`reclaim_throttle = "reasons"`).
+    /// The number of reclaimers that wait until some pages are written
+    /// (`reclaim_throttle = "reasons"`).
     pub(crate) throttled: W::U32,
-    /// Pages written while there are any.
+    /// Pages written while such reclaimers wait.
     pub(crate) throttled_written: W::U64,
-    /// The same when the first of them began to wait.
+    /// The value of `throttled_written` when the first of them began to wait.
     pub(crate) throttled_since: W::U64,
-    /// What its lists have cost (`scan_balance = "cost"`).
+    /// The costs of the node's lists (`scan_balance = "cost"`).
     pub(crate) costs: Costs<W>,
-    /// Guards the request (order and classzone).
+    /// Guards the request to kswapd (order and classzone).
     lock: W::Lock,
 }
 
@@ -109,7 +111,7 @@ impl<W: World> Node<W> {
         node
     }
 
-    /// Adds to what is asked of kswapd.
+    /// Adds to the request to kswapd, which is for the lowest of the classzones.
     pub(crate) fn ask_kswapd(&self, order: u32, classzone: u32) {
         self.lock.with(|| {
             self.kswapd_order.set(self.kswapd_order.get().max(order));
@@ -118,7 +120,8 @@ impl<W: World> Node<W> {
         });
     }
 
-    /// As [`Self::ask_kswapd`], where the highest of the zones asked for counts (4.8).
+    /// Adds to the request to kswapd as [`Self::ask_kswapd`] does, but for the highest of the
+    /// classzones (4.8).
     pub(crate) fn ask_kswapd_up_to(&self, order: u32, classzone: u32) {
         self.lock.with(|| {
             self.kswapd_order.set(self.kswapd_order.get().max(order));
@@ -131,7 +134,7 @@ impl<W: World> Node<W> {
         });
     }
 
-    /// What is asked of kswapd: order, and classzone if anybody has asked.
+    /// Returns the request to kswapd: the order, and the classzone if there is a request.
     pub(crate) fn request(&self) -> (u32, Option<usize>) {
         self.lock.with(|| {
             let classzone = self.kswapd_classzone.get() as usize;
@@ -140,7 +143,7 @@ impl<W: World> Node<W> {
         })
     }
 
-    /// Takes what was asked of kswapd: order and classzone.
+    /// Takes the request to kswapd: order and classzone.
     pub(crate) fn take_request(&self) -> (u32, usize) {
         self.lock.with(|| {
             let asked = (

@@ -1,9 +1,9 @@
-//! Where pages came from on a machine of several nodes (Linux mm/vmstat.c, `zone_statistics`;
-//! docs/reference/counters-and-traces.md#numa).
+//! Counters of where pages were allocated from on a machine of several nodes (Linux mm/vmstat.c,
+//! `zone_statistics`; docs/reference/counters-and-traces.md#numa).
 //!
-//! Each allocation counts once, whatever its order: whether the zone that gave is on the node that the request
-//! named first, and whether it is on the node of the CPU that asked. On a machine of one node nothing is
-//! counted.
+//! Each allocation counts once, whatever its order, in each of two ways: by whether the zone that
+//! served it is on the node of its preferred zone, and by whether it is on the node of the
+//! requesting CPU. A machine of one node has no such counters.
 
 use crate::Mm;
 use crate::memory::gfp::Gfp;
@@ -13,20 +13,20 @@ use crate::world::{Word64, World};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NumaStat {
-    /// Allocations that the zone served, on the node that was named first.
+    /// Allocations that the zone served on the preferred node.
     Hit,
-    /// Allocations that it served although another node was named first.
+    /// Allocations that the zone served although another node was preferred.
     Miss,
-    /// Allocations for which it was the first zone, and which another node served.
+    /// Allocations that preferred the zone and were served by another node.
     Foreign,
-    /// Allocations that it served for a CPU of its node.
+    /// Allocations that the zone served for a CPU of its node.
     Local,
-    /// Allocations that it served for a CPU of another node.
+    /// Allocations that the zone served for a CPU of another node.
     Other,
 }
 
 impl NumaStat {
-    /// Every counter.
+    /// Every counter, in the order of /proc/vmstat.
     pub const ALL: [Self; 5] = [
         Self::Hit,
         Self::Miss,
@@ -35,7 +35,7 @@ impl NumaStat {
         Self::Other,
     ];
 
-    /// The name in /proc/vmstat and /proc/zoneinfo.
+    /// Returns the name in /proc/vmstat and /proc/zoneinfo.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hit => "numa_hit",
@@ -58,7 +58,7 @@ impl<W: World> NumaStats<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Zone `z` served `n` requests like this from a node's lists.
+    /// Counts `n` requests that zone `z` served from a node's lists.
     #[inline(always)]
     pub(crate) fn count_numa(&self, node: u32, gfp: Gfp, z: usize, n: u64) {
         if self.nodes.len() > 1 {
@@ -66,7 +66,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Out of the way of machines of one node.
+    /// Does [`Self::count_numa`] on machines of several nodes; not inlined, to keep the path of
+    /// others short.
     #[inline(never)]
     fn zone_statistics(&self, node: u32, gfp: Gfp, z: usize, n: u64) {
         let preferred = self.preferred_zone(node, gfp);
@@ -85,13 +86,15 @@ impl<W: World> Mm<W> {
         served[local as usize].fetch_add(n);
     }
 
-    /// A zone's count of allocations by where they were served; `None` on a machine of one node.
+    /// Returns a zone's count of allocations by where they were served; `None` on a machine of one
+    /// node.
     pub fn numa_stat(&self, z: usize, what: NumaStat) -> Option<u64> {
         assert!(z < self.zones.len(), "zone {z} does not exist");
         self.numa.0.get(z).map(|zone| zone[what as usize].get())
     }
 
-    /// Checks that each allocation counts once in each of the two ways, and that a miss is somebody's loss.
+    /// Checks that each allocation counts once in each of the two ways, and that each miss is
+    /// foreign to another zone.
     pub(crate) fn check_numa(&self) -> Result<(), String> {
         let of = |what| self.numa_global(what).unwrap_or(0);
         let [hit, miss, foreign, local, other] = NumaStat::ALL.map(of);
@@ -104,7 +107,7 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
-    /// The same of all zones.
+    /// Returns the sum of a counter over all zones; `None` on a machine of one node.
     pub(crate) fn numa_global(&self, what: NumaStat) -> Option<u64> {
         (0..self.zones.len()).map(|z| self.numa_stat(z, what)).sum()
     }

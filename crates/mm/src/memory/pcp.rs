@@ -1,8 +1,9 @@
 //! Per-CPU lists of single pages (docs/reference/memory-model.md#free-lists).
 //!
 //! A ring per zone and CPU: hot pages are pushed and taken at the front, cold ones (freed by
-//! reclaim) queue at the back. Pages here are not in `nr_free_pages`. Where free lists are kept by
-//! mobility there is a ring for each kind; together they hold as much as one does otherwise.
+//! reclaim) queue at the back. Pages on these lists are not in `nr_free_pages`. If free lists are
+//! kept by mobility there is a ring for each kind; together they hold as much as one does
+//! otherwise.
 
 use crate::memory::frame::{NO_PFN, Page, flag, zone_of};
 use crate::watch::vmstat::{VmEvent, ZoneStat};
@@ -15,14 +16,14 @@ pub(crate) struct Pcp<W: World> {
     ring: Box<[W::U32]>,
     front: W::U32,
     count: W::U32,
-    /// The order of what it holds: single pages have 0.
+    /// The order of the blocks on the list; 0 for single pages.
     order: u32,
-    /// A drain of all CPUs' lists takes pages from lists that are not its CPU's.
+    /// Needed because a drain of all CPUs' lists takes pages from other CPUs' lists.
     lock: W::Lock,
 }
 
 impl<W: World> Pcp<W> {
-    /// A list of blocks of an order, for up to `pages` pages.
+    /// Makes a list of blocks of an order, for up to `pages` pages.
     pub fn new(pages: u32, order: u32) -> Self {
         Self {
             order,
@@ -46,7 +47,7 @@ impl<W: World> Pcp<W> {
         self.count.fetch_add(1);
     }
 
-    /// Queues pages at the back.
+    /// Adds pages at the back.
     #[inline(always)]
     pub(super) fn push_back(&self, mut pages: impl ExactSizeIterator<Item = Pfn>) {
         let ring = &*self.ring;
@@ -77,7 +78,8 @@ impl<W: World> Pcp<W> {
         Some(self.slot(at).get())
     }
 
-    /// Up to `n` pages from the front, which stay: as many as it has, and as lie in the ring in a row.
+    /// Returns up to `n` pages from the front without taking them, as far as they are contiguous in
+    /// the ring.
     #[inline(always)]
     pub(crate) fn front_row(&self, n: u32) -> &[W::U32] {
         let ring = &*self.ring;
@@ -86,7 +88,7 @@ impl<W: World> Pcp<W> {
         &row[..n.min(row.len())]
     }
 
-    /// Takes the first `n` pages away; it has as many.
+    /// Removes the first `n` pages; the list must have as many.
     #[inline(always)]
     pub(crate) fn drop_front(&self, n: u32) {
         debug_assert!(n <= self.count.get());
@@ -105,7 +107,8 @@ impl<W: World> Pcp<W> {
             .map(Word32::get)
     }
 
-    /// The same, as they lie in the ring: the older ones and the newer ones, each in the order in which they came.
+    /// Takes up to `n` pages from the back as they lie in the ring: the older part and the newer
+    /// part, each in the order in which the pages were queued.
     #[inline(always)]
     fn take_back_rows(&self, n: u32) -> [&[W::U32]; 2] {
         let ring = &*self.ring;
@@ -118,13 +121,13 @@ impl<W: World> Pcp<W> {
         [&ring[first..first + row], &ring[..n as usize - row]]
     }
 
-    /// Gives up to `n` pages from the back away.
+    /// Takes up to `n` pages from the back and passes them to `to`, under the list's lock.
     #[inline(always)]
     pub(crate) fn return_some(&self, n: u32, to: impl FnOnce(&mut dyn Iterator<Item = Pfn>)) {
         self.lock.with(|| to(&mut self.take_back(n)));
     }
 
-    /// Does something with the list while nobody else does.
+    /// Runs `f` under the list's lock.
     #[inline(always)]
     pub(super) fn with_lock<T>(&self, f: impl FnOnce() -> T) -> T {
         self.lock.with(f)
@@ -134,7 +137,7 @@ impl<W: World> Pcp<W> {
         self.count.get()
     }
 
-    /// Pages in what it holds.
+    /// Returns the pages in the blocks on the list.
     #[inline(always)]
     pub fn pages(&self) -> u32 {
         self.count() << self.order
@@ -145,7 +148,7 @@ impl<W: World> Pcp<W> {
         self.order
     }
 
-    /// Pages that the list can hold.
+    /// Returns the number of blocks that the ring has room for.
     pub(crate) fn room(&self) -> u32 {
         self.ring.len() as u32
     }
@@ -161,13 +164,13 @@ impl<W: World> Mm<W> {
         &self.pcp[(z * self.config.cpus + cpu) * self.pcp_lists + list]
     }
 
-    /// One CPU's lists of a zone, by order and then by kind.
+    /// Returns one CPU's lists of a zone, by order and then by kind.
     #[inline(always)]
     pub(crate) fn own_pcps(&self, z: usize, cpu: usize) -> &[Pcp<W>] {
         &self.pcp[(z * self.config.cpus + cpu) * self.pcp_lists..][..self.pcp_lists]
     }
 
-    /// All lists of a zone, CPU by CPU.
+    /// Returns all lists of a zone, CPU by CPU.
     #[inline(always)]
     pub(crate) fn pcps(&self, z: usize) -> &[Pcp<W>] {
         let n = self.config.cpus * self.pcp_lists;
@@ -180,26 +183,26 @@ impl<W: World> Mm<W> {
         self.take_from_pcp(z, list, self.pcp(z, self.world.cpu(), list))
     }
 
-    /// [`Self::rmqueue_pcp`] where the list is at hand.
+    /// Does [`Self::rmqueue_pcp`] for a caller that has the list.
     #[inline(always)]
     pub(super) fn take_from_pcp(&self, z: usize, list: usize, pcp: &Pcp<W>) -> Option<Pfn> {
         pcp.lock
             .with(|| pcp.pop_front().or_else(|| self.refill_pcp(z, list, pcp)))
     }
 
-    /// Takes a page from a list of this CPU's, if it has one.
+    /// Takes a page from a list of this CPU's; `None` if it is empty.
     #[inline(always)]
     pub(super) fn pop_pcp(&self, pcp: &Pcp<W>) -> Option<Pfn> {
         pcp.lock.with(|| pcp.pop_front())
     }
 
-    /// The caller holds the list's lock.
+    /// Refills an empty list and takes a page from it; the caller holds the list's lock.
     fn refill_pcp(&self, z: usize, list: usize, pcp: &Pcp<W>) -> Option<Pfn> {
         self.refill_empty(z, list, pcp);
         pcp.pop_front()
     }
 
-    /// Refills a list that is empty; the caller has it for himself.
+    /// Refills an empty list; the caller has exclusive access to it.
     #[inline(never)]
     fn refill_empty(&self, z: usize, list: usize, pcp: &Pcp<W>) {
         pcp.front.set(0);
@@ -210,9 +213,9 @@ impl<W: World> Mm<W> {
         self.refilled(z);
     }
 
-    /// Refills a list that is empty, for a walk that was foreseen and not made. A zone that has no page is
-    /// left as it is, and so is what the list learns from refills: the walk that finds that out counts it, after its tests.
-    /// Returns whether there was one.
+    /// Refills an empty list for a walk that was predicted and not made; returns true if it did. If
+    /// the zone has no page, leaves the zone and what the list learns from refills unchanged: the
+    /// real walk, which finds this out after its tests, counts it.
     #[inline(never)]
     pub(crate) fn refill_foreseen(&self, z: usize, list: usize, pcp: &Pcp<W>) -> bool {
         if self.stat.exact(z, ZoneStat::NrFreePages) <= 0 {
@@ -223,13 +226,13 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Whether a zone is so small that its lists are filled, and give back, page by page.
+    /// Returns true if a zone is so small that its lists are filled, and return pages, one by one.
     #[inline(always)]
     pub(crate) fn takes_singly(&self, z: usize) -> bool {
         self.zones[z].pcp_batch == 1 && !self.grouped() && !self.lists_by_watermark()
     }
 
-    /// Frees a single page to this CPU's list; over `high`, a batch goes back to the buddy lists.
+    /// Frees a single page to this CPU's list; at `high`, a batch goes back to the buddy lists.
     #[inline]
     pub fn free_page(&self, pfn: Pfn, cold: bool) {
         let z = self.free_page_prepare(pfn);
@@ -282,7 +285,7 @@ impl<W: World> Mm<W> {
             while !rest.is_empty() {
                 let room = self.zones[z].pcp_high - pcp.count();
                 if room == 1 && self.takes_singly(z) {
-                    // Each would be queued and go back at once.
+                    // Each page would be queued and returned at once.
                     for pfn in rest {
                         prepared(pfn);
                     }
@@ -296,7 +299,7 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Checks a page that is to be freed and takes all its bits. Returns its zone.
+    /// Checks a page that is to be freed and clears its bits. Returns its zone.
     #[inline(always)]
     fn free_page_prepare(&self, pfn: Pfn) -> usize {
         Self::free_prepare(self.frames.page(pfn), pfn)
@@ -312,17 +315,18 @@ impl<W: World> Mm<W> {
         zone_of(f)
     }
 
-    /// The caller holds the list's lock.
+    /// Returns a batch to the buddy lists if the list is at `high`; the caller holds the list's
+    /// lock.
     #[inline(always)]
     fn free_over_high(&self, z: usize, pcp: &Pcp<W>) {
         let zone = &self.zones[z];
         if pcp.count() >= zone.pcp_high {
-            // The coldest pages go back first.
+            // The coldest pages are returned first.
             self.free_bulk_rows(z, pcp.take_back_rows(zone.pcp_batch));
         }
     }
 
-    /// Puts a page on this CPU's list of its pageblock's kind. Where its lists together are over
+    /// Frees a page to this CPU's list of its pageblock's kind. If the CPU's lists together are at
     /// `high`, the longest returns a batch.
     #[inline(never)]
     fn free_to_own_kind(&self, z: usize, pfn: Pfn, cold: bool) {
@@ -341,8 +345,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The same where the low watermark says how many pages the lists hold: kernels that do so know no cold
-    /// pages.
+    /// Frees a page if the low watermark decides how many pages the lists hold; kernels of that
+    /// kind do not distinguish cold pages.
     #[inline(never)]
     fn free_to_tuned(&self, z: usize, pfn: Pfn) {
         let list = self.list_of_page(pfn);
@@ -358,7 +362,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns every page of one CPU's lists.
+    /// Returns every page of one CPU's lists to the buddy lists.
     pub(crate) fn drain_pages(&self, cpu: usize) {
         for z in 0..self.zones.len() {
             self.return_pages(z, cpu, u32::MAX, 0);
@@ -366,13 +370,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Pages on all per-CPU lists of a zone.
+    /// Returns the number of pages on all per-CPU lists of a zone.
     pub fn pcp_pages(&self, z: usize) -> u64 {
         self.pcps(z).iter().map(|pcp| u64::from(pcp.pages())).sum()
     }
 }
 
-/// Apart, so that nobody keeps a page's flags in memory for the message.
+/// Panics; a function of its own so that callers need not keep a page's flags in memory for the
+/// message.
 #[cold]
 #[inline(never)]
 fn freed_in_use(pfn: Pfn, f: u32) -> ! {

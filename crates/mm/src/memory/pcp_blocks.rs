@@ -1,10 +1,10 @@
-//! Blocks of up to [`PAGE_ALLOC_COSTLY_ORDER`] on the per-CPU lists, and what a free returns of all of
-//! them (`per_cpu_lists = "watermark"` and `"tuned"`: Linux 5.13, "mm/page_alloc: allow high-order pages to be
-//! stored on the per-cpu lists").
+//! Blocks of up to [`PAGE_ALLOC_COSTLY_ORDER`] on the per-CPU lists, and what a free returns of all
+//! of the lists (`per_cpu_lists = "watermark"` and `"tuned"`: Linux 5.13, "mm/page_alloc: allow
+//! high-order pages to be stored on the per-cpu lists").
 //!
-//! A list for each order and kind, as many blocks at once as make up a batch: pages of one order that are
-//! allocated beside those of another come from runs of their own, so that either leave runs when they are
-//! freed.
+//! There is a list for each order and kind, refilled with as many blocks as make up a batch. Pages
+//! of one order that are allocated beside those of another therefore come from runs of their own,
+//! and both leave runs when they are freed.
 
 use crate::memory::alloc::PAGE_ALLOC_COSTLY_ORDER;
 use crate::memory::frame::flag;
@@ -13,24 +13,25 @@ use crate::world::{Cost, World};
 use crate::{Mm, Pfn};
 
 impl<W: World> Mm<W> {
-    /// Whether blocks of an order have lists.
+    /// Returns true if blocks of an order have per-CPU lists.
     #[inline(always)]
     pub(crate) fn block_has_list(&self, order: u32) -> bool {
         self.lists_by_watermark() && (1..=PAGE_ALLOC_COSTLY_ORDER).contains(&order)
     }
 
-    /// Where the list of an order and kind is among a CPU's.
+    /// Returns the index of the list of an order and kind among a CPU's lists.
     fn list_index(&self, order: u32, list: usize) -> usize {
         order as usize * self.lists + list
     }
 
-    /// Every page of every CPU's lists of a zone.
+    /// Returns every page on all CPUs' lists of a zone.
     pub(crate) fn pcp_frames(&self, z: usize) -> impl Iterator<Item = Pfn> + '_ {
         let lists = self.pcps(z).iter();
         lists.flat_map(|pcp| pcp.iter().flat_map(|pfn| pfn..pfn + (1 << pcp.order())))
     }
 
-    /// Takes a block from this CPU's list of an order that has one, refilling it from the buddy lists when empty.
+    /// Takes a block from this CPU's list of an order that has one, refilling it from the buddy
+    /// lists if empty.
     pub(crate) fn rmqueue_block(&self, z: usize, order: u32, list: usize) -> Option<Pfn> {
         let cpu = self.world.cpu();
         let pcp = self.pcp(z, cpu, self.list_index(order, list));
@@ -65,8 +66,8 @@ impl<W: World> Mm<W> {
         self.return_over_high(z, order, index);
     }
 
-    /// A page or block came onto a list of this CPU: what its lists are not to hold goes back, that list
-    /// first.
+    /// After a page or block was added to a list of this CPU, returns what its lists are not to
+    /// hold to the buddy lists, from that list first.
     pub(crate) fn return_over_high(&self, z: usize, order: u32, index: usize) {
         let n = self.pages_to_return(z, order);
         if n > 0 {
@@ -75,8 +76,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns so many pages of a CPU's lists of a zone: all of one list, then of the next
-    /// (`free_pcppages_bulk`). Of a block all pages go.
+    /// Returns `n` pages of a CPU's lists of a zone to the buddy lists: all of list `first`, then
+    /// of the next (`free_pcppages_bulk`). Blocks are returned whole.
     pub(crate) fn return_pages(&self, z: usize, cpu: usize, n: u32, first: usize) {
         let mut left = n;
         let (before, from) = self.own_pcps(z, cpu).split_at(first);
