@@ -30,7 +30,7 @@ const LIFTED: u64 = 1 << 63;
 /// The walk that a CPU predicted last. Pages that will be written have a hint of their own, as
 /// requests for others come between them.
 pub(crate) struct Hint<W: World> {
-    /// The request, as [`Mm::hint_key`] encodes it.
+    /// The request, as `hint_key` encodes it.
     key: W::U64,
     /// [`VmStat::moved`](crate::watch::vmstat::VmStat::moved) at the time of the prediction, and in
     /// `spare` how much further it may go.

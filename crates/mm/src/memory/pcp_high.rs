@@ -1,6 +1,6 @@
 //! How many pages a CPU's lists hold and move at once (docs/reference/memory-model.md#free-lists,
-//! `per_cpu_lists`): six batches, or the low watermark's share, as kernels of today have it, growing with
-//! what is allocated or freed in a row.
+//! `per_cpu_lists`): six batches, or as in kernels of today a share of the low watermark, which
+//! grows with pages allocated or freed in a row.
 
 use crate::memory::alloc::PAGE_ALLOC_COSTLY_ORDER;
 use crate::memory::pcp::Pcp;
@@ -10,12 +10,13 @@ use crate::watch::vmstat::ZoneStat;
 use crate::world::{Word32, World};
 use crate::{Config, Mm};
 
-/// Doublings of a batch at most (`CONFIG_PCP_BATCH_SCALE_MAX`).
+/// The largest number of doublings of a batch (`CONFIG_PCP_BATCH_SCALE_MAX`).
 const BATCH_SCALE_MAX: u32 = 5;
-/// The share of a zone that its CPUs' lists may grow to (`MIN_PERCPU_PAGELIST_HIGH_FRACTION`).
+/// The inverse of the share of a zone that its CPUs' lists may grow to
+/// (`MIN_PERCPU_PAGELIST_HIGH_FRACTION`).
 const HIGH_FRACTION: u32 = 8;
 
-/// Orders that have lists: single pages have, and blocks since 5.13.
+/// Returns the number of orders that have lists: single pages, and blocks since 5.13.
 pub(crate) fn orders(policy: &Policy) -> usize {
     match policy.per_cpu_lists {
         PerCpuLists::Batches => 1,
@@ -23,7 +24,7 @@ pub(crate) fn orders(policy: &Policy) -> usize {
     }
 }
 
-/// The lists of all zones and CPUs: by order, `lists` each.
+/// Makes the lists of all zones and CPUs: `lists` for each order.
 pub(crate) fn lists<W: World>(
     config: &Config,
     policy: &Policy,
@@ -43,7 +44,7 @@ pub(crate) fn lists<W: World>(
     all.into()
 }
 
-/// What the lists learn, by zone and CPU; nothing where they hold six batches.
+/// Makes the tuning states, by zone and CPU; none if lists hold six batches.
 pub(crate) fn tunings<W: World>(config: &Config, policy: &Policy) -> Box<[Tuning<W>]> {
     let n = match policy.per_cpu_lists {
         PerCpuLists::Batches => 0,
@@ -52,27 +53,27 @@ pub(crate) fn tunings<W: World>(config: &Config, policy: &Policy) -> Box<[Tuning
     (0..n).map(|_| Tuning::new()).collect()
 }
 
-/// Pages that each of a CPU's lists can hold: half of its share of the zone, so that a low watermark of more
-/// than half of a zone counts as that half.
+/// Returns the pages that each of a CPU's lists can hold: half of its share of the zone. A low
+/// watermark of more than half of a zone therefore counts as that half.
 pub(crate) fn room(share: u32, batch: u32) -> u32 {
     (share / 2).max(8 * batch)
 }
 
-/// What the lists of one zone on one CPU have learnt from the calls before. All in pages but the two
-/// exponents.
+/// The state by which the lists of one zone on one CPU tune themselves to the calls so far. All
+/// values are in pages but the two exponents.
 pub(crate) struct Tuning<W: World> {
-    /// Pages that the lists may hold now; between [`Self::least`] and [`Self::most`].
+    /// Pages that the lists may hold now; between `least` and `most`.
     high: W::U32,
     least: W::U32,
     most: W::U32,
     /// How often the batch of the next refill is doubled.
     alloc_factor: W::U32,
-    /// 6.7: pages freed in a row, halved with each allocation. 5.14: how often the batch that is returned is
-    /// doubled.
+    /// 6.7: pages freed in a row, halved with each allocation. 5.14: how often the batch that is
+    /// returned is doubled.
     freed: W::U32,
-    /// Pages on the lists after the last free or refill: what is missing since was allocated.
+    /// Pages on the lists after the last free or refill; pages missing since then were allocated.
     count: W::U32,
-    /// The last free was one of a block (`PCPF_PREV_FREE_HIGH_ORDER`).
+    /// 1 if the last free was one of a block (`PCPF_PREV_FREE_HIGH_ORDER`).
     freed_block: W::U32,
 }
 
@@ -92,7 +93,7 @@ impl<W: World> Tuning<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Whether a CPU's lists hold more than six batches.
+    /// Returns true if a CPU's lists may hold more than six batches.
     #[inline(always)]
     pub(crate) fn lists_by_watermark(&self) -> bool {
         !self.pcp_tuning.is_empty()
@@ -103,13 +104,13 @@ impl<W: World> Mm<W> {
         &self.pcp_tuning[z * self.config.cpus + cpu]
     }
 
-    /// Pages on one CPU's lists of a zone.
+    /// Returns the number of pages on one CPU's lists of a zone.
     #[inline(always)]
     pub(crate) fn pcp_count(&self, z: usize, cpu: usize) -> u32 {
         self.own_pcps(z, cpu).iter().map(Pcp::pages).sum()
     }
 
-    /// Pages that one CPU's lists of a zone hold before some go back.
+    /// Returns the number of pages at which one CPU's lists of a zone return some.
     pub(crate) fn pcp_high(&self, z: usize, cpu: usize) -> u32 {
         match self.lists_by_watermark() {
             true => self.tuning(z, cpu).high.get(),
@@ -117,7 +118,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The zone's watermarks were set: so are the bounds of its lists (`zone_pcp_update`).
+    /// Sets the bounds of a zone's lists after its watermarks were set (`zone_pcp_update`).
     pub(crate) fn follow_low_mark(&self, z: usize) {
         if !self.lists_by_watermark() {
             return;
@@ -127,7 +128,7 @@ impl<W: World> Mm<W> {
         let low = zone.mark(Mark::Low) as u32;
         let room = self.pcp(z, 0, 0).room() - zone.pcp_batch;
         let share = |pages: u32| (pages / cpus).max(4 * zone.pcp_batch).min(room);
-        // Where somebody says how many they are, they do not grow (`zone_set_pageset_high_and_batch`).
+        // If the sysctl gives a size, the lists do not grow (`zone_set_pageset_high_and_batch`).
         let fraction = self.sysctl.percpu_pagelist_high_fraction();
         let least = share(zone.size.checked_div(fraction).unwrap_or(low));
         let grows = self.policy.per_cpu_lists == PerCpuLists::Tuned && fraction == 0;
@@ -142,21 +143,21 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Allocations since the last look halve what was freed in a row.
+    /// Halves the count of pages freed in a row for each page allocated since the last call.
     fn note_allocated(&self, t: &Tuning<W>, count: u32) {
         let allocated = t.count.get().saturating_sub(count).min(31);
         t.freed.set(t.freed.get() >> allocated);
         t.count.set(count);
     }
 
-    /// The lists were changed from outside of their CPU's calls.
+    /// Notes the length of the lists after a change other than by their CPU's calls.
     pub(crate) fn forget_count(&self, z: usize, cpu: usize) {
         if self.lists_by_watermark() {
             self.tuning(z, cpu).count.set(self.pcp_count(z, cpu));
         }
     }
 
-    /// Pages to take from the buddy lists for a list that is empty (`nr_pcp_alloc`).
+    /// Returns how many pages to take from the buddy lists for an empty list (`nr_pcp_alloc`).
     pub(crate) fn nr_pcp_alloc(&self, z: usize) -> u32 {
         let (zone, cpu) = (&self.zones[z], self.world.cpu());
         if self.policy.per_cpu_lists != PerCpuLists::Tuned {
@@ -177,11 +178,11 @@ impl<W: World> Mm<W> {
             t.alloc_factor.fetch_add(1);
         }
         batch = batch.min(most);
-        // A batch of one is for zones whose lists keep nothing.
+        // A batch of one belongs to zones whose lists keep nothing.
         if batch > 1 { batch.max(2) } else { batch }
     }
 
-    /// The most that [`Self::nr_pcp_alloc`] may say (pages).
+    /// Returns the largest value that [`Self::nr_pcp_alloc`] may return (pages).
     pub(crate) fn most_pcp_alloc(&self, z: usize) -> u32 {
         let batch = self.zones[z].pcp_batch;
         match self.policy.per_cpu_lists {
@@ -190,7 +191,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Blocks to take from the buddy lists for a list that is empty.
+    /// Returns how many blocks to take from the buddy lists for an empty list.
     pub(crate) fn nr_blocks_alloc(&self, z: usize, order: u32) -> u32 {
         let (zone, cpu) = (&self.zones[z], self.world.cpu());
         let batch = zone.pcp_batch;
@@ -209,7 +210,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A block was taken from a list: one allocation, however many pages it has.
+    /// Notes that a block was taken from a list; it counts as one allocation, however many pages it
+    /// has.
     pub(crate) fn note_block_taken(&self, z: usize, cpu: usize, order: u32) {
         let t = self.tuning(z, cpu);
         self.note_allocated(t, self.pcp_count(z, cpu) + (1 << order));
@@ -217,7 +219,8 @@ impl<W: World> Mm<W> {
         self.forget_count(z, cpu);
     }
 
-    /// Pages were taken for a list: what this leaves free, the next allocation's test will see.
+    /// Notes that pages were taken for a list, and whether that leaves the zone below its high
+    /// watermark, as the next allocation's test will find.
     pub(crate) fn refilled(&self, z: usize) {
         if self.lists_by_watermark() {
             self.note_below_high(z);
@@ -234,9 +237,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A page or block came onto this CPU's lists (`free_unref_page_commit`). Returns how many pages are to go
-    /// back. Blocks that are freed after many pages, or one after the other, are wanted joined: then it is all
-    /// of them, or 32 batches.
+    /// Notes that a page or block was added to this CPU's lists (`free_unref_page_commit`). Returns
+    /// how many pages are to go back. Blocks freed after many pages, or one after the other, should
+    /// be joined: then all pages go back, or 32 batches.
     pub(crate) fn pages_to_return(&self, z: usize, order: u32) -> u32 {
         let (zone, cpu) = (&self.zones[z], self.world.cpu());
         let (t, batch) = (self.tuning(z, cpu), zone.pcp_batch);
@@ -285,7 +288,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Pages that lists of 6.7 may hold at a free (`nr_pcp_high`).
+    /// Returns the pages that lists of 6.7 may hold at a free (`nr_pcp_high`).
     fn tuned_high(&self, z: usize, t: &Tuning<W>, count: u32) -> u32 {
         let zone = &self.zones[z];
         let (least, most, batch) = (t.least.get(), t.most.get(), zone.pcp_batch);
@@ -311,7 +314,7 @@ impl<W: World> Mm<W> {
         high
     }
 
-    /// Pages went back from this CPU's lists.
+    /// Notes that pages went back from this CPU's lists.
     pub(crate) fn returned(&self, z: usize) {
         let zone = &self.zones[z];
         self.forget_count(z, self.world.cpu());
@@ -322,7 +325,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// kswapd begins or ends to reclaim the zones that a request may use.
+    /// Notes that kswapd begins or ends to reclaim the zones that a request may use.
     pub(crate) fn set_reclaim_active(&self, nid: u32, classzone: usize, active: bool) {
         if !self.lists_by_watermark() {
             return;
@@ -338,7 +341,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// What a second without need takes from a CPU's lists (`decay_pcp_high`).
+    /// Shrinks a CPU's lists, once a second, by the pages that they have not needed
+    /// (`decay_pcp_high`).
     pub(crate) fn decay_pcp_high(&self, cpu: usize) {
         if self.policy.per_cpu_lists != PerCpuLists::Tuned {
             return;
@@ -357,7 +361,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns so many pages of a CPU's lists of a zone, a batch at once.
+    /// Returns `left` pages of a CPU's lists of a zone to the buddy lists, a batch at a time.
     fn return_in_batches(&self, z: usize, cpu: usize, mut left: u32, batch: u32) {
         while left > 0 {
             let now = left.min(batch.max(1));
@@ -366,7 +370,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The longest of one CPU's lists of a zone.
+    /// Returns the longest of one CPU's lists of a zone.
     #[inline(always)]
     pub(crate) fn longest_pcp(&self, z: usize, cpu: usize) -> &Pcp<W> {
         let own = self.own_pcps(z, cpu).iter();

@@ -1,9 +1,9 @@
 //! Slab caches: objects that share pages, so that freeing objects frees pages late
 //! (docs/reference/shrinkers-and-xfs.md#callers).
 //!
-//! A slab is one page of kernel memory. Which of its objects are in use stands in its frame: `mapping`
-//! is the cache, `index` a bit an object. A cache takes objects from the slabs that have room, the one
-//! that was touched last first, and gives a page back with its last object.
+//! A slab is one page of kernel memory. Its frame records which of its objects are in use:
+//! `mapping` is the cache, `index` has a bit for each object. A cache takes objects from the slabs
+//! that have room, the most recently used one first, and frees a page with its last object.
 
 use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
@@ -11,22 +11,22 @@ use crate::watch::vmstat::ZoneStat;
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
 
-/// An object's place.
+/// The place of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Object {
     pub page: Pfn,
     pub slot: u32,
 }
 
-/// One cache.
+/// A slab cache.
 pub(crate) struct Cache<W: World> {
-    /// Objects a page, 1..=32.
+    /// Objects per page, 1..=32.
     per_page: W::U32,
-    /// The sentinel of its slabs that have room.
+    /// The sentinel of the list of slabs that have room.
     partial: Pfn,
     /// Objects in use.
     objects: W::U64,
-    /// Its pages.
+    /// Pages of the cache.
     slabs: W::U64,
     /// 1: each object has a record beside it ([`Mm::keep_beside`]).
     beside: W::U32,
@@ -45,10 +45,10 @@ impl<W: World> Cache<W> {
         }
     }
 
-    /// Objects of so many bytes from now on.
+    /// Sets the size of the cache's objects in bytes.
     ///
     /// # Panics
-    /// Unless a page holds 1 to 32 of them.
+    /// If a page does not hold 1 to 32 of them.
     pub fn holds(&self, bytes: u32) {
         let n = 4096 / bytes;
         assert!((1..=32).contains(&n), "{n} objects a page");
@@ -65,7 +65,7 @@ impl<W: World> Mm<W> {
         &self.caches[cache as usize]
     }
 
-    /// An object; `None`: there is no page for it.
+    /// Allocates an object; `None` if there is no page for it.
     pub(crate) async fn slab_alloc(&self, cache: u32, gfp: Gfp) -> Option<Object> {
         if let Some(object) = self.slab_take(cache, None) {
             return Some(object);
@@ -79,7 +79,7 @@ impl<W: World> Mm<W> {
         self.slab_take(cache, Some(page))
     }
 
-    /// An object of a fresh page, or of one that has room.
+    /// Takes an object from the page `fresh`, which joins the cache, or from a slab that has room.
     fn slab_take(&self, cache: u32, fresh: Option<Pfn>) -> Option<Object> {
         let c = self.cache(cache);
         self.world.charge(Cost::SlabMake, 1);
@@ -105,13 +105,14 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Whether a cache's objects have records beside them.
+    /// Returns true if a cache's objects have records beside them.
     #[inline(always)]
     pub(crate) fn keeps_beside(&self, cache: u32) -> bool {
         self.cache(cache).beside.get() != 0
     }
 
-    /// Each object of a cache has a record beside it from now on, where the cache's own records take memory.
+    /// Gives each object of a cache a record beside it from now on, if the page cache's own records
+    /// take memory.
     pub(crate) fn keep_beside(&self, cache: u32) {
         debug_assert!(self.cache(cache).objects.get() == 0, "an empty cache");
         self.cache(cache)
@@ -119,14 +120,14 @@ impl<W: World> Mm<W> {
             .set(u32::from(self.metadata.counts()));
     }
 
-    /// Objects that have a record beside them.
+    /// Returns the number of objects that have a record beside them.
     pub(crate) fn with_beside(&self) -> u32 {
         let kept = self.caches.iter().filter(|c| c.beside.get() != 0);
         kept.map(|c| c.objects.get()).sum::<u64>() as u32
     }
 
-    /// Gives an object back, and its page if that was the last one. A page counts as reclaimed by the
-    /// calling task.
+    /// Frees an object, and its page if it was the last one there. The page counts as reclaimed by
+    /// the calling task.
     pub(crate) fn slab_free(&self, cache: u32, object: Object) {
         let c = self.cache(cache);
         let empty = c.lock.with(|| {
@@ -157,13 +158,16 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Objects in use and pages of a cache.
+    /// Returns the objects in use and the pages of a cache.
     pub(crate) fn slab_usage(&self, cache: u32) -> (u64, u64) {
         let c = self.cache(cache);
         (c.objects.get(), c.slabs.get())
     }
 
-    /// Recounts the slabs of one zone by their frames, into pages and objects by cache.
+    /// Adds a slab page, as its frame records it, to the pages and objects of its cache in `tally`.
+    ///
+    /// # Errors
+    /// If the frame's record is inconsistent.
     pub(crate) fn count_slab(&self, page: Pfn, tally: &mut [(u64, u64)]) -> Result<(), String> {
         let (cache, used) = (self.frames.mapping(page), self.frames.index(page));
         let Some(c) = self.caches.get(cache as usize) else {
@@ -177,7 +181,7 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
-    /// Compares recounted slabs with what caches know.
+    /// Compares the recounted slabs with the caches' counts.
     pub(crate) fn check_slabs(&self, tally: &[(u64, u64)]) -> Result<(), String> {
         for (i, c) in self.caches.iter().enumerate() {
             let known = (c.slabs.get(), c.objects.get());

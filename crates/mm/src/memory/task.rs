@@ -1,4 +1,4 @@
-//! What the engine keeps of a task.
+//! The engine's record of a task.
 
 use crate::Mm;
 use crate::memory::gfp::Gfp;
@@ -8,37 +8,37 @@ use crate::world::{TaskId, Word32, World};
 pub const PF_MEMALLOC: u32 = 1;
 /// The task is a kswapd.
 pub const PF_KSWAPD: u32 = 2;
-/// Its writes are never held back by a congested queue.
+/// The task's writes are never held back by a congested queue.
 pub const PF_SWAPWRITE: u32 = 4;
-/// A loop-back writer that gets a quarter more of the dirty limit.
+/// The task is a loop-back writer, whose dirty limit is a quarter higher.
 pub const PF_LESS_THROTTLE: u32 = 8;
-/// A real-time task.
+/// The task is a real-time task.
 pub const PF_REALTIME: u32 = 16;
-/// The task was chosen to die.
+/// The task was chosen by the OOM killer.
 pub const PF_DYING: u32 = 32;
 
-/// Its page cache and anonymous pages come from its node alone (`numactl --membind`).
+/// The task's page cache and anonymous pages come from its node only (`numactl --membind`).
 pub const PF_MEMBIND: u32 = 64;
 
-/// The task is of a process that may be killed for its memory. Others are the kernel's own, or stand for
-/// processes that `oom_score_adj` protects.
+/// The task belongs to a process that the OOM killer may kill. Other tasks are the kernel's own, or
+/// belong to processes that `oom_score_adj` protects.
 pub const PF_KILLABLE: u32 = 128;
 
-/// The task is a thread of the kernel's own: no reclaim throttle holds it back, as the pages that would end the wait
-/// may wait for what it does.
+/// The task is a kernel thread: reclaim does not throttle it, as the pages that would end the wait
+/// may depend on its work.
 pub const PF_KTHREAD: u32 = 256;
 
-/// One task's row.
+/// The record of a task.
 pub struct Task<W: World> {
     pub(crate) flags: W::U32,
-    /// The backing device the task is writing to itself, plus 1; 0: none.
+    /// The backing device that the task is writing to itself, plus 1; 0: none.
     pub(crate) writing_to: W::U32,
-    /// Its node, where it is bound to one or is that node's kswapd.
+    /// The task's node, if it is bound to one or is that node's kswapd.
     pub(crate) node: W::U32,
-    /// Pages that came free because it freed objects on them, or dropped an unused inode's cache.
+    /// Pages freed because the task freed objects on them, or dropped an unused inode's cache.
     pub(crate) reclaimed_slab: W::U32,
-    /// The number of its process, which its threads share, and of the one that forked that; where it has
-    /// [`PF_KILLABLE`].
+    /// The number of the task's process, which its threads share, and in `parent` that of the
+    /// process that forked it; if the task has [`PF_KILLABLE`].
     pub(crate) process: W::U32,
     pub(crate) parent: W::U32,
 }
@@ -63,13 +63,14 @@ impl<W: World> Task<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// The calling task's row.
+    /// Returns the calling task's record.
     #[inline(always)]
     pub(crate) fn current(&self) -> &Task<W> {
         &self.tasks[self.world.task() as usize]
     }
 
-    /// The node that the calling task allocates from first: its CPU's, unless it is bound to one.
+    /// Returns the node that the calling task allocates from first: its CPU's, unless it is bound
+    /// to one.
     #[inline(always)]
     pub(crate) fn local_node(&self) -> u32 {
         if self.nodes.len() == 1 {
@@ -83,7 +84,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A request for user pages, held to the calling task's binding.
+    /// Returns a request for user pages with the calling task's binding added.
     pub fn bound(&self, gfp: Gfp) -> Gfp {
         if self.current().flags() & PF_MEMBIND != 0 {
             gfp.or(Gfp::THISNODE)
@@ -92,7 +93,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Gives a new task its flags and its node. It has dirtied nothing yet.
+    /// Sets up the record of a new task, which has not dirtied anything: its flags and its node.
     pub fn init_task(&self, task: TaskId, flags: u32, node: u32) {
         assert!((node as usize) < self.nodes.len());
         self.tasks[task as usize].flags.set(flags);

@@ -1,8 +1,8 @@
 //! Watermarks, lowmem reserves, counter thresholds: the formulas of
 //! docs/reference/memory-model.md#watermarks.
 //!
-//! Pure functions of sizes, so that they can be tested against real machines' numbers; the engine
-//! stores their results in its zones at start and whenever a setting changes.
+//! These are functions of sizes alone, so that they can be tested against real machines' numbers;
+//! the engine stores their results in its zones at start and whenever a setting changes.
 
 use crate::Mm;
 use crate::memory::buddy;
@@ -12,35 +12,36 @@ use crate::watch::vmstat::ZoneStat;
 use crate::world::{ShortLock, Word32, World};
 use crate::{ZoneInfo, ZoneType};
 
-/// `fls`: the position of the highest set bit, counted from 1; 0 for 0.
+/// Returns the position of the highest set bit, counted from 1; 0 for 0 (`fls`).
 pub fn fls(x: u64) -> u32 {
     64 - x.leading_zeros()
 }
 
-/// Default `min_free_kbytes`: √(16·lowmem kB), clamped to 128..=`max` (65536 up to 4.x, 262144 in
-/// 6.1).
+/// Returns the default `min_free_kbytes`: √(16·lowmem kB), clamped to 128..=`max` (65536 up to 4.x,
+/// 262144 in 6.1).
 pub fn min_free_kbytes(lowmem_kbytes: u64, max: u64) -> u64 {
     (lowmem_kbytes * 16).isqrt().clamp(128, max)
 }
 
-/// What khugepaged raises `min_free_kbytes` to when transparent huge pages are on.
+/// Returns the value in kB that khugepaged raises `min_free_kbytes` to if transparent huge pages
+/// are on.
 pub fn khugepaged_min_free_kbytes(populated_zones: u64, lowmem_pages: u64, current: u64) -> u64 {
     let recommended = 512 * populated_zones * 2 + 512 * populated_zones * 9;
     current.max(recommended.min(lowmem_pages / 20) * 4)
 }
 
-/// A zone's part of so many kB of free memory, by size, in pages.
+/// Returns a zone's share, by size and in pages, of so many kB of free memory.
 fn share(kbytes: u64, size: u64, lowmem_pages: u64) -> u64 {
     (kbytes / 4) * size / lowmem_pages.max(1)
 }
 
-/// A zone's three watermarks in pages, 2.6.37 to 4.5.
+/// Returns a zone's three watermarks in pages, 2.6.37 to 4.5.
 pub fn watermarks(min_free_kbytes: u64, size: u64, lowmem_pages: u64) -> [u64; 3] {
     let t = share(min_free_kbytes, size, lowmem_pages);
     [t, t + t / 4, t + t / 2]
 }
 
-/// A zone's three watermarks in pages, 4.6 and later, by `watermark_scale_factor`.
+/// Returns a zone's three watermarks in pages, 4.6 and later, by `watermark_scale_factor`.
 pub fn watermarks_scaled(
     min_free_kbytes: u64,
     size: u64,
@@ -52,16 +53,16 @@ pub fn watermarks_scaled(
     [t, t + step, t + 2 * step]
 }
 
-/// Which kernels' form of the watermark formula holds.
+/// The parameters of the watermark formula, by kernel and sysctls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarkFormula {
-    /// `watermark_scale_factor` in ten-thousandths of a zone; `None`: the form of before 4.6.
+    /// `watermark_scale_factor` in ten-thousandths of a zone; `None`: the form before 4.6.
     pub scale_factor: Option<u64>,
     /// 6.6 and later: Movable zones get a small minimum of their own and no share of
     /// `min_free_kbytes`, like HighMem (liuq, "mm/page_alloc: fix min_free_kbytes calculation
     /// regarding ZONE_MOVABLE", 2023).
     pub movable_apart: bool,
-    /// *tunable-watermarks* (`wmark_low_kbytes`): the low watermarks of all zones together, which
+    /// *tunable-watermarks* (`wmark_low_kbytes`): the sum of the zones' low watermarks in kB, which
     /// zones share by size; `None`: by `scale_factor`.
     pub low_kbytes: Option<u64>,
     /// The same for the high watermarks (`wmark_high_kbytes`).
@@ -69,7 +70,7 @@ pub struct MarkFormula {
 }
 
 impl MarkFormula {
-    /// The form that the vm sysctls of a machine ask for.
+    /// Returns the formula that a machine's vm sysctls select.
     pub fn of(sysctl: &crate::Sysctl) -> Self {
         Self {
             scale_factor: sysctl.watermark_scale_factor.map(u64::from),
@@ -79,8 +80,8 @@ impl MarkFormula {
         }
     }
 
-    /// The watermarks of all zones in pages, in their order. HighMem has a small minimum of its own in every
-    /// kernel, and no share of `min_free_kbytes`.
+    /// Returns the watermarks of all zones in pages, in the zones' order. HighMem has a small
+    /// minimum of its own in every kernel, and no share of `min_free_kbytes`.
     pub fn marks(self, min_free_kbytes: u64, zones: &[ZoneInfo]) -> Vec<[u64; 3]> {
         let apart = |z: &ZoneInfo| match z.kind {
             ZoneType::HighMem => true,
@@ -97,12 +98,13 @@ impl MarkFormula {
                     Some(factor) => watermarks_scaled(min_free_kbytes, z.size, lowmem, factor),
                 };
                 let share = |kbytes| share(kbytes, z.size, lowmem);
-                // Whoever gives sums has seen to their order; a zone's part is cut to whole pages.
+                // Callers that give sums ensure their order; rounding to pages may still break that
+                // of a zone's parts.
                 let low = self.low_kbytes.map_or(low, share).max(min);
                 let high = self.high_kbytes.map_or(high, share).max(low);
                 let marks = [min, low, high];
                 if apart(z) {
-                    // The steps stay those of the zone's whole share.
+                    // The steps remain those of the zone's whole share.
                     let min = (z.size / 1024).clamp(32, 128);
                     marks.map(|mark| mark - marks[0] + min)
                 } else {
@@ -114,15 +116,15 @@ impl MarkFormula {
 }
 
 impl crate::Sysctl {
-    /// `watermark_scale_factor` where a kernel that has it is told nothing.
+    /// The default of `watermark_scale_factor` in kernels that have it.
     pub const SCALE_FACTOR: u32 = 10;
 
-    /// `watermark_boost_factor` where a kernel that has it is told nothing, in ten-thousandths of the high
-    /// watermark.
+    /// The default of `watermark_boost_factor` in kernels that have it, in ten-thousandths of the
+    /// high watermark.
     pub const BOOST_FACTOR: u32 = 15_000;
 
-    /// These settings on the kernel of a policy: one that has `watermark_scale_factor` or
-    /// `watermark_boost_factor` gives it a default.
+    /// Returns these settings as the kernel of a policy completes them: a kernel with
+    /// `watermark_scale_factor` or `watermark_boost_factor` has a default for it.
     pub fn under(mut self, policy: &Policy) -> Self {
         if policy.watermark_formula == WatermarkFormula::ScaleFactor {
             self.watermark_scale_factor
@@ -135,16 +137,16 @@ impl crate::Sysctl {
         self
     }
 
-    /// The sum of the min watermarks in kB that these settings ask for on a machine with so much
-    /// memory in zones up to Normal.
+    /// Returns the sum of the min watermarks in kB that these settings give on a machine with so
+    /// much memory in zones up to Normal.
     pub fn min_kbytes(&self, lowmem_kbytes: u64) -> u64 {
         self.wmark_min_kbytes
             .or(self.min_free_kbytes)
             .unwrap_or_else(|| min_free_kbytes(lowmem_kbytes, 65_536))
     }
 
-    /// The sums of the min, low and high watermarks in kB, before zones cut their parts to whole
-    /// pages: what `wmark_min_kbytes`, `wmark_low_kbytes` and `wmark_high_kbytes` read.
+    /// Returns the sums of the min, low and high watermarks in kB, before zones round their parts
+    /// to whole pages, as `wmark_min_kbytes`, `wmark_low_kbytes` and `wmark_high_kbytes` read.
     pub fn wmark_kbytes(&self, lowmem_kbytes: u64) -> [u64; 3] {
         let min = self.min_kbytes(lowmem_kbytes);
         let factor = u64::from(self.watermark_scale_factor.unwrap_or(0));
@@ -157,11 +159,11 @@ impl crate::Sysctl {
     }
 }
 
-/// `lowmem_reserve_ratio` by lower zone.
+/// The default of `lowmem_reserve_ratio`, by lower zone.
 pub const LOWMEM_RESERVE_RATIO: [u64; 3] = [256, 256, 32];
 
-/// The extra free pages that zone `z` keeps from a request whose classzone is `j`, both indexes
-/// into one node's zone types; `sizes` by type, `ratios` by lower zone (0: no reserve).
+/// Returns the extra free pages that zone `z` keeps from a request whose classzone is `j`, both
+/// indexes into one node's zone types; `sizes` by type, `ratios` by lower zone (0: no reserve).
 pub fn lowmem_reserve(sizes: &[u64; 4], ratios: &[u64; 3], z: usize, j: usize) -> u64 {
     if j <= z {
         return 0;
@@ -170,15 +172,15 @@ pub fn lowmem_reserve(sizes: &[u64; 4], ratios: &[u64; 3], z: usize, j: usize) -
     above.checked_div(ratios[z]).unwrap_or(0)
 }
 
-/// What zone `z` keeps for its reserves in all, in pages: its largest lowmem reserve and its high
+/// Returns the total of zone `z`'s reserves in pages: its largest lowmem reserve and its high
 /// watermark, at most the zone. The sum over all zones is the kernel's `totalreserve_pages`.
 pub fn total_reserve(sizes: &[u64; 4], ratios: &[u64; 3], z: usize, high: u64) -> u64 {
     let largest = (0..4).map(|j| lowmem_reserve(sizes, ratios, z, j)).max();
     (largest.unwrap_or(0) + high).min(sizes[z])
 }
 
-/// Per-CPU list batch (docs/reference/memory-model.md#free-lists); `cap_pages` is 128 up to 4.x and 256 in
-/// 6.1.
+/// Returns the batch of a per-CPU list in pages (docs/reference/memory-model.md#free-lists);
+/// `cap_pages` is 128 up to 4.x and 256 in 6.1.
 pub fn pcp_batch(size: u64, cap_pages: u64) -> u32 {
     let b = ((size / 1024).min(cap_pages) / 4).max(1);
     let b = b + b / 2;
@@ -186,18 +188,19 @@ pub fn pcp_batch(size: u64, cap_pages: u64) -> u32 {
     u32::max(b, 1)
 }
 
-/// The threshold of a zone counter's per-CPU difference in normal times.
+/// Returns the threshold of a zone counter's per-CPU difference while kswapd sleeps.
 pub fn normal_threshold(cpus: u64, size: u64) -> u32 {
     let mem = size >> (27 - 12);
     (2 * fls(cpus) * (1 + fls(mem))).min(125)
 }
 
-/// The same while kswapd is awake.
+/// Returns the threshold of a zone counter's per-CPU difference while kswapd is awake.
 pub fn pressure_threshold(cpus: u64, low: u64, min: u64) -> u32 {
     ((low - min) / cpus).clamp(1, 125) as u32
 }
 
-/// The free-page count below which a check must not trust the cheap counter; 0: it always may.
+/// Returns the number of free pages below which a check must not trust the cheap counter; 0: it
+/// always may.
 pub fn percpu_drift_mark(cpus: u64, normal_threshold: u32, marks: [u64; 3]) -> u64 {
     let drift = cpus * u64::from(normal_threshold);
     if drift > marks[1] - marks[0] {
@@ -207,23 +210,23 @@ pub fn percpu_drift_mark(cpus: u64, normal_threshold: u32, marks: [u64; 3]) -> u
     }
 }
 
-/// The slip in 3.0's watermark test (`watermark_slip`): it takes two pages more off the free count
-/// than other kernels do (docs/reference/memory-model.md#watermark-test).
+/// The slip in 3.0's watermark test (`watermark_slip`): it subtracts two pages more from the free
+/// count than other kernels do (docs/reference/memory-model.md#watermark-test).
 const ORDER_SLIP: i64 = 1;
 
-/// Test flag: may go down to half of the mark.
+/// Flag of the test: half of the mark is enough.
 pub const ALLOC_HIGH: u32 = 1;
-/// Test flag: may go a quarter below.
+/// Flag of the test: a quarter less than the mark is enough.
 pub const ALLOC_HARDER: u32 = 2;
-/// No watermark at all.
+/// Flag of a walk: watermarks are not tested.
 pub const ALLOC_NO_WATERMARKS: u32 = 4;
-/// Zones over their share of dirty pages are skipped (*per-zone-dirty-limits*).
+/// Flag of a walk: zones over their share of dirty pages are skipped (*per-zone-dirty-limits*).
 pub const ALLOC_DIRTY_LIMIT: u32 = 8;
-/// Zones whose fair batch is used up are skipped.
+/// Flag of a walk: zones whose fair batch is used up are skipped.
 pub const ALLOC_FAIR: u32 = 16;
 
 impl<W: World> Mm<W> {
-    /// Computes every zone's watermarks, reserves, thresholds and the dirty reserves; at boot.
+    /// Computes every zone's watermarks, reserves, thresholds and dirty reserve; at boot.
     pub fn setup_per_zone_wmarks(&self, min_free_kbytes: u64) {
         debug_assert!(
             u32::try_from(min_free_kbytes).is_ok(),
@@ -246,8 +249,8 @@ impl<W: World> Mm<W> {
         self.start_batches();
     }
 
-    /// Computes watermarks and what follows from them anew, when a sysctl was written: as Linux does it,
-    /// boosts are over and batches begin again; thresholds of counters stay as kswapd has them.
+    /// Recomputes watermarks and what depends on them after a sysctl was written. As in Linux,
+    /// boosts end and fair batches are reset, while counter thresholds stay as kswapd has set them.
     pub(crate) fn write_wmarks(&self, min_free_kbytes: u64) {
         let all = self.marks_asked_for(min_free_kbytes);
         self.setup_auto(&all, &self.marks_by_sysctls(min_free_kbytes));
@@ -266,12 +269,13 @@ impl<W: World> Mm<W> {
         self.start_batches();
     }
 
-    /// The watermarks of all zones in pages that the sysctls give.
+    /// Returns the watermarks of all zones in pages as the sysctls give them.
     fn marks_by_sysctls(&self, min_free_kbytes: u64) -> Vec<[u64; 3]> {
         MarkFormula::of(&self.sysctls()).marks(min_free_kbytes, &self.config.zones)
     }
 
-    /// The watermarks of all zones in pages: by the sysctls, and those of a profile above them.
+    /// Returns the watermarks of all zones in pages as the sysctls and, overriding them, a profile
+    /// give them.
     fn marks_asked_for(&self, min_free_kbytes: u64) -> Vec<[u64; 3]> {
         let mut all = self.marks_by_sysctls(min_free_kbytes);
         if let Some(profile) = &self.policy.profile
@@ -321,13 +325,14 @@ impl<W: World> Mm<W> {
         self.stat.note_change();
     }
 
-    /// Gives a running zone other watermarks, in pages, in ascending order.
+    /// Sets the watermarks of a running zone, in pages, in ascending order.
     pub(crate) fn change_marks(&self, z: usize, marks: [u64; 3]) {
         self.set_marks(z, marks);
         self.follow_marks(z);
     }
 
-    /// What follows from a zone's watermarks: thresholds and the dirty reserve.
+    /// Recomputes what depends on a zone's watermarks: list sizes, thresholds and the dirty
+    /// reserve.
     fn follow_marks(&self, z: usize) {
         self.follow_low_mark(z);
         let cpus = self.config.cpus as u64;
@@ -353,7 +358,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The watermark test on a given free count (docs/reference/memory-model.md#watermark-test, 3.0 form).
+    /// Tests a given free count against a watermark (docs/reference/memory-model.md#watermark-test,
+    /// 3.0 form).
     #[inline]
     pub(crate) fn watermark_ok_on(
         &self,
@@ -391,7 +397,7 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// The allocator's test: cheap counters, from 2.6.38 on.
+    /// Does the allocator's watermark test; from 2.6.38 on by cheap counters.
     #[inline]
     pub(crate) fn watermark_ok(
         &self,
@@ -409,8 +415,8 @@ impl<W: World> Mm<W> {
         self.watermark_ok_on(zone, free, order, mark, classzone, flags)
     }
 
-    /// Whether the cheap count of a zone is so far above a mark that a single page's test of it passes, whatever its
-    /// flags.
+    /// Returns true if the cheap count of a zone is so far above a mark that a single page's test
+    /// passes with any flags.
     #[inline(always)]
     pub(crate) fn plainly_above(&self, z: usize, mark: Mark, classzone: usize) -> bool {
         let zone = &self.zones[z];
@@ -418,7 +424,8 @@ impl<W: World> Mm<W> {
         free > zone.mark(mark) + zone.reserve(classzone) + 2
     }
 
-    /// kswapd's test: takes the snapshot when the cheap count is below the drift mark.
+    /// Does kswapd's watermark test, which takes the snapshot if the cheap count is below the drift
+    /// mark.
     pub(crate) fn watermark_ok_safe(
         &self,
         z: usize,
@@ -436,7 +443,7 @@ impl<W: World> Mm<W> {
         self.watermark_ok_on(zone, free, order, mark, classzone, 0)
     }
 
-    /// The same by the exact count.
+    /// Does the watermark test by the exact count.
     pub(crate) fn watermark_ok_exact(
         &self,
         z: usize,
@@ -448,7 +455,8 @@ impl<W: World> Mm<W> {
         self.watermark_ok_on(&self.zones[z], free, order, mark, classzone, 0)
     }
 
-    /// 2.6.37's `zone_nr_free_pages`: exact below the drift mark while kswapd is awake.
+    /// Returns the free count as `zone_nr_free_pages` of 2.6.37 does: exact below the drift mark
+    /// while kswapd is awake.
     fn snapshot_while_awake(&self, z: usize, free: u64) -> u64 {
         let zone = &self.zones[z];
         if free < zone.percpu_drift_mark() && !self.kswapd_sleeps(zone.node) {
@@ -459,7 +467,7 @@ impl<W: World> Mm<W> {
     }
 }
 
-/// Sum of the sizes of zones at or below Normal, in kB.
+/// Returns the sum of the sizes of zones at or below Normal, in kB.
 pub fn lowmem_kbytes(zones: &[ZoneInfo]) -> u64 {
     zones
         .iter()
@@ -487,7 +495,7 @@ mod tests {
         assert_eq!(min_free_kbytes(1 << 40, 65_536), 65_536);
     }
 
-    /// docs/reference/memory-model.md#watermarks: the machine of sequential-read.
+    /// Checks docs/reference/memory-model.md#watermarks: the machine of sequential-read.
     #[test]
     fn watermarks_of_the_sequential_read_machine() {
         let sizes = [3976u64, 755_409, 1_281_601];
@@ -505,8 +513,8 @@ mod tests {
         assert_eq!(lowmem_reserve(&by_type, &LOWMEM_RESERVE_RATIO, 2, 1), 0);
     }
 
-    /// docs/reference/memory-model.md#watermarks and docs/reference/memory-model.md#lowmem-reserves: the
-    /// machine of per-zone-dirty-limits.
+    /// Checks docs/reference/memory-model.md#watermarks and
+    /// docs/reference/memory-model.md#lowmem-reserves: the machine of per-zone-dirty-limits.
     #[test]
     fn watermarks_of_the_usb_stick_machine() {
         let sizes = [15 * 256u64, 3246 * 256, 504 * 256];
@@ -519,8 +527,8 @@ mod tests {
         assert_eq!(lowmem_reserve(&by_type, &LOWMEM_RESERVE_RATIO, 0, 2), 3750);
     }
 
-    /// docs/reference/memory-model.md#tunable-watermarks: the settings of tunable-watermarks on its 2 GB
-    /// machine; zones share them by size.
+    /// Checks docs/reference/memory-model.md#tunable-watermarks: the settings of tunable-watermarks
+    /// on its 2 GB machine; zones share the sums by size.
     #[test]
     fn sums_of_watermarks_are_shared_by_size() {
         let zones =
@@ -541,7 +549,7 @@ mod tests {
         assert_eq!(sysctl.wmark_kbytes(2_067_648), [5752, 16_384, 20_480]);
         let marks = MarkFormula::of(&sysctl).marks(5752, &zones);
         assert_eq!(marks, [[11, 31, 39], [1426, 4064, 5080]]);
-        // One more sum than the other: the zone keeps the order of its marks.
+        // With only the low sum given, the zone keeps the order of its marks.
         sysctl.wmark_high_kbytes = None;
         assert_eq!(
             MarkFormula::of(&sysctl).marks(5752, &zones)[1],
@@ -571,7 +579,8 @@ mod tests {
             .collect()
     }
 
-    /// A virtual machine of Linux 6.18 with huge pages on: /proc/zoneinfo, sizes managed pages.
+    /// Checks the numbers of a virtual machine of Linux 6.18 with huge pages on: /proc/zoneinfo,
+    /// sizes are managed pages.
     #[test]
     fn watermarks_and_reserves_of_a_6_18_machine() {
         let sizes = [3840u64, 772_917, 1_605_632, 0];
@@ -611,8 +620,9 @@ mod tests {
         assert_eq!(kept, 3840 + (6272 + 8221) + 17_079);
     }
 
-    /// A published machine of two nodes before 4.6: four populated zones raise `min_free_kbytes`
-    /// to 90 112 kB. The last page of one mark is due to memory that was freed after boot.
+    /// Checks a published machine of two nodes before 4.6: four populated zones raise
+    /// `min_free_kbytes` to 90 112 kB. One mark is off by a page because of memory that was freed
+    /// after boot.
     #[test]
     fn watermarks_of_a_published_numa_machine() {
         let all = zones(&[
@@ -637,8 +647,9 @@ mod tests {
         assert_eq!(marks[3], [11_320, 14_150, 16_980]);
     }
 
-    /// The numbers of the change that set Movable zones apart: 12 GiB of Movable memory beside a
-    /// small Normal zone took most of `min_free_kbytes`, and a cap of 128 pages after it.
+    /// Checks the numbers of the change that set Movable zones apart: 12 GiB of Movable memory
+    /// beside a small Normal zone took most of `min_free_kbytes`, and 128 pages, the cap, after the
+    /// change.
     #[test]
     fn movable_zones_take_no_share_of_the_minimum() {
         let all = zones(&[

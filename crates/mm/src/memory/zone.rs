@@ -6,7 +6,7 @@ use crate::memory::frame::flag;
 use crate::watch::vmstat::ZoneStat;
 use crate::world::{ShortLock, Word32, Word64, World};
 
-/// The five lists of a zone.
+/// The five LRU lists of a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Lru {
@@ -22,11 +22,11 @@ pub enum Lru {
     Unevictable,
 }
 
-/// Number of lists.
+/// Number of LRU lists.
 pub const LRU_LISTS: usize = 5;
 
 impl Lru {
-    /// Every list.
+    /// Every list, in the order of the numbers.
     pub const ALL: [Self; LRU_LISTS] = [
         Self::InactiveAnon,
         Self::ActiveAnon,
@@ -35,7 +35,7 @@ impl Lru {
         Self::Unevictable,
     ];
 
-    /// The list that page flags belong on.
+    /// Returns the list that a page with these flags belongs on.
     #[inline(always)]
     pub fn of(flags: u32) -> Self {
         if flags & flag::UNEVICTABLE != 0 {
@@ -49,20 +49,20 @@ impl Lru {
         }
     }
 
-    /// Whether it holds page cache (1) or anonymous pages (0): the index of the balance
-    /// statistics.
+    /// Returns true if the list holds page cache, not anonymous pages; as a number (1 or 0), the
+    /// index of the balance statistics.
     #[inline(always)]
     pub fn is_file(self) -> bool {
         matches!(self, Self::InactiveFile | Self::ActiveFile)
     }
 
-    /// Whether it is an active list.
+    /// Returns true for an active list.
     #[inline(always)]
     pub fn is_active(self) -> bool {
         matches!(self, Self::ActiveAnon | Self::ActiveFile)
     }
 
-    /// The counter of a list's size.
+    /// Returns the counter of a list's size.
     #[inline(always)]
     pub(crate) fn size_item(self) -> ZoneStat {
         match self {
@@ -79,32 +79,33 @@ impl Lru {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mark {
-    /// Below it only special requests get pages.
+    /// Below this mark only special requests get pages.
     Min,
-    /// Below it kswapd is woken.
+    /// Below this mark kswapd is woken.
     Low,
-    /// kswapd stops above it.
+    /// Above this mark kswapd stops.
     High,
 }
 
-/// Zone flag: reclaim met a batch of dirty pages all of which were on congested devices.
+/// Zone flag: reclaim met a batch whose dirty pages were all on congested devices.
 pub(crate) const ZONE_CONGESTED: u32 = 1;
-/// Zone flag: a task holds the zone for an OOM kill.
+/// Zone flag: a task has locked the zone for an OOM kill.
 pub(crate) const ZONE_OOM_LOCKED: u32 = 2;
 /// Zone flag: a whole batch of the tail was dirty and not under writeback.
 pub(crate) const ZONE_TAIL_DIRTY: u32 = 4;
 /// Zone flag: a whole batch of the tail was under writeback.
 pub(crate) const ZONE_WRITEBACK: u32 = 8;
-/// Zone flag: its share of fair allocations is used up (*sequential-read* 4).
+/// Zone flag: the zone's fair batch is used up (*sequential-read* 4).
 pub(crate) const ZONE_FAIR_DEPLETED: u32 = 16;
-/// Zone flag: its watermarks were boosted and kswapd was not woken for it yet.
+/// Zone flag: the zone's watermarks were boosted and kswapd was not woken for it yet.
 pub(crate) const ZONE_BOOSTED_WATERMARK: u32 = 32;
-/// Zone flag: an allocation found fewer free pages than the high watermark, and no free since more.
+/// Zone flag: an allocation found no more free pages than the high watermark, and no free since
+/// then more.
 pub(crate) const ZONE_BELOW_HIGH: u32 = 64;
-/// Zone flag: kswapd reclaims it.
+/// Zone flag: kswapd is reclaiming the zone.
 pub(crate) const ZONE_RECLAIM_ACTIVE: u32 = 128;
 
-/// Where the next field begins a cache line of its own.
+/// A gap after which the next field begins a new cache line.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 struct CacheLine;
@@ -112,29 +113,30 @@ struct CacheLine;
 /// Bytes of a cache line.
 pub const CACHE_LINE: usize = 64;
 
-/// The same fields twice: in the order of who writes them with each group on lines of its own, and
-/// packed, for the benchmark that compares the two.
+/// Makes the zone struct twice from the same fields: ordered by which code writes them, each group
+/// on cache lines of its own, and packed, for the benchmark that compares the two.
 macro_rules! zone {
     ($(#[$doc:meta])* $name:ident, $line:ty, $next:expr) => {
         $(#[$doc])*
         #[repr(C)]
         pub struct $name<W: World> {
-            // Read by everybody; written when a setting changes.
-            /// Its node.
+            // Read by all tasks; written when a setting changes.
+            /// The zone's node.
             pub node: u32,
-            /// Its type.
+            /// The zone's type.
             pub kind: ZoneType,
-            /// First frame.
+            /// Number of the first frame.
             pub start: u32,
             /// Number of frames.
             pub size: u32,
-            /// First of the zone's buddy sentinels: 11, or 11 for each migrate type.
+            /// The first of the zone's buddy sentinels: 11, or 11 for each migrate type.
             pub(crate) free_area: u32,
-            /// First of the 5 LRU sentinels of the zone, or of its node.
+            /// The first of the 5 LRU sentinels of the zone, or of its node.
             pub(crate) lru: u32,
-            /// The zone whose words hold the LRU's lock and statistics: itself, or its node's first.
+            /// The zone whose words hold the LRU's lock and statistics: this one, or the first of
+            /// its node.
             pub(crate) lru_home: u32,
-            /// Pages a per-CPU list takes or returns at once.
+            /// Pages that a per-CPU list takes or returns at once.
             pub(crate) pcp_batch: u32,
             /// Pages at which a per-CPU list returns a batch.
             pub(crate) pcp_high: u32,
@@ -142,7 +144,7 @@ macro_rules! zone {
             /// Extra free pages for a request whose classzone is the index
             /// (docs/reference/memory-model.md#lowmem-reserves).
             pub(crate) lowmem_reserve: [W::U32; ZONE_TYPES],
-            /// What the zone keeps for its reserves: not dirtyable
+            /// Pages that the zone keeps for its reserves and that are not dirtyable
             /// (docs/reference/memory-model.md#lowmem-reserves).
             pub(crate) dirty_balance_reserve: W::U32,
             /// The zone's dirty limit as of the last check that failed (*sequential-read* 5).
@@ -150,41 +152,43 @@ macro_rules! zone {
             pub(crate) percpu_drift_mark: W::U32,
             pub(crate) normal_threshold: W::U32,
             pub(crate) pressure_threshold: W::U32,
-            /// Flags change rarely and are asked at each fair allocation.
+            /// Flags `ZONE_*`; they change rarely and are read at each fair allocation.
             pub(crate) flags: W::U32,
 
             _allocator: $line,
-            /// Buddy lists.
+            /// The lock of the buddy lists.
             pub(crate) lock: W::Lock,
             pub(crate) nr_free: [W::U32; crate::memory::buddy::ORDERS],
             pub(crate) all_unreclaimable: W::U32,
-            /// Zeroed with each bulk of freed pages, added to by reclaim.
+            /// Pages scanned since the last bulk of freed pages, which zeroes it.
             pub(crate) pages_scanned: W::U64,
 
             _reclaim: $line,
-            /// LRU lists and their statistics.
+            /// The lock of the LRU lists and their statistics.
             pub(crate) lru_lock: W::Lock,
             pub(crate) recent_scanned: [W::U64; 2],
             pub(crate) recent_rotated: [W::U64; 2],
-            /// Shares of a scan that were too small to begin with (`small_scan = "save"`), by list.
+            /// Shares of scans that were too small to be scanned, by list (`small_scan = "save"`).
             pub(crate) saved_scan: [W::U32; crate::memory::zone::LRU_LISTS],
-            /// Evictions and activations of file pages, ever (docs/reference/reclaim.md#refaults).
+            /// The total of evictions and activations of file pages
+            /// (docs/reference/reclaim.md#refaults).
             pub(crate) inactive_age: W::U64,
 
             _statistics: $line,
-            /// Milliseconds that reclaimed file pages had been in the cache, and how many they
-            /// were, while pages are watched.
+            /// Sum of the milliseconds that reclaimed file pages had been in the cache, and in
+            /// `reclaimed_aged` their number, while pages are watched.
             pub(crate) reclaimed_age: W::U64,
             pub(crate) reclaimed_aged: W::U64,
-            /// Requests that did without compaction since it last failed, and how often it failed in a row.
+            /// Requests that skipped compaction since it last failed, and in `compact_defer_shift`
+            /// how often it failed in a row.
             pub(crate) compact_considered: W::U32,
             pub(crate) compact_defer_shift: W::U32,
             _end: $line,
         }
 
         impl<W: World> $name<W> {
-            /// A zone with nothing in it. `lists`: its sentinels, the first one of the buddy lists and
-            /// the first one of the LRU lists.
+            /// Makes a zone without pages. `lists`: its sentinels, the first one of the buddy lists
+            /// and the first one of the LRU lists.
             pub fn new(info: &ZoneInfo, start: u32, lists: [u32; 2], batch: u32) -> Self {
                 Self {
                     node: info.node,
@@ -195,7 +199,8 @@ macro_rules! zone {
                     lru: lists[1],
                     lru_home: 0,
                     pcp_batch: batch,
-                    // A zone of under 96 pages is the live cache's alone; six of them would be most of it.
+                    // Only the live cache has zones of under 96 pages; six batches would be most of
+                    // such a zone.
                     pcp_high: (6 * batch).min((info.size as u32 / 16).max(1)),
                     watermark: bytemuck::Zeroable::zeroed(),
                     lowmem_reserve: bytemuck::Zeroable::zeroed(),
@@ -225,8 +230,8 @@ macro_rules! zone {
                 }
             }
 
-            /// What an allocation does to the zone's words: reads its marks, takes a page off the
-            /// buddy lists.
+            /// Accesses the zone's words as an allocation does: reads its marks, changes a buddy
+            /// list's count.
             #[doc(hidden)]
             #[inline(always)]
             pub fn bench_allocate(&self) -> u64 {
@@ -238,7 +243,7 @@ macro_rules! zone {
                 mark + u64::from(self.flags.get())
             }
 
-            /// What an isolated batch does to the zone's words.
+            /// Accesses the zone's words as the isolation of a batch does.
             #[doc(hidden)]
             #[inline(always)]
             pub fn bench_reclaim(&self) {
@@ -253,8 +258,9 @@ macro_rules! zone {
 }
 
 zone! {
-    /// One zone. Sizes are pages. Its fields lie by who writes them, each group on cache lines of
-    /// its own (*sequential-read* 2); its counters are rows of `vmstat`, aligned as well.
+    /// One zone. Sizes are pages. Fields are grouped by which code writes them, each group on cache
+    /// lines of its own (*sequential-read* 2); the zone's counters are rows of `vmstat`, aligned as
+    /// well.
     Zone, CacheLine, CacheLine
 }
 
@@ -265,14 +271,14 @@ zone! {
 }
 
 impl<W: World> Zone<W> {
-    /// Holds where the layout is as the type says.
+    /// Fails to compile unless the layout is as the type's description says.
     pub(crate) const LAYOUT: () = {
         use std::mem::offset_of;
         assert!(offset_of!(Self, lock).is_multiple_of(CACHE_LINE));
         assert!(offset_of!(Self, lru_lock).is_multiple_of(CACHE_LINE));
         assert!(offset_of!(Self, reclaimed_age).is_multiple_of(CACHE_LINE));
         assert!(size_of::<Self>().is_multiple_of(CACHE_LINE));
-        // No group reaches into the next one's lines.
+        // No group reaches into the next one's cache lines.
         assert!(offset_of!(Self, flags) < offset_of!(Self, lock));
         assert!(offset_of!(Self, pages_scanned) < offset_of!(Self, lru_lock));
         assert!(offset_of!(Self, inactive_age) < offset_of!(Self, reclaimed_age));
@@ -280,29 +286,29 @@ impl<W: World> Zone<W> {
 }
 
 impl<W: World> Zone<W> {
-    /// A watermark in pages.
+    /// Returns a watermark in pages.
     #[inline(always)]
     pub fn mark(&self, mark: Mark) -> u64 {
         u64::from(self.watermark[mark as usize].get())
     }
 
-    /// The lowmem reserve for a classzone, in pages.
+    /// Returns the lowmem reserve for a classzone, in pages.
     #[inline(always)]
     pub fn reserve(&self, classzone: usize) -> u64 {
         u64::from(self.lowmem_reserve[classzone].get())
     }
 
-    /// Pages of the zone that are never dirtyable.
+    /// Returns the pages of the zone that are never dirtyable.
     pub fn dirty_balance_reserve(&self) -> u64 {
         u64::from(self.dirty_balance_reserve.get())
     }
 
-    /// The page counter drift beyond which a check takes a snapshot; 0: never.
+    /// Returns the number of free pages below which a check takes a snapshot; 0: never.
     pub fn percpu_drift_mark(&self) -> u64 {
         u64::from(self.percpu_drift_mark.get())
     }
 
-    /// Pages a per-CPU list moves at once.
+    /// Returns the pages that a per-CPU list moves at once.
     pub fn pcp_batch(&self) -> u32 {
         self.pcp_batch
     }
@@ -311,13 +317,13 @@ impl<W: World> Zone<W> {
 /// The order in which a node's allocations fall back (docs/reference/memory-model.md#zonelists).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZonelistOrder {
-    /// For each node, nearest first: its zones high to low.
+    /// For each node, nearest first: its zones from high to low.
     Node,
-    /// For each zone type high to low: that zone of every node, nearest first.
+    /// For each zone type from high to low: that zone of every node, nearest first.
     Zone,
 }
 
-/// Chooses the order as 2.6.37-3.17 do by default.
+/// Returns the order that 2.6.37 to 3.17 choose by default.
 pub fn default_order(zones: &[ZoneInfo], nodes: u32) -> ZonelistOrder {
     let sum = |f: &dyn Fn(&ZoneInfo) -> bool| -> u64 {
         zones.iter().filter(|z| f(z)).map(|z| z.size).sum()
@@ -341,7 +347,7 @@ pub fn default_order(zones: &[ZoneInfo], nodes: u32) -> ZonelistOrder {
     ZonelistOrder::Zone
 }
 
-/// A node's fallback list: zone numbers in the order in which they are tried. Nodes rank by
+/// Returns a node's fallback list: zone numbers in the order in which they are tried. Nodes rank by
 /// distance, the local one first, then the following ones in a ring (equal distances).
 pub fn zonelist(zones: &[ZoneInfo], nodes: u32, local: u32, order: ZonelistOrder) -> Vec<u16> {
     let ring: Vec<u32> = (0..nodes).map(|i| (local + i) % nodes).collect();

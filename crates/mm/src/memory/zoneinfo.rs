@@ -1,5 +1,5 @@
-//! `/proc/zoneinfo` (`zoneinfo_show_print` of Linux 3.16 mm/vmstat.c), with the line of the boost that 5.0 added
-//! where watermarks are boosted. Counts are pages.
+//! `/proc/zoneinfo` (`zoneinfo_show_print` of Linux 3.16 mm/vmstat.c), with the line of the boost
+//! that 5.0 added if watermarks are boosted. Counts are pages.
 
 use super::zone::Mark;
 use crate::memory::numa::NumaStat;
@@ -9,8 +9,8 @@ use crate::{Mm, ZONE_TYPES};
 use std::fmt::Write as _;
 
 impl<W: World> Mm<W> {
-    /// The text of `/proc/zoneinfo`: zone by zone in the order of nodes. A zone's counters are exact,
-    /// as after a fold of all CPUs' differences.
+    /// Returns the text of `/proc/zoneinfo`: zone by zone in the order of nodes. A zone's counters
+    /// are exact, as after a fold of all CPUs' differences.
     pub fn zoneinfo(&self) -> String {
         let mut out = String::new();
         for node in &self.nodes {
@@ -22,8 +22,8 @@ impl<W: World> Mm<W> {
         out
     }
 
-    /// The classzones whose reserves are told of, low to high: a kernel of 32 bits has no DMA32, and a Movable zone,
-    /// which is empty, above HighMem.
+    /// Returns the classzones whose reserves are shown, low to high: a 32-bit kernel has no DMA32,
+    /// and an empty Movable zone above HighMem.
     pub(crate) fn shown_classzones(&self) -> [usize; ZONE_TYPES] {
         match self.highmem {
             false => [0, 1, 2, 3],
@@ -40,7 +40,7 @@ impl<W: World> Mm<W> {
             writeln!(out, "        boost    {}", boost.get())?;
         }
         let [min, low, high] = [Mark::Min, Mark::Low, Mark::High].map(|mark| zone.mark(mark));
-        // No zone here has holes or pages that the allocator does not own.
+        // No zone of the engine has holes, or pages that the allocator does not own.
         let (scanned, size) = (home.pages_scanned.get(), zone.size);
         write!(
             out,

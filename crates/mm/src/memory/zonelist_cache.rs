@@ -1,55 +1,57 @@
-//! The zonelist cache: which zones gave nothing a moment ago (docs/reference/allocation.md#zonelist-cache).
+//! The zonelist cache: which zones recently gave nothing
+//! (docs/reference/allocation.md#zonelist-cache).
 //!
-//! A machine of many nodes has long fallback lists, and where memory is used up most walks over one pass
-//! the same full zones. So each list has a bit for each of its zones, and for up to a second a walk passes
-//! those whose bit is set without looking at them. What kswapd frees there meanwhile is not seen. A walk that
-//! finds nothing is made once more without the bits: the cache makes nobody wait, it only moves
-//! allocations to other zones.
+//! A machine of many nodes has long fallback lists, and once memory is used up most walks over one
+//! skip the same full zones. So each list has a bit for each of its zones, and for up to a second a
+//! walk skips those whose bit is set without looking at them. Pages that kswapd frees there
+//! meanwhile are not seen. A walk that finds nothing is repeated without the bits: the cache makes
+//! no task wait, it only moves allocations to other zones.
 //!
-//! The kernel has the bits of a list over all nodes; a list of one node alone (`__GFP_THISNODE`) has none.
-//! Here a request that may use one node alone is one of `numactl --membind`, which the kernel serves from the
-//! list over all nodes, with its bits. They take 40 bytes a node. On a machine of one node nothing is
-//! ever set, and the only word that a walk asks is its own.
+//! The kernel has the bits of a list over all nodes; a list of one node alone (`__GFP_THISNODE`)
+//! has none. Here a request that may use one node alone is one of `numactl --membind`, which the
+//! kernel serves from the list over all nodes, with its bits. The bits take 40 bytes per node. On a
+//! machine of one node no bit is ever set, and a walk reads only its own [`LookUp`].
 
 use crate::Mm;
 use crate::policy::ZonelistCache;
 use crate::world::{Word64, World};
 
-/// Words of bits: a machine has fewer than 256 zones.
+/// Words of bits; a machine has fewer than 256 zones.
 const WORDS: usize = 4;
 
-/// The bits of a node's fallback lists, whatever zones of them a request may use.
+/// The bits of a node's fallback lists, regardless of which of their zones a request may use.
 pub(crate) struct FullZones<W: World> {
     full: [W::U64; WORDS],
-    /// The tick in which age cleared them last; 0: not yet.
+    /// The tick in which the bits were last cleared by age; 0: not yet.
     cleared: W::U64,
 }
 
-/// What one call of the allocator, which may be several walks, has to do with the cache.
+/// The state of the cache during one call of the allocator, which may make several walks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LookUp {
-    /// Zones whose bit is set are passed.
+    /// Zones whose bit is set are skipped.
     pub active: bool,
-    /// It was made active once, and will not be again.
+    /// `active` was set once and is not set again.
     set_up: bool,
 }
 
 impl LookUp {
-    /// Switches it off for good; whether it was on, so that one more walk may find what it hid.
+    /// Stops using the bits for good. Returns true if they were in use, so one more walk may find a
+    /// page that they hid.
     #[inline(always)]
     pub fn stop(&mut self) -> bool {
         std::mem::take(&mut self.active)
     }
 }
 
-/// Why a walk goes on to the next zone.
+/// Why a walk skips a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passed {
-    /// It is below the watermark.
+    /// The zone is below the watermark.
     Watermark,
-    /// It has more dirty pages than its share.
+    /// The zone has more dirty pages than its share.
     Dirty,
-    /// It is above the watermark, and nothing could be taken.
+    /// The zone is above the watermark, but no page could be taken.
     Empty,
 }
 
@@ -85,7 +87,7 @@ impl<W: World> FullZones<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// The rule of the cache, where there is one.
+    /// Returns the rule of the cache; on a machine of one node, that there is none.
     #[inline(always)]
     pub(crate) fn zonelist_cache(&self) -> ZonelistCache {
         match self.nodes.len() {
@@ -94,7 +96,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether a walk that passes a zone for this reason sets a bit, or asks for those of others.
+    /// Returns true if a walk that skips a zone for this reason sets its bit, or starts to use the
+    /// bits.
     #[inline]
     pub(crate) fn zonelist_cache_notes(&self, why: Passed) -> bool {
         match self.zonelist_cache() {
@@ -104,7 +107,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A walk from a node passed a zone.
+    /// Notes that a walk from a node skipped a zone.
     #[inline]
     pub(crate) fn zone_passed(&self, node: u32, z: usize, why: Passed, look_up: &mut LookUp) {
         if self.nodes.len() > 1 {
@@ -150,8 +153,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A direct reclaim from a node's lists has freed pages: where the rule says so, any zone is looked at
-    /// again.
+    /// Clears the bits of a node's lists after direct reclaim has freed pages, under rules that say
+    /// so.
     pub(crate) fn zones_reclaimed(&self, node: u32) {
         match self.zonelist_cache() {
             ZonelistCache::None | ZonelistCache::BehindFirst => {}
