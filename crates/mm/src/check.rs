@@ -1,8 +1,9 @@
-//! The recount-everything checker: every list, counter and index from scratch.
+//! The full recount: every list, counter and index is computed from scratch.
 //!
-//! Each frame is looked at once, where its list is walked: counted by its flags, and compared with
-//! its file's index. Then the index needs no look at the frames: if every cached frame is in the
-//! slot that it names, and there are as many slots as cached frames, both agree.
+//! Each frame is checked once, where its list is walked: it is counted by its flags, and compared
+//! with its file's index. After that the index can be checked without its frames: if every cached
+//! frame is in the slot that it names, and there are as many filled slots as cached frames, both
+//! agree.
 
 mod look;
 
@@ -15,7 +16,7 @@ use crate::world::{Word32, World};
 use crate::{Mm, Pfn};
 use std::ops::Range;
 
-/// Where the checker found a frame.
+/// The list on which the recount found a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Place {
@@ -27,7 +28,7 @@ enum Place {
     Isolated,
 }
 
-/// What a zone's allocated frames add up to.
+/// The sums over a zone's allocated frames.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     dirty: u64,
@@ -36,7 +37,7 @@ struct Tally {
     of_devices: u64,
     file: u64,
     anon: u64,
-    /// Isolated pages of the anon and of the file lists.
+    /// Isolated pages of the anonymous and of the file lists.
     isolated: [u64; 2],
 }
 
@@ -50,7 +51,7 @@ impl Tally {
     }
 }
 
-/// A checker with its memory, for as many recounts as one likes.
+/// A checker with its buffers, which can do any number of recounts.
 #[derive(Debug, Default)]
 pub struct Recount {
     place: Vec<Place>,
@@ -66,16 +67,16 @@ impl<W: World> Mm<W> {
     /// Recounts everything once.
     ///
     /// # Errors
-    /// The first disagreement, in words.
+    /// Returns a text about the first disagreement.
     pub fn recount(&self) -> Result<(), String> {
         Recount::default().run(self)
     }
 
-    /// Looks for waits that nothing would end although what is waited for is there: of tasks for memory, a throttle or
-    /// a reserve, and of daemons that were asked to work. A wait that only a timer ends is none of these.
+    /// Checks that no task waits for something that is already available: tasks for memory, a
+    /// throttle or reserves, and daemons for work. A wait that only a timer ends is not checked.
     ///
     /// # Errors
-    /// The first of them, in words.
+    /// Returns a text about the first such wait.
     fn check_waits(&self) -> Result<(), String> {
         for nid in 0..self.nodes.len() as u32 {
             self.check_kswapd_waits(nid)?;
@@ -108,7 +109,7 @@ impl Recount {
     /// Recounts everything.
     ///
     /// # Errors
-    /// The first disagreement, in words.
+    /// Returns a text about the first disagreement.
     pub fn run<W: World>(&mut self, mm: &Mm<W>) -> Result<(), String> {
         self.place.clear();
         self.place.resize(mm.frames.len() as usize, Place::Nowhere);
@@ -153,7 +154,7 @@ impl Recount {
         self.swap_entries.resize(mm.config.swap_slots as usize, 0);
         mm.check_regions(&mut self.maps, &mut self.swap_entries)?;
         mm.check_swap(&self.swap_entries)?;
-        // A sum: whatever names a page says more, and comes first.
+        // Last, because this is only a sum: a check that names a page says more.
         mm.check_devices(Some(self.tally.iter().map(|t| t.of_devices).sum()))
     }
 
@@ -224,8 +225,8 @@ impl Recount {
         Ok(())
     }
 
-    /// As [`Self::lru_pages`] where nodes have the lists: those of the zone's node, of which only the
-    /// zone's own pages are counted; the first zone marks where all of them are.
+    /// Does [`Self::lru_pages`] if nodes have the lists: walks those of the zone's node and counts
+    /// only the zone's own pages; the first zone of the node notes the place of all of them.
     fn lru_pages_of_node<W: World>(&mut self, mm: &Mm<W>, z: usize) -> Result<(), String> {
         let first = mm.zones[z].lru_home as usize == z;
         for lru in Lru::ALL {
@@ -248,7 +249,7 @@ impl Recount {
         Ok(())
     }
 
-    /// Counts one frame of whatever zone. Returns its zone and its flags.
+    /// Counts one frame of any zone. Returns its zone and its flags.
     fn count_one<W: World>(&mut self, mm: &Mm<W>, pfn: Pfn) -> Result<(usize, u32), String> {
         let z = mm.frames.zone(pfn);
         if z >= mm.zones.len() {
@@ -260,7 +261,8 @@ impl Recount {
         Ok((z, f))
     }
 
-    /// Frames that no list holds: the kernel's, those a task has just allocated, and nothing else.
+    /// Checks the frames that are on no list: they must be the kernel's, slabs, or just allocated
+    /// by a task.
     fn pages_on_no_list<W: World>(&mut self, mm: &Mm<W>) -> Result<(), String> {
         for (z, zone) in mm.zones.iter().enumerate() {
             let mut counter = Counter::new(mm, z);
@@ -294,7 +296,7 @@ impl Recount {
             mm.expect(z, ZoneStat::NrWriteback, t.writeback)?;
             mm.expect(z, ZoneStat::NrFilePages, t.file)?;
             mm.expect(z, ZoneStat::NrAnonPages, t.anon)?;
-            // A batch is counted until all of it is put back or freed.
+            // The pages of a batch are counted until all of it is put back or freed.
             let items = [ZoneStat::NrIsolatedAnon, ZoneStat::NrIsolatedFile];
             for (item, found) in items.into_iter().zip(t.isolated) {
                 if mm.stat.exact(z, item) < found as i64 {
@@ -314,7 +316,7 @@ impl Recount {
 }
 
 /// Counts allocated frames of one zone by their flags, and compares cached ones with their file's
-/// index. Neighbours on a list are mostly neighbours in a file: the leaf is kept.
+/// index. Neighbours on a list are mostly neighbours in a file, so the last leaf is kept.
 struct Counter<'a, W: World> {
     mm: &'a Mm<W>,
     zone: usize,
@@ -339,7 +341,7 @@ impl<'a, W: World> Counter<'a, W> {
         }
     }
 
-    /// Counts a frame; returns its flags, or what is wrong with it.
+    /// Counts a frame. Returns its flags, or the kind of error found.
     #[inline(always)]
     fn count(&mut self, pfn: Pfn) -> Result<u32, Wrong> {
         let f = self.mm.frames.flags(pfn);
@@ -367,7 +369,7 @@ impl<'a, W: World> Counter<'a, W> {
             return Err(Wrong::Place);
         };
         let [dirty, writeback] = leaf.tags(index);
-        // A page whose dirty bit was just taken for I/O keeps its tag until it is decided.
+        // A page whose dirty bit was just taken for I/O keeps its tag until the I/O is started.
         let should = f & flag::DIRTY != 0 || f & flag::LOCKED != 0 && dirty;
         if dirty != should || writeback != (f & flag::WRITEBACK != 0) {
             return Err(Wrong::Tags);
@@ -375,7 +377,7 @@ impl<'a, W: World> Counter<'a, W> {
         Ok(())
     }
 
-    /// Keeps another leaf.
+    /// Makes the leaf of an index the one that is kept.
     #[inline(never)]
     fn turn_to(&mut self, mapping: u32, index: u32) -> Result<(), Wrong> {
         if mapping >= self.mm.mapping_count() {
@@ -387,7 +389,7 @@ impl<'a, W: World> Counter<'a, W> {
         Ok(())
     }
 
-    /// What is wrong with a frame, in words.
+    /// Returns the text of an error about a frame.
     #[cold]
     fn explain(&self, pfn: Pfn, wrong: Wrong) -> String {
         let frames = &self.mm.frames;
@@ -402,7 +404,7 @@ impl<'a, W: World> Counter<'a, W> {
     }
 }
 
-/// What can be wrong with a counted frame.
+/// The errors that counting a frame can find.
 #[derive(Debug, Clone, Copy)]
 enum Wrong {
     Zone,
@@ -411,7 +413,7 @@ enum Wrong {
     Tags,
 }
 
-/// Checks every file's tree; returns the pages in all of them.
+/// Checks every file's tree; returns the number of pages in all of them.
 fn check_trees<W: World>(mm: &Mm<W>) -> Result<u64, String> {
     let (mut pages, mut nodes) = (0u64, 0);
     for mapping in 0..mm.mapping_count() {

@@ -1,6 +1,6 @@
-//! What a program's access to mapped memory does that nobody has to wait for: entries that allow it, and first stores
-//! to pages that are cached. The steps are those of `mmap.rs`, which takes what is left. And what is done to the entries of
-//! pages in a row.
+//! The parts of a program's access to mapped memory that need no waiting: accesses that page-table
+//! entries allow, and first stores to cached pages. The steps are those of `mmap.rs`, which does
+//! the rest. Also operations on the entries of neighbouring pages.
 
 use super::mapping::{I_DIRTY_PAGES, Mapping};
 use super::mmap::{Backing, PRESENT, Region, SHIFT, WRITE, YOUNG};
@@ -13,33 +13,35 @@ use crate::watch::vmstat::VmEvent;
 use crate::world::event::{Event, TrackPath};
 use crate::world::{Audience, Cost, ShortLock, Word32, World};
 
-/// What [`Mm::store_at_once`] has done.
+/// The result of [`Mm::store_at_once`].
 #[derive(Debug, Clone, Copy)]
 pub struct AtOnce {
-    /// Stores made, at least one. Before the last one's page is touched again, others may have cleaned it.
+    /// The number of stores made, at least one. Before the last one's page is touched again, other
+    /// tasks may have cleaned it.
     pub pages: u32,
-    /// The file, if [`Mm::balance_now`] is to be called for it.
+    /// The file for which [`Mm::balance_now`] must be called; `None`: not needed.
     pub look: Option<u32>,
 }
 
-/// What [`Mm::anon_at_once`] has done.
+/// The result of [`Mm::anon_at_once`].
 #[derive(Debug, Clone, Copy)]
 pub struct AnonAtOnce {
-    /// Entries that have a page now.
+    /// The number of entries that got a page.
     pub pages: u32,
-    /// The allocation of the next one's page began at this time (ns) and has to go on with [`Mm::anon_rest`].
+    /// The time (ns) at which the allocation of the next entry's page began, which
+    /// [`Mm::anon_rest`] must continue; `None`: there is none.
     pub rest: Option<u64>,
 }
 
 impl<W: World> Mm<W> {
-    /// Whether an access finds its entry present and allowed; notes the access.
+    /// Returns true if the entry of a page is present and allows the access; notes the access.
     #[inline(always)]
     pub fn touch_mapped(&self, region: u32, index: u32, write: bool) -> bool {
         self.touch_mapped_run(region, index, 1, write) == 1
     }
 
-    /// [`Mm::touch_mapped`] of pages in a row: how many of at most `most` find their entries so. The next one does
-    /// not, or lies behind them.
+    /// Does [`Mm::touch_mapped`] for up to `most` consecutive pages. Returns how many entries allow
+    /// the access; the next one does not, or lies behind the last page.
     #[inline(always)]
     pub fn touch_mapped_run(&self, region: u32, first: u32, most: u32, write: bool) -> u32 {
         let r = self.regions.region(region);
@@ -58,13 +60,14 @@ impl<W: World> Mm<W> {
         n
     }
 
-    /// Stores that nobody has to wait for, up to `most` from an entry of a shared mapping on: the first ones, or the
-    /// first since they were cleaned, to pages in a row that are cached, up to date, clean and not locked. Behind each
-    /// but the last the task went on; behind the last, the dirty limits may want to be looked at, and the task has to
-    /// relax. `None`: nothing was done, and [`Mm::touch`] is to be called.
+    /// Makes up to `most` stores that need no waiting, from an entry of a shared mapping on: stores
+    /// that are the first to consecutive pages, or the first since these were cleaned; the pages
+    /// must be cached, up to date, clean and not locked. After each store but the last the task has
+    /// relaxed; after the last the caller checks the dirty limits if needed, and relaxes. `None`:
+    /// nothing was done, and the caller uses [`Mm::touch`].
     ///
-    /// For worlds in which no other task runs between two waits. What is counted of each page is counted of all at
-    /// once: nobody is there who could see it.
+    /// For worlds in which no other task runs between two waits. The counters of all pages are
+    /// changed at once, as no task runs meanwhile that could see the difference.
     #[inline(never)]
     pub fn store_at_once(&self, region: u32, index: u32, most: u32) -> Option<AtOnce> {
         let r = self.regions.region(region);
@@ -114,9 +117,10 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// First touches of up to `most` pages of anonymous memory in a row, from an entry on, which nobody has to wait for.
-    /// Behind each but the last the task went on; behind the last it has to relax, and touches that page again. `None`:
-    /// nothing was done, and [`Mm::touch`] is to be called.
+    /// Makes first touches of up to `most` consecutive pages of anonymous memory that need no
+    /// waiting. After each page but the last the task has relaxed; after the last the caller
+    /// relaxes, and touches that page again. `None`: nothing was done, and the caller uses
+    /// [`Mm::touch`].
     #[inline(never)]
     pub fn anon_at_once(&self, region: u32, first: u32, most: u32) -> Option<AnonAtOnce> {
         let r = self.regions.region(region);
@@ -150,8 +154,9 @@ impl<W: World> Mm<W> {
         (pages > 0).then_some(AnonAtOnce { pages, rest: None })
     }
 
-    /// The first touch of a page of anonymous memory whose allocation began at `start` (`AnonAtOnce::rest`). Whether
-    /// there was memory; the task has to relax, and touches the page again.
+    /// Ends the first touch of a page of anonymous memory whose allocation began at `start`
+    /// (`AnonAtOnce::rest`). Returns true if there was memory; the caller relaxes, and touches the
+    /// page again.
     pub async fn anon_rest(&self, region: u32, index: u32, start: u64) -> bool {
         debug_assert!(start <= self.world.now(), "it began at {start} ns");
         let had = self.alloc_rest(self.bound(Gfp::USER), start).await;
@@ -161,7 +166,8 @@ impl<W: World> Mm<W> {
         had.is_some()
     }
 
-    /// [`Self::page_mkclean`] of a file's pages in a row, by their slots in the file's tree.
+    /// Does [`Self::page_mkclean`] for consecutive pages of a file, given their slots in the file's
+    /// tree.
     #[inline(never)]
     pub(crate) fn run_mkclean(&self, m: &Mapping<W>, index: u32, slots: &[W::U32]) {
         let (mut at, index) = (m.regions.get(), index as usize);
@@ -183,8 +189,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// How many of `most` stores to a file can be made before something may come between; at least one. The first dirty
-    /// page moves the inode, an event has its time, a slab may have to be fetched.
+    /// Returns how many of `most` stores to a file can be made before another event may have to
+    /// come between them; at least one. The first dirty page moves the inode to another list, a
+    /// trace event needs its own time, a slab may have to be allocated.
     #[inline(always)]
     fn stores_together(&self, m: &Mapping<W>, most: u32) -> u32 {
         if self.traced() || m.state.get() & I_DIRTY_PAGES == 0 {
@@ -196,15 +203,15 @@ impl<W: World> Mm<W> {
         1 + self.world.steps_ahead(ns, behind)
     }
 
-    /// Nanoseconds of a store to a clean page.
+    /// Returns the nanoseconds that a store to a clean page costs.
     #[inline(always)]
     fn price_of_store(&self) -> u64 {
         let w = &self.world;
         w.price(Cost::Fault) + w.price(Cost::MkWrite) + w.price(Cost::PageDirty)
     }
 
-    /// Makes entries writable and their pages dirty, with the zones' and the device's counts, up to the first that would
-    /// have to wait or is dirty. Returns how many.
+    /// Makes entries writable and their pages dirty, with the counts of zones and device, up to the
+    /// first page that is dirty or would have to wait. Returns how many.
     #[inline(always)]
     fn dirty_entries(
         &self,
@@ -223,7 +230,8 @@ impl<W: World> Mm<W> {
             };
             let page = frames.page(pfn);
             let before = page.flags();
-            // What the page's flags must be, among those that matter; and which ones go.
+            // The flags that are tested, the values that they must have, and the flags that are
+            // cleared.
             let (among, wanted, gone) = if v & (PRESENT | WRITE) == PRESENT && v >> SHIFT == pfn {
                 (flag::LOCKED | flag::DIRTY, 0, flag::RECLAIM)
             } else if v == 0 {

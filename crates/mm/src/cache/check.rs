@@ -1,11 +1,11 @@
-//! The recount of files' trees.
+//! Recounts of files' trees.
 
 use super::tree::*;
 use crate::watch::vmstat::ZoneStat;
 use crate::world::{Word32, Word64, World};
 use crate::{Mm, Pfn};
 
-/// A leaf as a check sees it: 64 neighbouring pages of a file and their tags.
+/// A leaf as a check uses it: 64 neighbouring pages of a file and their tags.
 pub(crate) struct LeafView<'a, W: World> {
     base: u32,
     words: &'a [W::U32; NODE_WORDS],
@@ -13,19 +13,19 @@ pub(crate) struct LeafView<'a, W: World> {
 }
 
 impl<W: World> LeafView<'_, W> {
-    /// Whether an index of the same file is in this leaf.
+    /// Returns true if an index of the same file is in this leaf.
     #[inline]
     pub fn covers(&self, index: u32) -> bool {
         self.base == index >> BITS
     }
 
-    /// The page at an index.
+    /// Returns the page at an index; `None` if there is none.
     #[inline]
     pub fn page(&self, index: u32) -> Option<Pfn> {
         page_in(self.words[(index & (SLOTS - 1)) as usize].get())
     }
 
-    /// Whether an index carries the dirty and the writeback tag.
+    /// Returns whether an index carries the dirty tag and the writeback tag.
     #[inline]
     pub fn tags(&self, index: u32) -> [bool; 2] {
         self.tags.map(|t| t >> (index & (SLOTS - 1)) & 1 == 1)
@@ -33,12 +33,12 @@ impl<W: World> LeafView<'_, W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Recounts a file's tree: slots, counts, parents, tags above the leaves, no tag without a
-    /// page. Returns its pages and its nodes. That pages are
-    /// in their slots and carry their tags is seen from the frames.
+    /// Recounts a file's tree: slots, counts, parents, tags above the leaves, and that no tag is
+    /// without a page. Returns the numbers of its pages and its nodes. The check of frames covers
+    /// that pages are in their slots and carry their tags.
     pub(crate) fn check_tree(&self, mapping: u32) -> Result<(u32, u32), String> {
         let m = &self.mappings[mapping as usize];
-        // A remembered leaf must be the one that a walk finds, for look-ups trust it.
+        // Look-ups trust a remembered leaf, so it must be the one that a walk finds.
         for (leaf, base) in m.last_leaf.iter().zip(&m.last_base) {
             let remembered = leaf.get();
             if remembered != NO_NODE && self.leaf_walk(m, base.get() << BITS) != Some(remembered) {
@@ -109,7 +109,7 @@ impl<W: World> Mm<W> {
         Ok((pages, nodes))
     }
 
-    /// Sums the pages and tags of all leaves: they are those that the zones count.
+    /// Checks that the pages and tags of all leaves add up to the zones' counts.
     pub(crate) fn check_leaves(&self) -> Result<(), String> {
         let (mut pages, mut tags) = (0u64, [0u64; 2]);
         for node in self.nodes_pool.ever_used() {
@@ -124,8 +124,8 @@ impl<W: World> Mm<W> {
         let counted = |item| self.stat.exact_global(item);
         let [dirty, writeback] = tags.map(|n| n as i64);
         self.check_devices(Some(tags[Tag::Writeback as usize]))?;
-        // A page whose dirty bit was just taken for I/O keeps its tag until it is decided; one that is
-        // swapped out is in no leaf.
+        // A page whose dirty bit was just taken for I/O keeps its tag until the I/O is started; a
+        // page being swapped out is in no leaf.
         if pages as i64 == counted(ZoneStat::NrFilePages)
             && dirty >= counted(ZoneStat::NrFileDirty)
             && writeback <= counted(ZoneStat::NrWriteback)
@@ -140,7 +140,7 @@ impl<W: World> Mm<W> {
         ))
     }
 
-    /// Recounts a leaf's slots, and that the nodes above it lead to it and carry its tags.
+    /// Recounts a leaf's slots, and checks that the nodes above lead to it and carry its tags.
     pub(crate) fn check_path(&self, mapping: u32, index: u32) -> Result<(), String> {
         let pool = &self.nodes_pool;
         let wrong = |what: &str| Err(format!("mapping {mapping} at {index}: {what}"));
@@ -182,7 +182,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The leaf that holds `index`, for checks.
+    /// Returns the leaf that holds `index`, for checks.
     pub(crate) fn leaf_view(&self, mapping: u32, index: u32) -> Option<LeafView<'_, W>> {
         let leaf = self.leaf(mapping, index)? as usize;
         Some(LeafView {

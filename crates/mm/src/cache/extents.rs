@@ -1,10 +1,12 @@
-//! What btrfs remembers of extents (`extent_maps`): a record for each extent of a file that is known, and two for each
-//! that is being written (Linux fs/btrfs/extent_map.c, ordered-data.c). They are slabs of [`metadata`].
+//! The memory that btrfs's records of extents take (`extent_maps`): a record for each known extent
+//! of a file, and two for each that is being written (Linux fs/btrfs/extent_map.c, ordered-data.c).
+//! The records are kept in slabs of [`metadata`].
 //!
-//! A record goes with its file's inode. It also goes with the page that its extent begins at, when that is reclaimed:
-//! not before the transaction that made the extent is committed (`try_release_extent_mapping`), and never where that page
-//! has not been in the cache since, as behind a write into the midst of an older extent. No shrinker frees any:
-//! that of 6.10 counts none unless it is built to be debugged.
+//! A record is freed with its file's inode. It is also freed when the page at which its extent
+//! begins is reclaimed, but not before the transaction that made the extent is committed
+//! (`try_release_extent_mapping`), and never if that page has not been in the cache since, as after
+//! a write into the middle of an older extent. No shrinker frees records: that of 6.10 counts none
+//! unless it is built for debugging.
 //!
 //! [`metadata`]: crate::cache::metadata
 
@@ -14,17 +16,17 @@ use crate::policy::ExtentMaps;
 use crate::world::{ShortLock, Word32, Word64, World};
 use crate::{Mm, NoMemory};
 
-/// Pages of a file whose records of 144 bytes go with pages: more than 16 MiB.
+/// The file size in pages above which records of 144 bytes are freed with pages: 16 MiB.
 const LARGE: u32 = (16 << 20) / 4096;
 
-/// The records there are; empty where they take nothing.
+/// The records in use; empty if they take no memory.
 pub(crate) struct Extents<W: World> {
     form: ExtentMaps,
-    /// Known extents, and those of each file.
+    /// Known extents of all files, and in `of_file` those of each file.
     maps: W::U32,
     of_file: Box<[W::U32]>,
-    /// Pages of each leaf at which an extent begins that goes with its page: those of the transaction that runs, and
-    /// those of the ones before.
+    /// By leaf, a bit for each page at which an extent begins that is freed with its page: in
+    /// `fresh` extents of the running transaction, in `committed` those of earlier ones.
     fresh: Box<[W::U64]>,
     committed: Box<[W::U64]>,
     /// Extents that are being written.
@@ -48,13 +50,13 @@ impl<W: World> Extents<W> {
         })
     }
 
-    /// Whether they take memory.
+    /// Returns true if the records take memory.
     #[inline(always)]
     pub(crate) fn kept(&self) -> bool {
         self.form != ExtentMaps::Free
     }
 
-    /// The kind of record that a known extent has.
+    /// Returns the kind of record that a known extent has.
     pub(crate) fn maps(&self) -> Record {
         match self.form {
             ExtentMaps::Wide => Record::WideExtentMap,
@@ -62,13 +64,13 @@ impl<W: World> Extents<W> {
         }
     }
 
-    /// Whether there may be records of a kind.
+    /// Returns true if there may be records of a kind.
     pub(crate) fn has(&self, of: Record) -> bool {
         let ordered = [Record::OrderedExtent, Record::OrderedBio].contains(&of);
         self.kept() && (of == self.maps() || ordered)
     }
 
-    /// Records of a kind in use.
+    /// Returns the number of records of a kind in use.
     pub(crate) fn records(&self, of: Record) -> u32 {
         match of {
             Record::OrderedExtent | Record::OrderedBio => self.ordered.get(),
@@ -77,7 +79,7 @@ impl<W: World> Extents<W> {
         }
     }
 
-    /// So many extents of a file are not known any more.
+    /// Forgets so many extents of a file.
     fn less(&self, mapping: u32, extents: u32) {
         let file = &self.of_file[mapping as usize];
         let n = extents.min(file.get());
@@ -85,7 +87,7 @@ impl<W: World> Extents<W> {
         self.maps.fetch_sub(n);
     }
 
-    /// Pages leave a leaf, and what begins at them is forgotten if it is committed.
+    /// Forgets, when pages leave a leaf, the committed extents that begin at them.
     #[inline(always)]
     pub(crate) fn pages_leave(&self, mapping: u32, leaf: u32, bits: u64) {
         let Some(committed) = self.committed.get(leaf as usize) else {
@@ -98,7 +100,7 @@ impl<W: World> Extents<W> {
         }
     }
 
-    /// Files' extents are those that are counted.
+    /// Checks that the files' extents add up to the count.
     pub(crate) fn check(&self) -> Result<(), String> {
         let found: u32 = self.of_file.iter().map(|n| n.get()).sum();
         let counted = self.maps.get();
@@ -110,8 +112,9 @@ impl<W: World> Extents<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Pages of a file from `first` on have a new extent. Of the file's `before` extents it overlaps `overlapped`, of
-    /// which the file keeps `left` pieces; it has `pages` pages.
+    /// Records that pages of a file from `first` on have a new extent. It overlaps `overlapped` of
+    /// the file's `before` extents, of which the file keeps `left` pieces; the file has `pages`
+    /// pages.
     pub fn extent_written(
         &self,
         mapping: u32,
@@ -124,7 +127,8 @@ impl<W: World> Mm<W> {
             return;
         }
         debug_assert!(overlapped <= before, "{overlapped} of {before} extents");
-        // A write looks up what it overlaps. Which extents are known is not: as many of these as of all.
+        // A write looks up the extents that it overlaps. Which extents are known is not recorded,
+        // so the share of known ones is taken to be that of all.
         let known = u64::from(extents.of_file[mapping as usize].get().min(before));
         let were = u64::from(overlapped) * known / u64::from(before.max(1));
         extents.less(mapping, were as u32);
@@ -142,7 +146,7 @@ impl<W: World> Mm<W> {
         self.settle(extents.maps());
     }
 
-    /// All extents that there are belong to a transaction that is committed.
+    /// Marks all extents as belonging to a committed transaction.
     pub fn extents_committed(&self) {
         let extents = &self.metadata.extents;
         debug_assert!(
@@ -155,7 +159,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// An inode goes, and all that is known of its extents.
+    /// Forgets all extents of a file whose inode is freed.
     pub fn extents_forgotten(&self, mapping: u32) {
         let extents = &self.metadata.extents;
         if extents.kept() {
@@ -164,7 +168,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// An extent is to be written: it has its records until [`Mm::ordered_ended`].
+    /// Adds the records of an extent that is to be written; they are kept until
+    /// [`Mm::ordered_ended`].
     pub fn ordered_begun(&self) {
         debug_assert!(
             self.metadata.extents.ordered.get() < u32::MAX,
@@ -176,7 +181,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// So many extents are written.
+    /// Frees the records of `n` extents that are written.
     pub fn ordered_ended(&self, n: u32) {
         if self.metadata.extents.kept() {
             let before = self.metadata.extents.ordered.fetch_sub(n);

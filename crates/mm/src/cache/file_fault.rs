@@ -1,5 +1,5 @@
-//! The first touch of a file's page (mm/filemap.c `filemap_fault`, mm/memory.c `do_fault`;
-//! docs/reference/writeback.md#mapped-faults).
+//! Faults on pages of files that are not mapped yet (mm/filemap.c `filemap_fault`, mm/memory.c
+//! `do_fault`; docs/reference/writeback.md#mapped-faults).
 
 use super::mmap::{PRESENT, SHIFT, YOUNG};
 use crate::memory::frame::flag;
@@ -9,8 +9,9 @@ use crate::world::{Cost, Faulted, ReadAround, Touched, Word32, World};
 use crate::{Mm, Pfn};
 
 impl<W: World> Mm<W> {
-    /// A page of a file, cached and up to date, for a fault. One that is not cached makes the fault
-    /// a major one, also where a hole needs no device. With it, whether the fault began anew (`fault_retry`).
+    /// Finds or reads a page of a file for a fault, and returns it up to date, with a flag that
+    /// says whether the fault started over (`fault_retry`). A page that is not cached makes the
+    /// fault a major one, even if a hole needs no device.
     async fn filemap_fault(
         &self,
         region: u32,
@@ -58,8 +59,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The first touch of a page of a file. A load maps the cached page; a store makes it dirty in a
-    /// shared mapping, and copies it in a private one.
+    /// Handles the first touch of a page of a file. A load maps the cached page; a store dirties it
+    /// in a shared mapping, and copies it in a private one.
     pub(super) async fn do_file_fault(
         &self,
         region: u32,

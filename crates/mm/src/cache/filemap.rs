@@ -19,14 +19,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Tries the page lock.
+    /// Tries to take the page lock; returns true if it was free.
     #[inline]
     pub fn try_lock_page(&self, pfn: Pfn) -> bool {
         !self.frames.test_and_set(pfn, flag::LOCKED)
     }
 
-    /// Takes the page lock, or else marks the page so that whoever unlocks it from here on sees that
-    /// somebody waits.
+    /// Takes the page lock; if it is taken, marks the page so that the task that unlocks it sees
+    /// that there is a waiter. Returns true if the lock was taken.
     #[inline]
     pub(crate) fn lock_or_mark(&self, pfn: Pfn) -> bool {
         let free = |before: u32| before & flag::LOCKED == 0;
@@ -53,8 +53,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether who waits for a page that is being read waits for want of memory: it is one of the working set,
-    /// which reclaim has taken (Linux 4.20 `folio_wait_bit_common`).
+    /// Returns true if waiting for a page's read is a memory stall: the page belongs to the working
+    /// set and reclaim had taken it (Linux 4.20 `folio_wait_bit_common`).
     fn is_thrashing(&self, pfn: Pfn) -> bool {
         let flags = self.frames.flags(pfn);
         flags & (flag::UPTODATE | flag::WORKINGSET) == flag::WORKINGSET
@@ -62,15 +62,16 @@ impl<W: World> Mm<W> {
             && !self.is_ordered(flags)
     }
 
-    /// Waits until nobody holds the page lock. A waiter takes the lock and gives it back, so those
-    /// who wait for one page go on in turn. The page may have left its file meanwhile: look again.
+    /// Waits until the page lock is free. A waiter takes the lock and gives it back, so the waiters
+    /// of one page proceed one after the other. The page may have left its file meanwhile; callers
+    /// must look again.
     pub async fn wait_on_page_locked(&self, pfn: Pfn) {
         self.lock_page(pfn).await;
         self.unlock_page(pfn);
     }
 
-    /// Says what a wait for a page's lock is for: a page that is being read is locked until its data
-    /// is there.
+    /// Reports the object of a wait for a page's lock: a page that is being read is locked until
+    /// the read ends, so that wait is for the device.
     fn waits_for_page(&self, pfn: Pfn) {
         let read = !self.frames.has(pfn, flag::UPTODATE);
         let kind = if read {
@@ -81,13 +82,14 @@ impl<W: World> Mm<W> {
         self.waits_on_page(kind, pfn);
     }
 
+    /// Reports a page as the object of the calling task's next wait.
     fn waits_on_page(&self, kind: WaitedKind, pfn: Pfn) {
         let page = Waited::page(self.frames.mapping(pfn), self.frames.index(pfn));
         self.world.waits_on(Waited::on(kind, page));
     }
 
-    /// The page at an index of a file, locked. Where tasks run at the same time this is the way to
-    /// hold on to a page: reclaim leaves a locked page in its file.
+    /// Returns the page at an index of a file, locked. Where tasks run in parallel this is the way
+    /// to hold a page: reclaim leaves a locked page in its file.
     pub async fn find_lock_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
         loop {
             let (pfn, mine) = self.find_trylock_page(mapping, index)?;
@@ -98,7 +100,7 @@ impl<W: World> Mm<W> {
             let ticket = self.world.ticket(q);
             match self.find_trylock_page(mapping, index)? {
                 (locked, true) => return Some(locked),
-                // The ticket is for this page's queue only.
+                // The ticket is valid for this page's queue only.
                 (busy, false) if busy == pfn => {
                     self.waits_for_page(pfn);
                     self.world.wait(q, ticket, None).await;
@@ -117,8 +119,8 @@ impl<W: World> Mm<W> {
         self.world.wake(queue::page(pfn));
     }
 
-    /// The data of `n` contiguous locked pages of a file is there, or `failed` to come: each is marked so
-    /// and unlocked.
+    /// Ends the read of `n` contiguous locked pages of a file: marks each as up to date, or with
+    /// `failed` as failed, and unlocks it.
     ///
     /// # Panics
     /// If one of them left the file meanwhile, or was not locked.
@@ -132,7 +134,7 @@ impl<W: World> Mm<W> {
         let mut done = 0;
         while done < n {
             let leaf = m.tree_lock.with(|| self.leaf_at(m, first + done));
-            // The leaf stays with the last page that is locked.
+            // The leaf stays until its last locked page is done.
             let slots = leaf.map_or(&[][..], |leaf| leaf.slots(n - done));
             for (slot, index) in slots.iter().zip(first + done..) {
                 let Some(pfn) = page_in(slot.get()) else {
@@ -146,7 +148,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether nothing of a file is cached.
+    /// Returns true if no page of a file is cached.
     pub fn mapping_has_no_pages(&self, mapping: u32) -> bool {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -155,8 +157,8 @@ impl<W: World> Mm<W> {
         self.mappings[mapping as usize].nrpages.get() == 0
     }
 
-    /// Takes a locked page of a file off its LRU list for good. A reclaimer that has isolated it
-    /// finds it locked, puts it back and wakes us.
+    /// Takes a locked page of a file off its LRU list for good. If a reclaimer has isolated the
+    /// page, waits until it finds the page locked, puts it back and wakes the waiter.
     async fn isolate_for_good(&self, pfn: Pfn) {
         let q = queue::page(pfn);
         while !self.try_delete_from_lru(pfn) {
@@ -170,17 +172,17 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Drops the pages of a file that are clean, not mapped and that nobody works on. Returns how
-    /// many.
+    /// Drops the pages of a file that are clean, unmapped and not in use by other tasks. Returns
+    /// how many.
     pub(crate) async fn invalidate_mapping_pages(&self, mapping: u32) -> u64 {
         let all = (0, u32::MAX);
         self.invalidate_pages(mapping, all, |_| true).await
     }
 
-    /// As `invalidate_mapping_pages` for the pages from one to another, inclusive, of which `may`
-    /// says whether they may go; it is asked with the page locked. Each page that is visited costs
-    /// [`Cost::PageScan`], be it dropped or kept (mm/truncate.c `invalidate_mapping_pages` looks each up, locks
-    /// and tests it).
+    /// Drops pages as `invalidate_mapping_pages` does, from index `first` to `last`, inclusive, if
+    /// `may` allows it, which is called with the page locked. Each page that is visited costs
+    /// [`Cost::PageScan`], whether it is dropped or kept (mm/truncate.c `invalidate_mapping_pages`
+    /// looks each up, locks and tests it).
     pub async fn invalidate_pages(
         &self,
         mapping: u32,
@@ -220,9 +222,9 @@ impl<W: World> Mm<W> {
         dropped
     }
 
-    /// Drops every page of a file from an index on, dirty ones too, beside tasks that read, write
-    /// and reclaim. New pages may enter meanwhile unless the caller keeps them out. If dirty pages
-    /// stay in front of it, the inode is dirty again.
+    /// Drops every page of a file from an index on, dirty ones too, while other tasks may read,
+    /// write and reclaim. New pages may enter meanwhile unless the caller keeps them out. If dirty
+    /// pages remain before the index, the inode is marked dirty again.
     pub async fn truncate_from(&self, mapping: u32, first: u32) {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -236,7 +238,7 @@ impl<W: World> Mm<W> {
             };
             self.wait_on_page_writeback(pfn).await;
             self.isolate_for_good(pfn).await;
-            // A batch that still holds the page lets go of it when it is drained.
+            // A per-CPU batch that still holds the page releases it when it is drained.
             while self.frames.has(pfn, flag::PINNED) {
                 for cpu in 0..self.config.cpus {
                     self.lru_add_drain_cpu(cpu);

@@ -1,29 +1,30 @@
-//! What XFS's delayed logging takes of memory (`xfs_log = "buffered"`): an item of each inode that was ever changed
-//! (`xfs_ili`, 200 bytes), and of each item two buffers (`struct xfs_log_vec`; Linux fs/xfs/xfs_log_cil.c,
-//! docs/reference/writeback.md#the-log-of-xfs). They are slabs of the cache's own records.
+//! The memory that XFS's delayed logging takes (`xfs_log = "buffered"`): an item of each inode that
+//! was ever changed (`xfs_ili`, 200 bytes), and two buffers of each item (`struct xfs_log_vec`;
+//! Linux fs/xfs/xfs_log_cil.c, docs/reference/writeback.md#the-log-of-xfs). They are kept in slabs
+//! like the page cache's own records.
 //!
 //! ```text
-//! a change ──> the spare buffer, a larger one if it has no room
-//!              nothing of the item waits for the log: the spare one is the item's now, and there is none
-//!              what waits has too little room:        they change places
-//!              else:                                  what waits is written over, and the spare one stays
-//! a force  ──> the item's buffer goes with the log, and is given back when that is written
+//! a change ──> the spare buffer is filled; it is made larger if it has no room, and then
+//!              if no change of the item waits:        it becomes the waiting buffer; no spare is left
+//!              if the waiting buffer is too small:    the two buffers are exchanged
+//!              else:                                  the waiting one is overwritten, the spare stays
+//! a force  ──> the waiting buffer goes to the log, and is freed when that is written
 //! ```
 //!
-//! So whatever is changed twice between two forces has both, and keeps one of them until its inode goes or its
-//! block is written in place.
+//! So an item that is changed twice between two forces has both buffers, and keeps one of them
+//! until its inode is freed or its block is written in place.
 //!
-//! Buffers of blocks and of clusters of inodes take memory, too, 384 bytes and their pages (`xfs_buf`), until a shrinker
-//! finds that nobody uses them.
+//! Buffers of blocks and of clusters of inodes take memory, too, 384 bytes and their pages
+//! (`xfs_buf`), until a shrinker finds them unused.
 //!
-//! Which inode has which item is [`xfs`](crate::inodes::xfs)'s.
+//! Which inode has which item is recorded in [`xfs`](crate::inodes::xfs).
 
 use crate::cache::metadata::Record;
 use crate::policy::XfsLog;
 use crate::world::{Word32, World};
 use crate::{Mm, Policy};
 
-/// Sizes that buffers have: `kmalloc-512` to `kmalloc-8k`.
+/// The number of sizes that buffers have: `kmalloc-512` to `kmalloc-8k`.
 pub(crate) const SIZES: usize = 5;
 pub(crate) const RECORDS: [Record; SIZES] = [
     Record::LogBuffer512,
@@ -32,17 +33,17 @@ pub(crate) const RECORDS: [Record; SIZES] = [
     Record::LogBuffer4k,
     Record::LogBuffer8k,
 ];
-/// The least of them.
+/// The smallest buffer in bytes.
 const LEAST: u32 = 512;
 
-/// A buffer's head (`xfs_log_vec`); what each region of an item takes beside its bytes: an iovec, the header of an
-/// operation and what they are aligned to.
+/// Bytes of a buffer's head (`xfs_log_vec`), and in `REGION` of each region of an item beside its
+/// data: an iovec, the header of an operation and alignment.
 pub(crate) const HEAD: u32 = 64;
 pub(crate) const REGION: u32 = 16 + 12 + 8;
-/// The buffers that one item has; each is 0 for none, or its size's place among those of records plus 1.
+/// The two buffers of an item; each is 0 for none, or the index of its size in `RECORDS` plus 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogItem {
-    /// Of the changes that wait for the log.
+    /// The buffer of the changes that wait for the log.
     pub(crate) waiting: u8,
     spare: u8,
 }
@@ -62,54 +63,57 @@ impl LogItem {
         u32::from(self.waiting) | u32::from(self.spare) << Self::BITS
     }
 
-    /// The item is changed, which takes a buffer of so many bytes.
+    /// Returns the item after a change that takes a buffer of so many bytes.
     pub(crate) fn changed(self, bytes: u32) -> Self {
         let size = bytes.max(LEAST).next_power_of_two() / LEAST;
         let need = size.ilog2() as u8 + 1;
         assert!(usize::from(need) <= SIZES, "a buffer of {bytes} bytes");
         let spare = self.spare.max(need);
-        // Whichever has more room is what waits, and none at all has least.
+        // The buffer with more room waits for the log; no buffer counts as the smallest.
         Self {
             waiting: self.waiting.max(spare),
             spare: self.waiting.min(spare),
         }
     }
 
-    /// The item of a block is changed, of which it has so many bytes then, in so many runs.
+    /// Returns the item of a block after a change; it then has `bytes` changed bytes in `runs`
+    /// runs.
     pub fn block_changed(self, bytes: u32, runs: u32) -> Self {
         debug_assert!(bytes <= 4096 && runs <= 16, "{bytes} bytes in {runs} runs");
         // The first region is the block's format.
         self.changed(HEAD + 28 + REGION + bytes + runs * REGION)
     }
 
-    /// What waited has gone.
+    /// Returns the item after a force of the log, which takes the waiting buffer.
     pub fn forced(self) -> Self {
         Self { waiting: 0, ..self }
     }
 
-    /// The places of its buffers' sizes.
+    /// Returns the indexes of the sizes of its buffers.
     pub(crate) fn sizes(self) -> impl Iterator<Item = usize> {
         let both = [self.waiting, self.spare].into_iter();
         both.filter_map(|size| usize::from(size).checked_sub(1))
     }
 }
 
-/// Items and buffers in use.
+/// Log items and buffers in use.
 pub(crate) struct LogItems<W: World> {
     on: bool,
     pub(crate) items: W::U32,
-    /// Buffers of inodes by size, with those that are on their way to the log; of blocks.
+    /// Buffers of inodes' items by size, including those on their way to the log; in `of_blocks`
+    /// those of blocks' items.
     pub(crate) of_inodes: [W::U32; SIZES],
     of_blocks: [W::U32; SIZES],
-    /// What buffers blocks have, and pages of those.
+    /// Buffers of blocks and clusters, and in `pages` their pages.
     buffers: W::U32,
     pages: W::U32,
-    /// 1: some buffers of items may have found no slab.
+    /// 1: buffers of items may be without a slab.
     pub(crate) short: W::U32,
 }
 
 impl<W: World> LogItems<W> {
-    /// Those of a machine whose filesystems have so many allocation groups: an XFS has some.
+    /// Makes the counts; log items take memory only if the filesystems have `groups` > 0 allocation
+    /// groups, as an XFS has.
     pub(crate) fn new(policy: &Policy, groups: u32) -> Self {
         Self {
             on: policy.xfs_log == XfsLog::Buffered && groups > 0,
@@ -122,13 +126,13 @@ impl<W: World> LogItems<W> {
         }
     }
 
-    /// Whether they take memory.
+    /// Returns true if log items take memory.
     #[inline(always)]
     pub(crate) fn on(&self) -> bool {
         self.on
     }
 
-    /// Records of a kind in use.
+    /// Returns the number of records of a kind in use.
     pub(crate) fn records(&self, of: Record) -> u32 {
         match of {
             Record::XfsInodeItem => self.items.get(),
@@ -143,11 +147,11 @@ impl<W: World> LogItems<W> {
     }
 }
 
-/// Buffers by size.
+/// Numbers of buffers, by size.
 pub(crate) type Buffers = [u32; SIZES];
 
 impl<W: World> Mm<W> {
-    /// An item's buffers are others.
+    /// Updates the counts of buffers when an item changes from `before` to `now`.
     pub(crate) fn item_became(&self, counts: &[W::U32; SIZES], before: LogItem, now: LogItem) {
         if before == now {
             return;
@@ -163,7 +167,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A block's item has other buffers.
+    /// Updates the counts of buffers when a block's item changes.
     pub fn block_item_became(&self, before: LogItem, now: LogItem) {
         let items = &self.metadata.log_items;
         if items.on {
@@ -171,12 +175,12 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether buffers of blocks take memory.
+    /// Returns true if buffers of blocks take memory.
     pub fn counts_buffers(&self) -> bool {
         self.metadata.log_items.on
     }
 
-    /// A block, or a cluster of inodes, has a buffer of so many pages from now on.
+    /// Adds a buffer of so many pages, of a block or a cluster of inodes.
     pub fn buffer_comes(&self, pages: u32) {
         debug_assert!((1..=16).contains(&pages), "a buffer of {pages} pages");
         let items = &self.metadata.log_items;
@@ -188,7 +192,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A buffer of so many pages goes.
+    /// Frees a buffer of so many pages.
     pub fn buffer_goes(&self, pages: u32) {
         let items = &self.metadata.log_items;
         if items.on {
@@ -205,7 +209,7 @@ impl<W: World> Mm<W> {
 mod tests {
     use super::*;
 
-    /// The states that a file's item goes through which is made, written and forced.
+    /// Checks the states of a file's item as it is made, changed and forced.
     #[test]
     fn an_item_that_is_changed_twice_has_two_buffers() {
         let (core, all) = (368, 740);
@@ -213,7 +217,8 @@ mod tests {
         let mut at = LogItem::default();
         for (bytes, then) in [
             (core, item(1, 0)),
-            // Too small for extents: it is the spare one from now on, until that has to be larger as well.
+            // The first buffer is too small for extents, so it becomes the spare one, until that
+            // has to be larger as well.
             (all, item(2, 1)),
             (all, item(2, 2)),
             (core, item(2, 2)),

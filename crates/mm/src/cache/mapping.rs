@@ -4,7 +4,7 @@ use super::tree;
 use crate::Mm;
 use crate::world::{Word32, World};
 
-/// What a mapping is.
+/// The kind of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MappingKind {
@@ -26,20 +26,22 @@ pub const I_DIRTY_PAGES: u32 = 1;
 pub const I_DIRTY_META: u32 = 2;
 /// Inode state: reclaim met a dirty page of it (`reclaim_flush = "inode"`).
 pub const I_DIRTY_RECLAIM: u32 = 16;
-/// Inode state: being written by some task.
+/// Inode state: being written by a task.
 pub const I_SYNC: u32 = 4;
 /// Mapping state: a page's write failed since the last check.
 pub const AS_EIO: u32 = 8;
-/// Inode state: its file is about to be cut ([`crate::Mm::hold_inode`]), and nobody may begin to write it.
+/// Inode state: its file is about to be truncated ([`crate::Mm::hold_inode`]), so no task may start
+/// to write it.
 pub(crate) const I_HELD: u32 = 32;
-/// Inode state, above the bits: one task more that writes its pages as fsync does.
+/// Inode state, above the bits: the unit of the count of tasks that write its pages as fsync does.
 pub(crate) const SYNCER: u32 = 1 << 16;
 
 /// One file.
 pub struct Mapping<W: World> {
     pub(crate) root: W::U32,
-    /// Leaves of its index that were looked up last and their numbers, those of even and of odd numbers apart: who
-    /// writes it and who cleans it stand far from each other.
+    /// The leaves of its index that were looked up last, and in `last_base` their numbers; leaves
+    /// with even and odd numbers are remembered apart, since the task that writes the file and the
+    /// one that cleans it are far from each other.
     pub(crate) last_leaf: [W::U32; 2],
     pub(crate) last_base: [W::U32; 2],
     /// Cached pages.
@@ -48,11 +50,11 @@ pub struct Mapping<W: World> {
     pub(crate) bdi: W::U32,
     /// Inode state bits.
     pub state: W::U32,
-    /// Where cyclic writeback goes on.
+    /// The index at which cyclic writeback continues.
     pub writeback_index: W::U32,
-    /// When it first became dirty since it was clean, in nanoseconds.
+    /// When the inode first became dirty since it was clean, in nanoseconds.
     pub(crate) dirtied_when: W::U64,
-    /// Links of the flusher's list it is on, and which list.
+    /// Links of the flusher's list that the inode is on, and in `on_list` which list.
     pub(crate) prev: W::U32,
     pub(crate) next: W::U32,
     pub(crate) on_list: W::U32,
@@ -60,7 +62,7 @@ pub struct Mapping<W: World> {
     pub size: W::U64,
     /// The first region that maps it, plus 1 ([`crate::cache::mmap`]).
     pub(crate) regions: W::U32,
-    /// 1: its pages get buffer heads when they are written.
+    /// 1: pages get buffer heads when they are written.
     pub(crate) buffers: W::U32,
     pub(crate) tree_lock: W::Lock,
 }
@@ -90,14 +92,14 @@ impl<W: World> Mapping<W> {
         m
     }
 
-    /// Where a leaf of that number is remembered: its number, and itself.
+    /// Returns the words that remember the leaf with this number: its number, and the leaf.
     #[inline(always)]
     pub(super) fn last(&self, base: u32) -> (&W::U32, &W::U32) {
         let way = base as usize & 1;
         (&self.last_base[way], &self.last_leaf[way])
     }
 
-    /// What it is.
+    /// Returns the kind of the mapping.
     #[inline(always)]
     pub fn kind(&self) -> MappingKind {
         match self.kind.get() {
@@ -109,19 +111,19 @@ impl<W: World> Mapping<W> {
         }
     }
 
-    /// Whether its pages are filesystem metadata.
+    /// Returns true if its pages are filesystem metadata.
     #[inline(always)]
     pub fn is_meta(&self) -> bool {
         self.kind.get() == MappingKind::Meta as u32
     }
 
-    /// Whether its device accounts dirty pages.
+    /// Returns true if its device accounts dirty pages.
     #[inline(always)]
     pub fn accounts_dirty(&self) -> bool {
         !matches!(self.kind(), MappingKind::WriteThrough | MappingKind::Swap)
     }
 
-    /// Its backing device.
+    /// Returns its backing device.
     #[inline(always)]
     pub fn bdi(&self) -> u32 {
         self.bdi.get()
@@ -129,7 +131,7 @@ impl<W: World> Mapping<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Creates a file on a backing device; `None` when [`crate::Config::max_mappings`] exist.
+    /// Creates a file on a backing device; `None` if [`crate::Config::max_mappings`] files exist.
     pub fn new_mapping(&self, kind: MappingKind, bdi: u32) -> Option<u32> {
         debug_assert!(
             bdi < self.config.max_bdis,
@@ -146,8 +148,8 @@ impl<W: World> Mm<W> {
         Some(id)
     }
 
-    /// A file without pages, which is on no list of its device, is on another one from here on: a world
-    /// gives its number to another file.
+    /// Moves a file to another backing device, so that a world can reuse its number for another
+    /// file. The file must have no pages and be on no list of its device.
     pub fn move_mapping(&self, mapping: u32, bdi: u32) {
         debug_assert!(
             mapping < self.mapping_count(),

@@ -1,16 +1,19 @@
-//! What the page cache's own records take (`page_metadata = "slabs"`): nodes of the trees, 14 on two pages
-//! (`radix_tree_node`, 576 bytes), and buffer heads of pages that were written on filesystems that keep
-//! them, 39 on a page (104 bytes). And what writes of pages take while they are under way (`writeback_bios = "vectors"`):
-//! a vector of 256 entries a bio, 8 of them on eight pages; and what each page on its way to swap takes
-//! (`swap_bios = "pool"`): a bio of 192 bytes, 21 on a page. What btrfs remembers of extents is in
-//! [`extents`](crate::cache::extents), what XFS's log takes in
+//! The memory that records beside cached pages take.
+//!
+//! With `page_metadata = "slabs"` these are nodes of the trees, 14 on two pages (`radix_tree_node`,
+//! 576 bytes), and buffer heads of pages that were written on filesystems that keep them, 39 on a
+//! page (104 bytes). With `writeback_bios = "vectors"` each bio under way has a vector of 256
+//! entries, 8 of them on eight pages; with `swap_bios = "pool"` each page on its way to swap has a
+//! bio of 192 bytes, 21 on a page. Records of btrfs's extents are in
+//! [`extents`](crate::cache::extents), those of XFS's log in
 //! [`log_items`](crate::cache::log_items).
 //!
-//! Records fill slabs without gaps; the oldest slab goes back first, and five stay that have room for whole ones
-//! (SLUB's `min_partial`). A slab is asked for without waiting, as `xas_alloc` does under its lock: of two
-//! pages, else of one, from the low watermark and then from the min watermark with kswapd woken. Where there is
-//! nothing, the next record asks again; Linux would let the task reclaim. A vector asks once: without memory there is
-//! one in reserve (`mempool_alloc`), and swap waits for one of its own that ends. Slabs are not counted as
+//! Records fill slabs without gaps; the oldest slab is freed first, and five with room for whole
+//! ones are kept (SLUB's `min_partial`). A slab is allocated without waiting, as `xas_alloc` does
+//! under its lock: of two pages, else of one, from the low watermark and then from the min
+//! watermark with kswapd woken. If that fails, the next record tries again; Linux would let the
+//! task reclaim. A vector is tried for once: without memory there is one in reserve
+//! (`mempool_alloc`), and swap waits for one of its own bios to end. Slabs are not counted as
 //! reclaimable: no shrinker frees them.
 
 use crate::cache::extents::Extents;
@@ -29,11 +32,12 @@ use crate::{Mm, NoMemory, Pfn, Policy, SECOND, ZoneInfo, ZoneType, has_highmem};
 const MIN_PARTIAL: u32 = 5;
 /// Bios for swap in reserve (`BIO_POOL_SIZE`).
 const POOL: u32 = 2;
-/// How long a task waits for one, ns (`mempool_alloc`).
+/// How long a task waits for such a bio, in ns (`mempool_alloc`).
 const POOL_WAIT: u64 = 5 * SECOND;
-/// Entry of a ring: the slab has one page where its cache has more.
+/// Bit of a ring's entry: the slab has one page although slabs of its cache have more.
 const SMALL: u32 = 1 << 31;
-/// Entry of a ring: the page is one record's ([`Mm::map_log_buffers`]); with [`SMALL`] it is not the record's last one.
+/// Bit of a ring's entry: the page belongs to one record ([`Mm::map_log_buffers`]); with [`SMALL`]
+/// it is not the record's last page.
 const MAPPED: u32 = 1 << 30;
 
 /// A kind of record.
@@ -43,22 +47,23 @@ pub(crate) enum Record {
     BufferHead,
     BioVec,
     SwapBio,
-    /// Where an extent of a file is, up to 6.8 and from 6.11 on.
+    /// The record of an extent of a file, up to 6.8, and in `ExtentMap` from 6.11 on.
     WideExtentMap,
     ExtentMap,
-    /// An extent that is being written, and its bio.
+    /// The record of an extent that is being written, and in `OrderedBio` its bio.
     OrderedExtent,
     OrderedBio,
-    /// What an inode of ext4 has beside itself: `jbd2_inode` (64 bytes), and the status of an extent (40 bytes).
+    /// The records beside an inode of ext4: `jbd2_inode` (64 bytes), and the status of an extent
+    /// (40 bytes).
     InodeBeside,
-    /// An XFS inode's item of the log, and buffers of items.
+    /// The log item of an XFS inode; the kinds `LogBuffer…` are buffers of items.
     XfsInodeItem,
     LogBuffer512,
     LogBuffer1k,
     LogBuffer2k,
     LogBuffer4k,
     LogBuffer8k,
-    /// An XFS's buffer of a block or of a cluster of inodes, and a page of it.
+    /// An XFS's buffer of a block or of a cluster of inodes, and in `XfsBufferPage` a page of it.
     XfsBuffer,
     XfsBufferPage,
 }
@@ -83,11 +88,12 @@ impl Record {
         Self::XfsBuffer,
         Self::XfsBufferPage,
     ];
-    /// Those that cached pages have.
+    /// The kinds that cached pages have.
     const OF_PAGES: [Self; 2] = [Self::TreeNode, Self::BufferHead];
 
-    /// Records of a whole slab, and its order. With HighMem they are those of 32 bits, of 304, 56, 3072, 128,
-    /// 112, 80, 256, 256 and 128 bytes; a buffer of the log has as many as with 64.
+    /// Returns the number of records of a whole slab, and its order. With HighMem these are the
+    /// records of 32 bits, of 304, 56, 3072, 128, 112, 80, 256, 256 and 128 bytes; slabs of log
+    /// buffers hold as many as with 64 bits.
     const fn shape(self, highmem: bool) -> (u32, u32) {
         match (self, highmem) {
             (Self::TreeNode, false) => (14, 1),
@@ -118,12 +124,12 @@ impl Record {
         }
     }
 
-    /// Whether it is of XFS's log.
+    /// Returns true if it is a record of XFS's log.
     const fn of_log(self) -> bool {
         self as u32 >= Self::XfsInodeItem as u32
     }
 
-    /// How its slabs are asked for.
+    /// Returns the flags with which its slabs are allocated.
     const fn gfp(self) -> Gfp {
         match self {
             Self::TreeNode | Self::BufferHead | Self::InodeBeside | Self::XfsInodeItem => {
@@ -133,12 +139,13 @@ impl Record {
         }
     }
 
-    /// Records that slabs may have room for beside those in use.
+    /// Returns how many records slabs may have room for beside those in use.
     const fn spare(self, highmem: bool) -> u32 {
         (MIN_PARTIAL + 1) * self.shape(highmem).0
     }
 
-    /// As [`Record::shape`], of the smallest slab: one page, or what one record needs.
+    /// Returns, as [`Record::shape`] does, the records and the order of the smallest slab: one
+    /// page, or as many as one record needs.
     const fn small(self, highmem: bool) -> (u32, u32) {
         let (whole, order) = self.shape(highmem);
         match self {
@@ -147,7 +154,7 @@ impl Record {
         }
     }
 
-    /// Records of the slab that a ring's entry is, and its order.
+    /// Returns the records of the slab that a ring's entry stands for, and its order.
     fn of_entry(self, entry: u32, highmem: bool) -> (u32, u32) {
         match (entry & MAPPED != 0, entry & SMALL != 0) {
             (false, false) => self.shape(highmem),
@@ -162,14 +169,14 @@ struct Slabs<W: World> {
     ring: Box<[W::U32]>,
     first: W::U32,
     count: W::U32,
-    /// Records that they have room for.
+    /// Records that the slabs have room for.
     room: W::U32,
     /// Records that they may have room for beside those in use.
     spare: u32,
 }
 
 impl<W: World> Slabs<W> {
-    /// The slab that is the n-th oldest, or the place of the next one.
+    /// Returns the entry of the n-th oldest slab; for n = `count`, the place of the next one.
     fn entry(&self, nth: u32) -> &W::U32 {
         &self.ring[((self.first.get() + nth) % self.ring.len() as u32) as usize]
     }
@@ -179,28 +186,30 @@ impl<W: World> Slabs<W> {
     }
 }
 
-/// What the page cache's records and bios take; empty where they take nothing.
+/// The records beside cached pages, and bios; empty if they take no memory.
 pub(crate) struct Metadata<W: World> {
     slabs: Box<[Slabs<W>]>,
-    /// Whether cached pages' records take memory, and bios.
+    /// Whether cached pages' records take memory, and in the next two whether bios of writeback and
+    /// of swap do.
     pages: bool,
     bios: bool,
     swap_bios: bool,
-    /// What records of extents there are.
+    /// The records of extents.
     pub(crate) extents: Extents<W>,
-    /// What records of XFS's log there are.
+    /// The records of XFS's log.
     pub(crate) log_items: LogItems<W>,
-    /// Bios under way.
+    /// Bios of files under way.
     under_way: W::U32,
-    /// Those of pages on their way to swap.
+    /// Bios of pages on their way to swap.
     to_swap: W::U32,
-    /// Bios for swap that are out of the reserve.
+    /// Bios for swap taken out of the reserve.
     reserve_out: W::U32,
     /// Buffer heads in use.
     buffers: W::U32,
-    /// More of them are too many: what a tenth of low memory has room for (Linux fs/buffer.c, `buffer_init`).
+    /// The number above which buffer heads are too many: what a tenth of low memory has room for
+    /// (Linux fs/buffer.c, `buffer_init`).
     max_buffers: u32,
-    /// Which pages of each leaf have a buffer head.
+    /// By leaf, a bit for each page that has a buffer head.
     pub(crate) buffered: Box<[W::U64]>,
     lock: W::Lock,
 }
@@ -219,7 +228,7 @@ impl<W: World> Metadata<W> {
         let what = "the page cache's records";
         let extents = Extents::new(policy.extent_maps, nodes, mappings)?;
         let log_items = LogItems::new(policy, groups);
-        // Slabs of a kind there may be at most: each has a page.
+        // The largest number of slabs of a kind, each of which has a page.
         let most = |of: Record| {
             let (there, records) = match of {
                 Record::TreeNode => (on, nodes.div_ceil(of.small(highmem).0)),
@@ -267,18 +276,18 @@ impl<W: World> Metadata<W> {
         })
     }
 
-    /// Bios that may be under way at most: each has a page.
+    /// Returns the largest number of bios under way, each of which has a page.
     fn most_bios(&self) -> usize {
         self.slabs[Record::BioVec as usize].ring.len()
     }
 
-    /// Whether cached pages' records take memory.
+    /// Returns true if cached pages' records take memory.
     #[inline(always)]
     pub(crate) fn counts(&self) -> bool {
         self.pages
     }
 
-    /// Whether anything goes with a page that leaves its file.
+    /// Returns true if there are records to free when a page leaves its file.
     #[inline(always)]
     pub(crate) fn of_leaves(&self) -> bool {
         self.pages || self.extents.kept()
@@ -286,7 +295,7 @@ impl<W: World> Metadata<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Pages of a file get buffer heads when they are written.
+    /// Gives a file's pages buffer heads when they are written.
     pub fn keep_buffers(&self, mapping: u32) {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -295,13 +304,13 @@ impl<W: World> Mm<W> {
         self.mappings[mapping as usize].buffers.set(1);
     }
 
-    /// Whether a file's pages have buffer heads that take memory.
+    /// Returns true if a file's pages have buffer heads that take memory.
     #[inline(always)]
     pub(crate) fn keeps_buffers(&self, m: &Mapping<W>) -> bool {
         self.metadata.counts() && m.buffers.get() != 0
     }
 
-    /// A cached page of a file was written.
+    /// Adds the buffer head of a cached page of a file that was written.
     #[inline(always)]
     pub(crate) fn buffer_written(&self, m: &Mapping<W>, index: u32) {
         if self.keeps_buffers(m) {
@@ -315,7 +324,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// [`Self::buffer_written`] of pages in a row, of one leaf.
+    /// Does [`Self::buffer_written`] for consecutive pages of one leaf.
     #[inline(always)]
     pub(crate) fn buffers_written(&self, m: &Mapping<W>, leaf: u32, index: u32, n: u32) {
         if self.keeps_buffers(m) {
@@ -324,13 +333,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// How many fresh pages of a file can get what they need before slabs come or go.
+    /// Returns how many fresh pages of a file can get their records before slabs have to be
+    /// allocated or freed.
     #[inline(always)]
     pub(crate) fn buffers_for(&self, m: &Mapping<W>, dirty: bool) -> u32 {
         if !self.metadata.counts() {
             return u32::MAX;
         }
-        // A slab that was not to be had is asked for with every page.
+        // After a failed allocation of a slab, every page tries again.
         if !Record::OF_PAGES.into_iter().all(|of| self.settled(of)) {
             return 0;
         }
@@ -341,7 +351,7 @@ impl<W: World> Mm<W> {
         slabs.room.get().saturating_sub(self.metadata.buffers.get())
     }
 
-    /// Whether [`Mm::settle`] would leave a kind's slabs as they are.
+    /// Returns true if [`Mm::settle`] would leave a kind's slabs as they are.
     #[inline(always)]
     fn settled(&self, of: Record) -> bool {
         let slabs = &self.metadata.slabs[of as usize];
@@ -349,13 +359,13 @@ impl<W: World> Mm<W> {
         records <= room && room <= records + slabs.spare
     }
 
-    /// Records in use.
+    /// Returns the number of records in use; of bios for swap, those beyond the first slab.
     pub(crate) fn records(&self, of: Record) -> u32 {
         match of {
             Record::TreeNode => self.nodes_pool.in_use(),
             Record::BufferHead => self.metadata.buffers.get(),
             Record::BioVec => self.metadata.under_way.get(),
-            // One slab of theirs is the kernel's since it has booted.
+            // The kernel has had one slab of these since boot.
             Record::SwapBio => self
                 .metadata
                 .to_swap
@@ -367,7 +377,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Pages of a leaf have buffer heads from now on; [`Mm::settle_metadata`] must follow.
+    /// Adds buffer heads to pages of a leaf; [`Mm::settle_metadata`] must follow.
     #[inline(always)]
     pub(crate) fn buffer_pages(&self, leaf: u32, index: u32, n: u32) {
         let bits = (u64::MAX >> (SLOTS - n)) << (index & (SLOTS - 1));
@@ -377,7 +387,7 @@ impl<W: World> Mm<W> {
             .fetch_add((bits & !before).count_ones());
     }
 
-    /// Pages leave a leaf; [`Mm::settle_metadata`] must follow.
+    /// Frees the records of pages that leave a leaf; [`Mm::settle_metadata`] must follow.
     #[inline(always)]
     pub(crate) fn pages_leave(&self, mapping: u32, leaf: u32, bits: u64) {
         if self.metadata.counts() {
@@ -386,7 +396,7 @@ impl<W: World> Mm<W> {
         self.metadata.extents.pages_leave(mapping, leaf, bits);
     }
 
-    /// Pages of a leaf have no buffer heads any more.
+    /// Frees the buffer heads of pages of a leaf.
     #[inline(always)]
     fn unbuffer_pages(&self, leaf: u32, bits: u64) {
         let before = self.metadata.buffered[leaf as usize].fetch_and(!bits);
@@ -395,21 +405,21 @@ impl<W: World> Mm<W> {
             .fetch_sub((bits & before).count_ones());
     }
 
-    /// Whether there are more buffer heads than low memory should hold. (The kernel asks once in 4096 that come or
-    /// go.)
+    /// Returns true if there are more buffer heads than low memory should hold. (The kernel tests
+    /// this only at every 4096th that is allocated or freed.)
     #[inline]
     pub(crate) fn buffer_heads_over_limit(&self) -> bool {
         self.metadata.counts() && self.metadata.buffers.get() > self.metadata.max_buffers
     }
 
-    /// Whether reclaim looks through HighMem for the sake of low memory, which its pages' buffer heads fill
-    /// (`highmem_for_buffers`).
+    /// Returns true if reclaim for low memory also scans HighMem, whose pages have buffer heads
+    /// that fill low memory (`highmem_for_buffers`).
     #[inline]
     pub(crate) fn reclaims_highmem(&self) -> bool {
         self.highmem && self.policy.highmem_for_buffers && self.buffer_heads_over_limit()
     }
 
-    /// The highest zone type whose pages reclaim takes for a request up to a classzone.
+    /// Returns the highest zone type whose pages reclaim takes for a request up to a classzone.
     pub(crate) fn reclaim_classzone(&self, classzone: usize) -> usize {
         match self.reclaims_highmem() {
             true => ZoneType::HighMem.index(),
@@ -417,8 +427,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// An isolated page of a file loses its buffer head, unless that is in use: it is dirty or under writeback, or
-    /// somebody has locked it (`try_to_release_page`). [`Mm::settle_metadata`] must follow.
+    /// Frees the buffer head of an isolated page of a file, unless the page is dirty, under
+    /// writeback or locked by a task (`try_to_release_page`). [`Mm::settle_metadata`] must follow.
     pub(crate) fn strip_buffers(&self, pfn: Pfn) {
         const BUSY: u32 = flag::DIRTY | flag::WRITEBACK | flag::LOCKED | flag::SWAPBACKED;
         let page = self.frames.page(pfn);
@@ -437,7 +447,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Takes the slabs that records need, and gives back those that are empty.
+    /// Allocates the slabs that records need, and frees those that are empty.
     #[inline(always)]
     pub(crate) fn settle_metadata(&self) {
         if self.metadata.counts() {
@@ -445,14 +455,14 @@ impl<W: World> Mm<W> {
         }
         if self.metadata.extents.kept() {
             let maps = self.metadata.extents.maps();
-            // Most pages that come or go change nothing there.
+            // Most pages that enter or leave do not change the slabs of extents.
             if !self.settled(maps) {
                 self.settle(maps);
             }
         }
     }
 
-    /// A bio for pages of a file is made: it has a vector until [`Mm::bios_ended`].
+    /// Begins a bio for pages of a file, which has a vector until [`Mm::bios_ended`].
     pub fn bio_begun(&self) {
         if self.metadata.bios {
             debug_assert!(
@@ -464,7 +474,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// So many bios have ended.
+    /// Ends `n` bios.
     pub fn bios_ended(&self, n: u32) {
         if self.metadata.bios {
             let before = self.metadata.under_way.fetch_sub(n);
@@ -473,7 +483,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A bio for a page that goes to swap, until [`Mm::swap_bio_ended`]; waits for one where there is none.
+    /// Begins a bio for a page that goes to swap, which lasts until [`Mm::swap_bio_ended`]; waits
+    /// if there is none.
     pub(crate) async fn swap_bio(&self) {
         if !self.metadata.swap_bios {
             return;
@@ -498,7 +509,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The write of a page to swap has ended.
+    /// Ends the bio of a page written to swap.
     pub fn swap_bio_ended(&self) {
         if !self.metadata.swap_bios {
             return;
@@ -508,15 +519,15 @@ impl<W: World> Mm<W> {
         if self.metadata.reserve_out.get() == 0 {
             return self.settle(Record::SwapBio);
         }
-        // The reserve is filled first, and whoever waits is told.
+        // The reserve is refilled first, and waiters are woken.
         self.metadata.reserve_out.fetch_sub(1);
         self.world.wake(self.swap_bio_queue());
     }
 
-    /// Looks for a task that waits for a bio of the pool although the pool has one.
+    /// Checks that no task waits for a bio of the pool while the pool has one.
     ///
     /// # Errors
-    /// There is one.
+    /// If there is such a task.
     pub(crate) fn check_swap_bio_waits(&self) -> Result<(), String> {
         let there = self.metadata.swap_bios && self.metadata.reserve_out.get() < POOL;
         match there && self.world.waited_on(self.swap_bio_queue()) {
@@ -573,8 +584,9 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Buffers of the log for which no slab was to be had get pages of their own, each of which may have the caller reclaim
-    /// (`xlog_kvmalloc`: what `kmalloc` refuses, `vmalloc` maps). Called where a transaction commits.
+    /// Gives pages of their own to log buffers for which no slab could be allocated; the caller may
+    /// have to reclaim for each (`xlog_kvmalloc`: `vmalloc` maps what `kmalloc` refuses). Called
+    /// when a transaction commits.
     #[inline(always)]
     pub async fn map_log_buffers(&self) {
         if self.metadata.log_items.short.get() != 0 {
@@ -601,7 +613,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The pages of a slab behind its first one are in use, or are not.
+    /// Sets the flags of the pages of a slab behind its first one.
     fn mark_tail(&self, pfn: Pfn, order: u32, bits: u32) {
         let z = self.frames.zone(pfn);
         for tail in pfn + 1..pfn + (1 << order) {
@@ -609,7 +621,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A slab of an order, or of the least one.
+    /// Allocates a slab of an order or, if that fails, of the smallest one. Returns its page and
+    /// order.
     fn new_slab(&self, gfp: Gfp, order: u32, least: u32) -> Option<(Pfn, u32)> {
         let of = |order| {
             let now = self.world.now();
@@ -656,7 +669,7 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
-    /// Pages that the page cache's records take.
+    /// Returns the number of pages that the records take.
     pub fn metadata_pages(&self) -> u64 {
         let of = |record: Record| {
             let slabs = self.metadata.slabs.get(record as usize)?;

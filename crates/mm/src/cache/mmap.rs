@@ -4,12 +4,12 @@
 //!
 //! A region is one mapping of one process: an array of page-table entries. An entry is 0 (never
 //! touched, or unmapped), `pfn << 3 | bits` with `PRESENT`, or `(slot + 1) << 3` (swapped out).
-//! Entries of anonymous pages are found by the page's own place (region, index); those of file
-//! pages by walking the regions of the file.
+//! Entries of anonymous pages are found by the page's own region and index; those of file pages by
+//! walking the regions of the file.
 //!
-//! A store through an entry that is not writable faults: in a shared mapping of a file that is
-//! where the page becomes dirty. Taking the page's dirty bit for I/O makes its entries read-only
-//! again. So a writable entry says that its page is dirty, and unmapping has nothing to pass on.
+//! A store through an entry that is not writable faults; in a shared mapping of a file this fault
+//! dirties the page. Clearing the page's dirty bit for I/O makes its entries read-only again. So a
+//! writable entry implies that its page is dirty, and unmapping has no dirty state to transfer.
 
 use super::swap_readahead::Window;
 use crate::cache::mapping::MappingKind;
@@ -23,68 +23,68 @@ use crate::world::{Cost, ReadAround, ShortLock, Touched, Word32, World};
 use crate::{Mm, Pfn};
 use std::sync::OnceLock;
 
-/// The entry maps a page.
+/// Entry bit: it maps a page.
 pub(super) const PRESENT: u32 = 1;
-/// The accessed bit.
+/// Entry bit: accessed.
 pub(super) const YOUNG: u32 = 2;
-/// Stores do not fault.
+/// Entry bit: stores do not fault.
 pub(super) const WRITE: u32 = 4;
-/// Where the frame or slot number begins.
+/// Shift of the frame or slot number.
 pub(super) const SHIFT: u32 = 3;
-/// So many misses more than hits, and a mapping's faults bring in nothing but their pages (linux
-/// mm/filemap.c, `MMAP_LOTSAMISS`).
+/// Excess of misses over hits above which a mapping's faults read nothing but their own pages
+/// (linux mm/filemap.c, `MMAP_LOTSAMISS`).
 const LOTS_OF_MISSES: u32 = 100;
-/// Misses are not counted beyond this.
+/// The largest number of misses that is counted.
 const MOST_MISSES: u32 = 10 * LOTS_OF_MISSES;
-/// Regions that may exist at a time, ended ones of other lengths included.
+/// The largest number of regions at a time, including ended ones whose length no new region has.
 pub const MAX_REGIONS: usize = 16_384;
-/// Entries that an end of a region looks at before it takes them.
+/// Entries that `free_region` prefetches for ahead of the one that it frees.
 const FORESEEN: usize = 16;
 /// Entries of one page of a page table.
 pub(super) const ENTRIES_OF_TABLE: usize = 512;
-/// The most frames an entry can name: 2 TiB.
+/// The largest number of frames that entries can name: 2 TiB.
 pub const MAX_FRAMES: u32 = 1 << (32 - SHIFT);
 
-/// What a region maps.
+/// The memory that a region maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backing {
-    /// Private memory that begins as zeroes.
+    /// Private memory, initially zeroes.
     Anon,
     /// A file from a page index on; stores reach the file.
     Shared {
         /// The file.
         mapping: u32,
-        /// Its page at the region's begin.
+        /// The file's page at the region's beginning.
         first: u32,
     },
     /// A file from a page index on; a store makes a private copy of its page.
     Private {
         /// The file.
         mapping: u32,
-        /// Its page at the region's begin.
+        /// The file's page at the region's beginning.
         first: u32,
     },
 }
 
-/// What a program said of its accesses to a mapping (madvise(2)).
+/// A program's advice on its accesses to a mapping (madvise(2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u32)]
 pub enum Advice {
-    /// Nothing.
+    /// No advice.
     #[default]
     Normal,
-    /// In order.
+    /// Accesses will be in order.
     Sequential,
-    /// Anywhere: reading around is no use.
+    /// Accesses will be random, so reading around is of no use.
     Random,
 }
 
-/// What a process has of memory, in pages.
+/// The memory of a process, or of one of its regions, in pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// Addresses (`total_vm`).
+    /// Mapped addresses (`total_vm`).
     pub mapped: u64,
-    /// Its own pages.
+    /// Anonymous pages.
     pub anon: u64,
     /// Pages of files.
     pub file: u64,
@@ -111,23 +111,24 @@ impl Held {
 /// One mapping of one process.
 pub(super) struct Region<W: World> {
     pub(super) ptes: Box<[W::U32]>,
-    /// The page that each 512 entries fill, plus 1; 0: not yet. Nothing where tables take no memory.
+    /// The page of page table for each 512 entries, plus 1; 0: none yet. Empty if tables take no
+    /// memory.
     pub(super) tables: Box<[W::U32]>,
     /// 0 ended, 1 anonymous, 2 shared, 3 private.
     kind: W::U32,
     mapping: W::U32,
     pub(super) first: W::U32,
     advice: W::U32,
-    /// The file's page of the last fault, plus 1.
+    /// The region's page of the last fault, plus 1.
     last_fault: W::U32,
-    /// Faults that missed the page cache less those that did not, from 0 to [`MOST_MISSES`]. The kernel
-    /// counts by open file (`mmap_miss`), which here are mapped once each.
+    /// Faults that missed the page cache less those that did not, from 0 to [`MOST_MISSES`]. The
+    /// kernel counts by open file (`mmap_miss`), each of which is mapped once here.
     misses: W::U32,
     /// The next region of the same file, plus 1.
     pub(super) next: W::U32,
-    /// The process that has it; 0: none that could be killed.
+    /// The process that owns the region; 0: none that may be killed.
     owner: W::U32,
-    /// What was read from swap for it last (`swap_readahead`).
+    /// The last swap read-ahead of the region (`swap_readahead`).
     pub(super) swap_window: Window<W>,
 }
 
@@ -142,8 +143,8 @@ impl<W: World> Region<W> {
         }
     }
 
-    /// A fault found the file's page `index` cached (`do_async_mmap_readahead`). Returns whether reading
-    /// ahead may go on.
+    /// Notes that a fault found the file's page `index` cached (`do_async_mmap_readahead`). Returns
+    /// true if read-ahead may continue.
     pub(super) fn found(&self, index: u32) -> bool {
         self.last_fault.set(index + 1);
         let ahead = self.advice.get() != Advice::Random as u32;
@@ -153,7 +154,8 @@ impl<W: World> Region<W> {
         ahead
     }
 
-    /// A fault did not find it. Returns what it has read (`do_sync_mmap_readahead`).
+    /// Notes that a fault missed the file's page `index`. Returns the pages to read
+    /// (`do_sync_mmap_readahead`).
     pub(super) fn missed(&self, index: u32, rule: MappedReadahead) -> ReadAround {
         let by_previous = rule == MappedReadahead::PreviousFault;
         let in_order = by_previous && self.last_fault.get() == index;
@@ -177,7 +179,7 @@ impl<W: World> Region<W> {
     }
 }
 
-/// Every region; without any it takes nothing.
+/// The regions of the machine; they take no memory until there is one.
 pub(crate) struct Regions<W: World> {
     slots: OnceLock<Box<[OnceLock<Region<W>>]>>,
     used: W::U32,
@@ -210,8 +212,8 @@ impl<W: World> Mm<W> {
         &self.regions.region(region).ptes[index as usize]
     }
 
-    /// mmap(2): a region of `pages` untouched pages; `None` when too many exist. Where the host has
-    /// no memory for its page table this unwinds with [`heap::NoMemory`].
+    /// Makes a region of `pages` untouched pages, as mmap(2) does; `None` if too many exist. If the
+    /// host has no memory for its page table, unwinds with [`heap::NoMemory`].
     pub fn new_region(&self, backing: Backing, pages: u32, advice: Advice) -> Option<u32> {
         let rs = &self.regions;
         rs.lock.with(|| {
@@ -267,9 +269,9 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// munmap(2) of a whole region. Anonymous pages are freed; those that reclaim or swap hold at
-    /// the moment are nobody's then, and reclaim frees them. File pages with the accessed bit are
-    /// marked accessed.
+    /// Frees a whole region, as munmap(2) does. Anonymous pages are freed; those that reclaim or
+    /// swap hold at the moment are left without an entry, and reclaim frees them. File pages with
+    /// the accessed bit are marked accessed.
     pub fn free_region(&self, region: u32) {
         let r = self.regions.region(region);
         let backing = r.backing().expect("an open region");
@@ -279,8 +281,9 @@ impl<W: World> Mm<W> {
         for (index, pte) in r.ptes.iter().enumerate() {
             let v = pte.get();
             if index % FORESEEN == 0 {
-                // What the next pages will touch: their frames, and those beside them on their lists. Old
-                // memory lies all over the table, and misses in the processor's caches should overlap.
+                // Prefetch the frames of the next pages and their neighbours on their lists. Pages
+                // of old memory lie all over the frame table, so misses in the processor's caches
+                // should overlap.
                 let mut next = r.ptes[index..].iter().take(2 * FORESEEN).map(Word32::get);
                 for v in next.by_ref().take(FORESEEN).filter(|v| v & PRESENT != 0) {
                     let page = frames.page(v >> SHIFT);
@@ -325,7 +328,8 @@ impl<W: World> Mm<W> {
         r.kind.set(0);
     }
 
-    /// Calls `f` with every region that a process has and what of it is in memory or swapped out.
+    /// Calls `f` for every region that a process owns, with the owner and the pages in memory or
+    /// swapped out.
     pub(crate) fn for_each_owned(&self, mut f: impl FnMut(u32, Held)) {
         for id in 0..self.regions.used.get() {
             let r = self.regions.region(id);
@@ -352,8 +356,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees an anonymous page that no entry names any more, if nobody holds it. Who has it locked,
-    /// while it is read or written, keeps it with its slot (Linux `free_swap_cache`); reclaim finds it.
+    /// Frees an anonymous page that no entry names any more, unless it is in use. A page locked for
+    /// reading or writing is kept with its slot (Linux `free_swap_cache`); reclaim frees it.
     pub(crate) fn free_unmapped_anon(&self, pfn: Pfn) {
         if self.frames.has(pfn, flag::LOCKED) {
             return;
@@ -370,7 +374,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// An anonymous page leaves its region for good.
+    /// Takes an anonymous page out of its region for good.
     pub(crate) fn forget_anon(&self, pfn: Pfn) {
         debug_assert!(self.frames.mapcount(pfn) == 0);
         let before = self.frames.clear_flags(pfn, flag::ANON | flag::DIRTY);
@@ -379,7 +383,7 @@ impl<W: World> Mm<W> {
         self.stat.dec(self.world.cpu(), z, ZoneStat::NrAnonPages);
     }
 
-    /// A program loads from or stores to a page of a region.
+    /// Makes a program's load from, or store to, a page of a region.
     pub async fn touch(&self, region: u32, index: u32, write: bool) -> Touched {
         while !self.touch_mapped(region, index, write) {
             let done = self.handle_mm_fault(region, index, write).await;
@@ -390,7 +394,7 @@ impl<W: World> Mm<W> {
         Touched::Ok
     }
 
-    /// Makes progress towards an entry that allows the access.
+    /// Handles a fault: makes progress towards an entry that allows the access.
     async fn handle_mm_fault(&self, region: u32, index: u32, write: bool) -> Touched {
         self.world.charge(Cost::Fault, 1);
         self.stat.event(VmEvent::PgFault, 1);
@@ -425,7 +429,7 @@ impl<W: World> Mm<W> {
         done
     }
 
-    /// The first touch of anonymous memory: a page of zeroes.
+    /// Handles the first touch of anonymous memory, which gets a page of zeroes.
     async fn do_anonymous_page(&self, region: u32, index: u32) -> Touched {
         let Some(pfn) = self.alloc_page(self.bound(Gfp::USER)).await else {
             return Touched::OutOfMemory;
@@ -434,7 +438,8 @@ impl<W: World> Mm<W> {
         Touched::Ok
     }
 
-    /// A page for an entry of anonymous memory that somebody else may have given one.
+    /// Enters a page into an entry of anonymous memory, or frees it if another task has filled the
+    /// entry.
     pub(super) fn enter_anon_page(&self, pfn: Pfn, region: u32, index: u32) {
         if self.pte(region, index).get() == 0 {
             self.new_anon_page(pfn, region, index);
@@ -459,7 +464,7 @@ impl<W: World> Mm<W> {
         self.lru_cache_add(pfn, lru);
     }
 
-    /// Enters an anonymous page into its region's table.
+    /// Sets the entry of an anonymous page in its region's table.
     pub(crate) fn map_anon(&self, pfn: Pfn, region: u32, index: u32, write: bool) {
         self.frames.set_mapping(pfn, region, index);
         self.frames.set_mapcount(pfn, 1);
@@ -467,9 +472,9 @@ impl<W: World> Mm<W> {
         self.pte(region, index).set(pfn << SHIFT | bits);
     }
 
-    /// A store to a page of a shared mapping: the filesystem may refuse it; then the page is dirty
-    /// and the entry writable, and the task is held to the dirty limits.
-    /// `first`: the fault has not begun anew.
+    /// Handles a store to a page of a shared mapping, which the filesystem may refuse. Makes the
+    /// page dirty and the entry writable, and throttles the task at the dirty limits. `first`: the
+    /// fault has not started over.
     pub(super) async fn page_mkwrite(
         &self,
         region: u32,
@@ -480,7 +485,7 @@ impl<W: World> Mm<W> {
         if !self.world.page_mkwrite(self, mapping, at).await {
             return Touched::BusError;
         }
-        // The page may have left while the filesystem made room; the store faults again then.
+        // The page may have been freed while the filesystem made room; the store then faults again.
         let Some(pfn) = self.find_page(mapping, at) else {
             return Touched::Ok;
         };
@@ -499,17 +504,18 @@ impl<W: World> Mm<W> {
         if first {
             self.world.charge(Cost::MkWrite, 1);
         }
-        // A region never spans more than the file: the store itself follows before anybody runs.
+        // A region never reaches beyond its file, and the store itself follows before another task
+        // runs.
         if self.note_dirtied(mapping) {
             self.balance_now(mapping).await;
         }
         Touched::Ok
     }
 
-    /// A store to a page that is present and read-only.
+    /// Handles a store to a page that is present and read-only.
     async fn do_wp_page(&self, region: u32, index: u32, backing: Backing, pfn: Pfn) -> Touched {
         if self.frames.has(pfn, flag::ANON) {
-            // It came back from swap for a read. The slot's copy is stale from now on.
+            // The page was swapped in by a read. The slot's copy is stale from now on.
             self.reuse_swap_page(pfn);
             let pte = self.pte(region, index);
             pte.set(pte.get() | WRITE | YOUNG);
@@ -528,7 +534,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Copy on write: the region gets a page of its own.
+    /// Copies a file's page on write: the region gets a page of its own.
     pub(super) async fn copy_page(&self, region: u32, index: u32, place: (u32, u32)) -> Touched {
         let Some(new) = self.alloc_page(self.bound(Gfp::USER)).await else {
             return Touched::OutOfMemory;
@@ -546,7 +552,7 @@ impl<W: World> Mm<W> {
                 && !self.frames.has(pfn, flag::LOCKED)
         });
         if usable.is_none() || (v & PRESENT == 0 && v != 0) {
-            // It changed while we waited for memory: the store faults again.
+            // The entry or page changed while the task waited for memory: the store faults again.
             self.free_page(new, false);
             return Touched::Ok;
         }
@@ -559,13 +565,13 @@ impl<W: World> Mm<W> {
         Touched::Ok
     }
 
-    /// Pages of files in a zone have their first entries.
+    /// Counts `n` file pages of a zone that got their first entry.
     pub(super) fn count_file_mapped(&self, z: usize, n: u32) {
         let cpu = self.world.cpu();
         self.stat.on(cpu, z).inc_by(ZoneStat::NrFileMapped, n);
     }
 
-    /// As [`Self::count_file_mapped`], of those whose last entries have gone.
+    /// Counts `n` file pages of a zone that lost their last entry.
     fn count_file_unmapped(&self, z: usize, n: u32) {
         let cpu = self.world.cpu();
         self.stat.on(cpu, z).dec_by(ZoneStat::NrFileMapped, n);
@@ -579,7 +585,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// An entry of a file's page goes; whether it was the last one.
+    /// Counts an entry of a file's page off. Returns true if it was the last one.
     #[inline(always)]
     fn unmap_file(&self, pfn: Pfn) -> bool {
         let page = self.frames.page(pfn);
@@ -595,7 +601,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The entries that map a page.
+    /// Calls `f` for every entry that maps a page.
     fn for_each_pte(&self, pfn: Pfn, mut f: impl FnMut(&W::U32)) {
         if self.frames.has(pfn, flag::ANON) {
             f(self.pte(self.frames.mapping(pfn), self.frames.index(pfn)));
@@ -618,7 +624,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Takes the accessed bits of a mapped page; returns how many were set (`page_referenced`).
+    /// Clears the accessed bits of a mapped page; returns how many were set (`page_referenced`).
     #[inline(never)]
     pub(crate) fn take_young(&self, pfn: Pfn) -> u32 {
         let mut young = 0;
@@ -628,7 +634,8 @@ impl<W: World> Mm<W> {
         young
     }
 
-    /// Makes every entry of a page read-only, for its dirty bit is being taken (`page_mkclean`).
+    /// Makes every entry of a page read-only because its dirty bit is being cleared
+    /// (`page_mkclean`).
     #[inline(never)]
     pub(crate) fn page_mkclean(&self, pfn: Pfn) {
         self.for_each_pte(pfn, |pte| {
@@ -636,7 +643,7 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Every entry of a page names another frame from now on, with its bits.
+    /// Makes every entry of a page name another frame, with the same bits.
     pub(crate) fn map_elsewhere(&self, from: Pfn, to: Pfn) {
         if self.frames.mapcount(from) > 0 {
             self.for_each_pte(from, |pte| {
@@ -646,7 +653,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Removes every entry of a page: an anonymous one leaves its swap slot there.
+    /// Removes every entry of a page; that of an anonymous page then names its swap slot.
     pub(crate) fn try_to_unmap(&self, pfn: Pfn) {
         self.world.charge(Cost::Unmap, self.frames.mapcount(pfn));
         if self.frames.has(pfn, flag::ANON) {
@@ -667,7 +674,7 @@ impl<W: World> Mm<W> {
         debug_assert!(self.frames.mapcount(pfn) == 0);
     }
 
-    /// Holds an anonymous page against the page-table entry that it is of: what is mapped is there once.
+    /// Checks that the page-table entry of an anonymous page maps it, and that it is mapped once.
     pub(crate) fn check_mapped(&self, pfn: Pfn) -> Result<(), String> {
         let page = self.frames.page(pfn);
         let mapped = page.mapcount() & 0xffff;
@@ -688,7 +695,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Recounts entries: what maps which frame, and how many entries name each swap slot (added to
+    /// Recounts entries: how many map each frame, and how many name each swap slot (added to
     /// `named`).
     pub(crate) fn check_regions(
         &self,

@@ -2,11 +2,11 @@
 //!
 //! Nodes come from one preallocated pool. Each holds 64 slots (frames in a leaf, nodes above), a
 //! count, its parent, and two tag bitmaps; a tag on an inner node says that some page below it
-//! carries the tag, so the next dirty page of a large file is found in a few steps. The last leaf
-//! used is remembered per file: sequential access walks the tree once in 64 pages.
+//! carries the tag, so the next dirty page of a large file is found in a few steps. The last leaves
+//! used are remembered per file, so sequential access walks the tree once in 64 pages.
 //!
-//! A file's tree, its tags and the remembered leaf belong to the file's tree lock; the chain of free
-//! nodes, which all files share, belongs to the pool's.
+//! A file's tree, its tags and the remembered leaves are protected by the file's tree lock; the
+//! chain of free nodes, which all files share, by the pool's.
 
 use crate::cache::mapping::Mapping;
 use crate::cache::tree::{
@@ -20,29 +20,29 @@ use crate::world::event::Event;
 use crate::world::{Audience, Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
 
-/// What a fresh page is brought in for.
+/// The purpose that a fresh page is brought in for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Brought {
-    /// To be read, or it is not known.
+    /// To be read, or unknown.
     Read,
     /// To be written (`__GFP_WRITE`).
     Written,
 }
 
-/// What became of a page that was to enter a file's index.
+/// The result of entering a page into a file's index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entered {
-    /// It is there.
+    /// The page was added.
     Added,
-    /// Another page is there.
+    /// Another page is at this index.
     Exists,
     /// The pool of tree nodes is exhausted.
     NoMemory,
 }
 
 impl<W: World> Mm<W> {
-    /// The leaf that holds `index`, if the tree has it; the caller holds the tree lock. So do the
-    /// callers of everything here that takes no lock itself.
+    /// Returns the leaf that holds `index`, if the tree has it. The caller holds the tree lock, as
+    /// for all functions here that take no lock themselves.
     #[inline(always)]
     pub(super) fn leaf(&self, mapping: u32, index: u32) -> Option<u32> {
         let m = &self.mappings[mapping as usize];
@@ -80,7 +80,7 @@ impl<W: World> Mm<W> {
         Some(node)
     }
 
-    /// The page at an index of a file.
+    /// Returns the page at an index of a file; `None` if none is cached.
     #[inline]
     pub fn find_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
         debug_assert!(
@@ -91,7 +91,8 @@ impl<W: World> Mm<W> {
         m.tree_lock.with(|| self.page_at(mapping, index))
     }
 
-    /// Calls `f` with up to `most` pages of a file that are cached in a row from an index on; returns how many.
+    /// Calls `f` for up to `most` consecutive cached pages of a file from an index on; returns how
+    /// many there were.
     #[inline]
     pub fn cached_run(&self, mapping: u32, index: u32, most: u32, mut f: impl FnMut(Pfn)) -> u32 {
         debug_assert!(
@@ -116,10 +117,10 @@ impl<W: World> Mm<W> {
         n
     }
 
-    /// The page at an index of a file, as it is seen without the tree lock: a hint, which may be
-    /// late or wrong beside tasks that change the tree. Nodes are never given back to the system, so
-    /// whatever is met on the way is a word of the pool. Who goes by it holds on to the frame and
-    /// looks again where it belongs.
+    /// Returns the page at an index of a file as seen without the tree lock: a hint, which may be
+    /// late or wrong beside tasks that change the tree. Nodes are never returned to the system, so
+    /// every word met on the way is one of the pool. A caller that uses the page pins the frame and
+    /// looks it up again.
     #[inline]
     pub fn peek_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
         let pool = &self.nodes_pool;
@@ -140,8 +141,8 @@ impl<W: World> Mm<W> {
         page_in(slot).filter(|&pfn| pfn < self.frames.len())
     }
 
-    /// The page at an index of a file, and whether the caller has its lock now. No page can leave
-    /// the file between the look and the lock.
+    /// Returns the page at an index of a file, and whether the caller has got its lock. No page can
+    /// leave the file between the look-up and the lock.
     pub(crate) fn find_trylock_page(&self, mapping: u32, index: u32) -> Option<(Pfn, bool)> {
         let m = &self.mappings[mapping as usize];
         m.tree_lock.with(|| {
@@ -206,8 +207,8 @@ impl<W: World> Mm<W> {
         Some(node)
     }
 
-    /// Enters a page into a file's index. It belongs to the file before anybody can find it there.
-    /// With it the shadow that lay in its place, or 0.
+    /// Enters a page into a file's index. The page's own record of the file is set before other
+    /// tasks can find it there. Returns also the shadow that was in its place, or 0.
     #[inline(always)]
     fn index_insert(&self, m: &Mapping<W>, mapping: u32, index: u32, pfn: Pfn) -> (Entered, u32) {
         self.world.charge(Cost::PageIndex, 1);
@@ -223,7 +224,7 @@ impl<W: World> Mm<W> {
             if before != 0 && before & SHADOW == 0 {
                 return (Entered::Exists, 0);
             }
-            // Whichever slot the page takes, the leaf holds shadows alone no longer.
+            // With a page the leaf no longer holds shadows alone.
             if leaf.count() == 0 && leaf.shadows() > 0 {
                 self.nodes_pool.unlink_shadows(at);
             }
@@ -240,8 +241,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Takes a page out of its file's index, where its shadow (or 0) stays. It carries no tag any
-    /// more.
+    /// Takes a page out of its file's index and leaves its shadow (or 0) there. The page must not
+    /// carry a tag.
     #[inline(always)]
     fn index_remove(&self, page: Page<'_, W>, pfn: Pfn, shadow: u32) {
         let (mapping, index) = (page.mapping(), page.index());
@@ -273,7 +274,7 @@ impl<W: World> Mm<W> {
         self.mapping_shrank(mapping);
     }
 
-    /// A locked page of a file is another frame from now on; its tags stay.
+    /// Replaces the frame of a locked page of a file in the index; its tags stay.
     pub(crate) fn index_replace(&self, from: Pfn, to: Pfn) {
         let page = self.frames.page(from);
         let (mapping, index) = (page.mapping(), page.index());
@@ -286,9 +287,10 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// [`Mm::leave_page_cache`] for up to 32 clean, locked pages of one leaf, the one from index `leaf` * 64
-    /// on, with which they are unlocked and nobody's. `shadow` says what stays of each, by its flags and place. Returns a bit for
-    /// each for whose lock somebody waits.
+    /// Does [`Mm::leave_page_cache`] for up to 32 clean, locked pages of the leaf that begins at
+    /// index `leaf` * 64, and unlocks them; they then belong to no file. `shadow` returns what is
+    /// left of each page, by its flags and place. Returns a bit for each page whose lock has a
+    /// waiter.
     #[inline(always)]
     pub(crate) fn leave_in_run(
         &self,
@@ -348,7 +350,8 @@ impl<W: World> Mm<W> {
         waited
     }
 
-    /// The last page left a leaf: it goes, unless shadows stay. The caller holds the tree lock.
+    /// Handles that the last page left a leaf: frees the leaf unless shadows stay in it. The caller
+    /// holds the tree lock.
     fn leave_empty(&self, m: &Mapping<W>, mapping: u32, at: u32) {
         if self.nodes_pool.node(at).shadows() > 0 {
             self.nodes_pool.link_shadows(at, mapping);
@@ -357,8 +360,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Releases a node that became empty, and those above it that do so with it; the caller holds
-    /// the tree lock.
+    /// Frees a node that became empty, and those above it that become empty by this; the caller
+    /// holds the tree lock.
     #[inline(never)]
     pub(super) fn release_empty(&self, m: &Mapping<W>, mut node: u32) {
         let pool = &self.nodes_pool;
@@ -397,8 +400,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// The leaf of a cached page, to handle the pages beside it together; see [`Leaf`]. The caller
-    /// holds the tree lock.
+    /// Returns the leaf of a cached page, to handle neighbouring pages together; see [`Leaf`]. The
+    /// caller holds the tree lock.
     #[inline(always)]
     pub(crate) fn leaf_at(&self, m: &Mapping<W>, index: u32) -> Option<Leaf<'_, W>> {
         Some(Leaf {
@@ -408,7 +411,7 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// The first index at or after `from` whose page carries the tag.
+    /// Returns the first index at or after `from` whose page carries the tag.
     pub fn next_tagged(&self, mapping: u32, tag: Tag, from: u32) -> Option<u32> {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -437,7 +440,7 @@ impl<W: World> Mm<W> {
         pool.next_slot(root, from, find).map(|(index, _)| index)
     }
 
-    /// How many pages from `from` on carry the tag without a gap, up to `max`.
+    /// Returns how many pages from `from` on carry the tag without a gap, up to `max`.
     pub fn tagged_run(&self, mapping: u32, tag: Tag, from: u32, max: u32) -> u32 {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -464,7 +467,7 @@ impl<W: World> Mm<W> {
         n.min(max)
     }
 
-    /// How many pages right before `to` carry the tag without a gap, up to `max`.
+    /// Returns how many pages right before `to` carry the tag without a gap, up to `max`.
     pub fn tagged_run_before(&self, mapping: u32, tag: Tag, to: u32, max: u32) -> u32 {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -491,7 +494,7 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// How many pages of a file carry the tag, counting no further than `most`.
+    /// Returns how many pages of a file carry the tag, up to `most`.
     pub fn tagged_count(&self, mapping: u32, tag: Tag, most: u32) -> u32 {
         let (mut n, mut from) = (0, 0);
         while n < most {
@@ -500,7 +503,7 @@ impl<W: World> Mm<W> {
             };
             let run = self.tagged_run(mapping, tag, first, most - n);
             n += run;
-            // The last place that an index can be has none behind it.
+            // No index follows the largest one.
             let Some(next) = first.checked_add(run) else {
                 break;
             };
@@ -509,7 +512,7 @@ impl<W: World> Mm<W> {
         n
     }
 
-    /// How many runs of pages carry a tag.
+    /// Returns how many runs of consecutive pages carry a tag.
     pub fn tagged_runs(&self, mapping: u32, tag: Tag) -> u32 {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -518,7 +521,7 @@ impl<W: World> Mm<W> {
         let (mut runs, mut from) = (0, 0);
         while let Some(first) = self.next_tagged(mapping, tag, from) {
             runs += 1;
-            // The last place that an index can be has none behind it.
+            // No index follows the largest one.
             let run = self.tagged_run(mapping, tag, first, u32::MAX);
             let Some(next) = first.checked_add(run) else {
                 break;
@@ -528,7 +531,7 @@ impl<W: World> Mm<W> {
         runs
     }
 
-    /// Whether any page of a file carries the tag.
+    /// Returns true if any page of a file carries the tag.
     pub fn mapping_tagged(&self, mapping: u32, tag: Tag) -> bool {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -541,11 +544,11 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Enters a fresh page into a file's cache and hands it to the inactive list. `false`: the
-    /// node pool is exhausted.
+    /// Enters a fresh page into a file's cache and adds it to the inactive list. Returns false if
+    /// the node pool is exhausted.
     ///
     /// # Panics
-    /// If the file has a page there; where other tasks run meanwhile, use
+    /// If the file has a page there; if other tasks may run meanwhile, use
     /// [`Mm::enter_page_cache_lru`].
     #[inline]
     pub fn add_to_page_cache_lru(&self, pfn: Pfn, mapping: u32, index: u32) -> bool {
@@ -556,14 +559,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Enters a fresh page into a file's cache, unless somebody was faster, and hands it to the
-    /// inactive list. A page that others must not see unfilled is locked before.
+    /// Enters a fresh page into a file's cache, unless another task has done so, and adds it to the
+    /// inactive list. A page whose contents must not be seen before it is filled must be locked.
     #[inline]
     pub fn enter_page_cache_lru(&self, pfn: Pfn, mapping: u32, index: u32) -> Entered {
         self.enter_page_cache_for(pfn, mapping, index, Brought::Read)
     }
 
-    /// [`Mm::enter_page_cache_lru`] of a page that is brought in for something.
+    /// Does [`Mm::enter_page_cache_lru`] for a page that is brought in for a purpose.
     #[inline]
     pub fn enter_page_cache_for(
         &self,
@@ -576,7 +579,7 @@ impl<W: World> Mm<W> {
         debug_assert!(before & (flag::CACHED | flag::ANON) == 0);
         let m = &self.mappings[mapping as usize];
         let (mut entered, mut shadow) = self.index_insert(m, mapping, index, pfn);
-        // Shadows give their nodes back before a page goes without one.
+        // Drop nodes of shadows before a page goes without a node.
         while entered == Entered::NoMemory && self.drop_oldest_shadows() {
             (entered, shadow) = self.index_insert(m, mapping, index, pfn);
         }
@@ -601,7 +604,7 @@ impl<W: World> Mm<W> {
         Entered::Added
     }
 
-    /// Counts a page that entered the cache and hands it to a list.
+    /// Counts a page that entered the cache and adds it to a list.
     #[inline(always)]
     pub(crate) fn list_new_page(&self, pfn: Pfn, z: usize, lru: Lru) {
         self.stat.inc(self.world.cpu(), z, ZoneStat::NrFilePages);
@@ -615,7 +618,7 @@ impl<W: World> Mm<W> {
         (self.world.now() / 1_000_000) as u32
     }
 
-    /// Reclaim takes a file page while pages are watched.
+    /// Notes the age of a file page that reclaim takes while pages are watched.
     pub(crate) fn note_reclaimed(&self, page: Page<'_, W>) {
         let z = page.zone();
         let age = self.milliseconds().wrapping_sub(page.private());
@@ -633,7 +636,7 @@ impl<W: World> Mm<W> {
         self.count_removed(page.zone(), 1);
     }
 
-    /// Takes a clean page out of its file's cache, where its shadow stays if it is not 0;
+    /// Takes a clean page out of its file's cache and leaves its shadow there unless that is 0;
     /// [`Mm::count_removed`] must follow.
     #[inline(always)]
     pub(crate) fn leave_page_cache(&self, page: Page<'_, W>, pfn: Pfn, shadow: u32) {
@@ -647,7 +650,7 @@ impl<W: World> Mm<W> {
         self.settle_metadata();
     }
 
-    /// Tells of a page that leaves its file's cache, whose it still is.
+    /// Reports that a page leaves its file's cache, while it still has the file's number.
     #[inline(never)]
     fn tell_deleted(&self, pfn: Pfn) {
         let page = self.frames.page(pfn);
@@ -668,7 +671,8 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::PageIndex, n);
     }
 
-    /// Every cached page of a file in index order; for checks and truncation.
+    /// Returns the first cached page of a file at or after an index, and its index; for checks and
+    /// truncation.
     pub fn first_page_from(&self, mapping: u32, from: u32) -> Option<(u32, Pfn)> {
         debug_assert!(
             mapping < self.mapping_count(),

@@ -1,30 +1,31 @@
-//! Read-ahead on demand (Linux 2.6.23 to 4.x, mm/readahead.c): a window for each open file that grows
-//! while reads are sequential, and a mark on a page in it. Whoever reads the marked page has the next
-//! window read while the rest of this one is used, so that the device always has the next request.
+//! Read-ahead on demand (Linux 2.6.23 to 4.x, mm/readahead.c): a window for each open file that
+//! grows while reads are sequential, and a mark on a page in it. A read of the marked page starts
+//! to read the next window while the rest of this one is used, so that the device always has the
+//! next request.
 //!
-//! What is decided stands here, without a page or a device: every world fetches windows its own way.
+//! This module only decides, without pages or devices: every world reads windows in its own way.
 
 /// The window of an open file, in pages (`struct file_ra_state`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Window {
-    /// Its first page.
+    /// The first page of the window.
     pub start: u32,
-    /// Its pages.
+    /// The number of pages in the window.
     pub size: u32,
-    /// The mark stands so many pages in front of the window's end.
+    /// The distance of the mark from the window's end, in pages.
     pub ahead: u32,
     /// The last page read, counted from 1.
     pub previous: u32,
 }
 
-/// What a read that found a page missing, or marked, is to fetch.
+/// The pages that a read has to fetch after it found a page missing, or marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {
     /// The window, as it is now.
     Window,
-    /// Only what is wanted.
+    /// Only the pages that the read wants.
     Small,
-    /// Nothing.
+    /// No pages.
     Nothing,
 }
 
@@ -33,13 +34,13 @@ pub enum Moved {
 pub struct Missed {
     /// The page.
     pub index: u32,
-    /// Pages of the read from there on.
+    /// Pages that the read wants from there on.
     pub wanted: u32,
-    /// It is cached, and marked.
+    /// The page is cached and marked.
     pub marked: bool,
 }
 
-/// The first window for a read of so many pages.
+/// Returns the size of the first window for a read of `wanted` pages.
 fn initial_size(wanted: u32, most: u32) -> u32 {
     let size = wanted.next_power_of_two();
     if size <= most / 32 {
@@ -51,14 +52,14 @@ fn initial_size(wanted: u32, most: u32) -> u32 {
     }
 }
 
-/// The window behind one of this size.
+/// Returns the size of the window after one of this size.
 fn next_size(size: u32, most: u32) -> u32 {
     let faster = if size < most / 16 { 4 } else { 2 };
     (size * faster).min(most)
 }
 
 impl Window {
-    /// The marked page, or the one behind the last if none is.
+    /// Returns the marked page, or the one behind the last if none is marked.
     pub fn mark(&self) -> u32 {
         self.start + self.size - self.ahead
     }
@@ -67,7 +68,7 @@ impl Window {
         (self.start, self.size, self.ahead) = (start, size, ahead);
     }
 
-    /// The first window of a sequence: the mark stands behind what is wanted now.
+    /// Opens the first window of a sequence, with its mark behind the pages wanted now.
     fn open_at(&mut self, index: u32, wanted: u32, most: u32) {
         let size = initial_size(wanted, most);
         self.set(
@@ -77,22 +78,23 @@ impl Window {
         );
     }
 
-    /// The window around page `index` that a fault misses, half of it before the page; `marked`: with a
-    /// mark a quarter before its end (mm/filemap.c, `do_sync_mmap_readahead`).
+    /// Sets the window around page `index` that a fault misses, half of it before the page;
+    /// `marked`: with a mark a quarter before its end (mm/filemap.c, `do_sync_mmap_readahead`).
     pub fn around(&mut self, index: u32, most: u32, marked: bool) {
         debug_assert!(most <= 1 << 20, "a window of {most} pages");
         let ahead = if marked { most / 4 } else { 0 };
         self.set(index.saturating_sub(most / 2), most, ahead);
     }
 
-    /// Remembers the page that was read.
+    /// Notes the page that was read.
     pub fn passed(&mut self, index: u32) {
         self.previous = index.saturating_add(1);
     }
 
-    /// Moves the window, of `most` pages at most, for a read that found a page missing, or marked
-    /// (`ondemand_readahead`). `hole`: the first page behind it that is not cached, if there is one
-    /// within `most` pages; `history`: how many pages in front of it are cached, up to `most`.
+    /// Moves the window, of at most `most` pages, for a read that found a page missing, or marked
+    /// (`ondemand_readahead`). `hole` returns the first page behind it that is not cached, if there
+    /// is one within `most` pages; `history` returns how many pages in front of it are cached, up
+    /// to `most`.
     pub fn move_to(
         &mut self,
         missed: Missed,
@@ -118,7 +120,8 @@ impl Window {
             let size = next_size(at - index + wanted, most);
             self.set(at, size, size);
         } else if wanted > most || index.wrapping_sub(self.previous.wrapping_sub(1)) <= 1 {
-            // The last page again, or the one behind it. No page lies behind that of a file which nobody has read.
+            // The last page again, or the one behind it. If nothing was read yet, no page counts as
+            // the one behind.
             self.open_at(index, wanted, most);
         } else {
             let before = history();
@@ -128,7 +131,8 @@ impl Window {
             let before = if before >= index { before * 2 } else { before };
             self.set(index, (before + wanted).min(most), 1);
         }
-        // A mark on the first page would be hit by this very read: the next window comes along.
+        // This read itself would hit a mark on the first page, so the next window is read along
+        // with it.
         if index == self.start && self.size == self.ahead {
             let next = next_size(self.size, most);
             self.ahead = next;
@@ -184,8 +188,8 @@ mod tests {
         );
     }
 
-    /// Faults on mapped pages one by one: the first miss reads around, every mark has the window behind
-    /// read; each page comes in once.
+    /// Checks faults on mapped pages one by one: the first miss reads around, every mark reads the
+    /// window behind; each page is read once.
     #[test]
     fn a_window_around_a_miss_goes_on_at_its_mark() {
         let mut w = Window::default();
@@ -204,7 +208,7 @@ mod tests {
             assert_eq!(moved, Moved::Window);
             assert_eq!((w.start, w.size, w.mark()), then);
         }
-        // At a file's beginning it is no smaller.
+        // At the beginning of a file the window is no smaller.
         w.around(3, 32, true);
         assert_eq!((w.start, w.size, w.mark()), (0, 32, 24));
         w.around(3, 32, false);
@@ -220,8 +224,8 @@ mod tests {
         let moved = w.move_to(missed(501, 1), 32, || None, || 1);
         assert_eq!(moved, Moved::Window);
         assert_eq!((w.start, w.size), (501, 4));
-        // The page in front of the last one is not in order, and neither is page 1 of a file that nobody has read: the
-        // kernel's difference is unsigned.
+        // The page in front of the last one is not in order, and neither is page 1 of a file of
+        // which nothing was read: the kernel's difference is unsigned.
         for (before, index) in [(Some(500), 499), (None, 1)] {
             let mut w = Window::default();
             if let Some(before) = before {
@@ -230,7 +234,7 @@ mod tests {
             let moved = w.move_to(missed(index, 1), 32, || None, || 0);
             assert_eq!(moved, Moved::Small, "{index} behind {before:?}");
         }
-        // Behind many cached pages, of which nobody knows who read them.
+        // Behind many cached pages, read by an unknown reader.
         let mut w = Window::default();
         w.move_to(missed(900, 1), 32, || None, || 20);
         assert_eq!((w.start, w.size, w.ahead), (900, 21, 1));

@@ -1,6 +1,6 @@
 //! Swap slots and the swap cache (docs/reference/writeback.md#swap).
 //!
-//! A swap slot counts the page-table entries that name it and knows the frame that caches it.
+//! A swap slot has the count of the page-table entries that name it, and the frame that caches it.
 
 use super::swap_readahead::Window;
 use crate::memory::frame::flag;
@@ -11,18 +11,18 @@ use crate::world::{ShortLock, Word32, Word64, World, Writepage};
 use crate::{Mm, Pfn};
 use heap::NoMemory;
 
-/// Free slots handed out in a row.
+/// Slots that are handed out before a new cluster is looked for.
 const CLUSTER: u32 = 256;
-/// Slots in a word of the map of taken ones.
+/// Slots per word of the bitmap of taken ones.
 const WORD: u32 = u64::BITS;
 
 /// The swap area.
 pub(crate) struct Swap<W: World> {
-    /// Per slot: entries that name it.
+    /// Per slot: the number of entries that name it.
     count: Box<[W::U32]>,
-    /// Per slot: caching frame + 1.
+    /// Per slot: the frame that caches it, plus 1; 0: none.
     cached: Box<[W::U32]>,
-    /// Per slot: the shadow of the page that reclaim took, or 0 (`workingset_anon`; else there are none).
+    /// Per slot: the shadow of the page that reclaim took, or 0; empty without `workingset_anon`.
     shadows: Box<[W::U32]>,
     /// A bit for each slot that is not free; bits behind the last slot are set.
     taken: Box<[W::U64]>,
@@ -30,12 +30,12 @@ pub(crate) struct Swap<W: World> {
     cluster_next: W::U32,
     cluster_left: W::U32,
     lock: W::Lock,
-    /// What was read of it last (`swap_readahead`).
+    /// The last read-ahead of the area (`swap_readahead`).
     pub(super) window: Window<W>,
 }
 
 impl<W: World> Swap<W> {
-    /// So many slots; with `shadows`, each may keep the shadow of its page.
+    /// Makes an area of free slots; with `shadows`, each can keep the shadow of its page.
     pub fn new(slots: u32, shadows: bool) -> Result<Self, NoMemory> {
         let what = "the swap area's slots";
         let s = Self {
@@ -62,8 +62,9 @@ impl<W: World> Swap<W> {
         self.count[slot as usize].get() == 0 && self.cached[slot as usize].get() == 0
     }
 
-    /// The next slot. Every 256 slots a fresh cluster of 256 free ones is looked for; between, and
-    /// where there is none, the next free slot behind the last is taken (Linux 3.0 `scan_swap_map`).
+    /// Finds the next free slot. Every 256 slots a new cluster of 256 free ones is looked for; in
+    /// between, and if there is no such cluster, the next free slot after the last one is used
+    /// (Linux 3.0 `scan_swap_map`).
     fn alloc_slot(&self) -> Option<u32> {
         let slots = self.count.len() as u32;
         if self.free.get() == 0 {
@@ -83,7 +84,7 @@ impl<W: World> Swap<W> {
         Some(slot)
     }
 
-    /// The first free slot from one on.
+    /// Returns the first free slot from `from` on.
     fn free_slot(&self, from: u32) -> Option<u32> {
         let first = (from / WORD) as usize;
         let free = |w: usize| !self.taken[w].get();
@@ -95,14 +96,15 @@ impl<W: World> Swap<W> {
         Some(word as u32 * WORD + free(word).trailing_zeros())
     }
 
-    /// The first of 256 free slots in a row. So many contain three words without a taken one.
+    /// Returns the first of 256 consecutive free slots. A run of that length contains three words
+    /// without a taken slot.
     fn free_cluster(&self) -> Option<u32> {
         if self.free.get() < CLUSTER {
             return None;
         }
         let (mut words, n) = (0, self.taken.len());
         for at in 0..=n {
-            // What follows the last word is taken.
+            // The words after the last count as taken.
             let taken = self.taken.get(at).map_or(u64::MAX, |w| w.get());
             if taken == 0 {
                 words += 1;
@@ -130,13 +132,14 @@ impl<W: World> Swap<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Free swap slots.
+    /// Returns the number of free swap slots.
     #[inline(always)]
     pub fn free_swap(&self) -> u32 {
         self.swap.free.get()
     }
 
-    /// Whether any slot is free says which memory is dirtyable.
+    /// Counts a slot as taken. Dirtyable memory depends on whether any slot is free, so the last
+    /// one is noted.
     fn count_slot_taken(&self, slot: u32) {
         let (word, bit) = self.swap.word_of(slot);
         word.fetch_or(bit);
@@ -160,7 +163,7 @@ impl<W: World> Mm<W> {
         self.swap.free.get() * 2 < self.config.swap_slots
     }
 
-    /// Brings a slot's page back. `false`: no memory.
+    /// Swaps a slot's page in for an entry. Returns false if there is no memory.
     pub(crate) async fn swap_in(&self, region: u32, index: u32, slot: u32, write: bool) -> bool {
         let cached = self.swap.cached[slot as usize].get();
         if cached != 0 {
@@ -192,13 +195,14 @@ impl<W: World> Mm<W> {
         }
         let cached = self.swap.cached[slot as usize].get();
         if self.policy.fault_retry && cached != 0 {
-            // Who began reading waits for it, and has one fault more, not two.
+            // The task that starts a read waits for it, and takes one fault more, not two.
             self.wait_on_page_locked(cached - 1).await;
         }
         true
     }
 
-    /// Begins to read a slot that is in no page. `false`: there is no memory for the page that is wanted.
+    /// Starts to read a slot that is not in the swap cache. Returns false if there is no memory for
+    /// the wanted page.
     async fn swap_read(&self, slot: u32, wanted: bool) -> bool {
         let gone = || {
             let s = slot as usize;
@@ -210,7 +214,7 @@ impl<W: World> Mm<W> {
         let Some(pfn) = self.alloc_page(self.bound(Gfp::USER)).await else {
             return !wanted;
         };
-        // Somebody may have brought it in, or freed it, while we waited for memory.
+        // Another task may have read or freed the slot while this one waited for memory.
         if gone() {
             self.free_page(pfn, false);
             return true;
@@ -243,7 +247,8 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Gives an anonymous page a swap slot; the page is dirty from then on.
+    /// Gives an anonymous page a swap slot and makes the page dirty. Returns false if no slot is
+    /// free.
     pub(crate) fn add_to_swap(&self, pfn: Pfn) -> bool {
         self.swap.lock.with(|| {
             let Some(slot) = self.swap.alloc_slot() else {
@@ -257,12 +262,13 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// One more entry names a slot.
+    /// Counts one more entry that names a slot.
     pub(crate) fn swap_duplicate(&self, slot: u32) {
         self.swap.count[slot as usize].fetch_add(1);
     }
 
-    /// One entry less names a slot; a page that was kept for it goes with the last.
+    /// Counts one entry less that names a slot; with the last one, a page that was kept for the
+    /// slot is freed.
     pub(crate) fn swap_forget(&self, slot: u32) {
         if self.swap.count[slot as usize].fetch_sub(1) > 1 {
             return;
@@ -275,7 +281,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A store follows to a page that may be in the swap cache: the copy in its slot is stale.
+    /// Prepares a page that may be in the swap cache for a store: the copy in its slot becomes
+    /// stale.
     pub(crate) fn reuse_swap_page(&self, pfn: Pfn) {
         if self.frames.has(pfn, flag::SWAPCACHE) {
             self.try_to_free_swap(pfn);
@@ -285,7 +292,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Drops the slot of a page that nobody else needs.
+    /// Frees the slot of a page if no entry names it and the page is not under writeback.
     pub(crate) fn try_to_free_swap(&self, pfn: Pfn) {
         let slot = self.frames.private(pfn);
         if self.swap.count[slot as usize].get() == 0 && !self.frames.has(pfn, flag::WRITEBACK) {
@@ -295,7 +302,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Writes a swap-cache page to its slot; no I/O if nobody needs the slot any more.
+    /// Writes a swap-cache page to its slot; without I/O if the slot is not needed any more.
     pub(crate) async fn swap_writepage(&self, pfn: Pfn) -> Writepage {
         let slot = self.frames.private(pfn);
         if self.swap.count[slot as usize].get() == 0 && self.frames.mapcount(pfn) == 0 {
@@ -308,7 +315,7 @@ impl<W: World> Mm<W> {
         Writepage::Started
     }
 
-    /// Reclaim takes a page out of the swap cache: its slot keeps a shadow.
+    /// Takes a page out of the swap cache for reclaim, and leaves a shadow in its slot.
     pub(crate) fn leave_swap_cache(&self, pfn: Pfn) {
         let slot = self.frames.private(pfn) as usize;
         let flags = self.frames.flags(pfn);
@@ -320,14 +327,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A page in the swap cache is another frame from now on.
+    /// Replaces the frame of a page in the swap cache.
     pub(crate) fn swap_cache_replace(&self, from: Pfn, to: Pfn) {
         let cached = &self.swap.cached[self.frames.private(from) as usize];
         debug_assert!(cached.get() == from + 1);
         cached.set(to + 1);
     }
 
-    /// Takes a clean, unmapped page out of the swap cache; a slot that nobody names is free again.
+    /// Takes a clean, unmapped page out of the swap cache; frees the slot if no entry names it.
     pub(crate) fn delete_from_swap_cache(&self, pfn: Pfn) {
         let slot = self.frames.private(pfn);
         debug_assert!(self.swap.cached[slot as usize].get() == pfn + 1);

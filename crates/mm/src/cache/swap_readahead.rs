@@ -1,5 +1,5 @@
-//! How much comes back from swap around the page that is missed (`swap_readahead`; Linux mm/swap_state.c,
-//! docs/reference/writeback.md#swap).
+//! How many pages swap read-ahead reads around the page that is missed (`swap_readahead`; Linux
+//! mm/swap_state.c, docs/reference/writeback.md#swap).
 
 use super::mmap::{ENTRIES_OF_TABLE, PRESENT, SHIFT};
 use crate::memory::frame::flag;
@@ -10,23 +10,24 @@ use std::ops::Range;
 
 /// The largest window of a mapping, as a power of 2 (`SWAP_RA_ORDER_CEILING` of 64 bits).
 const ORDER_CEILING: u32 = 5;
-/// What is taken for met where nothing was read yet, so that the first window is as large as may be.
+/// Hits assumed before the first read, so that the first window is as large as allowed.
 pub(super) const FIRST_HITS: u32 = 4;
-/// Met pages that count.
+/// The largest number of hits that is counted.
 const MOST_HITS: u32 = 63;
 
-/// The last window of an area or a mapping.
+/// The last read-ahead window of a swap area or of a mapping.
 pub(super) struct Window<W: World> {
-    /// The slot or entry of the last miss, or what the mapping asked for since, plus 1; 0: none.
+    /// The slot or entry of the last miss, or the mapping's last entry found in the swap cache,
+    /// plus 1; 0: none.
     last: W::U32,
-    /// Its pages.
+    /// The number of pages in the window.
     pages: W::U32,
-    /// How many of them were met.
+    /// How many of these pages faults have found.
     hits: W::U32,
 }
 
 impl<W: World> Window<W> {
-    /// Of something that has read nothing.
+    /// Makes the window of an area or mapping that has read nothing.
     pub(super) fn new() -> Self {
         let window = Self {
             last: bytemuck::Zeroable::zeroed(),
@@ -37,20 +38,19 @@ impl<W: World> Window<W> {
         window
     }
 
-    /// As new.
+    /// Resets the window to that of a new area or mapping.
     pub(super) fn forget(&self) {
         self.last.set(0);
         self.pages.set(0);
         self.hits.set(FIRST_HITS);
     }
 
-    /// How many pages are read, `at` being missed (`__swapin_nr_pages`), and by how much it is away from the last one. It is
-    /// the last window then, of which nothing was met.
-    /// At most `most` are read.
+    /// Returns how many pages to read, at most `most`, for a miss at `at` (`__swapin_nr_pages`),
+    /// and the distance of `at` from the last miss. These pages become the window, without hits.
     fn next(&self, at: u32, most: u32) -> (u32, i64) {
         debug_assert!(self.hits.get() <= MOST_HITS && most > 0);
         let apart = i64::from(at) + 1 - i64::from(self.last.get());
-        // A window from before `page-cluster` was made smaller counts as the largest there is now.
+        // A window from before `page-cluster` was lowered counts as the largest one possible now.
         let before = self.pages.get().min(most);
         let pages = pages(self.hits.get(), apart.abs() == 1, before, most);
         debug_assert!((1..=most).contains(&pages), "{pages} pages from swap");
@@ -60,7 +60,7 @@ impl<W: World> Window<W> {
     }
 }
 
-/// Pages to read, by how many of the last ones were met.
+/// Returns the number of pages to read, by the hits in the last window.
 fn pages(hits: u32, adjacent: bool, before: u32, most: u32) -> u32 {
     let wanted = match hits {
         0 => 1 + u32::from(adjacent),
@@ -69,20 +69,21 @@ fn pages(hits: u32, adjacent: bool, before: u32, most: u32) -> u32 {
     wanted.min(most).max(before / 2)
 }
 
-/// What is read for a miss.
+/// The pages to read for a miss.
 pub(super) struct Around {
-    /// Slots of the area, or entries of the mapping.
+    /// Slots of the area or, with `of_mapping`, entries of the mapping.
     pub places: Range<u32>,
     pub of_mapping: bool,
 }
 
 impl<W: World> Mm<W> {
-    /// Where windows are those of mappings.
+    /// Returns true if windows are kept by mapping.
     fn by_neighbours(&self) -> bool {
         self.policy.swap_readahead == SwapReadahead::Neighbours && !self.config.swap_rotates
     }
 
-    /// What is read for an entry whose slot is in no page (`swapin_readahead`).
+    /// Returns the pages to read for an entry whose slot is not in the swap cache
+    /// (`swapin_readahead`).
     pub(super) fn swap_around(&self, region: u32, index: u32, slot: u32) -> Around {
         let aligned = |pages: u32| {
             let first = slot / pages * pages;
@@ -116,7 +117,7 @@ impl<W: World> Mm<W> {
             -1 => pages - 1,
             _ => (pages - 1) / 2,
         };
-        // Neither behind the ends of the mapping nor behind those of its table.
+        // Not beyond the ends of the mapping or of the entry's page table.
         let table = index / ENTRIES_OF_TABLE as u32 * ENTRIES_OF_TABLE as u32;
         let end = (table + ENTRIES_OF_TABLE as u32).min(r.ptes.len() as u32);
         let first = index.saturating_sub(before).max(table);
@@ -131,20 +132,21 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The slot that an entry's page is in; `None`: it is in memory, or there is none.
+    /// Returns the slot that holds an entry's page; `None` if the page is in memory, or there is
+    /// none.
     pub(super) fn slot_of(&self, region: u32, index: u32) -> Option<u32> {
         let v = self.pte(region, index).get();
         (v != 0 && v & PRESENT == 0).then(|| (v >> SHIFT) - 1)
     }
 
-    /// A page that came beside another one.
+    /// Marks a page that was read beside the wanted one.
     pub(super) fn swapped_in_beside(&self, pfn: Pfn) {
         if self.policy.swap_readahead != SwapReadahead::Cluster {
             self.frames.set_flags(pfn, flag::READAHEAD);
         }
     }
 
-    /// A fault finds its page in the swap cache (`lookup_swap_cache`).
+    /// Notes that a fault found its page in the swap cache (`lookup_swap_cache`).
     pub(super) fn swap_met(&self, region: u32, index: u32, pfn: Pfn) {
         if self.policy.swap_readahead == SwapReadahead::Cluster {
             return;
@@ -168,7 +170,8 @@ impl<W: World> Mm<W> {
 mod tests {
     use super::pages;
 
-    /// The table of the kernel's rule: nothing met, a neighbour, some met, and no faster down than by halves.
+    /// Checks the kernel's rule: no hit, a neighbour, some hits, and that the window shrinks at
+    /// most by half.
     #[test]
     fn as_many_as_were_of_use() {
         let cases = [

@@ -9,24 +9,26 @@ pub(super) const BITS: u32 = 6;
 pub(super) const NO_NODE: u32 = u32::MAX;
 /// Node word: the parent node.
 pub(super) const PARENT: usize = 64;
-/// Node word: slots in use (low 8 bits), slot in the parent (8), level (8; 0 is a leaf), shadows (8).
+/// Node word: slots in use (low 8 bits), slot in the parent (8), level (8; 0 is a leaf), shadows
+/// (8).
 pub(super) const SHAPE: usize = 65;
-/// Node words of a leaf that holds shadows alone: the older and the younger one, and the file.
+/// Node words of a leaf that holds shadows alone: the next older and the next younger such leaf,
+/// and its file.
 pub(super) const OLDER: usize = 66;
 pub(super) const YOUNGER: usize = 67;
 pub(super) const OWNER: usize = 68;
 pub(super) const NODE_WORDS: usize = 69;
 /// A node with its tags, in bytes.
 pub(crate) const BYTES_PER_NODE: usize = 4 * NODE_WORDS + 16;
-/// Slot bit: what lies there is no page but the shadow of one (`workingset`).
+/// Slot bit: the slot holds the shadow of an evicted page, not a page (`workingset`).
 pub(crate) const SHADOW: u32 = 1 << 31;
-/// One shadow in a node's shape.
+/// The unit of the count of shadows in a node's `SHAPE`.
 pub(super) const ONE_SHADOW: u32 = 1 << 24;
 /// The root of an empty tree.
 pub(crate) const EMPTY: u32 = NO_NODE;
 const _: () = assert!(NO_PFN == NO_NODE);
 
-/// The page in a slot of a leaf.
+/// Returns the page in a slot of a leaf; `None` for an empty slot or a shadow.
 #[inline(always)]
 pub(crate) fn page_in(slot: u32) -> Option<Pfn> {
     match slot {
@@ -40,9 +42,9 @@ pub(crate) fn page_in(slot: u32) -> Option<Pfn> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Tag {
-    /// PG_dirty and in need of writing.
+    /// The page is dirty and in need of writing.
     Dirty,
-    /// Under writeback.
+    /// The page is under writeback.
     Writeback,
 }
 
@@ -52,10 +54,11 @@ pub(crate) struct Nodes<W: World> {
     tags: Box<[[W::U64; 2]]>,
     /// First node of the free chain (linked through PARENT), or NO_NODE.
     free: W::U32,
-    /// Nodes never used so far start here.
+    /// The first node that was never used; all later ones were not, either.
     fresh: W::U32,
     in_use: W::U32,
-    /// Leaves that hold shadows alone: the oldest, the youngest, how many.
+    /// Leaves that hold shadows alone: the oldest, in `shadow_youngest` the youngest, and in
+    /// `shadow_nodes` their number.
     pub(super) shadow_oldest: W::U32,
     pub(super) shadow_youngest: W::U32,
     pub(super) shadow_nodes: W::U32,
@@ -86,12 +89,12 @@ impl<W: World> Nodes<W> {
         self.in_use.get()
     }
 
-    /// Every node that is in use, and some that were.
+    /// Returns the range of nodes that are or were in use.
     pub(super) fn ever_used(&self) -> std::ops::Range<u32> {
         0..self.fresh.get()
     }
 
-    /// How many nodes one insertion can need at most.
+    /// Returns the number of nodes that are not in use.
     pub(super) fn available(&self) -> u32 {
         self.words.len() as u32 - self.in_use.get()
     }
@@ -123,7 +126,7 @@ impl<W: World> Nodes<W> {
         self.node(node).slot_in_parent()
     }
 
-    /// A node carries a tag in `slots` now; so do those above it.
+    /// Sets a tag in `slots` of a node, and in the nodes above it that did not carry it below.
     #[inline]
     fn set_tags(&self, mut node: u32, tag: Tag, mut slots: u64) {
         while self.tag(node, tag).fetch_or(slots) == 0 {
@@ -135,7 +138,7 @@ impl<W: World> Nodes<W> {
         }
     }
 
-    /// A node carries a tag no longer in `slots`; nor do those above it, if it was the last.
+    /// Clears a tag in `slots` of a node; if none is left there, also in the nodes above.
     #[inline]
     fn clear_tags(&self, mut node: u32, tag: Tag, mut slots: u64) {
         while self.tag(node, tag).fetch_and(!slots) & !slots == 0 {
@@ -147,9 +150,9 @@ impl<W: World> Nodes<W> {
         }
     }
 
-    /// The first index from `from` on that `find` accepts all the way down from `root`, with its leaf.
-    /// `find` is given a node, its level and a slot, and says the first slot from there on that will
-    /// do, if one does.
+    /// Returns the first index from `from` on that `find` accepts on every level from `root` down,
+    /// and its leaf. `find` is called with a node, its level and a slot, and returns the first
+    /// acceptable slot from there on, if any.
     #[inline(always)]
     pub(super) fn next_slot(
         &self,
@@ -161,7 +164,7 @@ impl<W: World> Nodes<W> {
             return None;
         }
         let mut index = u64::from(from);
-        // At most one step down and one step up a level for each subtree passed by.
+        // At most one step down and one step up per level for each subtree skipped.
         'restart: loop {
             if index >= capacity(self.level(root)) || index > u64::from(u32::MAX) {
                 return None;
@@ -171,7 +174,7 @@ impl<W: World> Nodes<W> {
                 let level = self.level(node);
                 let slot = (index >> (BITS * level)) as u32 & (SLOTS - 1);
                 let Some(hit) = find(node, level, slot) else {
-                    // Nothing here: go on behind this subtree.
+                    // No slot here is acceptable: continue behind this subtree.
                     let span = BITS * (level + 1);
                     index = ((index >> span) + 1) << span;
                     continue 'restart;
@@ -203,7 +206,7 @@ impl<W: World> Nodes<W> {
         node
     }
 
-    /// A leaf holds shadows alone from now on.
+    /// Adds a leaf that now holds shadows alone to the list of such leaves.
     pub(super) fn link_shadows(&self, node: u32, mapping: u32) {
         self.lock.with(|| {
             let last = self.shadow_youngest.get();
@@ -219,7 +222,8 @@ impl<W: World> Nodes<W> {
         });
     }
 
-    /// A leaf holds a page again, or nothing at all.
+    /// Takes a leaf off the list of leaves that hold shadows alone: it has a page again, or is
+    /// empty.
     pub(super) fn unlink_shadows(&self, node: u32) {
         self.lock.with(|| {
             let (older, younger) = (self.word(node, OLDER).get(), self.word(node, YOUNGER).get());
@@ -243,7 +247,7 @@ impl<W: World> Nodes<W> {
     }
 }
 
-/// One tree node. Whoever does several things to it looks it up once.
+/// One tree node. Code that accesses several words of a node looks it up once.
 pub(super) struct Node<'a, W: World>(pub(super) &'a [W::U32; NODE_WORDS]);
 
 impl<W: World> Node<'_, W> {
@@ -262,13 +266,13 @@ impl<W: World> Node<'_, W> {
         self.0[SHAPE].get() >> 16 & 0xff
     }
 
-    /// Shadows in a leaf.
+    /// Returns the number of shadows in a leaf.
     #[inline(always)]
     pub(super) fn shadows(&self) -> u32 {
         self.0[SHAPE].get() >> 24
     }
 
-    /// Neither pages nor nodes nor shadows.
+    /// Returns true if the node has neither pages nor child nodes nor shadows.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.0[SHAPE].get() & (0xff | 0xff << 24) == 0
@@ -285,8 +289,8 @@ impl<W: World> Node<'_, W> {
     }
 }
 
-/// The pages of a file in one leaf, from some index on. Its tags belong to the file's tree lock; the
-/// leaf stays as long as one of its pages does.
+/// The pages of a file in one leaf, from some index on. Its tags are protected by the file's tree
+/// lock; the leaf stays as long as one of its pages does.
 pub(crate) struct Leaf<'a, W: World> {
     pub(super) pool: &'a Nodes<W>,
     pub(crate) node: u32,
@@ -294,7 +298,8 @@ pub(crate) struct Leaf<'a, W: World> {
 }
 
 impl<'a, W: World> Leaf<'a, W> {
-    /// The first `most` slots, or as many as the leaf has: frames counted from 1; 0 is a hole.
+    /// Returns the first `most` slots, or as many as the leaf has: frames counted from 1; 0 is a
+    /// hole.
     #[inline(always)]
     pub fn slots(&self, most: u32) -> &'a [W::U32] {
         let to = SLOTS.min(self.from.saturating_add(most));
@@ -307,26 +312,27 @@ impl<'a, W: World> Leaf<'a, W> {
         (u64::MAX >> (SLOTS - n)) << self.from
     }
 
-    /// The slot of an index whose page is in this leaf, or would be.
+    /// Returns the slot of an index that belongs to this leaf.
     #[inline(always)]
     pub fn slot(&self, index: u32) -> &'a W::U32 {
         &self.pool.words[self.node as usize][(index & (SLOTS - 1)) as usize]
     }
 
-    /// Whether it holds a page: one without holds shadows alone, and is linked.
+    /// Returns true if the leaf holds a page; one without holds shadows alone, and is on their
+    /// list.
     #[inline(always)]
     pub fn has_pages(&self) -> bool {
         self.pool.node(self.node).count() > 0
     }
 
-    /// The slots of `n` indices of this leaf.
+    /// Returns the slots of `n` indices of this leaf.
     #[inline(always)]
     pub fn slots_at(&self, index: u32, n: u32) -> &'a [W::U32] {
         let from = (index & (SLOTS - 1)) as usize;
         &self.pool.words[self.node as usize][from..from + n as usize]
     }
 
-    /// So many of its empty slots were filled.
+    /// Counts `n` of the leaf's empty slots as filled.
     #[inline(always)]
     pub fn grown(&self, n: u32) {
         self.pool.node(self.node).0[SHAPE].fetch_add(n);
@@ -353,7 +359,7 @@ impl<'a, W: World> Leaf<'a, W> {
     }
 }
 
-/// Highest index a tree whose root is at `level` can hold.
+/// Returns the number of indices that a tree has whose root is at `level`.
 #[inline(always)]
 pub(super) fn capacity(level: u32) -> u64 {
     1u64 << (BITS * (level + 1)).min(36)

@@ -1,17 +1,18 @@
-//! Refault detection (Linux 3.15 mm/workingset.c; docs/reference/reclaim.md#refaults): a file page that comes
-//! back soon after it was reclaimed is activated at once.
+//! Refault detection (Linux 3.15 mm/workingset.c; docs/reference/reclaim.md#refaults): a file page
+//! that is read again soon after it was reclaimed is activated at once.
 //!
-//! A zone's *inactive age* counts evictions and activations of its file pages. An evicted page leaves
-//! its zone and the age in its place in the file's index, a *shadow*. When the page comes back, the
-//! ages' difference is how much longer the inactive list would have had to be to keep it; if the
-//! active list has as many pages, the page takes the place of one of those.
+//! A zone's *inactive age* counts evictions and activations of its file pages. An evicted page
+//! leaves its zone and the age in its place in the file's index, a *shadow*. When the page
+//! refaults, the difference of the ages is how much longer the inactive list would have had to be
+//! to keep it; if the active list has as many pages, the page takes the place of one of those.
 //!
-//! Shadows lie in tree nodes that would be free otherwise. Nodes that hold nothing else are linked,
-//! oldest first, and given up beyond one for every 16 frames, where reclaim calls its shrinkers.
+//! Shadows are kept in tree nodes that would be free otherwise. Nodes that hold nothing else are
+//! linked, oldest first; when reclaim calls its shrinkers, those beyond one for every 16 frames are
+//! dropped.
 //!
-//! **Locks.** A node's shadows belong to its file's tree lock, the list to the pool's. Giving a node
-//! up takes no tree lock under the pool's: it looks at the oldest, takes that file's lock and looks
-//! again.
+//! **Locks.** A node's shadows are protected by its file's tree lock, the list by the pool's.
+//! Dropping a node must not take a tree lock under the pool's: it reads the oldest node, takes that
+//! file's lock and checks again.
 
 use crate::cache::mapping::Mapping;
 use crate::cache::tree::SHADOW;
@@ -23,38 +24,41 @@ use crate::watch::vmstat::VmEvent;
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
 
-/// Bits of a shadow below the zone's number: the age, and above it, where that is remembered, whether the page was
-/// part of the working set.
+/// Bits of a shadow below the zone's number: the age, and if that is recorded, as highest bit
+/// whether the page was part of the working set.
 const AGE_BITS: u32 = 23;
-/// Whether the page was part of the working set.
+/// Bit of a shadow: the page was part of the working set.
 const WAS_WORKINGSET: u32 = 1 << (AGE_BITS - 1);
-/// Nodes given up at a time.
+/// Nodes dropped at a time.
 const BATCH: u64 = 32;
 
 impl<W: World> Mm<W> {
-    /// Whether shadows are kept. An eviction policy has its own ways.
+    /// Returns true if shadows are kept; an eviction policy keeps none.
     #[inline(always)]
     pub(crate) fn keeps_shadows(&self) -> bool {
         self.policy.workingset && self.orders.is_none()
     }
 
-    /// Whether pages remember that they were active: only then does it say what their coming back costs.
+    /// Returns true if pages record that they were active, which only a balance by the cost of
+    /// refaults needs.
     #[inline(always)]
     pub(crate) fn remembers_workingset(&self) -> bool {
         self.policy.scan_balance == ScanBalance::Cost
     }
 
-    /// Bits of a shadow that hold the age.
+    /// Returns the number of bits of a shadow that hold the age.
     fn age_bits(&self) -> u32 {
         AGE_BITS - u32::from(self.remembers_workingset())
     }
 
-    /// Ages are counted in units of 2^this, so that a distance as long as memory fits a shadow.
+    /// Returns the shift of ages: they are counted in units of 2^shift, so that a distance as long
+    /// as memory fits into a shadow.
     fn age_shift(&self) -> u32 {
         (32 - self.frames.len().leading_zeros()).saturating_sub(self.age_bits() - 1)
     }
 
-    /// A page leaves an active list for the inactive one, or comes back to it: it is part of the working set.
+    /// Marks a page as part of the working set: it is moved from an active list to the inactive
+    /// one, or refaults.
     #[inline]
     pub(crate) fn join_workingset(&self, pfn: Pfn) {
         if self.remembers_workingset() && !self.is_ordered(self.frames.flags(pfn)) {
@@ -62,7 +66,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// What stays of a file page that reclaim takes.
+    /// Returns the shadow of a file page that reclaim takes; 0 for none.
     #[inline]
     pub(crate) fn eviction_shadow(&self, page: Page<'_, W>) -> u32 {
         if !self.keeps_shadows() || page.has(flag::SWAPBACKED) {
@@ -71,7 +75,8 @@ impl<W: World> Mm<W> {
         self.aged_shadow(page.flags())
     }
 
-    /// The shadow of a page with these flags, by whose eviction its lists grow older.
+    /// Returns the shadow of a page with these flags and increments the age of its lists, for its
+    /// eviction.
     pub(crate) fn aged_shadow(&self, flags: u32) -> u32 {
         let age = self.lru_home(zone_of(flags)).inactive_age.fetch_add(1);
         Self::shadow(flags, age >> self.age_shift(), self.age_bits())
@@ -86,14 +91,14 @@ impl<W: World> Mm<W> {
         SHADOW | (zone_of(flags) as u32) << AGE_BITS | was | (age as u32 & ((1 << bits) - 1))
     }
 
-    /// [`Self::age_shift`], if pages leave shadows.
+    /// Returns the shift of ages if pages leave shadows, else `None`.
     #[inline(always)]
     pub(crate) fn shadow_shift(&self) -> Option<u32> {
         self.keeps_shadows().then(|| self.age_shift())
     }
 
-    /// The shadows of `n` file pages of a list of zone `z` that reclaim takes one after the other: what is
-    /// left of a page with these flags, by its place among them.
+    /// Ages the lists of zone `z` by `n` file pages that reclaim takes one after the other. Returns
+    /// a function that gives each page's shadow by its flags and its place among them.
     #[inline(always)]
     pub(crate) fn shadows_of(
         &self,
@@ -112,8 +117,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A page comes back whose shadow was still there; whether it is to be activated. What is part of the working
-    /// set costs its kind that it had to come back.
+    /// Counts a refault of a page whose shadow was found. Returns true if the page is to be
+    /// activated. The refault of a page of the working set is a cost of its kind of memory.
     pub(crate) fn refault(&self, pfn: Pfn, shadow: u32, file: bool) -> bool {
         let near = self.came_back_soon(shadow, file);
         let (back, activated) = match file {
@@ -132,7 +137,8 @@ impl<W: World> Mm<W> {
         near
     }
 
-    /// Whether a page would have stayed, had it had the place of those that it competes with.
+    /// Returns true if the page would have stayed in memory, had it had the place of the pages that
+    /// it competes with.
     fn came_back_soon(&self, shadow: u32, file: bool) -> bool {
         let z = ((shadow & !SHADOW) >> AGE_BITS) as usize;
         let shift = self.age_shift();
@@ -157,7 +163,7 @@ impl<W: World> Mm<W> {
         near
     }
 
-    /// The activation of a file page makes its zone's inactive list older by one.
+    /// Increments the age of a page's lists for its activation.
     #[inline]
     pub(crate) fn workingset_activation(&self, pfn: Pfn) {
         let page = self.frames.page(pfn);
@@ -170,12 +176,12 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The most tree nodes that may hold shadows alone.
+    /// Returns the largest number of tree nodes that may hold shadows alone.
     fn most_shadow_nodes(&self) -> u32 {
         self.frames.len() / 16
     }
 
-    /// The shrinker's count: nodes of shadows beyond the limit.
+    /// Returns the shrinker's count: nodes of shadows beyond the limit.
     pub(crate) fn count_shadow_nodes(&self) -> u64 {
         if !self.keeps_shadows() {
             return 0;
@@ -183,7 +189,7 @@ impl<W: World> Mm<W> {
         u64::from(self.shadow_nodes().saturating_sub(self.most_shadow_nodes()))
     }
 
-    /// Gives up the `n` oldest nodes of shadows; returns how many went.
+    /// Drops the `n` oldest nodes of shadows; returns how many were dropped.
     pub(crate) async fn drop_shadow_nodes(&self, n: u64) -> u64 {
         let (mut left, mut dropped) = (n, 0);
         while left > 0 {
@@ -199,13 +205,13 @@ impl<W: World> Mm<W> {
         dropped
     }
 
-    /// Tree nodes that hold shadows alone.
+    /// Returns the number of tree nodes that hold shadows alone.
     pub(crate) fn shadow_nodes(&self) -> u32 {
         self.nodes_pool.shadow_nodes.get()
     }
 
-    /// Gives up the node that has held shadows alone for longest. `false`: there is none, or somebody
-    /// was faster.
+    /// Drops the node that has held shadows alone for longest. Returns false if there is none, or
+    /// another task was faster.
     pub(crate) fn drop_oldest_shadows(&self) -> bool {
         let pool = &self.nodes_pool;
         let oldest = pool.lock.with(|| match pool.shadow_oldest.get() {
@@ -217,7 +223,8 @@ impl<W: World> Mm<W> {
         };
         let m = &self.mappings[mapping as usize];
         let dropped = m.tree_lock.with(|| {
-            // Who takes a node off the list holds its file's lock, so now it stays.
+            // Taking a node off the list needs its file's lock, which is held, so the node stays on
+            // it.
             let same = pool.lock.with(|| {
                 pool.shadow_oldest.get() == node && pool.word(node, OWNER).get() == mapping
             });
@@ -232,7 +239,7 @@ impl<W: World> Mm<W> {
         dropped
     }
 
-    /// Empties a leaf of shadows; the caller holds the tree lock.
+    /// Removes all shadows of a leaf; the caller holds the tree lock.
     fn drop_shadows(&self, m: &Mapping<W>, leaf: u32) {
         let pool = &self.nodes_pool;
         for slot in 0..SLOTS as usize {
@@ -248,13 +255,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A file is cut: shadows behind `from` mean nothing any more. Returns where to go on; whole
-    /// leaves go, so that a few shadows in front of a cut in the middle of one go with it.
+    /// Drops the shadows of a file that is truncated at `from`, one leaf at a time. Returns where
+    /// to continue, if anywhere. Whole leaves are emptied, so a few shadows in front of `from` go
+    /// with the rest of their leaf.
     pub(crate) fn drop_shadows_from(&self, mapping: u32, from: u32) -> Option<u32> {
         let m = &self.mappings[mapping as usize];
         let pool = &self.nodes_pool;
         m.tree_lock.with(|| {
-            // Any leaf will do, whatever is in it.
+            // The next leaf, whatever it contains.
             let find = |node, level, slot| {
                 (slot..SLOTS).find(|&s| level == 0 || pool.word(node, s as usize).get() != 0)
             };
@@ -267,7 +275,7 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Checks that exactly the leaves which hold shadows alone are linked.
+    /// Checks that the list holds exactly the leaves with shadows alone.
     pub(crate) fn check_shadows(&self) -> Result<(), String> {
         let pool = &self.nodes_pool;
         let (mut at, mut older, mut n) = (pool.shadow_oldest.get(), NO_NODE, 0);

@@ -1,21 +1,24 @@
-//! A look at a running engine: what a recount says, at a cost that follows the work.
+//! Checks of a running engine between full recounts, at a cost proportional to the work that the
+//! engine has done.
 //!
 //! A recount takes some twenty instructions a frame, and a run may change a few thousand pages in a
-//! second of simulated time on a machine of a million. So a look recounts everything only when four times as
-//! many pages have been given out, freed, scanned, dirtied or written as there are frames: that bounds
-//! its share of a run, whatever the machine and however slow its disk. In between it holds
+//! second of simulated time on a machine of a million. So a look recounts everything only after
+//! four times as many pages have been allocated, freed, scanned, dirtied or written as there are
+//! frames: this bounds its share of a run, whatever the machine and however slow its disk. In
+//! between it checks
 //!
-//! - **sums** that are kept apart from each other, exactly and in every zone: free blocks by order
-//!   against free pages; pages of files and anonymous ones against the LRU lists, the batches in front
-//!   of them and what tasks have isolated; dirty and written pages of devices against those of zones;
-//!   what is in a file's index against the pages and tags in its leaves;
+//! - **sums** that are kept independently of each other, exactly and in every zone: free blocks
+//!   by order against free pages; file and anonymous pages against the LRU lists, the batches in
+//!   front of them and pages that tasks have isolated; dirty and written pages of devices against
+//!   those of zones; the pages in files' indexes against the pages and tags in their leaves;
 //! - **ends of lists**, where all of the work is done: links, membership, order;
-//! - **waits**: no task waits for memory, a throttle or a reserve, and no daemon for work, that is there;
-//! - **pages by chance**, more where more was done: their zone, list, neighbours, place in a file's
+//! - **waits**: no task waits for memory, a throttle or a reserve, and no daemon for work, that
+//!   is available;
+//! - **sampled pages**, more after more work: their zone, list, neighbours, place in a file's
 //!   index and its tags up to the root, or their entry in a page table.
 //!
-//! Where any of these fails everything is recounted at once, and both are told. Which pages are looked
-//! at follows from the counters, so the same run looks at the same ones.
+//! If any of these fails everything is recounted at once, and both errors are reported. The sample
+//! follows from the counters, so the same run checks the same pages.
 
 use super::{Counter, Recount};
 use crate::memory::frame::flag;
@@ -29,21 +32,23 @@ use crate::{Mm, Pfn};
 const FRAMES: u64 = 4;
 /// The leaves are summed after as much work as this many times their number.
 const LEAVES: u64 = 4;
-/// Work for which one page more is looked at.
+/// The amount of work after which one more page is sampled.
 const WORK_A_PAGE: u64 = 32;
-/// Pages that a look looks at, at least and at most.
+/// The smallest and largest number of pages that a look samples.
 const PAGES: (u64, u64) = (64, 4096);
-/// Neighbouring frames that are looked at together: they share lines of the host's cache, and mostly a leaf.
+/// Consecutive frames that are sampled together: they share lines of the host's cache, and mostly a
+/// leaf.
 const TOGETHER: u64 = 8;
-/// Of a page's index, those that say where it is in its leaf.
+/// The number of low bits of a page's index that give its slot in its leaf.
 const LEAF_BITS: u32 = 6;
-/// Pages at either end of each list that a look looks at.
+/// Pages at either end of each list that a look checks.
 const ENDS: usize = 8;
 
-/// What looks remember of each other.
+/// State kept between looks.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
-    /// Work done until the last look, until the last recount, and until the leaves were last summed.
+    /// Work done up to the last look, in `recounted` up to the last recount, and in `summed` up to
+    /// the last sum of the leaves.
     before: u64,
     recounted: u64,
     summed: u64,
@@ -51,7 +56,7 @@ pub(super) struct Looks {
     batched: Vec<u64>,
 }
 
-/// The next of a row of numbers that look like chance (splitmix64).
+/// Returns the next number of a pseudo-random sequence (splitmix64).
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -61,10 +66,10 @@ fn next(state: &mut u64) -> u64 {
 }
 
 impl Recount {
-    /// Looks at a running engine; recounts everything when enough was done since it last did.
+    /// Checks a running engine; recounts everything if enough work was done since the last recount.
     ///
     /// # Errors
-    /// The first disagreement, in words, and what a recount says of it.
+    /// Returns a text about the first disagreement, with the finding of a recount.
     pub fn look<W: World>(&mut self, mm: &Mm<W>) -> Result<(), String> {
         let work = work_done(mm);
         if work - self.looks.recounted >= FRAMES * u64::from(mm.frames.len()) {
@@ -108,7 +113,7 @@ impl Recount {
         Ok(())
     }
 
-    /// Lists and counters that are kept apart from each other, zone by zone.
+    /// Checks, zone by zone, lists and counters that are kept independently of each other.
     fn lists_sum<W: World>(&mut self, mm: &Mm<W>) -> Result<(), String> {
         let zones = mm.zones.len();
         let Looks {
@@ -151,7 +156,7 @@ impl Recount {
                 .into_iter()
                 .zip(isolated[z])
             {
-                // A batch is counted until all of it is put back or freed.
+                // The pages of a batch are counted until all of it is put back or freed.
                 if mm.stat.exact(z, item) < found as i64 {
                     mm.expect(z, item, found)?;
                 }
@@ -162,7 +167,7 @@ impl Recount {
     }
 }
 
-/// Pages given out, freed, scanned, dirtied and written since boot.
+/// Returns the number of pages allocated, freed, faulted, scanned, dirtied and written since boot.
 fn work_done<W: World>(mm: &Mm<W>) -> u64 {
     let zones = (0..mm.zones.len()).map(|z| {
         let events = [
@@ -177,7 +182,8 @@ fn work_done<W: World>(mm: &Mm<W>) -> u64 {
     zones.sum::<u64>() + mm.stat.events(VmEvent::PgFree) + mm.stat.events(VmEvent::PgFault)
 }
 
-/// No page of a zone is counted twice, and none less than no time.
+/// Checks that the counts of a zone's pages are not negative and do not add up to more than the
+/// zone.
 fn check_range<W: World>(mm: &Mm<W>, z: usize, free: u64, pages: i64) -> Result<(), String> {
     let exact = |item| mm.stat.exact(z, item);
     let used = pages + exact(ZoneStat::NrKernel) + exact(ZoneStat::NrSlabReclaimable);
@@ -219,11 +225,11 @@ fn check_range<W: World>(mm: &Mm<W>, z: usize, free: u64, pages: i64) -> Result<
     }
 }
 
-/// Looks at pages; remembers what it saw last, for neighbours are mostly of one leaf.
+/// A sampler of pages; it keeps the last leaf and path, as neighbours mostly share a leaf.
 struct Eye<'a, W: World> {
     mm: &'a Mm<W>,
     counter: Counter<'a, W>,
-    /// File and leaf whose path to the root was right.
+    /// The file and leaf whose path to the root was checked last.
     path: (u32, u32),
 }
 
@@ -236,7 +242,7 @@ impl<'a, W: World> Eye<'a, W> {
         }
     }
 
-    /// Both ends of a zone's LRU lists, and the first block of each of its free lists.
+    /// Checks both ends of a zone's LRU lists, and the first block of each of its free lists.
     fn ends(&mut self, z: usize) -> Result<(), String> {
         let mm = self.mm;
         if mm.zones[z].lru_home as usize == z || !mm.node_lru() {
@@ -266,7 +272,8 @@ impl<'a, W: World> Eye<'a, W> {
         Ok(())
     }
 
-    /// One frame: its zone, its list and its neighbours there, its place in a file or region.
+    /// Checks one frame: its zone, its list and its neighbours there, its place in a file or
+    /// region.
     fn page(&mut self, pfn: Pfn) -> Result<(), String> {
         let mm = self.mm;
         if pfn >= mm.frames.len() {
@@ -275,7 +282,7 @@ impl<'a, W: World> Eye<'a, W> {
         let f = mm.frames.flags(pfn);
         let z = frame::zone_of(f);
         if z >= mm.zones.len() {
-            // Unless it is in a hole between zones.
+            // Frames in holes between zones belong to no zone.
             let inside = |z: &Zone<W>| (z.start..z.start + z.size).contains(&pfn);
             return match mm.zones.iter().any(inside) {
                 true => Err(format!("frame {pfn} is in no zone")),
@@ -308,7 +315,8 @@ impl<'a, W: World> Eye<'a, W> {
     }
 }
 
-/// A frame that nobody uses has no bit of a page in use, and heads a block or is in one.
+/// Checks that a free frame has no bit of a page in use and, if it heads a block, that the block is
+/// well-formed.
 fn check_free<W: World>(mm: &Mm<W>, pfn: Pfn, f: u32) -> Result<(), String> {
     if f & flag::CHECK_AT_FREE & !flag::BUDDY != 0 {
         return Err(format!("frame {pfn} is free and has flags {f:#x}"));
@@ -327,7 +335,7 @@ fn check_free<W: World>(mm: &Mm<W>, pfn: Pfn, f: u32) -> Result<(), String> {
     check_links(mm, pfn)
 }
 
-/// A page on an LRU list stands between pages of that list, or at its end.
+/// Checks that a page on an LRU list is between pages of that list, or at its end.
 fn check_neighbours<W: World>(mm: &Mm<W>, pfn: Pfn, f: u32) -> Result<(), String> {
     check_links(mm, pfn)?;
     let lru = Lru::of(f);
@@ -351,8 +359,8 @@ fn check_neighbours<W: World>(mm: &Mm<W>, pfn: Pfn, f: u32) -> Result<(), String
     Ok(())
 }
 
-/// Both neighbours on a list point back. (The table's first and last entry of a list are those after and
-/// before its sentinel, and of a page as well.)
+/// Checks that both neighbours on a list point back. ([`frame::Frames::first`] and `last` return
+/// the entries after and before a sentinel, and also those after and before a page.)
 fn check_links<W: World>(mm: &Mm<W>, pfn: Pfn) -> Result<(), String> {
     let (before, after) = (mm.frames.last(pfn), mm.frames.first(pfn));
     if mm.frames.first(before) == pfn && mm.frames.last(after) == pfn {

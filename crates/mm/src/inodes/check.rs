@@ -72,7 +72,7 @@ impl<W: World> Mm<W> {
             }
         }
         self.check_xfs()?;
-        // An object that was just taken for a row may not be in it yet.
+        // An object may have just been allocated for a row and not be recorded in it yet.
         for (cache, found) in objects.into_iter().enumerate() {
             let known = self.slab_usage(cache as u32).0;
             if known < found {

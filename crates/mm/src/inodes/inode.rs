@@ -1,12 +1,12 @@
-//! Dentries and inodes in memory: who uses them, the lists of those nobody uses, and what the
-//! superblock shrinker does with them (docs/reference/shrinkers-and-xfs.md#superblocks).
+//! Dentries and inodes in memory: their use counts, the lists of unused ones, and how the
+//! superblock shrinker treats them (docs/reference/shrinkers-and-xfs.md#superblocks).
 //!
-//! A file that lies on disk has a row for as long as it exists, under its mapping's number; the row
-//! says what of it is in memory. An inode with one name has at most one dentry, so both share the row.
-//! A cached dentry holds the inode and the dentry of its directory.
+//! A file that exists on disk has a row for as long as it exists, under its mapping's number; the
+//! row records which parts of it are in memory. An inode with one name has at most one dentry, so
+//! both share the row. A cached dentry holds the inode and the dentry of its directory.
 //!
-//! Lists are intrusive and keep oldest entries first. An entry leaves its list when the shrinker finds
-//! it in use, as in the kernel, not when it is used.
+//! Lists are intrusive and keep oldest entries first. As in the kernel, an entry leaves its list
+//! when the shrinker finds it in use, not when it is used.
 
 use super::state::InodeList;
 use crate::Mm;
@@ -27,27 +27,27 @@ use crate::world::{WaitedKind, Word32, Word64, World};
 /// Why a file could not be looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoInode {
-    /// There is no memory for its dentry or inode.
+    /// There is no memory for the file's dentry or inode.
     NoMemory,
-    /// It has lost its name.
+    /// The file has lost its name.
     Gone,
 }
 
-/// What a filesystem says of itself when it is mounted.
+/// The properties of a filesystem that the engine needs when it is mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SuperInfo {
-    /// Bytes that an inode of it takes in memory (its slab cache's object size).
+    /// Bytes that an inode takes in memory (its slab cache's object size).
     pub inode_bytes: u32,
-    /// Allocation groups, if it is an XFS; 0: another filesystem.
+    /// Allocation groups if it is an XFS; 0: another filesystem.
     pub ags: u32,
-    /// XFS: how often the log is forced and everything pushed, in nanoseconds
+    /// XFS: the period, in nanoseconds, in which the log is forced and all items are pushed
     /// (`fs.xfs.xfssyncd_centisecs`). A sixth of it is the background reclaimer's period.
     pub sync_interval: u64,
 }
 
 impl<W: World> Mm<W> {
-    /// Mounts a filesystem; `None` when [`crate::Config::max_supers`] are, or its groups exceed
-    /// [`crate::Config::max_ags`].
+    /// Mounts a filesystem and returns its number; `None` if [`crate::Config::max_supers`] are
+    /// mounted, or its groups exceed [`crate::Config::max_ags`].
     pub fn new_super(&self, info: &SuperInfo) -> Option<u32> {
         let all = &self.inodes;
         let sb = all.used.get();
@@ -66,19 +66,20 @@ impl<W: World> Mm<W> {
         Some(sb)
     }
 
-    /// Each inode of a filesystem has a record beside it (`page_metadata = "slabs"`): `jbd2_inode` and an extent's status
-    /// of ext4. Called at its mount.
+    /// Gives each inode of a filesystem a record beside it (`page_metadata = "slabs"`):
+    /// `jbd2_inode` and an extent's status of ext4. Called when the filesystem is mounted.
     pub fn keep_beside_inodes(&self, sb: u32) {
         debug_assert!(sb < self.super_count(), "filesystem {sb}");
         self.keep_beside(1 + sb);
     }
 
-    /// How often an XFS's log is forced and everything pushed, in nanoseconds; 0: it is no XFS.
+    /// Returns the period, in nanoseconds, in which an XFS's log is forced and all items are
+    /// pushed; 0 for another filesystem.
     pub fn sync_interval(&self, sb: u32) -> u64 {
         self.sb(sb).sync_interval.get()
     }
 
-    /// Gives every XFS another such period; its workers take it when they have slept.
+    /// Sets this period for every XFS; its workers use it after their present sleep.
     pub(crate) fn set_sync_interval(&self, ns: u64) {
         for sb in (0..self.super_count()).map(|sb| self.sb(sb)) {
             if sb.ags.get() > 0 {
@@ -87,8 +88,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A file exists on a filesystem from now on: its directory (`None`: the root), and on an XFS
-    /// its allocation group there and its inode's number in it. Nothing of it is in memory.
+    /// Creates the row of a file on a filesystem: its directory (`None`: the root), and on an XFS
+    /// its allocation group and its inode's number there. No part of the file is in memory yet.
     pub fn place_inode(&self, ino: u32, sb: u32, parent: Option<u32>, ag: u32, agino: u32) {
         let row = self.inode(ino);
         assert!(row.state.get() == 0 && row.users.get() == 0, "a new file");
@@ -104,28 +105,28 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// An inode's number in its allocation group, on an XFS; 0 elsewhere.
+    /// Returns an inode's number in its allocation group on an XFS; 0 on other filesystems.
     pub fn inode_number(&self, ino: u32) -> u32 {
         self.inode(ino).agino.get()
     }
 
-    /// Whether filesystems tell the engine of their inodes.
+    /// Returns true if filesystems register their inodes with the engine.
     #[inline(always)]
     pub(crate) fn keeps_inodes(&self) -> bool {
         self.inodes.used.get() > 0
     }
 
-    /// Objects in memory: dentries, and inodes of a filesystem.
+    /// Returns the objects in memory: all dentries, and the inodes of a filesystem.
     pub fn cached_objects(&self, sb: u32) -> (u64, u64) {
         (self.slab_usage(DENTRY_CACHE).0, self.slab_usage(1 + sb).0)
     }
 
-    /// Inodes of a filesystem whose memory was given back since it was mounted.
+    /// Returns how many inodes of a filesystem were freed from memory since it was mounted.
     pub fn inodes_freed(&self, sb: u32) -> u64 {
         self.sb(sb).freed.get()
     }
 
-    /// Looks at what [`Self::iget`] and stat(2) of a file will ask for, so that it is in the processor's caches by then.
+    /// Prefetches the words that [`Self::iget`] and stat(2) of a file will read.
     #[inline]
     pub fn look_at_inode(&self, ino: u32) {
         debug_assert!(self.inode(ino).has(PLACED), "file {ino} has a place");
@@ -138,7 +139,7 @@ impl<W: World> Mm<W> {
     /// [`Mm::iput`].
     ///
     /// # Errors
-    /// There is no memory, or the file lost its name before it was held.
+    /// If there is no memory, or the file lost its name before it was held.
     pub async fn iget(&self, ino: u32) -> Result<(), NoInode> {
         debug_assert!(
             self.inode(ino).has(PLACED),
@@ -163,11 +164,12 @@ impl<W: World> Mm<W> {
             } else {
                 None
             };
-            // Its pages may have been written and the shrinker come by while a dentry was looked for.
+            // While the dentry was allocated, the inode's pages may have been written and a
+            // shrinker may have evicted it.
             let found = dentry.is_some() && self.bring_in(ino).await;
             match dentry {
                 Some(object) if found && !row.any(DENTRY | UNLINKED) => {
-                    // The directory's hold becomes the dentry's.
+                    // The hold on the directory passes to the dentry.
                     row.set_dentry(object);
                     row.set(DENTRY);
                     self.unused_del(ino, InodeList::Inodes);
@@ -175,7 +177,7 @@ impl<W: World> Mm<W> {
                     return Ok(());
                 }
                 other => {
-                    // Somebody else was faster, or there is no memory.
+                    // Another task has brought the dentry in, or there is no memory.
                     if let Some(object) = other {
                         self.slab_free(DENTRY_CACHE, object);
                     }
@@ -196,14 +198,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whether a file is gone: it has no name and nobody holds it, so that its inode can be another
-    /// file's.
+    /// Returns true if a file is gone: it has no name and is not held, so its inode may be reused
+    /// for another file.
     pub fn inode_gone(&self, ino: u32) -> bool {
         let row = self.inode(ino);
         row.has(PLACED | UNLINKED) && !row.any(DENTRY | LOADING) && row.users.get() == 0
     }
 
-    /// A new file takes the inode of one that is gone, below another directory perhaps.
+    /// Reuses the inode of a file that is gone for a new file, whose directory may be another one.
     pub fn reuse_inode(&self, ino: u32, parent: Option<u32>) {
         assert!(self.inode_gone(ino), "inode {ino} is free");
         let row = self.inode(ino);
@@ -212,13 +214,14 @@ impl<W: World> Mm<W> {
         self.mappings[ino as usize].writeback_index.set(0);
     }
 
-    /// A new file's dentry and inode, held until [`Mm::iput`]; its directory is held by the caller.
-    /// An XFS inode that was evicted and not freed yet is used again. `false`: there is no memory.
+    /// Makes a new file's dentry and inode, held until [`Mm::iput`]; the caller holds the
+    /// directory. An XFS inode that was evicted and not freed yet is used again. Returns false if
+    /// there is no memory.
     pub async fn new_inode(&self, ino: u32) -> bool {
         let row = self.inode(ino);
         let sb = row.sb.get();
         let q = self.inode_queue(ino);
-        // Nobody else brings it in meanwhile.
+        // No other task may bring it in meanwhile.
         let taken = row.set(LOADING);
         assert!(!taken, "a new file's inode");
         while row.has(CLAIMED) {
@@ -260,14 +263,15 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Brings an inode into memory, off the list of unused ones, for a caller that gives it a dentry. `false`: there is no
-    /// memory, or it has no name and is not there any more.
+    /// Brings an inode into memory and takes it off the list of unused ones, for a caller that
+    /// gives it a dentry. Returns false if there is no memory, or the file has no name and its
+    /// inode is no longer in memory.
     async fn bring_in(&self, ino: u32) -> bool {
         let row = self.inode(ino);
         loop {
             if row.has(CACHED) {
                 if row.has(CLAIMED) {
-                    // A reclaimer is at it: it will be gone, or left.
+                    // A reclaimer has claimed the inode, and will free it or give it up.
                     self.inode_wait(WaitedKind::InodeLock, ino, None);
                     self.world.sleep(self.tick()).await;
                     continue;
@@ -279,7 +283,8 @@ impl<W: World> Mm<W> {
                 return true;
             }
             if row.has(UNLINKED) {
-                // It went while this task waited for it, and may be about to become another file's.
+                // The inode was freed while this task waited, and another file may be about to
+                // reuse it.
                 return false;
             }
             let q = self.inode_queue(ino);
@@ -306,14 +311,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// An inode came or went.
+    /// Adjusts the slabs of records beside inodes after an inode was allocated or freed.
     fn settle_beside(&self, cache: u32) {
         if self.keeps_beside(cache) {
             self.settle(Record::InodeBeside);
         }
     }
 
-    /// Ends what [`Mm::iget`] began.
+    /// Releases the hold taken by [`Mm::iget`].
     pub fn iput(&self, ino: u32) {
         let row = self.inode(ino);
         let before = row.users.fetch_sub(1);
@@ -329,13 +334,13 @@ impl<W: World> Mm<W> {
         self.unused_add(ino, InodeList::Dentries);
     }
 
-    /// A held file has lost its name: with the last hold it goes.
+    /// Marks a held file as having lost its name; the last release frees it.
     pub fn unlink_inode(&self, ino: u32) {
         assert!(self.inode(ino).users.get() > 0, "a held file");
         self.inode(ino).set(UNLINKED);
     }
 
-    /// Frees an unused dentry, and what it held.
+    /// Frees an unused dentry and releases its holds.
     pub(super) fn drop_dentry(&self, ino: u32) {
         let row = self.inode(ino);
         debug_assert!(row.users.get() == 0 && row.has(DENTRY));
@@ -348,7 +353,7 @@ impl<W: World> Mm<W> {
         self.no_dentry_left(ino);
     }
 
-    /// Nobody holds an inode any more (`iput_final`).
+    /// Handles that an inode has lost its dentry, its last user (`iput_final`).
     fn no_dentry_left(&self, ino: u32) {
         let row = self.inode(ino);
         if row.has(UNLINKED) {
@@ -359,22 +364,23 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// An inode is clean: if nobody uses it, it belongs on the list.
+    /// Adds an inode that became clean to the list of unused ones if it is unused.
     pub(crate) fn inode_cleaned(&self, ino: u32) {
         if self.unlisted(ino) && self.shrinkable(ino) {
             self.unused_add(ino, InodeList::Inodes);
         }
     }
 
-    /// Whether an inode in memory is clean, nobody's and on no list.
+    /// Returns true if an inode in memory is clean, unused and on no list.
     pub(super) fn unlisted(&self, ino: u32) -> bool {
         let row = self.inode(ino);
         let unused = row.has(CACHED) && !row.any(DENTRY | LOADING | RECLAIMABLE | ON_INODES);
         unused && !self.vfs_dirty(ino) && !row.has(UNLINKED)
     }
 
-    /// Whether a shrinker may have an unused inode for what its file has in memory (`mapping_shrinkable`): nothing, or the
-    /// shadow of its only page. Where there is HighMem it may in any case, for its pages are no burden on low memory.
+    /// Returns true if the pages of an unused inode's file allow a shrinker to have it
+    /// (`mapping_shrinkable`): there are none, or only the shadow of the file's only page. With
+    /// HighMem any pages do, since they are no burden on low memory.
     pub(super) fn shrinkable(&self, ino: u32) -> bool {
         if !self.policy.inodes_keep_pages || self.highmem {
             return true;
@@ -383,7 +389,7 @@ impl<W: World> Mm<W> {
         m.nrpages.get() == 0 && (m.root.get() == EMPTY || m.size.get() <= 4096)
     }
 
-    /// Pages or shadows of a file have gone: with the last, its inode may be the shrinker's.
+    /// Lists an unused inode for its shrinker when the last of its pages or shadows has gone.
     #[inline(always)]
     pub(crate) fn mapping_shrank(&self, mapping: u32) {
         if self.policy.inodes_keep_pages && self.mappings[mapping as usize].nrpages.get() == 0 {
@@ -391,7 +397,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// As [`Mm::inode_cleaned`], for files of which the engine may not know inodes.
+    /// Does [`Mm::inode_cleaned`], also for files whose inodes the engine may not know.
     #[inline]
     pub(crate) fn inode_cleaned_by_flusher(&self, ino: u32) {
         if self.keeps_inodes() {
@@ -404,14 +410,14 @@ impl<W: World> Mm<W> {
         self.mappings[ino as usize].state.get() & dirty != 0
     }
 
-    /// The VFS lets an inode go. An XFS keeps it until it is reclaimed.
+    /// Evicts an inode from the VFS. An XFS keeps it until it is reclaimed.
     pub(super) fn evict_inode(&self, ino: u32) {
         let row = self.inode(ino);
         self.unused_del(ino, InodeList::Inodes);
         row.clear(INODE_REF);
         if self.is_xfs(row.sb.get()) {
             if row.has(UNLINKED) {
-                self.log_inode(ino); // freeing it on disk is a change
+                self.log_inode(ino); // freeing the inode on disk is a change
             }
             self.xfs_evicted(ino);
         } else {
@@ -419,7 +425,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Gives an inode's memory back.
+    /// Frees an inode's memory.
     pub(crate) fn free_inode(&self, ino: u32) {
         let row = self.inode(ino);
         assert!(

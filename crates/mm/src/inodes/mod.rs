@@ -1,4 +1,4 @@
-//! Dentries and inodes in memory, and those of XFS.
+//! Dentries and inodes in memory, and XFS's handling of its inodes.
 
 pub(crate) mod check;
 pub mod inode;

@@ -1,4 +1,4 @@
-//! Unused dentries and inodes: their lists, and what the shrinker takes from them.
+//! The lists of unused dentries and inodes, and how the shrinker scans them.
 
 use super::state::InodeList;
 use super::state::*;
@@ -9,7 +9,8 @@ use crate::watch::vmstat::VmEvent;
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
 
 impl<W: World> Mm<W> {
-    /// The node whose list an object is on: that of its page, where lists are by node.
+    /// Returns the node whose list an object is on: that of its page, if lists are kept by node,
+    /// else 0.
     fn node_of_object(&self, o: Object) -> u32 {
         match self.shrinkers_by_node() {
             true => self.zones[self.frames.zone(o.page)].node,
@@ -17,7 +18,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The bit of a row that says it is on a list of unused entries.
+    /// Returns the bit of a row that records that it is on a list of unused entries.
     fn unused_bit(list: InodeList) -> u32 {
         match list {
             InodeList::Dentries => ON_DENTRIES,
@@ -25,7 +26,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Whose list that is: the filesystem and the node.
+    /// Returns the filesystem and node whose list that is.
     fn unused_place(&self, row: &Inode<W>, list: InodeList) -> (u32, u32) {
         let object = match list {
             InodeList::Dentries => row.dentry(),
@@ -37,7 +38,7 @@ impl<W: World> Mm<W> {
     pub(super) fn unused_add(&self, ino: u32, list: InodeList) {
         let row = self.inode(ino);
         self.inodes.lock.with(|| {
-            // Most often it is there. Its object's page need not be asked then.
+            // Usually the entry is on the list, and its object's page need not be looked up.
             if row.set(Self::unused_bit(list)) {
                 return;
             }
@@ -58,7 +59,7 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// The oldest entry of a list goes to its end.
+    /// Moves the oldest entry of a list to its end.
     fn unused_rotate(&self, ino: u32, list: InodeList, head: u32) {
         self.inodes.lock.with(|| {
             self.inodes.del(list, ino);
@@ -66,7 +67,7 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Looks at up to `n` unused dentries, the oldest first; returns how many it freed.
+    /// Scans up to `n` unused dentries, the oldest first; returns how many it freed.
     pub(crate) async fn prune_dentries(&self, sb: u32, nid: u32, n: u64) -> u64 {
         let head = self.lru_head(sb, nid);
         let mut freed = 0;
@@ -91,7 +92,7 @@ impl<W: World> Mm<W> {
         freed
     }
 
-    /// Looks at up to `n` unused inodes, the oldest first; returns how many it evicted.
+    /// Scans up to `n` unused inodes, the oldest first; returns how many it evicted.
     pub(crate) async fn prune_inodes(&self, sb: u32, nid: u32, n: u64) -> u64 {
         let head = self.lru_head(sb, nid);
         let mut freed = 0;
@@ -106,14 +107,14 @@ impl<W: World> Mm<W> {
             } else if row.clear(INODE_REF) {
                 self.unused_rotate(ino, InodeList::Inodes, head);
             } else if self.mappings[ino as usize].nrpages.get() > 0 {
-                // It is looked at again, with what is left.
+                // The inode is scanned again after its clean pages were dropped.
                 self.unused_rotate(ino, InodeList::Inodes, head);
                 self.steal_pages(ino).await;
             } else if self.forget_shadows(ino) {
                 self.evict_inode(ino);
                 freed += 1;
             } else {
-                // It is the first one of its list again.
+                // The inode stays first on its list.
                 self.world.relax().await;
             }
             if i % 32 == 31 {
@@ -135,8 +136,8 @@ impl<W: World> Mm<W> {
         self.current().reclaimed_slab.fetch_add(stolen as u32);
     }
 
-    /// Drops the shadows of an inode without pages that is about to be evicted, of up to 32 leaves of its index. Returns
-    /// whether none is left.
+    /// Drops the shadows of an inode without pages that is about to be evicted, in up to 32 leaves
+    /// of its index. Returns true if none is left.
     pub(super) fn forget_shadows(&self, ino: u32) -> bool {
         let mut from = self.keeps_shadows().then_some(0);
         for _ in 0..32 {
@@ -148,12 +149,12 @@ impl<W: World> Mm<W> {
         from.is_none()
     }
 
-    /// Dentries that nobody uses, of a node's list.
+    /// Returns the number of unused dentries on a node's list.
     pub(crate) fn unused_dentries(&self, sb: u32, nid: u32) -> u64 {
         self.sb(sb).unused[nid as usize][0].get()
     }
 
-    /// VFS inodes that nobody uses, of a node's list.
+    /// Returns the number of unused VFS inodes on a node's list.
     pub(crate) fn unused_inodes(&self, sb: u32, nid: u32) -> u64 {
         self.sb(sb).unused[nid as usize][1].get()
     }

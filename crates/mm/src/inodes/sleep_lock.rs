@@ -1,14 +1,14 @@
 //! A lock that may be held across waits (the kernel's mutex).
 //!
-//! Who finds it taken waits in order; a task that comes by when it is free takes it, as with the
-//! kernel's mutex of before 4.10, which hands nothing over.
+//! A task that finds the lock taken waits in order; a task that comes when it is free takes it, as
+//! with the kernel's mutex before 4.10, which is not handed over.
 
 use crate::Mm;
 use crate::world::{TaskId, WaitQueue, Word32, World};
 
-/// One lock.
+/// A lock that may be held across waits.
 pub(crate) struct SleepLock<W: World> {
-    /// The task that holds it, plus 1.
+    /// The task that holds the lock, plus 1; 0: free.
     owner: W::U32,
 }
 
@@ -19,20 +19,20 @@ impl<W: World> SleepLock<W> {
         }
     }
 
-    /// Who holds it.
+    /// Returns the task that holds the lock, if any.
     pub fn owner(&self) -> Option<TaskId> {
         self.owner.get().checked_sub(1)
     }
 }
 
 impl<W: World> Mm<W> {
-    /// Takes a lock if it is free.
+    /// Takes a lock if it is free; returns true if it was.
     pub(crate) fn try_sleep_lock(&self, lock: &SleepLock<W>) -> bool {
         lock.owner.replace(0, self.world.task() + 1)
     }
 
-    /// Takes a lock whose waiters are in `q`; `about_to_wait` is called before each wait, with the
-    /// task that holds it.
+    /// Takes a lock whose waiters are in `q`; before each wait calls `about_to_wait` with the task
+    /// that holds the lock.
     pub(crate) async fn sleep_lock(
         &self,
         lock: &SleepLock<W>,
@@ -50,7 +50,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Gives a lock back and wakes the longest waiter.
+    /// Releases a lock and wakes the longest waiter.
     pub(crate) fn sleep_unlock(&self, lock: &SleepLock<W>, q: WaitQueue) {
         let mine = lock.owner.replace(self.world.task() + 1, 0);
         assert!(mine, "only its holder gives a lock back");

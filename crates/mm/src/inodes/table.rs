@@ -1,4 +1,4 @@
-//! The tables: a row a file, the lists a row can be on, mounted filesystems.
+//! The tables of inodes: a row for each file, the lists that rows can be on, mounted filesystems.
 
 use super::state::{InodeList, LISTS};
 use super::xfs::{Ag, Log};
@@ -6,22 +6,23 @@ use crate::memory::slab::{Cache, Object};
 use crate::world::{ShortLock, WaitQueue, Word32, World};
 use crate::{Mm, NoMemory, Pfn, queue};
 
-/// A file's row.
+/// The row of a file.
 pub(crate) struct Inode<W: World> {
     pub state: W::U32,
-    /// Open files, tasks that look at it, and cached dentries below it.
+    /// The number of open files, tasks that hold the file, and cached dentries below it.
     pub users: W::U32,
     pub sb: W::U32,
-    /// Its directory's row plus 1; 0: the root.
+    /// The row of its directory, plus 1; 0: the root.
     pub parent: W::U32,
-    /// Its allocation group's number in the machine, and its number in it.
+    /// The machine-wide number of its allocation group, and in `agino` its number in that group.
     pub ag: W::U32,
     pub agino: W::U32,
-    /// Its place in log order.
+    /// Its position in log order.
     pub lsn: W::U64,
     dentry_page: W::U32,
     inode_page: W::U32,
-    /// Slots in those pages: the dentry's in the low half.
+    /// The slots of its objects in those pages: the dentry's in the low half, the inode's in the
+    /// high half.
     slots: W::U32,
     links: [[W::U32; 2]; LISTS],
 }
@@ -53,13 +54,13 @@ impl<W: World> Inode<W> {
         self.state.get() & bits != 0
     }
 
-    /// Sets bits; returns whether any of them was set.
+    /// Sets bits; returns true if any of them was set.
     #[inline(always)]
     pub fn set(&self, bits: u32) -> bool {
         self.state.fetch_or(bits) & bits != 0
     }
 
-    /// Clears bits; returns whether any of them was set.
+    /// Clears bits; returns true if any of them was set.
     #[inline(always)]
     pub fn clear(&self, bits: u32) -> bool {
         self.state.fetch_and(!bits) & bits != 0
@@ -98,17 +99,17 @@ pub(crate) struct Super<W: World> {
     pub first_ag: W::U32,
     pub ags: W::U32,
     pub sync_interval: W::U64,
-    /// Inodes whose memory was given back.
+    /// Inodes freed from memory since the mount.
     pub(super) freed: W::U64,
-    /// Unused dentries and inodes, by node.
+    /// Numbers of unused dentries and inodes, by node.
     pub(super) unused: Box<[[W::U64; 2]]>,
     pub log: Log<W>,
 }
 
-/// Everything about inodes.
+/// All rows, filesystems and allocation groups.
 pub(crate) struct Inodes<W: World> {
-    /// A row a file, then the heads of all lists: for each filesystem one a node, and one more for
-    /// what is being written to the log.
+    /// A row for each file, then the heads of all lists: for each filesystem one per node, and one
+    /// more for changes that are being logged.
     rows: Box<[Inode<W>]>,
     pub(super) files: u32,
     pub supers: Box<[Super<W>]>,
@@ -118,17 +119,17 @@ pub(crate) struct Inodes<W: World> {
     pub(super) lock: W::Lock,
 }
 
-/// The caches: dentries, and one of inodes for each filesystem.
+/// The slab cache of dentries; the caches after it are of inodes, one for each filesystem.
 pub(super) const DENTRY_CACHE: u32 = 0;
-/// Bytes of a dentry (`struct dentry`, 64 bit): 21 a page.
+/// Bytes of a dentry (`struct dentry`, 64 bit): 21 on a page.
 const DENTRY_BYTES: u32 = 192;
 
-/// How many slab caches `supers` filesystems have.
+/// Returns how many slab caches `supers` filesystems have.
 pub(crate) fn caches(supers: u32) -> u32 {
     if supers == 0 { 0 } else { supers + 1 }
 }
 
-/// Slab caches whose lists begin at `first_list`.
+/// Makes the slab caches, whose lists begin at `first_list`.
 pub(crate) fn new_caches<W: World>(supers: u32, first_list: Pfn) -> Box<[Cache<W>]> {
     let all: Box<[Cache<W>]> = (0..caches(supers))
         .map(|i| Cache::new(first_list + i))
@@ -183,7 +184,8 @@ impl<W: World> Inodes<W> {
         &self.rows[ino as usize]
     }
 
-    /// The head of a list. `nth`: the node, or the number of nodes for what is being logged.
+    /// Returns the head of a list; `nth` is the node, or the number of nodes for the list of
+    /// changes that are being logged.
     fn head(&self, nodes: u32, sb: u32, nth: u32) -> u32 {
         self.files + sb * (nodes + 1) + nth
     }
@@ -204,12 +206,12 @@ impl<W: World> Inodes<W> {
         self.rows[next as usize].links[l][0].set(prev);
     }
 
-    /// The first entry of a list; `None`: it is empty.
+    /// Returns the first entry of a list; `None` if it is empty.
     pub(super) fn first(&self, list: InodeList, head: u32) -> Option<u32> {
         self.after(list, head, head)
     }
 
-    /// The entry behind another one.
+    /// Returns the entry behind another one; `None` at the end.
     pub(super) fn after(&self, list: InodeList, head: u32, ino: u32) -> Option<u32> {
         let next = self.rows[ino as usize].links[list as usize][1].get();
         (next != head).then_some(next)
@@ -217,7 +219,7 @@ impl<W: World> Inodes<W> {
 }
 
 impl<W: World> Mm<W> {
-    /// Mounted filesystems.
+    /// Returns the number of mounted filesystems.
     #[inline(always)]
     pub(crate) fn super_count(&self) -> u32 {
         self.inodes.used.get()
@@ -237,7 +239,8 @@ impl<W: World> Mm<W> {
         self.inodes.head(self.nodes.len() as u32, sb, nid)
     }
 
-    /// The head of a filesystem's log list or item list; of changes that are being logged.
+    /// Returns the head of a filesystem's log list or item list; with `logging`, of the list of
+    /// changes that are being logged.
     pub(crate) fn log_head(&self, sb: u32, logging: bool) -> u32 {
         let nth = if logging { self.nodes.len() as u32 } else { 0 };
         self.lru_head(sb, nth)
@@ -261,7 +264,7 @@ impl<W: World> Mm<W> {
         self.inodes.after(list, head, ino)
     }
 
-    /// Waiters for an inode's state: 64 hashed queues.
+    /// Returns the queue, one of 64 by hash, of tasks that wait for an inode's state.
     pub(crate) fn inode_queue(&self, ino: u32) -> WaitQueue {
         queue::inode(&self.config, self.nodes.len() as u32, ino)
     }

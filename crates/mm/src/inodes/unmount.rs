@@ -1,4 +1,5 @@
-//! A filesystem's unmount: all of it leaves memory (docs/reference/shrinkers-and-xfs.md#unmount).
+//! The unmount of a filesystem, which evicts everything from memory
+//! (docs/reference/shrinkers-and-xfs.md#unmount).
 
 use super::state::{DENTRY, InodeList, LOADING, ON_INODES};
 use crate::Mm;
@@ -8,12 +9,13 @@ use crate::world::{Cost, Word32, World};
 const BATCH: u32 = 32;
 
 impl<W: World> Mm<W> {
-    /// Every unused dentry and inode of a filesystem goes, with the pages (`shrink_dcache_for_umount`,
-    /// `evict_inodes`). Returns how many inodes went; what is in use, dirty or mapped stays.
+    /// Evicts every unused dentry and inode of a filesystem, with their pages
+    /// (`shrink_dcache_for_umount`, `evict_inodes`). Returns how many inodes were evicted; those in
+    /// use, dirty or mapped stay.
     pub async fn evict_unused(&self, sb: u32) -> u64 {
         debug_assert!(sb < self.super_count(), "filesystem {sb} is not mounted");
         let mut evicted = 0;
-        // A dentry that goes may be the last that held its directory's, which is then unused, too.
+        // A dentry may have been the last to hold its directory's, which then becomes unused, too.
         loop {
             let before = evicted;
             let mut dentries = 0;
@@ -28,7 +30,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Unused inodes that no list has because of their pages (`inodes_keep_pages`) are listed: they go, too.
+    /// Adds unused inodes that no list has because of their pages (`inodes_keep_pages`) to the
+    /// lists, so that they are evicted, too.
     fn list_with_pages(&self, sb: u32) {
         if !self.policy.inodes_keep_pages {
             return;
@@ -70,11 +73,12 @@ impl<W: World> Mm<W> {
                 self.invalidate_mapping_pages(ino).await;
             }
             if !self.inode(ino).has(ON_INODES) {
-                // Its pages had to be waited for: a shrinker, or another unmount, has taken it since.
+                // Dropping its pages took waits, during which a shrinker or another unmount has
+                // taken the inode.
                 continue;
             }
             if in_use(self) {
-                // It comes back when it is clean and nobody's.
+                // It is listed again when it is clean and unused.
                 self.unused_del(ino, InodeList::Inodes);
             } else if self.forget_shadows(ino) {
                 self.evict_inode(ino);

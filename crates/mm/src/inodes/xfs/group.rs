@@ -1,23 +1,24 @@
-//! An allocation group's inodes: which file has which number, which of them can be freed, which
+//! The inodes of an allocation group: which file has which number, which inodes can be freed, which
 //! clusters are being written.
 //!
-//! An XFS may have 65,536 groups and a machine millions of files, all of which one group could hold.
-//! Numbers are given in a row, so a group's table grows by parts, each as long as all before it
-//! together: all groups together take as much as there are inodes, at most twice.
+//! An XFS may have 65,536 groups and a machine millions of files, all of which may be in one group.
+//! Numbers are given in sequence, so a group's table grows by parts, each as long as all before it
+//! together: all groups together take at most twice as much as there are inodes.
 
 use super::CLUSTER_INODES;
 use crate::inodes::sleep_lock::SleepLock;
 use crate::world::{Word32, Word64, World};
 use std::sync::OnceLock;
 
-/// No inode.
+/// The row word of a number without an inode.
 pub(super) const NONE: u32 = 0;
 /// Inodes of the first part: whole clusters, and whole words of bits.
 const FIRST_PART: u32 = 64;
-/// Parts of a group: enough for any number of 32 bits.
+/// Parts of a group: enough for any 32-bit number.
 const PARTS: usize = 27;
 
-/// A set of small numbers with a quick search for the next: bits, and bits that say where bits are.
+/// A set of small numbers with a quick search for the next one: a bit per number, and two levels of
+/// bits that summarize the words below.
 struct Bits<U> {
     levels: [Box<[U]>; 3],
 }
@@ -53,51 +54,51 @@ impl<U: Word64 + bytemuck::Zeroable> Bits<U> {
         }
     }
 
-    /// The first number at `from` or above.
+    /// Returns the first number of the set at `from` or above.
     fn next(&self, from: u32) -> Option<u32> {
         let mut at = from as usize;
         for (height, level) in self.levels.iter().enumerate() {
             let word = level.get(at / 64).map_or(0, |w| w.get() >> (at % 64));
             if word != 0 {
                 at += word.trailing_zeros() as usize;
-                // Down again to the lowest bit below it.
+                // Descend to the lowest bit below it.
                 for below in self.levels[..height].iter().rev() {
                     at = at * 64 + below[at].get().trailing_zeros() as usize;
                 }
                 return u32::try_from(at).ok();
             }
-            // Nothing in the rest of this word: the next word's bit, one level up.
+            // The rest of this word is empty: continue with the next word's bit, one level up.
             at = at / 64 + 1;
         }
-        // More than 64^3 numbers: the highest level is walked.
+        // With more than 64^3 numbers the words of the highest level are searched.
         let top = self.levels.len() - 1;
         let word = (at..self.levels[top].len()).find(|&w| self.levels[top][w].get() != 0)?;
         self.next((word << 18) as u32)
     }
 }
 
-/// A zeroed table; where the host has no memory for it, unwinds with [`heap::NoMemory`].
+/// Makes a zeroed table; if the host has no memory for it, unwinds with [`heap::NoMemory`].
 fn zeroed<T: bytemuck::Zeroable>(n: usize) -> Box<[T]> {
     heap::zeroed("an allocation group's inodes", n).unwrap_or_else(|e| e.raise())
 }
 
-/// What a group's first part and the list of its parts take, about.
+/// The approximate bytes of a group's first part and of the list of its parts.
 pub(crate) const BYTES_PER_USED_GROUP: usize = PARTS * 16 + 576;
 
-/// Inodes whose numbers follow each other.
+/// Inodes with consecutive numbers.
 struct Part<W: World> {
-    /// The number of the first.
+    /// The number of the first inode.
     first: u32,
-    /// The row of each inode, plus 1.
+    /// The row of each inode, plus 1; 0: no inode.
     rows: Box<[W::U32]>,
-    /// Inodes that can be freed.
+    /// The inodes that can be freed.
     tagged: Bits<W::U64>,
-    /// Clusters whose buffers are locked for a write.
+    /// The clusters whose buffers are locked for a write.
     busy: Bits<W::U64>,
 }
 
 impl<W: World> Part<W> {
-    /// The part of a group that holds a number.
+    /// Returns the part of a group that holds a number.
     fn of(agino: u32) -> usize {
         (agino / FIRST_PART).checked_ilog2().map_or(0, |n| n + 1) as usize
     }
@@ -118,17 +119,17 @@ impl<W: World> Part<W> {
     }
 }
 
-/// The parts of a group: each is made when the first inode is placed in it.
+/// The parts of a group; each is made when the first inode is placed in it.
 type Parts<W> = [OnceLock<Box<Part<W>>>; PARTS];
 
 /// An allocation group's inodes.
 pub(crate) struct Ag<W: World> {
     parts: OnceLock<Box<Parts<W>>>,
-    /// How many inodes can be freed.
+    /// The number of inodes that can be freed.
     pub reclaimable: W::U32,
-    /// Where the next walk begins.
+    /// The number at which the next walk begins.
     pub(super) cursor: W::U32,
-    /// Held by a walk (`pag_ici_reclaim_lock`).
+    /// The lock that a walk holds (`pag_ici_reclaim_lock`).
     pub(super) lock: SleepLock<W>,
 }
 
@@ -159,23 +160,23 @@ impl<W: World> Ag<W> {
         part.map(|part| &**part)
     }
 
-    /// The part of an inode that was placed.
+    /// Returns the part of an inode that was placed.
     fn part(&self, agino: u32) -> &Part<W> {
         self.find(agino).expect("a placed inode has a part")
     }
 
-    /// The file that has a number.
+    /// Returns the file that has a number; `None` if there is none.
     pub(super) fn row(&self, agino: u32) -> Option<u32> {
         self.find(agino)?.slot(agino).get().checked_sub(1)
     }
 
-    /// An inode can be freed from now on.
+    /// Tags an inode as one that can be freed.
     pub(super) fn tag(&self, agino: u32) {
         let part = self.part(agino);
         part.tagged.set(agino - part.first);
     }
 
-    /// It can't any more.
+    /// Removes the tag of an inode.
     pub(super) fn untag(&self, agino: u32) {
         let part = self.part(agino);
         part.tagged.clear(agino - part.first);
@@ -186,7 +187,7 @@ impl<W: World> Ag<W> {
             .is_some_and(|part| part.tagged.has(agino - part.first))
     }
 
-    /// The first number at `from` or above whose inode can be freed.
+    /// Returns the first number at `from` or above whose inode can be freed.
     pub(super) fn next_tagged(&self, from: u32) -> Option<u32> {
         let parts = self.parts.get()?;
         parts[Part::<W>::of(from)..].iter().find_map(|part| {
@@ -196,19 +197,19 @@ impl<W: World> Ag<W> {
         })
     }
 
-    /// The part of a cluster of placed inodes, and the cluster's number there.
+    /// Returns the part of a cluster of placed inodes, and the cluster's number there.
     fn cluster(&self, cluster: u32) -> (&Part<W>, u32) {
         let part = self.part(cluster * CLUSTER_INODES);
         (part, cluster - part.first / CLUSTER_INODES)
     }
 
-    /// A cluster's buffer is locked for a write from now on.
+    /// Marks a cluster's buffer as locked for a write.
     pub(super) fn set_busy(&self, cluster: u32) {
         let (part, at) = self.cluster(cluster);
         part.busy.set(at);
     }
 
-    /// It isn't any more.
+    /// Marks a cluster's buffer as unlocked.
     pub(super) fn set_idle(&self, cluster: u32) {
         let (part, at) = self.cluster(cluster);
         part.busy.clear(at);
@@ -228,7 +229,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        /// The three levels find what a sorted set finds, also beyond 64^3 numbers.
+        /// Checks that the three levels find what a sorted set finds, also beyond 64^3 numbers.
         #[test]
         fn bits_are_a_set(
             capacity in prop_oneof![1u32..200, 4000u32..300_000, 520_000u32..800_000],

@@ -1,4 +1,4 @@
-//! Which items of the log inodes have, and what buffers ([`log_items`](crate::cache::log_items)).
+//! The log items of inodes and their buffers ([`log_items`](crate::cache::log_items)).
 
 use super::CLUSTER_INODES;
 use super::state::{DIRTY, EXTENTS, FLUSHING, ITEM, ITEM_SHIFT, LOGGING, PINNED};
@@ -7,13 +7,16 @@ use crate::cache::log_items::{Buffers, HEAD, LogItem, RECORDS, REGION};
 use crate::cache::metadata::Record;
 use crate::world::{Word32, World};
 
-/// An inode's format and core (`xfs_inode_log_format`, `xfs_log_dinode`): two regions.
+/// Bytes of an inode's format and core in a buffer (`xfs_inode_log_format`, `xfs_log_dinode`): two
+/// regions.
 const INODE: u32 = HEAD + 2 * REGION + 56 + 176;
-/// The room for extents that an inode of 512 bytes has: the third region, as a whole while any of them changed.
+/// Bytes of the room for extents in an inode of 512 bytes: the third region, logged as a whole if
+/// any of them changed.
 const FORK: u32 = REGION + 336;
 
 impl<W: World> Mm<W> {
-    /// An inode's changes go to its item, those of its extents if they are among them or were since it was written.
+    /// Adds an inode's changes to its item, with those of its extents if these changed since the
+    /// inode was last written.
     pub(super) fn inode_to_item(&self, ino: u32) {
         let items = &self.metadata.log_items;
         if !items.on() {
@@ -30,7 +33,8 @@ impl<W: World> Mm<W> {
         self.item_became(&items.of_inodes, before, self.item_of(ino));
     }
 
-    /// What waits of an inode goes to the log; [`Mm::buffers_are_written`] gives back what is counted in `with`.
+    /// Sends the waiting buffer of an inode's item to the log and counts it in `with`;
+    /// [`Mm::buffers_are_written`] frees what is counted there.
     pub(super) fn item_to_log(&self, ino: u32, with: &mut Buffers) {
         let before = self.item_of(ino);
         if let Some(size) = usize::from(before.waiting).checked_sub(1) {
@@ -39,7 +43,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The log is written that these buffers went with.
+    /// Frees the buffers of items that went with a write of the log, after that write.
     pub(super) fn buffers_are_written(&self, with: &Buffers) {
         let items = &self.metadata.log_items;
         for (size, &n) in with.iter().enumerate().filter(|(_, n)| **n > 0) {
@@ -49,7 +53,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// An inode goes, and its item.
+    /// Frees the item of an inode that is freed.
     pub(crate) fn item_goes(&self, ino: u32) {
         let items = &self.metadata.log_items;
         if !self.inode(ino).clear(ITEM) {
@@ -75,7 +79,8 @@ impl<W: World> Mm<W> {
         state.fetch_and(!(off << ITEM_SHIFT));
     }
 
-    /// Whether an inode of a cluster, of a filesystem's group, is changed and not in its place: its buffer is held.
+    /// Returns true if an inode of a cluster, given by filesystem and group, has a change that is
+    /// not in its place, so that the cluster's buffer is held.
     pub fn cluster_is_changed(&self, sb: u32, group: u32, cluster: u32) -> bool {
         debug_assert!(
             group < self.sb(sb).ags.get(),
@@ -89,7 +94,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Recounts the items of inodes and their buffers. `with_log`: those that are being written.
+    /// Recounts the items of inodes and their buffers; `with_log` are the buffers that are being
+    /// written.
     pub(super) fn check_items(&self, with_log: Buffers) -> Result<(), String> {
         let items = &self.metadata.log_items;
         let (mut found, mut buffers) = (0, with_log);
@@ -117,7 +123,7 @@ impl<W: World> Mm<W> {
 mod tests {
     use super::*;
 
-    /// An inode's buffer has 512 bytes, with its extents 1 KiB.
+    /// Checks that an inode's buffer has 512 bytes, and with its extents 1 KiB.
     #[test]
     fn an_inodes_buffer_grows_with_its_extents() {
         assert_eq!([INODE, INODE + FORK], [368, 740]);

@@ -1,10 +1,10 @@
-//! The XFS inode cache (docs/reference/shrinkers-and-xfs.md): allocation groups with the inodes that can be
-//! freed, the log that pins changed inodes, the list of items to be written back with its pusher, and the
-//! walk that frees inodes.
+//! The XFS inode cache (docs/reference/shrinkers-and-xfs.md): allocation groups with the inodes
+//! that can be freed, the log that pins changed inodes, the list of items to be written back with
+//! its pusher, and the walk that frees inodes.
 //!
-//! An inode that the VFS has evicted stays, tagged, in its group until the walk frees it or somebody
-//! looks it up again. What a walk needs of an inode, and waits for, is in `reclaim`; how a change gets
-//! from memory into the log and from there into its place is in `log`.
+//! An inode that the VFS has evicted stays, tagged, in its group until the walk frees it or it is
+//! looked up again. The states of an inode that a walk needs, and waits for, are in `reclaim`; the
+//! way of a change from memory into the log and from there into its place is in `log`.
 
 mod group;
 mod items;
@@ -24,7 +24,7 @@ use crate::world::{TaskId, WaitQueue, Waited, WaitedKind, Word32, World};
 use crate::{Mm, queue};
 use state::*;
 
-/// Inodes of a cluster: what is read and written at a time.
+/// Inodes of a cluster, the unit of reads and writes of inodes.
 pub const CLUSTER_INODES: u32 = 32;
 
 impl<W: World> Mm<W> {
@@ -37,24 +37,24 @@ impl<W: World> Mm<W> {
         self.ag(self.inode(ino).ag.get())
     }
 
-    /// The groups of a filesystem, in the machine's numbers.
+    /// Returns the groups of a filesystem, in the machine's numbers.
     fn groups(&self, sb: u32) -> std::ops::Range<u32> {
         let s = self.sb(sb);
         s.first_ag.get()..s.first_ag.get() + s.ags.get()
     }
 
-    /// Whether a filesystem is an XFS.
+    /// Returns true if a filesystem is an XFS.
     pub(crate) fn is_xfs(&self, sb: u32) -> bool {
         self.sb(sb).ags.get() > 0
     }
 
-    /// Whether a file is on an XFS.
+    /// Returns true if a file is on an XFS.
     #[inline(always)]
     pub(crate) fn on_xfs(&self, ino: u32) -> bool {
         self.keeps_inodes() && self.inode(ino).has(PLACED) && self.is_xfs(self.inode(ino).sb.get())
     }
 
-    /// Inodes of a filesystem that can be freed.
+    /// Returns the number of inodes of a filesystem that can be freed.
     pub fn reclaimable_inodes(&self, sb: u32) -> u64 {
         self.groups(sb)
             .map(|ag| u64::from(self.ag(ag).reclaimable.get()))
@@ -65,7 +65,7 @@ impl<W: World> Mm<W> {
         queue::ag(&self.config, self.nodes.len() as u32, ag)
     }
 
-    /// The VFS has evicted an inode: it can be freed.
+    /// Tags an inode that the VFS has evicted as one that can be freed.
     pub(crate) fn xfs_evicted(&self, ino: u32) {
         let row = self.inode(ino);
         let was = row.set(RECLAIMABLE);
@@ -77,7 +77,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// An inode that can be freed is looked up again.
+    /// Untags an inode that is looked up again before it was freed.
     pub(crate) fn xfs_recycle(&self, ino: u32) {
         let was = self.inode(ino).clear(RECLAIMABLE);
         assert!(was, "tagged");
@@ -92,7 +92,7 @@ impl<W: World> Mm<W> {
         assert!(before > 0, "a tagged inode was counted");
     }
 
-    /// The calling task is about to wait at an inode cache.
+    /// Reports the object of the calling task's next wait, in an inode cache.
     pub(crate) fn inode_wait(&self, kind: WaitedKind, object: u32, holder: Option<TaskId>) {
         self.world.waits_on(Waited {
             kind,
@@ -101,7 +101,7 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// As [`Mm::check_inodes`], what XFS adds to a row.
+    /// Checks what XFS adds to a row, as part of [`Mm::check_inodes`].
     pub(crate) fn check_xfs_inode(&self, ino: u32) -> Result<(), String> {
         let row = self.inode(ino);
         let s = row.state.get();
@@ -132,14 +132,14 @@ impl<W: World> Mm<W> {
         {
             return fail("being written without its locks");
         }
-        // A change is in the log list, in the list of items, or both; never in neither.
+        // A change is on the log list, on the list of items, or on both, but never on neither.
         if s & DIRTY != 0 && s & ON_AIL == 0 {
             return fail("dirty and forgotten");
         }
         Ok(())
     }
 
-    /// As [`Mm::check_inodes`], what XFS adds to the whole.
+    /// Checks groups, logs and items of all XFS, as part of [`Mm::check_inodes`].
     pub(crate) fn check_xfs(&self) -> Result<(), String> {
         for sb in 0..self.super_count() {
             for ag in self.groups(sb) {

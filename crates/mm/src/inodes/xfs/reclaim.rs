@@ -16,7 +16,7 @@ const LOOKUP_BATCH: usize = 32;
 /// The background reclaimer's period is the log worker's divided by this.
 const WORKER_PART: u64 = 6;
 
-/// How a walk before 5.9 goes about locks (`SYNC_TRYLOCK`, `SYNC_WAIT`).
+/// How a walk before 5.9 treats locks that are taken (`SYNC_TRYLOCK`, `SYNC_WAIT`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Flags {
     trylock: bool,
@@ -24,20 +24,20 @@ pub(super) struct Flags {
 }
 
 impl Flags {
-    /// `SYNC_WAIT` alone: of an unmount.
+    /// `SYNC_WAIT` alone, for an unmount.
     pub const WAIT_FOR_ALL: Self = Self {
         trylock: false,
         wait: true,
     };
 
-    /// Neither: since 5.9 nothing is waited for ([`Mm::reclaim_clean`]).
+    /// Neither flag: since 5.9 the walk waits for nothing ([`Mm::reclaim_clean`]).
     const CLEAN_ONLY: Self = Self {
         trylock: false,
         wait: false,
     };
 }
 
-/// What freeing one inode came to.
+/// The result of trying to free one inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reclaimed {
     Freed,
@@ -53,8 +53,8 @@ impl<W: World> Mm<W> {
         self.policy.inode_reclaim == InodeReclaim::CleanOnly
     }
 
-    /// The shrinker's entry: frees up to `n` of a filesystem's inodes. What was freed is told in no form; as posted it may
-    /// answer that it can't go on.
+    /// Frees up to `n` of a filesystem's inodes for the superblock shrinker. The number freed is
+    /// never reported; with the posted patches the result may be that the shrinker cannot proceed.
     pub(crate) async fn xfs_free_cached_objects(&self, sb: u32, n: u64) -> Shrunk {
         if self.groups(sb).is_empty() {
             return Shrunk::Freed(0);
@@ -67,8 +67,8 @@ impl<W: World> Mm<W> {
         Shrunk::Freed(0)
     }
 
-    /// Has the background work done and walks for up to `n` inodes. Returns what is left of them, and
-    /// whether all groups are being reclaimed already.
+    /// Has the background work done and walks for up to `n` inodes. Returns the rest of the budget,
+    /// and whether all groups are already being reclaimed.
     async fn reclaim_for_shrinker(&self, sb: u32, wait: bool, n: u64) -> (i64, bool) {
         self.queue_reclaim_worker(sb);
         self.ail_push_all(sb);
@@ -81,7 +81,7 @@ impl<W: World> Mm<W> {
         (budget, busy)
     }
 
-    /// 3.0: XFS's own shrinker. With budget left it ends the core's loop.
+    /// Runs 3.0's own shrinker of XFS. If budget is left, it ends the core's loop.
     pub(crate) async fn xfs_reclaim_inodes_3_0(&self, sb: u32, n: u64) -> Shrunk {
         if self.groups(sb).is_empty() {
             return Shrunk::Freed(0);
@@ -94,8 +94,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees clean inodes of all groups, in each from its cursor on, and waits for nothing (fs/xfs/xfs_icache.c `xfs_icwalk`,
-    /// `xfs_icwalk_ag`; 5.9). Each group gets one lookup, whatever is left of the budget.
+    /// Frees clean inodes of all groups, in each from its cursor on, and waits for nothing
+    /// (fs/xfs/xfs_icache.c `xfs_icwalk`, `xfs_icwalk_ag`; 5.9). Each group gets at least one
+    /// lookup, even if the budget is used up.
     async fn reclaim_clean(&self, sb: u32, budget: &mut i64) {
         for ag in self.groups(sb) {
             let a = self.ag(ag);
@@ -109,7 +110,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees a claimed inode if it is clean and its lock and flush lock are free, or lets it go (`xfs_reclaim_inode`, 5.9).
+    /// Frees a claimed inode if it is clean and its lock and flush lock are free, or gives it up
+    /// (`xfs_reclaim_inode`, 5.9).
     fn reclaim_if_clean(&self, ino: u32) -> Reclaimed {
         let row = self.inode(ino);
         if row.any(PINNED | LOGGING | DIRTY | FLUSHING) || row.set(LOCKED) {
@@ -121,7 +123,8 @@ impl<W: World> Mm<W> {
         self.free_claimed(ino)
     }
 
-    /// `xfs_reclaim_inodes_ag`. Returns whether all groups are being reclaimed already.
+    /// Walks all groups (`xfs_reclaim_inodes_ag`). Returns true if all groups are already being
+    /// reclaimed.
     pub(super) async fn reclaim_inodes_ag(
         &self,
         sb: u32,
@@ -176,7 +179,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees inodes of a locked group from `index` on. Returns whether its end was reached.
+    /// Frees inodes of a locked group from `index` on. Returns true if the group's end was reached.
     async fn walk_group(&self, ag: u32, index: &mut u32, flags: Flags, budget: &mut i64) -> bool {
         let a = self.ag(ag);
         loop {
@@ -214,7 +217,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// `xfs_reclaim_inode_grab`: claims an inode, unless a pass that must not wait finds it busy.
+    /// Claims an inode unless a pass that must not wait finds it busy (`xfs_reclaim_inode_grab`).
     fn grab(&self, ino: u32, flags: Flags) -> bool {
         let row = self.inode(ino);
         if flags.trylock && row.any(FLUSHING | CLAIMED) {
@@ -223,10 +226,10 @@ impl<W: World> Mm<W> {
         row.has(RECLAIMABLE) && !row.set(CLAIMED)
     }
 
-    /// `xfs_reclaim_inode`: frees a claimed inode, or lets it go.
+    /// Frees a claimed inode, or gives it up (`xfs_reclaim_inode`).
     async fn reclaim_inode(&self, ino: u32, flags: Flags) -> Reclaimed {
         let row = self.inode(ino);
-        // What is not tried is waited for.
+        // A walk that does not use trylock waits for locks.
         let waits = match self.policy.inode_reclaim {
             InodeReclaim::Blocking => flags.wait,
             InodeReclaim::NonBlocking | InodeReclaim::CleanOnly => !flags.trylock,
@@ -258,7 +261,7 @@ impl<W: World> Mm<W> {
             }
             if row.any(PINNED | LOGGING) || !self.try_lock_buffer(ino) {
                 let begun = self.world.now();
-                // Pinned again, or its cluster is under I/O: somewhat later.
+                // The inode is pinned again, or its cluster is under I/O: retry after a pause.
                 self.flush_done(ino);
                 self.unlock_inode(ino);
                 self.inode_wait(WaitedKind::ClusterBuffer, ino, None);
@@ -296,7 +299,7 @@ impl<W: World> Mm<W> {
         Reclaimed::Freed
     }
 
-    /// Takes an inode's lock.
+    /// Takes an inode's lock, waiting for it.
     pub(super) async fn lock_inode(&self, ino: u32) {
         let (q, row) = (self.inode_queue(ino), self.inode(ino));
         let begun = self.world.now();
@@ -332,7 +335,7 @@ impl<W: World> Mm<W> {
         self.inode_waited(what, ino, begun);
     }
 
-    /// Gives a flush lock back that was not used for a write.
+    /// Releases a flush lock that was not used for a write.
     fn flush_done(&self, ino: u32) {
         let row = self.inode(ino);
         assert!(
@@ -343,11 +346,11 @@ impl<W: World> Mm<W> {
         self.world.wake(self.inode_queue(ino));
     }
 
-    /// Tells of a wait that has ended, if there was one.
+    /// Counts and reports a wait that has ended, if there was one.
     fn inode_waited(&self, what: WaitedKind, object: u32, begun: u64) {
         let delayed = self.world.now() - begun;
         if delayed < 1000 {
-            return; // the walk itself
+            return; // only the walk's own time
         }
         if self.current().flags() & PF_KSWAPD != 0 {
             self.stat.event(VmEvent::KswapdInodeWait, 1);
@@ -360,7 +363,7 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// The background reclaimer is to run one period from now, unless it is to run already.
+    /// Schedules the background reclaimer one period from now, unless it is scheduled already.
     pub(crate) fn queue_reclaim_worker(&self, sb: u32) {
         let log = &self.sb(sb).log;
         if log.worker_queued.fetch_or(1) == 0 {
@@ -370,8 +373,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The life of the background reclaimer: frees what is clean, while there is something. Never
-    /// returns.
+    /// Runs the background reclaimer, which frees clean inodes while there are inodes to free.
+    /// Never returns.
     pub async fn xfs_reclaim_worker(&self, sb: u32) {
         debug_assert!(self.is_xfs(sb), "filesystem {sb} has no inodes to reclaim");
         let log = &self.sb(sb).log;
@@ -399,7 +402,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Takes the buffer of an inode's cluster for a write, unless it is under I/O.
+    /// Locks the buffer of an inode's cluster for a write; returns false if it is under I/O.
     pub(super) fn try_lock_buffer(&self, ino: u32) -> bool {
         let (ag, cluster) = (self.ag_of(ino), self.cluster_of(ino));
         let free = !ag.is_busy(cluster);

@@ -1,22 +1,24 @@
-//! What XFS does at its unmount once the VFS has evicted everything (`xfs_unmountfs`): changes go to their places,
-//! then one walk frees all inodes, waiting for each (`SYNC_WAIT` without `SYNC_TRYLOCK`).
+//! XFS's part of an unmount, after the VFS has evicted everything (`xfs_unmountfs`): changes go to
+//! their places, then one walk frees all inodes, waiting for each (`SYNC_WAIT` without
+//! `SYNC_TRYLOCK`).
 
 use super::reclaim::Flags;
 use crate::Mm;
 use crate::inodes::state::InodeList;
 use crate::world::{Word32, World};
 
-/// What the walk came to.
+/// The result of the walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UnmountWalk {
-    /// Inodes that were to be freed.
+    /// The number of inodes that were to be freed.
     pub inodes: u64,
-    /// Of these, those that it left.
+    /// The number of these that the walk left.
     pub left: u64,
 }
 
 impl<W: World> Mm<W> {
-    /// Waits until every change of an XFS is in its place (`xfs_log_force`, `xfs_ail_push_all_sync`).
+    /// Waits until every change of an XFS is in its place (`xfs_log_force`,
+    /// `xfs_ail_push_all_sync`).
     pub async fn xfs_quiesce(&self, sb: u32) {
         debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
         let log = &self.sb(sb).log;
@@ -33,13 +35,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Frees all inodes that can be freed. With *xfs-inode-reclaim* as posted each group's walk begins at its cursor,
-    /// and not at its first inode, so what lies before it is left: a real kernel loses that memory. Here it is given
-    /// back by a second walk. Since 5.9 (`inode_reclaim = "clean-only"`) it walks, and has everything written to its place in
-    /// between, until no inode is left (`xfs_reclaim_inodes`).
+    /// Frees all inodes that can be freed. With *xfs-inode-reclaim* as posted each group's walk
+    /// begins at its cursor, not at its first inode, so inodes before it are left: a real kernel
+    /// loses that memory. Here a second walk frees it. Since 5.9 (`inode_reclaim = "clean-only"`)
+    /// the function repeats writing everything to its place and walking until no inode is left
+    /// (`xfs_reclaim_inodes`).
     pub async fn xfs_unmount_walk(&self, sb: u32) -> UnmountWalk {
         debug_assert!(self.is_xfs(sb), "filesystem {sb} has no groups");
-        // The background reclaimer is off (`cancel_delayed_work_sync`).
+        // The background reclaimer is stopped (`cancel_delayed_work_sync`).
         self.sb(sb).log.worker_queued.set(0);
         let inodes = self.reclaimable_inodes(sb);
         while self.clean_only() && self.reclaimable_inodes(sb) > 0 {
