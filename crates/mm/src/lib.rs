@@ -29,9 +29,9 @@
 //! counter differences for itself (`vmstat::ZoneCounters` lives no longer than that); those of
 //! another CPU are reached only under their lock, or while that CPU runs no task.
 //!
-//! **Lock order.** bdi list lock → file tree lock → tree node pool lock; per-CPU batch or page list
-//! lock → zone `lru_lock` → zone `lock`. A node's request lock and a proportion's lock are leaves,
-//! and so are the world's own. Short locks take closures and are never held across a wait.
+//! **Lock order.** bdi list lock → file tree lock → tree node pool lock; per-CPU batch or page
+//! list lock → zone `lru_lock` → zone `lock`. A node's request lock and a proportion's lock are
+//! leaves, and so are the world's own. Short locks take closures and are never held across a wait.
 //!
 //! **Sleeping.** Functions that may wait are `async` and wait only through the [`World`]. Plain
 //! functions never wait. Reclaim tasks carry [`task::PF_MEMALLOC`]: their own allocations ignore

@@ -4,11 +4,11 @@
 //! like the page cache's own records.
 //!
 //! ```text
-//! a change ──> the spare buffer is filled; it is made larger if it has no room, and then
-//!              if no change of the item waits:        it becomes the waiting buffer; no spare is left
-//!              if the waiting buffer is too small:    the two buffers are exchanged
-//!              else:                                  the waiting one is overwritten, the spare stays
-//! a force  ──> the waiting buffer goes to the log, and is freed when that is written
+//! a change ──> makes the spare buffer larger if it has no room, and
+//!                if no change of the item waits:  makes the spare the waiting buffer; no spare is left
+//!                if the waiting buffer is small:  exchanges the two buffers
+//!                else:                            overwrites the waiting buffer; the spare stays
+//! a force  ──> sends the waiting buffer to the log; it is freed when that is written
 //! ```
 //!
 //! So an item that is changed twice between two forces has both buffers, and keeps one of them

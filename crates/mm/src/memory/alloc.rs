@@ -1,4 +1,5 @@
-//! Page allocation: free-list walk, fast path, slow path (docs/reference/allocation.md; the 3.0 sequence).
+//! Page allocation: free-list walk, fast path, slow path (docs/reference/allocation.md; the
+//! sequence of 3.0).
 
 use crate::memory::fair::Skipped;
 use crate::memory::frame::{NO_PFN, flag};

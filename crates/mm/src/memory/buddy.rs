@@ -1,4 +1,5 @@
-//! The buddy allocator: free blocks of orders 0..=10 per zone (docs/reference/memory-model.md#free-lists).
+//! The buddy allocator: free blocks of orders 0..=10 per zone
+//! (docs/reference/memory-model.md#free-lists).
 //!
 //! A policy may keep the lists by mobility of the pages ([`mobility`](crate::mobility)); if it does
 //! not, a list's number is 0.

@@ -17,8 +17,8 @@ pub fn fls(x: u64) -> u32 {
     64 - x.leading_zeros()
 }
 
-/// Returns the default `min_free_kbytes`: √(16·lowmem kB), clamped to 128..=`max` (65536 up to 4.x,
-/// 262144 in 6.1).
+/// Returns the default `min_free_kbytes`: √(16·lowmem kB), clamped to 128..=`max` (65536 up to
+/// 4.x, 262144 in 6.1).
 pub fn min_free_kbytes(lowmem_kbytes: u64, max: u64) -> u64 {
     (lowmem_kbytes * 16).isqrt().clamp(128, max)
 }

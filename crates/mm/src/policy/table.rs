@@ -5,7 +5,7 @@
 ///
 /// ```text
 /// /// What the switch decides; of a `true` or `false` switch, what `true` does.
-/// KEY: TYPE = DEFAULT { /// Meaning. VALUE = "word", … } [LEAST, MOST, "unit"] see "PAGE#HEADING";
+/// KEY: TYPE = DEFAULT { /// Meaning. VALUE = "word", … } [LEAST, MOST, "unit"] see "PAGE#TITLE";
 /// ```
 ///
 /// The values of a type stand at the first entry that uses it, or in a `choice!` in the file of

@@ -1,5 +1,5 @@
-//! Counters: levels with per-CPU drift, and cumulative events (docs/reference/memory-model.md#counters and
-//! docs/reference/counters-and-traces.md#counters).
+//! Counters: levels with per-CPU drift, and cumulative events
+//! (docs/reference/memory-model.md#counters and docs/reference/counters-and-traces.md#counters).
 //!
 //! A zone level has a global value and a small signed difference per CPU. A difference is folded
 //! into the global value when it passes the CPU's threshold, so a cheap read can be off by

@@ -5,7 +5,8 @@ use std::future::Future;
 /// A task as the world numbers it; below [`crate::Config::max_tasks`].
 pub type TaskId = u32;
 
-/// A queue of waiting tasks. The engine numbers its queues from 0; see [`crate::Config::wait_queues`].
+/// A queue of waiting tasks. The engine numbers its queues from 0; see
+/// [`crate::Config::wait_queues`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitQueue(pub u32);
 

@@ -1,4 +1,4 @@
-//! How a change of an inode gets from memory into the log, and from there into its place
+//! How a change of an inode gets from memory into the log, and from there into its place on disk
 //! (docs/reference/shrinkers-and-xfs.md#log-and-pusher).
 //!
 //! ```text
@@ -7,10 +7,10 @@
 //!              (log list)        (being logged)   (item list, in log order)
 //! ```
 //!
-//! An inode that is changed again while one of its changes is further along is in both lists; it
-//! moves to the end of the item list when the newer change is in the log.
+//! An inode that is changed again while an older change is further along is in both lists; it moves
+//! to the end of the item list when the newer change is in the log.
 //!
-//! The log is written by the task that forces it, or by a worker once much waits for it
+//! The log is written by a task that forces it, or by a worker once much waits for it
 //! (docs/reference/shrinkers-and-xfs.md#background-push).
 
 use super::CLUSTER_INODES;
@@ -24,39 +24,43 @@ use crate::queue;
 use crate::watch::vmstat::VmEvent;
 use crate::world::{Cost, WaitQueue, WaitedKind, Word32, Word64, World};
 
-/// The pusher stops after so many items that it can't push.
+/// The pusher ends its pass after more than this many items that it cannot push.
 const MOST_STUCK: u32 = 100;
-/// Clusters it collects before it hands them to the device.
+/// The number of clusters that the pusher collects before it submits them to the device.
 const WRITE_LIST: usize = 128;
 const MS: u64 = 1_000_000;
-/// The worker writes the log once the `CIL_PART`th part of its length waits, or `CIL_MOST` bytes since 5.7
-/// (`XLOG_CIL_SPACE_LIMIT`).
+/// The worker writes the log once `1 / CIL_PART` of its length waits for it, or `CIL_MOST` bytes
+/// since 5.7 (`XLOG_CIL_SPACE_LIMIT`).
 const CIL_PART: u64 = 8;
 const CIL_MOST: u64 = 32 << 20;
-/// A committer waits while so many times that much waits (`XLOG_CIL_BLOCKING_SPACE_LIMIT`).
+/// A committer waits while this many times the worker's limit waits
+/// (`XLOG_CIL_BLOCKING_SPACE_LIMIT`).
 const CIL_BLOCKING: u64 = 2;
-/// Checkpoints that the worker has under way at a time (`xlog_cil_init`, 5.14). Here one is, and those behind it are one.
+/// Checkpoints that the kernel's worker has under way at a time (`xlog_cil_init`, 5.14). Here one
+/// is under way, and those after it are one.
 const CHECKPOINTS: u64 = 4;
 
-/// A filesystem's log and what runs beside it.
+/// The log of a filesystem, and the state of the daemons that work on it.
 pub(crate) struct Log<W: World> {
-    /// Batches of changes that were begun, and those that are on the device.
+    /// The number of batches of changes whose write was begun, and in `done` of those on the
+    /// device.
     begun: W::U64,
     done: W::U64,
-    /// The task that writes the log, plus 1.
+    /// The task that writes the log, plus 1; 0: none.
     writing: W::U32,
-    /// Changes that wait for the next write.
+    /// The number of changes that wait for the next write.
     waiting: W::U32,
-    /// The log position given last.
+    /// The last log position given.
     head: W::U64,
-    /// The pusher's target, and where it goes on.
+    /// The log position up to which the pusher writes, and in `pushed` where it continues; 0: from
+    /// the start.
     target: W::U64,
     pushed: W::U64,
-    /// It met pinned items in its last pass.
+    /// 1: the pusher met pinned items since the log was last forced for it.
     force: W::U32,
-    /// 1: the worker is to write the log.
+    /// 1: the worker has been asked to write the log.
     push: W::U32,
-    /// Buffers of items that go with the write under way, by size.
+    /// The buffers of items that go with the write under way, by size.
     buffers: [W::U32; SIZES],
     pub(super) worker_queued: W::U32,
     pub(super) worker_due: W::U64,
@@ -80,12 +84,12 @@ impl<W: World> Log<W> {
         }
     }
 
-    /// Changes that wait for the next write.
+    /// Returns the number of changes that wait for the next write.
     pub(super) fn waiting(&self) -> u32 {
         self.waiting.get()
     }
 
-    /// Buffers of items that go with the write under way.
+    /// Returns the buffers of items that go with the write under way.
     pub(super) fn buffers(&self) -> Buffers {
         self.buffers.each_ref().map(|n| n.get())
     }
@@ -116,7 +120,7 @@ impl<W: World> Mm<W> {
         queue::xfs(&self.config, self.nodes.len() as u32, sb, 4)
     }
 
-    /// An inode in memory was changed by a transaction. On other filesystems nothing happens.
+    /// Notes that a transaction changed an inode in memory. Does nothing on other filesystems.
     pub fn log_inode(&self, ino: u32) {
         if !self.on_xfs(ino) {
             return;
@@ -130,7 +134,8 @@ impl<W: World> Mm<W> {
             return;
         }
         self.sb(sb).log.waiting.fetch_add(1);
-        // While an older change is being logged it is on that list, and joins this one afterwards.
+        // While an older change is being logged the inode is on that list, and joins this one
+        // afterwards.
         if before & LOGGING == 0 {
             self.list_add_tail(InodeList::Log, self.log_head(sb, false), ino);
         }
@@ -141,8 +146,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// What waits for a filesystem's log, and from where on the worker writes it, in bytes (fs/xfs/xfs_log_priv.h
-    /// `XLOG_CIL_SPACE_LIMIT`); `None`: there is no worker.
+    /// Returns how much waits for a filesystem's log, and from which amount on the worker writes
+    /// it, in bytes (fs/xfs/xfs_log_priv.h `XLOG_CIL_SPACE_LIMIT`); `None` if there is no worker.
     #[inline]
     pub(crate) fn cil_space(&self, sb: u32) -> Option<(u64, u64)> {
         let push = self.policy.xfs_log_push;
@@ -158,7 +163,8 @@ impl<W: World> Mm<W> {
         Some((waits, limit))
     }
 
-    /// Has the worker write what waits for the log, and goes on (`xlog_cil_push_background`, `xlog_cil_flush`).
+    /// Asks the worker to write the waiting changes, without waiting for it
+    /// (`xlog_cil_push_background`, `xlog_cil_flush`).
     fn push_log(&self, sb: u32) {
         let log = &self.sb(sb).log;
         if log.waiting.get() > 0 && log.push.replace(0, 1) {
@@ -166,9 +172,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Ends a transaction that changed a file: buffers of the log that found no memory get some ([`Mm::map_log_buffers`]),
-    /// and with `xfs_log_push = "unwaited"` the caller waits for the worker where too much waits for the log
-    /// (fs/xfs/xfs_log_cil.c `xlog_cil_push_background`). On other filesystems nothing happens.
+    /// Ends a transaction that changed a file: gives memory to log buffers that found none
+    /// ([`Mm::map_log_buffers`]), and with `xfs_log_push = "unwaited"` waits for the worker if too
+    /// much waits for the log (fs/xfs/xfs_log_cil.c `xlog_cil_push_background`). On other
+    /// filesystems there is no such wait.
     pub async fn transaction_committed(&self, ino: u32) {
         self.map_log_buffers().await;
         if self.policy.xfs_log_push == XfsLogPush::Unwaited && self.on_xfs(ino) {
@@ -176,8 +183,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Waits until the worker has begun to write the log, if more waits for it than is let wait: twice the limit, or while a
-    /// checkpoint is written as much as the kernel's other ones would take besides.
+    /// Waits until the worker has begun to write the log if too much waits for it: twice the limit,
+    /// or while a checkpoint is being written, additionally as much as the kernel's other
+    /// checkpoints would take.
     async fn wait_for_push(&self, sb: u32) {
         let Some((waits, limit)) = self.cil_space(sb) else {
             return;
@@ -195,7 +203,7 @@ impl<W: World> Mm<W> {
         self.world.wait(q, ticket, None).await;
     }
 
-    /// As [`Mm::log_inode`], where extents are among what was changed.
+    /// Does [`Mm::log_inode`] for a change that includes extents.
     pub fn log_extents(&self, ino: u32) {
         debug_assert!(ino < self.mapping_count(), "file {ino} does not exist");
         if self.on_xfs(ino) {
@@ -204,7 +212,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A file's data or attributes were changed: the next reading touches its access time.
+    /// Notes a change of a file's data or attributes, after which the next read changes its access
+    /// time.
     pub fn file_changed(&self, ino: u32) {
         if self.on_xfs(ino) {
             self.inode(ino).clear(READ);
@@ -212,7 +221,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A file was read: its access time changes with the first reading after a change (`relatime`).
+    /// Notes a read of a file, which changes its access time if it is the first after a change
+    /// (`relatime`).
     pub fn file_accessed(&self, ino: u32) {
         debug_assert!(ino < self.mapping_count(), "file {ino} does not exist");
         if self.on_xfs(ino) && !self.inode(ino).set(READ) {
@@ -235,7 +245,7 @@ impl<W: World> Mm<W> {
                 continue;
             }
             if log.waiting.get() == 0 {
-                // What was wanted went with somebody else's write.
+                // Another task's write has included the wanted changes.
                 wanted = wanted.min(log.begun.get());
             } else {
                 self.write_log(sb).await;
@@ -245,7 +255,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Writes the changes that wait. The caller alone writes.
+    /// Writes the changes that wait; the caller must be the only writer.
     async fn write_log(&self, sb: u32) {
         let log = &self.sb(sb).log;
         let (from, to) = (self.log_head(sb, false), self.log_head(sb, true));
@@ -263,11 +273,11 @@ impl<W: World> Mm<W> {
         }
         log.set_buffers(buffers);
         if self.policy.xfs_log_push == XfsLogPush::Unwaited {
-            // Nothing waits any more: committers go on.
+            // No changes wait any more, so committers may continue.
             self.world.wake(self.commit_queue(sb));
         }
         while !self.world.write_log(self, sb, n).await {
-            // A log that can't be written is tried again: changes are not forgotten.
+            // A failed write is tried again, so that no change is lost.
             self.world.sleep(crate::SECOND).await;
         }
         let mut left = 0;
@@ -283,7 +293,7 @@ impl<W: World> Mm<W> {
         log.done.fetch_add(1);
     }
 
-    /// A change is in the log: the inode is the newest item.
+    /// Moves an inode whose change is in the log to the end of the item list.
     fn logged(&self, sb: u32, ino: u32) {
         let row = self.inode(ino);
         let log = &self.sb(sb).log;
@@ -301,7 +311,7 @@ impl<W: World> Mm<W> {
         self.world.wake(self.inode_queue(ino));
     }
 
-    /// Everything that is in the log now is to be written to its place.
+    /// Asks the pusher to write everything that is now in the log to its place.
     pub fn ail_push_all(&self, sb: u32) {
         debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
         let log = &self.sb(sb).log;
@@ -312,7 +322,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The life of the log worker: now and then forces the log and has everything pushed. Never
+    /// Runs the log worker, which periodically forces the log and has all items pushed. Never
     /// returns.
     pub async fn xfs_log_worker(&self, sb: u32) {
         loop {
@@ -322,7 +332,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The life of the worker that writes the log once much waits for it (`xlog_cil_push_work`). Never returns.
+    /// Runs the worker that writes the log once much waits for it (`xlog_cil_push_work`). Never
+    /// returns.
     pub async fn xfs_cil_worker(&self, sb: u32) {
         debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
         let (log, q) = (&self.sb(sb).log, self.cil_queue(sb));
@@ -336,7 +347,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The life of the pusher (`xfsaild`). Never returns.
+    /// Runs the pusher (`xfsaild`). Never returns.
     pub async fn xfsaild(&self, sb: u32) {
         debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
         let (log, q) = (&self.sb(sb).log, self.ail_queue(sb));
@@ -365,7 +376,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// One pass over the items; returns how long to pause, in nanoseconds.
+    /// Makes one pass over the items; returns how long to pause, in nanoseconds.
     async fn xfsaild_push(&self, sb: u32) -> u64 {
         let log = &self.sb(sb).log;
         let head = self.log_head(sb, false);
@@ -446,7 +457,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The world has written the cluster of an inode to its place, or failed to.
+    /// Ends the write of an inode's cluster to its place; the world calls this, with `failed` if
+    /// the write failed.
     pub fn inode_written(&self, ino: u32, failed: bool) {
         let ag = self.ag_of(ino);
         let cluster = self.cluster_of(ino);
@@ -472,11 +484,11 @@ impl<W: World> Mm<W> {
         ag.set_idle(cluster);
     }
 
-    /// Looks for waits that nothing would end: for a log that nobody writes, and of a background
-    /// reclaimer that was asked to run.
+    /// Checks that no task waits for a log that no task writes, and that a background reclaimer
+    /// that was asked to run does not wait.
     ///
     /// # Errors
-    /// Which of them there is.
+    /// Returns a text about such a wait.
     pub(crate) fn check_log_waits(&self, sb: u32) -> Result<(), String> {
         let log = &self.sb(sb).log;
         let waits = |q| self.world.waited_on(q);
