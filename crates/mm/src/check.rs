@@ -91,6 +91,8 @@ impl<W: World> Mm<W> {
         logs.try_for_each(|sb| self.check_log_waits(sb))
     }
 
+    /// Compares an exact count of a zone with the number found. Returns an error text if they
+    /// differ.
     fn expect(&self, z: usize, item: ZoneStat, found: u64) -> Result<(), String> {
         let counted = self.stat.exact(z, item);
         if counted == found as i64 {
@@ -158,6 +160,8 @@ impl Recount {
         mm.check_devices(Some(self.tally.iter().map(|t| t.of_devices).sum()))
     }
 
+    /// Notes the list on which a frame was found. Returns an error text if it was found on another
+    /// one before.
     fn put(&mut self, pfn: Pfn, p: Place, what: &str) -> Result<(), String> {
         match self.place.get_mut(pfn as usize) {
             Some(slot @ Place::Nowhere) => {
@@ -169,6 +173,7 @@ impl Recount {
         }
     }
 
+    /// Recounts a zone's free pages on buddy and per-CPU lists.
     fn free_pages<W: World>(&mut self, mm: &Mm<W>, z: usize) -> Result<(), String> {
         let zone = &mm.zones[z];
         let mut free = 0u64;
@@ -203,6 +208,7 @@ impl Recount {
         mm.check_mobility(z)
     }
 
+    /// Recounts the pages on a zone's LRU lists.
     fn lru_pages<W: World>(&mut self, mm: &Mm<W>, z: usize) -> Result<(), String> {
         if mm.node_lru() {
             return self.lru_pages_of_node(mm, z);
@@ -290,6 +296,8 @@ impl Recount {
         Ok(())
     }
 
+    /// Compares the sums over frames with the zones' counters, and the cached frames with the pages
+    /// in trees.
     fn compare<W: World>(&self, mm: &Mm<W>, pages: u64) -> Result<(), String> {
         for (z, t) in self.tally.iter().enumerate() {
             mm.expect(z, ZoneStat::NrFileDirty, t.dirty)?;
@@ -356,6 +364,7 @@ impl<'a, W: World> Counter<'a, W> {
         Ok(f)
     }
 
+    /// Counts a cached frame, and compares its place and its tags with those in the file's index.
     #[inline(always)]
     fn count_cached(&mut self, pfn: Pfn, f: u32) -> Result<(), Wrong> {
         let (mapping, index) = (self.mm.frames.mapping(pfn), self.mm.frames.index(pfn));

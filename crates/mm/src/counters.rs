@@ -50,6 +50,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Returns true if the counter of a level exists under this policy and for these filesystems.
     pub(crate) fn produces_level(&self, level: ZoneStat) -> bool {
         match level {
             ZoneStat::NrActiveFile => self.has_active_file(),
@@ -61,6 +62,8 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Returns true if an event's counter exists on this machine, under this policy and for these
+    /// filesystems.
     fn produces_event(&self, event: VmEvent) -> bool {
         match event {
             VmEvent::WorkingsetRefault
@@ -100,6 +103,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Returns true if the counter of a zone's event exists; some do only while pages are watched.
     fn produces_zone_event(&self, event: ZoneEvent) -> bool {
         match event {
             ZoneEvent::ReadAheadReclaimed | ZoneEvent::PgHit => self.watches_pages(),

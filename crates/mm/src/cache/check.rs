@@ -53,6 +53,8 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Recounts the subtree of a node, whose pages begin at index `base`; returns its pages and its
+    /// nodes.
     fn check_node(&self, mapping: u32, node: u32, base: u64) -> Result<(u32, u32), String> {
         let pool = &self.nodes_pool;
         let level = pool.level(node);

@@ -540,6 +540,8 @@ impl<W: World> Mm<W> {
         queue::swap_bios(&self.config, self.nodes.len() as u32)
     }
 
+    /// Allocates the slabs that a kind of records needs, and frees the oldest ones beyond its spare
+    /// room.
     #[inline(never)]
     pub(crate) fn settle(&self, of: Record) {
         let slabs = &self.metadata.slabs[of as usize];
@@ -575,6 +577,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Adds a slab, as a ring's entry, to those of a kind.
     fn add_slab(&self, of: Record, entry: u32) {
         let slabs = &self.metadata.slabs[of as usize];
         self.metadata.lock.with(|| {
@@ -594,6 +597,8 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Does [`Mm::map_log_buffers`] if buffers may be short. After a failed allocation the next
+    /// call tries again.
     #[cold]
     async fn map_short_buffers(&self) {
         let short = &self.metadata.log_items.short;

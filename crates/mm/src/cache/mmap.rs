@@ -133,6 +133,7 @@ pub(super) struct Region<W: World> {
 }
 
 impl<W: World> Region<W> {
+    /// Returns the memory that the region maps; `None` if it has ended.
     pub(super) fn backing(&self) -> Option<Backing> {
         let (mapping, first) = (self.mapping.get(), self.first.get());
         match self.kind.get() {
@@ -448,6 +449,8 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Makes a fresh page the anonymous page of an entry: counts it, maps it and adds it to an LRU
+    /// list.
     pub(super) fn new_anon_page(&self, pfn: Pfn, region: u32, index: u32) {
         self.frames
             .set_flags(pfn, flag::ANON | flag::SWAPBACKED | flag::UPTODATE);
@@ -577,6 +580,7 @@ impl<W: World> Mm<W> {
         self.stat.on(cpu, z).dec_by(ZoneStat::NrFileMapped, n);
     }
 
+    /// Counts one more entry that maps a file's page.
     pub(super) fn page_add_file_rmap(&self, pfn: Pfn) {
         let n = self.frames.mapcount(pfn);
         self.frames.set_mapcount(pfn, n + 1);

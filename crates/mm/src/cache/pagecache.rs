@@ -49,6 +49,7 @@ impl<W: World> Mm<W> {
         self.leaf_of(m, index)
     }
 
+    /// Returns the leaf that holds `index`: the remembered one if it fits, else by a walk.
     #[inline(always)]
     fn leaf_of(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
         let (base, leaf) = m.last(index >> BITS);
@@ -58,6 +59,8 @@ impl<W: World> Mm<W> {
         self.leaf_walk(m, index)
     }
 
+    /// Walks the tree for the leaf that holds `index` and remembers it; `None` if the tree has
+    /// none.
     #[inline(never)]
     pub(super) fn leaf_walk(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
         let mut node = m.root.get();
@@ -164,6 +167,8 @@ impl<W: World> Mm<W> {
         self.nodes_pool.lock.with(|| self.grow_tree(m, index))
     }
 
+    /// Does [`Self::create_leaf`] under the pool's lock: adds levels above the root until `index`
+    /// fits, then the missing nodes down to its leaf.
     fn grow_tree(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
         let pool = &self.nodes_pool;
         if pool.available() < 12 {
@@ -421,6 +426,7 @@ impl<W: World> Mm<W> {
         m.tree_lock.with(|| self.tagged_from(mapping, tag, from))
     }
 
+    /// Does [`Self::next_tagged`] under the tree lock.
     fn tagged_from(&self, mapping: u32, tag: Tag, from: u32) -> Option<u32> {
         let pool = &self.nodes_pool;
         if let Some(leaf) = self.leaf(mapping, from) {
@@ -450,6 +456,7 @@ impl<W: World> Mm<W> {
         m.tree_lock.with(|| self.run_from(mapping, tag, from, max))
     }
 
+    /// Does [`Self::tagged_run`] under the tree lock.
     fn run_from(&self, mapping: u32, tag: Tag, from: u32, max: u32) -> u32 {
         let mut n = 0;
         while n < max {
@@ -682,6 +689,7 @@ impl<W: World> Mm<W> {
         m.tree_lock.with(|| self.page_from(mapping, from))
     }
 
+    /// Does [`Self::first_page_from`] under the tree lock.
     fn page_from(&self, mapping: u32, from: u32) -> Option<(u32, Pfn)> {
         let pool = &self.nodes_pool;
         let find = |node, level, slot| {

@@ -148,6 +148,8 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Counts a slot as free and drops its shadow. The first free slot is noted, as dirtyable
+    /// memory depends on whether there is one.
     fn count_slot_freed(&self, slot: u32) {
         if let Some(shadow) = self.swap.shadows.get(slot as usize) {
             shadow.set(0);

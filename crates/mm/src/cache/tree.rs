@@ -191,6 +191,8 @@ impl<W: World> Nodes<W> {
         }
     }
 
+    /// Takes a node from the pool, with no slot in use; the caller holds the pool's lock and has
+    /// checked that a node is available.
     pub(super) fn alloc(&self, parent: u32, slot: u32, level: u32) -> u32 {
         let node = match self.free.get() {
             NO_NODE => self.fresh.fetch_add(1),
@@ -239,6 +241,7 @@ impl<W: World> Nodes<W> {
         });
     }
 
+    /// Returns an empty node to the pool; the caller holds the pool's lock.
     pub(super) fn release(&self, node: u32) {
         debug_assert!(self.node(node).is_empty());
         self.word(node, PARENT).set(self.free.get());

@@ -82,6 +82,8 @@ impl<W: World> Mm<W> {
         Self::shadow(flags, age >> self.age_shift(), self.age_bits())
     }
 
+    /// Packs a shadow: the zone's number, with `bits` < `AGE_BITS` also the working-set bit, and
+    /// the age.
     #[inline(always)]
     fn shadow(flags: u32, age: u64, bits: u32) -> u32 {
         let was = match bits < AGE_BITS && flags & flag::WORKINGSET != 0 {

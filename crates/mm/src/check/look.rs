@@ -86,6 +86,8 @@ impl Recount {
         })
     }
 
+    /// Does the checks of a look that are less than a full recount; `work` is the work done since
+    /// boot.
     fn look_at_some<W: World>(&mut self, mm: &Mm<W>, work: u64) -> Result<(), String> {
         mm.stat.check()?;
         mm.check_waits()?;

@@ -35,6 +35,7 @@ impl<W: World> Mm<W> {
         (row.sb.get(), self.node_of_object(object))
     }
 
+    /// Adds an entry to the end of a list of unused entries, unless it is there already.
     pub(super) fn unused_add(&self, ino: u32, list: InodeList) {
         let row = self.inode(ino);
         self.inodes.lock.with(|| {
@@ -48,6 +49,7 @@ impl<W: World> Mm<W> {
         });
     }
 
+    /// Takes an entry off a list of unused entries, if it is there.
     pub(super) fn unused_del(&self, ino: u32, list: InodeList) {
         let row = self.inode(ino);
         self.inodes.lock.with(|| {

@@ -190,6 +190,7 @@ impl<W: World> Inodes<W> {
         self.files + sb * (nodes + 1) + nth
     }
 
+    /// Adds a row at the end of a list; the caller holds the tables' lock.
     pub(super) fn add_tail(&self, list: InodeList, head: u32, ino: u32) {
         let (i, l) = (ino as usize, list as usize);
         let last = self.rows[head as usize].links[l][0].get();
@@ -199,6 +200,7 @@ impl<W: World> Inodes<W> {
         self.rows[head as usize].links[l][0].set(ino);
     }
 
+    /// Takes a row off a list; the caller holds the tables' lock.
     pub(super) fn del(&self, list: InodeList, ino: u32) {
         let l = list as usize;
         let [prev, next] = [0, 1].map(|i| self.rows[ino as usize].links[l][i].get());

@@ -43,6 +43,8 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Frees the unused dentries on a node's list, and takes those in use off it. Returns how many
+    /// were freed.
     async fn evict_dentries(&self, sb: u32, nid: u32) -> u64 {
         let (head, mut gone) = (self.lru_head(sb, nid), 0);
         while let Some(ino) = self.inodes.first(InodeList::Dentries, head) {
@@ -60,6 +62,8 @@ impl<W: World> Mm<W> {
         gone
     }
 
+    /// Evicts the unused inodes on a node's list with their pages, and takes those in use off it.
+    /// Returns how many were evicted.
     async fn evict_inodes(&self, sb: u32, nid: u32) -> u64 {
         let (head, mut gone) = (self.lru_head(sb, nid), 0);
         while let Some(ino) = self.inodes.first(InodeList::Inodes, head) {

@@ -364,6 +364,7 @@ impl<W: World> Mm<W> {
         pfn
     }
 
+    /// Returns the `ALLOC_*` flags of a request in the slow path, by its own flags and the task's.
     fn slow_path_flags(&self, gfp: Gfp) -> u32 {
         let task = self.current().flags();
         let mut flags = 0;
@@ -379,6 +380,9 @@ impl<W: World> Mm<W> {
         flags
     }
 
+    /// Does the slow path of an allocation (docs/reference/allocation.md#slow-path): wakes kswapd,
+    /// walks at the min watermark, and repeats reclaim, waiting and the OOM stage until it gets a
+    /// page or gives up. Returns the page and how the request was served.
     #[cold]
     async fn alloc_pages_slowpath(&self, gfp: Gfp, order: u32) -> (Option<Pfn>, AllocPath) {
         let node = self.local_node();
@@ -550,6 +554,7 @@ impl<W: World> Mm<W> {
         self.wake_kswapds_for(node, gfp, order, classzone);
     }
 
+    /// Does [`Self::wake_kswapds`] for a caller that knows the classzone.
     fn wake_kswapds_for(&self, node: u32, gfp: Gfp, order: u32, classzone: usize) {
         let single = if order == 0 { self.wake_mark() } else { None };
         if let [only] = &self.nodes[..]

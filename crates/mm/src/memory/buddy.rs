@@ -88,6 +88,8 @@ struct Freed<'a, W: World> {
 }
 
 impl<W: World> Freed<'_, W> {
+    /// Frees pages in the order in which they come, run by run; the last run is left for
+    /// [`Self::end`].
     #[inline(always)]
     fn free(&mut self, pages: impl Iterator<Item = Pfn>) {
         let (mut n, mut run) = (0, self.run);

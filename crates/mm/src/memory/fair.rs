@@ -105,6 +105,7 @@ impl<W: World> Mm<W> {
         self.policy.fair_zones != FairZones::Batch && self.stat.zone(z, ZoneStat::NrAllocBatch) == 0
     }
 
+    /// Clears the mark that a zone's batch is used up.
     fn unmark_used_up(&self, z: usize) {
         let before = self.zones[z].flags.fetch_and(!ZONE_FAIR_DEPLETED);
         if before & ZONE_FAIR_DEPLETED != 0 {

@@ -62,6 +62,8 @@ impl<W: World> Hint<W> {
         hint
     }
 
+    /// Stores a prediction: its request, the count of moves `from` which it holds, and how far
+    /// levels may move.
     fn remember(&self, key: u64, from: u64, (way, spare): (Way, u64)) {
         self.key.set(key);
         self.from.set(from);
@@ -80,6 +82,7 @@ impl<W: World> Hint<W> {
             .checked_sub(moved.wrapping_sub(self.from.get()))
     }
 
+    /// Returns the course of the walk that is remembered.
     fn way(&self) -> Way {
         Way {
             zone: self.zone.get() as usize,
@@ -329,6 +332,8 @@ impl<W: World> Mm<W> {
         Some((hint.zone.get() as usize, ns, spare))
     }
 
+    /// Returns this CPU's hint for such a request, predicted anew if needed, and by how many pages
+    /// levels may move; `None` if it names no zone.
     #[inline(always)]
     fn foreseen_hint(&self, node: u32, gfp: Gfp) -> Option<(&Hint<W>, u64)> {
         let hint = self.hint(gfp);
@@ -373,6 +378,8 @@ impl<W: World> Mm<W> {
         hint.way() == way
     }
 
+    /// Predicts a walk and stores the result in the hint. Returns by how many pages levels may
+    /// move; 0 if nothing could be predicted.
     #[inline(never)]
     fn foresee_anew(&self, hint: &Hint<W>, node: u32, gfp: Gfp, key: u64) -> u64 {
         // A level that another CPU moves meanwhile is moved before the move is counted, so it

@@ -305,6 +305,7 @@ impl<W: World> Mm<W> {
         Self::free_prepare(self.frames.page(pfn), pfn)
     }
 
+    /// Checks that a page is in use and may be freed, clears its bits and returns its zone.
     #[inline(always)]
     fn free_prepare(page: Page<'_, W>, pfn: Pfn) -> usize {
         let f = page.flags();

@@ -228,6 +228,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Marks a zone that has no more free pages than its high watermark.
     fn note_below_high(&self, z: usize) {
         let zone = &self.zones[z];
         if zone.flags.get() & ZONE_BELOW_HIGH == 0

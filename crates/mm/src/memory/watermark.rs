@@ -286,6 +286,7 @@ impl<W: World> Mm<W> {
         all
     }
 
+    /// Computes every zone's lowmem reserves by classzone.
     fn setup_per_zone_lowmem_reserve(&self) {
         let ratios = self.sysctl.lowmem_reserve_ratio().map(u64::from);
         for node in 0..self.nodes.len() as u32 {
@@ -310,6 +311,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Stores a zone's watermarks, in pages and ascending, with its present boost added.
     fn set_marks(&self, z: usize, marks: [u64; 3]) {
         debug_assert!(marks.is_sorted(), "{marks:?}");
         let words = &self.zones[z].watermark;

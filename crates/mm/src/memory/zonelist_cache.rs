@@ -115,6 +115,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Does [`Self::zone_passed`] on machines of several nodes, by the rule of the cache.
     #[inline(never)]
     fn note_zone_passed(&self, node: u32, z: usize, why: Passed, look_up: &mut LookUp) {
         let cache = &self.nodes[node as usize].full_zones;

@@ -60,8 +60,7 @@ switches! {
     /// When kswapd writes a dirty file page itself (*writeback-from-reclaim* 5 and 8).
     kswapd_writeback: ReclaimWriteback = Always see "docs/reference/reclaim.md#dirty-pages";
 
-    /// Scan priority from which on downwards `kswapd_writeback = "in-trouble"` writes (the posted
-    /// patch: 9).
+    /// The scan priority at and below which `"in-trouble"` writes (the posted patch: 9).
     kswapd_writeback_priority: u8 = 9 [0, 12, "scan priority"] see "docs/reference/reclaim.md#dirty-pages";
 
     /// Which condition makes a reclaimer wait after a batch (*writeback-from-reclaim* 6).
@@ -260,8 +259,8 @@ switches! {
     } see "docs/reference/reclaim.md#zone-scan";
 
     /// Pages that a fault on a mapped file reads beside its own on a page-cache miss, without the
-    /// program's advice. In all forms misses count up and hits down; more than a hundred misses
-    /// ahead, nothing else is read.
+    /// program's advice. In all forms, once misses outnumber hits by more than a hundred, nothing
+    /// else is read.
     mapped_readahead: MappedReadahead = Marked {
         /// linux-3.0: a window around the page; a fault on the mark a quarter before its end reads
         /// the next window.
@@ -429,8 +428,7 @@ switches! {
 
     /// Which lower zones kswapd reclaims on behalf of a higher one (*sequential-read* 3).
     lower_zones: LowerZones = Gap {
-        /// Those without a balance gap above high and their reserve against the highest unbalanced
-        /// zone.
+        /// Those not above high, a balance gap and their reserve against the highest unbalanced zone.
         Gap = "gap",
         /// As posted: only those below their high watermark. The others are skipped without
         /// counting as scanned.
@@ -730,9 +728,9 @@ switches! {
         /// Up to 6.5: the task that has run least; a waking task preempts one that has run longer
         /// by the wake-up granularity.
         Cfs = "cfs",
-        /// 6.6: of the tasks that are owed time, the earliest deadline, one slice (0.7 ms on one
-        /// CPU) after its last. A running task is protected for its slice while owed time; a task
-        /// that sleeps keeps what it is owed.
+        /// 6.6: of the tasks that are owed time, the one with the earliest deadline, a slice (0.7 ms
+        /// on one CPU) after its last. A running task is protected for its slice while owed time; a
+        /// task that sleeps keeps what it is owed.
         Eevdf = "eevdf",
     } see "docs/decisions/virtual-world.md#charge-and-relax";
 

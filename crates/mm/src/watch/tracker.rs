@@ -50,6 +50,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Counts that the noted path dirtied a page, in the row of the path that instantiated it.
     #[inline(always)]
     pub(crate) fn track_dirtied(&self, pfn: Pfn) {
         if let Some(t) = &self.tracker {
@@ -58,6 +59,7 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Counts that the noted path activated a page, in the row of the path that instantiated it.
     #[inline(always)]
     pub(crate) fn track_activated(&self, pfn: Pfn) {
         if let Some(t) = &self.tracker {

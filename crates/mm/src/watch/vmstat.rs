@@ -396,6 +396,7 @@ impl<W: World> VmStat<W> {
         }
     }
 
+    /// Sets the threshold of the per-CPU differences of a zone's counters, 1 to 125, for all CPUs.
     pub fn set_threshold(&self, zone: usize, threshold: u32) {
         assert!((1..=125).contains(&threshold), "stat threshold {threshold}");
         for cpu in 0..self.cpus {
@@ -639,6 +640,7 @@ impl<W: World> ZoneCounters<'_, W> {
         }
     }
 
+    /// Does [`Self::add_ones`] if a step may fold.
     #[inline(never)]
     fn add_ones_folding(&self, item: ZoneStat, n: u32) {
         if n > 0 {

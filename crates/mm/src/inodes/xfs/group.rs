@@ -143,6 +143,8 @@ impl<W: World> Ag<W> {
         }
     }
 
+    /// Enters a file's row under its inode's number, making the part that holds the number if
+    /// needed.
     pub fn place(&self, agino: u32, ino: u32) {
         let parts = self
             .parts

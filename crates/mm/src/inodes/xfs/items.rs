@@ -71,6 +71,7 @@ impl<W: World> Mm<W> {
         LogItem::of_word(self.inode(ino).state.get() >> ITEM_SHIFT)
     }
 
+    /// Stores an inode's item in the bits of its state, without touching the other bits.
     fn set_item(&self, ino: u32, item: LogItem) {
         let state = &self.inode(ino).state;
         let changed = self.item_of(ino).word() ^ item.word();

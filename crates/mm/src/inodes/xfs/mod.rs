@@ -85,6 +85,7 @@ impl<W: World> Mm<W> {
         self.stat.event(VmEvent::XfsInodesRecycled, 1);
     }
 
+    /// Removes an inode's tag and counts it off its group.
     fn untag(&self, ino: u32) {
         let ag = self.ag_of(ino);
         ag.untag(self.inode(ino).agino.get());

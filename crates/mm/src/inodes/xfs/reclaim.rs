@@ -288,6 +288,7 @@ impl<W: World> Mm<W> {
         Reclaimed::GivenUp
     }
 
+    /// Frees a claimed inode whose lock and flush lock the caller holds, and releases both.
     fn free_claimed(&self, ino: u32) -> Reclaimed {
         let row = self.inode(ino);
         self.flush_done(ino);
