@@ -378,7 +378,8 @@ impl<'a, W: World> Counter<'a, W> {
             return Err(Wrong::Place);
         };
         let [dirty, writeback] = leaf.tags(index);
-        // A page whose dirty bit was just taken for I/O keeps its tag until the I/O is started.
+        // A page whose dirty bit was just taken for I/O keeps its tag until its write is started or
+        // refused.
         let should = f & flag::DIRTY != 0 || f & flag::LOCKED != 0 && dirty;
         if dirty != should || writeback != (f & flag::WRITEBACK != 0) {
             return Err(Wrong::Tags);

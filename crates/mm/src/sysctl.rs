@@ -315,7 +315,8 @@ sysctls! {
     /// zones share the sum by size. Absent: by `watermark_scale_factor`.
     "vm.wmark_low_kbytes", wmark_low_kbytes: Option<u64> = None,
         "kB", Fits::HalfOfMemory, false, Watermarks;
-    /// *tunable-watermarks*: the same for the high watermarks, at least the low ones.
+    /// *tunable-watermarks*: the high watermarks of all zones together in kB, at least the low
+    /// ones; zones share the sum by size. Absent: by `watermark_scale_factor`.
     "vm.wmark_high_kbytes", wmark_high_kbytes: Option<u64> = None,
         "kB", Fits::HalfOfMemory, false, Watermarks;
     /// Distance between a zone's watermarks in ten-thousandths of the zone, 1..=3000, if that is

@@ -126,8 +126,8 @@ impl<W: World> Mm<W> {
         let counted = |item| self.stat.exact_global(item);
         let [dirty, writeback] = tags.map(|n| n as i64);
         self.check_devices(Some(tags[Tag::Writeback as usize]))?;
-        // A page whose dirty bit was just taken for I/O keeps its tag until the I/O is started; a
-        // page being swapped out is in no leaf.
+        // A page whose dirty bit was just taken for I/O keeps its tag until its write is started or
+        // refused; a page being swapped out is in no leaf.
         if pages as i64 == counted(ZoneStat::NrFilePages)
             && dirty >= counted(ZoneStat::NrFileDirty)
             && writeback <= counted(ZoneStat::NrWriteback)

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! a change ──> makes the spare buffer larger if it has no room, and
-//!                if no change of the item waits:  makes the spare the waiting buffer; none is spare
+//!                if no change of the item waits:  makes the spare the waiting buffer
 //!                if waiting has less room:        exchanges the two buffers
 //!                else:                            overwrites the waiting buffer; the spare stays
 //! a force  ──> sends the waiting buffer to the log; it is freed when that is written

@@ -122,8 +122,8 @@ impl<W: World> Mm<W> {
 
     /// Returns the page at an index of a file as seen without the tree lock: a hint, which may be
     /// late or wrong beside tasks that change the tree. Nodes are never returned to the system, so
-    /// every word met on the way is one of the pool. A caller that uses the page pins the frame and
-    /// looks it up again.
+    /// every word met on the way is one of the pool. A caller that uses the page must hold the
+    /// frame and then check that it still belongs here.
     #[inline]
     pub fn peek_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
         let pool = &self.nodes_pool;

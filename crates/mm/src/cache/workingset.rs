@@ -1,5 +1,5 @@
 //! Refault detection (Linux 3.15 mm/workingset.c; docs/reference/reclaim.md#refaults): a file page
-//! that is read again soon after it was reclaimed is activated at once.
+//! that is brought in again soon after it was reclaimed is activated at once.
 //!
 //! A zone's *inactive age* counts evictions and activations of its file pages. An evicted page
 //! leaves its zone and the age in its place in the file's index, a *shadow*. When the page

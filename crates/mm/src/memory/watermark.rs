@@ -65,7 +65,8 @@ pub struct MarkFormula {
     /// *tunable-watermarks* (`wmark_low_kbytes`): the sum of the zones' low watermarks in kB, which
     /// zones share by size; `None`: by `scale_factor`.
     pub low_kbytes: Option<u64>,
-    /// The same for the high watermarks (`wmark_high_kbytes`).
+    /// *tunable-watermarks* (`wmark_high_kbytes`): the sum of the zones' high watermarks in kB;
+    /// `None`: by `scale_factor`.
     pub high_kbytes: Option<u64>,
 }
 

@@ -98,8 +98,8 @@ switches! {
         /// linux-3.0: direct reclaim wakes them once it has scanned half more than it had to free,
         /// and asks for as many pages as it scanned.
         Scanned = "scanned",
-        /// 4.11: any reclaimer that meets a batch of dirty pages, none under writeback, wakes them
-        /// for all dirty pages.
+        /// 4.11: any reclaimer that meets a batch whose pages are all dirty and not under writeback
+        /// wakes them for all dirty pages.
         TailDirty = "tail-dirty",
     } see "docs/reference/reclaim.md#reasons";
 
@@ -309,7 +309,7 @@ switches! {
         Plain = "plain",
         /// 3.16: yes (`find_or_create_page`).
         Referenced = "referenced",
-        /// 6.8: blocks of a device do, nodes of btrfs's trees do not
+        /// 6.8: only blocks of a device, not nodes of btrfs's trees
         /// (`attach_eb_folio_to_filemap`).
         BlocksReferenced = "blocks-referenced",
     } see "docs/reference/memory-model.md#page-states";
@@ -327,8 +327,9 @@ switches! {
     /// activated at once.
     workingset: bool = false see "docs/reference/reclaim.md#refaults";
 
-    /// 5.9: the same for anonymous pages in swap. With swap, a refault may displace any active
-    /// page. New anonymous pages start inactive and are activated once they were found used twice.
+    /// 5.9: as `workingset`, for anonymous pages that come back from swap. With swap, a refault may
+    /// displace any active page. New anonymous pages start inactive and are activated once they
+    /// were found used twice.
     workingset_anon: bool = false see "docs/reference/reclaim.md#refaults" "docs/reference/reclaim.md#costs";
 
     /// Whether allocations spread over a node's zones by their size.
@@ -428,7 +429,8 @@ switches! {
 
     /// Which lower zones kswapd reclaims on behalf of a higher one (*sequential-read* 3).
     lower_zones: LowerZones = Gap {
-        /// Those not above high, a balance gap and their reserve against the highest unbalanced zone.
+        /// Those not above high, a balance gap and their reserve against the highest unbalanced
+        /// zone.
         Gap = "gap",
         /// As posted: only those below their high watermark. The others are skipped without
         /// counting as scanned.
@@ -648,7 +650,7 @@ switches! {
         Pages = "pages",
     } see "docs/reference/memory-model.md#free-lists";
 
-    /// Which free pages are kept apart.
+    /// The property by which free pages are kept apart.
     mobility: Mobility = None {
         /// None: any request takes any free page.
         None = "none",
@@ -728,9 +730,9 @@ switches! {
         /// Up to 6.5: the task that has run least; a waking task preempts one that has run longer
         /// by the wake-up granularity.
         Cfs = "cfs",
-        /// 6.6: of the tasks that are owed time, the one with the earliest deadline, a slice (0.7 ms
-        /// on one CPU) after its last. A running task is protected for its slice while owed time; a
-        /// task that sleeps keeps what it is owed.
+        /// 6.6: of the tasks that are owed time, the one with the earliest deadline, a slice (0.7
+        /// ms on one CPU) after its last. A running task is protected for its slice while owed
+        /// time; a task that sleeps keeps what it is owed.
         Eevdf = "eevdf",
     } see "docs/decisions/virtual-world.md#charge-and-relax";
 

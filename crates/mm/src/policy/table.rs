@@ -96,7 +96,7 @@ macro_rules! choice {
     };
 }
 
-/// Expands to the [`Form`] of a switch: its range, or that of its type.
+/// Expands to the `Form` of a switch: its range, or that of its type.
 macro_rules! form {
     ($Type:ident) => {
         <$Type as Choice>::FORM

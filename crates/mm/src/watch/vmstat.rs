@@ -177,7 +177,7 @@ events! {
     DirectWritepageWarning = "direct_writepage_warning",
     /// Pages whose write failed.
     WriteError = "write_error",
-    /// Evicted file pages that were read again while their shadow was kept (3.15).
+    /// Evicted file pages that were brought in again while their shadow was kept (3.15).
     WorkingsetRefault = "workingset_refault",
     /// Refaulted file pages that were activated at once (3.15).
     WorkingsetActivate = "workingset_activate",
