@@ -181,13 +181,13 @@ impl<W: World> Mm<W> {
                 .into_iter()
                 .filter(|&e| self.produces_zone_event(e))
         };
-        let told = |e| told_of(self.policy.counters, e);
-        for e in produced().filter(|&e| told(e) == Told::Together) {
+        let listing = |e| listing_of(self.policy.counters, e);
+        for e in produced().filter(|&e| listing(e) == Listing::Together) {
             let sum = (0..self.zones.len()).map(|z| self.zone_event(z, e)).sum();
             out.push((e.name().to_owned(), sum));
         }
         for kind in KINDS.into_iter().filter(|&kind| self.has_zone(kind)) {
-            for e in produced().filter(|&e| told(e) == Told::ByZone) {
+            for e in produced().filter(|&e| listing(e) == Listing::ByZone) {
                 let of_kind = (0..self.zones.len()).filter(|&z| self.zones[z].kind == kind);
                 let sum = of_kind.map(|z| self.zone_event(z, e)).sum();
                 out.push((format!("{}_{}", e.name(), kind.suffix()), sum));
@@ -242,7 +242,7 @@ fn event_name(names: Counters, event: VmEvent) -> Option<&'static str> {
     use VmEvent as E;
     let oldest = names == Counters::Linux30;
     let today = names == Counters::Linux61;
-    let (is_told, renamed) = match event {
+    let (listed, renamed) = match event {
         E::AllocStall => (!by_node(names), None),
         E::AllocStallDma | E::AllocStallDma32 | E::AllocStallNormal | E::AllocStallMovable => {
             (by_node(names), None)
@@ -261,12 +261,12 @@ fn event_name(names: Counters, event: VmEvent) -> Option<&'static str> {
         }
         _ => (true, None),
     };
-    is_told.then_some(renamed.unwrap_or(event.name()))
+    listed.then_some(renamed.unwrap_or(event.name()))
 }
 
 /// How a kernel lists a sum over zones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Listing {
     Not,
     /// Under the event's name with the kind of zone.
     ByZone,
@@ -275,15 +275,15 @@ enum Told {
 }
 
 /// Returns how kernels with these names list an event of zones.
-fn told_of(names: Counters, event: ZoneEvent) -> Told {
+fn listing_of(names: Counters, event: ZoneEvent) -> Listing {
     use ZoneEvent as E;
     match (event, names) {
-        (E::PgAlloc | E::ReadAheadReclaimed | E::PgHit, _) => Told::ByZone,
-        (E::PgSteal, Counters::Linux30) => Told::ByZone,
-        (E::PgSteal, _) => Told::Not,
-        (E::PgStealKswapd | E::PgStealDirect, Counters::Linux30) => Told::Not,
-        (_, Counters::Linux30 | Counters::Linux316) => Told::ByZone,
-        (_, Counters::Linux49 | Counters::Linux61) => Told::Together,
+        (E::PgAlloc | E::ReadAheadReclaimed | E::PgHit, _) => Listing::ByZone,
+        (E::PgSteal, Counters::Linux30) => Listing::ByZone,
+        (E::PgSteal, _) => Listing::Not,
+        (E::PgStealKswapd | E::PgStealDirect, Counters::Linux30) => Listing::Not,
+        (_, Counters::Linux30 | Counters::Linux316) => Listing::ByZone,
+        (_, Counters::Linux49 | Counters::Linux61) => Listing::Together,
     }
 }
 
@@ -334,14 +334,14 @@ pub enum Known {
 /// every kind.
 pub fn known(policy: &Policy, name: &str) -> Known {
     debug_assert!(!name.is_empty(), "a counter has a name");
-    let is = |spelt: &str| {
+    let matches = |spelt: &str| {
         let zone = spelt
             .strip_prefix(name)
             .and_then(|rest| rest.strip_prefix('_'));
         spelt == name || zone.is_some_and(|zone| KINDS.iter().any(|kind| kind.suffix() == zone))
     };
     let here = spellings(policy.counters);
-    if here.iter().any(|(_, spelt)| is(spelt)) {
+    if here.iter().any(|(_, spelt)| matches(spelt)) {
         return Known::Here;
     }
     let all = [
@@ -351,7 +351,7 @@ pub fn known(policy: &Policy, name: &str) -> Known {
         Counters::Linux61,
     ];
     let mut elsewhere = all.into_iter().flat_map(spellings);
-    let Some((counted, _)) = elsewhere.find(|(_, spelt)| is(spelt)) else {
+    let Some((counted, _)) = elsewhere.find(|(_, spelt)| matches(spelt)) else {
         return Known::Nowhere;
     };
     match here.into_iter().find(|(same, _)| *same == counted) {
@@ -397,10 +397,10 @@ fn spellings(names: Counters) -> Vec<(&'static str, String)> {
         all.extend(event_name(names, event).map(|name| (counted, name.to_owned())));
     }
     for event in ZoneEvent::ALL {
-        match told_of(names, event) {
-            Told::Not => {}
-            Told::Together => all.push((event.name(), event.name().to_owned())),
-            Told::ByZone => all.extend(
+        match listing_of(names, event) {
+            Listing::Not => {}
+            Listing::Together => all.push((event.name(), event.name().to_owned())),
+            Listing::ByZone => all.extend(
                 KINDS.map(|kind| (event.name(), format!("{}_{}", event.name(), kind.suffix()))),
             ),
         }

@@ -99,9 +99,9 @@ impl<W: World> Mm<W> {
         self.buffers_written(m, leaf.node, at, n);
         self.mark_inode_dirty(m, mapping);
         self.note_path(TrackPath::Fault);
-        let told = self.tracker.is_some() || self.traced();
-        let told = if told { n as usize } else { 0 };
-        for pfn in slots[..told].iter().filter_map(|s| page_in(s.get())) {
+        let traced = self.tracker.is_some() || self.traced();
+        let reported = if traced { n as usize } else { 0 };
+        for pfn in slots[..reported].iter().filter_map(|s| page_in(s.get())) {
             self.track_dirtied(pfn);
             self.emit(Audience::Traces, || Event::PageDirtied {
                 pfn,
@@ -159,11 +159,11 @@ impl<W: World> Mm<W> {
     /// page again.
     pub async fn anon_rest(&self, region: u32, index: u32, start: u64) -> bool {
         debug_assert!(start <= self.world.now(), "it began at {start} ns");
-        let had = self.alloc_rest(self.bound(Gfp::USER), start).await;
-        if let Some(pfn) = had {
+        let page = self.alloc_rest(self.bound(Gfp::USER), start).await;
+        if let Some(pfn) = page {
             self.enter_anon_page(pfn, region, index);
         }
-        had.is_some()
+        page.is_some()
     }
 
     /// Does [`Self::page_mkclean`] for consecutive pages of a file, given their slots in the file's

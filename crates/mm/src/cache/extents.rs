@@ -80,7 +80,7 @@ impl<W: World> Extents<W> {
     }
 
     /// Forgets so many extents of a file.
-    fn less(&self, mapping: u32, extents: u32) {
+    fn forget(&self, mapping: u32, extents: u32) {
         let file = &self.of_file[mapping as usize];
         let n = extents.min(file.get());
         file.fetch_sub(n);
@@ -96,7 +96,7 @@ impl<W: World> Extents<W> {
         let gone = committed.fetch_and(!bits) & bits;
         self.fresh[leaf as usize].fetch_and(!bits);
         if gone != 0 {
-            self.less(mapping, gone.count_ones());
+            self.forget(mapping, gone.count_ones());
         }
     }
 
@@ -131,7 +131,7 @@ impl<W: World> Mm<W> {
         // so the share of known ones is taken to be that of all.
         let known = u64::from(extents.of_file[mapping as usize].get().min(before));
         let were = u64::from(overlapped) * known / u64::from(before.max(1));
-        extents.less(mapping, were as u32);
+        extents.forget(mapping, were as u32);
         extents.of_file[mapping as usize].fetch_add(1 + left);
         extents.maps.fetch_add(1 + left);
         if extents.form != ExtentMaps::Wide || pages > u64::from(LARGE) {
@@ -163,7 +163,7 @@ impl<W: World> Mm<W> {
     pub fn extents_forgotten(&self, mapping: u32) {
         let extents = &self.metadata.extents;
         if extents.kept() {
-            extents.less(mapping, u32::MAX);
+            extents.forget(mapping, u32::MAX);
             self.settle(extents.maps());
         }
     }

@@ -23,18 +23,18 @@ impl<W: World> Mm<W> {
             mapping,
             index,
         };
-        let mut again = false;
+        let mut waited = false;
         if let Some(pfn) = self.find_page(mapping, index) {
             if r.found(index) && self.frames.has(pfn, flag::READAHEAD) {
                 self.world.fault_met_mark(self, page, pfn).await;
-                again = true;
+                waited = true;
             }
         } else {
             let around = r.missed(index, self.policy.mapped_readahead);
             self.note_path(TrackPath::Fault);
             self.world.fault_page(self, page, around).await?;
             self.stat.event(VmEvent::PgMajFault, 1);
-            again = true;
+            waited = true;
         }
         loop {
             match self.find_page(mapping, index) {
@@ -44,15 +44,15 @@ impl<W: World> Mm<W> {
                 }
                 Some(pfn) if self.frames.has(pfn, flag::LOCKED) => {
                     self.wait_on_page_locked(pfn).await;
-                    again = true;
+                    waited = true;
                 }
                 Some(pfn) if self.frames.has(pfn, flag::UPTODATE) => {
                     self.frames.clear_flags(pfn, flag::UNUSED);
-                    let again = again && self.policy.fault_retry;
-                    if again {
+                    let restarted = waited && self.policy.fault_retry;
+                    if restarted {
                         self.world.charge(Cost::Fault, 1);
                     }
-                    return Ok((pfn, again));
+                    return Ok((pfn, restarted));
                 }
                 Some(_) => return Err(Touched::BusError),
             }
@@ -69,12 +69,12 @@ impl<W: World> Mm<W> {
         write: bool,
         shared: bool,
     ) -> Touched {
-        let (pfn, again) = match self.filemap_fault(region, place).await {
+        let (pfn, restarted) = match self.filemap_fault(region, place).await {
             Ok(found) => found,
             Err(e) => return e,
         };
         if write && shared {
-            return self.page_mkwrite(region, index, place, !again).await;
+            return self.page_mkwrite(region, index, place, !restarted).await;
         }
         if write {
             return self.copy_page(region, index, place).await;

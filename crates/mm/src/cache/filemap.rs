@@ -92,8 +92,8 @@ impl<W: World> Mm<W> {
     /// to hold a page: reclaim leaves a locked page in its file.
     pub async fn find_lock_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
         loop {
-            let (pfn, mine) = self.find_trylock_page(mapping, index)?;
-            if mine {
+            let (pfn, got_lock) = self.find_trylock_page(mapping, index)?;
+            if got_lock {
                 return Some(pfn);
             }
             let q = queue::page(pfn);

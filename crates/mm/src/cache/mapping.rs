@@ -95,8 +95,8 @@ impl<W: World> Mapping<W> {
     /// Returns the words that remember the leaf with this number: its number, and the leaf.
     #[inline(always)]
     pub(super) fn last(&self, base: u32) -> (&W::U32, &W::U32) {
-        let way = base as usize & 1;
-        (&self.last_base[way], &self.last_leaf[way])
+        let parity = base as usize & 1;
+        (&self.last_base[parity], &self.last_leaf[parity])
     }
 
     /// Returns the kind of the mapping.

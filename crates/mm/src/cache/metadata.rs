@@ -230,7 +230,7 @@ impl<W: World> Metadata<W> {
         let log_items = LogItems::new(policy, groups);
         // The largest number of slabs of a kind, each of which has a page.
         let most = |of: Record| {
-            let (there, records) = match of {
+            let (kept, records) = match of {
                 Record::TreeNode => (on, nodes.div_ceil(of.small(highmem).0)),
                 Record::BufferHead => (on, frames.div_ceil(of.small(highmem).0)),
                 Record::InodeBeside => (on, frames),
@@ -238,7 +238,7 @@ impl<W: World> Metadata<W> {
                 Record::SwapBio => (swap_bios, frames),
                 _ => (extents.has(of) || log_items.on() && of.of_log(), frames),
             };
-            if there { records + MIN_PARTIAL + 2 } else { 0 }
+            if kept { records + MIN_PARTIAL + 2 } else { 0 }
         };
         let slabs = |of: Record| -> Result<Slabs<W>, NoMemory> {
             Ok(Slabs {
@@ -529,8 +529,8 @@ impl<W: World> Mm<W> {
     /// # Errors
     /// If there is such a task.
     pub(crate) fn check_swap_bio_waits(&self) -> Result<(), String> {
-        let there = self.metadata.swap_bios && self.metadata.reserve_out.get() < POOL;
-        match there && self.world.waited_on(self.swap_bio_queue()) {
+        let bio_available = self.metadata.swap_bios && self.metadata.reserve_out.get() < POOL;
+        match bio_available && self.world.waited_on(self.swap_bio_queue()) {
             true => Err("a task waits in vain for a bio to swap: the pool has one".to_owned()),
             false => Ok(()),
         }
@@ -629,15 +629,15 @@ impl<W: World> Mm<W> {
     /// Allocates a slab of an order or, if that fails, of the smallest one. Returns its page and
     /// order.
     fn new_slab(&self, gfp: Gfp, order: u32, least: u32) -> Option<(Pfn, u32)> {
-        let of = |order| {
+        let alloc = |order| {
             let now = self.world.now();
             self.alloc_pages_fast(gfp, order, now)
                 .or_else(|| self.alloc_nowait(gfp, order))
         };
-        let whole = of(order).map(|pfn| (pfn, order));
+        let whole = alloc(order).map(|pfn| (pfn, order));
         let slab = match order {
             0 => whole,
-            _ => whole.or_else(|| of(least).map(|pfn| (pfn, least))),
+            _ => whole.or_else(|| alloc(least).map(|pfn| (pfn, least))),
         };
         if let Some((pfn, order)) = slab {
             self.mark_tail(pfn, order, flag::USED);

@@ -686,8 +686,8 @@ impl<W: World> Mm<W> {
             return Ok(());
         }
         let (region, index) = (page.mapping(), page.index());
-        let known = self.regions.slot(region);
-        let entry = known
+        let region_slot = self.regions.slot(region);
+        let entry = region_slot
             .and_then(|r| r.get())
             .and_then(|r| r.ptes.get(index as usize));
         let there = entry.map(Word32::get).filter(|v| v & PRESENT != 0);

@@ -49,14 +49,14 @@ impl<W: World> Window<W> {
     /// and the distance of `at` from the last miss. These pages become the window, without hits.
     fn next(&self, at: u32, most: u32) -> (u32, i64) {
         debug_assert!(self.hits.get() <= MOST_HITS && most > 0);
-        let apart = i64::from(at) + 1 - i64::from(self.last.get());
+        let distance = i64::from(at) + 1 - i64::from(self.last.get());
         // A window from before `page-cluster` was lowered counts as the largest one possible now.
         let before = self.pages.get().min(most);
-        let pages = pages(self.hits.get(), apart.abs() == 1, before, most);
+        let pages = pages(self.hits.get(), distance.abs() == 1, before, most);
         debug_assert!((1..=most).contains(&pages), "{pages} pages from swap");
         self.hits.set(0);
         self.pages.set(pages);
-        (pages, apart)
+        (pages, distance)
     }
 }
 
@@ -98,21 +98,21 @@ impl<W: World> Mm<W> {
         }
         if !self.by_neighbours() {
             let window = &self.swap.window;
-            let unmet = window.hits.get() == 0;
+            let no_hits = window.hits.get() == 0;
             if order == 0 {
                 return aligned(1);
             }
             let (pages, _) = window.next(slot, 1 << order);
-            if unmet {
+            if no_hits {
                 window.last.set(slot + 1);
             }
             return aligned(pages);
         }
         let r = self.regions.region(region);
         let most = 1 << order.min(ORDER_CEILING);
-        let (pages, apart) = r.swap_window.next(index, most);
+        let (pages, distance) = r.swap_window.next(index, most);
         r.swap_window.last.set(index + 1);
-        let before = match apart {
+        let before = match distance {
             1 => 0,
             -1 => pages - 1,
             _ => (pages - 1) / 2,
@@ -151,7 +151,7 @@ impl<W: World> Mm<W> {
         if self.policy.swap_readahead == SwapReadahead::Cluster {
             return;
         }
-        let met = self.frames.test_and_clear(pfn, flag::READAHEAD);
+        let hit = self.frames.test_and_clear(pfn, flag::READAHEAD);
         let by_neighbours = self.by_neighbours();
         let window = match by_neighbours {
             true => &self.regions.region(region).swap_window,
@@ -160,7 +160,7 @@ impl<W: World> Mm<W> {
         if by_neighbours {
             window.last.set(index + 1);
         }
-        if met {
+        if hit {
             window.hits.set((window.hits.get() + 1).min(MOST_HITS));
         }
     }

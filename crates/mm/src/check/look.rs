@@ -57,7 +57,7 @@ pub(super) struct Looks {
 }
 
 /// Returns the next number of a pseudo-random sequence (splitmix64).
-fn next(state: &mut u64) -> u64 {
+fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -98,18 +98,18 @@ impl Recount {
             mm.check_leaves()?;
             mm.check_metadata()?;
         }
-        let mut eye = Eye::new(mm);
+        let mut sampler = Sampler::new(mm);
         for z in 0..mm.zones.len() {
-            eye.ends(z)?;
+            sampler.ends(z)?;
         }
         let done = work - self.looks.before;
         let pages = (done / WORK_A_PAGE).clamp(PAGES.0, PAGES.1);
         let mut chance = work;
         let frames = mm.frames.len();
         for _ in 0..pages / TOGETHER {
-            let first = (next(&mut chance) % u64::from(frames)) as Pfn;
+            let first = (next_random(&mut chance) % u64::from(frames)) as Pfn;
             for pfn in (first..frames).take(TOGETHER as usize) {
-                eye.page(pfn)?;
+                sampler.page(pfn)?;
             }
         }
         Ok(())
@@ -228,14 +228,14 @@ fn check_range<W: World>(mm: &Mm<W>, z: usize, free: u64, pages: i64) -> Result<
 }
 
 /// A sampler of pages; it keeps the last leaf and path, as neighbours mostly share a leaf.
-struct Eye<'a, W: World> {
+struct Sampler<'a, W: World> {
     mm: &'a Mm<W>,
     counter: Counter<'a, W>,
     /// The file and leaf whose path to the root was checked last.
     path: (u32, u32),
 }
 
-impl<'a, W: World> Eye<'a, W> {
+impl<'a, W: World> Sampler<'a, W> {
     fn new(mm: &'a Mm<W>) -> Self {
         Self {
             mm,
@@ -343,7 +343,7 @@ fn check_neighbours<W: World>(mm: &Mm<W>, pfn: Pfn, f: u32) -> Result<(), String
     let lru = Lru::of(f);
     let home = |f: u32| mm.zones[frame::zone_of(f)].lru;
     for at in [mm.frames.last(pfn), mm.frames.first(pfn)] {
-        let there = if at >= mm.frames.len() {
+        let in_place = if at >= mm.frames.len() {
             at == home(f) + lru as u32
         } else {
             let g = mm.frames.flags(at);
@@ -352,7 +352,7 @@ fn check_neighbours<W: World>(mm: &Mm<W>, pfn: Pfn, f: u32) -> Result<(), String
                 && frame::zone_of(g) < mm.zones.len()
                 && home(g) == home(f)
         };
-        if !there {
+        if !in_place {
             return Err(format!(
                 "frame {pfn} of {lru:?} stands beside {at}, which is of another list"
             ));

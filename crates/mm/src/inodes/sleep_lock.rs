@@ -52,8 +52,8 @@ impl<W: World> Mm<W> {
 
     /// Releases a lock and wakes the longest waiter.
     pub(crate) fn sleep_unlock(&self, lock: &SleepLock<W>, q: WaitQueue) {
-        let mine = lock.owner.replace(self.world.task() + 1, 0);
-        assert!(mine, "only its holder gives a lock back");
+        let was_held = lock.owner.replace(self.world.task() + 1, 0);
+        assert!(was_held, "only its holder gives a lock back");
         self.world.wake_one(q);
     }
 }

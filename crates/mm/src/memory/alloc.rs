@@ -171,9 +171,9 @@ impl<W: World> Mm<W> {
     /// to the future.
     #[inline(always)]
     pub fn alloc_page(&self, gfp: Gfp) -> impl Future<Output = Option<Pfn>> {
-        let had = self.alloc_page_at_once(gfp);
+        let at_once = self.alloc_page_at_once(gfp);
         async move {
-            match had {
+            match at_once {
                 Ok(pfn) => Some(pfn),
                 Err(start) => self.alloc_rest(gfp, start).await,
             }
@@ -240,17 +240,17 @@ impl<W: World> Mm<W> {
             if found.is_some() {
                 return found;
             }
-            let hid = walk.look_up.stop();
-            let apart = self.walks_apart();
-            if hid && apart {
+            let cache_hid_zones = walk.look_up.stop();
+            let separate_walks = self.walks_apart();
+            if cache_hid_zones && separate_walks {
                 continue;
             }
             match self.next_walk(node, gfp, flags, walk.skipped) {
                 Some(next) => flags = next,
-                None if hid => {}
+                None if cache_hid_zones => {}
                 None => return None,
             }
-            if apart {
+            if separate_walks {
                 walk.look_up = LookUp::default();
             }
         }
@@ -302,30 +302,30 @@ impl<W: World> Mm<W> {
             + u64::from(refill) * self.world.price(Cost::PageBulk)
             + self.world.price(Cost::PageAlloc);
         let begun = self.world.now().saturating_sub(start);
-        let told = self.world.remembers_alloc(begun + most);
+        let recorded = self.world.remembers_alloc(begun + most);
         let free = || self.stat.global(ZoneStat::NrFreePages);
-        if told {
+        if recorded {
             self.world.alloc_slow(start, 0, free());
         }
         self.wake_kswapds_for(node, gfp, 0, classzone);
         self.world.charge(Cost::ZoneWalk, walked);
         let Some(pfn) = self.take_from_pcp(z, list, pcp) else {
             // Other threads have taken the pages.
-            if told {
+            if recorded {
                 self.world.alloc_slow_ends(free());
             }
             return None;
         };
         self.hand_out(z, pfn, node, gfp, 0);
-        if told {
+        if recorded {
             self.world.alloc_slow_ends(free());
         }
         let took = self.world.now().saturating_sub(start);
-        debug_assert!(told || took <= begun + most);
+        debug_assert!(recorded || took <= begun + most);
         self.world.alloc_latency(AllocPath::KswapdWoken, took);
         Some(AtMin {
             pfn,
-            again: refill == 0 && !told && self.wake_mark().is_some(),
+            again: refill == 0 && !recorded && self.wake_mark().is_some(),
         })
     }
 
@@ -387,7 +387,7 @@ impl<W: World> Mm<W> {
     async fn alloc_pages_slowpath(&self, gfp: Gfp, order: u32) -> (Option<Pfn>, AllocPath) {
         let node = self.local_node();
         let mut path = AllocPath::KswapdWoken;
-        let (mut again, mut migrate) = (false, Migrate::Async);
+        let (mut repeated, mut migrate) = (false, Migrate::Async);
         let rewakes = self.policy.slow_path == SlowPath::Rewake;
         'restart: loop {
             self.wake_kswapds(node, gfp, order);
@@ -402,12 +402,12 @@ impl<W: World> Mm<W> {
             loop {
                 // Kernels of the series preempt voluntarily: between waking kswapd and the walk at
                 // the min watermark no other task gets the CPU.
-                match again {
+                match repeated {
                     true if rewakes => self.wake_kswapds(node, gfp, order),
                     true => self.world.relax().await,
                     false => {}
                 }
-                again = true;
+                repeated = true;
                 let checked = flags & !ALLOC_NO_WATERMARKS;
                 if let Some(p) = self.get_page_from_freelist(node, gfp, order, Mark::Min, checked) {
                     return (Some(p), path);
@@ -632,8 +632,8 @@ impl<W: World> Mm<W> {
     /// tenth of a second, so that writes end before memory counts as exhausted
     /// (`should_reclaim_retry`, 4.7 to 5.15); else only lets other tasks run.
     pub(crate) async fn pause_before_retry(&self, z: usize) {
-        let of = |item| self.stat.snapshot(z, item);
-        let pending = of(ZoneStat::NrFileDirty) + of(ZoneStat::NrWriteback);
+        let pages = |item| self.stat.snapshot(z, item);
+        let pending = pages(ZoneStat::NrFileDirty) + pages(ZoneStat::NrWriteback);
         if self.policy.oom_retry == OomRetry::Waits && 2 * pending > self.zone_lists(z) {
             let wait = self.tick_fraction(10);
             self.congestion_wait(Class::Async, wait).await;

@@ -259,9 +259,9 @@ impl<W: World> Mm<W> {
                 let (ok, far) = self.zone_dirty_foreseen(z, lifted)?;
                 *spare = far.min(*spare);
                 if fresh {
-                    let again = self.asks_once_a_node() && asked == Some(zone.node);
+                    let same_node = self.asks_once_a_node() && asked == Some(zone.node);
                     asked = Some(zone.node);
-                    limits += u32::from(!again);
+                    limits += u32::from(!same_node);
                     if !ok {
                         if self.zonelist_cache_notes(Passed::Dirty) {
                             return None;

@@ -96,8 +96,8 @@ impl<W: World> Mm<W> {
     /// Checks that each allocation counts once in each of the two ways, and that each miss is
     /// foreign to another zone.
     pub(crate) fn check_numa(&self) -> Result<(), String> {
-        let of = |what| self.numa_global(what).unwrap_or(0);
-        let [hit, miss, foreign, local, other] = NumaStat::ALL.map(of);
+        let total = |what| self.numa_global(what).unwrap_or(0);
+        let [hit, miss, foreign, local, other] = NumaStat::ALL.map(total);
         if miss != foreign || hit + miss != local + other {
             return Err(format!(
                 "{hit} allocations on the node named first, {miss} elsewhere, {foreign} lost by it, {local} on the \

@@ -267,8 +267,8 @@ impl<W: World> Mm<W> {
         }
         let frames = self.frames.table();
         let prepared = |&pfn: &Pfn| {
-            let of = Self::free_prepare(frames.page(pfn), pfn);
-            debug_assert!(of == z);
+            let zone = Self::free_prepare(frames.page(pfn), pfn);
+            debug_assert!(zone == z);
             pfn
         };
         if self.lists_by_watermark() {

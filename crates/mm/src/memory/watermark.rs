@@ -84,12 +84,12 @@ impl MarkFormula {
     /// Returns the watermarks of all zones in pages, in the zones' order. HighMem has a small
     /// minimum of its own in every kernel, and no share of `min_free_kbytes`.
     pub fn marks(self, min_free_kbytes: u64, zones: &[ZoneInfo]) -> Vec<[u64; 3]> {
-        let apart = |z: &ZoneInfo| match z.kind {
+        let has_own_min = |z: &ZoneInfo| match z.kind {
             ZoneType::HighMem => true,
             ZoneType::Movable => self.movable_apart,
             ZoneType::Dma | ZoneType::Dma32 | ZoneType::Normal => false,
         };
-        let shared = zones.iter().filter(|z| !apart(z));
+        let shared = zones.iter().filter(|z| !has_own_min(z));
         let lowmem: u64 = shared.map(|z| z.size).sum();
         zones
             .iter()
@@ -104,7 +104,7 @@ impl MarkFormula {
                 let low = self.low_kbytes.map_or(low, share).max(min);
                 let high = self.high_kbytes.map_or(high, share).max(low);
                 let marks = [min, low, high];
-                if apart(z) {
+                if has_own_min(z) {
                     // The steps remain those of the zone's whole share.
                     let min = (z.size / 1024).clamp(32, 128);
                     marks.map(|mark| mark - marks[0] + min)

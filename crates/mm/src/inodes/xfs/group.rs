@@ -150,11 +150,11 @@ impl<W: World> Ag<W> {
             .parts
             .get_or_init(|| Box::new(std::array::from_fn(|_| OnceLock::new())));
         let nth = Part::<W>::of(agino);
-        let known = parts[nth]
+        let slot = parts[nth]
             .get_or_init(|| Box::new(Part::new(nth)))
             .slot(agino);
-        assert!(known.get() == NONE, "number {agino} is taken");
-        known.set(ino + 1);
+        assert!(slot.get() == NONE, "number {agino} is taken");
+        slot.set(ino + 1);
     }
 
     fn find(&self, agino: u32) -> Option<&Part<W>> {

@@ -24,10 +24,10 @@ impl<W: World> Mm<W> {
         let log = &self.sb(sb).log;
         loop {
             self.log_force(sb).await;
-            let none = self
+            let ail_empty = self
                 .list_first(InodeList::Ail, self.log_head(sb, false))
                 .is_none();
-            if none && log.waiting() == 0 {
+            if ail_empty && log.waiting() == 0 {
                 return;
             }
             self.ail_push_all(sb);
