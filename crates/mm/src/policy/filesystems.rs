@@ -105,3 +105,36 @@ choice! { Policy ext4_bitmaps Ext4Bitmaps {
     /// s of mounting.
     Prefetched = "prefetched",
 } }
+
+choice! { Policy extent_maps ExtentMaps {
+    /// None.
+    Free = "free",
+    /// Up to 6.8: 144 bytes, 28 on a page. Those of files up to 16 MiB do not go with a page.
+    Wide = "wide",
+    /// 6.11: 104 bytes, 39 on a page.
+    Lean = "lean",
+} }
+
+choice! { Policy btrfs_writeback BtrfsWriteback {
+    /// The same as on other filesystems.
+    Flusher = "flusher",
+    /// 5.12: also the space that dirty extents, extents under writeback and references reserve for
+    /// trees. Above half of the room, a worker has a quarter of it written or put into the extent
+    /// tree; without room, a writer waits for another one.
+    Preemptive = "preemptive",
+    /// 6.7: as `preemptive`; extents up to 128 KiB, up to 8 MiB and above have chunks of their own,
+    /// and one more chunk is not reserved.
+    BySize = "by-size",
+} }
+
+choice! { Policy btrfs_trees BtrfsTrees {
+    /// Nodes of 4 KiB, mkfs's until 2013; all items go to the end of their tree.
+    Rightmost = "rightmost",
+    /// Nodes of 16 KiB; items go where their keys belong, so name changes dirty leaves all over
+    /// their directory's part of the tree. The flusher and each commit write changed nodes twice;
+    /// the next change copies them.
+    Ordered = "ordered",
+    /// As `ordered`, and each node is a bio, not each run of nodes; its second copy comes right
+    /// behind it (6.4).
+    NodeBios = "node-bios",
+} }

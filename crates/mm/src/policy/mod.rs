@@ -8,17 +8,21 @@
 //! and `docs/switches.md` follow from the entry. To add a preset: an entry in `presets.rs`.
 
 mod auto;
+mod block;
 mod filesystems;
+mod memory;
 mod presets;
 mod profile;
 mod switches;
 mod table;
 
 pub use auto::*;
+pub use block::{CfqIdling, Plugs, RequestQueue, WritebackBios, WritebackEnds, WritebackThrottling};
 pub use filesystems::{
-    BlockAllocation, Ext4Bitmaps, Ext4Writeback, InodeReclaim, IomapWriteback, JournalPlace,
-    XfsFormat, XfsLog, XfsLogPush, XfsRoots,
+    BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, Ext4Writeback, ExtentMaps,
+    InodeReclaim, IomapWriteback, JournalPlace, XfsFormat, XfsLog, XfsLogPush, XfsRoots,
 };
+pub use memory::{Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios};
 pub use presets::{Change, PRESETS, Preset, nearest, next_after};
 pub use profile::{ProfileZone, WatermarkProfile};
 pub use switches::*;

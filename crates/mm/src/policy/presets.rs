@@ -10,10 +10,14 @@
 //! The formulas of a release are switches too: `watermark_formula` and `dirty_ratios`. The one base
 //! that is not a preset is `defaults`, the defaults of all switches.
 
-use super::filesystems::{
-    BlockAllocation, Ext4Bitmaps, Ext4Writeback, InodeReclaim, IomapWriteback, JournalPlace,
-    XfsFormat, XfsLog, XfsLogPush, XfsRoots,
+use super::block::{
+    CfqIdling, Plugs, RequestQueue, WritebackBios, WritebackEnds, WritebackThrottling,
 };
+use super::filesystems::{
+    BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, Ext4Writeback, ExtentMaps,
+    InodeReclaim, IomapWriteback, JournalPlace, XfsFormat, XfsLog, XfsLogPush, XfsRoots,
+};
+use super::memory::{Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios};
 use super::switches::*;
 use super::{Policy, Setting, Switch, switches};
 

@@ -1,10 +1,14 @@
 //! The table of a policy's switches, one entry each, in the form that `table::switches` takes.
 //! Defaults are those of linux-3.0; the order is that of the struct's fields and of every listing.
 
-use super::filesystems::{
-    BlockAllocation, Ext4Bitmaps, Ext4Writeback, InodeReclaim, IomapWriteback, JournalPlace,
-    XfsFormat, XfsLog, XfsLogPush, XfsRoots,
+use super::block::{
+    CfqIdling, Plugs, RequestQueue, WritebackBios, WritebackEnds, WritebackThrottling,
 };
+use super::filesystems::{
+    BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, Ext4Writeback, ExtentMaps,
+    InodeReclaim, IomapWriteback, JournalPlace, XfsFormat, XfsLog, XfsLogPush, XfsRoots,
+};
+use super::memory::{Compaction, Mobility, PageMetadata, PageTables, PerCpuLists, SwapBios};
 use super::table::{choice, form, setting, switches};
 use super::{AutoWatermarks, Choice, Eviction, Form, Setting, Switch, WatermarkProfile, Word};
 use schemars::JsonSchema;
@@ -368,18 +372,7 @@ switches! {
     } see "docs/reference/reclaim.md#kswapd";
 
     /// How many pages a CPU's lists hold, and how many they take and return at once.
-    per_cpu_lists: PerCpuLists = Batches {
-        /// Up to six batches, one batch at a time; a batch is a 4096th of the zone, 128 KiB at
-        /// most.
-        Batches = "batches",
-        /// 5.14: up to a share of the low watermark, four batches while kswapd reclaims; returns
-        /// double while nothing is allocated. A batch is 256 KiB at most. Blocks of up to eight
-        /// pages have lists, too (5.13).
-        Watermark = "watermark",
-        /// 6.7: they grow up to an eighth of a zone above its high watermark; refills double while
-        /// nothing is freed.
-        Tuned = "tuned",
-    } see "docs/reference/memory-model.md#free-lists";
+    per_cpu_lists: PerCpuLists = Batches see "docs/reference/memory-model.md#free-lists";
 
     /// When a walk over the free lists that finds a zone below its low watermark wakes kswapd for
     /// it.
@@ -598,87 +591,29 @@ switches! {
     order_balance_percent: u8 = 25 [1, 100, "%"] see "docs/reference/reclaim.md#kswapd";
 
     /// How much memory the page cache's own records take.
-    page_metadata: PageMetadata = Nothing {
-        /// None.
-        Nothing = "nothing",
-        /// Slabs: tree nodes 14 on two pages, buffer heads 39 on one (filesystems of the ext family
-        /// have one for each page written). They count as reclaimable memory to `mobility`.
-        Slabs = "slabs",
-    } see "docs/reference/memory-model.md#free-lists";
+    page_metadata: PageMetadata = Nothing see "docs/reference/memory-model.md#free-lists";
 
     /// How much memory the bios of writeback take while they are under way.
-    writeback_bios: WritebackBios = Free {
-        /// None.
-        Free = "free",
-        /// Each bio has the longest vector, `BIO_MAX_VECS` of 256 pages, however few it gets, as
-        /// ext4, xfs and btrfs make bios that may grow. A vector has 4 KiB, a slab eight of them
-        /// (`biovec-max`). Needs `writeback_ends = "ioend"`.
-        Vectors = "vectors",
-    } see "docs/reference/memory-model.md#free-lists";
+    writeback_bios: WritebackBios = Free see "docs/reference/memory-model.md#free-lists";
 
     /// How much memory btrfs's records of extents take: one for each extent of a file, until the
     /// inode leaves memory or the first page of a committed extent is reclaimed; and for data under
     /// writeback an ordered extent and a bio, ten of either on a page, if `btrfs_writeback` tracks
     /// them.
-    extent_maps: ExtentMaps = Free {
-        /// None.
-        Free = "free",
-        /// Up to 6.8: 144 bytes, 28 on a page. Those of files up to 16 MiB do not go with a page.
-        Wide = "wide",
-        /// 6.11: 104 bytes, 39 on a page.
-        Lean = "lean",
-    } see "docs/reference/memory-model.md#free-lists";
+    extent_maps: ExtentMaps = Free see "docs/reference/memory-model.md#free-lists";
 
     /// Memory that a page on its way to swap needs beside its request.
-    swap_bios: SwapBios = Free {
-        /// Nothing.
-        Free = "free",
-        /// A bio with room for four pages, 21 bios on a page, one such page since boot; swap writes
-        /// each page with a bio of its own. Reclaim may use reserves, its bios may not: if no zone
-        /// is above min, two bios are in reserve, and a task that needs a third waits until another
-        /// one ends (`mempool_alloc`). So writes to swap at once are limited to the bios there were
-        /// when memory ran out.
-        Pool = "pool",
-    } see "docs/reference/memory-model.md#free-lists";
+    swap_bios: SwapBios = Free see "docs/reference/memory-model.md#free-lists";
 
     /// How much memory page tables of processes take.
-    page_tables: PageTables = Nothing {
-        /// None.
-        Nothing = "nothing",
-        /// An unmovable page per 512 neighbouring pages of a mapping, from the first fault there to
-        /// the mapping's end.
-        Pages = "pages",
-    } see "docs/reference/memory-model.md#free-lists";
+    page_tables: PageTables = Nothing see "docs/reference/memory-model.md#free-lists";
 
     /// The property by which free pages are kept apart.
-    mobility: Mobility = None {
-        /// None: any request takes any free page.
-        None = "none",
-        /// Linux 2.6.24 and later: by whether pages of their pageblock can be moved or reclaimed.
-        /// With `watermark_boost_factor`, watermarks are boosted when a request has to mix kinds.
-        Grouped = "grouped",
-        /// 5.0: as `grouped`, and `watermark_boost_factor` defaults to 15000.
-        Boosted = "boosted",
-        /// 6.15, and the stable releases of 6.12: as `boosted`; a request takes over a whole
-        /// pageblock if half of it is free or of its kind; if there is none, it takes single pages
-        /// and boosts nothing.
-        Claimed = "claimed",
-    } see "docs/reference/memory-model.md#free-lists";
+    mobility: Mobility = None see "docs/reference/memory-model.md#free-lists";
 
     /// How a task compacts before it reclaims for contiguous pages. The live world lends its pages
     /// out and moves none.
-    compaction: Compaction = Direct {
-        /// Nothing, as without `CONFIG_COMPACTION`: contiguous pages are left to chance.
-        None = "none",
-        /// It moves pages to the zone's end: first without waiting, then after direct reclaim,
-        /// which goes on until enough pages are free to move to. After failures, the next requests
-        /// skip compaction.
-        Direct = "direct",
-        /// 4.8: as `direct`, but up to order 3 a zone with enough pages free above min, not low, is
-        /// fit for it however they lie; reclaim ends once a zone of the node is fit, and a request
-        /// without any counts as no compaction.
-        ByMin = "by-min",
-    } see "docs/reference/allocation.md#compaction";
+    compaction: Compaction = Direct see "docs/reference/allocation.md#compaction";
 
     /// How a zone's watermarks follow from `min_free_kbytes`. A machine with
     /// `watermark_scale_factor` uses the form of 4.6.
@@ -751,64 +686,19 @@ switches! {
     } see "docs/decisions/virtual-world.md#charge-and-relax";
 
     /// How requests for a device are queued and dispatched.
-    request_queue: RequestQueue = Single {
-        /// Up to 4.20: one queue with a limit of requests per class and congestion marks, and the
-        /// disk's scheduler.
-        Single = "single",
-        /// 5.0: tags. A device has a tag for each request it takes at a time, a scheduler
-        /// `nr_requests` of its own, all of which reads may have; no device is congested.
-        /// `deadline` and `cfq` become mq-deadline, which goes by direction; `none` has the
-        /// device's tags alone.
-        Multi = "multi",
-    } see "docs/reference/writeback.md#request-queue-of-today";
+    request_queue: RequestQueue = Single see "docs/reference/writeback.md#request-queue-of-today";
 
     /// For which readers with an empty queue CFQ idles (disks of `scheduler = "cfq"` only).
-    cfq_idling: CfqIdling = LastQueue {
-        /// Those that read in order and think no longer than `cfq_slice_idle`.
-        InOrder = "in-order",
-        /// linux-3.0: also the last of the others with requests, which so keeps the disk for more
-        /// than one.
-        LastQueue = "last-queue",
-        /// 3.1: as `last-queue`, unless those others are known to think longer than that.
-        LastPrompt = "last-prompt",
-    } see "docs/reference/writeback.md#request-queue";
+    cfq_idling: CfqIdling = LastQueue see "docs/reference/writeback.md#request-queue";
 
     /// Whether the block layer holds writes back before they get a request.
-    writeback_throttling: WritebackThrottling = None {
-        /// No: as many as the queue has room for.
-        None = "none",
-        /// 4.10, on by default with `request_queue = "multi"`: writes are limited so that reads
-        /// keep their latency. The flusher has a quarter or half of the limit; synchronous writes,
-        /// metadata and kswapd's have all of it.
-        Wbt = "wbt",
-        /// 6.12: as `wbt`, and all writes to swap have the whole limit, whichever task sends them.
-        WbtSwap = "wbt-swap",
-    } see "docs/reference/writeback.md#writeback-throttling";
+    writeback_throttling: WritebackThrottling = None see "docs/reference/writeback.md#writeback-throttling";
 
     /// Whether a task that will submit more keeps its requests back for a while.
-    plugs: Plugs = None {
-        /// No: each request is queued as it is made.
-        None = "none",
-        /// 2.6.39, of consequence with `request_queue = "multi"`: the flusher, reclaim and the
-        /// `writepages` of ext4 and btrfs gather requests, and merge neighbouring blocks of other
-        /// files into them, until they sleep, yield or have enough (`plug_requests`, or one of 128
-        /// KiB).
-        Task = "task",
-        /// Up to 6.9: as `task`; a task without a plug leaves its request to a worker and the
-        /// request grows until the worker's turn. Later kernels give each such bio a plug of its
-        /// own.
-        Worker = "worker",
-    } see "docs/reference/writeback.md#plugs";
+    plugs: Plugs = None see "docs/reference/writeback.md#plugs";
 
     /// Which pages of a file leave writeback together.
-    writeback_ends: WritebackEnds = Request {
-        /// Those of a request.
-        Request = "request",
-        /// Those that the filesystem gathered: a bio's, which has 256 runs of frames; on xfs up to
-        /// 4096 neighbours (5.4, iomap); on ext4 with `ext4_writeback = "by-extent"` up to 2048,
-        /// when their extent is converted.
-        IoEnd = "ioend",
-    } see "docs/reference/writeback.md#ends-of-writeback";
+    writeback_ends: WritebackEnds = Request see "docs/reference/writeback.md#ends-of-writeback";
 
     /// How ext4's flusher and its journal write a file's data.
     ext4_writeback: Ext4Writeback = Bumped see "docs/reference/writeback.md#ext4-of-today";
@@ -839,30 +729,10 @@ switches! {
     xfs_log_push: XfsLogPush = Forces see "docs/reference/shrinkers-and-xfs.md#background-push";
 
     /// Which conditions start btrfs's writeback.
-    btrfs_writeback: BtrfsWriteback = Flusher {
-        /// The same as on other filesystems.
-        Flusher = "flusher",
-        /// 5.12: also the space that dirty extents, extents under writeback and references reserve
-        /// for trees. Above half of the room, a worker has a quarter of it written or put into the
-        /// extent tree; without room, a writer waits for another one.
-        Preemptive = "preemptive",
-        /// 6.7: as `preemptive`; extents up to 128 KiB, up to 8 MiB and above have chunks of their
-        /// own, and one more chunk is not reserved.
-        BySize = "by-size",
-    } see "docs/reference/writeback.md#btrfs-of-today";
+    btrfs_writeback: BtrfsWriteback = Flusher see "docs/reference/writeback.md#btrfs-of-today";
 
     /// Node size of btrfs's trees, and where items go.
-    btrfs_trees: BtrfsTrees = Rightmost {
-        /// Nodes of 4 KiB, mkfs's until 2013; all items go to the end of their tree.
-        Rightmost = "rightmost",
-        /// Nodes of 16 KiB; items go where their keys belong, so name changes dirty leaves all over
-        /// their directory's part of the tree. The flusher and each commit write changed nodes
-        /// twice; the next change copies them.
-        Ordered = "ordered",
-        /// As `ordered`, and each node is a bio, not each run of nodes; its second copy comes right
-        /// behind it (6.4).
-        NodeBios = "node-bios",
-    } see "docs/reference/writeback.md#btrfs-of-today";
+    btrfs_trees: BtrfsTrees = Rightmost see "docs/reference/writeback.md#btrfs-of-today";
 
     /// How much swap read-ahead reads around the page that is missed.
     swap_readahead: SwapReadahead = Cluster {
