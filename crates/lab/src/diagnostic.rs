@@ -1,5 +1,4 @@
-//! What is said about wrong input: one error that names the file, the line, the key and what would
-//! be accepted.
+//! Errors about wrong input: each names the file, the line, the key and what would be accepted.
 
 use miette::{
     LabeledSpan, MietteError, MietteSpanContents, NamedSource, SourceCode, SourceSpan, SpanContents,
@@ -9,16 +8,16 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A text that somebody wrote, with the name under which they know it.
+/// A text of the user's, with the name under which the user knows it.
 #[derive(Clone)]
 pub struct Source {
     text: Arc<NamedSource<String>>,
-    /// What is shown of it: as long, without control characters.
+    /// The text as it is displayed: of the same length, with control characters replaced.
     shown: Arc<NamedSource<String>>,
 }
 
 impl Source {
-    /// A text under the name of its file.
+    /// Wraps a text under the name of its file.
     pub fn new(name: impl AsRef<str>, text: impl Into<String>) -> Self {
         let (name, text) = (plain(name.as_ref()), text.into());
         let shown = as_long(&text);
@@ -30,25 +29,25 @@ impl Source {
         Self { text, shown }
     }
 
-    /// The name.
+    /// Returns the name of the text.
     pub fn name(&self) -> &str {
         self.text.name()
     }
 
-    /// The text.
+    /// Returns the text itself.
     pub fn text(&self) -> &str {
         self.text.inner()
     }
 }
 
-/// Bytes of a source around a mistake that are shown; a text of longer lines is cut.
+/// Most bytes of source shown around a mistake; above that, long lines are cut.
 const MOST_SHOWN: usize = 4000;
 /// Bytes of a long line that are shown before and after the beginning of the mistake.
 const BEFORE: usize = 60;
 const AFTER: usize = 160;
 
 impl Source {
-    /// The lines around a mistake, as they are shown where they are short.
+    /// Returns the lines around a mistake in full, for display if they are short.
     fn lines<'a>(
         &'a self,
         span: &SourceSpan,
@@ -58,8 +57,8 @@ impl Source {
         self.shown.read_span(span, before, after)
     }
 
-    /// Which part of its line stands for a mistake whose lines are too long to be shown; `None`: they
-    /// are not.
+    /// Returns the part of its line that is shown for a mistake whose lines are too long to show
+    /// whole; `None`: the lines are short enough.
     fn cut(&self, span: &Range<usize>) -> Option<Range<usize>> {
         let whole: SourceSpan = (span.start, span.len()).into();
         let lines = self.lines(&whole, 1, 1).ok()?;
@@ -91,7 +90,7 @@ impl SourceCode for Source {
             span: span.offset()..span.offset(),
         };
         let (line, column) = place.line_column();
-        // Without lines around it, what is asked for is where the mistake begins.
+        // With no context lines the caller asks for the place where the mistake begins.
         let from = if before + after == 0 {
             span.offset().clamp(cut.start, cut.end)
         } else {
@@ -108,8 +107,9 @@ impl SourceCode for Source {
     }
 }
 
-/// A text without control characters but ends of lines and tabs: others are written as JSON writes them, such as `\u001b`.
-/// Terminals would obey them, and names come from files that others wrote.
+/// Returns a text without control characters other than line feeds and tabs: others are escaped as
+/// in JSON, such as `\u001b`. Terminals would obey them, and names can come from files that other
+/// people wrote.
 pub fn plain(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| !c.is_control() || c == '\n' || c == '\t';
     if text.chars().all(is_plain) {
@@ -125,8 +125,8 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// A text with other characters of as many bytes (a space, `?`, `¿`) in the place of control characters, so that places in
-/// it stay where they are; `None`: it has none.
+/// Returns the text with each control character replaced by a character of equal length in bytes (a
+/// space, `?`, `¿`), so that byte offsets in it stay valid; `None` if there are none.
 fn as_long(text: &str) -> Option<String> {
     let kept = |c: char| !c.is_control() || c == '\n' || c == '\t';
     let other = |c: char| match c {
@@ -138,7 +138,8 @@ fn as_long(text: &str) -> Option<String> {
     (!text.chars().all(kept)).then(|| text.chars().map(other).collect())
 }
 
-/// A sentence that repeats what somebody wrote, [`plain`] and without the middle of what is too long to read.
+/// Prepares an error sentence, which may repeat input, for display: [`plain`], and with the middle
+/// left out if it is longer than 2000 bytes.
 fn readable(text: &str) -> Cow<'_, str> {
     const HEAD: usize = 1500;
     const TAIL: usize = 300;
@@ -156,17 +157,17 @@ impl fmt::Debug for Source {
     }
 }
 
-/// A part of a source.
+/// A range of bytes in a source.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// The text it lies in.
+    /// The text that the range lies in.
     pub source: Source,
-    /// Its bytes.
+    /// The range, in bytes.
     pub span: Range<usize>,
 }
 
 impl Place {
-    /// Line and column, both from 1; columns count characters.
+    /// Returns line and column, both from 1; columns count characters.
     pub fn line_column(&self) -> (usize, usize) {
         let text = self.source.text();
         let mut at = self.span.start.min(text.len());
@@ -181,7 +182,7 @@ impl Place {
         )
     }
 
-    /// The text at this place.
+    /// Returns the text in this range; empty if the range is not in the source.
     pub fn text(&self) -> &str {
         self.source.text().get(self.span.clone()).unwrap_or("")
     }
@@ -194,20 +195,21 @@ impl fmt::Display for Place {
     }
 }
 
-/// One thing that is wrong with what the user gave.
+/// One mistake in the user's input.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{}", readable(message))]
 pub struct Diagnostic {
-    /// What is wrong, with the key or the file.
+    /// The mistake, with the key or the file.
     pub message: String,
-    /// What would be accepted.
+    /// The input that would be accepted.
     pub accepted: String,
-    /// Where; absent if it is not in a text (a missing file, a command line option).
+    /// The place of the mistake; `None` if it is not in a text (a missing file, a command line
+    /// option).
     pub place: Option<Box<Place>>,
 }
 
 impl Diagnostic {
-    /// Something wrong that stands in a text.
+    /// Builds a diagnostic for a mistake at a place in a text.
     pub fn at(place: &Place, message: impl Into<String>, accepted: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -216,7 +218,7 @@ impl Diagnostic {
         }
     }
 
-    /// Something wrong that stands nowhere.
+    /// Builds a diagnostic for a mistake that is not in a text.
     pub fn placeless(message: impl Into<String>, accepted: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -251,11 +253,11 @@ impl miette::Diagnostic for Diagnostic {
     }
 }
 
-/// Longer words are nobody's misspelling of a name; comparing them takes their length times the name's in
-/// time and memory.
+/// Words longer than this many bytes are not taken as a misspelling of a name: comparing them takes
+/// time and memory proportional to the product of both lengths.
 pub const LONGEST_NAME: usize = 80;
 
-/// The word of `known` that `word` was probably meant to be.
+/// Returns the word of `known` that `word` was probably meant to be.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > LONGEST_NAME {
         return None;
@@ -273,7 +275,7 @@ pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, k)| k)
 }
 
-/// The sentence that lists what is accepted, with a guess first if there is one.
+/// Returns the sentence that lists the accepted words, preceded by the nearest one as a guess.
 pub fn one_of(word: &str, known: &[&str]) -> String {
     let list = match known {
         [] => "nothing".into(),
@@ -317,7 +319,7 @@ mod tests {
         )
     }
 
-    /// A column beyond 65,535 was a panic: the width of a formatted field has 16 bits.
+    /// A column beyond 65,535 once panicked: the width of a formatted field has 16 bits.
     #[test]
     fn a_mistake_far_to_the_right_is_shown_with_what_stands_around_it() {
         for (before, after) in [
@@ -333,7 +335,7 @@ mod tests {
             assert!(all.contains(&format!("f.toml:2:{}", before + 1)), "{all}");
             assert!(all.contains("wrong") && all.contains("here"), "{all}");
             assert!(all.len() < 6000, "{} bytes", all.len());
-            // A label as long as the line.
+            // The label covers the rest of the line.
             let all = report(&text, start..start + 5 + after, "it is wrong");
             assert!(all.contains("here") && all.len() < 6000, "{all}");
         }
@@ -344,7 +346,7 @@ mod tests {
         assert!(all.len() < 12_000, "{} bytes", all.len());
     }
 
-    /// A terminal would obey them.
+    /// Control characters would be obeyed by a terminal.
     #[test]
     fn control_characters_are_shown_and_not_sent() {
         let text = "a = \"\u{1b}[2J\u{9b}1A\"\r\nb = 1\n";

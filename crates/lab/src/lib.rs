@@ -1,25 +1,26 @@
 //! The laboratory: experiments, statistics, results, reports, reproduction of published tables.
 //!
-//! Each folder is a room. A room uses those before it in this list and none after it, which
-//! `tests/rooms.rs` holds:
+//! Each module folder may use the modules before it in this list and none after it;
+//! `tests/rooms.rs` enforces this order:
 //!
-//! 1. [`model`] and [`diagnostic`]: the words that all rooms share;
+//! 1. [`model`] and [`diagnostic`]: the types that all other modules share;
 //! 2. [`shipped`]: the files that come with the program;
-//! 3. [`figures`]: the values of a cell's iterations, their statistics, what can be claimed by them;
+//! 3. [`figures`]: the values of a cell's iterations, their statistics, and the claims they allow;
 //! 4. [`rows`]: the rows of mm reports, their formulas and names;
 //! 5. [`experiment`]: experiment files in, matrix of cells out;
-//! 6. [`reference`](mod@reference): what may be written there, and what stands in tables, by name;
-//! 7. [`runner`]: the matrix run on all cores, as many runs at a time as memory has room for;
-//! 8. [`report`]: what is read, on a terminal or as a page;
+//! 6. [`reference`](mod@reference): keys of experiment files and columns of tables, looked up by
+//!   name;
+//! 7. [`runner`]: runs the matrix on all cores, as many runs at a time as memory allows;
+//! 8. [`report`]: reports for a terminal or as an HTML page;
 //! 9. [`results`]: the results folder, written whole or not at all;
-//! 10. [`compare`]: what is in results folders, side by side;
+//! 10. [`compare`]: results folders side by side;
 //! 11. [`published`]: tables of published series, the runs that they ask for, scores;
-//! 12. [`tune`]: settings of watermarks searched for;
-//! 13. [`validate`]: how near a preset comes to a real kernel;
-//! 14. [`attribute`]: which patch of a series did what;
-//! 15. [`bisect`]: which side of a change a sample is on;
-//! 16. [`recorded`]: figures that no run of ours gave, in our rows;
-//! 17. [`diverge`]: where two runs part.
+//! 12. [`tune`]: searches for settings of watermarks;
+//! 13. [`validate`]: measures how near a preset comes to a real kernel;
+//! 14. [`attribute`]: attributes an effect to the patches of a series;
+//! 15. [`bisect`]: decides which side of a change a sample is on;
+//! 16. [`recorded`]: figures measured elsewhere, shown in Lowmark's report rows;
+//! 17. [`diverge`]: finds the first event in which two runs differ.
 #![forbid(unsafe_code)]
 
 pub mod attribute;

@@ -1,4 +1,4 @@
-//! What an experiment is and what running it gives: the words that every other module shares.
+//! The experiment, its cells and its outcomes: the types that every other module shares.
 
 use crate::diagnostic::Place;
 pub use kernel::HostUse;
@@ -6,7 +6,7 @@ use kernel::Kernel;
 use sim::{RunResult, RunSpec};
 use std::collections::BTreeMap;
 
-/// Which way a figure is good.
+/// The direction in which a figure gets better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -15,7 +15,7 @@ pub enum Better {
     Lower,
     /// More is better: throughput.
     Higher,
-    /// It says what happened, and neither is better in itself.
+    /// The figure describes the run; neither direction is better in itself.
     Neither,
 }
 
@@ -26,41 +26,43 @@ pub struct Cell {
     pub axes: Vec<(String, String)>,
     /// The machine's name.
     pub machine: String,
-    /// What published tables call the workload; empty if the experiment does not say.
+    /// The name of the workload in published tables; empty if the experiment does not say.
     pub workload: String,
-    /// What they call its number of threads; empty if the experiment does not say.
+    /// The workload's number of threads in published tables; empty if the experiment does not say.
     pub threads: String,
     /// The filesystem's name.
     pub filesystem: String,
     /// The policy's name.
     pub policy: String,
-    /// Whether the others of its group are compared with it.
+    /// True for the cell that the other cells of its group are compared with.
     pub baseline: bool,
-    /// The axis whose values are compared, if it is not the policy.
+    /// The axis whose values are compared; `None`: policies are compared.
     pub by: Option<String>,
-    /// The real kernel that runs in the engine's place; `None`: the engine. `spec.policy` of such a cell
-    /// has the policy's name and nothing else that is asked.
+    /// The real kernel that runs this cell; `None`: the engine runs it. With a real kernel,
+    /// `spec.policy` holds the policy's name only and its switches are not read.
     pub kernel: Option<Kernel>,
-    /// Whether its machine says how often the timer ticks; otherwise the engine has its default, and a kernel its build's.
+    /// Whether its machine says how often the timer ticks. Where it does not, the engine has its default and a kernel
+    /// the ticks of its build.
     pub says_hz: bool,
-    /// What to run; the seed is set per iteration.
+    /// The run's specification; the seed in it is set per iteration.
     pub spec: RunSpec,
 }
 
 impl Cell {
-    /// The axis whose values are compared.
+    /// Returns the key of the axis whose values are compared.
     pub fn compared(&self) -> &str {
         self.by.as_deref().unwrap_or("policy")
     }
 
-    /// What is compared with others of its group: the policy's name, or the axis's value.
+    /// Returns this cell's value on the compared axis: the policy's name, or the axis's value.
     pub fn side(&self) -> &str {
         let by = self.by.as_ref();
         let value = by.and_then(|by| self.axes.iter().find(|(k, _)| k == by));
         value.map_or(&self.policy, |(_, v)| v)
     }
 
-    /// As [`side`](Self::side), where nothing beside it says what it is a value of.
+    /// Returns [`side`](Self::side) with the axis's name in front (`dirty_ratio=20`), for texts
+    /// that do not name the axis elsewhere. Policies and filesystems stand without a name.
     pub fn said(&self) -> String {
         match &self.by {
             Some(by) if by != "filesystem" => format!("{}={}", last_part(by), self.side()),
@@ -68,7 +70,7 @@ impl Cell {
         }
     }
 
-    /// The axes other than what is compared, as one label: cells with equal labels are compared.
+    /// Returns all axes except the compared one as one label: cells with equal labels are compared.
     pub fn group(&self) -> String {
         let parts: Vec<String> = self
             .axes
@@ -91,13 +93,14 @@ impl Cell {
         }
     }
 
-    /// The axes other than what is compared, in axis order: (key, value as text).
+    /// Returns all axes except the compared one, in axis order: (key, value as text).
     pub fn group_axes(&self) -> Vec<(String, String)> {
         let others = self.axes.iter().filter(|(k, _)| k != self.compared());
         others.cloned().collect()
     }
 
-    /// Every axis as one text: what names the cell in messages.
+    /// Returns machine, filesystem, policy and all axes as one text, which names the cell in
+    /// messages.
     pub fn key(&self) -> String {
         let axes: Vec<String> = self.axes.iter().map(|(k, v)| format!("{k}={v}")).collect();
         format!(
@@ -110,7 +113,7 @@ impl Cell {
     }
 }
 
-/// The last part of a key: `dirty_ratio` of `machine.sysctl.dirty_ratio`.
+/// Returns the last part of a key: `dirty_ratio` of `machine.sysctl.dirty_ratio`.
 pub fn last_part(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
@@ -118,48 +121,48 @@ pub fn last_part(key: &str) -> &str {
 /// A row, counter or figure of the workload that policies are compared by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Figure {
-    /// Its name.
+    /// The name of the row, counter or metric.
     pub name: String,
-    /// Its unit.
+    /// The unit of its values.
     pub unit: &'static str,
-    /// Which way it is good.
+    /// The direction in which it gets better.
     pub better: Better,
 }
 
-/// A parsed experiment: its matrix, laid out.
+/// A parsed experiment, expanded to its matrix of cells.
 #[derive(Debug, Clone)]
 pub struct Experiment {
-    /// Its name: the results folder's too.
+    /// The experiment's name, which is also that of its results folder.
     pub name: String,
     /// Iterations of each cell.
     pub iterations: u32,
-    /// The seed that all iterations' seeds derive from.
+    /// The seed from which the seeds of all iterations derive.
     pub seed: u64,
-    /// The file's text.
+    /// The text of the experiment file.
     pub text: String,
-    /// Figures that answer the experiment's question, the telling one first; none: elapsed time and
-    /// nr_vmscan_write.
+    /// Figures that answer the experiment's question, the most telling one first. Empty: elapsed
+    /// time and nr_vmscan_write are used.
     pub figures: Vec<Figure>,
     /// Keys that vary, outermost first.
     pub axes: Vec<String>,
     /// The cells in matrix order.
     pub cells: Vec<Cell>,
-    /// Where its text sets what a real kernel may not take: sysctls by their whole names, and `lru_gen`; and the first
-    /// `costs = false`, as `costs`.
+    /// The places in the text that set something a real kernel may refuse: sysctls by their whole
+    /// names, and `lru_gen`; also the first `costs = false`, under the key `costs`.
     pub settings: BTreeMap<String, Place>,
-    /// What is to be known before any of its figures is read, a sentence each.
+    /// Notes for the reader of any of its figures, a sentence each.
     pub said: Vec<String>,
 }
 
 impl Experiment {
-    /// What heads the column of what is compared: `policy`, or the axis's name.
+    /// Returns the heading of the compared column: `policy`, or the axis's name.
     pub fn compared(&self) -> &str {
         self.cells
             .first()
             .map_or("policy", |c| last_part(c.compared()))
     }
 
-    /// The real kernels that its cells run, each build once, in the order of cells.
+    /// Returns the real kernels that the cells run, each build once, in the order of the cells.
     pub fn kernels(&self) -> Vec<&Kernel> {
         let mut kernels: Vec<&Kernel> = Vec::new();
         for kernel in self.cells.iter().filter_map(|c| c.kernel.as_ref()) {
@@ -171,33 +174,36 @@ impl Experiment {
     }
 }
 
-/// A finished run of a real kernel: what it simulated, and what that took.
+/// The simulated time of a finished run of a real kernel, and the resources it took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostRun {
     /// Virtual nanoseconds from boot to the end.
     pub sim_ns: u64,
-    /// What it took.
+    /// Resources of the host that the run took.
     pub used: HostUse,
 }
 
 /// An experiment that was run, wholly or in part.
 pub struct Outcomes {
-    /// What was run.
+    /// The experiment that was run.
     pub experiment: Experiment,
-    /// Results by cell and iteration; `None` where an interrupted run did not get.
+    /// Results by cell and iteration; `None`: an interrupted run did not reach that iteration.
     pub results: Vec<Vec<Option<RunResult>>>,
-    /// What the runs of real kernels took, by cell, in the order in which they finished; with a check both of
-    /// an iteration. Those of an earlier process are not among them.
+    /// Time and resources of the runs of real kernels, by cell, in the order in which they
+    /// finished; with a check, both runs of an iteration. Runs of an earlier process are not
+    /// included.
     pub host: Vec<Vec<HostRun>>,
-    /// The run was interrupted.
+    /// True if the run was interrupted.
     pub interrupted: bool,
-    /// What of the program that ran it `results.json` says: version, revision, build. `None`: nothing, so that
-    /// bytes of several builds can be compared.
+    /// Version, revision and build of the program that ran the experiment, for `results.json`.
+    /// `None`: the file says nothing of the build, so that the bytes of several builds can be
+    /// compared.
     pub build: Option<String>,
 }
 
 impl Outcomes {
-    /// Whether something in it was measured and not run (the room `recorded`): there is no option for more of it.
+    /// Returns true if a cell holds figures that were measured and not run (module `recorded`):
+    /// such results cannot be extended with more iterations.
     pub fn measured(&self) -> bool {
         let kernels = |r: &RunResult| r.origin == sim::Origin::Kernel;
         let runs = self.experiment.cells.iter().zip(&self.results);

@@ -1,5 +1,6 @@
-//! Figures that no run of ours gave, in our rows: recordings of a running Linux, snapshots and traces of any
-//! machine. Several stand side by side as policies do, the first as the baseline.
+//! Shows measured figures, which no run gave, in Lowmark's report rows: recordings of a running
+//! Linux, snapshots and traces of any machine. Several of them are compared as policies are, with
+//! the first as the baseline.
 
 use crate::diagnostic::{Diagnostic, Source};
 use crate::experiment::{Overrides, files_near, parse};
@@ -10,27 +11,28 @@ use sim::{Origin, RunResult};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Something that was measured.
+/// A measurement to be shown beside others.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// What tables call it: a kernel's release, a preset.
+    /// Its name in tables: a kernel's release, a preset.
     pub name: String,
-    /// The machine.
+    /// The name of the machine it was taken on.
     pub machine: String,
-    /// What was measured, one result a time.
+    /// The measured results, one for each repetition.
     pub results: Vec<RunResult>,
 }
 
-/// Of what an [`Experiment`] is made that nobody ran: no figure depends on it.
+/// A placeholder [`Experiment`] for measurements, which have none: no figure depends on it.
 const STAND_IN: &str = "name = \"recorded\"\niterations = 1\npolicy = \"linux-4.9\"\nfilesystem = \"ext4\"\n\
     [machine]\nname = \"recorded\"\ncpus = 1\n[[machine.node]]\nzones = [{ zone = \"Normal\", size = \"512M\" }]\n\
     [machine.disk]\nkind = \"ssd\"\ncapacity = \"1G\"\n[workload]\ncommand = \"sleep 1\"\n";
 
-/// Everything that was measured, as what was run: `name` names the results, `what` says what was measured, and
-/// `text` is told in full where an experiment's text would be.
+/// Wraps measurements as the outcomes of an experiment: `name` names the results, `what` says what
+/// was measured and labels the group, and `text` stands in full in the place of an experiment's
+/// text.
 ///
 /// # Panics
-/// If two have the same name: rows would not tell them apart.
+/// Panics if two measurements have the same name: rows could not tell them apart.
 pub fn outcomes(name: &str, what: &str, text: String, measured: Vec<Measured>) -> Outcomes {
     let stand_in = Source::new("recorded", STAND_IN.to_owned());
     let near = files_near(Path::new("recorded"));
@@ -44,7 +46,7 @@ pub fn outcomes(name: &str, what: &str, text: String, measured: Vec<Measured>) -
             false => Vec::new(),
         },
         machine: m.machine.clone(),
-        // The group: what was measured.
+        // Measurements are grouped by what was measured.
         filesystem: what.to_owned(),
         policy: m.name.clone(),
         baseline: i == 0,
@@ -82,9 +84,9 @@ pub fn outcomes(name: &str, what: &str, text: String, measured: Vec<Measured>) -
     }
 }
 
-/// Puts a trace's sums into the result of a machine's snapshots. What the text may lack and nobody can see in it is
-/// not told: which events were recorded does not stand there, so those that never came count as 0 only where the
-/// counters agree.
+/// Adds the sums of a trace to the result of a machine's snapshots. The text of a trace does not
+/// say which events were being recorded, so an event that never occurs counts as 0 only if the
+/// counters agree, and is left out otherwise.
 pub fn with_events(result: &mut RunResult, traced: &Traced) {
     let came = |name: &str| traced.events.contains_key(name);
     let counted = |prefix: &str| {
@@ -125,8 +127,8 @@ pub fn with_events(result: &mut RunResult, traced: &Traced) {
     result.reclaim = Some(sums);
 }
 
-/// What stands out in each: rows of which less is better and that are not 0, with what that means; then what has
-/// to be known.
+/// Returns what stands out in each measurement: the rows of which less is better and that are not
+/// 0, with their meanings; then the notes on the measurement.
 pub fn explained(outcomes: &Outcomes) -> String {
     let mut out = String::new();
     for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
@@ -144,7 +146,8 @@ pub fn explained(outcomes: &Outcomes) -> String {
             let Reading::Is(value) = (row.value)(result) else {
                 continue;
             };
-            // Direct efficiency and the like are of no account without what they are a share of.
+            // Efficiencies and other shares are skipped: without the amount they refer to they say
+            // little.
             if value <= 0.0 || row.better != Better::Lower || !told.contains(&row.block) {
                 continue;
             }
@@ -175,10 +178,12 @@ pub fn explained(outcomes: &Outcomes) -> String {
     out
 }
 
-/// The one cell that an experiment has on a machine under one policy, for a prediction beside what was measured.
+/// Returns an experiment on the machine under one policy, which must have one cell: a prediction to
+/// stand beside measurements.
 ///
 /// # Errors
-/// The experiment is wrong, or has several cells, so that it is not said which was measured.
+/// Fails if the experiment is wrong, or has several cells, so that it is unclear which was
+/// measured.
 pub fn prediction(
     path: &Path,
     machine: &Path,
@@ -247,7 +252,7 @@ mod tests {
         let sums = r.reclaim.unwrap();
         assert_eq!((sums.direct_reclaims, sums.stalled_ns), (1, 1_000_000_000));
         assert_eq!(sums.direct.congest, None, "no kernel of today waits so");
-        // kswapd scanned, of which no event tells: vmscan's events were not recorded.
+        // kswapd scanned pages but no event tells of it: vmscan's events were not recorded.
         let mut r = result(&[
             ("pgscan_kswapd", 9),
             ("pgscan_direct", 0),

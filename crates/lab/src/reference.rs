@@ -1,9 +1,9 @@
-//! What may be written in an experiment, and what stands in the tables of results, by name: keys of experiment
-//! files, sysctls, programs, model parameters, columns. `lowmark explain` knows them beside the rows and words of
-//! [`crate::rows::explain`].
+//! Describes what can be written in an experiment file and what stands in tables of results, by
+//! name: keys of experiment files, sysctls, programs, model parameters, columns. `lowmark explain`
+//! looks names up here after the rows and words of [`crate::rows::explain`].
 //!
-//! Nothing is listed here by hand but the columns: keys and sysctls are those of the schema, programs and
-//! parameters those of their tables.
+//! Only the columns are listed by hand: keys and sysctls come from the schema, programs and
+//! parameters from their tables.
 
 use crate::experiment::schema;
 use crate::rows::explain::{self, Parts, plain};
@@ -22,10 +22,11 @@ pub const PARAMETERS: &str = "Model parameters";
 /// The heading of the columns of tables.
 pub const COLUMNS: &str = "Columns of tables";
 
-/// Tables of a key whose own keys are listed under another heading, or by nobody: they are anybody's names.
+/// Keys whose table is not listed under its key: its names have a heading of their own, or are
+/// chosen by the user.
 const CLOSED: [&str; 3] = ["sysctl", "params", "files"];
 
-/// Columns of the CSV files that are no figure, and what they say.
+/// Columns of the CSV files that hold no figure, and their meanings.
 const OF_TABLES: &[(&str, &str)] = &[
     (
         "kind",
@@ -86,13 +87,13 @@ const OF_TABLES: &[(&str, &str)] = &[
     ("better", "whether less or more of it is better, or neither"),
 ];
 
-/// Everything there is here, in the order of the headings.
+/// Returns all entries of this module, in the order of the headings.
 pub fn entries() -> &'static [Parts] {
     static ALL: LazyLock<Vec<Parts>> = LazyLock::new(all);
     &ALL
 }
 
-/// The parts of a note. Leaked once, as the tables stay.
+/// Builds an entry that has a text only. Its strings are leaked once: the table is static.
 fn note(kind: &'static str, name: String, also: Vec<String>, text: String) -> Parts {
     let also: Vec<&'static str> = also.into_iter().map(|a| &*a.leak()).collect();
     Parts {
@@ -170,7 +171,7 @@ fn all() -> Vec<Parts> {
     out
 }
 
-/// The schema that a reference leads to.
+/// Returns the schema that `$ref` leads to, or the schema itself.
 fn resolved<'a>(root: &'a Value, mut of: &'a Value) -> &'a Value {
     while let Some(to) = of.get("$ref").and_then(Value::as_str) {
         let Some(found) = root.pointer(to.trim_start_matches('#')) else {
@@ -181,7 +182,8 @@ fn resolved<'a>(root: &'a Value, mut of: &'a Value) -> &'a Value {
     of
 }
 
-/// The schemas of which a value may be: the schema itself and, where it is a choice or a list, those in it.
+/// Returns the schemas that a value may follow: the schema itself and, where it is a choice or a
+/// list, those in it.
 fn choices<'a>(root: &'a Value, of: &'a Value) -> Vec<&'a Value> {
     let of = resolved(root, of);
     let mut out = vec![of];
@@ -195,7 +197,7 @@ fn choices<'a>(root: &'a Value, of: &'a Value) -> Vec<&'a Value> {
     out
 }
 
-/// Every key that a table may have, with its schema.
+/// Calls `each` with every key that a table may have, and the key's schema.
 fn properties<'a>(root: &'a Value, of: &'a Value, each: &mut dyn FnMut(&str, &'a Value)) {
     for choice in choices(root, of) {
         let own = choice.get("properties").and_then(Value::as_object);
@@ -208,10 +210,10 @@ fn properties<'a>(root: &'a Value, of: &'a Value, each: &mut dyn FnMut(&str, &'a
     }
 }
 
-/// More levels than any experiment has: the schema may hold a table in itself.
+/// Most levels of keys, more than any experiment has: a schema may contain itself.
 const DEEPEST: usize = 6;
 
-/// Every key below a table by its path.
+/// Calls `each` with the path and the text of every key below a table.
 fn keys(root: &Value, of: &Value, path: &str, depth: usize, each: &mut dyn FnMut(&str, String)) {
     let mut below = Vec::new();
     properties(root, of, &mut |key, of| below.push((key.to_owned(), of)));
@@ -231,7 +233,7 @@ fn keys(root: &Value, of: &Value, path: &str, depth: usize, each: &mut dyn FnMut
     }
 }
 
-/// What a schema says of a value, and what is accepted.
+/// Returns the description of a value in the schema, and what it accepts.
 fn said(root: &Value, of: &Value) -> String {
     let all = choices(root, of);
     let word = |v: &Value, key: &str| v.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -260,7 +262,7 @@ fn said(root: &Value, of: &Value) -> String {
         }
         match (v.get("minimum"), v.get("maximum")) {
             (Some(a), Some(b)) => add(format!("{a} to {b}")),
-            // Of a number without a sign nothing is said.
+            // A minimum of 0 is not worth telling.
             (Some(a), None) if a.as_f64() != Some(0.0) => add(format!("{a} or more")),
             _ => {}
         }
@@ -290,7 +292,8 @@ fn said(root: &Value, of: &Value) -> String {
     text
 }
 
-/// The names an entry answers to: whole, without its heading's word, and the last part of a key.
+/// Yields the names of an entry: the whole name, the name without its heading's word, other names,
+/// and the last part of a key.
 fn names(e: &Parts) -> impl Iterator<Item = &'static str> {
     let label = e.name.split_once(": ").map(|(_, l)| l);
     let last = label.and_then(|l| l.rsplit_once('.')).map(|(_, last)| last);
@@ -301,10 +304,10 @@ fn names(e: &Parts) -> impl Iterator<Item = &'static str> {
         .chain(last)
 }
 
-/// What a name means, whoever knows it: rows and words first.
+/// Returns all entries of this name, those of rows and words first.
 ///
 /// # Errors
-/// Names that are near, best first, where nothing is called so.
+/// Returns similar names, best first, if nothing has this name.
 pub fn find(name: &str) -> Result<Vec<Parts>, Vec<&'static str>> {
     let wanted = plain(name);
     let by = |whole: bool| -> Vec<&Parts> {
@@ -317,7 +320,7 @@ pub fn find(name: &str) -> Result<Vec<Parts>, Vec<&'static str>> {
     let found = if whole.is_empty() { by(false) } else { whole };
     let known = explain::explain(name);
     let mut out: Vec<Parts> = known.iter().flatten().map(|e| e.parts()).collect();
-    // A row's counter of that name without its end is farther than a key that has the whole of it.
+    // Drop a row found only by its counter's shortened name if a key has the whole name.
     if !found.is_empty() && !out.iter().any(|p| explain::answers_to(p, name)) {
         out.clear();
     }

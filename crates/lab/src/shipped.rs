@@ -1,17 +1,17 @@
-//! The files that come with the program, for a binary far from its sources.
+//! The files that are built into the program, so that the binary works without its source tree.
 
 /// Every file of `data/published`, `experiments`, `machines` and `policies` by its path from the
 /// project's root, ascending.
 pub const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/shipped_files.rs"));
 
-/// The text of the file with this path from the project's root.
+/// Returns the text of the shipped file with this path from the project's root.
 pub fn find(path: &str) -> Option<&'static str> {
     let at = FILES.binary_search_by_key(&path, |f| f.0).ok()?;
     Some(FILES[at].1)
 }
 
-/// The shipped file that is meant by a path or a name: `experiments/usb-stick.toml`, or `usb-stick` of the folders
-/// given. Its path and text.
+/// Finds a shipped file by its path or its name: `experiments/usb-stick.toml`, or `usb-stick` in
+/// one of `folders`. Returns its path and text.
 pub fn meant(name: &str, folders: &[&str]) -> Option<(&'static str, &'static str)> {
     let whole = name.trim_start_matches("./");
     let mut paths = vec![whole.to_owned()];
@@ -26,7 +26,7 @@ pub fn meant(name: &str, folders: &[&str]) -> Option<(&'static str, &'static str
     paths.into_iter().find_map(found)
 }
 
-/// What the first comment of a shipped file says, up to its first sentence's end.
+/// Returns the first sentence of the comment at the head of a shipped file.
 pub fn about(text: &str) -> String {
     let comment = text.lines().map_while(|l| l.strip_prefix('#'));
     let comment: Vec<&str> = comment.map(str::trim).collect();

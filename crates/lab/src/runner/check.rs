@@ -1,4 +1,4 @@
-//! What `--check` compares.
+//! Compares the two runs of an iteration for `--check`.
 
 use sim::RunResult;
 use sim::result::Series;
@@ -6,20 +6,20 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// How a checked run holds lists and counters against each other.
+/// How thoroughly a checked run compares its lists with its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
-    /// Sums and samples at every look, everything as work is done and at the end
-    /// ([`mm::Recount::look`]).
+    /// Sums and samples at every check; a full recount piece by piece as work is done and once at
+    /// the end ([`mm::Recount::look`]).
     Sampled,
-    /// Everything at every look.
+    /// A full recount at every check.
     Full,
 }
 
-/// How often a checked run looks whether its lists and counters agree, in simulated nanoseconds.
+/// How often a checked run compares its lists with its counters, in simulated nanoseconds.
 pub const INTERVAL_NS: u64 = 1_000_000_000;
 
-/// Two runs of the same iteration that were not the same, or one that found itself wrong.
+/// Two runs of the same iteration that differed, or a run that found itself inconsistent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("check failed in cell {cell}, iteration {iteration}, seed {seed:016x}: {difference}")]
 pub struct CheckFailure {
@@ -33,7 +33,8 @@ pub struct CheckFailure {
     pub difference: String,
 }
 
-/// The first difference between two results, most telling first; `None` if they are equal.
+/// Returns the first difference between two results, the most telling one first; `None` if they are
+/// equal.
 pub fn difference(a: &RunResult, b: &RunResult) -> Option<String> {
     value("world", &a.origin, &b.origin)
         .or_else(|| value("outcome", &a.outcome, &b.outcome))
@@ -63,7 +64,7 @@ pub fn difference(a: &RunResult, b: &RunResult) -> Option<String> {
         })
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub fn panic_text(payload: &(dyn Any + Send)) -> String {
     let text = payload
         .downcast_ref::<String>()
@@ -75,7 +76,7 @@ pub fn panic_text(payload: &(dyn Any + Send)) -> String {
     )
 }
 
-/// A float that is equal to itself bit by bit, NaN and the sign of zero included.
+/// A float compared bit by bit: NaN equals itself, and the two zeros differ.
 #[derive(Clone, Copy)]
 struct Bits(f64);
 

@@ -1,7 +1,8 @@
-//! Whether computing takes time: in every policy of a comparison, or in none.
+//! Checks that computing takes time in all policies of a comparison, or in none.
 //!
-//! In the engine it always does. In a kernel it does unless its cell says `costs = false` or it was built without Lowmark's
-//! patch. A run in which computing is free is faster for that reason alone, whatever its policy does.
+//! In the engine computing always takes time. In a kernel it does unless its cell says `costs =
+//! false` or the kernel was built without Lowmark's patch. A run in which computing is free is
+//! faster for that reason alone, whatever its policy does.
 
 use super::Simulate;
 use crate::diagnostic::Diagnostic;
@@ -10,11 +11,11 @@ use crate::model::{Cell, Experiment};
 const ACCEPTED: &str = "accepted: computing that takes time in all of them, in kernels that were built with Lowmark's patch \
                         for it (without `--without-costs`); or `costs = false` for all of them, which are kernels then";
 
-/// Notes in each kernel's cell whether computing takes time in it, and says no to cells that are compared where it does in
-/// some of them alone.
+/// Records in each kernel's cell whether computing takes time in it, and refuses comparisons in
+/// which it takes time in some cells only.
 ///
 /// # Errors
-/// Two cells of a group that differ in it.
+/// Fails if two cells of a group differ in whether computing takes time.
 pub fn costs(experiment: &mut Experiment, worlds: Simulate<'_>) -> Result<(), Diagnostic> {
     let mut built_without = Vec::new();
     for kernel in experiment
@@ -49,12 +50,13 @@ pub fn costs(experiment: &mut Experiment, worlds: Simulate<'_>) -> Result<(), Di
     })
 }
 
-/// Whether computing takes time in a cell.
+/// Returns true if computing takes time in a cell.
 pub fn takes_time(cell: &Cell) -> bool {
     cell.kernel.as_ref().is_none_or(|kernel| kernel.costs)
 }
 
-/// What is said of two that are compared, of which one computes in no time, and why.
+/// Builds the error for two compared cells of which only `paying` spends time on computing, with
+/// the reason `why`.
 pub fn unequal(paying: &str, free: &str, why: &str) -> Diagnostic {
     let what = format!(
         "`{paying}` and `{free}` can't be compared: computing takes time in the first and none in the second ({why})"
@@ -71,7 +73,7 @@ mod tests {
     use kernel::Kernel;
     use sim::{Control, RunResult, RunSpec};
 
-    /// Every kernel but `bare` was built with costs.
+    /// Stands in for real kernels: all but `bare` were built with costs.
     struct Built;
 
     impl Worlds for Built {

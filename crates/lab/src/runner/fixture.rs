@@ -8,7 +8,7 @@ use sim::spec::{DiskKind, DiskSpec, FsKind, Machine, NodeSpec, Size, ZoneSpec};
 use sim::{Control, Origin, Outcome, Params, RunResult, RunSpec};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Two policies on two filesystems.
+/// Returns an experiment of two policies on two filesystems.
 pub fn experiment(iterations: u32) -> Experiment {
     let mut cells = Vec::new();
     for filesystem in [FsKind::Xfs, FsKind::Btrfs] {
@@ -89,13 +89,14 @@ fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
     }
 }
 
-/// What the stand-in gives for a cell at a seed.
+/// Returns the number from which the stand-in derives its figures for a cell at a seed.
 pub fn digest(spec: &RunSpec) -> u64 {
     let cell = format!("{} {}", spec.filesystem.name(), spec.policy.name);
     spec.seed.rotate_left(7) ^ sim::rng::fnv1a(cell.as_bytes())
 }
 
-/// A result that depends on the seed, the filesystem and the policy, unless it is told to stop.
+/// Returns a result that depends on the seed, the filesystem and the policy only, unless it is
+/// stopped.
 pub fn simulate(spec: &RunSpec, control: &Control) -> RunResult {
     let small = digest(spec) % 1000;
     let mut histogram = hdrhistogram::Histogram::new(3).expect("three digits are accepted");
@@ -163,7 +164,8 @@ pub fn simulate(spec: &RunSpec, control: &Control) -> RunResult {
     }
 }
 
-/// What the stand-in gives for a real kernel: counters by its names, and nothing that it does not tell.
+/// Returns the stand-in's result for a real kernel: counters under a kernel's names, and none of
+/// the figures that a real kernel does not report.
 pub fn kernel(spec: &RunSpec, kernel: &Kernel, control: &Control) -> RunResult {
     let engine = simulate(spec, control);
     let small = digest(spec) % 1000;

@@ -1,8 +1,8 @@
-//! What a real kernel's run will take of the host.
+//! Estimates the resources of the host that a run of a real kernel takes.
 
 use sim::RunSpec;
 
-/// What a run of a real kernel takes of the host, at most.
+/// Upper bounds of the host's resources that one run of a real kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
     /// Bytes of memory.
@@ -11,17 +11,20 @@ pub struct Estimate {
     pub disk: u64,
 }
 
-/// Beside the guest's memory: User-Mode Linux itself, disks' metadata and what this program keeps of a run.
+/// Memory in bytes beside the guest's: User-Mode Linux itself, the disks' metadata and what this
+/// program keeps of a run.
 const BESIDES: u64 = 200 << 20;
-/// What a fresh filesystem takes of its image: tables that are not zero, and the journal's head.
+/// Bytes that a fresh filesystem occupies in its image: tables that are not zero, and the journal's
+/// head.
 const FRESH: u64 = 64 << 20;
 
-/// What a run takes.
+/// Estimates the memory and disk space of a run.
 ///
-/// The guest's memory is a file, all of which may come into use: below `/dev/shm`, or where that is too small
-/// in the folder for temporary files, which has the images of disks, too. An image has holes where nothing
-/// or only zeroes were written. What a program of the user's writes nobody knows: its disks count whole, and the
-/// image of its root folder is among those that are kept.
+/// The guest's memory is a file, all of which may come into use. It lies below `/dev/shm`, or,
+/// where that is too small, in the folder for temporary files, which holds the images of the disks
+/// too. An image is sparse where nothing or only zeroes were written. How much a user's own program
+/// will write is unknown: its disks count in full, and the image of its root folder is among those
+/// that are kept.
 pub fn estimate(spec: &RunSpec) -> Estimate {
     let memory = kernel::guest::memory(&spec.machine);
     let on_disk = if kernel::run::fits_in_memory(memory) {

@@ -1,11 +1,11 @@
-//! What an experiment takes of the host's memory, and what the host has left: said before anything is
-//! computed.
+//! Estimates how much of the host's memory an experiment takes and how much is left, so that a lack
+//! is reported before anything is computed.
 //!
 //! The memory that a process may have is the least of what the kernel could give without swapping
 //! (`MemAvailable`), what is left of the memory limits of its control groups, and, for its address
 //! space, what is left of `ulimit -v`. Where the system does not say, nothing is refused.
 //!
-//! A real kernel's run takes the guest's memory, and room in the folder for temporary files.
+//! A real kernel's run takes the guest's memory, and space in the folder for temporary files.
 
 use super::host;
 use crate::diagnostic::Diagnostic;
@@ -14,15 +14,16 @@ use mm::footprint::Use;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// Of what is left, a tenth stays for results, tables and pages of this program.
+/// Nine tenths of the memory that is left are for runs; the rest is kept for results, tables and
+/// pages of this program.
 const SHARE: (u64, u64) = (9, 10);
-/// What is kept of a finished run: its histograms, counters and sums. Its series come on top, with
+/// Bytes kept of a finished run: its histograms, counters and sums. Its series come on top, with
 /// some 60 columns of 8 bytes a sample.
 pub const BYTES_PER_RESULT: u64 = 96 << 10;
-/// A worker's stack.
+/// Bytes of a worker's stack.
 const BYTES_PER_WORKER: u64 = 2 << 20;
 
-/// What a run takes: its parts, the largest first.
+/// The memory that one run takes, part by part, the largest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
     uses: Vec<Use>,
@@ -31,7 +32,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// What a cell's runs take, each.
+    /// Returns what each run of a cell takes.
     pub fn of(cell: &Cell) -> Self {
         if cell.kernel.is_some() {
             return Self::of_kernel(cell);
@@ -44,7 +45,7 @@ impl Need {
     fn of_kernel(cell: &Cell) -> Self {
         let guest = kernel::guest::memory(&cell.spec.machine);
         let all = host::estimate(&cell.spec);
-        // Of address space it has its own: the guest is another process.
+        // The guest is another process, so it takes nothing of this one's address space.
         let touched = |what, bytes| Use {
             what,
             reserved: 0,
@@ -64,17 +65,17 @@ impl Need {
         self.disk
     }
 
-    /// Bytes that are in memory once the simulated machine has been in full use.
+    /// Returns the bytes that are resident once the simulated machine has been in full use.
     pub fn touched(&self) -> u64 {
         self.uses.iter().map(|u| u.touched).sum()
     }
 
-    /// Bytes of address space.
+    /// Returns the bytes of address space.
     pub fn reserved(&self) -> u64 {
         self.uses.iter().map(|u| u.reserved).sum()
     }
 
-    /// The largest parts in words, of memory or of address space.
+    /// Names the three largest parts, measured by `of` (memory or address space), with their sizes.
     fn parts(&self, of: fn(&Use) -> u64) -> String {
         let mut uses: Vec<&Use> = self.uses.iter().collect();
         uses.sort_by_key(|u| std::cmp::Reverse(of(u)));
@@ -85,7 +86,7 @@ impl Need {
         named.join(", ")
     }
 
-    /// What would make the largest part smaller.
+    /// Returns the setting that would make the largest part smaller.
     fn remedy(&self, of: fn(&Use) -> u64) -> &'static str {
         let largest = self.uses.iter().max_by_key(|u| of(u)).map(|u| u.what);
         match largest {
@@ -99,7 +100,7 @@ impl Need {
     }
 }
 
-/// A number of bytes as people write it.
+/// Formats a number of bytes in KiB, MiB or GiB.
 pub fn bytes(n: u64) -> String {
     let (unit, shift) = match n {
         0..0x10_0000 => ("KiB", 10),
@@ -109,10 +110,11 @@ pub fn bytes(n: u64) -> String {
     format!("{:.1} {unit}", n as f64 / (1u64 << shift) as f64)
 }
 
-/// What a process of this host can still have.
+/// The resources that a process of this host can still obtain. `None`: the system does not say, and
+/// nothing is refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Host {
-    /// Bytes of memory, and what says so.
+    /// Bytes of memory, and the name of the limit that this number comes from.
     pub memory: Option<(u64, &'static str)>,
     /// Bytes of address space.
     pub address_space: Option<u64>,
@@ -120,7 +122,7 @@ pub struct Host {
     pub disk: Option<u64>,
 }
 
-/// What there may be too little of.
+/// A resource of the host that may run short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Resource {
     Memory,
@@ -145,7 +147,7 @@ impl Resource {
         }
     }
 
-    /// The largest parts of a need, in brackets and words.
+    /// Names the largest parts of a need, in brackets.
     fn parts(self, need: &Need) -> String {
         match self {
             Self::Memory => format!(" ({})", need.parts(|u| u.touched)),
@@ -156,7 +158,8 @@ impl Resource {
         }
     }
 
-    /// What would make a need smaller, or the host's room larger.
+    /// Returns the advice that goes with a shortage: make the need smaller, or the host's room
+    /// larger.
     fn remedy(self, need: &Need) -> String {
         match self {
             Self::Memory => format!("{}, or more memory", need.remedy(|u| u.touched)),
@@ -171,7 +174,7 @@ impl Resource {
 }
 
 impl Host {
-    /// The computer that this runs on.
+    /// Reads the limits of the computer that this process runs on.
     pub fn here() -> Self {
         let free = rustix::fs::statvfs(std::env::temp_dir().as_path());
         Self {
@@ -180,14 +183,15 @@ impl Host {
         }
     }
 
-    /// Bytes that may be taken and used; `None`: nobody says.
+    /// Returns the bytes of memory that may be used, after the share kept for this program; `None`
+    /// if no limit is known.
     pub fn least(&self) -> Option<u64> {
         let memory = self.memory.map(|(left, _)| left);
         let least = memory.into_iter().chain(self.address_space).min()?;
         Some(least / SHARE.1 * SHARE.0)
     }
 
-    /// A host whose `/proc` and `/sys` are below `root`.
+    /// Reads the limits of a host whose `/proc` and `/sys` are below `root`.
     pub fn below(root: &Path) -> Self {
         let meminfo = read_to_string(root.join("proc/meminfo")).unwrap_or_default();
         let available = meminfo.lines().find_map(|line| {
@@ -204,7 +208,7 @@ impl Host {
     }
 }
 
-/// What is left of the memory limits of this process's control groups (both versions).
+/// Returns what is left of the tightest memory limit of this process's control groups (v1 or v2).
 fn cgroups(root: &Path) -> Option<u64> {
     let own = read_to_string(root.join("proc/self/cgroup")).ok()?;
     let mut least = None;
@@ -221,12 +225,12 @@ fn cgroups(root: &Path) -> Option<u64> {
         };
         let mount = root.join(mount);
         let mut group: PathBuf = mount.join(path.trim_start_matches('/'));
-        // A group's limit holds for all below it.
+        // A group's limit holds for all groups below it.
         while group.starts_with(&mount) {
             let read = |file: &str| read_to_string(group.join(file)).ok();
             let number = |file: &str| read(file)?.trim().parse::<u64>().ok();
             if let (Some(limit), Some(used)) = (number(files[0]), number(files[1])) {
-                // Page cache of files that are not in use goes first.
+                // Inactive page cache is reclaimed before the limit is hit, so it counts as free.
                 let stat = read("memory.stat").unwrap_or_default();
                 let cache = stat.lines().find_map(|line| {
                     let (key, value) = line.split_once(' ')?;
@@ -245,7 +249,7 @@ fn cgroups(root: &Path) -> Option<u64> {
     least
 }
 
-/// What is left of the limit of the address space.
+/// Returns what is left of the address space limit, in bytes.
 fn address_space(root: &Path) -> Option<u64> {
     let limits = read_to_string(root.join("proc/self/limits")).ok()?;
     let line = limits
@@ -258,7 +262,7 @@ fn address_space(root: &Path) -> Option<u64> {
     Some(limit.saturating_sub(kb * 1024))
 }
 
-/// What the largest run of an experiment takes, and what the host has, in a sentence.
+/// Describes in a sentence what the largest run of an experiment takes, and what the host has.
 pub fn summary(experiment: &Experiment, host: &Host) -> String {
     let needs = experiment.cells.iter().map(Need::of);
     let Some(largest) = needs.max_by_key(Need::touched) else {
@@ -288,26 +292,26 @@ pub fn summary(experiment: &Experiment, host: &Host) -> String {
     )
 }
 
-/// How many runs at a time there is memory for.
+/// How many runs at a time fit in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fit {
     /// Threads to use, at least 1.
     pub jobs: usize,
-    /// That they are fewer than there could be, in words.
+    /// The reason, if there are fewer threads than there could be.
     pub note: Option<String>,
 }
 
-/// What several runs at a time take of one kind of memory.
+/// The amount of one resource that several runs at a time take.
 struct Together {
-    /// What the runs of each cell take, the largest first.
+    /// The need of one run of each cell, the largest first.
     each: Vec<u64>,
     iterations: usize,
-    /// What results and this program itself take.
+    /// The need of results and of this program itself.
     besides: u64,
 }
 
 impl Together {
-    /// Bytes of the `jobs` largest runs.
+    /// Returns the need of the `jobs` largest runs together, in bytes.
     fn of(&self, jobs: usize) -> u64 {
         let mut left = jobs;
         let mut sum = self.besides;
@@ -319,18 +323,18 @@ impl Together {
         sum
     }
 
-    /// How many fit, up to `most`.
+    /// Returns how many runs, up to `most`, fit into `left` bytes.
     fn fit(&self, most: usize, left: u64) -> usize {
         let left = left / SHARE.1 * SHARE.0;
         (1..=most).rev().find(|n| self.of(*n) <= left).unwrap_or(0)
     }
 }
 
-/// Whether an experiment's runs fit the host: `cores` of them at a time, or as many as do; exactly
-/// `wanted` where the user says so.
+/// Returns how many of an experiment's runs fit the host at a time: up to `cores`, or exactly
+/// `wanted` if the user says so.
 ///
 /// # Errors
-/// There is no memory for one run, or for as many as are wanted at a time.
+/// Fails if one run does not fit, or not as many runs at a time as are wanted.
 pub fn fit(
     experiment: &Experiment,
     wanted: Option<usize>,
@@ -442,7 +446,7 @@ mod tests {
         let fits = |wanted, memory, space| fit(&e, wanted, 4, &host(memory, space));
         assert_eq!(fits(None, 1 << 40, 1 << 40).unwrap().jobs, 4);
         assert_eq!(fits(Some(6), 1 << 40, 1 << 40).unwrap().jobs, 6);
-        // More runs at a time than there are in all are no mistake.
+        // Asking for more runs at a time than there are in all is no mistake.
         assert_eq!(fits(Some(100), 1 << 40, 1 << 40).unwrap().jobs, 6);
         let few = fits(None, one, 1 << 40).unwrap();
         assert_eq!(few.jobs, 1);
@@ -480,7 +484,7 @@ mod tests {
             ..host(1 << 40, 1 << 40)
         };
         assert_eq!(fit(&e, None, 4, &here(1 << 40)).unwrap().jobs, 4);
-        // The largest runs count, and an iteration of the same cell may be beside it.
+        // The largest runs count, and two iterations of the same cell may run at a time.
         let few = fit(&e, None, 4, &here(need.disk() * 3 / 2)).unwrap();
         let note = few.note.unwrap();
         assert!(note.contains("of room for temporary files"), "{note}");

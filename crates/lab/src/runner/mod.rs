@@ -1,8 +1,8 @@
 //! Runs an experiment's matrix on several threads, with the same results for any number of them.
 //!
 //! Work is handed out iteration by iteration, every cell's first iteration before any cell's
-//! second, so that an interrupted run has about as many samples of each policy. Results are put
-//! in place by index; nothing depends on which thread was faster.
+//! second, so that an interrupted run has about as many samples of each policy. Results are put in
+//! place by index, so nothing depends on which thread was faster.
 
 pub(crate) mod check;
 mod costs;
@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// How to run.
+/// Options of a run of the matrix.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
     /// Threads; 0 counts as 1.
@@ -45,16 +45,17 @@ pub struct RunOptions {
     pub check: Option<Check>,
     /// Show progress where standard error is a terminal.
     pub progress: bool,
-    /// Who hears the events of which runs of the engine.
+    /// Makes listeners for the events of some runs of the engine; `None`: no run has one.
     pub listeners: Option<Listeners>,
     /// Set from outside to stop: finished iterations are kept, running ones dropped.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Makes the listener of one iteration of a cell, if it has one.
+/// Makes the listener of one iteration of a cell; `None` if that iteration has no listener.
 pub type Listen = dyn Fn(&Cell, u32) -> Option<Box<dyn Listener>> + Send + Sync;
 
-/// Listeners of a run's iterations. With a check, the first of an iteration's two runs is heard.
+/// Listeners of a run's iterations. With a check, only the first of an iteration's two runs is
+/// listened to.
 #[derive(Clone)]
 pub struct Listeners(pub Arc<Listen>);
 
@@ -64,17 +65,17 @@ impl fmt::Debug for Listeners {
     }
 }
 
-/// What runs one cell at one iteration. A function from a specification to a result is the engine, or what
-/// stands in its place; it has no real kernels.
+/// Runs one iteration of a cell, in the engine or in a real kernel. A function from a specification
+/// to a result is an engine, or a stand-in for it, without real kernels.
 pub trait Worlds: Sync {
     /// Runs the engine.
     fn engine(&self, spec: &RunSpec, control: &Control) -> RunResult;
 
-    /// What tells one build of a kernel from another of the same name, so that their results never stand
-    /// side by side.
+    /// Returns a text that tells one build of a kernel from another build of the same name, so that
+    /// results of different builds are never put side by side.
     ///
     /// # Errors
-    /// There is no such build, or it can't be run here.
+    /// Fails if there is no such build, or it can't be run here.
     fn identity(&self, kernel: &Kernel) -> Result<String, Diagnostic> {
         let what = format!("the kernel `{}` can't be run: {ALONE}", kernel.build);
         Err(Diagnostic::placeless(
@@ -83,16 +84,17 @@ pub trait Worlds: Sync {
         ))
     }
 
-    /// What a kernel says it is (`uname -r`), if that is known.
+    /// Returns the kernel's release (`uname -r`), if it is known.
     fn release(&self, kernel: &Kernel) -> Option<String> {
         let _ = kernel;
         None
     }
 
-    /// What of a cell's settings a real kernel does not take, if there is such a thing.
+    /// Returns a setting of the cell that the real kernel does not take; `None` if it takes all.
     ///
     /// # Errors
-    /// It could not be tried; how its runs will end is theirs to say.
+    /// Fails if the settings could not be tried. The runs of the cell then report the cause
+    /// themselves.
     fn refuses(
         &self,
         spec: &RunSpec,
@@ -103,18 +105,18 @@ pub trait Worlds: Sync {
         Ok(None)
     }
 
-    /// Whether computing takes time in a kernel whose cell has costs: not in one that was built without Lowmark's patch
-    /// for them.
+    /// Returns true if computing takes time in a kernel whose cell has costs; false if the kernel
+    /// was built without Lowmark's patch for them.
     fn has_costs(&self, kernel: &Kernel) -> bool {
         let _ = kernel;
         true
     }
 
-    /// The pages of each zone, by the zone's name, that a kernel's allocator owns of a machine's memory once it has booted.
-    /// `None`: nobody can be asked.
+    /// Returns, by zone name, the pages of each zone that a kernel's allocator owns once the
+    /// machine has booted. `None`: this implementation cannot boot the kernel to find out.
     ///
     /// # Errors
-    /// The kernel does not come up.
+    /// Fails if the kernel does not boot.
     fn owned(
         &self,
         spec: &RunSpec,
@@ -125,8 +127,8 @@ pub trait Worlds: Sync {
         Ok(None)
     }
 
-    /// Runs a real kernel. The same bytes for the same specification, whatever the host does meanwhile; what
-    /// goes wrong is how the run ended.
+    /// Runs a real kernel. Gives the same bytes for the same specification, whatever the host does
+    /// meanwhile; a failure is reported as the outcome of the run.
     fn kernel(&self, spec: &RunSpec, kernel: &Kernel, control: &Control) -> (RunResult, HostUse) {
         let _ = (spec, control);
         let error = format!("the kernel `{}` can't be run: {ALONE}", kernel.build);
@@ -143,33 +145,34 @@ impl<F: Fn(&RunSpec, &Control) -> RunResult + Sync> Worlds for F {
     }
 }
 
-/// Who runs the cells.
+/// The implementation of [`Worlds`] that runs the cells.
 pub type Simulate<'a> = &'a dyn Worlds;
 
-/// The seed of one iteration, the same for every cell: common random numbers. So a cell's results do
-/// not depend on what stands beside it (another policy in the list, another value of an axis, the
-/// experiment's name), and cells of an iteration meet the same file layout, the same phase of the timers
-/// and the same draws of every disk, so that they differ by less than their causes. Each user of
-/// randomness has a stream of its own ([`sim::rng::Rng::new`]), so what one cell draws more of shifts
-/// nothing else. Iterations stay independent of each other; a rank test that takes the cells'
-/// samples as independent claims too little then, never too much.
+/// Returns the seed of one iteration, the same for every cell: common random numbers. A cell's
+/// results therefore do not depend on which cells stand beside it (another policy in the list,
+/// another value of an axis, the experiment's name), and cells of an iteration have the same file
+/// layout, the same phase of the timers and the same draws of every disk, which makes their
+/// differences less noisy. Each user of randomness has a stream of its own
+/// ([`sim::rng::Rng::new`]), so extra draws of one user in one cell shift nothing else. Iterations
+/// stay independent of each other; a rank test that takes the cells' samples as independent then
+/// claims too little, never too much.
 ///
-/// FNV-1a over the experiment's seed (8 bytes, little endian) and the iteration (4 bytes, little
-/// endian), then one step of splitmix64. Results of earlier versions are comparable only while this
-/// stays as it is.
+/// The seed is FNV-1a over the experiment's seed (8 bytes, little endian) and the iteration (4
+/// bytes, little endian), then one step of splitmix64. Results of earlier versions are comparable
+/// only while this formula is unchanged.
 pub fn iteration_seed(experiment: &Experiment, iteration: u32) -> u64 {
     let mut bytes = experiment.seed.to_le_bytes().to_vec();
     bytes.extend(iteration.to_le_bytes());
     splitmix64(&mut fnv1a(&bytes))
 }
 
-/// Where iterations are kept as they finish, and come from if they finished in an earlier run.
+/// Storage of finished iterations, for resuming an interrupted run.
 pub trait Journal {
-    /// Takes out what an earlier run left of an iteration.
+    /// Takes out the result of an iteration that an earlier run finished.
     fn earlier(&mut self, cell: u32, iteration: u32) -> Option<RunResult>;
 
-    /// Keeps an iteration. Called from the thread that called [`run_with`], in the order in which they
-    /// finish.
+    /// Keeps the result of an iteration. Called from the thread that called [`run_with`], in the
+    /// order in which iterations finish.
     fn finished(&mut self, cell: u32, iteration: u32, result: &RunResult);
 }
 
@@ -187,11 +190,11 @@ impl Journal for NoJournal {
 /// Runs every cell as many times as the experiment says.
 ///
 /// # Errors
-/// With `check`, the first iteration in the order of work whose two runs differ.
+/// With `check`, returns the first iteration in the order of work whose two runs differ.
 ///
 /// # Panics
-/// Passes on a panic of `simulate`, except with `check`, which reports it as a failure. Where the host
-/// has no memory, it unwinds with [`NoMemory`], with `check` too.
+/// Passes on a panic of `simulate`, except with `check`, which reports it as a failure. Where the
+/// host has no memory, it unwinds with [`NoMemory`], with `check` too.
 pub fn run(
     experiment: &Experiment,
     options: &RunOptions,
@@ -200,13 +203,14 @@ pub fn run(
     run_with(experiment, options, simulate, &mut NoJournal)
 }
 
-/// As [`run`], with a journal: what it has is not run again, what finishes is put into it.
+/// Runs as [`run`] does, with a journal: iterations found in the journal are not run again, and
+/// newly finished ones are put into it.
 ///
 /// # Errors
-/// As [`run`].
+/// Fails as [`run`] does.
 ///
 /// # Panics
-/// As [`run`].
+/// Panics as [`run`] does.
 pub fn run_with(
     experiment: &Experiment,
     options: &RunOptions,
@@ -246,7 +250,7 @@ pub fn run_with(
             let (pool, tx) = (&pool, tx.clone());
             let work = move || pool.work(slot, &tx);
             if Builder::new().spawn_scoped(scope, work).is_err() {
-                // The results are the same with the workers that there are.
+                // A thread could not be started. The results are the same with fewer workers.
                 no_worker = slot == 0;
                 break;
             }
@@ -292,34 +296,35 @@ pub fn run_with(
     })
 }
 
-/// Why the run can't go on.
+/// The reason why the whole run must end.
 enum Bad {
     Check(Box<CheckFailure>),
     Panic(Box<dyn Any + Send>),
 }
 
-/// A result, and what it took if a real kernel gave it.
+/// A result, and the resources its runs took if a real kernel gave it.
 type Done = (RunResult, Vec<HostRun>);
 
 type Report = (usize, Result<Done, Bad>);
 
-/// What an occupied worker is at: the index of its job and the means to stop it.
+/// The index of the job that a busy worker runs, and the means to stop it; `None`: the worker is
+/// idle.
 type Running = Option<(usize, Arc<Control>)>;
 
 struct Pool<'a> {
     experiment: &'a Experiment,
     options: &'a RunOptions,
     simulate: Simulate<'a>,
-    /// Jobs in the order of work: those that an earlier run finished.
+    /// For each job, in the order of work, whether an earlier run finished it.
     known: &'a [bool],
     next: AtomicUsize,
-    /// Jobs from this index on are not wanted: an earlier one went wrong.
+    /// Jobs from this index on are not wanted, because an earlier one failed.
     limit: AtomicUsize,
     running: Vec<Mutex<Running>>,
 }
 
 impl Pool<'_> {
-    /// Takes jobs until there are none, or until told to stop.
+    /// Takes and runs jobs until there are none left, or until told to stop.
     fn work(&self, slot: usize, reports: &Sender<Report>) {
         while !self.options.stop.load(Relaxed) {
             let index = self.next.fetch_add(1, Relaxed);
@@ -337,7 +342,7 @@ impl Pool<'_> {
         }
     }
 
-    /// One iteration of one cell; `None` if it was stopped.
+    /// Runs one iteration of one cell; `None` if it was stopped.
     fn job(&self, slot: usize, index: usize) -> Option<Result<Done, Bad>> {
         let cell = &self.experiment.cells[index % self.experiment.cells.len()];
         let iteration = (index / self.experiment.cells.len()) as u32;
@@ -383,7 +388,7 @@ impl Pool<'_> {
         }
     }
 
-    /// One run under a fresh control; `None` if it was stopped.
+    /// Runs once under a fresh control; `None` if the run was stopped.
     fn once(
         &self,
         slot: usize,
@@ -415,7 +420,8 @@ impl Pool<'_> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops what is not wanted any more; the simulated time of what is running.
+    /// Stops running jobs that are not wanted any more. Returns the simulated time of the running
+    /// jobs so far, in nanoseconds.
     fn watch(&self) -> u64 {
         let mut sim_ns = 0;
         for slot in 0..self.running.len() {

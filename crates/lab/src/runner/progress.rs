@@ -1,10 +1,10 @@
-//! The progress bar.
+//! The progress bar of a run.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Iterations done, time left, and how much faster than the wall clock the simulated one goes.
+/// Shows iterations done, time left, and how much faster simulated time passes than real time.
 pub struct Progress {
     bar: ProgressBar,
     start: Instant,
@@ -12,7 +12,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar over `len` iterations, drawn only if wanted and standard error is a terminal.
+    /// Returns a bar over `len` iterations, drawn only if wanted and standard error is a terminal.
     pub fn new(wanted: bool, len: u64) -> Self {
         let shown = wanted && std::io::stderr().is_terminal();
         let target = if shown {
@@ -41,7 +41,7 @@ impl Progress {
         self.bar.inc(n);
     }
 
-    /// Counts a finished iteration that simulated so much time.
+    /// Counts a finished iteration that simulated `sim_ns` nanoseconds.
     pub fn finished(&mut self, sim_ns: u64) {
         self.finished_ns += sim_ns;
         self.bar.inc(1);
@@ -56,7 +56,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar off the terminal.
+    /// Removes the bar from the terminal.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }

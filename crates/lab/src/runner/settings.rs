@@ -1,5 +1,5 @@
-//! Settings of real kernels, tried before anything is run: what a kernel does not know or take is the text's
-//! mistake, and not that of every iteration.
+//! Tries the settings of real kernels before anything is run: a setting that a kernel does not know
+//! or take is a mistake in the text, reported once and not by every iteration.
 
 use super::Simulate;
 use crate::diagnostic::{Diagnostic, one_of};
@@ -9,19 +9,19 @@ use sim::Control;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How trying ended, where nothing is wrong.
+/// The result of trying settings, if none was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tried {
-    /// Every kernel takes everything.
+    /// Every kernel takes every setting.
     Taken,
-    /// It was stopped.
+    /// The user stopped the trials.
     Stopped,
 }
 
 /// Tries the settings of each kernel on each machine, each combination once.
 ///
 /// # Errors
-/// The first setting that a kernel does not know, or does not take.
+/// Returns the first setting that a kernel does not know, or does not take.
 pub fn settings(
     experiment: &Experiment,
     worlds: Simulate<'_>,
@@ -44,7 +44,8 @@ pub fn settings(
     Ok(Tried::Taken)
 }
 
-/// Whether a kernel takes the same of two cells: what it takes may depend on memory.
+/// Returns true if a kernel accepts the same settings in both cells: equal settings on machines of
+/// equal memory, because accepted values may depend on memory.
 fn alike(a: &Cell, b: &Cell) -> bool {
     let (one, other) = (&a.spec.machine, &b.spec.machine);
     one.sysctl == other.sysctl
@@ -52,7 +53,7 @@ fn alike(a: &Cell, b: &Cell) -> bool {
         && a.spec.changes == b.spec.changes
 }
 
-/// Tries one, and has it stop when the user wants to.
+/// Tries the settings of one cell on its kernel, and stops the trial when `stop` is set.
 fn refusal(
     worlds: Simulate<'_>,
     cell: &Cell,
@@ -68,7 +69,8 @@ fn refusal(
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        // What can't be tried can't be run either, and each iteration says so with the kernel's last words.
+        // A kernel that can't be tried can't be run either: each iteration reports it with the
+        // kernel's last words.
         trial.join().ok()?.ok()?
     })
 }
@@ -107,7 +109,7 @@ mod tests {
     use sim::{RunResult, RunSpec};
     use std::sync::Mutex;
 
-    /// Knows `vm.swappiness` up to 200 and nothing else; notes what was tried.
+    /// A kernel that knows `vm.swappiness` up to 200 and nothing else, and notes each trial.
     struct Picky(Mutex<Vec<String>>);
 
     impl Worlds for Picky {
