@@ -1,4 +1,4 @@
-//! A figure along the ordered values of what is compared: a curve for a terminal and one for a page.
+//! Plots a figure along the ordered values of the compared axis: one curve as text, one as SVG.
 
 use super::compare::plain_number;
 use super::escape;
@@ -7,34 +7,35 @@ use crate::figures::claim::{SummaryTable, Verdict};
 use mm::size::Size;
 use std::fmt::Write as _;
 
-/// Fewer values than this are told by their table.
+/// Fewest values of an axis that are drawn as a curve; fewer are readable in the table.
 const FEWEST: usize = 3;
 
-/// One figure of one group.
+/// The curve of one figure in one group of cells.
 struct Curve {
     /// The figure with its unit, and the group if there are several.
     title: String,
-    /// In the order of the values.
+    /// The points, ascending by the axis's value.
     points: Vec<Point>,
 }
 
 struct Point {
-    /// The value of the axis, as it is written, and as a number.
+    /// The axis's value: its text, and as a number.
     value: (String, f64),
-    /// The figure, and its interval.
+    /// The figure's mean or median, and the ends of its confidence interval.
     mean: f64,
     ends: (f64, f64),
-    /// What is claimed of it: `better`, `worse`, `less`, `more`, `~`, `baseline`.
+    /// The claim made of this point: `better`, `worse`, `less`, `more`, `~` (none), `baseline`.
     word: &'static str,
 }
 
-/// A value's place among others: a number, or a size.
+/// Parses an axis's value as a number or a size; `None` if it is neither.
 fn number(text: &str) -> Option<f64> {
     let plain = text.parse::<f64>().ok().filter(|x| x.is_finite());
     plain.or_else(|| Size::parse(text).ok().map(|s| s.0 as f64))
 }
 
-/// A table's curves, one a group; none where its sides have no order, or nothing differs.
+/// Returns a table's curves, one for each group. Groups whose values have no order, or whose
+/// figures do not differ, have no curve.
 fn curves(table: &SummaryTable, compared: &str) -> Vec<Curve> {
     let mut groups: Vec<&Vec<(String, String)>> = Vec::new();
     for row in &table.rows {
@@ -99,7 +100,7 @@ fn curve(
 }
 
 impl Curve {
-    /// The ends of the figure's scale: from 0, unless all of it is far from there.
+    /// Returns the ends of the scale: it begins at 0 unless all values are far from 0.
     fn scale(&self) -> (f64, f64) {
         let low = self
             .points
@@ -119,7 +120,8 @@ impl Curve {
         (low, if high > low { high } else { low + 1.0 })
     }
 
-    /// A line a value, its mean and its interval on one scale.
+    /// Draws one line for each value, its mean and its interval on a common scale, `width` columns
+    /// wide.
     fn text(&self, width: usize) -> String {
         let (low, high) = self.scale();
         let length = |s: &str| s.chars().count();
@@ -156,7 +158,7 @@ impl Curve {
         out
     }
 
-    /// A line chart: values to the right, the figure upwards, its interval as a bar.
+    /// Draws a line chart: the axis's values to the right, the figure upwards, intervals as bars.
     fn svg(&self) -> String {
         const BOX: (f64, f64) = (640.0, 220.0);
         const LEFT: f64 = 64.0;
@@ -167,7 +169,8 @@ impl Curve {
             xs.clone().fold(f64::INFINITY, f64::min),
             xs.fold(0.0, f64::max),
         );
-        // Doublings stand apart as far as the first from the second.
+        // The axis is logarithmic if it spans three doublings or more, so that doublings are
+        // equally far apart.
         let log = first > 0.0 && last / first >= 8.0;
         let along = |x: f64| match log {
             true => (x / first).ln() / (last / first).ln(),
@@ -239,7 +242,7 @@ impl Point {
     }
 }
 
-/// The curves of these tables as text; empty if there are none.
+/// Returns the curves of these tables as text; empty if there are none.
 pub fn text<'a>(
     tables: impl IntoIterator<Item = &'a SummaryTable>,
     compared: &str,
@@ -250,7 +253,7 @@ pub fn text<'a>(
     all.map(|c| format!("{}\n", c.text(width))).collect()
 }
 
-/// A table's curves for a page; empty if there are none.
+/// Returns a table's curves as SVG for a page; empty if there are none.
 pub(super) fn svg(table: &SummaryTable, compared: &str) -> String {
     curves(table, compared).iter().map(Curve::svg).collect()
 }

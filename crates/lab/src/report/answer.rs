@@ -1,25 +1,25 @@
-//! The answer first: which policy is better, where, by how much, how sure.
+//! Writes the headline of the page: which policy is better, where, by how much, how sure.
 
 use super::{Axes, Better, Center, HtmlReport, Labels, SummaryRow, SummaryTable, Verdict};
 use super::{escape, number, ranked, summary};
 use std::fmt::Write;
 
-/// What is said about one policy on one combination of axes.
+/// The finding on one policy on one combination of axes.
 #[derive(Debug, PartialEq)]
 struct Finding {
     /// Label of the combination.
     place: String,
-    /// The claim, or that there is none.
+    /// The claim, or the statement that nothing can be claimed.
     claim: String,
-    /// Figures that carry it.
+    /// The figures behind the claim.
     evidence: String,
-    /// What the other metrics did, and whether that is good.
+    /// Changes of the other metrics; true if the change is good, false if bad.
     asides: Vec<(String, Option<bool>)>,
-    /// Good, bad, or no claim.
+    /// True for a good change, false for a bad one, `None` without a claim.
     good: Option<bool>,
 }
 
-/// The headline of the page.
+/// Returns the headline of the page as HTML.
 pub(super) fn section(report: &HtmlReport, labels: &Labels) -> String {
     let Some(question) = report.summary.first() else {
         return "<p class=\"answer\">Nothing was measured that could be compared.</p>".into();
@@ -66,10 +66,10 @@ fn class(good: Option<bool>) -> &'static str {
     }
 }
 
-/// More places than this are counted instead of named.
+/// Most combinations that are named in a sentence; if there are more, they are counted.
 const NAMED_PLACES: usize = 6;
 
-/// One sentence for each policy over all combinations.
+/// Returns one sentence for each policy over all combinations.
 fn overall(table: &SummaryTable, labels: &Labels) -> Vec<String> {
     let mut policies: Vec<(&str, &str)> = Vec::new();
     for row in table
@@ -115,7 +115,7 @@ fn overall(table: &SummaryTable, labels: &Labels) -> Vec<String> {
                     .collect();
                 match places.len() {
                     0 => {}
-                    // The only place there is needs no name.
+                    // With a single combination there is nothing to tell it from.
                     _ if labels.groups.len() == 1 => parts.push(word.to_owned()),
                     n if verdicts.len() > NAMED_PLACES => {
                         parts.push(format!("{word} in {n} of {} cases", verdicts.len()));
@@ -132,7 +132,7 @@ fn overall(table: &SummaryTable, labels: &Labels) -> Vec<String> {
         .collect()
 }
 
-/// Adjectives for a good and a bad change.
+/// Returns the adjectives for a good and a bad change.
 fn words(table: &SummaryTable) -> (&'static str, &'static str) {
     if is_time(table) {
         ("faster", "slower")
@@ -271,7 +271,7 @@ fn compare(table: &SummaryTable, base: &SummaryRow, row: &SummaryRow) -> Finding
     }
 }
 
-/// A row that nothing is compared with.
+/// Describes a row that nothing is compared with.
 fn alone(table: &SummaryTable, row: &SummaryRow) -> Finding {
     if let Some(why) = &row.missing {
         return Finding {
@@ -304,7 +304,7 @@ fn alone(table: &SummaryTable, row: &SummaryRow) -> Finding {
     }
 }
 
-/// What another metric did, in half a line.
+/// Describes the change of another metric in half a line; true with it if the change is good.
 fn aside(table: &SummaryTable, row: &SummaryRow) -> Option<(String, Option<bool>)> {
     let d = summary::decimals(table);
     let kind = match table.center {

@@ -1,4 +1,4 @@
-//! Comparison of policies: the answer first, then the table, then what to be careful about.
+//! Compares policies as text: the answer first, then the table, then the warnings.
 
 use super::page;
 use super::terminal::{Col, Screen, readable, titled};
@@ -18,14 +18,14 @@ pub struct ComparedCell {
     pub group: String,
     /// The policy.
     pub policy: String,
-    /// As it stands in a column of its own.
+    /// The policy's or value's text in the compared column.
     #[serde(skip)]
     pub side: String,
-    /// Whether it is the baseline.
+    /// True for the baseline of its group.
     pub baseline: bool,
     /// Iterations that completed.
     pub completed: usize,
-    /// Endings other than completion, in words, with how often.
+    /// Endings other than completion, in words, and the number of iterations that ended so.
     pub other_endings: Vec<(String, usize)>,
     /// Elapsed seconds; absent when no iteration completed.
     pub elapsed: Option<Summary>,
@@ -42,29 +42,30 @@ pub struct ComparedCell {
     pub pgactivate: Option<Summary>,
     /// Indexes of outlying iterations by elapsed time.
     pub outliers: Vec<usize>,
-    /// Indexes of iterations that fall into two groups by elapsed time, the shorter ones first; absent where
-    /// they do not.
+    /// Indexes of iterations that fall into two groups by elapsed time, the shorter ones first;
+    /// `None` where they do not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<[Vec<usize>; 2]>,
 }
 
-/// A whole comparison.
+/// The comparison of all cells of an experiment.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
     /// Rows in matrix order.
     pub rows: Vec<ComparedCell>,
-    /// Iterations asked for.
+    /// Iterations of each cell that the experiment asks for.
     pub iterations: u32,
-    /// What heads the column of what is compared.
+    /// The heading of the compared column.
     #[serde(skip)]
     pub compared: String,
-    /// What the rows are made of.
+    /// The elapsed times from which the rows are computed.
     #[serde(skip)]
     elapsed: SummaryTable,
 }
 
 impl ComparedCell {
-    /// Why no iteration completed: `: POLICY ended with 3 out of memory`; empty if none ran.
+    /// Returns the reason why no iteration completed: `: POLICY ended with 3 out of memory`; empty
+    /// if none ran.
     fn endings(&self) -> String {
         let all: Vec<String> = self
             .other_endings
@@ -79,7 +80,7 @@ impl ComparedCell {
 }
 
 impl Comparison {
-    /// Compares what was run.
+    /// Compares the cells of a run.
     pub fn new(outcomes: &Outcomes) -> Self {
         let cells = outcomes.experiment.cells.iter().zip(&outcomes.results);
         let elapsed = SummaryTable::elapsed(outcomes);
@@ -119,7 +120,7 @@ impl Comparison {
         }
     }
 
-    /// One sentence a group: who is faster, by how much, how sure.
+    /// Returns a sentence for each cell except baselines: which is faster, by how much, how sure.
     pub fn answers(&self) -> Vec<String> {
         let base = |group: &str| self.rows.iter().find(|r| r.baseline && r.group == group);
         self.rows
@@ -170,7 +171,7 @@ impl Comparison {
             .collect()
     }
 
-    /// The whole comparison as text, for a screen.
+    /// Returns the whole comparison as text for a screen.
     pub fn to_text(&self, screen: Screen) -> String {
         let mut out = String::new();
         for a in self.answers() {
@@ -234,7 +235,7 @@ impl Comparison {
         out + &self.notes(screen)
     }
 
-    /// The warnings, a line each.
+    /// Returns the warnings, a line each.
     fn notes(&self, screen: Screen) -> String {
         let mut out = String::new();
         for w in self.warnings() {
@@ -243,7 +244,7 @@ impl Comparison {
         out
     }
 
-    /// What a reader must be careful about.
+    /// Returns the warnings about the comparison, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
         if self.rows.iter().any(|r| r.completed < FEW) {
@@ -287,7 +288,8 @@ impl Comparison {
     }
 }
 
-/// The numbers of the iterations of each group of elapsed times, if there are two.
+/// Returns the indexes of the iterations in each of two groups of elapsed times; `None` if they do
+/// not fall into two groups.
 fn groups(results: &[Option<RunResult>], samples: &[f64]) -> Option<[Vec<usize>; 2]> {
     let completed = |(_, r): &(usize, &Option<RunResult>)| {
         let ended = r.as_ref().map(|r| &r.outcome);
@@ -306,8 +308,8 @@ fn groups(results: &[Option<RunResult>], samples: &[f64]) -> Option<[Vec<usize>;
     stats::two_groups(samples).map(|both| both.map(number))
 }
 
-/// A row a cell that reports the metric `of`, with the number of its iterations that do; empty if
-/// there is none.
+/// Returns a table with a row for each cell that reports the metric `of`, with the number of
+/// iterations that report it; empty if no cell does.
 fn medians(outcomes: &Outcomes, table: &Medians, screen: Screen) -> String {
     let Medians { title, of, columns } = *table;
     let heads = [Col::Words(""), Col::Words(outcomes.experiment.compared())].into_iter();
@@ -339,7 +341,8 @@ fn medians(outcomes: &Outcomes, table: &Medians, screen: Screen) -> String {
     format!("\n{title}: medians\n{}\n", grid.text())
 }
 
-/// A change in per cent and its interval: `~` where nothing can be claimed, nothing where it is no number.
+/// Formats a change in per cent and its interval: `~` where nothing can be claimed, and an empty
+/// text where the change is not finite.
 fn changed(change: f64, interval: Option<(f64, f64)>, claimed: bool) -> [String; 2] {
     let percent = |x: f64| format!("{:+.1}", x * 100.0);
     let change = match (claimed, change.is_finite()) {
@@ -356,7 +359,7 @@ fn changed(change: f64, interval: Option<(f64, f64)>, claimed: bool) -> [String;
     [change, interval]
 }
 
-/// A mean and the standard deviation in per cent of it.
+/// Formats a mean and the standard deviation in per cent of it.
 fn spread(mean: f64, sd: f64) -> String {
     match (mean, sd) {
         (0.0, _) => "0".into(),
@@ -365,12 +368,13 @@ fn spread(mean: f64, sd: f64) -> String {
     }
 }
 
-/// A cell's group where there are several, which otherwise every sentence says.
+/// Returns the group's label if there are several groups; empty otherwise, because every line would
+/// repeat it.
 fn group_shown(group: String, several: bool) -> String {
     if several { group } else { String::new() }
 }
 
-/// Seconds as they are said.
+/// Formats seconds with a unit in which they can be read.
 fn time(seconds: f64) -> String {
     if seconds == 0.0 || seconds.abs() >= 1.0 || !seconds.is_finite() {
         return format!("{seconds:.1} s");
@@ -379,13 +383,14 @@ fn time(seconds: f64) -> String {
     format!("{:.1} {unit}", seconds / by)
 }
 
-/// What is said of a policy by one figure.
+/// Returns a sentence that compares cell `i` with the baseline by one figure; `None` without a
+/// comparison.
 fn sentence(table: &SummaryTable, base: usize, i: usize) -> Option<String> {
     let claim = table.rows[i].comparison?;
     let word = match (table.is_good(claim.verdict), claim.verdict) {
         (Some(true), _) => "better",
         (Some(false), _) => "worse",
-        // Of some figures neither side is good.
+        // Some figures have no better direction.
         (None, Verdict::Less) => "less",
         (None, Verdict::More) => "more",
         (None, Verdict::Unclear | Verdict::TooFew) => "not to be claimed",
@@ -419,13 +424,13 @@ fn sentence(table: &SummaryTable, base: usize, i: usize) -> Option<String> {
     ))
 }
 
-/// Four digits that count; 0 is 0.
+/// Formats a number with four significant digits; 0 is `0`.
 pub(crate) fn plain_number(x: f64) -> String {
     if x == 0.0 { "0".into() } else { short(x) }
 }
 
-/// The figures that answer the experiment's question: a sentence for each policy and place, and a
-/// table of means; empty for an experiment that names none.
+/// Returns the figures that answer the experiment's question: a sentence for each policy and place,
+/// and a table of means; empty for an experiment that names none.
 pub fn figures_text(outcomes: &Outcomes, screen: Screen) -> String {
     if outcomes.experiment.figures.is_empty() {
         return String::new();
@@ -497,8 +502,7 @@ pub fn figures_text(outcomes: &Outcomes, screen: Screen) -> String {
     out
 }
 
-/// What programs say of a run in their own words, for the first iteration of each cell of which they
-/// say anything.
+/// Returns the programs' own summaries of a run, for the first iteration of each cell that has any.
 pub fn program_text(outcomes: &Outcomes) -> String {
     let mut out = String::new();
     for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
@@ -514,7 +518,7 @@ pub fn program_text(outcomes: &Outcomes) -> String {
     out
 }
 
-/// Four digits that count, and all before the point.
+/// Formats a number with four significant digits, and all digits before the point.
 pub(crate) fn short(x: f64) -> String {
     let digits = match x.abs() {
         v if v >= 1000.0 => 0,
@@ -525,8 +529,8 @@ pub(crate) fn short(x: f64) -> String {
     format!("{x:.digits$}")
 }
 
-/// How well the page cache served, for workloads that report it: medians over the iterations;
-/// empty for others.
+/// Returns a table of hit ratios and latencies of the page cache, for workloads that report them:
+/// medians over the iterations; empty for others.
 pub fn cache_text(outcomes: &Outcomes, screen: Screen) -> String {
     const MIB: f64 = (1 << 20) as f64;
     const TABLE: Medians = Medians {
@@ -558,8 +562,8 @@ pub(super) fn oom_lines(outcomes: &Outcomes) -> Vec<String> {
     told.collect()
 }
 
-/// The runs that ended for want of memory: how many of each cell, after how long, and what the
-/// first of them left; empty if there are none.
+/// Describes the runs that ended out of memory: how many of each cell, after how long, and the
+/// report of the first of them; empty if there are none.
 pub fn oom_text(outcomes: &Outcomes) -> String {
     let mut out = String::new();
     for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
@@ -572,7 +576,7 @@ pub fn oom_text(outcomes: &Outcomes) -> String {
             continue;
         };
         let (first, rest) = report.split_once('\n').unwrap_or((report, ""));
-        // One whole report is enough to see what such a machine looks like.
+        // One complete report is enough to see the state of such a machine.
         let rest = if out.is_empty() { rest } else { "" };
         let group = cell.group();
         let _ = writeln!(
@@ -584,7 +588,7 @@ pub fn oom_text(outcomes: &Outcomes) -> String {
         );
         for line in rest.lines() {
             let _ = writeln!(out, "    {line}");
-            // Up to the first kill.
+            // The report is shown up to the first kill.
             if line.starts_with("Killed process") {
                 break;
             }
@@ -596,7 +600,8 @@ pub fn oom_text(outcomes: &Outcomes) -> String {
     out
 }
 
-/// The programs' tables of their figures, for workloads that have them: medians over the iterations.
+/// Returns the tables that programs define for their figures, for workloads that have them: medians
+/// over the iterations.
 pub fn program_tables(outcomes: &Outcomes, screen: Screen) -> String {
     let tables = workload::programs::medians();
     tables
@@ -613,7 +618,7 @@ mod tests {
     use sim::RunResult;
     use sim::result::Metric;
 
-    /// Two cells of two iterations, the last of which ran out of memory.
+    /// Returns two cells of two iterations; the second cell's ran out of memory.
     fn outcomes() -> Outcomes {
         let mut experiment = fixture::experiment(2);
         experiment.cells.truncate(2);
@@ -697,7 +702,8 @@ mod tests {
         assert_eq!(oom_text(&o), "");
     }
 
-    /// Named figures stand first, better or worse by their direction, and on the page, too.
+    /// Figures that the experiment names come first, better or worse by their direction, and stand
+    /// on the page, too.
     #[test]
     fn an_experiments_own_figures_answer_first() {
         let mut o = outcomes();
@@ -717,7 +723,7 @@ mod tests {
                 r.metrics.insert(name.into(), Metric { unit, value });
             }
         };
-        // As many iterations as a claim needs.
+        // A claim needs this many iterations.
         for (cell, (stalls, units)) in o.results.iter_mut().zip([(50.0, 4.0), (0.5, 3.0)]) {
             let first = cell[0].clone();
             *cell = vec![first; 6];

@@ -1,11 +1,12 @@
-//! A page of curves over the cache's size, in the report's style: one file without network.
+//! Writes a page of curves over the cache's size, in the report's style: one file without network.
 //!
-//! Charts are drawn by `page/curves.js`, bounds of estimates by `page/bounds.js`; tables are plain HTML.
+//! Charts are drawn by `page/curves.js`, bounds of estimates by `page/bounds.js`; tables are plain
+//! HTML.
 
 use super::{escape, fill};
 use serde::Serialize;
 
-/// Everything that the page shows.
+/// The contents of the page.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     /// The title.
@@ -14,11 +15,11 @@ pub struct Page {
     pub version: String,
     /// Sizes in pages, ascending: the horizontal axis.
     pub sizes: Vec<u32>,
-    /// One chart and table each.
+    /// The figures, each with a chart and a table.
     pub panels: Vec<Panel>,
-    /// What belongs to "how it was run", by name.
+    /// Names and values for the section "how it was run".
     pub facts: Vec<(String, String)>,
-    /// What a reader must know, one sentence each.
+    /// Warnings for the reader, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -27,13 +28,13 @@ pub struct Page {
 pub struct Panel {
     /// The figure's name.
     pub title: String,
-    /// What it is.
+    /// A short explanation of the figure.
     pub hint: String,
     /// `share` for 0 to 1, `s` for seconds, empty for counts.
     pub unit: String,
     /// Digits behind the point in the table.
     pub decimals: usize,
-    /// One line a policy.
+    /// The lines of the chart, one for each policy.
     pub lines: Vec<Line>,
 }
 
@@ -42,15 +43,15 @@ pub struct Panel {
 pub struct Line {
     /// The policy's name.
     pub name: String,
-    /// One value a size.
+    /// The values, one for each size.
     pub values: Vec<f64>,
-    /// The least and the most that each value may be; empty where values are exact.
+    /// Lower and upper bound of each value; empty where values are exact.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<[f64; 2]>,
 }
 
 impl Line {
-    /// A value as it stands in the table, with its bound beside it.
+    /// Formats a value for the table, with its bound beside it; `None` if there is no such value.
     fn cell(&self, i: usize, decimals: usize) -> Option<String> {
         let value = self.values.get(i)?;
         Some(match self.bounds.get(i) {
@@ -69,7 +70,7 @@ struct Payload<'a> {
     panels: &'a [Panel],
 }
 
-/// The page, complete. The same [`Page`] gives the same bytes.
+/// Returns the complete page. The same [`Page`] gives the same bytes.
 pub fn html(page: &Page) -> String {
     let payload = Payload {
         sizes: &page.sizes,
@@ -123,7 +124,7 @@ pub fn html(page: &Page) -> String {
     )
 }
 
-/// Pages with what they are in bytes.
+/// Formats a number of pages together with their size in bytes.
 fn sized(pages: u32) -> String {
     let kib = u64::from(pages) * 4;
     match kib {
@@ -132,7 +133,8 @@ fn sized(pages: u32) -> String {
     }
 }
 
-/// Which policy has least of the first figure, at the smallest, the middle and the largest size.
+/// Says which policy has least and which has most of the first figure, at the smallest, the middle
+/// and the largest size; empty for a single policy.
 fn verdict(page: &Page) -> String {
     let Some(panel) = page.panels.first().filter(|p| p.lines.len() > 1) else {
         return String::new();
@@ -149,7 +151,7 @@ fn verdict(page: &Page) -> String {
         let (best, worst) = (*all.first()?, *all.last()?);
         let show = |x: f64| format!("{x:.*}", panel.decimals);
         let size = sized(*page.sizes.get(i)?);
-        // What the table's digits do not tell apart is equal.
+        // Values are equal if the digits of the table do not tell them apart.
         let text = match show(best.0) == show(worst.0) {
             true => format!("At {size} all have {}.", show(best.0)),
             false => format!(

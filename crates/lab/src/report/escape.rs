@@ -1,8 +1,8 @@
-//! Text from outside (names, experiment files, error messages) inside the page's two languages.
+//! Escapes text from outside (names, experiment files, error messages) for HTML and JSON.
 
 use std::fmt::Write;
 
-/// Text for an HTML element or a double- or single-quoted attribute.
+/// Escapes text for an HTML element or a double- or single-quoted attribute.
 pub(crate) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -12,7 +12,7 @@ pub(crate) fn html(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Not allowed in HTML at all; U+FFFD is what a browser would make of it.
+            // NUL is not allowed in HTML at all; U+FFFD is what a browser would make of it.
             '\0' => out.push('\u{fffd}'),
             _ => out.push(c),
         }
@@ -20,11 +20,11 @@ pub(crate) fn html(text: &str) -> String {
     out
 }
 
-/// JSON for a `<script type="application/json">` element.
+/// Escapes JSON for a `<script type="application/json">` element.
 ///
-/// The HTML parser ends that element at `</script` and changes its mind about it at `<!--`, whatever
-/// the script's language, and entities are not decoded inside. The characters that matter occur in
-/// JSON only within strings, where an escape means the same.
+/// The HTML parser ends that element at `</script` and switches to another state at `<!--`,
+/// whatever the script's language, and entities are not decoded inside. The characters that matter
+/// occur in JSON only within strings, where an escape means the same.
 pub(super) fn json_in_script(json: &str) -> String {
     let mut out = String::with_capacity(json.len() + json.len() / 64);
     for c in json.chars() {

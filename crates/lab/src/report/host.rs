@@ -1,12 +1,12 @@
-//! What runs of real kernels took of the host. It differs from run to run, so it is for a terminal and in no
-//! results folder.
+//! Lists the resources of the host that runs of real kernels took. They differ from run to run, so
+//! they are shown on a terminal and kept in no results folder.
 
 use crate::figures::stats::median;
 use crate::model::{HostRun, Outcomes};
 use std::fmt::Write as _;
 
-/// What the runs of real kernels took, a line a cell, for people: virtual against wall time, CPU time and
-/// memory. Empty if none ran.
+/// Returns the resources that the runs of real kernels took, a line for each cell: simulated and
+/// wall time, CPU time and memory. Empty if no real kernel ran.
 pub fn text(outcomes: &Outcomes) -> String {
     let mut out = String::new();
     for (cell, runs) in outcomes.experiment.cells.iter().zip(&outcomes.host) {

@@ -1,14 +1,14 @@
-//! `report.html`: one file that answers an experiment's question and shows why.
+//! Writes `report.html`: one file that answers an experiment's question and shows why.
 //!
-//! The page needs no network, no server and nothing beside it: styles, script and data are inline.
-//! What can be said without drawing (the answer, the comparison tables, how it was run) is plain
-//! HTML written here, so it can be read with scripting off, printed and searched. What is drawn
-//! (time series, latency, counters) travels as JSON and is drawn by `page/*.js`.
+//! The page needs no network, no server and no other file: styles, script and data are inline.
+//! Everything that needs no drawing (the answer, the comparison tables, how it was run) is plain
+//! HTML written here, so it can be read with scripting off, printed and searched. The data of drawn
+//! parts (time series, latency, counters) is embedded as JSON and drawn by `page/*.js`.
 //!
 //! The same [`HtmlReport`] gives the same bytes.
 //!
-//! To add a section: a builder in `page/sections.js` and, if it needs new data, a field in
-//! `payload.rs`. A new column of [`sim::result::Series`] needs nothing: columns that no section
+//! To add a section, add a builder in `page/sections.js` and, if it needs new data, a field in
+//! `payload.rs`. A new column of [`sim::result::Series`] needs no change: columns that no section
 //! asks for are drawn by name at the end.
 
 pub mod along;
@@ -36,7 +36,8 @@ pub use tracker::tracker_text;
 
 use sim::result::{Outcome, Series, TrackerReport};
 
-/// What is to be known before any figure is read, a line each, with an empty one below.
+/// Joins the notes that must be read before any figure, a line each, followed by an empty line;
+/// empty if there are none.
 pub fn said(lines: &[String]) -> String {
     let lines = lines.iter().map(|line| format!("{line}\n"));
     let text: String = lines.collect();
@@ -46,16 +47,16 @@ pub fn said(lines: &[String]) -> String {
     }
 }
 
-/// Where a cell or a row stands in the experiment's matrix: axis name and value, policy excluded
+/// The place of a cell or a row in the experiment's matrix: axis name and value, policy excluded
 /// (`filesystem` = `ext4`, `machine` = `3765M`, …), in the order of the experiment file.
 pub type Axes = Vec<(String, String)>;
 
-/// Everything that the page shows.
+/// The contents of the page.
 #[derive(Debug, Clone, Default)]
 pub struct HtmlReport {
     /// The experiment's name.
     pub title: String,
-    /// What heads the columns of what is compared; empty: `policy`.
+    /// The heading of the compared columns; empty: `policy`.
     pub compared: String,
     /// The experiment file, as it was given.
     pub experiment_toml: String,
@@ -63,13 +64,13 @@ pub struct HtmlReport {
     pub version: String,
     /// The experiment's seed.
     pub seed: u64,
-    /// Anything else that belongs to "how it was run", by name.
+    /// Further names and values for the section "how it was run".
     pub facts: Vec<(String, String)>,
     /// The comparisons; the first one is the question that the headline answers.
     pub summary: Vec<SummaryTable>,
     /// One cell for each policy on each combination of axes.
     pub cells: Vec<PageCell>,
-    /// What a reader must know (too few iterations, lost dirty data, …), one sentence each.
+    /// Warnings for the reader (too few iterations, lost dirty data, …), one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -80,9 +81,9 @@ pub struct PageCell {
     pub axes: Axes,
     /// The policy's name.
     pub policy: String,
-    /// Whether the others are compared with this one.
+    /// True for the cell that the others are compared with.
     pub baseline: bool,
-    /// How every finished iteration ended.
+    /// The ending of every finished iteration.
     pub outcomes: Vec<Outcome>,
     /// Time series of the first iteration; empty if it was not sampled.
     pub series: Series,
@@ -90,65 +91,66 @@ pub struct PageCell {
     pub latency: Vec<Latency>,
     /// The slowest allocations, slowest first.
     pub slowest: Vec<Slow>,
-    /// What tasks waited on, over all iterations.
+    /// The waits of tasks and the objects they waited on, over all iterations.
     pub waits: Waits,
-    /// Nobody told what they waited on.
+    /// True if no run recorded what its tasks waited on.
     pub untold: bool,
-    /// Counters and the workload's own metrics. What the engine does not produce is absent.
+    /// Counters and the workload's own metrics. Counters that the run's world does not produce are
+    /// absent.
     pub figures: Vec<PageFigure>,
     /// The rows of mm reports, block by block; cells of equal axes have the same ones.
     pub rows: Vec<PageRow>,
-    /// Where the time of each class of tasks went.
+    /// The parts of the time of each class of tasks.
     pub time: Vec<ClassTime>,
     /// The page tracker's report of the first iteration, when it was on.
     pub tracker: Option<TrackerReport>,
-    /// What a reader must know about this cell.
+    /// Warnings about this cell, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// One of the slowest allocations, ready to be shown.
+/// One of the slowest allocations, formatted for display.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
 pub struct Slow {
     /// How long it took, in nanoseconds.
     pub ns: u64,
-    /// What it did, when, and where its time went.
+    /// The allocation's class, task and time, and the parts of its duration.
     pub what: String,
-    /// Nanoseconds from its beginning, and what somebody did then.
+    /// Events during the allocation: nanoseconds since its beginning, and the event as a sentence.
     pub timeline: Vec<(i64, String)>,
 }
 
-/// A row of one policy, ready to be shown.
+/// A row of one policy, formatted for display.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PageRow {
     /// The heading it stands under.
     pub block: String,
     /// Its name in the block.
     pub label: String,
-    /// How it is computed, for who points at it.
+    /// The formula of the row, shown on hovering.
     pub formula: String,
     /// The unit.
     pub unit: String,
-    /// The mean over iterations; absent without a value.
+    /// The mean over iterations; `None` if the row has no value.
     pub value: Option<String>,
-    /// The change against the baseline in per cent; absent for the baseline and where there is
-    /// none.
+    /// The change against the baseline in per cent; `None` for the baseline and where no change can
+    /// be computed.
     pub change: Option<f64>,
-    /// Whether a difference can be claimed.
+    /// True if a difference can be claimed.
     pub significant: bool,
-    /// Whether the change is for the better; absent where neither is.
+    /// True if the change is for the better; `None` where neither direction is better.
     pub better: Option<bool>,
-    /// Why there is no value.
+    /// The reason why there is no value.
     pub unsupported: Option<String>,
 }
 
-/// Where the time of a class of tasks went.
+/// The time of one class of tasks, split into parts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClassTime {
-    /// The class.
+    /// The name of the class.
     pub class: String,
-    /// How many tasks.
+    /// The number of tasks in the class, as a mean over runs.
     pub tasks: f64,
-    /// Parts by name, in seconds, of which the last is their sum.
+    /// Parts by name, in seconds; the last one is their sum.
     pub parts: Vec<(String, f64)>,
 }
 
@@ -159,11 +161,11 @@ pub struct PageFigure {
     pub name: String,
     /// The unit; empty for plain counts of events.
     pub unit: String,
-    /// One value an iteration.
+    /// The values, one for each iteration.
     pub values: Vec<f64>,
 }
 
-/// The page, complete.
+/// Returns the complete page.
 pub fn html(report: &HtmlReport) -> String {
     let labels = Labels::of(report);
     let css = include_str!("page/page.css");
@@ -207,7 +209,7 @@ pub fn html(report: &HtmlReport) -> String {
 }
 
 impl HtmlReport {
-    /// What heads the columns of what is compared.
+    /// Returns the heading of the compared columns.
     fn compared(&self) -> &str {
         match &self.compared[..] {
             "" => "policy",
@@ -237,7 +239,7 @@ fn fill(template: &str, values: &[(&str, String)]) -> String {
     out
 }
 
-/// Short names for combinations of axes: only what differs between them is said.
+/// Short labels for combinations of axes: only axes that differ between them are named.
 struct Labels {
     /// Names of the axes that differ, in order.
     varying: Vec<String>,
@@ -264,7 +266,7 @@ impl Labels {
             }
         }
         if varying.is_empty() {
-            // A single combination still deserves its filesystem's name.
+            // A single combination is labelled with its first axis, the filesystem.
             varying.extend(
                 combinations
                     .iter()
@@ -293,7 +295,7 @@ impl Labels {
         Self { varying, groups }
     }
 
-    /// The label of a combination.
+    /// Returns the label of a combination.
     fn get(&self, axes: &Axes) -> &str {
         self.groups
             .iter()
@@ -301,7 +303,7 @@ impl Labels {
             .map_or("all", |g| &g.1)
     }
 
-    /// What the labels are values of: "filesystem", or "filesystem · machine".
+    /// Returns the heading of the labels: "filesystem", or "filesystem · machine".
     fn heading(&self) -> String {
         if self.varying.is_empty() {
             "case".into()
@@ -311,7 +313,7 @@ impl Labels {
     }
 }
 
-/// The line under the title.
+/// Returns the line under the title.
 fn meta(report: &HtmlReport) -> String {
     let mut runs: Vec<usize> = report.cells.iter().map(|c| c.outcomes.len()).collect();
     runs.sort_unstable();
@@ -328,7 +330,7 @@ fn meta(report: &HtmlReport) -> String {
     )
 }
 
-/// Warnings of the experiment, of its cells, and every run that did not complete.
+/// Lists the warnings of the experiment and of its cells, and every run that did not complete.
 fn notes(report: &HtmlReport, labels: &Labels) -> String {
     let mut lines: Vec<String> = report.notes.iter().map(|n| escape::html(n)).collect();
     for cell in &report.cells {
@@ -337,7 +339,7 @@ fn notes(report: &HtmlReport, labels: &Labels) -> String {
             escape::html(labels.get(&cell.axes)),
             escape::html(&cell.policy)
         );
-        // Equal endings are told once, with the number of iterations that ended so.
+        // Equal endings are listed once, with the number of iterations that ended so.
         let mut endings: Vec<(String, usize)> = Vec::new();
         for ending in cell.outcomes.iter().filter_map(ending) {
             match endings.iter_mut().find(|e| e.0 == ending) {
@@ -353,7 +355,7 @@ fn notes(report: &HtmlReport, labels: &Labels) -> String {
             ));
         }
         for note in &cell.notes {
-            // What every cell says is told once.
+            // A note that is the same in every cell is listed once.
             let same = report.cells.iter().filter(|c| c.notes.contains(note));
             let line = match same.count() == report.cells.len() && report.cells.len() > 1 {
                 true => format!("<b>every cell</b>: {}", escape::html(note)),
@@ -371,7 +373,7 @@ fn notes(report: &HtmlReport, labels: &Labels) -> String {
     format!("<aside class=\"notes\" aria-label=\"Notes\"><ul>{items}</ul></aside>")
 }
 
-/// What happened to a run that did not complete.
+/// Describes the ending of a run that did not complete; `None` for one that did.
 fn ending(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Completed => None,
@@ -398,7 +400,7 @@ fn how_it_was_run(report: &HtmlReport) -> String {
     let text = if report.experiment_toml.trim().is_empty() {
         "<p class=\"missing\">The experiment's text was not kept.</p>".into()
     } else {
-        // The HTML parser drops one newline after <pre>; this one is ours.
+        // The HTML parser drops one newline after <pre>; this newline is there to be dropped.
         format!(
             "<pre tabindex=\"0\">\n{}</pre>",
             escape::html(&report.experiment_toml)

@@ -1,7 +1,7 @@
-//! Numbers for readers, and numbers for drawing.
+//! Formats numbers for readers, and rounds numbers for drawing.
 
-/// `x` with `digits` significant decimal digits: a curve does not need more, and a long series is a
-/// third of the size.
+/// Rounds `x` to `digits` significant decimal digits: a curve needs no more, and a long series
+/// shrinks to a third of the size.
 pub(super) fn significant(x: f64, digits: usize) -> f64 {
     if x == 0.0 || !x.is_finite() {
         return x;
@@ -11,7 +11,8 @@ pub(super) fn significant(x: f64, digits: usize) -> f64 {
         .expect("a number that was just printed")
 }
 
-/// `x` with `decimals` digits after the point and a comma between thousands; `–` if it is none.
+/// Formats `x` with `decimals` digits after the point and a comma between thousands; `–` if it is
+/// not finite.
 pub(crate) fn grouped(x: f64, decimals: usize) -> String {
     if !x.is_finite() {
         return "–".into();
@@ -37,7 +38,7 @@ pub(crate) fn grouped(x: f64, decimals: usize) -> String {
     out
 }
 
-/// Digits after the point that suit a column of such values.
+/// Returns the number of digits after the point that suits a column of such values.
 pub(super) fn decimals(values: impl Iterator<Item = f64> + Clone) -> usize {
     let finite = values.filter(|v| v.is_finite());
     if finite.clone().all(|v| v.fract() == 0.0) {
@@ -51,7 +52,7 @@ pub(super) fn decimals(values: impl Iterator<Item = f64> + Clone) -> usize {
     }
 }
 
-/// A relative change as a signed percentage.
+/// Formats a relative change as a signed percentage.
 pub(super) fn percent(change: f64) -> String {
     if !change.is_finite() {
         return "–".into();
@@ -66,7 +67,7 @@ pub(super) fn percent(change: f64) -> String {
     }
 }
 
-/// A p-value with its relation sign.
+/// Formats a p-value with its relation sign.
 pub(super) fn p_value(p: f64) -> String {
     match p {
         p if !p.is_finite() => "–".into(),
@@ -76,7 +77,7 @@ pub(super) fn p_value(p: f64) -> String {
     }
 }
 
-/// Smallest and largest finite value.
+/// Returns the smallest and the largest finite value; `None` if there is none.
 pub(super) fn range(values: &[f64]) -> Option<(f64, f64)> {
     values
         .iter()

@@ -1,4 +1,4 @@
-//! The HTML report of what was run.
+//! Builds the HTML report of an experiment that was run.
 
 use super::compare::Comparison;
 use super::{
@@ -12,7 +12,7 @@ use crate::model::{Cell, Figure, Outcomes};
 use crate::rows;
 use std::collections::BTreeSet;
 
-/// Builds the page.
+/// Returns the page as HTML.
 pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
     let e = &outcomes.experiment;
     let groups = rows::groups(outcomes);
@@ -55,7 +55,8 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
     })
 }
 
-/// The tables of what policies are compared by.
+/// Returns the tables by which policies are compared: the experiment's figures, or elapsed time and
+/// nr_vmscan_write if it names none.
 pub(crate) fn summary(outcomes: &Outcomes) -> Vec<SummaryTable> {
     let figures = &outcomes.experiment.figures;
     if figures.is_empty() {
@@ -77,7 +78,7 @@ pub(crate) fn summary(outcomes: &Outcomes) -> Vec<SummaryTable> {
     figures.iter().map(of).collect()
 }
 
-/// What is felt: latencies, stalls and entries into direct reclaim.
+/// Figures that users feel: latencies, stalls and entries into direct reclaim.
 const FELT: [&str; 4] = [
     "response_max",
     "alloc_wait_max",
@@ -85,8 +86,8 @@ const FELT: [&str; 4] = [
     "allocstall",
 ];
 
-/// Where the experiment does not say what it compares and elapsed times tie, what was felt and differs leads the page; the
-/// rest of it follows.
+/// Reorders the tables of an experiment that names no figures if no difference in elapsed times can
+/// be claimed: [`FELT`] figures that differ come first, then `tables`, then the other felt figures.
 pub(super) fn leading(outcomes: &Outcomes, tables: Vec<SummaryTable>) -> Vec<SummaryTable> {
     let claims = |t: &SummaryTable| {
         let compared = t.rows.iter().filter_map(|r| r.comparison);
@@ -110,7 +111,7 @@ pub(super) fn leading(outcomes: &Outcomes, tables: Vec<SummaryTable>) -> Vec<Sum
     first.into_iter().chain(tables).chain(last).collect()
 }
 
-/// The cell's rows as its group has them.
+/// Returns the rows of the cell, taken from its group.
 fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<PageRow> {
     let (label, said) = (cell.group(), cell.said());
     let lines = groups
@@ -142,7 +143,7 @@ fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<PageRow> {
         .collect()
 }
 
-/// Where the time of each class of the cell's tasks went.
+/// Returns the parts of the time of each class of the cell's tasks.
 fn class_times(results: &[Option<sim::RunResult>]) -> Vec<ClassTime> {
     let runs = rows::completed(results);
     sim::account::TaskClass::ALL
@@ -207,7 +208,7 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
         time: class_times(results),
         tracker: finished.first().and_then(|r| r.tracker.clone()),
         notes: {
-            // What every iteration says is said once.
+            // A note that several iterations have is listed once.
             let mut notes: Vec<String> = Vec::new();
             for note in finished.iter().flat_map(|r| &r.notes) {
                 if !notes.contains(note) {
@@ -219,7 +220,7 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
     }
 }
 
-/// The slowest allocations of a cell.
+/// Returns the slowest allocations of a cell.
 fn slow(results: &[Option<sim::RunResult>]) -> Vec<super::Slow> {
     let runs = (0u32..)
         .zip(results)
@@ -252,7 +253,8 @@ mod tests {
     use crate::runner::fixture;
     use sim::result::Metric;
 
-    /// Six iterations of two policies with these elapsed times, of which the second one's allocations wait longer.
+    /// Returns six iterations of two policies with these elapsed times; allocations of the second
+    /// policy wait longer.
     fn outcomes(elapsed: [f64; 2]) -> Outcomes {
         let mut experiment = fixture::experiment(6);
         experiment.cells.truncate(2);

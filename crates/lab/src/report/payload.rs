@@ -1,4 +1,4 @@
-//! The data that the page's script draws, as JSON.
+//! Serialises the data that the page's script draws, as JSON.
 
 use super::{ClassTime, HtmlReport, Labels, Latency, PageCell, PageFigure, PageRow, number};
 use crate::figures::stats;
@@ -6,9 +6,9 @@ use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use sim::result::Column;
 
-/// Digits of a drawn value: a thousandth of a pixel on the tallest chart.
+/// Significant digits of a drawn value: a thousandth of a pixel on the tallest chart.
 const VALUE_DIGITS: usize = 5;
-/// Digits of a sample time: 1 ms in a run of two hours.
+/// Significant digits of a sample time: 1 ms in a run of two hours.
 const TIME_DIGITS: usize = 7;
 
 #[derive(Serialize)]
@@ -49,7 +49,8 @@ struct ColumnData<'a> {
     name: &'a str,
     scope: &'a str,
     unit: &'a str,
-    /// One number if it never changes, such as a watermark; else one a sample, null for a gap.
+    /// A single number if the value never changes, such as a watermark; otherwise one for each
+    /// sample, null for a gap.
     v: Values<'a>,
 }
 
@@ -74,7 +75,7 @@ struct LatencyData<'a> {
 
 #[derive(Serialize)]
 struct WaitsData<'a> {
-    /// Kind, waits, nanoseconds of all of them, most tasks at a time.
+    /// Kind of wait, number of waits, their nanoseconds together, most tasks at a time.
     kinds: Vec<(&'a str, u64, u64, u32)>,
     crowds: Vec<CrowdData<'a>>,
 }
@@ -88,7 +89,8 @@ struct CrowdData<'a> {
     most: u32,
     most_at: u64,
     lost: u64,
-    /// Task, what it waits on, since when, and how many stand between it and the object.
+    /// Task, the object it waits on, since when, and how many tasks stand between it and the
+    /// object.
     members: Vec<(String, String, u64, u32)>,
 }
 
@@ -105,7 +107,7 @@ struct FigureData<'a> {
 struct RowData<'a> {
     block: &'a str,
     label: &'a str,
-    /// Told once, by the group's first cell.
+    /// The formula of the row, given once, by the group's first cell.
     #[serde(skip_serializing_if = "str::is_empty")]
     formula: &'a str,
     unit: &'a str,
@@ -124,7 +126,8 @@ struct TimeData<'a> {
     parts: Vec<(&'a str, f64)>,
 }
 
-/// Values with so many significant digits; whole numbers are written without a fraction.
+/// Values, and how many significant digits they are written with; whole numbers are written without
+/// a fraction.
 struct Digits<'a>(&'a [f64], usize);
 
 impl Serialize for Digits<'_> {
@@ -135,7 +138,7 @@ impl Serialize for Digits<'_> {
             if x.fract() == 0.0 && x.abs() < 9e15 {
                 seq.serialize_element(&(x as i64))?;
             } else {
-                // Not a number and infinity become null.
+                // NaN and infinity become null.
                 seq.serialize_element(&x)?;
             }
         }
@@ -143,7 +146,7 @@ impl Serialize for Digits<'_> {
     }
 }
 
-/// The page's data.
+/// Returns the page's data as JSON.
 pub(super) fn json(report: &HtmlReport, labels: &Labels) -> String {
     let groups = labels
         .groups

@@ -1,20 +1,21 @@
-//! Many policies: one ranked chart a place, where a box for each would be read by nobody.
+//! Ranks many policies in one chart for each place, where a box for each policy would be too much
+//! to read.
 
 use super::{Axes, Labels, SummaryRow, SummaryTable, escape, number, summary};
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-/// More policies than this are ranked.
+/// Most policies that are shown without a ranking.
 const FEW: usize = 4;
 
-/// Whether there are so many that they are ranked.
+/// Returns true if there are so many policies that they are ranked.
 pub(super) fn is_wanted(table: &SummaryTable, labels: &Labels) -> bool {
     let many = |(axes, _): &(Axes, String)| of(table, axes).len() > FEW;
     labels.groups.iter().any(many)
 }
 
-/// The rows of a place, the best first; where neither less nor more is better, the largest first. What has no figure
-/// comes last.
+/// Returns the rows of a place, the best first; where neither direction is better, the largest
+/// first. Rows without a figure come last.
 fn of<'a>(table: &'a SummaryTable, axes: &Axes) -> Vec<&'a SummaryRow> {
     let mut rows: Vec<_> = table.rows.iter().filter(|r| r.axes == *axes).collect();
     let lower = table.better == super::Better::Lower;
@@ -31,7 +32,7 @@ fn of<'a>(table: &'a SummaryTable, axes: &Axes) -> Vec<&'a SummaryRow> {
     rows
 }
 
-/// How many are better, worse and neither than the one that they are compared with.
+/// Counts in a sentence how many policies are better, worse and neither than the baseline.
 fn sentence(table: &SummaryTable, rows: &[&SummaryRow], place: Option<&str>) -> String {
     let base = rows.iter().find(|r| r.baseline);
     let count = |wanted: Option<bool>| {
@@ -78,7 +79,7 @@ fn sentence(table: &SummaryTable, rows: &[&SummaryRow], place: Option<&str>) -> 
     out
 }
 
-/// The ranking of every place: a sentence, and a row a policy with its bar.
+/// Returns the ranking of every place as HTML: a sentence, and a row with a bar for each policy.
 pub(super) fn section(table: &SummaryTable, labels: &Labels) -> String {
     let mut out = String::new();
     for (axes, label) in &labels.groups {

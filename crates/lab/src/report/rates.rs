@@ -1,4 +1,4 @@
-//! Calls and bytes a second, for workloads that count their calls: fio jobs and traces.
+//! Tabulates calls and bytes a second, for workloads that count their calls: fio jobs and traces.
 
 use super::terminal::{Col, Screen};
 use crate::figures::stats;
@@ -6,7 +6,8 @@ use crate::figures::values::completed;
 use crate::model::Outcomes;
 use sim::RunResult;
 
-/// Calls a second of a run, from the first to the last, and MB/s.
+/// Returns the calls a second of a run, from the first to the last call, and MB/s; `of` is `read`
+/// or `write`.
 fn rates(r: &RunResult, of: &str) -> Option<[f64; 2]> {
     let figure = |name: &str| r.metrics.get(name).map(|m| m.value);
     let calls = figure(&format!("{of}s"))?;
@@ -14,11 +15,12 @@ fn rates(r: &RunResult, of: &str) -> Option<[f64; 2]> {
         figure(&format!("{of}_bytes"))?,
         figure(&format!("{of}_rate"))?,
     );
-    // The rate is bytes over that span, so that the span need not be told.
+    // The rate is bytes over that time span, so the span follows from it.
     (calls > 0.0 && bytes > 0.0).then(|| [calls * rate * 1e6 / bytes, rate])
 }
 
-/// A row a cell, medians over the iterations; empty where no run counts its calls.
+/// Returns a table with a row for each cell, medians over the iterations; empty where no run counts
+/// its calls.
 pub fn text(outcomes: &Outcomes, screen: Screen) -> String {
     let experiment = &outcomes.experiment;
     let cells = &experiment.cells;
@@ -83,7 +85,7 @@ mod tests {
         ] {
             r.metrics.insert(name.into(), Metric { unit, value });
         }
-        // 1000 calls of 4 KiB in half a second.
+        // The run made 1000 calls of 4 KiB in half a second.
         assert_eq!(rates(&r, "read"), Some([2000.0, 8.192]));
         assert_eq!(rates(&r, "write"), None);
         let mut experiment = fixture::experiment(1);

@@ -1,4 +1,4 @@
-//! The comparison tables: policy against policy on every combination of axes.
+//! Writes the comparison tables: policy against policy on every combination of axes.
 
 use super::terminal::readable;
 use super::{HtmlReport, Labels, escape, number};
@@ -7,7 +7,8 @@ use crate::model::Better;
 use std::fmt::Write;
 
 impl SummaryTable {
-    /// The same in a unit in which its values can be read; what is compared stays as it is.
+    /// Converts the table to a unit in which its values can be read; changes and claims stay as
+    /// they are.
     #[must_use]
     pub fn readable(mut self) -> Self {
         let largest = self.rows.iter().map(|r| r.mean.abs());
@@ -27,7 +28,7 @@ impl SummaryTable {
     }
 }
 
-/// Digits after the point that suit the metric.
+/// Returns the number of digits after the point that suits the metric.
 pub(super) fn decimals(table: &SummaryTable) -> usize {
     let samples = table.rows.iter().flat_map(|r| r.samples.iter().copied());
     match table.center {
@@ -38,12 +39,12 @@ pub(super) fn decimals(table: &SummaryTable) -> usize {
     }
 }
 
-/// `95 %`.
+/// Formats the confidence level: `95 %`.
 pub(super) fn level(table: &SummaryTable) -> String {
     format!("{} %", number::significant(table.confidence * 100.0, 4))
 }
 
-/// All comparison tables.
+/// Returns all comparison tables as HTML.
 pub(super) fn section(report: &HtmlReport, labels: &Labels) -> String {
     if report.summary.is_empty() {
         return "<p class=\"missing\">Nothing was compared.</p>".into();
@@ -104,7 +105,7 @@ fn table(table: &SummaryTable, compared: &str, labels: &Labels) -> String {
         if rows.is_empty() {
             continue;
         }
-        // Each group has its own scale: the question is policy against policy.
+        // Each group has a scale of its own, because policies are compared within it.
         let samples: Vec<f64> = rows
             .iter()
             .flat_map(|r| r.samples.iter().copied())
@@ -193,7 +194,7 @@ fn cells(
         .map_or("–".into(), |p| escape::html(&number::p_value(p))));
 }
 
-/// The change as mm developers are used to read it: a sign, a percentage, `~` for no claim.
+/// Formats the change in the way mm developers are used to: a sign, a percentage, `~` for no claim.
 pub(super) fn verdict(table: &SummaryTable, c: &Claim) -> String {
     let (class, sign, word) = match table.is_good(c.verdict) {
         Some(true) => (
@@ -224,7 +225,8 @@ pub(super) fn verdict(table: &SummaryTable, c: &Claim) -> String {
     out
 }
 
-/// Every iteration as a dot, the interval as a bar, the center as a line; `ends` are the scale's.
+/// Draws every iteration as a dot, the interval as a bar, the center as a line; `ends` label the
+/// ends of the scale.
 fn strip(
     row: &SummaryRow,
     center: Center,
@@ -232,7 +234,7 @@ fn strip(
     ends: Option<[String; 2]>,
 ) -> String {
     const WIDTH: f64 = 372.0;
-    // As wide as eight digits with their commas.
+    // The margin holds eight digits with their commas.
     const MARGIN: f64 = 82.0;
     let Some((low, high)) = range else {
         return String::new();

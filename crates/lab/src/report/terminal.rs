@@ -1,35 +1,35 @@
-//! Tables for who reads on a terminal, or in a file that a terminal shows: as wide as there is room for, figures
-//! whole, colour where a difference is claimed.
+//! Lays tables out for a terminal, or for a file that a terminal shows: figures are never broken,
+//! columns fit the width, and claimed differences are coloured.
 
 use super::RULED;
 use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width};
 
-/// What a text is written for.
+/// The terminal that a text is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Screen {
-    /// Its columns; `None`: as many as are needed.
+    /// Width in columns; `None`: lines are as long as they need to be.
     pub width: Option<u16>,
-    /// Whether differences are coloured.
+    /// True if differences are coloured.
     pub colour: bool,
 }
 
 /// A column of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Col<'a> {
-    /// Words, which are wrapped where there is no room.
+    /// Words, which are wrapped where space is short; with the heading.
     Words(&'a str),
-    /// Figures, which stand whole and to the right.
+    /// Figures, right-aligned and never broken; with the heading.
     Figure(&'a str),
 }
 
-/// What a coloured cell says.
+/// The meaning of a coloured cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// A change for the better.
     Good,
     /// A change for the worse.
     Bad,
-    /// A change of which nobody says that it is good or bad.
+    /// A change that is neither good nor bad.
     Plain,
 }
 
@@ -43,25 +43,25 @@ impl From<Option<bool>> for Tone {
     }
 }
 
-/// A table under way.
+/// A table to which rows are being added.
 pub struct Grid {
     screen: Screen,
-    /// Heads, and whether each is of figures.
+    /// Headings; true for columns of figures.
     heads: Vec<(String, bool)>,
     rows: Vec<Vec<(String, Option<Tone>)>>,
 }
 
-/// The columns that a column of words has at least, where its words are that long.
+/// Least width of a column of words that are at least this long.
 const WORDS: usize = 12;
-/// A longer word is broken.
+/// Longest word that is kept whole; a longer one is broken.
 const LONGEST: usize = 32;
-/// A column's own blanks.
+/// Blanks within a column, beside its text.
 const PADDING: usize = 2;
-/// What a column takes beside its text: its blanks, and one to the next column.
+/// Width that a column takes beside its text: its blanks, and one to the next column.
 const GAP: usize = PADDING + 1;
 
 impl Screen {
-    /// A sentence in lines that fit, the further ones indented, broken between words; a newline at its end.
+    /// Wraps a sentence between words, with further lines indented by four; ends with a newline.
     pub fn wrapped(self, sentence: &str) -> String {
         let width = self.width.map_or(usize::MAX, usize::from);
         let (mut out, mut used) = (String::new(), 0);
@@ -81,7 +81,7 @@ impl Screen {
         out
     }
 
-    /// A table within the screen.
+    /// Sets the table's width to that of the screen.
     pub fn fitted(self, mut table: Table) -> Table {
         if let Some(width) = self.width {
             table.set_content_arrangement(ContentArrangement::Dynamic);
@@ -90,7 +90,7 @@ impl Screen {
         table
     }
 
-    /// Lines that are too long, broken between words and indented as they begin, or by four.
+    /// Wraps lines that are too long between words, indented as the line begins, or by four more.
     pub fn broken(self, text: &str) -> String {
         let Some(width) = self.width.map(usize::from) else {
             return text.to_owned();
@@ -116,7 +116,7 @@ impl Screen {
         out
     }
 
-    /// A table with these columns.
+    /// Starts a table with these columns.
     pub fn grid(self, columns: &[Col<'_>]) -> Grid {
         let heads = columns.iter().map(|c| match c {
             Col::Words(head) => ((*head).to_owned(), false),
@@ -131,7 +131,7 @@ impl Screen {
 }
 
 impl Grid {
-    /// Adds a row: texts, of which some are coloured.
+    /// Adds a row of texts; those with a tone are coloured.
     pub fn row(&mut self, cells: impl IntoIterator<Item = (String, Option<Tone>)>) {
         self.rows.push(cells.into_iter().collect());
     }
@@ -141,12 +141,12 @@ impl Grid {
         self.row(cells.into_iter().map(|text| (text, None)));
     }
 
-    /// Whether no row was added.
+    /// Returns true if no row was added.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The columns that have something in them, figures something else than `0`.
+    /// Returns the columns that are not empty; columns of figures count as empty if all are `0`.
     fn filled(&self) -> Vec<usize> {
         let says = |i: usize| {
             let mut cells = self.rows.iter().filter_map(|r| r.get(i));
@@ -155,7 +155,7 @@ impl Grid {
         (0..self.heads.len()).filter(|&i| says(i)).collect()
     }
 
-    /// The columns that the longest word of a column takes, which is not broken: up to [`LONGEST`].
+    /// Returns the width of the longest word of a column, at most [`LONGEST`].
     fn longest_word(&self, i: usize) -> usize {
         let own = self.rows.iter().filter_map(|r| r.get(i));
         let texts = own.map(|(text, _)| &text[..]).chain([&self.heads[i].0[..]]);
@@ -164,7 +164,8 @@ impl Grid {
         longest.unwrap_or(0).min(LONGEST)
     }
 
-    /// The columns that a column takes: figures whole, of words as many as are needed up to [`WORDS`].
+    /// Returns the width that a column takes: figures in full, words at least [`WORDS`] if they are
+    /// that long.
     fn takes(&self, i: usize) -> usize {
         let length = |text: &str| text.chars().count();
         let own = self.rows.iter().filter_map(|r| r.get(i));
@@ -177,8 +178,8 @@ impl Grid {
         }
     }
 
-    /// Columns that stand side by side: where all do not fit, several tables below each other, of which each has the
-    /// columns of words.
+    /// Splits the columns into tables that fit the screen: where all do not fit, several tables
+    /// follow each other, each with the columns of words.
     fn parts(&self) -> Vec<Vec<usize>> {
         let filled = self.filled();
         let Some(width) = self.screen.width else {
@@ -191,7 +192,7 @@ impl Grid {
         let mut used = fixed;
         for i in figures {
             let part = parts.last_mut().expect("one at least");
-            // Nothing stands between the last column and the edge.
+            // The last column needs no gap to the edge.
             if used + self.takes(i) > usize::from(width) + 1 && part.len() > words.len() {
                 parts.push(words.clone());
                 used = fixed;
@@ -205,8 +206,8 @@ impl Grid {
         parts
     }
 
-    /// The table as text, a newline at its end. Columns without anything in them are left out, and so are columns
-    /// of figures that are all `0`.
+    /// Returns the table as text, with a newline at its end. Empty columns are left out, and so are
+    /// columns of figures that are all `0`.
     pub fn text(self) -> String {
         let parts = self.parts();
         let tables: Vec<String> = parts.iter().map(|part| self.part(part)).collect();
@@ -277,7 +278,7 @@ impl Grid {
     }
 }
 
-/// A figure's name with the unit that its column is in, which may be another than its name says.
+/// Returns a figure's name with the unit of its column, which may differ from the unit in its name.
 pub fn titled(name: &str, unit: &str) -> String {
     match unit {
         "" => name.to_owned(),
@@ -285,8 +286,9 @@ pub fn titled(name: &str, unit: &str) -> String {
     }
 }
 
-/// A unit in which a figure of this size can be read, with what the figure is to be divided by: times in the
-/// largest unit that leaves a whole part, bytes in KiB, MiB or GiB. Others are themselves.
+/// Returns a unit in which a figure of this size can be read, and the number to divide the figure
+/// by: times in the largest unit that leaves a whole part, bytes in KiB, MiB or GiB. Other units
+/// are kept.
 pub fn readable(unit: &str, largest: f64) -> (f64, &str) {
     let times = [("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)];
     let of_time = |unit: &str| times.iter().find(|t| t.0 == unit).map(|t| t.1);

@@ -1,4 +1,4 @@
-//! The page tracker's report for a terminal.
+//! Shows the page tracker's report on a terminal.
 
 use super::terminal::{Col, Screen};
 use crate::figures::stats;
@@ -6,7 +6,8 @@ use crate::figures::values::{completed, counter};
 use crate::model::Outcomes;
 use std::fmt::Write as _;
 
-/// The page tracker's tables: activations a group, then the paths; empty when it was off.
+/// Returns the page tracker's tables: activations of each group, then the paths; empty if the
+/// tracker was off.
 pub fn tracker_text(outcomes: &Outcomes, screen: Screen) -> String {
     let mut out = String::new();
     let compared = outcomes.experiment.compared();
