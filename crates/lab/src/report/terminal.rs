@@ -90,7 +90,8 @@ impl Screen {
         table
     }
 
-    /// Wraps lines that are too long between words, indented as the line begins, or by four more.
+    /// Wraps lines that are too long between words; further lines are indented by four more than
+    /// the first.
     pub fn broken(self, text: &str) -> String {
         let Some(width) = self.width.map(usize::from) else {
             return text.to_owned();

@@ -1,8 +1,8 @@
-//! The other side's search: which bursts defeat a policy's watermarks.
+//! Searches for the bursts of allocations that defeat a policy's watermarks.
 //!
-//! The experiment's `burst` command is the start; its size, rate, interval and hold time are searched
-//! by CMA-ES for the bursts that cost most, and all else stays. What is found is written as an
-//! experiment that gives the same figures again.
+//! The experiment's `burst` command is the start; its size, rate, interval and hold time are
+//! searched by CMA-ES for the bursts that cost most, and all else stays. The result is written as
+//! an experiment that gives the same figures again.
 
 use super::goals::time;
 use super::search::minimize;
@@ -21,43 +21,43 @@ use std::sync::{Mutex, PoisonError};
 use workload::programs::burst::Burst;
 use workload::shell;
 
-/// What bursts are to cost as much as possible of.
+/// The cost of bursts that the search maximises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Worst {
-    /// Direct reclaims of the bursts for each MiB that they take: without the measure the largest
-    /// burst would win.
+    /// Direct reclaims of the bursts for each MiB that they take: counted without regard to size,
+    /// the largest burst would always win.
     DirectReclaim,
     /// The longest allocation of a burst.
     AllocLatency,
 }
 
 impl Worst {
-    /// Each by its name on the command line.
+    /// The costs by their names on the command line.
     pub const NAMES: [(&str, Self); 2] = [
         ("direct-reclaim", Self::DirectReclaim),
         ("alloc-latency", Self::AllocLatency),
     ];
 }
 
-/// What is asked.
+/// The question that a search answers.
 #[derive(Debug, Clone, Copy)]
 pub struct Question {
-    /// What the bursts are to cost.
+    /// The cost to be maximised.
     pub worst: Worst,
-    /// Patterns that are tried at most.
+    /// Most patterns that are tried.
     pub budget: usize,
-    /// Runs of each.
+    /// Runs of each pattern.
     pub runs: u32,
-    /// The search's own seed.
+    /// The seed of the search itself.
     pub seed: u64,
 }
 
-/// A burst pattern: what the options of `burst` say.
+/// A burst pattern, as given by options of `burst`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct Pattern {
     /// `-s` in kB.
     pub size_kbytes: u64,
-    /// `-r` in kB a second; `None`: as fast as memory is given.
+    /// `-r` in kB a second; `None`: as fast as memory is allocated.
     pub rate_kbytes: Option<u64>,
     /// `-i` in microseconds.
     pub interval_us: u64,
@@ -65,14 +65,14 @@ pub struct Pattern {
     pub hold_us: u64,
 }
 
-/// The ends of the coordinates, each in equal ratios: kB, kB a second, microseconds, microseconds.
-/// The largest size is a quarter of memory. From the highest rate on bursts are as fast as memory is
-/// given.
+/// The ends of the coordinates, each searched in equal ratios: kB, kB a second, microseconds,
+/// microseconds. The largest size is a quarter of memory. Above the highest rate, bursts run as
+/// fast as memory is allocated.
 const SIZES: [f64; 2] = [1024.0, f64::NAN];
 const RATES: [f64; 2] = [16.0 * 1024.0, 8.0 * 1024.0 * 1024.0];
 const INTERVALS: [f64; 2] = [20e3, 2e6];
 const HOLDS: [f64; 2] = [1e3, 500e3];
-/// The part of the rate's coordinate from which on there is none.
+/// The value of the rate's coordinate (0 to 1) from which on bursts have no rate limit.
 const NO_RATE: f64 = 0.75;
 
 fn at([least, most]: [f64; 2], u: f64) -> u64 {
@@ -84,7 +84,7 @@ fn of([least, most]: [f64; 2], x: u64) -> f64 {
 }
 
 impl Pattern {
-    /// That of a `burst` command.
+    /// Returns the pattern of a `burst` command.
     fn of(b: &Burst) -> Self {
         Self {
             size_kbytes: b.bytes / 1024,
@@ -115,7 +115,7 @@ impl Pattern {
         ]
     }
 
-    /// As options of `burst`.
+    /// Formats the pattern as options of `burst`.
     pub fn options(&self) -> String {
         let mut s = format!("-s {}K", self.size_kbytes);
         if let Some(rate) = self.rate_kbytes {
@@ -126,16 +126,16 @@ impl Pattern {
     }
 }
 
-/// What a pattern costs.
+/// The cost of a pattern, measured by runs.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Cost {
-    /// The bursts' entries into direct reclaim, in the mean of the runs.
+    /// The bursts' entries into direct reclaim, as a mean over the runs.
     pub direct: f64,
-    /// The same for each MiB that the bursts take.
+    /// `direct` for each MiB that the bursts take.
     pub direct_per_mib: f64,
     /// The longest allocation of a burst in all runs, in nanoseconds.
     pub worst_ns: u64,
-    /// Why a run did not complete.
+    /// The reason why a run did not complete; `None` if all did.
     pub failed: Option<String>,
 }
 
@@ -160,7 +160,8 @@ impl Cost {
         }
     }
 
-    /// How bad it is; runs that do not complete prove nothing about watermarks.
+    /// Returns the cost of the kind asked for; 0 if a run did not complete, because such a run
+    /// proves nothing about watermarks.
     fn of_kind(&self, worst: Worst) -> f64 {
         match (&self.failed, worst) {
             (Some(_), _) => 0.0,
@@ -170,22 +171,22 @@ impl Cost {
     }
 }
 
-/// What came out.
+/// The result of a search.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// The cell that runs the worst pattern.
     pub cell: Cell,
-    /// The experiment's own pattern.
+    /// The pattern of the experiment itself.
     pub own: (Pattern, Cost),
-    /// The worst one.
+    /// The worst pattern found.
     pub worst: (Pattern, Cost),
-    /// What the worst one costs with the watermarks of the sysctls.
+    /// The cost of the worst pattern with the watermarks of the sysctls.
     pub by_sysctl: Cost,
-    /// Everything that was tried, worst first.
+    /// All patterns that were tried, the worst first.
     pub all: Vec<(Pattern, Cost)>,
 }
 
-/// The `burst` command of a line: where its words stand, and what it says.
+/// Finds the `burst` command of a line. Returns its range, its words and its parsed options.
 fn burst_in(line: &str) -> Option<(std::ops::Range<usize>, Vec<String>, Burst)> {
     let lists = shell::parse(line).ok()?;
     for command in lists.iter().flat_map(|l| &l.commands) {
@@ -194,7 +195,8 @@ fn burst_in(line: &str) -> Option<(std::ops::Range<usize>, Vec<String>, Burst)> 
         };
         let words = &command.words[first..];
         let span = words[0].span.start..words.last()?.span.end;
-        // Alone it may be without end, which a line that ends does not need to say.
+        // The command is parsed in the background of a finite one, because a `burst` alone may be
+        // endless, which parsing would refuse.
         let alone = workload::parse(&format!("{} & sleep 1", &line[span.clone()])).ok()?;
         let of = |step: &workload::Step| match step {
             workload::Step::Background(p) => p.commands.first().cloned(),
@@ -209,7 +211,7 @@ fn burst_in(line: &str) -> Option<(std::ops::Range<usize>, Vec<String>, Burst)> 
     None
 }
 
-/// The line with another pattern in its `burst` command; the other options stay.
+/// Returns the line with another pattern in its `burst` command; the other options stay.
 fn with_pattern(line: &str, pattern: &Pattern) -> Option<String> {
     let (span, words, _) = burst_in(line)?;
     let mut kept = String::new();
@@ -232,7 +234,7 @@ fn with_pattern(line: &str, pattern: &Pattern) -> Option<String> {
     ))
 }
 
-/// The cell with another pattern.
+/// Returns the cell with another pattern in its workload.
 fn on(cell: &Cell, pattern: &Pattern) -> Option<Cell> {
     let line = with_pattern(&cell.spec.workload.line, pattern)?;
     let mut script = workload::parse(&line).ok()?;
@@ -242,10 +244,10 @@ fn on(cell: &Cell, pattern: &Pattern) -> Option<Cell> {
     Some(cell)
 }
 
-/// Searches the worst pattern for the trials' cell.
+/// Searches for the worst pattern for the trials' cell.
 ///
 /// # Errors
-/// `Ok(Err)`: a workload without bursts. `Err`: the user stopped it.
+/// `Ok(Err)`: the workload has no `burst` command. `Err`: the user interrupted the search.
 pub fn search(
     trials: &Trials<'_>,
     question: &Question,
@@ -305,11 +307,11 @@ pub fn search(
     }))
 }
 
-/// A cell as an experiment file that needs no other. With the seed of its experiment, from which those
-/// of iterations are derived, it is the same runs again.
+/// Writes a cell as an experiment file that needs no other file. With the seed of the cell's
+/// experiment, from which the seeds of iterations derive, the file gives the same runs again.
 ///
 /// # Errors
-/// What TOML can't hold.
+/// Fails on values that TOML can't hold.
 pub fn experiment_file(
     cell: &Cell,
     name: &str,
@@ -342,7 +344,7 @@ pub fn experiment_file(
     let spec = &cell.spec;
     let mut policy = toml::Table::try_from(&spec.policy)?;
     policy.remove("name");
-    // Every switch stands beside it.
+    // The base is overridden: the table holds every switch of the policy.
     policy.insert("base".into(), "linux-3.0".into());
     let defaults = sim::Params::default();
     let own = sim::Params::TABLE.iter().filter_map(|info| {
@@ -374,7 +376,7 @@ pub fn experiment_file(
     })
 }
 
-/// The answer in words.
+/// Describes the result of a search in words.
 pub fn text(found: &Found, question: &Question) -> String {
     let line = |what: &str, cost: &Cost| {
         format!(
@@ -401,7 +403,7 @@ pub fn text(found: &Found, question: &Question) -> String {
     out
 }
 
-/// Everything, for programs.
+/// Returns the result of a search as JSON.
 pub fn json(found: &Found, question: &Question) -> Value {
     let of = |(p, c): &(Pattern, Cost)| json!({ "pattern": p, "cost": c });
     json!({
@@ -417,10 +419,10 @@ pub fn json(found: &Found, question: &Question) -> Value {
     })
 }
 
-/// The files of the results folder of a search in an experiment.
+/// Returns the files of the results folder of a search.
 ///
 /// # Errors
-/// What TOML can't hold.
+/// Fails on values that TOML can't hold.
 pub fn files(
     found: &Found,
     question: &Question,

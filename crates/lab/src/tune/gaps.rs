@@ -1,13 +1,15 @@
-//! How far the model is known to be off: the scores that README and docs state, from the same file.
+//! Tells how far the model is known to be off: scores from the file that README and docs state them
+//! from.
 
 use crate::published::Tolerance;
 use crate::published::score::Scored;
 use crate::published::scores::{Drawn, Scores};
 
-/// The series that has allocation latencies under a burst.
+/// The published series that has allocation latencies under a burst.
 const OF: &str = "tunable-watermarks";
 
-/// What the engine gives for the published machine and burst, beside what was published.
+/// Describes how the engine's figures for the published machine and burst differ from the published
+/// ones, a line each.
 pub fn known_gaps() -> Vec<String> {
     let scores =
         Scores::embedded().expect("the file that comes with the program (scores.rs tests it)");
@@ -59,7 +61,7 @@ fn lines(drawn: &Drawn<'_>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// What tune says is what README and docs say: all three from one file.
+    /// tune, README and docs must state the same scores, all from one file.
     #[test]
     fn the_gaps_are_those_of_the_measured_scores() {
         let scores = Scores::embedded().expect("a well-formed file");

@@ -1,59 +1,61 @@
-//! What settings are to reach.
+//! The goals that settings have to reach.
 
 use std::fmt;
 
 /// The least throughput that is accepted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Floor {
-    /// A share of what the machine's own settings reach.
+    /// A share of the throughput with the machine's own settings.
     Share(f64),
-    /// MB/s.
+    /// A rate in MB/s.
     Rate(f64),
 }
 
-/// What settings are to reach. A goal that is absent is not asked for.
+/// The goals that settings have to reach. `None`: the figure does not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Goals {
     /// The longest that a page allocation may take, in nanoseconds.
     pub alloc_latency_ns: Option<u64>,
-    /// The most entries into direct reclaim of a run.
+    /// The most entries into direct reclaim that a run may have.
     pub direct_reclaim: Option<u64>,
-    /// The most memory that the high watermarks keep free, in bytes.
+    /// The most memory that the high watermarks may keep free, in bytes.
     pub max_free: Option<u64>,
     /// The least throughput.
     pub throughput: Option<Floor>,
     /// The longest that an interactive task may take to answer, in nanoseconds.
     pub response_ns: Option<u64>,
-    /// What 99 of 100 requests of a fio job, or of a trace, may take, in nanoseconds.
+    /// The time within which 99 of 100 requests of a fio job or a trace must end, in nanoseconds.
     pub fio_p99_ns: Option<u64>,
 }
 
-/// What a setting gave.
+/// The figures measured with one setting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
-    /// The sum of the high watermarks: what kswapd keeps free, in bytes.
+    /// The sum of the high watermarks, up to which kswapd keeps memory free, in bytes.
     pub kept_free: u64,
     /// The longest page allocation of all runs, in nanoseconds.
     pub worst_ns: u64,
-    /// The most entries into direct reclaim of a run.
+    /// The most entries into direct reclaim of any run.
     pub direct: u64,
-    /// Bytes that programs read, wrote and touched a microsecond, which is MB/s: the mean.
+    /// Bytes that programs read, wrote and touched, per microsecond, which is MB/s: the mean of
+    /// runs.
     pub throughput: f64,
-    /// The longest answer of an interactive task of all runs, in nanoseconds; absent where none answers.
+    /// The longest answer of an interactive task of all runs, in nanoseconds; `None` if no program
+    /// answers.
     pub response_ns: Option<u64>,
-    /// What 99 of 100 reads took, or writes if that is longer, in the worst of all runs, in nanoseconds; absent
-    /// where no fio job or trace runs.
+    /// The time within which 99 of 100 reads ended, or writes if that is longer, in the worst of
+    /// all runs, in nanoseconds; `None` where no fio job or trace runs.
     pub fio_p99_ns: Option<u64>,
-    /// Runs behind these figures.
+    /// Number of runs behind these figures.
     pub runs: u32,
-    /// Why a run did not complete, if one did not.
+    /// The reason why a run did not complete; `None` if all did.
     pub failed: Option<String>,
 }
 
-/// One of the goals.
+/// One kind of goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Goal {
-    /// That every run completes: always asked for.
+    /// Every run completes; always asked for.
     Completes,
     /// The longest allocation.
     AllocLatency,
@@ -65,12 +67,12 @@ pub enum Goal {
     Throughput,
     /// The longest answer of an interactive task.
     Response,
-    /// What 99 of 100 requests take.
+    /// The time within which 99 of 100 requests end.
     FioP99,
 }
 
 impl Goal {
-    /// What it asks for, in words.
+    /// Returns the goal in words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Completes => "that every run completes",
@@ -85,12 +87,13 @@ impl Goal {
 }
 
 impl Goals {
-    /// Whether nothing is asked for.
+    /// Returns true if no goal is asked for.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What programs of a workload without one would have to measure, for a goal of theirs to say anything.
+    /// Returns a goal that the workload cannot be judged by, because no program of it measures the
+    /// figure, with the workloads that do; `None` if all goals are measured.
     pub fn unmeasured(&self, own: &Figures) -> Option<(Goal, &'static str)> {
         let asked = [
             (
@@ -108,14 +111,15 @@ impl Goals {
         missing.next().map(|(goal, _, what)| (goal, what))
     }
 
-    /// The time that is asked for first, of what programs feel, else of allocations.
+    /// Returns the figure that time goals are about: the answer's or the requests' time if asked
+    /// for, else that of the longest allocation. In nanoseconds.
     pub fn time_of(&self, f: &Figures) -> u64 {
         let response = f.response_ns.filter(|_| self.response_ns.is_some());
         let fio = f.fio_p99_ns.filter(|_| self.fio_p99_ns.is_some());
         response.or(fio).unwrap_or(f.worst_ns)
     }
 
-    /// Its limit and what it is, in words.
+    /// Returns the limit of the time that [`time_of`](Self::time_of) gives, and its name.
     pub fn time_goal(&self) -> (Option<u64>, &'static str) {
         match (self.response_ns, self.fio_p99_ns) {
             (Some(ns), _) => (Some(ns), "longest answer"),
@@ -124,12 +128,12 @@ impl Goals {
         }
     }
 
-    /// Whether one of them is of what programs feel.
+    /// Returns true if a goal is about times that programs measure.
     pub fn of_programs(&self) -> bool {
         self.response_ns.is_some() || self.fio_p99_ns.is_some()
     }
 
-    /// The times of a setting that these goals are about, in words.
+    /// Formats the times of a setting that these goals are about.
     pub fn times(&self, f: &Figures) -> String {
         let mut said = format!("longest allocation {}", time(f.worst_ns));
         for (name, ns) in [
@@ -146,7 +150,7 @@ impl Goals {
         said
     }
 
-    /// The least throughput in MB/s, where the machine's own settings reach `own`.
+    /// Returns the least throughput in MB/s, where the machine's own settings reach `own`.
     pub fn floor(&self, own: f64) -> Option<f64> {
         self.throughput.map(|floor| match floor {
             Floor::Share(share) => share * own,
@@ -154,7 +158,8 @@ impl Goals {
         })
     }
 
-    /// The goals that are missed, each with how far: the logarithm of the ratio to what was asked.
+    /// Returns the missed goals, each with its distance: the logarithm of the ratio of the figure
+    /// to the limit.
     pub fn missed(&self, f: &Figures, own_throughput: f64) -> Vec<(Goal, f64)> {
         let mut missed = Vec::new();
         let mut above = |goal, is: f64, most: f64| {
@@ -169,7 +174,8 @@ impl Goals {
             above(Goal::AllocLatency, f.worst_ns as f64, most as f64);
         }
         if let Some(most) = self.direct_reclaim {
-            // From none to one is as far as from one to three.
+            // The offset of 1 makes 0 to 1 direct reclaims as far as 1 to 3, and avoids a ratio to
+            // 0.
             above(
                 Goal::DirectReclaim,
                 f.direct as f64 + 1.0,
@@ -192,7 +198,7 @@ impl Goals {
     }
 }
 
-/// A time, as short as it can be said.
+/// Formats a time in the unit that makes it short.
 pub fn time(ns: u64) -> String {
     match ns {
         0..10_000 => format!("{ns} ns"),
@@ -202,7 +208,7 @@ pub fn time(ns: u64) -> String {
     }
 }
 
-/// An amount of memory in MiB.
+/// Formats an amount of memory in MiB.
 pub fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
@@ -240,10 +246,10 @@ impl fmt::Display for Goals {
     }
 }
 
-/// Reads a time: `100us`, `2ms`, `1s`, `500ns`; in nanoseconds.
+/// Parses a time, such as `100us`, `2ms`, `1s` or `500ns`, into nanoseconds.
 ///
 /// # Errors
-/// Anything else, or no time at all.
+/// Fails on a text that is no time with a unit, and on a time of 0.
 pub fn parse_time(text: &str) -> Result<u64, String> {
     let units = [
         ("ns", 1.0),
@@ -265,10 +271,10 @@ pub fn parse_time(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads a floor: `90%` of the throughput of the machine's own settings, or `120MB/s`.
+/// Parses a floor: `90%` of the throughput of the machine's own settings, or `120MB/s`.
 ///
 /// # Errors
-/// Anything else.
+/// Fails on any other text.
 pub fn parse_floor(text: &str) -> Result<Floor, String> {
     let number = |t: &str| t.trim().parse::<f64>().ok().filter(|x| *x > 0.0);
     let floor = match text.strip_suffix('%') {

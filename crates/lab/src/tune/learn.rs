@@ -1,43 +1,44 @@
-//! The learning mode: stress the machine with watermarks that adjust themselves until a phase passes
-//! without direct reclaim, and keep what they came to.
+//! The learning mode: stresses the machine with watermarks that adjust themselves until a phase
+//! passes without direct reclaim, and keeps the watermarks reached.
 //!
-//! Feedback can't rule out the first stall (the author's reply in *tunable-watermarks*,
-//! docs/reference/memory-model.md#tunable-watermarks): so it is had here, and the next boot begins with the
-//! result.
+//! Feedback can't prevent the first stall (the author's reply in *tunable-watermarks*,
+//! docs/reference/memory-model.md#tunable-watermarks): so the stalls are provoked here, and the
+//! next boot begins with the result.
 
 use super::trial::{Interrupted, Trials, figures};
 use crate::model::Cell;
 use mm::policy::{ProfileZone, WatermarkProfile, Watermarks};
 
-/// Phases at most. Each begins with what the one before has learned; the cap of `auto` is a multiple of what
-/// the sysctls give, so it holds for all phases together.
+/// Most phases. Each begins with the profile that the one before has learned; the cap of `auto` is
+/// a multiple of the watermarks given by the sysctls, so it holds for all phases together.
 pub const PHASES: usize = 8;
 
 /// One phase of stress.
 #[derive(Debug, Clone)]
 pub struct Phase {
-    /// The sums of the watermarks it began with in kB: min, low, high.
+    /// The sums of the watermarks at the start of the phase, in kB: min, low, high.
     pub sums: [u64; 3],
-    /// The most entries into direct reclaim of a run.
+    /// The most entries into direct reclaim of any run.
     pub direct: u64,
     /// The longest allocation of all runs, in nanoseconds.
     pub worst_ns: u64,
 }
 
-/// What was learned.
+/// The result of learning.
 #[derive(Debug, Clone)]
 pub struct Learned {
     /// The phases, in their order.
     pub phases: Vec<Phase>,
-    /// The profile.
+    /// The watermarks reached.
     pub profile: WatermarkProfile,
-    /// Whether the last phase had no direct reclaim.
+    /// True if the last phase had no direct reclaim.
     pub calm: bool,
-    /// The cap of `auto`, if some zone's low watermark has come to it: so many times what the sysctls give.
+    /// The cap of `auto`, as a multiple of the sysctls' watermarks, if some zone's low watermark
+    /// has reached it.
     pub cap: Option<u32>,
 }
 
-/// The cell with a profile in the place of its watermarks.
+/// Returns the cell with a profile in the place of its watermarks.
 pub fn with_profile(cell: &Cell, profile: &WatermarkProfile) -> Cell {
     let mut cell = with_sums(cell, profile);
     cell.spec.policy.watermarks = Watermarks::Learned;
@@ -45,8 +46,8 @@ pub fn with_profile(cell: &Cell, profile: &WatermarkProfile) -> Cell {
     cell
 }
 
-/// The cell of a phase of stress that begins with a profile; with what the sysctls give, if it names no
-/// zone.
+/// Returns the cell of a stress phase that begins with a profile, or with the watermarks of the
+/// sysctls if the profile names no zone.
 fn stressed(cell: &Cell, profile: &WatermarkProfile) -> Cell {
     let mut cell = cell.clone();
     cell.spec.policy.watermarks = Watermarks::Auto;
@@ -54,7 +55,7 @@ fn stressed(cell: &Cell, profile: &WatermarkProfile) -> Cell {
     cell
 }
 
-/// Whether some zone's low watermark is as high as the cap lets it be.
+/// Returns true if some zone's low watermark has reached the cap.
 fn at_cap(cell: &Cell, profile: &WatermarkProfile) -> bool {
     let cap = u64::from(cell.spec.policy.auto.cap);
     let zones = sim::run::engine_config(&cell.spec.machine).zones;
@@ -68,7 +69,7 @@ fn at_cap(cell: &Cell, profile: &WatermarkProfile) -> bool {
     })
 }
 
-/// The cell with a profile's sums as sysctls, which zones share by size.
+/// Returns the cell with a profile's sums as sysctls, which zones share by size.
 fn with_sums(cell: &Cell, profile: &WatermarkProfile) -> Cell {
     let [min, low, high] = profile.sums();
     let mut cell = cell.clone();
@@ -80,10 +81,10 @@ fn with_sums(cell: &Cell, profile: &WatermarkProfile) -> Cell {
     cell
 }
 
-/// Learns from runs of the trials' cell, `runs` a phase.
+/// Learns from runs of the trials' cell, `runs` in each phase.
 ///
 /// # Errors
-/// The user stopped it.
+/// Fails if the user interrupts it.
 pub fn learn(trials: &Trials<'_>, runs: u32) -> Result<Learned, Interrupted> {
     let mut phases = Vec::new();
     let mut profile = WatermarkProfile::default();
@@ -112,7 +113,7 @@ pub fn learn(trials: &Trials<'_>, runs: u32) -> Result<Learned, Interrupted> {
         });
         let calm = f.direct == 0 && f.failed.is_none();
         let capped = at_cap(trials.cell(), &profile);
-        // A phase that could raise nothing more leaves nothing to learn.
+        // Another phase would be the same if the profile is at the cap and did not change.
         if calm || phases.len() == PHASES || (capped && profile == before) {
             trials.done();
             return Ok(Learned {
@@ -125,7 +126,7 @@ pub fn learn(trials: &Trials<'_>, runs: u32) -> Result<Learned, Interrupted> {
     }
 }
 
-/// Zone by zone the higher marks of two profiles.
+/// Returns, zone by zone, the higher watermarks of two profiles.
 fn higher(a: WatermarkProfile, b: &WatermarkProfile) -> WatermarkProfile {
     if a.zones.is_empty() {
         return b.clone();

@@ -1,4 +1,4 @@
-//! How much a setting can bear: other seeds, larger bursts, other costs.
+//! Tries a setting under other seeds, larger bursts and other costs, to see what it can bear.
 
 use super::Question;
 use super::goals::Figures;
@@ -7,29 +7,30 @@ use super::trial::{Interrupted, Trials, figures, kept_free_of};
 use crate::model::Cell;
 use sim::Params;
 
-/// Families of seeds, beside the search's own, which is 0.
+/// Numbers of the seed families; the search's own is 0.
 const OTHER_SEEDS: u64 = 1;
 const CASES: u64 = 2;
 
-/// Other seeds that are tried before anything else: most settings that can't bear them show it here.
+/// Seeds tried before any other case: most settings that miss a goal under other seeds miss it in
+/// these.
 const FIRST_SEEDS: u32 = 8;
 
-/// Runs of each case other than that of the seeds.
+/// Runs of each case other than [`Case::Seeds`].
 const RUNS_OF_CASE: u32 = 2;
 
-/// A change of the world under which a setting is tried.
+/// A change of the simulated world under which a setting is tried.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Case {
     /// Other seeds than the search's.
     Seeds,
-    /// Every burst takes so many times the memory.
+    /// Every burst allocates memory multiplied by this factor.
     Bursts(f64),
-    /// A cost parameter times a factor.
+    /// A cost parameter, by name, multiplied by a factor.
     Cost(&'static str, f64),
 }
 
 impl Case {
-    /// In words.
+    /// Returns the case in words.
     pub fn name(&self) -> String {
         match self {
             Self::Seeds => "other seeds".into(),
@@ -38,17 +39,17 @@ impl Case {
         }
     }
 
-    /// Whether a setting that misses a goal under it is not taken.
+    /// Returns true if a setting that misses a goal in this case must be refused.
     pub fn must_hold(&self) -> bool {
         !matches!(self, Self::Bursts(_))
     }
 
-    /// Whether it is reported by name even if nothing happens in it.
+    /// Returns true if the case is reported by name even if the setting bears it.
     pub fn is_main(&self) -> bool {
         !matches!(self, Self::Cost(..))
     }
 
-    /// The cell under this case; `None` where the case means nothing.
+    /// Returns the cell under this case; `None` where the case has no meaning.
     fn on(&self, cell: &Cell) -> Option<Cell> {
         let mut cell = cell.clone();
         match self {
@@ -67,35 +68,36 @@ impl Case {
     }
 }
 
-/// What a setting gave under a case.
+/// The figures of a setting under one case.
 #[derive(Debug, Clone)]
 pub struct Margin {
     /// The case.
     pub case: Case,
-    /// What it gave.
+    /// The figures in that case.
     pub figures: Figures,
-    /// What the machine's own settings give in the same case, for goals that are relative to them.
+    /// Throughput of the machine's own settings in the same case, for goals that are relative to
+    /// it.
     pub own_throughput: f64,
-    /// Whether every goal was met.
+    /// True if every goal was met.
     pub holds: bool,
 }
 
-/// The names of all cost parameters.
+/// Returns the names of all cost parameters.
 pub fn cost_parameters() -> Vec<&'static str> {
     let names = Params::TABLE.iter().map(|info| info.name);
     names.filter(|name| name.starts_with("cost_")).collect()
 }
 
-/// Why a setting was not taken.
+/// The reason why a setting was not taken.
 #[derive(Debug, Clone)]
 pub struct Refused {
     /// The case in which it missed a goal.
     pub case: Case,
-    /// What it gave there.
+    /// The figures in that case.
     pub figures: Figures,
 }
 
-/// Every case but the seeds, in the order of reports.
+/// Returns every case but the seeds, in the order of reports.
 fn cases() -> Vec<Case> {
     let costs = cost_parameters().into_iter();
     costs
@@ -104,7 +106,7 @@ fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// What one setting was found to bear so far.
+/// The cases that one setting was tried under so far.
 #[derive(Debug, Default)]
 pub struct Borne(Vec<Margin>);
 
@@ -113,7 +115,7 @@ impl Borne {
         self.0.iter().any(|m| m.case == *case)
     }
 
-    /// The first of these cases that must hold and does not.
+    /// Returns the first of these cases that must hold and does not.
     fn refused(of: &[Margin]) -> Option<Refused> {
         let bad = of.iter().find(|m| !m.holds && m.case.must_hold())?;
         Some(Refused {
@@ -122,7 +124,7 @@ impl Borne {
         })
     }
 
-    /// All margins: the seeds, then the other cases in their order.
+    /// Returns all margins: the seeds, then the other cases in their order.
     pub fn margins(mut self) -> Vec<Margin> {
         let order: Vec<Case> = [Case::Seeds].into_iter().chain(cases()).collect();
         self.0
@@ -131,11 +133,11 @@ impl Borne {
     }
 }
 
-/// Tries a setting under the cases that it was not tried under. With `whole`, all of them; else those
-/// that must hold, up to the first in which a goal is missed.
+/// Tries a setting under the cases that it was not tried under before. With `whole` all cases are
+/// tried; otherwise only those that must hold, up to the first in which a goal is missed.
 ///
 /// # Errors
-/// The user stopped it.
+/// Fails if the user interrupts it.
 pub fn try_cases(
     trials: &Trials<'_>,
     setting: &Setting,
@@ -175,7 +177,7 @@ pub fn try_cases(
             };
             cells.push(changed);
             if relative {
-                // A cost changes what the machine's own settings reach, too.
+                // A cost changes the throughput of the machine's own settings, too.
                 cells.extend(case.on(trials.cell()));
             }
             of.push(case.clone());

@@ -1,9 +1,9 @@
-//! `tune`: settings for a machine, a workload and goals, tried in the virtual world.
+//! `tune`: finds settings for a machine, a workload and goals by trying them in simulation.
 //!
 //! A search (CMA-ES) finds settings that meet the goals on a few seeds; the one that keeps least
-//! memory free is then tried under other seeds and with every cost parameter half as large again and
-//! half as large. If it misses a goal there, its watermarks are widened until it does not: so the
-//! answer says at which memory price the goals hold, and why not below.
+//! memory free is then tried under other seeds and with every cost parameter half as large again
+//! and half as large. If it misses a goal there, its watermarks are widened until it does not. The
+//! answer therefore says at which price in memory the goals hold, and why not below.
 
 pub mod adversary;
 pub mod gaps;
@@ -27,34 +27,34 @@ use search::{best_for, front, search};
 use space::{Form, Knob, Setting, Space, kept_free};
 use trial::{Interrupted, TrialOptions, Trials};
 
-/// What is asked.
+/// The question that `tune` answers.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// What settings are to reach.
+    /// The goals that settings have to reach.
     pub goals: Goals,
-    /// What may be changed; nothing: the machine's own settings, or the profile that it runs under, are
-    /// tried and not searched for others.
+    /// The settings that may be changed. Empty: only the machine's own settings, or the profile
+    /// that it runs under, are tried.
     pub knobs: Vec<Knob>,
-    /// How distances between watermarks are set.
+    /// The way in which distances between watermarks are set.
     pub form: Form,
-    /// Settings that are tried at most.
+    /// Most settings that are tried.
     pub budget: usize,
-    /// Runs of each while searching.
+    /// Runs of each setting while searching.
     pub search_seeds: u32,
-    /// Runs of the chosen one under other seeds.
+    /// Runs of the chosen setting under other seeds.
     pub seeds: u32,
-    /// The search's own seed.
+    /// The seed of the search itself.
     pub seed: u64,
 }
 
-/// A step of the way to the chosen setting.
+/// A setting that was tried on the way to the chosen one.
 #[derive(Debug, Clone)]
 pub struct Rung {
     /// The setting.
     pub setting: Setting,
-    /// What it keeps free, in bytes.
+    /// Memory that the setting keeps free, in bytes.
     pub kept_free: u64,
-    /// Why it was not taken; `None` for the one that was.
+    /// The reason why it was not taken; `None` for the chosen one.
     pub refused: Option<Refused>,
 }
 
@@ -63,47 +63,48 @@ pub struct Rung {
 pub struct Chosen {
     /// Its values.
     pub setting: Setting,
-    /// What it gave with the search's seeds.
+    /// Its figures with the search's seeds.
     pub figures: Figures,
-    /// What it can bear.
+    /// Its figures under other seeds, bursts and costs.
     pub margins: Vec<Margin>,
-    /// Whether every case that must hold does.
+    /// True if every case that must hold does.
     pub holds: bool,
-    /// What its nearest form for a current Linux gives, where that is another one.
+    /// Figures of the nearest setting that a current Linux accepts; `None` if that is the same
+    /// setting.
     pub modern: Option<Figures>,
 }
 
-/// What came out.
+/// The answer to a question.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// The machine's own settings hold every goal: no other was searched for.
+    /// True if the machine's own settings meet every goal, so that no others were searched for.
     pub already: bool,
-    /// The knobs that do something on this machine.
+    /// The knobs that have an effect on this machine.
     pub knobs: Vec<Knob>,
-    /// Settings that were tried.
+    /// Number of settings that were tried.
     pub tried: usize,
-    /// What the machine's own settings give, with the search's seeds.
+    /// The figures of the machine's own settings, with the search's seeds.
     pub own: Figures,
-    /// Everything that was tried with the search's seeds.
+    /// All settings that were tried with the search's seeds.
     pub all: Vec<(Setting, Figures)>,
-    /// Settings that no other beats in everything.
+    /// Settings that no other setting beats in every figure.
     pub front: Vec<(Setting, Figures)>,
-    /// The way to the chosen one, cheapest first.
+    /// The settings tried on the way to the chosen one, cheapest first.
     pub rungs: Vec<Rung>,
-    /// The chosen one.
+    /// The chosen setting.
     pub chosen: Chosen,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub enum NoAnswer {
-    /// The user stopped it.
+    /// The user interrupted the search.
     Interrupted,
-    /// The goals can't be met: why, and what is nearest.
+    /// The goals can't be met.
     Impossible {
-        /// Which goal, and by what it is missed.
+        /// The goal that is missed, and by how much.
         reason: String,
-        /// What could be asked instead.
+        /// The nearest goals that could be met.
         nearest: String,
     },
 }
@@ -114,14 +115,14 @@ impl From<Interrupted> for NoAnswer {
     }
 }
 
-/// Steps by which watermarks are widened, and how often.
+/// Factor by which watermarks are widened at a step, and the most steps.
 const WIDER: f64 = 1.25;
 const RUNGS: usize = 16;
 
-/// Answers a question about an experiment of one cell; `simulate` runs one.
+/// Answers a question about an experiment of one cell; `simulate` runs the cell.
 ///
 /// # Errors
-/// Goals that can't be met; an interruption.
+/// Fails if the goals can't be met, or the user interrupts it.
 pub fn tune(
     experiment: &Experiment,
     question: &Question,
@@ -138,7 +139,7 @@ pub fn tune(
     answer
 }
 
-/// What can be told without a run.
+/// Refuses goals that can be seen to be impossible without a run.
 fn refuse_at_once(trials: &Trials<'_>, space: &Space, goals: &Goals) -> Result<(), NoAnswer> {
     let cell = trials.cell();
     let machine = &cell.spec.machine;
@@ -178,7 +179,7 @@ fn refuse_at_once(trials: &Trials<'_>, space: &Space, goals: &Goals) -> Result<(
 
 fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Answer, NoAnswer> {
     let goals = &question.goals;
-    // Without a knob, what there is is all that is tried.
+    // Without a knob only the present settings are tried.
     let budget = if space.knobs().is_empty() {
         1
     } else {
@@ -224,8 +225,8 @@ fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Ans
     };
     let mut ladder = vec![first.clone()];
     if goals.of_programs() {
-        // Wider watermarks alone do not make a program answer earlier: the settings that meet the goals with
-        // more to spare stand next, half of what is left each time.
+        // Wider watermarks alone do not make a program answer earlier: the next candidates are
+        // settings that meet the goals with an eighth less time each.
         let mut left = good.clone();
         let mut most = goals.time_of(figures);
         left.retain(|(_, f)| goals.time_of(f) < most);
@@ -249,8 +250,8 @@ fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Ans
     })
 }
 
-/// Tries settings one after the other, then with wider watermarks, until one bears every case that must hold, or
-/// memory ends.
+/// Tries settings one after the other, then with wider watermarks, until one bears every case that
+/// must hold, or no memory is left to keep free.
 fn rungs(
     trials: &Trials<'_>,
     space: &Space,
@@ -292,7 +293,7 @@ fn rungs(
     Ok((rungs, borne))
 }
 
-/// Runs that a setting takes under every case.
+/// Returns the number of runs that a setting takes under all cases.
 fn whole(question: &Question) -> u64 {
     let each = if question.goals.throughput.is_some() {
         8
@@ -302,7 +303,7 @@ fn whole(question: &Question) -> u64 {
     u64::from(question.seeds) + margin::cost_parameters().len() as u64 * each
 }
 
-/// The last setting that was tried, with all that it bears.
+/// Tries the last setting under the remaining cases, and returns it with all margins.
 fn chosen(
     trials: &Trials<'_>,
     question: &Question,
@@ -313,7 +314,7 @@ fn chosen(
     let machine = &trials.cell().spec.machine;
     let last = rungs.last().ok_or(NoAnswer::Interrupted)?;
     let (setting, holds) = (last.setting.clone(), last.refused.is_none());
-    // What the last rung did not come to.
+    // The cases that the last rung was not tried under.
     trials.phase("margins", whole(question) + 2);
     try_cases(trials, &setting, question, own, &mut borne, true)?;
     let modern = sysctl_d::modern(&setting, machine);
@@ -331,7 +332,7 @@ fn chosen(
     })
 }
 
-/// Why no setting meets the goals, and which goals are nearest that one does.
+/// Returns the reason why no setting meets the goals, and the nearest goals that one does meet.
 fn impossible(
     trials: &Trials<'_>,
     question: &Question,
@@ -377,7 +378,7 @@ fn impossible(
             Goal::Completes => continue,
         });
     }
-    // With a limit of memory, the price at which the other goals hold.
+    // With a limit of memory: also search for the memory at which the other goals hold.
     if goals.max_free.is_some() && n > 1 {
         let free = Goals {
             max_free: None,

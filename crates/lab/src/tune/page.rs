@@ -1,5 +1,5 @@
-//! The answer as a page: every setting that was tried by what it keeps free and its longest
-//! allocation, the front, the goal, and what the chosen one bears.
+//! Writes the answer as an HTML page: every setting that was tried, by the memory it keeps free and
+//! its longest allocation, the front, the goal, and the margins of the chosen setting.
 
 use super::goals::{Figures, Goals, mib, time};
 use super::text::{AnswerReport, values};
@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 380.0;
-/// Left, right, top and bottom of the plot.
+/// Left, right, top and bottom margins of the plot.
 const MARGIN: [f64; 4] = [80.0, 20.0, 16.0, 44.0];
 
-/// Colours of Okabe and Ito; shapes differ as well.
+/// Colours of Okabe and Ito, for colour-blind readers; shapes differ as well.
 const STYLE: &str = "\
 :root{color-scheme:light dark;--fg:#222;--bg:#fff;--grid:#ddd;--all:#767676;--front:#0072b2;--own:#d55e00;--chosen:#009e73}\
 @media(prefers-color-scheme:dark){:root{--fg:#ddd;--bg:#181818;--grid:#3a3a3a;--all:#8c8c8c;--front:#56b4e9;--own:#e69f00;--chosen:#2fc79a}}\
@@ -22,12 +22,12 @@ svg{width:100%;height:auto}text{fill:var(--fg);font-size:12px}.grid{stroke:var(-
 td,th{padding:.2em .8em;border-bottom:1px solid var(--grid);text-align:right}td:first-child,th:first-child{text-align:left}\
 pre{overflow-x:auto}";
 
-/// Where a value lies between the ends of an axis with equal ratios, 0 to 1.
+/// Returns the place of a value between the ends of a logarithmic axis, 0 to 1.
 fn part(x: f64, [least, most]: [f64; 2]) -> f64 {
     (x.max(1e-9) / least).ln() / (most / least).ln()
 }
 
-/// The decades and halves of decades inside of a range.
+/// Returns the ticks of an axis: 1 and 3 in each decade within its range.
 fn ticks([least, most]: [f64; 2]) -> Vec<f64> {
     let first = least.log10().floor() as i32;
     let last = most.log10().ceil() as i32;
@@ -44,14 +44,14 @@ struct Plot {
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// The ends of the plot's area: left, right, bottom, top.
+/// Returns the ends of the plot's area: left, right, bottom, top.
 fn area() -> [f64; 4] {
     let [left, right, top, bottom] = MARGIN;
     [left, WIDTH - right, HEIGHT - bottom, top]
 }
 
 impl Plot {
-    /// Axes with room for everything that the page shows.
+    /// Sets axes that hold every figure of the page.
     fn new(r: &AnswerReport<'_>) -> Self {
         let answer = r.answer;
         let mut seen: Vec<&Figures> = answer.all.iter().map(|(_, f)| f).collect();
@@ -71,13 +71,13 @@ impl Plot {
         Self { x, y, goals, svg }
     }
 
-    /// How high a time lies.
+    /// Returns the vertical position of a time.
     fn level(&self, ns: f64) -> f64 {
         let [.., y0, y1] = area();
         y0 - part(ns, self.y) * (y0 - y1)
     }
 
-    /// Grid lines with their values, and the goal.
+    /// Draws grid lines with their values, and the goal.
     fn axes(&mut self, goal: Option<u64>) {
         let [x0, x1, y0, y1] = area();
         for t in ticks([self.x[0] / MIB, self.x[1] / MIB]) {
@@ -117,7 +117,7 @@ impl Plot {
         );
     }
 
-    /// Every setting that was tried, the front, the machine's own and the chosen one.
+    /// Draws every setting that was tried, the front, the machine's own and the chosen one.
     fn settings(&mut self, r: &AnswerReport<'_>) {
         let (answer, machine) = (r.answer, &r.cell.spec.machine);
         let say = |f: &Figures, of: &str| {
@@ -174,7 +174,7 @@ impl Plot {
     }
 }
 
-/// What the chosen setting bears, a table row each.
+/// Returns the margins of the chosen setting as table rows.
 fn margins(r: &AnswerReport<'_>) -> String {
     let mut rows = String::new();
     for m in &r.answer.chosen.margins {
@@ -193,7 +193,7 @@ fn margins(r: &AnswerReport<'_>) -> String {
     rows
 }
 
-/// The sysctls to write, or that there are none, and what they give.
+/// Returns the sysctls to write, or the statement that none is needed, and their figures.
 fn answer(r: &AnswerReport<'_>) -> String {
     let (answer, goals) = (r.answer, &r.question.goals);
     let (own, chosen) = (&answer.own, &answer.chosen);
@@ -226,7 +226,7 @@ fn answer(r: &AnswerReport<'_>) -> String {
     )
 }
 
-/// A self-contained page.
+/// Returns the self-contained page.
 pub fn page(r: &AnswerReport<'_>) -> String {
     let mut plot = Plot::new(r);
     let (goal, what) = r.question.goals.time_goal();

@@ -1,11 +1,14 @@
-//! The learning mode on the running Linux: the rules of `watermarks = "auto"` ([`mm::reclaim::amounts`]), fed from
-//! the kernel's counters instead of the engine's events, for the machine as a whole instead of zone by zone.
+//! The learning mode on the running Linux: applies the rules of `watermarks = "auto"`
+//! ([`mm::reclaim::amounts`]) to the kernel's counters instead of the engine's events, for the
+//! machine as a whole instead of zone by zone.
 //!
-//! - A direct reclaim raises, to twice what there was above the default; what it has taught stays as a floor.
-//! - Trouble of kswapd raises by a step: of what it scanned it has freed less than half, and a zone is below low.
-//!   (The engine asks for its scan priority, too, which no counter has.)
-//! - Next to no direct reclaim among the last thousand reclaim events lowers, and so does time.
-//! - No low watermark is above the cap, five times what the settings gave at the start (the review: 4 to 5).
+//! - A direct reclaim raises the watermarks to twice their distance above the default; the level
+//!   that direct reclaim has taught stays as a floor.
+//! - Trouble of kswapd raises them by a step: kswapd freed less than half of the pages it scanned,
+//!   and a zone is below low. (The engine tests the scan priority, too, which no counter shows.)
+//! - Next to no direct reclaim among the last thousand reclaim events lowers them, and so does
+//!   time.
+//! - No low watermark exceeds the cap, five times its value at the start (the review: 4 to 5).
 
 use super::space::scale_factor;
 use mm::ZoneInfo;
@@ -13,35 +16,36 @@ use mm::memory::watermark::{MarkFormula, lowmem_kbytes};
 use mm::policy::AutoWatermarks;
 use mm::reclaim::amounts::Amounts;
 
-/// What is written to change watermarks.
+/// The sysctl that is written to change watermarks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Knob {
-    /// `watermark_scale_factor`, from 4.6 on; up to so much (1000 before 5.19, 3000 since).
+    /// `watermark_scale_factor`, from 4.6 on, with the largest value accepted (1000 before 5.19,
+    /// 3000 since).
     ScaleFactor(u32),
     /// `wmark_low_kbytes` and `wmark_high_kbytes` of the patch of 2011.
     Explicit,
-    /// `min_free_kbytes` where there is nothing else: before 4.6.
+    /// `min_free_kbytes`, where there is no other sysctl: before 4.6.
     MinFree,
 }
 
 /// A machine whose watermarks are learned.
 #[derive(Debug, Clone)]
 pub struct Learning {
-    /// Its zones.
+    /// The machine's zones.
     pub zones: Vec<ZoneInfo>,
-    /// `min_free_kbytes`.
+    /// `min_free_kbytes` at the start.
     pub min_free_kbytes: u64,
-    /// How its kernel comes to watermarks, with its settings at the start.
+    /// The kernel's formula for watermarks, with the settings at the start.
     pub formula: MarkFormula,
-    /// What is written.
+    /// The sysctl that is written.
     pub knob: Knob,
 }
 
-/// Files below `/proc/sys/vm` and what is written there.
+/// Names of files below `/proc/sys/vm` and the values written to them.
 pub type Setting = Vec<(&'static str, u64)>;
 
 impl Learning {
-    /// The sums of the watermarks in pages: min, low, high.
+    /// Returns the sums of all zones' watermarks in pages: min, low, high.
     fn sums(&self, min_free_kbytes: u64, formula: MarkFormula) -> [u64; 3] {
         let all = formula.marks(min_free_kbytes, &self.zones);
         all.iter().fold([0; 3], |sums, marks| {
@@ -49,12 +53,12 @@ impl Learning {
         })
     }
 
-    /// Those of the start.
+    /// Returns the sums of the watermarks at the start.
     pub fn default_sums(&self) -> [u64; 3] {
         self.sums(self.min_free_kbytes, self.formula)
     }
 
-    /// What was set at the start.
+    /// Returns the setting at the start.
     pub fn defaults(&self) -> Setting {
         match self.knob {
             Knob::ScaleFactor(_) => {
@@ -63,7 +67,7 @@ impl Learning {
                     self.formula.scale_factor.unwrap_or(0),
                 )]
             }
-            // 0: as the kernel computes it.
+            // The value 0 lets the kernel compute the watermark.
             Knob::Explicit => vec![
                 ("wmark_low_kbytes", self.formula.low_kbytes.unwrap_or(0)),
                 ("wmark_high_kbytes", self.formula.high_kbytes.unwrap_or(0)),
@@ -72,8 +76,8 @@ impl Learning {
         }
     }
 
-    /// The least setting whose low watermarks come to so many pages above those of the start, and the sum of
-    /// the low watermarks that it gives.
+    /// Returns the least setting whose low watermarks exceed those of the start by `extra` pages
+    /// together, and the sum of the low watermarks that it gives.
     pub fn setting(&self, extra: u32) -> (Setting, u64) {
         let [min, low, high] = self.default_sums();
         if extra == 0 {
@@ -90,7 +94,7 @@ impl Learning {
                     self.sums(self.min_free_kbytes, formula)[1]
                 };
                 let least = self.formula.scale_factor.unwrap_or(0) as u32;
-                // The formula for all zones together, then zone by zone: each is rounded.
+                // Solve for all zones together first, then step up, because each zone is rounded.
                 let gap = 4 * wanted.saturating_sub(min);
                 let mut factor =
                     scale_factor(gap, lowmem_kbytes(&self.zones)).clamp(least, most.max(least));
@@ -108,7 +112,7 @@ impl Learning {
                 (setting, wanted)
             }
             Knob::MinFree => {
-                // low is 5/4 of min.
+                // The kernel sets low to 5/4 of min.
                 let mut kbytes = (4 * wanted * 4).div_ceil(5).max(self.min_free_kbytes);
                 let of = |kbytes| self.sums(kbytes, self.formula)[1];
                 // Each zone is rounded down, by less than a page.
@@ -121,36 +125,36 @@ impl Learning {
     }
 }
 
-/// Counters of `/proc/vmstat` at a look, since boot.
+/// Counters of `/proc/vmstat` since boot, as read at one time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Look {
     /// Nanoseconds since learning began.
     pub at_ns: u64,
-    /// Entries into direct reclaim: `allocstall`, of all zones.
+    /// Entries into direct reclaim: `allocstall`, summed over zones.
     pub stalls: u64,
     /// Runs of kswapd: `pageoutrun`.
     pub runs: u64,
-    /// Pages that kswapd scanned: `pgscan_kswapd`, of all zones.
+    /// Pages that kswapd scanned: `pgscan_kswapd`, summed over zones.
     pub scanned: u64,
-    /// Pages that it freed: `pgsteal_kswapd`.
+    /// Pages that kswapd freed: `pgsteal_kswapd`.
     pub freed: u64,
-    /// Whether a zone has less free than its low watermark.
+    /// True if a zone has fewer free pages than its low watermark.
     pub below_low: bool,
 }
 
-/// Why watermarks change.
+/// The reason for a change of watermarks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// So many direct reclaims since the last look.
+    /// This many direct reclaims since the last look.
     DirectReclaim(u64),
-    /// kswapd scanned so many pages since the last look, freed so few, and a zone is below low.
+    /// kswapd scanned much and freed little since the last look, and a zone is below low.
     Trouble {
         /// Pages scanned.
         scanned: u64,
         /// Pages freed.
         freed: u64,
     },
-    /// So few direct reclaims among so many reclaim events.
+    /// Few direct reclaims among many reclaim events.
     Quiet {
         /// Reclaim events: kswapd's runs and direct reclaims.
         events: u64,
@@ -162,7 +166,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// For people.
+    /// Describes the cause in words.
     pub fn text(self) -> String {
         match self {
             Self::DirectReclaim(n) => format!("{n} direct reclaims since the last look: raise"),
@@ -177,30 +181,30 @@ impl Cause {
     }
 }
 
-/// A time with one setting, and what happened in it.
+/// A span of time with one setting, and the counts of events in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Period {
-    /// Why it began; `None`: the first.
+    /// The reason why it began; `None` for the first.
     pub cause: Option<Cause>,
     /// Its setting.
     pub setting: Setting,
-    /// The sum of the low watermarks by that, in pages.
+    /// The sum of the low watermarks under the setting, in pages.
     pub low: u64,
-    /// Nanoseconds of its beginning and, so far, its end.
+    /// The time of its beginning, in nanoseconds since learning began.
     pub from_ns: u64,
-    /// See `from_ns`.
+    /// The time of its end so far, in nanoseconds since learning began.
     pub to_ns: u64,
-    /// Direct reclaims in it.
+    /// Direct reclaims in this period.
     pub stalls: u64,
-    /// Runs of kswapd.
+    /// Runs of kswapd in this period.
     pub runs: u64,
-    /// Pages that kswapd scanned and freed.
+    /// Pages that kswapd scanned.
     pub scanned: u64,
-    /// See `scanned`.
+    /// Pages that kswapd freed.
     pub freed: u64,
 }
 
-/// Learns.
+/// Learns watermarks from successive looks at the counters.
 #[derive(Debug, Clone)]
 pub struct Learner {
     learning: Learning,
@@ -208,14 +212,14 @@ pub struct Learner {
     amounts: Amounts,
     low: u32,
     last: Option<Look>,
-    /// Reclaim events since quiet was last judged, and direct reclaims among them.
+    /// Reclaim events since the rule of quiet last decided, and direct reclaims among them.
     events: u64,
     direct: u64,
     periods: Vec<Period>,
 }
 
 impl Learner {
-    /// Begins with what is set.
+    /// Begins with the settings of the start.
     pub fn new(learning: Learning, rules: AutoWatermarks) -> Self {
         let [_, low, _] = learning.default_sums();
         let first = Period {
@@ -241,7 +245,8 @@ impl Learner {
         }
     }
 
-    /// The next look. If that asks for another setting, it has begun, and is the last of [`Self::periods`].
+    /// Takes the next look. Returns true if the rules ask for another setting, which is then that
+    /// of the last of [`Self::periods`].
     pub fn see(&mut self, look: Look) -> bool {
         let Some(last) = self.last.replace(look) else {
             return false;
@@ -276,7 +281,7 @@ impl Learner {
         true
     }
 
-    /// Lets the rules act; which of them did last.
+    /// Applies the rules. Returns the cause of the last rule that acted.
     fn cause(&mut self, look: Look, stalls: u64, runs: u64, scanned: u64, freed: u64) -> Cause {
         let (rules, now) = (&self.rules, look.at_ns);
         let room = self.low.saturating_mul(rules.cap.saturating_sub(1));
@@ -304,24 +309,25 @@ impl Learner {
         cause
     }
 
-    /// Settings one after the other, with what happened under each.
+    /// Returns the periods in order of time, with the events in each.
     pub fn periods(&self) -> &[Period] {
         &self.periods
     }
 
-    /// What to begin with next time: the highest that was learned; `None`: what is set was never too low.
+    /// Returns the setting to begin with next time, the highest that was learned, with the sum of
+    /// its low watermarks; `None`: the present setting was never too low.
     pub fn learned(&self) -> Option<(Setting, u64)> {
         (self.amounts.learned > 0).then(|| self.learning.setting(self.amounts.learned))
     }
 
-    /// Whether the cap, or the largest value that the kernel takes, was reached.
+    /// Returns true if the cap, or the largest value that the kernel takes, was reached.
     pub fn at_cap(&self) -> bool {
         let room = self.low.saturating_mul(self.rules.cap.saturating_sub(1));
         let most = self.learning.setting(self.amounts.learned).1;
         self.amounts.learned >= room || most < u64::from(self.low) + u64::from(self.amounts.learned)
     }
 
-    /// The cap: so many times the low watermarks of the start.
+    /// Returns the cap, as a multiple of the low watermarks at the start.
     pub fn cap(&self) -> u32 {
         self.rules.cap
     }
@@ -386,7 +392,7 @@ mod tests {
                 );
             }
         }
-        // What a kernel does not take is not proposed.
+        // Values that the kernel does not accept are not proposed.
         let (setting, _) = learning(Knob::ScaleFactor(1000)).setting(100_000);
         assert_eq!(setting, [("watermark_scale_factor", 1000)]);
     }
@@ -408,7 +414,7 @@ mod tests {
         assert!(l.at_cap());
         let causes: Vec<_> = l.periods()[1..].iter().map(|p| p.cause).collect();
         assert!(causes.iter().all(|c| *c == Some(Cause::DirectReclaim(1))));
-        // Each period has what happened under its setting.
+        // Each period counts the events under its own setting.
         let stalls: u64 = l.periods().iter().map(|p| p.stalls).sum();
         assert_eq!(stalls, 9);
     }
@@ -444,7 +450,7 @@ mod tests {
         l.see(look(0, 0));
         assert!(l.see(look(1, 1)));
         let raised = l.periods().last().unwrap().low;
-        // kswapd works, nobody reclaims directly: the floor holds.
+        // kswapd works and no task reclaims directly: the floor holds.
         for second in 2..60 {
             let runs = second * 1000;
             l.see(Look {
@@ -453,14 +459,14 @@ mod tests {
             });
         }
         assert_eq!(l.periods().last().unwrap().low, raised);
-        // After an hour it is forgotten.
+        // After an hour the floor is forgotten.
         for minute in 1..=62 {
             l.see(look(60 * minute, 1));
         }
         let last = l.periods().last().unwrap();
         assert_eq!((last.low, last.cause), (low, Some(Cause::Time)));
         assert_eq!(last.setting, l.learning.defaults());
-        // What it came to is kept for the next boot.
+        // The highest level is kept for the next boot.
         assert_eq!(l.learned().unwrap().1, raised);
     }
 

@@ -1,4 +1,4 @@
-//! The search: CMA-ES over the unit cube of settings, from the machine's own settings on.
+//! Searches the unit cube of settings with CMA-ES, beginning with the machine's own settings.
 
 use super::goals::{Figures, Goal, Goals};
 use super::space::{Setting, Space};
@@ -6,23 +6,23 @@ use super::trial::{Interrupted, Trials};
 use cmaes::{CMAESOptions, DVector};
 use mm::NoMemory;
 
-/// What is worth more is cheaper: every goal missed outweighs all memory and throughput saved.
+/// Cost of missing a goal: outweighs all memory and throughput saved.
 const MISSED: f64 = 10.0;
-/// Of the settings that meet the goals, the one that keeps least memory free is best; a tenth of
-/// the throughput is worth as much as a tenth of that memory.
+/// Weight of throughput. Among settings that meet the goals the one that keeps least memory free is
+/// best; a tenth of the throughput is worth as much as a tenth of that memory.
 const THROUGHPUT: f64 = 1.0;
-/// Half of the longest allocation is worth as much as a twentieth of the memory.
+/// Weight of latency: halving the longest allocation is worth as much as a twentieth of the memory.
 const LATENCY: f64 = 0.07;
 
-/// How a search ends that nobody stopped.
+/// The result of a search that was not interrupted.
 pub struct Found {
-    /// What the machine's own settings give.
+    /// The figures of the machine's own settings.
     pub own: Figures,
-    /// Settings in the order of their cost, cheapest first, with what they gave.
+    /// Settings with their figures, in the order of their cost, the cheapest first.
     pub by_cost: Vec<(Setting, Figures)>,
 }
 
-/// The cost of what a setting gave.
+/// Returns the cost of a setting, computed from its figures: lower is better.
 pub fn cost(goals: &Goals, f: &Figures, own: &Figures) -> f64 {
     let missed: f64 = goals
         .missed(f, own.throughput)
@@ -39,7 +39,7 @@ pub fn cost(goals: &Goals, f: &Figures, own: &Figures) -> f64 {
 /// Tries up to `budget` settings.
 ///
 /// # Errors
-/// The user stopped it.
+/// Fails if the user interrupts it.
 pub fn search(
     trials: &Trials<'_>,
     space: &Space,
@@ -65,13 +65,14 @@ pub fn search(
     Ok(Found { by_cost, own })
 }
 
-/// Looks for the least cost over the unit cube from `start` on, until `tried` things were tried.
+/// Minimises the cost over the unit cube, starting from `start`, until `budget` different settings
+/// were tried, as counted by `tried`.
 ///
-/// The first search looks wide, the next ones nearer and nearer around the best that is known: the
-/// budget counts what was tried, not samples, and a search that only meets what it knows ends.
+/// The first search looks wide, the next ones nearer and nearer around the best that is known. The
+/// budget counts settings tried, not samples; a search that only meets known settings ends.
 ///
 /// # Errors
-/// The user stopped it.
+/// Fails if the user interrupts it.
 pub(super) fn minimize(
     trials: &Trials<'_>,
     start: Vec<f64>,
@@ -99,7 +100,7 @@ pub(super) fn minimize(
         let Ok(mut state) = options.build(&evaluate) else {
             break;
         };
-        // Evaluated on the pool's threads; only this one counts.
+        // Samples are evaluated on the pool's threads; the count is read on this one only.
         while tried() < budget {
             if pool.install(|| state.next_parallel().is_some()) {
                 break;
@@ -116,8 +117,8 @@ pub(super) fn minimize(
     Ok(())
 }
 
-/// The settings of which no other keeps less memory free, has a shorter longest allocation and a
-/// higher throughput: in the order of memory.
+/// Returns the settings that no other beats in memory kept free, longest allocation, direct
+/// reclaims and throughput together; ascending by memory.
 pub fn front(all: &[(Setting, Figures)]) -> Vec<(Setting, Figures)> {
     let better = |a: &Figures, b: &Figures| {
         let le = a.kept_free <= b.kept_free
@@ -139,7 +140,7 @@ pub fn front(all: &[(Setting, Figures)]) -> Vec<(Setting, Figures)> {
     front
 }
 
-/// The best that a goal alone can get among settings that miss none of the others.
+/// Returns the best setting for one goal among those that miss no other goal.
 pub fn best_for(
     goal: Goal,
     goals: &Goals,

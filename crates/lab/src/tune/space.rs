@@ -1,8 +1,8 @@
-//! The settings that can be tried, as points of a unit cube.
+//! Maps the settings that can be tried to points of a unit cube.
 
 use sim::spec::{Machine, Size, Sysctl};
 
-/// How the distance between watermarks is set.
+/// The way in which the distance between watermarks is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// By `watermark_scale_factor`, as Linux does from 4.6 on.
@@ -11,12 +11,12 @@ pub enum Form {
     Explicit,
 }
 
-/// What is tuned.
+/// A setting, or a group of settings, that is tuned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Knob {
     /// `min_free_kbytes`.
     MinFree,
-    /// The distance between min and low, and from there to high.
+    /// The distance between min and low, and between low and high.
     Watermarks,
     /// `dirty_bytes` and `dirty_background_bytes`.
     Dirty,
@@ -25,7 +25,7 @@ pub enum Knob {
 }
 
 impl Knob {
-    /// Every knob by its name on the command line.
+    /// The knobs by their names on the command line.
     pub const NAMES: [(&str, Self); 4] = [
         ("min-free", Self::MinFree),
         ("watermarks", Self::Watermarks),
@@ -33,34 +33,34 @@ impl Knob {
         ("swappiness", Self::Swappiness),
     ];
 
-    /// Its name.
+    /// Returns the knob's name.
     pub fn name(self) -> &'static str {
         let found = Self::NAMES.iter().find(|(_, knob)| *knob == self);
         found.map_or("", |(name, _)| name)
     }
 }
 
-/// Values of the sysctls that are tuned; absent: the machine's own.
+/// Values of the sysctls that are tuned; `None`: the machine's own value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, serde::Serialize)]
 pub struct Setting {
-    /// kB.
+    /// In kB.
     pub min_free_kbytes: Option<u64>,
-    /// Ten-thousandths of a zone.
+    /// In ten-thousandths of a zone.
     pub watermark_scale_factor: Option<u32>,
-    /// kB, all zones together.
+    /// In kB, for all zones together.
     pub wmark_low_kbytes: Option<u64>,
-    /// kB, all zones together.
+    /// In kB, for all zones together.
     pub wmark_high_kbytes: Option<u64>,
-    /// Bytes.
+    /// In bytes.
     pub dirty_bytes: Option<u64>,
-    /// Bytes.
+    /// In bytes.
     pub dirty_background_bytes: Option<u64>,
-    /// 0..=100.
+    /// Between 0 and 100.
     pub swappiness: Option<u32>,
 }
 
 impl Setting {
-    /// The machine with this setting.
+    /// Returns the machine with this setting.
     pub fn on(&self, machine: &Machine) -> Machine {
         let mut own = machine.sysctl.clone();
         if let Some(kbytes) = self.min_free_kbytes {
@@ -85,13 +85,13 @@ impl Setting {
     }
 }
 
-/// The sum of the high watermarks of a machine in bytes: what kswapd keeps free.
+/// Returns the sum of a machine's high watermarks in bytes, up to which kswapd keeps memory free.
 pub fn kept_free(machine: &Machine) -> u64 {
     let marks = sim::run::watermarks(machine);
     marks.iter().map(|m| m[2] * 4096).sum()
 }
 
-/// One coordinate: a range, in equal ratios.
+/// The range of one coordinate, divided in equal ratios.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Range {
     least: f64,
@@ -108,7 +108,7 @@ impl Range {
     }
 }
 
-/// What can be tried on a machine.
+/// The settings that can be tried on a machine.
 #[derive(Debug, Clone)]
 pub struct Space {
     knobs: Vec<Knob>,
@@ -124,20 +124,22 @@ pub struct Space {
 pub const MOST_SCALE_FACTOR: u32 = 3000;
 
 impl Space {
-    /// What can be tried on a machine that may keep so many bytes free.
+    /// Builds the space for a machine on which at most `max_free` bytes may be kept free.
     pub fn new(machine: &Machine, knobs: &[Knob], form: Form, max_free: Option<u64>) -> Self {
         let zones = sim::run::engine_config(machine).zones;
         let lowmem_kbytes = mm::memory::watermark::lowmem_kbytes(&zones);
         let memory = lowmem_kbytes * 1024;
         let own = sums(machine);
         let most = max_free.unwrap_or(memory / 4).min(memory / 4) as f64 / 1024.0;
-        // Not below the machine's own minimum: what it is for, allocations that can't wait, is what
-        // most workloads here never do. To two thirds of what may be kept free.
+        // From the machine's own minimum, which serves allocations that can't wait: most workloads
+        // here make none, so that a search would lower it. To two thirds of the memory that may be
+        // kept free.
         let min = Range {
             least: (own[0] as f64).max(128.0).min(most / 1.6),
             most: most / 1.5,
         };
-        // A factor of 1; and where it hides behind a quarter of min, no less than that.
+        // A factor of 1 at least; a gap below a quarter of min has no effect, because the kernel
+        // takes the larger of both.
         let hidden = match form {
             Form::ScaleFactor => own[0] as f64 / 4.0,
             Form::Explicit => 16.0,
@@ -171,12 +173,12 @@ impl Space {
         }
     }
 
-    /// The knobs that do something on this machine.
+    /// Returns the knobs that have an effect on this machine.
     pub fn knobs(&self) -> &[Knob] {
         &self.knobs
     }
 
-    /// Number of coordinates.
+    /// Returns the number of coordinates.
     pub fn dimensions(&self) -> usize {
         self.knobs.iter().map(|k| self.coordinates(*k)).sum()
     }
@@ -188,8 +190,8 @@ impl Space {
         }
     }
 
-    /// The setting at a point. Points outside of the cube are mirrored into it, so that a search
-    /// that steps over an edge sees no wall.
+    /// Returns the setting at a point. Points outside of the cube are mirrored into it, so that the
+    /// cost is continuous across the edges.
     pub fn setting(&self, point: &[f64]) -> Setting {
         assert_eq!(point.len(), self.dimensions());
         let mut at = point.iter().map(|x| mirrored(*x));
@@ -224,7 +226,7 @@ impl Space {
         s
     }
 
-    /// The point of the machine's own settings, as near as the ranges allow.
+    /// Returns the point of the machine's own settings, as near as the ranges allow.
     pub fn own(&self, machine: &Machine) -> Vec<f64> {
         let mut point = Vec::with_capacity(self.dimensions());
         for knob in &self.knobs {
@@ -254,18 +256,19 @@ impl Space {
         point
     }
 
-    /// The scale factor of a distance between watermarks, or the next one that is not less.
+    /// Returns the least scale factor whose distance between watermarks is not below `gap_kbytes`.
     fn factor(&self, gap_kbytes: u64) -> u32 {
         scale_factor(gap_kbytes, self.lowmem_kbytes)
     }
 
-    /// The setting with distances between its watermarks `by` times as large; `None` if it has
-    /// none, or none larger.
+    /// Returns the setting with distances between its watermarks `by` times as large; `None` if it
+    /// sets no watermarks, or they can't be larger.
     pub fn wider(&self, s: &Setting, by: f64) -> Option<Setting> {
         let mut s = s.clone();
         if let Some(factor) = &mut s.watermark_scale_factor {
             let min = s.min_free_kbytes.unwrap_or(self.own[0]);
-            // A factor that hides behind a quarter of the minimum has no effect.
+            // A gap below a quarter of the minimum has no effect, so the widened factor starts
+            // there.
             let least = (min as f64 / 4.0 * 10_000.0 / self.lowmem_kbytes as f64).floor();
             let wider = (f64::from(*factor).max(least) * by).ceil() as u32;
             *factor = wider.max(*factor + 1);
@@ -281,29 +284,29 @@ impl Space {
     }
 }
 
-/// The least `watermark_scale_factor` that sets low at least so far above min on a machine with so
-/// much memory in zones up to Normal: gap = managed · factor / 10 000, so
-/// factor = ⌈10 000 · gap / managed⌉ (docs/reference/memory-model.md#watermarks).
+/// Returns the least `watermark_scale_factor` that sets low at least `gap_kbytes` above min on a
+/// machine with `lowmem_kbytes` in zones up to Normal: gap = managed · factor / 10 000, so factor =
+/// ⌈10 000 · gap / managed⌉ (docs/reference/memory-model.md#watermarks).
 pub fn scale_factor(gap_kbytes: u64, lowmem_kbytes: u64) -> u32 {
     let factor = (gap_kbytes * 10_000).div_ceil(lowmem_kbytes.max(1));
     factor.clamp(1, u64::from(MOST_SCALE_FACTOR)) as u32
 }
 
-/// The sums of a machine's watermarks in kB.
+/// Returns the sums of a machine's watermarks in kB: min, low, high.
 pub fn sums(machine: &Machine) -> [u64; 3] {
     let marks = sim::run::watermarks(machine);
     [0, 1, 2].map(|i| marks.iter().map(|m| m[i] * 4).sum())
 }
 
-/// A value with its five leading binary digits: 3 % apart, so that a search does not look at what
-/// makes no difference.
+/// Rounds a value to its five leading binary digits, about 3 % apart, so that a search does not try
+/// settings that hardly differ.
 pub(super) fn rounded(x: f64) -> u64 {
     let x = x.round().max(1.0) as u64;
     let shift = x.ilog2().saturating_sub(4);
     (x + ((1 << shift) >> 1)) >> shift << shift
 }
 
-/// A coordinate outside of 0..=1, mirrored into it.
+/// Mirrors a coordinate into 0..=1.
 pub(super) fn mirrored(x: f64) -> f64 {
     let x = x.rem_euclid(2.0);
     if x > 1.0 { 2.0 - x } else { x }
@@ -315,7 +318,7 @@ mod tests {
     use crate::runner::fixture;
     use proptest::prelude::*;
 
-    /// 490 MiB in one zone, with swap.
+    /// Returns a machine with 490 MiB in one zone, with swap.
     fn machine() -> Machine {
         let mut m = fixture::experiment(1).cells[0].spec.machine.clone();
         m.nodes[0].zones[0].size = Size(490 << 20);
@@ -362,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_factor_is_the_least_that_reaches_the_distance() {
-        // 490 MiB: a factor of 1 is 50 kB.
+        // With 490 MiB a factor of 1 is 50 kB.
         for gap in [1, 50, 51, 724, 10_000] {
             let factor = u64::from(scale_factor(gap, 501_760));
             assert!(501_760 * factor / 10_000 + 1 >= gap, "{gap}: {factor}");

@@ -1,5 +1,5 @@
-//! The chosen setting as a file for `/etc/sysctl.d` of a current Linux, with the formulas that lead
-//! to it.
+//! Writes the chosen setting as a file for `/etc/sysctl.d` of a current Linux, with the formulas
+//! that lead to it.
 
 use super::goals::mib;
 use super::space::{MOST_SCALE_FACTOR, Setting, scale_factor, sums};
@@ -7,7 +7,7 @@ use mm::memory::watermark::{khugepaged_min_free_kbytes, lowmem_kbytes};
 use sim::spec::Machine;
 use std::fmt::Write as _;
 
-/// The nearest setting that a current Linux accepts: one without explicit watermarks.
+/// Returns the nearest setting that a current Linux accepts: one without explicit watermarks.
 pub fn modern(setting: &Setting, machine: &Machine) -> Setting {
     let (Some(low), Some(_)) = (setting.wmark_low_kbytes, setting.wmark_high_kbytes) else {
         return setting.clone();
@@ -16,7 +16,8 @@ pub fn modern(setting: &Setting, machine: &Machine) -> Setting {
     let min = setting.min_free_kbytes.unwrap_or(sums(machine)[0]);
     let gap = low.saturating_sub(min);
     Setting {
-        // What the machine says of its minimum must hold without the marks beside it, too.
+        // The minimum must be written out: without the explicit watermarks the kernel would compute
+        // another one.
         min_free_kbytes: Some(min),
         watermark_scale_factor: Some(scale_factor(gap, lowmem)),
         wmark_low_kbytes: None,
@@ -25,8 +26,8 @@ pub fn modern(setting: &Setting, machine: &Machine) -> Setting {
     }
 }
 
-/// The file's text, from a setting as the search gave it. `head` says where it comes from, each
-/// line a comment.
+/// Returns the text of the file for a setting of the search. `head` says where it comes from; each
+/// of its lines becomes a comment.
 pub fn text(head: &[String], setting: &Setting, machine: &Machine) -> String {
     let mut out = String::new();
     for line in head {

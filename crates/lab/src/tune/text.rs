@@ -1,4 +1,4 @@
-//! The answer as text, JSON and files.
+//! Formats the answer as text, JSON and files.
 
 use super::goals::{Figures, Goals, mib, time};
 use super::learn::Learned;
@@ -16,24 +16,24 @@ use serde_json::{Value, json};
 use sim::spec::Machine;
 use std::fmt::Write as _;
 
-/// An answer and what it is to be understood by.
+/// An answer together with everything needed to understand it.
 pub struct AnswerReport<'a> {
     /// The answer.
     pub answer: &'a Answer,
-    /// What was asked.
+    /// The question.
     pub question: &'a Question,
-    /// The cell that it was asked of.
+    /// The cell that the question is about.
     pub cell: &'a Cell,
-    /// How far the model is known to be off.
+    /// Sentences on how far the model is known to be off.
     pub known_gaps: &'a [String],
-    /// What a real kernel made of it, where that was asked.
+    /// Figures of a real kernel with these settings; `None` if none was run.
     pub verified: Option<&'a Verified>,
 }
 
-/// Rows of the front that the text shows; all of them stand in `front.csv`.
+/// Rows of the front that the text shows; `front.csv` holds all of them.
 const SHOWN: usize = 12;
 
-/// The values that a setting gives, as sysctls.
+/// Formats the sysctls that a setting gives a machine.
 pub fn values(s: &Setting, machine: &Machine) -> String {
     let mut parts = Vec::new();
     let mut put = |name: &str, value: Option<u64>| {
@@ -56,7 +56,8 @@ pub fn values(s: &Setting, machine: &Machine) -> String {
     parts.join(" ")
 }
 
-/// A setting that changes nothing, by the watermarks that the machine has: those of a profile.
+/// Returns the setting itself. A setting that changes nothing is replaced by the machine's
+/// watermarks, which then come from a profile.
 fn spelled_out(s: &Setting, machine: &Machine) -> Setting {
     if *s != Setting::default() {
         return s.clone();
@@ -81,10 +82,10 @@ fn table(header: &[&str]) -> Table {
     t
 }
 
-/// A column's head and the time that it shows.
+/// The heading of a column, and the time that it shows.
 type TimeColumn = (&'static str, fn(&Figures) -> Option<u64>);
 
-/// The times of programs that goals ask for.
+/// Returns the columns for times of programs that the goals ask for.
 fn program_times(goals: &Goals) -> Vec<TimeColumn> {
     let mut all: Vec<TimeColumn> = Vec::new();
     if goals.response_ns.is_some() {
@@ -108,7 +109,7 @@ fn columns(f: &Figures, goals: &Goals) -> Vec<TableCell> {
     cells
 }
 
-/// What is said of a model's answer, always.
+/// Returns the lines that stand with every answer of the model: its origin, the goals, the seed.
 pub fn provenance(cell: &Cell, question: &Question) -> Vec<String> {
     vec![
         predicted(cell),
@@ -171,7 +172,7 @@ fn front_table(answer: &Answer, goals: &Goals) -> Table {
     t
 }
 
-/// A setting in few characters.
+/// Formats a setting in few characters.
 fn short(s: &Setting) -> String {
     let mut parts = Vec::new();
     parts.extend(s.min_free_kbytes.map(|v| format!("min {v}")));
@@ -251,12 +252,12 @@ fn figures_json(f: &Figures) -> Value {
 }
 
 impl AnswerReport<'_> {
-    /// The answer in words and tables, as wide as they are.
+    /// Returns the answer in words and tables of any width.
     pub fn text(&self) -> String {
         self.text_for(Screen::default())
     }
 
-    /// The answer in words and tables, for a screen.
+    /// Returns the answer in words and tables that fit a screen.
     pub fn text_for(&self, screen: Screen) -> String {
         let Self {
             answer,
@@ -342,7 +343,7 @@ impl AnswerReport<'_> {
         screen.broken(&out)
     }
 
-    /// What was tried before, and why it is not the answer.
+    /// Lists the settings that were tried before the chosen one, and why each was refused.
     fn refused(&self) -> String {
         let (answer, question) = (self.answer, self.question);
         let mut out = String::new();
@@ -374,7 +375,7 @@ impl AnswerReport<'_> {
         out
     }
 
-    /// Everything, for programs.
+    /// Returns the answer as JSON.
     pub fn json(&self) -> Value {
         let Self {
             answer,
@@ -416,7 +417,7 @@ impl AnswerReport<'_> {
         })
     }
 
-    /// The files of the results folder.
+    /// Returns the files of the results folder.
     pub fn files(&self) -> Vec<File> {
         let Self {
             answer,
@@ -471,7 +472,7 @@ impl AnswerReport<'_> {
                 or_empty(s.swappiness.map(u64::from)),
             ]);
         }
-        // Where nothing is to be changed, there is nothing to install.
+        // Without a change there is no file to install.
         let conf = (!answer.already).then(|| {
             let setting = spelled_out(&chosen.setting, &cell.spec.machine);
             let text = sysctl_d::text(&head, &setting, &cell.spec.machine);
@@ -488,7 +489,7 @@ impl AnswerReport<'_> {
     }
 }
 
-/// What was learned, in words.
+/// Describes the result of learning in words.
 pub fn learned_text(l: &Learned) -> String {
     let mut t = table(&[
         "stress phase",
@@ -526,7 +527,7 @@ pub fn learned_text(l: &Learned) -> String {
     )
 }
 
-/// The same for programs.
+/// Returns the result of learning as JSON.
 pub fn learned_json(l: &Learned) -> Value {
     json!({
         "lowmark": env!("CARGO_PKG_VERSION"),
@@ -538,7 +539,7 @@ pub fn learned_json(l: &Learned) -> Value {
     })
 }
 
-/// The results folder of a learning run of `runs` runs a phase.
+/// Returns the files of the results folder of a learning run with `runs` runs in each phase.
 pub fn learned_files(l: &Learned, cell: &Cell, runs: u32) -> Vec<File> {
     let head = vec![
         predicted(cell),

@@ -1,4 +1,4 @@
-//! Trying settings: runs of one cell with other sysctls, remembered.
+//! Tries settings: runs one cell with other sysctls, and remembers the figures.
 
 use super::goals::Figures;
 use super::space::{Setting, kept_free};
@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The user stopped it.
+/// The user stopped the trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted;
 
-/// How trials are run.
+/// Options of trials.
 #[derive(Clone)]
 pub struct TrialOptions {
     /// Threads; the results are the same for any number.
@@ -39,10 +39,11 @@ pub struct Trials<'a> {
 }
 
 impl<'a> Trials<'a> {
-    /// Trials of the experiment's only cell with `seeds` runs a setting. `simulate` runs one.
+    /// Prepares trials of the experiment's only cell with `seeds` runs for each setting. `simulate`
+    /// runs one of them.
     ///
     /// # Panics
-    /// If there is another number of cells.
+    /// Panics if the experiment has not exactly one cell.
     pub fn new(
         experiment: &'a Experiment,
         seeds: u32,
@@ -72,12 +73,12 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// The cell that is tuned.
+    /// Returns the cell that is tuned.
     pub fn cell(&self) -> &'a Cell {
         &self.experiment.cells[0]
     }
 
-    /// Says what is done now, and how many runs it takes at most.
+    /// Announces the next phase, and how many runs it takes at most.
     pub fn phase(&self, name: &str, runs: u64) {
         self.bar.set_position(0);
         self.bar.set_length(runs);
@@ -87,26 +88,26 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Takes the progress off the terminal.
+    /// Removes the progress bar from the terminal.
     pub fn done(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// Whether the user stopped it.
+    /// Returns true if the user stopped the trials.
     pub fn is_stopped(&self) -> bool {
         self.options.stop.load(Relaxed)
     }
 
-    /// The threads.
+    /// Returns the number of threads, at least 1.
     pub fn jobs(&self) -> usize {
         self.options.jobs.max(1)
     }
 
-    /// What a setting gives with the search's seeds, on this thread. Every setting meets the same
-    /// ones, so that settings differ by nothing else.
+    /// Returns the figures of a setting with the search's seeds, run on this thread. Every setting
+    /// is run with the same seeds, so that settings differ by nothing else.
     ///
     /// # Errors
-    /// The user stopped it.
+    /// Fails if the user stopped the trials.
     pub fn figures(&self, setting: &Setting) -> Result<Figures, Interrupted> {
         let known = |trials: &Self| {
             let known = trials.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,30 +123,30 @@ impl<'a> Trials<'a> {
         Ok(figures)
     }
 
-    /// Everything that was tried with the search's seeds, in the order of settings.
+    /// Returns all settings that were tried with the search's seeds, sorted by setting.
     pub fn tried(&self) -> Vec<(Setting, Figures)> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().map(|(s, f)| (s.clone(), f.clone())).collect()
     }
 
-    /// How many settings were tried.
+    /// Returns the number of settings that were tried.
     pub fn count(&self) -> usize {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.len()
     }
 
-    /// The cell with a setting.
+    /// Returns the cell with a setting.
     pub fn with(&self, setting: &Setting) -> Cell {
         let mut cell = self.cell().clone();
         cell.spec.machine = setting.on(&cell.spec.machine);
         cell
     }
 
-    /// Runs of cells on all threads with `runs` seeds of their own kind (`family`, 0 is the
-    /// search's).
+    /// Runs cells on all threads with `runs` seeds each. `family` selects a set of seeds; 0 is the
+    /// search's.
     ///
     /// # Errors
-    /// The user stopped it.
+    /// Fails if the user stopped the trials.
     pub fn cells(
         &self,
         cells: Vec<Cell>,
@@ -155,10 +156,10 @@ impl<'a> Trials<'a> {
         self.runs(cells, runs, family, self.jobs())
     }
 
-    /// Runs of one cell with the search's seeds, on this thread.
+    /// Runs one cell with the search's seeds, on this thread.
     ///
     /// # Errors
-    /// The user stopped it.
+    /// Fails if the user stopped the trials.
     pub fn one(&self, cell: Cell, runs: u32) -> Result<Vec<RunResult>, Interrupted> {
         Ok(self.runs(vec![cell], runs, 0, 1)?.remove(0))
     }
@@ -197,13 +198,13 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// What a setting of a cell keeps free, in bytes.
+/// Returns the memory that a setting keeps free on a cell's machine, in bytes.
 pub fn kept_free_of(cell: &Cell, setting: &Setting) -> u64 {
     kept_free(&setting.on(&cell.spec.machine))
 }
 
-/// Bytes that programs moved: as the engine counted them, or as those of a real kernel's guest say of
-/// themselves; not a number where none of them does.
+/// Returns the bytes that programs moved: as the engine counted them, or, in a real kernel, as the
+/// programs report them; NaN if none reports any.
 fn moved(r: &RunResult) -> f64 {
     if r.origin != Origin::Kernel {
         return r.moved as f64;
@@ -215,7 +216,8 @@ fn moved(r: &RunResult) -> f64 {
         .unwrap_or(f64::NAN)
 }
 
-/// The longest of these figures of any run, which are in microseconds, in nanoseconds.
+/// Returns the largest of the metrics `names` over all runs, converted from microseconds to
+/// nanoseconds; `None` if no run has one.
 fn longest_of(results: &[RunResult], names: &[&str]) -> Option<u64> {
     let all = results
         .iter()
@@ -224,7 +226,7 @@ fn longest_of(results: &[RunResult], names: &[&str]) -> Option<u64> {
     Some((longest * 1000.0) as u64)
 }
 
-/// Sums several runs up.
+/// Combines the results of several runs.
 pub fn figures(kept_free: u64, results: &[RunResult]) -> Figures {
     let n = results.len().max(1) as f64;
     let longest = |r: &RunResult| {

@@ -1,8 +1,8 @@
-//! The answer held to a real kernel: the chosen setting, as a current Linux takes it, and the machine's own
-//! settings, under the same seeds in the same guest.
+//! Tests the answer in a real kernel: runs the chosen setting, in the form that a current Linux
+//! takes, and the machine's own settings, under the same seeds in the same guest.
 //!
-//! What a guest measures of allocations are its stalls in direct reclaim (the tracepoints of vmscan): the
-//! longest of them stands for the longest allocation, and waits for a lock or a page are not in it.
+//! Of allocations a guest measures only stalls in direct reclaim (the tracepoints of vmscan): the
+//! longest stall stands for the longest allocation, and waits for a lock or a page are not in it.
 
 use super::goals::{Figures, Goal, Goals, mib, time};
 use super::space::Setting;
@@ -13,32 +13,32 @@ use crate::runner::Simulate;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// What a real kernel made of the answer.
+/// The figures of the answer in a real kernel.
 #[derive(Debug, Clone)]
 pub struct Verified {
-    /// The build, such as `6.12`.
+    /// The kernel's build, such as `6.12`.
     pub build: String,
-    /// Its release, where the build is known to say.
+    /// The kernel's release, where it is known.
     pub release: Option<String>,
-    /// What was set.
+    /// The setting that was written in the guest.
     pub setting: Setting,
-    /// With the machine's own settings.
+    /// Figures with the machine's own settings.
     pub own: Figures,
-    /// With the chosen ones.
+    /// Figures with the chosen setting.
     pub chosen: Figures,
-    /// Goals that the chosen ones miss there.
+    /// Goals that the chosen setting misses.
     pub missed: Vec<Goal>,
-    /// A goal that nothing there measures: throughput, of programs that say no bytes.
+    /// A goal that could not be measured: throughput, if no program reports bytes.
     pub unmeasured: Option<Goal>,
 }
 
 /// Runs both settings `runs` times in the kernel of an experiment's only cell.
 ///
 /// # Panics
-/// If the experiment has another number of cells, or its cell is none of a kernel.
+/// Panics if the experiment has not exactly one cell, or its cell runs no real kernel.
 ///
 /// # Errors
-/// The user stopped it.
+/// Fails if the user interrupts it.
 pub fn verify(
     experiment: &Experiment,
     chosen: &Setting,
@@ -77,12 +77,12 @@ fn rate(f: &Figures) -> String {
 }
 
 impl Verified {
-    /// Whether the goals are met there.
+    /// Returns true if the goals are met.
     pub fn holds(&self) -> bool {
         self.missed.is_empty()
     }
 
-    /// What came of it, in a line.
+    /// Returns the verdict in a line.
     pub fn verdict(&self) -> String {
         let release = self.release.as_deref().unwrap_or(&self.build);
         let runs = self.chosen.runs;
@@ -100,7 +100,7 @@ impl Verified {
         verdict + "."
     }
 
-    /// The verdict with both settings' figures.
+    /// Returns the verdict with the figures of both settings.
     pub fn text(&self) -> String {
         let mut out = format!("{}\n\n", self.verdict());
         for (name, f) in [
@@ -122,7 +122,7 @@ impl Verified {
         out
     }
 
-    /// The same for programs.
+    /// Returns the verdict and the figures as JSON.
     pub fn json(&self) -> Value {
         let figures = |f: &Figures| {
             json!({
