@@ -1,9 +1,9 @@
-//! Which side of a change a sample is on, decided with as few runs as that takes.
+//! Decides which side of a change a sample is on, with as few runs as possible.
 //!
-//! A search between a good and a bad state asks of each state between them whether it is like the one or like
-//! the other. [`Power`] divides the error that the whole search may have among its decisions and among the
-//! times that each of them looks at its samples; [`ends`] and [`side`] decide by the Mann–Whitney U test or
-//! ask for more runs.
+//! A search between a good and a bad state asks of each state between them which of the two it
+//! resembles. [`Power`] divides the error that the whole search may have among its decisions and
+//! among the times that each of them looks at its samples; [`ends`] and [`side`] decide by the
+//! Mann–Whitney U test or ask for more runs.
 
 use crate::figures::stats::{mann_whitney, median};
 use serde::Serialize;
@@ -11,22 +11,24 @@ use serde::Serialize;
 #[cfg(test)]
 mod tests;
 
-/// How often a decision looks at its samples at most.
+/// Most times that a decision looks at its samples.
 const LOOKS: u32 = 5;
 
-/// How sure a search wants to be, and what it may cost.
+/// The error that a search may have, and the runs it may take.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Power {
-    /// The probability that one of its decisions is wrong, at most (above 0, below 1).
+    /// Upper bound of the probability that any of the search's decisions is wrong (above 0, below
+    /// 1).
     pub error: f64,
-    /// Decisions, at most: those between the ends, and the one that the ends differ.
+    /// Most decisions: those between the ends, and the one that the ends differ.
     pub decisions: u32,
-    /// Runs of one state at most.
+    /// Most runs of one state.
     pub most: u32,
 }
 
 impl Power {
-    /// Of a search among so many states behind the good one: each decision halves them.
+    /// Returns the power of a search among `states` states after the good one: each decision halves
+    /// them.
     pub fn of_search(error: f64, states: u32, most: u32) -> Self {
         let decisions = 1 + u32::BITS - states.leading_zeros();
         Self {
@@ -36,12 +38,13 @@ impl Power {
         }
     }
 
-    /// The p-value at which a look decides (Bonferroni over decisions and looks).
+    /// Returns the p-value at which a look decides (Bonferroni over decisions and looks).
     pub fn level(&self) -> f64 {
         self.error / f64::from(self.decisions) / f64::from(LOOKS)
     }
 
-    /// The fewest runs of two states that can differ so clearly: those whose samples do not overlap at all.
+    /// Returns the fewest runs of each of two states with which a difference can reach
+    /// [`level`](Self::level): samples that do not overlap at all have the least p-value.
     pub fn fewest(&self) -> u32 {
         // 2 / C(2n, n), the least p-value that n runs each can have.
         let mut least = 1.0;
@@ -53,7 +56,8 @@ impl Power {
         n
     }
 
-    /// The next number of runs to look at behind `runs`; `None`: there are no more.
+    /// Returns the number of runs at the next look after `runs`; `None` if there is no further
+    /// look.
     pub fn next(&self, runs: u32) -> Option<u32> {
         let fewest = self.fewest();
         let span = f64::from(self.most) / f64::from(fewest);
@@ -66,18 +70,18 @@ impl Power {
     }
 }
 
-/// What looking at the two ends says.
+/// The result of comparing the two ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Ends {
-    /// They differ; the probability that this is chance, at most.
+    /// The ends differ; upper bound of the probability that the difference is chance.
     Differ(f64),
-    /// They need so many runs each.
+    /// Each end needs this many runs.
     More(u32),
-    /// No difference is seen.
+    /// No difference can be seen.
     Alike,
 }
 
-/// Whether the ends of a search differ.
+/// Tests whether the ends of a search differ.
 pub fn ends(good: &[f64], bad: &[f64], power: &Power) -> Ends {
     let p = mann_whitney(good, bad);
     if p <= power.level() {
@@ -87,30 +91,30 @@ pub fn ends(good: &[f64], bad: &[f64], power: &Power) -> Ends {
     power.next(runs).map_or(Ends::Alike, Ends::More)
 }
 
-/// Like which end a state is.
+/// The end that a state resembles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
-    /// The good one.
+    /// The good end.
     Good,
-    /// The bad one.
+    /// The bad end.
     Bad,
 }
 
-/// What looking at a state between the ends says.
+/// The result of comparing a state with both ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Decision {
-    /// It is like this end. The probability that this is wrong, at most, and whether it differs from both and
-    /// is only nearer to this one.
+    /// The state is on this side. With upper bound of the probability that this is wrong; the flag
+    /// is true if the state differs from both ends and is only nearer to this one.
     On(Side, f64, bool),
-    /// It needs so many runs.
+    /// The state needs this many runs.
     More(u32),
-    /// It can't be told.
+    /// The runs do not decide it.
     Unclear,
 }
 
-/// Like which end a sample is. A state is like the end from which it does not differ while it differs from the
-/// other; one that differs from both is like that of the nearer median.
+/// Tests which end a sample resembles: the end from which it does not differ while it differs from
+/// the other. A sample that differs from both is on the side of the nearer median.
 pub fn side(sample: &[f64], good: &[f64], bad: &[f64], power: &Power) -> Decision {
     let from = |end: &[f64]| mann_whitney(sample, end);
     let (p_good, p_bad) = (from(good), from(bad));
@@ -133,8 +137,8 @@ pub fn side(sample: &[f64], good: &[f64], bad: &[f64], power: &Power) -> Decisio
     }
 }
 
-/// The least shift of all values of a sample that [`ends`] would have seen beside it, as a share of its median;
-/// `None`: none would, or the median is 0.
+/// Returns the least shift of all values of a sample that [`ends`] would see, as a share of the
+/// sample's median; `None` if no shift would be seen, or the median is 0.
 pub fn visible(sample: &[f64], power: &Power) -> Option<f64> {
     let middle = median(sample).filter(|m| *m != 0.0)?.abs();
     let seen = |shift: f64| {

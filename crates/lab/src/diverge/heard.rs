@@ -1,4 +1,4 @@
-//! What is kept of a stream of decisions.
+//! Listens to the stream of decisions of a run, and keeps their hashes, counts and texts.
 
 use super::{Decision, MOST_DECISIONS};
 use mm::world::event::Event;
@@ -9,46 +9,47 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Kinds of decisions are counted in spans of so many seconds.
+/// Length in seconds of the time slots in which decisions are counted by kind.
 pub(super) const SLOT_S: f64 = 0.1;
 const SLOT_NS: u64 = 100_000_000;
 
-/// What a run is heard for.
+/// The data that a run is listened to for.
 #[derive(Debug, Clone)]
 pub(super) enum Wanted {
-    /// Sums of every decision.
+    /// Hashes and counts of all decisions.
     Sums,
-    /// The texts of these.
+    /// The texts of the decisions with these numbers.
     Texts(Vec<Range<u64>>),
 }
 
-/// What was heard of a run.
+/// The data kept of a run.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     /// Decisions since the workload began.
     pub number: u64,
-    /// Of each of the first: who did what where, and all its figures, as hashes.
+    /// Two hashes of each of the first decisions: of event, task and place; and of these and all
+    /// other figures.
     pub hashes: Vec<[u32; 2]>,
-    /// How many of each kind there were in each span.
+    /// The number of decisions of each kind in each slot.
     pub kinds: BTreeMap<&'static str, Vec<u32>>,
-    /// Spans until the workload's end.
+    /// Number of slots until the workload's end.
     pub slots: usize,
-    /// What was wanted, with their numbers.
+    /// The texts that were wanted, with the decisions' numbers.
     pub texts: Vec<(u64, Decision)>,
 }
 
-/// Of a decision's hashes, who did what where.
+/// Returns the hash of a decision's event, task and place.
 pub(super) fn places(hashes: &[u32; 2]) -> u32 {
     hashes[0]
 }
 
-/// … and all figures.
+/// Returns the hash of all figures of a decision.
 pub(super) fn figures(hashes: &[u32; 2]) -> u32 {
     hashes[1]
 }
 
-/// The number of the first decision of which two runs' hashes differ, or that only one of them has; of those
-/// that were kept.
+/// Returns the number of the first decision whose hashes, selected by `of`, differ between two
+/// runs, or that only one run has; among those that were kept.
 pub(super) fn first_apart(a: &Heard, b: &Heard, of: fn(&[u32; 2]) -> u32) -> Option<u64> {
     let pairs = a.hashes.iter().zip(&b.hashes);
     let differs = |(_, (x, y)): &(usize, (&[u32; 2], &[u32; 2]))| of(x) != of(y);
@@ -62,12 +63,13 @@ pub(super) fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
     heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Hears a run.
+/// Listens to one run.
 #[derive(Debug)]
 pub(super) struct Hearing {
     wanted: Wanted,
     heard: Arc<Mutex<Heard>>,
-    /// When the workload began (ns); `None`: it has not, or it has ended.
+    /// The time at which the workload began, in nanoseconds; `None` before its begin and after its
+    /// end.
     began: Option<u64>,
     text: String,
 }
@@ -83,7 +85,7 @@ impl Hearing {
     }
 }
 
-/// Where a decision was taken: zone or node, if its event has one.
+/// Returns a number for the zone or node of a decision; 0 if its event has none.
 fn place(event: &Event) -> u64 {
     match *event {
         Event::KswapdSleep { nid } | Event::KswapdWake { nid, .. } => u64::from(nid),

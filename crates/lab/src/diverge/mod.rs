@@ -1,13 +1,13 @@
-//! Where two runs of the engine part: the first decision of memory management that one takes and the other
-//! does not, and what parts after it, in order. For runs that end far apart although little differs between
-//! them, such as two iterations of one cell.
+//! Finds where two runs of the engine diverge: the first decision of memory management that
+//! differs, and the figures that differ after it, in order. For runs that end far apart although
+//! little differs between them, such as two iterations of one cell.
 //!
-//! A *decision* is an event of the engine that is not of a single page (`Event::by_page`): who woke kswapd,
-//! entered reclaim, shrank a list, waited, or began to write. Two streams of decisions are held against each other
-//! one by one, twice: by who did what where, and by all figures of the event. Times are not compared: two disks never
-//! agree on them.
+//! A *decision* is an event of the engine that is not of a single page (`Event::by_page`): a task
+//! woke kswapd, entered reclaim, shrank a list, waited, or began to write. Two streams of decisions
+//! are compared one by one, twice: by event, task and place, and by all figures of the event. Times
+//! are not compared: with two disks they are never equal.
 //!
-//! Nothing is kept of a stream but eight bytes a decision, and sums; its texts come from a second run.
+//! Of a stream only eight bytes a decision and sums are kept; texts come from a second run.
 
 mod heard;
 mod text;
@@ -24,17 +24,17 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-/// The most decisions that are compared one by one: 400 MB of the host's memory for each run.
+/// Most decisions that are compared one by one: 400 MB of the host's memory for each run.
 pub const MOST_DECISIONS: usize = 50_000_000;
 /// Decisions shown before the first that differs.
 const BEFORE: u64 = 3;
-/// Kinds of decisions that occur less often are not looked at for their numbers.
+/// Kinds of decisions with fewer occurrences than this are not compared by number.
 const FEWEST: u64 = 10;
-/// What counts as apart: this share of the larger of the two at the end.
+/// Least difference of two counts that counts as apart, as a share of the larger one at the end.
 const APART: f64 = 0.1;
-/// How often a run is sampled whose experiment does not say (ns).
+/// Sampling interval of a run whose experiment sets none (ns).
 const SAMPLE_NS: u64 = 100_000_000;
-/// Columns of the time series that are looked at.
+/// Columns of the time series that are compared.
 const COLUMNS: [&str; 10] = [
     "free",
     "dirty",
@@ -51,9 +51,9 @@ const COLUMNS: [&str; 10] = [
 /// One of the two runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
-    /// Its cell.
+    /// The cell.
     pub cell: &'a Cell,
-    /// Its iteration, from 0.
+    /// The iteration, from 0.
     pub iteration: u32,
 }
 
@@ -65,7 +65,7 @@ impl Side<'_> {
     fn spec(&self, experiment: &Experiment) -> RunSpec {
         let mut spec = self.cell.spec.clone();
         spec.seed = iteration_seed(experiment, self.iteration);
-        // Looking changes nothing.
+        // Sampling does not change the run.
         if spec.sample_ns == 0 {
             spec.sample_ns = SAMPLE_NS;
         }
@@ -73,30 +73,30 @@ impl Side<'_> {
     }
 }
 
-/// A decision with its place.
+/// A decision with its time, task and event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Decision {
     /// Seconds since the workload began.
     pub at: f64,
-    /// The task.
+    /// The task's name and number.
     pub task: String,
     /// The event and its figures.
     pub event: String,
 }
 
-/// The first decision that differs.
+/// The first decision that differs between the runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct First {
-    /// Its number since the workload began, from 0.
+    /// The number of the decision since the workload began, from 0.
     pub number: u64,
-    /// What each of the two decided right before, the last one last.
+    /// The decisions of each run right before it, in order of time.
     pub before: [Vec<Decision>; 2],
-    /// What each decided; `None`: it had come to its end.
+    /// The decision of each run; `None`: the run had ended.
     pub decisions: [Option<Decision>; 2],
 }
 
 impl First {
-    /// From the texts of both runs, with their numbers.
+    /// Collects the decision with this number and those before it from the texts of both runs.
     fn of(number: u64, shown: Range<u64>, texts: &[Vec<(u64, Decision)>; 2]) -> Self {
         let of = |texts: &Vec<(u64, Decision)>, numbers: Range<u64>| {
             let texts = texts.iter().filter(|(n, _)| numbers.contains(n));
@@ -110,43 +110,43 @@ impl First {
     }
 }
 
-/// Something that parted.
+/// A count or figure that differs between the runs from some time on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Parted {
     /// Seconds since the workload began.
     pub at: f64,
-    /// A kind of decision, or a column of the time series.
+    /// The name of a kind of decision, or of a column of the time series.
     pub what: String,
     /// Its unit.
     pub unit: String,
-    /// Both values then: of a kind of decision how many there had been.
+    /// Both values at that time; for a kind of decision the number so far.
     pub then: [f64; 2],
-    /// Both at the end; of a column the means over the whole run.
+    /// Both values at the end; for a column the means over the whole run.
     pub all: [f64; 2],
 }
 
-/// What was found.
+/// The result of comparing two runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct Divergence {
-    /// The two runs.
+    /// The names of the two runs.
     pub runs: [String; 2],
-    /// How each ended, if it did not complete.
+    /// The endings of runs that did not complete.
     pub endings: [Option<String>; 2],
-    /// How long each workload took in seconds.
+    /// The workload's duration in each run, in seconds.
     pub elapsed: [f64; 2],
-    /// Decisions of each since its workload began.
+    /// The number of decisions of each run since its workload began.
     pub decisions: [u64; 2],
-    /// Those that were held against each other one by one are the first so many.
+    /// The number of decisions that were compared one by one, from the first on.
     pub compared: u64,
-    /// The first that differs in who did what where.
+    /// The first decision that differs in event, task or place.
     pub first: Option<First>,
-    /// The first that differs in any figure.
+    /// The first decision that differs in any figure.
     pub figures: Option<First>,
-    /// What parted, earliest first.
+    /// Counts and figures that differ, earliest first.
     pub parted: Vec<Parted>,
 }
 
-/// Runs both and holds them against each other. `None`: it was interrupted.
+/// Runs both sides and compares them. Returns `None` if it was interrupted.
 pub fn diverge(
     experiment: &Experiment,
     sides: [Side<'_>; 2],
@@ -182,7 +182,7 @@ pub fn diverge(
     })
 }
 
-/// One run with somebody who hears it; `None`: it was interrupted.
+/// Runs once with a listener; `None` if the run was interrupted.
 fn hear(spec: RunSpec, wanted: Wanted, stop: &Arc<AtomicBool>) -> Option<(Heard, RunResult)> {
     let heard = Arc::new(Mutex::new(Heard::default()));
     let control = Control {
@@ -198,7 +198,7 @@ fn hear(spec: RunSpec, wanted: Wanted, stop: &Arc<AtomicBool>) -> Option<(Heard,
     Some((heard, result))
 }
 
-/// Kinds of decisions of which one run has had clearly more than the other from some time on.
+/// Returns the kinds of decisions whose counts are apart from some time to the end.
 fn kinds_parted(runs: [&Heard; 2]) -> Vec<Parted> {
     let names = runs.iter().flat_map(|r| r.kinds.keys().copied());
     let names: std::collections::BTreeSet<&'static str> = names.collect();
@@ -219,7 +219,7 @@ fn kinds_parted(runs: [&Heard; 2]) -> Vec<Parted> {
             let (a, b) = (at(0, *slot), at(1, *slot));
             a.abs_diff(b) as f64 > most as f64 * APART
         };
-        // From here on to the end of the shorter run.
+        // From this slot on the counts are apart until the end of the shorter run.
         let from = (0..slots).rev().take_while(apart).last()?;
         Some(Parted {
             at: from as f64 * heard::SLOT_S,

@@ -1,11 +1,11 @@
-//! The words of `diverge`.
+//! Formats the result of `diverge`.
 
 use super::{Decision, Divergence, First, MOST_DECISIONS};
 use crate::report::compare;
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write as _;
 
-/// What parted where, for a terminal.
+/// Returns the result as text for a terminal.
 pub fn to_text(found: &Divergence) -> String {
     let mut out = String::new();
     for (name, run) in ["A", "B"].into_iter().zip(0..) {

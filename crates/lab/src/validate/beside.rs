@@ -1,8 +1,9 @@
-//! The engine beside real kernels in one experiment: its machines are like the kernels' guests then, so that figures differ
-//! by what the engine and a kernel do, and not by what they have.
+//! Makes the engine's machines equal to the guests of real kernels in the same experiment, so that
+//! figures differ by what the engine and a kernel do, and not by their machines.
 //!
-//! A guest's allocator owns less than the machine's memory: the kernel keeps its text, its data and the descriptors of pages.
-//! How much it owns, zone by zone, a guest says that only boots ([`Worlds::owned`](crate::runner::Worlds::owned)).
+//! A guest's allocator owns less than the machine's memory: the kernel keeps its text, its data and
+//! the page descriptors. A guest that only boots tells how much it owns, zone by zone
+//! ([`Worlds::owned`](crate::runner::Worlds::owned)).
 
 use super::suite::nearest;
 use super::tick_like_guest;
@@ -16,13 +17,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What a kernel's allocator owns of a machine (pages), a zone each in the machine's order, or why that is not known.
+/// Pages of a machine that a kernel's allocator owns, one number for each zone in the machine's
+/// order; or the reason why they are not known.
 type Owned = Result<Vec<u64>, String>;
 
-/// Gives a machine's zones, in their order, so many pages each.
+/// Sets the sizes of a machine's zones, in their order, to these numbers of pages.
 ///
 /// # Panics
-/// If there are not as many zones.
+/// Panics if the number of zones is another one.
 pub fn give_memory(machine: &mut Machine, pages: &[u64]) {
     let zones = machine.nodes.iter_mut().flat_map(|n| &mut n.zones);
     let zones: Vec<&mut ZoneSpec> = zones.collect();
@@ -32,17 +34,18 @@ pub fn give_memory(machine: &mut Machine, pages: &[u64]) {
     }
 }
 
-/// Makes the engine's machines like the guests of the kernels beside them: memory zone by zone, and what
-/// [`tick_like_guest`] sets. What was done, and what differs all the same, is added to [`Experiment::said`]. Nothing is done
-/// where either world is alone. Ends early where `stop` is set.
+/// Makes the engine's machines equal to the guests of the kernels beside them: the memory of each
+/// zone, and the parameters that [`tick_like_guest`] sets. Adds to [`Experiment::said`] what was
+/// set, and what differs all the same. Does nothing if the experiment runs only kernels or only the
+/// engine. Ends early if `stop` is set.
 ///
-/// Of several kernels with the same machine an engine's cell is made like the guest of the one whose nearest preset has its
-/// policy's name, else of the first.
+/// If several kernels have the same machine, an engine's cell follows the kernel whose nearest
+/// preset has the name of the cell's policy, else the first kernel.
 pub fn like_guests(experiment: &mut Experiment, worlds: Simulate<'_>, stop: &AtomicBool) {
     let (kernels, engines): (Vec<usize>, Vec<usize>) =
         (0..experiment.cells.len()).partition(|&nth| experiment.cells[nth].kernel.is_some());
     let mut asked: Vec<(Kernel, Vec<ZoneSpec>, Owned)> = Vec::new();
-    // What is said of memory, by machine, and the machines' kernels.
+    // Notes on memory by machine.
     let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut any = false;
     for engine in engines {
@@ -117,13 +120,13 @@ pub fn like_guests(experiment: &mut Experiment, worlds: Simulate<'_>, stop: &Ato
     }
 }
 
-/// The zones of a cell's machine.
+/// Returns the zones of a cell's machine.
 fn zones(cell: &Cell) -> Vec<ZoneSpec> {
     let nodes = cell.spec.machine.nodes.iter();
     nodes.flat_map(|n| n.zones.clone()).collect()
 }
 
-/// Has a guest of a cell come up, and stop when the user wants to.
+/// Boots a guest of a cell to learn which memory it owns; stops it when `stop` is set.
 fn ask(worlds: Simulate<'_>, cell: &Cell, kernel: &Kernel, stop: &AtomicBool) -> Owned {
     let control = Control::default();
     let said = std::thread::scope(|scope| {
@@ -142,7 +145,7 @@ fn ask(worlds: Simulate<'_>, cell: &Cell, kernel: &Kernel, stop: &AtomicBool) ->
     by_zone(&zones(cell), &said)
 }
 
-/// A guest's pages in the order of a machine's zones.
+/// Sorts a guest's pages in the order of a machine's zones. Fails if the guest has other zones.
 fn by_zone(zones: &[ZoneSpec], said: &[(String, u64)]) -> Owned {
     let of = |zone: &ZoneSpec| {
         let name = zone.zone.name();
@@ -157,7 +160,7 @@ fn by_zone(zones: &[ZoneSpec], said: &[(String, u64)]) -> Owned {
     })
 }
 
-/// `61145 of 65536 pages`, of each zone by its name where there are several.
+/// Formats amounts: `61145 of 65536 pages`, with the zones' names if there are several.
 fn amounts(zones: &[ZoneSpec], pages: &[u64]) -> String {
     let one = |(zone, pages): (&ZoneSpec, &u64)| {
         let of = format!("{pages} of {} pages", zone.size.pages());
@@ -170,7 +173,7 @@ fn amounts(zones: &[ZoneSpec], pages: &[u64]) -> String {
     all.join(" and ")
 }
 
-/// What the engine's machine has beside this kernel.
+/// Describes the memory that the engine's machine was given, following this kernel.
 fn memory_text(build: &str, zones: &[ZoneSpec], owned: &Owned) -> String {
     match owned {
         Ok(pages) => format!("{}, as kernel:{build} owns", amounts(zones, pages)),
@@ -184,7 +187,7 @@ fn memory_text(build: &str, zones: &[ZoneSpec], owned: &Owned) -> String {
     }
 }
 
-/// That another kernel owns other memory than the engine's machine has.
+/// Warns that another kernel's memory differs from that of the engine's machine.
 fn other_text(build: &str, policy: &str, zones: &[ZoneSpec], owned: &Owned) -> String {
     match owned {
         Ok(pages) => format!(
@@ -204,7 +207,8 @@ mod tests {
     use sim::{RunResult, RunSpec};
     use std::sync::Mutex;
 
-    /// Kernels that own a sixteenth less of each zone, `6.1` an eighth; `mute` does not come up. Notes who was asked.
+    /// Kernels that own a sixteenth less of each zone, `6.1` an eighth less; `mute` does not boot.
+    /// Notes which guests were asked.
     #[derive(Default)]
     struct Guests(Mutex<Vec<String>>);
 
@@ -257,10 +261,11 @@ mod tests {
         parse(&source, &|_| Err(String::new()), &Overrides::default()).unwrap()
     }
 
-    /// Cells by name with the pages of their zones.
+    /// Names of cells with the pages of their zones.
     type Pages = Vec<(String, Vec<u64>)>;
 
-    /// The experiment beside its guests: the guests that were asked, and the pages of each cell's zones.
+    /// Applies `like_guests` to the experiment. Returns it with the guests that were asked and the
+    /// pages of each cell's zones.
     fn beside(policies: &str) -> (Experiment, Vec<String>, Pages) {
         let (mut e, guests) = (experiment(policies), Guests::default());
         like_guests(&mut e, &guests, &AtomicBool::new(false));

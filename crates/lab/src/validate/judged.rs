@@ -1,4 +1,5 @@
-//! By what a preset is judged: `data/validate/figures.toml`, and the values that a run has of it.
+//! The figures by which a preset is judged (`data/validate/figures.toml`), and their values in a
+//! run.
 
 use crate::results::hex;
 use serde::Deserialize;
@@ -6,10 +7,10 @@ use sha2::{Digest, Sha256};
 use sim::RunResult;
 use sim::result::Series;
 
-/// The file that comes with the program.
+/// The list of figures that comes with the program.
 const EMBEDDED: &str = include_str!("../../../../data/validate/figures.toml");
 
-/// What zones are called at the end of a counter's name.
+/// Names of zones, as counters end with them.
 const ZONES: [&str; 6] = ["dma", "dma32", "normal", "high", "movable", "device"];
 
 #[derive(Deserialize)]
@@ -22,31 +23,31 @@ struct File {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// What it is called.
+    /// The name of the figure.
     pub name: String,
-    /// Counters; the first that is there is taken.
+    /// Names of counters; the first one that a run has is taken.
     #[serde(default)]
     counter: Vec<String>,
-    /// Metrics of the workload; likewise.
+    /// Names of metrics of the workload; the first one that a run has is taken.
     #[serde(default)]
     metric: Vec<String>,
-    /// A column of the time series, with what of it.
+    /// A column of the time series, and the statistic of it that is taken.
     series: Option<String>,
     of: Option<Of>,
-    /// Whether it counts pages.
+    /// True if the figure counts pages.
     #[serde(default)]
     pub pages: bool,
-    /// The version of the list that it came with.
+    /// The version of the list that added the figure.
     #[serde(default = "first")]
     pub since: u32,
 }
 
-/// The version of the list that figures are of which say nothing.
+/// Returns the version of figures that state none.
 fn first() -> u32 {
     1
 }
 
-/// What of a time series.
+/// A statistic of a time series.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Of {
@@ -55,23 +56,24 @@ enum Of {
     Min,
 }
 
-/// A digest of the list as it is: figures that were taken by a list that it never was can't be judged by it.
+/// Returns a digest of the present list. Figures taken by a list with an unknown digest can't be
+/// judged by it.
 pub fn digest() -> String {
     digest_of(version())
 }
 
-/// The version of the list.
+/// Returns the version of the list.
 pub fn version() -> u32 {
     let all = figures().into_iter().map(|figure| figure.since);
     all.max().unwrap_or(first())
 }
 
-/// The version of the list that had a digest; `None`: none of them had.
+/// Returns the version of the list that had this digest; `None` if no version had.
 pub fn version_of(digest: &str) -> Option<u32> {
     (first()..=version()).find(|&version| digest_of(version) == digest)
 }
 
-/// The digest that the list had in one of its versions: that of the lines of the figures that came with it or before.
+/// Returns the digest of one version of the list: of the lines of all figures up to that version.
 fn digest_of(version: u32) -> String {
     let said = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     let lines: Vec<&str> = EMBEDDED.lines().filter(said).collect();
@@ -87,7 +89,7 @@ fn digest_of(version: u32) -> String {
     hex(&hash.finalize())
 }
 
-/// All of them, in the file's order.
+/// Returns all figures in the file's order.
 pub fn figures() -> Vec<Figure> {
     let file: File =
         toml::from_str(EMBEDDED).expect("the file that comes with the program is right");
@@ -95,7 +97,7 @@ pub fn figures() -> Vec<Figure> {
 }
 
 impl Figure {
-    /// The unit of its values.
+    /// Returns the unit of the figure's values.
     pub fn unit<'a>(&self, of: &'a RunResult) -> &'a str {
         if self.pages {
             return "pages";
@@ -110,7 +112,8 @@ impl Figure {
             .unwrap_or("")
     }
 
-    /// Its value in a run; `None`: nobody tells.
+    /// Returns the figure's value in a run; `None` if the run has no such metric, counter or
+    /// column.
     pub fn value(&self, run: &RunResult) -> Option<f64> {
         let metric = || self.metric.iter().find_map(|name| run.metrics.get(name));
         let counter = || self.counter.iter().find_map(|name| counter(run, name));
@@ -126,7 +129,7 @@ impl Figure {
     }
 }
 
-/// A counter, or the sum of its parts by zone.
+/// Returns a counter, or the sum of its parts by zone.
 fn counter(run: &RunResult, name: &str) -> Option<f64> {
     if let Some(whole) = run.counters.get(name) {
         return Some(*whole as f64);
@@ -137,8 +140,8 @@ fn counter(run: &RunResult, name: &str) -> Option<f64> {
     parts.fold(None, |sum, part| Some(sum.unwrap_or(0.0) + *part as f64))
 }
 
-/// A column of the time series: the machine's, or else the sum over its zones. `None`: there is none, or no
-/// sample.
+/// Returns a column of the time series: the machine's, or else the sum over its zones. `None` if
+/// there is no such column or no sample.
 pub fn column(series: &Series, name: &str) -> Option<Vec<f64>> {
     let named = || series.columns.iter().filter(|c| c.name == name);
     let mut sum = vec![0.0; series.t.len()];

@@ -1,8 +1,9 @@
-//! A kernel's figures of a suite as a file, by which presets are judged without a guest: the kernel's side does not depend
-//! on the engine.
+//! Keeps a kernel's figures of a suite in a file, so that presets can be judged without running a
+//! guest: a kernel's figures do not depend on the engine.
 //!
-//! A JSON object, a scenario a line. It says by which build, list of figures, scenario and seeds its figures were taken, and
-//! is refused where one of these is another one now.
+//! The file is a JSON object with a scenario in each line. It names the build, list of figures,
+//! scenarios and seeds that its figures were taken with, and is refused if one of these has
+//! changed.
 
 use super::judged;
 use super::measured::{KEPT_SAMPLES, Measured};
@@ -14,7 +15,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What a file of this form says of itself.
+/// The format that such a file names in itself.
 const FORMAT: &str = "lowmark kept figures 1";
 
 /// A kernel's figures of a suite.
@@ -22,11 +23,12 @@ const FORMAT: &str = "lowmark kept figures 1";
 #[serde(deny_unknown_fields)]
 pub struct Kept {
     format: String,
-    /// The kernel, by the name that it was built under.
+    /// The name under which the kernel was built.
     pub kernel: String,
-    /// As `uname -r` says in a guest.
+    /// The kernel's release (`uname -r`) in a guest.
     pub release: String,
-    /// The digest of everything that it was built from: sources, patches, configuration, compiler.
+    /// The digest of everything that the kernel was built from: sources, patches, configuration,
+    /// compiler.
     pub build: String,
     /// The digest of the list of figures.
     pub figures: String,
@@ -34,22 +36,22 @@ pub struct Kept {
     pub scenarios: BTreeMap<String, OfScenario>,
 }
 
-/// What is kept of a scenario.
+/// The kept figures of a scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfScenario {
-    /// The digest of its content.
+    /// The digest of the scenario's content.
     pub content: String,
-    /// The seed that those of the iterations derive from.
+    /// The seed from which the seeds of iterations derive.
     pub seed: u64,
-    /// Iterations.
+    /// Number of iterations.
     pub iterations: u32,
     /// The figures.
     pub measured: Measured,
 }
 
 impl Kept {
-    /// Of a kernel, without a scenario yet.
+    /// Starts a file for a kernel, without a scenario.
     pub fn new(kernel: &str, release: String, build: String) -> Self {
         Self {
             format: FORMAT.to_owned(),
@@ -61,7 +63,7 @@ impl Kept {
         }
     }
 
-    /// Takes what a scenario gave, its course thinned.
+    /// Adds the figures of a scenario, with the time series thinned.
     pub fn take(&mut self, scenario: &Scenario, seed: u64, iterations: u32, measured: Measured) {
         let course = measured.course.thinned(KEPT_SAMPLES);
         let of = OfScenario {
@@ -73,10 +75,11 @@ impl Kept {
         self.scenarios.insert(scenario.name.clone(), of);
     }
 
-    /// What is kept of a scenario as it is now.
+    /// Returns the kept figures of a scenario.
     ///
     /// # Errors
-    /// It is not kept, or of another content or list of figures.
+    /// Fails if the scenario is not kept, or was kept with other content or another list of
+    /// figures.
     pub fn of(&self, scenario: &Scenario) -> Result<&OfScenario, Diagnostic> {
         let wrong = |what: &str| {
             let what = format!("kept figures of kernel:{}: {what}", self.kernel);
@@ -98,15 +101,16 @@ impl Kept {
         Ok(kept)
     }
 
-    /// The version of the list of figures by which they were taken; `None`: it never was this program's list.
+    /// Returns the version of the list of figures that was used; `None` if it never was this
+    /// program's list.
     pub fn version(&self) -> Option<u32> {
         judged::version_of(&self.figures)
     }
 
-    /// Joins what an earlier file has of other scenarios.
+    /// Adds the scenarios of an earlier file that this one does not have.
     ///
     /// # Errors
-    /// It is of another build of the kernel or another list of figures.
+    /// Fails if the earlier file is of another build of the kernel or another list of figures.
     pub fn join(&mut self, earlier: Self) -> Result<(), Diagnostic> {
         if (&earlier.build, &earlier.figures) != (&self.build, &self.figures) {
             let what = format!(
@@ -122,7 +126,7 @@ impl Kept {
         Ok(())
     }
 
-    /// The file's text.
+    /// Returns the text of the file.
     pub fn to_text(&self) -> String {
         let mut out = String::from("{\n");
         for (key, value) in [
@@ -148,18 +152,18 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("figures have a JSON form")
 }
 
-/// The file of a kernel in a folder of kept figures.
+/// Returns the path of a kernel's file in a folder of kept figures.
 pub fn file(folder: &Path, kernel: &str) -> PathBuf {
     folder.join(format!("{kernel}.json"))
 }
 
-/// The longest file that is read, in bytes: some dozen times that of the suite that comes with the project.
+/// Largest file that is read, in bytes: some dozen times that of the suite of this project.
 const MOST: u64 = 256 << 20;
 
-/// Reads a file.
+/// Reads a file of kept figures.
 ///
 /// # Errors
-/// It can't be read, or is none of kept figures.
+/// Fails if the file cannot be read, or is not a file of kept figures.
 pub fn read(path: &Path) -> Result<Kept, Diagnostic> {
     let wrong = |what: String| {
         let what = format!("`{}`: {what}", path.display());
@@ -175,10 +179,10 @@ pub fn read(path: &Path) -> Result<Kept, Diagnostic> {
     }
 }
 
-/// Those of a folder, by release.
+/// Reads all files of a folder, sorted by release.
 ///
 /// # Errors
-/// As [`read`]; or there are none.
+/// Fails as [`read`] does, and if the folder has no such file.
 pub fn read_folder(folder: &Path) -> Result<Vec<Kept>, Diagnostic> {
     let none = |why: String| {
         let what = format!("no kept figures in `{}`{why}", folder.display());
@@ -204,10 +208,10 @@ pub fn read_folder(folder: &Path) -> Result<Vec<Kept>, Diagnostic> {
     Ok(all)
 }
 
-/// Writes a file as a whole or not at all; its folder is made if need be.
+/// Writes a file completely or not at all; creates its folder if necessary.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the error of the system.
 pub fn write(path: &Path, kept: &Kept) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;

@@ -1,4 +1,5 @@
-//! What one policy gave of every figure that is judged: all of a run that a judgement needs, small enough to be kept.
+//! The values of all judged figures of one policy: everything that judging a run needs, small
+//! enough to be kept.
 
 use super::PARTING;
 use super::judged::{Figure, column};
@@ -9,51 +10,51 @@ use serde::{Deserialize, Serialize};
 use sim::result::{Column, Series};
 use std::collections::BTreeMap;
 
-/// Samples of a course that is kept.
+/// Samples of the time series that are kept.
 pub const KEPT_SAMPLES: usize = 100;
 
-/// A policy's iterations on one combination of the other axes.
+/// The values of a policy's iterations on one combination of the other axes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// The policy.
+    /// The policy's name.
     pub policy: String,
-    /// The other axes.
+    /// The label of the other axes.
     pub group: String,
     /// Iterations that completed.
     pub completed: usize,
-    /// Pages that the devices moved, the median.
+    /// Pages that the devices read and wrote, the median over iterations.
     pub moved: f64,
-    /// Pages that a real kernel's allocator owns.
+    /// Pages that a real kernel's allocator owns; `None` for the engine.
     pub managed: Option<f64>,
-    /// Every figure of the list that it tells, by name.
+    /// The values of every figure of the list that the runs have, by name.
     pub figures: BTreeMap<String, Told>,
-    /// The series in which a parting is looked for, of the first iteration.
+    /// The series that are searched for a parting, of the first iteration.
     pub course: Course,
 }
 
-/// A figure's values.
+/// The values of one figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Told {
-    /// Their unit.
+    /// The unit of the values.
     pub unit: String,
-    /// One a completed iteration.
+    /// One value for each completed iteration.
     pub values: Vec<f64>,
 }
 
-/// Columns of [`PARTING`] over time.
+/// The columns of [`PARTING`] over time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Course {
     /// Seconds from the beginning of the workload.
     pub t: Vec<f64>,
-    /// By name, each as long as `t` (pages).
+    /// The columns by name, each as long as `t`, in pages.
     pub columns: BTreeMap<String, Vec<f64>>,
 }
 
 impl Measured {
-    /// What a cell gave.
+    /// Collects the values of the cell with index `nth`.
     pub fn of(outcomes: &Outcomes, nth: usize, figures: &[Figure]) -> Self {
         let cell = &outcomes.experiment.cells[nth];
         let results = outcomes.results[nth].as_slice();
@@ -73,7 +74,7 @@ impl Measured {
             policy: cell.policy.clone(),
             group: cell.group(),
             completed: completed(results).count(),
-            // Those two count KiB.
+            // pgpgin and pgpgout count KiB.
             moved: stats::median(&moved).unwrap_or(0.0) / 4.0,
             managed: completed(results).find_map(managed),
             figures: figures.iter().filter_map(told).collect(),
@@ -81,7 +82,7 @@ impl Measured {
         }
     }
 
-    /// The summary of a figure; `None`: nobody tells.
+    /// Returns the summary of a figure; `None` if the runs do not have it.
     pub fn summary(&self, name: &str) -> Option<stats::Summary> {
         stats::summary(&self.figures.get(name)?.values)
     }
@@ -99,7 +100,7 @@ impl Course {
         }
     }
 
-    /// At most so many samples of it, evenly spread; the first is among them.
+    /// Returns at most `most` samples, evenly spread, beginning with the first.
     #[must_use]
     pub fn thinned(&self, most: usize) -> Self {
         let step = self.t.len().div_ceil(most.max(1)).max(1);
@@ -112,7 +113,7 @@ impl Course {
         }
     }
 
-    /// The same as a time series.
+    /// Returns the columns as a time series.
     pub(super) fn series(&self) -> Series {
         let column = |(name, values): (&String, &Vec<f64>)| Column {
             name: name.clone(),

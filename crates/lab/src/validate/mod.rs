@@ -1,8 +1,10 @@
-//! How near a preset of the engine comes to a real kernel: the same experiment in both, figure by figure.
+//! Measures how near a preset of the engine comes to a real kernel: runs the same experiment in
+//! both and compares them figure by figure.
 //!
-//! By what it is judged, a committed file says ([`judged`]); what a run gave of it is [`mod@measured`]. How a figure can stand,
-//! [`Standing`] says; where two runs part, [`Parting`] tells. A [`suite`] is a folder of experiments whose kernels' figures
-//! can be [`kept`], so that presets are judged without a guest; [`score`] is its table.
+//! A committed file lists the figures ([`judged`]); [`mod@measured`] holds a run's values of them.
+//! [`Standing`] is the verdict on one figure, and [`Parting`] the time from which two runs differ.
+//! A [`suite`] is a folder of experiments whose kernels' figures can be [`kept`], so that presets
+//! are judged without a guest; [`score`] is its table.
 
 pub mod beside;
 pub mod judged;
@@ -24,43 +26,46 @@ use serde::Serialize;
 use sim::result::Series;
 use sim::spec::FsKind;
 
-/// How far the engine's median may lie from the kernel's, as a share of it.
+/// Largest distance of the engine's median from the kernel's, as a share of the latter.
 pub const TOLERANCE: f64 = 0.1;
-/// How far a count of pages may be off in any case (pages).
+/// Largest difference of a count of pages that is accepted in any case, in pages.
 pub const SLACK_PAGES: f64 = 64.0;
-/// The same as a share of the pages that the devices moved.
+/// Likewise, as a share of the pages that the devices moved; the larger slack counts.
 pub const SLACK_SHARE: f64 = 0.001;
 
-/// The columns of the time series in which a parting is looked for, in the order in which the first is taken.
+/// The columns of the time series that are searched for a parting; the first of them is taken if
+/// several part at the same time.
 pub const PARTING: [&str; 4] = ["free", "dirty", "writeback", "inactive_file"];
 
-/// The order of a guest's pageblocks: its build has no huge pages.
+/// The order of a guest's pageblocks: its kernel is built without huge pages.
 pub const GUEST_PAGEBLOCK_ORDER: f64 = 10.0;
 
-/// What a program's look at the clock takes in a guest (ns): 256 of User-Mode Linux's clock, which moves by so much with
-/// every look, and a system call, for which its vDSO makes one. (The kernel side's costs are the engine's.)
+/// The time that a program's reading of the clock takes in a guest (ns): 256 of User-Mode Linux's
+/// clock, which moves by that much with every reading, and a system call, because its vDSO makes
+/// one. (The kernel side's costs are the engine's.)
 pub const GUEST_LOOK: f64 = 406.0;
 
-/// What a system call that fails takes in a guest (ns): User-Mode Linux lets that much time pass, lest a program ask again
-/// and again in no time.
+/// The time that a failing system call takes in a guest (ns): User-Mode Linux lets that much time
+/// pass, lest a program repeat the call forever in no time.
 pub const GUEST_ERROR: f64 = 1000.0;
 
-/// How often more than once a store to a page of a shared mapping faults: User-Mode Linux up to 6.10 flushes the one entry
-/// before it goes back to the program, and not where the fault was `VM_FAULT_COMPLETED`, as those are that go by
-/// `balance_dirty_pages`.
+/// How many additional times a store to a page of a shared mapping faults. User-Mode Linux up to
+/// 6.10 flushes the one entry before it returns to the program, but not if the fault ended with
+/// `VM_FAULT_COMPLETED`, as faults that call `balance_dirty_pages` do.
 const GUEST_STORES_AGAIN: [(&str, f64); 2] = [("linux-6.1", 1.0), ("linux-6.12", 0.0)];
 
-/// What the caches of a guest that has just booted hold that reclaim could free (pages; SReclaimable of its
-/// /proc/meminfo), in pageblocks of their kind: 6.1 makes inodes and names of all of tracefs at boot.
-/// `crates/lowmark/tests/guests.rs` asks a guest.
+/// Pages in caches of a freshly booted guest that reclaim could free (SReclaimable of its
+/// /proc/meminfo), in pageblocks of their kind: 6.1 makes inodes and names of all of tracefs at
+/// boot. `crates/lowmark/tests/guests.rs` measures them in a guest.
 const GUEST_RECLAIMABLE: [(&str, f64); 2] = [("linux-6.1", 1346.0), ("linux-6.12", 143.0)];
 
-/// What a guest's kernel has in unmovable pageblocks once it has booted and before a filesystem is mounted (pages;
-/// /proc/pagetypeinfo, blocks less what is free in them, of guests of 128 MiB to 2 GiB). The rest of
-/// [`machine.boot`](sim::spec::Boot)'s kernel is locked memory of the guest's first process, which is movable.
+/// Pages that a guest's kernel has in unmovable pageblocks once it has booted and before a
+/// filesystem is mounted (/proc/pagetypeinfo, blocks less the free pages in them, of guests of 128
+/// MiB to 2 GiB). The rest of [`machine.boot`](sim::spec::Boot)'s kernel is locked memory of the
+/// guest's first process, which is movable.
 const GUEST_UNMOVABLE: [(&str, f64); 2] = [("linux-6.1", 2980.0), ("linux-6.12", 3270.0)];
 
-/// What a mounted filesystem adds to it: xfs's and btrfs's own caches and logs.
+/// Unmovable pages that a mounted filesystem adds: xfs's and btrfs's own caches and logs.
 const MOUNTED_UNMOVABLE: f64 = 90.0;
 
 fn of_nearest(table: &[(&str, f64)], kernel: &str) -> f64 {
@@ -69,13 +74,13 @@ fn of_nearest(table: &[(&str, f64)], kernel: &str) -> f64 {
     known.or(table.last()).expect("a table").1
 }
 
-/// Pages of a guest's memory in use at boot that are reclaimable, by its kernel's name or release; those of the
-/// newest kernel where it is none that was looked at.
+/// Returns the reclaimable pages of a guest at boot, by its kernel's name or release; for kernels
+/// that were not measured, those of the newest kernel that was.
 pub fn guest_reclaimable(kernel: &str) -> f64 {
     of_nearest(&GUEST_RECLAIMABLE, kernel)
 }
 
-/// As [`guest_reclaimable`], those that are unmovable.
+/// Returns the unmovable pages of a guest at boot, chosen as by [`guest_reclaimable`].
 pub fn guest_unmovable(kernel: &str, filesystem: FsKind) -> f64 {
     let mounted = match filesystem {
         FsKind::Xfs | FsKind::Btrfs => MOUNTED_UNMOVABLE,
@@ -84,23 +89,24 @@ pub fn guest_unmovable(kernel: &str, filesystem: FsKind) -> f64 {
     of_nearest(&GUEST_UNMOVABLE, kernel) + mounted
 }
 
-/// [`tick_like_guest`] for all cells of the engine.
+/// Applies [`tick_like_guest`] to all cells of the engine.
 pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
     let engine = experiment.cells.iter_mut().filter(|c| c.kernel.is_none());
     let hz = kernel::build::ticks::of_name(kernel);
     engine.for_each(|cell| tick_like_guest(cell, kernel, hz));
 }
 
-/// Gives a cell of the engine what a guest has and the defaults have not: the times of its scheduler, the size of its
-/// pageblocks, the clock of its programs, checksums of btrfs without the CPU's instruction, one depth for all disks, the
-/// caches and the wall clock of a machine that has just booted, and changes of task that cost nothing. The timer ticks
-/// `hz` times a second unless the cell's machine says how often. `kernel`: the guest's, by the name of its build or
-/// its release.
+/// Sets the parameters of an engine's cell to those of a guest of `kernel`, whatever their
+/// defaults: scheduler times, pageblock size, the costs of a program's clock and of system calls,
+/// btrfs checksums without a CPU instruction, one queue depth for all disks, the dirty limit,
+/// caches and wall clock of a machine that has just booted, and free context switches. The timer
+/// ticks `hz` times a second unless the cell's machine says how often. `kernel` is the name of the
+/// guest's build or its release.
 pub fn tick_like_guest(cell: &mut Cell, kernel: &str, hz: u32) {
     if !cell.says_hz {
         cell.spec.machine.hz = hz;
     }
-    // CFS's times grow with the CPUs, up to eight; the defaults are those of four.
+    // CFS's times grow with the number of CPUs, up to eight; the defaults are those of four CPUs.
     let times = f64::from(1 + cell.spec.machine.cpus.min(8).ilog2());
     let kernels = guest_reclaimable(kernel) + guest_unmovable(kernel, cell.spec.filesystem);
     let locked = cell.spec.machine.boot.kernel.pages() as f64 - kernels;
@@ -141,31 +147,31 @@ pub fn tick_like_guest(cell: &mut Cell, kernel: &str, hz: u32) {
             .set(name, value)
             .expect("a parameter in its range");
     }
-    // A guest's kernel counts each zone that it looks at, the one that gives the page as well; the engine those that
-    // it passes by.
+    // A guest's kernel counts each zone that it looks at, including the one that gives the page;
+    // the engine counts only zones that it passes by.
     cell.spec.params.cost_page_alloc += cell.spec.params.cost_zone_walk;
 }
 
-/// Where a figure of the engine stands beside the kernel's.
+/// The verdict on a figure of the engine beside the kernel's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// In the kernel's range, or near its median.
+    /// The engine's median is in the kernel's range, or near the kernel's median.
     Inside,
-    /// Neither.
+    /// The engine's median is neither in the range nor near the median.
     Outside,
-    /// The kernel tells, the engine does not produce it: a miss.
+    /// The kernel has the figure and the engine does not produce it: a miss.
     Unsupported,
-    /// 0 in every run of both: not scored.
+    /// The figure is 0 in every run of both: not scored.
     Idle,
-    /// The kernel does not tell, or no run of one of the two completed: not scored.
+    /// The kernel does not have the figure, or no run of one of the two completed: not scored.
     Untold,
-    /// The kernel's figures were kept before this one was on the list: not scored.
+    /// The kernel's figures were kept before this one was added to the list: not scored.
     Unmeasured,
 }
 
 impl Standing {
-    /// Judges one figure. `slack`: how far it may be off in any case.
+    /// Judges one figure. `slack` is the difference that is accepted in any case.
     fn of(kernel: Option<&Summary>, engine: Option<&Summary>, slack: f64) -> Self {
         let Some(kernel) = kernel else {
             return Self::Untold;
@@ -184,45 +190,45 @@ impl Standing {
         }
     }
 
-    /// Whether it counts for the score.
+    /// Returns true if the figure counts for the score.
     pub fn scored(self) -> bool {
         matches!(self, Self::Inside | Self::Outside | Self::Unsupported)
     }
 }
 
-/// One figure of both.
+/// One figure of the kernel and of the engine.
 #[derive(Debug, Clone, Serialize)]
 pub struct Judged {
-    /// What it is called.
+    /// The name of the figure.
     pub name: String,
-    /// Its unit.
+    /// The unit of the figure.
     pub unit: String,
-    /// The kernel's completed iterations.
+    /// Summary of the kernel's completed iterations; `None` if it does not have the figure.
     pub kernel: Option<Summary>,
-    /// The engine's.
+    /// Summary of the engine's completed iterations; `None` if it does not produce the figure.
     pub engine: Option<Summary>,
-    /// The engine's median by the kernel's; absent where the kernel's is 0.
+    /// The engine's median divided by the kernel's; `None` where the kernel's is 0.
     pub ratio: Option<f64>,
-    /// Where the engine's stands.
+    /// The verdict.
     pub standing: Standing,
 }
 
-/// The first moment at which the series of the first iterations part.
+/// The first time from which the series of the first iterations differ.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Parting {
     /// Seconds from the beginning of the workload.
     pub at: f64,
-    /// The column.
+    /// The name of the column.
     pub column: &'static str,
-    /// The kernel's value (pages).
+    /// The kernel's value, in pages.
     pub kernel: f64,
-    /// The engine's (pages).
+    /// The engine's value, in pages.
     pub engine: f64,
 }
 
 impl Parting {
-    /// The earliest of the columns of [`PARTING`] by [`first_apart`]. `None`: they do not part, or one of them was
-    /// not sampled.
+    /// Returns the earliest parting among the columns of [`PARTING`], by [`first_apart`]. `None` if
+    /// no column parts; a column that was not sampled is passed over.
     fn of(kernel: &Series, engine: &Series) -> Option<Self> {
         let first = |name: &'static str| {
             let (at, ours, theirs) = first_apart(kernel, engine, name)?;
@@ -238,9 +244,10 @@ impl Parting {
     }
 }
 
-/// The earliest sample of `ours`, in seconds, from which on, twice in a row, a column differs by more than a tenth
-/// of the most that it reaches in `ours`, with both values. Samples of `theirs` are read at the times of
-/// `ours`. `None`: it does not, or one of the two does not have it.
+/// Returns the time in seconds of the first of two samples in a row at which a column differs by
+/// more than a tenth of its maximum in `ours` (and, if it counts pages, by more than
+/// [`SLACK_PAGES`]), with both values. Samples of `theirs` are read at the times of `ours`. `None`
+/// if the column does not differ, or one of the two does not have it.
 pub fn first_apart(ours: &Series, theirs: &Series, name: &str) -> Option<(f64, f64, f64)> {
     let (a, b) = (column(ours, name)?, column(theirs, name)?);
     let most = a.iter().copied().fold(0.0, f64::max);
@@ -250,7 +257,7 @@ pub fn first_apart(ours: &Series, theirs: &Series, name: &str) -> Option<(f64, f
         .any(|c| c.name == name && c.unit == "pages");
     let off = (most * TOLERANCE).max(if of_pages { SLACK_PAGES } else { 0.0 });
     let pairs = ours.t.iter().zip(&a).map_while(|(&t, &value)| {
-        // Behind the end of `theirs` there is nothing to compare.
+        // After the end of `theirs` there is nothing to compare.
         let at = theirs.t.partition_point(|&e| e < t);
         Some((t, value, *b.get(at)?))
     });
@@ -260,7 +267,7 @@ pub fn first_apart(ours: &Series, theirs: &Series, name: &str) -> Option<(f64, f
     Some(twice.find(|two| two.iter().all(apart))?[0])
 }
 
-/// What every cell of an experiment gave, in matrix order.
+/// Returns the figures of every cell of an experiment, in matrix order.
 pub fn measured(outcomes: &Outcomes) -> Vec<Measured> {
     let figures = judged::figures();
     let cells = 0..outcomes.experiment.cells.len();
@@ -272,22 +279,22 @@ pub fn measured(outcomes: &Outcomes) -> Vec<Measured> {
 /// A kernel and a preset on one combination of the other axes.
 #[derive(Debug, Clone, Serialize)]
 pub struct Pair {
-    /// The other axes.
+    /// The label of the other axes.
     pub group: String,
-    /// The kernel's policy.
+    /// The name of the kernel's policy.
     pub kernel: String,
-    /// The preset.
+    /// The name of the preset.
     pub preset: String,
-    /// Iterations of each that completed.
+    /// Completed iterations of the kernel and of the preset.
     pub completed: (usize, usize),
-    /// Every figure of the list.
+    /// Every figure of the list with its verdict.
     pub figures: Vec<Judged>,
-    /// Where they part.
+    /// The time from which they differ; `None` if they do not.
     pub parting: Option<Parting>,
 }
 
 impl Pair {
-    /// Judges one beside the other.
+    /// Judges the engine beside the kernel.
     pub fn of(kernel: &Measured, engine: &Measured, figures: &[Figure]) -> Self {
         let slack = SLACK_PAGES.max(kernel.moved * SLACK_SHARE);
         let judge = |figure: &Figure| {
@@ -321,7 +328,7 @@ impl Pair {
         }
     }
 
-    /// Marks what was not measured in the kernel: figures that came to the list behind a version of it.
+    /// Marks the figures that were added to the list after `version` as not measured in the kernel.
     #[must_use]
     pub fn measured_by(mut self, version: u32, figures: &[Figure]) -> Self {
         for (judged, figure) in self.figures.iter_mut().zip(figures) {
@@ -332,7 +339,7 @@ impl Pair {
         self
     }
 
-    /// Figures inside, and those that are scored.
+    /// Returns the number of figures inside, and of those that are scored.
     pub fn score(&self) -> (usize, usize) {
         let of = |f: fn(Standing) -> bool| self.figures.iter().filter(|j| f(j.standing)).count();
         (of(|s| s == Standing::Inside), of(Standing::scored))
@@ -342,19 +349,19 @@ impl Pair {
 /// An experiment's validation: every kernel beside every preset, group by group.
 #[derive(Debug, Clone, Serialize)]
 pub struct Validation {
-    /// The experiment.
+    /// The experiment's name.
     pub experiment: String,
-    /// Iterations asked for.
+    /// Iterations of each cell that the experiment asks for.
     pub iterations: u32,
-    /// What is to be known before any of its figures is read, a sentence each.
+    /// Notes for the reader of any figure, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<String>,
-    /// In matrix order.
+    /// The pairs in matrix order.
     pub pairs: Vec<Pair>,
 }
 
 impl Validation {
-    /// Judges what was run.
+    /// Judges the outcomes of an experiment.
     pub fn new(outcomes: &Outcomes) -> Self {
         let figures = judged::figures();
         let cells = &outcomes.experiment.cells;
@@ -378,7 +385,7 @@ impl Validation {
         }
     }
 
-    /// Figures inside, and those that are scored, over all pairs.
+    /// Returns the number of figures inside, and of those that are scored, over all pairs.
     pub fn score(&self) -> (usize, usize) {
         let add = |sum: (usize, usize), one: (usize, usize)| (sum.0 + one.0, sum.1 + one.1);
         self.pairs.iter().map(Pair::score).fold((0, 0), add)

@@ -1,4 +1,5 @@
-//! The table of a suite: scenario by scenario how many figures are inside, those that decide nothing while building apart.
+//! The table of a suite: the number of figures inside for each scenario, with held-out scenarios
+//! apart, which must not influence the building of the engine.
 
 use super::suite::held_out;
 use super::{Pair, Standing};
@@ -9,29 +10,30 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// A scenario needs so many figures that are scored.
+/// Fewest scored figures that a scenario must have to count.
 pub const FEWEST: usize = 12;
 
-/// A scenario's score.
+/// The score of one scenario.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// The scenario.
+    /// The scenario's name.
     pub scenario: String,
-    /// Whether it decides nothing while building.
+    /// True if the scenario is held out.
     pub held_out: bool,
-    /// Figures inside.
+    /// Number of figures inside.
     pub inside: usize,
-    /// Figures that are scored.
+    /// Number of figures that are scored.
     pub live: usize,
-    /// What was judged.
+    /// The judged pair.
     pub pair: Pair,
 }
 
 impl Row {
-    /// That of a judged pair.
+    /// Scores a judged pair.
     pub fn new(scenario: &str, pair: Pair) -> Self {
         let (inside, live) = match pair.completed {
-            // What the preset does not get to its end is a miss in whatever the kernel did.
+            // If no run of the preset completed, every figure that the kernel moved counts as a
+            // miss.
             (1.., 0) => {
                 let moved = |s: &crate::figures::stats::Summary| s.min != 0.0 || s.max != 0.0;
                 let told = pair.figures.iter().filter_map(|j| j.kernel.as_ref());
@@ -48,7 +50,7 @@ impl Row {
         }
     }
 
-    /// Whether it has enough figures to be scored.
+    /// Returns true if the scenario has enough scored figures to count.
     pub fn enough(&self) -> bool {
         self.live >= FEWEST
     }
@@ -58,25 +60,25 @@ impl Row {
     }
 }
 
-/// A preset beside a kernel over a suite.
+/// The scores of a preset beside a kernel over a suite.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
-    /// The kernel, by its name.
+    /// The kernel's name.
     pub kernel: String,
-    /// As `uname -r` says in a guest.
+    /// The kernel's release (`uname -r`) in a guest.
     pub release: String,
-    /// The preset.
+    /// The preset's name.
     pub preset: String,
-    /// Inside and scored, of what decides.
+    /// Numbers of figures inside and scored, over scenarios that are not held out.
     pub deciding: (usize, usize),
-    /// The same of what is held out.
+    /// Numbers of figures inside and scored, over held-out scenarios.
     pub held_out: (usize, usize),
-    /// Scenarios, worst first.
+    /// The scenarios, the worst first.
     pub rows: Vec<Row>,
 }
 
 impl Verdict {
-    /// That of scenarios' scores.
+    /// Sums up the scores of scenarios.
     pub fn new(kernel: &str, release: &str, preset: &str, mut rows: Vec<Row>) -> Self {
         rows.sort_by(|a, b| {
             let worst = a.share().total_cmp(&b.share());
@@ -100,7 +102,8 @@ impl Verdict {
         self.rows.iter().filter(move |r| r.held_out == apart)
     }
 
-    /// Every figure with the scenarios in which it is inside and in which it is scored, of what decides; worst first.
+    /// Returns every figure with the number of scenarios in which it is inside and in which it is
+    /// scored, over scenarios that are not held out; the worst first.
     fn by_figure(&self) -> Vec<(&str, usize, usize)> {
         let mut all: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         let scored = self.part(false).filter(|r| r.enough());
@@ -117,7 +120,7 @@ impl Verdict {
         all
     }
 
-    /// Figures that came to the list after the kernel's were kept.
+    /// Returns the figures that were added to the list after the kernel's were kept.
     fn unmeasured(&self) -> Vec<&str> {
         let first = self.rows.first().into_iter();
         let unmeasured = first
@@ -157,7 +160,7 @@ fn percent(inside: usize, live: usize) -> String {
     }
 }
 
-/// A table in one of two forms.
+/// A table that can be written in two forms.
 struct Grid {
     header: [String; 5],
     lines: Vec<Vec<String>>,
@@ -184,16 +187,17 @@ impl Grid {
     }
 }
 
-/// In which form tables are written.
+/// The form in which tables are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// For a terminal.
+    /// Ruled tables for a terminal.
     Text,
-    /// For a page.
+    /// Markdown tables for a page.
     Markdown,
 }
 
-/// The totals, then both parts' tables, and the figures of what decides; text for a screen.
+/// Writes the totals, then the tables of both parts, and the figures of the scenarios that are not
+/// held out; text is fitted to the screen.
 pub fn to_text(verdicts: &[Verdict], form: Form, screen: Screen) -> String {
     let mut out = String::new();
     for verdict in verdicts {
@@ -276,7 +280,7 @@ mod tests {
     use super::super::measured::{Course, Measured, Told};
     use super::*;
 
-    /// Figures of the list, in its order, with one value each.
+    /// Returns the first figures of the list, in its order, with one value each.
     fn measured(policy: &str, values: &[f64]) -> Measured {
         let figures = judged::figures();
         let told = figures.iter().zip(values).map(|(figure, value)| {

@@ -1,7 +1,9 @@
-//! A suite: a folder of experiments, one machine and one filesystem each, by which presets are held to real kernels.
+//! A suite: a folder of experiments, with one machine and one filesystem each, in which presets are
+//! compared with real kernels.
 //!
-//! What is in a scenario is known by a digest ([`Scenario::content`]), so that figures are never judged by those of another
-//! one. Some of them decide nothing while an engine is built ([`held_out`]).
+//! A digest identifies what a scenario runs ([`Scenario::content`]), so that figures are never
+//! judged by those of another scenario. Some scenarios are [`held_out`]: they must not influence
+//! the building of the engine.
 
 use crate::diagnostic::Diagnostic;
 use crate::experiment::{self, Overrides};
@@ -10,31 +12,32 @@ use crate::results::hex;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// Where suites lie, from the project's root.
+/// The folder of the suites, from the project's root.
 pub const FOLDER: &str = "experiments/validate";
 
 /// A scenario of a suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {
-    /// Its file's name without the ending.
+    /// The name of the scenario's file without its ending.
     pub name: String,
-    /// Its file.
+    /// The path of the scenario's file.
     pub path: PathBuf,
-    /// A digest of what it asks for: of its file and its job file, without comments.
+    /// A digest of what the scenario runs: of its file and its job file, without comments.
     pub content: String,
 }
 
-/// Whether a scenario decides nothing while the engine is built: the first eight bytes of the SHA-256 of its name, read as a
-/// number with the highest byte first, are divisible by three.
+/// Returns true if a scenario is held out, and must not influence the building of the engine: if
+/// the first eight bytes of the SHA-256 of its name, read as a big-endian number, are divisible by
+/// three.
 pub fn held_out(name: &str) -> bool {
     let sum = Sha256::digest(name);
     let (first, _) = sum.as_slice().split_first_chunk().expect("it has 32 bytes");
     u64::from_be_bytes(*first).is_multiple_of(3)
 }
 
-/// Returns how often the timer of a scenario's machine ticks in a second: 250 times, as most machines' do, where the second
-/// eight bytes of the SHA-256 of its name, read as a number with the highest byte first, are divisible by three, and
-/// otherwise 100 times, as that of User-Mode Linux does. The scenario's file says it (`machine.hz`).
+/// Returns the timer frequency of a scenario's machine: 250 ticks a second, as most machines have,
+/// if the second eight bytes of the SHA-256 of its name, read as a big-endian number, are divisible
+/// by three, and otherwise 100, as User-Mode Linux has. The scenario's file sets it (`machine.hz`).
 pub fn ticks(name: &str) -> u32 {
     let sum = Sha256::digest(name);
     let (second, _) = sum.as_slice()[8..]
@@ -46,8 +49,8 @@ pub fn ticks(name: &str) -> u32 {
     }
 }
 
-/// The preset that comes nearest to a kernel, by its release or name (`6.12.94`); the newest, where neither says when it is
-/// from.
+/// Returns the preset nearest to a kernel, by its release or name (`6.12.94`); the newest preset if
+/// the name holds no release.
 pub fn nearest(kernel: &str) -> &'static str {
     let mut numbers = kernel.split(|c: char| !c.is_ascii_digit());
     let mut number = || numbers.next()?.parse::<u32>().ok();
@@ -55,10 +58,11 @@ pub fn nearest(kernel: &str) -> &'static str {
     mm::policy::nearest(release.unwrap_or((u32::MAX, 0))).name
 }
 
-/// The scenarios of a suite, by name: those of a folder, or of one of [`FOLDER`] here or in a folder above.
+/// Returns the scenarios of a suite, sorted by name. `suite` is the path of a folder, or the name
+/// of one in [`FOLDER`], which is looked for here and in all folders above.
 ///
 /// # Errors
-/// There is no such folder, nothing in it, or something that can't be read or is no scenario.
+/// Fails if there is no such folder, if it is empty, or if a file can't be read or is no scenario.
 pub fn scenarios(suite: &str) -> Result<Vec<Scenario>, Diagnostic> {
     let folder = folder(suite)?;
     let wrong = |e: std::io::Error| {
@@ -111,7 +115,7 @@ impl Scenario {
         let workload = table.get("workload").and_then(toml::Value::as_table);
         let machine = table.get("machine").and_then(toml::Value::as_table);
         let of = |key: &str| workload.and_then(|w| w.get(key));
-        // What else a file can name is not in the digest.
+        // Other files that a scenario could name would be missing from the digest.
         if machine.is_none_or(|m| m.contains_key("base")) || of("trace").is_some() {
             return Err(wrong(
                 "it is made of other files".to_owned(),
@@ -134,10 +138,10 @@ impl Scenario {
         })
     }
 
-    /// Its experiment with these policies, a cell each.
+    /// Returns the scenario's experiment with these policies, a cell for each.
     ///
     /// # Errors
-    /// It can't be read, or has axes of its own.
+    /// Fails if it can't be read, or has axes of its own.
     pub fn load(
         &self,
         policies: &[String],
@@ -146,7 +150,7 @@ impl Scenario {
     ) -> Result<Experiment, Diagnostic> {
         let list = serde_json::to_string(policies).expect("words have a JSON form");
         let mut set = set.to_vec();
-        // What is judged stands above what is set.
+        // Comes last, so that it overrides `set`.
         set.push(format!("policy={list}"));
         let overrides = Overrides {
             set,
@@ -167,7 +171,8 @@ impl Scenario {
     }
 }
 
-/// A digest of an experiment's and a job file's text without empty lines and those that are comments.
+/// Returns a digest of the text of an experiment and its job file, without empty lines and
+/// comments.
 fn content(experiment: &str, jobs: &str) -> String {
     let mut hash = Sha256::new();
     for (text, comments) in [(experiment, &["#"][..]), (jobs, &["#", ";"])] {
@@ -193,7 +198,7 @@ mod tests {
         assert_eq!(one, content("name = \"a\"\n[machine]", "[a]\n# b\nrw=read"));
         assert_ne!(one, content("name = \"a\"\n[machine]", "[a]\nrw=write"));
         assert_ne!(one, content("name = \"b\"\n[machine]", "[a]\nrw=read"));
-        // What moves from one file into the other is another thing.
+        // Moving a line from one file into the other gives another digest.
         assert_ne!(content("a", "b"), content("a\nb", ""));
     }
 
@@ -209,8 +214,8 @@ mod tests {
         assert_eq!(nearest("mine"), newest.name);
     }
 
-    /// Who decides nothing is committed before the first mechanism: a name that moves from one part to the
-    /// other would be a choice by results.
+    /// The list of held-out scenarios is fixed before the first mechanism is built: moving a name
+    /// from one part to the other would be a choice by results.
     #[test]
     fn a_third_of_the_suite_is_held_out() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

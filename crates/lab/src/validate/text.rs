@@ -1,4 +1,4 @@
-//! A validation as text and as CSV.
+//! Formats a validation as text and as CSV.
 
 use super::{Judged, Pair, Standing, Validation};
 use crate::figures::stats::Summary;
@@ -8,7 +8,7 @@ use crate::results::csv::{Csv, number};
 use comfy_table::{Cell, CellAlignment, Table};
 use std::fmt::Write as _;
 
-/// The answer, then a table for each pair, with what is outside first, for a screen.
+/// Returns the answer, then a table for each pair, with figures outside first, for a screen.
 pub fn to_text(validation: &Validation, screen: Screen) -> String {
     let mut out = said(&validation.said);
     for pair in &validation.pairs {
@@ -43,7 +43,7 @@ fn share(inside: usize, scored: usize) -> String {
     }
 }
 
-/// One sentence: the score, and where the two part.
+/// Returns one sentence with the score and the time of the parting.
 fn answer(pair: &Pair) -> String {
     let (inside, scored) = pair.score();
     let parting = match &pair.parting {
@@ -116,7 +116,7 @@ fn table(pair: &Pair) -> Table {
     table
 }
 
-/// A value with as many digits as one reads.
+/// Formats a value with as many digits as one reads.
 fn short(x: f64) -> String {
     match x.abs() {
         _ if x == x.trunc() => format!("{x:.0}"),
@@ -126,7 +126,7 @@ fn short(x: f64) -> String {
     }
 }
 
-/// One row a figure of a pair.
+/// Returns a CSV table with one row for each figure of a pair.
 pub fn to_csv(validation: &Validation) -> Vec<u8> {
     let mut csv = Csv::default();
     csv.row([
@@ -175,9 +175,9 @@ pub fn to_csv(validation: &Validation) -> Vec<u8> {
     csv.into_bytes()
 }
 
-/// Figures inside, and those that are scored, of what [`to_csv`] has written.
+/// Counts the figures inside, and those that are scored, in text that [`to_csv`] has written.
 pub fn score_of_csv(csv: &str) -> (usize, usize) {
-    // Behind the standing are nine numbers; what is before it may have commas.
+    // The standing is followed by nine numbers; fields before it may contain commas.
     let standings = csv
         .lines()
         .skip(1)
