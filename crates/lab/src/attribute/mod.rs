@@ -1,16 +1,16 @@
-//! Which patch of a series did what: every prefix of the series and every set of all patches but one is run, and
-//! neighbours are compared.
+//! Attributes the effect of a series to its patches: runs every prefix of the series and every set
+//! of all patches but one, and compares neighbours.
 //!
 //! - **First addition**: the prefix that ends with the patch against the one before it.
 //! - **Last addition**: all patches against all but this one.
 //!
-//! Both are there because patches act on each other: one whose work a later one does as well has a first addition
-//! and no last one.
+//! Both are needed because patches interact: a patch whose work a later one also does has an effect
+//! as first addition and none as last.
 //!
-//! Seeds are added until a comparison can tell its two policies apart, or at a stated cap: looks are at so many
-//! iterations, twice, four times, … Each look is a test, so each has only its part of the 5 % (Bonferroni), and
-//! the p-values that are shown are multiplied by the number of looks. A comparison that two policies share, or whose
-//! runs are the same bytes, needs none.
+//! Seeds are added until a comparison can tell its two policies apart, or up to a stated cap: looks
+//! are at `first` iterations, twice, four times, … Each look is a test, so each has only its part
+//! of the 5 % (Bonferroni), and the p-values shown are multiplied by the number of looks. A
+//! comparison whose sides are the same policy, or whose runs are the same bytes, needs no test.
 
 mod patches;
 mod text;
@@ -27,17 +27,17 @@ use serde::Serialize;
 use sim::RunResult;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Iterations of each cell.
+/// The numbers of iterations of each cell at the first and the last look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seeds {
-    /// At the first look.
+    /// Iterations at the first look.
     pub first: u32,
-    /// At the last one.
+    /// Iterations at the last look.
     pub cap: u32,
 }
 
 impl Seeds {
-    /// The iterations at each look.
+    /// Returns the number of iterations at each look.
     pub fn looks(self) -> Vec<u32> {
         let mut looks = vec![self.first.min(self.cap)];
         while let Some(&last) = looks.last()
@@ -49,82 +49,83 @@ impl Seeds {
     }
 }
 
-/// Which neighbours are compared.
+/// The two neighbours that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Addition {
-    /// The prefix with the patch against that without it.
+    /// The prefix that ends with the patch against the prefix before it.
     First,
     /// All patches against all but this one.
     Last,
 }
 
-/// What can be said of a patch and a figure.
+/// The effect of a patch on a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
-    /// The patch lowers it.
+    /// The patch lowers the figure.
     Less,
-    /// The patch raises it.
+    /// The patch raises the figure.
     More,
-    /// At the cap nothing can be claimed.
+    /// Nothing can be claimed with as many iterations as the cap allows.
     Unclear,
-    /// The runs are the same bytes.
+    /// The runs with and without the patch are the same bytes.
     Same,
-    /// Both sides have the same switches.
+    /// Both sides have the same switches, so the patch changes nothing in the engine.
     NoSwitch,
-    /// The run was stopped before, or gave no value.
+    /// The run was stopped before a decision, or gave no value.
     Open,
 }
 
-/// One patch by one figure.
+/// The effect of one patch on one figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// The cell's other axes.
+    /// The label of the cell's other axes.
     pub group: String,
     /// The patch's number.
     pub patch: u32,
-    /// Which neighbours are compared.
+    /// The two neighbours that are compared.
     pub addition: Addition,
-    /// The figure.
+    /// The name of the figure.
     pub figure: String,
-    /// Its unit.
+    /// The unit of the figure.
     pub unit: &'static str,
     /// The mean without the patch.
     pub without: f64,
-    /// The mean with it.
+    /// The mean with the patch.
     pub with: f64,
-    /// The p-value, corrected for the looks.
+    /// The p-value, multiplied by the number of looks; `None` without a test.
     pub p: Option<f64>,
-    /// Values on the smaller side.
+    /// Number of values on the side that has fewer.
     pub n: usize,
-    /// What follows.
+    /// The finding.
     pub finding: Finding,
-    /// Whether that is good; `None`: nobody can say.
+    /// True if the effect is good, false if bad; `None`: the figure has no better direction, or
+    /// there is no effect.
     pub good: Option<bool>,
 }
 
-/// What was found.
+/// The result of attributing a series.
 #[derive(Debug, Clone)]
 pub struct Attribution {
     /// The series.
     pub patches: Patches,
     /// Iterations at each look.
     pub looks: Vec<u32>,
-    /// Group by group, patch by patch, figure by figure.
+    /// The rows, group by group, patch by patch, figure by figure.
     pub rows: Vec<Row>,
-    /// Iterations that were run.
+    /// Number of iterations that were run.
     pub runs: usize,
-    /// Iterations that did not complete, which have no values.
+    /// Number of iterations that did not complete, and so have no values.
     pub lost: usize,
-    /// The run was stopped.
+    /// True if the run was stopped.
     pub interrupted: bool,
 }
 
-/// Results by group and policy.
+/// Results of iterations by group and policy.
 type Results = BTreeMap<(String, String), Vec<Option<RunResult>>>;
 
-/// Finished iterations of an experiment's cells.
+/// The journal of a round: finished iterations of an experiment's cells.
 struct Known<'a> {
     cells: &'a [Cell],
     results: &'a Results,
@@ -143,13 +144,13 @@ fn key(cell: &Cell) -> (String, String) {
     (cell.group(), cell.policy.clone())
 }
 
-/// Runs one round: cells, so many iterations, and those that are known.
+/// Runs one round of an experiment, with a journal of the iterations that are already known.
 pub type Round<'a, E> = dyn FnMut(&Experiment, &mut dyn Journal) -> Result<Outcomes, E> + 'a;
 
-/// Runs what is needed and says which patch did what.
+/// Runs rounds until every comparison is decided, and returns the findings.
 ///
 /// # Errors
-/// That of a round.
+/// Returns the error of a round.
 pub fn attribute<E>(
     tried: &Tried,
     seeds: Seeds,
@@ -205,17 +206,17 @@ pub fn attribute<E>(
     })
 }
 
-/// Two neighbours by one figure.
+/// A comparison of two neighbours by one figure.
 struct Comparison {
     group: String,
     patch: u32,
     addition: Addition,
     figure: Figure,
-    /// Without the patch, and with it.
+    /// The policies without the patch and with it.
     policies: [String; 2],
 }
 
-/// All of them, in the order of the rows.
+/// Returns all comparisons, in the order of the rows.
 fn comparisons(tried: &Tried) -> Vec<Comparison> {
     let mut groups: Vec<String> = Vec::new();
     for cell in &tried.experiment.cells {
@@ -245,7 +246,7 @@ fn comparisons(tried: &Tried) -> Vec<Comparison> {
 }
 
 impl Comparison {
-    /// What can be said now; `None`: more seeds are wanted.
+    /// Judges the comparison by the results so far; `None`: it needs more seeds.
     fn judge(&self, results: &Results, looks: usize, last: bool, stopped: bool) -> Option<Row> {
         let of = |policy: &String| results.get(&(self.group.clone(), policy.clone()));
         let none = Vec::new();

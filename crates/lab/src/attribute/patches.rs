@@ -1,13 +1,17 @@
-//! A patch series as switches: `patches.toml` in the folder of a published series, or a file of the user's.
+//! A patch series as switches: `patches.toml` in the folder of a published series, or a file of the
+//! user's.
 //!
+//! | key | meaning |
 //! | key | what it says |
-//! |---|---|
+//! | --- | --- |
 //! | `series` | its name |
-//! | `base` | the policy that the patches stand on |
-//! | `experiment` | the experiment that shows what they do |
-//! | `set` | what is set in it, as `--set` takes it: fewer cells than it has |
+//! | `base` | the policy that the patches are applied to |
+//! | `experiment` | the experiment that shows their effects |
+//! | `set` | settings of it, as `--set` takes them, so that fewer cells are run |
 //! | `figures` | rows, counters and figures of the workload that patches are judged by |
-//! | `patch` | a list, in the order of the series: `number`, `title`, `switches` (none: it changes no behaviour of the engine), `note` |
+//! | `patch` | a list in the order of the series: `number`, `title`, `switches`, `note` |
+//!
+//! A patch without `switches` changes no behaviour of the engine.
 
 use crate::diagnostic::{Diagnostic, Source};
 use crate::experiment::{self, Overrides, files_near, read_text};
@@ -21,59 +25,59 @@ use std::path::Path;
 /// The name of the file in a series' folder.
 pub const FILE: &str = "patches.toml";
 
-/// Switches by name.
+/// Switches of a policy by name.
 pub type Switches = BTreeMap<String, toml::Value>;
 
-/// One patch.
+/// One patch of a series.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Patch {
-    /// Its number in the series.
+    /// The patch's number in the series.
     pub number: u32,
-    /// Its title.
+    /// The patch's title.
     pub title: String,
-    /// What it switches.
+    /// The switches that the patch sets; empty: it changes no behaviour of the engine.
     #[serde(default)]
     pub switches: Switches,
-    /// What is to be known of it.
+    /// A remark on the patch.
     pub note: Option<String>,
 }
 
-/// A series.
+/// A series of patches.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Patches {
-    /// Its name.
+    /// The name of the series.
     pub series: String,
-    /// The policy that it stands on.
+    /// The policy that the patches are applied to.
     pub base: String,
-    /// The experiment's file.
+    /// The path of the experiment's file.
     pub experiment: String,
-    /// What is set in it.
+    /// Settings of the experiment, as `--set` takes them.
     #[serde(default)]
     pub set: Vec<String>,
-    /// What patches are judged by.
+    /// The figures that patches are judged by.
     pub figures: Vec<String>,
-    /// The patches in their order.
+    /// The patches in the order of the series.
     pub patch: Vec<Patch>,
 }
 
-/// A series with the experiment that it is tried in: a cell for each different set of switches.
+/// A series with the experiment in which it is tried: a cell for each different set of switches.
 #[derive(Debug, Clone)]
 pub struct Tried {
     /// The series.
     pub patches: Patches,
-    /// Its figures.
+    /// The figures that patches are judged by.
     pub figures: Vec<Figure>,
     /// The experiment.
     pub experiment: Experiment,
-    /// The policies of the prefixes: before the first patch, with it, …
+    /// The policy of each prefix: before the first patch, with the first patch, …
     pub prefixes: Vec<String>,
-    /// The policies with all patches but one.
+    /// The policy with all patches but one, for each patch.
     pub without: Vec<String>,
 }
 
-/// The shipped series that can be attributed.
+/// Returns the names of the shipped series that can be attributed.
 pub fn shipped() -> Vec<&'static str> {
     let name = |(path, _): &(&'static str, &'static str)| {
         let inside = path.strip_prefix("data/published/")?;
@@ -82,10 +86,10 @@ pub fn shipped() -> Vec<&'static str> {
     files::FILES.iter().filter_map(name).collect()
 }
 
-/// Reads a shipped series by its name, or a file of the user's by its path, with more settings.
+/// Reads a shipped series by its name, or a file of the user's by its path; `set` adds settings.
 ///
 /// # Errors
-/// The first thing wrong.
+/// Returns the first mistake.
 pub fn load(name: &str, set: &[String]) -> Result<Tried, Diagnostic> {
     let own = |file: &str| {
         let text = files::find(file);
@@ -114,10 +118,10 @@ pub fn load(name: &str, set: &[String]) -> Result<Tried, Diagnostic> {
     parse(&Source::new(name, text), &find, set)
 }
 
-/// As [`load`], from a text; `find` finds the experiment's files.
+/// Reads a series from a text, as [`load`] does; `find` finds the experiment's files.
 ///
 /// # Errors
-/// The first thing wrong.
+/// Returns the first mistake.
 pub fn parse(
     source: &Source,
     find: &experiment::Files<'_>,
@@ -183,12 +187,13 @@ pub fn parse(
     })
 }
 
-/// Sets of switches, each once, with the name of the first that had it.
+/// The different sets of switches, each with the name of the first policy that has it.
 #[derive(Default)]
 struct Policies(Vec<(String, Switches)>);
 
 impl Policies {
-    /// The name of the policy that patches make, the later ones above the earlier.
+    /// Returns the name of the policy that these patches make; later patches override earlier ones.
+    /// A new set of switches gets `name`.
     fn named(&mut self, name: String, patches: &[&Switches]) -> String {
         let mut all = Switches::new();
         for switches in patches {
@@ -201,7 +206,7 @@ impl Policies {
         name
     }
 
-    /// What is set in the experiment for them.
+    /// Returns the settings that define these policies in the experiment.
     fn settings(&self, base: &str) -> Vec<String> {
         let text = |s: &str| toml::Value::String(s.to_owned()).to_string();
         let names: Vec<String> = self.0.iter().map(|(name, _)| text(name)).collect();

@@ -1,4 +1,4 @@
-//! What was found, for a terminal and as JSON.
+//! Formats the findings for a terminal and as JSON.
 
 use super::{Addition, Attribution, Finding, Row};
 use crate::report::compare::short;
@@ -6,7 +6,7 @@ use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// A table for each group, below the sentences that answer.
+/// Returns sentences that answer, and a table for each group.
 pub fn to_text(found: &Attribution) -> String {
     let looks: Vec<String> = found.looks.iter().map(u32::to_string).collect();
     let mut out = format!(
@@ -49,7 +49,7 @@ pub fn to_text(found: &Attribution) -> String {
     out
 }
 
-/// Which patches moved each figure, as the first ones that are added to those before them.
+/// Names the patches that moved each figure, as first and as last additions.
 fn answers(rows: &[&Row]) -> String {
     let mut out = String::new();
     let mut figures: Vec<&str> = Vec::new();
@@ -89,7 +89,8 @@ fn answers(rows: &[&Row]) -> String {
     out
 }
 
-/// What was measured; patches that switch nothing, and those that change no byte, stand below.
+/// Returns the measured rows as a table, followed by the patches that switch nothing and those that
+/// change no byte.
 fn table(rows: &[&Row]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -164,7 +165,7 @@ fn words(row: &Row) -> &'static str {
     }
 }
 
-/// All of it.
+/// Returns all findings as JSON.
 pub fn to_json(found: &Attribution) -> Value {
     let patches: Vec<Value> = found
         .patches

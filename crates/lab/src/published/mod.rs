@@ -1,10 +1,10 @@
-//! Published series: tables of figures from the threads where kernel patches were discussed, the runs
-//! that they ask for, and how near the engine comes.
+//! Published series: tables of figures from the threads in which kernel patches were discussed, the
+//! runs that reproduce them, and how near the engine comes.
 //!
-//! A series is a folder with `series.toml` and tables, found and never listed ([`series`]). Its
-//! [`plan()`] makes a run for every row that can have one, and the reason for every other. What was run
-//! is scored by the rules of `data/published/README.md` ([`score`]), and stands in
-//! `data/scores.json` ([`scores`]).
+//! A series is a folder with `series.toml` and tables; series are found by their files and never
+//! listed ([`series`]). Its [`plan()`] makes a run for every row that can have one, and gives a
+//! reason for every other row. The results are scored by the rules of `data/published/README.md`
+//! ([`score`]), and kept in `data/scores.json` ([`scores`]).
 
 pub mod plan;
 pub mod score;

@@ -1,11 +1,12 @@
-//! The runs that a series' rows ask for.
+//! Plans the runs that the rows of a series ask for.
 //!
-//! Every row goes to one experiment of its series: of the row's workload and machine, watched if the
-//! row is. What the experiment leaves out and the row asks for is added to it: filesystems and
-//! policies by their names, threads by the formula of their label where the experiment's command takes
-//! `$threads`, monitors, and other machines where the experiment is said to hold for any. Cells that no
-//! row asks for are left out: what a cell gives does not depend on the others. A row whose threads are
-//! `all` is the sum over the threads that the experiment's own file names.
+//! Every row is assigned to one experiment of its series: one with the row's workload and machine,
+//! and with monitors if the row was taken with monitors. Values that the experiment lacks and the
+//! row asks for are added to it: filesystems and policies by their names, threads by the formula of
+//! their label where the experiment's command takes `$threads`, monitors, and other machines where
+//! the experiment is said to hold for any. Cells that no row asks for are left out: the results of
+//! a cell do not depend on the others. A row whose threads are `all` is the sum over the threads
+//! that the experiment's own file names.
 
 use super::series::{Series, Template};
 use super::table::PublishedRow;
@@ -18,39 +19,39 @@ use sim::RunResult;
 use sim::account::{TaskClass, TaskTime};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The threads of a row that stands for a program run with each number of threads in turn.
+/// The label of threads in rows for a program that is run with each number of threads in turn.
 const ALL_THREADS: &str = "all";
 
-/// What is run for a series.
+/// The runs for a series.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The runs, in the order of the series' experiments.
     pub runs: Vec<Run>,
-    /// For each row the index of its run, or why there is none.
+    /// The index of the run for each row, or the reason why there is none.
     pub rows: Vec<Result<usize, String>>,
 }
 
-/// One experiment of a plan.
+/// One run of a plan.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// The experiment, with the cells that some row asks for.
     pub experiment: Experiment,
-    /// The labels of threads that its file names.
+    /// The labels of threads in the experiment's file, over which `all` sums.
     sweep: Vec<String>,
 }
 
-/// The runs of a series, and for each of its rows where its figure comes from; `iterations` in the
-/// place of the experiments' own.
+/// Plans the runs of a series, and which of them gives the figure of each row. `iterations`
+/// replaces the experiments' own numbers.
 ///
 /// # Errors
-/// An experiment of the series that can't be read.
+/// Fails if an experiment of the series can't be read.
 pub fn plan(series: &Series, iterations: Option<u32>) -> Result<Plan, Diagnostic> {
     let mut experiments = Vec::new();
     for template in &series.about.experiment {
         experiments.push(Base::new(series, template)?);
     }
     let mut rows: Vec<Result<usize, String>> = Vec::new();
-    // Rows that are for the same run, by experiment, machine and whether they were watched.
+    // Rows of the same run, by experiment, machine and monitors.
     let mut groups: BTreeMap<(usize, String, bool), Vec<usize>> = BTreeMap::new();
     for (i, row) in series.rows.iter().enumerate() {
         rows.push(match home(series, &experiments, row) {
@@ -102,13 +103,13 @@ fn no_cell(base: &Base<'_>, row: &PublishedRow) -> String {
     )
 }
 
-/// Whether two names may mean the same: an empty one means any.
+/// Returns true if two names may mean the same: an empty one means any.
 fn same(published: &str, run: &str) -> bool {
     published.is_empty() || run.is_empty() || published == run
 }
 
-/// Whether a cell is of a published row's machine, workload, threads, filesystem and policy; `sweep`:
-/// the threads that `all` stands for.
+/// Returns true if a cell has the machine, workload, threads, filesystem and policy of a published
+/// row. `sweep` lists the threads that `all` stands for.
 fn is_of(row: &PublishedRow, cell: &Cell, sweep: &[String]) -> bool {
     let threads = match &row.threads[..] {
         ALL_THREADS => sweep.contains(&cell.threads),
@@ -126,9 +127,9 @@ struct Base<'a> {
     template: &'a Template,
     source: Source,
     own: Experiment,
-    /// Its cells are watched.
+    /// True if a cell of it runs with monitors.
     monitors: bool,
-    /// Its command takes the number of threads.
+    /// True if its command takes the number of threads.
     counts_threads: bool,
 }
 
@@ -149,7 +150,7 @@ impl<'a> Base<'a> {
         })
     }
 
-    /// What its cells have in some column, each once.
+    /// Returns the different values of one column of its cells.
     fn names(&self, of: fn(&Cell) -> &str) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         for cell in &self.own.cells {
@@ -173,7 +174,8 @@ fn parse(series: &Series, source: &Source, set: Vec<String>) -> Result<Experimen
     experiment::parse(source, &|name| series.file(name), &overrides)
 }
 
-/// The experiment that gives a row's figure, and on which machine; the empty name: on its own one.
+/// Returns the experiment that gives a row's figure, and the machine to set in it; an empty name:
+/// the experiment's own machine.
 fn home(
     series: &Series,
     experiments: &[Base<'_>],
@@ -190,7 +192,7 @@ fn home(
             row.workload
         ));
     }
-    // Watched runs stand for watched rows, as far as there are any.
+    // Prefer experiments that agree with the row about monitors.
     let first = |of: &dyn Fn(&Base<'_>) -> bool| {
         let watched = runs
             .iter()
@@ -212,19 +214,19 @@ fn home(
     Ok((any, row.machine.clone()))
 }
 
-/// Where the machine of this name is described.
+/// Returns the path of the file that describes a machine.
 fn machine_file(name: &str) -> String {
     format!("machines/{name}.toml")
 }
 
-/// An experiment with what rows ask for beyond its file.
+/// An experiment, widened with values that rows ask for beyond its file.
 struct Wider<'a> {
     base: &'a Base<'a>,
-    /// Settings that it needs in any case, as `--set` has them.
+    /// Settings that are needed in any case, as `--set` takes them.
     set: Vec<String>,
-    /// A column that rows may widen, each with its names; the experiment's own come first.
+    /// The columns that rows may widen; the names of the experiment's own file come first.
     columns: [Column; 3],
-    /// Names that were tried, with what came of it.
+    /// Names that were tried, with the result.
     tried: BTreeMap<(&'static str, String), Result<(), String>>,
 }
 
@@ -275,10 +277,10 @@ impl<'a> Wider<'a> {
         }
     }
 
-    /// Adds what a row asks for.
+    /// Adds the values that a row asks for.
     ///
     /// # Errors
-    /// Why that can't be run.
+    /// Returns the reason why the row can't be run.
     fn take(&mut self, series: &Series, row: &PublishedRow) -> Result<(), String> {
         let asked = [&row.filesystem, &row.policy, &row.threads];
         for (i, name) in asked.into_iter().enumerate() {
@@ -337,8 +339,8 @@ impl<'a> Wider<'a> {
 }
 
 impl Plan {
-    /// Leaves out the cells that no wanted row asks for, and the runs without any; `wanted` is asked by the
-    /// row's index in its series. What a cell gives does not depend on the others.
+    /// Leaves out the cells that no wanted row asks for, and runs without cells. `wanted` takes the
+    /// index of a row in its series. The results of a cell do not depend on the others.
     pub fn keep(&mut self, series: &Series, wanted: impl Fn(usize) -> bool) {
         for (i, run) in self.rows.iter_mut().enumerate() {
             if run.is_ok() && !wanted(i) {
@@ -362,7 +364,8 @@ impl Plan {
         }
     }
 
-    /// Makes a cheap run of it: of each experiment the first cell of each policy and filesystem, for so many simulated seconds.
+    /// Shortens the plan: keeps the first cell of each policy and filesystem of each experiment,
+    /// for at most `seconds` simulated seconds.
     pub fn shorten(&mut self, seconds: u32) {
         for run in &mut self.runs {
             let mut seen = BTreeSet::new();
@@ -379,8 +382,8 @@ impl Plan {
         }
     }
 
-    /// Makes it the draw of this number, from 1: the first has the seeds of the experiments' files, each further
-    /// one those that follow.
+    /// Sets the seeds of the draw with this number, from 1: the first draw has the seeds of the
+    /// experiments' files, each further draw the seed after the one before.
     pub fn draw(&mut self, number: u32) {
         for run in &mut self.runs {
             let seed = &mut run.experiment.seed;
@@ -388,10 +391,10 @@ impl Plan {
         }
     }
 
-    /// The engine's value of a row, by its index, from what the runs gave.
+    /// Returns the engine's value of a row, given by its index, from the outcomes of the runs.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Returns the reason why there is no value.
     pub fn measure(
         &self,
         row: usize,
@@ -403,18 +406,18 @@ impl Plan {
         measure(&series.rows[row], outcomes, &self.runs[run].sweep)
     }
 
-    /// The engine's value of every row.
+    /// Returns the engine's value of every row, or the reason why there is none.
     pub fn values(&self, series: &Series, outcomes: &[Outcomes]) -> Vec<Result<f64, String>> {
         let rows = 0..series.rows.len();
         rows.map(|i| self.measure(i, series, outcomes)).collect()
     }
 }
 
-/// The engine's value of a published row, from what an experiment gave; `sweep`: the threads that
-/// `all` stands for.
+/// Returns the engine's value of a published row, from the outcomes of an experiment. `sweep` lists
+/// the threads that `all` stands for.
 ///
 /// # Errors
-/// Why there is none.
+/// Returns the reason why there is no value.
 pub fn measure(row: &PublishedRow, of: &Outcomes, sweep: &[String]) -> Result<f64, String> {
     let cells = of.experiment.cells.iter().zip(&of.results);
     let own = cells.filter(|(c, _)| is_of(row, c, sweep));
@@ -423,7 +426,7 @@ pub fn measure(row: &PublishedRow, of: &Outcomes, sweep: &[String]) -> Result<f6
     if row.threads != ALL_THREADS {
         return values.next().unwrap_or_else(none);
     }
-    // The cells run one after the other.
+    // `all` stands for cells that run one after the other, so their values add up.
     let all: Vec<f64> = values.collect::<Result<_, _>>()?;
     match all.is_empty() {
         true => none(),
@@ -431,11 +434,10 @@ pub fn measure(row: &PublishedRow, of: &Outcomes, sweep: &[String]) -> Result<f6
     }
 }
 
-/// A published row's figure in one cell's iterations.
+/// Computes a published row's figure from one cell's iterations.
 fn value(row: &PublishedRow, results: &[Option<RunResult>]) -> Result<f64, String> {
-    // A row of the report blocks has the statistics over a program's loops in its name; over
-    // iterations it is a mean.
-    // What the program itself says goes before a row of that name.
+    // The name of a report row includes the statistic over a program's loops; over iterations a
+    // mean is taken. A metric of the program is preferred to a row of the same name.
     let said = metric(results, &row.metric);
     if said.is_empty() && crate::rows::definition::row(&row.metric).is_some() {
         let values = crate::rows::values(results, &row.metric)?;
@@ -465,8 +467,8 @@ fn value(row: &PublishedRow, results: &[Option<RunResult>]) -> Result<f64, Strin
     })
 }
 
-/// User and system time of the workload's processes, as time(1) would have it, by the names of the
-/// tables.
+/// Returns user or system time of the workload's processes in seconds, as time(1) would measure it;
+/// `name` is `user_cpu` or `system_cpu`, others give no values.
 fn cpu_seconds(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
     let of = |t: &TaskTime| match name {
         "user_cpu" => Some(t.user),

@@ -1,35 +1,36 @@
-//! How near the engine comes to published cells, by the rules of `data/published/README.md`.
+//! Scores how near the engine comes to published cells, by the rules of `data/published/README.md`.
 
 use super::table::{Direction, PublishedRow, Tolerance};
 
-/// A row with what the engine gave.
+/// A row with the engine's value and its score.
 #[derive(Debug, Clone)]
 pub struct Scored {
     /// The published row.
     pub row: PublishedRow,
-    /// The engine's value.
+    /// The engine's value; `None` if there is none.
     pub measured: Option<f64>,
-    /// Within its tolerance; `false` for a row that is not scored.
+    /// True if the value is within its tolerance; `false` for a row that is not scored.
     pub within: bool,
-    /// Whether the direction agrees; `None` where none is published. Of several draws: in all of them.
+    /// True if the direction agrees, with several draws in all of them; `None` if no direction is
+    /// published.
     pub agrees: Option<bool>,
-    /// Some draws agree with the direction and others do not: it is not claimed.
+    /// True if some draws agree with the direction and others do not: it is not claimed then.
     pub disputed: bool,
-    /// Why there is no value.
+    /// The reason why there is no value.
     pub unsupported: Option<String>,
 }
 
-/// How many, of how many.
+/// How many cells of how many are within their tolerance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Score {
-    /// Scored cells.
+    /// Number of scored cells.
     pub cells: usize,
-    /// Within tolerance.
+    /// Number of cells within their tolerance.
     pub within: usize,
 }
 
-/// Whether a value is within a tolerance. `baselines`: published and measured baseline, for
-/// `ratio`.
+/// Returns true if the value `e` is within the row's tolerance. `baselines` are the published and
+/// the measured baseline, for `ratio`.
 pub fn within(row: &PublishedRow, e: f64, baselines: Option<(f64, f64)>) -> bool {
     let p = row.value;
     match row.tolerance {
@@ -54,8 +55,8 @@ pub fn within(row: &PublishedRow, e: f64, baselines: Option<(f64, f64)>) -> bool
     }
 }
 
-/// Whether a change has the published sign and at least a quarter of the published relative size.
-/// From a baseline of 0 every change is infinitely large, so the sign alone decides.
+/// Returns true if a change has the published sign and at least a quarter of the published relative
+/// size. From a baseline of 0 every change is infinitely large, so the sign alone decides.
 pub fn agrees(direction: Direction, published: (f64, f64), measured: (f64, f64)) -> bool {
     let ((pb, p), (eb, e)) = (published, measured);
     let sign = match direction {
@@ -68,7 +69,7 @@ pub fn agrees(direction: Direction, published: (f64, f64), measured: (f64, f64))
     ((e - eb) / eb).abs() >= 0.25 * ((p - pb) / pb).abs()
 }
 
-/// Scores a series' rows by the engine's value of each, or why there is none.
+/// Scores a series' rows by the engine's value of each, or the reason why there is none.
 pub fn score_values(
     rows: &[PublishedRow],
     baseline: &str,
@@ -98,7 +99,7 @@ pub fn score_values(
         .collect()
 }
 
-/// Scored cells of the rows that are wanted, and how many are within their tolerance.
+/// Counts the scored cells of the wanted rows, and those within their tolerance.
 pub fn count(rows: &[Scored], wanted: impl Fn(&Scored) -> bool) -> Score {
     let mut s = Score::default();
     for r in rows
@@ -111,12 +112,12 @@ pub fn count(rows: &[Scored], wanted: impl Fn(&Scored) -> bool) -> Score {
     s
 }
 
-/// Whether some model parameter was fitted to the row.
+/// Returns true if some model parameter was fitted to the row.
 pub fn is_fitted(row: &PublishedRow) -> bool {
     row.fitted
 }
 
-/// How many directions were published, and how many of them agree.
+/// Returns the number of published directions, and of those that agree.
 pub fn directions(rows: &[Scored]) -> (usize, usize) {
     let checked = rows.iter().filter(|r| r.agrees.is_some()).count();
     (
@@ -163,7 +164,7 @@ mod tests {
             ok(Tolerance::Factor(3.0, 100.0), 1.0, None, 300.0)
                 && !ok(Tolerance::Factor(2.0, 0.0), 5.0, None, 0.0)
         );
-        // Published ratio 30/10 = 3; measured 60/20 = 3 and 160/20 = 8.
+        // The published ratio is 30/10 = 3; the measured ones are 60/20 = 3 and 160/20 = 8.
         assert!(
             ok(Tolerance::Ratio(2.0), 30.0, None, 60.0)
                 && !ok(Tolerance::Ratio(2.0), 30.0, None, 160.0)

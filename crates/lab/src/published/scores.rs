@@ -1,16 +1,17 @@
 //! The measured figures behind every score that the project states: `data/scores.json`.
 //!
-//! Only what the engine gave is kept there. How near it came is worked out from the published tables
-//! whenever somebody asks, so a score can't differ from the figures and the tables that it is of.
-//! README, docs and `tune` all say what this file says; `just scores` measures it anew.
+//! Only the engine's values are kept there. Scores are computed from them and the published tables
+//! each time they are needed, so a score can't contradict its figures and tables. README, docs and
+//! `tune` all quote this file; `just scores` measures it anew.
 //!
-//! A draw is all of `lowmark reproduce SERIES` with one set of seeds. A score is the median over a series' draws
-//! ([`Drawn`]), with its spread; of fewer than [`FEWEST`] draws it says how many there are. Each draw is in the
-//! file as soon as it is measured.
+//! A draw is all of `lowmark reproduce SERIES` with one set of seeds. A score is the median over a
+//! series' draws ([`Drawn`]), with its spread; with fewer than [`FEWEST`] draws it states their
+//! number. Each draw is written to the file as soon as it is measured.
 //!
-//! Which engine gave a draw is said by a [`Sample`]: digests of short runs of every experiment of the series. Draws of
-//! another engine are dropped when the first one of a new engine comes. Until then they are *stale*, which
-//! `data/scores.json` must say ([`Scores::stale`]) and README then says, too: a check that finds neither fails.
+//! A [`Sample`] identifies the engine that gave a draw: digests of short runs of every experiment
+//! of the series. Draws of another engine are dropped when the first one of a new engine is added.
+//! Until then they are *stale*, which `data/scores.json` must say ([`Scores::stale`]) and README
+//! then says, too: a check fails if the engine has changed and the file does not say so.
 
 mod drawn;
 mod sample;
@@ -30,35 +31,36 @@ use std::collections::BTreeMap;
 /// The file that comes with the program.
 const EMBEDDED: &str = include_str!("../../../../data/scores.json");
 
-/// Draws of a series, at least, of which a score needs no note.
+/// Fewest draws of a series for a score without a note.
 pub const FEWEST: usize = 5;
 
-/// What the engine gave.
+/// The engine's values of all published series.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scores {
-    /// The sample of each series with the engine that gave its draws.
+    /// The sample of each series, by the engine that gave its draws.
     pub sample: Vec<Sample>,
-    /// Series whose draws are an earlier engine's, with the revision since which they are known to be.
+    /// Series whose draws are of an earlier engine, with the first revision known to give other
+    /// values.
     pub stale: BTreeMap<String, String>,
-    /// The draws of every series, in the order of [`shipped`] and of their seeds; those that were not
-    /// measured yet are left out.
+    /// The draws of every series, in the order of [`shipped`] and of their seeds; series that were
+    /// not measured yet are absent.
     pub series: Vec<Measured>,
 }
 
-/// What the engine gave for one series: a draw.
+/// One draw: the engine's values for one series with one set of seeds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// The series.
+    /// The name of the series.
     pub name: String,
-    /// Its number among the series' draws, from 1: [`Plan::draw`].
+    /// The draw's number within the series, from 1: [`Plan::draw`].
     pub seed: u32,
     /// Iterations of each cell, by the experiment's name.
     pub iterations: BTreeMap<String, u32>,
-    /// [`Sample::engine`] of the engine that gave these figures; empty: not known.
+    /// [`Sample::engine`] of the engine that gave these figures; empty: unknown.
     pub engine: String,
-    /// The revision of the sources that it was measured with, as git names it.
+    /// The git revision of the sources that the draw was measured with.
     pub revision: String,
     /// The figures, in the order of the published rows.
     pub figures: Vec<MeasuredRow>,
@@ -68,17 +70,17 @@ pub struct Measured {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredRow {
-    /// The row, by [`key`].
+    /// The row's name, by [`key`].
     pub cell: String,
-    /// In the row's unit.
+    /// The value, in the row's unit; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// Why there is none.
+    /// The reason why there is no value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsupported: Option<String>,
 }
 
-/// A row's name within its series: what tells it from the others, with `/` between.
+/// Returns a row's name within its series: the columns that identify it, with `/` between.
 pub fn key(row: &PublishedRow) -> String {
     match row.monitors {
         true => row.key() + "/monitors",
@@ -86,16 +88,16 @@ pub fn key(row: &PublishedRow) -> String {
     }
 }
 
-/// The published rows of a shipped series; empty for one that does not exist.
+/// Returns the published rows of a shipped series; empty if there is no such series.
 pub fn rows_of(series: &str) -> &'static [PublishedRow] {
     find(series).map_or(&[], |s| &s.rows)
 }
 
 impl Scores {
-    /// The figures that come with the program.
+    /// Returns the scores that come with the program.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse).
+    /// Fails as [`parse`](Self::parse) does.
     pub fn embedded() -> Result<Self, String> {
         Self::parse(EMBEDDED)
     }
@@ -103,19 +105,20 @@ impl Scores {
     /// Reads the file's text.
     ///
     /// # Errors
-    /// Where the text is not of the file's form.
+    /// Fails if the text does not have the file's form.
     pub fn parse(text: &str) -> Result<Self, String> {
         serde_json::from_str(text).map_err(|e| format!("data/scores.json: {e}"))
     }
 
-    /// What the engine gave for a series, if it was measured.
+    /// Returns the draws of a series; `None` if it was not measured.
     pub fn of(&self, series: &str) -> Option<Drawn<'_>> {
         let draws: Vec<&Measured> = self.series.iter().filter(|m| m.name == series).collect();
         let stale = self.stale.get(series).map(String::as_str);
         (!draws.is_empty()).then_some(Drawn { draws, stale })
     }
 
-    /// Takes a draw in. Those of another engine are dropped, and with them the note that they are stale.
+    /// Adds a draw. Draws of the series by another engine are dropped, and so is the note that they
+    /// are stale.
     pub fn put(&mut self, measured: Measured) {
         let others = |m: &Measured| {
             m.name != measured.name || m.engine == measured.engine && m.seed != measured.seed
@@ -127,7 +130,7 @@ impl Scores {
         self.series.sort_by_key(|m| (place(&m.name), m.seed));
     }
 
-    /// Takes the sample of a series in.
+    /// Adds the sample of a series, in place of an earlier one.
     pub fn put_sample(&mut self, sample: Sample) {
         self.sample.retain(|s| s.name != sample.name);
         self.sample.push(sample);
@@ -135,7 +138,7 @@ impl Scores {
         self.sample.sort_by_key(|s| place(&s.name));
     }
 
-    /// The draws, up to this number, that a series lacks of this engine.
+    /// Returns the numbers, up to `most`, of the draws that a series lacks of this engine.
     pub fn lacks(&self, series: &str, engine: &str, most: u32) -> Vec<u32> {
         let has = |n: &u32| {
             let mut draws = self.series.iter();
@@ -144,8 +147,9 @@ impl Scores {
         (1..=most).filter(|n| !has(n)).collect()
     }
 
-    /// What is wrong with the scores of a series beside the engine of today, whose sample is given: its answers have
-    /// changed and nobody has said so, or they are said to have changed and have not.
+    /// Compares the scores of a series with the present engine, whose sample is given. Returns an
+    /// error if the engine's answers have changed and the scores are not marked as stale, or are
+    /// marked although nothing has changed.
     pub fn against(&self, now: &Sample) -> Option<String> {
         let name = &now.name;
         let draws = self.of(name)?.draws;
@@ -169,7 +173,8 @@ impl Scores {
         }
     }
 
-    /// The file's text: one line a figure, so that a change is read figure by figure.
+    /// Returns the file's text with one figure in each line, so that changes can be reviewed figure
+    /// by figure.
     pub fn to_text(&self) -> String {
         let list = |of: Vec<String>| of.join(",\n");
         format!(
@@ -182,7 +187,8 @@ impl Scores {
 }
 
 impl Measured {
-    /// The draw of this number, just measured: `values` of the series' rows, from these experiments.
+    /// Builds the draw with number `seed` from the `values` of the series' rows and the experiments
+    /// `of` that were run.
     pub fn new(
         series: &Series,
         seed: u32,
@@ -204,14 +210,14 @@ impl Measured {
         }
     }
 
-    /// Whether a row has its figure, or a reason why there is none.
+    /// Returns true if a row has its figure, or a reason why there is none.
     pub fn has(&self, row: &PublishedRow) -> bool {
         let key = key(row);
         self.figures.iter().any(|f| f.cell == key)
     }
 
-    /// Takes figures of the same engine that were missing, and puts all in the order of the published rows;
-    /// what no row asks for any more is dropped.
+    /// Adds missing figures of the same engine, and sorts all in the order of the published rows;
+    /// figures without a row are dropped.
     pub fn complete(&mut self, more: Self) {
         let mut all: BTreeMap<String, MeasuredRow> = BTreeMap::new();
         let known = std::mem::take(&mut self.figures);
@@ -223,7 +229,8 @@ impl Measured {
         self.iterations.extend(more.iterations);
     }
 
-    /// The series' rows with their scores. A row that the tables gained since has none.
+    /// Returns the series' rows with their scores. A row that was added to the tables later has no
+    /// value.
     pub fn scored(&self) -> Vec<Scored> {
         let known: BTreeMap<&str, &MeasuredRow> =
             self.figures.iter().map(|f| (&f.cell[..], f)).collect();
@@ -238,7 +245,7 @@ impl Measured {
         score_values(rows, baseline, &values)
     }
 
-    /// Iterations of each cell as words: one number, or the least and the most.
+    /// Returns the iterations of each cell in words: one number, or the least and the most.
     pub fn iterations(&self) -> String {
         let (min, max) = (
             self.iterations.values().min(),
@@ -251,10 +258,11 @@ impl Measured {
         }
     }
 
-    /// In what the figures are not those that the published tables and the experiments ask for.
+    /// Lists the respects in which the figures are not those that the published tables and the
+    /// experiments ask for.
     ///
     /// # Errors
-    /// A shipped experiment that can't be read.
+    /// Fails if a shipped experiment can't be read.
     pub fn outdated(&self) -> Result<Vec<String>, Diagnostic> {
         let rows = rows_of(&self.name);
         let mut out = Vec::new();
@@ -403,7 +411,8 @@ mod tests {
         assert_eq!(part.iterations["tunable-watermarks"], 7);
     }
 
-    /// A session of limited time measures one draw and the next one goes on; a new engine begins anew.
+    /// A session of limited time measures one draw and the next session continues; a new engine
+    /// begins anew.
     #[test]
     fn draws_are_added_one_by_one_until_the_engine_changes() {
         let name = "tunable-watermarks";
@@ -431,7 +440,7 @@ mod tests {
         assert_eq!(Scores::parse(&text).expect("its own text"), scores);
     }
 
-    /// Changed answers are measured or owned up to, and nothing else passes.
+    /// Changed answers must be measured or marked as stale.
     #[test]
     fn answers_that_changed_are_told_unless_the_scores_say_stale() {
         let name = "tunable-watermarks";

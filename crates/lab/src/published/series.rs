@@ -1,21 +1,24 @@
-//! A published series: a folder with `series.toml`, which says what the tables beside it are of.
+//! A published series: a folder with `series.toml`, which describes the tables beside it.
 //!
-//! | key of `series.toml` | what it says |
-//! |---|---|
-//! | `title`, `date`, `kernel` | the series, the month of its first posting (`2011-07`), the kernel it was for |
+//! | key of `series.toml` | meaning |
+//! | --- | --- |
+//! | `title`, `date`, `kernel` | the series, the month of its first posting (`2011-07`), its kernel |
 //! | `link` | the thread, if it is known |
-//! | `pages` | where the project's documentation speaks of it |
+//! | `pages` | pages of the project's documentation about it |
 //! | `baseline` | the policy that the others are compared with |
-//! | `policies` | what the policies of the tables stand for |
+//! | `policies` | the meaning of each policy of the tables |
 //! | `watched` | tables with this in their file's name were taken while monitors ran |
-//! | `experiment` | a list: `file`, an experiment that gives figures; `any_machine`: its commands say nothing of the machine, so it stands for every `machines/NAME.toml` |
-//! | `fitted` | cells to which a machine file fits a parameter: machine, threads, filesystem, workload, metric and policy with `/` between |
-//! | `sample` | simulated seconds of each run by which CI sees whether the engine's answers have changed; 20, its default |
+//! | `experiment` | a list of experiments that give figures: `file`, `any_machine` (see below) |
+//! | `fitted` | cells to which a machine file fits a parameter (see below) |
+//! | `sample` | simulated seconds of each run in CI's check for changed answers; default 20 |
 //! | `light` | all of it is measured in a minute or so: `just scores` without a name measures it |
-//! | `gaps` | what is not known, a sentence each |
+//! | `gaps` | facts about the series that are unknown, a sentence each |
 //!
-//! Files that it names lie beside it or come with the program, under their paths from the project's
-//! root.
+//!
+//! `any_machine` says that the experiment's commands do not depend on the machine, so that it
+//! stands for every `machines/NAME.toml`. A `fitted` cell is named by machine, threads, filesystem,
+//! workload, metric and policy with `/` between. Files named in `series.toml` lie beside it or come
+//! with the program, under their paths from the project's root.
 
 use super::files;
 use super::table::{PublishedRow, TableError, parse};
@@ -25,44 +28,45 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The file that makes a folder a series.
+/// The name of the file that makes a folder a series.
 pub const FILE: &str = "series.toml";
-/// Where the shipped series lie, from the project's root.
+/// The folder of the shipped series, from the project's root.
 const SHIPPED: &str = "data/published";
 
-/// What `series.toml` says.
+/// The contents of `series.toml`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct About {
     /// The series' title.
     pub title: String,
-    /// Year and month of its first posting, such as `2011-07`.
+    /// Year and month of the first posting, such as `2011-07`.
     pub date: String,
-    /// The kernel that it was for.
+    /// The kernel that the series was for.
     pub kernel: String,
-    /// The thread.
+    /// The address of the thread, if it is known.
     pub link: Option<String>,
-    /// Where the documentation speaks of it.
+    /// Pages of the documentation about the series.
     #[serde(default)]
     pub pages: Vec<String>,
     /// The policy that the others are compared with.
     pub baseline: String,
-    /// What the policies stand for.
+    /// The meaning of each policy.
     pub policies: BTreeMap<String, String>,
-    /// What is in the names of tables that were taken while monitors ran.
+    /// A part of the file names of tables that were taken while monitors ran.
     pub watched: Option<String>,
-    /// The experiments that give its figures.
+    /// The experiments that give the figures.
     pub experiment: Vec<Template>,
-    /// Cells to which a machine file fits a parameter: all but the series' name, with `/` between.
+    /// Cells to which a machine file fits a parameter: all columns but the series, with `/`
+    /// between.
     #[serde(default)]
     pub fitted: Vec<String>,
     /// Simulated seconds of each run of the sample ([`super::scores::Sample`]).
     #[serde(default = "sample_seconds")]
     pub sample: u32,
-    /// Whether all of it is measured in a minute or so.
+    /// True if the whole series is measured in a minute or so.
     #[serde(default)]
     pub light: bool,
-    /// What is not known.
+    /// Facts about the series that are unknown.
     #[serde(default)]
     pub gaps: Vec<String>,
 }
@@ -71,13 +75,13 @@ fn sample_seconds() -> u32 {
     20
 }
 
-/// An experiment of a series, which the rows of the tables widen ([`super::plan()`]).
+/// An experiment of a series, which rows of the tables may widen ([`super::plan()`]).
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Template {
-    /// The experiment's file.
+    /// The path of the experiment's file.
     pub file: String,
-    /// Whether it gives figures of any machine whose file is there.
+    /// True if the experiment gives figures for any machine that has a file.
     #[serde(default)]
     pub any_machine: bool,
 }
@@ -85,18 +89,18 @@ pub struct Template {
 /// A series of published results.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// Its name: that of its folder, and the first column of its tables.
+    /// The name of the series, which is that of its folder and of the first column of its tables.
     pub name: String,
-    /// What it is.
+    /// The contents of `series.toml`.
     pub about: About,
-    /// Its tables' rows, table by table by the names of the files.
+    /// The rows of its tables, sorted by the tables' file names.
     pub rows: Vec<PublishedRow>,
-    /// Its folder; `None` for one that comes with the program.
+    /// The folder of the series; `None` for one that comes with the program.
     folder: Option<PathBuf>,
 }
 
 impl Series {
-    /// A series from `series.toml` and its tables, by the names that messages show.
+    /// Builds a series from `series.toml` and its tables, given as names for messages and texts.
     fn new(
         name: &str,
         about: (&str, &str),
@@ -168,7 +172,7 @@ impl Series {
         Ok(series)
     }
 
-    /// Rows of one of its tables.
+    /// Checks and completes the rows of one table.
     fn rows_of(
         &self,
         file: &str,
@@ -195,10 +199,11 @@ impl Series {
         Ok(rows)
     }
 
-    /// The text of a file that it or one of its experiments names, and the name to show.
+    /// Returns the text of a file that the series or one of its experiments names, and the name to
+    /// show in messages.
     ///
     /// # Errors
-    /// There is none, or it can't be read.
+    /// Fails if there is no such file, or it can't be read.
     pub fn file(&self, name: &str) -> Result<(String, String), String> {
         let beside = match &self.folder {
             Some(folder) => files_near(&folder.join(FILE))(name).ok(),
@@ -217,21 +222,21 @@ impl Series {
     }
 }
 
-/// The series that come with the program, first the oldest.
+/// Returns the series that come with the program, the oldest first.
 ///
 /// # Panics
-/// Where a shipped series is not well-formed, which no build that passes its tests is.
+/// Panics if a shipped series is not well-formed; the tests exclude this.
 pub fn shipped() -> &'static [Series] {
     static ALL: OnceLock<Vec<Series>> = OnceLock::new();
     ALL.get_or_init(|| of_files(files::FILES).unwrap_or_else(|e| panic!("{e}; {}", e.accepted)))
 }
 
-/// The shipped series of that name.
+/// Returns the shipped series of this name.
 pub fn find(name: &str) -> Option<&'static Series> {
     shipped().iter().find(|s| s.name == name)
 }
 
-/// The series among files by their paths from the project's root.
+/// Returns the series among files given by their paths from the project's root.
 fn of_files(files: &[(&str, &str)]) -> Result<Vec<Series>, TableError> {
     let mut all = Vec::new();
     for (path, text) in files {
@@ -264,7 +269,7 @@ fn unreadable(what: &Path, e: &std::io::Error, accepted: &str) -> TableError {
     }
 }
 
-/// What is in a folder, by name.
+/// Returns the paths in a folder, sorted by name.
 fn entries(folder: &Path, accepted: &str) -> Result<Vec<PathBuf>, TableError> {
     let all = std::fs::read_dir(folder).and_then(|entries| {
         entries
@@ -276,7 +281,7 @@ fn entries(folder: &Path, accepted: &str) -> Result<Vec<PathBuf>, TableError> {
     Ok(all)
 }
 
-/// The tables of a folder: the name to show, and the text.
+/// Returns the tables of a folder: the name to show, and the text.
 fn tables(folder: &Path) -> Result<Vec<(String, String)>, TableError> {
     let accepted = "a folder of CSV tables";
     let paths = entries(folder, accepted)?;
@@ -288,11 +293,11 @@ fn tables(folder: &Path) -> Result<Vec<(String, String)>, TableError> {
     paths.iter().filter(csv).map(read).collect()
 }
 
-/// The shipped series with those of a folder of series folders, which stand in the place of shipped
-/// ones of the same name; first the oldest.
+/// Returns the shipped series together with those of a folder of series folders, which replace
+/// shipped ones of the same name; the oldest first.
 ///
 /// # Errors
-/// A folder that can't be read or has no series in it; the first thing wrong in one.
+/// Fails if the folder can't be read or has no series in it, and on the first mistake in one.
 pub fn read_folder(folder: &Path) -> Result<Vec<Series>, TableError> {
     let accepted = "a folder of folders with series.toml and CSV tables";
     let mut all = shipped().to_vec();
@@ -318,10 +323,11 @@ pub fn read_folder(folder: &Path) -> Result<Vec<Series>, TableError> {
     Ok(all)
 }
 
-/// Replaces the rows of series by those of a folder's tables; a series without a row in them has none.
+/// Replaces the rows of all series by those of a folder's tables; a series without a row in them is
+/// left without rows.
 ///
 /// # Errors
-/// A folder that can't be read or has no table in it; the first thing wrong in one.
+/// Fails if the folder can't be read or has no table in it, and on the first mistake in one.
 pub fn replace_tables(series: &mut [Series], folder: &Path) -> Result<(), TableError> {
     let tables = tables(folder)?;
     if tables.is_empty() {

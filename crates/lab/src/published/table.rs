@@ -1,6 +1,6 @@
-//! One published table: CSV by the columns of `data/published/README.md`.
+//! Reads one published table: CSV with the columns of `data/published/README.md`.
 
-/// The columns.
+/// The columns in their order.
 const COLUMNS: [&str; 12] = [
     "series",
     "machine",
@@ -16,7 +16,7 @@ const COLUMNS: [&str; 12] = [
     "direction",
 ];
 
-/// How near the engine must come.
+/// The largest accepted difference between the engine's value e and the published value p.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Tolerance {
     /// |e − p| ≤ max(x·|p|, 2·stddev).
@@ -25,7 +25,7 @@ pub enum Tolerance {
     Abs(f64),
     /// e ≤ x.
     Zero(f64),
-    /// With both raised to at least the floor, their ratio is between 1/k and k.
+    /// With both values raised to at least the floor, their ratio is between 1/k and k.
     Factor(f64, f64),
     /// The policy-to-baseline ratio is within a factor k of the published one.
     Ratio(f64),
@@ -38,19 +38,19 @@ pub enum Tolerance {
 pub enum Direction {
     /// The policy raises the metric.
     Up,
-    /// The policy lowers it.
+    /// The policy lowers the metric.
     Down,
 }
 
 /// One published cell.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)] // the columns of data/published/README.md
+#[allow(missing_docs)] // The fields are the columns of data/published/README.md.
 pub struct PublishedRow {
-    /// Its line in the table, from 1.
+    /// The row's line in the table, from 1.
     pub line: u64,
-    /// Taken while monitors watched, as the series says of the table's file.
+    /// True if the row was taken while monitors ran, as the series says of the table's file.
     pub monitors: bool,
-    /// Some parameter was fitted to it, of the model or of a machine file.
+    /// True if some parameter, of the model or of a machine file, was fitted to the row.
     pub fitted: bool,
     pub series: String,
     pub machine: String,
@@ -67,8 +67,8 @@ pub struct PublishedRow {
 }
 
 impl PublishedRow {
-    /// All that tells it from the other rows of its series but monitors, with `/` between: machine,
-    /// threads, filesystem, workload, metric, policy.
+    /// Returns the columns that tell a row from the others of its series, except monitors, with `/`
+    /// between: machine, threads, filesystem, workload, metric, policy.
     pub fn key(&self) -> String {
         let parts = [
             &self.machine[..],
@@ -81,7 +81,7 @@ impl PublishedRow {
         parts.join("/")
     }
 
-    /// Whether another row differs in the policy alone, in this table or another.
+    /// Returns true if another row, in this table or another, differs in the policy only.
     pub fn same_key(&self, other: &Self) -> bool {
         (
             &self.series,
@@ -101,17 +101,17 @@ impl PublishedRow {
     }
 }
 
-/// A wrong table.
+/// A mistake in a table.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("{}: {message}", place(file, *line))]
 pub struct TableError {
-    /// The file.
+    /// The table's file.
     pub file: String,
-    /// Line, from 1; 0 where it is not one line's matter.
+    /// The line, from 1; 0 if the mistake is not in one line.
     pub line: u64,
-    /// What is wrong with which column.
+    /// The mistake and the column.
     pub message: String,
-    /// What would be accepted.
+    /// The input that would be accepted.
     #[help]
     pub accepted: String,
 }
@@ -143,7 +143,7 @@ fn tolerance(text: &str) -> Option<Tolerance> {
 /// Parses one table.
 ///
 /// # Errors
-/// The first line that does not have the README's form.
+/// Returns the first line that does not have the form described in the README.
 pub fn parse(file: &str, text: &str) -> Result<Vec<PublishedRow>, TableError> {
     let error = |line: u64, message: String, accepted: &str| TableError {
         file: file.into(),
@@ -231,7 +231,7 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<PublishedRow>, TableError> {
     Ok(rows)
 }
 
-/// A row that is not scored, for tests.
+/// Returns a row that is not scored, for tests.
 #[cfg(test)]
 pub(crate) fn fixture() -> PublishedRow {
     let row = "s,m,1,xfs,w,elapsed,s,p,1,,none,\n";

@@ -1,4 +1,4 @@
-//! Scores as text and as JSON.
+//! Formats scores as text and as JSON.
 
 use super::score::{Scored, count, directions, is_fitted};
 use super::table::{Direction, Tolerance};
@@ -18,7 +18,7 @@ fn totals(rows: &[Scored]) -> [Value; 3] {
     ]
 }
 
-/// The scores of several series as JSON.
+/// Returns the scores of several series as JSON.
 pub fn to_json(series: &[(String, Vec<Scored>)]) -> Value {
     let name = |d: Option<Direction>| match d {
         Some(Direction::Up) => json!("up"),
@@ -67,7 +67,7 @@ pub fn to_json(series: &[(String, Vec<Scored>)]) -> Value {
     })
 }
 
-/// The scores of one series as text, cell by cell.
+/// Returns the scores of one series as text, cell by cell.
 pub fn to_text(title: &str, rows: &[Scored]) -> String {
     let mut t = Table::new();
     t.load_style(RULED);
@@ -118,7 +118,7 @@ pub fn to_text(title: &str, rows: &[Scored]) -> String {
     format!("{title}\n{t}\n{}{}", unsupported(rows), summary(rows))
 }
 
-/// Why rows have no value: each reason once, with the number of its rows.
+/// Lists the reasons why rows have no value, each once with the number of its rows.
 fn unsupported(rows: &[Scored]) -> String {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for why in rows.iter().filter_map(|r| r.unsupported.as_deref()) {
@@ -131,7 +131,8 @@ fn unsupported(rows: &[Scored]) -> String {
     lines.collect()
 }
 
-/// How many cells are within their tolerance and how many directions agree, as four lines.
+/// Summarises in four lines how many cells are within their tolerance and how many directions
+/// agree.
 pub fn summary(rows: &[Scored]) -> String {
     let mut out = String::new();
     let all = count(rows, |_| true);

@@ -1,4 +1,4 @@
-//! The draws of a series together: medians, spreads, and the directions on which they agree.
+//! Combines the draws of a series: medians, spreads, and the directions on which they agree.
 
 use super::{FEWEST, Measured};
 use crate::published::{PublishedRow, Scored, count, directions};
@@ -6,61 +6,62 @@ use crate::published::{PublishedRow, Scored, count, directions};
 /// The draws of a series.
 #[derive(Debug, Clone)]
 pub struct Drawn<'a> {
-    /// Each with seeds of its own, all of one engine; at least one.
+    /// The draws, each with seeds of its own, all of one engine; at least one.
     pub draws: Vec<&'a Measured>,
-    /// The revision since which they are an earlier engine's.
+    /// The revision since which the draws are of an earlier engine; `None`: they are of this one.
     pub stale: Option<&'a str>,
 }
 
-/// How many cells are within their tolerance, over draws.
+/// The number of cells within their tolerance, over draws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spread {
-    /// In the median draw.
+    /// Number in the median draw.
     pub median: usize,
-    /// In the one with fewest.
+    /// Number in the draw with fewest.
     pub min: usize,
-    /// In the one with most.
+    /// Number in the draw with most.
     pub max: usize,
-    /// Scored cells.
+    /// Number of scored cells.
     pub cells: usize,
 }
 
 /// Published directions, over draws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Directions {
-    /// How many there are.
+    /// Number of published directions.
     pub checked: usize,
-    /// With how many all draws agree.
+    /// Number of directions that all draws agree with.
     pub agree: usize,
-    /// With how many some draws agree and others do not: these are not claimed.
+    /// Number of directions that some draws agree with and others do not: these are not claimed.
     pub disputed: usize,
 }
 
 impl Drawn<'_> {
-    /// How many there are.
+    /// Returns the number of draws.
     pub fn seeds(&self) -> usize {
         self.draws.len()
     }
 
-    /// Iterations of each cell as words, in each draw.
+    /// Returns the iterations of each cell in each draw, in words.
     pub fn iterations(&self) -> String {
         self.draws.first().map_or("no".into(), |m| m.iterations())
     }
 
-    /// The revisions that the draws were measured with, each once.
+    /// Returns the revisions that the draws were measured with, each once.
     pub fn revision(&self) -> String {
         let mut all: Vec<&str> = self.draws.iter().map(|m| &m.revision[..]).collect();
         all.dedup();
         all.join(", ")
     }
 
-    /// Whether a row has its figure in each draw, or a reason why there is none.
+    /// Returns true if a row has its figure in each draw, or a reason why there is none.
     pub fn has(&self, row: &PublishedRow) -> bool {
         self.draws.iter().all(|m| m.has(row))
     }
 
-    /// The series' rows with the median of their figures. A row is within its tolerance if it is in more than half of the
-    /// draws; its direction agrees if it does in all of them. Without a figure is a row that has none in half of them.
+    /// Returns the series' rows with the median of their figures. A row is within its tolerance if
+    /// it is in more than half of the draws; its direction agrees if it does in all of them. A row
+    /// that has no figure in half of the draws has none here.
     pub fn scored(&self) -> Vec<Scored> {
         let mut draws: Vec<Vec<Scored>> = self.draws.iter().map(|m| m.scored()).collect();
         let Some(mut out) = draws.pop() else {
@@ -73,7 +74,7 @@ impl Drawn<'_> {
         out
     }
 
-    /// How many of the wanted cells are within their tolerance.
+    /// Counts the wanted cells that are within their tolerance, over draws.
     pub fn within(&self, wanted: impl Fn(&Scored) -> bool) -> Spread {
         let each = self.draws.iter().map(|m| count(&m.scored(), &wanted));
         let each: Vec<_> = each.collect();
@@ -87,7 +88,7 @@ impl Drawn<'_> {
         }
     }
 
-    /// With how many of the wanted directions the draws agree.
+    /// Counts the wanted directions that the draws agree with.
     pub fn directions(&self, wanted: impl Fn(&Scored) -> bool) -> Directions {
         let mut rows = self.scored();
         rows.retain(wanted);
@@ -100,7 +101,8 @@ impl Drawn<'_> {
         }
     }
 
-    /// What has to be said of a score beside its spread: too few draws, or draws of an earlier engine.
+    /// Returns the notes that must stand beside a score: too few draws, or draws of an earlier
+    /// engine.
     pub fn notes(&self) -> Vec<String> {
         let mut out = Vec::new();
         match self.seeds() {
@@ -115,7 +117,7 @@ impl Drawn<'_> {
     }
 }
 
-/// Makes a draw's row that of all draws, of which `others` are the further ones.
+/// Merges the row of one draw with those of the `others`.
 fn merge(row: &mut Scored, others: &[&Scored]) {
     let all = others.len() + 1;
     let mut values: Vec<f64> = others.iter().filter_map(|s| s.measured).collect();
@@ -138,7 +140,8 @@ fn merge(row: &mut Scored, others: &[&Scored]) {
     }
 }
 
-/// The middle value, of an even number the mean of both; of at least one.
+/// Returns the median; of an even number of values, the mean of the middle two. There must be at
+/// least one value.
 fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let n = values.len();
@@ -150,10 +153,12 @@ mod tests {
     use super::*;
     use crate::published::find;
 
-    /// Rows whose figure is not the published one, with that figure or why there is none.
+    /// Rows whose figure is not the published one, with that figure or the reason why there is
+    /// none.
     type Other<'a> = [(usize, Result<f64, &'a str>)];
 
-    /// Draws of a series in which every figure is the published one, but for some rows of some draws.
+    /// Returns draws of a series in which every figure is the published one, except for the rows
+    /// given for each draw.
     fn draws(of: &[&Other<'_>]) -> Vec<Measured> {
         let series = find("tunable-watermarks").expect("a shipped series");
         let draw = |(seed, other): (u32, &&Other<'_>)| {
@@ -173,7 +178,7 @@ mod tests {
         }
     }
 
-    /// A row with a direction and a tolerance, and where it stands.
+    /// Returns a row with a direction, and its published value.
     fn directed() -> (usize, f64) {
         let series = find("tunable-watermarks").expect("a shipped series");
         let is = |r: &PublishedRow| r.direction.is_some() && r.value != 0.0;

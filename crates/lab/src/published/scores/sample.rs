@@ -1,4 +1,4 @@
-//! What tells an engine from another: digests of short runs.
+//! Digests of short runs, which tell one engine from another.
 
 use super::json;
 use crate::diagnostic::Diagnostic;
@@ -9,30 +9,30 @@ use sim::RunResult;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Digests of short runs of every experiment of a series: a cell of each policy and filesystem, one iteration, for as
-/// many simulated seconds as the series says. Two engines with the same digests give the same answers, as far as
-/// such runs can tell.
+/// Digests of short runs of every experiment of a series: a cell of each policy and filesystem, one
+/// iteration, for as many simulated seconds as the series says. Two engines with the same digests
+/// give the same answers, as far as such runs can tell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
-    /// The series.
+    /// The name of the series.
     pub name: String,
-    /// The digest of what a cell gave, by experiment and cell.
+    /// The digest of a cell's results, by experiment and cell.
     pub cells: BTreeMap<String, String>,
 }
 
 impl Sample {
-    /// What has to be run for the sample of a series.
+    /// Returns the runs that make the sample of a series.
     ///
     /// # Errors
-    /// A shipped experiment that can't be read.
+    /// Fails if a shipped experiment can't be read.
     pub fn plan(series: &Series) -> Result<Plan, Diagnostic> {
         let mut plan = plan(series, Some(1))?;
         plan.shorten(series.about.sample);
         Ok(plan)
     }
 
-    /// The sample of a series from what its runs gave.
+    /// Computes the sample of a series from the outcomes of its runs.
     pub fn of(series: &Series, outcomes: &[Outcomes]) -> Self {
         let mut cells = BTreeMap::new();
         for of in outcomes {
@@ -45,12 +45,12 @@ impl Sample {
         Self { name, cells }
     }
 
-    /// One digest of all, as 16 hexadecimal digits.
+    /// Returns one digest of all cells, as 16 hexadecimal digits.
     pub fn engine(&self) -> String {
         digest(&json(&self.cells))
     }
 
-    /// In which cells another engine's sample differs: how many, and the first.
+    /// Describes in which cells another engine's sample differs: how many, and the first.
     pub fn moved(&self, now: &Self) -> String {
         let differs = |of: &&String| self.cells.get(*of) != now.cells.get(*of);
         let mut all: Vec<&String> = self.cells.keys().chain(now.cells.keys()).collect();
@@ -83,8 +83,8 @@ fn name(experiment: &str, cell: &Cell) -> String {
     parts.join("/")
 }
 
-/// What a run answers, as text: its end, its time, its counters and figures. The history of its events is left out, which
-/// may be told in another order without another answer.
+/// Formats the results of a run as text: outcome, simulated time, counters and figures. The log of
+/// events is left out, because its order may change while the results do not.
 fn answers(of: &RunResult) -> String {
     let mut out = format!("{:?} {}\n", of.outcome, of.sim_ns);
     for (name, value) in &of.counters {
@@ -96,7 +96,7 @@ fn answers(of: &RunResult) -> String {
     out
 }
 
-/// FNV-1a, which is the same everywhere.
+/// Returns the FNV-1a hash, which is the same on every machine.
 fn digest(text: &str) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in text.bytes() {
