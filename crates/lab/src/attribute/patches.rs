@@ -2,7 +2,6 @@
 //! user's.
 //!
 //! | key | meaning |
-//! | key | what it says |
 //! | --- | --- |
 //! | `series` | its name |
 //! | `base` | the policy that the patches are applied to |

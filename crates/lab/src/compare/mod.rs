@@ -1,9 +1,9 @@
-//! Results of several runs side by side: what changed from one to the next, by how much and how sure, with the
-//! statistics and rows of `run`.
+//! Compares the stored results of several runs: what changed from one to the next, by how much and
+//! how sure, with the statistics and rows of `run`.
 //!
-//! Begin with [`Compared::new`]. A [`Column`] is one side: one run, or several that are pooled. Cells of the
-//! sides belong together where their axes, filesystem and policy are the same; what only one of the sides varies
-//! or names otherwise is left aside and said.
+//! Begin with [`Compared::new`]. A [`Column`] is one side: one run, or several that are pooled.
+//! Cells of the sides are compared if their axes, filesystem and policy are the same; axes that
+//! only one of the sides has are ignored, and warnings say so.
 
 mod read;
 mod text;
@@ -23,18 +23,18 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One side of a comparison.
 #[derive(Debug, Clone)]
 pub struct Column {
-    /// What it is called.
+    /// The name of the side.
     pub label: String,
-    /// Its runs.
+    /// The runs of the side, which are pooled.
     pub runs: Vec<Stored>,
 }
 
 impl Column {
-    /// The values of an axis as sides, in the order in which the matrix has them: a sweep compared with one of its
-    /// values. `key`: the axis, or the last part of its name.
+    /// Makes a side of each value of an axis, in matrix order: a sweep whose values are compared
+    /// with one of them. `key` is the axis, or the last part of its name.
     ///
     /// # Errors
-    /// No axis of that name, or one that does not vary.
+    /// Fails if there is no axis of this name, or it does not vary.
     pub fn by_axis(self, key: &str) -> Result<Vec<Self>, Diagnostic> {
         let cells = || self.runs.iter().flat_map(|r| &r.cells);
         let axes: BTreeSet<&String> = cells().flat_map(|c| c.axes.keys()).collect();
@@ -78,51 +78,51 @@ impl Column {
     }
 }
 
-/// What cells of several sides have in common: key and value.
+/// The keys and values that cells of several sides have in common.
 pub type Place = Vec<(String, String)>;
 
-/// What is wanted of a comparison.
+/// The user's choices for a comparison.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// The label of the side that the others are compared with; the first if absent.
+    /// The label of the side that the others are compared with; `None`: the first side.
     pub baseline: Option<String>,
-    /// These figures and no others.
+    /// Only these figures are compared; empty: the usual ones.
     pub figures: Vec<String>,
-    /// Every figure, those that do not differ and counters too.
+    /// True to show every figure: also those that do not differ, and counters.
     pub all: bool,
-    /// The axis of which the sides are values, if they are.
+    /// The axis whose values are the sides; `None` if they are not values of one axis.
     pub by: Option<String>,
 }
 
-/// Sides that were compared.
+/// The result of comparing sides.
 #[derive(Debug, Clone)]
 pub struct Compared {
     /// The sides' labels, the baseline first.
     pub labels: Vec<String>,
-    /// What a side is, such as `dirty_ratio`.
+    /// The kind of thing that a side is, such as `dirty_ratio`.
     pub by: String,
-    /// Each side's runs.
+    /// The sides with their runs.
     pub columns: Vec<Column>,
-    /// Every figure that was compared, the asked ones first. A row's `policy` is a side's label, its axes are
-    /// the place.
+    /// Every figure that was compared, those asked for first. A row's `policy` is the side's label,
+    /// and its axes are the place.
     pub tables: Vec<SummaryTable>,
-    /// How many of the tables are shown whether or not anything differs.
+    /// The number of tables, from the first on, that are shown whether or not anything differs.
     pub asked: usize,
     /// The places, in the baseline's order.
     pub places: Vec<Place>,
-    /// What a reader must be careful about, one sentence each.
+    /// Warnings for the reader, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// The completed and other iterations of one side at one place.
+/// The iterations of one side at one place, completed or not.
 type Runs = Vec<Option<RunResult>>;
 
 impl Compared {
     /// Compares sides.
     ///
     /// # Errors
-    /// Fewer than two sides, a label twice or an unknown baseline, sides that have nothing in common, figures that
-    /// nobody knows.
+    /// Fails with fewer than two sides, a repeated label, an unknown baseline, sides without a
+    /// common cell, or unknown figures.
     pub fn new(mut columns: Vec<Column>, wanted: &Wanted) -> Result<Self, Diagnostic> {
         let wrong = |what: String, accepted: &str| Err(Diagnostic::placeless(what, accepted));
         if columns.len() < 2 {
@@ -171,7 +171,7 @@ impl Compared {
         })
     }
 
-    /// The tables that are shown: what was asked, and what differs anywhere.
+    /// Yields the tables that are shown: figures asked for, and figures that differ anywhere.
     pub fn shown(&self) -> impl Iterator<Item = &SummaryTable> {
         self.tables.iter().enumerate().filter_map(|(i, t)| {
             let differs = t.rows.iter().any(|r| claimed(r).is_some());
@@ -179,7 +179,7 @@ impl Compared {
         })
     }
 
-    /// At a place, of one side: how many figures were compared, and how many differ.
+    /// Returns, for one side at a place, how many figures were compared, and how many differ.
     pub fn counted(&self, place: &Place, label: &str) -> (usize, usize) {
         let rows = self.tables.iter().flat_map(|t| &t.rows);
         let of = rows.filter(|r| r.axes == *place && r.policy == label && r.comparison.is_some());
@@ -188,20 +188,20 @@ impl Compared {
         })
     }
 
-    /// The row of a table.
+    /// Returns the row of a table for a place and a side.
     pub fn row<'a>(table: &'a SummaryTable, place: &Place, label: &str) -> Option<&'a SummaryRow> {
         let mut rows = table.rows.iter();
         rows.find(|r| r.axes == *place && r.policy == label)
     }
 }
 
-/// The verdict of a row of which a difference can be claimed.
+/// Returns the verdict of a row if a difference can be claimed.
 fn claimed(row: &SummaryRow) -> Option<Verdict> {
     let verdict = row.comparison?.verdict;
     matches!(verdict, Verdict::Less | Verdict::More).then_some(verdict)
 }
 
-/// A figure by sides and places.
+/// Builds the table of a figure over all sides and places.
 fn table(figure: &Figure, labels: &[String], places: &[Place], runs: &[Vec<Runs>]) -> SummaryTable {
     let mut rows = Vec::new();
     for (place, sides) in places.iter().zip(runs) {
@@ -221,7 +221,7 @@ fn table(figure: &Figure, labels: &[String], places: &[Place], runs: &[Vec<Runs>
     SummaryTable::of_rows(figure, Center::Mean, rows)
 }
 
-/// What is compared, and how many of these figures are shown in any case.
+/// Returns the figures to compare, and how many of them are shown in any case.
 fn figures(
     columns: &[Column],
     runs: &[Vec<Runs>],
@@ -263,7 +263,7 @@ fn figures(
     let more = more.chain(metrics.keys().copied());
     let counted = counters.iter().copied().filter(|_| wanted.all);
     for name in more.chain(counted) {
-        // A figure has one line, whichever of its names it was asked by.
+        // A figure is listed once, whichever of its names was used.
         let row = |name: &str| rows::definition::row(name).map(|r| r.name);
         let twice = |n: &String| n == name || (row(n).is_some() && row(n) == row(name));
         if !names.iter().any(twice) {
@@ -271,7 +271,7 @@ fn figures(
         }
     }
     let mut figures: Vec<Figure> = names.iter().filter_map(|n| known(n).ok()).collect();
-    // What no run has is none of this workload's.
+    // A figure that no run has is left out, unless it was asked for.
     let has = |f: &Figure| {
         let mut all = runs.iter().flatten();
         all.any(|runs| !rows::figure_values(runs, &f.name).is_empty())
@@ -289,7 +289,7 @@ fn figures(
     Ok((figures, asked))
 }
 
-/// The figures that the experiment's text asks for.
+/// Returns the figures that the experiment's text asks for.
 fn asked(column: &Column) -> Vec<String> {
     let text = column.runs.first().map_or("", |run| &run.text);
     let Ok(table) = text.parse::<toml::Table>() else {
@@ -303,7 +303,7 @@ fn asked(column: &Column) -> Vec<String> {
         .collect()
 }
 
-/// What of the sides differs that is no figure.
+/// Lists differences between the sides other than figures, as warnings.
 fn differences(columns: &[Column]) -> Vec<String> {
     let mut out = Vec::new();
     let mut say = |what: &str, of: &dyn Fn(&Stored) -> String| {
@@ -371,7 +371,7 @@ fn said(lines: &[String]) -> String {
     }
 }
 
-/// Keys that sides may differ in and still be compared, in the order in which they are given up.
+/// Keys that may differ between cells that are compared, tried in this order.
 const GIVEN_UP: [&[&str]; 7] = [
     &[],
     &["machine"],
@@ -382,11 +382,11 @@ const GIVEN_UP: [&[&str]; 7] = [
     &["machine", "filesystem", "policy"],
 ];
 
-/// Cells by place: one for each side that has it.
+/// Cells by place; for each side `None` if it has no cell there.
 type ByPlace<'a> = Vec<(Place, Vec<Option<Vec<&'a StoredCell>>>)>;
 
-/// Cells of the sides by what they have in common: places in the baseline's order, and at each the runs of every
-/// side.
+/// Matches the cells of the sides by the axes they share. Returns the places in the baseline's
+/// order, and for each place the runs of every side.
 fn matched(
     columns: &[Column],
     warnings: &mut Vec<String>,
@@ -412,7 +412,7 @@ fn matched(
             .copied()
             .chain(own.iter().map(|k| k.as_str()))
         {
-            // What differs in machines was said.
+            // Differences in machines are reported elsewhere.
             if key != "machine" {
                 warnings.push(format!("cells are held together whatever their `{key}`"));
             }
@@ -427,8 +427,8 @@ fn matched(
     ))
 }
 
-/// Cells by these keys; `None` where a side has two cells of one place in the same run, or no place is of the
-/// baseline and another side.
+/// Groups cells by these keys; `None` if a run of a side has two cells of one place, or no place
+/// has cells of the baseline and of another side.
 fn by_place<'a>(columns: &'a [Column], keys: &[&String]) -> Option<ByPlace<'a>> {
     let mut found: ByPlace<'a> = Vec::new();
     for (i, column) in columns.iter().enumerate() {
@@ -456,7 +456,8 @@ fn by_place<'a>(columns: &'a [Column], keys: &[&String]) -> Option<ByPlace<'a>> 
     found.iter().any(both).then_some(found)
 }
 
-/// What is at each place, an error where computing takes time on one side alone; without the places that the baseline or everybody else lacks.
+/// Returns the iterations of each side at each place, with warnings. Leaves out places that the
+/// baseline, or every other side, lacks. Fails if computing takes time on one side only.
 fn sides(
     columns: &[Column],
     found: ByPlace<'_>,
@@ -531,7 +532,7 @@ fn sides(
     Ok((places, all))
 }
 
-/// Says where there is too little to claim anything of.
+/// Warns of cells with too few iterations to claim anything.
 fn few(labels: &[String], places: &[Place], runs: &[Vec<Runs>], warnings: &mut Vec<String>) {
     let all = runs.iter().flatten();
     let mut n = all.map(|r| rows::completed(r).len());
@@ -554,7 +555,7 @@ fn few(labels: &[String], places: &[Place], runs: &[Vec<Runs>], warnings: &mut V
     }
 }
 
-/// In words what a claim says of a figure.
+/// Returns the word for a claim about a figure.
 fn word(table: &SummaryTable, verdict: Verdict) -> &'static str {
     match (table.is_good(verdict), verdict) {
         (Some(true), _) => "better",
@@ -565,12 +566,12 @@ fn word(table: &SummaryTable, verdict: Verdict) -> &'static str {
     }
 }
 
-/// How many of so many figures would differ by chance alone.
+/// Returns how many of `n` figures would differ by chance alone.
 fn by_chance(n: usize) -> usize {
     (n as f64 * ALPHA).round() as usize
 }
 
-/// Which way a figure is good, for readers.
+/// Returns the name of a figure's better direction.
 fn direction(better: Better) -> &'static str {
     match better {
         Better::Lower => "lower",

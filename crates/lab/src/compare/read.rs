@@ -1,4 +1,5 @@
-//! `results.json` read back: of a run its cells and, of each finished iteration, what rows are made of.
+//! Reads `results.json` back: the cells of a run and, of each finished iteration, the data that
+//! rows are computed from.
 
 use crate::diagnostic::Diagnostic;
 use crate::results::stored::{self, Completeness};
@@ -13,34 +14,36 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A run that is stored.
+/// A stored run.
 #[derive(Debug, Clone)]
 pub struct Stored {
-    /// Its `results.json`.
+    /// The path of its `results.json`.
     pub path: PathBuf,
-    /// Version, revision and build of the program; of earlier versions the first alone.
+    /// Version, revision and build of the program; results of earlier versions have the version
+    /// only.
     pub build: String,
     /// The experiment's name.
     pub name: String,
-    /// Its seed.
+    /// The experiment's seed.
     pub seed: u64,
-    /// Its text.
+    /// The experiment's text.
     pub text: String,
-    /// Whether the run was interrupted.
+    /// True if the run was interrupted.
     pub interrupted: bool,
-    /// Its cells, in matrix order.
+    /// The cells, in matrix order.
     pub cells: Vec<StoredCell>,
 }
 
-/// A cell of a run that is stored.
+/// A cell of a stored run.
 #[derive(Debug, Clone)]
 pub struct StoredCell {
-    /// What it is of: machine, filesystem, policy and every axis, by key.
+    /// The cell's machine, filesystem, policy and every axis, by key.
     pub axes: BTreeMap<String, String>,
-    /// Whether machines of the engine were like the guests of real kernels beside them in its run
+    /// True if machines of the engine were made equal to the guests of real kernels in the same run
     /// ([`like_guests`](crate::validate::beside::like_guests)).
     pub like_guests: bool,
-    /// Whether computing takes time in it; results of earlier versions do not say, and it does then.
+    /// True if computing takes time in the cell; results of earlier versions do not say, and there
+    /// it does.
     pub takes_time: bool,
     /// The iterations that finished.
     pub iterations: Vec<StoredIteration>,
@@ -49,9 +52,11 @@ pub struct StoredCell {
 /// A finished iteration.
 #[derive(Debug, Clone)]
 pub struct StoredIteration {
-    /// Its seed and the digest of its history: equal ones are the same iteration.
+    /// The iteration's seed and the digest of its log of events: if both are equal, two iterations
+    /// are the same.
     pub same: (String, String),
-    /// Outcome, metrics, counters, sums over reclaim's events and times; nothing else.
+    /// Outcome, metrics, counters, sums over reclaim's events and times; the other fields are
+    /// empty.
     pub result: RunResult,
 }
 
@@ -82,7 +87,7 @@ struct CellJson {
     filesystem: String,
     policy: String,
     axes: Vec<Axis>,
-    /// Of a real kernel's cell: whether computing takes time.
+    /// In a real kernel's cell, whether computing takes time; absent otherwise.
     #[serde(default)]
     costs: Option<bool>,
     iterations: Vec<Iteration>,
@@ -98,7 +103,7 @@ struct Axis {
 struct Iteration {
     seed: String,
     digest: String,
-    /// Absent in files of the engine's runs.
+    /// The world that gave the result; absent in files of the engine's runs.
     #[serde(default)]
     origin: Option<Origin>,
     outcome: Outcome,
@@ -165,7 +170,7 @@ impl Stored {
 const ACCEPTED: &str = "accepted: folders of results of `lowmark run`, folders that hold such folders, and \
                         files `results.json`";
 
-/// A file's bytes. A folder that has it in its list has it as it was written.
+/// Returns a file's bytes. Fails if the folder lists the file and the file has changed since.
 fn unchanged(path: &Path) -> io::Result<Vec<u8>> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let folder = Unchanged::of(dir.unwrap_or(Path::new(".")))?;
@@ -173,7 +178,7 @@ fn unchanged(path: &Path) -> io::Result<Vec<u8>> {
     folder.read(name.ok_or_else(|| io::Error::other("its name is no text"))?)
 }
 
-/// The run of a `results.json`.
+/// Reads the run of a `results.json`.
 fn read_file(path: &Path) -> Result<Stored, Diagnostic> {
     let shown = path.display();
     let wrong = |why: String| Diagnostic::placeless(why, ACCEPTED);
@@ -183,10 +188,11 @@ fn read_file(path: &Path) -> Result<Stored, Diagnostic> {
     Ok(Stored::new(path.to_owned(), document))
 }
 
-/// Every run that a path stands for: a file, a results folder, or the complete runs in a folder of them.
+/// Reads every run that a path stands for: a file, a results folder, or the complete runs in a
+/// folder of results folders.
 ///
 /// # Errors
-/// A path that is none of these.
+/// Fails if the path is none of these, or a file can't be read.
 pub fn read(path: &Path) -> Result<Vec<Stored>, Diagnostic> {
     let shown = path.display();
     let wrong = |why: String| Diagnostic::placeless(why, ACCEPTED);

@@ -1,4 +1,4 @@
-//! A comparison for readers: on a terminal, in Markdown, as JSON, as a page.
+//! Formats a comparison for a terminal, in Markdown, as JSON, and as an HTML page.
 
 use super::{Compared, Place, by_chance, direction, word};
 use crate::figures::claim::{SummaryRow, SummaryTable, Verdict};
@@ -9,20 +9,20 @@ use crate::report::{HtmlReport, along, html};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// A form of the answer.
+/// The form in which a comparison is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// For a terminal.
+    /// Text for a terminal.
     Text(Screen),
-    /// Tables for a mail or an issue.
+    /// Markdown tables for a mail or an issue.
     Markdown,
-    /// Everything, with every iteration's value.
+    /// JSON with all data, including every iteration's value.
     Json,
-    /// One page without a network.
+    /// A self-contained HTML page.
     Html,
 }
 
-/// What is left to say of a place: only what differs between places, or its filesystem and policy.
+/// Returns a short name of a place: its filesystem and policy, and axes that differ between places.
 pub(super) fn label(places: &[Place], place: &Place) -> String {
     let varies = |key: &str, value: &str| {
         let mut others = places.iter().flatten().filter(|(k, _)| k == key);
@@ -43,7 +43,7 @@ pub(super) fn label(places: &[Place], place: &Place) -> String {
     }
 }
 
-/// The answer in a form; a newline at its end.
+/// Writes the comparison in a form, with a newline at its end.
 pub fn to_text(compared: &Compared, form: Form) -> String {
     match form {
         Form::Text(screen) => plain(compared, screen),
@@ -61,14 +61,14 @@ struct Line {
     change: String,
     interval: String,
     p: String,
-    /// What a claimed difference is.
+    /// The colour of a claimed difference; `None` if nothing is claimed.
     tone: Option<Tone>,
     word: &'static str,
 }
 
 impl Line {
     fn new(table: &SummaryTable, base: &SummaryRow, own: &SummaryRow) -> Self {
-        // The lines of a figure at a place have one unit, whichever side they are of.
+        // All lines of a figure at a place use one unit, whichever side they are of.
         let beside = table.rows.iter().filter(|r| r.axes == base.axes);
         let means = beside.map(|r| r.mean.abs()).filter(|m| m.is_finite());
         let (by, unit) = readable(&table.unit, means.fold(0.0, f64::max));
@@ -118,7 +118,7 @@ impl Line {
     }
 }
 
-/// What is said of a change from or to nothing.
+/// Returns the word for a change from or to 0.
 fn verdict_word(verdict: Verdict) -> &'static str {
     if verdict == Verdict::Less {
         "less"
@@ -127,12 +127,12 @@ fn verdict_word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Four digits that count; 0 is 0.
+/// Formats a number with four significant digits; 0 is `0`.
 fn plain_number(x: f64) -> String {
     if x == 0.0 { "0".into() } else { short(x) }
 }
 
-/// The sentence above a table: who is held against whom, and how much differs.
+/// Returns the sentence above a table: the sides, and how many figures differ.
 fn heading(compared: &Compared, place: &Place, side: &str) -> String {
     let base = &compared.labels[0];
     let (n, differ) = compared.counted(place, side);
@@ -152,7 +152,7 @@ fn heading(compared: &Compared, place: &Place, side: &str) -> String {
     )
 }
 
-/// The lines of a table, those that say something.
+/// Returns the lines of a table: figures asked for, and figures that differ.
 fn lines(compared: &Compared, place: &Place, side: &str) -> Vec<Line> {
     let base = &compared.labels[0];
     let of = |(i, t): (usize, &SummaryTable)| {
@@ -167,7 +167,7 @@ fn lines(compared: &Compared, place: &Place, side: &str) -> Vec<Line> {
     compared.tables.iter().enumerate().filter_map(of).collect()
 }
 
-/// Every pair of a place and a side that has something there.
+/// Yields every pair of a place and a side that has values there.
 fn pairs(compared: &Compared) -> impl Iterator<Item = (&Place, &str)> {
     compared.places.iter().flat_map(|place| {
         let sides = compared.labels[1..].iter().map(String::as_str);
@@ -177,8 +177,8 @@ fn pairs(compared: &Compared) -> impl Iterator<Item = (&Place, &str)> {
     })
 }
 
-/// Several sides at a place: each figure with a line a side, so that the values of a sweep stand below each
-/// other.
+/// Writes a table of several sides at a place: a line for each figure and side, so that the values
+/// of a sweep stand below each other.
 fn sweep(compared: &Compared, place: &Place, screen: Screen) -> String {
     let base = &compared.labels[0];
     let mut grid = screen.grid(&[

@@ -14,7 +14,6 @@
 //! | `light` | all of it is measured in a minute or so: `just scores` without a name measures it |
 //! | `gaps` | facts about the series that are unknown, a sentence each |
 //!
-//!
 //! `any_machine` says that the experiment's commands do not depend on the machine, so that it
 //! stands for every `machines/NAME.toml`. A `fitted` cell is named by machine, threads, filesystem,
 //! workload, metric and policy with `/` between. Files named in `series.toml` lie beside it or come

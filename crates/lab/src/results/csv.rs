@@ -1,4 +1,4 @@
-//! Comma-separated values by RFC 4180, with bare line feeds.
+//! Writes comma-separated values by RFC 4180, with bare line feeds.
 
 use crate::model::{Cell, Experiment};
 
@@ -9,7 +9,7 @@ pub struct Csv {
 }
 
 impl Csv {
-    /// A table whose rows begin with the columns that tell cells apart: the header is there.
+    /// Starts a table with its header: the columns that identify a cell, then `columns`.
     pub fn of_cells<S: Into<String>>(
         experiment: &Experiment,
         columns: impl IntoIterator<Item = S>,
@@ -40,13 +40,14 @@ impl Csv {
         self.text.push('\n');
     }
 
-    /// The finished table.
+    /// Returns the finished table.
     pub fn into_bytes(self) -> Vec<u8> {
         self.text.into_bytes()
     }
 }
 
-/// The shortest text that reads back as the same number; empty for what is none.
+/// Formats a number with the shortest text that reads back as the same number; empty for NaN and
+/// infinity.
 pub fn number(x: f64) -> String {
     if x.is_finite() {
         x.to_string()
@@ -55,7 +56,7 @@ pub fn number(x: f64) -> String {
     }
 }
 
-/// The values of the columns that tell cells apart.
+/// Returns the values of the columns that identify a cell.
 pub fn cell_fields(experiment: &Experiment, cell: &Cell) -> Vec<String> {
     let mut fields = vec![
         cell.machine.clone(),

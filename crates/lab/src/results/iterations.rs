@@ -1,12 +1,12 @@
-//! `iterations.csv`: one row a finished iteration.
+//! `iterations.csv`: one row for each finished iteration.
 
 use super::csv::{Csv, cell_fields, number};
 use super::{File, Format, finished, outcome_name};
 use crate::model::Outcomes;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Metrics with their units in brackets, then counters; an empty field is a value that the
-/// iteration does not have.
+/// Writes metrics with their units in brackets, then counters; a field is empty if the iteration
+/// does not have the value.
 pub struct IterationsCsv;
 
 impl Format for IterationsCsv {

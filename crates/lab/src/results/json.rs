@@ -1,4 +1,4 @@
-//! `results.json`: everything but time series and histograms.
+//! `results.json`: all results except time series and histograms.
 
 use super::latency::{PathLatency, paths};
 use super::{File, Format};
@@ -9,7 +9,7 @@ use sim::result::{Metric, TrackerReport};
 use sim::{Origin, Outcome, RunResult};
 use std::collections::BTreeMap;
 
-/// The file that makes a folder one of ours.
+/// Writes `results.json`, by which results folders without a list are recognised.
 pub struct ResultsJson;
 
 impl Format for ResultsJson {
@@ -22,7 +22,7 @@ impl Format for ResultsJson {
     }
 }
 
-/// The text of `results.json`.
+/// Returns the text of `results.json`.
 pub fn to_json(outcomes: &Outcomes) -> String {
     let experiment = &outcomes.experiment;
     let document = Document {
@@ -93,10 +93,10 @@ fn cell_json<'a>(
 
 #[derive(Serialize)]
 struct Document<'a> {
-    /// The version; also the mark by which we know our folders.
+    /// The program's version; its presence marks the file as Lowmark's.
     lowmark: &'static str,
-    /// What `lowmark --version` says: version, revision, build; left out where bytes of several builds are
-    /// compared.
+    /// The output of `lowmark --version`: version, revision, build; left out where the bytes of
+    /// several builds are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     build: Option<&'a str>,
     experiment: Head<'a>,
@@ -111,7 +111,7 @@ struct Head<'a> {
     iterations: u32,
     axes: &'a [String],
     text: &'a str,
-    /// What is to be known before any of its figures is read.
+    /// Notes for the reader of any figure, a sentence each.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     said: &'a [String],
 }
@@ -124,7 +124,7 @@ struct CellJson<'a> {
     filesystem: &'a str,
     policy: &'a str,
     baseline: bool,
-    /// Of a real kernel's cell: whether computing takes time.
+    /// In a real kernel's cell, whether computing takes time; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     costs: Option<bool>,
     axes: Vec<Axis<'a>>,
@@ -142,18 +142,18 @@ struct Iteration<'a> {
     iteration: u32,
     /// Sixteen hex digits: a JSON number would lose bits in most readers.
     seed: String,
-    /// Of a real kernel's run that it is one.
+    /// The world of the run, written for real kernels only.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<Origin>,
     outcome: &'a Outcome,
     metrics: &'a BTreeMap<String, Metric>,
     counters: &'a BTreeMap<String, u64>,
-    /// Sums over reclaim's trace events; null, and so on below: not told.
+    /// Sums over reclaim's trace events. Here and below null means that the run did not report it.
     reclaim: &'a Option<ReclaimSums>,
-    /// Where the tasks' time went, in nanoseconds.
+    /// The parts of the tasks' time, in nanoseconds.
     tasks: &'a [TaskTime],
     alloc_latency: Vec<PathLatency>,
-    /// The ten slowest of those that left the fast path.
+    /// The ten slowest allocations among those that left the fast path.
     slowest_allocations: &'a [sim::slowest::SlowAlloc],
     /// The watermarks to start with next time, in kB.
     watermarks: &'a Option<mm::policy::WatermarkProfile>,

@@ -6,10 +6,10 @@ use crate::model::Outcomes;
 use serde::Serialize;
 use sim::RunResult;
 
-/// One row an iteration and path; nanoseconds.
+/// Writes one row for each iteration and path, in nanoseconds.
 pub struct AllocLatencyCsv;
 
-/// The histogram of one path in a few figures, in nanoseconds.
+/// The histogram of one path, summarised in nanoseconds.
 #[derive(Serialize)]
 pub struct PathLatency {
     pub path: &'static str,
@@ -22,7 +22,7 @@ pub struct PathLatency {
     pub max_ns: u64,
 }
 
-/// The paths of one run, in the engine's order.
+/// Returns the summaries of the paths of one run, in the engine's order.
 pub fn paths(result: &RunResult) -> Vec<PathLatency> {
     result
         .alloc_latency

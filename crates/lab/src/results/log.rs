@@ -1,15 +1,15 @@
-//! The log of finished iterations, from which a run that was broken off goes on.
+//! The log of finished iterations, from which an interrupted run can be resumed.
 //!
-//! A line that says what it is, then records: length (4 bytes, little endian), the first 8 bytes of
-//! the SHA-256 of what follows, a byte that names the kind, and the contents in MessagePack, which has
-//! floats bit by bit. A record that was torn by the end of the process is the last one; reading ends
-//! before it and writing goes on in its place.
+//! The file begins with a line that names its format. Records follow: length (4 bytes, little
+//! endian), the first 8 bytes of the SHA-256 of the rest, a byte that names the kind, and the
+//! contents in MessagePack, which stores floats bit by bit. If the process ended while it wrote,
+//! the last record is torn; reading stops before it, and new records overwrite it.
 //!
 //! ```text
 //! lowmark iterations 1\n | len sum 'h' header | len sum 'i' cell iteration result | … | len sum 'p' sha256
 //! ```
 //!
-//! The lock on the file is the lock on the results folder that it is for.
+//! The lock on this file also locks the results folder that the run will write.
 
 use crate::model::Experiment;
 use serde::{Deserialize, Serialize};
@@ -21,37 +21,38 @@ use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// The log's name in the folder of a run that is not complete.
+/// The name of the log in the folder of an incomplete run.
 pub const LOG: &str = "iterations.log";
 const MAGIC: &[u8] = b"lowmark iterations 1\n";
-/// Length and sum.
+/// Bytes of a record's length and checksum.
 const HEAD: usize = 12;
-/// How long finished iterations may lie in the page cache. The end of the process does not harm them;
-/// a power cut costs what was finished since, which is computed anew.
+/// Longest time that finished iterations stay unflushed in the page cache. They survive the end of
+/// the process; after a power cut the iterations finished since the last flush are computed anew.
 const SYNC: Duration = Duration::from_secs(1);
 
-/// What the iterations of a log are of: those of another one would not be the same.
+/// The description of the run that a log belongs to. Iterations of a run with another header are
+/// not the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The program's version.
     pub version: String,
-    /// The program itself (a digest of it), so that results of two builds never stand side by side.
+    /// A digest of the program itself, so that results of two builds are never combined.
     pub build: String,
     /// The experiment's name.
     pub name: String,
-    /// Its seed.
+    /// The experiment's seed.
     pub seed: u64,
-    /// Whether every iteration was run twice.
+    /// True if every iteration was run twice (`--check`).
     pub check: bool,
     /// Key and digest of the specification of each cell, in matrix order.
     pub cells: Vec<(String, String)>,
-    /// The real kernels: the name of each build, and what tells it from others of that name.
+    /// The real kernels: the name of each build, and a text that tells it from others of that name.
     #[serde(default)]
     pub kernels: Vec<(String, String)>,
 }
 
 impl Header {
-    /// That of an experiment.
+    /// Returns the header for an experiment.
     pub fn new(experiment: &Experiment, check: bool, build: String) -> Self {
         let cells = experiment.cells.iter().map(|cell| {
             let mut spec = cell.spec.clone();
@@ -70,7 +71,8 @@ impl Header {
         }
     }
 
-    /// What differs from the header of what is to go on; `None` if nothing does.
+    /// Compares this header with that of the run that is to be resumed. Returns the first
+    /// difference; `None` if there is none.
     pub fn difference(&self, now: &Self) -> Option<String> {
         if self.version != now.version {
             let (then, now) = (&self.version, &now.version);
@@ -107,21 +109,23 @@ impl Header {
     }
 }
 
-/// A digest of the running program, for [`Header::build`]; empty where the system does not show it.
+/// Returns a digest of the running program for [`Header::build`]; empty if the system does not give
+/// access to it.
 pub fn build() -> String {
     let own = fs::File::open("/proc/self/exe");
     let digest = own.and_then(super::manifest::digest);
     digest.map_or_else(|_| String::new(), |(_, sum)| sum)
 }
 
-/// What a log holds.
+/// The contents of a log.
 #[derive(Default)]
 pub struct Kept {
-    /// What it is of, if it got that far.
+    /// The header; `None` if the process ended before it was written.
     pub header: Option<Header>,
     /// Results by cell and iteration.
     pub results: BTreeMap<(u32, u32), RunResult>,
-    /// Digest of the list of the folder that was about to be put in place.
+    /// Digest of the list of the folder that was about to be put in place; `None` if the run did
+    /// not get that far.
     pub published: Option<String>,
     /// Bytes at the end that are no whole record.
     pub torn: u64,
@@ -130,17 +134,17 @@ pub struct Kept {
 /// A log that is open for writing, and locked as long as it is open.
 pub struct Log {
     file: fs::File,
-    /// Where the next record goes.
+    /// The offset of the next record.
     end: u64,
     records: u64,
     synced: Option<Instant>,
 }
 
 impl Log {
-    /// Reads what is there and goes on after the last whole record; `None` if the file is not a log.
+    /// Reads a log, and positions it after the last whole record; `None` if the file is not a log.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the system.
     pub fn open(file: fs::File) -> io::Result<Option<(Self, Kept)>> {
         let mut kept = Kept::default();
         let Some((end, records)) = read(&file, |record| kept.take(record))? else {
@@ -161,15 +165,15 @@ impl Log {
         Ok(Some((log, kept)))
     }
 
-    /// How many finished iterations it holds.
+    /// Returns the number of finished iterations in the log.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// Forgets everything.
+    /// Removes all records.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the system.
     pub fn restart(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.write_all_at(MAGIC, 0)?;
@@ -178,19 +182,20 @@ impl Log {
         Ok(())
     }
 
-    /// Says what the iterations are of.
+    /// Writes the header.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the system.
     pub fn begin(&mut self, header: &Header) -> io::Result<()> {
         self.append(b'h', &[], header)?;
         self.file.sync_all()
     }
 
-    /// Keeps a finished iteration.
+    /// Adds a finished iteration.
     ///
     /// # Errors
-    /// What the system says. The log is then as it was before, so that a later one may be kept.
+    /// Returns the error of the system. The log is then unchanged, so that a later iteration may be
+    /// added.
     pub fn finished(&mut self, cell: u32, iteration: u32, result: &RunResult) -> io::Result<()> {
         let numbers = [cell.to_le_bytes(), iteration.to_le_bytes()].concat();
         self.append(b'i', &numbers, result)?;
@@ -202,10 +207,10 @@ impl Log {
         Ok(())
     }
 
-    /// Says that the folder with this list is about to be put in place.
+    /// Records that the folder whose list has this digest is about to be put in place.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the system.
     pub fn publishes(&mut self, sha256: &str) -> io::Result<()> {
         self.append(b'p', &[], &sha256)?;
         self.file.sync_all()
@@ -231,7 +236,7 @@ impl Log {
 }
 
 impl Kept {
-    /// Takes a record; whether it means something.
+    /// Takes in a record. Returns false if it can't be understood.
     fn take(&mut self, record: &[u8]) -> bool {
         let Some((kind, rest)) = record.split_first() else {
             return false;
@@ -254,16 +259,17 @@ impl Kept {
     }
 }
 
-/// How many iterations a log holds, without taking them in; `None` if the file is not a log.
+/// Counts the iterations in a log without reading them; `None` if the file is not a log.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the error of the system.
 pub fn count(file: &fs::File) -> io::Result<Option<u64>> {
     Ok(read(file, |_| true)?.map(|(_, records)| records))
 }
 
-/// Passes whole records on until one is broken or not wanted: where they end, and how many are
-/// iterations. `None` if the file is not a log; a beginning of one ends at 0.
+/// Passes whole records to `take` until one is broken or refused. Returns the offset of their end,
+/// and how many are iterations. `None` if the file is not a log; the offset is 0 if only a part of
+/// the first line was written.
 fn read(file: &fs::File, mut take: impl FnMut(&[u8]) -> bool) -> io::Result<Option<(u64, u64)>> {
     let len = file.metadata()?.len();
     let mut from = BufReader::with_capacity(1 << 16, At { file, at: 0 });
@@ -297,7 +303,7 @@ fn read(file: &fs::File, mut take: impl FnMut(&[u8]) -> bool) -> io::Result<Opti
     Ok(Some((end, records)))
 }
 
-/// A file from a place on, whatever its cursor.
+/// Reads a file from an offset, independently of its cursor.
 struct At<'a> {
     file: &'a fs::File,
     at: u64,
@@ -326,7 +332,7 @@ mod tests {
         fixture::simulate(&spec, &Control::default())
     }
 
-    /// What was kept before there were real kernels had no word for the world that it was of.
+    /// Logs from before real kernels were supported do not say which world a result is of.
     #[test]
     fn a_result_of_before_there_were_kernels_is_the_engines() {
         let r = result(5);
@@ -361,8 +367,8 @@ mod tests {
         all
     }
 
-    /// Whether a result is the same after it was written and read, to the bits of its floats and the
-    /// names that are compiled in.
+    /// Asserts that a result is the same after it was written and read, to the bits of its floats
+    /// and the names that are compiled in.
     fn survives(result: &RunResult) {
         let file = tempfile::tempfile().unwrap();
         let again = file.try_clone().unwrap();
@@ -443,7 +449,7 @@ mod tests {
         }
     }
 
-    /// The process may end after any byte, and a disk may give back any other.
+    /// The process may end after any byte, and a disk may return any other.
     #[test]
     fn torn_and_damaged_records_cost_themselves_and_what_follows() {
         let file = tempfile::tempfile().unwrap();
@@ -463,7 +469,7 @@ mod tests {
             let finished = complete(n).saturating_sub(2);
             assert_eq!(kept.results.len(), finished, "{n}");
             assert_eq!(kept.header.is_some(), complete(n) >= 2);
-            // What is written after a torn record can be read.
+            // Records written after a torn one can be read.
             log.finished(9, 9, &result(9)).unwrap();
             let (_, kept) = Log::open(cut).unwrap().unwrap();
             assert_eq!(kept.results.len(), finished + 1, "{n}");
@@ -500,7 +506,7 @@ mod tests {
         other.cells[2].spec.sample_ns = 1;
         let text = then.difference(&Header::new(&other, false, "build".into()));
         assert!(text.unwrap().contains("is another one now"));
-        // More iterations are more of the same.
+        // Another number of iterations does not make it another run.
         let more = Header::new(&fixture::experiment(9), false, "build".into());
         assert_eq!(then.difference(&more), None);
     }

@@ -1,4 +1,5 @@
-//! What a results folder holds: the list by which its files are known, and nothing else is touched.
+//! The list of a results folder's files, which identifies them as Lowmark's. Other files are never
+//! touched.
 
 use super::log::LOG;
 use serde::{Deserialize, Serialize};
@@ -8,15 +9,15 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-/// The list's name in its folder.
+/// The name of the list in its folder.
 pub const MANIFEST: &str = "manifest.json";
-/// The form of the list.
+/// The version of the list's format.
 const FORM: u32 = 1;
 
-/// The longest list that is read, in bytes: of a folder of some hundred thousand files.
+/// Largest list that is read, in bytes: that of a folder of some hundred thousand files.
 const MOST_LIST: u64 = 64 << 20;
 
-/// Which command a folder is of.
+/// The command that wrote a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -35,7 +36,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The command's name.
+    /// Returns the command's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -51,16 +52,16 @@ impl Kind {
 /// A file of a results folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
-    /// Its path inside the folder, with `/`.
+    /// The file's path inside the folder, with `/`.
     pub path: String,
-    /// Its length.
+    /// The file's length.
     pub bytes: u64,
-    /// SHA-256 of its contents, in hex digits as `sha256sum` prints them.
+    /// SHA-256 of the contents, in hex digits as `sha256sum` prints them.
     pub sha256: String,
 }
 
 impl Listed {
-    /// A file by its contents.
+    /// Describes a file by its contents.
     pub fn new(path: &str, contents: &[u8]) -> Self {
         Self {
             path: path.into(),
@@ -70,25 +71,25 @@ impl Listed {
     }
 }
 
-/// The list of a folder's files, as `manifest.json` has it.
+/// The contents of `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The form of this list; also the mark by which we know our folders.
+    /// The version of the format; its presence marks the folder as Lowmark's.
     pub lowmark_manifest: u32,
     /// The program's version.
     pub lowmark: String,
-    /// The command that wrote it.
+    /// The command that wrote the folder.
     pub kind: Kind,
-    /// What was run.
+    /// The name of the experiment or input that was run.
     pub title: String,
-    /// Whether all that was asked for is there.
+    /// True if the results are complete.
     pub complete: bool,
-    /// Every file but this list, in the order of paths.
+    /// Every file except this list, sorted by path.
     pub files: Vec<Listed>,
 }
 
 impl Manifest {
-    /// The list of these files.
+    /// Builds the list of these files.
     pub fn new(kind: Kind, title: &str, complete: bool, mut files: Vec<Listed>) -> Self {
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Self {
@@ -101,17 +102,17 @@ impl Manifest {
         }
     }
 
-    /// Its text.
+    /// Returns the text of the list.
     pub fn text(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("plain data has a JSON form");
         text.push('\n');
         text
     }
 
-    /// The list of a folder; `None` if it has none of ours.
+    /// Reads the list of a folder; `None` if it has none by Lowmark.
     ///
     /// # Errors
-    /// What the system says, other than that there is no such file.
+    /// Returns the error of the system, except that a missing file is no error.
     pub fn read(dir: &Path) -> io::Result<Option<Self>> {
         let path = dir.join(MANIFEST);
         match fs::symlink_metadata(&path) {
@@ -122,24 +123,25 @@ impl Manifest {
         }
         let read = serde_json::from_slice::<Self>(&input::bytes(&path, MOST_LIST)?);
         Ok(read.ok().filter(|m| {
-            // A path that leads elsewhere was not written by us, and must not be removed by us.
+            // Lowmark writes no path that leads out of the folder, and must not remove files by
+            // one.
             m.lowmark_manifest == FORM && m.files.iter().all(|f| is_inside(&f.path))
         }))
     }
 }
 
-/// Whether a path stays inside the folder that it is meant for.
+/// Returns true if a path stays inside the folder that it is relative to.
 pub fn is_inside(path: &str) -> bool {
     let mut parts = Path::new(path).components().peekable();
     parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Hex digits, two a byte.
+/// Formats bytes as hex digits, two for each.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// SHA-256 of what a reader gives, in hex digits, and its length.
+/// Returns the length and the SHA-256, in hex digits, of everything that a reader gives.
 pub fn digest(mut from: impl Read) -> io::Result<(u64, String)> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
@@ -157,28 +159,28 @@ pub fn digest(mut from: impl Read) -> io::Result<(u64, String)> {
     }
 }
 
-/// What lies in a folder.
+/// The contents of a folder, compared with its list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
     /// There is no such folder.
     Absent,
-    /// Nothing.
+    /// The folder is empty.
     Empty,
-    /// What its list says, unchanged, and nothing else. Files that somebody removed may be missing.
+    /// Only files of the folder's list, unchanged. Some of them may have been removed.
     Ours(Manifest),
-    /// Something that is not ours, or not any more: the words that say so.
+    /// Files that are not Lowmark's or were changed; with the reason in words.
     Foreign(String),
 }
 
-/// Looks what lies in a folder, to the contents of every file.
+/// Compares a folder with its list, including the contents of every file.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the error of the system.
 pub fn inspect(dir: &Path) -> io::Result<Contents> {
     inspect_beside(dir, &[])
 }
 
-/// As [`inspect`], leaving files of these names in the folder itself aside.
+/// Works as [`inspect`] does, ignoring files of these names in the folder itself.
 pub fn inspect_beside(dir: &Path, aside: &[&str]) -> io::Result<Contents> {
     let found = match walk(dir) {
         Ok(found) => found,
@@ -207,7 +209,7 @@ pub fn inspect_beside(dir: &Path, aside: &[&str]) -> io::Result<Contents> {
     Ok(Contents::Ours(manifest))
 }
 
-/// Whether a folder has results of an earlier version, which kept no list.
+/// Returns true if a folder has results of an earlier version, which wrote no list.
 pub fn is_earlier(dir: &Path) -> bool {
     let path = dir.join("results.json");
     let text = input::file(&path).and_then(|mut file| {
@@ -217,22 +219,22 @@ pub fn is_earlier(dir: &Path) -> bool {
     text.is_ok_and(|text| serde_json::from_slice::<Mark>(&text).is_ok())
 }
 
-/// What every `results.json` of an earlier version has.
+/// The part that every `results.json` of an earlier version has.
 #[derive(Deserialize)]
 struct Mark {
     #[serde(rename = "lowmark")]
     _version: String,
 }
 
-/// Something in a folder.
+/// A file or folder found in a results folder.
 struct Found {
-    /// Relative path; what is no UTF-8 has replacement characters, which no list of ours has.
+    /// The relative path. Bytes that are not UTF-8 are replaced; a list never has such a path.
     path: String,
     kind: fs::FileType,
 }
 
 impl Found {
-    /// Why it is not ours.
+    /// Returns the reason why the file is not Lowmark's; `None` if it is.
     fn foreign(&self, dir: &Path, manifest: &Manifest) -> io::Result<Option<String>> {
         if self.path == MANIFEST && self.kind.is_file() {
             return Ok(None);
@@ -257,7 +259,7 @@ impl Found {
     }
 }
 
-/// Whether a listed file is there as it was written.
+/// Returns true if a listed file has its length and contents unchanged.
 fn is_unchanged(dir: &Path, listed: &Listed) -> io::Result<bool> {
     let path = dir.join(&listed.path);
     if fs::symlink_metadata(&path)?.len() != listed.bytes {
@@ -267,7 +269,7 @@ fn is_unchanged(dir: &Path, listed: &Listed) -> io::Result<bool> {
     Ok((bytes, &sha256) == (listed.bytes, &listed.sha256))
 }
 
-/// Everything below a folder, without following links, in the order of paths.
+/// Returns everything below a folder, without following links, sorted by path.
 fn walk(dir: &Path) -> io::Result<Vec<Found>> {
     let mut found = BTreeMap::new();
     let mut open = vec![PathBuf::new()];
@@ -289,7 +291,7 @@ fn walk(dir: &Path) -> io::Result<Vec<Found>> {
     Ok(found.collect())
 }
 
-/// Bytes of everything below a folder.
+/// Returns the bytes of all files below a folder.
 pub fn size(dir: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for f in walk(dir)? {
@@ -300,14 +302,14 @@ pub fn size(dir: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Removes what the folder's list names, as far as it is unchanged, then the list and the folder; whether
-/// it is gone. Whatever else is there stays, and so do the folder and its list then.
+/// Removes the unchanged files of the folder's list, then the list and the folder. Returns true if
+/// the folder is gone. If anything else is in it, the folder and its list stay.
 ///
-/// The list goes last, so that a removal that was broken off can be gone on with, and a folder with
-/// somebody else's files in it is never one without a list.
+/// The list is removed last, so that an interrupted removal can be continued, and a folder with
+/// other people's files is never left without a list.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the error of the system.
 pub fn remove(dir: &Path) -> io::Result<bool> {
     let Some(manifest) = Manifest::read(dir)? else {
         return gone(fs::remove_dir(dir));
@@ -323,10 +325,10 @@ pub fn remove(dir: &Path) -> io::Result<bool> {
     gone(fs::remove_dir(dir))
 }
 
-/// Removes the files of a list as far as they are unchanged, and folders that are empty then.
+/// Removes the files of a list that are unchanged, and folders that are empty afterwards.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the error of the system.
 pub fn remove_files(dir: &Path, manifest: &Manifest) -> io::Result<()> {
     let mut folders = BTreeSet::new();
     for listed in &manifest.files {
@@ -343,14 +345,14 @@ pub fn remove_files(dir: &Path, manifest: &Manifest) -> io::Result<()> {
                 .map(Path::to_owned),
         );
     }
-    // The deepest first: a path comes after those above it.
+    // The deepest folders first: a path sorts after those above it.
     for folder in folders.iter().rev() {
         gone(fs::remove_dir(dir.join(folder)))?;
     }
     Ok(())
 }
 
-/// Whether a folder is gone; one with something in it is not.
+/// Returns true if a folder is gone, and false if it was not empty.
 pub fn gone(removed: io::Result<()>) -> io::Result<bool> {
     match removed {
         Ok(()) => Ok(true),

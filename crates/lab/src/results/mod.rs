@@ -1,7 +1,8 @@
-//! The results folder: what was run and what came out, for programs and spreadsheets.
+//! The results folder: inputs and outcomes of a run, for programs and spreadsheets.
 //!
-//! Equal outcomes give equal bytes: there are no times of day, host names or hash orders in it. A list
-//! of its files ([`MANIFEST`]) says what may be replaced or removed: nothing else ever is.
+//! Equal outcomes give equal bytes: the files hold no times of day, host names or hash orders. A
+//! list of the files ([`MANIFEST`]) says which files may be replaced or removed; no others ever
+//! are.
 
 pub(crate) mod csv;
 mod iterations;
@@ -46,7 +47,7 @@ pub struct File {
 }
 
 impl File {
-    /// A file from a path and its contents.
+    /// Builds a file from a path and its contents.
     pub fn new(path: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         Self {
             path: path.into(),
@@ -55,12 +56,12 @@ impl File {
     }
 }
 
-/// One format of the results folder.
+/// A kind of file in a results folder.
 pub trait Format {
-    /// Passes its files on one by one, so that only one is in memory at a time.
+    /// Passes the files to `emit` one by one, so that only one is in memory at a time.
     ///
     /// # Errors
-    /// Those of `emit`, at once.
+    /// Returns an error of `emit` at once.
     fn files(
         &self,
         outcomes: &Outcomes,
@@ -68,7 +69,7 @@ pub trait Format {
     ) -> std::io::Result<()>;
 }
 
-/// The formats of every results folder.
+/// Returns the formats that every results folder has.
 fn formats() -> [&'static dyn Format; 11] {
     [
         &json::ResultsJson,
@@ -85,10 +86,10 @@ fn formats() -> [&'static dyn Format; 11] {
     ]
 }
 
-/// Passes on the files of a results folder, and `extra` ones.
+/// Passes the files of a results folder, and those of `extra`, to `emit`.
 ///
 /// # Errors
-/// Those of `emit`, at once.
+/// Returns an error of `emit` at once.
 pub fn files(
     outcomes: &Outcomes,
     extra: &[File],
@@ -100,7 +101,7 @@ pub fn files(
     extra.iter().try_for_each(|file| emit(file.clone()))
 }
 
-/// Every iteration that finished, in matrix order.
+/// Yields every finished iteration in matrix order.
 pub(crate) fn finished(outcomes: &Outcomes) -> impl Iterator<Item = (&Cell, u32, &RunResult)> {
     outcomes
         .experiment
@@ -114,7 +115,7 @@ pub(crate) fn finished(outcomes: &Outcomes) -> impl Iterator<Item = (&Cell, u32,
         })
 }
 
-/// The outcome's name in tables.
+/// Returns the outcome's name in tables.
 fn outcome_name(result: &RunResult) -> &'static str {
     match result.outcome {
         sim::Outcome::Completed => "completed",

@@ -1,16 +1,17 @@
-//! Where results go: claimed and probed before anything is computed, put in place whole at the end.
+//! Claims the folder that results go to: it is locked and tested before anything is computed, and
+//! written as a whole at the end.
 //!
 //! ```text
 //! DIR                      results, complete; exchanged as a whole
 //! DIR.partial/             of a run that is under way, was interrupted or was killed:
 //!     iterations.log       finished iterations, and the lock on DIR
-//!     manifest.json, …     after Ctrl-C: what the finished iterations say
-//! .NAME.lowmark-new-XXXX   being written; after an exchange, what was replaced
-//! .NAME.lowmark-old-XXXX   what is replaced, where the filesystem can't exchange two folders
+//!     manifest.json, …     after Ctrl-C: results of the finished iterations
+//! .NAME.lowmark-new-XXXX   being written; after an exchange, the replaced folder
+//! .NAME.lowmark-old-XXXX   being replaced, where the filesystem can't exchange two folders
 //! ```
 //!
-//! Whoever holds the lock owns all of these. So what is left of a process that ended in the middle is
-//! known by the lock being free, and the next one that comes by puts it right.
+//! The process that holds the lock owns all of these. If the lock is free, files that are left
+//! belong to a process that was killed, and the next process cleans them up.
 
 mod publish;
 mod recover;
@@ -34,25 +35,24 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// What is written to try a place out: less than any results folder, more than what a filesystem
-/// finds room for in an inode.
+/// Bytes written to test a place: less than any results folder has, more than fits in an inode.
 const PROBE: usize = 256 << 10;
-/// How often a lock is looked at again before the place counts as in use.
+/// How often a lock is tried again before the place counts as in use.
 const LOOKS: u32 = 5;
 /// The end of the name of a folder whose results are not complete.
 const PARTIAL: &str = ".partial";
 
-/// Why there is no results folder.
+/// The reason why there is no results folder.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// The place is taken by something that must not be replaced.
+    /// The place holds something that must not be replaced.
     #[error("`{}` {what}; accepted: {accepted}", path.display())]
     Foreign {
         /// The place.
         path: PathBuf,
-        /// What is there.
+        /// The contents of the place, in words.
         what: String,
-        /// What would be accepted.
+        /// The places that would be accepted.
         accepted: &'static str,
     },
     /// The path has no last component to create a folder by.
@@ -67,23 +67,23 @@ pub enum OutputError {
         /// The place.
         path: PathBuf,
     },
-    /// An earlier run was broken off there.
+    /// An earlier run was interrupted there.
     #[error("`{}` has {finished} finished iterations of a run that was broken off; accepted: `--resume {}` to go on with it, `--replace` to begin anew, or another folder", partial.display(), dir.display())]
     Unfinished {
         /// The place.
         dir: PathBuf,
-        /// Where they are.
+        /// The folder with the finished iterations.
         partial: PathBuf,
-        /// How many.
+        /// The number of finished iterations.
         finished: u64,
     },
-    /// There is nothing to go on with.
+    /// There is no interrupted run to resume.
     #[error("nothing of a run that was broken off is at `{}`; accepted: a folder whose name ends in `.partial`, or the one that its results were to go to", path.display())]
     NothingToResume {
         /// The place.
         path: PathBuf,
     },
-    /// The log is of something else.
+    /// The log belongs to a run with other settings.
     #[error("`{}` can't be gone on with: {difference}; accepted: what it was begun with, or `--replace` without `--resume` to begin anew", path.display())]
     Differs {
         /// The folder with the log.
@@ -91,12 +91,12 @@ pub enum OutputError {
         /// The first difference.
         difference: String,
     },
-    /// Nothing can be written there, as was found out before anything was computed.
+    /// The place can't be written, as was found before anything was computed.
     #[error("nothing can be written to `{}`: {source}", path.display())]
     Unusable {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// Results could not be written, neither to their place nor to the temporary folder.
@@ -104,40 +104,40 @@ pub enum OutputError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// What is asked for.
+/// The conditions under which a folder is claimed.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'a> {
-    /// The command.
+    /// The command that writes results.
     pub kind: Kind,
-    /// What is run, for the folder's list.
+    /// The name of what is run, for the folder's list.
     pub title: &'a str,
-    /// Whether earlier results may be replaced.
+    /// True if earlier results may be replaced.
     pub replace: bool,
 }
 
-/// How a place is come to.
+/// The way in which a place was chosen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// Given by the user.
     Given,
-    /// Given by the user to go on with what is there.
+    /// Given by the user, to resume an interrupted run.
     Resumed,
-    /// Made up: nothing may be there.
+    /// Named by the program: nothing may be there.
     New,
 }
 
 /// A claimed results folder.
 ///
-/// Dropped without an end it leaves the log, if any iteration is in it, and nothing else.
+/// If dropped before its end, it leaves the log if that has an iteration, and nothing else.
 pub struct ClaimedFolder {
-    /// As the user knows it.
+    /// The path as the user gave it.
     shown: PathBuf,
-    /// Through links.
+    /// The path with links resolved.
     dir: PathBuf,
     parent: PathBuf,
     name: OsString,
@@ -147,19 +147,19 @@ pub struct ClaimedFolder {
     kind: Kind,
     title: String,
     replace: bool,
-    /// Whether the link `latest` beside it is moved to it.
+    /// True if the link `latest` beside the folder is to point to it.
     latest: bool,
-    /// Folders above it that were made for it, the outermost first.
+    /// Folders above it that were created for it, the outermost first.
     made: Vec<PathBuf>,
     notes: Vec<String>,
-    /// Whether the results of the log that was found are in place.
+    /// True if the results of the log that was found are already in place.
     in_place: bool,
     ended: bool,
 }
 
-/// What came of asking for a place to go on at.
+/// The result of claiming a folder to resume a run.
 pub enum Resumption {
-    /// Go on.
+    /// The run can be resumed.
     Unfinished(Box<ClaimedFolder>),
     /// The results are complete: the process ended after they were put in place.
     Complete(PathBuf),
@@ -178,15 +178,15 @@ fn foreign(path: &Path, what: impl Into<String>) -> OutputError {
     }
 }
 
-/// A name with something behind it.
+/// Appends a suffix to a name.
 fn with(name: &OsStr, suffix: &str) -> OsString {
     let mut all = name.to_owned();
     all.push(suffix);
     all
 }
 
-/// The folder that a run's complete results go to: the path itself, or what it is beside if it ends in
-/// `.partial`.
+/// Returns the folder that a run's complete results go to: the path itself, or, if it ends in
+/// `.partial`, the path without this ending.
 pub fn complete_folder(dir: &Path) -> &Path {
     let shown = dir.as_os_str().as_bytes();
     let trimmed = shown.strip_suffix(b"/").unwrap_or(shown);
@@ -194,7 +194,7 @@ pub fn complete_folder(dir: &Path) -> &Path {
     stem.map_or(dir, |stem| Path::new(OsStr::from_bytes(stem)))
 }
 
-/// Whether anything of a run is at this place: its results, or what was finished of them.
+/// Returns true if results of a run, or finished iterations, are at this place.
 pub fn is_begun(dir: &Path) -> bool {
     let dir = complete_folder(dir);
     let partial = dir.file_name().map(|name| with(name, PARTIAL));
@@ -203,19 +203,20 @@ pub fn is_begun(dir: &Path) -> bool {
 }
 
 impl ClaimedFolder {
-    /// Claims a folder for results and finds out whether they can be written there.
+    /// Claims a folder for results, and tests that it can be written.
     ///
     /// # Errors
-    /// It is taken, in use, or can't be written. Nothing is left behind then.
+    /// Fails if the folder is taken, in use, or can't be written. Nothing is left behind in that
+    /// case.
     pub fn claim(dir: &Path, terms: Terms<'_>) -> Result<Self, OutputError> {
         Self::come_to(dir, terms, Way::Given)
     }
 
-    /// Claims a new folder below `root`, named by the time, with a number behind it if there is one
-    /// already. A link `latest` beside it leads to it when its results are complete.
+    /// Claims a new folder below `root`, named by the time, followed by a number if the name is
+    /// taken. A link `latest` beside it will point to it when its results are complete.
     ///
     /// # Errors
-    /// As [`Self::claim`].
+    /// Fails as [`Self::claim`] does.
     pub fn claim_new(root: &Path, now: SystemTime, terms: Terms<'_>) -> Result<Self, OutputError> {
         let time = humantime::format_rfc3339_seconds(now).to_string();
         let time = time.replace(':', "-");
@@ -241,11 +242,11 @@ impl ClaimedFolder {
         }
     }
 
-    /// Claims a folder where a run was broken off: the one that its results were to go to, or the
-    /// one beside it that ends in `.partial`.
+    /// Claims the folder of an interrupted run, given by the path of its results or by the folder
+    /// beside it that ends in `.partial`.
     ///
     /// # Errors
-    /// As [`Self::claim`], or there is nothing to go on with.
+    /// Fails as [`Self::claim`] does, and if there is no run to resume.
     pub fn resume(dir: &Path, terms: Terms<'_>) -> Result<Resumption, OutputError> {
         let dir = complete_folder(dir);
         let Some(name) = dir.file_name() else {
@@ -254,7 +255,8 @@ impl ClaimedFolder {
         let nothing = || {
             let contents = manifest::inspect(dir);
             let complete = matches!(contents, Ok(Contents::Ours(m)) if m.complete);
-            // Those that were to be replaced are not those that were asked for.
+            // With `--replace`, complete results are those that were to be replaced, not the run's
+            // own.
             if complete && !terms.replace {
                 Ok(Resumption::Complete(dir.into()))
             } else {
@@ -280,7 +282,7 @@ impl ClaimedFolder {
             );
             place.notes.push(note);
         }
-        // Beside the link of its folder's siblings it is what a default run makes.
+        // In a folder of timed folders with a link `latest`, it is the folder of a default run.
         place.latest = is_timed(&place.parent, &place.name);
         Ok(Resumption::Unfinished(Box::new(place)))
     }
@@ -297,7 +299,7 @@ impl ClaimedFolder {
             _ => PathBuf::from("."),
         };
         let partial = parent.join(with(name, PARTIAL));
-        // Once before anything is touched, once when the place is ours.
+        // Checked before anything is touched, and again once the place is locked.
         if way != Way::Resumed {
             refuse(given, &dir, &parent, terms.replace)?;
         }
@@ -330,14 +332,14 @@ impl ClaimedFolder {
         Ok(place)
     }
 
-    /// Puts right what an earlier process left, and looks whether the place is to be had.
+    /// Cleans up after an earlier process, and checks that the place may be used.
     fn settle(&mut self, way: Way) -> Result<(), OutputError> {
         self.recover().map_err(unusable(&self.parent))?;
         if let Some(sum) = &self.kept.published
             && let Ok(list) = fs::File::open(self.dir.join(manifest::MANIFEST))
             && manifest::digest(list).is_ok_and(|(_, there)| there == *sum)
         {
-            // All of it is in place; the process ended before it cleared the log away.
+            // All results are in place; the process ended before it removed the log.
             self.forget()?;
             self.in_place = true;
         }
@@ -360,7 +362,7 @@ impl ClaimedFolder {
         refuse(&self.shown, &self.dir, &self.parent, self.replace)
     }
 
-    /// Begins anew: the log and what was made of it.
+    /// Removes the log's records and results made from them.
     fn forget(&mut self) -> Result<(), OutputError> {
         let contents = manifest::inspect_beside(&self.partial, &[LOG]);
         match contents.map_err(unusable(&self.partial))? {
@@ -374,7 +376,7 @@ impl ClaimedFolder {
         self.log.restart().map_err(unusable(&self.partial))
     }
 
-    /// Writes as results are written, and takes it away again.
+    /// Tests that results can be written, with a file that is removed again.
     fn probe(&self) -> Result<(), OutputError> {
         let scratch = self.scratch("new").map_err(unusable(&self.parent))?;
         let path = scratch.path().join("probe");
@@ -392,7 +394,7 @@ impl ClaimedFolder {
             .map_err(unusable(&self.dir))
     }
 
-    /// A hidden folder beside the results, with the rights of any other.
+    /// Creates a hidden folder beside the results, with the permissions of any other folder.
     fn scratch(&self, what: &str) -> io::Result<tempfile::TempDir> {
         let mut prefix = OsString::from(".");
         prefix.push(&self.name);
@@ -404,21 +406,21 @@ impl ClaimedFolder {
             .tempdir_in(&self.parent)
     }
 
-    /// What the user should know of what was found, one sentence each.
+    /// Returns notes for the user about what was found, one sentence each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The folder with the log.
+    /// Returns the folder with the log.
     pub fn partial(&self) -> PathBuf {
         let name = self.shown.file_name().unwrap_or(&self.name);
         self.shown.with_file_name(with(name, PARTIAL))
     }
 
-    /// Begins a run, or goes on with one: the iterations that are finished.
+    /// Begins or resumes a run. Returns the iterations that are already finished.
     ///
     /// # Errors
-    /// The log is of something else, or can't be written.
+    /// Fails if the log belongs to another run, or can't be written.
     pub fn begin(
         &mut self,
         header: &Header,
@@ -441,17 +443,17 @@ impl ClaimedFolder {
         }
     }
 
-    /// The log.
+    /// Returns the log.
     pub fn log(&mut self) -> &mut Log {
         &mut self.log
     }
 
-    /// Takes the folder of the log away; whether nothing of others is left in it.
+    /// Removes the folder of the log. Returns true if no other files are left in it.
     fn clear(&mut self) -> io::Result<bool> {
         self.ended = true;
         if manifest::Manifest::read(&self.partial)?.is_some() && !manifest::remove(&self.partial)? {
             let list = self.partial.join(manifest::MANIFEST);
-            // With the log alone, remove() has taken the list away already.
+            // remove() has removed the list already if only the log was left.
             let _ = fs::remove_file(list);
         }
         match fs::remove_file(self.partial.join(LOG)) {
@@ -463,7 +465,7 @@ impl ClaimedFolder {
 }
 
 impl ClaimedFolder {
-    /// Says on standard error where finished iterations are, if there are any.
+    /// Tells on standard error where finished iterations are, if there are any.
     pub fn say_kept(&self) {
         let n = self.log.records();
         if n > 0 {
@@ -472,7 +474,7 @@ impl ClaimedFolder {
             let text = format!(
                 "{n} finished iterations are in {partial}; the same command with `--resume {partial}` goes on"
             );
-            // Where that can't be written there is nobody to tell.
+            // If standard error can't be written, the message can't be given in another way.
             let _ = writeln!(io::stderr(), "{text}");
         }
     }
@@ -493,7 +495,8 @@ impl Drop for ClaimedFolder {
     }
 }
 
-/// The folder itself, so that what is renamed is not a link to it; as it is if there is none.
+/// Returns the folder that a link points to, so that a rename does not replace the link; the path
+/// itself if nothing is there.
 fn resolved(given: &Path) -> Result<PathBuf, OutputError> {
     match fs::symlink_metadata(given) {
         Ok(meta) if meta.is_symlink() && fs::metadata(given).is_err() => {
@@ -505,7 +508,7 @@ fn resolved(given: &Path) -> Result<PathBuf, OutputError> {
     }
 }
 
-/// Complains unless the place is free, or earlier results of ours that may be replaced.
+/// Fails unless the place is free, or holds earlier results of Lowmark's that may be replaced.
 fn refuse(given: &Path, dir: &Path, parent: &Path, replace: bool) -> Result<(), OutputError> {
     let meta = match fs::metadata(dir) {
         Ok(meta) => meta,
@@ -530,7 +533,7 @@ fn refuse(given: &Path, dir: &Path, parent: &Path, replace: bool) -> Result<(), 
     }
 }
 
-/// Makes the folders above; those that were not there, the outermost first.
+/// Creates missing parent folders. Returns those that were created, the outermost first.
 fn make_above(parent: &Path) -> Result<Vec<PathBuf>, OutputError> {
     let missing: Vec<PathBuf> = parent
         .ancestors()
@@ -548,7 +551,8 @@ fn make_above(parent: &Path) -> Result<Vec<PathBuf>, OutputError> {
     }
 }
 
-/// Whether a folder is named as [`ClaimedFolder::claim_new`] names them, beside a link `latest` or the first.
+/// Returns true if a folder has a name as [`ClaimedFolder::claim_new`] gives, and `latest` beside
+/// it is a link or absent.
 fn is_timed(parent: &Path, name: &OsStr) -> bool {
     let latest = fs::symlink_metadata(parent.join("latest"));
     let free = latest.map_or(true, |m| m.is_symlink());
@@ -561,11 +565,11 @@ fn is_timed(parent: &Path, name: &OsStr) -> bool {
         })
 }
 
-/// The log in a folder, locked, and what it holds.
+/// Opens and locks the log in a folder, creating both if necessary. Returns it with its contents.
 fn lock(given: &Path, partial: &Path, fresh: bool) -> Result<(Log, Kept), OutputError> {
     let in_use = || OutputError::InUse { path: given.into() };
     let mut looks = 0;
-    // Whoever ends takes the log and its folder away, so both may go between two steps.
+    // A process that ends removes the log and its folder, so both may vanish between two steps.
     for _ in 0..100 {
         match fs::create_dir(partial) {
             Ok(()) => {}
@@ -596,12 +600,12 @@ fn lock(given: &Path, partial: &Path, fresh: bool) -> Result<(Log, Kept), Output
         match file.try_lock() {
             Err(TryLockError::WouldBlock) if looks == LOOKS => return Err(in_use()),
             Err(TryLockError::WouldBlock) => {
-                // Who lists results takes the lock for a moment.
+                // A process that lists results takes the lock for a moment.
                 looks += 1;
                 std::thread::sleep(Duration::from_millis(20));
                 continue;
             }
-            // A filesystem without locks.
+            // The second case is a filesystem without locks.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         let same = |m: fs::Metadata| {
@@ -618,7 +622,7 @@ fn lock(given: &Path, partial: &Path, fresh: bool) -> Result<(Log, Kept), Output
                 format!("holds a `{LOG}` that is not ours"),
             )),
             Err(e) => {
-                // A log that was there is longer than nothing, and stays.
+                // A log that existed before is not empty, and stays.
                 if fs::symlink_metadata(&path).is_ok_and(|m| m.len() == 0) {
                     let _ = fs::remove_file(&path);
                     let _ = fs::remove_dir(partial);
@@ -630,7 +634,7 @@ fn lock(given: &Path, partial: &Path, fresh: bool) -> Result<(Log, Kept), Output
     Err(in_use())
 }
 
-/// Complains about a folder that ends in `.partial` and is somebody else's.
+/// Fails if a folder that ends in `.partial` is not Lowmark's.
 fn may_hold_a_log(partial: &Path) -> Result<(), OutputError> {
     let log = fs::symlink_metadata(partial.join(LOG)).is_ok_and(|m| m.is_file());
     let empty = || fs::read_dir(partial).map(|mut entries| entries.next().is_none());

@@ -7,7 +7,7 @@ use crate::model::{Better, Outcomes};
 use crate::rows::{Group, TIME_COLUMNS, groups, time_columns};
 use serde::Serialize;
 
-/// `rows.csv`: one line a cell of the matrix and row.
+/// Writes `rows.csv`: one line for each cell of the matrix and row.
 pub struct RowsCsv;
 
 impl Format for RowsCsv {
@@ -83,7 +83,7 @@ fn better(b: Better) -> &'static str {
     }
 }
 
-/// `rows.json`: the same with the values of every iteration.
+/// Writes `rows.json`: the rows with the values of every iteration.
 pub struct RowsJson;
 
 #[derive(Serialize)]
@@ -103,7 +103,7 @@ impl Format for RowsJson {
     }
 }
 
-/// The text of `rows.json`.
+/// Returns the text of `rows.json`.
 pub fn rows_json(outcomes: &Outcomes) -> String {
     let document = Document {
         lowmark: env!("CARGO_PKG_VERSION"),
@@ -115,9 +115,9 @@ pub fn rows_json(outcomes: &Outcomes) -> String {
     text
 }
 
-/// `tasks.csv`: where the time of each class of tasks went, in seconds, one line an iteration and
-/// class. The columns up to `direct_reclaim` add up to `lifetime`; those with `reclaim_` split
-/// `direct_reclaim`.
+/// Writes `tasks.csv`: the parts of the time of each class of tasks in seconds, one line for each
+/// iteration and class. The columns up to `direct_reclaim` add up to `lifetime`; those with
+/// `reclaim_` split `direct_reclaim`.
 pub struct TasksCsv;
 
 impl Format for TasksCsv {

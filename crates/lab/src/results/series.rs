@@ -4,7 +4,8 @@ use super::csv::{Csv, number};
 use super::{File, Format};
 use crate::model::Outcomes;
 
-/// One file a sampled cell, numbered in matrix order from 1; one row a sample.
+/// Writes one file for each sampled cell, numbered in matrix order from 1, with a row for each
+/// sample.
 pub struct SeriesCsv;
 
 impl Format for SeriesCsv {
@@ -44,7 +45,7 @@ impl Format for SeriesCsv {
     }
 }
 
-/// A key as a file name that every filesystem takes.
+/// Turns a key into a file name that every filesystem accepts.
 pub fn file_name(key: &str) -> String {
     let mut name = String::new();
     for c in key.chars() {

@@ -1,4 +1,4 @@
-//! A single file that a command writes: beside its place, and renamed when it is whole.
+//! Writes a single file for a command: beside its place, and renamed when it is complete.
 
 use super::place::{OutputError, sync_dir};
 use std::ffi::OsString;
@@ -8,7 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// A file that is being written. Dropped without an end it leaves nothing, and what was in its place.
+/// A file that is being written. If dropped before its end, it leaves the old file and nothing
+/// else.
 pub struct Single {
     shown: PathBuf,
     path: PathBuf,
@@ -17,9 +18,9 @@ pub struct Single {
 }
 
 enum To {
-    /// A file beside its place, locked so that its process is known to be alive.
+    /// A temporary file beside the place, locked to show that its process is alive.
     Beside(BufWriter<tempfile::NamedTempFile>),
-    /// A pipe or device, which is written itself.
+    /// A pipe or device, which is written directly.
     Itself(BufWriter<fs::File>),
 }
 
@@ -29,11 +30,11 @@ fn unusable(path: &Path) -> impl FnOnce(io::Error) -> OutputError {
 }
 
 impl Single {
-    /// Begins a file. `ours` says of a file that is there whether it may be replaced at all.
+    /// Begins a file. `ours` tells whether a file that is there may be replaced at all.
     ///
     /// # Errors
-    /// There is something, and `replace` is not given or it is no file that may be replaced; or nothing
-    /// can be written there.
+    /// Fails if a file is there and `replace` is false or `ours` refuses it, or if the place can't
+    /// be written.
     pub fn create(
         given: &Path,
         replace: bool,
@@ -103,7 +104,8 @@ impl Single {
     /// Puts the file in its place.
     ///
     /// # Errors
-    /// What the system says; a file that came there meanwhile stays unless it was to be replaced.
+    /// Returns the error of the system. A file that was created there meanwhile stays, unless it
+    /// was to be replaced.
     pub fn finish(self) -> Result<(), OutputError> {
         let path = self.shown;
         let io = |source| OutputError::Io {
@@ -153,7 +155,7 @@ fn above(path: &Path) -> &Path {
     }
 }
 
-/// Removes what processes that were killed left beside the place: nobody holds its lock.
+/// Removes temporary files of killed processes beside the place: those that no process has locked.
 fn clear(parent: &Path, prefix: &std::ffi::OsStr) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();

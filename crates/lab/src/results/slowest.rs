@@ -1,5 +1,5 @@
-//! `alloc_latency.txt`: allocation latency for reading, and the slowest allocations with what the
-//! machine was doing meanwhile.
+//! `alloc_latency.txt`: allocation latency as text, and the slowest allocations with the events of
+//! the machine meanwhile.
 
 use super::{File, Format, finished};
 use crate::figures::latency::Latency;
@@ -9,10 +9,10 @@ use sim::slowest::SlowAlloc;
 use sim::{Origin, RunResult};
 use std::fmt::Write as _;
 
-/// One text for the whole experiment, cell by cell.
+/// Writes one text for the whole experiment, cell by cell.
 pub struct AllocLatencyText;
 
-/// One of the slowest, with its timeline.
+/// Writes one of the slowest allocations with its timeline.
 fn tell(out: &mut String, iteration: u32, s: &SlowAlloc) {
     let _ = writeln!(
         out,

@@ -1,4 +1,4 @@
-//! Results folders that are there: what they are of, how old and how large, and their removal.
+//! Lists existing results folders with their contents, age and size, and removes them.
 
 use super::log::{self, LOG};
 use super::manifest::{self, Contents, Kind};
@@ -10,19 +10,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Folders below the one that is looked at: `results/NAME/TIME`.
+/// Levels of folders that are searched below the given one: `results/NAME/TIME`.
 const DEPTH: u32 = 3;
 
-/// How far a folder's results are.
+/// The state of a folder's results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Completeness {
-    /// All that was asked for.
+    /// The results are complete.
     Complete,
-    /// Those of an interrupted run, or the log of one that was killed: finished iterations.
+    /// An interrupted or killed run, with the number of finished iterations in its log.
     Unfinished(u64),
-    /// A run is writing there.
+    /// A run is writing to the folder.
     InUse,
-    /// Results without a list of their files, which are left alone.
+    /// The folder has no list of its files, and is left alone.
     Unlisted,
 }
 
@@ -31,31 +31,31 @@ pub enum Completeness {
 pub struct Stored {
     /// The folder.
     pub dir: PathBuf,
-    /// The command, where it is known.
+    /// The command that wrote the folder; `None` if it is not known.
     pub kind: Option<Kind>,
-    /// What was run; empty where it is not known.
+    /// The name of the experiment or input; empty if it is not known.
     pub title: String,
-    /// How far it is.
+    /// The state of the results.
     pub state: Completeness,
-    /// Bytes of everything in it.
+    /// Bytes of all files in the folder.
     pub bytes: u64,
-    /// When it was last written.
+    /// The time at which the folder was last written.
     pub when: SystemTime,
 }
 
-/// What may be removed.
+/// The limits beyond which folders are removed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
-    /// Folders that were written longer ago than this.
+    /// Removes folders that were written longer ago than this.
     pub older_than: Option<Duration>,
-    /// The oldest ones, until all together have no more than so many bytes.
+    /// Removes the oldest folders until all together have no more than this many bytes.
     pub keep_below: Option<u64>,
 }
 
-/// The results folders below a folder, the oldest first.
+/// Returns the results folders below a folder, the oldest first.
 ///
 /// # Errors
-/// The folder can't be read. One below it that can't is passed over.
+/// Fails if the folder can't be read. Unreadable folders below it are passed over.
 pub fn list(root: &Path) -> io::Result<Vec<Stored>> {
     let mut found = Vec::new();
     look(root, DEPTH, &mut found)?;
@@ -84,7 +84,7 @@ fn look(dir: &Path, depth: u32, found: &mut Vec<Stored>) -> io::Result<()> {
     Ok(())
 }
 
-/// A folder's results, if it has any.
+/// Returns the results in a folder; `None` if it has none.
 fn stored(dir: &Path) -> io::Result<Option<Stored>> {
     let list = listed(dir);
     let log = match fs::File::open(dir.join(LOG)) {
@@ -103,7 +103,7 @@ fn stored(dir: &Path) -> io::Result<Option<Stored>> {
             _ => Completeness::Unfinished(n),
         },
         (Some(m), None) if m.complete => Completeness::Complete,
-        // The log of a broken run is gone; what is left of it can't be gone on with.
+        // The log of an interrupted run is gone, so its results can't be resumed.
         (Some(_), None) => Completeness::Unfinished(0),
         (None, None) => Completeness::Unlisted,
     };
@@ -117,8 +117,8 @@ fn stored(dir: &Path) -> io::Result<Option<Stored>> {
     }))
 }
 
-/// Those of a list that the limits take away, in its order. What is in use or has no list of its files
-/// stays, and counts.
+/// Returns the folders of a list that the limits remove, in the list's order. Folders that are in
+/// use or have no list of their files stay, and count towards the size.
 pub fn beyond<'a>(all: &'a [Stored], limits: &Limits, now: SystemTime) -> Vec<&'a Stored> {
     let mut left: u64 = all.iter().map(|s| s.bytes).sum();
     let mut taken = Vec::new();
@@ -126,7 +126,7 @@ pub fn beyond<'a>(all: &'a [Stored], limits: &Limits, now: SystemTime) -> Vec<&'
         if matches!(s.state, Completeness::InUse | Completeness::Unlisted) {
             continue;
         }
-        // One from the future is new.
+        // A folder with a time in the future counts as new.
         let age = now.duration_since(s.when).unwrap_or_default();
         let old = limits.older_than.is_some_and(|most| age > most);
         let much = limits.keep_below.is_some_and(|most| left > most);
@@ -138,11 +138,11 @@ pub fn beyond<'a>(all: &'a [Stored], limits: &Limits, now: SystemTime) -> Vec<&'
     taken
 }
 
-/// Removes a results folder, and the one above it if that is empty then; why it was left alone, if it
-/// was. Only what lowmark wrote and nobody changed is removed.
+/// Removes a results folder, and its parent if that is empty afterwards. Returns the reason if the
+/// folder was left alone. Only files that Lowmark wrote and that are unchanged are removed.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the error of the system.
 pub fn remove(stored: &Stored) -> io::Result<Option<String>> {
     let dir = &stored.dir;
     let partial = match dir.file_name() {
@@ -174,7 +174,7 @@ pub fn remove(stored: &Stored) -> io::Result<Option<String>> {
         Contents::Ours(_) | Contents::Empty => {}
     }
     if !log.is_empty() && lock.is_some() {
-        // Last of all: as long as it is there the rest is known by it.
+        // The log goes last: it identifies the folder as long as other files are left.
         if listed(dir).is_some() {
             manifest::remove(dir)?;
         }
@@ -186,14 +186,14 @@ pub fn remove(stored: &Stored) -> io::Result<Option<String>> {
     if let Some(parent) = dir.parent() {
         mend_latest(parent)?;
         if !parent.as_os_str().is_empty() {
-            // One that has other things in it stays.
+            // Fails if the parent has other files in it, and then stays.
             let _ = fs::remove_dir(parent);
         }
     }
     Ok(None)
 }
 
-/// A link `latest` that leads to nothing any more leads to the newest complete results, or goes.
+/// Points a dangling link `latest` to the newest complete results, or removes it.
 fn mend_latest(parent: &Path) -> io::Result<()> {
     let latest = parent.join("latest");
     let dangling = fs::symlink_metadata(&latest).is_ok_and(|m| m.is_symlink())

@@ -1,4 +1,4 @@
-//! `summary.csv`: one row a cell and figure.
+//! `summary.csv`: one row for each cell and figure.
 
 use super::csv::{Csv, cell_fields, number};
 use super::{File, Format, outcome_name};
@@ -6,12 +6,12 @@ use crate::model::Outcomes;
 use sim::{Outcome, RunResult};
 use std::collections::BTreeMap;
 
-/// First how the cell's iterations ended (`kind` is `outcome`, `n` the number of them), then each
-/// metric and counter over the iterations that completed. A run that ended early has figures of
-/// less work than the others; `iterations.csv` has them.
+/// Writes the endings of the cell's iterations first (`kind` is `outcome`, `n` their number), then
+/// each metric and counter over the iterations that completed. A run that ended early has figures
+/// of less work than the others; `iterations.csv` has them.
 pub struct SummaryCsv;
 
-/// (kind, name, unit) of a figure.
+/// A figure: (kind, name, unit).
 type Figure<'a> = (u8, &'a str, &'a str);
 
 impl Format for SummaryCsv {
@@ -56,7 +56,7 @@ impl Format for SummaryCsv {
     }
 }
 
-/// The values of each figure over the completed iterations.
+/// Returns the values of each figure over the completed iterations.
 fn figures(results: &[Option<RunResult>]) -> BTreeMap<Figure<'_>, Vec<f64>> {
     let mut figures: BTreeMap<Figure<'_>, Vec<f64>> = BTreeMap::new();
     for r in results
@@ -80,7 +80,7 @@ fn figures(results: &[Option<RunResult>]) -> BTreeMap<Figure<'_>, Vec<f64>> {
     figures
 }
 
-/// n, mean, standard deviation of the sample (empty for one value), min, median, max.
+/// Returns n, mean, standard deviation of the sample (empty for one value), min, median, max.
 fn statistics(mut values: Vec<f64>) -> [String; 6] {
     values.sort_by(f64::total_cmp);
     let len = values.len();

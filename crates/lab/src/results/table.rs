@@ -1,12 +1,13 @@
-//! The tables of a results folder with the types of their columns: what exports and other languages read.
+//! Reads the tables of a results folder with the types of their columns, for exports and other
+//! languages.
 //!
-//! A folder's CSV files are the one form of its figures; a column's type follows from its name alone, so that
-//! the same table of two runs has the same types, whatever values they have.
+//! A folder's CSV files are the only form of its figures. A column's type follows from its name
+//! alone, so that the same table of two runs has the same types, whatever values they have.
 
 use crate::diagnostic::Diagnostic;
 use std::collections::BTreeSet;
 
-/// The values of a column; `None`: the row has none.
+/// The values of a column; `None`: the row has no value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
     /// Words.
@@ -17,34 +18,35 @@ pub enum Values {
     Number(Vec<Option<f64>>),
 }
 
-/// A column.
+/// A column of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
-    /// Its name, with the unit in brackets where the file has it.
+    /// The column's name, with the unit in brackets if the file has it.
     pub name: String,
-    /// Its values, as many as the table has rows.
+    /// The column's values, one for each row.
     pub values: Values,
 }
 
-/// A table.
+/// A table read from a results folder.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Table {
-    /// Its columns.
+    /// The columns, in the file's order.
     pub columns: Vec<Column>,
-    /// How many rows it has.
+    /// The number of rows.
     pub rows: usize,
 }
 
-/// What a table of the folder can be, by the name of its file.
+/// The type of those columns of a file that are not known by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A column that is no text and has no unit is a counter.
+    /// Columns that are no text and have no unit are counters.
     Counters,
-    /// It is a number.
+    /// All of them are numbers.
     Numbers,
 }
 
-/// The tables of every results folder that have a line a cell of the matrix, or more: (name, file).
+/// The tables of every results folder with a line or more for each cell of the matrix: (name,
+/// file).
 pub const TABLES: [(&str, &str); 5] = [
     ("summary", "summary.csv"),
     ("iterations", "iterations.csv"),
@@ -56,7 +58,7 @@ pub const TABLES: [(&str, &str); 5] = [
 /// The name of the table that [`series`] makes.
 pub const SERIES: &str = "series";
 
-/// Columns of words in any table, beside the axes.
+/// Columns of text in any table, beside the axes.
 const TEXTS: [&str; 16] = [
     "machine",
     "filesystem",
@@ -90,10 +92,11 @@ const COUNTS: [&str; 9] = [
 ];
 
 impl Table {
-    /// A table of the folder from its file's text. `axes`: those of the experiment.
+    /// Reads a table of the folder from its file's text. `axes` are those of the experiment, whose
+    /// columns hold text.
     ///
     /// # Errors
-    /// It is no such table: a line of another length, a value that is no number where there must be one.
+    /// Fails if a line has another number of fields, or a value is no number where one is required.
     pub fn read(file: &str, text: &[u8], axes: &[String]) -> Result<Self, Diagnostic> {
         let kind = match file {
             "iterations.csv" => Kind::Counters,
@@ -132,7 +135,8 @@ impl Table {
         Ok(Self { columns, rows })
     }
 
-    /// Puts another table below; columns that one of both lacks have no values there.
+    /// Appends the rows of another table; columns that one of the tables lacks have no values
+    /// there.
     pub fn append(&mut self, other: Self) {
         let (mine, theirs) = (self.rows, other.rows);
         for column in other.columns {
@@ -170,7 +174,7 @@ impl Column {
 }
 
 impl Values {
-    /// How many there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         match self {
             Self::Text(all) => all.len(),
@@ -179,12 +183,12 @@ impl Values {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// So many rows without a value, of the same type.
+    /// Returns a column of the same type with `rows` rows without a value.
     fn none(&self, rows: usize) -> Self {
         match self {
             Self::Text(_) => Self::Text(vec![None; rows]),
@@ -203,11 +207,12 @@ impl Values {
     }
 }
 
-/// The time series of all cells, a row a value: the file that they are in (`cell`), `time [s]`, what the column
-/// shows (`name`, `scope`, `unit`), `value`. `files`: name below `series/` without its ending, and text.
+/// Combines the time series of all cells into one table with a row for each value: the file
+/// (`cell`), `time [s]`, the series (`name`, `scope`, `unit`), `value`. `files` are names below
+/// `series/` without their ending, and texts.
 ///
 /// # Errors
-/// As [`Table::read`].
+/// Fails as [`Table::read`] does.
 pub fn series<'a>(
     files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
 ) -> Result<Table, Diagnostic> {
@@ -250,7 +255,7 @@ pub fn series<'a>(
     Ok(Table { columns, rows })
 }
 
-/// Name, scope and unit of a series' column, `free node1/Normal [pages]`.
+/// Splits a column's heading, such as `free node1/Normal [pages]`, into name, scope and unit.
 pub fn parts(head: &str) -> [&str; 3] {
     let (rest, unit) = head.rsplit_once(" [").unwrap_or((head, ""));
     let (name, scope) = rest.split_once(' ').unwrap_or((rest, ""));

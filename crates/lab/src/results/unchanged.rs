@@ -1,23 +1,23 @@
-//! Files of results folders as they were written: the folder's list has their SHA-256, and nobody takes figures that somebody
-//! changed for those of a run.
+//! Reads files of results folders only if they are unchanged, by the SHA-256 in the folder's list,
+//! so that edited figures are not taken for those of a run.
 
 use super::manifest::{Listed, MANIFEST, Manifest, digest};
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::{Path, PathBuf};
 
-/// The files of a results folder. Where a folder has no list, as those of earlier versions, or the list does not have a file,
-/// there is nothing to hold the file against.
+/// The files of a results folder. A file can't be checked if the folder has no list, as in earlier
+/// versions, or the list does not have the file.
 pub struct Unchanged {
     dir: PathBuf,
     listed: BTreeMap<String, Listed>,
 }
 
 impl Unchanged {
-    /// Those of a folder.
+    /// Reads the list of a folder.
     ///
     /// # Errors
-    /// What the system says of its list.
+    /// Returns the error of the system.
     pub fn of(dir: &Path) -> Result<Self> {
         let list = Manifest::read(dir)?;
         let files = list.into_iter().flat_map(|list| list.files);
@@ -27,10 +27,10 @@ impl Unchanged {
         })
     }
 
-    /// The bytes of a file by its path in the folder.
+    /// Returns the bytes of a file, given by its path in the folder.
     ///
     /// # Errors
-    /// It can't be read, is no regular file, or was changed since it was written.
+    /// Fails if the file can't be read, is no regular file, or was changed since it was written.
     pub fn read(&self, name: &str) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         input::file(&self.dir.join(name))?.read_to_end(&mut bytes)?;
@@ -41,34 +41,35 @@ impl Unchanged {
         }
     }
 
-    /// The text of a file.
+    /// Returns the text of a file.
     ///
     /// # Errors
-    /// As [`Self::read`]; it is no text.
+    /// Fails as [`Self::read`] does, and if the file is not UTF-8.
     pub fn text(&self, name: &str) -> Result<String> {
         let text = String::from_utf8(self.read(name)?);
         text.map_err(|_| Error::new(ErrorKind::InvalidData, "it is no text (UTF-8)"))
     }
 }
 
-/// The text of a results folder's file; see [`Unchanged::text`].
+/// Returns the text of a file of a results folder; see [`Unchanged::text`].
 ///
 /// # Errors
-/// As [`Unchanged::of`] and [`Unchanged::text`].
+/// Fails as [`Unchanged::of`] and [`Unchanged::text`] do.
 pub fn text_unchanged(dir: &Path, name: &str) -> Result<String> {
     Unchanged::of(dir)?.text(name)
 }
 
-/// Says no to a file that was changed since it was written. The list that has it is in its folder, or in the one above.
+/// Checks that a file was not changed since it was written, by the list in its folder or in the
+/// folder above.
 ///
 /// # Errors
-/// It can't be read, or was changed.
+/// Fails if the file can't be read, or was changed.
 pub fn must_be_unchanged(path: &Path) -> Result<()> {
     for dir in path.ancestors().skip(1).take(2) {
         let Some(name) = path.strip_prefix(dir).ok().and_then(Path::to_str) else {
             continue;
         };
-        // A bare name lies here.
+        // A bare name is in the current folder.
         let at = match dir.as_os_str().is_empty() {
             true => Path::new("."),
             false => dir,
@@ -113,7 +114,7 @@ mod tests {
         for name in ["results.json", "series/1-a.csv"] {
             assert_eq!(read(name).as_deref(), Ok(name));
             assert!(must_be_unchanged(&path(name)).is_ok());
-            // As long, and of another digest.
+            // The replacement has the same length and another digest.
             fs::write(path(name), name.replace('s', "z")).unwrap();
             let said = read(name).unwrap_err();
             assert!(
@@ -122,7 +123,7 @@ mod tests {
             );
             assert!(must_be_unchanged(&path(name)).is_err());
         }
-        // Of what somebody else put there nothing is known.
+        // Files that others put there can't be checked.
         fs::write(path("notes.txt"), "n").unwrap();
         assert_eq!(read("notes.txt").as_deref(), Ok("n"));
         assert!(must_be_unchanged(&path("notes.txt")).is_ok());

@@ -1,4 +1,5 @@
-//! `waits.json` and `waits.txt`: what tasks waited on, and the crowds that stood behind one object.
+//! `waits.json` and `waits.txt`: the objects that tasks waited on, and the crowds of waiters behind
+//! one object.
 
 use super::{File, Format, finished};
 use crate::figures::waits::{CrowdOf, Waits, waits};
@@ -7,13 +8,14 @@ use serde::Serialize;
 use sim::waiting::Crowd;
 use std::fmt::Write as _;
 
-/// The text, cell by cell.
+/// Writes the waits as text, cell by cell.
 pub struct WaitsText;
 
-/// The same for programs.
+/// Writes the waits as JSON.
 pub struct WaitsJson;
 
-/// The cells with their waits, and why there are none where nobody told them.
+/// Yields the cells with their waits, and the reason if they have none because they were not
+/// recorded.
 fn of_cells(outcomes: &Outcomes) -> impl Iterator<Item = (String, Waits, Option<&'static str>)> {
     outcomes.experiment.cells.iter().map(|cell| {
         let own = || finished(outcomes).filter(|(c, ..)| std::ptr::eq(*c, cell));
@@ -25,7 +27,7 @@ fn of_cells(outcomes: &Outcomes) -> impl Iterator<Item = (String, Waits, Option<
 
 const UNTOLD: &str = "a real kernel does not tell what its tasks wait on";
 
-/// Nanoseconds as seconds.
+/// Converts nanoseconds to seconds.
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }

@@ -1,4 +1,5 @@
-//! Results into their place: written aside and flushed, then exchanged with what is there.
+//! Puts results in their place: writes and flushes them aside, then exchanges them with the old
+//! ones.
 
 use super::super::File;
 use super::super::log::LOG;
@@ -13,35 +14,37 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// What passes the files of a folder on, one by one; called again for another place.
+/// Passes the files of a folder to the callback one by one; called again to write another place.
 pub type Fill<'a> = &'a dyn Fn(&mut dyn FnMut(File) -> io::Result<()>) -> io::Result<()>;
 
-/// Results that are written.
+/// The result of writing results.
 #[derive(Debug)]
 pub struct Published {
     /// The folder that has them.
     pub dir: PathBuf,
-    /// Why that is not the folder that was wanted, or is not safe from a power cut.
+    /// The reason why the results are in another folder than was wanted, or not safe from a power
+    /// cut; `None` if all went well.
     pub trouble: Option<String>,
-    /// What else the user should know, one sentence each.
+    /// Other notes for the user, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// A place that went wrong.
+/// A place that could not be written, and the error.
 type Failed = (PathBuf, io::Error);
 
 impl ClaimedFolder {
-    /// Puts complete results into their place; where that can't be written any more, into a new folder
-    /// among the temporary ones.
+    /// Puts complete results in their place; if that can't be written any more, in a new folder
+    /// among the temporary files.
     ///
     /// # Errors
-    /// Neither could be written. The log is still there then.
+    /// Fails if neither could be written. The log is kept in that case.
     pub fn publish(mut self, fill: Fill<'_>) -> Result<Published, OutputError> {
         let (scratch, sum) = match self.fresh(true, fill) {
             Ok(fresh) => fresh,
             Err(failed) => return self.fall_back(fill, failed),
         };
-        // Without the record a kill in the next moment leaves a log that can be resumed for nothing.
+        // Failure is harmless: a kill in the next moment would leave a log that is not needed any
+        // more.
         let _ = self.log.publishes(&sum);
         let mut done = match self.put(&scratch) {
             Ok(done) => done,
@@ -77,11 +80,11 @@ impl ClaimedFolder {
         Ok(done)
     }
 
-    /// Writes what there is of results that are not complete into the folder of the log. Complete ones
-    /// that are at the place itself stay there.
+    /// Writes results that are not complete into the folder of the log. Complete results at the
+    /// place itself stay there.
     ///
     /// # Errors
-    /// It could not be written. The log is still there then.
+    /// Fails if they could not be written. The log is kept in that case.
     pub fn keep_partial(mut self, fill: Fill<'_>) -> Result<PathBuf, OutputError> {
         self.ended = true;
         let kept = self.fresh(false, fill).and_then(|(scratch, _)| {
@@ -95,12 +98,12 @@ impl ClaimedFolder {
         }
     }
 
-    /// Moves files from beside into the folder of the log. The list comes first: whatever of it is
-    /// there at any moment is known to be ours.
+    /// Moves files from the scratch folder into the folder of the log. The list is moved first, so
+    /// that files which are there at any moment can be recognised as Lowmark's.
     fn move_beside_log(&self, scratch: &Path) -> io::Result<()> {
         let list = Manifest::read(scratch)?
             .ok_or_else(|| io::Error::other("the list of the files is gone"))?;
-        // That of an earlier interrupt. What the user added or changed stays where it is.
+        // Remove the results of an earlier interrupt. Files that the user added or changed stay.
         if let Some(old) = Manifest::read(&self.partial)? {
             manifest::remove_files(&self.partial, &old)?;
         }
@@ -123,7 +126,8 @@ impl ClaimedFolder {
         sync_dir(&self.partial)
     }
 
-    /// A hidden folder with all files and their list, flushed; and the digest of the list.
+    /// Writes all files and their list to a hidden folder and flushes them. Returns the folder and
+    /// the digest of the list.
     pub(super) fn fresh(
         &self,
         complete: bool,
@@ -135,7 +139,7 @@ impl ClaimedFolder {
         Ok((scratch.keep(), sum))
     }
 
-    /// Writes the files and then their list; the list's digest.
+    /// Writes the files and then their list. Returns the list's digest.
     fn write(&self, to: &Path, complete: bool, fill: Fill<'_>) -> Result<String, Failed> {
         let mut failed = self.dir.clone();
         let mut listed = Vec::new();
@@ -170,7 +174,7 @@ impl ClaimedFolder {
             .map_err(|e| (self.dir.join(MANIFEST), e))
     }
 
-    /// Puts a written folder in place of what is there.
+    /// Puts a written folder in the place of the old one.
     fn put(&mut self, scratch: &Path) -> io::Result<Published> {
         let mut done = Published {
             dir: self.shown.clone(),
@@ -203,7 +207,7 @@ impl ClaimedFolder {
         Ok(done)
     }
 
-    /// A free name beside the place, itself and as the user knows it.
+    /// Returns a free name beside the place: its real path, and the path as the user knows it.
     pub(super) fn beside(&self, what: &str) -> (PathBuf, PathBuf) {
         let mut n = 1_u32;
         loop {
@@ -216,7 +220,8 @@ impl ClaimedFolder {
         }
     }
 
-    /// Removes a hidden folder of results that were replaced; what else is in it comes to light again.
+    /// Removes a hidden folder of replaced results. Other files in it are kept in a visible folder,
+    /// which the returned note names.
     pub(super) fn discard(&self, old: &Path) -> Option<String> {
         match manifest::remove(old) {
             Ok(true) => None,
@@ -238,10 +243,10 @@ impl ClaimedFolder {
         }
     }
 
-    /// Writes to a new folder among the temporary ones.
+    /// Writes the results to a new folder among the temporary files.
     fn fall_back(&mut self, fill: Fill<'_>, failed: Failed) -> Result<Published, OutputError> {
         let (path, source) = failed;
-        // The log, where it has anything, serves to go on.
+        // Keep a log with iterations, so that the run can be resumed.
         self.ended = self.log.records() > 0;
         let mut prefix = OsString::from("lowmark-");
         prefix.push(&self.name);
@@ -269,13 +274,13 @@ impl ClaimedFolder {
         }
     }
 
-    /// Makes `latest` lead to the folder, if it leads somewhere or is not there.
+    /// Points `latest` to the folder, if `latest` is a link or absent.
     fn move_latest(&self) -> io::Result<()> {
         point_latest(&self.parent, &self.name)
     }
 }
 
-/// Makes the link `latest` in a folder lead to one of its folders; a file or folder of that name stays.
+/// Points the link `latest` in a folder to one of its folders; fails if `latest` is no link.
 pub fn point_latest(parent: &Path, name: &std::ffi::OsStr) -> io::Result<()> {
     let latest = parent.join("latest");
     match fs::symlink_metadata(&latest) {
@@ -291,14 +296,15 @@ pub fn point_latest(parent: &Path, name: &std::ffi::OsStr) -> io::Result<()> {
     link.into_temp_path().persist(latest).map_err(|e| e.error)
 }
 
-/// Exchanges a written folder with the one in its place; where the old one is then.
+/// Exchanges a written folder with the one in its place. Returns where the old one is afterwards.
 fn exchange(place: &ClaimedFolder, scratch: &Path) -> io::Result<PathBuf> {
     match renameat_with(CWD, scratch, CWD, &place.dir, RenameFlags::EXCHANGE) {
         Ok(()) => return Ok(scratch.to_owned()),
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
         Err(e) => return Err(e.into()),
     }
-    // A filesystem that can't. Killed between the two, the next one that comes by ends it.
+    // The filesystem can't exchange folders. If the process is killed between the two renames, the
+    // next process that claims the place finishes them.
     let old = place.scratch("old")?.keep();
     fs::rename(&place.dir, &old)?;
     if let Err(e) = fs::rename(scratch, &place.dir) {
@@ -308,7 +314,7 @@ fn exchange(place: &ClaimedFolder, scratch: &Path) -> io::Result<PathBuf> {
     Ok(old)
 }
 
-/// Flushes a folder's names, where the filesystem has such a thing.
+/// Flushes a folder's entries, where the filesystem supports it.
 pub(in crate::results) fn sync_dir(dir: &Path) -> io::Result<()> {
     match fs::File::open(dir)?.sync_all() {
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
@@ -326,7 +332,7 @@ fn put(dir: &Path, file: &File) -> io::Result<()> {
     to.sync_all()
 }
 
-/// Whether a folder's name says that it holds results that are not complete.
+/// Returns true if a folder's name says that its results are not complete.
 pub fn is_partial(name: &std::ffi::OsStr) -> bool {
     name.as_encoded_bytes().ends_with(PARTIAL.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! What processes that ended in the middle left beside a results folder.
+//! Cleans up files that killed processes left beside a results folder.
 
 use super::super::log::{self, LOG};
 use super::super::manifest::{self, Contents, Manifest};
@@ -10,18 +10,18 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Hidden folders beside a place.
+/// Hidden folders found beside a place.
 #[derive(Default)]
 struct Leftovers {
     new: Vec<PathBuf>,
     old: Vec<PathBuf>,
 }
 
-/// The place that a hidden folder was made for, and whether it is an old one.
+/// Returns the place that a hidden folder was made for, and whether the folder was being replaced.
 fn owner(hidden: &OsStr) -> Option<(&OsStr, bool)> {
     let bytes = hidden.as_bytes().strip_prefix(b".")?;
     for (mark, old) in [(&b".lowmark-new-"[..], false), (b".lowmark-old-", true)] {
-        // Eight characters of chance stand behind it.
+        // Eight random characters follow the mark.
         let at = bytes.len().checked_sub(mark.len() + 8)?;
         if bytes[at..].starts_with(mark) && at > 0 {
             return Some((OsStr::from_bytes(&bytes[..at]), old));
@@ -49,10 +49,10 @@ fn leftovers(parent: &Path, name: &OsStr) -> io::Result<Leftovers> {
 }
 
 impl ClaimedFolder {
-    /// Ends what a process of this place left half done: puts results that it had written in place if
-    /// there are none, brings replaced ones back, and takes away what it had begun to write.
+    /// Finishes what an ended process of this place left half done: puts results that it had
+    /// written in place if there are none, brings replaced ones back, and removes unfinished ones.
     ///
-    /// The lock is held, so nobody is at it.
+    /// The lock is held, so no other process works on the place.
     pub(super) fn recover(&mut self) -> io::Result<()> {
         let found = leftovers(&self.parent, &self.name)?;
         let absent = |place: &Self| {
@@ -79,7 +79,8 @@ impl ClaimedFolder {
             if fs::symlink_metadata(path).is_err() {
                 continue;
             }
-            // Without a whole list it was not finished, and nobody but the process that made it knew it.
+            // Without a complete list the folder was unfinished, and only its own process knew of
+            // it.
             if found.new.contains(path) && Manifest::read(path)?.is_none() {
                 fs::remove_dir_all(path)?;
             } else {
@@ -90,8 +91,8 @@ impl ClaimedFolder {
         Ok(())
     }
 
-    /// Writes into the log what its process could not any more, as it ended right before: that these results,
-    /// which are whole, are about to be put in place. A word that is there stands; what waits beside it was replaced.
+    /// Records in the log that these complete results are about to be put in place, if the process
+    /// ended before it could. An existing record stays: results beside it have been replaced.
     fn say_published(&mut self, results: &Path) -> io::Result<()> {
         if self.kept.published.is_none() {
             let (_, sum) = manifest::digest(fs::File::open(results.join(manifest::MANIFEST))?)?;
@@ -102,8 +103,8 @@ impl ClaimedFolder {
     }
 }
 
-/// Puts right what ended processes left for any place in a folder, as far as it has no finished
-/// iterations; the sentences to say about it. Places that are in use are left alone.
+/// Cleans up what ended processes left of any place in a folder, unless there are finished
+/// iterations. Returns sentences that report it. Places that are in use are left alone.
 pub fn sweep(parent: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(parent) else {
         return Vec::new();
@@ -122,7 +123,7 @@ pub fn sweep(parent: &Path) -> Vec<String> {
     names.dedup();
     let mut notes = Vec::new();
     for name in names {
-        // To claim a place is to put it right, and to let go of it leaves nothing that was not there.
+        // Claiming a place cleans it up, and dropping the claim leaves nothing new behind.
         let terms = Terms {
             kind: manifest::Kind::Run,
             title: "",
@@ -141,7 +142,7 @@ pub fn sweep(parent: &Path) -> Vec<String> {
     notes
 }
 
-/// Whether a folder has a log, no finished iteration in it, and nothing else.
+/// Returns true if a folder has a log without a finished iteration, and no other files.
 fn is_empty_log(partial: &Path) -> bool {
     let only = matches!(
         manifest::inspect_beside(partial, &[LOG]),
@@ -151,7 +152,7 @@ fn is_empty_log(partial: &Path) -> bool {
     only && matches!(count(), Ok(Some(0)))
 }
 
-/// The list of what a folder of results has, if it is one.
+/// Returns the list of a results folder; `None` if the folder is none.
 pub(in crate::results) fn listed(dir: &Path) -> Option<Manifest> {
     Manifest::read(dir).ok().flatten()
 }
