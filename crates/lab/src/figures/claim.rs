@@ -1,4 +1,4 @@
-//! What can be claimed of policies by one figure: every cell against the baseline of its group.
+//! Decides which differences can be claimed by one figure: every cell against its group's baseline.
 
 use super::stats::{self, ALPHA, CONFIDENCE, FEW};
 use super::values;
@@ -6,22 +6,22 @@ use crate::model::{Better, Cell, Figure, Outcomes};
 use sim::{Outcome, RunResult};
 use std::collections::BTreeMap;
 
-/// How a sample is summed up.
+/// The statistic that represents a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Center {
     /// Mean, standard deviation and confidence interval.
     #[default]
     Mean,
-    /// Minimum, median and maximum: counters, whose runs are often zero or very many.
+    /// Minimum, median and maximum: for counters, whose values are often zero or very large.
     Median,
 }
 
-/// What can be claimed about a change.
+/// The claim about a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verdict {
-    /// Lower than the baseline.
+    /// The figure is lower than the baseline's.
     Less,
-    /// Higher than the baseline.
+    /// The figure is higher than the baseline's.
     More,
     /// Nothing can be claimed.
     #[default]
@@ -35,23 +35,23 @@ pub enum Verdict {
 pub struct Claim {
     /// Relative change of the center, new / base − 1; not finite where the base is 0.
     pub change: f64,
-    /// Its confidence interval, by the bootstrap; absent below three values of either side, and where the
-    /// base may be 0.
+    /// The change's confidence interval, by the bootstrap; `None` below three values of either
+    /// side, and where the base may be 0.
     pub interval: Option<(f64, f64)>,
-    /// The test's p-value.
+    /// The test's p-value; `None` without a test.
     pub p: Option<f64>,
-    /// What follows.
+    /// The claim that follows.
     pub verdict: Verdict,
 }
 
-/// Whether a change is none that a figure with a digit after the per cent's point would show: what differs by
-/// microseconds every time is equal to whoever asks.
+/// Returns true for a change too small to show with one decimal of a per cent: samples that differ
+/// by microseconds in every run are equal for practical purposes.
 pub fn is_equal(change: f64) -> bool {
     change.abs() < 0.0005
 }
 
 impl Claim {
-    /// A sample against the baseline's; `None` where either is empty.
+    /// Compares a sample with the baseline's; `None` if either is empty.
     pub fn new(samples: &[f64], base: &[f64], center: Center) -> Option<Self> {
         let middle = |v: &[f64]| {
             stats::summary(v).map(|s| match center {
@@ -83,24 +83,24 @@ impl Claim {
     }
 }
 
-/// One metric of one policy on one combination of axes.
+/// The values of one metric of one policy on one combination of axes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SummaryRow {
     /// The combination of axes: axis name and value, policy excluded.
     pub axes: Vec<(String, String)>,
-    /// The policy.
+    /// The policy's name.
     pub policy: String,
-    /// Whether the others are compared with this one.
+    /// True for the row that the others are compared with.
     pub baseline: bool,
     /// The value of every iteration.
     pub samples: Vec<f64>,
-    /// Their mean.
+    /// The mean of the samples.
     pub mean: f64,
-    /// Their standard deviation.
+    /// The standard deviation of the samples.
     pub sd: f64,
     /// Confidence interval of the mean, or of the median.
     pub interval: Option<(f64, f64)>,
-    /// Against the baseline; absent for the baseline itself.
+    /// The comparison with the baseline; `None` for the baseline itself.
     pub comparison: Option<Claim>,
     /// Why no iteration has a value, such as `out of memory in 3 of 3 runs`; absent where one has, and where none ran.
     pub missing: Option<String>,
@@ -111,7 +111,7 @@ pub struct SummaryRow {
 }
 
 impl SummaryRow {
-    /// A sample against that of the baseline, if it is another's.
+    /// Summarises a sample, and compares it with `base` if given.
     pub fn new(samples: Vec<f64>, base: Option<&[f64]>, center: Center) -> Self {
         let s = stats::summary(&samples);
         Self {
@@ -127,7 +127,7 @@ impl SummaryRow {
         }
     }
 
-    /// The value that stands for the sample; NaN for an empty one.
+    /// Returns the value that represents the sample; NaN for an empty one.
     pub fn center(&self, center: Center) -> f64 {
         match center {
             Center::Mean => self.mean,
@@ -136,16 +136,16 @@ impl SummaryRow {
     }
 }
 
-/// One metric over the whole experiment. Rows of equal axes stand together, in the given order.
+/// One metric over the whole experiment. Rows of equal axes are adjacent, in the given order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SummaryTable {
     /// The metric's name: `elapsed`, `nr_vmscan_write`, …
     pub metric: String,
-    /// Its unit.
+    /// The unit of the metric.
     pub unit: String,
-    /// Which way is good.
+    /// The direction in which the metric gets better.
     pub better: Better,
-    /// Which figures are shown.
+    /// The statistic that is shown.
     pub center: Center,
     /// Level of the intervals: 0.95.
     pub confidence: f64,
@@ -201,11 +201,11 @@ fn before_end(results: &[Option<RunResult>], figure: &str) -> Option<f64> {
     (figure.ends_with("_max") && largest.is_finite()).then_some(largest)
 }
 
-/// How a figure's values are found in a cell's iterations.
+/// A function that returns a figure's values in a cell's iterations, given its name.
 pub type Values<'a> = &'a dyn Fn(&[Option<RunResult>], &str) -> Vec<f64>;
 
 impl SummaryTable {
-    /// Every cell by one figure, in matrix order.
+    /// Tabulates every cell by one figure, in matrix order.
     pub fn new(outcomes: &Outcomes, figure: &Figure, center: Center, values: Values<'_>) -> Self {
         let cells = &outcomes.experiment.cells;
         let samples: Vec<Vec<f64>> = outcomes
@@ -238,7 +238,7 @@ impl SummaryTable {
         )
     }
 
-    /// The table of these rows.
+    /// Builds the table from finished rows.
     pub fn of_rows(figure: &Figure, center: Center, rows: Vec<SummaryRow>) -> Self {
         Self {
             metric: figure.name.clone(),
@@ -251,7 +251,7 @@ impl SummaryTable {
         }
     }
 
-    /// Every cell by elapsed time, which stands in every report.
+    /// Tabulates every cell by elapsed time, which every report shows.
     pub fn elapsed(outcomes: &Outcomes) -> Self {
         let figure = Figure {
             name: "elapsed".into(),
@@ -261,7 +261,8 @@ impl SummaryTable {
         Self::new(outcomes, &figure, Center::Mean, &values::metric)
     }
 
-    /// Whether a change in this direction is good; `None` where nothing can be said.
+    /// Returns true if a change in this direction is good; `None` if nothing is claimed or neither
+    /// direction is better.
     pub fn is_good(&self, verdict: Verdict) -> Option<bool> {
         match (verdict, self.better) {
             (_, Better::Neither) | (Verdict::Unclear | Verdict::TooFew, _) => None,

@@ -1,16 +1,16 @@
-//! Latency distributions: from HdrHistograms to what the page draws.
+//! Condenses latency distributions from HdrHistograms for drawing.
 
 use hdrhistogram::Histogram;
 use sim::result::AllocLatency;
 
-/// Steps into which each power of two is divided for drawing: 6 % wide, finer than a pixel of the
-/// usual plot; 1 ns to 100 s is at most 592 of them whatever the histogram's precision.
+/// Buckets into which each power of two is divided for drawing: 6 % wide, finer than a pixel of the
+/// usual plot; 1 ns to 100 s take at most 592 of them whatever the histogram's precision.
 const STEPS_PER_OCTAVE: u64 = 16;
 
 /// Allocation latency of one path, all iterations together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Latency {
-    /// What the allocations went through: `fast`, `kswapd-woken`, `direct-reclaim`, …
+    /// The path of the allocations: `fast`, `kswapd-woken`, `direct-reclaim`, …
     pub path: String,
     /// Number of allocations.
     pub count: u64,
@@ -22,14 +22,15 @@ pub struct Latency {
     pub p99: u64,
     /// 99.9th percentile in nanoseconds.
     pub p999: u64,
-    /// The slowest in nanoseconds.
+    /// The longest latency in nanoseconds.
     pub max: u64,
-    /// Upper bound in nanoseconds and count of every bucket that holds something, ascending.
+    /// Upper bound in nanoseconds and count of every bucket that is not empty, ascending.
     pub buckets: Vec<(u64, u64)>,
 }
 
 impl Latency {
-    /// One path from its histogram. Percentiles are the histogram's own; buckets are made coarser.
+    /// Condenses one path's histogram. Percentiles are the histogram's own; buckets are made
+    /// coarser.
     pub fn of(path: &str, h: &Histogram<u64>) -> Self {
         let mut buckets: Vec<(u64, u64)> = Vec::new();
         for step in h.iter_recorded() {
@@ -52,9 +53,9 @@ impl Latency {
         }
     }
 
-    /// Every path over all iterations of a cell, in the order in which the paths first appear, and
-    /// last `all`: every allocation whatever its path. Paths that nothing went through stay, with
-    /// a count of 0.
+    /// Merges every path over all iterations of a cell, in the order in which the paths first
+    /// appear, followed by `all`: every allocation whatever its path. Paths without allocations are
+    /// kept, with a count of 0.
     pub fn merged<'a>(iterations: impl IntoIterator<Item = &'a AllocLatency>) -> Vec<Self> {
         let mut paths: Vec<(&str, Histogram<u64>)> = Vec::new();
         for (name, h) in iterations.into_iter().flat_map(|i| &i.paths) {
@@ -85,7 +86,7 @@ fn growing(sigfig: u8) -> Histogram<u64> {
     h
 }
 
-/// The largest value of the log-linear bucket that holds `v`.
+/// Returns the largest value of the log-linear bucket that holds `v`.
 fn bucket_upper(v: u64) -> u64 {
     if v < STEPS_PER_OCTAVE {
         return v;

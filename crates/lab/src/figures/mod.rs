@@ -1,5 +1,5 @@
-//! Figures of a cell's iterations: what they were, their statistics, and what can be claimed of one
-//! policy against another by them.
+//! Figures of a cell's iterations: their values, their statistics, and the claims about one policy
+//! against another that they allow.
 
 pub mod claim;
 pub mod latency;

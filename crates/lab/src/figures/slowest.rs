@@ -1,26 +1,27 @@
-//! The slowest allocations of a cell, in words.
+//! Finds the slowest allocations of a cell and describes them in words.
 
 use sim::RunResult;
 use sim::slowest::{Did, SLOWEST, SlowAlloc, Step};
 
-/// The slowest allocations over all iterations of a cell with the iteration of each, slowest first.
+/// Returns the slowest allocations over all iterations of a cell with the iteration of each, the
+/// slowest first.
 pub fn slowest<'a>(
     iterations: impl IntoIterator<Item = (u32, &'a RunResult)>,
 ) -> Vec<(u32, &'a SlowAlloc)> {
     let of = |(i, r): (u32, &'a RunResult)| r.alloc_latency.slowest.iter().map(move |s| (i, s));
     let mut all: Vec<_> = iterations.into_iter().flat_map(of).collect();
-    // Stable: equal ones stay in the order of iterations.
+    // The sort is stable: equal ones stay in the order of iterations.
     all.sort_by_key(|(_, s)| std::cmp::Reverse(s.ns));
     all.truncate(SLOWEST);
     all
 }
 
-/// Nanoseconds as microseconds.
+/// Formats nanoseconds as microseconds.
 pub fn us(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1000.0)
 }
 
-/// A step as a sentence.
+/// Describes a step in a sentence.
 pub fn sentence(s: &Step) -> String {
     let who = match s.actor {
         sim::slowest::Actor::Allocator => format!("task {}", s.task),
@@ -44,7 +45,7 @@ pub fn sentence(s: &Step) -> String {
     format!("{who} {did}")
 }
 
-/// Where an allocation's time went, in microseconds: the parts that are not nothing.
+/// Formats the parts of an allocation's time that are not 0, in microseconds.
 pub fn time_parts(s: &SlowAlloc) -> String {
     let parts = s.time.parts().into_iter().filter(|p| p.1 > 0);
     let texts: Vec<String> = parts

@@ -6,11 +6,11 @@
 use serde::Serialize;
 use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Normal, StudentsT};
 
-/// The level of all intervals.
+/// The confidence level of all intervals.
 pub const CONFIDENCE: f64 = 0.95;
 /// A difference with a p-value below this is claimed.
 pub const ALPHA: f64 = 0.05;
-/// Fewer samples than this deserve a warning (benchstat).
+/// Samples smaller than this get a warning (benchstat).
 pub const FEW: usize = 6;
 
 /// A sample's summary.
@@ -28,14 +28,14 @@ pub struct Summary {
     pub median: f64,
     /// Largest value.
     pub max: f64,
-    /// Interval of the mean by Student's t, or by the bootstrap where that one would reach below 0 and no
-    /// value does; absent below two samples.
+    /// Interval of the mean by Student's t, or by the bootstrap where Student's t would reach below
+    /// 0 and no value does; `None` below two samples.
     pub mean_interval: Option<(f64, f64)>,
-    /// Distribution-free interval of the median by order statistics; absent where n is too small.
+    /// Distribution-free interval of the median by order statistics; `None` where n is too small.
     pub median_interval: Option<(f64, f64)>,
 }
 
-/// Summarises a sample; `None` when it is empty.
+/// Summarises a sample; `None` if it is empty.
 pub fn summary(values: &[f64]) -> Option<Summary> {
     if values.is_empty() {
         return None;
@@ -50,7 +50,8 @@ pub fn summary(values: &[f64]) -> Option<Summary> {
         let half = t.inverse_cdf(0.5 + CONFIDENCE / 2.0) * sd / (n as f64).sqrt();
         let low = mean - half;
         if low < 0.0 && v[0] >= 0.0 {
-            // What can't be negative is not: the bell is no picture of such a sample.
+            // Student's t assumes a normal distribution; for values that can't be negative use the
+            // bootstrap.
             bootstrap(&v, &mean_of).unwrap_or((0.0, mean + half))
         } else {
             (low, mean + half)
@@ -68,8 +69,8 @@ pub fn summary(values: &[f64]) -> Option<Summary> {
     })
 }
 
-/// Middle of the values (mean of the two middle ones), ignoring what is not a number; `None` without
-/// any.
+/// Returns the median (mean of the two middle values), ignoring values that are not finite; `None`
+/// if no value is left.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut v: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
     v.sort_by(f64::total_cmp);
@@ -92,8 +93,8 @@ fn median_sorted(v: &[f64]) -> f64 {
     }
 }
 
-/// The widest pair of order statistics whose coverage, by the binomial distribution, reaches the
-/// confidence (Conover, Practical Nonparametric Statistics, 3.2).
+/// Returns the narrowest pair of order statistics, lower and upper, whose coverage by the binomial
+/// distribution reaches the confidence (Conover, Practical Nonparametric Statistics, 3.2).
 fn median_interval(sorted: &[f64]) -> Option<(f64, f64)> {
     let n = sorted.len();
     let b = Binomial::new(0.5, n as u64).ok()?;
@@ -103,8 +104,9 @@ fn median_interval(sorted: &[f64]) -> Option<(f64, f64)> {
     (k > 0).then(|| (sorted[k - 1], sorted[n - k]))
 }
 
-/// Two-sided p-value of the Mann–Whitney U test (1947): exact by counting for small samples
-/// without ties, else normal with tie and continuity corrections. 1 where all values are equal.
+/// Returns the two-sided p-value of the Mann–Whitney U test (1947): exact by counting for small
+/// samples without ties, else normal with tie and continuity corrections. 1 where all values are
+/// equal.
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let (n, m) = (a.len(), b.len());
     if n == 0 || m == 0 {
@@ -145,7 +147,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     2.0 * (1.0 - Normal::standard().cdf(z))
 }
 
-/// P(U ≤ u) under the null: partitions counted by the recurrence f(n, m, u).
+/// Returns P(U ≤ u) under the null hypothesis, by counting partitions with the recurrence f(n, m,
+/// u).
 fn exact_tail(n: usize, m: usize, u: usize) -> f64 {
     // Counts of subsets of 1..=n+m of size n by U, built item by item.
     let most = n * m;
@@ -166,20 +169,20 @@ fn exact_tail(n: usize, m: usize, u: usize) -> f64 {
     counts[n][..=u.min(most)].iter().sum::<f64>() / total
 }
 
-/// Resamples of a bootstrap.
+/// Number of resamples of a bootstrap.
 const RESAMPLES: usize = 1000;
-/// Fewer samples than this have nothing to be drawn from.
+/// Smallest sample that is resampled.
 const LEAST_RESAMPLED: usize = 3;
 
-/// Interval of a sample's statistic by the percentile bootstrap (Efron and Tibshirani, An Introduction to the
-/// Bootstrap, 13.3): within what was measured, so that no latency comes out below 0. `None` below three
-/// values. The same sample gives the same interval.
+/// Returns the interval of a sample's statistic by the percentile bootstrap (Efron and Tibshirani,
+/// An Introduction to the Bootstrap, 13.3). It lies within the measured values, so that no latency
+/// comes out below 0. `None` below three values. The same sample gives the same interval.
 pub fn bootstrap(values: &[f64], statistic: &dyn Fn(&mut [f64]) -> f64) -> Option<(f64, f64)> {
     resampled(&[values], &mut |drawn| statistic(&mut drawn[0]))
 }
 
-/// Interval of the relative change of a statistic, new / base − 1, by the percentile bootstrap of both
-/// samples; `None` below three values of either, or where a change is not finite.
+/// Returns the interval of the relative change of a statistic, new / base − 1, by the percentile
+/// bootstrap of both samples; `None` below three values of either, or where a change is not finite.
 pub fn change_interval(
     new: &[f64],
     base: &[f64],
@@ -188,12 +191,13 @@ pub fn change_interval(
     resampled(&[new, base], &mut |drawn| {
         let new = statistic(&mut drawn[0]);
         let old = statistic(&mut drawn[1]);
-        // Both without any of it: nothing changed.
+        // Equal statistics are no change, even if both are 0.
         if new == old { 0.0 } else { new / old - 1.0 }
     })
 }
 
-/// The middle [`CONFIDENCE`] of what a statistic gives of samples drawn from these with replacement.
+/// Returns the middle [`CONFIDENCE`] of the values that a statistic takes on samples drawn from
+/// these with replacement.
 fn resampled(
     samples: &[&[f64]],
     statistic: &mut dyn FnMut(&mut [Vec<f64>]) -> f64,
@@ -220,18 +224,18 @@ fn resampled(
     Some((found[beyond], found[RESAMPLES - 1 - beyond]))
 }
 
-/// The arithmetic mean, as a statistic.
+/// Returns the arithmetic mean, as a statistic for the bootstrap.
 pub fn mean_of(values: &mut [f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The median, as a statistic; sorts.
+/// Returns the median, as a statistic for the bootstrap; sorts the values.
 pub fn median_of(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     median_sorted(values)
 }
 
-/// A p-value for readers: `0.012`, and `< 0.001` where three digits would show none.
+/// Formats a p-value for tables: `0.012`, and `< 0.001` where three digits would show 0.
 pub fn p_value(p: f64) -> String {
     if p < 0.001 {
         "< 0.001".into()
@@ -240,7 +244,7 @@ pub fn p_value(p: f64) -> String {
     }
 }
 
-/// A p-value in a sentence: `p=0.012`, `p<0.001`.
+/// Formats a p-value for sentences: `p=0.012`, `p<0.001`.
 pub fn p_said(p: f64) -> String {
     if p < 0.001 {
         "p<0.001".into()
@@ -249,8 +253,8 @@ pub fn p_said(p: f64) -> String {
     }
 }
 
-/// Outliers by the modified z-score (Iglewicz and Hoaglin, 1993): |0.6745 (x − median) / MAD| >
-/// 10, hyperfine's threshold of 14.826 MAD. Indexes into the sample.
+/// Returns the indexes of outliers by the modified z-score (Iglewicz and Hoaglin, 1993): |0.6745 (x
+/// − median) / MAD| > 10, hyperfine's threshold of 14.826 MAD.
 pub fn outliers(values: &[f64]) -> Vec<usize> {
     let Some(s) = summary(values) else {
         return Vec::new();
@@ -266,9 +270,10 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
         .collect()
 }
 
-/// A sample that falls into two groups of at least two values each: the gap between them is four times the next
-/// largest between neighbours, and a tenth of the median. Returns the indexes of the lower and of the higher
-/// group. Of samples of one normal distribution, four in a hundred do (of four values; fewer with more).
+/// Splits a sample into two groups of at least two values each if the gap between them is more than
+/// four times the next largest gap between neighbours, and more than a tenth of the median. Returns
+/// the indexes of the lower and of the higher group; `None` if there are no such groups. Of samples
+/// of one normal distribution, four in a hundred are split (of four values; fewer with more).
 pub fn two_groups(values: &[f64]) -> Option<[Vec<usize>; 2]> {
     if values.len() < 4 {
         return None;
@@ -297,10 +302,10 @@ mod tests {
     fn a_sample_of_two_groups_is_told_from_one_of_noise() {
         let both = two_groups(&[145.6, 100.2, 146.9, 101.0, 144.8]);
         assert_eq!(both, Some([vec![1, 3], vec![4, 0, 2]]));
-        // One far value is an outlier and no group, and three values can't tell.
+        // A single distant value is an outlier and not a group, and three values are too few.
         assert_eq!(two_groups(&[100.0, 101.0, 102.0, 150.0]), None);
         assert_eq!(two_groups(&[100.0, 100.1, 150.0]), None);
-        // Clear, and too small to matter.
+        // The groups are distinct but too close to matter.
         assert_eq!(two_groups(&[100.0, 100.1, 102.0, 102.1]), None);
         let mut rng = sim::rng::Rng::new(7, "two groups");
         for n in [4, 6, 10, 25] {
@@ -316,12 +321,12 @@ mod tests {
 
     #[test]
     fn an_interval_of_what_cannot_be_negative_is_not() {
-        // One long stall among short ones: Student's t reaches to -90.
+        // With one long stall among short ones Student's t reaches to -90.
         let s = summary(&[1.0, 1.0, 2.0, 1.0, 1.0, 200.0]).unwrap();
         let (low, high) = s.mean_interval.unwrap();
         assert!(low >= 1.0 && high > s.mean && high <= 200.0, "{low} {high}");
         assert_eq!(summary(&[0.0, 1.0]).unwrap().mean_interval.unwrap().0, 0.0);
-        // Figures that are negative keep theirs.
+        // Figures that can be negative keep Student's interval.
         let t = summary(&[-1.0, 1.0, 2.0]).unwrap();
         assert!(t.mean_interval.unwrap().0 < -1.0);
     }
@@ -349,7 +354,7 @@ mod tests {
         assert_eq!([p_said(0.0), p_said(1.0)], ["p<0.001", "p=1.000"]);
     }
 
-    /// U by definition, p by going through every split of the pooled ranks.
+    /// Computes U by definition, and p by going through every split of the pooled ranks.
     fn brute(a: &[f64], b: &[f64]) -> f64 {
         let pooled: Vec<f64> = a.iter().chain(b).copied().collect();
         let u_of = |mask: u32| {
@@ -400,7 +405,7 @@ mod tests {
         assert!((s.sd - 2.138_09).abs() < 1e-4);
         let (low, high) = s.mean_interval.expect("n > 1");
         assert!((low - 3.212_5).abs() < 1e-3 && (high - 6.787_5).abs() < 1e-3);
-        // n = 8: the extreme order statistics cover 99.2 %.
+        // For n = 8 the extreme order statistics cover 99.2 %.
         assert_eq!(s.median_interval, Some((2.0, 9.0)));
         assert_eq!(
             summary(&[1.0, 2.0, 3.0]).expect("a sample").median_interval,

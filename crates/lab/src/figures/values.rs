@@ -1,8 +1,8 @@
-//! The values of a figure in the iterations that completed.
+//! Returns the values of a figure in the iterations that completed.
 
 use sim::{Outcome, RunResult};
 
-/// The iterations that completed.
+/// Yields the iterations that completed.
 pub fn completed(results: &[Option<RunResult>]) -> impl Iterator<Item = &RunResult> {
     results
         .iter()
@@ -10,30 +10,30 @@ pub fn completed(results: &[Option<RunResult>]) -> impl Iterator<Item = &RunResu
         .filter(|r| r.outcome == Outcome::Completed)
 }
 
-/// The completed iterations' values of a metric.
+/// Returns the completed iterations' values of a metric.
 pub fn metric(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
     completed(results)
         .filter_map(|r| r.metrics.get(name).map(|m| m.value))
         .collect()
 }
 
-/// The completed iterations' values of a counter.
+/// Returns the completed iterations' values of a counter.
 pub fn counter(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
     completed(results)
         .filter_map(|r| r.counters.get(name).map(|&v| v as f64))
         .collect()
 }
 
-/// A run's value of a metric, or of a counter where no metric has the name.
+/// Returns a run's value of a metric, or of a counter if no metric has this name.
 pub fn of_run(result: &RunResult, name: &str) -> Option<f64> {
     let metric = result.metrics.get(name).map(|m| m.value);
     metric.or_else(|| counted(result, name))
 }
 
-/// How kernels end the names of what they count by the kind of zone.
+/// Kinds of zones, as kernels append them to the names of counters.
 const ZONES: [&str; 5] = ["dma", "dma32", "normal", "movable", "high"];
 
-/// A counter of this name, or the sum of those of the kinds of zones that begin so.
+/// Returns the counter of this name, or the sum of its parts by zone.
 pub fn all_zones(result: &RunResult, name: &str) -> Option<f64> {
     let of = |name: &str| result.counters.get(name).map(|&n| n as f64);
     of(name).or_else(|| {
@@ -44,7 +44,7 @@ pub fn all_zones(result: &RunResult, name: &str) -> Option<f64> {
     })
 }
 
-/// What kernels of other releases call the same counter.
+/// Pairs of names that kernels of different releases give to the same counter.
 const RENAMED: [[&str; 2]; 5] = [
     ["kswapd_steal", "pgsteal_kswapd"],
     ["workingset_refault", "workingset_refault_file"],
@@ -61,7 +61,7 @@ pub fn renamed(name: &str, other: &str) -> bool {
             .any(|names| names.contains(&name) && names.contains(&other))
 }
 
-/// A counter under this name, over all zones, or under the name that its kernel has for it.
+/// Returns a counter under this name, summed over zones, or under another release's name of it.
 fn counted(result: &RunResult, name: &str) -> Option<f64> {
     let others = RENAMED
         .iter()
@@ -75,7 +75,7 @@ fn counted(result: &RunResult, name: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Kernels keep a counter by zone or by node and rename some: one name is enough to compare them.
+    /// Kernels keep a counter by zone or by node and rename some: one name must find all forms.
     #[test]
     fn a_counter_is_found_as_its_kernel_calls_it() {
         let run = |counters: &[(&str, u64)]| {

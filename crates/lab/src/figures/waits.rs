@@ -1,19 +1,20 @@
-//! What tasks waited on in all iterations of a cell, and the crowds that stood behind one object.
+//! Collects the waits of tasks in all iterations of a cell, and the crowds of waiters behind one
+//! object.
 
 use serde::Serialize;
 use sim::RunResult;
 use sim::waiting::{Crowd, KindSum, LONGEST};
 
-/// Waits of a cell's iterations together.
+/// The waits of a cell's iterations together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Waits {
-    /// Sums over the iterations; `most` is the most of any of them.
+    /// Sums over the iterations; `most` is the largest of any iteration.
     pub kinds: Vec<KindSum>,
-    /// The crowds that cost most, with their iterations, first the worst.
+    /// The crowds that cost most, with their iterations, the worst first.
     pub crowds: Vec<CrowdOf>,
 }
 
-/// A crowd of an iteration.
+/// A crowd of waiters in one iteration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CrowdOf {
     /// The iteration.
@@ -23,7 +24,7 @@ pub struct CrowdOf {
     pub crowd: Crowd,
 }
 
-/// What the iterations of a cell waited on.
+/// Collects the waits of the iterations of a cell.
 pub fn waits<'a>(iterations: impl IntoIterator<Item = (u32, &'a RunResult)>) -> Waits {
     let mut all = Waits::default();
     let told = iterations
@@ -44,7 +45,7 @@ pub fn waits<'a>(iterations: impl IntoIterator<Item = (u32, &'a RunResult)>) -> 
         all.crowds
             .extend(crowds.map(|crowd| CrowdOf { iteration, crowd }));
     }
-    // Stable: equal ones stay in the order of iterations.
+    // The sort is stable: equal ones stay in the order of iterations.
     let lost = |c: &CrowdOf| std::cmp::Reverse(c.crowd.task_ns);
     all.crowds.sort_by_key(lost);
     all.crowds.truncate(LONGEST);
