@@ -1,8 +1,9 @@
-//! The rows of mm reports: a table for each block of what each is, how it is computed and what it says
+//! The rows of mm reports: a table for each block with each row's name, formula and meaning
 //! (docs/reference/counters-and-traces.md).
 //!
-//! A row's name is the `metric` of the published tables where they have it. What the engine, or a real
-//! kernel, does not produce is [`Reading::Unsupported`] with the reason and never 0.
+//! A row's name is the `metric` of the published tables if they have the row. Figures that the
+//! engine, or a real kernel, does not produce are [`Reading::Unsupported`] with the reason and
+//! never 0.
 
 mod congestion;
 mod duration;
@@ -14,7 +15,7 @@ mod vmstat;
 use crate::model::Better;
 use sim::RunResult;
 
-/// The block of a report that a row stands in.
+/// The block of a report that a row belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Block {
@@ -22,7 +23,7 @@ pub enum Block {
     FsMark,
     /// Durations of the test.
     Duration,
-    /// Deltas of /proc/vmstat, and what is derived from them.
+    /// Differences of /proc/vmstat, and figures derived from them.
     Vmstat,
     /// Sums over vmscan's trace events.
     Vmscan,
@@ -40,7 +41,7 @@ impl Block {
         Self::Congestion,
     ];
 
-    /// The heading.
+    /// Returns the block's heading.
     pub fn title(self) -> &'static str {
         match self {
             Self::FsMark => "FS-Mark",
@@ -52,52 +53,52 @@ impl Block {
     }
 }
 
-/// What a run has for a row.
+/// The value that a run has for a row, or the reason why it has none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reading {
-    /// This.
+    /// The value.
     Is(f64),
-    /// Nothing: the engine, or the real kernel that ran, does not produce it, for this reason.
+    /// The engine, or the real kernel that ran, does not produce the figure, for this reason.
     Unsupported(&'static str),
-    /// Nothing: this workload or machine has no such thing.
+    /// The workload or machine has no such figure.
     Absent,
 }
 
-/// One row.
+/// The definition of one row.
 #[derive(Debug, Clone, Copy)]
 pub struct ReportRow {
     /// `block: label`, the `metric` of the published tables.
     pub name: &'static str,
-    /// Other names of the same figure.
+    /// Other names of the row.
     pub also: &'static [&'static str],
-    /// Where it stands.
+    /// The block it belongs to.
     pub block: Block,
-    /// How it is computed.
+    /// The formula in words.
     pub formula: &'static str,
     /// The unit.
     pub unit: &'static str,
     /// Digits after the point.
     pub decimals: usize,
-    /// The kernels whose reports have it.
+    /// The kernels whose reports have the row.
     pub kernels: &'static str,
-    /// Which way is good.
+    /// The direction in which it gets better.
     pub better: Better,
-    /// What a high value means.
+    /// The meaning of a high value.
     pub high: &'static str,
-    /// Rows and counters to look at with it.
+    /// Rows and counters that should be looked at together with it.
     pub related: &'static [&'static str],
-    /// The value in one run.
+    /// Computes the value in one run.
     pub value: fn(&RunResult) -> Reading,
 }
 
 impl ReportRow {
-    /// The name without its block.
+    /// Returns the name without its block.
     pub fn label(&self) -> &'static str {
         self.name.split_once(": ").map_or(self.name, |(_, l)| l)
     }
 }
 
-/// Every row, block by block in reporting order.
+/// Yields every row, block by block in reporting order.
 pub fn rows() -> impl Iterator<Item = &'static ReportRow> {
     let blocks = [
         fs_mark::ROWS,
@@ -109,7 +110,7 @@ pub fn rows() -> impl Iterator<Item = &'static ReportRow> {
     blocks.into_iter().flatten()
 }
 
-/// The row of a name, or of another name of the same figure.
+/// Finds a row by any of its names.
 pub fn row(name: &str) -> Option<&'static ReportRow> {
     rows().find(|r| r.name == name || r.also.contains(&name))
 }

@@ -1,4 +1,4 @@
-//! What a row, counter, word, switch or preset means: `lowmark explain`.
+//! Explains rows, counters, words, switches and presets, for `lowmark explain`.
 
 use super::definition::{self, Block, ReportRow};
 use super::glossary::{self, Kind, Word};
@@ -7,7 +7,7 @@ use mm::policy::{Form, PRESETS, Preset, Switch, switches};
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// What is known by a name.
+/// Something that has an explanation.
 #[derive(Debug, Clone, Copy)]
 pub enum Entry {
     /// A row of reports.
@@ -25,9 +25,9 @@ const SWITCHES: &str = "Switches of a policy";
 /// The heading of the list of presets.
 const PRESET_NAMES: &str = "Presets";
 
-/// An entry's parts, for JSON.
+/// The parts of an explanation, for JSON.
 #[derive(Debug, Clone, Serialize)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)] // the field names say it
 pub struct Parts {
     pub name: &'static str,
     pub also: &'static [&'static str],
@@ -42,33 +42,33 @@ pub struct Parts {
     pub policy: Option<PolicyParts>,
 }
 
-/// What switches and presets have besides, for JSON.
+/// The parts that switches and presets have in addition, for JSON.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)] // the field names say it
 pub enum PolicyParts {
     Switch {
-        /// Words with their meanings.
+        /// Possible words with their meanings.
         values: Vec<(&'static str, &'static str)>,
-        /// The least and the greatest number.
+        /// The least and the greatest number; `None` for words.
         range: Option<[u64; 2]>,
-        /// What each preset has.
+        /// The value of each preset.
         presets: Vec<(&'static str, String)>,
         sources: &'static [&'static str],
     },
     Preset {
-        /// When the release came out.
+        /// The release's date.
         date: &'static str,
-        /// What it is the baseline of, and the page about that.
+        /// The series that use the preset as their baseline, and the page about that.
         baseline: (&'static str, &'static str),
         base: Option<&'static str>,
-        /// Switch, what it is set to, what that means.
+        /// Switch, its value, and the meaning of the value.
         changes: Vec<(&'static str, String, &'static str)>,
     },
 }
 
 impl Entry {
-    /// Its name.
+    /// Returns the entry's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Row(r) => r.name,
@@ -86,7 +86,7 @@ impl Entry {
         }
     }
 
-    /// Its parts.
+    /// Returns the parts of the explanation.
     pub fn parts(self) -> Parts {
         match self {
             Self::Row(r) => Parts {
@@ -118,12 +118,12 @@ impl Entry {
         }
     }
 
-    /// Everything about it, for a terminal.
+    /// Returns the whole explanation as text for a terminal.
     pub fn to_text(self) -> String {
         let mut p = self.parts();
         let plain;
         if p.policy.is_some() {
-            // Emphasis is for pages.
+            // Markdown emphasis is for pages only.
             plain = p.definition.replace('*', "");
             p.definition = "";
             return p.text("definition", &plain);
@@ -140,7 +140,7 @@ impl Entry {
 }
 
 impl Parts {
-    /// Everything about it, for a terminal.
+    /// Returns the whole explanation as text for a terminal.
     pub fn to_text(&self) -> String {
         let word = entries().find(|e| e.name() == self.name);
         word.map_or_else(|| self.text("definition", self.definition), Entry::to_text)
@@ -231,7 +231,7 @@ fn of_policy(
 }
 
 impl PolicyParts {
-    /// Heads and texts for a terminal.
+    /// Returns headings and texts for a terminal.
     fn lines(&self) -> Vec<(&'static str, String)> {
         let mut out = Vec::new();
         match self {
@@ -278,11 +278,11 @@ impl PolicyParts {
     }
 }
 
-/// Columns of explanations.
+/// Width of explanations in columns.
 const WIDTH: usize = 80;
 const INDENT: usize = 16;
 
-/// A head and a text with hanging indent.
+/// Wraps a text behind a heading, with hanging indent.
 fn wrapped(head: &str, text: &str) -> String {
     let mut out = format!("  {head:<width$}", width = INDENT - 2);
     let mut column = INDENT;
@@ -301,7 +301,7 @@ fn wrapped(head: &str, text: &str) -> String {
     out
 }
 
-/// Every entry, in the order of the list.
+/// Yields every entry, in the order of the list.
 pub fn entries() -> impl Iterator<Item = Entry> {
     definition::rows()
         .map(Entry::Row)
@@ -310,7 +310,8 @@ pub fn entries() -> impl Iterator<Item = Entry> {
         .chain(PRESETS.iter().map(Entry::Preset))
 }
 
-/// Letters, digits and per cent signs, so that case and punctuation do not matter.
+/// Reduces a name to letters, digits and per cent signs in lower case, so that case and punctuation
+/// do not matter.
 pub fn plain(name: &str) -> String {
     name.chars()
         .filter(|c| c.is_alphanumeric() || *c == '%')
@@ -318,7 +319,7 @@ pub fn plain(name: &str) -> String {
         .collect()
 }
 
-/// The names an entry answers to: its own, its other ones, and without its block.
+/// Yields the names of an entry: its own, its own without the block, and the other names.
 fn names(e: Entry) -> impl Iterator<Item = &'static str> {
     let label = e.name().split_once(": ").map(|(_, l)| l);
     std::iter::once(e.name())
@@ -326,12 +327,12 @@ fn names(e: Entry) -> impl Iterator<Item = &'static str> {
         .chain(e.also().iter().copied())
 }
 
-/// What a name means; several rows can share a label.
+/// Returns the entries of a name; several rows can share a label.
 ///
 /// # Errors
-/// Names that are near, best first, where there is no such name.
+/// Returns similar names, best first, if no entry has this name.
 pub fn explain(name: &str) -> Result<Vec<Entry>, Vec<&'static str>> {
-    // Whatever build it is.
+    // All builds of real kernels share one entry.
     let name = match name.trim().to_lowercase().starts_with("kernel:") {
         true => "kernel:NAME",
         false => name,
@@ -348,10 +349,10 @@ pub fn explain(name: &str) -> Result<Vec<Entry>, Vec<&'static str>> {
     };
     let mut found = by(&wanted);
     if found.is_empty() {
-        // A zone's counter, or a percentile: the name without its end.
+        // The counter of a zone, or a percentile: look the name up without its end.
         let lower = name.trim().to_lowercase();
         let mut stem = lower.as_str();
-        // Of one of several numbers of threads.
+        // A figure of one of several numbers of threads: look the name up without the number.
         if let Some((rest, end)) = stem.rsplit_once('-')
             && !end.is_empty()
             && end.bytes().all(|b| b.is_ascii_digit())
@@ -381,7 +382,8 @@ pub fn explain(name: &str) -> Result<Vec<Entry>, Vec<&'static str>> {
     }
 }
 
-/// Whether a name is an entry's as it stands, and not a zone's or a percentile's of it.
+/// Returns true if a name is one of the entry's own names, and not that of a zone's counter or a
+/// percentile of it.
 pub fn answers_to(parts: &Parts, name: &str) -> bool {
     let label = parts.name.split_once(": ").map(|(_, l)| l);
     let all = [Some(parts.name), label].into_iter().flatten();
@@ -394,8 +396,8 @@ fn near(wanted: &str) -> Vec<&'static str> {
     near_of(wanted, std::iter::empty())
 }
 
-/// Names that contain what was asked for, then names that are spelt like it; `more`: names that are not among
-/// [`entries`], with what they are names of.
+/// Returns names that contain the one asked for, then names with a similar spelling. `more` has
+/// names that are not among [`entries`], with the entries they belong to.
 pub fn near_of(
     wanted: &str,
     more: impl Iterator<Item = (&'static str, &'static str)>,
@@ -429,7 +431,7 @@ pub fn near_of(
     out
 }
 
-/// The list of everything there is to explain.
+/// Returns the list of all entries by name.
 pub fn list() -> String {
     let mut out = String::from("`lowmark explain NAME` says what a name means.\n");
     for kind in [Kind::Question, Kind::Metric, Kind::Time] {
@@ -490,7 +492,7 @@ mod tests {
     fn every_name_is_its_own_and_every_relation_exists() {
         let mut seen = std::collections::BTreeSet::new();
         for e in entries() {
-            // What a switch does may be counted under its name.
+            // A switch and the counter of its effect may share a name.
             let switch = matches!(e, Entry::Switch(_));
             for n in std::iter::once(e.name()).chain(e.also().iter().copied()) {
                 assert!(seen.insert((switch, plain(n))), "{n} stands for two things");

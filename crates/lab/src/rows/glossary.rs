@@ -1,5 +1,5 @@
-//! What is no row: counters, workload metrics, kinds of time, and the questions that reviewers of
-//! *writeback-from-reclaim* asked.
+//! Defines words that are no rows: counters, workload metrics, kinds of time, and the questions
+//! that reviewers of *writeback-from-reclaim* asked.
 
 mod compaction;
 mod forms;
@@ -15,21 +15,21 @@ use std::sync::LazyLock;
 /// A word with its definition.
 #[derive(Debug, Clone, Copy)]
 pub struct Word {
-    /// Its name. A counter that is kept by zone has the name without the zone.
+    /// The word's name. A counter that is kept by zone has the name without the zone.
     pub name: &'static str,
     /// Other names.
     pub also: &'static [&'static str],
-    /// What it is.
+    /// The kind of word.
     pub kind: Kind,
-    /// What is counted, or the answer.
+    /// The definition, or the answer to a question.
     pub text: &'static str,
     /// The unit; empty for questions.
     pub unit: &'static str,
     /// The kernels that have it; empty for questions.
     pub kernels: &'static str,
-    /// What a high value means; empty where nothing is to be said.
+    /// The meaning of a high value; empty if it has none.
     pub high: &'static str,
-    /// What to look at with it.
+    /// Words and rows that should be looked at together with it.
     pub related: &'static [&'static str],
 }
 
@@ -116,7 +116,7 @@ const fn time(
     }
 }
 
-/// Every word: those below, and the figures that programs say of themselves.
+/// Returns every word: those of the tables below, and the figures that programs declare themselves.
 pub fn words() -> &'static [Word] {
     static ALL: LazyLock<Vec<Word>> = LazyLock::new(|| {
         let mut all = [
@@ -132,7 +132,8 @@ pub fn words() -> &'static [Word] {
         for of in workload::programs::metrics().filter(|m| !m.text.is_empty()) {
             match all.iter_mut().find(|word| word.name == of.name) {
                 Some(word) if word.text.contains(of.text) => {}
-                // Several programs have a figure of this name. Leaked once, as the table stays.
+                // Several programs have a figure of this name. The text is leaked once: the table
+                // is static.
                 Some(word) => {
                     let text = word.text.trim_end_matches('.');
                     word.text = format!("{text}; {}", of.text).leak();
@@ -145,7 +146,7 @@ pub fn words() -> &'static [Word] {
     &ALL
 }
 
-/// The words of the engine and of the virtual world.
+/// The words of the engine and of the simulated world.
 const WORDS: &[Word] = &[
     Word {
         name: "throttled",

@@ -1,10 +1,9 @@
-//! Rows for a reply on a mailing list: plain ASCII, no line longer than [`WIDTH`].
-//!
+//! Formats rows for a reply on a mailing list: plain ASCII, no line longer than [`WIDTH`].
 //! ```text
-//! What ran           experiment, machine, seeds; what each policy is, with the kernel's release
+//! What ran           experiment, machine, seeds; each policy, with the kernel's release
 //! == group           a table: the baseline's mean, then each policy's mean, its change and p
 //! == group (2 of 2)  the same rows, where there are more policies than a line has room for
-//! What it says       what the columns are, and why some rows are not there
+//! What it says       the meaning of the columns, and why some rows are left out
 //! ```
 
 use super::text::{decimals, label};
@@ -15,17 +14,17 @@ use crate::model::{Cell, Outcomes};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Characters of the longest line: a quoted reply still fits in 80.
+/// Width of the longest line, in characters: a quoted reply still fits in 80.
 pub const WIDTH: usize = 72;
-/// Characters that a row's label has at least; longer ones go on in the next line.
+/// Least width of a row's label, in characters; longer labels are continued in the next line.
 const LABEL: usize = 20;
-/// Characters of the longest number; beyond, it is written with an exponent.
+/// Width of the longest number, in characters; longer ones are written with an exponent.
 const NUMBER: usize = 11;
-/// Between two columns.
+/// Blanks between two columns.
 const GAP: usize = 2;
 
-/// The rows of everything that was run, as a mail. `releases` has the release of each real kernel (as
-/// `uname -r` says), by the name of its build.
+/// Formats the rows of an experiment as a mail. `releases` has the release of each real kernel (as
+/// `uname -r` prints it), by the name of its build.
 pub fn to_text(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> String {
     let groups = groups(outcomes);
     let mut out = heading(outcomes, releases);
@@ -38,14 +37,14 @@ pub fn to_text(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> Stri
     out
 }
 
-/// Rows that no table has, and why.
+/// Reasons why rows are left out of the tables.
 #[derive(Default)]
 struct LeftOut {
     zero: bool,
     unsupported: Vec<&'static str>,
 }
 
-/// What ran.
+/// Describes the experiment, machines and policies that ran.
 fn heading(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> String {
     let experiment = &outcomes.experiment;
     let iterations = match experiment.iterations {
@@ -73,7 +72,7 @@ fn heading(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> String {
         let text = policy(cell, releases);
         match known.iter_mut().find(|(name, _)| *name == cell.policy) {
             None => known.push((&cell.policy, text)),
-            // The same name may stand for another thing elsewhere in the matrix.
+            // The same name may stand for another machine or policy elsewhere in the matrix.
             Some((_, texts)) if !texts.split("; or ").any(|t| t == text) => {
                 let _ = write!(texts, "; or {text}");
             }
@@ -100,7 +99,7 @@ fn machine(cell: &Cell) -> String {
     )
 }
 
-/// What a policy is: a kernel with its release and what is set in it, or the engine.
+/// Describes a policy: a kernel with its release and settings, or the engine.
 fn policy(cell: &Cell, releases: &BTreeMap<String, String>) -> String {
     let Some(kernel) = &cell.kernel else {
         return format!("the engine of lowmark {}", env!("CARGO_PKG_VERSION"));
@@ -121,7 +120,7 @@ fn policy(cell: &Cell, releases: &BTreeMap<String, String>) -> String {
     text
 }
 
-/// What the columns are, and what is not there.
+/// Explains the columns, and why rows are missing.
 fn ending(outcomes: &Outcomes, left_out: &LeftOut) -> String {
     let mut out = wrapped(
         "",
@@ -161,7 +160,7 @@ fn ending(outcomes: &Outcomes, left_out: &LeftOut) -> String {
     out
 }
 
-/// A policy's fields of one row; the baseline's has a number alone.
+/// The fields of one policy in one row; the baseline has the number only.
 #[derive(Clone, Default)]
 struct Fields {
     number: String,
@@ -169,7 +168,7 @@ struct Fields {
     p: String,
 }
 
-/// The widths of a policy's fields.
+/// The widths of a policy's fields, in characters.
 #[derive(Clone, Copy, Default)]
 struct Widths {
     number: usize,
@@ -194,11 +193,11 @@ impl Widths {
     }
 }
 
-/// A row as it is printed.
+/// A row, formatted.
 struct Line<'a> {
     block: &'a str,
     label: String,
-    /// One a policy, the baseline first.
+    /// The fields of each policy, the baseline first.
     fields: Vec<Fields>,
 }
 
@@ -252,7 +251,7 @@ fn group_text(group: &Group, left_out: &mut LeftOut) -> String {
     out
 }
 
-/// Whether a row says anything; what it lacks is kept for the mail's end.
+/// Returns true if a row has values to show; reasons for leaving a row out are collected.
 fn is_shown(row: &ComparedRow, left_out: &mut LeftOut) -> bool {
     left_out
         .unsupported
@@ -261,7 +260,7 @@ fn is_shown(row: &ComparedRow, left_out: &mut LeftOut) -> bool {
     if values.peek().is_none() {
         return false;
     }
-    // What was asked for is answered, with 0 too.
+    // Figures that the experiment asks for are shown even if all are 0.
     let zero = row.block != super::ASKED && values.all(|v| *v == 0.0);
     left_out.zero |= zero;
     !zero
@@ -270,7 +269,7 @@ fn is_shown(row: &ComparedRow, left_out: &mut LeftOut) -> bool {
 fn line(row: &ComparedRow) -> Line<'_> {
     let most = row.cells.iter().filter_map(|c| c.mean).fold(0.0, f64::max);
     let digits = match row.decimals {
-        // What a fraction of a page adds to a thousand of them is nothing.
+        // Fractions do not matter in counts of a thousand or more.
         0 if most >= 1000.0 => 0,
         _ => decimals(row),
     };
@@ -309,7 +308,7 @@ fn number(x: f64, digits: usize) -> String {
     }
 }
 
-/// A relative change: `-12.3%`, from tenfold on as a factor; `new` where there was nothing before.
+/// Formats a relative change: `-12.3%`, from tenfold on as a factor; `new` if the base is 0.
 fn change(x: f64) -> String {
     if !x.is_finite() {
         return if x.is_nan() {
@@ -325,7 +324,7 @@ fn change(x: f64) -> String {
     }
 }
 
-/// p of a difference that can be claimed.
+/// Formats p if a difference can be claimed, otherwise `~`.
 fn p_text(claim: &Claim) -> String {
     match (claim.verdict, claim.p) {
         (Verdict::Less | Verdict::More, Some(p)) if p < 0.001 => "<.001".into(),
@@ -336,8 +335,8 @@ fn p_text(claim: &Claim) -> String {
     }
 }
 
-/// Which columns each table has: the baseline, and as many others as fit beside a label of `label`
-/// characters.
+/// Distributes the columns over tables: each has the baseline, and as many others as fit beside a
+/// label of `label` characters.
 fn tables(widths: &[Widths], label: usize) -> Vec<Vec<usize>> {
     let room = WIDTH - label - GAP - widths[0].total();
     let mut tables: Vec<Vec<usize>> = vec![vec![0]];
@@ -355,7 +354,8 @@ fn tables(widths: &[Widths], label: usize) -> Vec<Vec<usize>> {
     tables
 }
 
-/// The widths with what a line has to `spare` given to columns whose policies' names need it.
+/// Returns the widths after giving the `spare` characters of a line to columns whose policies'
+/// names need them.
 fn widened(
     policies: &[&str],
     widths: &[Widths],
@@ -373,8 +373,8 @@ fn widened(
     widths
 }
 
-/// The line with the names of policies, each ending with its column: a name for which there is no room
-/// is a number of the heading.
+/// Returns the line with the names of policies, each ending with its column. A name that does not
+/// fit is replaced by its number in the heading.
 fn heads(policies: &[&str], widths: &[Widths], columns: &[usize], room: usize) -> String {
     let mut out = String::new();
     let mut end = room;
@@ -388,7 +388,7 @@ fn heads(policies: &[&str], widths: &[Widths], columns: &[usize], room: usize) -
     out + "\n"
 }
 
-/// A row: where its label needs several lines, the figures stand in the last.
+/// Formats a row; if its label needs several lines, the figures stand in the last.
 fn row_text(line: &Line<'_>, widths: &[Widths], columns: &[usize], room: usize) -> String {
     let mut labels = broken(&line.label, room, "  ");
     let last = labels.pop().unwrap_or_default();
@@ -401,7 +401,8 @@ fn row_text(line: &Line<'_>, widths: &[Widths], columns: &[usize], room: usize) 
     out + figures.trim_end() + "\n"
 }
 
-/// A paragraph in lines of [`WIDTH`] characters, the first behind `lead`, the others below its text.
+/// Wraps a paragraph to [`WIDTH`] characters: the first line follows `lead`, the others are
+/// indented to its text.
 fn wrapped(lead: &str, text: &str) -> String {
     let indent = " ".repeat(lead.trim_start_matches('\n').len());
     let all = broken(&ascii(text), WIDTH - indent.len(), "");
@@ -416,12 +417,12 @@ fn wrapped(lead: &str, text: &str) -> String {
     out
 }
 
-/// A text in lines of at most `width` characters, broken between words and, where one is too long, in
-/// it; all but the first begin with `indent`.
+/// Breaks a text into lines of at most `width` characters, between words, or within a word that is
+/// too long; all lines but the first begin with `indent`.
 fn broken(text: &str, width: usize, indent: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
-    // Whether the line has a word: an indent alone is none.
+    // Whether the line has a word; an indent does not count.
     let mut begun = false;
     for word in text.split_whitespace() {
         let mut word = word;
@@ -444,7 +445,8 @@ fn broken(text: &str, width: usize, indent: &str) -> Vec<String> {
     lines
 }
 
-/// The text in ASCII: what a mail program may not have is written otherwise, or is a question mark.
+/// Converts a text to ASCII: known characters are replaced by similar ones, others by a question
+/// mark.
 fn ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -466,7 +468,7 @@ mod tests {
     use super::*;
     use crate::runner::fixture;
 
-    /// The fixture with policies of these names, of which the last runs a real kernel.
+    /// Returns the fixture with policies of these names, of which the last runs a real kernel.
     fn outcomes(policies: &[&str], iterations: u32) -> Outcomes {
         let mut experiment = fixture::experiment(iterations);
         let template = experiment.cells[0].clone();
@@ -531,7 +533,7 @@ mod tests {
         insta::assert_snapshot!(mail(&["vanilla", "mine"], 6));
     }
 
-    /// Every policy has its column once, and each table begins with the baseline.
+    /// Every policy must have one column, and each table must begin with the baseline.
     #[test]
     fn six_policies_stand_in_several_tables() {
         let names = ["first", "second", "third", "fourth", "fifth", "sixth"];
@@ -551,7 +553,7 @@ mod tests {
         }
     }
 
-    /// Names of any length and writing: columns are numbered as in the heading.
+    /// Names of any length and script must fit: columns are numbered as in the heading.
     #[test]
     fn long_and_foreign_names_stay_inside_the_line() {
         let long = "dirty-limits-of-every-zone-".repeat(6);
@@ -573,7 +575,7 @@ mod tests {
         assert!(text.contains("zweiter u-Versuch - gr??er"), "{text}");
     }
 
-    /// What is not produced is never a number, and a table of zeroes says nothing.
+    /// Unsupported figures must not appear as numbers, and rows of zeroes are left out.
     #[test]
     fn what_is_unsupported_is_no_number_and_zeroes_are_left_out() {
         let text = mail(&["vanilla", "mine"], 6);

@@ -1,8 +1,8 @@
 //! Reports in the rows that mm developers quote to each other: MMTests' blocks of workload, vmstat,
 //! vmscan trace events and congestion waits, policy against policy.
 //!
-//! [`definition`] says what each row is; nothing else here knows a row. To add one, add its entry to
-//! the table of its block.
+//! [`definition`] has the definition of each row; no other module names single rows. To add a row,
+//! add its entry to the table of its block.
 
 pub mod definition;
 pub mod explain;
@@ -22,7 +22,7 @@ use serde::Serialize;
 use sim::RunResult;
 use std::collections::BTreeMap;
 
-/// Tables on a terminal: lines around the header and at the end.
+/// The style of tables on a terminal: lines around the header and at the end.
 pub const RULED: TableStyle = TableStyle::new()
     .top_border(LineStyle::none().fill('─').junction('─'))
     .header_separator(LineStyle::none().fill('─').junction('─'))
@@ -31,23 +31,24 @@ pub const RULED: TableStyle = TableStyle::new()
 /// One row of one policy.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct RowCell {
-    /// The policy.
+    /// The policy's name.
     pub policy: String,
     /// The value of every completed iteration.
     pub values: Vec<f64>,
-    /// Their mean; absent if there are none.
+    /// The mean of the values; `None` if there are none.
     pub mean: Option<f64>,
-    /// Their standard deviation, population form.
+    /// The standard deviation of the values, population form.
     pub stddev: Option<f64>,
-    /// Interval of the mean by Student's t, at 95 %; absent below two iterations.
+    /// Interval of the mean by Student's t, at 95 %; `None` below two iterations.
     pub interval: Option<(f64, f64)>,
-    /// Change against the baseline in per cent, as the reports of 2011 have it ([`change_2011`]).
+    /// Change against the baseline in per cent, as the reports of 2011 compute it
+    /// ([`change_2011`]).
     pub change_percent: Option<f64>,
     /// Mann-Whitney p-value against the baseline.
     pub p: Option<f64>,
-    /// Whether a difference can be claimed.
+    /// True if a difference can be claimed.
     pub significant: bool,
-    /// Why there is no value, if the engine or the real kernel does not produce it.
+    /// The reason why there is no value, if the engine or the real kernel does not produce it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsupported: Option<&'static str>,
 }
@@ -55,7 +56,7 @@ pub struct RowCell {
 /// One row of a group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedRow {
-    /// The row's name; the metric's for a figure of the workload that no row is defined for.
+    /// The row's name; the metric's name for a figure of the workload that is no defined row.
     pub name: String,
     /// The name without its block.
     pub label: String,
@@ -63,24 +64,24 @@ pub struct ComparedRow {
     pub block: &'static str,
     /// The unit.
     pub unit: String,
-    /// Which way is good.
+    /// The direction in which it gets better.
     pub better: Better,
     /// Digits after the point.
     #[serde(skip)]
     pub decimals: usize,
-    /// One a policy, the baseline first.
+    /// The values of each policy, the baseline first.
     pub cells: Vec<RowCell>,
 }
 
 /// The rows of one combination of axes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
-    /// The combination.
+    /// The label of the combination.
     pub group: String,
-    /// Its rows, block by block.
+    /// The rows, block by block.
     pub rows: Vec<ComparedRow>,
-    /// The figures that the experiment asks for, as rows: counters and words are among them that no block
-    /// has.
+    /// The figures that the experiment asks for, as rows; they include counters and words that no
+    /// block has.
     #[serde(skip)]
     pub asked: Vec<ComparedRow>,
 }
@@ -91,9 +92,9 @@ const ASKED: &str = "Asked for";
 /// The heading of the workload's other figures.
 const WORKLOAD: &str = "Workload";
 
-/// `100 (new - base) / new`, with the sign flipped where lower is better, so that a gain is
-/// positive (docs/reference/counters-and-traces.md#percentages). The denominator is the new value: absent
-/// where that is 0 and the base is not.
+/// Returns `100 (new - base) / new`, with the sign flipped where lower is better, so that a gain is
+/// positive (docs/reference/counters-and-traces.md#percentages). The denominator is the new value:
+/// `None` if that is 0 and the base is not.
 pub fn change_2011(base: f64, new: f64, better: Better) -> Option<f64> {
     let sign = if better == Better::Lower { -1.0 } else { 1.0 };
     if new == base {
@@ -105,15 +106,15 @@ pub fn change_2011(base: f64, new: f64, better: Better) -> Option<f64> {
     }
 }
 
-/// The completed iterations of a cell.
+/// Returns the completed iterations of a cell.
 pub fn completed(results: &[Option<RunResult>]) -> Vec<&RunResult> {
     values::completed(results).collect()
 }
 
-/// The value of a row, by any of its names, in each completed iteration.
+/// Returns the values of a row, given by any of its names, in the completed iterations.
 ///
 /// # Errors
-/// Why there is none.
+/// Returns the reason why there are none.
 pub fn values(results: &[Option<RunResult>], name: &str) -> Result<Vec<f64>, String> {
     let row = definition::row(name).ok_or_else(|| format!("no row `{name}`"))?;
     let mut out = Vec::new();
@@ -127,7 +128,7 @@ pub fn values(results: &[Option<RunResult>], name: &str) -> Result<Vec<f64>, Str
     Ok(out)
 }
 
-/// A figure of a workload, or a counter, that no row is defined for and no word is about.
+/// Builds the figure of a workload metric or counter that is no defined row and has no word.
 pub fn workload_figure(name: &str, unit: &'static str) -> Figure {
     Figure {
         name: name.to_owned(),
@@ -136,10 +137,11 @@ pub fn workload_figure(name: &str, unit: &'static str) -> Figure {
     }
 }
 
-/// What policies can be compared by: any figure of a run, whether more or less of it is better or neither.
+/// Returns the figure with this name, with its unit and better direction: any figure of a run can
+/// be compared.
 ///
 /// # Errors
-/// Why there is none of this name.
+/// Returns the reason why there is none of this name.
 pub fn figure(name: &str) -> Result<Figure, String> {
     if let Some((_, at)) = time::task_column(name) {
         return Ok(Figure {
@@ -148,8 +150,8 @@ pub fn figure(name: &str) -> Result<Figure, String> {
             better: time::task_better(at),
         });
     }
-    // What belongs to one of several filesystems has its mount point behind it, one of several instances of a
-    // program the instance.
+    // Figures of one of several filesystems end with its mount point, those of one of several
+    // instances of a program with the instance.
     let word = match workload::report::without_instance(name) {
         Some(word) => word,
         None => name.split_once(":/").map_or(name, |(word, _)| word),
@@ -178,7 +180,7 @@ pub fn figure(name: &str) -> Result<Figure, String> {
     })
 }
 
-/// A figure's value in each completed iteration that has it.
+/// Returns a figure's value in each completed iteration that has it.
 pub fn figure_values(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
     if definition::row(name).is_some() {
         return values(results, name).unwrap_or_default();
@@ -189,7 +191,7 @@ pub fn figure_values(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
         .collect()
 }
 
-/// A run's value of a figure that no row is defined for.
+/// Returns a run's value of a figure that is no defined row.
 fn figure_of(r: &RunResult, name: &str) -> Option<f64> {
     match time::task_column(name) {
         Some(column) => time::task_value(r, column),
@@ -197,7 +199,7 @@ fn figure_of(r: &RunResult, name: &str) -> Option<f64> {
     }
 }
 
-/// The rows of everything that was run, group by group in matrix order.
+/// Returns the rows of an experiment, group by group in matrix order.
 pub fn groups(outcomes: &Outcomes) -> Vec<Group> {
     let cells = &outcomes.experiment.cells;
     type Members<'a> = Vec<(&'a Cell, Vec<&'a RunResult>)>;
@@ -239,7 +241,7 @@ fn lines(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<ComparedRow> {
     out
 }
 
-/// A defined row; absent if no run has it.
+/// Computes a defined row; `None` if no run has it.
 fn defined(row: &'static ReportRow, members: &[(&Cell, Vec<&RunResult>)]) -> Option<ComparedRow> {
     let mut any = false;
     let cells = members
@@ -274,7 +276,7 @@ fn defined(row: &'static ReportRow, members: &[(&Cell, Vec<&RunResult>)]) -> Opt
     })
 }
 
-/// A figure that the experiment asks for; without values where no run has it.
+/// Computes a figure that the experiment asks for; without values if no run has it.
 fn asked(figure: &Figure, members: &[(&Cell, Vec<&RunResult>)]) -> ComparedRow {
     let row = definition::row(&figure.name).and_then(|row| defined(row, members));
     let mut line = row.unwrap_or_else(|| {
@@ -302,7 +304,7 @@ fn asked(figure: &Figure, members: &[(&Cell, Vec<&RunResult>)]) -> ComparedRow {
     line
 }
 
-/// The workload's figures that no row is defined for, by name.
+/// Computes the workload's figures that are no defined rows, sorted by name.
 fn workload(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<ComparedRow> {
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
     for (name, m) in members.iter().flat_map(|m| &m.1).flat_map(|r| &r.metrics) {
@@ -338,10 +340,11 @@ fn workload(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<ComparedRow> {
         .collect()
 }
 
-/// A figure of the world of which less is better, whatever its unit says. Programs say it of theirs.
+/// A figure of the simulated world of which less is better, contrary to its unit. Programs declare
+/// this for their own figures.
 const HARM: &str = "inode_reclaim_lumpiness";
 
-/// Which way a workload's figure is good that no row is defined for.
+/// Returns the better direction of a workload's figure that is no defined row.
 fn better(name: &str, unit: &str) -> Better {
     match unit {
         _ if name.contains(HARM) || harms(name) => Better::Lower,
@@ -352,13 +355,13 @@ fn better(name: &str, unit: &str) -> Better {
     }
 }
 
-/// Whether a program says that more of this figure is worse.
+/// Returns true if a program declares that more of this figure is worse.
 fn harms(name: &str) -> bool {
     let mut harmful = workload::programs::metrics().filter(|m| m.harmful);
     harmful.any(|m| name.contains(m.name))
 }
 
-/// Fills in what follows from the values.
+/// Fills in the statistics and comparisons from the values.
 fn compared(mut line: ComparedRow, members: &[(&Cell, Vec<&RunResult>)]) -> ComparedRow {
     for cell in &mut line.cells {
         let Some(s) = stats::summary(&cell.values) else {

@@ -1,12 +1,12 @@
-//! Rows for a terminal, as MMTests prints them: the answer first, stars where a difference can be
-//! claimed.
+//! Formats rows for a terminal as MMTests does: the answer first, with asterisks where a difference
+//! can be claimed.
 
 use super::{ComparedRow, Group, RowCell, groups};
 use crate::figures::stats::{ALPHA, FEW};
 use crate::model::{Better, Outcomes};
 use std::fmt::Write as _;
 
-/// The rows that answer whether a policy is better; the headline names those that differ.
+/// Rows that tell whether a policy is better; the headline names those that differ.
 const KEY_ROWS: [&str; 9] = [
     "fsmark: Files/s mean",
     "duration: Total Elapsed Time (seconds)",
@@ -19,7 +19,7 @@ const KEY_ROWS: [&str; 9] = [
     "ftrace vmscan: Time kswapd awake (seconds)",
 ];
 
-/// One sentence a group and policy: how many rows differ, and which of the telling ones.
+/// Returns one sentence for each group and policy: how many rows differ, and which of the key rows.
 pub fn answers(groups: &[Group]) -> Vec<String> {
     let mut out = Vec::new();
     for g in groups {
@@ -64,7 +64,7 @@ pub fn answers(groups: &[Group]) -> Vec<String> {
     out
 }
 
-/// Digits after the point: a mean of counts over several iterations gets one.
+/// Returns the digits after the point: a mean of counts over several iterations gets one.
 pub(super) fn decimals(line: &ComparedRow) -> usize {
     let fractions = line
         .cells
@@ -77,7 +77,7 @@ pub(super) fn decimals(line: &ComparedRow) -> usize {
     }
 }
 
-/// A cell's mean as the block shows it; absent without one.
+/// Formats a cell's mean with the digits of its row; `None` without a mean.
 pub fn mean_text(line: &ComparedRow, cell: &RowCell) -> Option<String> {
     cell.mean.map(|m| number(m, decimals(line)))
 }
@@ -86,7 +86,7 @@ fn number(x: f64, decimals: usize) -> String {
     format!("{x:.decimals$}")
 }
 
-/// A value with its change: `( 0.00%)`, or `*12.50%*` where it can be claimed.
+/// Formats a value with its change: `( 0.00%)`, or `*12.50%*` if it can be claimed.
 fn cell_text(c: &RowCell, line: &ComparedRow) -> String {
     let Some(mean) = c.mean else {
         return if c.unsupported.is_some() {
@@ -108,7 +108,7 @@ fn cell_text(c: &RowCell, line: &ComparedRow) -> String {
     format!("{} {open}{change:>9}{close}", number(mean, decimals(line)))
 }
 
-/// All blocks of all groups.
+/// Formats all blocks of all groups.
 pub fn to_text(outcomes: &Outcomes) -> String {
     let groups = groups(outcomes);
     let mut out = String::new();
@@ -125,7 +125,7 @@ pub fn to_text(outcomes: &Outcomes) -> String {
          better (more, where neither is better), - where new is 0; stars: p < {ALPHA} (Mann-Whitney U)"
     );
     let iterations = outcomes.experiment.iterations as usize;
-    // What was measured alone has nothing to compare with.
+    // A single measurement has nothing to be compared with.
     let measured = outcomes.measured();
     if iterations < FEW && (!measured || outcomes.experiment.cells.len() > 1) {
         let more = match measured {
@@ -151,18 +151,18 @@ pub fn to_text(outcomes: &Outcomes) -> String {
     out
 }
 
-/// A row's label with its unit.
+/// Returns a row's label with its unit.
 pub(super) fn label(l: &ComparedRow) -> String {
     match l.unit.as_str() {
         "" => l.label.clone(),
-        // The published names say some units themselves.
+        // Some published names include the unit.
         "s" if l.label.ends_with("(seconds)") => l.label.clone(),
         "%" => l.label.clone(),
         unit => format!("{} [{unit}]", l.label),
     }
 }
 
-/// The rows of one group under their headings, in columns as wide as they must be.
+/// Formats the rows of one group under their headings, in columns as wide as needed.
 fn block_text(out: &mut String, rows: &[ComparedRow]) {
     let Some(first) = rows.first() else {
         return;

@@ -1,5 +1,5 @@
-//! Where the time of tasks went: a block with a line a class of tasks, whose parts are the tasks'
-//! lifetime.
+//! Shows how tasks spent their time: a block with a line for each class of tasks, whose parts add
+//! up to the tasks' lifetime.
 
 use super::{RULED, completed};
 use crate::model::{Better, Outcomes};
@@ -8,8 +8,8 @@ use sim::account::{TaskClass, TaskTime};
 use sim::{Origin, RunResult};
 use std::fmt::Write as _;
 
-/// The columns of the block, in seconds: the parts, then their sum. `direct reclaim` is all time
-/// in it, whatever it was spent on; the other parts are outside of it.
+/// The columns of the block, in seconds: the parts, then their sum. `direct reclaim` is all time in
+/// direct reclaim, including waits; the other parts are outside of it.
 pub const COLUMNS: [&str; 10] = [
     "cpu user",
     "cpu system",
@@ -23,7 +23,7 @@ pub const COLUMNS: [&str; 10] = [
     "lifetime",
 ];
 
-/// One class's columns in seconds.
+/// Returns the columns of one class in seconds.
 pub fn columns(t: &TaskTime) -> [f64; COLUMNS.len()] {
     let s = |ns: u64| ns as f64 / 1e9;
     let o = &t.outside;
@@ -41,8 +41,8 @@ pub fn columns(t: &TaskTime) -> [f64; COLUMNS.len()] {
     ]
 }
 
-/// The names of the columns of time in `tasks.csv`, but for their unit: [`COLUMNS`], then the parts of direct
-/// reclaim.
+/// Returns the names of the columns of time in `tasks.csv`, without their unit: [`COLUMNS`], then
+/// the parts of direct reclaim.
 pub fn task_columns() -> Vec<String> {
     let plain = |name: &str| name.replace(' ', "_");
     let parts = sim::account::Split::default().parts();
@@ -50,8 +50,8 @@ pub fn task_columns() -> Vec<String> {
     COLUMNS.into_iter().map(plain).chain(reclaim).collect()
 }
 
-/// A column of a class of tasks by its name in `compare`: `kswapd:device`, `workload:reclaim_throttle`. Its
-/// class, and its place in [`task_columns`].
+/// Finds a column of a class of tasks by its name in `compare`: `kswapd:device`,
+/// `workload:reclaim_throttle`. Returns the class, and the column's place in [`task_columns`].
 pub(super) fn task_column(name: &str) -> Option<(TaskClass, usize)> {
     let (class, column) = name.split_once(':')?;
     let class = TaskClass::ALL.into_iter().find(|c| c.name() == class)?;
@@ -59,7 +59,7 @@ pub(super) fn task_column(name: &str) -> Option<(TaskClass, usize)> {
     Some((class, at))
 }
 
-/// What such a column has in a run, in seconds; absent if the run has no such tasks.
+/// Returns the value of such a column in a run, in seconds; `None` if the run has no such tasks.
 pub(super) fn task_value(r: &RunResult, (class, at): (TaskClass, usize)) -> Option<f64> {
     let t = r.tasks.iter().find(|t| t.class == class)?;
     let of_reclaim = |at: usize| t.in_reclaim.parts()[at].1 as f64 / 1e9;
@@ -71,7 +71,7 @@ pub(super) fn task_value(r: &RunResult, (class, at): (TaskClass, usize)) -> Opti
     )
 }
 
-/// Which way a column is good: computing and sleeping are what happened.
+/// Returns a column's better direction: time spent computing or sleeping has none.
 pub(super) fn task_better(at: usize) -> Better {
     match task_columns()[at].as_str() {
         "cpu_user" | "cpu_system" | "sleep" | "lifetime" | "reclaim_sleep" => Better::Neither,
@@ -79,8 +79,8 @@ pub(super) fn task_better(at: usize) -> Better {
     }
 }
 
-/// The mean over iterations of a class's columns, with the number of tasks; absent if no run has
-/// such tasks.
+/// Returns the number of tasks of a class and the mean of its columns over iterations; `None` if no
+/// run has such tasks.
 pub fn mean_columns(runs: &[&RunResult], class: TaskClass) -> Option<(f64, [f64; COLUMNS.len()])> {
     let of_class: Vec<&TaskTime> = runs
         .iter()
@@ -101,7 +101,7 @@ pub fn mean_columns(runs: &[&RunResult], class: TaskClass) -> Option<(f64, [f64;
     })
 }
 
-/// The block as text; empty if no run has it.
+/// Returns the block as text; empty if no run has it.
 pub fn time_text(outcomes: &Outcomes) -> String {
     let mut t = Table::new();
     t.load_style(RULED);

@@ -1,10 +1,10 @@
-//! Sums over congestion waits.
+//! The rows of congestion waits.
 
 use super::formula::{CONGESTION, milliseconds, waits};
 use super::{Block, ReportRow};
 use crate::model::Better::{Lower, Neither};
 
-/// In reporting order.
+/// The rows in reporting order.
 pub(super) const ROWS: &[ReportRow] = &[
     ReportRow {
         name: "ftrace congestion: Direct number congest waited",

@@ -1,10 +1,10 @@
-//! Durations of the test.
+//! The rows of the test's durations.
 
 use super::formula::{ALL_KERNELS, cpu_seconds, cpu_time, elapsed};
 use super::{Block, ReportRow};
 use crate::model::Better::Lower;
 
-/// In reporting order.
+/// The rows in reporting order.
 pub(super) const ROWS: &[ReportRow] = &[
     ReportRow {
         name: "duration: User/Sys Time Running Test (seconds)",

@@ -1,4 +1,4 @@
-//! What the rows' formulas are made of.
+//! Functions that the rows' formulas are made of.
 
 use super::Reading::{self, Absent, Is, Unsupported};
 use crate::figures::values;
@@ -9,7 +9,7 @@ pub(super) fn metric(r: &RunResult, name: &str) -> Reading {
     r.metrics.get(name).map_or(Absent, |m| Is(m.value))
 }
 
-/// CPU time of the test's programs: a real kernel's guest may have nobody who tells it.
+/// Reads CPU time of the test's programs; in a real kernel's guest it may not be measured.
 pub(super) fn cpu_time(r: &RunResult, name: &str) -> Reading {
     match (metric(r, name), r.origin) {
         (Absent, Origin::Kernel) => Unsupported(
@@ -19,7 +19,7 @@ pub(super) fn cpu_time(r: &RunResult, name: &str) -> Reading {
     }
 }
 
-/// A counter that this run does not have.
+/// Returns the reading of a counter that this run does not have.
 fn not_counted(r: &RunResult) -> Reading {
     Unsupported(match r.origin {
         Origin::Engine => "the engine does not count it",
@@ -32,7 +32,7 @@ pub(super) fn counter(r: &RunResult, name: &str) -> Reading {
     found.map_or_else(|| not_counted(r), |&v| Is(v as f64))
 }
 
-/// The counter of the first of these names that there is: kernels rename them.
+/// Reads the first of these counters that the run has: kernels rename them.
 pub(super) fn counter_of(r: &RunResult, names: &[&str]) -> Reading {
     let mut found = names.iter().filter_map(|name| r.counters.get(*name));
     found
@@ -40,7 +40,7 @@ pub(super) fn counter_of(r: &RunResult, names: &[&str]) -> Reading {
         .map_or_else(|| not_counted(r), |&v| Is(v as f64))
 }
 
-/// A counter of compaction, which a policy may be without.
+/// Reads a counter of compaction, which some policies do not have.
 pub(super) fn compacted(r: &RunResult, names: &[&str]) -> Reading {
     match (counter_of(r, names), r.origin) {
         (Unsupported(_), Origin::Engine) => Unsupported("the policy has no compaction"),
@@ -48,7 +48,8 @@ pub(super) fn compacted(r: &RunResult, names: &[&str]) -> Reading {
     }
 }
 
-/// What is 0 by definition in the reports of its time, and in no kernel of today.
+/// Returns the reading of a row that is always 0 in reports of 2011; today's kernels do not have
+/// it.
 pub(super) fn always_zero(r: &RunResult) -> Reading {
     match r.origin {
         Origin::Engine => Is(0.0),
@@ -56,7 +57,7 @@ pub(super) fn always_zero(r: &RunResult) -> Reading {
     }
 }
 
-/// A counter that reports of its time print as 0 where the kernel has none.
+/// Reads a counter that reports of 2011 print as 0 if the kernel does not have it.
 pub(super) fn counted_or_zero(r: &RunResult, name: &str) -> Reading {
     match r.counters.get(name) {
         Some(&n) => Is(n as f64),
@@ -64,7 +65,8 @@ pub(super) fn counted_or_zero(r: &RunResult, name: &str) -> Reading {
     }
 }
 
-/// A counter over all zones; from 4.8 on most are kept by node, and have no zone in their names.
+/// Reads a counter over all zones; from 4.8 on most are kept by node, without a zone in their
+/// names.
 pub(super) fn zones(r: &RunResult, event: &str) -> Option<f64> {
     values::all_zones(r, event)
 }
@@ -73,7 +75,7 @@ pub(super) fn over_zones(r: &RunResult, event: &str) -> Reading {
     zones(r, event).map_or_else(|| not_counted(r), Is)
 }
 
-/// A formula over counters: unsupported where one of them is.
+/// Applies a formula to readings; unsupported or absent if one of them is.
 pub(super) fn of<const N: usize>(values: [Reading; N], f: impl FnOnce([f64; N]) -> f64) -> Reading {
     let mut numbers = [0.0; N];
     for (n, v) in numbers.iter_mut().zip(values) {
@@ -100,7 +102,7 @@ pub(super) fn direct_scanned(r: &RunResult) -> Reading {
 pub(super) fn kswapd_reclaimed(r: &RunResult) -> Reading {
     match r.counters.contains_key("kswapd_steal") {
         true => counter(r, "kswapd_steal"),
-        // From 3.4 on.
+        // The counter's name from 3.4 on.
         false => over_zones(r, "pgsteal_kswapd"),
     }
 }
@@ -115,7 +117,7 @@ pub(super) fn direct_reclaimed(r: &RunResult) -> Reading {
     )
 }
 
-/// Whole per cent of `part` in `whole`; `empty` where there is no whole.
+/// Returns the per cent of `part` in `whole`, rounded down; `empty` if `whole` is 0.
 pub(super) fn floored(part: f64, whole: f64, empty: f64) -> f64 {
     if whole == 0.0 {
         empty
@@ -141,19 +143,19 @@ pub(super) fn percent(part: f64, whole: f64) -> f64 {
 
 const UNTRACED: Reading = Unsupported("nobody read the real kernel's trace events");
 
-/// A number of trace events, or a sum over them.
+/// Reads a number of trace events, or a sum over them.
 pub(super) fn events(r: &RunResult, of: fn(&ReclaimSums) -> u64) -> Reading {
     let sums = r.reclaim.as_ref();
     sums.map_or(UNTRACED, |s| Is(of(s) as f64))
 }
 
-/// A sum of times between trace events, in nanoseconds, as seconds.
+/// Reads a sum of nanoseconds between trace events, in seconds.
 pub(super) fn event_seconds(r: &RunResult, of: fn(&ReclaimSums) -> u64) -> Reading {
     let sums = r.reclaim.as_ref();
     sums.map_or(UNTRACED, |s| Is(of(s) as f64 / 1e9))
 }
 
-/// A figure of waits for congestion.
+/// Reads a figure of waits for congestion.
 pub(super) fn waits(
     r: &RunResult,
     of: fn(&ReclaimSums) -> Option<CongestionWaits>,
@@ -170,8 +172,8 @@ pub(super) fn milliseconds(w: &CongestionWaits) -> f64 {
     w.delayed_us as f64 / 1000.0
 }
 
-/// The sum over trace events, as the report's script has it (in published runs of mmap-strm the counters of
-/// vmstat come to 6 % more); of the counters where nothing was traced.
+/// Reads the pages scanned, summed over trace events as the report's script does (in published runs
+/// of mmap-strm the counters of vmstat are 6 % higher); from the counters if nothing was traced.
 pub(super) fn traced_scanned(r: &RunResult) -> Reading {
     match &r.reclaim {
         Some(s) => Is((s.direct.scanned + s.kswapd.scanned) as f64),

@@ -1,10 +1,10 @@
-//! fs_mark's figures.
+//! The rows of fs_mark's figures.
 
 use super::formula::{ALL_KERNELS, metric};
 use super::{Block, ReportRow};
 use crate::model::Better::{Higher, Lower};
 
-/// In reporting order.
+/// The rows in reporting order.
 pub(super) const ROWS: &[ReportRow] = &[
     ReportRow {
         name: "fsmark: Files/s min",

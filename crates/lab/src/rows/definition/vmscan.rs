@@ -1,4 +1,4 @@
-//! Sums over vmscan's trace events.
+//! The rows of sums over vmscan's trace events.
 
 use super::formula::{
     TRACED, cpu_seconds, direct_reclaimed, elapsed, event_seconds, events, kswapd_reclaimed, of,
@@ -7,7 +7,7 @@ use super::formula::{
 use super::{Block, ReportRow};
 use crate::model::Better::{Higher, Lower, Neither};
 
-/// In reporting order.
+/// The rows in reporting order.
 pub(super) const ROWS: &[ReportRow] = &[
     ReportRow {
         name: "ftrace vmscan: Direct reclaims",

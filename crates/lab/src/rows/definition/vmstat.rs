@@ -1,4 +1,4 @@
-//! Deltas of /proc/vmstat, and what is derived from them.
+//! The rows of differences of /proc/vmstat, and of figures derived from them.
 
 use super::formula::{
     ALL_KERNELS, COMPACTING, allocated, always_zero, compacted, counted_or_zero, counter,
@@ -8,7 +8,7 @@ use super::formula::{
 use super::{Block, ReportRow};
 use crate::model::Better::{Higher, Lower, Neither};
 
-/// In reporting order.
+/// The rows in reporting order.
 pub(super) const ROWS: &[ReportRow] = &[
     ReportRow {
         name: "vmstat: Page Ins",

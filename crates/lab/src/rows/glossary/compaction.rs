@@ -1,4 +1,4 @@
-//! Counters of compaction (`compaction = "direct"`).
+//! Words for counters of compaction (`compaction = "direct"`).
 
 use super::{Word, counter};
 

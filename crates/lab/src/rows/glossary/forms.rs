@@ -1,4 +1,4 @@
-//! Counters of forms that the threads name and no kernel has, and how deep stacks get.
+//! Words for counters of patch versions that no kernel has, and for stack depths.
 
 use super::{Word, counter, metric};
 

@@ -1,12 +1,12 @@
-//! What words are of, and the headings of their lists.
+//! The kinds of words, and the headings of their lists.
 
-/// Kinds of words.
+/// The kind of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A counter of /proc/vmstat that only grows: reports have end - start.
+    /// A counter of /proc/vmstat that only grows: reports show end - start.
     Counter,
-    /// A level of /proc/vmstat: reports have the value at the end.
+    /// A level of /proc/vmstat: reports show the value at the end.
     Level,
     /// A counter kept for each zone, as `NAME_dma32`.
     ZoneCounter,
@@ -14,14 +14,14 @@ pub enum Kind {
     RealCounter,
     /// A figure of the workload.
     Metric,
-    /// What a task spends time on.
+    /// An activity or wait that a task spends time on.
     Time,
     /// A question with its answer.
     Question,
 }
 
 impl Kind {
-    /// The heading of its list.
+    /// Returns the heading of the kind's list.
     pub fn title(self) -> &'static str {
         match self {
             Self::Counter => "Counters (a report has end - start)",
@@ -34,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// Every kind, in the order they are listed.
+    /// Every kind, in the order in which they are listed.
     pub const ALL: [Self; 7] = [
         Self::Question,
         Self::Metric,

@@ -1,4 +1,4 @@
-//! Counters of where pages came from, on machines of several nodes.
+//! Words for counters of the nodes that pages came from, on machines of several nodes.
 
 use super::{Word, counter};
 

@@ -1,4 +1,4 @@
-//! Words of programs that print more figures than a table of theirs names.
+//! Words for figures of programs, where a program prints more figures than its own table names.
 
 use super::{Word, metric};
 
@@ -52,7 +52,7 @@ macro_rules! phase {
     };
 }
 
-/// The words.
+/// Yields the words.
 pub(super) fn words() -> impl Iterator<Item = Word> {
     let phases = [
         phase!("seqread", "sequential reads"),

@@ -1,4 +1,4 @@
-//! Words of real kernels: what a run of one has and the engine has not.
+//! Words for figures that runs of real kernels have and the engine does not.
 
 use super::{Kind, Word};
 
@@ -59,7 +59,7 @@ const fn traced(
     }
 }
 
-/// In the order of lists.
+/// The words in the order of lists.
 pub(super) const WORDS: &[Word] = &[
     Word {
         name: "kernel:NAME",

@@ -1,4 +1,4 @@
-//! Words of `lowmark top` and of the charts that are no counter's name.
+//! Words of `lowmark top` and of the charts that are not names of counters.
 
 use super::{Kind, Word};
 
