@@ -1,5 +1,5 @@
-//! What is written while the workload runs: `[[at]]`, each with a `time` since its beginning and a table
-//! `sysctl`.
+//! Reads the sysctls that are written while the workload runs: tables `[[at]]`, each with a `time`
+//! since its beginning and a table `sysctl`.
 
 use super::expand::{Choices, expand};
 use super::node::{Entry, Node, Table, Value};
@@ -11,13 +11,13 @@ use mm::sysctl::{self, Fits, Sysctl};
 use sim::spec::{Change, Machine};
 use workload::units;
 
-/// One change, as it is said.
+/// One change as the experiment states it.
 #[derive(Debug, Clone)]
 struct Said {
     at_ns: u64,
-    /// Its sysctls, by the last part of their names.
+    /// The sysctls, by the last part of their names.
     sysctl: Node,
-    /// `at.0.sysctl`.
+    /// The path of the table in messages: `at.0.sysctl`.
     path: String,
 }
 
@@ -27,11 +27,11 @@ pub struct Changes(Vec<Said>);
 
 const KEYS: [&str; 2] = ["time", "sysctl"];
 
-/// All variants of an experiment's changes, with the choices that lead to each.
+/// Returns all variants of an experiment's changes, with the choices that lead to each.
 ///
 /// # Errors
-/// The first thing wrong that is so on any machine; a time that no run reaches, which is given up after
-/// `limit_s` seconds (0: never).
+/// Returns the first mistake that does not depend on the machine, and a time that no run reaches
+/// because runs are given up after `limit_s` seconds (0: never).
 pub fn changes(node: Option<&Node>, limit_s: f64) -> Result<Vec<(Choices, Changes)>, Diagnostic> {
     let Some(node) = node else {
         return Ok(vec![(Choices::new(), Changes::default())]);
@@ -114,7 +114,7 @@ fn change(i: usize, node: &Node, limit_s: f64) -> Result<Said, Diagnostic> {
     })
 }
 
-/// A time since the beginning of the workload, in nanoseconds.
+/// Reads a time since the beginning of the workload, in nanoseconds.
 fn time(node: &Node, path: &str, limit_s: f64) -> Result<u64, Diagnostic> {
     let shown = node.scalar();
     let ns = node.text().and_then(|t| units::scaled(t, units::TIMES));
@@ -146,11 +146,11 @@ fn time(node: &Node, path: &str, limit_s: f64) -> Result<u64, Diagnostic> {
 }
 
 impl Changes {
-    /// What is written on a machine, which has its policy's sysctls; without a policy in a real kernel, which
-    /// has from boot all that today's have.
+    /// Returns the changes on a machine, which already has its policy's sysctls. Without a policy,
+    /// the machine is a real kernel's, which has from boot all sysctls that today's kernels have.
     ///
     /// # Errors
-    /// A value that this machine can't have, or can't have from there on.
+    /// Fails on a value that this machine can't have, or can't have from that time on.
     pub fn on(
         &self,
         machine: &Machine,
@@ -158,7 +158,7 @@ impl Changes {
     ) -> Result<Vec<Change>, Diagnostic> {
         let mut machine = machine.clone();
         if policy.is_none() {
-            // Its own defaults (mm/page_alloc.c).
+            // The kernel's own defaults (mm/page_alloc.c).
             let sysctl = &mut machine.sysctl;
             sysctl.watermark_scale_factor.get_or_insert(10);
             sysctl.watermark_boost_factor.get_or_insert(15_000);
@@ -200,7 +200,7 @@ impl Changes {
     }
 }
 
-/// Says no to what a running kernel refuses, and to what this machine's kernel does not have.
+/// Refuses sysctls that can't be written to a running kernel, or that this machine's kernel lacks.
 fn can_be_written(entry: &Entry, path: &str, before: &Sysctl) -> Result<(), Diagnostic> {
     let Some(info) = sysctl::info(&entry.key) else {
         return Ok(());
@@ -236,7 +236,7 @@ fn can_be_written(entry: &Entry, path: &str, before: &Sysctl) -> Result<(), Diag
     Ok(())
 }
 
-/// A value as the experiment spells it.
+/// Formats a value as the experiment spells it.
 fn shown(node: &Node) -> String {
     let list = match &node.value {
         Value::List(list) => list.iter().map(shown).collect::<Vec<_>>().join(" "),

@@ -1,4 +1,4 @@
-//! The workload's command line, with complaints at their place inside the string.
+//! Reads the workload's command line, with errors at their place inside the string.
 
 use super::node::Node;
 use crate::diagnostic::{Diagnostic, Place};
@@ -6,7 +6,7 @@ use crate::diagnostic::{Diagnostic, Place};
 /// Reads a command line.
 ///
 /// # Errors
-/// What `workload` does not accept.
+/// Fails on a command line that `workload` does not accept.
 pub fn script(node: &Node) -> Result<workload::Script, Diagnostic> {
     let Some(line) = node.text() else {
         return Err(Diagnostic::at(
@@ -16,7 +16,7 @@ pub fn script(node: &Node) -> Result<workload::Script, Diagnostic> {
         ));
     };
     workload::parse(line).map_err(|e| {
-        // Where the string is written with escapes, offsets into it are not offsets into the file.
+        // In a string with escapes, offsets into it are not offsets into the file.
         let place = match node.contents_span() {
             Some(span) => {
                 let start = span.start + e.span.start.min(line.len());

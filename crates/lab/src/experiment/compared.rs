@@ -1,22 +1,24 @@
-//! Which axis is compared, and with which of its values: `baseline = { dirty_ratio = 20 }`.
+//! Determines which axis is compared, and with which of its values: `baseline = { dirty_ratio = 20
+//! }`.
 //!
-//! Where the experiment does not say, policies are compared with the first of them; where it has one policy and
-//! one axis (which is none of the workload), that axis's values with its first.
+//! By default policies are compared with the first of them. An experiment with one policy and one
+//! axis, which is not of the workload, compares that axis's values with the first.
 
 use super::node::{Node, Value};
 use crate::diagnostic::{Diagnostic, one_of};
 use crate::model::{Cell, last_part};
 use mm::sysctl;
 
-/// Tells cells what they are compared by, and which of them are baselines.
+/// Sets in every cell the axis that is compared, and whether the cell is a baseline.
 ///
 /// # Errors
-/// An axis that does not vary, or a value that it does not have.
+/// Fails if `baseline` names an axis that does not vary, or a value that the axis does not have.
 pub fn mark(cells: &mut [Cell], axes: &[String], said: Option<&Node>) -> Result<(), Diagnostic> {
     let (axis, value) = match said {
         Some(node) => named(cells, axes, node)?,
         None => match axes {
-            // Another workload is other work: that it takes longer answers nothing.
+            // Workloads are not compared by default: a different workload takes a different time
+            // anyway.
             [axis] if axis != "policy" && !axis.starts_with("workload") => {
                 (axis.clone(), values(cells, axis)[0].clone())
             }
@@ -34,7 +36,7 @@ fn of_cell<'a>(cell: &'a Cell, axis: &str) -> Option<&'a String> {
     cell.axes.iter().find(|(k, _)| k == axis).map(|(_, v)| v)
 }
 
-/// The values of an axis, in matrix order.
+/// Returns the values of an axis, in matrix order.
 fn values(cells: &[Cell], axis: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for value in cells.iter().filter_map(|c| of_cell(c, axis)) {
@@ -45,7 +47,7 @@ fn values(cells: &[Cell], axis: &str) -> Vec<String> {
     all
 }
 
-/// What `baseline` names: the whole key of an axis, and one of its values.
+/// Returns the whole key of the axis that `baseline` names, and the value.
 fn named(cells: &[Cell], axes: &[String], node: &Node) -> Result<(String, String), Diagnostic> {
     let mut own = Vec::new();
     leaves("", node, &mut own);
@@ -57,7 +59,7 @@ fn named(cells: &[Cell], axes: &[String], node: &Node) -> Result<(String, String
              baseline = { dirty_ratio = 20 }",
         ));
     };
-    // Axes have a sysctl's last part alone.
+    // Axes are named by the last part of a sysctl's name.
     let known = sysctl::info(key).map_or(&key[..], |i| i.key);
     let meant: Vec<&String> = match axes.iter().find(|a| *a == key) {
         Some(whole) => vec![whole],
@@ -88,7 +90,7 @@ fn named(cells: &[Cell], axes: &[String], node: &Node) -> Result<(String, String
     Ok((axis.clone(), value))
 }
 
-/// Every value of a table with its key, the tables in it flattened.
+/// Collects every value of a table with its key, with nested tables flattened.
 fn leaves<'a>(above: &str, node: &'a Node, all: &mut Vec<(String, &'a Node)>) {
     let Value::Table(table) = &node.value else {
         all.push((above.to_owned(), node));

@@ -1,14 +1,15 @@
-//! The disks of a machine: `[disk]` with perhaps a `[second]` filesystem, or a list `[[disk]]`.
+//! Reads the disks of a machine: `[disk]`, optionally with a `[second]` filesystem, or a list
+//! `[[disk]]`.
 
 use super::node::{Node, Value};
 use super::range::{self, At};
 use crate::diagnostic::Diagnostic;
 use sim::spec::{DiskSpec, Machine, plain_mount};
 
-/// The most filesystems of a machine.
+/// Most filesystems of a machine.
 const MOST: usize = 32;
 
-/// The elements of a list of disks; `None`: there is one disk, or nothing yet.
+/// Returns the elements of a list of disks; `None` if there is one disk, or no disk yet.
 fn list(machine: &Node) -> Option<&[Node]> {
     match &machine.table()?.get("disk")?.value {
         Value::List(list) => Some(list),
@@ -16,17 +17,17 @@ fn list(machine: &Node) -> Option<&[Node]> {
     }
 }
 
-/// Where an element is mounted, if it says so with a text.
+/// Returns the mount point of an element, `/` by default; `None` if it is not a text.
 fn mount(element: &Node) -> Option<&str> {
     let mount = element.table().map(|t| t.get("mount"))?;
     mount.map_or(Some("/"), Node::text)
 }
 
-/// Complains about disks that make no tree of filesystems, and about values that serde reads by way of a
-/// buffer and loses the place of.
+/// Refuses disks that make no tree of filesystems, and wrong values that serde reads through a
+/// buffer, which loses their place.
 ///
 /// # Errors
-/// The first thing wrong.
+/// Returns the first mistake.
 pub fn tree(machine: &Node) -> Result<(), Diagnostic> {
     let Some(list) = list(machine) else {
         for path in [&["disk"][..], &["swap", "disk"], &["second", "disk"]] {
@@ -54,7 +55,7 @@ pub fn tree(machine: &Node) -> Result<(), Diagnostic> {
     for (i, element) in list.iter().enumerate() {
         range::faults(Some(element), &format!("machine.disk.{i}"))?;
         let Some(said) = mount(element) else {
-            // What is no table, or no text, is told by whoever reads it.
+            // An element that is no table, or a mount that is no text, is reported when it is read.
             return Ok(());
         };
         let at = At {
@@ -88,8 +89,8 @@ pub fn tree(machine: &Node) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// The disks of a machine that was read from `node`, in the order of its filesystems, with their paths in
-/// the file.
+/// Returns the disks of a machine that was read from `node`, in the order of its filesystems, with
+/// their paths in the file.
 pub fn paths<'m>(machine: &'m Machine, node: &Node) -> Vec<(Vec<String>, &'m DiskSpec)> {
     let text = |keys: &[&str]| keys.iter().map(|k| (*k).to_owned()).collect::<Vec<_>>();
     let Some(list) = list(node) else {
@@ -99,7 +100,7 @@ pub fn paths<'m>(machine: &'m Machine, node: &Node) -> Vec<(Vec<String>, &'m Dis
             .map(|m| (text(&["second", "disk"]), &m.disk));
         return second.chain([(text(&["disk"]), &machine.disk)]).collect();
     };
-    // That on `/` comes first, the others in the order of the file.
+    // The disk mounted on `/` comes first, the others in the order of the file.
     let mut places: Vec<usize> = (0..list.len()).collect();
     places.sort_by_key(|i| mount(&list[*i]).is_some_and(|m| !plain_mount(m).is_empty()));
     let disks = machine.mounted().map(|on| on.disk);

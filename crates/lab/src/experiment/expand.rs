@@ -1,4 +1,5 @@
-//! Lists become axes: a tree with lists where one value is due becomes the trees without them.
+//! Expands lists into axes: a tree with lists where one value is due becomes several trees without
+//! them.
 
 use super::node::{Entry, Node, Table, Value};
 use crate::diagnostic::{Diagnostic, Place};
@@ -10,31 +11,33 @@ pub type Choices = Vec<(String, String)>;
 /// One tree without lists of alternatives.
 #[derive(Debug, Clone)]
 pub struct Variant {
-    /// How it was chosen, in the order of the text.
+    /// The choices that lead to this tree, in the order of the text.
     pub choices: Choices,
-    /// The tree.
+    /// The tree, without lists of alternatives.
     pub node: Node,
 }
 
-/// Whether a key's value is a list by nature; `of`: the key of the list whose element its table is.
+/// Returns true if the value of `key` is a list by nature and no axis. `of` is the key of the list
+/// whose element the key's table is.
 fn is_list(key: &str, of: &str) -> bool {
     match key {
         "at" | "disk" | "node" | "zones" | "faults" | "lowmem_reserve_ratio" => true,
-        // A profile's zones; a zone's own `zone` is its type.
+        // A profile's `zone` is its list of zones; within a zone, `zone` is the zone's type.
         "zone" => of != "zones" && of != "zone",
-        // A machine's `cpus` is a number, a node's are a list.
+        // A machine's `cpus` is a number, a node's `cpus` a list.
         "cpus" => of == "node",
         _ => false,
     }
 }
 
-/// More variants than this are a mistake.
+/// Most variants; more are taken for a mistake.
 pub const MOST: usize = 10_000;
 
-/// All variants of a tree; the first list of the text varies slowest.
+/// Returns all variants of a tree; the first list of the text varies slowest.
 ///
 /// # Errors
-/// An empty list, a value twice, a list of what is no scalar, too many variants.
+/// Fails on an empty list, a repeated value, a list of values that are no scalars, and too many
+/// variants.
 pub fn expand(node: &Node, path: &str) -> Result<Vec<Variant>, Diagnostic> {
     let count = count(node, "");
     if count > MOST {
@@ -43,7 +46,7 @@ pub fn expand(node: &Node, path: &str) -> Result<Vec<Variant>, Diagnostic> {
     expand_table_or_leaf(node, path, "")
 }
 
-/// The complaint about a matrix that nobody wants.
+/// Builds the error for a matrix with too many cells.
 pub fn too_many(place: &Place, count: usize) -> Diagnostic {
     let count = if count == usize::MAX {
         "more than can be counted".into()
@@ -100,7 +103,7 @@ fn expand_table_or_leaf(node: &Node, path: &str, of: &str) -> Result<Vec<Variant
                 .collect(),
             _ => expand_table_or_leaf(&entry.node, &path, "")?,
         };
-        // Not the entry as a whole, which may be a list of ten thousand values.
+        // Cloning `entry` itself would copy its value, which may be a list of ten thousand values.
         let with = |node: Node| Entry {
             key: entry.key.clone(),
             place: entry.place.clone(),
@@ -120,13 +123,13 @@ fn expand_table_or_leaf(node: &Node, path: &str, of: &str) -> Result<Vec<Variant
         .collect())
 }
 
-/// Every beginning with every variant of what comes next.
+/// Combines every beginning with every variant of the next part.
 fn product<T: Clone>(
     mut partial: Vec<(Choices, Vec<T>)>,
     mut variants: Vec<Variant>,
     as_next: impl Fn(Node) -> T,
 ) -> Vec<(Choices, Vec<T>)> {
-    // Mostly there is one, and nothing is to be copied.
+    // Usually there is one variant, and nothing needs to be copied.
     if variants.len() == 1
         && let Some(only) = variants.pop()
     {
@@ -147,7 +150,7 @@ fn product<T: Clone>(
     next
 }
 
-/// The product of the variants of a list's elements.
+/// Returns the product of the variants of a list's elements.
 fn expand_elements(
     list: &Node,
     elements: &[Node],
@@ -171,10 +174,11 @@ fn expand_elements(
         .collect())
 }
 
-/// The scalars that a value stands for: itself, or a list's elements, each with its text.
+/// Returns the scalars that a value stands for, each with its text: the value itself, or the
+/// elements of a list.
 ///
 /// # Errors
-/// An empty list, a value twice, an element that is no scalar.
+/// Fails on an empty list, a repeated value, and an element that is no scalar.
 pub fn alternatives<'a>(node: &'a Node, path: &str) -> Result<Vec<(String, &'a Node)>, Diagnostic> {
     let elements = match &node.value {
         Value::List(list) => &list[..],

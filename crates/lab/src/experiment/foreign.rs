@@ -1,4 +1,4 @@
-//! Programs of the user's: `command = { run = "…", root = "DIR" }`.
+//! Reads a user's own program: `command = { run = "…", root = "DIR" }`.
 
 use super::node::{Node, Table, Value};
 use super::read::read;
@@ -6,14 +6,14 @@ use crate::diagnostic::{Diagnostic, one_of};
 use std::path::Path;
 use workload::{Foreign, Script};
 
-/// The keys of such a table.
+/// The keys of the table.
 const KEYS: [&str; 2] = ["run", "root"];
 
-/// What an experiment writes.
+/// An example for error messages.
 const EXAMPLE: &str = "accepted: { run = \"sqlite3 db.sqlite < /bench.sql\", root = \"DIR\" }, a command line for \
                        /bin/sh and a folder with all that it needs";
 
-/// The programs of the user's among the values of `workload.command`.
+/// Returns the tables of users' programs among the values of `workload.command`.
 pub fn nodes(command: &Node) -> Vec<&Node> {
     let all = match &command.value {
         Value::List(list) => &list[..],
@@ -22,11 +22,11 @@ pub fn nodes(command: &Node) -> Vec<&Node> {
     all.iter().filter(|n| n.table().is_some()).collect()
 }
 
-/// Complains about a program of the user's beside a policy of the engine; policies are names, and whether they
-/// are real kernels.
+/// Refuses a user's program together with a policy of the engine. `policies` yields names, and
+/// whether each is a real kernel.
 ///
 /// # Errors
-/// There is such a pair.
+/// Fails if there is a user's program and a policy of the engine.
 pub fn needs_kernels<'a>(
     workload: &Node,
     mut policies: impl Iterator<Item = (&'a str, bool)>,
@@ -48,11 +48,11 @@ pub fn needs_kernels<'a>(
     ))
 }
 
-/// Reads such a table of an experiment in `folder`.
+/// Reads the table of a program, in an experiment in `folder`.
 ///
 /// # Errors
-/// A key that is missing, unknown or of the wrong kind; a root that is no folder, can't be read or has no
-/// `/bin/sh`.
+/// Fails on a key that is missing, unknown or of the wrong type, and on a root that is no folder,
+/// can't be read or has no `/bin/sh`.
 pub fn script(node: &Node, table: &Table, folder: &Path) -> Result<Script, Diagnostic> {
     if let Some(e) = table.0.iter().find(|e| !KEYS.contains(&e.key.as_str())) {
         let what = format!("unknown key `workload.command.{}`", e.key);
@@ -87,7 +87,7 @@ pub fn script(node: &Node, table: &Table, folder: &Path) -> Result<Script, Diagn
     let root =
         std::path::absolute(folder.join(&name)).map_err(|e| wrong(format!("{name}: {e}")))?;
     let digest = kernel::image::folder_digest(&root).map_err(|e| wrong(e.to_string()))?;
-    // A link's target is the guest's path, which may be none here.
+    // The target of a link is a path in the guest, which need not exist here.
     if root.join("bin/sh").symlink_metadata().is_err() {
         return Err(wrong(format!(
             "{name} has no bin/sh, and that reads the command line"
@@ -107,7 +107,8 @@ mod tests {
     const MACHINE: &str = "name = \"m\"\ncpus = 1\n[[node]]\nzones = [{ zone = \"Normal\", \
         size = \"512M\" }]\n[disk]\nkind = \"ssd\"\ncapacity = \"1G\"\n";
 
-    /// An experiment with this policy and command, beside the folders `root`, with a shell, and `empty`.
+    /// Parses an experiment with this policy and command, beside the folders `root`, which has a
+    /// shell, and `empty`.
     fn experiment(policy: &str, command: &str) -> Result<Experiment, Diagnostic> {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("root/bin")).unwrap();

@@ -1,11 +1,12 @@
-//! What a guest with a real kernel can't be. An experiment with a kernel among its policies is refused
-//! where it asks for such a thing, at its place in the file, and nothing of it is silently left out.
+//! Checks what a guest with a real kernel can be. An experiment with a kernel among its policies is
+//! refused, at the place in the file, if it asks for more, so that nothing is silently left out.
 //!
-//! User-Mode Linux with time travel has one CPU and one node; without x86's zones all memory is Normal, or
-//! the end of it Movable (`movablecore=`). What the kernel's own source decides has no parameter: the
-//! scheduler's, the filesystems', the queue's. The timer ticks as often as the machine's `hz` says, in a build of the kernel
-//! for that (`6.12-hz250`); where the machine says nothing, as often as the named build's, which is 100 times a second
-//! for one without ticks in its name, although the engine ticks 250 times by default.
+//! User-Mode Linux with time travel has one CPU and one node; without x86's zones all memory is
+//! Normal, or the end of it Movable (`movablecore=`). Behaviour that the kernel's own source
+//! decides has no parameter: the scheduler's, the filesystems', the queue's. Its timer ticks as
+//! often as the machine's `hz` states, in a build of the kernel for that (`6.12-hz250`). With a
+//! machine that does not state `hz` it has the ticks of the named build, 100 a second unless the
+//! name says otherwise, although the engine alone ticks 250 times by default.
 
 use super::kernels::{OF_NO_KERNEL, PREFIX};
 use super::node::{Node, Value};
@@ -15,10 +16,10 @@ use mm::ZoneType;
 use sim::spec::{DiskKind, FsKind, Machine, Scheduler};
 use sim::{Params, params::ParamInfo};
 
-/// Something that a guest can't be.
+/// A setting that a guest can't have.
 struct Refused {
     place: Option<Place>,
-    /// The key, as the file has it.
+    /// The key as the file has it.
     key: String,
     why: String,
     accepted: String,
@@ -46,7 +47,7 @@ impl Refused {
     }
 }
 
-/// A rule for a machine, with its table.
+/// A rule for a machine, given with its table.
 type MachineRule = fn(&Machine, &Node) -> Option<Refused>;
 
 /// The rules for machines, by name.
@@ -61,10 +62,10 @@ const MACHINE_RULES: &[(&str, MachineRule)] = &[
     ("sysctls of a kernel", machine_sysctls),
 ];
 
-/// A rule for what stands beside the machines.
+/// A rule for the rest of an experiment, given with its root.
 type Rule = fn(&Node, &Overrides) -> Option<Refused>;
 
-/// The other rules, by name.
+/// The rules for the rest of an experiment, by name.
 const RULES: &[(&str, Rule)] = &[
     ("filesystems", filesystems),
     ("no membind", membind),
@@ -74,10 +75,10 @@ const RULES: &[(&str, Rule)] = &[
     ("no page tracker", tracker),
 ];
 
-/// Complains about a machine that can't be a guest.
+/// Checks that a machine can be a guest.
 ///
 /// # Errors
-/// The first rule that it breaks.
+/// Fails with the first rule that the machine breaks.
 pub fn machine(kernel: &str, machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
     let mut broken = MACHINE_RULES
         .iter()
@@ -85,10 +86,10 @@ pub fn machine(kernel: &str, machine: &Machine, node: &Node) -> Result<(), Diagn
     broken.next().map_or(Ok(()), |r| Err(r.said(kernel)))
 }
 
-/// Complains about what else of an experiment no guest can be.
+/// Checks that the rest of an experiment can run in a guest.
 ///
 /// # Errors
-/// The first rule that it breaks.
+/// Fails with the first rule that the experiment breaks.
 pub fn experiment(kernel: &str, root: &Node, overrides: &Overrides) -> Result<(), Diagnostic> {
     let mut broken = RULES.iter().filter_map(|(_, rule)| rule(root, overrides));
     broken.next().map_or(Ok(()), |r| Err(r.said(kernel)))
@@ -164,7 +165,7 @@ fn no_cfq(machine: &Machine, node: &Node) -> Option<Refused> {
 
 const MOUNTABLE: &str = "a filesystem that a guest's disks are made with: xfs, ext4, ext3, btrfs";
 
-/// Why no guest has a filesystem; `None`: it may have it.
+/// Returns the reason why a guest can't have a filesystem; `None` if it can.
 fn no_guest_has(kind: FsKind) -> Option<String> {
     let name = kind.name();
     if kind.over_fuse() {
@@ -176,14 +177,14 @@ fn no_guest_has(kind: FsKind) -> Option<String> {
 }
 
 fn mounted(machine: &Machine, node: &Node) -> Option<Refused> {
-    // The first filesystem may be the experiment's; that has a rule of its own.
+    // The first filesystem may be the experiment's, which has a rule of its own.
     let kinds = machine.mounted().map(|m| m.filesystem);
     let (i, why) = kinds
         .enumerate()
         .find_map(|(i, kind)| Some((i, no_guest_has(kind?)?)))?;
     let mut path = match machine.mounts.iter().any(|m| m.is_second) {
         true => vec!["second".to_owned()],
-        // A list's disks are in the order of filesystems.
+        // The disks of a list are returned in the order of filesystems.
         false => disks::paths(machine, node).swap_remove(i).0,
     };
     path.push("filesystem".to_owned());
@@ -196,7 +197,7 @@ fn machine_sysctls(_: &Machine, node: &Node) -> Option<Refused> {
     of_no_kernel(node.at(&["sysctl"])?, "machine.sysctl")
 }
 
-/// A sysctl of a table that no kernel has.
+/// Finds a sysctl in a table that no kernel has.
 fn of_no_kernel(sysctl: &Node, path: &str) -> Option<Refused> {
     let entries = &sysctl.table()?.0;
     let e = entries
@@ -212,7 +213,7 @@ fn of_no_kernel(sysctl: &Node, path: &str) -> Option<Refused> {
     })
 }
 
-/// The values that stand at a key of an experiment: one, or those of a list.
+/// Returns the values of a key of an experiment: one, or those of a list.
 fn values<'a>(root: &'a Node, path: &[&str]) -> &'a [Node] {
     match root.at(path) {
         Some(Node {
@@ -249,9 +250,10 @@ fn monitors(root: &Node, _: &Overrides) -> Option<Refused> {
     Some(Refused::at(said, "monitors", why.to_owned(), "false"))
 }
 
-/// Whether a guest has use for a parameter: the modelled disks have theirs, and costs are charged inside.
+/// Returns true if a parameter has an effect in a guest: those of the modelled disks, and costs,
+/// which are charged inside of it.
 fn has_use(p: &ParamInfo) -> bool {
-    // What a disk that stopped answers, and when.
+    // The time and the answer of a disk that has stopped.
     let faults = ["disk_fail_timeout", "disk_offline_reply"];
     p.name.starts_with("cost_")
         || faults.contains(&p.name)
@@ -260,7 +262,7 @@ fn has_use(p: &ParamInfo) -> bool {
 
 fn params(root: &Node, _: &Overrides) -> Option<Refused> {
     let table = root.at(&["params"])?.table()?;
-    // A name that there is not is told by whoever reads the table.
+    // Unknown names are reported when the table is read.
     let known = |key: &str| Params::TABLE.iter().find(|p| p.name == key);
     let useless = |key: &str| known(key).is_some_and(|p| !has_use(p));
     let e = table.0.iter().find(|e| useless(&e.key))?;

@@ -1,4 +1,5 @@
-//! Policies that are real kernels: the name `kernel:BUILD`, or a table `[policies.NAME]` with `kernel`.
+//! Reads policies that are real kernels: the name `kernel:BUILD`, or a table `[policies.NAME]` with
+//! `kernel`.
 
 use super::node::{Entry, Node, Value};
 use super::read::read;
@@ -8,7 +9,7 @@ use mm::size::Size;
 use mm::sysctl::{self, Fits};
 use std::collections::BTreeMap;
 
-/// What stands before a build's name where a policy's is due: a bare name is always the engine's.
+/// The prefix of a build's name used as a policy; a name without it is always the engine's.
 pub const PREFIX: &str = "kernel:";
 
 /// The keys of a kernel's table.
@@ -17,13 +18,13 @@ pub const KEYS: [&str; 5] = ["base", "kernel", "sysctl", "lru_gen", "costs"];
 /// Sysctls of the engine that no kernel has: *tunable-watermarks* was never merged.
 pub const OF_NO_KERNEL: [&str; 3] = ["wmark_min_kbytes", "wmark_low_kbytes", "wmark_high_kbytes"];
 
-/// The longest value of a sysctl, in bytes: a page, which /proc/sys takes at most at a time.
+/// Longest value of a sysctl, in bytes: a page, the most that /proc/sys accepts in one write.
 const MOST_VALUE: usize = 4095;
 
-/// The kernel that a policy's name stands for; `None`: it is no kernel's.
+/// Returns the kernel that a policy's name stands for; `None` if the name has no `kernel:`.
 ///
 /// # Errors
-/// A name behind `kernel:` that no build can have.
+/// Fails on a name after `kernel:` that no build can have.
 pub fn by_name(name: &str, at: &Node) -> Result<Option<Kernel>, Diagnostic> {
     let Some(build) = name.strip_prefix(PREFIX) else {
         return Ok(None);
@@ -32,7 +33,7 @@ pub fn by_name(name: &str, at: &Node) -> Result<Option<Kernel>, Diagnostic> {
     Ok(Some(Kernel::new(build)))
 }
 
-/// Says no to what can't be a build's name.
+/// Refuses a name that no build can have.
 fn plain_build(build: &str, what: &str, at: &Node) -> Result<(), Diagnostic> {
     kernel::build::check_name(build).map_err(|e| {
         let help = e.help().unwrap_or_default();
@@ -44,10 +45,10 @@ fn plain_build(build: &str, what: &str, at: &Node) -> Result<(), Diagnostic> {
     })
 }
 
-/// Reads a kernel's table without lists; `base`: the kernel that the table's `base` stands for.
+/// Reads a kernel's table without lists; `base` is the kernel that the table's `base` stands for.
 ///
 /// # Errors
-/// The first thing wrong in it.
+/// Returns the first mistake in it.
 pub fn from_table(path: &str, table: &Node, base: Option<Kernel>) -> Result<Kernel, Diagnostic> {
     let entries = table.table().map_or(&[][..], |t| &t.0);
     if let Some(e) = entries.iter().find(|e| !KEYS.contains(&e.key.as_str())) {
@@ -92,8 +93,8 @@ pub fn from_table(path: &str, table: &Node, base: Option<Kernel>) -> Result<Kern
     Ok(kernel)
 }
 
-/// Reads a kernel's table of sysctls: whole names, with points or, where a part of a name has one itself,
-/// with slashes.
+/// Reads a kernel's table of sysctls: whole names with points, or with slashes where a part of the
+/// name has a point itself.
 fn sysctls(node: &Node, path: &str) -> Result<BTreeMap<String, String>, Diagnostic> {
     if node.table().is_none() {
         return Err(Diagnostic::at(
@@ -107,7 +108,7 @@ fn sysctls(node: &Node, path: &str) -> Result<BTreeMap<String, String>, Diagnost
     Ok(all)
 }
 
-/// Enters the sysctls of a table, those of tables inside it under both names.
+/// Collects the sysctls of a table; names in nested tables are joined with points.
 fn collect(
     above: &str,
     node: &Node,
@@ -143,8 +144,9 @@ fn collect(
     Ok(())
 }
 
-/// Where a text sets what a kernel may not take: sysctls by their whole names, and `lru_gen`; the first place of
-/// each. And the first `costs = false`, as `costs`.
+/// Returns the places where a text sets something that a kernel may refuse: sysctls by their whole
+/// names, and `lru_gen`, each with its first place; and the first `costs = false` under the key
+/// `costs`.
 pub fn settings(root: &Node) -> BTreeMap<String, Place> {
     let mut all = BTreeMap::new();
     find("", root, &mut all);
@@ -169,7 +171,7 @@ fn find(key: &str, node: &Node, all: &mut BTreeMap<String, Place>) {
     }
 }
 
-/// Enters a table of sysctls, as [`collect`].
+/// Collects the places of a table of sysctls, with names joined as in [`collect`].
 fn enter(above: &str, entries: &[Entry], all: &mut BTreeMap<String, Place>) {
     for entry in entries {
         let spelt = match above {
@@ -184,7 +186,8 @@ fn enter(above: &str, entries: &[Entry], all: &mut BTreeMap<String, Place>) {
     }
 }
 
-/// The whole name of a sysctl, with points unless a part has one itself.
+/// Returns the whole name of a sysctl, with points unless a part has a point itself; `None` if it
+/// can't be a name.
 fn whole_name(spelt: &str) -> Option<String> {
     let path = if spelt.contains('/') {
         spelt.to_owned()
@@ -205,12 +208,12 @@ fn whole_name(spelt: &str) -> Option<String> {
     })
 }
 
-/// What is written to a sysctl's file.
+/// Returns the text that is written to a sysctl's file.
 fn value(name: &str, node: &Node, path: &str) -> Result<String, Diagnostic> {
     let info = sysctl::info(name);
     let text = match &node.value {
         Value::Int(n) => Some(n.to_string()),
-        // Sizes mean here what they mean in a machine's file.
+        // Sizes are written as in a machine's file.
         Value::Text(t) if info.is_some_and(|i| matches!(i.fits, Fits::Bytes(..))) => {
             Size::parse(t).ok().map(|size| size.0.to_string())
         }
@@ -314,7 +317,7 @@ mod tests {
         );
     }
 
-    /// A patched kernel may have what was proposed and not merged; the guest is asked.
+    /// A patched kernel may have sysctls that were proposed and not merged; the guest is asked.
     #[test]
     fn sysctls_that_were_not_merged_are_taken() {
         let said = read_one("kernel = '6'\nsysctl = { 'vm/wmark_min_kbytes' = 3 }").unwrap();

@@ -1,4 +1,4 @@
-//! The machines of an experiment: tables, files, or tables that change a file.
+//! Reads the machines of an experiment: tables, files, or tables that change a file.
 
 use super::disks;
 use super::expand::{Choices, MOST, expand, too_many};
@@ -11,11 +11,12 @@ use crate::diagnostic::{Diagnostic, Source};
 use sim::spec::Machine;
 use std::path::{Path, PathBuf};
 
-/// How a machine file is got at: the name in the experiment to (the name to show, the text).
+/// Finds a machine file: from the name in the experiment to (the name to show, the text).
 pub type Files<'a> = dyn Fn(&str) -> Result<(String, String), String> + 'a;
 
-/// Files beside the experiment, or in a folder above it: `machines/x.toml` is found from
-/// `experiments/y.toml`. What is not there may come with the program, by its path or name (`512M`).
+/// Returns a lookup of files beside the experiment or in a folder above it: `machines/x.toml` is
+/// found from `experiments/y.toml`. Otherwise the file may be a shipped one, by its path or name
+/// (`512M`).
 pub fn files_near(experiment: &Path) -> impl Fn(&str) -> Result<(String, String), String> {
     let folder = experiment.parent().unwrap_or(Path::new("")).to_owned();
     move |name: &str| {
@@ -33,17 +34,17 @@ pub fn files_near(experiment: &Path) -> impl Fn(&str) -> Result<(String, String)
     }
 }
 
-/// The file of this name in a folder or in one above it.
+/// Finds a file of this name in a folder or in one above it.
 ///
 /// # Errors
-/// There is none.
+/// Fails if there is none.
 pub fn find_near(folder: &Path, name: &str) -> Result<PathBuf, String> {
     let mut tried = Vec::new();
     let mut above = folder;
     let full = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let parents = full.ancestors().skip(1);
     let mut candidates: Vec<PathBuf> = Vec::new();
-    // As short as the user's own path as long as that has parents, absolute above.
+    // Paths stay relative to the user's own path as long as it has parents, and are absolute above.
     loop {
         candidates.push(above.join(name));
         match above.parent() {
@@ -56,7 +57,7 @@ pub fn find_near(folder: &Path, name: &str) -> Result<PathBuf, String> {
         if path.is_file() {
             return Ok(path);
         }
-        // It is read more than once, so that no pipe can be it.
+        // A pipe won't do, because the file is read more than once.
         if !path.is_dir()
             && path.exists()
             && let Err(e) = input::file(&path)
@@ -82,10 +83,12 @@ pub struct Made {
     pub machine: Machine,
 }
 
-/// All machines of an experiment; `kernel`: the policy that runs a real one on all of them, if there is one.
+/// Returns all machines of an experiment with the choices that lead to each. `kernel` is the policy
+/// that runs a real kernel on all of them, if there is one.
 ///
 /// # Errors
-/// A file that can't be read, a table that makes no machine, one that can't be a guest with a kernel.
+/// Fails on a file that can't be read, a table that makes no machine, and, with a kernel, a machine
+/// that can't be a guest.
 pub fn machines(
     node: &Node,
     files: &Files<'_>,
@@ -158,13 +161,13 @@ fn resolve(node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
 /// A key whose value is a table, a file's name, or a table that changes a file (`base`).
 pub(super) struct Named<'a> {
     pub key: &'a str,
-    /// What the file holds.
+    /// The contents of the file, in words for messages.
     pub holds: &'a str,
-    /// What is accepted where nothing fits.
+    /// The values that are accepted, in words for messages.
     pub example: &'a str,
 }
 
-/// A key's own table, with the file it names put under it.
+/// Returns a key's table, laid over the contents of the file that it names.
 pub(super) fn with_base(
     of: &Named<'_>,
     node: &Node,

@@ -1,9 +1,10 @@
-//! Experiment files: what is run on which machine, filesystem and policy, how often.
+//! Reads experiment files: which policies run on which machines, filesystems and workloads, how
+//! often.
 //!
-//! Where one value is due, a list makes an axis of the matrix. The matrix is the full product.
+//! A list in the place of one value makes an axis of the matrix. The matrix is the full product.
 //! Its order is stable: machines are outermost (in the order of the file, and within a machine its
-//! own lists in the order of its text), then command lines and their binding, then `[params]`, then filesystems;
-//! policies are innermost, so that what is compared stands side by side.
+//! own lists in the order of its text), then command lines and their binding, then `[params]`, then
+//! filesystems; policies are innermost, so that compared cells are adjacent.
 
 mod changes;
 mod command;
@@ -53,7 +54,7 @@ use std::path::Path;
 pub use text::read_text;
 use threads::OnMachines;
 
-/// What the command line says on top of the file.
+/// Options of the command line that override the file.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     /// `--set key=value`, in order.
@@ -82,14 +83,14 @@ const KEYS: [&str; 15] = [
     "baseline",
 ];
 
-/// Reads an experiment file and lays out its matrix.
+/// Reads an experiment file and expands its matrix.
 ///
 /// # Errors
-/// The first thing wrong in the file, its machines or the overrides.
+/// Returns the first mistake in the file, its machines or the overrides.
 pub fn load(path: &Path, overrides: &Overrides) -> Result<Experiment, Diagnostic> {
     let mut name = path.display().to_string();
     let mut text = read_text(path);
-    // Outside a checkout: the one that comes with the program.
+    // Without a checkout of the sources, use the shipped experiment.
     if text
         .as_ref()
         .is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
@@ -108,10 +109,10 @@ pub fn load(path: &Path, overrides: &Overrides) -> Result<Experiment, Diagnostic
     parse(&Source::new(&name, text), &near, overrides)
 }
 
-/// A small experiment with a comment on every key that most need, for `lowmark new`.
+/// A small experiment with comments on the most important keys, for `lowmark new`.
 pub const NEW: &str = include_str!("new.toml");
 
-/// How many iterations of each cell are wanted.
+/// Returns the number of iterations of each cell.
 fn iterations(at: &At<'_>, table: &Table, overrides: &Overrides) -> Result<u32, Diagnostic> {
     let most = MOST_ITERATIONS;
     let own: u32 = optional(table, "iterations")?.unwrap_or(10);
@@ -125,7 +126,7 @@ fn iterations(at: &At<'_>, table: &Table, overrides: &Overrides) -> Result<u32, 
     }
 }
 
-/// Seconds between samples, and those after which a run is given up.
+/// Returns the seconds between samples, and the seconds after which a run is given up.
 fn times(at: &At<'_>, table: &Table) -> Result<(f64, f64), Diagnostic> {
     let sample: f64 = optional(table, "sample_s")?.unwrap_or(1.0);
     at.seconds(&["sample_s"], sample, 3600.0)?;
@@ -135,7 +136,7 @@ fn times(at: &At<'_>, table: &Table) -> Result<(f64, f64), Diagnostic> {
     Ok((sample, time_limit))
 }
 
-/// The keys in which cells differ, in the order of reports.
+/// Returns the keys in which cells differ, in the order of reports.
 fn axes_of(cells: &[Cell]) -> Vec<String> {
     let mut axes: Vec<String> = Vec::new();
     for (key, _) in cells.iter().flat_map(|c| &c.axes) {
@@ -147,10 +148,10 @@ fn axes_of(cells: &[Cell]) -> Vec<String> {
     axes
 }
 
-/// As [`load`], from a text.
+/// Parses an experiment from a text, as [`load`] does from a file.
 ///
 /// # Errors
-/// The first thing wrong.
+/// Returns the first mistake.
 pub fn parse(
     source: &Source,
     files: &Files<'_>,
@@ -255,7 +256,7 @@ pub fn parse(
 const MOST_ITERATIONS: u32 = 1000;
 const MOST_RUNS: usize = 100_000;
 
-/// The place of an axis in the order of the matrix.
+/// Returns the place of an axis in the order of the matrix.
 fn rank(key: &str) -> usize {
     match key {
         "policy" => 4,
@@ -273,7 +274,7 @@ fn required<'a>(
     example: &str,
 ) -> Result<&'a Node, Diagnostic> {
     table.get(key).ok_or_else(|| {
-        // A missing key is missing in the whole file; its first character stands for it.
+        // A missing key has no place, so the first character of the file stands for it.
         let place = Place {
             source: root.place.source.clone(),
             span: 0..0,
@@ -303,7 +304,7 @@ fn optional<T: serde::de::DeserializeOwned>(
     read(node, key).map(Some)
 }
 
-/// The figures that policies are compared by.
+/// Reads the figures that policies are compared by.
 fn figures(node: Option<&Node>) -> Result<Vec<Figure>, Diagnostic> {
     let Some(node) = node else {
         return Ok(Vec::new());
@@ -334,7 +335,8 @@ fn figures(node: Option<&Node>) -> Result<Vec<Figure>, Diagnostic> {
     Ok(figures)
 }
 
-/// Says no to a counter that no kernel of the experiment has; what a real one has is not known before it ran.
+/// Refuses counters that no policy of the experiment has; the counters of a real kernel are not
+/// known before it runs.
 fn counted(node: Option<&Node>, figures: &[Figure], cells: &[Cell]) -> Result<(), Diagnostic> {
     let Some(Node {
         place,
@@ -380,7 +382,7 @@ fn counted(node: Option<&Node>, figures: &[Figure], cells: &[Cell]) -> Result<()
     Ok(())
 }
 
-/// What the matrix is the product of; choices are empty where there is nothing to choose.
+/// The factors of the matrix; choices are empty where there is nothing to choose.
 struct Parts {
     machines: Vec<machine::Made>,
     workloads: OnMachines,
@@ -508,7 +510,7 @@ impl Parts {
     }
 }
 
-/// A choice of everything but filesystem and policy.
+/// A choice of everything except filesystem and policy.
 struct Outer<'a> {
     machine: &'a machine::Made,
     workload: &'a (Choices, workload::Workload),
@@ -516,7 +518,7 @@ struct Outer<'a> {
     changes: &'a (Choices, Changes),
 }
 
-/// The filesystems under test: the experiment's, or what the machines say is on `/`.
+/// Returns the filesystems under test: the experiment's, or those that the machines have on `/`.
 fn filesystems_of(
     root: &Node,
     table: &Table,
@@ -557,7 +559,7 @@ fn filesystems_of(
     }
 }
 
-/// Every choice of parameters with every choice of `monitors`.
+/// Combines every choice of parameters with every choice of `monitors`.
 fn watched(
     params: Vec<(Choices, Params)>,
     node: Option<&Node>,
@@ -627,7 +629,7 @@ fn params(node: Option<&Node>) -> Result<Vec<(Choices, Params)>, Diagnostic> {
     Ok(all)
 }
 
-/// A parameter that a machine or its disk has of its own would hide the experiment's.
+/// Refuses a parameter that a machine or its disk sets too, which would hide the experiment's.
 fn no_parameter_twice(params: Option<&Node>, machines: &[machine::Made]) -> Result<(), Diagnostic> {
     let Some(table) = params.and_then(Node::table) else {
         return Ok(());

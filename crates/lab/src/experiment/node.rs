@@ -1,4 +1,4 @@
-//! A TOML text as a tree that remembers where everything stood.
+//! A TOML text as a tree that remembers the place of every value.
 
 use crate::diagnostic::{Diagnostic, Place, Source};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 /// A value and its place.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// Where the value stands.
+    /// The place of the value.
     pub place: Place,
     /// The value.
     pub value: Value,
@@ -41,24 +41,24 @@ pub struct Table(pub Vec<Entry>);
 pub struct Entry {
     /// The key.
     pub key: String,
-    /// Where the key stands.
+    /// The place of the key.
     pub place: Place,
     /// The value.
     pub node: Node,
 }
 
 impl Table {
-    /// The entry of a key.
+    /// Returns the entry of a key.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.0.iter().find(|e| e.key == key)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|e| &e.node)
     }
 
-    /// The value of a key, for change.
+    /// Returns the value of a key for modification.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
         self.0
             .iter_mut()
@@ -66,7 +66,7 @@ impl Table {
             .map(|e| &mut e.node)
     }
 
-    /// Takes a key out.
+    /// Removes a key and returns its entry.
     pub fn remove(&mut self, key: &str) -> Option<Entry> {
         let at = self.0.iter().position(|e| e.key == key)?;
         Some(self.0.remove(at))
@@ -77,7 +77,7 @@ impl Node {
     /// Reads a TOML text.
     ///
     /// # Errors
-    /// What the text breaks of TOML's grammar.
+    /// Fails on the first violation of TOML's grammar.
     pub fn parse(source: &Source) -> Result<Self, Diagnostic> {
         let table = DeTable::parse(source.text()).map_err(|e| {
             let accepted = match e.message() {
@@ -91,7 +91,7 @@ impl Node {
         convert_table(source, span, table.get_ref())
     }
 
-    /// A value that stands nowhere of its own, under the place of what brought it here.
+    /// Builds a value that has no text of its own, with `place` as the place of all its parts.
     pub fn from_json(value: &serde_json::Value, place: &Place) -> Self {
         let value = match value {
             serde_json::Value::Null => Value::Table(Table::default()),
@@ -120,7 +120,7 @@ impl Node {
         }
     }
 
-    /// The table, if it is one.
+    /// Returns the table, if the value is one.
     pub fn table(&self) -> Option<&Table> {
         match &self.value {
             Value::Table(t) => Some(t),
@@ -128,7 +128,7 @@ impl Node {
         }
     }
 
-    /// The string, if it is one.
+    /// Returns the string, if the value is one.
     pub fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(t) => Some(t),
@@ -136,7 +136,8 @@ impl Node {
         }
     }
 
-    /// The node at a path of keys and list indices; as far as the path goes.
+    /// Returns the node at a path of keys and list indices, or the last one that exists on the
+    /// path.
     pub fn nearest(&self, path: &[&str]) -> &Self {
         let Some((first, rest)) = path.split_first() else {
             return self;
@@ -149,7 +150,7 @@ impl Node {
         next.map_or(self, |n| n.nearest(rest))
     }
 
-    /// The node at a path of keys, if there is one.
+    /// Returns the node at a path of keys, if there is one.
     pub fn at(&self, path: &[&str]) -> Option<&Self> {
         let mut at = self;
         for key in path {
@@ -158,7 +159,7 @@ impl Node {
         Some(at)
     }
 
-    /// The kind of value, for sentences.
+    /// Returns the type of the value in words.
     pub fn kind(&self) -> &'static str {
         match &self.value {
             Value::Bool(_) => "a boolean",
@@ -170,7 +171,7 @@ impl Node {
         }
     }
 
-    /// A scalar as short text; `None` for lists and tables.
+    /// Formats a scalar; `None` for lists and tables.
     pub fn scalar(&self) -> Option<String> {
         Some(match &self.value {
             Value::Bool(b) => b.to_string(),
@@ -207,8 +208,8 @@ impl Node {
         }
     }
 
-    /// The bytes of this string's contents in the source, if it is written without escapes, so
-    /// that offsets into the string are offsets into the source.
+    /// Returns the range of this string's contents in the source, if it is written without escapes,
+    /// so that offsets into the string are offsets into the source.
     pub fn contents_span(&self) -> Option<Range<usize>> {
         let text = self.text()?;
         let raw = self.place.text();

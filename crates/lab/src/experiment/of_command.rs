@@ -1,14 +1,14 @@
-//! An experiment of a machine file and a command line, without a file of its own.
+//! Builds an experiment from a machine file and a command line, without an experiment file.
 
 use super::{Overrides, files_near, parse};
 use crate::diagnostic::{Diagnostic, Source};
 use crate::model::Experiment;
 use std::path::Path;
 
-/// The experiment that runs a command line on a machine.
+/// Returns the experiment that runs a command line on a machine.
 ///
 /// # Errors
-/// The first thing wrong in what was given.
+/// Returns the first mistake in the arguments.
 pub fn of_command(
     machine: &str,
     command: &str,

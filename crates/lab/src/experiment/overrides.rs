@@ -4,11 +4,11 @@ use super::node::{Entry, Node, Table, Value};
 use super::sysctls;
 use crate::diagnostic::{Diagnostic, Source};
 
-/// Lays `key=value` over an experiment. The left side is a TOML key, the right side a TOML value;
-/// a bare word is taken as a string.
+/// Lays `key=value` over an experiment. The left side is a TOML key, the right side a TOML value; a
+/// bare word is taken as a string.
 ///
 /// # Errors
-/// A setting that can't be read.
+/// Fails on a setting that can't be read.
 pub fn set(root: &mut Node, setting: &str) -> Result<(), Diagnostic> {
     let Some((key, value)) = setting.split_once('=') else {
         return Err(Diagnostic::placeless(
@@ -36,7 +36,7 @@ pub fn set(root: &mut Node, setting: &str) -> Result<(), Diagnostic> {
 }
 
 impl Value {
-    /// A string as a TOML literal.
+    /// Formats a string as a TOML literal.
     fn quoted(&self) -> String {
         match self {
             Self::Text(t) => serde_json::Value::String(t.clone()).to_string(),
@@ -46,8 +46,8 @@ impl Value {
 }
 
 impl Node {
-    /// As [`Node::overlay`], but a machine or policies that are named by their file keep the file as
-    /// their base.
+    /// Lays `over` on top as [`Node::overlay`] does, except that a machine or policies named by a
+    /// file keep the file as their base.
     fn merge_experiment(&mut self, mut over: Node) {
         for key in ["machine", "policies"] {
             let entry = over.table().and_then(|t| t.get(key)).cloned();

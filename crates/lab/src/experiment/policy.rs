@@ -1,5 +1,5 @@
-//! Policies by name: a preset, a real kernel, or a `[policies.name]` table that changes one of them or
-//! another such table's policy.
+//! Reads policies by name: a preset, a real kernel, or a `[policies.name]` table that changes one
+//! of them or the policy of another such table.
 
 use super::expand::{Variant, expand};
 use super::kernels;
@@ -12,17 +12,17 @@ use kernel::Kernel;
 use mm::Policy;
 use sim::spec::{Machine, Sysctl};
 
-/// A policy with the vm sysctls that it brings along.
+/// A policy with the vm sysctls that it sets.
 #[derive(Debug, Clone)]
 pub struct Named {
-    /// Its switches, under its name. Of a kernel, which has none, the newest preset's: nothing but the name
-    /// is asked.
+    /// The switches, under the policy's name. A real kernel has no switches: for it this is the
+    /// newest preset, of which only the name is used.
     pub policy: Policy,
-    /// The kernel that runs in the engine's place, if it is one.
+    /// The real kernel that runs in the engine's place; `None`: the engine runs.
     pub kernel: Option<Kernel>,
-    /// `[policies.NAME.sysctl]`: stands above the machine's.
+    /// `[policies.NAME.sysctl]`, which overrides the machine's sysctls.
     sysctl: Option<Node>,
-    /// Where it stands; a preset stands nowhere.
+    /// The policy's table; `None` for a preset.
     at: Option<Node>,
 }
 
@@ -45,12 +45,13 @@ impl Named {
         }
     }
 
-    /// The machine with this policy's sysctls laid over its own. As where they are written on a
-    /// running kernel, `min_free_kbytes` resets what the machine says of the three watermarks, and
-    /// `wmark_min_kbytes` is another name of it. A kernel's are written in its guest, after the machine's.
+    /// Returns the machine with this policy's sysctls laid over its own. As on a running kernel,
+    /// writing `min_free_kbytes` resets the machine's settings of the three watermarks, and
+    /// `wmark_min_kbytes` is another name of it. A real kernel's sysctls are written in its guest,
+    /// after the machine's.
     ///
     /// # Errors
-    /// Sysctls that can't be on this machine.
+    /// Fails on sysctls that can't be on this machine.
     pub fn on(&self, machine: &Machine) -> Result<Machine, Diagnostic> {
         if self.kernel.is_some() {
             return Ok(machine.clone());
@@ -96,7 +97,7 @@ impl Named {
 }
 
 impl Named {
-    /// Complains about a profile that is not of this machine.
+    /// Refuses a profile of another machine.
     fn profile_fits(&self, machine: &Machine) -> Result<(), Diagnostic> {
         let (Some(profile), Some(at)) = (&self.policy.profile, &self.at) else {
             return Ok(());
@@ -120,7 +121,7 @@ impl Named {
     }
 }
 
-/// Says no to numbers of a policy that can't be.
+/// Refuses numbers of a policy that are out of range.
 fn ranges(policy: &Policy, laid: &Node, path: &str) -> Result<(), Diagnostic> {
     let at = At { node: laid, path };
     for (switch, number, least, most) in policy.numbers() {
@@ -137,21 +138,21 @@ fn ranges(policy: &Policy, laid: &Node, path: &str) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// The policies that a name stands for: one, or several if its table holds lists. A policy of a
-/// list carries its choices in its name: `mine[kswapd_writeback_priority=3]`.
+/// Returns the policies that a name stands for: one, or several if its table holds lists. A policy
+/// of a list carries its choices in its name: `mine[kswapd_writeback_priority=3]`.
 ///
 /// # Errors
-/// An unknown name, an unknown base, a table that does not make a policy.
+/// Fails on an unknown name, an unknown base, and a table that does not make a policy.
 pub fn policies(name: &str, at: &Node, tables: Option<&Node>) -> Result<Vec<Named>, Diagnostic> {
     above(&[], name, at, tables)
 }
 
-/// How many policies may stand on each other: each is laid out on top of all below it.
+/// Longest chain of bases: each policy is laid over all below it.
 const MOST_BASES: usize = 32;
-/// How many policies an experiment may define.
+/// Most policies that an experiment may define.
 const MOST_TABLES: usize = 1000;
 
-/// [`policies`] for a table that is the base of those in `users`.
+/// Returns the [`policies`] of a table that is the base of those in `users`.
 fn above(
     users: &[&str],
     name: &str,
@@ -201,7 +202,7 @@ fn above(
         .collect()
 }
 
-/// The one policy that others build on.
+/// Returns the policy of a `base`, which must be a single one.
 fn base_of(
     users: &[&str],
     base: &Node,
@@ -220,10 +221,10 @@ fn base_of(
     Ok(all.remove(0))
 }
 
-/// The tables of policies: the experiment's own, those of the file that it names, or both.
+/// Returns the tables of policies: the experiment's own, those of the file that it names, or both.
 ///
 /// # Errors
-/// A file that can't be read.
+/// Fails if a file can't be read.
 pub fn tables(node: Option<&Node>, files: &Files<'_>) -> Result<Option<Node>, Diagnostic> {
     let of = machine::Named {
         key: "policies",
@@ -239,7 +240,7 @@ pub fn tables(node: Option<&Node>, files: &Files<'_>) -> Result<Option<Node>, Di
     Ok(tables)
 }
 
-/// Puts a profile's file in the place of its name.
+/// Replaces the name of a profile's file by the file's contents.
 fn profile_from_file(name: &str, policy: &mut Node, files: &Files<'_>) -> Result<(), Diagnostic> {
     let Value::Table(table) = &mut policy.value else {
         return Ok(());
@@ -256,10 +257,10 @@ fn profile_from_file(name: &str, policy: &mut Node, files: &Files<'_>) -> Result
     Ok(())
 }
 
-/// Complains about what is wrong in tables of policies that the experiment does not use.
+/// Checks all tables of policies, including those that the experiment does not use.
 ///
 /// # Errors
-/// As [`policies`].
+/// Fails as [`policies`] does.
 pub fn check_all(tables: Option<&Node>) -> Result<(), Diagnostic> {
     let Some(table) = tables.and_then(Node::table) else {
         return Ok(());
@@ -329,7 +330,7 @@ fn policy(
     let mut base_of = base_of(users, &base.node, path, tables)?;
     if let Some(own) = changes.remove("sysctl") {
         let path = format!("{path}.sysctl");
-        // For the keys and their types; what fits a machine is seen beside it.
+        // Checks keys and types only; values are checked against the machine later.
         let _: Sysctl = read(&own.node, &path)?;
         match &mut base_of.sysctl {
             Some(sysctl) => sysctl.overlay(own.node),
@@ -347,7 +348,7 @@ fn policy(
         .map_err(|e| Diagnostic::at(&base.place, format!("the base can't be laid out: {e}"), ""))?;
     let mut laid = Node::from_json(&preset, &variant.node.place);
     laid.overlay(over);
-    // The name stands in the header; a table may hold `base` and `sysctl` besides the switches.
+    // Messages should not offer `name`, which is in the header, but `base` and `sysctl`.
     let policy: Policy = read(&laid, path).map_err(|mut e| {
         e.accepted = e
             .accepted
@@ -363,7 +364,7 @@ fn policy(
     })
 }
 
-/// A policy's name with the choices of its lists.
+/// Returns a policy's name with the choices of its lists.
 fn chosen_name(name: &str, path: &str, variant: &Variant) -> String {
     let prefix = format!("{path}.");
     let chosen: Vec<String> = variant
@@ -377,7 +378,8 @@ fn chosen_name(name: &str, path: &str, variant: &Variant) -> String {
     }
 }
 
-/// The policy of a table that says `kernel`, or whose base is a kernel's; `None`: it is the engine's.
+/// Returns the policy of a table that has `kernel`, or whose base is a real kernel; `None`: it is
+/// one of the engine's.
 fn kernel_policy(
     users: &[&str],
     path: &str,

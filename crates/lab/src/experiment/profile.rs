@@ -1,4 +1,4 @@
-//! Watermark profiles as files.
+//! Reads watermark profiles from files.
 
 use super::node::Node;
 use super::read::read;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// Reads a profile that `tune --learn` wrote, for a machine.
 ///
 /// # Errors
-/// A file that can't be read, or a profile that does not fit the machine.
+/// Fails if the file can't be read, or the profile does not fit the machine.
 pub fn load_profile(path: &Path, machine: &Machine) -> Result<WatermarkProfile, Diagnostic> {
     let name = path.display().to_string();
     let accepted = "accepted: a profile that `lowmark tune --learn` wrote";

@@ -1,4 +1,4 @@
-//! Values that have the right type and still make no machine.
+//! Checks values that have the right type and may still be impossible for a machine.
 
 use super::disks;
 use super::node::{Node, Value};
@@ -9,24 +9,24 @@ use sim::spec::{DiskKind, DiskSpec, Fault, Machine, Size, ZoneSpec};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// The least zone: real ones may have a few pages.
+/// Least size of a zone in bytes: real zones may have a few pages only.
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
-/// The shortest time between samples, in seconds: each takes some microseconds of this computer's, so
-/// that these take a tenth of a second for each simulated one. What is kept of them is bounded anyway
-/// (`sim::sample` drops every second one).
+/// Shortest time between samples, in seconds. Each sample takes some microseconds of the host, so
+/// that samples take at most a tenth of a second for each simulated second. Their memory is bounded
+/// anyway (`sim::sample` drops every second one).
 const LEAST_SAMPLE: f64 = 1e-4;
-/// The shortest time that a run is cut into.
+/// Shortest time limit of a run, in seconds.
 const LEAST_SECONDS: f64 = 1e-6;
-/// What the engine's page-table entries can name.
+/// Most memory in bytes that the engine's page-table entries can address.
 const MOST_MEMORY: u64 = (mm::cache::mmap::MAX_FRAMES as u64) << 12;
 
-/// Says no to a machine that can't be.
+/// Checks the values of a machine.
 ///
 /// # Errors
-/// The first value out of its range.
+/// Returns the first value that is out of its range.
 pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
     let at = At {
         node,
@@ -62,7 +62,7 @@ pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
         if let Some(d) = &swap.disk {
             disk(d, &["swap", "disk"], &at)?;
         }
-        // Beside a filesystem it leaves that one the least disk.
+        // Swap on the disk of a filesystem must leave the least size of a disk for the filesystem.
         let room = match &swap.disk {
             Some(d) => d.capacity.0,
             None => machine.disk.capacity.0.saturating_sub(MIB),
@@ -83,7 +83,7 @@ pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Checks nodes and zones; returns the memory in bytes.
+/// Checks nodes and zones. Returns the memory in bytes.
 fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
     if machine.nodes.is_empty() || machine.nodes.len() > 64 {
         return Err(at.outside(
@@ -157,9 +157,9 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
     Ok(total)
 }
 
-/// Checks that a machine with HighMem is one of 32 bits: it has neither DMA32 nor Movable memory, no more low
-/// memory than the kernel has addresses for (3 GiB where programs have one, `VMSPLIT_1G`), and no more memory than PAE
-/// reaches.
+/// Checks that a machine with HighMem is one of 32 bits: it has neither DMA32 nor Movable memory,
+/// no more low memory than the kernel has addresses for (3 GiB if programs have one, `VMSPLIT_1G`),
+/// and no more memory than PAE reaches.
 fn of_one_width(machine: &Machine, at: &At<'_>) -> Result<(), Diagnostic> {
     let zones = || machine.nodes.iter().flat_map(|n| &n.zones);
     let of = |wanted: fn(&ZoneSpec) -> bool| {
@@ -193,8 +193,8 @@ fn of_one_width(machine: &Machine, at: &At<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Checks that a CPU has one node. Those above the machine's `cpus` count for nothing: so `cpus` can
-/// be varied.
+/// Checks that each CPU has one node. CPUs above the machine's `cpus` are ignored, so that `cpus`
+/// can be varied.
 fn node_cpus(machine: &Machine, at: &At<'_>) -> Result<(), Diagnostic> {
     let mut owner = [None; 64];
     for (n, node) in machine.nodes.iter().enumerate() {
@@ -264,8 +264,8 @@ fn disk(disk: &DiskSpec, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Parameters that a disk or a machine has of its own: those that `whose` use for, each in its
-/// range.
+/// Checks parameters that a disk or a machine sets: they must be among `known`, and in their
+/// ranges. `whose` names the owner in messages.
 fn own_params(
     values: &BTreeMap<String, f64>,
     known: impl Iterator<Item = &'static ParamInfo>,
@@ -293,11 +293,11 @@ fn own_params(
     Ok(())
 }
 
-/// Complains about the values of faults at their own place: serde reads a tagged table by way of a
-/// buffer and loses where they stood.
+/// Checks the types of the values of faults: serde reads a tagged table through a buffer, which
+/// loses the places of its values.
 ///
 /// # Errors
-/// A value that is no number.
+/// Fails on a value that is no number.
 pub fn faults(disk: Option<&Node>, path: &str) -> Result<(), Diagnostic> {
     let table = disk.and_then(Node::table);
     let list = table.and_then(|t| t.get("faults")).map(|n| &n.value);
@@ -327,11 +327,11 @@ pub fn faults(disk: Option<&Node>, path: &str) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Where the checked values stand.
+/// The place of the values that are checked.
 pub struct At<'a> {
-    /// The tree they were read from.
+    /// The tree that they were read from.
     pub node: &'a Node,
-    /// The tree's key.
+    /// The key of the tree.
     pub path: &'a str,
 }
 
@@ -350,10 +350,10 @@ impl At<'_> {
         )
     }
 
-    /// A whole number within bounds.
+    /// Checks that a whole number is within bounds.
     ///
     /// # Errors
-    /// A number outside.
+    /// Fails if it is not.
     pub fn range(&self, path: &[&str], value: u64, min: u64, max: u64) -> Result<(), Diagnostic> {
         if (min..=max).contains(&value) {
             return Ok(());
@@ -361,10 +361,10 @@ impl At<'_> {
         Err(self.outside(path, value, format!("{min} to {max}")))
     }
 
-    /// Seconds within bounds.
+    /// Checks that a number of seconds is between 0 and `max`.
     ///
     /// # Errors
-    /// A number outside.
+    /// Fails if it is not.
     pub fn seconds(&self, path: &[&str], value: f64, max: f64) -> Result<(), Diagnostic> {
         if (0.0..=max).contains(&value) {
             return Ok(());
@@ -372,10 +372,10 @@ impl At<'_> {
         Err(self.outside(path, value, format!("0 to {max} seconds")))
     }
 
-    /// Time between samples: none, or [`LEAST_SAMPLE`] at least.
+    /// Checks the time between samples: 0, or at least [`LEAST_SAMPLE`].
     ///
     /// # Errors
-    /// Less, or a limit that rounds to none.
+    /// Fails if it is shorter, or the time limit is too short to be simulated.
     pub fn samples(&self, sample: f64, time_limit: f64) -> Result<(), Diagnostic> {
         if time_limit > 0.0 && time_limit < LEAST_SECONDS {
             let accepted = format!("0 (no limit), or {LEAST_SECONDS} to 10000000 seconds");
@@ -389,10 +389,10 @@ impl At<'_> {
         Err(self.wrong(&["sample_s"], shown, accepted))
     }
 
-    /// A name that can be a folder, a table's cell and a mount point.
+    /// Checks a name that is used for a folder, a table's cell and a mount point.
     ///
     /// # Errors
-    /// An empty or long name, or one with other characters.
+    /// Fails on an empty or long name, and on one with other characters.
     pub fn name(&self, path: &[&str], name: &str) -> Result<(), Diagnostic> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if !name.is_empty() && name.len() <= 80 && name.chars().all(plain) && !name.starts_with('.')
@@ -419,7 +419,7 @@ impl At<'_> {
     }
 }
 
-/// A size as people write it.
+/// Formats a size with its unit.
 fn size(bytes: u64) -> String {
     match serde_json::to_value(Size(bytes)) {
         Ok(serde_json::Value::String(s)) => s,
@@ -427,10 +427,10 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// Says no to vm sysctls that can't be on a machine; `path`: where they stand.
+/// Checks that vm sysctls are possible on a machine; `path` is their path in the file.
 ///
 /// # Errors
-/// The first value out of its range.
+/// Returns the first value that is out of its range.
 pub fn sysctl(machine: &Machine, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
     let zones = || machine.nodes.iter().flat_map(|n| &n.zones);
     let total: u64 = zones().map(|z| z.size.0 / 1024).sum();
@@ -456,8 +456,8 @@ pub fn sysctl(machine: &Machine, path: &[&str], at: &At<'_>) -> Result<(), Diagn
     wmarks(machine, path, at)
 }
 
-/// A sysctl that the kernel of a policy does not have, or not with that value: its key, what is wrong and what is
-/// accepted.
+/// Finds a sysctl that the kernel of a policy does not have, or not with this value. Returns its
+/// key, the mistake and the accepted values.
 pub fn not_of(policy: &mm::Policy, sysctl: &mm::Sysctl) -> Option<(&'static str, String, String)> {
     let (name, most) = (&policy.name, policy.most_swappiness);
     if sysctl.swappiness > most {
@@ -476,10 +476,10 @@ pub fn not_of(policy: &mm::Policy, sysctl: &mm::Sysctl) -> Option<(&'static str,
     None
 }
 
-/// Says no to such a sysctl.
+/// Checks that the kernel of a policy has all sysctls that are set ([`not_of`]).
 ///
 /// # Errors
-/// The first of them.
+/// Returns the first sysctl that it does not have.
 pub fn sysctl_of(policy: &mm::Policy, sysctl: &mm::Sysctl, at: &At<'_>) -> Result<(), Diagnostic> {
     match not_of(policy, sysctl) {
         Some((key, what, accepted)) => Err(at.wrong(&[key], what, accepted)),

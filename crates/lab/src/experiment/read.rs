@@ -1,7 +1,7 @@
-//! From a [`Node`] to a typed value by serde, with every complaint at the place it is about.
+//! Converts a [`Node`] to a typed value by serde, with every error at its place in the text.
 //!
-//! The types of `sim` and `mm` say what an experiment may hold; a new field or switch there needs
-//! nothing here.
+//! The types of `sim` and `mm` define what an experiment may hold; a new field or switch there
+//! needs no change here.
 
 use super::node::{Entry, Node, Table, Value};
 use crate::diagnostic::{Diagnostic, Place, one_of};
@@ -13,15 +13,15 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use std::fmt;
 
-/// Reads a value; `path` is its key as far as the reader of the message knows it.
+/// Reads a value; `path` is its key as shown in messages.
 ///
 /// # Errors
-/// The first thing that does not fit.
+/// Returns the first mistake.
 pub fn read<T: DeserializeOwned>(node: &Node, path: &str) -> Result<T, Diagnostic> {
     T::deserialize(node).map_err(|e| e.at(node).into_diagnostic(path))
 }
 
-/// A complaint on its way up the tree.
+/// An error on its way up the tree.
 #[derive(Debug)]
 pub struct Complaint {
     what: What,
@@ -34,7 +34,7 @@ pub struct Complaint {
 enum What {
     /// A sentence about the value at the path.
     Value(String),
-    /// The last part of the path is no key.
+    /// The last part of the path is an unknown key.
     UnknownKey(String),
     /// A key is missing in the table at the path.
     MissingKey(&'static str),
@@ -98,7 +98,7 @@ impl std::error::Error for Complaint {}
 
 impl serde::de::Error for Complaint {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        // Types say "…; accepted: …" in one sentence; a reader finds the second half as help.
+        // Error texts of types have the form "…; accepted: …"; the second part is shown as help.
         let text = message.to_string();
         match text.split_once("; accepted: ") {
             Some((what, accepted)) => {

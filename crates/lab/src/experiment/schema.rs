@@ -1,12 +1,12 @@
-//! A JSON schema of experiment files, for editors.
+//! The JSON schema of experiment files, for editors and `lowmark explain`.
 
 use mm::sysctl::Fits;
 use schemars::{JsonSchema, schema_for};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// An experiment: policies compared on machines and filesystems under a workload. A list where one
-/// value is due makes an axis of the matrix.
+/// An experiment: policies compared on machines and filesystems under a workload. A list in the
+/// place of one value makes an axis of the matrix.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -21,37 +21,38 @@ struct ExperimentFile {
     /// The seed from which the seeds of all iterations derive.
     #[serde(default)]
     seed: Option<u64>,
-    /// A preset, a name defined in [policies], or `kernel:` and the name of a built kernel; the first of a
-    /// list is the baseline.
+    /// A preset, a name defined in [policies], or `kernel:` and the name of a built kernel; the
+    /// first of a list is the baseline.
     policy: String,
     /// The filesystem under test.
     filesystem: sim::spec::FsKind,
-    /// A machine file, or a machine.
+    /// A machine file, or a table that describes a machine.
     machine: MachineRef,
-    /// What runs.
+    /// The workload that runs.
     workload: WorkloadTable,
-    /// Policies of this experiment.
+    /// Policies defined by this experiment.
     #[serde(default)]
     policies: BTreeMap<String, PolicyTable>,
-    /// Model parameters that differ from their default.
+    /// Model parameters that differ from their defaults.
     #[serde(default)]
     params: BTreeMap<String, f64>,
-    /// What is written while the workload runs.
+    /// Sysctls that are written while the workload runs.
     #[serde(default)]
     at: Option<Vec<AtTable>>,
-    /// Interval of the time series in simulated seconds; 0: none.
+    /// Interval of the time series in simulated seconds; 0: no time series.
     #[schemars(range(min = 0, max = 3600))]
     #[serde(default)]
     sample_s: Option<f64>,
-    /// Whether samplers and a trace reader watch the run and take their part of the machine.
+    /// Whether samplers and a trace reader run beside the workload and take CPU time and memory.
     #[serde(default)]
     monitors: Option<bool>,
-    /// Rows, counters and figures of the workload that policies are compared by, the telling one first.
+    /// Rows, counters and figures of the workload that policies are compared by, the most telling
+    /// one first.
     #[serde(default)]
     compare: Option<Vec<String>>,
-    /// The axis whose values are compared, and the value that the others are held against, such as
-    /// `baseline = { dirty_ratio = 20 }`; absent: the policies, with the first of them, or of one policy the only
-    /// axis of machine, filesystem or parameters, with its first value.
+    /// The axis whose values are compared, and the value that is the baseline, such as `baseline =
+    /// { dirty_ratio = 20 }`. Without it policies are compared with the first of them; with one
+    /// policy, the values of the only axis of machine, filesystem or parameters with the first.
     #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
     #[serde(default)]
     baseline: Option<BTreeMap<String, Value>>,
@@ -65,7 +66,7 @@ struct ExperimentFile {
 #[schemars(rename = "Policy")]
 #[expect(dead_code, reason = "only its schema is used")]
 struct PolicyTable {
-    /// vm sysctls of this policy; they stand above the machine's.
+    /// vm sysctls of this policy, which override the machine's.
     #[serde(default)]
     sysctl: sim::spec::Sysctl,
     #[serde(flatten)]
@@ -76,10 +77,10 @@ struct PolicyTable {
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct AtTable {
-    /// When, since the workload began: a whole number with its unit, such as `30s`, `500ms` or `2m`.
+    /// Time since the workload began: a whole number with its unit, such as `30s`, `500ms` or `2m`.
     #[schemars(regex(pattern = "^[0-9]+(us|ms|s|m)$"))]
     time: String,
-    /// What is written then, by the kernel's names.
+    /// The sysctls that are written then, by the kernel's names.
     sysctl: sim::spec::Sysctl,
 }
 
@@ -97,9 +98,9 @@ enum MachineRef {
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 enum CommandValue {
-    /// Of Lowmark's own programs.
+    /// A command line of Lowmark's own programs.
     Line(String),
-    /// A program of the user's, which only real kernels run.
+    /// A user's own program, which only real kernels run.
     Foreign(ForeignTable),
 }
 
@@ -117,17 +118,17 @@ struct ForeignTable {
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct WorkloadTable {
-    /// What published tables call the workload.
+    /// The name of the workload in published tables.
     #[serde(default)]
     name: Option<String>,
-    /// What they call its number of threads: as many names as there are command lines. A command with
-    /// `$threads` runs once for each: `4X` is 4 for each CPU, `4P` or `4` is 4.
+    /// The number of threads as published tables write it, one for each command line. A command
+    /// with `$threads` runs once for each: `4X` is 4 for each CPU, `4P` or `4` is 4.
     #[serde(default)]
     threads: Option<String>,
     /// A shell command line, such as `dd if=/dev/zero of=disk/zeroes bs=32k count=$((10 << 15))`.
     #[serde(default)]
     command: Option<CommandValue>,
-    /// Files that the command finds, by path: their sizes.
+    /// Files that exist before the command starts: paths and sizes.
     #[serde(default)]
     files: Option<BTreeMap<String, sim::spec::Size>>,
     /// A recorded trace, relative to the experiment's folder or a folder above it.
@@ -136,7 +137,7 @@ struct WorkloadTable {
     /// A fio job file, relative to the experiment's folder or a folder above it.
     #[serde(default)]
     fio: Option<String>,
-    /// When the trace's requests are issued: as recorded, or as fast as possible.
+    /// When the trace's requests are issued: at the recorded times, or as fast as possible.
     #[serde(default)]
     timing: Option<TimingName>,
     /// Skip and count records of the trace that can't be read.
@@ -145,11 +146,11 @@ struct WorkloadTable {
     /// The trace's format, if contents and name do not tell.
     #[serde(default)]
     format: Option<FormatName>,
-    /// What the object numbers of libCacheSim's formats are.
+    /// The meaning of the object numbers in libCacheSim's formats.
     #[serde(default)]
     unit: Option<UnitName>,
     /// The NUMA node that the workload's page cache and anonymous memory come from, as under
-    /// `numactl --membind`; absent: any, from node 0 on.
+    /// `numactl --membind`. Without it memory comes from any node, from node 0 on.
     #[serde(default)]
     membind: Option<u32>,
 }
@@ -204,7 +205,7 @@ const NO_AXIS: [&str; 15] = [
     "lowmem_reserve_ratio",
 ];
 
-/// The schema of experiment files.
+/// Returns the schema of experiment files.
 pub fn schema() -> Value {
     let mut schema = schema_for!(ExperimentFile).to_value();
     if let Some(definitions) = schema.get_mut("$defs").and_then(Value::as_object_mut) {
@@ -290,7 +291,8 @@ pub fn schema() -> Value {
     schema
 }
 
-/// The tables of policies, the name of a file that holds them, or such a file and changes to it.
+/// Returns the schema of `policies`: tables, the name of a file that holds them, or such a file
+/// with changes.
 fn policies_or_their_file() -> Value {
     json!({
         "description": "Policies of this experiment, or a file of them.",
@@ -312,7 +314,7 @@ fn policies_or_their_file() -> Value {
     })
 }
 
-/// A policy that is a real kernel.
+/// Returns the schema of a policy that is a real kernel.
 fn kernel_policy() -> Value {
     json!({
         "description": "A real Linux in the place of a policy of the engine.",
@@ -345,7 +347,7 @@ fn kernel_policy() -> Value {
     })
 }
 
-/// Definitions that are tables: a list of them is no axis.
+/// Returns the definitions that are tables: a list of them makes no axis.
 fn schema_kinds() -> [&'static str; 12] {
     [
         "AtTable",
@@ -386,7 +388,7 @@ fn with_base(
         }
         properties.insert("base".into(), base);
     }
-    // What a table leaves out comes from its base.
+    // Keys that the table leaves out come from its base.
     definition.remove("required");
     if required {
         definition.insert("required".into(), json!(["base"]));
@@ -413,7 +415,7 @@ fn properties_to_axes(properties: &mut Map<String, Value>, tables: &[String]) {
     }
 }
 
-/// A table of sysctls by their whole names.
+/// Returns the schema of a table of sysctls by their whole names.
 fn sysctls_by_name(description: &str) -> Value {
     let properties: Map<String, Value> = mm::sysctl::TABLE
         .iter()
@@ -522,7 +524,8 @@ mod tests {
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(text.starts_with(switch.about()), "{}: {text}", switch.name);
             if let mm::policy::Form::Number { least, most, .. } = switch.form {
-                // One value; beside it may stand a list, an axis.
+                // The first form is a single value; a list of values, which makes an axis, may
+                // follow.
                 let one = property.pointer("/anyOf/0").unwrap_or(property);
                 let range = (one["minimum"].as_u64(), one["maximum"].as_u64());
                 assert_eq!(range, (Some(least), Some(most)), "{}", switch.name);

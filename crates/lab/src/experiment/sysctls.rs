@@ -1,7 +1,9 @@
-//! Tables of sysctls: keys may be the kernel's own names, in quotes or as nested tables.
+//! Normalises tables of sysctls, whose keys may be the kernel's own names, in quotes or as nested
+//! tables.
 //!
-//! `"vm.dirty_ratio" = 5`, `vm.dirty_ratio = 5` and `dirty_ratio = 5` are the same. Here all become the
-//! last, before tables are laid over each other, so that the text above wins whatever its spelling.
+//! `"vm.dirty_ratio" = 5`, `vm.dirty_ratio = 5` and `dirty_ratio = 5` are the same. All are
+//! converted to the last form before tables are laid over each other, so that overrides work for
+//! any spelling.
 
 use super::machine::Files;
 use super::node::{Entry, Node, Table, Value};
@@ -10,12 +12,12 @@ use crate::model::Experiment;
 use mm::sysctl::{self, Sysctl};
 use sim::spec::Change;
 
-/// Gives the keys of all tables `sysctl` below a node their last part alone. Others stay, for whoever
-/// reads the table to complain. A `sysctl` that is a text is the name of a file in the form of sysctl.conf, and becomes
-/// the table that this file says, if there are `files`.
+/// Shortens the keys of all tables `sysctl` below a node to the last part of their names. Unknown
+/// keys are kept, and reported when the table is read. A `sysctl` that is a text is the name of a
+/// file in the form of sysctl.conf, and is replaced by the file's contents if `files` is given.
 ///
 /// # Errors
-/// A sysctl that stands twice in a table, by two spellings; a file that can't be read.
+/// Fails on a sysctl that a table has twice, by two spellings, and on a file that can't be read.
 pub fn last_parts(node: &mut Node, files: Option<&Files<'_>>) -> Result<(), Diagnostic> {
     match &mut node.value {
         Value::Table(table) => {
@@ -40,12 +42,13 @@ pub fn last_parts(node: &mut Node, files: Option<&Files<'_>>) -> Result<(), Diag
     }
 }
 
-/// Reads a file in the form of sysctl.conf: `name = value` a line, with `#` or `;` before comments and `-` before what
-/// may be missing; of a name that stands there again the last one counts. What is neither a name below `vm` nor one that
-/// is known here belongs to another part of the kernel, and is left out.
+/// Reads a file in the form of sysctl.conf: `name = value` in each line, with `#` or `;` before
+/// comments and `-` before settings that may fail; if a name is repeated the last value counts.
+/// Names that are neither below `vm` nor known here belong to another part of the kernel, and are
+/// left out.
 ///
 /// # Errors
-/// A file that can't be found; a line that is none of these.
+/// Fails on a file that can't be found, and on a line of another form.
 fn conf(name: &str, node: &Node, files: &Files<'_>) -> Result<Table, Diagnostic> {
     let (shown, text) = files(name).map_err(|e| {
         Diagnostic::at(
@@ -97,7 +100,8 @@ fn conf(name: &str, node: &Node, files: &Files<'_>) -> Result<Table, Diagnostic>
     Ok(Table(all))
 }
 
-/// What a reader of a run's results has to know of its sysctls: those that have no effect here, or are not modelled.
+/// Returns notes for the reader of a run's results: sysctls that have no effect in the engine, or
+/// are not modelled.
 pub fn notes(boot: &Sysctl, changes: &[Change]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for sysctl in std::iter::once(boot).chain(changes.iter().map(|change| &change.sysctl)) {
@@ -109,7 +113,7 @@ pub fn notes(boot: &Sysctl, changes: &[Change]) -> Vec<String> {
     notes
 }
 
-/// The same of all cells that the engine runs, each note once.
+/// Returns the notes of all cells that the engine runs, each once.
 pub fn notes_of(experiment: &Experiment) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for cell in experiment.cells.iter().filter(|cell| cell.kernel.is_none()) {
@@ -145,7 +149,8 @@ fn flat(table: Table) -> Result<Table, Diagnostic> {
     Ok(Table(flat.into_iter().map(|(entry, _)| entry).collect()))
 }
 
-/// An entry, or those of a table that is a part of names: `vm = { dirty_ratio = 5 }`.
+/// Adds an entry, or the entries of a table whose key is a part of names: `vm = { dirty_ratio = 5
+/// }`.
 fn spread(above: &str, entry: Entry, all: &mut Vec<Entry>) {
     let key = match above {
         "" => entry.key,
@@ -202,7 +207,8 @@ mod tests {
         assert!(twice.starts_with("f:1:29 `vm.dirty_ratio`") && twice.contains("as `dirty_ratio`"));
     }
 
-    /// A file as distributions have them, comments, spellings, repeats and other parts of the kernel in it.
+    /// A file as distributions ship them, with comments, spellings, repetitions and sysctls of
+    /// other parts of the kernel.
     #[test]
     fn a_sysctl_conf_is_a_table() {
         let text = "# first\n; second\nvm.swappiness=10\n vm/dirty_ratio = 5\n-vm.laptop_mode = 0\n\

@@ -1,15 +1,15 @@
-//! Texts that people write, of a size that people write.
+//! Reads texts written by people, with a limit of size.
 
 use std::io::Error;
 use std::path::Path;
 
-/// The longest text that is read, in bytes: a hundred times the longest experiment that is shipped.
+/// Largest text that is read, in bytes: a hundred times the longest shipped experiment.
 pub const MOST: u64 = 1 << 20;
 
 /// Reads a text file of at most 1 MiB, or a pipe that was passed as a descriptor.
 ///
 /// # Errors
-/// As [`input::text`].
+/// Fails as [`input::text`] does.
 pub fn read_text(path: &Path) -> Result<String, Error> {
     input::text(path, MOST)
 }

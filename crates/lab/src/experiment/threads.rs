@@ -1,4 +1,4 @@
-//! Labels of threads as published tables have them, and command lines that take their number.
+//! Reads labels of threads as published tables write them, and command lines with `$threads`.
 
 use super::expand::{Choices, alternatives};
 use super::node::{Node, Value};
@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
 
-/// What stands for the number in a command line.
+/// The variable in a command line that stands for the number of threads.
 pub const VARIABLE: &str = "$threads";
 
-/// What a label says of the number of processes or threads; at least 1.
+/// The number of processes or threads that a label stands for; at least 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
-    /// `4X`: so many for each CPU.
+    /// `4X`: this number for each CPU.
     PerCpu(u32),
-    /// `4P`, or a bare `4`: so many.
+    /// `4P`, or a bare `4`: this number.
     Exactly(u32),
 }
 
@@ -25,7 +25,7 @@ impl Threads {
     /// The forms of a label, for complaints.
     pub const ACCEPTED: &str = "accepted: `4X` for 4 processes or threads a CPU, `4P` or `4` for 4";
 
-    /// Reads a label; `None` for one that says no number.
+    /// Parses a label; `None` if it states no number.
     pub fn parse(label: &str) -> Option<Self> {
         let number = |digits: &str| {
             let plain = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
@@ -37,7 +37,7 @@ impl Threads {
         number(label.strip_suffix('P').unwrap_or(label)).map(Self::Exactly)
     }
 
-    /// The number on a machine with so many CPUs; `None` where it can't be counted.
+    /// Returns the number on a machine with `cpus` CPUs; `None` if it overflows.
     pub fn on(self, cpus: u32) -> Option<u32> {
         match self {
             Self::PerCpu(n) => n.checked_mul(cpus),
@@ -46,10 +46,10 @@ impl Threads {
     }
 }
 
-/// The workloads of an experiment on each of its machines: where a command line takes the number of
-/// threads, machines with other numbers of CPUs have other ones.
+/// The workloads of an experiment on each of its machines: if a command line depends on the number
+/// of threads, machines with different numbers of CPUs have different workloads.
 pub struct OnMachines {
-    /// By the number of CPUs; one entry for all where nothing depends on it.
+    /// The workloads by number of CPUs; a single entry under 0 if nothing depends on it.
     by_cpus: BTreeMap<u32, Vec<(Choices, Workload)>>,
 }
 
@@ -57,7 +57,7 @@ impl OnMachines {
     /// Reads the table `[workload]` of an experiment in `folder`.
     ///
     /// # Errors
-    /// What can't be read or run.
+    /// Fails on a workload that can't be read or run.
     pub fn new<'a>(
         node: &Node,
         folder: &Path,
@@ -79,35 +79,35 @@ impl OnMachines {
         Ok(Self { by_cpus })
     }
 
-    /// How many there are on any machine.
+    /// Returns the number of workloads, which is the same on any machine.
     pub fn count(&self) -> usize {
         self.by_cpus.values().next().map_or(0, Vec::len)
     }
 
-    /// Those of a machine of the experiment.
+    /// Returns the workloads of a machine of the experiment.
     pub fn on(&self, machine: &Machine) -> &[(Choices, Workload)] {
         let own = self.by_cpus.get(&machine.cpus);
         own.or(self.by_cpus.get(&0)).map_or(&[], Vec::as_slice)
     }
 }
 
-/// The command line that takes the number of threads, if it does.
+/// Returns the command line, if it depends on the number of threads.
 fn formula(workload: &Node) -> Option<&Node> {
     let command = workload.table()?.get("command")?;
     command.text().filter(|t| t.contains(VARIABLE))?;
     Some(command)
 }
 
-/// Whether the command line of an experiment file takes the number of threads.
+/// Returns true if the command line of an experiment file depends on the number of threads.
 ///
 /// # Errors
-/// A text that is not TOML.
+/// Fails on a text that is not TOML.
 pub fn counts_threads(experiment: &Source) -> Result<bool, Diagnostic> {
     let root = Node::parse(experiment)?;
     Ok(root.at(&["workload"]).and_then(formula).is_some())
 }
 
-/// The workloads of one command line for every label of `workload.threads`.
+/// Returns the workloads of one command line for every label of `workload.threads`.
 fn counted(
     node: &Node,
     command: &Node,

@@ -1,38 +1,38 @@
-//! An experiment without a file: one trace or fio job on one machine under some policies.
+//! Builds an experiment without a file: one trace or fio job on one machine under some policies.
 
 use super::{Overrides, files_near, parse};
 use crate::diagnostic::{Diagnostic, Source};
 use crate::model::Experiment;
 use std::path::Path;
 
-/// What the command line says of such an experiment.
+/// The options of the command line for such an experiment.
 #[derive(Debug, Clone, Default)]
 pub struct TraceRun {
-    /// The trace's file.
+    /// The path of the trace.
     pub trace: String,
-    /// A fio job file in the trace's place.
+    /// The path of a fio job file, which replaces the trace.
     pub fio: Option<String>,
-    /// The machine's file.
+    /// The path of the machine file.
     pub machine: String,
     /// The policies, the baseline first.
     pub policies: Vec<String>,
-    /// The filesystem.
+    /// The name of the filesystem.
     pub filesystem: String,
-    /// `recorded` or `fast`; absent: recorded.
+    /// `recorded` or `fast`; `None`: recorded.
     pub timing: Option<String>,
-    /// Whether records that can't be read are skipped.
+    /// True if records that can't be read are skipped.
     pub lenient: bool,
-    /// The trace's format; absent: recognised.
+    /// The trace's format; `None`: recognised from name and contents.
     pub format: Option<String>,
-    /// What object numbers are; absent: guessed.
+    /// The meaning of object numbers; `None`: guessed.
     pub unit: Option<String>,
 }
 
-/// Samples that a time series has at most, as far as one second between them allows.
+/// Most samples of a time series, unless samples are a second apart.
 const MOST_SAMPLES: u64 = 2000;
 
 impl TraceRun {
-    /// The text of the experiment file that does the same.
+    /// Returns the text of an equivalent experiment file.
     pub fn text(&self) -> String {
         let quoted = |text: &str| serde_json::Value::String(text.to_owned()).to_string();
         let policies: Vec<String> = self.policies.iter().map(|p| quoted(p)).collect();
@@ -47,7 +47,8 @@ impl TraceRun {
             policies.join(", "),
             quoted(&self.filesystem),
             quoted(&self.machine),
-            // A trace ends where it was recorded to end, a job may run for ever.
+            // A trace ends where its recording ended, so needs no limit; a fio job may run for
+            // ever.
             if self.fio.is_some() {
                 ""
             } else {
@@ -71,10 +72,10 @@ impl TraceRun {
         text
     }
 
-    /// The experiment.
+    /// Returns the experiment.
     ///
     /// # Errors
-    /// The first thing wrong in what was given.
+    /// Returns the first mistake in the options.
     pub fn experiment(&self, overrides: &Overrides) -> Result<Experiment, Diagnostic> {
         let source = Source::new("run --trace", self.text());
         let mut experiment = parse(&source, &files_near(Path::new("run --trace")), overrides)?;
@@ -86,7 +87,7 @@ impl TraceRun {
     }
 }
 
-/// A name for an experiment and its folder: the file's, as far as names allow it.
+/// Returns a name for the experiment and its folder: the file's, with other characters replaced.
 fn name(trace: &str) -> String {
     let file = Path::new(trace).file_name().unwrap_or_default();
     let name: String = file

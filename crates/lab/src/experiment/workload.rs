@@ -1,4 +1,4 @@
-//! The table `[workload]`: a command line, a trace or a fio job file.
+//! Reads the table `[workload]`: a command line, a trace or a fio job file.
 
 use super::expand::{Choices, MOST as MOST_VARIANTS, alternatives, too_many};
 use super::machine::find_near;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use trace::{Format, Options, Survey, TraceError, Unit};
 use workload::{Cpus, ExistingFile, Replay, Script, Timing, fio};
 
-/// What runs; one of them is there.
+/// The keys that say what runs; exactly one must be given.
 const KINDS: [&str; 3] = ["command", "trace", "fio"];
 /// Keys that go with `trace`.
 const TRACE_KEYS: [&str; 4] = ["timing", "lenient", "format", "unit"];
@@ -24,28 +24,29 @@ const KEYS: [&str; 11] = [
     "threads",
 ];
 
-/// What runs, and where.
+/// A workload with its names and its binding.
 #[derive(Clone)]
 pub struct Workload {
-    /// What runs.
+    /// The programs and files of the workload.
     pub script: Script,
-    /// What published tables call it; empty if nothing is said.
+    /// The name of the workload in published tables; empty if it is not given.
     pub name: String,
-    /// What they call its number of threads, such as `16X`; empty if nothing is said.
+    /// The label of its number of threads in published tables, such as `16X`; empty if it is not
+    /// given.
     pub threads: String,
-    /// The node that its memory comes from, and the place that says so.
+    /// The node that its memory comes from, and the place of this setting.
     pub membind: Option<(u32, Place)>,
 }
 
-/// The workloads of an experiment in `folder`, with the choices that lead to each.
+/// Returns the workloads of an experiment in `folder`, with the choices that lead to each.
 ///
 /// # Errors
-/// What can't be read or run.
+/// Fails on a workload that can't be read or run.
 pub fn workloads(node: &Node, folder: &Path) -> Result<Vec<(Choices, Workload)>, Diagnostic> {
     let scripts = scripts(node, folder, None)?;
     let table = node.table();
     let labels = threads(table.and_then(|t| t.get("threads")), scripts.len())?;
-    // A short name of a command line stands for it wherever the matrix is shown.
+    // The label of threads replaces the command line wherever the matrix is shown.
     let is_command = table.is_some_and(|t| t.get("command").is_some());
     let short = is_command && scripts.len() > 1 && !labels.is_empty();
     let labelled = |(i, (choices, script)): (usize, (Choices, Script))| {
@@ -62,10 +63,10 @@ pub fn workloads(node: &Node, folder: &Path) -> Result<Vec<(Choices, Workload)>,
     )
 }
 
-/// Scripts with the label of their threads, by the node that their memory comes from.
+/// Combines scripts, each with its label of threads, with the nodes that memory comes from.
 ///
 /// # Errors
-/// A name or a node that can't be read.
+/// Fails on a name or a node that can't be read.
 pub fn bound(
     node: &Node,
     scripts: Vec<(Choices, Script, String)>,
@@ -91,8 +92,8 @@ pub fn bound(
     Ok(all)
 }
 
-/// The names of the numbers of threads of `scripts` command lines, in their order; empty if none
-/// are given.
+/// Returns the labels of threads of `scripts` command lines, in their order; empty if none are
+/// given.
 fn threads(node: Option<&Node>, scripts: usize) -> Result<Vec<String>, Diagnostic> {
     let Some(node) = node else {
         return Ok(Vec::new());
@@ -137,11 +138,11 @@ fn bindings(membind: Option<&Node>) -> Result<Bindings, Diagnostic> {
         .collect()
 }
 
-/// The scripts of the table with the choices that lead to each; `command`: what stands in the place of
-/// its own command line.
+/// Returns the scripts of the table with the choices that lead to each; `command` replaces the
+/// table's own command line.
 ///
 /// # Errors
-/// What can't be read or run.
+/// Fails on a script that can't be read or run.
 pub fn scripts(
     node: &Node,
     folder: &Path,
@@ -203,7 +204,7 @@ pub fn scripts(
     }
 }
 
-/// The command lines of a workload, programs of the user's among them, each with its text.
+/// Returns the command lines of a workload, including users' programs, each with its text.
 fn command_lines(node: &Node) -> Result<Vec<(String, &Node)>, Diagnostic> {
     let programs = foreign::nodes(node);
     if programs.is_empty() {
@@ -248,7 +249,7 @@ fn commands(
         for (sizes, files) in &files {
             let mut script = script.clone();
             for file in files {
-                // What the experiment says stands above what a program needs.
+                // The experiment's files override those that a program needs.
                 script.files.retain(|f| f.path != file.path);
             }
             script.files.extend(files.iter().cloned());
@@ -263,7 +264,7 @@ fn commands(
     Ok(scripts)
 }
 
-/// The files that `workload.files` lays out, for each choice of their sizes.
+/// Returns the files of `workload.files`, for each choice of their sizes.
 fn existing_files(node: Option<&Node>) -> Result<Vec<(Choices, Vec<ExistingFile>)>, Diagnostic> {
     let mut all = vec![(Choices::new(), Vec::new())];
     let Some(node) = node else {
@@ -407,10 +408,10 @@ fn traces(table: &Table, node: &Node, folder: &Path) -> Result<Vec<(Choices, Scr
     Ok(scripts)
 }
 
-/// Files that a world has room for beside its own.
+/// Most files in `workload.files`: the simulated world has room for no more beside its own.
 const MOST_FILES: usize = 60_000;
 
-/// The path of a file that an experiment names.
+/// Returns the path of a file that an experiment names.
 fn file(node: &Node, key: &str, name: &str, folder: &Path) -> Result<PathBuf, Diagnostic> {
     let _: String = read(node, key)?;
     find_near(folder, name).map_err(|e| {
@@ -446,11 +447,11 @@ fn unknown(node: &Node, key: &str, text: &str, names: &[&str]) -> Diagnostic {
     )
 }
 
-/// Checks that a machine has the node and the CPUs that a workload is bound to, and room on its disk for the
-/// files which the workload finds there.
+/// Checks that a machine has the node and the CPUs that a workload is bound to, and space on its
+/// disk for the files of the workload.
 ///
 /// # Errors
-/// It has not.
+/// Fails if the machine lacks one of these.
 pub fn fits(node: &Node, workload: &Workload, machine: &Machine) -> Result<(), Diagnostic> {
     if let Some((node, place)) = &workload.membind {
         has_node(*node, place, machine)?;
@@ -539,7 +540,7 @@ fn has_node(node: u32, place: &Place, machine: &Machine) -> Result<(), Diagnosti
     Ok(())
 }
 
-/// A complaint about a trace that was named on the command line.
+/// Converts the error of a trace that was named on the command line.
 pub fn trace_error(e: &TraceError) -> Diagnostic {
     Diagnostic::placeless(e.to_string(), format!("accepted: {}", e.accepted))
 }
@@ -552,7 +553,7 @@ mod tests {
     const MACHINE: &str = "name = \"m\"\ncpus = 1\n[[node]]\nzones = [{ zone = \"DMA32\", \
         size = \"512M\" }]\n[disk]\nkind = \"ssd\"\ncapacity = \"1G\"\n";
 
-    /// An experiment with this `[workload]` beside some files.
+    /// Parses an experiment with this `[workload]`, beside some files.
     fn experiment(workload: &str) -> Result<Experiment, Diagnostic> {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in [
@@ -602,7 +603,7 @@ mod tests {
         let found = |i: usize| &e.cells[i].spec.workload.files[..];
         assert_eq!((found(0)[0].len, found(1)[0].len), (1 << 20, 8192));
         assert_eq!(found(0)[0].path, "a/b");
-        // A program's own file keeps its size unless the experiment has another.
+        // A program's own file keeps its size unless the experiment states another.
         for (files, len) in [
             ("", 4 << 20),
             ("\nfiles = { \"desktop.text\" = \"8M\" }", 8 << 20),

@@ -1,4 +1,5 @@
 //! Formats rows for a reply on a mailing list: plain ASCII, no line longer than [`WIDTH`].
+//!
 //! ```text
 //! What ran           experiment, machine, seeds; each policy, with the kernel's release
 //! == group           a table: the baseline's mean, then each policy's mean, its change and p
