@@ -1,23 +1,23 @@
-//! Finds the files that come with the program: published series, and the experiments, machines and
-//! policies behind them. A file that is laid into one of these folders is there.
+//! Collects the files that are built into the program: published series, and the experiments,
+//! machines and policies behind them. Any file added to one of these folders is included.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The folders, from the project's root.
+/// The folders, as paths from the project's root.
 const FOLDERS: [&str; 4] = ["data/published", "experiments", "machines", "policies"];
-/// What of them is taken.
+/// The file name extensions that are included.
 const KINDS: [&str; 2] = ["toml", "csv"];
 
 fn main() -> io::Result<()> {
-    // Asked at run time, and told to cargo relative to the package: a copy of the project that shares its
-    // target folder shares this program too.
+    // Read at run time, and given to cargo relative to the package, so that a copy of the project
+    // that shares the target folder shares this program too.
     let package = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
     let root = fs::canonicalize(Path::new(&package).join("../.."))?;
     let mut files = Vec::new();
     for folder in FOLDERS {
-        // Cargo looks at everything below it.
+        // Cargo watches everything below the folder.
         println!("cargo:rerun-if-changed=../../{folder}");
         find(&root.join(folder), &mut files)?;
     }

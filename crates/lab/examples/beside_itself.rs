@@ -1,7 +1,9 @@
-//! How near a kernel comes to itself: figures of other runs of it, judged by the kept ones as a preset is.
+//! Measures how near a kernel comes to itself: judges figures of other runs of it by the kept ones,
+//! as a preset is judged.
 //!
 //! ```text
-//! cargo run --release -p lab --example beside_itself -- data/validate/modern/6.12.json data/validate/modern-again/6.12.json
+//! cargo run --release -p lab --example beside_itself -- \
+//!     data/validate/modern/6.12.json data/validate/modern-again/6.12.json
 //! ```
 
 use lab::diagnostic::Diagnostic;

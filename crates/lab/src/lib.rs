@@ -8,8 +8,7 @@
 //! 3. [`figures`]: the values of a cell's iterations, their statistics, and the claims they allow;
 //! 4. [`rows`]: the rows of mm reports, their formulas and names;
 //! 5. [`experiment`]: experiment files in, matrix of cells out;
-//! 6. [`reference`](mod@reference): keys of experiment files and columns of tables, looked up by
-//!   name;
+//! 6. [`reference`](mod@reference): keys of experiments and columns of tables, by name;
 //! 7. [`runner`]: runs the matrix on all cores, as many runs at a time as memory allows;
 //! 8. [`report`]: reports for a terminal or as an HTML page;
 //! 9. [`results`]: the results folder, written whole or not at all;

@@ -1,5 +1,5 @@
-//! Experiments, machine files, `--set` and published tables that nobody meant to write: no panic,
-//! and a complaint can be shown with its place.
+//! Feeds damaged experiments, machine files, `--set` and published tables to the parsers: they must
+//! not panic, and must show each error at its place.
 
 use lab::diagnostic::Source;
 use lab::experiment::{Overrides, parse};
@@ -26,7 +26,7 @@ const SETTINGS: [&str; 7] = [
     "policies.limits.dirty_limits=per-zone",
 ];
 
-/// Lays out an experiment; what is wrong must be shown.
+/// Expands an experiment. Returns true if it is right; an error must be showable.
 fn lay_out(experiment: &str, machine: &str, set: Vec<String>) -> bool {
     let files = |name: &str| Ok((name.to_owned(), machine.to_owned()));
     let overrides = Overrides {
@@ -52,7 +52,7 @@ fn ten_million(seed: u64, samples: &[&str], mut good: impl FnMut(&str) -> bool) 
     feed(seed, &samples, AMOUNT, |bytes| {
         accepted += u64::from(good(&String::from_utf8_lossy(bytes)));
     });
-    // Some damage leaves a good text, which is read to the end.
+    // Some damaged texts are still right, and are read to the end.
     assert!(accepted > 100, "{accepted}");
 }
 
@@ -65,7 +65,7 @@ fn ten_million_bytes_as_experiments() {
 
 #[test]
 fn ten_million_bytes_as_machines() {
-    // Not all of them have a second node to bind to.
+    // Not all machines have a second node to bind to.
     let experiment = EXPERIMENTS[0].replace("membind = [0, 1]\n", "");
     ten_million(2, &MACHINES, |text| lay_out(&experiment, text, Vec::new()));
 }
@@ -85,7 +85,7 @@ fn ten_million_bytes_as_published_tables() {
         include_str!("../../../data/published/per-zone-dirty-limits/per-zone-dirty-limits.csv"),
     ];
     ten_million(4, &tables, |text| {
-        // Noise, too, as rows.
+        // Damaged text is also tried as the rows of a table.
         let with_header = format!("{header}{text}");
         let _ = lab::published::table::parse("test.csv", &with_header);
         lab::published::table::parse("test.csv", text).is_ok()

@@ -1,4 +1,5 @@
-//! Figures by their names: each published cell has a run that gives it, and no name stands for two.
+//! Tests of figures by name: each published cell has a run that gives it, and each name has one
+//! meaning.
 
 use lab::diagnostic::Source;
 use lab::experiment::{self, Overrides};
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 
 const MIB: u64 = 1 << 20;
 
-/// Every program with operands that take moments, in the order of the table of programs.
+/// Short command lines of every program, in the order of the table of programs.
 const LINES: &[(&str, &str)] = &[
     ("burst", "burst -s 1M -A periodic -i 10ms -n 3"),
     ("dd", "dd if=/dev/zero of=x bs=64k count=16"),
@@ -58,7 +59,7 @@ fn line(name: &str) -> &'static str {
         .1
 }
 
-/// The run on a machine of 160 MiB that has every zone.
+/// Runs a command on a machine of 160 MiB that has every zone.
 fn small(spec: &RunSpec, command: &str) -> RunResult {
     let mut spec = spec.clone();
     let zone = |zone, mib: u64| ZoneSpec {
@@ -84,7 +85,7 @@ fn small(spec: &RunSpec, command: &str) -> RunResult {
     result
 }
 
-/// A row that counts: with a tolerance or a direction.
+/// Returns true if a row is scored: it has a tolerance or a direction.
 fn counts(row: &PublishedRow) -> bool {
     row.tolerance != Tolerance::None || row.direction.is_some()
 }
@@ -101,7 +102,7 @@ fn every_published_cell_has_a_run() {
     }
 }
 
-/// Tables that gain rows are followed by a run.
+/// Rows that were added to tables must have been run.
 #[test]
 fn every_published_cell_was_run() {
     let scores = Scores::embedded().expect("data/scores.json");
@@ -124,12 +125,12 @@ fn every_published_cell_was_run() {
     }
 }
 
-/// Scaled down to moments, the runs of each workload give every figure that is scored.
+/// Scaled down to short runs, each workload must give every figure that is scored.
 #[test]
 fn every_published_figure_is_given_by_its_run() {
     for series in shipped() {
         let planned = plan(series, Some(1)).expect("shipped experiments");
-        // One run for each workload, policy and whether it was watched: on the first machine, with the
+        // One run for each workload, policy and setting of monitors: on the first machine, with the
         // first filesystem.
         let mut seen: BTreeMap<(&str, &str, bool), (&Experiment, &Cell, RunResult)> =
             BTreeMap::new();
@@ -152,7 +153,7 @@ fn every_published_figure_is_given_by_its_run() {
     }
 }
 
-/// The program that a cell's figures are of: the one that its command ends with.
+/// Returns the program that a cell's figures come from: the last one in its command.
 fn program_of(cell: &Cell) -> &'static str {
     let line = &cell.spec.workload.line;
     let named = workload::programs::named();
@@ -207,8 +208,8 @@ fn names_experiment() -> Experiment {
     experiment::parse(&source, &files, &Overrides::default()).expect("a file")
 }
 
-/// A name that a program gives to a figure is no row's, counter's or other program's, unless both are the
-/// same figure: `--rows`, `explain` and `compare` would show one of them for the other.
+/// A program's name for a figure must not be that of a row, a counter or another program's figure,
+/// unless they are the same: otherwise `--rows`, `explain` and `compare` would confuse them.
 #[test]
 fn no_two_figures_share_a_name() {
     let experiment = names_experiment();
@@ -253,8 +254,8 @@ fn same_figure(program: &str, figure: &str, unit: &str, entry: Entry, result: &R
     }
 }
 
-/// Whatever stands in `summary.csv` and `tasks.csv` of any program can be compared by and is explained, and so is
-/// every row.
+/// Every name in `summary.csv` and `tasks.csv` of any program, and every row, must be usable in
+/// `compare` and have an explanation.
 #[test]
 fn every_name_of_the_results_can_be_compared_by_and_is_explained() {
     let experiment = names_experiment();
@@ -275,7 +276,7 @@ fn every_name_of_the_results_can_be_compared_by_and_is_explained() {
     let mut unknown: Vec<String> = Vec::new();
     for name in &names {
         match lab::rows::figure(name) {
-            // A row may be of a real kernel alone, or of a program's figure that this one does not give.
+            // A row may be of real kernels only, or of a figure that this program does not give.
             Ok(_) if row(name).is_some() => {}
             Ok(figure) if !lab::rows::figure_values(&runs, &figure.name).is_empty() => {}
             Ok(_) => unknown.push(format!("{name} has no value")),

@@ -1,7 +1,8 @@
-//! The report in a real browser: `tests/browser/check-report.mjs` on pages that differ in shape.
+//! Tests the report in a real browser: `tests/browser/check-report.mjs` on pages that differ in
+//! shape.
 //!
-//! Without Node or Chromium there is nothing to check with; the test says so and passes, unless
-//! `LOWMARK_BROWSER=required` is set.
+//! Without Node or Chromium the test prints a message and passes, unless `LOWMARK_BROWSER=required`
+//! is set.
 
 #[path = "../examples/sample_report/sample.rs"]
 mod sample;
@@ -21,7 +22,7 @@ fn runs(program: &str) -> bool {
         .is_ok_and(|s| s.success())
 }
 
-/// Runs the check; screenshots of a page that fails are kept where the test's output says.
+/// Runs the check; screenshots of a page that fails are kept, and the test's output says where.
 fn check(name: &str, report: &HtmlReport) {
     let chromium = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".into());
     if !runs("node") || !runs(&chromium) {
@@ -56,7 +57,7 @@ fn sample() {
 }
 
 /// Five policies on one filesystem; only some were sampled, none timed its allocations; gaps,
-/// columns nobody knows, and counters that some lack.
+/// unknown columns, and counters that some policies lack.
 #[test]
 fn sparse() {
     let policies = [
@@ -125,7 +126,7 @@ fn sparse() {
     check("sparse", &report);
 }
 
-/// Names that try to be markup.
+/// Names that contain markup.
 #[test]
 fn hostile() {
     const NAME: &str = "</script><script>console.error('in')</script><!-- <img src=x onerror=x> & \u{2028} {{data}}";

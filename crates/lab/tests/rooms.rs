@@ -1,9 +1,10 @@
-//! Rooms of this crate use only those before them in the list of `lib.rs`.
+//! Tests that module folders of this crate use only those before them in the list of `lib.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The rooms of the list in `lib.rs`'s documentation, with the number of each one's line.
+/// Returns the module folders in the list of `lib.rs`'s documentation, with the number of each
+/// line.
 fn rooms(lib: &str) -> Vec<(String, usize)> {
     let mut out = Vec::new();
     for line in lib.lines().filter_map(|l| l.strip_prefix("//! ")) {
@@ -32,7 +33,7 @@ fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// The rooms that a file's own text names, tests left out: they may look anywhere.
+/// Yields the module folders that a file's text names; unit tests may use any, and are skipped.
 fn named(text: &str) -> impl Iterator<Item = &str> {
     let text = text.split("#[cfg(test)]\nmod tests {").next();
     let lines = text.unwrap_or_default().lines();

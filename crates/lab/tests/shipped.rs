@@ -1,4 +1,4 @@
-//! Every experiment that the project ships lays out, and its machine and policies are found.
+//! Tests that every shipped experiment can be expanded, with its machine and policies.
 
 use lab::experiment::{Overrides, load};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn every_shipped_experiment_lays_out() {
     }
 }
 
-/// The experiments behind published tables name only files that are built in.
+/// The experiments behind published tables may name only files that are built in.
 #[test]
 fn reproduction_needs_no_file() {
     for series in lab::published::shipped() {

@@ -16,7 +16,8 @@ const VANILLA: &str = "vanilla";
 const LIMITS: &str = "per-zone-dirty-limits";
 const ITERATIONS: usize = 10;
 
-/// A filesystem's two sides: seconds and their spread, pages written by reclaim, p of elapsed.
+/// The two sides on one filesystem: seconds and their spread, pages written by reclaim, p of
+/// elapsed.
 struct Case {
     filesystem: &'static str,
     elapsed: [(f64, f64); 2],
@@ -58,7 +59,7 @@ const ZONES: [(&str, f64, [f64; 3]); 3] = [
     ("Normal", 205_000.0, [418.0, 523.0, 627.0]),
 ];
 
-/// The report.
+/// Returns the report.
 pub fn report() -> HtmlReport {
     let mut report = HtmlReport {
         title: "usb-stick (synthetic sample)".into(),
@@ -213,7 +214,7 @@ impl Columns {
     }
 }
 
-/// A zone's columns: its pages, its watermarks.
+/// Adds a zone's columns: its pages and its watermarks.
 fn zone_columns(
     all: &mut Columns,
     (zone, pages, [min, low, high]): (&str, f64, [f64; 3]),
@@ -338,7 +339,8 @@ fn latency(limited: bool, slow: bool) -> Vec<Latency> {
         let mut h = Histogram::new(3).expect("a precision within bounds");
         h.auto(true);
         for i in 0..2000_u32 {
-            // The inverse of a logistic distribution: a bell on the log scale with heavy tails.
+            // The inverse of a logistic distribution: bell-shaped on the log scale, with heavy
+            // tails.
             let q = (f64::from(i) + 0.5) / 2000.0;
             let bell = (q / (1.0 - q)).ln() * wide;
             let v = middle * (bell + if q > 0.995 { tail } else { 0.0 }).exp();
@@ -544,7 +546,7 @@ fn tracker(limited: bool) -> TrackerReport {
     }
 }
 
-/// Ten values around a mean.
+/// Returns ten values with this mean and standard deviation.
 fn spread(noise: &mut Noise, mean: f64, sd: f64) -> Vec<f64> {
     let raw: Vec<f64> = (0..ITERATIONS)
         .map(|_| (0..4).map(|_| noise.unit()).sum::<f64>() - 2.0)

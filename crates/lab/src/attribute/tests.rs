@@ -11,8 +11,8 @@ const EXPERIMENT: &str = "name = 'small'\nfilesystem = 'ext3'\npolicy = 'linux-3
     sysctl = { dirty_ratio = 90, dirty_background_ratio = 80 } }\n\
     [workload]\ncommand = 'dd if=/dev/zero of=a bs=64k count=1600'\n";
 
-/// A series in which the second patch alone keeps reclaim from writing, the first has no switch, the third
-/// makes one that is there already, and the fourth concerns what this machine has not.
+/// A series in which only the second patch keeps reclaim from writing. The first has no switch, the
+/// third repeats a part of the second, and the fourth has no effect on this machine.
 const PATCHES: &str = "series = 's'\nbase = 'linux-3.0'\nexperiment = 'small.toml'\n\
     figures = ['nr_vmscan_write', 'elapsed']\n\
     [[patch]]\nnumber = 1\ntitle = 'a comment'\n\
@@ -70,7 +70,7 @@ fn the_patch_that_did_it_is_named_and_no_other() {
     let second = writes(2, First);
     assert_eq!((second.finding, second.n), (Finding::Less, 6), "{second:?}");
     assert!(second.without > 0.0 && second.with == 0.0 && second.p < Some(0.05));
-    // What patch 3 does is done before it; without patch 2 it does half of it.
+    // Patch 3 repeats a part of patch 2: alone, it has half of the effect.
     assert_eq!(writes(3, First).finding, Finding::NoSwitch);
     assert_eq!(writes(2, Last).finding, Finding::Less);
     assert_eq!(writes(1, First).finding, Finding::NoSwitch);
@@ -83,13 +83,14 @@ fn the_patch_that_did_it_is_named_and_no_other() {
     assert_eq!(to_json(&found)["rows"].as_array().map(Vec::len), Some(16));
 }
 
-/// A look costs its part of the error, and what is undecided after the first has more seeds.
+/// Each look takes its part of the error, and undecided comparisons get more seeds.
 #[test]
 fn seeds_are_added_up_to_the_cap() {
     assert_eq!(Seeds { first: 6, cap: 30 }.looks(), [6, 12, 24, 30]);
     assert_eq!(Seeds { first: 6, cap: 3 }.looks(), [3]);
     let found = found(Seeds { first: 2, cap: 6 }, usize::MAX);
-    // Two against two can't be told apart, four against four in one look of three neither.
+    // Two against two values can't differ significantly, nor four against four at one of three
+    // looks.
     let second = row(&found, 2, Addition::First, "nr_vmscan_write");
     assert_eq!((second.finding, second.n), (Finding::Less, 6), "{second:?}");
     assert_eq!(found.looks, [2, 4, 6]);
@@ -123,7 +124,7 @@ fn what_is_wrong_is_told() {
     assert!(load("no-file.toml", &[]).is_err());
 }
 
-/// What comes with the program can be read, and its last prefix is the policy that the tables call so.
+/// The shipped series can be read, and the last prefix is the policy of that name in the tables.
 #[test]
 fn shipped_series_are_the_published_policies() {
     let all = shipped();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Values around a middle that differ from each other.
+/// Returns different values around a middle.
 fn around(middle: f64, runs: u32, salt: u64) -> Vec<f64> {
     let mut state = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..runs)
@@ -48,7 +48,7 @@ fn a_state_is_like_the_end_that_it_does_not_differ_from() {
     let of = |middle: f64, runs: u32| side(&around(middle, runs, 3), &good, &bad, &power);
     assert!(matches!(of(10.0, n), Decision::On(Side::Good, _, false)));
     assert!(matches!(of(12.0, n), Decision::On(Side::Bad, _, false)));
-    // A second change: worse than the bad end.
+    // A second change, which makes it worse than the bad end.
     assert!(matches!(of(15.0, n), Decision::On(Side::Bad, _, true)));
     assert!(matches!(of(10.0, 2), Decision::More(_)));
 }
@@ -68,7 +68,7 @@ fn a_shift_that_would_be_seen_is_seen() {
     assert_eq!(visible(&[0.0; 30], &power), None);
 }
 
-/// With samples of one distribution the ends are told apart no more often than the error allows.
+/// Ends of the same distribution must not be told apart more often than the error allows.
 #[test]
 fn chance_decides_seldom() {
     let power = Power::of_search(0.05, 12, 20);

@@ -6,12 +6,12 @@ use sim::Origin;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Results of the small experiment, changed by `edit`, in a new folder.
+/// Writes results of the small experiment, changed by `edit`, to a new folder.
 fn stored(dir: &Path, seed: u64, edit: &dyn Fn(&str, u32, &mut RunResult)) -> PathBuf {
     stored_of(fixture::experiment(6), dir, seed, edit)
 }
 
-/// As [`stored`], of another experiment of as many iterations.
+/// Writes results as [`stored`] does, of another experiment of as many iterations.
 fn stored_of(
     mut experiment: Experiment,
     dir: &Path,
@@ -145,7 +145,7 @@ fn other_policies_stand_side_by_side_and_strangers_do_not() {
     let failed = Compared::new(vec![side("a", &[&a]), side("b", &[&b])], &Wanted::default());
     let what = failed.unwrap_err().to_string();
     assert!(what.contains("a and b have no cell in common"), "{what}");
-    // One policy each: the filesystems are what is in common.
+    // With one policy on each side, cells are matched by their filesystems.
     let only = |from: &Path, to: &str, policy: &str| {
         let mut json: serde_json::Value =
             serde_json::from_slice(&fs::read(from.join("results.json")).unwrap()).unwrap();
@@ -206,7 +206,7 @@ fn wrong_sides_are_refused() {
     );
 }
 
-/// Results of the small experiment in a real kernel, with or without costs.
+/// Writes results of the small experiment in a real kernel, with or without costs.
 fn of_kernel(dir: &Path, seed: u64, costs: bool) -> PathBuf {
     let mut experiment = fixture::experiment(6);
     for cell in &mut experiment.cells {
@@ -235,7 +235,7 @@ fn computing_takes_time_on_both_sides_or_on_none() {
         let said = compare(a, b).unwrap_err();
         assert!(said.contains("`a` and `b` can't be compared"), "{said}");
     }
-    // Run apart, the engine had other memory than the kernel.
+    // In a run apart from the kernel, the engine had another amount of memory.
     let warnings = compare(&engine, &paying).unwrap().warnings.join("\n");
     assert!(warnings.contains("was run apart from it"), "{warnings}");
     let mut beside = fixture::experiment(6);

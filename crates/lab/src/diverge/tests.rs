@@ -2,7 +2,7 @@ use super::*;
 use crate::diagnostic::Source;
 use crate::experiment::{Overrides, parse};
 
-/// An experiment of a quarter of a second.
+/// Returns an experiment of a quarter of a second.
 fn experiment(more: &str) -> Experiment {
     let text = format!(
         "name = \"small\"\nfilesystem = \"ext4\"\npolicy = [\"linux-3.0\", \"linux-3.16\"]\nsample_s = 0.1\n{more}\n\
@@ -36,7 +36,7 @@ fn a_run_does_not_part_from_itself() {
     assert_eq!(same.parted, []);
 }
 
-/// Two kernels part where their code does, and the text shows both sides.
+/// Two kernels must diverge where their code does, and the text must show both sides.
 #[test]
 fn two_policies_part_and_what_follows_is_in_order() {
     let e = experiment("");
@@ -57,7 +57,7 @@ fn two_policies_part_and_what_follows_is_in_order() {
             .is_some_and(|f| f.number <= first.number)
     );
     assert!(found.parted.is_sorted_by(|a, b| a.at <= b.at));
-    // 3.16 does not wait in congestion_wait, so some kind of decision is one's alone.
+    // 3.16 does not wait in congestion_wait, so some kind of decision occurs on one side only.
     assert!(!found.parted.is_empty());
     let text = to_text(&found);
     assert!(
@@ -75,7 +75,7 @@ fn kinds_part_where_they_stay_apart() {
     };
     let (a, b) = (heard(&[10, 0, 10, 10, 10]), heard(&[0, 10, 10, 30, 30]));
     let parted = kinds_parted([&a, &b]);
-    // The difference of the first span is made up for in the second.
+    // The difference in the first slot is made up for in the second.
     assert_eq!(parted.len(), 1);
     assert_eq!(
         (parted[0].then, parted[0].all),
@@ -83,7 +83,7 @@ fn kinds_part_where_they_stay_apart() {
     );
     assert!((parted[0].at - 0.3).abs() < 1e-9);
     assert_eq!(kinds_parted([&a, &a]), []);
-    // Too few to tell.
+    // Counts below the minimum are not compared.
     assert_eq!(kinds_parted([&heard(&[0, 1]), &heard(&[0, 4])]), []);
 }
 

@@ -67,7 +67,7 @@ fn good(text: &str, set: &[&str]) -> Experiment {
     parse_with(text, MACHINE, &overrides).unwrap_or_else(|e| panic!("{}", show(&e)))
 }
 
-/// A diagnostic as the user sees it.
+/// Formats a diagnostic as the user sees it.
 fn show(e: &Diagnostic) -> String {
     let mut out = String::new();
     let theme = miette::GraphicalTheme::unicode_nocolor();
@@ -129,7 +129,7 @@ fn a_policy_may_build_on_another() {
     assert_eq!(policy.dirty_limits, mm::policy::DirtyLimits::PerZone);
 }
 
-/// The settings of tunable-watermarks: policies that differ in sysctls alone.
+/// The settings of tunable-watermarks: policies that differ only in sysctls.
 #[test]
 fn a_policy_may_bring_its_own_sysctls() {
     let text = EXPERIMENT.replace(
@@ -165,7 +165,7 @@ fn a_policy_may_bring_its_own_sysctls() {
     );
 }
 
-/// As where it is written on a running kernel (docs/reference/memory-model.md#tunable-watermarks).
+/// The same happens on a running kernel (docs/reference/memory-model.md#tunable-watermarks).
 #[test]
 fn a_policys_min_free_kbytes_resets_the_machines_watermarks() {
     let machine = MACHINE.replace(
@@ -219,8 +219,8 @@ fn a_workload_may_be_bound_to_a_node() {
     assert!(show(&e).contains("only movable memory"), "{}", show(&e));
 }
 
-/// Found by the swarm: the kernel's own pages had no zone, and the first request for one panicked.
-/// One command line for all labels; machines with other numbers of CPUs have other numbers of threads.
+/// One command line serves all labels; machines with different numbers of CPUs have different
+/// numbers of threads.
 #[test]
 fn a_command_may_take_the_number_of_threads() {
     let text = EXPERIMENT
@@ -269,6 +269,8 @@ fn a_command_may_take_the_number_of_threads() {
     }
 }
 
+/// Found by the swarm: without a zone for the kernel's own pages, the first request for one
+/// panicked.
 #[test]
 fn a_machine_is_not_all_movable() {
     let normal = "{ zone = \"DMA\", size = \"15M\" }, { zone = \"Normal\", size = \"64M\" }";
@@ -347,7 +349,7 @@ fn a_machine_may_have_a_second_filesystem() {
     let second = &e.cells[0].spec.machine.mounts[0];
     let said = (&*second.mount, second.filesystem, second.is_second);
     assert_eq!(said, ("mnt2", Some(FsKind::Ext4), true));
-    // Files count for the disk that they are on.
+    // Files must fit on the disk that they are on.
     let files = |path: &str| {
         let command = "[workload]\n";
         let files = format!("{command}files = {{ \"{path}\" = \"1500M\" }}\n");
@@ -407,7 +409,7 @@ fn the_experiments_of_the_project_are_read() {
             left.extend(std::fs::read_dir(path).unwrap().map(|e| e.unwrap().path()));
             continue;
         }
-        // Job files stand beside the experiments that name them.
+        // Job files lie beside the experiments that name them.
         if path.extension().is_some_and(|e| e == "fio") {
             continue;
         }
@@ -530,7 +532,7 @@ fn pieces() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..40).prop_map(|v| v.concat())
 }
 
-/// Wherever the complaint stands, it can be shown.
+/// Asserts that parsing does not panic, and that an error can be shown at its place.
 fn does_not_panic(text: &str, machine: &str) {
     if let Err(e) = parse_with(text, machine, &Overrides::default()) {
         if let Some(place) = &e.place {
@@ -569,7 +571,7 @@ proptest! {
     }
 }
 
-/// A profile may be a file beside the experiment, and is then what its tables would be in its place.
+/// A profile may be a file beside the experiment, and then means the same as its tables.
 #[test]
 fn a_profile_may_be_the_name_of_a_file() {
     let with = |profile: &str| {
@@ -581,7 +583,7 @@ fn a_profile_may_be_the_name_of_a_file() {
     let file = profile(&with(" = \"learned.toml\""));
     assert!(file.is_some());
     assert_eq!(file, profile(&with(inline)));
-    // What is wrong in the file is shown there.
+    // A mistake in the file is shown at its place in the file.
     for (name, says) in [
         (
             "no-zone.toml",
@@ -604,7 +606,7 @@ fn a_profile_may_be_the_name_of_a_file() {
     }
 }
 
-/// Beside a filesystem it leaves room for one; on a disk of its own it may have all of it.
+/// Swap on a filesystem's disk must leave space for the filesystem; a disk of its own may be full.
 #[test]
 fn swap_has_room_on_its_disk() {
     let with = |swap: &str| MACHINE.replacen("[disk]", &format!("{swap}\n[disk]"), 1);
@@ -622,7 +624,7 @@ fn swap_has_room_on_its_disk() {
     assert!(e.expect_err("too large").accepted.contains("up to 512M"));
 }
 
-/// Words of an earlier version are refused with the words that took their place.
+/// Words of an earlier version are refused with the words that replaced them.
 #[test]
 fn old_words_of_fair_zones_name_the_new_ones() {
     for old in ["flag", "flag-merged"] {

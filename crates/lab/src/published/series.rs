@@ -2,7 +2,7 @@
 //!
 //! | key of `series.toml` | meaning |
 //! | --- | --- |
-//! | `title`, `date`, `kernel` | the series, the month of its first posting (`2011-07`), its kernel |
+//! | `title`, `date`, `kernel` | the series, month of its first posting (`2011-07`), its kernel |
 //! | `link` | the thread, if it is known |
 //! | `pages` | pages of the project's documentation about it |
 //! | `baseline` | the policy that the others are compared with |

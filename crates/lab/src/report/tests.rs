@@ -146,7 +146,7 @@ fn report() -> HtmlReport {
             ],
             ..Default::default()
         }],
-        // The baseline is put first, wherever it stands.
+        // The baseline must be moved to the front.
         cells: vec![
             cell("ext4", "limits", false),
             cell("ext4", "vanilla", true),
@@ -156,7 +156,7 @@ fn report() -> HtmlReport {
     }
 }
 
-/// What lies between two marks of the page.
+/// Returns the text between two marks of the page.
 fn between<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
     let start = page.find(from).unwrap() + from.len();
     &page[start..start + page[start..].find(to).unwrap()]
@@ -194,7 +194,7 @@ fn the_page_stands_alone() {
         "<link rel=\"stylesheet\"",
         " src=",
     ] {
-        // The SVG namespace is a name and not an address.
+        // The SVG namespace is only a name; the page does not load it.
         let page = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!page.contains(foreign), "the page refers to {foreign}");
     }

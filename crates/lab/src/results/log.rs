@@ -6,7 +6,8 @@
 //! the last record is torn; reading stops before it, and new records overwrite it.
 //!
 //! ```text
-//! lowmark iterations 1\n | len sum 'h' header | len sum 'i' cell iteration result | … | len sum 'p' sha256
+//! lowmark iterations 1\n
+//!   | len sum 'h' header | len sum 'i' cell iteration result | … | len sum 'p' sha256
 //! ```
 //!
 //! The lock on this file also locks the results folder that the run will write.

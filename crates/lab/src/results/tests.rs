@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Two cells of two iterations: one ended early, one has nothing sampled.
+/// Returns two cells of two iterations: one ended early, and one has no samples.
 fn outcomes() -> Outcomes {
     let mut experiment = fixture::experiment(2);
     experiment.cells.truncate(2);
@@ -55,7 +55,7 @@ fn terms(replace: bool) -> Terms<'static> {
     }
 }
 
-/// Complete results at a place, or the complaint about it.
+/// Writes complete results to a place.
 fn write(
     dir: &Path,
     outcomes: &Outcomes,
@@ -147,7 +147,7 @@ fn an_interrupted_run_is_kept_beside_as_far_as_it_got() {
     assert_eq!(contents(&place), complete);
 }
 
-/// Every table that a folder has can be read: whoever adds a column of words to one hears of it here.
+/// Every table of a folder must be readable: a new column of words must be added to the known ones.
 #[test]
 fn all_tables_of_a_run_can_be_read() {
     let outcomes = outcomes();

@@ -5,7 +5,7 @@ use sim::account::{ClassSums, ReclaimSums, Writes};
 use sim::result::Metric;
 use std::collections::BTreeMap;
 
-/// A run of the fixture with everything else replaced.
+/// Returns a run of the fixture with these metrics, counters and sums.
 fn run(metrics: &[(&str, f64)], counters: &[(&str, f64)], reclaim: ReclaimSums) -> RunResult {
     let spec = fixture::experiment(1).cells[0].spec.clone();
     let mut r = fixture::simulate(&spec, &sim::Control::default());
@@ -27,7 +27,7 @@ fn value(r: &RunResult, name: &str) -> Reading {
         .value)(r)
 }
 
-/// The two detail tables give counters and what the report scripts derived from them.
+/// Returns the columns of the two published detail tables, with counters and derived rows.
 fn details() -> Vec<BTreeMap<String, f64>> {
     let rows = published::shipped().iter().flat_map(|s| &s.rows);
     let mut columns: BTreeMap<(String, String), BTreeMap<String, f64>> = BTreeMap::new();
@@ -52,7 +52,7 @@ fn every_published_row_is_defined() {
     assert!(n > 400, "{n} cells");
 }
 
-/// From the published counters our formulas give the published derived rows, digit by digit.
+/// From the published counters the formulas must give the published derived rows, digit by digit.
 #[test]
 fn the_formulas_are_those_of_the_published_reports() {
     let mut checked = 0;
@@ -123,7 +123,7 @@ fn the_formulas_are_those_of_the_published_reports() {
                 panic!("{name} has no value");
             };
             let digits = definition::row(name).unwrap().decimals;
-            // The time of the page is rounded to hundredths, and so is what is divided by it.
+            // The published time is rounded to hundredths, which limits the precision of quotients.
             let rounding = match digits {
                 3 => {
                     expected.abs() * 0.005 / get("duration: Total Elapsed Time (seconds)") + 0.0006
@@ -143,7 +143,7 @@ fn the_formulas_are_those_of_the_published_reports() {
 
 #[test]
 fn changes_are_those_of_2011() {
-    // Denominator: the new value. Positive is better.
+    // The denominator is the new value, and positive is better.
     let near = |a: Option<f64>, b: f64| assert!((a.unwrap() - b).abs() < 0.005, "{a:?} {b}");
     near(change_2011(30.32, 34.60, Better::Higher), 12.37);
     near(change_2011(100.0, 80.0, Better::Lower), 25.0);
@@ -165,7 +165,7 @@ fn what_the_engine_does_not_produce_is_never_a_number() {
         "vmstat: Compaction failures",
         "vmstat: Compaction pages moved",
         "vmstat: Compaction move failure",
-        // A counter that is not there is not 0 either, nor is what is derived from it.
+        // A missing counter is not 0, nor are rows derived from it.
         "vmstat: Page Ins",
         "vmstat: Kswapd efficiency",
         "vmstat: Direct velocity",
@@ -208,7 +208,7 @@ fn edges_of_the_formulas() {
     );
 }
 
-/// Eight iterations of two policies on one filesystem, with values by hand.
+/// Returns iterations of two policies on one filesystem, with values written by hand.
 fn outcomes(iterations: u32) -> Outcomes {
     let mut experiment = fixture::experiment(iterations);
     let group = experiment.cells[0].group();
@@ -326,7 +326,7 @@ fn a_published_row_is_measured_by_its_name() {
     assert_eq!(measure("nr_vmscan_write median"), Ok(0.5));
 }
 
-/// A small run in the real world.
+/// Runs a command in the real engine.
 fn real(command: &str) -> RunResult {
     let source = crate::diagnostic::Source::new(
         "e.toml",
@@ -362,7 +362,8 @@ fn the_columns_of_time_add_up_to_the_lifetime() {
     assert_eq!(classes, 4);
 }
 
-/// Nobody asks for several pages in a row, which is known under a policy that compacts, and only there.
+/// No task asks for several pages in a row here, so compaction is 0 under a policy that has it, and
+/// unsupported otherwise.
 #[test]
 fn rows_of_compaction_are_figures_where_the_policy_has_it() {
     let mut r = real("dd if=/dev/zero of=a bs=1M count=4");
@@ -381,7 +382,7 @@ fn rows_of_compaction_are_figures_where_the_policy_has_it() {
     assert_eq!(value(&r, "vmstat: Compaction stalls"), none);
 }
 
-/// Whatever a run reports can be looked up.
+/// Every name that a run reports must have an explanation.
 #[test]
 fn every_name_of_a_run_is_explained() {
     let r = real("dd if=/dev/zero of=a bs=1M count=4");
@@ -400,7 +401,7 @@ fn every_name_of_a_run_is_explained() {
     }
 }
 
-/// A kernel of today counts by its own names, and what it does not tell is no number.
+/// A real kernel counts by its own names, and figures that it does not report are no numbers.
 #[test]
 fn a_real_kernels_counters_make_rows_and_the_rest_is_unsupported() {
     let spec = fixture::experiment(1).cells[0].spec.clone();
@@ -442,7 +443,7 @@ fn a_real_kernels_counters_make_rows_and_the_rest_is_unsupported() {
         assert!(unsupported(&r, name), "{name}: {:?}", value(&r, name));
     }
     assert_eq!(value(&r, "vmstat: Zone dma velocity"), Reading::Absent);
-    // With its trace events read; no kernel of today waits for congestion.
+    // With trace events; today's kernels do not wait for congestion.
     r.reclaim = Some(ReclaimSums {
         direct_reclaims: 3,
         ..ReclaimSums::default()
@@ -455,7 +456,8 @@ fn a_real_kernels_counters_make_rows_and_the_rest_is_unsupported() {
     ));
 }
 
-/// A policy of the engine beside a kernel: every file of the results says what was not told.
+/// With a policy of the engine beside a kernel, every file of the results must say which figures
+/// are missing.
 #[test]
 fn a_kernel_and_a_model_stand_side_by_side() {
     let mut o = outcomes(2);

@@ -22,7 +22,7 @@ fn digests(outcomes: &Outcomes) -> Vec<Vec<Option<u64>>> {
 #[test]
 fn seeds_stay_what_they_are() {
     let e = fixture::experiment(1);
-    // Computed apart, in another language.
+    // This value was computed separately, in another language.
     assert_eq!(iteration_seed(&e, 0), 9106379309145445720);
     let mut all: Vec<u64> = (0..200).map(|i| iteration_seed(&e, i)).collect();
     all.sort_unstable();
@@ -30,7 +30,7 @@ fn seeds_stay_what_they_are() {
     assert_eq!(all.len(), 200);
 }
 
-/// Results of a cell do not depend on what stands beside it, in which order, or under which name.
+/// Results of a cell must not depend on other cells, their order, or the experiment's name.
 #[test]
 fn a_cell_keeps_its_numbers_in_any_company() {
     let e = fixture::experiment(3);
@@ -41,7 +41,7 @@ fn a_cell_keeps_its_numbers_in_any_company() {
             cells: vec![cell.clone()],
             ..e.clone()
         };
-        // A list of one value is no axis.
+        // An axis of one value is not written.
         alone.cells[0].axes.clear();
         let of = digests(&run(&alone, &options(1, false), &fixture::simulate).unwrap());
         assert_eq!(of[0], whole[i]);
@@ -51,7 +51,7 @@ fn a_cell_keeps_its_numbers_in_any_company() {
     let mut of = digests(&run(&reversed, &options(2, false), &fixture::simulate).unwrap());
     of.reverse();
     assert_eq!(of, whole);
-    // More iterations: the first ones stay.
+    // With more iterations the first ones stay the same.
     let more = digests(
         &run(
             &fixture::experiment(5),
@@ -124,7 +124,7 @@ fn nothing_to_do_is_done_at_once() {
 #[test]
 fn a_check_runs_twice_with_recounts_and_names_the_first_difference() {
     let e = fixture::experiment(4);
-    // The third cell at the second iteration, and the first one at the fourth.
+    // The third cell fails at the second iteration, and the first one at the fourth.
     let bad = [(2, 1), (0, 3)].map(|(cell, i): (usize, u32)| {
         let spec = &e.cells[cell].spec;
         let of = (spec.filesystem, spec.policy.name.clone());
@@ -250,7 +250,7 @@ fn an_interrupt_keeps_what_is_finished_and_stops_what_runs() {
     }
 }
 
-/// Some iterations by cell and iteration, and what was put in since.
+/// A journal with some earlier iterations by cell and iteration, which records new ones.
 struct Beforehand {
     earlier: std::collections::BTreeMap<(u32, u32), RunResult>,
     finished: Vec<(u32, u32)>,
@@ -271,7 +271,7 @@ fn what_an_earlier_run_finished_is_not_run_again() {
     let e = fixture::experiment(3);
     let whole = run(&e, &options(2, false), &fixture::simulate).unwrap();
     for known in 0..1_u32 << 12 {
-        // A few hundred of the subsets, the empty and the full one among them.
+        // Tries a few hundred of the subsets, the empty and the full one among them.
         if known % 13 != 0 && known != (1 << 12) - 1 {
             continue;
         }
@@ -299,7 +299,7 @@ fn what_an_earlier_run_finished_is_not_run_again() {
     }
 }
 
-/// A fixture in place of real kernels, which takes another time of the host in every run.
+/// A stand-in for real kernels that takes another time of the host in every run.
 struct Kernels(AtomicU64);
 
 impl Worlds for Kernels {
@@ -318,7 +318,7 @@ impl Worlds for Kernels {
     }
 }
 
-/// The first cell of each filesystem runs a kernel.
+/// Returns an experiment in which the first cell of each filesystem runs a kernel.
 fn with_kernels(iterations: u32) -> Experiment {
     let mut e = fixture::experiment(iterations);
     for cell in e.cells.iter_mut().filter(|c| c.baseline) {

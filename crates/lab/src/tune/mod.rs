@@ -115,7 +115,7 @@ impl From<Interrupted> for NoAnswer {
     }
 }
 
-/// Factor by which watermarks are widened at a step, and the most steps.
+/// Factor by which watermarks are widened at a step, and the most settings tried on the way.
 const WIDER: f64 = 1.25;
 const RUNGS: usize = 16;
 
@@ -251,7 +251,7 @@ fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Ans
 }
 
 /// Tries settings one after the other, then with wider watermarks, until one bears every case that
-/// must hold, or no memory is left to keep free.
+/// must hold, keeps more memory free than the goals allow, or can't be widened.
 fn rungs(
     trials: &Trials<'_>,
     space: &Space,

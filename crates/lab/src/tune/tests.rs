@@ -10,8 +10,8 @@ use sim::{Control, RunResult, RunSpec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-/// What a stand-in for the engine makes of a machine: a burst of 8 MiB has to fit between low and
-/// min, or an allocation waits; small dirty limits cost throughput; costs stretch all of it.
+/// Stands in for the engine: a burst of 8 MiB must fit between low and min, or an allocation waits;
+/// small dirty limits cost throughput; the cost of scanning a page scales the size of the burst.
 fn simulate(spec: &RunSpec, control: &Control) -> RunResult {
     let mut r = fixture::simulate(spec, control);
     let [min, low, _] = space::sums(&spec.machine);
@@ -105,11 +105,11 @@ fn the_cheapest_setting_that_bears_every_cost_is_found() {
     assert!(c.holds && c.margins.iter().all(|m| m.holds || !m.case.must_hold()));
     let machine = c.setting.on(&e.cells[0].spec.machine);
     let [min, low, high] = space::sums(&machine);
-    // Half as much again of 8 MiB, and the spread of the seeds above it.
+    // One and a half times 8 MiB, and the variation between seeds above it.
     let gap = low - min;
     assert!((12_288..17_000).contains(&gap), "{gap} kB");
     assert!(high * 1024 <= 64 << 20 && c.setting.dirty_bytes.unwrap() >= 15 << 20);
-    // The way there says why less memory does not do.
+    // Every rung below the chosen one says why less memory is not enough.
     let (last, before) = a.rungs.split_last().unwrap();
     assert!(last.refused.is_none() && before.iter().all(|r| r.refused.is_some()));
     assert!(a.rungs.windows(2).all(|w| w[0].kept_free < w[1].kept_free));
@@ -141,7 +141,7 @@ fn settings_that_hold_every_goal_are_left_alone() {
 
 #[test]
 fn a_goal_of_programs_is_met_by_dirty_limits() {
-    // The longest answer is what the dirty limit takes to be written.
+    // The longest answer is the time in which the dirty limit is written.
     let answering = |spec: &RunSpec, control: &Control| {
         let mut r = simulate(spec, control);
         let dirty = match spec.machine.sysctl.dirty_bytes.0 {
@@ -220,7 +220,7 @@ fn goals_that_contradict_each_other_are_refused_with_what_is_nearest() {
     assert!(reason.contains("none of"), "{reason}");
     let price = nearest.split("--max-free ").nth(1).unwrap();
     let kbytes: u64 = price.split('K').next().unwrap().parse().unwrap();
-    // high = min + two distances of 8 MiB and more.
+    // high is min plus two gaps of 8 MiB or more.
     assert!((16_384..40_000).contains(&kbytes), "{nearest}");
 }
 
@@ -298,7 +298,7 @@ fn texts_and_files() {
     }
 }
 
-/// The inverse formulas, on a machine where they bite.
+/// Tests the inverse formulas on a machine where rounding matters.
 #[test]
 fn explicit_watermarks_become_the_least_factor_that_wakes_kswapd_as_early() {
     let machine: Machine = one_cell().cells[0].spec.machine.clone();
@@ -323,7 +323,8 @@ fn explicit_watermarks_become_the_least_factor_that_wakes_kswapd_as_early() {
     assert!(!sysctl_d::text(&[], &s, &machine).contains("hidden"));
 }
 
-/// A stand-in whose feedback doubles the distance between min and low after direct reclaim, below the cap.
+/// Stands in for feedback: doubles the distance between min and low after direct reclaim, below the
+/// cap.
 fn learning(spec: &RunSpec, control: &Control) -> RunResult {
     let [_, default, _] = space::sums(&spec.machine);
     let mut at = spec.clone();
@@ -368,7 +369,7 @@ fn learning_ends_with_a_phase_without_direct_reclaim_and_its_profile_can_be_trie
     assert!((8192..17_000).contains(&(low - min)), "{:?}", l.profile);
     insta::assert_snapshot!("learned", text::learned_text(&l));
 
-    // The cell that tries it has its watermarks, and its profile survives a file.
+    // The cell that tries the profile has its watermarks, and the profile survives a file.
     let cell = learn::with_profile(&e.cells[0], &l.profile);
     assert_eq!(cell.spec.policy.profile.as_ref(), Some(&l.profile));
     let file = text::learned_files(&l, &e.cells[0], 2).remove(0);
@@ -384,7 +385,7 @@ fn learning_ends_with_a_phase_without_direct_reclaim_and_its_profile_can_be_trie
     assert!(e.message.contains("names no zone"), "{e}");
 }
 
-/// The cap is of what the sysctls give, not of what a phase begins with.
+/// The cap is a multiple of the sysctls' watermarks, not of those that a phase begins with.
 #[test]
 fn learning_ends_at_the_cap_of_all_phases() {
     let mut e = one_cell();
@@ -421,14 +422,14 @@ fn without_a_knob_only_what_there_is_is_tried() {
     let a = tune(&e, &knobs, options(2), &simulate).unwrap();
     assert_eq!((a.tried, a.rungs.len(), a.chosen.holds), (1, 1, true));
     assert_eq!(a.chosen.setting, Setting::default());
-    // What it is still stands in the file.
+    // The file states the watermarks, although nothing is changed.
     let files = report(&e, &knobs, &a, &[]).files();
     let conf = files.iter().find(|f| f.path == "90-lowmark.conf").unwrap();
     let conf = String::from_utf8(conf.bytes.clone()).unwrap();
     assert!(conf.contains("vm.watermark_scale_factor = 3"), "{conf}");
 }
 
-/// A stand-in on which bursts stall the more, the nearer they are to 40 MiB every 300 ms.
+/// Stands in for the engine: bursts stall the more, the nearer they are to 40 MiB every 300 ms.
 fn stalling(spec: &RunSpec, control: &Control) -> RunResult {
     let mut r = fixture::simulate(spec, control);
     let workload::Step::Foreground(p) = &spec.workload.steps[1] else {
@@ -456,7 +457,7 @@ fn stalling(spec: &RunSpec, control: &Control) -> RunResult {
     r
 }
 
-/// One cell with bursts, as an experiment file says it.
+/// Returns one cell with bursts, as an experiment file would define it.
 fn with_bursts() -> Experiment {
     let mut e = one_cell();
     let cell = &mut e.cells[0];
@@ -492,7 +493,7 @@ fn the_worst_bursts_are_found_and_their_file_runs_again() {
     assert!(cost.direct_per_mib > 0.85 && found.own.1.direct_per_mib < 0.5);
     assert!(found.by_sysctl.direct_per_mib >= 1.0);
     assert!(found.all.len() <= 90, "{}", found.all.len());
-    // The other options of `burst`, and the writer, are as they were.
+    // The other options of `burst`, and the writer, must be unchanged.
     let line = &found.cell.spec.workload.line;
     assert!(
         line.starts_with("dd if=/dev/zero of=a bs=64k & burst -s "),
@@ -500,7 +501,7 @@ fn the_worst_bursts_are_found_and_their_file_runs_again() {
     );
     assert!(line.ends_with(" -d 1s -A poisson -n 20"), "{line}");
 
-    // The same on any number of threads, another with another seed.
+    // The result must not depend on the number of threads, and must change with the seed.
     let text = |found: &adversary::Found, q| adversary::json(found, q).to_string();
     assert_eq!(
         text(&found, &ADVERSARY),
@@ -512,7 +513,7 @@ fn the_worst_bursts_are_found_and_their_file_runs_again() {
     };
     assert_ne!(found.all, of(1, &other).all);
 
-    // The file gives the cell again, and with it the figures.
+    // The file must give the cell again, and with it the figures.
     let files = adversary::files(&found, &ADVERSARY, &e).unwrap();
     let toml = String::from_utf8(files[0].bytes.clone()).unwrap();
     let source = crate::diagnostic::Source::new("adversary.toml", toml);
@@ -536,7 +537,7 @@ fn without_a_burst_there_is_no_pattern_to_search() {
     assert!(refused.message.contains("no `burst` command"), "{refused}");
 }
 
-/// A world with a kernel that reclaims directly where the gap between low and min is below what it needs.
+/// A world with a kernel that reclaims directly if the gap between low and min is below its need.
 struct Guests {
     need_kbytes: u64,
     says_bytes: bool,
@@ -566,7 +567,7 @@ impl crate::runner::Worlds for Guests {
     }
 }
 
-/// The real kernel decides whether the answer holds there, and what it can't say is not called 0.
+/// The real kernel decides whether the answer holds in it; figures that it lacks are not 0.
 #[test]
 fn a_kernel_is_asked_about_the_answer() {
     let mut e = one_cell();

@@ -15,17 +15,17 @@ fn standing(kernel: &[f64], engine: &[f64], slack: f64) -> Standing {
 #[test]
 fn a_figure_is_inside_by_range_by_nearness_or_by_slack() {
     use Standing::*;
-    // The kernel's range, though its median is far.
+    // Inside the kernel's range, although its median is far away.
     assert_eq!(standing(&[10.0, 100.0, 101.0], &[12.0], 0.0), Inside);
     assert_eq!(standing(&[10.0, 100.0, 101.0], &[9.0], 0.0), Outside);
-    // A tenth of its median.
+    // Within a tenth of the kernel's median.
     assert_eq!(standing(&[100.0], &[110.0], 0.0), Inside);
     assert_eq!(standing(&[100.0], &[111.0], 0.0), Outside);
-    // Pages have slack, and nothing else.
+    // Only counts of pages have slack.
     assert_eq!(standing(&[0.0], &[64.0], SLACK_PAGES), Inside);
     assert_eq!(standing(&[0.0], &[65.0], SLACK_PAGES), Outside);
     assert_eq!(standing(&[0.0], &[1.0], 0.0), Outside);
-    // It is the median of the engine's that counts.
+    // The engine's median counts, not its range.
     assert_eq!(standing(&[100.0], &[1.0, 105.0, 900.0], 0.0), Inside);
 }
 
@@ -39,7 +39,7 @@ fn what_nobody_did_or_tells_is_not_scored_and_what_the_engine_lacks_is_a_miss() 
     assert!(scored(Standing::Unsupported) && !scored(Standing::Idle) && !scored(Standing::Untold));
 }
 
-/// Figures that were kept by an earlier version of the list stay good for what it had; what came later is not scored.
+/// Figures kept by an earlier version of the list stay valid; figures added later are not scored.
 #[test]
 fn what_was_not_measured_in_the_kernel_is_not_scored() {
     let figures = judged::figures();
@@ -89,7 +89,7 @@ fn a_counter_is_the_first_that_is_there_or_the_sum_of_its_zones() {
     count("workingset_refault", 5);
     assert_eq!(figure("allocstall").value(&run), Some(7.0));
     assert_eq!(figure("workingset_refault_file").value(&run), Some(5.0));
-    // What only looks like a part is none.
+    // A counter whose name only begins alike is no part of it.
     assert_eq!(figure("pgscan_direct").value(&run), None);
     run.counters.insert("workingset_refault_file".to_owned(), 6);
     assert_eq!(figure("workingset_refault_file").value(&run), Some(6.0));
@@ -130,7 +130,7 @@ fn series_part_where_they_stay_apart() {
         ("free", "Normal", &[1000.0, 1000.0, 1000.0, 1000.0, 1000.0]),
         ("dirty", "global", &[0.0, 500.0, 5000.0, 5000.0, 5000.0]),
     ]);
-    // One sample apart is chance, two are not; the tenth is of the most that the kernel's reaches.
+    // One sample apart is chance, two are not; the tolerance is a tenth of the kernel's maximum.
     let engine = series(&[
         ("free", "Normal", &[1000.0, 500.0, 1000.0, 1000.0, 1000.0]),
         ("dirty", "global", &[0.0, 0.0, 5500.0, 5501.0, 4499.0]),

@@ -57,7 +57,8 @@ fn said(result: Result<Experiment, Diagnostic>) -> String {
     }
 }
 
-/// The rule, what of the machine's or the experiment's file is replaced and by what, and the complaint.
+/// The rule, the text of the machine's or the experiment's file that is replaced, its replacement,
+/// and the error.
 const BROKEN: &[(&str, &str, &str, &str)] = &[
     (
         "one CPU",
@@ -178,7 +179,7 @@ fn every_rule_is_told_at_its_place_and_only_beside_a_kernel() {
         );
         let wrong = said(parse_with(&of(EXPERIMENT), &of(MACHINE), &none));
         assert!(wrong.starts_with(complaint), "{rule}: {wrong}");
-        // The engine runs all of it, but a change of what its machine did not have at boot.
+        // The engine accepts all of it, except a change of a sysctl that the machine lacks at boot.
         let engine = of(EXPERIMENT)
             .replace(", \"kernel:6.12\"", "")
             .replace(", \"vm.watermark_scale_factor\" = 20", "");
@@ -264,7 +265,7 @@ fn a_legal_machine_is_taken_as_it_is() {
     }
 }
 
-/// A change in mid-run comes with the numbers that a file of /proc/sys takes.
+/// Changes in mid-run must be passed to the guest as the numbers that files of /proc/sys take.
 #[test]
 fn changes_go_along() {
     let e = EXPERIMENT.replace("\"vm.dirty_ratio\" = 5", "\"vm.dirty_bytes\" = \"1M\"");

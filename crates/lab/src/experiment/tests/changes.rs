@@ -1,4 +1,4 @@
-//! `[[at]]`: sysctls that are written in mid-run.
+//! Tests of `[[at]]`: sysctls that are written in mid-run.
 
 use super::*;
 
@@ -44,7 +44,7 @@ sysctl.\"vm.lowmem_reserve_ratio\" = [0, 256, 32]
     assert!(good(EXPERIMENT, &[]).cells[0].spec.changes.is_empty());
 }
 
-/// A policy's sysctls are those that changes begin with.
+/// Changes must start from the sysctls of the policy.
 #[test]
 fn changes_begin_with_the_policy_s_sysctls() {
     let text = "[policies.limits.sysctl]\n\"vm.swappiness\" = 10\n[[at]]\ntime = \"1s\"\nsysctl.vm.dirty_ratio = 5\n";
@@ -53,7 +53,7 @@ fn changes_begin_with_the_policy_s_sysctls() {
     assert_eq!(swappiness, [60, 10]);
 }
 
-/// Times and values are axes as others are, and may be set from the command line.
+/// Times and values may be lists, which make axes, and may be set from the command line.
 #[test]
 fn changes_may_vary() {
     let text = "[[at]]\ntime = [\"1s\", \"2s\"]\nsysctl = { \"vm.dirty_ratio\" = [5, 10] }\n";
@@ -72,7 +72,7 @@ fn changes_may_vary() {
     assert_eq!((last.at_ns, last.sysctl.dirty_ratio), (2_000_000_000, 10));
 }
 
-/// Whole names are accepted wherever sysctls stand, and the text above wins whatever its spelling.
+/// Whole names are accepted in all tables of sysctls, and overrides work for any spelling.
 #[test]
 fn machines_take_whole_names() {
     let machine = MACHINE.replace("[disk]", "[sysctl]\nvm.dirty_ratio = 30\n[disk]");
@@ -171,8 +171,8 @@ fn wrong_changes() {
     insta::assert_snapshot!(all);
 }
 
-/// Settings of real machines are taken whole: those that do nothing here, or are not modelled, are notes of the run. What
-/// a policy's kernel has not is an error.
+/// Settings of real machines are accepted as they are: those without effect or model become notes
+/// of the run. A sysctl that the policy's kernel lacks is an error.
 #[test]
 fn sysctls_that_do_nothing_are_said() {
     let read = |policy: &str, sysctl: &str, at: &str| {

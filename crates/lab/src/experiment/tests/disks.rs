@@ -1,10 +1,10 @@
-//! `[[disk]]`: any number of filesystems.
+//! Tests of `[[disk]]`: any number of filesystems.
 
 use super::*;
 
 const DISK: &str = "[disk]\nkind = \"ssd\"\ncapacity = \"1G\"\n";
 
-/// The machine with other disks.
+/// Returns the machine with other disks.
 fn with(disks: &str) -> String {
     assert!(MACHINE.contains(DISK), "{MACHINE}");
     MACHINE.replace(DISK, disks)
@@ -30,7 +30,7 @@ capacity = \"4G\"
 params = { disk_average_seek = 9000000 }
 ";
 
-/// One disk is the same in both forms.
+/// A single disk must mean the same in both forms.
 #[test]
 fn one_disk_may_be_a_list_of_one() {
     let old = parse_with(EXPERIMENT, MACHINE, &Overrides::default()).unwrap();
@@ -56,7 +56,7 @@ fn a_list_of_disks_is_a_tree_of_filesystems() {
     let kinds: Vec<_> = m.mounted().map(|on| on.filesystem).collect();
     assert_eq!(kinds, [None, Some(FsKind::Btrfs), None]);
     assert!(m.mounts[1].disk.params.contains_key("disk_average_seek"));
-    // A machine survives its own form, whichever it was read from.
+    // A machine must survive serialisation, whichever form it was read from.
     for machine in [
         m.clone(),
         good(EXPERIMENT, &[]).cells[0].spec.machine.clone(),
@@ -65,7 +65,7 @@ fn a_list_of_disks_is_a_tree_of_filesystems() {
         let back: sim::spec::Machine = serde_json::from_value(json).unwrap();
         assert_eq!(back, machine);
     }
-    // Files count for the disk that they are on.
+    // Files must fit on the disk that they are on.
     let files = |path: &str, size: &str| {
         let files = format!("[workload]\nfiles = {{ \"{path}\" = \"{size}\" }}\n");
         read(THREE, &EXPERIMENT.replace("[workload]\n", &files))
@@ -78,7 +78,7 @@ fn a_list_of_disks_is_a_tree_of_filesystems() {
     assert!(files("mntx", "1500M").is_err());
 }
 
-/// Keys of a list's elements are axes as others are.
+/// Keys of a list's elements may hold lists, which make axes.
 #[test]
 fn disks_of_a_list_may_vary() {
     let text = THREE
@@ -89,7 +89,7 @@ fn disks_of_a_list_may_vary() {
     assert_eq!(e.cells.len(), 8);
 }
 
-/// What is on `/` is the experiment's or the machine's to say.
+/// The filesystem on `/` is stated by the experiment or by the machine.
 #[test]
 fn the_machine_may_say_what_is_tested() {
     let own = "[[disk]]\nfilesystem = \"ext4\"\nkind = \"ssd\"\ncapacity = \"1G\"\n";
@@ -168,7 +168,7 @@ fn wrong_lists_of_disks() {
             ),
         ),
     ] {
-        // What stands at the top of a table stands before the first table.
+        // Keys of the top table must come before the first table header.
         let machine = match disks.strip_prefix("disk = ") {
             Some(value) => format!("disk = {value}{}", with("")),
             None => with(&disks),

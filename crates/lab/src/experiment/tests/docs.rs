@@ -1,4 +1,4 @@
-//! The page about machine files says what the code's table says.
+//! Tests that the page about machine files agrees with the table in the code.
 
 use mm::sysctl::{Fits, TABLE};
 

@@ -1,11 +1,11 @@
-//! Policies that are real kernels.
+//! Tests of policies that are real kernels.
 
 use super::{EXPERIMENT, MACHINE, parse_with, show};
 use crate::experiment::Overrides;
 use crate::model::Experiment;
 use std::collections::BTreeMap;
 
-/// A machine that a kernel can have.
+/// Returns a machine that a guest can be.
 fn machine() -> String {
     MACHINE
         .replace("cpus = 2", "cpus = 1")
@@ -23,7 +23,7 @@ fn with(policy: &str, tables: &str) -> Result<Experiment, String> {
     parse_with(&text, &machine(), &Overrides::default()).map_err(|e| show(&e))
 }
 
-/// Each cell's policy, and its kernel in a line.
+/// Returns each cell's policy, and its kernel in a line.
 fn cells(policy: &str, tables: &str) -> Vec<String> {
     let e = with(policy, tables).unwrap_or_else(|e| panic!("{e}"));
     let line = |c: &crate::model::Cell| {
@@ -64,7 +64,7 @@ fn models_and_kernels_stand_in_one_comparison() {
     assert!(e.cells[0].baseline && !e.cells[1].baseline);
     assert_eq!(e.axes, ["policy"]);
     assert_eq!(e.kernels().len(), 1);
-    // The machine is as its file says it, with none of the engine's formulas.
+    // The machine keeps the settings of its file, without the engine's formulas.
     let sysctl = &e.cells[0].spec.machine.sysctl;
     assert_eq!(sysctl, &mm::sysctl::Sysctl::KERNEL);
 }

@@ -1,9 +1,9 @@
-//! Wrong input: one error each, with its place, its key and what is accepted.
+//! Tests of wrong input: one error each, with its place, its key and the accepted input.
 
 use super::{EXPERIMENT, MACHINE, parse_with, show};
 use crate::experiment::Overrides;
 
-/// What is wrong, what of the file is replaced, and by what.
+/// The name of the mistake, the text of the file that is replaced, and its replacement.
 type Wrong = (&'static str, &'static str, &'static str);
 
 /// Changes to the experiment; `COUNT` stands for the numbers from 1 to 50.
@@ -436,8 +436,8 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
     insta::assert_snapshot!(all);
 }
 
-/// A text in which lists of everything that there is of a kind have a name, so that one thing more is
-/// not another text.
+/// Replaces complete lists of switches, presets and other names by a short name, so that a new
+/// entry does not change the snapshot.
 fn without_lists(text: &str) -> String {
     let switches = mm::Policy::SWITCHES.iter().map(|s| s.name);
     let filesystems = || sim::spec::FsKind::ALL.iter().map(|kind| kind.name());

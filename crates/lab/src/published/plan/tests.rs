@@ -6,7 +6,8 @@ fn series(name: &str) -> Series {
     find(name).expect("a shipped series").clone()
 }
 
-/// The series with these rows alone: machine, threads, filesystem, workload, policy, watched.
+/// Returns the series with only these rows: machine, threads, filesystem, workload, policy,
+/// monitors.
 fn asking(name: &str, rows: &[(&str, &str, &str, &str, &str, bool)]) -> Series {
     let mut series = series(name);
     let row = |r: &(&str, &str, &str, &str, &str, bool)| PublishedRow {
@@ -23,7 +24,7 @@ fn asking(name: &str, rows: &[(&str, &str, &str, &str, &str, bool)]) -> Series {
     series
 }
 
-/// What a plan runs: each cell by the name of its experiment.
+/// Lists the cells that a plan runs, each with the name of its experiment.
 fn cells(plan: &Plan) -> Vec<String> {
     let of_run = |r: &Run| {
         let name = r.experiment.name.clone();
@@ -41,8 +42,8 @@ fn cells(plan: &Plan) -> Vec<String> {
     plan.runs.iter().flat_map(of_run).collect()
 }
 
-/// Every shipped row has a run, and each run is the one that the experiment's own file has: no cell
-/// more, none less.
+/// Every shipped row must have a run, and each run must have exactly the cells of the experiment's
+/// own file.
 #[test]
 fn shipped_rows_have_the_runs_of_the_shipped_experiments() {
     for series in shipped() {
@@ -81,8 +82,8 @@ fn shipped_rows_have_the_runs_of_the_shipped_experiments() {
     }
 }
 
-/// What the experiments of writeback-from-reclaim wrote out by hand before commands took the number of
-/// threads.
+/// Command lines that the experiments of writeback-from-reclaim spelled out before commands took
+/// the number of threads.
 #[test]
 fn the_formula_gives_the_published_command_lines() {
     let by_hand = |machine: &str, label: &str| match (machine, label) {
@@ -109,7 +110,7 @@ fn the_formula_gives_the_published_command_lines() {
             let line = by_hand(&cell.machine, &cell.threads);
             let line = format!("{line} -L 25 -t 1 -S0 -s 10485760");
             let mut script = workload::parse(&line).expect("a command line");
-            // The line is kept as it is written.
+            // The script keeps the line as it is written, so it is made equal for the comparison.
             script.line = cell.spec.workload.line.clone();
             assert_eq!(format!("{script:?}"), format!("{:?}", cell.spec.workload));
             compared += 1;
@@ -118,7 +119,7 @@ fn the_formula_gives_the_published_command_lines() {
     assert_eq!(compared, (5 + 2 + 3 + 3) * 6 + 3);
 }
 
-/// Rows that no experiment names: other threads, filesystems, policies, machines, watched ones.
+/// Rows that no experiment's file covers: other threads, filesystems, policies, machines, monitors.
 #[test]
 fn rows_beyond_the_experiments_files_have_runs() {
     let asked = asking(

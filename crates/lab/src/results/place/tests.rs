@@ -28,7 +28,7 @@ fn put(dir: &Path, text: &str, replace: bool) -> Result<Published, OutputError> 
     Ok(publish(claim(dir, replace)?, text))
 }
 
-/// Paths and contents of everything below a folder; `None` for a folder.
+/// Returns paths and contents of everything below a folder; `None` for a folder.
 fn all(dir: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -54,14 +54,14 @@ fn result(seed: u64) -> RunResult {
     fixture::simulate(&spec, &sim::Control::default())
 }
 
-/// A run that ended after so many iterations, as a kill leaves it.
+/// Leaves the state of a run that was killed after `n` iterations.
 fn killed_after(dir: &Path, n: u32) {
     let mut place = claim(dir, false).unwrap();
     place.begin(&header(false)).unwrap();
     for i in 0..n {
         place.log().finished(0, i, &result(u64::from(i))).unwrap();
     }
-    // A process that is killed runs no destructors; the lock goes with its descriptors.
+    // A killed process runs no destructors; the lock is released with its descriptors.
     place.ended = true;
 }
 
@@ -96,7 +96,7 @@ fn what_is_not_ours_stays_whatever_is_said() {
     fs::write(x.join("thesis.tex"), "years").unwrap();
     refused("`thesis.tex`");
     fs::remove_file(x.join("thesis.tex")).unwrap();
-    // What earlier versions wrote, and took for a licence to remove everything.
+    // Earlier versions wrote this file, and replaced any folder that had it.
     fs::write(x.join("results.json"), "{\"lowmark\": \"0.1.0\"}").unwrap();
     refused("earlier version");
     fs::remove_file(x.join("results.json")).unwrap();
@@ -110,7 +110,7 @@ fn what_is_not_ours_stays_whatever_is_said() {
     fs::write(x.join("series/a.csv"), "2").unwrap();
     refused("`series/a.csv`, which was changed");
     fs::write(x.join("series/a.csv"), "1").unwrap();
-    // A list that leads out of its folder is nobody's.
+    // A list that leads out of its folder was not written by Lowmark.
     let list = fs::read_to_string(x.join(MANIFEST)).unwrap();
     fs::write(x.join(MANIFEST), list.replace("series/a.csv", "../y")).unwrap();
     refused("no manifest.json of ours");
@@ -149,7 +149,7 @@ fn nothing_is_left_of_a_place_that_nothing_came_to() {
     ));
     drop(place);
     assert_eq!(all(dir.path()), BTreeMap::new());
-    // A broken filling, too; where it can't be written at all there is no other place either.
+    // Publishing with an error of the callback fails, too, also in the temporary folder.
     let place = claim(&deep, false).unwrap();
     let broken = |emit: &mut dyn FnMut(File) -> io::Result<()>| {
         emit(File::new("half.csv", "1,"))?;
@@ -202,7 +202,7 @@ fn new_places_differ_within_a_second_and_latest_leads_to_the_last() {
     let latest = root.join("latest/results.json");
     assert_eq!(fs::read_to_string(latest).unwrap(), "3");
     assert_eq!(fs::read_dir(&root).unwrap().count(), 4);
-    // Somebody's file of that name stays.
+    // A user's file named `latest` stays.
     fs::remove_file(root.join("latest")).unwrap();
     fs::write(root.join("latest"), "mine").unwrap();
     assert!(publish(new(), "4").notes[0].contains("latest"));
@@ -248,7 +248,7 @@ fn a_killed_run_is_gone_on_with_or_begun_anew() {
             .unwrap_err(),
         OutputError::NothingToResume { .. }
     ));
-    // One without a finished iteration holds nobody up.
+    // A killed run without a finished iteration does not block the place.
     killed_after(&x, 0);
     drop(claim(&x, false).unwrap());
     killed_after(&x, 1);
@@ -278,7 +278,7 @@ fn a_partial_result_is_gone_on_with_and_notes_in_it_stay() {
     assert!(claim(&x, true).is_err());
 }
 
-/// Every state in which a process may end while it puts results in place.
+/// All states in which a process may end while it puts results in place.
 #[test]
 fn what_a_killed_process_left_is_put_right() {
     let dir = tempfile::tempdir().unwrap();
@@ -292,7 +292,7 @@ fn what_a_killed_process_left_is_put_right() {
         fs::rename(other.path().join("y"), &moved).unwrap();
         moved
     };
-    // Half written.
+    // Killed while it wrote the results.
     put(&x, "1", false).unwrap();
     fs::create_dir(hidden("new")).unwrap();
     fs::write(hidden("new").join("half"), "1,").unwrap();
@@ -301,7 +301,7 @@ fn what_a_killed_process_left_is_put_right() {
         (text().as_str(), fs::read_dir(dir.path()).unwrap().count()),
         ("1", 1)
     );
-    // Half a list.
+    // Killed while it wrote the list.
     fs::create_dir(hidden("new")).unwrap();
     fs::write(hidden("new").join("half"), "1,").unwrap();
     fs::write(hidden("new").join(MANIFEST), "{\n").unwrap();
@@ -310,14 +310,15 @@ fn what_a_killed_process_left_is_put_right() {
         (text().as_str(), fs::read_dir(dir.path()).unwrap().count()),
         ("1", 1)
     );
-    // Exchanged: what was replaced is still there.
+    // Killed after the exchange: the replaced results are still there.
     fs::rename(elsewhere("0"), hidden("new")).unwrap();
     drop(claim(&x, true).unwrap());
     assert_eq!(
         (text().as_str(), fs::read_dir(dir.path()).unwrap().count()),
         ("1", 1)
     );
-    // Between two renames, where the filesystem can't exchange: with the new one, and without.
+    // Killed between two renames, where the filesystem can't exchange folders: with the new
+    // results, and without them.
     fs::rename(&x, hidden("old")).unwrap();
     fs::rename(elsewhere("2"), hidden("new")).unwrap();
     assert!(matches!(claim(&x, false), Err(OutputError::Foreign { .. })));
@@ -331,7 +332,7 @@ fn what_a_killed_process_left_is_put_right() {
         (text().as_str(), fs::read_dir(dir.path()).unwrap().count()),
         ("2", 1)
     );
-    // What a user put into a folder right before it was replaced comes to light.
+    // Files that a user put into a folder right before it was replaced must be kept.
     fs::rename(elsewhere("0"), hidden("old")).unwrap();
     fs::write(hidden("old").join("notes.md"), "mine").unwrap();
     let place = claim(&x, true).unwrap();
@@ -340,7 +341,7 @@ fn what_a_killed_process_left_is_put_right() {
     let kept = dir.path().join("x.kept-1/notes.md");
     assert_eq!(fs::read_to_string(kept).unwrap(), "mine");
     fs::remove_dir_all(dir.path().join("x.kept-1")).unwrap();
-    // All done but the log.
+    // Killed when only the log was left to be removed.
     killed_after(&dir.path().join("y"), 1);
     fs::rename(dir.path().join("y.partial"), dir.path().join("x.partial")).unwrap();
     let (bytes, sum) = manifest::digest(fs::File::open(x.join(MANIFEST)).unwrap()).unwrap();
@@ -362,7 +363,7 @@ fn what_a_killed_process_left_is_put_right() {
     );
 }
 
-/// The end of the process between the list of its results and the log's word of it.
+/// The process ended after writing the list of its results, before recording it in the log.
 #[test]
 fn results_that_were_whole_when_the_process_ended_are_the_results() {
     let dir = tempfile::tempdir().unwrap();
@@ -380,13 +381,14 @@ fn results_that_were_whole_when_the_process_ended_are_the_results() {
     assert!(matches!(complete, Resumption::Complete(_)));
     assert_eq!(text(), "1");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    // Begun anew: they may go, and the log with them.
+    // With `replace` the results may go, and the log with them.
     fs::remove_dir_all(&x).unwrap();
     drop(whole("2"));
     put(&x, "3", true).unwrap();
     assert_eq!(text(), "3");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    // Replaced ones that come back where somebody removed the new: the log's word says that they are others.
+    // The log names other results than those in the hidden folder, which were replaced and must not
+    // end the resumption.
     fs::remove_dir_all(&x).unwrap();
     whole("4").log().publishes("of another list").unwrap();
     let gone_on = ClaimedFolder::resume(&x, terms(true)).unwrap();
@@ -414,7 +416,7 @@ fn results_that_were_to_be_replaced_do_not_end_a_resumption() {
     let dir = tempfile::tempdir().unwrap();
     let x = dir.path().join("x");
     put(&x, "1", false).unwrap();
-    // Killed before its log had begun, then after it was cleared away.
+    // Killed before its log was begun, then after the log was removed.
     let mut place = claim(&x, true).unwrap();
     place.ended = true;
     drop(place);
@@ -425,7 +427,8 @@ fn results_that_were_to_be_replaced_do_not_end_a_resumption() {
         assert!(matches!(error, OutputError::NothingToResume { .. }));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
-    // Without the word they are: the log may have gone right before the process did.
+    // Without `replace` they complete the run: its log may have been removed just before it was
+    // killed.
     fs::create_dir(dir.path().join("x.partial")).unwrap();
     for _ in 0..2 {
         let complete = ClaimedFolder::resume(&x, terms(false)).unwrap();
