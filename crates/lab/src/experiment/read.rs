@@ -98,7 +98,7 @@ impl std::error::Error for Complaint {}
 
 impl serde::de::Error for Complaint {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        // Error texts of types have the form "…; accepted: …"; the second part is shown as help.
+        // Types say "…; accepted: …" in one sentence; the second part is shown as help.
         let text = message.to_string();
         match text.split_once("; accepted: ") {
             Some((what, accepted)) => {

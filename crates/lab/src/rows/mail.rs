@@ -423,7 +423,7 @@ fn wrapped(lead: &str, text: &str) -> String {
 fn broken(text: &str, width: usize, indent: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
-    // Whether the line has a word; an indent does not count.
+    // True if the line has a word; an indent does not count.
     let mut begun = false;
     for word in text.split_whitespace() {
         let mut word = word;

@@ -285,8 +285,8 @@ impl Space {
 }
 
 /// Returns the least `watermark_scale_factor` that sets low at least `gap_kbytes` above min on a
-/// machine with `lowmem_kbytes` in zones up to Normal: gap = managed · factor / 10 000, so factor =
-/// ⌈10 000 · gap / managed⌉ (docs/reference/memory-model.md#watermarks).
+/// machine with `lowmem_kbytes` in zones up to Normal (gap = managed · factor / 10 000):
+/// factor = ⌈10 000 · gap / managed⌉ (docs/reference/memory-model.md#watermarks).
 pub fn scale_factor(gap_kbytes: u64, lowmem_kbytes: u64) -> u32 {
     let factor = (gap_kbytes * 10_000).div_ceil(lowmem_kbytes.max(1));
     factor.clamp(1, u64::from(MOST_SCALE_FACTOR)) as u32
