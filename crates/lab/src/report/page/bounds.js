@@ -1,4 +1,4 @@
-// Estimates from a sample: what a curve may be lies as a band behind it.
+// For estimates from a sample: draws the range of possible values as a band behind a curve.
 
 const lineAlone = Chart.prototype.line;
 

@@ -1,9 +1,9 @@
-// One chart: lines over a shared horizontal axis and a vertical scale shared by its row, so that
-// policies that stand side by side are compared by eye.
+// Charts: lines over a shared horizontal axis and a vertical scale shared by all charts of a row,
+// so that policies can be compared by eye.
 
 const MARGIN = { left: 62, right: 10, top: 6, bottom: 18 };
 
-/** The horizontal axis of many charts: what is shown, where the cursor stands. */
+/** The horizontal axis of many charts: the range shown, and the place of the cursor. */
 class SharedX {
   constructor(lo, hi, { log = false, format = seconds, tickLabel = (v) => short(v), unit = "" } = {}) {
     Object.assign(this, { lo, hi, log, format, tickLabel, unit });
@@ -15,7 +15,7 @@ class SharedX {
 
   get zoomed() { return this.lo !== this.full[0] || this.hi !== this.full[1]; }
 
-  /** Share of the width at which x stands, and back. */
+  /** Converts x to a share of the width; `at` converts back. */
   share(x) {
     return this.log
       ? Math.log(x / this.lo) / Math.log(this.hi / this.lo)
@@ -39,7 +39,7 @@ class SharedX {
     });
   }
 
-  /** What charts name where the cursor stands: a sample's place. */
+  /** Returns the place that charts name for the cursor: that of the nearest sample. */
   get named() {
     const first = this.charts.find((c) => c.seen) || this.charts[0];
     return this.cursor === null || !first ? this.cursor : first.named(this.cursor);
@@ -78,7 +78,7 @@ class Row {
     this.charts = [];
   }
 
-  /** Finds the vertical range for what is shown now. */
+  /** Finds the vertical range of the values that are shown now. */
   measure() {
     let max = 0, least = Infinity, mark = 0, lowest = Infinity;
     for (const { lines, x } of this.charts) {
@@ -96,7 +96,7 @@ class Row {
       }
     }
     this.log = this.scale === "log" && least < Infinity;
-    // Focus: the watermarks and what happens around them, if anything does.
+    // Focus: clip the scale to the watermarks, if any values lie near them.
     this.clipped = this.scale === "focus" && mark > 0 && max > 3.5 * mark && lowest < 3 * mark;
     if (this.clipped) max = 3 * mark;
     if (this.log) {
@@ -120,15 +120,15 @@ class Row {
   ticks(n) { return this.log ? decades(this.bottom, this.top, n + 1) : ticks(this.bottom, this.top, n); }
 }
 
-/** What a chart draws: values over xs; one number stands for a value that never changes. */
+/** A line of a chart: values `ys` over `xs`; a single number if the value never changes. */
 class Line {
-  /** In a stack `ys` are sums, `own` what the line adds to the one below it, and `base` that line. */
+  /** In a stack, `ys` are sums, `base` is the line below, and `own` the values added to it. */
   constructor(name, style, xs, ys, { step = false, tag = null, own = null, base = null } = {}) {
     Object.assign(this, { name, style, xs, ys, step, tag, own, base });
     this.constant = !Array.isArray(ys);
   }
 
-  /** Whether it is 0 wherever it is told. */
+  /** Returns true if all values of the line are 0. */
   get zero() {
     if (this.empty) return false;
     return this.constant ? this.ys === 0 : (this.own || this.ys).every((v) => !v);
@@ -138,7 +138,7 @@ class Line {
 
   y(i) { return this.constant ? this.ys : this.ys[i]; }
 
-  /** Index of the last x that is not above the given one. */
+  /** Returns the index of the last x that is not above the given one. */
   index(x) {
     let lo = 0, hi = this.xs.length - 1;
     while (lo < hi) {
@@ -148,18 +148,18 @@ class Line {
     return lo;
   }
 
-  /** First and last index that touch what is shown. */
+  /** Returns the first and the last index that are needed to draw the range shown. */
   span(x) {
     return [this.index(x.lo), Math.min(this.xs.length - 1, this.index(x.hi) + 1)];
   }
 
-  /** The height under the cursor; null beyond the line's ends. */
+  /** Returns the height of the line at x; null beyond its ends. */
   under(x) {
     const i = this.indexUnder(x);
     return i === null ? null : this.y(i);
   }
 
-  /** The value that is told there. */
+  /** Returns the value that the key shows at x: in a stack the line's own. */
   told(x) {
     const i = this.indexUnder(x);
     return i === null ? null : this.own ? this.own[i] : this.y(i);
@@ -174,7 +174,7 @@ class Line {
     return i === xs.length - 1 && x > xs[i] + step ? null : i;
   }
 
-  /** Mean of what is shown. */
+  /** Returns the mean over the range shown; null without values. */
   mean(x) {
     if (this.constant) return this.ys;
     const ys = this.own || this.ys;
@@ -186,7 +186,8 @@ class Line {
   }
 }
 
-/** Pixel points of a line, cut at gaps: at most first, lowest, highest and last of each column. */
+/** Returns the points of a line in pixels, cut at gaps: the first, lowest, highest and last value
+ * of each pixel column at most. */
 function tracePoints(line, px, py, from, to, width) {
   const parts = [];
   let part = [];
@@ -227,7 +228,7 @@ const pathOf = (points) => "M" + points.map(([x, y]) => `${x.toFixed(1)} ${y.toF
 
 let clips = 0;
 
-// The cursor moves in charts that can be seen; the others catch up when they come into view.
+// The cursor is drawn in charts that can be seen; others are updated when they come into view.
 const sight = new IntersectionObserver((entries) => {
   for (const e of entries) {
     const chart = e.target.chart;
@@ -237,7 +238,7 @@ const sight = new IntersectionObserver((entries) => {
 });
 
 class Chart {
-  /** `end`: where the run ended, if the axis goes on. `tag`: what the key shows without a cursor. */
+  /** `end`: the end of the run, if the axis is longer. `tag`: text of the key without a cursor. */
   constructor(row, x, lines, { policy, label, height = 104, end = null, tag = "mean" }) {
     Object.assign(this, { row, x, lines, policy, label, height, end, tag });
     this.figure = make("figure");
@@ -251,7 +252,7 @@ class Chart {
     });
     this.plot = make("div", { class: "plot" });
     this.svg = draw("svg", { role: "img", "aria-label": `${label}, ${policy}`, height });
-    // What moves with the cursor lies on a layer of its own: the lines are not painted again.
+    // The cursor has a layer of its own, so that lines are not painted again when it moves.
     this.layer = draw("svg", { class: "layer", "aria-hidden": "true", height });
     this.plot.append(this.svg, this.layer);
     this.seen = false;
@@ -321,7 +322,7 @@ class Chart {
     this.axes(px, py, full, width, tall);
     const inside = draw("g", { "clip-path": `url(#${this.clip})` });
     svg.append(inside);
-    // Levels last: what is measured against them must not hide them.
+    // Levels are drawn last, so that measured lines do not hide them.
     const order = [...this.lines.keys()].sort((a, b) => Boolean(this.lines[a].style.level) - Boolean(this.lines[b].style.level));
     for (const i of order) this.line(inside, this.lines[i], i, px, py, width);
     if (row.clipped) this.beyond(px);
@@ -374,7 +375,7 @@ class Chart {
       into.append(path);
     }
     if (!line.style.marker) return;
-    // Markers stand on samples and apart from each other, and lines take turns.
+    // Markers are placed on samples, at a distance from each other and from those of other lines.
     let last = null;
     for (let at = 30 + i * 37; at < width; at += 148) {
       const nearest = line.indexUnder(this.x.at(at / width));
@@ -386,7 +387,7 @@ class Chart {
     }
   }
 
-  /** Says what lies wholly above a clipped scale. */
+  /** Names the lines that lie completely above a clipped scale. */
   beyond(px) {
     for (const line of this.lines) {
       if (line.style.level) continue;
@@ -414,7 +415,8 @@ class Chart {
     this.selection.setAttribute("width", Math.abs(r - l).toFixed(1));
   }
 
-  /** The sample next to x, whose values are told; between the steps of a line that has steps, and beyond a run's end, x. */
+  /** Returns the x of the nearest sample, whose values are shown; x itself for step lines and beyond
+   * the run's end. */
   named(x) {
     for (const line of this.lines) {
       const i = line.step ? null : line.indexUnder(x);
@@ -423,10 +425,10 @@ class Chart {
     return x;
   }
 
-  /** Moves the cursor to x and shows the values there; null takes it away. */
+  /** Moves the cursor to x and shows the values there; null removes it. */
   point(x) {
     if (!this.cross) return;
-    // Without a cursor the key shows means, which a printer wants of every chart.
+    // Without a cursor the key shows means; all charts need them when the page is printed.
     this.stale = !this.seen && x !== null;
     if (this.stale) return;
     const shown = x !== null && x >= this.x.lo && x <= this.x.hi;

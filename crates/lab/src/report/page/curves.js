@@ -1,20 +1,21 @@
-// Curves over the cache's size: one chart a figure, one line a policy, a shared horizontal axis.
+// Curves over the cache's size: a chart for each figure, a line for each policy, and a shared
+// horizontal axis.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const charts = document.getElementById("charts");
 
 const [least, most] = [data.sizes[0], data.sizes[data.sizes.length - 1]];
-// Equal ratios and wide ranges are drawn on a logarithmic axis, equal steps on a linear one.
+// The axis is logarithmic for equal ratios and wide ranges, and linear for equal steps.
 const n = data.sizes.length;
 const even = n > 2 && data.sizes[n - 1] - data.sizes[n - 2] < 1.5 * (data.sizes[1] - least);
 const log = !even && most / least >= 10;
 
-/** Ends of the axis and the decades or round numbers between them. */
+/** The axis of sizes: its ticks are decades or round numbers, or the sizes that were tried. */
 class Sizes extends SharedX {
   ticks(n) {
     const inner = super.ticks(n);
     if (inner.length > 3) return inner;
-    // Decades are few: sizes that were tried, as many as fit.
+    // Too few decades: use the sizes that were tried, as many as fit.
     const own = data.sizes.filter((s) => s >= this.lo && s <= this.hi);
     const every = Math.ceil(own.length / Math.min(n, 12));
     const some = own.filter((_, i) => i % every === 0);
@@ -22,7 +23,7 @@ class Sizes extends SharedX {
   }
 }
 
-/** Pages by what they are in bytes. */
+/** Formats a number of pages as their size in bytes. */
 function sized(pages) {
   const kib = Math.round(pages) * 4;
   if (kib < 1024) return `${kib} KiB`;

@@ -1,8 +1,8 @@
-// Numbers, units, colours; how a column of a given name looks.
+// Formats of numbers and units, and the styles of columns.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element with attributes and children (strings become text). */
+/** Makes an element with attributes and children (strings become text). */
 function make(tag, attributes = {}, ...children) {
   const e = document.createElement(tag);
   for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
@@ -10,7 +10,7 @@ function make(tag, attributes = {}, ...children) {
   return e;
 }
 
-/** An SVG element with attributes. */
+/** Makes an SVG element with attributes. */
 function draw(tag, attributes = {}) {
   const e = document.createElementNS(SVG, tag);
   for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
@@ -19,25 +19,25 @@ function draw(tag, attributes = {}) {
 
 const trim = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
 
-/** Three significant digits with a suffix: 54.3k, 2.73M. */
+/** Formats a number with three significant digits and a suffix: 54.3k, 2.73M. */
 function short(v) {
   const a = Math.abs(v);
   if (v === 0) return "0";
   for (const [size, suffix] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-    // 999.6 would be printed as 1000.
+    // Without the factor 999.6 would be printed as 1000.
     if (a >= size * 0.9995) return trim((v / size).toPrecision(3)) + suffix;
   }
   return a < 1e-3 ? v.toExponential(1) : trim(v.toPrecision(3));
 }
 
-/** A value in a column's unit, for readers. */
+/** Formats a value in a column's unit. */
 function inUnit(v, unit) {
   if (v === null || Number.isNaN(v)) return "–";
   if (unit === "share") return trim((v * 100).toFixed(1)) + " %";
   return short(v);
 }
 
-/** Nanoseconds as a duration: 250 ns, 1.2 µs, 35 ms, 2 s. */
+/** Formats nanoseconds as a duration: 250 ns, 1.2 µs, 35 ms, 2 s. */
 function duration(ns) {
   for (const [size, suffix] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) {
     if (ns >= size * 0.9995) return trim((ns / size).toPrecision(3)) + " " + suffix;
@@ -45,16 +45,16 @@ function duration(ns) {
   return trim(ns.toPrecision(3)) + " ns";
 }
 
-/** A share: 12 %, 1 in 400. */
+/** Formats a share: 12 %, 1 in 400. */
 function oneIn(v) {
   if (v >= 0.0995) return `${Math.round(v * 100)} %`;
   return v > 0 ? `1 in ${short(Number((1 / v).toPrecision(2)))}` : "none";
 }
 
-/** Seconds of simulated time. */
+/** Formats seconds of simulated time. */
 const seconds = (s) => (Math.abs(s) >= 100 ? s.toFixed(0) : s.toFixed(Math.abs(s) >= 10 ? 1 : 2)) + " s";
 
-/** A whole number with commas; small fractions keep their digits. */
+/** Formats a whole number with commas; small fractions keep their digits. */
 function plain(v) {
   if (v === null) return "–";
   return Number.isInteger(v) || Math.abs(v) >= 1e4
@@ -62,7 +62,7 @@ function plain(v) {
     : v.toLocaleString("en-US", { maximumSignificantDigits: 5 });
 }
 
-/** A relative change; a ratio where a percentage would no longer be read. */
+/** Formats a relative change as a percentage, from tenfold on as a ratio. */
 function changeText(base, now) {
   if (base === null || now === null) return "";
   if (base === now) return "=";
@@ -72,7 +72,7 @@ function changeText(base, now) {
   return `${change > 0 ? "+" : "−"}${Math.abs(change * 100).toFixed(1)} %`;
 }
 
-/** Round numbers that divide lo..hi into about n parts. */
+/** Returns round numbers that divide lo..hi into about n parts. */
 function ticks(lo, hi, n) {
   const raw = (hi - lo) / n;
   if (!(raw > 0)) return [lo];
@@ -83,7 +83,7 @@ function ticks(lo, hi, n) {
   return out;
 }
 
-/** Powers of ten in lo..hi, thinned to at most n. */
+/** Returns the powers of ten in lo..hi, thinned to at most n. */
 function decades(lo, hi, n) {
   const from = Math.ceil(Math.log10(lo) - 1e-9), to = Math.floor(Math.log10(hi) + 1e-9);
   const every = Math.max(1, Math.ceil((to - from + 1) / n));
@@ -94,8 +94,8 @@ function decades(lo, hi, n) {
 
 const COLORS = ["blue", "orange", "green", "purple", "red", "sky", "black"];
 const MARKERS = ["circle", "square", "triangle", "diamond", "cross", "ring"];
-// Levels that something is compared with are dashed and carry no markers; what was measured is
-// solid and carries markers. Both survive a black-and-white print.
+// Levels that values are compared with are dashed and have no markers; measured values are solid
+// and have markers. Both can be told apart in a black-and-white print.
 const STYLES = {
   free: { color: "blue", marker: "circle", area: true },
   min: { color: "red", dash: "2 2", level: true },
@@ -115,7 +115,7 @@ const STYLES = {
   queue: { color: "green", marker: "triangle", area: true },
 };
 
-/** How the i-th column of a panel looks. */
+/** Returns the style of the i-th column of a panel. */
 function styleOf(name, i) {
   const known = STYLES[name.replace(/^nr_/, "")];
   if (known) return known;
@@ -124,7 +124,7 @@ function styleOf(name, i) {
   return { color: COLORS[i % COLORS.length], marker: MARKERS[i % MARKERS.length] };
 }
 
-/** Path of a marker around the origin. */
+/** Returns the path of a marker around the origin. */
 function markerPath(shape) {
   switch (shape) {
     case "square": return "M-2.6-2.6h5.2v5.2h-5.2z";

@@ -1,4 +1,4 @@
-// The page: which group is shown, the toolbar, the keyboard.
+// The page: the tabs of groups, the toolbar, the keyboard.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const toolbar = document.getElementById("toolbar");
@@ -26,13 +26,13 @@ list.addEventListener("keydown", (e) => {
   tabs[to].tab.focus();
 });
 
-// The cursor for those who don't use a mouse; also says where it stands.
+// A slider moves the cursor without a mouse, and shows its place.
 const slider = make("input", { type: "range", min: "0", max: "1000", value: "0", "aria-label": "Moment" });
 const moment = make("output");
 const closer = make("button", { type: "button", title: "Show the tenth around the cursor" }, "Zoom in");
 const reset = make("button", { type: "button", title: "Show the whole run (Escape, or a double click)" }, "Whole run");
 const cursor = make("div", { class: "cursor", role: "group", "aria-label": "Time" }, "Moment", slider, moment, closer, reset);
-// Smoothed charts stand beside the raw ones, never in their place.
+// Smoothed charts are added to the raw ones, and never replace them.
 const smoother = make("button", { type: "button", "aria-pressed": "false", title: "Under each chart of a time series the same as a running mean" }, "Smoothed beside raw");
 const smoothBox = make("div", { class: "scales", role: "group", "aria-label": "Smoothing" }, smoother);
 smoother.addEventListener("click", () => {
@@ -75,7 +75,7 @@ function redraw() {
   for (const x of shown?.axes || []) x.redraw();
 }
 
-/** Builds a group; where there are many policies, charts of a few, and again when others are chosen. */
+/** Builds a group; with many policies only charts of a few, and again when others are chosen. */
 function build(tab, few) {
   const again = (now) => {
     build(tab, now);

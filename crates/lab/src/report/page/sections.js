@@ -1,6 +1,6 @@
-// What is drawn for one filesystem (or other combination of axes), in order.
+// The sections of one filesystem (or other combination of axes), in their order.
 
-// A column goes to the first family that takes it; what nobody takes is drawn by its name.
+// A column belongs to the first family that takes it; the others are drawn by name at the end.
 const FAMILIES = [
   {
     id: "free", title: "Free pages against the watermarks",
@@ -33,10 +33,10 @@ const FAMILIES = [
   { id: "queue", title: "Device queue", takes: (c) => /queue|in_?flight/.test(c.name), by: "scope" },
 ];
 
-// The columns that count waiting tasks, a kind of wait each.
+// The name of the columns that count waiting tasks; each counts one kind of wait.
 const WAITING = "waiting";
 
-/** Waiting tasks by kind on top of each other, and who stood behind whom. */
+/** Draws waiting tasks by kind as a stack, and lists waits and crowds of waiters. */
 function waitsSection(into, cells, x, columns, every) {
   if (!columns.size && !every.some((c) => c.waits.kinds.length)) return;
   const box = familyBox(into, {
@@ -51,7 +51,7 @@ function waitsSection(into, cells, x, columns, every) {
       let base = null;
       for (const [i, kind] of kinds.entries()) {
         const c = cell.columns.find((c) => columns.has(c) && c.scope === kind);
-        // A kind that no sample met has no column, and is 0; a real kernel tells none.
+        // A kind that no sample has lacks its column, and is 0; a real kernel reports no kind.
         if (!c && (cell.untold || !cell.t.length)) continue;
         const own = Array.isArray(c?.v) ? c.v : cell.t.map(() => c?.v ?? 0);
         const style = { color: COLORS[i % COLORS.length], marker: MARKERS[i % MARKERS.length], area: true };
@@ -65,7 +65,8 @@ function waitsSection(into, cells, x, columns, every) {
   box.append(waitsTable(every), crowdList(every));
 }
 
-/** A row of charts, one a policy, under one scale; with smoothing the same again below it, under the same scale. */
+/** Draws a row of charts, one for each policy, with one scale; with smoothing the same row again
+ * below, with the same scale. */
 function chartRow(into, x, row, cells, what, linesOf) {
   drawRow(into, x, row, cells, what, linesOf);
   const all = cells.map(linesOf);
@@ -93,10 +94,10 @@ function drawRow(into, x, row, cells, { title, small, label, height, tag, smooth
   }
 }
 
-// More policies than this do not fit beside each other.
+// Most charts that fit beside each other.
 const ABREAST = 4;
 
-/** The box of a row's charts: one column a policy, or several even lines of them. */
+/** Makes the box of a row's charts: one column for each policy, or several lines of equal length. */
 function columnsOf(cells) {
   const lines = Math.ceil(cells.length / ABREAST);
   const box = make("div", { class: lines > 1 ? "charts many" : "charts" });
@@ -113,7 +114,7 @@ function familyBox(into, family) {
   return box;
 }
 
-/** The policies' names over the columns; where columns are stacked, every chart says its own. */
+/** Adds the policies' names above the columns; if columns are stacked, every chart has its own. */
 function columnHeads(box, cells) {
   if (cells.length > ABREAST) return;
   const heads = columnsOf(cells);
@@ -121,12 +122,12 @@ function columnHeads(box, cells) {
   box.append(make("div", { class: "row heads", "aria-hidden": "true" }, make("div"), heads));
 }
 
-/** A name that may be broken after its underscores. */
+/** Returns the parts of a name with possible line breaks after underscores and slashes. */
 function breakable(name) {
   return name.split(/(?<=[_/])/).flatMap((part, i) => (i ? [make("wbr"), part] : [part]));
 }
 
-/** Buttons that change the vertical scale of a family's rows. */
+/** Adds buttons that change the vertical scale of a family's rows. */
 function scaleButtons(box, scales, rows, x) {
   const group = make("div", { class: "scales", role: "group", "aria-label": "Vertical scale" });
   scales.forEach(([scale, text], i) => {
@@ -141,7 +142,7 @@ function scaleButtons(box, scales, rows, x) {
   box.querySelector("header").append(group);
 }
 
-/** Lines of a cell's columns; the scope is said where a name stands more than once. */
+/** Returns lines of a cell's columns; the scope is added to names that occur more than once. */
 function columnLines(cell, columns) {
   const many = new Set(columns.map((c) => c.name).filter((n, i, all) => all.indexOf(n) !== i));
   return columns.map((c, i) => {
@@ -150,7 +151,7 @@ function columnLines(cell, columns) {
   });
 }
 
-/** All time series of one group. */
+/** Draws all time series of one group. */
 function seriesSections(into, cells, x, all) {
   const left = new Set(cells.flatMap((c) => c.columns));
   const take = (test) => {
@@ -200,7 +201,7 @@ const PATH_STYLE = (path, i) => path === "all"
 
 const PER_DECADE = 12;
 
-/** Count of allocations for each twelfth of a decade, as a step line. */
+/** Returns the number of allocations in each twelfth of a decade as a step line. */
 function histogramLine(l, i) {
   const bins = new Map();
   for (const [upper, count] of l.buckets) {
@@ -217,7 +218,7 @@ function histogramLine(l, i) {
   return new Line(l.path, style, xs, ys, { step: true, tag: short(l.count) });
 }
 
-/** Share of allocations that were slower than x. */
+/** Returns the share of allocations that were slower than x as a step line. */
 function slowerLine(l, i) {
   const xs = [], ys = [];
   let left = l.count;
@@ -258,7 +259,7 @@ function latencySection(into, cells, few) {
   return x;
 }
 
-/** Which policies have charts, where there are more than fit beside each other. */
+/** Makes the choice of policies with charts, if there are more than fit beside each other. */
 function chooser(cells, few, again) {
   const boxes = cells.map((cell) => {
     const box = make("input", { type: "checkbox" });
@@ -273,7 +274,8 @@ function chooser(cells, few, again) {
     ...cells.map((cell, i) => make("label", {}, boxes[i], ` ${cell.policy}`)));
 }
 
-/** Everything about one group; returns its axes, time first. `few` are drawn, tables have all. */
+/** Builds all sections of one group; returns its axes, time first. `few` cells have charts, tables
+ * have all. */
 function buildGroup(into, group, cells, few = cells.slice(0, ABREAST), again = null) {
   into.replaceChildren();
   if (cells.length > ABREAST && again) into.append(chooser(cells, few, again));

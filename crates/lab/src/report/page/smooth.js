@@ -1,12 +1,14 @@
-// Smoothed charts beside the raw ones, as reports of 2011 had them: every sample becomes the mean of a window of
-// samples around it. The window is stated, and gaps stay gaps.
+// Smoothed charts beside the raw ones, as in reports of 2011: every sample becomes the mean of a
+// window of samples around it. The window is stated, and gaps stay gaps.
 
 const smoothing = { on: false };
 
-/** Samples of a window: a fortieth of the run, at least five, and an odd number, so that it has a middle. */
+/** Returns the number of samples in a window: a fortieth of the run, at least five, and odd, so
+ * that the window has a middle. */
 const windowOf = (n) => Math.max(5, 2 * Math.floor(n / 80) + 1);
 
-/** The running mean of `ys` over `n` samples. Towards the ends the window is cut at both sides alike. */
+/** Returns the running mean of `ys` over `n` samples. Near the ends the window is cut equally at
+ * both sides. */
 function runningMean(ys, n) {
   const sums = [0], counts = [0];
   for (const v of ys) {
@@ -21,7 +23,7 @@ function runningMean(ys, n) {
   });
 }
 
-/** Lines with the running means of theirs; what never changes stays as it is. */
+/** Replaces the values of lines by running means; constant lines are kept. */
 function smoothed(lines) {
   const made = new Map();
   return lines.map((line) => {
@@ -35,7 +37,7 @@ function smoothed(lines) {
   });
 }
 
-/** What a row of smoothed charts says of its window. */
+/** Describes the window of a row of smoothed charts. */
 function windowText(cells) {
   const said = cells.filter((c) => c.t.length > 1).map(({ t }) => {
     const n = windowOf(t.length);

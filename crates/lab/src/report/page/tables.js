@@ -1,6 +1,6 @@
-// Tables of what is not drawn over time: counters, latency percentiles, the page tracker.
+// Tables of figures that are not drawn over time: counters, latency percentiles, page tracker.
 
-/** A table with a head; cells are strings or nodes, numbers stand right. */
+/** Makes a table with a head; cells are strings or nodes, numbers are right-aligned. */
 function dataTable(label, heads, rows, numeric) {
   const cell = (tag, content, i) => make(tag, numeric(i) ? { class: "num" } : {}, content);
   const head = make("tr", {}, ...heads.map((h, i) => {
@@ -13,7 +13,7 @@ function dataTable(label, heads, rows, numeric) {
   return make("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": label }, table);
 }
 
-/** Percentiles of every path, policies under each other. */
+/** Makes the table of percentiles of every path, with policies below each other. */
 function latencyTable(cells) {
   const paths = [...new Set(cells.flatMap((c) => c.latency.map((l) => l.path)))];
   const rows = [];
@@ -33,7 +33,7 @@ function latencyTable(cells) {
     ["path", data.compared, "allocations", "share", "p50", "p90", "p99", "p99.9", "max"], rows, (i) => i > 1);
 }
 
-/** The slowest allocations; each opens to what the machine was doing meanwhile. */
+/** Lists the slowest allocations; each opens to a timeline of the machine meanwhile. */
 function slowestList(cells) {
   const box = make("div", { class: "slowest" });
   for (const cell of cells.filter((c) => c.slowest.length)) {
@@ -48,7 +48,7 @@ function slowestList(cells) {
   return box;
 }
 
-/** Waits by kind, policies under each other. */
+/** Makes the table of waits by kind, with policies below each other. */
 function waitsTable(cells) {
   const kinds = [...new Set(cells.flatMap((c) => c.waits.kinds.map((k) => k[0])))];
   const rows = kinds.flatMap((kind) => cells.map((cell, i) => {
@@ -59,7 +59,7 @@ function waitsTable(cells) {
   return dataTable("Waits by kind", ["on", data.compared, "waits", "time of all", "mean", "most tasks at a time"], rows, (i) => i > 1);
 }
 
-/** The crowds that cost most; each opens to its members. */
+/** Lists the crowds of waiters that cost most; each opens to its members. */
 function crowdList(cells) {
   const box = make("div", { class: "slowest" });
   for (const cell of cells.filter((c) => c.waits.crowds.length)) {
@@ -75,7 +75,7 @@ function crowdList(cells) {
   return box;
 }
 
-/** What the page tracker counted. */
+/** Makes the table of the page tracker's counts. */
 function trackerTable(cells) {
   const keys = new Map();
   cells.forEach((cell, c) => {
@@ -90,7 +90,7 @@ function trackerTable(cells) {
   return dataTable("Page tracker", ["instantiated by", "later path", "event", ...cells.map((c) => c.policy)], rows, (i) => i > 2);
 }
 
-/** The rows of mm reports in their blocks, policy beside policy. */
+/** Makes the table of the rows of mm reports in their blocks, with policies side by side. */
 function rowsTable(cells, name) {
   const of = cells.map((c) => new Map(c.rows.map((r) => [r.block + "\n" + r.label, r])));
   const keys = [...new Set(of.flatMap((m) => [...m.keys()]))];
@@ -133,10 +133,10 @@ const TIME_COLORS = {
   lock: "black", server: "grey", sleep: "line", "direct reclaim": "red",
 };
 
-/** Parts of a class's time without their sum, and the sum. */
+/** Separates the parts of a class's time from their sum. */
 const partsOf = (t) => ({ parts: t.parts.slice(0, -1), sum: t.parts[t.parts.length - 1][1] });
 
-/** One bar a policy and class: the parts of the lifetime side by side. */
+/** Draws a bar for each policy and class: the parts of the lifetime side by side. */
 function timeBars(cells) {
   const names = [...new Set(cells.flatMap((c) => c.time.flatMap((t) => partsOf(t).parts.map((p) => p[0]))))];
   const color = (name) => `var(--${TIME_COLORS[name] || "grey"})`;
@@ -156,7 +156,7 @@ function timeBars(cells) {
   return make("div", {}, legend, box);
 }
 
-/** The same in figures. */
+/** Makes the table of the times that `timeBars` draws. */
 function timeTable(cells) {
   const heads = cells.flatMap((c) => c.time)[0].parts.map((p) => p[0]);
   const rows = [];
@@ -169,7 +169,7 @@ function timeTable(cells) {
   return dataTable("Where time went", ["class", data.compared, "tasks", ...heads], rows, (i) => i > 1);
 }
 
-/** Counters and metrics, policy against policy: sorted by a click, filtered by typing. */
+/** Makes the table of counters and metrics by policy: sorted by a click, filtered by typing. */
 function figureTable(cells, name) {
   const base = cells.find((c) => c.baseline) || cells[0];
   const order = [...new Set(cells.flatMap((c) => c.figures.map((f) => f.name)))];
@@ -261,7 +261,7 @@ function figureTable(cells, name) {
     make("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `Counters, ${name}` }, table));
 }
 
-/** Order of changes: by ratio, what rises from zero above all. */
+/** Returns the key that sorts changes by ratio; a rise from zero comes above all. */
 function sortKey(base, now) {
   if (base == null || now == null) return null;
   if (base === now) return 0;

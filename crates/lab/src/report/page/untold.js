@@ -1,7 +1,7 @@
-// Only in a report with a real kernel that tells nobody what its tasks wait on: stands in the place of the
-// table of the same name, in which a kind of wait that a policy did not meet is 0.
+// Included only in reports with a real kernel that does not report what its tasks wait on. Replaces
+// the function of the same name, which shows 0 for a kind of wait that a policy did not have.
 
-/** Waits by kind, policies under each other. */
+/** Returns a table of waits by kind, with policies below each other. */
 function waitsTable(cells) {
   const kinds = [...new Set(cells.flatMap((c) => c.waits.kinds.map((k) => k[0])))];
   const figures = (cell, k) => {
