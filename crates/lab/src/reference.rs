@@ -110,6 +110,7 @@ fn note(kind: &'static str, name: String, also: Vec<String>, text: String) -> Pa
     }
 }
 
+/// Collects the entries: keys, sysctls, programs, parameters, columns.
 fn all() -> Vec<Parts> {
     let schema = schema();
     let mut out = Vec::new();

@@ -152,6 +152,7 @@ fn addition(addition: Addition) -> &'static str {
     }
 }
 
+/// Returns the words for a row's finding.
 fn words(row: &Row) -> &'static str {
     match (row.finding, row.good) {
         (Finding::Less | Finding::More, Some(true)) => "better",

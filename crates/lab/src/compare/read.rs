@@ -115,6 +115,7 @@ struct Iteration {
 }
 
 impl Iteration {
+    /// Converts a stored iteration; files without `origin` take the world from the policy's name.
     fn stored(self, kernel: bool) -> StoredIteration {
         let mut result = RunResult::of_kernel(self.outcome);
         let of_policy = if kernel {
@@ -135,6 +136,7 @@ impl Iteration {
 }
 
 impl Stored {
+    /// Converts a parsed `results.json`; machine, filesystem and policy become axes.
     fn new(path: PathBuf, document: Document) -> Self {
         let like_guests = !document.experiment.said.is_empty();
         let cell = |c: CellJson| {

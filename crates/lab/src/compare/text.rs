@@ -67,6 +67,7 @@ struct Line {
 }
 
 impl Line {
+    /// Formats the figure of one side with its change against the baseline.
     fn new(table: &SummaryTable, base: &SummaryRow, own: &SummaryRow) -> Self {
         // All lines of a figure at a place use one unit, whichever side they are of.
         let beside = table.rows.iter().filter(|r| r.axes == base.axes);
@@ -212,6 +213,7 @@ fn sweep(compared: &Compared, place: &Place, screen: Screen) -> String {
     format!("{}\n", grid.text())
 }
 
+/// Writes the comparison for a terminal: with two sides a table for each place, with more a sweep.
 fn plain(compared: &Compared, screen: Screen) -> String {
     let mut out = String::new();
     if compared.labels.len() > 2 {
@@ -255,6 +257,7 @@ fn plain(compared: &Compared, screen: Screen) -> String {
     out
 }
 
+/// Writes a Markdown table for each place and side.
 fn markdown(compared: &Compared) -> String {
     let mut out = String::new();
     let safe = |text: &str| text.replace('|', "\\|");
@@ -290,6 +293,7 @@ fn markdown(compared: &Compared) -> String {
     out
 }
 
+/// Writes the comparison as JSON, with every table and value.
 fn json_text(compared: &Compared) -> String {
     let sides: Vec<Value> = compared
         .columns
@@ -317,6 +321,7 @@ fn json_text(compared: &Compared) -> String {
     text
 }
 
+/// Returns one figure's table as JSON.
 fn figure(table: &SummaryTable) -> Value {
     let finite = |x: f64| x.is_finite().then_some(x);
     let both = |(a, b): (f64, f64)| [a, b];
@@ -351,6 +356,7 @@ fn figure(table: &SummaryTable) -> Value {
     })
 }
 
+/// Writes the comparison as an HTML report.
 fn page(compared: &Compared) -> String {
     let first = compared.columns[0].runs.first();
     let facts = compared.columns.iter().map(|c| {

@@ -241,6 +241,7 @@ fn cumulated(counts: &[u32]) -> Vec<u64> {
     counts.iter().map(add).collect()
 }
 
+/// Returns the columns of the time series that differ from some time on.
 fn columns_parted(results: [&RunResult; 2]) -> Vec<Parted> {
     let [a, b] = results.map(|r| &r.series);
     let of = |name: &'static str| {

@@ -50,6 +50,7 @@ pub fn to_text(found: &Divergence) -> String {
     out
 }
 
+/// Writes the decisions before the first difference, and the two that differ.
 fn put_first(out: &mut String, first: &First) {
     let line = |d: &Decision| format!("{:10.6} s  {:<18} {}", d.at, d.task, d.event);
     for (name, run) in ["A", "B"].into_iter().zip(0..) {
@@ -62,6 +63,7 @@ fn put_first(out: &mut String, first: &First) {
     }
 }
 
+/// Returns the table of counts and figures that differ, earliest first.
 fn parted(found: &Divergence) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);

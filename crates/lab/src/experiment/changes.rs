@@ -65,6 +65,7 @@ pub fn changes(node: Option<&Node>, limit_s: f64) -> Result<Vec<(Choices, Change
     Ok(all)
 }
 
+/// Reads the `i`-th table `[[at]]`, and checks its keys and its time.
 fn change(i: usize, node: &Node, limit_s: f64) -> Result<Said, Diagnostic> {
     let path = format!("at.{i}");
     let Some(table) = node.table() else {

@@ -60,6 +60,8 @@ pub fn too_many(place: &Place, count: usize) -> Diagnostic {
     )
 }
 
+/// Counts the variants of a tree; saturates at `usize::MAX`. `of` is the key of the list whose
+/// element the tree is.
 fn count(node: &Node, of: &str) -> usize {
     match &node.value {
         Value::Table(t) => t.0.iter().fold(1, |n, e| {
@@ -76,6 +78,7 @@ fn count(node: &Node, of: &str) -> usize {
     }
 }
 
+/// Returns the variants of a tree. `of` is the key of the list whose element it is.
 fn expand_table_or_leaf(node: &Node, path: &str, of: &str) -> Result<Vec<Variant>, Diagnostic> {
     let Value::Table(table) = &node.value else {
         return Ok(vec![Variant {

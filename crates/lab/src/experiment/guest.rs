@@ -95,6 +95,7 @@ pub fn experiment(kernel: &str, root: &Node, overrides: &Overrides) -> Result<()
     broken.next().map_or(Ok(()), |r| Err(r.said(kernel)))
 }
 
+/// Refuses more than one CPU.
 fn one_cpu(machine: &Machine, node: &Node) -> Option<Refused> {
     (machine.cpus > 1).then(|| {
         let why = format!("{} CPUs, and a kernel's guest has one", machine.cpus);
@@ -102,6 +103,7 @@ fn one_cpu(machine: &Machine, node: &Node) -> Option<Refused> {
     })
 }
 
+/// Refuses more than one node.
 fn one_node(machine: &Machine, node: &Node) -> Option<Refused> {
     let n = machine.nodes.len();
     (n > 1).then(|| {
@@ -111,6 +113,7 @@ fn one_node(machine: &Machine, node: &Node) -> Option<Refused> {
     })
 }
 
+/// Refuses the zones DMA, DMA32 and HighMem.
 fn zones(machine: &Machine, node: &Node) -> Option<Refused> {
     let zones = &machine.nodes.first()?.zones;
     let low = |z: ZoneType| matches!(z, ZoneType::Dma | ZoneType::Dma32 | ZoneType::HighMem);
@@ -125,6 +128,7 @@ fn zones(machine: &Machine, node: &Node) -> Option<Refused> {
     Some(Refused::at(at, key, why, accepted))
 }
 
+/// Refuses memory of the zone DMA that is in use at boot.
 fn boot_dma(machine: &Machine, node: &Node) -> Option<Refused> {
     let said = node.at(&["boot", "dma"])?;
     (machine.boot.dma.0 > 0).then(|| {
@@ -133,6 +137,7 @@ fn boot_dma(machine: &Machine, node: &Node) -> Option<Refused> {
     })
 }
 
+/// Refuses parameters of the machine other than costs.
 fn machine_params(machine: &Machine, node: &Node) -> Option<Refused> {
     let own = |name: &&String| !name.starts_with("cost_");
     let name = machine.params.keys().find(own)?;
@@ -145,6 +150,7 @@ fn machine_params(machine: &Machine, node: &Node) -> Option<Refused> {
     ))
 }
 
+/// Refuses disks with the scheduler CFQ.
 fn no_cfq(machine: &Machine, node: &Node) -> Option<Refused> {
     let mut disks = disks::paths(machine, node);
     let swap = machine.swap.as_ref().and_then(|s| s.disk.as_ref());
@@ -176,6 +182,7 @@ fn no_guest_has(kind: FsKind) -> Option<String> {
     (!made).then(|| format!("no image of {name} is made for a kernel's guest"))
 }
 
+/// Refuses filesystems of the machine that a guest can't have.
 fn mounted(machine: &Machine, node: &Node) -> Option<Refused> {
     // The first filesystem may be the experiment's, which has a rule of its own.
     let kinds = machine.mounted().map(|m| m.filesystem);
@@ -193,6 +200,7 @@ fn mounted(machine: &Machine, node: &Node) -> Option<Refused> {
     Some(Refused::at(node.nearest(&at), key, why, MOUNTABLE))
 }
 
+/// Refuses sysctls of the machine that no kernel has.
 fn machine_sysctls(_: &Machine, node: &Node) -> Option<Refused> {
     of_no_kernel(node.at(&["sysctl"])?, "machine.sysctl")
 }
@@ -225,6 +233,7 @@ fn values<'a>(root: &'a Node, path: &[&str]) -> &'a [Node] {
     }
 }
 
+/// Refuses filesystems under test that a guest can't have.
 fn filesystems(root: &Node, _: &Overrides) -> Option<Refused> {
     let kind = |node: &Node| {
         let mut all = FsKind::ALL.iter();
@@ -237,12 +246,14 @@ fn filesystems(root: &Node, _: &Overrides) -> Option<Refused> {
     Some(Refused::at(node, "filesystem", why, MOUNTABLE))
 }
 
+/// Refuses memory that is bound to a node.
 fn membind(root: &Node, _: &Overrides) -> Option<Refused> {
     let said = root.at(&["workload", "membind"])?;
     let why = "a kernel's guest has no NUMA".to_owned();
     Some(Refused::at(said, "workload.membind", why, "no such key"))
 }
 
+/// Refuses monitors, which are part of the model only.
 fn monitors(root: &Node, _: &Overrides) -> Option<Refused> {
     let on = |n: &&Node| matches!(n.value, Value::Bool(true));
     let said = values(root, &["monitors"]).iter().find(on)?;
@@ -260,6 +271,7 @@ fn has_use(p: &ParamInfo) -> bool {
         || DiskKind::ALL.iter().any(|kind| kind.takes(p))
 }
 
+/// Refuses model parameters that have no effect in a guest.
 fn params(root: &Node, _: &Overrides) -> Option<Refused> {
     let table = root.at(&["params"])?.table()?;
     // Unknown names are reported when the table is read.
@@ -274,6 +286,7 @@ fn params(root: &Node, _: &Overrides) -> Option<Refused> {
     })
 }
 
+/// Refuses sysctls in `[[at]]` that no kernel has.
 fn changes(root: &Node, _: &Overrides) -> Option<Refused> {
     let changes = values(root, &["at"]).iter().enumerate();
     let mut broken = changes.filter_map(|(i, change)| {
@@ -283,6 +296,7 @@ fn changes(root: &Node, _: &Overrides) -> Option<Refused> {
     broken.next()
 }
 
+/// Refuses the page tracker.
 fn tracker(_: &Node, overrides: &Overrides) -> Option<Refused> {
     overrides.track_pages.then(|| Refused {
         place: None,

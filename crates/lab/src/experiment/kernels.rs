@@ -153,6 +153,7 @@ pub fn settings(root: &Node) -> BTreeMap<String, Place> {
     all
 }
 
+/// Collects the places of settings in a tree; `key` is the key of `node`.
 fn find(key: &str, node: &Node, all: &mut BTreeMap<String, Place>) {
     match &node.value {
         Value::Table(table) if key == "sysctl" => enter("", &table.0, all),

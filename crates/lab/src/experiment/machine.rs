@@ -146,6 +146,7 @@ pub fn machines(
     Ok(machines)
 }
 
+/// Returns the machine's table, with the file that it names.
 fn resolve(node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
     with_base(
         &Named {
@@ -203,6 +204,7 @@ pub(super) fn with_base(
     }
 }
 
+/// Reads the TOML file with this name, with the names of its sysctls shortened.
 fn load(of: &Named<'_>, name: &str, node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
     let (shown, text) = files(name).map_err(|e| {
         Diagnostic::at(

@@ -267,6 +267,7 @@ fn rank(key: &str) -> usize {
     }
 }
 
+/// Returns the value of a key, or an error with an example if it is missing.
 fn required<'a>(
     root: &Node,
     table: &'a Table,
@@ -287,6 +288,7 @@ fn required<'a>(
     })
 }
 
+/// Reads the value of a key, if it is present.
 fn optional<T: serde::de::DeserializeOwned>(
     table: &Table,
     key: &str,
@@ -399,6 +401,7 @@ struct RunSettings {
 }
 
 impl Parts {
+    /// Returns the number of cells in the matrix; saturates.
     fn count(&self) -> usize {
         [
             self.machines.len(),
@@ -412,6 +415,7 @@ impl Parts {
         .fold(1, |n: usize, k| n.saturating_mul(*k))
     }
 
+    /// Builds all cells, with machines outermost and policies innermost.
     fn product(&self, settings: &RunSettings) -> Result<Vec<Cell>, Diagnostic> {
         let mut cells = Vec::with_capacity(self.count());
         for machine in &self.machines {
@@ -436,6 +440,8 @@ impl Parts {
         Ok(cells)
     }
 
+    /// Builds one cell: applies the policy, the sysctls and the changes to the machine, and checks
+    /// them.
     fn cell(
         &self,
         outer: &Outer<'_>,
@@ -581,6 +587,7 @@ fn watched(
     Ok(all)
 }
 
+/// Reads `[params]`: all variants of the parameters with the choices that lead to each.
 fn params(node: Option<&Node>) -> Result<Vec<(Choices, Params)>, Diagnostic> {
     let Some(node) = node else {
         return Ok(vec![(Choices::new(), Params::default())]);
@@ -676,6 +683,7 @@ fn filesystems(node: &Node) -> Result<Vec<FsKind>, Diagnostic> {
         .collect()
 }
 
+/// Returns the policies of `policy`, in the order of its list.
 fn named_policies(node: &Node, tables: Option<&Node>) -> Result<Vec<policy::Named>, Diagnostic> {
     let mut all = Vec::new();
     for (_, node) in alternatives(node, "policy")? {

@@ -244,6 +244,7 @@ fn place(source: &Source, span: Range<usize>) -> Place {
     }
 }
 
+/// Converts a table of the TOML parser; entries keep the order of the text.
 fn convert_table(
     source: &Source,
     span: Range<usize>,
@@ -266,6 +267,7 @@ fn convert_table(
     })
 }
 
+/// Converts a value of the TOML parser; dates are refused.
 fn convert(source: &Source, value: &Spanned<DeValue<'_>>) -> Result<Node, Diagnostic> {
     let at = place(source, value.span());
     let converted = match value.get_ref() {

@@ -71,6 +71,7 @@ impl Node {
         self.overlay(over);
     }
 
+    /// Turns the name of a file into a table that has the file as its base.
     fn file_to_base(&mut self) {
         match &mut self.value {
             Value::Text(_) => {

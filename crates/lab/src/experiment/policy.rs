@@ -295,6 +295,7 @@ pub fn check_all(tables: Option<&Node>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
+/// Builds the policy of one variant of a table: its base with the table's switches and sysctls.
 fn policy(
     users: &[&str],
     path: &str,
@@ -410,6 +411,7 @@ fn kernel_policy(
     Ok(Some(Named::kernel(kernel, &name)))
 }
 
+/// Builds the error for an unknown policy or base, with the nearest name as a guess.
 fn unknown(what: &str, name: &str, at: &Node, known: &[&str]) -> Diagnostic {
     let guess = did_you_mean(name, known.iter().copied())
         .map_or(String::new(), |g| format!("did you mean `{g}`? "));

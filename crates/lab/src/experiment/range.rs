@@ -211,6 +211,7 @@ fn node_cpus(machine: &Machine, at: &At<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
+/// Checks a disk's capacity, members, parameters and faults; `path` is its path in the machine.
 fn disk(disk: &DiskSpec, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
     let under = |key| [path, &[key]].concat();
     at.size(&under("capacity"), disk.capacity, MIB, 1024 * TIB)?;

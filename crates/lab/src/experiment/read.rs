@@ -60,6 +60,7 @@ impl Complaint {
         self
     }
 
+    /// Formats the error with its path; `root` is the path of the tree that was read.
     fn into_diagnostic(self, root: &str) -> Diagnostic {
         let mut path = if root.is_empty() {
             Vec::new()
@@ -139,6 +140,7 @@ impl serde::de::Error for Complaint {
 }
 
 impl Node {
+    /// Builds the error for a value of the wrong type.
     fn misfit(&self, accepted: impl Into<String>) -> Complaint {
         let shown = match self.scalar() {
             Some(text) if text.chars().count() <= 40 => format!("{} (`{text}`)", self.kind()),

@@ -369,6 +369,8 @@ fn definition_kinds(names: [&'static str; 12]) -> Vec<String> {
     names.iter().map(|n| format!("#/$defs/{n}")).collect()
 }
 
+/// Adds `base` to the definition of a table, removes the keys in `drop`, and makes no other key
+/// required.
 fn with_base(
     definitions: &mut Map<String, Value>,
     name: &str,
@@ -395,6 +397,8 @@ fn with_base(
     }
 }
 
+/// Lets every scalar property be a list, which makes an axis. `tables` are references to
+/// definitions that are tables.
 fn properties_to_axes(properties: &mut Map<String, Value>, tables: &[String]) {
     for (key, value) in properties.iter_mut() {
         let text = value.to_string();
@@ -453,6 +457,7 @@ fn sysctls_by_name(description: &str) -> Value {
     })
 }
 
+/// Returns the schema of a table of model parameters.
 fn parameters(description: &str) -> Value {
     let properties: Map<String, Value> = sim::Params::TABLE
         .iter()

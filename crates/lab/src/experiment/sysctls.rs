@@ -126,6 +126,7 @@ pub fn notes_of(experiment: &Experiment) -> Vec<String> {
     all
 }
 
+/// Shortens the names of a table of sysctls; refuses a sysctl that occurs twice.
 fn flat(table: Table) -> Result<Table, Diagnostic> {
     let mut all = Vec::new();
     for entry in table.0 {

@@ -118,6 +118,7 @@ fn threads(node: Option<&Node>, scripts: usize) -> Result<Vec<String>, Diagnosti
 /// The nodes that `workload.membind` names, each with its place.
 type Bindings = Vec<(Choices, Option<(u32, Place)>)>;
 
+/// Reads `workload.membind`, a node or a list of nodes.
 fn bindings(membind: Option<&Node>) -> Result<Bindings, Diagnostic> {
     let path = "workload.membind";
     let Some(membind) = membind else {
@@ -229,6 +230,7 @@ fn command_lines(node: &Node) -> Result<Vec<(String, &Node)>, Diagnostic> {
     Ok(lines)
 }
 
+/// Returns the scripts of `workload.command` for each choice of `workload.files`.
 fn commands(
     node: &Node,
     files: Option<&Node>,
@@ -326,6 +328,7 @@ fn existing_files(node: Option<&Node>) -> Result<Vec<(Choices, Vec<ExistingFile>
     Ok(all)
 }
 
+/// Returns the scripts of the job files in `workload.fio`.
 fn job_files(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnostic> {
     let files = alternatives(node, "workload.fio")?;
     let several = files.len() > 1;
@@ -355,6 +358,7 @@ fn job_files(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagn
         .collect()
 }
 
+/// Returns the scripts of the traces in `workload.trace` for each `timing`.
 fn traces(table: &Table, node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnostic> {
     let options = Options {
         format: named(table, "format", &Format::NAMES, Format::parse)?,
@@ -423,6 +427,7 @@ fn file(node: &Node, key: &str, name: &str, folder: &Path) -> Result<PathBuf, Di
     })
 }
 
+/// Reads a key whose value is one of `names`.
 fn named<T>(
     table: &Table,
     key: &str,
@@ -496,6 +501,7 @@ pub fn fits(node: &Node, workload: &Workload, machine: &Machine) -> Result<(), D
     Ok(())
 }
 
+/// Checks that a machine has some of the CPUs that a program is bound to.
 fn has_cpu(cpus: Cpus, workload: &Node, machine: &Machine) -> Result<(), Diagnostic> {
     let (what, has) = match cpus {
         Cpus::Mask(mask) => ("taskset", mask & (u64::MAX >> (64 - machine.cpus)) != 0),
@@ -517,6 +523,7 @@ fn has_cpu(cpus: Cpus, workload: &Node, machine: &Machine) -> Result<(), Diagnos
     ))
 }
 
+/// Checks that a machine has a node, with memory that the workload can be bound to.
 fn has_node(node: u32, place: &Place, machine: &Machine) -> Result<(), Diagnostic> {
     let name = &machine.name;
     let Some(spec) = machine.nodes.get(node as usize) else {

@@ -134,6 +134,7 @@ struct Base<'a> {
 }
 
 impl<'a> Base<'a> {
+    /// Reads an experiment of a series.
     fn new(series: &Series, template: &'a Template) -> Result<Self, Diagnostic> {
         let (shown, text) = series.file(&template.file).map_err(|why| {
             let accepted = "accepted: files beside series.toml, or those of the project";
@@ -246,6 +247,7 @@ impl Column {
 }
 
 impl<'a> Wider<'a> {
+    /// Begins with the experiment's own values, with another machine or monitors if asked for.
     fn new(base: &'a Base<'a>, machine: &str, monitors: bool) -> Self {
         let mut set = Vec::new();
         let mut name = base.own.name.clone();
@@ -306,6 +308,7 @@ impl<'a> Wider<'a> {
         Ok(())
     }
 
+    /// Checks that the experiment can be read with another value in a column.
     fn try_name(&self, series: &Series, column: &Column, name: &str) -> Result<(), String> {
         let file = &self.base.template.file;
         if column.key == "workload.threads" && !self.base.counts_threads {
@@ -325,6 +328,7 @@ impl<'a> Wider<'a> {
             .map_err(why)
     }
 
+    /// Builds the run, with all values that were added.
     fn run(self, series: &Series) -> Result<Run, Diagnostic> {
         let sweep = self.base.names(|c| &c.threads);
         let mut set = self.set;

@@ -286,6 +286,7 @@ impl Measured {
         Ok(out)
     }
 
+    /// Returns the draw's text, a line for each figure.
     fn to_text(&self) -> String {
         let figures: Vec<String> = self
             .figures

@@ -123,6 +123,7 @@ fn place(file: &str, line: u64) -> String {
     }
 }
 
+/// Parses a tolerance such as `rel:0.1` or `factor:2:10`; `None` if it is malformed.
 fn tolerance(text: &str) -> Option<Tolerance> {
     let mut parts = text.split(':');
     let kind = parts.next()?;

@@ -48,6 +48,8 @@ fn curves(table: &SummaryTable, compared: &str) -> Vec<Curve> {
     groups.iter().filter_map(of).collect()
 }
 
+/// Builds the curve of one group; `None` if an axis value is no number, there are too few values,
+/// or all values are equal.
 fn curve(
     table: &SummaryTable,
     compared: &str,

@@ -155,6 +155,7 @@ fn is_missing(table: &SummaryTable, row: &SummaryRow) -> bool {
     !row.baseline && row.missing.is_some() && baseline(table, &row.axes).is_some_and(has)
 }
 
+/// Returns a finding for each policy on each combination of axes, baselines excepted.
 fn findings(report: &HtmlReport, table: &SummaryTable, labels: &Labels) -> Vec<Finding> {
     let mut out = Vec::new();
     for (axes, label) in &labels.groups {
@@ -178,6 +179,7 @@ fn findings(report: &HtmlReport, table: &SummaryTable, labels: &Labels) -> Vec<F
     out
 }
 
+/// Describes the difference between a policy and the baseline, and its evidence.
 fn compare(table: &SummaryTable, base: &SummaryRow, row: &SummaryRow) -> Finding {
     let c = row.comparison.as_ref().expect("the caller looked");
     let (new, old) = (row.center(table.center), base.center(table.center));

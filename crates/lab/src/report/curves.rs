@@ -171,6 +171,7 @@ fn verdict(page: &Page) -> String {
     )
 }
 
+/// Returns the warnings as HTML.
 fn notes(page: &Page) -> String {
     if page.notes.is_empty() {
         return String::new();
@@ -183,6 +184,7 @@ fn notes(page: &Page) -> String {
     format!("<aside class=\"notes\" aria-label=\"Notes\"><ul>{items}</ul></aside>")
 }
 
+/// Returns the table of a figure as HTML: a row for each size, a column for each policy.
 fn table(page: &Page, panel: &Panel) -> String {
     let unit = match &panel.unit[..] {
         "" | "share" => String::new(),
@@ -216,6 +218,7 @@ fn table(page: &Page, panel: &Panel) -> String {
     )
 }
 
+/// Returns the facts as an HTML list.
 fn facts(page: &Page) -> String {
     let items: String = page
         .facts

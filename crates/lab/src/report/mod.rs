@@ -248,6 +248,7 @@ struct Labels {
 }
 
 impl Labels {
+    /// Collects the combinations of axes, and labels each with the values that differ.
     fn of(report: &HtmlReport) -> Self {
         let rows = report.summary.iter().flat_map(|t| &t.rows).map(|r| &r.axes);
         let mut combinations: Vec<&Axes> = Vec::new();
@@ -387,6 +388,7 @@ fn ending(outcome: &Outcome) -> Option<String> {
     }
 }
 
+/// Returns the facts and the experiment's text as HTML.
 fn how_it_was_run(report: &HtmlReport) -> String {
     let fixed = [
         ("version".into(), report.version.clone()),

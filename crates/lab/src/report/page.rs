@@ -163,6 +163,7 @@ fn class_times(results: &[Option<sim::RunResult>]) -> Vec<ClassTime> {
         .collect()
 }
 
+/// Collects everything that the page shows of one cell.
 fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]) -> PageCell {
     let finished: Vec<_> = results.iter().flatten().collect();
     let mut figures = Vec::new();

@@ -219,6 +219,7 @@ fn waits(w: &super::Waits) -> WaitsData<'_> {
     }
 }
 
+/// Reduces a column that never changes to a single number.
 fn column(c: &Column) -> ColumnData<'_> {
     let v = match c.values.first() {
         Some(&first) if first.is_finite() && c.values.iter().all(|&v| v == first) => {

@@ -111,6 +111,7 @@ pub(super) fn section(table: &SummaryTable, labels: &Labels) -> String {
     out
 }
 
+/// Returns a policy's row with its bar; `most` is the value of a full bar.
 fn line(table: &SummaryTable, row: &SummaryRow, most: f64) -> String {
     let center = row.center(table.center);
     let good = row.comparison.and_then(|c| table.is_good(c.verdict));

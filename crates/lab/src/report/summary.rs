@@ -56,6 +56,7 @@ pub(super) fn section(report: &HtmlReport, labels: &Labels) -> String {
         .collect()
 }
 
+/// Returns one comparison table as HTML.
 fn table(table: &SummaryTable, compared: &str, labels: &Labels) -> String {
     let decimals = decimals(table);
     let intervals = table
@@ -143,6 +144,7 @@ fn table(table: &SummaryTable, compared: &str, labels: &Labels) -> String {
     out + &super::along::svg(table, compared)
 }
 
+/// Appends the cells of one row; `intervals` adds a column for intervals of changes.
 fn cells(
     out: &mut String,
     table: &SummaryTable,

@@ -224,6 +224,7 @@ impl Grid {
         (shown, left.collect())
     }
 
+    /// Lays out these columns as one table.
     fn part(&self, columns: &[usize]) -> String {
         let mut table = Table::new();
         table.load_style(RULED);

@@ -49,6 +49,7 @@ pub fn to_json(outcomes: &Outcomes) -> String {
     text
 }
 
+/// Collects the parts of `results.json` of one cell.
 fn cell_json<'a>(
     experiment: &Experiment,
     cell: &'a Cell,

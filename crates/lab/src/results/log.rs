@@ -217,6 +217,7 @@ impl Log {
         self.file.sync_all()
     }
 
+    /// Writes a record at the end; if that fails, the file is cut back to its old length.
     fn append(&mut self, kind: u8, numbers: &[u8], value: &impl Serialize) -> io::Result<()> {
         let mut record = vec![0; HEAD];
         record.push(kind);

@@ -287,6 +287,8 @@ impl ClaimedFolder {
         Ok(Resumption::Unfinished(Box::new(place)))
     }
 
+    /// Locks a place, cleans up after earlier processes, and tests that it can be written. If it
+    /// can't be locked, parent folders that were created are removed again.
     fn come_to(given: &Path, terms: Terms<'_>, way: Way) -> Result<Self, OutputError> {
         let dir = resolved(given)?;
         let (Some(name), Some(Component::Normal(_))) =

@@ -63,6 +63,8 @@ pub fn list(root: &Path) -> io::Result<Vec<Stored>> {
     Ok(found)
 }
 
+/// Collects the results folders in a folder, down to `depth` levels below it; hidden folders are
+/// skipped.
 fn look(dir: &Path, depth: u32, found: &mut Vec<Stored>) -> io::Result<()> {
     if let Some(stored) = stored(dir)? {
         let descend = stored.state == Completeness::Unlisted;

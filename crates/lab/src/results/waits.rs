@@ -32,6 +32,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
+/// Writes a crowd with its members as text.
 fn tell(out: &mut String, c: &CrowdOf) {
     let Crowd {
         object,

@@ -146,6 +146,7 @@ impl Parts {
         word.map_or_else(|| self.text("definition", self.definition), Entry::to_text)
     }
 
+    /// Formats the parts for a terminal; `head` is the heading of the definition.
     fn text(&self, head: &str, definition: &str) -> String {
         let p = self;
         let mut out = format!("{}\n", p.name);
@@ -177,6 +178,7 @@ impl Parts {
     }
 }
 
+/// Returns the parts of a switch.
 fn switch_parts(s: &'static Switch) -> Parts {
     let (values, range, unit) = match s.form {
         Form::Words(words) => {
@@ -197,6 +199,7 @@ fn switch_parts(s: &'static Switch) -> Parts {
     of_policy(s.name, SWITCHES, s.about(), unit, more)
 }
 
+/// Returns the parts of a preset.
 fn preset_parts(p: &'static Preset) -> Parts {
     let changes = p.changes.iter();
     let changes = changes.map(|c| (c.switch, p.setting(c).to_string(), c.meaning));
@@ -209,6 +212,7 @@ fn preset_parts(p: &'static Preset) -> Parts {
     of_policy(p.name, PRESET_NAMES, p.about(), "", more)
 }
 
+/// Builds the parts of an entry about policies, which has no kernels or related entries.
 fn of_policy(
     name: &'static str,
     kind: &'static str,

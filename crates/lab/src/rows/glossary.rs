@@ -33,6 +33,7 @@ pub struct Word {
     pub related: &'static [&'static str],
 }
 
+/// Defines a level of /proc/vmstat, in pages.
 const fn level(name: &'static str, text: &'static str, high: &'static str) -> Word {
     Word {
         name,
@@ -46,6 +47,7 @@ const fn level(name: &'static str, text: &'static str, high: &'static str) -> Wo
     }
 }
 
+/// Defines a counter of /proc/vmstat.
 const fn counter(
     name: &'static str,
     unit: &'static str,
@@ -66,6 +68,7 @@ const fn counter(
     }
 }
 
+/// Defines a counter that is kept for each zone, in pages.
 const fn zone(
     name: &'static str,
     kernels: &'static str,
@@ -85,6 +88,7 @@ const fn zone(
     }
 }
 
+/// Defines a figure that a program reports.
 const fn metric(name: &'static str, unit: &'static str, text: &'static str) -> Word {
     Word {
         name,
@@ -98,6 +102,7 @@ const fn metric(name: &'static str, unit: &'static str, text: &'static str) -> W
     }
 }
 
+/// Defines a part of a task's time.
 const fn time(
     name: &'static str,
     text: &'static str,

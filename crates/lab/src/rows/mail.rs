@@ -86,6 +86,7 @@ fn heading(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> String {
     out
 }
 
+/// Describes a machine in a line.
 fn machine(cell: &Cell) -> String {
     let machine = &cell.spec.machine;
     let zones = machine.nodes.iter().flat_map(|n| &n.zones);
@@ -183,6 +184,7 @@ impl Widths {
         self.number + behind(self.change) + behind(self.p)
     }
 
+    /// Formats one policy's fields in their columns.
     fn line(self, f: &Fields) -> String {
         let mut out = format!("{:>1$}", f.number, self.number);
         for (text, width) in [(&f.change, self.change), (&f.p, self.p)] {
@@ -202,6 +204,7 @@ struct Line<'a> {
     fields: Vec<Fields>,
 }
 
+/// Formats the rows of a group as tables, as many as the policies need.
 fn group_text(group: &Group, left_out: &mut LeftOut) -> String {
     let shown: Vec<&ComparedRow> = group
         .asked
@@ -267,6 +270,7 @@ fn is_shown(row: &ComparedRow, left_out: &mut LeftOut) -> bool {
     !zero
 }
 
+/// Formats the fields of a row.
 fn line(row: &ComparedRow) -> Line<'_> {
     let most = row.cells.iter().filter_map(|c| c.mean).fold(0.0, f64::max);
     let digits = match row.decimals {

@@ -227,6 +227,7 @@ pub fn groups(outcomes: &Outcomes) -> Vec<Group> {
         .collect()
 }
 
+/// Computes the rows of a group in reporting order; the workload's other figures follow fs_mark's.
 fn lines(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<ComparedRow> {
     let of_block = |block: Block| {
         definition::rows()

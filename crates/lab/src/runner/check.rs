@@ -92,10 +92,12 @@ impl Debug for Bits {
     }
 }
 
+/// Describes the difference of two values; `None` if they are equal.
 fn value<T: PartialEq + Debug>(what: &str, a: &T, b: &T) -> Option<String> {
     (a != b).then(|| format!("{what}: {a:?} in the first run, {b:?} in the second"))
 }
 
+/// Describes the first difference of two maps.
 fn map<T: PartialEq + Debug>(
     what: &str,
     a: &BTreeMap<String, T>,
@@ -115,6 +117,7 @@ fn map<T: PartialEq + Debug>(
     })
 }
 
+/// Describes the first difference of two time series.
 fn series(a: &Series, b: &Series) -> Option<String> {
     let bits = |v: &[f64]| v.iter().copied().map(Bits).collect::<Vec<_>>();
     let heads = |s: &Series| -> Vec<String> {
@@ -134,6 +137,7 @@ fn series(a: &Series, b: &Series) -> Option<String> {
         })
 }
 
+/// Describes the first difference of two lists of values at the times `t`.
 fn first(what: &str, t: &[f64], a: &[Bits], b: &[Bits]) -> Option<String> {
     let at = a.iter().zip(b).position(|(x, y)| x != y);
     match at {
@@ -147,6 +151,7 @@ fn first(what: &str, t: &[f64], a: &[Bits], b: &[Bits]) -> Option<String> {
     }
 }
 
+/// Describes the first difference in allocation latencies.
 fn latency(a: &RunResult, b: &RunResult) -> Option<String> {
     let names = |r: &RunResult| {
         r.alloc_latency

@@ -42,6 +42,7 @@ impl Need {
         Self { uses, disk: 0 }
     }
 
+    /// Returns the need of a real kernel's run.
     fn of_kernel(cell: &Cell) -> Self {
         let guest = kernel::guest::memory(&cell.spec.machine);
         let all = host::estimate(&cell.spec);

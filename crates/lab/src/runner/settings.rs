@@ -75,6 +75,7 @@ fn refusal(
     })
 }
 
+/// Builds the error for a refused setting, at the place in the text that sets it.
 fn said(experiment: &Experiment, cell: &Cell, kernel: &Kernel, refused: &Refused) -> Diagnostic {
     let Refused {
         name,

@@ -75,10 +75,12 @@ const HOLDS: [f64; 2] = [1e3, 500e3];
 /// The value of the rate's coordinate (0 to 1) from which on bursts have no rate limit.
 const NO_RATE: f64 = 0.75;
 
+/// Returns the value at a coordinate `u` (0 to 1) of a range in equal ratios.
 fn at([least, most]: [f64; 2], u: f64) -> u64 {
     rounded(least * (most / least).powf(u))
 }
 
+/// Returns the coordinate of a value.
 fn of([least, most]: [f64; 2], x: u64) -> f64 {
     ((x.max(1) as f64 / least).ln() / (most / least).ln()).clamp(0.0, 1.0)
 }
@@ -105,6 +107,7 @@ impl Pattern {
         }
     }
 
+    /// Returns the coordinates of the pattern.
     fn point(&self, largest: u64) -> Vec<f64> {
         let rate = self.rate_kbytes;
         vec![

@@ -16,6 +16,7 @@ pub fn known_gaps() -> Vec<String> {
     scores.of(OF).map_or_else(Vec::new, |drawn| lines(&drawn))
 }
 
+/// Formats the scores: totals, then the cells that miss their tolerance.
 fn lines(drawn: &Drawn<'_>) -> Vec<String> {
     let (scored, iterations) = (drawn.scored(), drawn.iterations());
     let within = drawn.within(|_| true);

@@ -177,6 +177,7 @@ fn refuse_at_once(trials: &Trials<'_>, space: &Space, goals: &Goals) -> Result<(
     Ok(())
 }
 
+/// Tries the machine's own settings, searches if they miss a goal, and tests the result's margins.
 fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Answer, NoAnswer> {
     let goals = &question.goals;
     // Without a knob only the present settings are tried.

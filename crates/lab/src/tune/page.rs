@@ -140,6 +140,7 @@ impl Plot {
         self.shape("chosen", chosen, &say(chosen, "chosen"));
     }
 
+    /// Returns the place of a setting in the plot.
     fn at(&self, f: &Figures) -> (f64, f64) {
         let [left, right, top, bottom] = MARGIN;
         let x = part(f.kept_free as f64, self.x);
@@ -150,6 +151,7 @@ impl Plot {
         )
     }
 
+    /// Draws a setting: a square, a diamond or a circle by its class.
     fn shape(&mut self, class: &str, f: &Figures, title: &str) {
         let (x, y) = self.at(f);
         let title = format!("<title>{}</title>", escape::html(title));

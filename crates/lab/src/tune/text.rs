@@ -97,6 +97,7 @@ fn program_times(goals: &Goals) -> Vec<TimeColumn> {
     all
 }
 
+/// Returns the table cells of a setting's figures.
 fn columns(f: &Figures, goals: &Goals) -> Vec<TableCell> {
     let mut cells = vec![right(mib(f.kept_free))];
     let own = program_times(goals).into_iter();
@@ -135,6 +136,8 @@ fn disk_name(cell: &Cell) -> String {
         .unwrap_or_default()
 }
 
+/// Returns the table of the front, thinned to [`SHOWN`] rows, with the machine's own settings
+/// first.
 fn front_table(answer: &Answer, goals: &Goals) -> Table {
     let mut heads = vec!["", "kept free"];
     heads.extend(program_times(goals).iter().map(|(head, _)| *head));
@@ -186,6 +189,7 @@ fn short(s: &Setting) -> String {
     parts.join(", ")
 }
 
+/// Returns the table of margins; among the costs, those that miss a goal come first.
 fn margin_table(margins: &[Margin], goals: &Goals) -> Table {
     let own = program_times(goals);
     let mut heads = vec!["under", "runs"];
@@ -234,6 +238,7 @@ fn margin_table(margins: &[Margin], goals: &Goals) -> Table {
     t
 }
 
+/// Returns the figures of a setting as JSON.
 fn figures_json(f: &Figures) -> Value {
     let mut figures = json!({
         "kept_free_bytes": f.kept_free, "longest_allocation_ns": f.worst_ns,

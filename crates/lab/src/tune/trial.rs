@@ -164,6 +164,7 @@ impl<'a> Trials<'a> {
         Ok(self.runs(vec![cell], runs, 0, 1)?.remove(0))
     }
 
+    /// Runs cells with `runs` seeds of a family on `jobs` threads.
     fn runs(
         &self,
         cells: Vec<Cell>,

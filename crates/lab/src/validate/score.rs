@@ -129,6 +129,7 @@ impl Verdict {
         unmeasured.map(|judged| judged.name.as_str()).collect()
     }
 
+    /// Returns the table of scenarios that are held out, or of those that are not.
     fn rows_of(&self, apart: bool) -> Grid {
         let parting = |row: &Row| match &row.pair.parting {
             None => "-".to_owned(),

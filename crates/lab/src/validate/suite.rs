@@ -85,6 +85,7 @@ pub fn scenarios(suite: &str) -> Result<Vec<Scenario>, Diagnostic> {
     Ok(all)
 }
 
+/// Finds the folder of a suite: by name in [`FOLDER`] here or above, or by path.
 fn folder(suite: &str) -> Result<PathBuf, Diagnostic> {
     let here = std::env::current_dir().unwrap_or_default();
     let above = here.ancestors().map(|at| at.join(FOLDER).join(suite));
@@ -99,6 +100,7 @@ fn folder(suite: &str) -> Result<PathBuf, Diagnostic> {
 }
 
 impl Scenario {
+    /// Reads a scenario and computes its digest; refuses experiments that name other files.
     fn read(path: PathBuf) -> Result<Self, Diagnostic> {
         let wrong = |what: String, accepted: &str| {
             Diagnostic::placeless(format!("scenario `{}`: {what}", path.display()), accepted)

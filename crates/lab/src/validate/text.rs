@@ -63,6 +63,7 @@ fn answer(pair: &Pair) -> String {
     )
 }
 
+/// Returns the table of a pair's figures: misses first.
 fn table(pair: &Pair) -> Table {
     let mut table = Table::new();
     table.load_style(RULED);

@@ -71,6 +71,7 @@ impl Sample {
     }
 }
 
+/// Returns the name of a cell, which is unique within a series.
 fn name(experiment: &str, cell: &Cell) -> String {
     let parts = [
         experiment,

@@ -30,6 +30,7 @@ fn owner(hidden: &OsStr) -> Option<(&OsStr, bool)> {
     None
 }
 
+/// Returns the hidden folders that were made for the place `name`, sorted.
 fn leftovers(parent: &Path, name: &OsStr) -> io::Result<Leftovers> {
     let mut found = Leftovers::default();
     for entry in fs::read_dir(parent)? {

@@ -2,6 +2,7 @@
 
 use super::{Kind, Word};
 
+/// Defines a counter of /proc/vmstat that only real kernels have.
 const fn real(
     name: &'static str,
     also: &'static [&'static str],
@@ -22,6 +23,7 @@ const fn real(
     }
 }
 
+/// Defines a figure of pressure stall information (PSI), in seconds.
 const fn pressure(
     name: &'static str,
     text: &'static str,
@@ -40,6 +42,7 @@ const fn pressure(
     }
 }
 
+/// Defines a figure that is computed from tracepoints.
 const fn traced(
     name: &'static str,
     unit: &'static str,

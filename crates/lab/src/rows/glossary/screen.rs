@@ -2,6 +2,7 @@
 
 use super::{Kind, Word};
 
+/// Defines a word without a unit.
 const fn word(
     name: &'static str,
     also: &'static [&'static str],
