@@ -88,14 +88,14 @@ pub fn outcomes(name: &str, what: &str, text: String, measured: Vec<Measured>) -
 /// say which events were being recorded, so an event that never occurs counts as 0 only if the
 /// counters agree, and is left out otherwise.
 pub fn with_events(result: &mut RunResult, traced: &Traced) {
-    let came = |name: &str| traced.events.contains_key(name);
+    let occurred = |name: &str| traced.events.contains_key(name);
     let counted = |prefix: &str| {
         let all = result.counters.iter();
-        let of: Vec<u64> = all
+        let values: Vec<u64> = all
             .filter(|(name, _)| name.starts_with(prefix))
             .map(|(_, n)| *n)
             .collect();
-        (!of.is_empty()).then(|| of.iter().sum::<u64>())
+        (!values.is_empty()).then(|| values.iter().sum::<u64>())
     };
     let silent = [
         ("mm_vmscan_lru_isolate", "pgscan_kswapd"),
@@ -104,23 +104,23 @@ pub fn with_events(result: &mut RunResult, traced: &Traced) {
     ];
     let silent = silent
         .iter()
-        .find(|(event, counter)| !came(event) && counted(counter) != Some(0));
+        .find(|(event, counter)| !occurred(event) && counted(counter) != Some(0));
     if let Some((event, counter)) = silent {
-        let said = match counted(counter) {
+        let evidence = match counted(counter) {
             Some(n) => format!("{counter} has {n}"),
             None => format!("no {counter} says that there were none"),
         };
         result.notes.push(format!(
-            "the trace has no {event}, and {said}: the rows of vmscan's events are not told"
+            "the trace has no {event}, and {evidence}: the rows of vmscan's events are not told"
         ));
         return;
     }
     let mut sums = traced.sums;
     for class in [&mut sums.direct, &mut sums.kswapd] {
-        if !came("writeback_congestion_wait") {
+        if !occurred("writeback_congestion_wait") {
             class.congest = None;
         }
-        if !came("writeback_wait_iff_congested") {
+        if !occurred("writeback_wait_iff_congested") {
             class.conditional = None;
         }
     }
@@ -140,7 +140,7 @@ pub fn explained(outcomes: &Outcomes) -> String {
             continue;
         };
         let _ = writeln!(out, "\n{}:", cell.policy);
-        let told = [Block::Vmstat, Block::Vmscan, Block::Congestion];
+        let shown_blocks = [Block::Vmstat, Block::Vmscan, Block::Congestion];
         let mut any = false;
         for row in rows::definition::rows() {
             let Reading::Is(value) = (row.value)(result) else {
@@ -148,7 +148,7 @@ pub fn explained(outcomes: &Outcomes) -> String {
             };
             // Efficiencies and other shares are skipped: without the amount they refer to they say
             // little.
-            if value <= 0.0 || row.better != Better::Lower || !told.contains(&row.block) {
+            if value <= 0.0 || row.better != Better::Lower || !shown_blocks.contains(&row.block) {
                 continue;
             }
             any = true;

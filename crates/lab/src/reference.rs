@@ -128,7 +128,7 @@ fn all() -> Vec<Parts> {
                 SYSCTLS,
                 format!("sysctl: {whole}"),
                 vec![key.to_owned()],
-                said(&schema, of),
+                description(&schema, of),
             ));
         });
     }
@@ -227,7 +227,7 @@ fn keys(root: &Value, of: &Value, path: &str, depth: usize, each: &mut dyn FnMut
             "" => key.clone(),
             path => format!("{path}.{key}"),
         };
-        each(&path, said(root, of));
+        each(&path, description(root, of));
         if depth < DEEPEST && !CLOSED.contains(&&key[..]) {
             keys(root, of, &path, depth + 1, each);
         }
@@ -235,7 +235,7 @@ fn keys(root: &Value, of: &Value, path: &str, depth: usize, each: &mut dyn FnMut
 }
 
 /// Returns the description of a value in the schema, and what it accepts.
-fn said(root: &Value, of: &Value) -> String {
+fn description(root: &Value, of: &Value) -> String {
     let all = choices(root, of);
     let word = |v: &Value, key: &str| v.get(key).and_then(Value::as_str).map(str::to_owned);
     let mut text = std::iter::once(of)

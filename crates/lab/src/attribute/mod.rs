@@ -249,8 +249,8 @@ impl Comparison {
     /// Judges the comparison by the results so far; `None`: it needs more seeds.
     fn judge(&self, results: &Results, looks: usize, last: bool, stopped: bool) -> Option<Row> {
         let of = |policy: &String| results.get(&(self.group.clone(), policy.clone()));
-        let none = Vec::new();
-        let [old, new] = [0, 1].map(|i| of(&self.policies[i]).unwrap_or(&none));
+        let no_runs = Vec::new();
+        let [old, new] = [0, 1].map(|i| of(&self.policies[i]).unwrap_or(&no_runs));
         let [without, with] = [old, new].map(|r| rows::figure_values(r, &self.figure.name));
         let n = without.len().min(with.len());
         let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;

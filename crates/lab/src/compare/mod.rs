@@ -348,9 +348,9 @@ fn differences(columns: &[Column]) -> Vec<String> {
         if !left.is_empty() || !right.is_empty() {
             out.push(format!(
                 "the experiment's text differs: {} ({}); {} ({})",
-                said(&left),
+                joined(&left),
                 columns[0].label,
-                said(&right),
+                joined(&right),
                 column.label
             ));
         }
@@ -363,7 +363,7 @@ fn differences(columns: &[Column]) -> Vec<String> {
     out
 }
 
-fn said(lines: &[String]) -> String {
+fn joined(lines: &[String]) -> String {
     if lines.is_empty() {
         "nothing".into()
     } else {
@@ -464,18 +464,18 @@ fn sides(
     warnings: &mut Vec<String>,
 ) -> Result<(Vec<Place>, Vec<Vec<Runs>>), Diagnostic> {
     let (mut places, mut all) = (Vec::new(), Vec::new());
-    let mut alone: BTreeMap<&str, usize> = BTreeMap::new();
-    let (mut twice, mut same, mut apart) = (0, 0, false);
+    let mut unmatched: BTreeMap<&str, usize> = BTreeMap::new();
+    let (mut repeated, mut same, mut run_apart) = (0, 0, false);
     for (place, cells) in found {
-        let there: Vec<usize> = (0..cells.len()).filter(|&i| cells[i].is_some()).collect();
-        if cells[0].is_none() || there.len() < 2 {
-            for i in there {
-                *alone.entry(&columns[i].label).or_default() += 1;
+        let present: Vec<usize> = (0..cells.len()).filter(|&i| cells[i].is_some()).collect();
+        if cells[0].is_none() || present.len() < 2 {
+            for i in present {
+                *unmatched.entry(&columns[i].label).or_default() += 1;
             }
             continue;
         }
         let paid = |takes: bool| {
-            let mut all = there.iter().copied();
+            let mut all = present.iter().copied();
             all.find(|&i| cells[i].iter().flatten().any(|c| c.takes_time == takes))
         };
         if let Some((paying, free)) = paid(true).zip(paid(false)) {
@@ -485,7 +485,7 @@ fn sides(
         let all_cells = || cells.iter().flatten().flatten();
         let of =
             |origin, cell: &StoredCell| cell.iterations.iter().any(|i| i.result.origin == origin);
-        apart |= all_cells().any(|cell| of(Origin::Kernel, cell))
+        run_apart |= all_cells().any(|cell| of(Origin::Kernel, cell))
             && all_cells().any(|cell| of(Origin::Engine, cell) && !cell.like_guests);
         let mut base: BTreeSet<(String, String)> = BTreeSet::new();
         let side = |(i, cells): (usize, Option<Vec<&StoredCell>>)| {
@@ -495,7 +495,7 @@ fn sides(
                 if seen.insert(iteration.same.clone()) {
                     runs.push(Some(iteration.result.clone()));
                 } else {
-                    twice += 1;
+                    repeated += 1;
                 }
             }
             if i == 0 {
@@ -508,7 +508,7 @@ fn sides(
         all.push(cells.into_iter().enumerate().map(side).collect());
         places.push(place);
     }
-    if apart {
+    if run_apart {
         warnings.push(
             "the engine is compared with a real kernel, and was run apart from it: its machine had all of its memory, of \
              which a kernel's allocator owns a part, and ticked as often as it says; one experiment with both makes them \
@@ -516,9 +516,9 @@ fn sides(
                 .to_owned(),
         );
     }
-    if twice > 0 {
+    if repeated > 0 {
         warnings.push(format!(
-            "{twice} iterations are in several runs of one side (the same seed and events) and count once"
+            "{repeated} iterations are in several runs of one side (the same seed and events) and count once"
         ));
     }
     if same > 0 {
@@ -526,7 +526,7 @@ fn sides(
             "{same} iterations are the baseline's own, event for event"
         ));
     }
-    for (label, n) in alone {
+    for (label, n) in unmatched {
         warnings.push(format!("{n} cells of {label} have nothing beside them"));
     }
     Ok((places, all))

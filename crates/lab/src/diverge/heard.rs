@@ -131,10 +131,10 @@ impl Listener for Hearing {
                     self.text.clear();
                     ftrace::text::fields(event, &mut self.text);
                     let short = |hash: u64| (hash ^ hash >> 32) as u32;
-                    let who = fnv1a(name.as_bytes()) ^ u64::from(at.task).rotate_left(40);
-                    let what = who ^ place(event).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                    let all = what ^ fnv1a(self.text.as_bytes()).rotate_left(1);
-                    heard.hashes.push([short(what), short(all)]);
+                    let task_hash = fnv1a(name.as_bytes()) ^ u64::from(at.task).rotate_left(40);
+                    let place_hash = task_hash ^ place(event).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                    let figure_hash = place_hash ^ fnv1a(self.text.as_bytes()).rotate_left(1);
+                    heard.hashes.push([short(place_hash), short(figure_hash)]);
                 }
             }
         }

@@ -13,7 +13,7 @@ use workload::units;
 
 /// One change as the experiment states it.
 #[derive(Debug, Clone)]
-struct Said {
+struct StatedChange {
     at_ns: u64,
     /// The sysctls, by the last part of their names.
     sysctl: Node,
@@ -23,7 +23,7 @@ struct Said {
 
 /// The changes of one variant, in the order of time.
 #[derive(Debug, Clone, Default)]
-pub struct Changes(Vec<Said>);
+pub struct Changes(Vec<StatedChange>);
 
 const KEYS: [&str; 2] = ["time", "sysctl"];
 
@@ -56,17 +56,17 @@ pub fn changes(node: Option<&Node>, limit_s: f64) -> Result<Vec<(Choices, Change
         let Value::List(list) = &variant.node.nearest(&["at"]).value else {
             unreachable!("a list stays one")
         };
-        let said = list.iter().enumerate();
-        let said = said.map(|(i, node)| change(i, node, limit_s));
-        let mut said = said.collect::<Result<Vec<_>, _>>()?;
-        said.sort_by_key(|c| c.at_ns);
-        all.push((variant.choices, Changes(said)));
+        let stated = list.iter().enumerate();
+        let stated = stated.map(|(i, node)| change(i, node, limit_s));
+        let mut stated = stated.collect::<Result<Vec<_>, _>>()?;
+        stated.sort_by_key(|c| c.at_ns);
+        all.push((variant.choices, Changes(stated)));
     }
     Ok(all)
 }
 
 /// Reads the `i`-th table `[[at]]`, and checks its keys and its time.
-fn change(i: usize, node: &Node, limit_s: f64) -> Result<Said, Diagnostic> {
+fn change(i: usize, node: &Node, limit_s: f64) -> Result<StatedChange, Diagnostic> {
     let path = format!("at.{i}");
     let Some(table) = node.table() else {
         return Err(Diagnostic::at(
@@ -108,7 +108,7 @@ fn change(i: usize, node: &Node, limit_s: f64) -> Result<Said, Diagnostic> {
             one_of(&e.key, &names),
         ));
     }
-    Ok(Said {
+    Ok(StatedChange {
         at_ns,
         sysctl,
         path,
@@ -219,12 +219,12 @@ fn can_be_written(entry: &Entry, path: &str, before: &Sysctl) -> Result<(), Diag
             ),
         ));
     }
-    let none = match &entry.node.value {
+    let is_zero = match &entry.node.value {
         Value::Int(n) => *n == 0,
         Value::Text(t) => mm::size::Size::parse(t).is_ok_and(|s| s.0 == 0),
         _ => false,
     };
-    if none && matches!(info.fits, Fits::Bytes(..)) {
+    if is_zero && matches!(info.fits, Fits::Bytes(..)) {
         return Err(Diagnostic::at(
             &entry.node.place,
             format!("`{path}.{}`: 0 is out of range", info.key),

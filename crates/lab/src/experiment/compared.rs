@@ -49,24 +49,24 @@ fn values(cells: &[Cell], axis: &str) -> Vec<String> {
 
 /// Returns the whole key of the axis that `baseline` names, and the value.
 fn named(cells: &[Cell], axes: &[String], node: &Node) -> Result<(String, String), Diagnostic> {
-    let mut own = Vec::new();
-    leaves("", node, &mut own);
-    let [(key, leaf)] = &own[..] else {
+    let mut named_values = Vec::new();
+    leaves("", node, &mut named_values);
+    let [(key, leaf)] = &named_values[..] else {
         return Err(Diagnostic::at(
             &node.place,
-            format!("`baseline` names {} axes", own.len()),
+            format!("`baseline` names {} axes", named_values.len()),
             "accepted: the axis that is compared and the value that the others are held against, such as \
              baseline = { dirty_ratio = 20 }",
         ));
     };
     // Axes are named by the last part of a sysctl's name.
     let known = sysctl::info(key).map_or(&key[..], |i| i.key);
-    let meant: Vec<&String> = match axes.iter().find(|a| *a == key) {
+    let matching: Vec<&String> = match axes.iter().find(|a| *a == key) {
         Some(whole) => vec![whole],
         None => axes.iter().filter(|a| last_part(a) == known).collect(),
     };
-    let [axis] = meant[..] else {
-        let what = match meant.is_empty() {
+    let [axis] = matching[..] else {
+        let what = match matching.is_empty() {
             true => format!("`baseline`: no axis `{key}` varies"),
             false => format!("`baseline`: several axes are called `{key}`"),
         };

@@ -531,8 +531,8 @@ fn filesystems_of(
     machines: &[machine::Made],
 ) -> Result<Vec<FsKind>, Diagnostic> {
     let all = || machines.iter().map(|made| &made.machine);
-    let said = all().find_map(|m| Some((m, m.filesystem?)));
-    let Some((machine, kind)) = said else {
+    let stated = all().find_map(|m| Some((m, m.filesystem?)));
+    let Some((machine, kind)) = stated else {
         return filesystems(required(root, table, "filesystem", "\"ext4\"")?);
     };
     if let Some(other) = all().find(|m| m.filesystem != Some(kind)) {

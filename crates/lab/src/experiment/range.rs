@@ -162,11 +162,11 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
 /// and no more memory than PAE reaches.
 fn of_one_width(machine: &Machine, at: &At<'_>) -> Result<(), Diagnostic> {
     let zones = || machine.nodes.iter().flat_map(|n| &n.zones);
-    let of = |wanted: fn(&ZoneSpec) -> bool| {
+    let memory_of = |wanted: fn(&ZoneSpec) -> bool| {
         let sizes = zones().filter(|z| wanted(z)).map(|z| z.size.0);
         sizes.fold(0u64, u64::saturating_add)
     };
-    let high = of(|z| z.zone == mm::ZoneType::HighMem);
+    let high = memory_of(|z| z.zone == mm::ZoneType::HighMem);
     if high == 0 {
         return Ok(());
     }
@@ -184,7 +184,7 @@ fn of_one_width(machine: &Machine, at: &At<'_>) -> Result<(), Diagnostic> {
             }
         }
     }
-    let low = of(|z| z.zone != mm::ZoneType::HighMem);
+    let low = memory_of(|z| z.zone != mm::ZoneType::HighMem);
     if low > 3 * GIB || low.saturating_add(high) > 64 * GIB {
         let shown = format!("{} below HighMem and {} of it", size(low), size(high));
         let accepted = "on a machine with HighMem, up to 3G below it and 64G in all";

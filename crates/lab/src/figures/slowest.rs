@@ -23,7 +23,7 @@ pub fn us(ns: u64) -> String {
 
 /// Describes a step in a sentence.
 pub fn sentence(s: &Step) -> String {
-    let who = match s.actor {
+    let actor = match s.actor {
         sim::slowest::Actor::Allocator => format!("task {}", s.task),
         sim::slowest::Actor::Kswapd => "kswapd".into(),
         sim::slowest::Actor::Flusher => "flusher".into(),
@@ -42,7 +42,7 @@ pub fn sentence(s: &Step) -> String {
         Did::Writes => format!("has written {a} pages"),
         Did::Completes => format!("completes {a} kB and holds {b} requests"),
     };
-    format!("{who} {did}")
+    format!("{actor} {did}")
 }
 
 /// Formats the parts of an allocation's time that are not 0, in microseconds.

@@ -424,16 +424,16 @@ impl Plan {
 /// Returns the reason why there is no value.
 pub fn measure(row: &PublishedRow, of: &Outcomes, sweep: &[String]) -> Result<f64, String> {
     let cells = of.experiment.cells.iter().zip(&of.results);
-    let own = cells.filter(|(c, _)| is_of(row, c, sweep));
-    let mut values = own.map(|(_, results)| value(row, results));
-    let none = || Err("no cell that was run is of this row".to_owned());
+    let row_cells = cells.filter(|(c, _)| is_of(row, c, sweep));
+    let mut values = row_cells.map(|(_, results)| value(row, results));
+    let not_run = || Err("no cell that was run is of this row".to_owned());
     if row.threads != ALL_THREADS {
-        return values.next().unwrap_or_else(none);
+        return values.next().unwrap_or_else(not_run);
     }
     // `all` stands for cells that run one after the other, so their values add up.
     let all: Vec<f64> = values.collect::<Result<_, _>>()?;
     match all.is_empty() {
-        true => none(),
+        true => not_run(),
         false => Ok(all.iter().sum()),
     }
 }

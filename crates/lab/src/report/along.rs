@@ -180,7 +180,7 @@ impl Curve {
         };
         let x = |v: f64| LEFT + 12.0 + along(v) * (BOX.0 - LEFT - 36.0);
         let y = |v: f64| 12.0 + (1.0 - (v - low) / (high - low)) * (BOX.1 - BELOW - 12.0);
-        let told: Vec<String> = self.points.iter().map(Point::told).collect();
+        let told: Vec<String> = self.points.iter().map(Point::described).collect();
         let label = escape::html(&format!("{}: {}", self.title, told.join("; ")));
         let mut out = format!(
             "<figure class=\"along\"><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" \
@@ -234,7 +234,7 @@ impl Curve {
 }
 
 impl Point {
-    fn told(&self) -> String {
+    fn described(&self) -> String {
         format!(
             "{}: {} ({})",
             self.value.0,

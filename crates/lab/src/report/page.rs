@@ -94,19 +94,19 @@ pub(super) fn leading(outcomes: &Outcomes, tables: Vec<SummaryTable>) -> Vec<Sum
         compared.clone().any(|c| t.is_good(c.verdict).is_some())
     };
     let compared = |t: &SummaryTable| t.rows.iter().any(|r| r.comparison.is_some());
-    let said = !outcomes.experiment.figures.is_empty();
+    let names_figures = !outcomes.experiment.figures.is_empty();
     let tie = tables.first().is_some_and(|t| compared(t) && !claims(t));
-    if said || !tie {
+    if names_figures || !tie {
         return tables;
     }
-    let told = |t: &SummaryTable| {
+    let has_values = |t: &SummaryTable| {
         let samples = t.rows.iter().flat_map(|r| &r.samples);
         samples.clone().any(|v| *v > 0.0)
     };
     let figures = FELT.iter().filter_map(|name| rows::figure(name).ok());
     let felt = figures
         .map(|f| SummaryTable::new(outcomes, &f, Center::Mean, &rows::figure_values))
-        .filter(told);
+        .filter(has_values);
     let (first, last): (Vec<_>, Vec<_>) = felt.partition(claims);
     first.into_iter().chain(tables).chain(last).collect()
 }

@@ -10,13 +10,13 @@ const FEW: usize = 4;
 
 /// Returns true if there are so many policies that they are ranked.
 pub(super) fn is_wanted(table: &SummaryTable, labels: &Labels) -> bool {
-    let many = |(axes, _): &(Axes, String)| of(table, axes).len() > FEW;
+    let many = |(axes, _): &(Axes, String)| ranked_rows(table, axes).len() > FEW;
     labels.groups.iter().any(many)
 }
 
 /// Returns the rows of a place, the best first; where neither direction is better, the largest
 /// first. Rows without a figure come last.
-fn of<'a>(table: &'a SummaryTable, axes: &Axes) -> Vec<&'a SummaryRow> {
+fn ranked_rows<'a>(table: &'a SummaryTable, axes: &Axes) -> Vec<&'a SummaryRow> {
     let mut rows: Vec<_> = table.rows.iter().filter(|r| r.axes == *axes).collect();
     let lower = table.better == super::Better::Lower;
     rows.sort_by(|a, b| {
@@ -83,7 +83,7 @@ fn sentence(table: &SummaryTable, rows: &[&SummaryRow], place: Option<&str>) -> 
 pub(super) fn section(table: &SummaryTable, labels: &Labels) -> String {
     let mut out = String::new();
     for (axes, label) in &labels.groups {
-        let rows = of(table, axes);
+        let rows = ranked_rows(table, axes);
         if rows.is_empty() {
             continue;
         }

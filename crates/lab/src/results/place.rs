@@ -198,8 +198,8 @@ pub fn complete_folder(dir: &Path) -> &Path {
 pub fn is_begun(dir: &Path) -> bool {
     let dir = complete_folder(dir);
     let partial = dir.file_name().map(|name| with(name, PARTIAL));
-    let there = |path: &Path| fs::symlink_metadata(path).is_ok();
-    there(dir) || partial.is_some_and(|name| there(&dir.with_file_name(name)))
+    let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
+    exists(dir) || partial.is_some_and(|name| exists(&dir.with_file_name(name)))
 }
 
 impl ClaimedFolder {

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 pub struct AllocLatencyText;
 
 /// Writes one of the slowest allocations with its timeline.
-fn tell(out: &mut String, iteration: u32, s: &SlowAlloc) {
+fn write_allocation(out: &mut String, iteration: u32, s: &SlowAlloc) {
     let _ = writeln!(
         out,
         "  {:>10} us  {}, order {}, task {}, iteration {iteration} at {:.6} s; free pages {} -> {}",
@@ -86,7 +86,7 @@ impl Format for AllocLatencyText {
                 );
             }
             for (iteration, s) in worst {
-                tell(&mut out, iteration, s);
+                write_allocation(&mut out, iteration, s);
             }
         }
         emit(File::new("alloc_latency.txt", out.into_bytes()))

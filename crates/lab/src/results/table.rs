@@ -161,11 +161,11 @@ impl Table {
 
 impl Column {
     fn push(&mut self, field: &str) -> Result<(), ()> {
-        let there = !field.is_empty();
+        let has_value = !field.is_empty();
         match &mut self.values {
-            Values::Text(all) => all.push(there.then(|| field.to_owned())),
-            Values::Count(all) if there => all.push(Some(field.parse().map_err(|_| ())?)),
-            Values::Number(all) if there => all.push(Some(field.parse().map_err(|_| ())?)),
+            Values::Text(all) => all.push(has_value.then(|| field.to_owned())),
+            Values::Count(all) if has_value => all.push(Some(field.parse().map_err(|_| ())?)),
+            Values::Number(all) if has_value => all.push(Some(field.parse().map_err(|_| ())?)),
             Values::Count(all) => all.push(None),
             Values::Number(all) => all.push(None),
         }

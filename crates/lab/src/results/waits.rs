@@ -33,7 +33,7 @@ fn seconds(ns: u64) -> f64 {
 }
 
 /// Writes a crowd with its members as text.
-fn tell(out: &mut String, c: &CrowdOf) {
+fn write_crowd(out: &mut String, c: &CrowdOf) {
     let Crowd {
         object,
         since_ns,
@@ -98,7 +98,7 @@ impl Format for WaitsText {
                 );
             }
             for crowd in &waits.crowds {
-                tell(&mut out, crowd);
+                write_crowd(&mut out, crowd);
             }
         }
         emit(File::new("waits.txt", out.into_bytes()))

@@ -37,7 +37,7 @@ pub fn settings(
         tried.push((kernel, cell));
         match refusal(worlds, cell, kernel, stop) {
             _ if stop.load(Relaxed) => return Ok(Tried::Stopped),
-            Some(refused) => return Err(said(experiment, cell, kernel, &refused)),
+            Some(refused) => return Err(explain(experiment, cell, kernel, &refused)),
             None => {}
         }
     }
@@ -76,7 +76,7 @@ fn refusal(
 }
 
 /// Builds the error for a refused setting, at the place in the text that sets it.
-fn said(experiment: &Experiment, cell: &Cell, kernel: &Kernel, refused: &Refused) -> Diagnostic {
+fn explain(experiment: &Experiment, cell: &Cell, kernel: &Kernel, refused: &Refused) -> Diagnostic {
     let Refused {
         name,
         text,

@@ -76,12 +76,12 @@ const HOLDS: [f64; 2] = [1e3, 500e3];
 const NO_RATE: f64 = 0.75;
 
 /// Returns the value at a coordinate `u` (0 to 1) of a range in equal ratios.
-fn at([least, most]: [f64; 2], u: f64) -> u64 {
+fn value_at([least, most]: [f64; 2], u: f64) -> u64 {
     rounded(least * (most / least).powf(u))
 }
 
 /// Returns the coordinate of a value.
-fn of([least, most]: [f64; 2], x: u64) -> f64 {
+fn coordinate_of([least, most]: [f64; 2], x: u64) -> f64 {
     ((x.max(1) as f64 / least).ln() / (most / least).ln()).clamp(0.0, 1.0)
 }
 
@@ -98,12 +98,12 @@ impl Pattern {
 
     fn at(point: &[f64], largest: u64) -> Self {
         let [size, rate, interval, hold] = [0, 1, 2, 3].map(|i| mirrored(point[i]));
-        let pages = at([SIZES[0], largest as f64], size).div_ceil(4);
+        let pages = value_at([SIZES[0], largest as f64], size).div_ceil(4);
         Self {
             size_kbytes: pages * 4,
-            rate_kbytes: (rate < NO_RATE).then(|| at(RATES, rate / NO_RATE)),
-            interval_us: at(INTERVALS, interval),
-            hold_us: at(HOLDS, hold),
+            rate_kbytes: (rate < NO_RATE).then(|| value_at(RATES, rate / NO_RATE)),
+            interval_us: value_at(INTERVALS, interval),
+            hold_us: value_at(HOLDS, hold),
         }
     }
 
@@ -111,10 +111,10 @@ impl Pattern {
     fn point(&self, largest: u64) -> Vec<f64> {
         let rate = self.rate_kbytes;
         vec![
-            of([SIZES[0], largest as f64], self.size_kbytes),
-            rate.map_or(0.9, |r| of(RATES, r) * NO_RATE),
-            of(INTERVALS, self.interval_us),
-            of(HOLDS, self.hold_us),
+            coordinate_of([SIZES[0], largest as f64], self.size_kbytes),
+            rate.map_or(0.9, |r| coordinate_of(RATES, r) * NO_RATE),
+            coordinate_of(INTERVALS, self.interval_us),
+            coordinate_of(HOLDS, self.hold_us),
         ]
     }
 
@@ -200,12 +200,12 @@ fn burst_in(line: &str) -> Option<(std::ops::Range<usize>, Vec<String>, Burst)> 
         let span = words[0].span.start..words.last()?.span.end;
         // The command is parsed in the background of a finite one, because a `burst` alone may be
         // endless, which parsing would refuse.
-        let alone = workload::parse(&format!("{} & sleep 1", &line[span.clone()])).ok()?;
-        let of = |step: &workload::Step| match step {
+        let parsed = workload::parse(&format!("{} & sleep 1", &line[span.clone()])).ok()?;
+        let launched = |step: &workload::Step| match step {
             workload::Step::Background(p) => p.commands.first().cloned(),
             _ => None,
         };
-        let Some(workload::Command::Burst(burst)) = alone.steps.first().and_then(of) else {
+        let Some(workload::Command::Burst(burst)) = parsed.steps.first().and_then(launched) else {
             continue;
         };
         let texts = words.iter().map(|w| w.text.clone()).collect();

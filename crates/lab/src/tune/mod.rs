@@ -201,8 +201,8 @@ fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Ans
     if goals.missed(&own, own.throughput).is_empty() && !space.knobs().is_empty() {
         let machine = &trials.cell().spec.machine;
         let fixed = Space::new(machine, &[], question.form, goals.max_free);
-        let alone = vec![Setting::default()];
-        let (rungs, borne) = rungs(trials, &fixed, question, alone, &own)?;
+        let only_own = vec![Setting::default()];
+        let (rungs, borne) = rungs(trials, &fixed, question, only_own, &own)?;
         if rungs.last().is_some_and(|r| r.refused.is_none()) {
             let chosen = chosen(trials, question, &rungs, borne, &own)?;
             return Ok(Answer {
@@ -367,8 +367,8 @@ fn impossible(
     );
     let mut ways = Vec::new();
     for (goal, _) in &missed {
-        let alone = best_for(*goal, goals, &found.by_cost, &found.own);
-        let Some((_, f)) = alone else { continue };
+        let best = best_for(*goal, goals, &found.by_cost, &found.own);
+        let Some((_, f)) = best else { continue };
         ways.push(match goal {
             Goal::AllocLatency => format!("--alloc-latency {}us", f.worst_ns.div_ceil(1000)),
             Goal::DirectReclaim => format!("--direct-reclaim {}", f.direct),

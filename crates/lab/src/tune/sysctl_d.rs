@@ -34,10 +34,10 @@ pub fn text(head: &[String], setting: &Setting, machine: &Machine) -> String {
         let _ = writeln!(out, "{}", format!("# {line}").trim_end());
     }
     let modern_setting = modern(setting, machine);
-    let there = modern_setting.on(machine);
-    let zones = sim::run::engine_config(&there).zones;
+    let modern_machine = modern_setting.on(machine);
+    let zones = sim::run::engine_config(&modern_machine).zones;
     let lowmem = lowmem_kbytes(&zones);
-    let [min, low, high] = sums(&there);
+    let [min, low, high] = sums(&modern_machine);
     if let Some(kbytes) = modern_setting.min_free_kbytes {
         out.push('\n');
         let _ = writeln!(out, "vm.min_free_kbytes = {kbytes}");

@@ -210,9 +210,10 @@ fn moved(r: &RunResult) -> f64 {
     if r.origin != Origin::Kernel {
         return r.moved as f64;
     }
-    let own = |name: &str| ["bytes", "read_bytes", "write_bytes"].contains(&name);
-    let said = r.metrics.iter().filter(|(name, _)| own(name.as_str()));
-    said.map(|(_, m)| m.value)
+    let counts_bytes = |name: &str| ["bytes", "read_bytes", "write_bytes"].contains(&name);
+    let reported = r.metrics.iter().filter(|(name, _)| counts_bytes(name.as_str()));
+    reported
+        .map(|(_, m)| m.value)
         .reduce(|a, b| a + b)
         .unwrap_or(f64::NAN)
 }

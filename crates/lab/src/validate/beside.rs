@@ -129,7 +129,7 @@ fn zones(cell: &Cell) -> Vec<ZoneSpec> {
 /// Boots a guest of a cell to learn which memory it owns; stops it when `stop` is set.
 fn ask(worlds: Simulate<'_>, cell: &Cell, kernel: &Kernel, stop: &AtomicBool) -> Owned {
     let control = Control::default();
-    let said = std::thread::scope(|scope| {
+    let owned = std::thread::scope(|scope| {
         let guest = scope.spawn(|| worlds.owned(&cell.spec, kernel, &control));
         while !guest.is_finished() {
             if stop.load(Relaxed) {
@@ -141,8 +141,8 @@ fn ask(worlds: Simulate<'_>, cell: &Cell, kernel: &Kernel, stop: &AtomicBool) ->
             .join()
             .unwrap_or_else(|why| std::panic::resume_unwind(why))
     });
-    let said = said?.ok_or("nobody can be asked")?;
-    by_zone(&zones(cell), &said)
+    let owned = owned?.ok_or("nobody can be asked")?;
+    by_zone(&zones(cell), &owned)
 }
 
 /// Sorts a guest's pages in the order of a machine's zones. Fails if the guest has other zones.

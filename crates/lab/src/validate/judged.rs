@@ -75,8 +75,8 @@ pub fn version_of(digest: &str) -> Option<u32> {
 
 /// Returns the digest of one version of the list: of the lines of all figures up to that version.
 fn digest_of(version: u32) -> String {
-    let said = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
-    let lines: Vec<&str> = EMBEDDED.lines().filter(said).collect();
+    let is_content = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
+    let lines: Vec<&str> = EMBEDDED.lines().filter(is_content).collect();
     let mut hash = Sha256::new();
     let blocks = lines.chunk_by(|_, next| *next != "[[figure]]");
     for (block, figure) in blocks.zip(figures()) {

@@ -184,12 +184,12 @@ pub fn read(path: &Path) -> Result<Kept, Diagnostic> {
 /// # Errors
 /// Fails as [`read`] does, and if the folder has no such file.
 pub fn read_folder(folder: &Path) -> Result<Vec<Kept>, Diagnostic> {
-    let none = |why: String| {
+    let no_figures = |why: String| {
         let what = format!("no kept figures in `{}`{why}", folder.display());
         let accepted = "accepted: a folder that `lowmark validate --suite … --keep` wrote";
         Diagnostic::placeless(what, accepted)
     };
-    let entries = std::fs::read_dir(folder).map_err(|e| none(format!(": {e}")))?;
+    let entries = std::fs::read_dir(folder).map_err(|e| no_figures(format!(": {e}")))?;
     let mut paths: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|e| e == "json"))
@@ -198,7 +198,7 @@ pub fn read_folder(folder: &Path) -> Result<Vec<Kept>, Diagnostic> {
     let all: Result<Vec<Kept>, Diagnostic> = paths.iter().map(|path| read(path)).collect();
     let mut all = all?;
     if all.is_empty() {
-        return Err(none(String::new()));
+        return Err(no_figures(String::new()));
     }
     let numbers = |kept: &Kept| -> Vec<u32> {
         let parts = kept.release.split(|c: char| !c.is_ascii_digit());

@@ -255,16 +255,16 @@ pub fn first_apart(ours: &Series, theirs: &Series, name: &str) -> Option<(f64, f
         .columns
         .iter()
         .any(|c| c.name == name && c.unit == "pages");
-    let off = (most * TOLERANCE).max(if of_pages { SLACK_PAGES } else { 0.0 });
+    let tolerance = (most * TOLERANCE).max(if of_pages { SLACK_PAGES } else { 0.0 });
     let pairs = ours.t.iter().zip(&a).map_while(|(&t, &value)| {
         // After the end of `theirs` there is nothing to compare.
         let at = theirs.t.partition_point(|&e| e < t);
         Some((t, value, *b.get(at)?))
     });
     let pairs: Vec<(f64, f64, f64)> = pairs.collect();
-    let apart = |of: &(f64, f64, f64)| (of.1 - of.2).abs() > off;
-    let mut twice = pairs.windows(2);
-    Some(twice.find(|two| two.iter().all(apart))?[0])
+    let apart = |of: &(f64, f64, f64)| (of.1 - of.2).abs() > tolerance;
+    let mut in_a_row = pairs.windows(2);
+    Some(in_a_row.find(|two| two.iter().all(apart))?[0])
 }
 
 /// Returns the figures of every cell of an experiment, in matrix order.

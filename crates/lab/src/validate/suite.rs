@@ -178,8 +178,8 @@ impl Scenario {
 fn content(experiment: &str, jobs: &str) -> String {
     let mut hash = Sha256::new();
     for (text, comments) in [(experiment, &["#"][..]), (jobs, &["#", ";"])] {
-        let said = |line: &&str| !line.is_empty() && comments.iter().all(|c| !line.starts_with(c));
-        for line in text.lines().map(str::trim).filter(said) {
+        let kept = |line: &&str| !line.is_empty() && comments.iter().all(|c| !line.starts_with(c));
+        for line in text.lines().map(str::trim).filter(kept) {
             hash.update(format!("{line}\n"));
         }
         hash.update([0]);

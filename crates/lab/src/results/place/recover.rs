@@ -57,8 +57,8 @@ impl ClaimedFolder {
     pub(super) fn recover(&mut self) -> io::Result<()> {
         let found = leftovers(&self.parent, &self.name)?;
         let absent = |place: &Self| {
-            let there = fs::symlink_metadata(&place.dir);
-            there.is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
+            let metadata = fs::symlink_metadata(&place.dir);
+            metadata.is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
         };
         let complete = |path: &PathBuf| {
             let contents = manifest::inspect(path);
@@ -130,8 +130,8 @@ pub fn sweep(parent: &Path) -> Vec<String> {
             title: "",
             replace: false,
         };
-        let there = fs::symlink_metadata(parent.join(with(&name, PARTIAL))).is_ok();
-        let way = if there {
+        let has_partial = fs::symlink_metadata(parent.join(with(&name, PARTIAL))).is_ok();
+        let way = if has_partial {
             super::Way::Resumed
         } else {
             super::Way::Given

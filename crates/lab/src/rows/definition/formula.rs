@@ -164,8 +164,8 @@ pub(super) fn waits(
     let Some(sums) = &r.reclaim else {
         return UNTRACED;
     };
-    let none = Unsupported("the real kernel does not wait for congestion: none does from 5.16 on");
-    of(sums).map_or(none, |w| Is(figure(&w)))
+    let cause = Unsupported("the real kernel does not wait for congestion: none does from 5.16 on");
+    of(sums).map_or(cause, |w| Is(figure(&w)))
 }
 
 pub(super) fn milliseconds(w: &CongestionWaits) -> f64 {
