@@ -9,8 +9,8 @@ use std::fmt::Debug;
 /// How thoroughly a checked run compares its lists with its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
-    /// Sums and samples at every check; a full recount piece by piece as work is done and once at
-    /// the end ([`mm::Recount::look`]).
+    /// Sums and samples at every check; a full recount whenever many pages were worked on, and once
+    /// at the end ([`mm::Recount::look`]).
     Sampled,
     /// A full recount at every check.
     Full,

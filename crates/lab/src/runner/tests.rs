@@ -41,7 +41,7 @@ fn a_cell_keeps_its_numbers_in_any_company() {
             cells: vec![cell.clone()],
             ..e.clone()
         };
-        // An axis of one value is not written.
+        // A list of one value makes no axis.
         alone.cells[0].axes.clear();
         let of = digests(&run(&alone, &options(1, false), &fixture::simulate).unwrap());
         assert_eq!(of[0], whole[i]);

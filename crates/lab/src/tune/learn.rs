@@ -113,7 +113,7 @@ pub fn learn(trials: &Trials<'_>, runs: u32) -> Result<Learned, Interrupted> {
         });
         let calm = f.direct == 0 && f.failed.is_none();
         let capped = at_cap(trials.cell(), &profile);
-        // Another phase would be the same if the profile is at the cap and did not change.
+        // A phase that changed nothing of a profile at the cap leaves nothing to learn.
         if calm || phases.len() == PHASES || (capped && profile == before) {
             trials.done();
             return Ok(Learned {
