@@ -27,18 +27,18 @@ pub struct ComparedCell {
     pub completed: usize,
     /// Endings other than completion, in words, and the number of iterations that ended so.
     pub other_endings: Vec<(String, usize)>,
-    /// Elapsed seconds; absent when no iteration completed.
+    /// Elapsed seconds; `None` if no iteration completed.
     pub elapsed: Option<Summary>,
-    /// Change of the mean against the baseline, as a share; absent for the baseline.
+    /// Change of the mean against the baseline, as a share; `None` for the baseline.
     pub change: Option<f64>,
-    /// The change's confidence interval; absent where there is none.
+    /// The change's confidence interval; `None` if it can't be computed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_interval: Option<(f64, f64)>,
     /// Mann–Whitney p-value against the baseline.
     pub p: Option<f64>,
-    /// nr_vmscan_write; absent when the engine does not produce it.
+    /// nr_vmscan_write; `None` if no run has it.
     pub nr_vmscan_write: Option<Summary>,
-    /// pgactivate.
+    /// pgactivate; `None` if no run has it.
     pub pgactivate: Option<Summary>,
     /// Indexes of outlying iterations by elapsed time.
     pub outliers: Vec<usize>,

@@ -111,7 +111,7 @@ pub struct PageCell {
 /// One of the slowest allocations, formatted for display.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
 pub struct Slow {
-    /// How long it took, in nanoseconds.
+    /// The duration of the allocation, in nanoseconds.
     pub ns: u64,
     /// The allocation's class, task and time, and the parts of its duration.
     pub what: String,
@@ -122,7 +122,7 @@ pub struct Slow {
 /// A row of one policy, formatted for display.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PageRow {
-    /// The heading it stands under.
+    /// The heading of its block.
     pub block: String,
     /// Its name in the block.
     pub label: String,

@@ -41,9 +41,9 @@ use std::time::Duration;
 pub struct RunOptions {
     /// Threads; 0 counts as 1.
     pub jobs: usize,
-    /// Run every iteration twice, with recounts on the way, and compare.
+    /// Runs every iteration twice, with recounts on the way, and compares; `None`: no check.
     pub check: Option<Check>,
-    /// Show progress where standard error is a terminal.
+    /// True to show progress if standard error is a terminal.
     pub progress: bool,
     /// Makes listeners for the events of some runs of the engine; `None`: no run has one.
     pub listeners: Option<Listeners>,

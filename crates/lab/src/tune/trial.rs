@@ -22,9 +22,9 @@ pub struct Interrupted;
 pub struct TrialOptions {
     /// Threads; the results are the same for any number.
     pub jobs: usize,
-    /// Show progress where standard error is a terminal.
+    /// True to show progress if standard error is a terminal.
     pub progress: bool,
-    /// Set from outside to stop.
+    /// Set by the caller to stop the trials.
     pub stop: Arc<AtomicBool>,
 }
 
