@@ -162,6 +162,7 @@ fn row(case: &Case, side: usize, samples: Vec<f64>, p: f64) -> SummaryRow {
         interval: (samples[0].fract() != 0.0).then_some((mean - half, mean + half)),
         samples,
         comparison,
+        ..SummaryRow::default()
     }
 }
 

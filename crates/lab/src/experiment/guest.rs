@@ -83,7 +83,9 @@ pub fn machine(kernel: &str, machine: &Machine, node: &Node) -> Result<(), Diagn
     let mut broken = MACHINE_RULES
         .iter()
         .filter_map(|(_, rule)| rule(machine, node));
-    broken.next().map_or(Ok(()), |r| Err(r.into_diagnostic(kernel)))
+    broken
+        .next()
+        .map_or(Ok(()), |r| Err(r.into_diagnostic(kernel)))
 }
 
 /// Checks that the rest of an experiment can run in a guest.
@@ -92,7 +94,9 @@ pub fn machine(kernel: &str, machine: &Machine, node: &Node) -> Result<(), Diagn
 /// Fails with the first rule that the experiment breaks.
 pub fn experiment(kernel: &str, root: &Node, overrides: &Overrides) -> Result<(), Diagnostic> {
     let mut broken = RULES.iter().filter_map(|(_, rule)| rule(root, overrides));
-    broken.next().map_or(Ok(()), |r| Err(r.into_diagnostic(kernel)))
+    broken
+        .next()
+        .map_or(Ok(()), |r| Err(r.into_diagnostic(kernel)))
 }
 
 /// Refuses more than one CPU.

@@ -211,7 +211,10 @@ fn moved(r: &RunResult) -> f64 {
         return r.moved as f64;
     }
     let counts_bytes = |name: &str| ["bytes", "read_bytes", "write_bytes"].contains(&name);
-    let reported = r.metrics.iter().filter(|(name, _)| counts_bytes(name.as_str()));
+    let reported = r
+        .metrics
+        .iter()
+        .filter(|(name, _)| counts_bytes(name.as_str()));
     reported
         .map(|(_, m)| m.value)
         .reduce(|a, b| a + b)

@@ -17,7 +17,9 @@ mod switches;
 mod table;
 
 pub use auto::*;
-pub use block::{CfqIdling, Plugs, RequestQueue, WritebackBios, WritebackEnds, WritebackThrottling};
+pub use block::{
+    CfqIdling, Plugs, RequestQueue, WritebackBios, WritebackEnds, WritebackThrottling,
+};
 pub use filesystems::{
     BlockAllocation, BtrfsTrees, BtrfsWriteback, Ext4Bitmaps, Ext4Writeback, ExtentMaps,
     InodeReclaim, IomapWriteback, JournalPlace, XfsFormat, XfsLog, XfsLogPush, XfsRoots,

@@ -276,7 +276,7 @@ impl Gathered {
     }
 
     async fn join<const T: bool>(&mut self, mm: &SimMm<T>) {
-        /// Tells the model once that pages with new blocks are about to be written; may wait.
+        // Tells the model once that pages with new blocks are about to be written; may wait.
         if !self.in_transaction {
             self.in_transaction = true;
             let fs = of(mm, self.mapping);
