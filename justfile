@@ -92,6 +92,6 @@ mutants *ARGS:
 python:
     python/test
 
-# The drawing of the rooms in ARCHITECTURE.md.
+# The drawing of each crate's rooms in docs/rooms.md.
 rooms:
     LOWMARK_WRITE=1 cargo test --locked -q -p conformance --test tidy rooms_import_one_way_and_are_drawn

@@ -1,8 +1,4 @@
-//! The C interface of [`lowmark`]: everything in `include/lowmark.h`, which cbindgen generates from
-//! this file.
-//!
-//! Nothing is computed here. No panic crosses the interface: it becomes an error with
-//! [`Code::Failed`].
+#![doc = include_str!("../README.md")]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod borrowed;

@@ -1,9 +1,4 @@
-//! The live cache ([`lowmark_cache`]) for C programs: everything in `include/lowmark_cache.h`,
-//! which cbindgen generates from these files.
-//!
-//! Nothing is decided here. Handles are boxes behind pointers. A page holds its file; files,
-//! buffers, registrations and recordings hold their cache; so handles may be freed in any order. No
-//! panic crosses the interface: it becomes [`LOWMARK_CACHE_BUG`].
+#![doc = include_str!("../README.md")]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod answer;

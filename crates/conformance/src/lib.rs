@@ -1,9 +1,4 @@
-//! Laws that the engine keeps in every world.
-//!
-//! A law is written once, as what each of its tasks does and what must hold when all have ended. A
-//! world that wants to be tested offers [`Machine`], a task's view of it, and a harness that runs a
-//! law's tasks together with kswapd and a flusher, waits for their end and calls [`conclude`].
-//! Where files carry contents, every byte that is read is compared.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod laws;

@@ -1,8 +1,9 @@
-//! The house is as its map says, and stays readable.
+//! The sources are as the front pages describe them, and stay readable.
 //!
 //! - Rooms (the folders of a crate's `src`, and the files beside them) import one way: no circle.
-//!   `ARCHITECTURE.md` has the drawing; `just rooms` writes it anew (this test with `LOWMARK_WRITE=1`).
-//! - `ARCHITECTURE.md` names every module.
+//!   `docs/rooms.md` has the drawing; `just rooms` writes it anew (this test with `LOWMARK_WRITE=1`).
+//! - Each crate's README has the same headings, and its section `Modules` names every module of the crate and
+//!   none that does not exist.
 //! - No function has more than [`FUNCTION`] lines and no file more than [`FILE`], but for those that
 //!   `tidy/long.txt` names with the length that they had. That list only shrinks: what has become
 //!   shorter must be written there.
@@ -22,9 +23,19 @@ const FUNCTION: usize = 100;
 const FILE: usize = 800;
 /// The crates whose rooms are drawn.
 const DRAWN: [&str; 4] = ["mm", "sim", "workload", "lab"];
-/// Where the drawing stands.
+/// The page that has the drawing, and the markers around it.
+const ROOMS: &str = "docs/rooms.md";
 const BEGIN: &str = "<!-- rooms: `just rooms` writes what follows -->\n```text\n";
 const END: &str = "```\n<!-- end of rooms -->";
+/// The headings of a crate's README, in this order.
+const HEADINGS: [&str; 5] = [
+    "What it is for",
+    "What it must not know",
+    "Where one enters",
+    MODULES_HEADING,
+    "How it is tested",
+];
+const MODULES_HEADING: &str = "Modules";
 
 /// A source file of a crate.
 struct Module {
@@ -298,45 +309,102 @@ fn rooms_import_one_way_and_are_drawn() {
         }
     }
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
-    let map = root().join("ARCHITECTURE.md");
-    let text = fs::read_to_string(&map).expect("the map");
+    let page = root().join(ROOMS);
+    let text = fs::read_to_string(&page).expect("the page of the rooms");
     let begin = text
         .find(BEGIN)
-        .expect("the map has a place for the drawing")
+        .expect("the page has a place for the drawing")
         + BEGIN.len();
     let end = begin + text[begin..].find(END).expect("the drawing ends");
     if std::env::var_os("LOWMARK_WRITE").is_some() {
-        fs::write(&map, format!("{}{drawing}{}", &text[..begin], &text[end..])).expect("the map");
+        let drawn = format!("{}{drawing}{}", &text[..begin], &text[end..]);
+        fs::write(&page, drawn).expect("the page of the rooms");
         return;
     }
     assert_eq!(
         &text[begin..end],
         drawing,
-        "ARCHITECTURE.md: `just rooms` draws the rooms anew"
+        "{ROOMS}: `just rooms` draws the rooms anew"
     );
 }
 
-#[test]
-fn the_map_names_every_module() {
-    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");
-    let named: BTreeSet<&str> = text
-        .split('`')
+/// The crates' folders by name.
+fn crates() -> Vec<String> {
+    let folders = fs::read_dir(root().join("crates")).expect("the crates");
+    let mut out: Vec<String> = folders
+        .map(|entry| entry.expect("a crate").file_name())
+        .map(|name| name.into_string().expect("names are UTF-8"))
+        .collect();
+    out.sort();
+    out
+}
+
+/// A crate's README by its headings: each one's text up to the next.
+///
+/// # Errors
+/// There is no README, or it has other headings.
+fn readme(krate: &str) -> Result<BTreeMap<String, String>, String> {
+    let path = format!("crates/{krate}/README.md");
+    let text = fs::read_to_string(root().join(&path)).map_err(|e| format!("{path}: {e}"))?;
+    let sections: Vec<(&str, &str)> = text
+        .split("\n## ")
         .skip(1)
-        .step_by(2)
-        .flat_map(|quoted| quoted.split(['/', ':', ' ', ',']))
-        .map(|part| part.trim_end_matches(".rs"))
+        .map(|section| section.split_once('\n').unwrap_or((section, "")))
         .collect();
-    let unnamed = |m: &Module| m.path.last().is_some_and(|p| !named.contains(p.as_str()));
-    let missing: Vec<&str> = MODULES
-        .iter()
-        .filter(|m| m.production && unnamed(m))
-        .map(|m| m.file.as_str())
-        .collect();
-    assert!(
-        missing.is_empty(),
-        "ARCHITECTURE.md does not name {}",
-        missing.join(", ")
-    );
+    let headings: Vec<&str> = sections.iter().map(|(heading, _)| *heading).collect();
+    if headings != HEADINGS {
+        return Err(format!(
+            "{path} has the headings {headings:?}, and not {HEADINGS:?}"
+        ));
+    }
+    let owned = |(heading, text): (&str, &str)| (heading.to_owned(), text.to_owned());
+    Ok(sections.into_iter().map(owned).collect())
+}
+
+/// The code spans of a text that has no fenced blocks.
+fn spans(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn readmes_name_every_module() {
+    let mut complaints = Vec::new();
+    for krate in crates() {
+        let sections = match readme(&krate) {
+            Ok(sections) => sections,
+            Err(why) => {
+                complaints.push(why);
+                continue;
+            }
+        };
+        let modules = &sections[MODULES_HEADING];
+        let named: BTreeSet<&str> = spans(modules)
+            .flat_map(|span| span.split(['/', ':', ' ', ',']))
+            .map(|part| part.trim_end_matches(".rs"))
+            .collect();
+        let ours = || MODULES.iter().filter(|m| m.krate == krate && m.production);
+        let unnamed = |m: &&Module| m.path.last().is_some_and(|p| !named.contains(p.as_str()));
+        let missing = ours()
+            .filter(unnamed)
+            .map(|m| format!("crates/{krate}/README.md does not name {}", m.file));
+        complaints.extend(missing);
+        // The first column of the table names modules, by the end of their path.
+        let first = modules
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `"))
+            .filter_map(|row| row.split('|').next());
+        let cells = first.map(|cell| format!("`{cell}"));
+        let exists = |span: &str| {
+            let path: Vec<String> = span.split('/').map(str::to_owned).collect();
+            let ends = |m: &Module| m.path.ends_with(&path);
+            span == "lib" || ours().any(ends)
+        };
+        for cell in cells {
+            let gone = spans(&cell).filter(|span| !exists(span));
+            complaints.extend(gone.map(|span| format!("crates/{krate} has no module `{span}`")));
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
 /// Functions and their lengths.

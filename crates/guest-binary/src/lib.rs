@@ -1,8 +1,4 @@
-//! `lowmark-guest` as bytes: a static program that `lowmark` puts into the machines it boots.
-//!
-//! The build script builds the bin of the crate `guest` with a cargo of its own, because no other
-//! target of the workspace is linked as it is: statically, small, for x86-64 Linux. Where that can't be, the
-//! build of `lowmark` goes on, and [`guest_binary`] says what was missing.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;

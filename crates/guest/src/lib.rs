@@ -1,11 +1,4 @@
-//! What runs inside of a real kernel: the programs of `workload`, over system calls.
-//!
-//! The kernel world boots a guest whose only process is `lowmark-guest`. It reads its [`wire::Job`]
-//! from the initramfs, sets the machine up, runs the script and tells the host what it sees, in
-//! [`wire::Frame`]s over a terminal that passes the page cache by.
-//!
-//! Two processes share that work ([`init`], [`programs`]): the first one looks at the machine and is locked
-//! in memory; the programs are threads of a second one, which the kernel may swap out or kill as any.
+#![doc = include_str!("../README.md")]
 
 #[cfg(target_os = "linux")]
 pub mod host;

@@ -1,13 +1,4 @@
-//! Memory that the host may not have.
-//!
-//! Rust's own answer to an allocation that fails is to abort the process, and with a backtrace
-//! wanted it may wait for itself for ever. A program whose global allocator is a [`Heap`] ends with
-//! one sentence and exit code 1 instead. Whoever can do without the memory asks inside of
-//! [`may_fail`] and gets the refusal as a value: so the tables of the engine, which are large, are
-//! refused by name ([`NoMemory`]).
-//!
-//! With any other allocator [`may_fail`] means nothing and the fallible calls work as they do
-//! everywhere.
+#![doc = include_str!("../README.md")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

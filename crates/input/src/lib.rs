@@ -1,8 +1,4 @@
-//! Opens what a user names as an input: regular files, and pipes that were passed as descriptors.
-//!
-//! A named pipe without a writer would be waited for without end, a device may have no end. So neither is opened, and
-//! the error says what it is. A pipe of a shell's process substitution (`<(zcat trace.csv.gz)`) or of `/dev/stdin` has its
-//! writer and is read; texts have a bound, whatever they come from.
+#![doc = include_str!("../README.md")]
 
 use rustix::fs::{FileType, OFlags};
 use std::fs::{File, OpenOptions};

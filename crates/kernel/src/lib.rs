@@ -1,5 +1,4 @@
-//! The kernel world: a real Linux, built from a source tree, in virtual time on the modelled disks of
-//! `sim`. And [`running`]: the Linux that we run on, recorded in the same words.
+#![doc = include_str!("../README.md")]
 
 pub mod build;
 pub mod calendar;

@@ -1,22 +1,18 @@
-//! Tests that module folders of this crate use only those before them in the list of `lib.rs`.
+//! Rooms of this crate use only those before them in the list of its README.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the module folders in the list of `lib.rs`'s documentation, with the number of each
-/// line.
-fn rooms(lib: &str) -> Vec<(String, usize)> {
+/// The rooms of the numbered list in the README, with the number of each one's line.
+fn rooms(readme: &str) -> Vec<(String, usize)> {
     let mut out = Vec::new();
-    for line in lib.lines().filter_map(|l| l.strip_prefix("//! ")) {
+    for line in readme.lines() {
         let Some((number, text)) = line.split_once(". ") else {
             continue;
         };
         let Ok(number) = number.parse() else { continue };
         let names = text.split(':').next().unwrap_or_default();
-        let named = names
-            .split("[`")
-            .skip(1)
-            .filter_map(|n| n.split('`').next());
+        let named = names.split('`').skip(1).step_by(2);
         out.extend(named.map(|name| (name.to_owned(), number)));
     }
     out
@@ -48,9 +44,10 @@ fn named(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn no_room_uses_one_after_it() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let src = root.join("src");
     let lib = fs::read_to_string(src.join("lib.rs")).expect("lib.rs");
-    let rooms = rooms(&lib);
+    let rooms = rooms(&fs::read_to_string(root.join("README.md")).expect("README.md"));
     let place = |name: &str| rooms.iter().find(|r| r.0 == name).map(|r| r.1);
     for declared in lib.lines().filter_map(|l| l.strip_prefix("pub mod ")) {
         let name = declared.trim_end_matches(';');

@@ -1,27 +1,4 @@
-//! Linux page reclaim and writeback in a deterministic laboratory: a tour of its crates. (This one is the
-//! command line, everything but the process around it, so that tests can run it in one of theirs, and the
-//! [`front`] for programs.)
-//!
-//! 1. **The engine** is [`mm`]: one type, [`mm::Mm`], to whose methods every room adds. Begin with
-//!    [`mm::memory`] (frames, zones, watermarks, the allocator), then [`mm::cache`] (files' pages),
-//!    [`mm::writeback`] (dirty pages, limits, flushers) and [`mm::reclaim`] (LRU lists, kswapd, direct
-//!    reclaim). Every behaviour that a kernel release or a patch changed is a switch of
-//!    [`mm::policy::Policy`].
-//! 2. **The seam** is [`mm::world::World`]: tasks and time, storage, watching. The engine knows no clock,
-//!    thread, file or random number.
-//! 3. **The virtual world** is [`sim`]: an executor with a clock for each CPU, request queues, disks,
-//!    filesystems. [`sim::run()`] takes a [`sim::RunSpec`] and gives a [`sim::RunResult`].
-//! 4. **What runs in it** is [`workload`]: programs written once against a `Host`, traces (crate
-//!    [`trace`]), fio jobs.
-//! 5. **The laboratory** is [`lab`]: experiment files, matrices, statistics, reports, published results,
-//!    `tune`.
-//! 6. **Beside them**: [`replay`] and [`evict`] (eviction policies over traces), [`machine`] (the running
-//!    host as a machine file).
-//!
-//! 7. **For programs**: [`front`] (run, compare, mrc and what goes with them), which Python's package
-//!    stands on.
-//!
-//! `ARCHITECTURE.md` draws the rooms and tells a page's path; `docs/` is the book.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 /// Says something on standard error, control characters of names as [`text::plain`] has them. Where that can't be written

@@ -1,43 +1,4 @@
-//! The Lowmark engine: Linux page reclaim and writeback, without Linux.
-//!
-//! # Rules of the engine
-//!
-//! **State.** All state is in tables that are allocated once and indexed by small integers: frames
-//! ([`frame`]), zones ([`zone`]), files ([`mapping`]), tree nodes ([`cache::tree`]), backing
-//! devices ([`bdi`]), tasks ([`task`]). A word of state is a [`world::Word32`] or
-//! [`world::Word64`]: a plain cell in the virtual world, an atomic in the live one.
-//!
-//! **Ownership of frames.** A free frame belongs to its zone's buddy list (zone lock) or to a
-//! per-CPU list (that CPU). An allocated frame belongs to the task that allocated it until it is
-//! entered into a file's index or an anonymous region. On an LRU list its links belong to the
-//! zone's `lru_lock`, which also decides the `LRU` and `ACTIVE` bits of a listed page; the links of
-//! a page isolated by reclaim belong to the task that isolated it and has it on its list, so that a
-//! recount always finds the page. `LOCKED` excludes all other tasks except for reclaim's trylock.
-//! `PINNED` means that a per-CPU batch holds the page; reclaim keeps such a page, and the code that
-//! sets `PINNED` also clears it.
-//!
-//! **Tasks that run in parallel** (the live world) hold a page by its lock, which they get together
-//! with the look-up ([`Mm::find_lock_page`]): a frame number that was merely looked up may belong
-//! to another file by now. `DIRTY` is set, `DIRTY` is cleared and `WRITEBACK` is set under the page
-//! lock only; [`Mm::start_writeback`] does the latter two in one step from a state in which the
-//! lock is free. `WRITEBACK` is cleared by the task that did the I/O, after the page's tag, as its
-//! last access to the page. A page's bytes are written by the holder of its lock while it is not
-//! under writeback, and read by that holder or by the I/O. Tags are read and written under the
-//! file's tree lock; a leaf found under it stays as long as one of its pages does. `WAITERS` is set
-//! by a task that waits for a lock, or, with the lock, for an isolated page; the task that unlocks
-//! the page or puts it back wakes the waiter. Between two waits a task has its CPU's lists and
-//! counter differences for itself (`vmstat::ZoneCounters` lives no longer than that); those of
-//! another CPU are reached only under their lock, or while that CPU runs no task.
-//!
-//! **Lock order.** bdi list lock → file tree lock → tree node pool lock; per-CPU batch or page
-//! list lock → zone `lru_lock` → zone `lock`. A node's request lock and a proportion's lock are
-//! leaves, and so are the world's own. Short locks take closures and are never held across a wait.
-//!
-//! **Sleeping.** Functions that may wait are `async` and wait only through the [`World`]. Plain
-//! functions never wait. Reclaim tasks carry [`task::PF_MEMALLOC`]: their own allocations ignore
-//! watermarks and never enter reclaim again.
-//!
-//! **Time.** Every span between two [`world::Tasks::relax`] calls handles at most 32 pages.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod cache;

@@ -1,7 +1,4 @@
-//! Asks the processor for memory that will be needed soon (the kernel's `prefetch()`).
-//!
-//! A load whose value is not used has a similar effect, but it occupies an entry in the processor's
-//! window until the memory answers, and holds up everything behind it.
+#![doc = include_str!("../README.md")]
 
 /// Starts to bring the first cache line at an address into the processor's caches, without waiting.
 /// It changes no result, and does nothing on processors whose prefetch instruction it does not

@@ -1,4 +1,4 @@
-//! Scores of published series in README and docs, and the file of measured figures that they are from.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod markers;

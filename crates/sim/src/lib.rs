@@ -1,4 +1,4 @@
-//! The virtual world: the engine in simulated time, on modelled CPUs, disks and filesystems.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 // A write that reclaims, whose reclaim writes, nests futures deeply.
 #![recursion_limit = "256"]

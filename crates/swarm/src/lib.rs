@@ -1,16 +1,4 @@
-//! Random legal experiments over everything that the schema allows. Each is held to laws that need
-//! no expected figures: the engine's accounts balance, no run panics or spins, and observing a run
-//! changes nothing.
-//!
-//! - [`space`]: the keys and values that an experiment may have, read from the code's own tables
-//! - [`case`]: one experiment drawn from a seed, with [`machine`], [`policy`], [`numbers`],
-//!   [`programs`] and [`inputs`]
-//! - [`law`]: the laws; [`noop`] has changes without effect, [`trend`] the laws that hold in the
-//!   median
-//! - [`worker`] and [`watch`]: examining cases in processes of their own, with bounded CPU time and
-//!   memory
-//! - [`minimise`]: makes a find as small as possible
-//! - [`cover`]: what the cases covered
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod case;

@@ -1,12 +1,4 @@
-//! Recorded I/O: readers for the formats that people have, and generators of artificial traces.
-//!
-//! A [`Reader`] turns a file of any [`Format`] into batches of [`Record`]s. It reads in blocks of
-//! [`BLOCK`] bytes and keeps nothing of what it has passed but the names of files, the processes
-//! and, for `strace`, their descriptors; only [`Unit::Object`] needs memory for every object. A
-//! [`Survey`] is one pass over a trace: what a replay has to know before it begins.
-//!
-//! What is wrong in a trace is a [`TraceError`] with the file and the record. A lenient reader
-//! counts and skips such records.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod blkparse;

@@ -1,10 +1,4 @@
-//! Workload programs, written once against [`Host`] and run in every world.
-//!
-//! [`parse`] reads a shell command line such as
-//! `dd if=/dev/zero of=zeroes bs=32k count=$((10 << 15))` into a [`Script`]; whoever has a
-//! [`Host`] executes its steps with [`Task::run`]. A [`Replay`] makes a script of a recorded
-//! trace, [`fio::parse`] one of a fio job file. What the processes of one run share is its
-//! [`Session`]. [`program`] says how a program is added.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod error;
