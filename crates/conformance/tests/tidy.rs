@@ -4,6 +4,7 @@
 //!   `docs/rooms.md` has the drawing; `just rooms` writes it anew (this test with `LOWMARK_WRITE=1`).
 //! - Each crate's README has the same headings, and its section `Modules` names every module of the crate and
 //!   none that does not exist.
+//! - `ARCHITECTURE.md` stays short and links every crate's README.
 //! - No function has more than [`FUNCTION`] lines and no file more than [`FILE`], but for those that
 //!   `tidy/long.txt` names with the length that they had. That list only shrinks: what has become
 //!   shorter must be written there.
@@ -27,6 +28,8 @@ const DRAWN: [&str; 4] = ["mm", "sim", "workload", "lab"];
 const ROOMS: &str = "docs/rooms.md";
 const BEGIN: &str = "<!-- rooms: `just rooms` writes what follows -->\n```text\n";
 const END: &str = "```\n<!-- end of rooms -->";
+/// The most bytes of `ARCHITECTURE.md`.
+const ARCHITECTURE: usize = 12_288;
 /// The headings of a crate's README, in this order.
 const HEADINGS: [&str; 5] = [
     "What it is for",
@@ -405,6 +408,26 @@ fn readmes_name_every_module() {
         }
     }
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn the_architecture_is_short_and_links_every_crate() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    assert!(
+        text.len() <= ARCHITECTURE,
+        "ARCHITECTURE.md has {} bytes, more than {ARCHITECTURE}: details belong to the crates' READMEs",
+        text.len()
+    );
+    let unlinked: Vec<String> = crates()
+        .into_iter()
+        .map(|krate| format!("(crates/{krate}/README.md)"))
+        .filter(|link| !text.contains(link.as_str()))
+        .collect();
+    assert!(
+        unlinked.is_empty(),
+        "ARCHITECTURE.md does not link {}",
+        unlinked.join(", ")
+    );
 }
 
 /// Functions and their lengths.
