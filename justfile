@@ -55,27 +55,27 @@ soak:
     target/release/lowmark kernel build --debian 6.1
     for kernel in 6.12 6.1; do LOWMARK_TEST_KERNEL=$kernel cargo test --locked -p kernel -p lowmark --test '*'; done
     tests/kernels/same-bytes target/release/lowmark 20
-    docs/blocks.py target/release/lowmark kernel
+    tools/docs/blocks.py target/release/lowmark kernel
 
 # The book, where mdbook is installed (`cargo install mdbook`), into target/book; its `ci` blocks are run and compared.
 book: glossary
-    docs/blocks.py target/release/lowmark
+    tools/docs/blocks.py target/release/lowmark
     mdbook build docs
 
 # As `book`, with the blocks marked `long`.
 book-long: glossary
-    docs/blocks.py target/release/lowmark long
+    tools/docs/blocks.py target/release/lowmark long
     mdbook build docs
 
 # README and docs say what their commands print: `just pages`, `just pages long`, `just pages kernel`.
 pages MARK="ci":
     cargo build --release --locked
-    docs/blocks.py target/release/lowmark {{MARK}} --write
+    tools/docs/blocks.py target/release/lowmark {{MARK}} --write
 
 # The pages of words, keys, switches and kernels say what `lowmark explain` says.
 glossary:
     cargo build --release --locked
-    docs/generated.py target/release/lowmark --write
+    tools/docs/generated.py target/release/lowmark --write
 
 # The two light series, those that are named, or `all`: the draws that they lack of five (`--seeds N`), each written as
 # soon as it is there, so that a command that was broken off goes on. `missing`: cells of the tables without a figure

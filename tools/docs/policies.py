@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """docs/switches.md and docs/kernels.md from `lowmark explain --json` on standard input.
 
-    lowmark explain --json | python3 docs/policies.py switches > docs/switches.md
-    lowmark explain --json | python3 docs/policies.py kernels > docs/kernels.md
+    lowmark explain --json | python3 tools/docs/policies.py switches > docs/switches.md
+    lowmark explain --json | python3 tools/docs/policies.py kernels > docs/kernels.md
 
 What a switch or a preset is stands in crates/mm/src/policy; what is said of all of them, here.
 """
@@ -16,7 +16,7 @@ import textwrap
 SWITCHES = """# Switches
 
 Every switch of a policy: what it decides, what it can be set to, and what each preset has. This page is made from
-the table of switches: `lowmark explain --json | python3 docs/policies.py switches > docs/switches.md`. A policy's
+the table of switches: `lowmark explain --json | python3 tools/docs/policies.py switches > docs/switches.md`. A policy's
 table in an experiment names a base and the switches that differ from it ([kernels](kernels.md)).
 """
 
@@ -33,7 +33,7 @@ base = "linux-3.0"
 dirty_limits = "per-zone"
 ```
 
-This page is made from the table of presets: `lowmark explain --json | python3 docs/policies.py kernels > docs/kernels.md`.
+This page is made from the table of presets: `lowmark explain --json | python3 tools/docs/policies.py kernels > docs/kernels.md`.
 """
 
 FORMULAS = """## Watermarks and dirty limits of newer kernels

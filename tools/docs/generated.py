@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+DOCS = HERE.parent.parent / "docs"
 PAGES = {
     "glossary.md": ["glossary.py"],
     "keys.md": ["keys.py"],
@@ -29,7 +30,7 @@ def main() -> int:
     for name, command in PAGES.items():
         made = subprocess.run([sys.executable, HERE / command[0], *command[1:]], input=explained, check=True,
                               capture_output=True).stdout.decode()
-        page = HERE / name
+        page = DOCS / name
         kept = page.read_text()
         if made == kept:
             continue

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Prints figures of a run's folder, for sentences and tables of pages (docs/blocks.py).
+"""Prints figures of a run's folder, for sentences and tables of pages (tools/docs/blocks.py).
 
-    docs/figure.py DIR FIGURE [KEY=VALUE …] [--mean|--min|--max] [--digits N]
-    docs/figure.py DIR --table KEY FIGURE … [KEY=VALUE …] [--mean|--min|--max] [--digits N]
+    tools/docs/figure.py DIR FIGURE [KEY=VALUE …] [--mean|--min|--max] [--digits N]
+    tools/docs/figure.py DIR --table KEY FIGURE … [KEY=VALUE …] [--mean|--min|--max] [--digits N]
 
 DIR is a results folder, FIGURE a key of `metrics` or `counters` in its results.json, KEY=VALUE chooses the cell:
 `policy`, `filesystem`, `machine`, or the last part of an axis of the experiment (`dirty_ratio`); `KEY,KEY` of --table is several. The first form prints the median over the cell's
@@ -21,7 +21,7 @@ BY = {"--mean": statistics.fmean, "--min": min, "--max": max}
 
 def wrong(why):
     """Ends the program: the words are not to be understood."""
-    sys.exit(f"docs/figure.py: {why}")
+    sys.exit(f"tools/docs/figure.py: {why}")
 
 
 def axes(cell):

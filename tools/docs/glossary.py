@@ -8,7 +8,7 @@ from collections import defaultdict
 HEAD = """# Glossary
 
 Every row, counter, figure and word that `lowmark explain` knows. This page is made from it:
-`lowmark explain --json | python3 docs/glossary.py > docs/glossary.md`.
+`lowmark explain --json | python3 tools/docs/glossary.py > docs/glossary.md`.
 """
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The table of docs/scores.md: what each unknown of the published machine of per-zone dirty limits is worth. Runs in
-# the folder that docs/blocks.py has made for the page; a row is one run of `experiments/usb-stick.toml`, vanilla alone.
+# the folder that tools/docs/blocks.py has made for the page; a row is one run of `experiments/usb-stick.toml`, vanilla alone.
 set -eu
 echo '| setting | xfs: writes from reclaim | fuse-ntfs: elapsed [s], writes | ext4: refusals |'
 echo '|---|---|---|---|'
@@ -9,7 +9,7 @@ while read -r setting note; do
     set -- --set policy='"vanilla"' --set filesystem='["xfs", "fuse-ntfs", "ext4"]' --iterations 4 --out unknown --quiet
     [ "$setting" = shipped ] && shown='as shipped' || { shown="\`$setting\`"; set -- "$@" --set "$setting"; }
     lowmark run experiments/usb-stick.toml "$@" >/dev/null
-    of() { docs/figure.py unknown "$2" filesystem="$1"; }
+    of() { tools/docs/figure.py unknown "$2" filesystem="$1"; }
     echo "| $shown${note:+ ($note)} | $(of xfs nr_vmscan_write) | $(of fuse-ntfs elapsed), $(of fuse-ntfs nr_vmscan_write)" \
         "| $(of ext4 nr_vmscan_write) |"
 done <<'END'

@@ -3,7 +3,7 @@
 it has there, by the kernels' kept figures. Puts the table into docs/validate-modern.md, between its two markers; a quarter of
 an hour on two cores.
 
-    docs/leave-one-out.py target/release/lowmark
+    tools/docs/leave-one-out.py target/release/lowmark
 """
 
 import json
@@ -11,9 +11,8 @@ import pathlib
 import subprocess
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
-PAGE = HERE / "validate-modern.md"
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PAGE = ROOT / "docs/validate-modern.md"
 BEGIN, END = "<!-- leave one out -->\n", "<!-- end of leave one out -->\n"
 BASE = "linux-4.9"
 KERNELS = ["6.12", "6.1"]

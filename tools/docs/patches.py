@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the figures of docs/patches/*.md: those measured from results folders, those published from data/published.
 
-    docs/patches.py [RESULTS] [--check]
+    tools/docs/patches.py [RESULTS] [--check]
 
 RESULTS has a results folder for each name that a page asks for (`lowmark run … --out RESULTS/NAME`); names that it has not
 keep what the page says. With --check nothing is written, and the exit code is 1 where a page would change.
@@ -17,8 +17,8 @@ import re
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-PUBLISHED = HERE.parent / "data/published"
+ROOT = Path(__file__).resolve().parent.parent.parent
+PUBLISHED = ROOT / "data/published"
 
 
 def measured(mail, wanted):
@@ -92,7 +92,7 @@ def main():
     if results and not results.is_dir():
         sys.exit(f"{results} is no folder")
     changed = []
-    for page in sorted((HERE / "patches").glob("*.md")):
+    for page in sorted((ROOT / "docs/patches").glob("*.md")):
         old = page.read_text(encoding="utf-8")
         new = page_with_figures(old, results)
         if new != old:

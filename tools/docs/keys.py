@@ -9,7 +9,7 @@ HEAD = """# Keys, sysctls, programs, parameters
 Everything that may be written in an experiment, and the columns of its tables, as `lowmark explain NAME` says it
 (`lowmark schema experiment` is the same for editors). Switches of policies have [a page of their own](switches.md),
 and so have [presets](kernels.md) and [figures](glossary.md). `NAME` in a key is a name of yours. This page is made from
-the program: `lowmark explain --json | python3 docs/keys.py > docs/keys.md`.
+the program: `lowmark explain --json | python3 tools/docs/keys.py > docs/keys.md`.
 """
 
 KINDS = ("key", "sysctl", "program", "parameter", "column")

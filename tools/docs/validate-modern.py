@@ -3,13 +3,13 @@
 
     (lowmark validate --suite modern --against data/validate/modern --markdown;
      lowmark validate --suite modern --against data/validate/modern --preset linux-4.9 --markdown) |
-        python3 docs/validate-modern.py
+        python3 tools/docs/validate-modern.py
 """
 
 import pathlib
 import sys
 
-PAGE = pathlib.Path(__file__).with_name("validate-modern.md")
+PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs/validate-modern.md"
 BEGIN, END = "<!-- tables -->\n", "<!-- end of tables -->\n"
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Pages show what their commands print: runs the commands, and compares.
 
-    docs/blocks.py LOWMARK [ci|long|kernel] [--write] [PAGE …]
-    docs/blocks.py --lint [PAGE …]
+    tools/docs/blocks.py LOWMARK [ci|long|kernel] [--write] [PAGE …]
+    tools/docs/blocks.py --lint [PAGE …]
 
 Without a page: README.md and all pages of docs/ that have a marked command. `ci` (the default) marks what takes
 seconds, `long` minutes, `kernel` what needs kernels that `lowmark kernel build` made; `long` runs what `ci` marks,
@@ -14,10 +14,10 @@ too, and `kernel` all. The pieces of a page are, in the order in which they stan
                               `with=REGEX` those that the expression fits, `from=REGEX` and `to=REGEX` those between.
     <!-- prints ci: COMMAND -->WHAT<!-- /prints -->
                               what a command prints, in the middle of a sentence or, on lines of its own, of a page;
-                              a `lowmark … --format markdown` gives a table, `docs/figure.py` one figure.
+                              a `lowmark … --format markdown` gives a table, `tools/docs/figure.py` one figure.
 
-Each page is run in a temporary folder of its own that has the project's experiments, machines, policies, data and
-docs in it, so nothing is left in the project. Shown is what a command writes to its standard output. What may differ
+Each page is run in a temporary folder of its own that has the project's experiments, machines, policies, data, docs and
+tools in it, so nothing is left in the project. Shown is what a command writes to its standard output. What may differ
 from one run to the next is shown by a word in its place: FOLDER the temporary folder, TIME a point in time, BUILD
 the program's commit, and … a number of real seconds or of what was done in one. Everything else has to be the same,
 letter by letter: runs are simulated.
@@ -36,8 +36,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("experiments", "machines", "policies", "data", "docs")
+ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDERS = ("experiments", "machines", "policies", "data", "docs", "tools")
 MARKS = ("ci", "long", "kernel")
 USAGE = 2
 # A fenced block, or what a command prints between comments.
@@ -155,7 +155,7 @@ class Shown:
 def lint(page, text):
     """Texts behind commands that nobody runs, and prose markers that nothing fits."""
     problems, command, at = [], None, 0
-    # What docs/patches.py writes is its own.
+    # What tools/docs/patches.py writes is its own.
     text = re.sub(r"<!-- measured .*?<!-- /measured -->", lambda m: re.sub(r"[^\n]", " ", m.group(0)), text, flags=re.S)
     for piece in PIECE.finditer(text):
         line = text[:piece.start()].count("\n") + 1
@@ -240,7 +240,7 @@ def main():
             print(f"{show(path)}: no block is marked {' or '.join(sorted(wanted))}", file=sys.stderr)
             sys.exit(USAGE)
     if wrong:
-        print(f"written anew by: docs/blocks.py LOWMARK {most} --write", file=sys.stderr)
+        print(f"written anew by: tools/docs/blocks.py LOWMARK {most} --write", file=sys.stderr)
     sys.exit(1 if wrong else 0)
 
 
