@@ -1,11 +1,11 @@
-//! The clock of a guest: the messages by which User-Mode Linux asks when it may run
-//! (Linux `include/uapi/linux/um_timetravel.h`).
+//! The clock of a guest: the messages by which User-Mode Linux asks when it may run (Linux
+//! `include/uapi/linux/um_timetravel.h`).
 //!
-//! The guest owns no clock. It *requests* a time at which it has something to do and *waits*; the calendar
-//! answers *run* when nothing else comes before, and adds *free until*: up to then the guest may move its
-//! own clock without asking. The bound is never beyond the next completion of a disk; a request that makes
-//! an earlier one lowers it before the guest is told that its request was taken, so that no bound has to
-//! guess how fast a disk can be.
+//! The guest owns no clock. It *requests* the time of its next event and *waits*; the calendar
+//! answers *run* when no earlier event is left, and adds *free until*: up to then the guest may
+//! move its own clock without asking. The bound is never later than the next completion of a disk.
+//! A disk request that brings an earlier completion lowers the bound before the guest's request is
+//! acknowledged, so that the bound needs no guess about how fast a disk can be.
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::fs::File;
@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// What a message is about.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 enum Op {
@@ -48,16 +48,16 @@ fn message(op: Op, seq: u32, time: u64) -> [u8; 16] {
     bytes
 }
 
-/// 2023-11-14 22:13:20: every guest boots then.
+/// The wall clock at which every guest boots: 2023-11-14 22:13:20, in nanoseconds since 1970.
 const TIME_OF_DAY: u64 = 1_700_000_000 * 1_000_000_000;
 
-/// A calendar with one guest.
+/// The clock of one guest.
 #[derive(Debug)]
 pub struct Calendar {
     socket: UnixStream,
     /// Virtual time in nanoseconds.
     now: u64,
-    /// The guest waits for the time that it requested.
+    /// Whether the guest waits for the time that it requested.
     waiting: bool,
     request: Option<u64>,
     free_until: u64,
@@ -65,7 +65,7 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// A calendar for the guest at the other end.
+    /// Makes the calendar of the guest at the other end of `socket`.
     pub fn new(socket: UnixStream) -> Self {
         Self {
             socket,
@@ -77,22 +77,23 @@ impl Calendar {
         }
     }
 
-    /// Virtual time in nanoseconds: the guest's own may be ahead of it, up to what it was allowed.
+    /// Returns the virtual time in nanoseconds. The guest's own clock may be ahead, up to its
+    /// bound.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// Moves to a later time.
+    /// Moves the clock forward to `to`, in nanoseconds; an earlier time changes nothing.
     pub fn advance(&mut self, to: u64) {
         self.now = self.now.max(to);
     }
 
-    /// Whether the guest waits until it is told to run.
+    /// Returns true if the guest waits to be told to run.
     pub fn waiting(&self) -> bool {
         self.waiting
     }
 
-    /// When it wants to run.
+    /// Returns the time at which the guest wants to run, in nanoseconds.
     pub fn request(&self) -> Option<u64> {
         self.request
     }
@@ -101,10 +102,10 @@ impl Calendar {
         self.socket.write_all(&message(op, seq, time))
     }
 
-    /// Acknowledges the first message. From 6.12 on a guest expects two files with it, shared memory and a log,
-    /// and without them closes the files whose numbers happen to lie on its stack (`time_travel_handle_message`), its
-    /// console among them. It is given files that can't be mapped, so that it goes on by messages; kernels before
-    /// that do not look.
+    /// Acknowledges the first message. From 6.12 on a guest expects two files with the
+    /// acknowledgement, shared memory and a log, and without them closes the files whose numbers
+    /// happen to lie on its stack (`time_travel_handle_message`), its console among them. The files
+    /// sent here can't be mapped, so the guest keeps to messages; older kernels ignore them.
     fn welcome(&mut self, seq: u32) -> io::Result<()> {
         let null = File::open("/dev/null")?;
         let files = [null.as_fd(), null.as_fd()];
@@ -125,7 +126,8 @@ impl Calendar {
         }
     }
 
-    /// Reads a message and serves it; the number of the message of ours that it acknowledges, if it does.
+    /// Reads and serves one message. Returns the number of our message that it acknowledges, if it
+    /// is an acknowledgement.
     fn receive(&mut self) -> io::Result<Option<u32>> {
         let mut bytes = [0; 16];
         self.socket.read_exact(&mut bytes)?;
@@ -156,15 +158,15 @@ impl Calendar {
         Ok(None)
     }
 
-    /// Serves the message that there is.
+    /// Serves the pending message.
     ///
     /// # Errors
-    /// The guest has gone, or says what nobody knows.
+    /// The guest has gone, or sent an unknown message.
     pub fn serve(&mut self) -> io::Result<()> {
         self.receive().map(drop)
     }
 
-    /// Says something and serves what comes before it is acknowledged.
+    /// Sends a message and serves others until it is acknowledged.
     fn say(&mut self, op: Op, time: u64) -> io::Result<()> {
         self.seq = self.seq.wrapping_add(1);
         let seq = self.seq;
@@ -173,16 +175,16 @@ impl Calendar {
         Ok(())
     }
 
-    /// Lets the guest run at the time that it requested, and freely before `bound`.
+    /// Lets the guest run at the time that it requested, and freely before `bound`, in nanoseconds.
     ///
-    /// The bound is said first, while the guest waits: once it runs, it could have gone to wait again before
-    /// the bound arrives, and would take it for that of its next turn.
+    /// The bound is sent first, while the guest waits: a running guest could wait again before the
+    /// bound arrives, and would apply it to its next turn.
     ///
     /// # Errors
     /// As [`Self::serve`].
     ///
     /// # Panics
-    /// If it does not wait, or has requested nothing.
+    /// If the guest does not wait, or has requested no time.
     pub fn run(&mut self, bound: u64) -> io::Result<()> {
         assert!(self.waiting, "a guest that waits is told to run");
         let time = self
@@ -199,7 +201,7 @@ impl Calendar {
         self.say(Op::Run, self.now)
     }
 
-    /// A disk will have something to say at `time`: the guest must not pass it.
+    /// Lowers the guest's bound to `time`, in nanoseconds, when a disk will complete a request.
     ///
     /// # Errors
     /// As [`Self::serve`].
@@ -222,7 +224,7 @@ impl AsFd for Calendar {
 mod tests {
     use super::*;
 
-    /// A guest's end: what it says, and what it hears.
+    /// The guest's end of the socket.
     struct Guest(UnixStream);
 
     impl Guest {
@@ -256,7 +258,7 @@ mod tests {
         calendar.serve().unwrap();
         assert_eq!((calendar.request(), calendar.waiting()), (Some(500), true));
         assert_eq!((guest.hear(), guest.hear()), ((0, 1, 0), (0, 2, 0)));
-        // It acknowledges both messages, and says after the second that time has passed.
+        // The guest acknowledges both messages, and after the second reports that time has passed.
         guest.say(Op::Ack, 1, 0);
         guest.say(Op::Ack, 2, 0);
         guest.say(Op::Update, 3, 600);
@@ -266,7 +268,7 @@ mod tests {
         calendar.serve().unwrap();
         assert_eq!(guest.hear(), (0, 3, 0));
         assert_eq!((calendar.now(), calendar.waiting()), (600, false));
-        // A later completion changes nothing, an earlier one lowers the bound.
+        // A later completion leaves the bound, an earlier one lowers it.
         calendar.lower(950).unwrap();
         guest.say(Op::Ack, 3, 0);
         calendar.lower(700).unwrap();

@@ -1,4 +1,4 @@
-//! What a guest said, or a recording of the running Linux holds, as the result of a run.
+//! Turns the frames of a guest, or a recording of the running Linux, into the result of a run.
 
 use crate::events::{Survey, TraceError, Traced};
 use crate::proc::{self, DiskStats};
@@ -9,33 +9,34 @@ use sim::sample::Names;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-/// Everything that was said, as far as a result needs it: of looks the first, the last and the figures of those
-/// between, of events their sums.
+/// All frames, reduced to what a result needs: of looks the first, the last and the figures of
+/// those between, of events the sums.
 #[derive(Debug, Default)]
 pub struct Heard {
-    /// All but looks and events, in order.
+    /// All frames but looks and events, in order.
     frames: Vec<Frame>,
     digest: u64,
     looks: Looks,
     traced: Option<Result<Traced, TraceError>>,
 }
 
-/// The files of one look.
+/// The files of one look: contents by path.
 type Files = BTreeMap<String, String>;
 
-/// Looks in order: that at the start first, that at the end last.
+/// Looks in order: the first is that at the start, the last that at the end.
 #[derive(Debug, Default)]
 struct Looks {
     first: Option<Files>,
-    /// Those that are over.
+    /// The figures of completed looks.
     samples: Vec<Sample>,
-    /// The one whose files are being said.
+    /// The time and files of the look that is being received.
     now: Option<(u64, Files)>,
 }
 
 impl Looks {
     fn file(&mut self, at: u64, path: &str, contents: &[u8]) {
-        // The look at the end may be at the time of another one, and follows it.
+        // The look at the end may have the time of the one before, so a repeated path also starts a
+        // new look.
         let other = |(last, files): &(u64, Files)| *last != at || files.contains_key(path);
         if self.now.as_ref().is_none_or(other) {
             if let Some((at, files)) = self.now.take() {
@@ -50,7 +51,7 @@ impl Looks {
         }
     }
 
-    /// The first one's files, and the time and files of the last.
+    /// Returns the files of the first look, and the time and files of the last.
     fn ends(&self) -> Option<(&Files, u64, &Files)> {
         let (at, last) = self.now.as_ref()?;
         Some((self.first.as_ref().unwrap_or(last), *at, last))
@@ -60,18 +61,18 @@ impl Looks {
 /// The disks of a run, by the kernel's names.
 #[derive(Debug, Clone, Copy)]
 pub struct Disks<'a> {
-    /// Those of its filesystems, in the order of their names in results.
+    /// The disks of its filesystems, in the order of their names in results.
     pub filesystems: &'a [String],
-    /// That of the swap area, if it has one to itself.
+    /// The disk of the swap area, if the swap area has its own.
     pub swap: Option<&'a str>,
 }
 
 impl Heard {
-    /// Reads all frames, from their beginning each time that they are opened; a last one that is cut short is left
-    /// out.
+    /// Reads all frames. `open` starts from the beginning and is called again for a second pass; a
+    /// last frame that is cut short is left out.
     ///
     /// # Errors
-    /// What can't be read, or is no frame.
+    /// The source can't be read, or holds something that is no frame.
     pub fn read<'a>(open: &dyn Fn() -> io::Result<Box<dyn Read + 'a>>) -> io::Result<Self> {
         let mut heard = Self::default();
         let mut survey = Ok(Survey::default());
@@ -102,8 +103,8 @@ impl Heard {
         Ok(heard)
     }
 
-    /// Leaves out looks evenly until there are no more than so many; rates are means over the longer times then.
-    /// Returns how many became one.
+    /// Drops looks evenly until at most `most` are left; rates are then means over longer times.
+    /// Returns how many looks became one.
     pub fn thin(&mut self, most: usize) -> usize {
         let each = self.looks.samples.len().div_ceil(most.max(1)).max(1);
         let mut nth = 0..;
@@ -113,17 +114,17 @@ impl Heard {
         each
     }
 
-    /// A digest of it.
+    /// Returns a digest of all frames.
     pub fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// Whether it said all that it had to say.
+    /// Returns true if the guest sent its last frame.
     pub fn complete(&self) -> bool {
         self.frames.contains(&Frame::Bye)
     }
 
-    /// The kernel's release.
+    /// Returns the kernel's release.
     pub fn release(&self) -> Option<&str> {
         self.frames.iter().find_map(|f| match f {
             Frame::Hello(release) => Some(release.as_str()),
@@ -131,13 +132,13 @@ impl Heard {
         })
     }
 
-    /// A file of the last look.
+    /// Returns a file of the last look.
     pub fn last(&self, path: &str) -> Option<&str> {
         let (_, _, last) = self.looks.ends()?;
         last.get(path).map(String::as_str)
     }
 
-    /// Why it could not go on, or a program failed.
+    /// Returns the reason why the guest could not go on, or a program failed.
     pub fn failure(&self) -> Option<&str> {
         self.frames.iter().find_map(|f| match f {
             Frame::Failed(why) => Some(why.as_str()),
@@ -145,7 +146,8 @@ impl Heard {
         })
     }
 
-    /// The setting that was not taken: its place in the job, why, and the names of the files beside its own.
+    /// Returns the setting that the guest did not accept: its index in the job, the reason, and the
+    /// names of files beside its own.
     pub fn refused(&self) -> Option<(usize, &str, Vec<&str>)> {
         self.frames.iter().find_map(|f| match f {
             Frame::Refused(nth, why, beside) => {
@@ -162,7 +164,8 @@ impl Heard {
         })
     }
 
-    /// The result of a run with these disks, whose filesystems results call so.
+    /// Makes the result of a run with these disks; `names` are the names of their filesystems in
+    /// results.
     pub fn result(self, outcome: Outcome, names: &Names, disks: Disks<'_>) -> RunResult {
         let mut result = RunResult::of_kernel(outcome);
         if let Some((first, at, last)) = self.looks.ends() {
@@ -193,7 +196,7 @@ impl Heard {
         result
     }
 
-    /// What the programs reported.
+    /// Adds the figures that the programs reported; equal names are summed.
     fn figures(&self, into: &mut BTreeMap<String, Metric>) {
         for frame in &self.frames {
             if let Frame::Figure(name, unit, value) = frame
@@ -211,7 +214,8 @@ impl Heard {
     fn series(&self, names: &Names, disks: Disks<'_>) -> Series {
         let mut series = Series::default();
         let mut gauges = self.gauges();
-        // The last look is that of the end: it is no sample unless it is at the time of one.
+        // The last look is that of the end: its figures are a sample only if it has the time of
+        // another look.
         for pair in self.looks.samples.windows(2) {
             let [before, now] = pair else { continue };
             let mut row = now.row(before, names, disks);
@@ -221,7 +225,7 @@ impl Heard {
         series
     }
 
-    /// What programs said of themselves, by time.
+    /// Returns the gauges that programs reported, by time.
     fn gauges(&self) -> BTreeMap<u64, Row> {
         let mut all: BTreeMap<u64, Row> = BTreeMap::new();
         for frame in &self.frames {
@@ -239,13 +243,13 @@ impl Heard {
     }
 }
 
-/// The scope of what belongs to no zone.
+/// The scope of columns that belong to no zone.
 const GLOBAL: &str = "global";
 
 /// Name, scope, unit and value of each column.
 type Row = Vec<(String, String, &'static str, f64)>;
 
-/// Adds a sample: a column that it does not have, or that others did not have, is not a number there.
+/// Appends a sample. A column missing from this sample, or from the earlier ones, is NaN there.
 fn put(series: &mut Series, at: u64, row: Row) {
     let before = series.t.len();
     series.t.push(at as f64 / 1e9);
@@ -270,20 +274,20 @@ fn put(series: &mut Series, at: u64, row: Row) {
     }
 }
 
-/// Events of `/proc/vmstat` from the start to the end.
+/// Returns the increase of each event counter of `/proc/vmstat` from the start to the end.
 fn counters(first: &Files, last: &Files) -> BTreeMap<String, u64> {
     let text = |files: &Files| files.get("/proc/vmstat").cloned().unwrap_or_default();
     proc::events_between(&text(first), &text(last))
 }
 
-/// The files of pressure and what each is of.
+/// The files of pressure stall information and the resource of each.
 const PRESSURES: [(&str, &str); 3] = [
     ("/proc/pressure/memory", "memory"),
     ("/proc/pressure/io", "io"),
     ("/proc/pressure/cpu", "cpu"),
 ];
 
-/// Seconds that tasks stood still, from the start to the end.
+/// Adds the seconds that tasks stalled, from the start to the end.
 fn pressures(first: &Files, last: &Files, into: &mut BTreeMap<String, Metric>) {
     for (path, of) in PRESSURES {
         for who in ["some", "full"] {
@@ -296,8 +300,8 @@ fn pressures(first: &Files, last: &Files, into: &mut BTreeMap<String, Metric>) {
     }
 }
 
-/// Pages that the allocator owns, over all zones: the machine's without what the kernel kept for itself when it
-/// came up.
+/// Adds the pages that the allocator owns, over all zones: the machine's memory without the pages
+/// that the kernel kept for itself at boot.
 fn managed(first: &Files, into: &mut BTreeMap<String, Metric>) {
     let zones = first
         .get("/proc/zoneinfo")
@@ -312,7 +316,7 @@ fn managed(first: &Files, into: &mut BTreeMap<String, Metric>) {
     }
 }
 
-/// Fills the buffer; false if the end comes before that.
+/// Fills the buffer; returns false if the source ends before that.
 pub(crate) fn whole(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(buffer) {
         Ok(()) => Ok(true),
@@ -321,7 +325,7 @@ pub(crate) fn whole(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool>
     }
 }
 
-/// What series show of a zone: the column's name and that of `/proc/zoneinfo`.
+/// Columns of a zone in a series: the column's name and the name in `/proc/zoneinfo`.
 const OF_ZONES: [(&str, &str); 8] = [
     ("free", "free"),
     ("min", "min"),
@@ -333,7 +337,7 @@ const OF_ZONES: [(&str, &str); 8] = [
     ("active_anon", "nr_zone_active_anon"),
 ];
 
-/// And of all memory, from `/proc/vmstat`.
+/// Columns of all memory in a series: the column's name and the name in `/proc/vmstat`.
 const OF_ALL: [(&str, &str); 4] = [
     ("dirty", "nr_dirty"),
     ("writeback", "nr_writeback"),
@@ -341,7 +345,7 @@ const OF_ALL: [(&str, &str); 4] = [
     ("dirty_limit", "nr_dirty_threshold"),
 ];
 
-/// What a look says, as far as series need it. There may be many.
+/// The figures of a look that series need. Kept small, because there may be many.
 #[derive(Debug)]
 struct Sample {
     at: u64,

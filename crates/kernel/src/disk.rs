@@ -1,5 +1,5 @@
-//! A disk of a guest: requests out of its ring, served in the time that the virtual world's models say, on
-//! what the disk holds.
+//! A disk of a guest: takes requests from its ring, serves them in the time of the virtual world's
+//! device models, and moves the data.
 
 use crate::store::{BLOCK, Store};
 use crate::virtio::Connection;
@@ -17,10 +17,10 @@ use virtio_bindings::virtio_blk::{
 use virtio_queue::{DescriptorChain, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-/// Requests that a disk takes at a time that answers at once.
+/// Queue depth of a disk whose requests take no time.
 const MOST_DEPTH: u32 = 128;
 
-/// What a request wants.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Want {
     Transfer(Dir),
@@ -29,17 +29,17 @@ enum Want {
     Unknown,
 }
 
-/// A request of the guest that the disk has.
+/// A request of the guest in the disk.
 #[derive(Debug)]
 struct Request {
     head: u16,
     want: Want,
-    /// Where on the disk, in bytes.
+    /// Its start on the disk, in bytes.
     at: u64,
     data: Vec<(GuestAddress, u32)>,
     status: GuestAddress,
     arrived: u64,
-    /// Parts on members of an array that have not ended.
+    /// Transfers on members of an array that have not ended.
     parts: u32,
     failed: bool,
 }
@@ -50,7 +50,7 @@ impl Request {
     }
 }
 
-/// A member of an array, or the disk itself: its device and what waits for it.
+/// A member of an array, or the disk itself: its device and the transfers that wait for it.
 struct Member {
     device: Device,
     waiting: VecDeque<(u32, Transfer)>,
@@ -59,8 +59,8 @@ struct Member {
 
 /// A disk.
 pub struct Disk {
-    /// How blocks are spread over the members of an array; `None`: no request takes any time, while a disk
-    /// is laid out.
+    /// How blocks are spread over the members of an array; `None`: requests take no time, while a
+    /// disk is laid out.
     volume: Option<Volume>,
     members: Vec<Member>,
     /// Requests that end at once.
@@ -74,8 +74,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// The disk of a specification, on what it holds; `name` tells its random numbers from those of the
-    /// machine's other disks.
+    /// Makes the disk of a specification over the contents `store`; `name` separates its random
+    /// numbers from those of the machine's other disks.
     pub fn new(spec: &DiskSpec, params: &Params, seed: u64, name: &str, store: Store) -> Self {
         let params = spec.params(params);
         let (volume, disks) = Volume::new(spec, &params, 0);
@@ -91,7 +91,7 @@ impl Disk {
         Self::with(Some(volume), members, store)
     }
 
-    /// A disk that takes no time.
+    /// Makes a disk whose requests take no time.
     pub fn at_once(store: Store) -> Self {
         Self::with(None, Vec::new(), store)
     }
@@ -110,12 +110,12 @@ impl Disk {
         }
     }
 
-    /// Whether its requests take time.
+    /// Returns true if requests take time.
     pub fn takes_time(&self) -> bool {
         self.volume.is_some()
     }
 
-    /// Requests that the guest may have in it.
+    /// Returns how many requests the guest may have in flight.
     pub fn depth(&self) -> u32 {
         let depth: u32 = self.members.iter().map(|m| m.device.depth()).sum();
         if self.volume.is_some() {
@@ -125,36 +125,36 @@ impl Disk {
         }
     }
 
-    /// The most bytes of a request.
+    /// Returns the largest request, in bytes.
     pub fn max_request(&self) -> u64 {
         let of = |m: &Member| u64::from(m.device.max_request_blocks()) * BLOCK;
         self.members.first().map_or(1 << 20, of)
     }
 
-    /// Bytes on it.
+    /// Returns the capacity, in bytes.
     pub fn capacity(&self) -> u64 {
         self.store.capacity()
     }
 
-    /// What it holds.
+    /// Returns the contents.
     pub fn into_store(self) -> Store {
         self.store
     }
 
-    /// Requests that failed so far.
+    /// Returns the number of requests that failed so far.
     pub fn errors(&self) -> u64 {
         self.errors
     }
 
-    /// A digest over all requests that ended: when, what, where, how long.
+    /// Returns a digest over all completed requests: time, operation, place, duration.
     pub fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// Takes the requests that are in the ring.
+    /// Takes all requests that are in the ring.
     ///
     /// # Errors
-    /// A ring or a request that makes no sense.
+    /// The ring or a request is malformed.
     pub fn take(&mut self, now: u64, connection: &mut Connection) -> io::Result<()> {
         loop {
             let Some((queue, memory)) = connection.ring() else {
@@ -207,7 +207,7 @@ impl Disk {
                     block += blocks;
                 }
             }
-            // A flush has nothing to wait for either: what was acknowledged is written.
+            // A flush has nothing to wait for either: acknowledged data is already written.
             _ => self.ended.push_back(slot),
         }
         self.requests[slot as usize] = Some(request);
@@ -225,7 +225,7 @@ impl Disk {
         }
     }
 
-    /// When something ends next, at `now` or later.
+    /// Returns the time of the next completion, `now` or later.
     pub fn next_completion(&self, now: u64) -> Option<u64> {
         if !self.ended.is_empty() {
             return Some(now);
@@ -237,10 +237,11 @@ impl Disk {
         of.min().map(|at| at.max(now))
     }
 
-    /// Ends what is due at `now`, and begins what waits for it. Returns whether the guest is to be told.
+    /// Completes the transfers that are due at `now` and starts those that wait for them. Returns
+    /// whether the guest must be notified.
     ///
     /// # Errors
-    /// The host's: what the disk holds can't be read or written.
+    /// The contents can't be read or written on the host.
     pub fn end(&mut self, now: u64, connection: &mut Connection) -> io::Result<bool> {
         for i in 0..self.members.len() {
             while let Some(ended) = self.members[i].device.end(now) {
@@ -299,7 +300,7 @@ impl Disk {
             .map_err(io::Error::other)
     }
 
-    /// Moves the data; returns how many bytes came into the guest's memory.
+    /// Moves the data of a request; returns the number of bytes written into the guest's memory.
     fn transfer(&mut self, dir: Dir, r: &Request, memory: &GuestMemoryMmap) -> io::Result<u32> {
         let (mut at, mut into) = (r.at, 0);
         for &(address, len) in &r.data {

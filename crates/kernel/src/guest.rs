@@ -1,4 +1,5 @@
-//! How a run's machine becomes a guest: the arguments of its kernel and the job of its first process.
+//! Turns a run's machine into a guest: the arguments of its kernel and the job of its first
+//! process.
 
 use crate::disk::Disk;
 use crate::events::{RING_KB, TRACEPOINTS};
@@ -11,10 +12,11 @@ use sim::run::since_tick;
 use sim::spec::{DiskSpec, FsKind, Machine, RunSpec, Scheduler, Size};
 use std::path::PathBuf;
 
-/// The number of the descriptor that frames go to.
+/// The file descriptor to which a guest's frames are written.
 pub const FRAMES: i32 = 100;
 
-/// Names of costs in the kernel's parameter `cpu_cost`, each a parameter `cost_…` of ours.
+/// Names of costs in the kernel's parameter `cpu_cost`; each corresponds to a parameter `cost_…` of
+/// a run.
 const COSTS: [&str; 25] = [
     "page_alloc",
     "page_bulk",
@@ -43,7 +45,7 @@ const COSTS: [&str; 25] = [
     "fork",
 ];
 
-/// Files that are looked at while a workload runs.
+/// Files that are sampled while a workload runs.
 const WATCHED: [&str; 6] = [
     "/proc/vmstat",
     ZONEINFO,
@@ -53,47 +55,47 @@ const WATCHED: [&str; 6] = [
     "/proc/pressure/cpu",
 ];
 
-/// The name of a guest's disk: `vda` for the first.
+/// Returns the name of a guest's disk: `vda` for 0.
 pub fn disk_name(disk: usize) -> String {
     format!("vd{}", char::from(b'a' + disk as u8))
 }
 
-/// Whether swap lies on the tested disk, as its second partition, behind the filesystem.
+/// Returns true if swap lies on the tested disk, as its second partition, after the filesystem.
 pub fn swap_is_shared(spec: &RunSpec) -> bool {
     let swap = spec.machine.swap.as_ref();
     swap.is_some_and(|s| s.disk.is_none())
 }
 
-/// The disks of a machine, in the order in which a guest has them: those of its filesystems, and that of swap if
-/// it has its own.
+/// Returns the disks of a machine in the guest's order: those of its filesystems, then that of swap
+/// if it has its own.
 pub fn disks(machine: &Machine) -> impl Iterator<Item = &DiskSpec> {
     let swap = machine.swap.iter().filter_map(|s| s.disk.as_ref());
     machine.mounted().map(|m| m.disk).chain(swap)
 }
 
-/// The type of a filesystem for mount(2), and its options.
+/// Returns the type of a filesystem for mount(2), and its options.
 pub fn mount_type(kind: FsKind) -> (&'static str, &'static str) {
     match kind.name() {
-        // The driver of ext4 serves all three.
+        // The ext4 driver serves all three.
         "ext2" | "ext3" => ("ext4", ""),
         name => (name, ""),
     }
 }
 
-/// Bytes of memory of a guest.
+/// Returns the guest's memory, in bytes.
 pub fn memory(machine: &Machine) -> u64 {
     let zones = machine.nodes.iter().flat_map(|n| &n.zones);
     zones.fold(0, |sum: u64, z| sum.saturating_add(z.size.0))
 }
 
-/// What of it is a zone Movable's (bytes).
+/// Returns how much of the memory is in zone Movable, in bytes.
 pub fn movable(machine: &Machine) -> u64 {
     let zones = machine.nodes.iter().flat_map(|n| &n.zones);
     let movable = zones.filter(|z| z.zone == mm::ZoneType::Movable);
     movable.map(|z| z.size.0).sum()
 }
 
-/// The arguments of the guest's kernel.
+/// Returns the arguments of the guest's kernel.
 pub fn arguments(spec: &RunSpec, kernel: &Kernel, task: Assignment, disks: &[Disk]) -> Vec<String> {
     let console = match task {
         Assignment::Shell => "con0=fd:0,fd:1",
@@ -119,7 +121,7 @@ pub fn arguments(spec: &RunSpec, kernel: &Kernel, task: Assignment, disks: &[Dis
     }
     args.push(format!("time-travel=ext:{CLOCK}"));
     args.extend((0..disks.len()).map(|i| format!("virtio_uml.device={}:2", port_name(i))));
-    // One word for all disks: that of those under test.
+    // The parameter holds for all disks, so it is that of the timed ones.
     let (timed, at_once): (Vec<&Disk>, Vec<&Disk>) = disks.iter().partition(|d| d.takes_time());
     let of = |disks: Vec<&Disk>| disks.into_iter().map(Disk::depth).max();
     let depth = of(timed).or_else(|| of(at_once)).unwrap_or(1);
@@ -136,10 +138,11 @@ pub fn arguments(spec: &RunSpec, kernel: &Kernel, task: Assignment, disks: &[Dis
     args
 }
 
-/// The switch of the multi-generational LRU.
+/// The file that switches the multi-generational LRU.
 pub const LRU_GEN: &str = "/sys/kernel/mm/lru_gen/enabled";
 
-/// The path of a sysctl: names with dots or slashes are below `/proc/sys`, others below its `vm`.
+/// Returns the path of a sysctl: names with dots or slashes are below `/proc/sys`, others below its
+/// `vm`.
 pub fn sysctl_path(name: &str) -> String {
     let known = TABLE.iter().find(|info| info.key == name);
     let name = known.map_or(name, |info| info.name);
@@ -151,7 +154,7 @@ pub fn sysctl_path(name: &str) -> String {
     }
 }
 
-/// The name of a setting by its path: a sysctl's whole name, or `lru_gen`.
+/// Returns the name of a setting from its path: a sysctl's whole name, or `lru_gen`.
 pub fn setting_name(path: &str) -> String {
     if path == LRU_GEN {
         return "lru_gen".to_owned();
@@ -163,7 +166,7 @@ pub fn setting_name(path: &str) -> String {
     }
 }
 
-/// A sysctl's value as the kernel takes it.
+/// Formats a sysctl's value for the kernel; `None` for types that have no such form.
 fn sysctl_text(value: &Value) -> Option<String> {
     match value {
         Value::Number(n) => Some(n.to_string()),
@@ -176,7 +179,7 @@ fn sysctl_text(value: &Value) -> Option<String> {
     }
 }
 
-/// What a machine says of sysctls beside the defaults, which are the kernel's.
+/// Returns paths and texts of the sysctls that differ from the defaults, which are the kernel's.
 fn sysctls(own: &Sysctl) -> Vec<(String, String)> {
     let table = |sysctl: &Sysctl| match serde_json::to_value(sysctl) {
         Ok(Value::Object(map)) => map,
@@ -191,7 +194,7 @@ fn sysctls(own: &Sysctl) -> Vec<(String, String)> {
     texts.collect()
 }
 
-/// What is set on the queues of disks.
+/// Returns paths and texts of the settings of the disks' queues.
 fn queues(spec: &RunSpec, disks: &[Disk]) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     for (i, disk) in self::disks(&spec.machine).enumerate() {
@@ -210,13 +213,14 @@ fn queues(spec: &RunSpec, disks: &[Disk]) -> Vec<(String, String)> {
         settings.push((queue("max_sectors_kb"), kb.to_string()));
         let turns = u8::from(disk.kind.about().rotates);
         settings.push((queue("rotational"), turns.to_string()));
-        // virtio_blk registers every disk as one that turns: the throttle takes its target anew.
+        // virtio_blk registers every disk as rotational, so writeback throttling must choose its
+        // target anew.
         settings.push((queue("wbt_lat_usec"), "-1".to_owned()));
     }
     settings
 }
 
-/// The filesystems of a run's machine.
+/// Returns the filesystems of a run's machine.
 fn mounts(spec: &RunSpec) -> Vec<MountJob> {
     let shared = swap_is_shared(spec);
     let mount = |(i, m): (usize, sim::spec::Mounted<'_>)| {
@@ -233,7 +237,7 @@ fn mounts(spec: &RunSpec) -> Vec<MountJob> {
     spec.machine.mounted().enumerate().map(mount).collect()
 }
 
-/// The device of swap.
+/// Returns the device of swap.
 fn swap(spec: &RunSpec) -> Option<String> {
     let swap = spec.machine.swap.as_ref()?;
     Some(match &swap.disk {
@@ -242,7 +246,8 @@ fn swap(spec: &RunSpec) -> Option<String> {
     })
 }
 
-/// What is set before anything is measured: files below `/proc` and `/sys`, and their texts.
+/// Returns the settings made before the measurement: files below `/proc` and `/sys`, and their
+/// texts.
 fn settings(spec: &RunSpec, kernel: &Kernel) -> Vec<(String, String)> {
     let mut settings = sysctls(&spec.machine.sysctl);
     let own = kernel.sysctl.iter();
@@ -254,7 +259,7 @@ fn settings(spec: &RunSpec, kernel: &Kernel) -> Vec<(String, String)> {
     settings
 }
 
-/// What is set while the workload runs, with the times.
+/// Returns the settings made while the workload runs, by time in nanoseconds.
 fn changes(spec: &RunSpec) -> Vec<(u64, Vec<(String, String)>)> {
     let changes = spec.changes.iter().map(|c| {
         let written = c.numbers().into_iter();
@@ -264,10 +269,11 @@ fn changes(spec: &RunSpec) -> Vec<(u64, Vec<(String, String)>)> {
     changes.collect()
 }
 
-/// The file that says what a kernel's allocator owns.
+/// The file with the pages that the allocator owns.
 pub(crate) const ZONEINFO: &str = "/proc/zoneinfo";
 
-/// The job of a guest that says what its allocator owns once it has booted; nothing is set, no device has to be there.
+/// Returns the job of a guest that reports the memory its allocator owns after boot; it sets
+/// nothing and needs no device.
 pub fn survey(spec: &RunSpec) -> Job {
     Job {
         task: Assignment::Try,
@@ -280,7 +286,7 @@ pub fn survey(spec: &RunSpec) -> Job {
     }
 }
 
-/// The job of a guest that tries out what would be set; no device has to be there.
+/// Returns the job of a guest that tries out the run's settings; it needs no device.
 pub fn trial(spec: &RunSpec, kernel: &Kernel) -> Job {
     let mut settings = settings(spec, kernel);
     settings.extend(changes(spec).into_iter().flat_map(|(_, settings)| settings));
@@ -291,8 +297,8 @@ pub fn trial(spec: &RunSpec, kernel: &Kernel) -> Job {
     }
 }
 
-/// The job of a guest that lays out what a run finds: nothing of the run that changes nothing of that is in
-/// it, so that equal layouts have equal jobs.
+/// Returns the job of a guest that lays out the files a run finds. Settings of the run that do not
+/// change the layout are left out, so that equal layouts have equal jobs.
 pub fn preparation(spec: &RunSpec) -> Job {
     let script = &spec.workload;
     Job {
@@ -323,8 +329,8 @@ pub fn preparation(spec: &RunSpec) -> Job {
     }
 }
 
-/// The job of a guest that runs the workload or has a shell, and a file of the host's that belongs into its
-/// initramfs. The root of a program of the user's is the last of the disks.
+/// Returns the job of a guest that runs the workload or a shell, and a file of the host that must
+/// be added to its initramfs. The root of a user's own program is the last disk.
 pub fn job(
     spec: &RunSpec,
     kernel: &Kernel,

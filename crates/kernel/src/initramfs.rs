@@ -1,34 +1,35 @@
-//! What a guest boots from: an archive (cpio, form "newc") with its first program, its job and further files.
+//! The initramfs of a guest: an archive (cpio, format "newc") with its first program, its job and
+//! further files.
 
 use cpio::newc::{Builder, ModeFileType, trailer};
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use thiserror::Error;
 
-/// Folders that a guest mounts something on, or writes to.
+/// Folders on which a guest mounts something, or to which it writes.
 const FOLDERS: [&str; 6] = ["dev", "mnt", "proc", "root", "sys", "tmp"];
 /// The console, which the kernel opens for the first program before that has mounted anything.
 const CONSOLE: (&str, u32, u32) = ("dev/console", 5, 1);
-/// The most bytes of one file that the form can say.
+/// The largest file that the format can express, in bytes.
 const MOST: u64 = u32::MAX as u64;
 
-/// Why there is no archive.
+/// The reason why there is no archive.
 #[derive(Debug, Error)]
 pub enum InitramfsError {
-    /// A path that a guest's file can't have.
+    /// A file has a path that is not allowed.
     #[error(
         "`{0}` can't be a file of a guest: it must begin with / and have no empty, `.` or `..` parts"
     )]
     Path(String),
-    /// Two files of one path, or a file where a folder is.
+    /// Two files have the same path, or a file stands where a folder is needed.
     #[error("`{0}` is twice among the files of a guest")]
     Twice(String),
     /// A file is too large for an archive.
     #[error("`{path}` has {bytes} bytes; accepted: less than 4 GiB")]
     TooLarge {
-        /// Its path.
+        /// The file's path.
         path: String,
-        /// Its length.
+        /// The file's length.
         bytes: u64,
     },
     /// The archive could not be written.
@@ -43,15 +44,15 @@ struct File<'a> {
     executable: bool,
 }
 
-/// An archive in the making. The same files give the same bytes, whatever the order in which they were
-/// added: names are sorted, times are 0, inodes are counted, everything is the superuser's.
+/// An archive in the making. The same files give the same bytes in whatever order they are added:
+/// names are sorted, times are 0, inodes are numbered, everything is owned by the superuser.
 #[derive(Debug, Clone, Default)]
 pub struct Initramfs<'a> {
     files: BTreeMap<String, File<'a>>,
 }
 
 impl<'a> Initramfs<'a> {
-    /// An archive with this program as `/init`.
+    /// Starts an archive with the program `init` as `/init`.
     pub fn new(init: &'a [u8]) -> Self {
         let mut files = BTreeMap::new();
         let init = File {
@@ -62,10 +63,10 @@ impl<'a> Initramfs<'a> {
         Self { files }
     }
 
-    /// Adds a file; its folders are made.
+    /// Adds a file and its folders.
     ///
     /// # Errors
-    /// The path is none, or taken.
+    /// The path is not allowed, or is taken.
     pub fn file(
         mut self,
         path: &str,
@@ -88,10 +89,10 @@ impl<'a> Initramfs<'a> {
         Ok(self)
     }
 
-    /// The archive, not compressed.
+    /// Returns the archive, uncompressed.
     ///
     /// # Errors
-    /// A file is also needed as a folder, or too large.
+    /// A file is also needed as a folder, or is too large.
     pub fn archive(&self) -> Result<Vec<u8>, InitramfsError> {
         let size: usize = self.files.values().map(|f| f.contents.len() + 512).sum();
         let mut out = Vec::with_capacity(size + 4096);
@@ -100,7 +101,7 @@ impl<'a> Initramfs<'a> {
     }
 
     fn write(&self, mut out: &mut Vec<u8>) -> Result<(), InitramfsError> {
-        // Folders sort before what is in them.
+        // Folders sort before their contents.
         let mut names: BTreeMap<&str, Option<&File<'a>>> =
             FOLDERS.iter().map(|name| (*name, None)).collect();
         for name in self.files.keys() {

@@ -1,4 +1,4 @@
-//! What the disks of a run hold when its workload begins.
+//! The contents of a run's disks when its workload starts.
 
 use crate::build::Built;
 use crate::build::hex;
@@ -10,20 +10,20 @@ use sim::spec::{FsKind, RunSpec};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Counts up when the same inputs would give other disks.
+/// Version of the layout; raised when the same inputs would give other disks.
 const FORM: u32 = 1;
 
-/// The disks of a run, in the order of the guest's.
+/// The disks of a run, in the guest's order.
 pub struct Layout<'a> {
     spec: &'a RunSpec,
     built: &'a Built,
     images: Images,
-    /// The files of the disks, in the run's folder.
+    /// The disks' files, in the run's folder.
     pub paths: Vec<PathBuf>,
 }
 
 impl<'a> Layout<'a> {
-    /// Those of a run in this folder; nothing is made yet.
+    /// Describes the disks of a run in this folder; nothing is made yet.
     pub fn new(spec: &'a RunSpec, built: &'a Built, images: Images, folder: &Path) -> Self {
         let paths =
             (0..guest::disks(&spec.machine).count()).map(|i| folder.join(format!("image{i}")));
@@ -35,19 +35,19 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Whether somebody has to lay out files before the workload finds its disks.
+    /// Returns true if files have to be laid out before the workload starts.
     pub fn finds(&self) -> bool {
         let script = &self.spec.workload;
         let found = !script.files.is_empty() || !script.directories.is_empty();
         found || self.spec.machine.boot.cache.0 > 0
     }
 
-    /// Filesystems with their sizes in bytes. As in the engine, swap on the tested disk takes from the
-    /// filesystem's.
+    /// Returns the filesystems with their sizes in bytes. As in the engine, swap on the tested disk
+    /// is taken from the filesystem's space.
     fn filesystems(&self) -> impl Iterator<Item = (FsKind, u64)> {
         let machine = &self.spec.machine;
         let swap = machine.swap.as_ref().filter(|s| s.disk.is_none());
-        // The record before the first partition, and swap as long as partitions are.
+        // The partition table before the first partition, and swap rounded up to whole partitions.
         let taken = swap.map(|s| ALIGN + s.size.0.next_multiple_of(ALIGN));
         let mounted = machine.mounted().enumerate();
         mounted.map(move |(i, m)| {
@@ -61,7 +61,7 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// Puts the disks as they are when they are new.
+    /// Makes the disks as new, without files.
     ///
     /// # Errors
     /// An image can't be made.
@@ -84,14 +84,15 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Bytes of swap behind a filesystem, if there is swap.
+    /// Returns the bytes of swap after a filesystem, if it has swap.
     fn swap_behind(&self, filesystem: usize) -> Option<u64> {
         let shared = filesystem == 0 && guest::swap_is_shared(self.spec);
         let swap = self.spec.machine.swap.as_ref().filter(|_| shared);
         swap.map(|s| s.size.0)
     }
 
-    /// What tells disks that were laid out from others: all that goes into the guest which does it.
+    /// Returns the key under which laid-out disks are kept: a digest of all inputs of the guest
+    /// that lays them out.
     ///
     /// # Errors
     /// As [`Self::fresh`].
@@ -115,10 +116,10 @@ impl<'a> Layout<'a> {
         Ok(hex(&all.finalize()[..10]))
     }
 
-    /// Puts disks that were laid out in an earlier run, if they are kept.
+    /// Copies disks that were laid out in an earlier run; returns false if none are kept.
     ///
     /// # Errors
-    /// They can't be copied.
+    /// The disks can't be copied.
     pub fn again(&self, key: &str) -> Result<bool, ImageError> {
         let there = self.images.copy_disks(key, &self.paths)?;
         if !there {
@@ -129,10 +130,11 @@ impl<'a> Layout<'a> {
         Ok(there)
     }
 
-    /// Keeps the disks as they are now. Without room for that the next run lays them out again.
+    /// Keeps the disks in their present state. If there is no space, the next run lays them out
+    /// again.
     ///
     /// # Errors
-    /// They can't be read.
+    /// The disks can't be read.
     pub fn keep(&self, key: &str) -> Result<(), ImageError> {
         match self.images.keep_disks(key, &self.paths) {
             Err(ImageError::Full(_)) => Ok(()),
@@ -140,10 +142,10 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// The image of a root folder.
+    /// Returns the image of the root folder of a user's own program.
     ///
     /// # Errors
-    /// It can't be made.
+    /// The image can't be made.
     pub fn root(&self, foreign: &workload::Foreign) -> Result<PathBuf, ImageError> {
         let preload = &self.built.preload;
         self.images
@@ -151,7 +153,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// An error with what would be accepted.
+/// Formats an error together with the input that would be accepted.
 pub fn said(e: &ImageError) -> String {
     e.help()
         .map_or_else(|| e.to_string(), |help| format!("{e}; {help}"))

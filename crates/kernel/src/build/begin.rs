@@ -1,9 +1,10 @@
-//! A name's first build begins with what another name's build of nearly the same sources left: then only what
-//! differs is compiled.
+//! Seeds the first build under a name with the objects of the most similar other build, so that
+//! only sources that differ are compiled.
 //!
-//! Files of the private copy are hard links of the other's, objects are copied with their times, which make goes
-//! by, and what names the other's folder in them is made to name this one. The manifest is written last: a
-//! beginning that was torn is no beginning, and the build is a whole one.
+//! Files of the private copy are hard links to the donor's. Objects are copied with their
+//! modification times, because make compares times, and paths of the donor's folder inside them are
+//! rewritten to the new folder. The manifest is written last: without it an interrupted copy is
+//! ignored and the build compiles everything.
 
 use super::beneath::{Beneath, Folders};
 use super::cache::{Cache, lock_file, make_folder, remove_folder, write_file};
@@ -16,10 +17,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// Sources of which more than this share differs have little in common.
+/// The largest share of source files that may differ before another build counts as dissimilar.
 const LIKE: f64 = 0.05;
 
-/// Another name's folder, nobody's but ours for now.
+/// The locked work folder of another name, from which objects are taken.
 struct Donor {
     work: PathBuf,
     manifest: Manifest,
@@ -28,7 +29,8 @@ struct Donor {
 }
 
 impl Donor {
-    /// A name's folder, if a kernel of it was built and nobody is at it.
+    /// Opens the work folder of `name`, or returns `None` if no kernel was built in it or another
+    /// process holds its lock.
     fn open(cache: &Cache, name: &str, wanted: &Manifest) -> Option<Self> {
         let work = cache.work(name);
         if !work.join("objects/vmlinux").exists() {
@@ -53,11 +55,11 @@ impl Donor {
 }
 
 impl Cache {
-    /// Lets a name's folder begin with the objects of the nearest other one, if the name was never built and
-    /// one is near. Says whose they are.
+    /// Copies the objects of the most similar other build into the work folder of `name`, if `name`
+    /// was never built and a similar one exists. Returns the donor's name.
     ///
     /// # Errors
-    /// Something can't be read or written.
+    /// A file can't be read or written.
     pub(super) fn begin(
         &self,
         name: &str,
@@ -100,7 +102,7 @@ impl Cache {
     }
 }
 
-/// Makes the private copy of hard links.
+/// Makes the private copy out of hard links to the donor's files.
 fn link(donor: &Donor, to: &Path) -> io::Result<()> {
     make_folder(to).map_err(io::Error::other)?;
     let (from, to) = (
@@ -114,14 +116,15 @@ fn link(donor: &Donor, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A folder's name and the one that takes its place.
+/// The old path of a folder and the path that replaces it.
 struct Renamed<'a> {
     from: &'a [u8],
     to: &'a [u8],
 }
 
 impl Renamed<'_> {
-    /// A text with the new name; `None`: the old one is not in it.
+    /// Returns `text` with the new path in place of the old one, or `None` if the old path does not
+    /// occur in it.
     fn text(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(text.len());
         let mut rest = text;
@@ -129,7 +132,7 @@ impl Renamed<'_> {
         while let Some(at) = find(rest, self.from) {
             let behind = &rest[at + self.from.len()..];
             out.extend_from_slice(&rest[..at]);
-            // `work/6.1` is no part of `work/6.12`.
+            // `work/6.1` must not match inside `work/6.12`.
             let whole = behind.first().is_none_or(|b| !plain(char::from(*b)));
             out.extend_from_slice(if whole { self.to } else { self.from });
             found |= whole;
@@ -139,7 +142,8 @@ impl Renamed<'_> {
         found.then_some(out)
     }
 
-    /// Copies a folder: times stay, texts of make's and links name the new folder.
+    /// Copies a folder with all times; make's text files and symbolic links are rewritten to the
+    /// new path.
     fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::create_dir_all(to)?;
         for entry in fs::read_dir(from)? {
@@ -173,7 +177,7 @@ impl Renamed<'_> {
     }
 }
 
-/// Whether it is a text that make or the compiler wrote paths into.
+/// Returns true for a file into which make or the compiler writes paths as text.
 fn is_text(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name == "Makefile" || [".cmd", ".d", ".s"].iter().any(|end| name.ends_with(end))
@@ -253,7 +257,7 @@ mod tests {
             fs::read_to_string(work.join("source/mm/7.c")).unwrap(),
             "nearer"
         );
-        // A name that has a beginning keeps it.
+        // A name that already has a manifest is left alone.
         assert_eq!(cache.begin("new", &wanted).unwrap(), None);
     }
 

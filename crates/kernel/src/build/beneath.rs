@@ -1,10 +1,11 @@
-//! Names below a folder that lead nowhere else.
+//! File operations below a folder that no path can leave.
 //!
-//! Trees, patches and manifests come from others, and a folder that a name goes through may be a symbolic link
-//! out of the tree by the time that the name is used. [`Beneath`] opens a folder once and has the kernel resolve
-//! each name below it: `openat2(2)` with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS` fails where a name would
-//! leave the folder or go through a link. A kernel without that call (before 5.6, or a sandbox that does not
-//! know it) is asked folder by folder with `O_NOFOLLOW`, which refuses the same names.
+//! Source trees, patches and manifests are untrusted, and a folder on a path may have become a
+//! symbolic link out of the tree by the time the path is used. [`Beneath`] opens a folder once and
+//! has the kernel resolve each path below it: `openat2(2)` with `RESOLVE_BENEATH` and
+//! `RESOLVE_NO_SYMLINKS` fails where a path would leave the folder or go through a link. Without
+//! that call (kernels before 5.6, or a sandbox that does not know it) the path is walked folder by
+//! folder with `O_NOFOLLOW`, which refuses the same paths.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -16,25 +17,25 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Flags that open a folder for names below it, and for nothing else.
+/// Flags that open a folder only as a base for paths below it.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// A folder, and with [`Beneath::make_folders`] also what is made below it.
+/// An open folder; paths given to its methods are resolved below it.
 #[derive(Debug)]
 pub struct Beneath {
     folder: OwnedFd,
 }
 
-/// The kinds of thing that a name below a folder can stand for.
+/// Where a path below a folder leads.
 #[derive(Debug)]
 pub enum Found {
-    /// A regular file, opened to be read.
+    /// A regular file, opened for reading.
     File(File),
-    /// A symbolic link: where it leads, and when it was written.
+    /// A symbolic link: its target and its status.
     Link(OsString, rustix::fs::Stat),
 }
 
-/// A folder below a [`Beneath`] and a name in it: what all changes are made with.
+/// A name in an open folder below a [`Beneath`]; all changes are made through a place.
 #[derive(Debug)]
 pub struct Place<'a> {
     folder: &'a OwnedFd,
@@ -51,10 +52,10 @@ impl Beneath {
         Ok(Self { folder })
     }
 
-    /// Opens the folder `name` below this one, this one if `name` is empty.
+    /// Opens the folder `name` below this one, or this one if `name` is empty.
     ///
     /// # Errors
-    /// There is no such folder, or the name leaves this one or goes through a link.
+    /// There is no such folder, or the path leaves this one or goes through a link.
     pub fn folder(&self, name: &Path) -> io::Result<OwnedFd> {
         if name.as_os_str().is_empty() {
             return self.folder.try_clone();
@@ -62,7 +63,7 @@ impl Beneath {
         Ok(open_at(self.folder.as_fd(), name, FOLDER)?)
     }
 
-    /// Opens the folder `name` below this one and makes those of its folders that are missing.
+    /// Opens the folder `name` below this one and makes those of its parts that are missing.
     ///
     /// # Errors
     /// As [`Beneath::folder`], or a folder can't be made.
@@ -85,12 +86,12 @@ impl Beneath {
         Ok(made)
     }
 
-    /// Opens a regular file, or reads where a link leads.
+    /// Opens a regular file, or reads a symbolic link.
     ///
     /// # Errors
-    /// There is neither, or the name leaves the folder or goes through a link.
+    /// There is neither, or the path leaves the folder or goes through a link.
     pub fn find(&self, name: &Path) -> io::Result<Found> {
-        // A FIFO that stands where a file was would be waited for.
+        // Without `NONBLOCK`, opening a FIFO that has replaced a file would block.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match open_at(self.folder.as_fd(), name, flags) {
             Ok(file) => File::from(file),
@@ -103,10 +104,10 @@ impl Beneath {
         }
     }
 
-    /// Reads a regular file whole.
+    /// Reads a whole regular file.
     ///
     /// # Errors
-    /// As [`Beneath::find`], or the name is a link's.
+    /// As [`Beneath::find`], or the path is a symbolic link.
     pub fn read(&self, name: &Path) -> io::Result<Vec<u8>> {
         let Found::File(mut file) = self.find(name)? else {
             return Err(Errno::LOOP.into());
@@ -116,10 +117,10 @@ impl Beneath {
         Ok(bytes)
     }
 
-    /// Reads where a link leads.
+    /// Reads the target of a symbolic link.
     ///
     /// # Errors
-    /// As [`Beneath::find`], or the name is a file's.
+    /// As [`Beneath::find`], or the path is a regular file.
     pub fn read_link(&self, name: &Path) -> io::Result<Vec<u8>> {
         match self.link(name)? {
             Found::Link(to, _) => Ok(to.into_vec()),
@@ -135,7 +136,7 @@ impl Beneath {
         Ok(Found::Link(OsString::from_vec(to.into_bytes()), meta))
     }
 
-    /// Removes a file or link. One that is not there, or only behind a link, is removed.
+    /// Removes a file or link. Succeeds if it does not exist, or if its path goes through a link.
     ///
     /// # Errors
     /// The system refuses.
@@ -151,7 +152,7 @@ impl Beneath {
         Place { folder, name }.remove()
     }
 
-    /// Removes the folder `name` and those above it, as far as nothing is in them.
+    /// Removes the folder `name` and its parents, up to the first that is not empty.
     pub fn remove_empty(&self, name: &Path) {
         let below = name.ancestors().filter(|n| !n.as_os_str().is_empty());
         for folder in below {
@@ -169,23 +170,24 @@ impl Beneath {
 }
 
 impl<'a> Place<'a> {
-    /// The place of `path` in the folder above it, which the caller has opened.
+    /// Makes the place of `path`'s last part in `folder`, which the caller has opened as its
+    /// parent.
     pub fn of(folder: &'a OwnedFd, path: &'a Path) -> io::Result<Self> {
         let (_, name) = split(path)?;
         Ok(Self { folder, name })
     }
 
-    /// Gives a file of another place a second name here.
+    /// Makes a hard link here to the file at `from`.
     ///
     /// # Errors
-    /// The filesystem refuses: for one, because they are two.
+    /// The filesystem refuses, for example because the two places are on different filesystems.
     pub fn link_to(&self, from: &Place<'_>) -> io::Result<()> {
         let flags = AtFlags::empty();
         rustix::fs::linkat(from.folder, from.name, self.folder, self.name, flags)?;
         Ok(())
     }
 
-    /// Makes a file beside its place with what `fill` writes, and puts it there in one step.
+    /// Writes a new file with `fill` and renames it to this place, so that it appears in one step.
     ///
     /// # Errors
     /// Something can't be written; then nothing has changed.
@@ -236,13 +238,13 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Whether a name that could not be resolved is no name below its folder.
+/// Returns true if resolving a path failed because nothing can exist there below the folder.
 fn is_absent(e: &io::Error) -> bool {
     let number = e.raw_os_error().map(Errno::from_raw_os_error);
     matches!(number, Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
 }
 
-/// The folder above a name, and its last part.
+/// Splits a path into its parent folder and its last part.
 fn split(name: &Path) -> io::Result<(&Path, &OsStr)> {
     let last = match name.components().next_back() {
         Some(Component::Normal(last)) => last,
@@ -259,7 +261,8 @@ fn open_at(folder: BorrowedFd<'_>, name: &Path, flags: OFlags) -> Result<OwnedFd
     }
 }
 
-/// As `openat2` with those flags, where there is no such call.
+/// Opens `name` part by part with `O_NOFOLLOW`: stands in for `openat2` with the flags of `open_at`
+/// where the kernel has no such call.
 fn walk(folder: BorrowedFd<'_>, name: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let mut here: Option<OwnedFd> = None;
     let mut parts = name.components().peekable();

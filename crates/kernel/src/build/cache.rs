@@ -1,13 +1,13 @@
-//! Where kernels and what they are built from are kept.
+//! The folder in which built kernels and their inputs are kept.
 //!
 //! ```text
 //! kernels/KEY/         a finished kernel: linux, config, seed.so, log, build.toml
 //! names/NAME           the key of the kernel that has this name
-//! work/NAME/           what the next build of this name begins with: source (a private copy, hard links
-//!                      where it may have them), manifest (what lies in it), objects
-//! work/NAME.lock       held by who builds, removes or names it, and by the compilers he started
+//! work/NAME/           where the next build of this name starts: source (a private copy, of hard
+//!                      links where the filesystem allows), manifest (files and digests), objects
+//! work/NAME.lock       held by the process that builds, removes or names it, and by its compilers
 //! sources/PACKAGE-KEY/ a Debian source package, unpacked: tree, manifest
-//! images/              filesystems as they are when they are new
+//! images/              filesystem images as freshly made
 //! ```
 
 use super::error::BuildError;
@@ -16,19 +16,19 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The folder of kept kernels.
+/// The folder in which kernels are kept.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
-    /// Where Debian's packages of sources put their archives.
+    /// The folder in which Debian's source packages install their archives.
     pub(super) packages: PathBuf,
 }
 
 impl Cache {
-    /// The user's: `$LOWMARK_CACHE`, or `lowmark` in `$XDG_CACHE_HOME` or `~/.cache`.
+    /// Returns the user's cache: `$LOWMARK_CACHE`, or `lowmark` in `$XDG_CACHE_HOME` or `~/.cache`.
     ///
     /// # Errors
-    /// None of these is set, or the path can't be built in.
+    /// None of these is set, or kernels can't be built below the path ([`Cache::at`]).
     pub fn of_user() -> Result<Self, BuildError> {
         let path = |name| {
             let value = std::env::var_os(name).map(PathBuf::from);
@@ -50,10 +50,10 @@ impl Cache {
         Self::at(root)
     }
 
-    /// The one in this folder, which need not be there yet.
+    /// Returns the cache in folder `root`, which need not exist yet.
     ///
     /// # Errors
-    /// The kernel's makefiles can't be used below a path with spaces or colons.
+    /// The path has spaces or colons, with which the kernel's makefiles can't work.
     pub fn at(root: impl Into<PathBuf>) -> Result<Self, BuildError> {
         let root = root.into();
         let text = root.to_string_lossy();
@@ -72,12 +72,12 @@ impl Cache {
         })
     }
 
-    /// The folder itself.
+    /// Returns the folder itself.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where images of filesystems are kept.
+    /// Returns the folder of filesystem images.
     pub fn images(&self) -> PathBuf {
         self.root.join("images")
     }
@@ -102,10 +102,10 @@ impl Cache {
         self.works().join(name)
     }
 
-    /// The lock on a name.
+    /// Locks a name and returns the lock file.
     ///
     /// # Errors
-    /// Somebody else has it.
+    /// Another process holds the lock.
     pub(super) fn lock(&self, name: &str) -> Result<File, BuildError> {
         let path = self.works().join(format!("{name}.lock"));
         let file = lock_file(&path)?;
@@ -120,7 +120,7 @@ impl Cache {
     }
 }
 
-/// A file to lock, made if it is not there.
+/// Opens a lock file; makes it and its folder if missing.
 pub(super) fn lock_file(path: &Path) -> Result<File, BuildError> {
     if let Some(folder) = path.parent() {
         make_folder(folder)?;
@@ -138,7 +138,7 @@ pub(super) fn make_folder(path: &Path) -> Result<(), BuildError> {
     fs::create_dir_all(path).map_err(|e| BuildError::io("can't make", path, e))
 }
 
-/// Removes a folder with all that is in it; one that is not there is removed.
+/// Removes a folder and its contents; succeeds if it does not exist.
 pub(super) fn remove_folder(path: &Path) -> Result<(), BuildError> {
     match fs::remove_dir_all(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -148,7 +148,7 @@ pub(super) fn remove_folder(path: &Path) -> Result<(), BuildError> {
     }
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file through a temporary one beside it, so that it appears whole or not at all.
 pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
     let mut name = path.file_name().map(OsStr::to_owned).unwrap_or_default();
     name.push(".new");
@@ -160,7 +160,8 @@ pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
     })
 }
 
-/// Bytes of the disk below a folder. Files that have names elsewhere too are those places' own.
+/// Returns the bytes that files below a folder take on disk. Files with further hard links are not
+/// counted.
 pub(super) fn bytes_below(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(entries) = fs::read_dir(path) else {

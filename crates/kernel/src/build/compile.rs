@@ -1,4 +1,4 @@
-//! From a private copy to a finished folder: configure, make, put away.
+//! Turns a private copy into a finished kernel folder: configures, runs make, keeps the result.
 
 use super::cache::{Cache, make_folder, remove_folder, write_file};
 use super::config;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Instant, SystemTime};
 
-/// What a build goes on with: one name's folder, its lock and its log.
+/// The state of a running build: the name's private copy, objects, lock and log.
 struct Site<'a> {
     plan: &'a Plan,
     copy: Copy,
@@ -24,7 +24,7 @@ struct Site<'a> {
 }
 
 impl Cache {
-    /// Builds what a plan says into `folder`, which is not there yet.
+    /// Builds `plan` into `folder`, which does not exist yet.
     pub(super) fn compile(
         &self,
         plan: &Plan,
@@ -50,7 +50,7 @@ impl Cache {
         }
         let earlier = record::earlier(self, &plan.release.text);
         watch.step(Step::Note(&estimate(plan, earlier.as_ref(), &site)));
-        // The quickest first: it needs a compiler and a C library that work.
+        // The quickest step first: it fails at once if the compiler or the C library is broken.
         let preload = site.preload(work, watch)?;
         watch.step(Step::Copying(wanted.0.len()));
         site.copy.update(&plan.scan, &plan.patched, &wanted)?;
@@ -98,7 +98,7 @@ impl Cache {
     }
 }
 
-/// What is known beforehand of how long it takes.
+/// Describes how long the build is expected to take.
 fn estimate(plan: &Plan, earlier: Option<&Record>, site: &Site<'_>) -> String {
     let (seconds, from) = match earlier {
         Some(r) => (
@@ -125,7 +125,7 @@ fn estimate(plan: &Plan, earlier: Option<&Record>, site: &Site<'_>) -> String {
 }
 
 impl Site<'_> {
-    /// Compiles the library that is preloaded.
+    /// Compiles the preloaded library (`fixed.c`) and returns its path.
     fn preload(&mut self, work: &Path, watch: &mut dyn Watch) -> Result<PathBuf, BuildError> {
         let (source, library) = (work.join("fixed.c"), work.join("seed.so"));
         write_file(&source, FIXED.as_bytes())?;
@@ -140,7 +140,8 @@ impl Site<'_> {
         Ok(library)
     }
 
-    /// The kernel's own make, out of tree, with everything fixed that a kernel says of who built it.
+    /// Returns the kernel's own out-of-tree make command, with time, user, host and version of the
+    /// build fixed.
     fn kernel_make(&self, target: &str) -> Command {
         let mut make = tool("make");
         make.arg("-C")
@@ -161,7 +162,7 @@ impl Site<'_> {
         ended.or_failed(doing, &self.log)
     }
 
-    /// Configures, and says which symbols the tree does not know.
+    /// Configures the kernel and returns the symbols of our fragment that the tree does not know.
     fn configure(&mut self, watch: &mut dyn Watch) -> Result<Vec<String>, BuildError> {
         watch.step(Step::Configuring);
         make_folder(&self.objects)?;
@@ -184,7 +185,7 @@ impl Site<'_> {
         self.plan.wanted.check(&read()?, &self.known()?)
     }
 
-    /// The symbols that the tree's Kconfig files define.
+    /// Returns the symbols that the tree's Kconfig files define.
     fn known(&self) -> Result<BTreeSet<String>, BuildError> {
         let patched = sync::patched(&self.plan.scan, &self.plan.patched);
         let is_kconfig = |path: &&PathBuf| {
@@ -201,14 +202,14 @@ impl Site<'_> {
         Ok(out)
     }
 
-    /// Compiles and links; says how many steps that took.
+    /// Compiles and links; returns the number of steps that make printed.
     fn make(&mut self, before: Option<u64>, watch: &mut dyn Watch) -> Result<u64, BuildError> {
         watch.step(Step::Compiling(0, before));
         let mut make = self.kernel_make("linux");
         make.arg(format!("-j{}", self.jobs));
         let mut steps = 0;
         let ended = self.log.run(make, self.lock, watch, |line, watch| {
-            // "  CC      mm/vmscan.o"
+            // A step looks like " CC mm/vmscan.o".
             let step = line
                 .strip_prefix("  ")
                 .is_some_and(|l| l.starts_with(char::is_uppercase));
@@ -221,7 +222,7 @@ impl Site<'_> {
         Ok(steps)
     }
 
-    /// Puts what a guest needs into its folder, which appears whole.
+    /// Puts the files that a guest needs into `folder`, which appears by one renaming.
     fn keep(
         &self,
         work: &Path,
@@ -248,7 +249,7 @@ impl Site<'_> {
         write_file(&new.join("build.toml"), text.as_bytes())?;
         make_folder(folder.parent().unwrap_or(folder))?;
         match fs::rename(&new, folder) {
-            // Another name's build of the same was quicker.
+            // A build of the same kernel under another name was quicker.
             Err(_) if folder.is_dir() => remove_folder(&new),
             Err(e) => Err(BuildError::io("can't move", &new, e)),
             Ok(()) => Ok(()),

@@ -1,13 +1,13 @@
-//! What a guest's kernel is configured to be: our fragment over tinyconfig, then the user's.
+//! The configuration of a guest's kernel: `tinyconfig`, then our fragment, then the user's.
 
 use super::error::BuildError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Our fragment.
+/// Lowmark's own configuration fragment.
 pub const OURS: &str = include_str!("guest.config");
 
-/// Symbols without which nothing runs here; no fragment of a user's can turn them off.
+/// Symbols that a guest can't run without; a user's fragment can't turn them off.
 const REQUIRED: [&str; 22] = [
     "64BIT",
     "UML_TIME_TRAVEL_SUPPORT",
@@ -33,23 +33,23 @@ const REQUIRED: [&str; 22] = [
     "EPOLL",
 ];
 
-/// A fragment with the name that the user knows it by.
+/// A configuration fragment and its file's name for messages.
 #[derive(Debug, Clone)]
 pub struct Fragment {
-    /// Its file.
+    /// The file's name.
     pub name: String,
-    /// Its lines.
+    /// The file's text.
     pub text: String,
 }
 
-/// The longest fragment that is read, in bytes: a configuration of everything has some 300 KiB.
+/// The longest fragment that is read, in bytes: a full configuration has some 300 KiB.
 const MOST: u64 = 16 << 20;
 
 impl Fragment {
-    /// Reads a fragment of the user's.
+    /// Reads a fragment from a file.
     ///
     /// # Errors
-    /// It can't be read.
+    /// The file can't be read.
     pub fn read(path: &Path) -> Result<Self, BuildError> {
         let text = input::text(path, MOST).map_err(|e| {
             BuildError::input(
@@ -64,16 +64,16 @@ impl Fragment {
     }
 }
 
-/// A value that is wanted, and where it is said.
+/// The wanted value of a symbol and the fragment that sets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Want {
-    /// `None`: not set.
+    /// The value; `None`: not set.
     value: Option<String>,
-    /// Which fragment wants it, for a message; empty: ours.
+    /// The name of the fragment that sets it, for messages; empty: ours.
     by: String,
 }
 
-/// Everything that is wanted, by symbol without `CONFIG_`; what is said last holds.
+/// The wanted values by symbol, without `CONFIG_`; a later setting replaces an earlier one.
 #[derive(Debug)]
 pub struct Wanted(BTreeMap<String, Want>);
 
@@ -81,7 +81,7 @@ impl Wanted {
     /// Reads our fragment and the user's.
     ///
     /// # Errors
-    /// A line is none of a fragment's, or says otherwise of a symbol that must be as it is.
+    /// A line is neither a setting nor a comment, or changes a symbol that is required.
     pub fn read(fragments: &[Fragment]) -> Result<Self, BuildError> {
         let mut out = Self(BTreeMap::new());
         out.add(&Fragment {
@@ -126,13 +126,13 @@ impl Wanted {
         Ok(())
     }
 
-    /// Compares what is wanted with what has come out.
+    /// Compares the wanted values with those of the finished `config`.
     ///
-    /// Gives the symbols of our fragment that this tree does not know.
+    /// Returns the symbols of our fragment that this tree does not know.
     ///
     /// # Errors
-    /// Something is otherwise than wanted: required or not, if the tree knows it; or a user's fragment
-    /// names what the tree does not know.
+    /// A symbol has another value than wanted although it is required or the tree knows it, or a
+    /// user's fragment names a symbol that the tree does not know.
     pub fn check(&self, config: &str, known: &BTreeSet<String>) -> Result<Vec<String>, BuildError> {
         let is: BTreeMap<&str, Option<String>> = config.lines().filter_map(assignment).collect();
         let (mut otherwise, mut unknown) = (Vec::new(), Vec::new());
@@ -168,7 +168,7 @@ impl Wanted {
     }
 }
 
-/// A line as a configuration has it.
+/// Returns the line that a configuration has for a symbol and its value.
 fn said(symbol: &str, value: Option<&str>) -> String {
     match value {
         Some(value) => format!("CONFIG_{symbol}={value}"),
@@ -176,7 +176,7 @@ fn said(symbol: &str, value: Option<&str>) -> String {
     }
 }
 
-/// The symbol and the value of a line of a configuration.
+/// Returns the symbol and the value of a line of a configuration, or `None` for other lines.
 fn assignment(line: &str) -> Option<(&str, Option<String>)> {
     let name = |text: &str| {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -191,7 +191,7 @@ fn assignment(line: &str) -> Option<(&str, Option<String>)> {
     name(symbol).then_some((symbol, value))
 }
 
-/// The symbols that a Kconfig file defines.
+/// Returns the symbols that a Kconfig file defines.
 pub fn symbols(kconfig: &str) -> impl Iterator<Item = &str> {
     kconfig.lines().filter_map(|line| {
         let (word, rest) = line.trim_start().split_once([' ', '\t'])?;
@@ -218,7 +218,7 @@ mod tests {
         all
     }
 
-    /// Our own fragment is its own result but for comments.
+    /// Checked against itself, our fragment leaves nothing unmet.
     #[test]
     fn what_is_wanted_is_found() {
         let wanted = Wanted::read(&[]).unwrap();
@@ -237,7 +237,8 @@ mod tests {
         assert!(e.contains("CONFIG_NUMA=y (my.config, line 1)"), "{e}");
     }
 
-    /// What only we want and an old tree does not have is told, not refused, unless nothing runs without.
+    /// A symbol of our fragment that an old tree lacks is reported and not refused, unless it is
+    /// required.
     #[test]
     fn what_a_tree_does_not_know() {
         let wanted = Wanted::read(&[]).unwrap();

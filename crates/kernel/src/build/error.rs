@@ -1,53 +1,52 @@
-//! Why a kernel could not be built, found or removed.
+//! Errors of building, finding and removing kernels.
 
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why there is no kernel.
+/// The reason why there is no kernel.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// Something that was asked for is not to be had, or is wrong. The second text says what would be
-    /// accepted.
+    /// A request is wrong or can't be met; `accepted` says which input would be accepted.
     #[error("{what}")]
     Input {
-        /// What is wrong, and where.
+        /// The problem and its place.
         what: String,
-        /// What would be accepted.
+        /// The input that would be accepted.
         accepted: String,
     },
-    /// The disk that kernels are kept on is full.
+    /// The disk that holds the cache is full.
     #[error("no space left while {doing}: {path}", path = path.display())]
     Full {
-        /// What was under way.
+        /// The action that failed.
         doing: String,
-        /// The folder that is kept kernels' own.
+        /// The cache's folder.
         path: PathBuf,
     },
-    /// The system refused something.
+    /// The system refused an operation.
     #[error("{doing} {path}: {source}", path = path.display())]
     Io {
-        /// What was under way: "can't read".
+        /// The action that failed, such as "can't read".
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The compiler or the kernel's makefiles gave up.
+    /// The compiler or the kernel's makefiles failed.
     #[error("{what}")]
     Failed {
-        /// What failed, with the log's last lines.
+        /// The failed action, with the last lines of the log.
         what: String,
-        /// Where the whole log is.
+        /// The path of the whole log.
         log: PathBuf,
     },
-    /// The user stopped it.
+    /// The user stopped the build.
     #[error("stopped; the same command goes on where it was")]
     Stopped,
 }
 
 impl BuildError {
-    /// What would be accepted, or what to look at.
+    /// Returns the accepted input, or the place to look at next.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::Input { accepted, .. } => Some(format!("accepted: {accepted}")),
@@ -69,7 +68,7 @@ impl BuildError {
         }
     }
 
-    /// The system's refusal; a full disk gets words of its own.
+    /// Wraps a system error; a full disk or an exceeded quota becomes [`BuildError::Full`].
     pub(super) fn io(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         let path = path.to_owned();

@@ -1,24 +1,26 @@
-//! `.gitignore`: which names of a folder a build leaves there (gitignore(5)).
+//! `.gitignore`: the names of a folder that git, and so a scan of the sources, leaves out
+//! (gitignore(5)).
 
 use glob::{MatchOptions, Pattern};
 
-/// The lines of one file.
+/// The rules of one file.
 #[derive(Debug, Default)]
 pub struct Ignored(Vec<Line>);
 
-/// One line that says something.
+/// One rule.
 #[derive(Debug)]
 struct Line {
     test: Test,
-    /// What it fits is kept (`!`).
+    /// Matching names are kept (`!`).
     keeps: bool,
-    /// It is about folders alone (`/` at its end).
+    /// The rule matches folders only (`/` at its end).
     folders: bool,
-    /// It asks where a name is, from the file's folder on (`/` before its end), and not what it is called.
+    /// The pattern is matched against the path from the file's folder (`/` before its end) instead
+    /// of against the last part of the name.
     whole: bool,
 }
 
-/// What a name is held against. Most lines are of the first two kinds, which need no search.
+/// How a name is compared. Most rules are of the first two kinds, which need no search.
 #[derive(Debug)]
 enum Test {
     Is(String),
@@ -26,7 +28,7 @@ enum Test {
     Glob(Pattern),
 }
 
-/// `*` and `?` stand for no `/`.
+/// `*` and `?` do not match `/`, as in git.
 const AS_GIT: MatchOptions = MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
@@ -34,14 +36,15 @@ const AS_GIT: MatchOptions = MatchOptions {
 };
 
 impl Ignored {
-    /// Reads the lines of a file for which `takes` holds, of what is left without blanks at its ends. A line that means
-    /// nothing fits nothing.
+    /// Reads those lines of a file for which `takes` holds; `takes` sees each line without
+    /// surrounding blanks. A malformed rule matches nothing.
     pub fn parse(text: &str, takes: impl Fn(&str) -> bool) -> Self {
         let lines = text.lines().filter(|line| takes(line.trim()));
         Self(lines.filter_map(Line::parse).collect())
     }
 
-    /// Whether a name is ignored: its place from the file's folder on, and what it is called. `None`: no line says.
+    /// Returns whether a name is ignored, or `None` if no rule matches. `place` is its path from
+    /// the file's folder, `name` its last part.
     pub fn says(&self, place: &str, name: &str, folder: bool) -> Option<bool> {
         let fits = |line: &&Line| {
             (folder || !line.folders) && line.test.fits(if line.whole { place } else { name })
@@ -105,7 +108,7 @@ impl Test {
     }
 }
 
-/// A line without the blanks at its end, but for one behind `\`.
+/// Removes trailing blanks, but for one after a `\`.
 fn without_blanks(line: &str) -> &str {
     let short = line.trim_end_matches([' ', '\t', '\r']);
     let escapes = short.len() - short.trim_end_matches('\\').len();
@@ -115,8 +118,9 @@ fn without_blanks(line: &str) -> &str {
     }
 }
 
-/// A folder's or a file's part of a line as [`Pattern`] reads it: letters behind `\` stand in brackets, `[^` is `[!`, and
-/// of several `*` beside something else one is left. `None`: it ends with a `\`, and fits nothing.
+/// Converts one part of a rule's path to the syntax of [`Pattern`]: letters after `\` stand in
+/// brackets, `[^` becomes `[!`, and repeated `*` beside other letters become one. Returns `None`
+/// for a part that ends with `\`, which matches nothing.
 fn as_pattern(part: &str) -> Option<String> {
     if part == "**" {
         return Some(part.to_owned());
@@ -125,7 +129,7 @@ fn as_pattern(part: &str) -> Option<String> {
     let mut letters = part.chars().peekable();
     while let Some(c) = letters.next() {
         match c {
-            // Letters that mean nothing stand for themselves anyway.
+            // Letters without a special meaning need no brackets.
             '\\' => match letters.next()? {
                 c @ ('*' | '?' | '[' | ']') => out.extend(['[', c, ']']),
                 c => out.push(c),
@@ -139,7 +143,7 @@ fn as_pattern(part: &str) -> Option<String> {
                 if letters.next_if(|next| matches!(next, '^' | '!')).is_some() {
                     out.push('!');
                 }
-                // A bracket that comes first is a letter.
+                // A bracket in first place is a literal letter.
                 out.extend(letters.next_if_eq(&']'));
                 for c in letters.by_ref() {
                     out.push(c);

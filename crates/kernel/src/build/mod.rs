@@ -1,12 +1,13 @@
-//! Kernels for guests: built from a source tree, kept by the contents that they were built from.
+//! Kernels for guests: built from a source tree, kept by a digest of their inputs.
 //!
-//! A kernel is a User-Mode Linux: an ordinary program of the host. [`build`] takes a tree or a Debian
-//! package of sources ([`Source`]), applies patches to a private copy (`sync`), configures it (`config`),
-//! runs make and puts what a guest needs into a folder whose name is a digest of everything that went in
-//! (`cache` draws the folders). A name such as `6.12` is only a pointer to such a folder, so the same sources
-//! are never built twice, and another build under a name begins with the objects of the last one.
+//! A kernel is a User-Mode Linux: an ordinary program of the host. [`build`] takes a tree or a
+//! Debian package of sources ([`Source`]), applies patches to a private copy (`sync`), configures
+//! it (`config`), runs make and puts the files that a guest needs into a folder whose name is a
+//! digest of all inputs (`cache` draws the folders). A name such as `6.12` only points to such a
+//! folder, so the same sources are never built twice, and another build under a name starts from
+//! the objects of the last one.
 //!
-//! A folder appears by one renaming: half a build is never taken for a whole one.
+//! A folder appears by one renaming, so an unfinished build is never taken for a finished one.
 
 mod begin;
 mod beneath;
@@ -40,75 +41,79 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The library that is preloaded into kernels and tools: what chance, clock and process would say.
+/// The library that is preloaded into kernels and tools: it fixes random numbers, clock and process
+/// ids.
 pub(crate) const FIXED: &str = include_str!("fixed.c");
-/// Counts up when the same inputs would give another kernel.
+/// Version of the build procedure; raised when the same inputs would give another kernel.
 const FORM: u32 = 1;
-/// Characters of a digest that name a folder.
+/// Hexadecimal digits of the digest that name a folder.
 const KEY: usize = 20;
-/// The longest name of a kernel.
+/// The longest name of a kernel, in bytes.
 const LONGEST: usize = 64;
-/// Seconds of one CPU that a first build takes where nothing was built yet (6.12, on a machine of 2026).
+/// CPU seconds of a first build, assumed where no earlier build is known (6.12, on a machine of
+/// 2026).
 const FIRST: f64 = 600.0;
 
-/// What a kernel is built from.
+/// The sources of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A source tree. It is read, never written to.
     Tree(PathBuf),
-    /// The version of a Debian package of sources that is installed: `6.12` of `linux-source-6.12`.
+    /// The version of an installed Debian package of sources: `6.12` of `linux-source-6.12`.
     Debian(String),
 }
 
-/// A kernel that is wanted.
+/// A kernel to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// What it is built from.
+    /// The sources.
     pub source: Source,
-    /// Files with patches, applied in this order.
+    /// Patch files, applied in this order.
     pub patches: Vec<PathBuf>,
-    /// Files with fragments of a configuration, above ours; the last one holds.
+    /// Files with configuration fragments, applied after ours; the last setting of a symbol holds.
     pub fragments: Vec<PathBuf>,
-    /// The name to keep it under; `None`: the version of a Debian package, or the release and the name of
-    /// the tree's folder.
+    /// The name under which to keep the kernel; `None`: the version of a Debian package, or the
+    /// release and the name of the tree's folder.
     pub name: Option<String>,
-    /// Whether computing is to cost time. A kernel without that is the tree's own, unpatched.
+    /// Whether the patch is applied that makes computation take virtual time. Without it the tree
+    /// is built unpatched.
     pub costs: bool,
     /// Ticks a second of its timer, one of [`ticks::ACCEPTED`]. Other ones than [`ticks::HZ`] are in the name, too.
     pub hz: u32,
 }
 
-/// What a build is about.
+/// A step of a build, for progress reports.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step<'a> {
-    /// Something to know.
+    /// A remark for the user.
     Note(&'a str),
-    /// An archive is unpacked.
+    /// The archive at this path is unpacked.
     Unpacking(&'a Path),
-    /// The source's files are read.
+    /// The files of the source tree are read.
     Reading,
-    /// The private copy is made, of so many files.
+    /// The private copy is made, of this many files.
     Copying(usize),
     /// The kernel is configured.
     Configuring,
-    /// It is compiled: steps that make has taken, and steps that a whole build took before.
+    /// The kernel is compiled: steps that make has taken, and steps that an earlier whole build
+    /// took.
     Compiling(u64, Option<u64>),
-    /// What is to be kept is put away.
+    /// The finished files are moved to their folder.
     Keeping,
 }
 
-/// Who looks on while a kernel is built.
+/// An observer of a build.
 pub trait Watch {
-    /// The next step, or the same one further on.
+    /// Reports the next step, or progress of the current one.
     fn step(&mut self, step: Step<'_>);
 
-    /// Whether it should end.
+    /// Returns true if the build should stop.
     fn stopped(&self) -> bool {
         false
     }
 }
 
-/// Nobody looks on.
+/// An observer that ignores all reports.
 impl Watch for () {
     fn step(&mut self, _: Step<'_>) {}
 }
@@ -116,20 +121,20 @@ impl Watch for () {
 /// Builds a kernel in the user's [`Cache`], or finds it there.
 ///
 /// # Errors
-/// Something that is asked for is wrong or missing, the disk is full, the build failed.
+/// An input is wrong or missing, the disk is full, or the build failed.
 pub fn build(request: &Request, watch: &mut dyn Watch) -> Result<Built, BuildError> {
     Cache::of_user()?.build(request, watch)
 }
 
-/// Everything that the user's [`Cache`] has, by name.
+/// Lists all kernels of the user's [`Cache`] by name.
 ///
 /// # Errors
-/// The user has no folder for such things.
+/// The user has no cache folder ([`Cache::of_user`]).
 pub fn list() -> Result<Vec<Listed>, BuildError> {
     Ok(record::listed(&Cache::of_user()?))
 }
 
-/// The kernel of this name in the user's [`Cache`].
+/// Finds the kernel of this name in the user's [`Cache`].
 ///
 /// # Errors
 /// As [`Cache::find`].
@@ -137,7 +142,7 @@ pub fn find(name: &str) -> Result<Built, BuildError> {
     Cache::of_user()?.find(name)
 }
 
-/// Removes a kernel's name from the user's [`Cache`], with all that no other name needs.
+/// Removes a kernel's name from the user's [`Cache`], with all files that no other name needs.
 ///
 /// # Errors
 /// As [`Cache::remove`].
@@ -145,15 +150,16 @@ pub fn remove(name: &str) -> Result<(), BuildError> {
     Cache::of_user()?.remove(name)
 }
 
-/// Whether a character can stand in a kernel's name, and so in its folders'.
+/// Returns true for a character that a kernel's name, and so a folder's name, may have.
 fn plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._+-~".contains(c)
 }
 
-/// Whether a name can be a kernel's.
+/// Checks that `name` can be a kernel's name.
 ///
 /// # Errors
-/// It has other characters than a folder's name should have, or means something else.
+/// The name is too long, has characters that are not allowed, or ends like a lock or temporary
+/// file.
 pub fn check_name(name: &str) -> Result<(), BuildError> {
     let good = name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.len() <= LONGEST
@@ -172,11 +178,11 @@ pub fn check_name(name: &str) -> Result<(), BuildError> {
     ))
 }
 
-/// Everything that a kernel is made of, read and put together.
+/// All inputs of a kernel, read and combined.
 struct Plan {
     name: String,
     release: Release,
-    /// For people.
+    /// The source's name for people.
     source: String,
     scan: Scan,
     patches: Vec<Patch>,
@@ -186,15 +192,15 @@ struct Plan {
     patched: Patched,
     hz: u32,
     compiler: String,
-    /// The digest of what of this comes with the program.
+    /// The digest of the inputs that come with the program.
     ours: String,
-    /// The digest of all of it.
+    /// The digest of all inputs.
     hash: String,
 }
 
 impl Plan {
     fn read(cache: &Cache, request: &Request, watch: &mut dyn Watch) -> Result<Self, BuildError> {
-        // What can be wrong is looked at before what takes long.
+        // Checks that can fail come before steps that take long.
         if let Some(name) = &request.name {
             check_name(name)?;
         }
@@ -258,7 +264,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The digest of everything that makes this kernel another one than the next.
+    /// Returns the digest of all inputs that determine the kernel.
     fn digest(&self) -> String {
         let mut all = Sha256::new();
         let mut part = |what: &str, bytes: &[u8]| {
@@ -289,7 +295,7 @@ fn each<T>(
     paths.iter().map(|path| read(path)).collect()
 }
 
-/// The digest of what comes with the program.
+/// Returns the digest of the inputs that come with the program.
 fn ours(own: Option<&Own>) -> String {
     let mut all = Sha256::new();
     all.update(format!("form {FORM}\n"));
@@ -308,7 +314,7 @@ fn default_name(release: &Release, root: &Path) -> String {
 }
 
 impl Cache {
-    /// Builds a kernel here, or finds that it is there.
+    /// Builds a kernel in this cache, or finds it there.
     ///
     /// # Errors
     /// As [`build`].
@@ -334,7 +340,7 @@ impl Cache {
         let work = self.work(&plan.name);
         if let Err(e) = self.compile(&plan, &work, &folder, &lock, watch) {
             if matches!(e, BuildError::Full { .. }) {
-                // What a compiler could not finish may look finished.
+                // Objects of an interrupted compiler may look finished.
                 let _ = fs::remove_dir_all(&work);
             }
             return Err(e);
@@ -343,7 +349,7 @@ impl Cache {
         Built::open(&plan.name, &folder)
     }
 
-    /// The kernel of this name.
+    /// Finds the kernel of this name.
     ///
     /// # Errors
     /// There is none, it is damaged, or another version of this program built it.
@@ -384,10 +390,10 @@ impl Cache {
         Ok(built)
     }
 
-    /// Removes a name, with all that no other name needs.
+    /// Removes a name, with all files that no other name needs.
     ///
     /// # Errors
-    /// There is no such name, somebody builds it now, or the system refuses.
+    /// There is no such name, another process builds it now, or the system refuses.
     pub fn remove(&self, name: &str) -> Result<(), BuildError> {
         check_name(name)?;
         let names = record::names(self);
@@ -411,25 +417,25 @@ impl Cache {
             .iter()
             .filter_map(|n| record::key_of(self, n))
             .collect();
-        // With those that the name stood for before.
+        // Also removes the kernels that were built under this name before.
         for earlier in record::of_name(self, name).into_iter().chain(key) {
             if !needed.contains(&earlier) {
                 remove_folder(&self.kernels().join(earlier))?;
             }
         }
         self.remove_sources(&names)?;
-        // Its file stays: somebody may wait with it open.
+        // The lock file stays: another process may have it open and wait.
         drop(lock);
         Ok(())
     }
 
-    /// Removes the unpacked packages that no kernel is from.
+    /// Removes the unpacked packages that no kept kernel was built from.
     fn remove_sources(&self, names: &[String]) -> Result<(), BuildError> {
         let built = names
             .iter()
             .filter_map(|n| record::by_name(self, n).ok().flatten());
         let needed: BTreeSet<String> = built.map(|b| b.record.source).collect();
-        // One that is begun may be from any.
+        // An unfinished build may need any of them.
         if names
             .iter()
             .any(|n| self.work(n).exists() && record::key_of(self, n).is_none())
@@ -450,7 +456,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Has a name stand for a kernel.
+    /// Makes a name point to a kernel.
     fn name(&self, name: &str, key: &str) -> Result<(), BuildError> {
         make_folder(&self.names())?;
         write_file(&self.names().join(name), format!("{key}\n").as_bytes())

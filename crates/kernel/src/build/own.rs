@@ -1,7 +1,8 @@
-//! Patches of ours to guests' kernels, and the releases that each is made for.
+//! Lowmark's own patches to guests' kernels, and the releases that each is made for.
 //!
-//! To add one: a file in `patches/` (GPL-2.0, as the kernel, which its first line says) and a line of [`ALL`]. For a release that has
-//! no line the nearest older one is tried, or the oldest.
+//! To add one: put a file into `patches/` (GPL-2.0, as the kernel, which its first line says) and
+//! add a line to [`ALL`]. For a release without a line of its own the nearest older one is tried,
+//! or else the oldest.
 
 use super::error::BuildError;
 use super::patch::{Patch, Patched};
@@ -11,15 +12,15 @@ use super::source::Release;
 /// A patch that comes with the program.
 #[derive(Debug)]
 pub struct Own {
-    /// Its file's name.
+    /// The file's name.
     pub file: &'static str,
-    /// Its contents.
+    /// The file's contents.
     pub text: &'static str,
-    /// The release that it is made for, by its first two numbers.
+    /// The release that the patch is made for, by its first two numbers.
     pub series: (u32, u32),
 }
 
-/// All of them, the oldest release first: what computing costs.
+/// All patches, oldest release first. They make computation take virtual time.
 pub const ALL: &[Own] = &[
     Own {
         file: "costs-6.1.patch",
@@ -33,16 +34,16 @@ pub const ALL: &[Own] = &[
     },
 ];
 
-/// The one for a release; `None` if there is none at all.
+/// Returns the patch for a release: the newest that is not newer than it, else the oldest.
 pub fn for_release(all: &'static [Own], release: &Release) -> Option<&'static Own> {
     let older = all.iter().rev().find(|own| own.series <= release.series);
     older.or(all.first())
 }
 
-/// Applies it to a tree that has the user's patches.
+/// Applies a patch to a tree that already has the user's patches.
 ///
 /// # Errors
-/// It does not fit; says what to do then.
+/// The patch does not fit; the error says how to go on.
 pub fn apply(
     own: &Own,
     patched: &mut Patched,

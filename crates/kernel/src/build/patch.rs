@@ -1,11 +1,13 @@
-//! Patches: unified diffs as git and diff write them, applied to the texts of a tree without touching it.
+//! Patches: unified diffs as git and diff write them, applied to the texts of a tree without
+//! touching it.
 //!
-//! Hunks may have moved, but their lines must be there as the patch has them: a patch that only nearly
-//! fits (`patch` would guess, and call it fuzz) is for a different kernel.
+//! Hunks may have moved, but their lines must match exactly: a patch that only nearly fits (`patch`
+//! would apply it with fuzz) is for a different kernel.
 //!
-//! As for git, the files of one diff do not depend on their order: a rename or a copy begins with what stood
-//! there before the diff, though a file further up may have changed it. Mails of a series follow each other.
-//! A path goes through no link and no file: the tree's names alone decide, so the disk is not asked.
+//! As in git, the result does not depend on the order of files in a diff: a rename or a copy starts
+//! from the file as it was before the diff, even if an earlier part of the diff changed it. Mails
+//! of a series are applied one after the other. No path may go through a link or a file: only the
+//! names of the tree decide, so the disk is not asked.
 
 use super::beneath::Beneath;
 use super::error::BuildError;
@@ -14,23 +16,23 @@ use diffy::patch_set::{FileMode, FileOperation, FilePatch, ParseOptions, PatchKi
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-/// A patch: its name for people, and its bytes.
+/// A patch.
 #[derive(Debug, Clone)]
 pub struct Patch {
-    /// As the user named its file.
+    /// The file's name as the user gave it, for messages.
     pub name: String,
-    /// Its contents.
+    /// The file's contents.
     pub bytes: Vec<u8>,
 }
 
-/// The longest patch that is read, in bytes: that of a whole release of Linux has some 100 MiB.
+/// The longest patch that is read, in bytes: that of a whole kernel release has some 100 MiB.
 const MOST: u64 = 512 << 20;
 
 impl Patch {
-    /// Reads one.
+    /// Reads a patch from a file.
     ///
     /// # Errors
-    /// It can't be read.
+    /// The file can't be read.
     pub fn read(path: &Path) -> Result<Self, BuildError> {
         let bytes = input::bytes(path, MOST).map_err(|e| {
             BuildError::input(
@@ -45,18 +47,19 @@ impl Patch {
     }
 }
 
-/// What patches make of a tree: the files that are other ones then, and those that are gone (`None`).
+/// The files that patches change or add, with their new contents, and those that they delete
+/// (`None`).
 #[derive(Debug, Default)]
 pub struct Patched(pub BTreeMap<PathBuf, Option<(Kind, Vec<u8>)>>);
 
-/// A patch does not fit; the second text says why, beginning with a hunk or a file.
+/// The reason why a patch does not fit, beginning with a hunk or a file.
 type Misfit = String;
 
 impl Patched {
-    /// Applies one more patch, or nothing of it. `release` is for the message.
+    /// Applies one more patch, wholly or not at all. `release` is for the message.
     ///
     /// # Errors
-    /// It is no patch, or does not fit.
+    /// The text is no patch, or does not fit.
     pub fn apply(&mut self, scan: &Scan, patch: &Patch, release: &str) -> Result<(), BuildError> {
         let wrong = |why: Misfit| {
             BuildError::input(
@@ -92,7 +95,8 @@ impl Patched {
         Ok(())
     }
 
-    /// What a path stands for so far: a file's or a link's kind; `None` where there is neither.
+    /// Returns the kind of the file or link at `path` after the patches so far; `None` where there
+    /// is neither.
     fn kind(&self, scan: &Scan, path: &Path) -> Option<Kind> {
         match self.0.get(path) {
             Some(known) => known.as_ref().map(|(kind, _)| *kind),
@@ -100,7 +104,8 @@ impl Patched {
         }
     }
 
-    /// A file as it is so far; `None` where there is none. A link's contents are where it leads.
+    /// Returns the file at `path` after the patches so far; `None` where there is none. A link's
+    /// contents are its target.
     pub(super) fn read(&self, scan: &Scan, path: &Path) -> Result<Option<(Kind, Vec<u8>)>, Misfit> {
         if let Some(known) = self.0.get(path) {
             return Ok(known.clone());
@@ -116,7 +121,8 @@ impl Patched {
         Ok(Some((kind, bytes)))
     }
 
-    /// Whether a file may be made at a path: nothing is there, and no file or link is where the path has a folder.
+    /// Checks that a file may be made at `path`: the path is free, and no file or link stands where
+    /// it has a folder.
     fn room(&self, scan: &Scan, path: &Path) -> Result<(), Misfit> {
         let shown = path.display();
         if self.kind(scan, path).is_some() {
@@ -146,26 +152,27 @@ impl Patched {
     }
 }
 
-/// The files of one diff on their way.
+/// The state of the tree while the files of one diff are applied.
 struct Diff<'a> {
     scan: &'a Scan,
-    /// What was before the diff: renames and copies begin with that.
+    /// The state before the diff, from which renames and copies start.
     before: Patched,
-    /// What is there so far.
+    /// The current state.
     now: Patched,
-    /// Names that some file of the diff gives up: another may take one before.
+    /// Names that the diff renames away: another file of the diff may take such a name before the
+    /// rename.
     given_up: BTreeSet<PathBuf>,
-    /// Names that files of the diff took.
+    /// Names that files of the diff have taken.
     taken: BTreeSet<PathBuf>,
 }
 
-/// One file's change, with its paths in the tree.
+/// The change of one file, with its paths in the tree.
 struct Change {
-    /// What the hunks are applied to.
+    /// The text to which the hunks are applied.
     text: (Kind, Vec<u8>),
-    /// A name that goes.
+    /// A name to remove.
     from: Option<PathBuf>,
-    /// A name that the outcome has; `None`: the file is deleted.
+    /// The name of the result; `None`: the file is deleted.
     to: Option<PathBuf>,
 }
 
@@ -184,7 +191,7 @@ impl<'a> Diff<'a> {
         }
     }
 
-    /// A file that a change begins with.
+    /// Returns the file at `path`, which the diff requires to exist.
     fn there(&self, state: &Patched, path: &Path) -> Result<(Kind, Vec<u8>), Misfit> {
         let missing = || {
             format!(
@@ -195,7 +202,8 @@ impl<'a> Diff<'a> {
         state.read(self.scan, path)?.ok_or_else(missing)
     }
 
-    /// As [`Diff::there`], for what keeps its contents: a link's are a path that would mean something else elsewhere.
+    /// As [`Diff::there`], but refuses links: their contents are a path, which would mean something
+    /// else in another place.
     fn text(&self, state: &Patched, path: &Path) -> Result<(Kind, Vec<u8>), Misfit> {
         match self.there(state, path)? {
             (Kind::Link, _) => Err(format!("it changes {}, which is a link", path.display())),
@@ -203,7 +211,8 @@ impl<'a> Diff<'a> {
         }
     }
 
-    /// What a rename or a copy begins with, and whether that was there before the diff.
+    /// Returns the file from which a rename or a copy starts, and whether it existed before the
+    /// diff.
     fn moved(&self, from: &Path) -> Result<((Kind, Vec<u8>), bool), Misfit> {
         match self.before.kind(self.scan, from) {
             Some(_) => Ok((self.text(&self.before, from)?, true)),
@@ -211,7 +220,7 @@ impl<'a> Diff<'a> {
         }
     }
 
-    /// Whether the diff may put a file at a path.
+    /// Checks that the diff may put a file at `path`.
     fn room(&self, path: &Path) -> Result<(), Misfit> {
         let free = self.given_up.contains(path) && !self.taken.contains(path);
         match free {
@@ -228,7 +237,7 @@ impl<'a> Diff<'a> {
                 let (from, to) = (inside(from)?, inside(to)?);
                 self.room(&to)?;
                 let (text, before) = self.moved(&from)?;
-                // What took the name within this diff keeps it.
+                // Do not remove the old name if another file of this diff has taken it.
                 let from = Some(from).filter(|from| !(before && self.taken.contains(from)));
                 let to = Some(to);
                 Change { text, from, to }
@@ -255,7 +264,7 @@ impl<'a> Diff<'a> {
                     Change { text, from, to }
                 }
                 FileOperation::Modify { original, modified } => {
-                    // `diff -u` may name a copy first.
+                    // In a `diff -u` the first name may be that of a backup copy.
                     let (old, new) = (inside(original)?, inside(modified)?);
                     let path = match self.now.kind(self.scan, &new) {
                         Some(_) => new,
@@ -281,7 +290,8 @@ impl<'a> Diff<'a> {
         };
         let (mut kind, bytes) = text;
         let bytes = diffy::apply_bytes(&bytes, patch).map_err(|e| {
-            // "error applying hunk #3": the library keeps the number to itself.
+            // The library tells the number of the failed hunk only in its text: "error applying
+            // hunk #3".
             let number = e.to_string();
             let number = number.rsplit('#').next().and_then(|n| n.parse().ok());
             let number: usize = number.unwrap_or(1);
@@ -312,10 +322,11 @@ impl<'a> Diff<'a> {
     }
 }
 
-/// What git begins the diff of a file with.
+/// The first words of a file's diff in git's format.
 const GIT: &[u8] = b"diff --git ";
 
-/// The mails of a series that have a diff (a cover letter has none), or all of a text that is no mails.
+/// Returns the mails of a series that contain a diff (a cover letter does not), or the whole text
+/// if it is no series of mails.
 fn mails(text: &[u8]) -> Vec<&[u8]> {
     let begins = |line: &[u8]| {
         let hash = line.strip_prefix(b"From ").and_then(|rest| rest.get(..41));
@@ -340,10 +351,11 @@ fn has_line(text: &[u8], beginning: &[u8]) -> bool {
         .any(|l| l.starts_with(beginning))
 }
 
-/// The line, from 1, at which the hunk of this file begins that stands at this line of the old text.
+/// Returns the line of the patch, from 1, where the hunk of `file` begins whose old range starts at
+/// line `start`.
 fn line_of_hunk(text: &[u8], file: &str, start: usize) -> Option<usize> {
     let mut in_file = false;
-    // A hunk of nothing begins at line 0, and the library counts it from 1.
+    // An empty old range starts at line 0, which the library counts as 1.
     let heads = [format!("@@ -{start},"), format!("@@ -{start} ")];
     for (number, line) in (1..).zip(text.split(|b| *b == b'\n')) {
         let line = String::from_utf8_lossy(line);
@@ -357,7 +369,7 @@ fn line_of_hunk(text: &[u8], file: &str, start: usize) -> Option<usize> {
     None
 }
 
-/// A path that does not leave the tree, and that a manifest can hold.
+/// Checks that a path stays within the tree and has no newline or NUL, which a manifest can't hold.
 fn inside(path: &[u8]) -> Result<PathBuf, Misfit> {
     use std::os::unix::ffi::OsStrExt as _;
     let named = Path::new(std::ffi::OsStr::from_bytes(path));
@@ -371,7 +383,7 @@ fn inside(path: &[u8]) -> Result<PathBuf, Misfit> {
             "it names {named:?}, which no file of a tree is called"
         ));
     }
-    // `mm//a.c` and `mm/./a.c` are one name.
+    // Normalises: `mm//a.c` and `mm/./a.c` are one name.
     Ok(named.components().collect())
 }
 
@@ -428,7 +440,7 @@ mod tests {
         assert_eq!(text(&patched, "mm/vmscan.c").unwrap(), expected);
     }
 
-    /// What `git format-patch --stdout` writes: mails one after the other, here over the same file.
+    /// Output of `git format-patch --stdout`: mails one after the other, here over the same file.
     #[test]
     fn a_series_of_mails() {
         let mail = |n: u32, body: &str| {
@@ -489,7 +501,7 @@ mod tests {
         }
     }
 
-    /// A patch of git's: lines of one file each, with nothing but its extended header if it has no hunks.
+    /// Makes the patch of one file in git's format; without hunks it has only the extended header.
     fn git(from: &str, to: &str, header: &str, hunks: &str) -> String {
         let names = match hunks {
             "" => String::new(),
@@ -520,7 +532,7 @@ mod tests {
         let patched = apply(&format!("{there}{back}")).unwrap();
         assert_eq!(text(&patched, "mm/old.c").unwrap(), BEFORE);
         assert_eq!(text(&patched, "mm/vmscan.c").unwrap(), "gone\n");
-        // One moves to where another moved away from, further down.
+        // A file moves to a name from which a later part of the diff moves another file away.
         let away = renamed("mm/old.c", "mm/older.c", "");
         let patched = apply(&format!("{there}{away}")).unwrap();
         assert_eq!(text(&patched, "mm/old.c").unwrap(), BEFORE);
@@ -528,7 +540,7 @@ mod tests {
         assert_eq!(text(&patched, "mm/vmscan.c"), None);
     }
 
-    /// A copy has the file as it was before the diff, though the diff changes it before.
+    /// A copy starts from the file as it was before the diff, even if the diff changes it earlier.
     #[test]
     fn copies_begin_with_what_was_before() {
         let change = git("mm/vmscan.c", "mm/vmscan.c", "index 01..02 100644\n", DREI);
@@ -538,7 +550,7 @@ mod tests {
         assert_eq!(text(&patched, "mm/workingset.c").unwrap(), BEFORE);
         let drei = BEFORE.replace("three", "drei");
         assert_eq!(text(&patched, "mm/vmscan.c").unwrap(), drei);
-        // In the next mail it is the changed one.
+        // In the next mail of a series the copy starts from the changed file.
         let mail = |n: u32, diff: &str| {
             let hash = "0123456789abcdef0123456789abcdef01234567";
             format!(
@@ -570,12 +582,12 @@ mod tests {
         assert_eq!(text(&apply(new).unwrap(), "mm/new.c").unwrap(), "new\n");
         let gone = "--- a/mm/old.c\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n";
         assert_eq!(text(&apply(gone).unwrap(), "mm/old.c"), None);
-        // A link is deleted like a file of one line.
+        // Deleting a link is a diff of one line.
         let hunk =
             "--- a/evil\n+++ /dev/null\n@@ -1 +0,0 @@\n-/nowhere\n\\ No newline at end of file\n";
         let link = format!("diff --git a/evil b/evil\ndeleted file mode 120000\n{hunk}");
         assert_eq!(text(&apply(&link).unwrap(), "evil"), None);
-        // After that the name is free for a folder.
+        // After the deletion the name is free for a folder.
         let below = "diff --git a/evil/a.c b/evil/a.c\nnew file mode 100644\n--- /dev/null\n\
                      +++ b/evil/a.c\n@@ -0,0 +1 @@\n+mine\n";
         let patched = apply(&format!("{link}{below}")).unwrap();

@@ -1,4 +1,4 @@
-//! What is kept of a build beside the kernel: `build.toml`.
+//! The record of a build that is kept beside the kernel: `build.toml`.
 
 use super::cache::{Cache, bytes_below};
 use super::error::BuildError;
@@ -11,72 +11,72 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// The name that it was first built under.
+    /// The name under which it was first built.
     pub name: String,
-    /// As `uname -r` says in a guest.
+    /// The release as `uname -r` prints it in a guest.
     pub release: String,
-    /// The digest of everything that it was built from, in hexadecimal digits.
+    /// The digest of all inputs, in hexadecimal digits.
     pub hash: String,
-    /// The tree or the package.
+    /// The source tree or the package.
     pub source: String,
     /// The user's patches, in the order in which they were applied.
     pub patches: Vec<String>,
-    /// The user's fragments.
+    /// The user's configuration fragments.
     pub fragments: Vec<String>,
-    /// Patches of ours.
+    /// Lowmark's own patches.
     pub own_patches: Vec<String>,
-    /// Whether one of them makes computing take time.
+    /// Whether one of its own patches makes computation take virtual time.
     pub costs: bool,
     /// Ticks a second of its timer.
     #[serde(default = "usual_ticks")]
     pub hz: u32,
-    /// Symbols that we want and this kernel does not know.
+    /// Symbols of our fragment that this kernel does not know.
     pub unknown: Vec<String>,
-    /// The digest of what of this comes with the program: fragment, patches, preloaded library.
+    /// The digest of the inputs that come with the program: fragment, patches, preloaded library.
     pub ours: String,
-    /// The compiler.
+    /// The first line of the compiler's `--version`.
     pub compiler: String,
-    /// When it was built, in UTC.
+    /// The time of the build, in UTC.
     pub built: String,
-    /// How long that took, in seconds of wall time.
+    /// The duration of the build, in seconds of wall time.
     pub seconds: f64,
-    /// Compilers at a time.
+    /// The number of compilers that ran at a time.
     pub jobs: usize,
-    /// Steps that make took.
+    /// The number of steps that make took.
     pub steps: u64,
-    /// Whether it began without objects of an earlier build.
+    /// Whether the build started without objects of an earlier one.
     pub whole: bool,
 }
 
-/// What builds have whose record does not say it.
+/// Returns the timer frequency of builds whose record does not state it.
 fn usual_ticks() -> u32 {
     super::ticks::HZ
 }
 
-/// A kernel that is there.
+/// A finished kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Built {
-    /// The name that it was asked for by.
+    /// The name under which it was looked up.
     pub name: String,
-    /// As `uname -r` says in a guest.
+    /// The release as `uname -r` prints it in a guest.
     pub release: String,
-    /// Where it is.
+    /// The kernel's folder.
     pub folder: PathBuf,
     /// The executable.
     pub linux: PathBuf,
-    /// The library to preload: random numbers from a seed (`LOWMARK_SEED`).
+    /// The library to preload: it takes random numbers from a seed (`LOWMARK_SEED`).
     pub preload: PathBuf,
-    /// The digest of everything that it was built from, in hexadecimal digits.
+    /// The digest of all inputs, in hexadecimal digits.
     pub hash: String,
-    /// How it was built.
+    /// The record of its build.
     pub record: Record,
 }
 
 impl Built {
-    /// The kernel in a finished folder.
+    /// Opens the kernel in a finished folder.
     ///
     /// # Errors
-    /// Something of it is missing.
+    /// A file is missing or damaged.
     pub fn open(name: &str, folder: &Path) -> Result<Self, BuildError> {
         let damaged = |why: String| {
             BuildError::input(
@@ -112,15 +112,15 @@ impl Built {
 pub struct Listed {
     /// The name.
     pub name: String,
-    /// The kernel, or why there is none.
+    /// The kernel, or the reason why there is none.
     pub built: Result<Built, String>,
-    /// Bytes of the disk that the kernel has, with those that were built under this name before.
+    /// Bytes on disk of the kernel and of those built under this name before.
     pub bytes: u64,
-    /// Bytes of the disk that the next build of this name begins with.
+    /// Bytes on disk of the work folder, from which the next build of this name starts.
     pub work_bytes: u64,
 }
 
-/// Names that kernels are kept under, in their order; with those of which there is only a beginning.
+/// Returns the sorted names of kept kernels and of unfinished builds.
 pub fn names(cache: &Cache) -> Vec<String> {
     let of = |folder: PathBuf| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -133,10 +133,10 @@ pub fn names(cache: &Cache) -> Vec<String> {
     out
 }
 
-/// A kernel by its name; `None`: there is none.
+/// Returns the kernel with this name; `None`: there is none.
 ///
 /// # Errors
-/// There is one, damaged.
+/// The kernel is damaged.
 pub fn by_name(cache: &Cache, name: &str) -> Result<Option<Built>, BuildError> {
     let Some(key) = key_of(cache, name) else {
         return Ok(None);
@@ -144,13 +144,13 @@ pub fn by_name(cache: &Cache, name: &str) -> Result<Option<Built>, BuildError> {
     Built::open(name, &cache.kernels().join(key)).map(Some)
 }
 
-/// The key that a name stands for.
+/// Returns the key of the kernel to which a name points.
 pub fn key_of(cache: &Cache, name: &str) -> Option<String> {
     let key = fs::read_to_string(cache.names().join(name)).ok()?;
     Some(key.trim().to_owned())
 }
 
-/// The keys of the kernels that were built under a name, the one that it stands for now among them.
+/// Returns the keys of all kernels built under a name, including the current one.
 pub fn of_name(cache: &Cache, name: &str) -> Vec<String> {
     let entries = fs::read_dir(cache.kernels())
         .into_iter()
@@ -163,7 +163,7 @@ pub fn of_name(cache: &Cache, name: &str) -> Vec<String> {
     keys.collect()
 }
 
-/// All that is kept.
+/// Lists all names with their kernels and sizes.
 pub fn listed(cache: &Cache) -> Vec<Listed> {
     let one = |name: String| {
         let key = key_of(cache, &name);
@@ -188,7 +188,8 @@ pub fn listed(cache: &Cache) -> Vec<Listed> {
     names(cache).into_iter().map(one).collect()
 }
 
-/// What an earlier build says of how long one takes: that of the same release, or else any other.
+/// Returns the record of an earlier whole build to estimate a duration from: the latest of the same
+/// series, else the latest of any.
 pub fn earlier(cache: &Cache, release: &str) -> Option<Record> {
     let entries = fs::read_dir(cache.kernels()).ok()?.flatten();
     let records = entries.filter_map(|e| Some(Built::open("", &e.path()).ok()?.record));

@@ -1,4 +1,4 @@
-//! Programs that a build runs: found beforehand, with an environment of ours, their words in a log.
+//! Programs that a build runs: checks for them, cleans their environment, and logs their output.
 
 use super::Watch;
 use super::error::BuildError;
@@ -11,7 +11,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Programs that a kernel is built with, and the Debian packages that have them.
+/// Programs that a kernel is built with, and the Debian packages that contain them.
 const NEEDED: [(&str, &str); 10] = [
     ("make", "make"),
     ("gcc", "gcc"),
@@ -25,7 +25,7 @@ const NEEDED: [(&str, &str); 10] = [
     ("xz", "xz-utils"),
 ];
 
-/// What a compiler's complaint means, and the Debian package that helps.
+/// Parts of compiler errors, and the Debian package that provides the missing file.
 const HINTS: [(&str, &str); 6] = [
     ("gelf.h", "libelf-dev"),
     ("libelf", "libelf-dev"),
@@ -35,10 +35,10 @@ const HINTS: [(&str, &str); 6] = [
     ("linux/limits.h: No such file", "linux-libc-dev"),
 ];
 
-/// Looks for the programs that a build needs.
+/// Checks that the programs that a build needs are installed.
 ///
 /// # Errors
-/// Names those that are missing, with the command that installs them.
+/// Lists the missing ones, with the command that installs them.
 pub fn find_tools() -> Result<(), BuildError> {
     let folders: Vec<PathBuf> = std::env::var_os("PATH")
         .map(|path| std::env::split_paths(&path).collect())
@@ -69,7 +69,7 @@ fn is_program(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
-/// A program that sees nothing of the user's environment but where programs and temporary files are.
+/// Returns a command with an empty environment but for `PATH`, `HOME`, `TMPDIR` and `LC_ALL`.
 pub fn tool(name: &str) -> Command {
     let mut command = Command::new(name);
     let kept = ["PATH", "HOME", "TMPDIR"];
@@ -81,7 +81,7 @@ pub fn tool(name: &str) -> Command {
     command
 }
 
-/// The first line of what a program says of its version.
+/// Returns the first line of a program's `--version`.
 pub fn version(name: &str) -> Result<String, BuildError> {
     let output = tool(name).arg("--version").output();
     let output = output.map_err(|e| BuildError::io("can't run", Path::new(name), e))?;
@@ -89,16 +89,16 @@ pub fn version(name: &str) -> Result<String, BuildError> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// What programs say, in a file.
+/// A log file of programs' output.
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
     file: File,
-    /// Whether somebody said that the disk is full.
+    /// Whether a line said that the disk is full.
     full: bool,
-    /// The package that seems to be missing.
+    /// The Debian package that seems to be missing.
     hint: Option<&'static str>,
-    /// Lines that say what went wrong, the first few.
+    /// The first few lines that look like errors.
     wrong: Vec<String>,
     last: String,
 }
@@ -109,10 +109,11 @@ pub struct Log {
 pub struct Ended(ExitStatus);
 
 impl Ended {
-    /// Nothing, if it did what it should.
+    /// Turns a failed exit status into an error.
     ///
     /// # Errors
-    /// It did not; the error has what it said.
+    /// The program failed; the error has its complaints, or names the full disk or the missing
+    /// package.
     pub fn or_failed(self, doing: &str, log: &Log) -> Result<(), BuildError> {
         if self.0.success() {
             return Ok(());
@@ -136,16 +137,16 @@ impl Ended {
     }
 }
 
-/// How often a stop is looked for while a program says nothing.
+/// The interval at which a wish to stop is polled while a program prints nothing.
 const LOOK: Duration = Duration::from_millis(200);
-/// Lines of complaint that are repeated in an error.
+/// The number of complaint lines repeated in an error.
 const REPEATED: usize = 4;
 
 impl Log {
-    /// An empty log.
+    /// Creates an empty log.
     ///
     /// # Errors
-    /// It can't be made.
+    /// The file can't be created.
     pub fn create(path: &Path) -> Result<Self, BuildError> {
         Ok(Self {
             path: path.to_owned(),
@@ -181,11 +182,12 @@ impl Log {
         }
     }
 
-    /// Runs a program to its end; `line` sees each line that it says. The program and its children hold
-    /// the lock as long as they live, so that nobody else works beside one that was left over.
+    /// Runs a program to its end and passes each line of its output to `line`. The program and its
+    /// children inherit the lock file, so that no other process builds beside one that was left
+    /// over.
     ///
     /// # Errors
-    /// It can't be run or its words not be kept, or somebody wants to stop.
+    /// The program can't be run, its output can't be logged, or the user wants to stop.
     pub fn run(
         &mut self,
         mut command: Command,
@@ -201,7 +203,7 @@ impl Log {
             .stdout(writer.try_clone().map_err(io)?)
             .stderr(writer);
         let mut child = command.spawn().map_err(io)?;
-        // It has the other ends of the pipe.
+        // The command holds the other ends of the pipe; dropping it lets the reader see the end.
         drop(command);
         let (sender, lines) = channel();
         let reading = thread::spawn(move || {
@@ -217,7 +219,7 @@ impl Log {
         loop {
             if !stopped && (watch.stopped() || trouble.is_some()) {
                 stopped = true;
-                // Make hands it on to its children.
+                // Make passes the signal on to its children.
                 if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
                     let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
                 }

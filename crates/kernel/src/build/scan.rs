@@ -1,5 +1,5 @@
-//! What a source tree holds: every file's name and the digest of its contents, without what a build leaves
-//! there (as the tree's own `.gitignore` files say).
+//! Reads a source tree: every file's name and the digest of its contents, without the files that a
+//! build leaves there (according to the tree's own `.gitignore` files).
 
 use super::beneath::{Beneath, Found};
 use super::error::BuildError;
@@ -16,40 +16,40 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// A digest of contents.
+/// A SHA-256 digest of a file's contents.
 pub type Digest = [u8; 32];
 
-/// What one name of a tree stands for.
+/// The kind of a name in a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A file.
+    /// A file that is not executable.
     Plain,
-    /// A file that can be executed.
+    /// An executable file.
     Executable,
-    /// A symbolic link; its contents are where it leads.
+    /// A symbolic link; its contents are its target.
     Link,
 }
 
-/// A name of a tree.
+/// A file or link of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What it stands for.
+    /// The kind.
     pub kind: Kind,
-    /// The digest of its contents.
+    /// The digest of the contents.
     pub digest: Digest,
 }
 
-/// A tree's names, relative to its root, in their order.
+/// The files and links of a tree by path from its root, sorted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Manifest(pub BTreeMap<PathBuf, Entry>);
 
 impl Manifest {
-    /// One digest of everything.
+    /// Returns one digest of all entries.
     pub fn digest(&self) -> Digest {
         Sha256::digest(self.text()).into()
     }
 
-    /// A line a name: kind, digest, name. Names are bytes, so the text is, too.
+    /// Returns one line per entry: kind, digest, name. Names are bytes, and so is the text.
     pub fn text(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.0.len() * 100);
         for (path, entry) in &self.0 {
@@ -67,7 +67,7 @@ impl Manifest {
         out
     }
 
-    /// Reads what [`Manifest::text`] wrote; `None` of anything else.
+    /// Reads the output of [`Manifest::text`]; returns `None` for any other text.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let mut out = BTreeMap::new();
         for line in text.split_inclusive(|b| *b == b'\n') {
@@ -86,7 +86,7 @@ impl Manifest {
     }
 }
 
-/// Hexadecimal digits of some bytes.
+/// Returns bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut out, b| {
         let _ = write!(out, "{b:02x}");
@@ -103,15 +103,16 @@ fn unhex(text: &[u8]) -> Option<Digest> {
     Some(out)
 }
 
-/// What tells that a file was written to: its length and when, in nanoseconds.
+/// A file's length and modification time in seconds and nanoseconds, by which a later change is
+/// noticed.
 type Stamp = (u64, i64, i64);
 
 /// A tree that was read.
 #[derive(Debug)]
 pub struct Scan {
-    /// Its root.
+    /// The root folder.
     pub root: PathBuf,
-    /// What it holds.
+    /// The files and links.
     pub manifest: Manifest,
     stamps: Vec<(PathBuf, Stamp)>,
 }
@@ -120,7 +121,7 @@ impl Scan {
     /// Reads a whole tree, on as many threads as there are CPUs.
     ///
     /// # Errors
-    /// Something of it can't be read.
+    /// A file can't be read.
     pub fn read(root: &Path) -> Result<Self, BuildError> {
         let tree = Beneath::open(root).map_err(|e| BuildError::io("can't read", root, e))?;
         let names = names(root, &tree)?;
@@ -129,7 +130,7 @@ impl Scan {
         let read_some = || {
             let mut mine = Vec::new();
             let mut wrong = None;
-            // A few at a time: a tree has many small files.
+            // Names are handed out in small batches: a tree has many small files.
             'all: loop {
                 let from = next.fetch_add(64, Ordering::Relaxed);
                 let Some(some) = names.get(from..names.len().min(from + 64)) else {
@@ -172,7 +173,7 @@ impl Scan {
         })
     }
 
-    /// A tree of ours that nobody writes to.
+    /// Wraps a tree whose manifest is already known and that no other process writes to.
     pub fn known(root: PathBuf, manifest: Manifest) -> Self {
         Self {
             root,
@@ -181,7 +182,7 @@ impl Scan {
         }
     }
 
-    /// A file that was written to since it was read, if there is one.
+    /// Returns a file that was changed since the scan, if there is one.
     pub fn changed(&self) -> Option<&Path> {
         let same = |(name, stamp): &&(PathBuf, Stamp)| {
             let now = fs::symlink_metadata(self.root.join(name));
@@ -196,10 +197,10 @@ fn stamp_of(m: &fs::Metadata) -> Stamp {
     (m.len(), m.mtime(), m.mtime_nsec())
 }
 
-/// The names that belong to the tree itself.
+/// Returns the names that belong to the tree itself.
 ///
-/// The root's own `.gitignore` is read without lines that ignore everything: Debian's ends with one, because
-/// the packaging is kept without the sources.
+/// The root's own `.gitignore` is read without the lines that ignore everything: Debian's ends with
+/// one, because the packaging is kept without the sources.
 fn names(root: &Path, tree: &Beneath) -> Result<Vec<PathBuf>, BuildError> {
     let mut out = Vec::new();
     let rules = rules(tree, "", |line| !["/*", "*"].contains(&line));
@@ -207,15 +208,15 @@ fn names(root: &Path, tree: &Beneath) -> Result<Vec<PathBuf>, BuildError> {
     Ok(out)
 }
 
-/// The lines of a folder's `.gitignore`, if it has one. A link is none, as for git.
+/// Reads a folder's `.gitignore`, if it has one. A symbolic link is not followed, as in git.
 fn rules(tree: &Beneath, place: &str, takes: impl Fn(&str) -> bool) -> Ignored {
     let file = format!("{place}.gitignore");
     let lines = tree.read(Path::new(&file)).unwrap_or_default();
     Ignored::parse(&String::from_utf8_lossy(&lines), takes)
 }
 
-/// The names below a folder, `place` from the root on. `rules` are those of the folders above it and its own, each with how
-/// much of a place is that folder's.
+/// Collects the names below a folder whose path from the root is `place`. `rules` are those of the
+/// folders above it and its own, each with the length of its folder's path.
 fn below(
     folder: &Path,
     tree: &Beneath,
@@ -230,8 +231,9 @@ fn below(
         let name = entry.file_name();
         let text = name.to_string_lossy();
         let here = format!("{place}{text}");
-        // The nearest file that says something of a name decides; what the root's ignores no other brings back (git would),
-        // so that a kernel's key stays what it was.
+        // The nearest `.gitignore` that mentions a name decides. A name that the root's file
+        // ignores is never brought back by another (git would), so that a kernel's key stays as it
+        // was.
         let says = |of: &(usize, Ignored)| of.1.says(&here[of.0..], &text, kind.is_dir());
         let ignored = rules.first().and_then(says) == Some(true)
             || rules.iter().skip(1).rev().find_map(says) == Some(true);
@@ -278,7 +280,8 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    /// The root's rules hold below it, those of folders below them, and Debian's last one not at all.
+    /// The root's rules hold in all folders, those of a folder below it, and the last line of
+    /// Debian's file is skipped.
     #[test]
     fn what_a_build_left_is_no_source() {
         let dir = TempDir::new().unwrap();

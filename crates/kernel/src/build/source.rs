@@ -1,4 +1,4 @@
-//! What a kernel is built from: a tree of the user's, or a Debian package of sources.
+//! The sources of a kernel: a tree of the user's, or a Debian package of sources.
 
 use super::cache::{Cache, lock_file, make_folder, remove_folder, write_file};
 use super::error::BuildError;
@@ -10,12 +10,12 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A kernel's release, as its top Makefile has it.
+/// A kernel's release, as in its top Makefile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// The first two numbers, by which releases are known.
+    /// The first two numbers.
     pub series: (u32, u32),
-    /// All of it: `6.12.117`, `6.13.0-rc3`.
+    /// The whole release: `6.12.117`, `6.13.0-rc3`.
     pub text: String,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for Release {
     }
 }
 
-/// Files by which a tree is known that can be built here.
+/// Files that a tree must have to be built here.
 const LANDMARKS: [&str; 4] = [
     "Kconfig",
     "kernel/sched/core.c",
@@ -33,10 +33,10 @@ const LANDMARKS: [&str; 4] = [
     "arch/um/drivers/virtio_uml.c",
 ];
 
-/// The release of a source tree.
+/// Returns the release of a source tree.
 ///
 /// # Errors
-/// It is no tree of Linux, or one without the devices that guests have (before 5.4).
+/// The folder is no tree of Linux, or one without the devices that guests have (before 5.4).
 pub fn release(root: &Path) -> Result<Release, BuildError> {
     let wrong = |why: String| {
         BuildError::input(
@@ -72,7 +72,7 @@ pub fn release(root: &Path) -> Result<Release, BuildError> {
     Ok(Release { series, text })
 }
 
-/// The archive of a Debian package of sources.
+/// Returns the path of the archive of an installed Debian package of sources.
 pub fn archive(cache: &Cache, version: &str) -> Result<PathBuf, BuildError> {
     let found = archives(cache);
     if let Some((_, path)) = found.iter().find(|(v, _)| v == version) {
@@ -99,7 +99,7 @@ fn archive_name(cache: &Cache, version: &str) -> PathBuf {
         .join(format!("linux-source-{version}.tar.xz"))
 }
 
-/// Versions and archives of the packages that are installed.
+/// Returns versions and archives of the installed packages.
 fn archives(cache: &Cache) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(&cache.packages)
         .into_iter()
@@ -118,10 +118,11 @@ fn archives(cache: &Cache) -> Vec<(String, PathBuf)> {
     out
 }
 
-/// Unpacks an archive, if it is not yet, and says what it holds. Who comes second waits.
+/// Unpacks an archive, unless that is done already, and returns its scan. A second process waits
+/// for the first.
 ///
 /// # Errors
-/// It can't be unpacked.
+/// The archive can't be unpacked.
 pub fn unpacked(
     cache: &Cache,
     version: &str,
@@ -141,7 +142,8 @@ pub fn unpacked(
     if let Some(known) = fs::read(&manifest).ok().and_then(|t| Manifest::parse(&t)) {
         return Ok(Scan::known(tree, known));
     }
-    // What the package was before is of no use: private copies hold what they need of it.
+    // Unpacked older versions of the package are removed: private copies hold the files that they
+    // need.
     for entry in fs::read_dir(cache.sources())
         .into_iter()
         .flatten()
@@ -179,7 +181,7 @@ pub fn unpacked(
     Ok(Scan::known(tree, made?))
 }
 
-/// A digest as something to write to.
+/// Writes into a digest.
 struct Feed<'a>(&'a mut Sha256);
 
 impl std::io::Write for Feed<'_> {

@@ -1,9 +1,9 @@
-//! The private copy that a kernel is built from: the tree's files and what patches make of them.
+//! The private copy that a kernel is built from: the tree's files with the patches applied.
 //!
-//! Make goes by times. Whatever differs from what the last build saw is written anew, with a time of now;
-//! everything else is left alone, whatever the time of the user's file has become meanwhile. In a copy that
-//! begins, files are hard links where the filesystem allows it: nothing here writes into a file, it is
-//! replaced.
+//! Make compares times. Every file that differs from the last build's is written anew with the
+//! current time; all others stay untouched, even if the time of the user's file has changed. In a
+//! new copy, files are hard links where the filesystem allows it, so no file is ever written in
+//! place: it is replaced.
 
 use super::beneath::{Beneath, Folders, Found};
 use super::cache::{make_folder, remove_folder, write_file};
@@ -15,7 +15,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// What the patched tree holds.
+/// Returns the manifest of the tree after the patches.
 pub fn patched(scan: &Scan, patched: &Patched) -> Manifest {
     let mut out = scan.manifest.clone();
     for (path, file) in &patched.0 {
@@ -33,18 +33,18 @@ pub fn patched(scan: &Scan, patched: &Patched) -> Manifest {
     out
 }
 
-/// The copy in a name's folder.
+/// The private copy in a name's work folder.
 #[derive(Debug)]
 pub struct Copy {
-    /// Where its files are.
+    /// The root of its files.
     pub root: PathBuf,
     manifest: PathBuf,
-    /// What was made from the files: of no use without them.
+    /// The objects made from the files: useless without them.
     objects: PathBuf,
 }
 
 impl Copy {
-    /// The copy below a name's folder, as `Cache` draws it.
+    /// Returns the copy below a name's work folder, as drawn in `Cache`.
     pub fn below(work: &Path) -> Self {
         Self {
             root: work.join("source"),
@@ -53,10 +53,11 @@ impl Copy {
         }
     }
 
-    /// Makes the copy what `wanted` says. It may be stopped anywhere, by a kill too: the next call goes on.
+    /// Makes the copy match `wanted`. An update that was interrupted, even by a kill, is completed
+    /// by the next call.
     ///
     /// # Errors
-    /// Something can't be read or written.
+    /// A file can't be read or written.
     pub fn update(
         &self,
         scan: &Scan,
@@ -88,7 +89,7 @@ impl Copy {
             return Ok(());
         }
         if !first {
-            // Whoever is killed from here on leaves nothing that the next one takes for known.
+            // The manifest drops changed files first: after a kill the next update rewrites them.
             for path in changed.iter().copied() {
                 had.0.remove(path);
             }
@@ -102,7 +103,7 @@ impl Copy {
             let removed = to.remove(path);
             removed.map_err(|e| BuildError::io("can't remove", &self.root.join(path), e))?;
         }
-        // A file or a link may take a folder's name.
+        // A file or a link may have to take a folder's name.
         for path in &gone {
             to.remove_empty(path.parent().unwrap_or(Path::new("")));
         }
@@ -120,7 +121,7 @@ impl Copy {
                 }
                 match from.find(path)? {
                     Found::Link(leads, _) => to.put_link(&leads),
-                    // Where the filesystem shares blocks between files, this does.
+                    // `io::copy` shares blocks where the filesystem supports that.
                     Found::File(mut file) => to.put(mode(entry.kind), |new| {
                         io::copy(&mut file, new)?;
                         Ok(())
@@ -226,14 +227,14 @@ mod tests {
             (page, patched)
         );
         assert_eq!(t.update(None), plain);
-        // The same contents under a newer time, as after `git checkout` there and back.
+        // The same contents with a newer time, as after `git checkout` there and back.
         fs::remove_file(t.tree("mm/page.c")).unwrap();
         fs::write(t.tree("mm/page.c"), "page\n").unwrap();
         t.update(None);
         assert_eq!(t.stamp("mm/page.c"), page);
     }
 
-    /// An older file that differs is newer to make.
+    /// A changed file with an older time still gets a newer time in the copy.
     #[test]
     fn times_do_not_go_back() {
         let t = Trial::new();
@@ -248,16 +249,16 @@ mod tests {
         assert!(!t.copy.root.join("link").exists());
     }
 
-    /// Whatever a kill leaves, the next update mends.
+    /// An update repairs every state that a kill can leave.
     #[test]
     fn a_torn_copy_is_mended() {
         let t = Trial::new();
         t.update(None);
-        // Killed at the first update: files, no manifest.
+        // Killed during the first update: files, but no manifest.
         fs::remove_file(t.copy.root.parent().unwrap().join("manifest")).unwrap();
         fs::write(t.copy.root.join("mm/left.c"), "x").unwrap();
         t.update(None);
-        // Killed at a later one, behind the first renaming: the entry is no longer there.
+        // Killed during a later update, after the first renaming: the manifest lacks the entry.
         let manifest = t.copy.root.parent().unwrap().join("manifest");
         let mut known = Manifest::parse(&fs::read(&manifest).unwrap()).unwrap();
         known.0.remove(Path::new("mm/vmscan.c"));
@@ -267,7 +268,7 @@ mod tests {
         t.update(None);
     }
 
-    /// A folder gives its name to a link and takes it back, and the link is never written through.
+    /// A folder is replaced by a link and restored; nothing is written through the link.
     #[test]
     fn a_link_in_the_place_of_a_folder_is_not_followed() {
         let t = Trial::new();
@@ -287,7 +288,7 @@ mod tests {
         assert_eq!(theirs, "theirs\n");
     }
 
-    /// A folder of the copy that has become a link meanwhile: nothing is written, whoever made it.
+    /// Nothing is written into a folder of the copy that has been replaced by a link.
     #[test]
     fn a_copy_that_leads_elsewhere_is_refused() {
         let t = Trial::new();
@@ -304,7 +305,7 @@ mod tests {
         assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
     }
 
-    /// The same of a tree that changes while it is read.
+    /// Nothing is read through a folder of the tree that has been replaced by a link.
     #[test]
     fn a_tree_that_leads_elsewhere_is_not_read() {
         let t = Trial::new();

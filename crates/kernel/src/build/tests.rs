@@ -1,4 +1,4 @@
-//! The cache's ways with kernels that are there; building one takes minutes (`tests/kernels.rs`).
+//! Tests of the cache on finished kernels; building one takes minutes (`tests/kernels.rs`).
 
 use super::*;
 use tempfile::TempDir;
@@ -15,7 +15,7 @@ impl Trial {
         Self { _dir: dir, cache }
     }
 
-    /// A kernel as a build leaves it.
+    /// Writes a finished kernel's folder.
     fn put(&self, name: &str, key: &str, ours: &str) {
         let folder = self.cache.kernels().join(key);
         fs::create_dir_all(&folder).unwrap();
@@ -92,13 +92,13 @@ fn names_are_found_listed_and_removed() {
         "{said}"
     );
     assert!(t.refused("7-x").contains("TREE --name 7-x"));
-    // The folder stays as long as a name needs it.
+    // The folder stays as long as a name points to it.
     t.cache.remove("6.12").unwrap();
     assert!(t.cache.find("mine").is_ok());
     t.cache.remove("mine").unwrap();
     assert!(!t.cache.kernels().join("aaaa").exists());
     t.cache.remove("begun").unwrap();
-    // What a name stood for before goes with it.
+    // Kernels that a name pointed to before are removed with it.
     t.put("other", "cccc", &ours(None));
     t.put("last", "dddd", &ours(None));
     t.cache.remove("other").unwrap();
@@ -157,7 +157,7 @@ fn names_and_places_that_do_not_do() {
     );
 }
 
-/// The earlier build that says most of the next one.
+/// The estimate comes from the earlier build that is most like the next one.
 #[test]
 fn estimates_come_from_the_same_release() {
     let t = Trial::new();

@@ -1,10 +1,10 @@
-//! What events look like: the kernel's own `format` files.
+//! The layout of trace events, read from the kernel's own `format` files.
 
 use super::{Result, TraceError};
 use std::collections::BTreeMap;
 use tracepoint_decode::{PerfEventFormat, PerfFieldFormat};
 
-/// Where a number lies in an event.
+/// The place of a number in an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     offset: usize,
@@ -21,7 +21,8 @@ impl Field {
         }
     }
 
-    /// The number in an event, as far as it has no sign; `None`: the event is too short, or it is no number.
+    /// Reads the number from an event without regard to a sign; `None`: the event is too short, or
+    /// the field is no number.
     pub fn unsigned(self, event: &[u8]) -> Option<u64> {
         let bytes = event.get(self.offset..)?.get(..self.size)?;
         Some(match *bytes {
@@ -32,7 +33,8 @@ impl Field {
         })
     }
 
-    /// The number in an event.
+    /// Reads the number from an event with its sign; unsigned numbers above `i64::MAX` become
+    /// `i64::MAX`.
     pub fn signed(self, event: &[u8]) -> Option<i64> {
         let n = self.unsigned(event)?;
         let unused = 64 - 8 * self.size as u32;
@@ -44,14 +46,14 @@ impl Field {
     }
 }
 
-/// The head of a ring's page.
+/// The header of a page of the ring.
 #[derive(Debug, Clone, Copy)]
 pub struct Header {
-    /// Nanoseconds of its first event.
+    /// Time of the page's first event, in nanoseconds.
     pub timestamp: Field,
-    /// Bytes of events.
+    /// Bytes of events in the page.
     pub commit: Field,
-    /// Where they begin.
+    /// Offset of the first event.
     pub data: usize,
     /// Bytes of a page.
     pub size: usize,
@@ -78,7 +80,7 @@ impl Header {
     }
 }
 
-/// What an event says, and where.
+/// The kind of an event, with the fields that are read from it.
 #[derive(Debug, Clone, Copy)]
 pub enum Says {
     /// kswapd goes to sleep.
@@ -87,65 +89,66 @@ pub enum Says {
     KswapdWake,
     /// A task asks for kswapd.
     WakeupKswapd,
-    /// A task enters direct reclaim.
+    /// A task enters direct reclaim (`mm_vmscan_direct_reclaim_begin`).
     Begin,
-    /// It leaves it.
+    /// A task leaves direct reclaim.
     End,
-    /// Pages were taken from a list.
+    /// Reclaim isolated pages from an LRU list.
     Isolate {
-        /// Pages looked at.
+        /// The number of pages scanned.
         scanned: Field,
-        /// The list's number.
+        /// The number of the list.
         lru: Field,
-        /// Bits of the numbers of active lists.
+        /// Bit mask of the numbers of active lists.
         active: u64,
     },
-    /// Reclaim wrote.
+    /// Reclaim wrote a page.
     Write {
-        /// Its flags.
+        /// The flags of the write.
         flags: Field,
         /// The flag of file pages.
         file: u64,
-        /// That of writes that are waited for.
+        /// The flag of synchronous writes.
         sync: u64,
     },
-    /// A writer looked at the dirty limits.
+    /// A dirtier was checked against the dirty limits.
     Dirty {
-        /// Milliseconds that it is going to sleep.
+        /// The sleep that follows, in milliseconds.
         pause: Field,
     },
-    /// A reclaimer was held back.
+    /// A task was throttled in reclaim.
     Throttled {
-        /// Microseconds that it slept.
+        /// The time slept, in microseconds.
         delayed: Field,
     },
 }
 
-/// A tracepoint that somebody here reads.
+/// A tracepoint whose events are evaluated.
 #[derive(Debug, Clone, Copy)]
 pub struct Point {
-    /// What its events say.
+    /// The kind of its events.
     pub says: Says,
-    /// The task.
+    /// The task's pid.
     pub pid: Field,
 }
 
-/// A kernel's formats.
+/// The formats of one kernel.
 #[derive(Debug)]
 pub struct Formats {
-    /// That of pages.
+    /// The layout of a page's header.
     pub header: Header,
-    /// Where every event has the number of its tracepoint.
+    /// The place of the tracepoint's number, the same in every event.
     kind: Option<Field>,
     points: BTreeMap<u64, Point>,
     names: Vec<String>,
 }
 
 impl Formats {
-    /// Reads `format` files by the names of their tracepoints; those that nobody asks for are left out.
+    /// Reads `format` files, each with the name of its tracepoint; tracepoints that are not
+    /// evaluated are skipped.
     ///
     /// # Errors
-    /// One that can't be read, or lacks what is read from its events.
+    /// A file can't be read, or lacks a field that is evaluated.
     pub fn read<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self> {
         let mut header = None;
         let mut formats = BTreeMap::new();
@@ -175,12 +178,12 @@ impl Formats {
         })
     }
 
-    /// Whether the kernel has a tracepoint.
+    /// Returns true if the kernel has the tracepoint.
     pub fn has(&self, name: &str) -> bool {
         self.names.iter().any(|n| n == name)
     }
 
-    /// The tracepoint of an event; `None`: nobody asked for it.
+    /// Returns the tracepoint of an event; `None`: it is not evaluated.
     pub fn point(&self, event: &[u8]) -> Option<&Point> {
         self.points.get(&self.kind?.unsigned(event)?)
     }
@@ -198,8 +201,8 @@ impl Format<'_> {
         found.ok_or_else(|| TraceError::NoField(self.name.to_owned(), name.to_owned()))
     }
 
-    /// Numbers and names of a field's values, from the list that the kernel prints them by: `{0x2u, "NAME"}` or
-    /// `{ 2, "NAME" }`.
+    /// Returns numbers and names of a field's values, from the table with which the kernel prints
+    /// them: `{0x2u, "NAME"}` or `{ 2, "NAME" }`.
     fn values(&self) -> impl Iterator<Item = (u64, &str)> {
         let parts = self.format.print_fmt().split('{').skip(1);
         parts.filter_map(|part| {

@@ -1,8 +1,9 @@
-//! Tracepoints of a guest or of the running Linux: the pages of its rings, by the formats that it says, as the
-//! figures of a run.
+//! Tracepoints of a guest or of the running Linux: turns the pages of its trace rings into figures
+//! of a run, according to the formats that the kernel reports.
 //!
-//! The figures are sums, so what a run keeps is small however much was recorded. Events that are missing make
-//! a sum wrong, so then there is none: a row that can't be told is `unsupported`, and a note says why.
+//! The figures are sums, so a run's result is small however much was recorded. Lost events would
+//! make a sum wrong, so the sum is left out then: the row is `unsupported`, and a note gives the
+//! reason.
 
 mod format;
 mod ring;
@@ -14,9 +15,10 @@ use ring::Page;
 pub use sums::Traced;
 use sums::{Cast, Occurred, Sums};
 
-/// What is recorded. Of the two names of reclaim's writes a kernel has one (6.5 renamed it). The most frequent
-/// is one event for 32 pages scanned. Events of single pages (kmem, writeback_dirty_folio) are left out: they are
-/// tens of bytes a page, and no row needs them.
+/// The recorded tracepoints. Of the two names of reclaim's writes a kernel has one (6.5 renamed
+/// it). The most frequent tracepoint has one event for 32 pages scanned. Events of single pages
+/// (kmem, writeback_dirty_folio) are left out: they take tens of bytes a page, and no row needs
+/// them.
 pub const TRACEPOINTS: [&str; 10] = [
     "vmscan/mm_vmscan_kswapd_sleep",
     "vmscan/mm_vmscan_kswapd_wake",
@@ -27,24 +29,24 @@ pub const TRACEPOINTS: [&str; 10] = [
     "vmscan/mm_vmscan_writepage",
     "vmscan/mm_vmscan_write_folio",
     "vmscan/mm_vmscan_throttled",
-    // Most looks at the dirty limits, one for a few pages, find no reason to sleep.
+    // Most checks of the dirty limits, one for a few pages, find no reason to sleep.
     "writeback/balance_dirty_pages pause > 0",
 ];
 
-/// KiB of the ring. It is read when it is half full, which the kernel tells at its next tick: 10 ms of events fit
-/// into the other half many times over.
+/// Size of the ring in KiB. The ring is read when it is half full, which the kernel reports at its
+/// next tick: the events of 10 ms fit into the other half many times over.
 pub const RING_KB: u64 = 1024;
 
-/// Why what was recorded can't be read.
+/// The reason why a recording can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// A `format` file that is none.
+    /// A `format` file is malformed.
     #[error("the format of {0} can't be read")]
     Format(String),
-    /// A tracepoint without a field, or without a name for a value, that is read from its events.
+    /// A tracepoint lacks a field, or a field lacks the name of a value, that is evaluated.
     #[error("the format of {0} has no `{1}`")]
     NoField(String, String),
-    /// A page that is none.
+    /// A page is malformed.
     #[error("a page of the ring can't be read: {0}")]
     Page(&'static str),
     /// An event that is shorter than its format says.
@@ -54,8 +56,8 @@ pub enum TraceError {
 
 type Result<T> = std::result::Result<T, TraceError>;
 
-/// What a first reading of the frames has to find out: how events look, who the tasks are, and what had begun
-/// before anything was recorded. The second one ([`Reading`]) sums up.
+/// The first pass over the frames: collects formats, tasks, and what was under way before the
+/// recording began. The second pass ([`Reading`]) sums up.
 #[derive(Debug, Default)]
 pub struct Survey {
     texts: Vec<(String, String)>,
@@ -71,7 +73,7 @@ impl Survey {
     /// Reads a frame.
     ///
     /// # Errors
-    /// Formats or pages that can't be read.
+    /// Formats or pages can't be read.
     pub fn frame(&mut self, frame: &Frame) -> Result<()> {
         match frame {
             Frame::Format(name, text) => self.texts.push((name.clone(), text.clone())),
@@ -93,10 +95,10 @@ impl Survey {
         Ok(())
     }
 
-    /// All frames were read; `None`: there are no tracepoints, or no end.
+    /// Ends the first pass; `None`: there are no tracepoints, or the run has no start or end.
     ///
     /// # Errors
-    /// Formats that can't be read.
+    /// Formats can't be read.
     pub fn done(mut self) -> Result<Option<Reading>> {
         let (Some(start), Some(lasted), false) = (self.start, self.lasted, self.texts.is_empty())
         else {
@@ -120,7 +122,7 @@ fn formats(texts: &[(String, String)]) -> Result<Formats> {
     Formats::read(texts.iter().map(|(name, text)| (&**name, &**text)))
 }
 
-/// A second reading of the same frames.
+/// The second pass over the same frames.
 pub struct Reading {
     formats: Formats,
     lost: Option<u64>,
@@ -132,7 +134,7 @@ impl Reading {
     /// Reads a frame again.
     ///
     /// # Errors
-    /// Pages that can't be read.
+    /// Pages can't be read.
     pub fn frame(&mut self, frame: &Frame) -> Result<()> {
         match frame {
             Frame::Trace(pages) => drop(self.queue.take(pages, &self.formats)?),
@@ -142,7 +144,7 @@ impl Reading {
         Ok(())
     }
 
-    /// What the events tell.
+    /// Returns the figures of all events.
     pub fn done(mut self) -> Traced {
         self.queue.each(u64::MAX, |event| self.sums.add(event));
         self.sums.end();
@@ -150,15 +152,15 @@ impl Reading {
     }
 }
 
-/// Events that were read and may come before others that were not yet: rings of several CPUs are fetched one
-/// after the other.
+/// Events that were read but may be preceded by others not yet read: the rings of several CPUs are
+/// fetched one after the other.
 #[derive(Debug, Default)]
 struct Queue {
     events: Vec<Occurred>,
 }
 
 impl Queue {
-    /// Takes the events of pages; returns whether some are missing between them.
+    /// Takes the events of pages; returns true if events are missing between the pages.
     fn take(&mut self, pages: &[u8], formats: &Formats) -> Result<bool> {
         let mut missed = false;
         for page in pages.chunks(formats.header.size.max(1)) {
@@ -174,19 +176,20 @@ impl Queue {
         Ok(missed)
     }
 
-    /// Gives up, in the order of time, the events up to a time before which none is to come.
+    /// Passes on the events up to `until` in the order of time; no earlier ones can follow.
     fn each(&mut self, until: u64, mut to: impl FnMut(&Occurred)) {
-        // Stable: those of one CPU and time stay in their order.
+        // The sort is stable: events of one CPU and time stay in order.
         self.events.sort_by_key(Occurred::at);
         let ready = self.events.partition_point(|e| e.at() <= until);
         self.events.drain(..ready).for_each(|event| to(&event));
     }
 }
 
-/// What frames say of their events; `None`: there are no tracepoints, or no end.
+/// Sums up the events in the frames; `None`: there are no tracepoints, or the run has no start or
+/// end.
 ///
 /// # Errors
-/// Formats or pages that can't be read.
+/// Formats or pages can't be read.
 pub fn read(frames: &[Frame]) -> Result<Option<Traced>> {
     let mut survey = Survey::default();
     frames.iter().try_for_each(|frame| survey.frame(frame))?;

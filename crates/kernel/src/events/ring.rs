@@ -1,26 +1,28 @@
 //! Pages of the kernel's trace ring: events with their times.
 //!
-//! A page begins with the time of its first event and the bytes that follow; each event has a word with its
-//! kind or length (5 bits) and the time since the one before (27 bits), as `include/linux/ring_buffer.h` says.
+//! A page begins with the time of its first event and the number of bytes that follow; each event
+//! begins with a word that holds its kind or length (5 bits) and the time since the previous event
+//! (27 bits), as described in `include/linux/ring_buffer.h`.
 
 use super::format::Header;
 use super::{Result, TraceError};
 
-/// Kinds of events that are no data; up to 28 it is the length of the data in words, 0: it follows.
+/// Kinds of records without data. A kind up to 28 is the length of the data in words; 0: the length
+/// follows.
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 
-/// Bits of a time that an event's own word has.
+/// Bits of a time difference in a record's first word.
 const TIME_BITS: u32 = 27;
-/// Bits of the page's length that say that events are missing before it (`RB_MISSED_EVENTS`), and that their
-/// number follows what it holds (`RB_MISSED_STORED`).
+/// Bits of the page's length that report missing events before it (`RB_MISSED_EVENTS`), and that
+/// their number follows the data (`RB_MISSED_STORED`).
 const MISSED: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
-/// The bits of a time that an absolute one does not have.
+/// The upper bits of a time, which an absolute time stamp lacks.
 const TIME_TOP: u64 = 0xf8 << 56;
 
-/// A page's events.
+/// The events of a page.
 #[derive(Debug)]
 pub struct Page<'a> {
     /// Whether events are missing before it.
@@ -31,10 +33,10 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Reads its head.
+    /// Reads the page's header.
     ///
     /// # Errors
-    /// A page that is shorter than its own head says.
+    /// The page is shorter than its header says.
     pub fn new(page: &'a [u8], header: &Header) -> Result<Self> {
         let short = || TraceError::Page("it is shorter than its head says");
         let time = header.timestamp.unsigned(page).ok_or_else(short)?;
@@ -55,17 +57,18 @@ impl<'a> Page<'a> {
         bytes.map(|b| u32::from_le_bytes(*b)).ok_or(cut)
     }
 
-    /// The data of an event with so many bytes, and on to the next one.
+    /// Returns `len` bytes of data from offset `from` and moves behind them.
     fn take(&mut self, from: usize, len: usize) -> Result<&'a [u8]> {
         let data = self.data.get(from..).and_then(|rest| rest.get(..len));
         self.at = from + len;
         data.ok_or(TraceError::Page("an event is cut off at its end"))
     }
 
-    /// The next event: nanoseconds of the ring's clock, and its bytes; `None` at the end.
+    /// Returns the next event, its time in nanoseconds of the ring's clock and its bytes; `None` at
+    /// the end.
     ///
     /// # Errors
-    /// What is no event.
+    /// A record is malformed.
     pub fn next(&mut self) -> Result<Option<(u64, &'a [u8])>> {
         while self.at < self.data.len() {
             let word = self.word(self.at)?;
@@ -87,7 +90,7 @@ impl<'a> Page<'a> {
                     let time = u64::from(self.word(at)?) << TIME_BITS | delta;
                     let top = self.time & TIME_TOP;
                     let whole = time & !TIME_TOP | top;
-                    // The lower bits may have run over since.
+                    // The lower bits may have overflowed since.
                     let over = top != 0 && whole < self.time;
                     self.time = whole.wrapping_add(u64::from(over) << 59);
                     self.at = at + 4;
@@ -96,7 +99,7 @@ impl<'a> Page<'a> {
                     self.time = self.time.wrapping_add(delta);
                     let data = match kind {
                         0 => {
-                            // The length counts its own word.
+                            // The length includes its own word.
                             let len = self.word(at)? as usize;
                             let len = len.checked_sub(4);
                             let len = len.ok_or(TraceError::Page("an event has no length"))?;

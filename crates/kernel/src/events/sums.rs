@@ -1,4 +1,5 @@
-//! Figures from events: reclaim's sums by the engine's own code, direct reclaim's times, writers' pauses.
+//! Sums over events: reclaim's by the engine's own code, times in direct reclaim, pauses of
+//! dirtiers.
 
 use super::format::{Formats, Point, Says};
 use hdrhistogram::Histogram;
@@ -9,7 +10,7 @@ use sim::latency::AllocClass;
 use sim::result::{Metric, RunResult};
 use std::collections::BTreeMap;
 
-/// An event, as far as figures need it.
+/// The parts of an event that figures need.
 #[derive(Debug, Clone, Copy)]
 pub struct Occurred {
     at: u64,
@@ -20,21 +21,21 @@ pub struct Occurred {
 #[derive(Debug, Clone, Copy)]
 enum What {
     Reclaim(Event),
-    /// Milliseconds that a writer is going to sleep.
+    /// A dirtier is going to sleep for this many milliseconds.
     Pause(i64),
-    /// Microseconds that a reclaimer slept.
+    /// A reclaiming task slept for this many microseconds.
     Throttled(i64),
 }
 
 impl Occurred {
-    /// Nanoseconds of the ring's clock.
+    /// Returns the time in nanoseconds of the ring's clock.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// Reads one; `None`: it is too short.
+    /// Reads an event; `None`: it is too short.
     pub fn new(at: u64, point: &Point, event: &[u8]) -> Option<Self> {
-        // Fields that no sum reads are left at 0.
+        // Fields that no sum needs are left at 0.
         let what = match point.says {
             Says::KswapdSleep => What::Reclaim(Event::KswapdSleep { nid: 0 }),
             Says::KswapdWake => What::Reclaim(Event::KswapdWake { nid: 0, order: 0 }),
@@ -88,7 +89,7 @@ impl Occurred {
     }
 }
 
-/// A figure that is a sum of times and their longest.
+/// Number, sum and maximum of times.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Times {
     number: u64,
@@ -104,29 +105,29 @@ impl Times {
     }
 }
 
-/// Sums up.
+/// The sums of a run in the making.
 pub struct Sums {
     tasks: BTreeMap<u64, TaskId>,
     reclaim: Reclaim,
     start: u64,
     end: u64,
-    /// Whether the workload has begun.
+    /// Whether the workload has started.
     begun: bool,
-    /// Who is in direct reclaim, since when.
+    /// The tasks in direct reclaim, by pid, and the time at which each entered it.
     inside: BTreeMap<u64, u64>,
-    /// Direct reclaims that came to their end.
+    /// Durations of finished direct reclaims, in nanoseconds.
     stalls: Histogram<u64>,
-    /// The longest of them; the histogram's bounds don't cut it.
+    /// The longest of them, in nanoseconds, which the histogram's bounds would cut.
     longest_ns: u64,
-    /// Nanoseconds in direct reclaim by task.
+    /// Nanoseconds in direct reclaim, by pid.
     by_task: BTreeMap<u64, u64>,
     pauses: Times,
     throttled: Times,
 }
 
 impl Sums {
-    /// Of events in the order of time, from the workload's start to its end; what is under way at either counts
-    /// from or up to it.
+    /// Starts the sums of events from `start` to `end` of the workload; work that crosses either is
+    /// counted from or up to it. Events must be added in the order of time.
     pub fn new(cast: Cast, start: u64, end: u64) -> Self {
         let tasks: BTreeMap<u64, TaskId> = cast.parts.keys().copied().zip(0..).collect();
         let reclaim = Reclaim::new(tasks.len());
@@ -146,9 +147,10 @@ impl Sums {
         }
     }
 
-    /// The next event.
+    /// Adds the next event.
     pub fn add(&mut self, event: &Occurred) {
-        // The last look at counters is a little after the end, so what happens until then counts here, too.
+        // The last look at the counters is a little after the end, so events up to it are counted
+        // at the end's time.
         let at = event.at.min(self.end);
         if !self.begun && at >= self.start {
             self.begin();
@@ -187,7 +189,7 @@ impl Sums {
         self.begun = true;
     }
 
-    /// There are no more events.
+    /// Ends the sums: tasks still in direct reclaim are charged up to the end.
     pub fn end(&mut self) {
         if !self.begun {
             self.begin();
@@ -204,7 +206,8 @@ impl Sums {
         *self.by_task.entry(pid).or_default() += until.saturating_sub(since.max(self.start));
     }
 
-    /// What of it a kernel can tell that has these tracepoints, and lost so many events.
+    /// Returns the figures that can be given with the kernel's tracepoints; `lost` is the number of
+    /// lost events (0: unknown), `None` if none were lost.
     pub fn traced(self, formats: &Formats, lost: Option<u64>) -> Traced {
         let mut reclaim = self.reclaim.sums(self.end);
         let mut traced = Traced::default();
@@ -227,7 +230,7 @@ impl Sums {
         let stalls = missing(&STALLS);
         match missing(&OF_ROWS).or(stalls).or_else(|| any(&WRITES)) {
             None => {
-                // No kernel that can be a guest waits for congestion: 5.16 took it out.
+                // No kernel that can be a guest waits for congestion: 5.16 removed it.
                 for class in [&mut reclaim.direct, &mut reclaim.kswapd] {
                     (class.congest, class.conditional) = (None, None);
                 }
@@ -260,7 +263,7 @@ impl Sums {
     }
 }
 
-/// What the rows need, beside those below.
+/// Tracepoints that the rows of vmscan's events need, beside one of [`WRITES`].
 const OF_ROWS: [&str; 4] = [
     "vmscan/mm_vmscan_kswapd_sleep",
     "vmscan/mm_vmscan_kswapd_wake",
@@ -271,23 +274,24 @@ const STALLS: [&str; 2] = [
     "vmscan/mm_vmscan_direct_reclaim_begin",
     "vmscan/mm_vmscan_direct_reclaim_end",
 ];
-/// Of these, one.
+/// Two names of one tracepoint; a kernel has one of them.
 const WRITES: [&str; 2] = ["vmscan/mm_vmscan_write_folio", "vmscan/mm_vmscan_writepage"];
-/// The longest wait of an allocation for direct reclaim.
+/// The metric of an allocation's longest wait for direct reclaim.
 const RECLAIM_WAIT: &str = "reclaim_wait_max";
 const DIRTY: &str = "writeback/balance_dirty_pages";
 const THROTTLED: &str = "vmscan/mm_vmscan_throttled";
 
-/// What a task did first, as far as it says what had begun before.
+/// The first event of a task, as far as it tells in which state the recording found the task.
 #[derive(Debug, Clone, Copy, Default)]
 struct Part {
-    /// It went to sleep or woke up as kswapds do: whether it was awake before.
+    /// Set for a kswapd: whether it was awake at the start of the recording.
     kswapd: Option<bool>,
-    /// It began or left direct reclaim: whether it was in it before.
+    /// Set for a task that reclaimed directly: whether it was in direct reclaim at the start of the
+    /// recording.
     direct: Option<bool>,
 }
 
-/// The tasks that events are of.
+/// The tasks of the events, by pid.
 #[derive(Debug, Default)]
 pub struct Cast {
     parts: BTreeMap<u64, Part>,
@@ -295,7 +299,7 @@ pub struct Cast {
 }
 
 impl Cast {
-    /// The next event, in the order of time.
+    /// Adds the next event, in the order of time.
     pub fn see(&mut self, event: &Occurred) {
         self.first.get_or_insert(event.at);
         let part = self.parts.entry(event.pid).or_default();
@@ -311,8 +315,9 @@ impl Cast {
         }
     }
 
-    /// Says who the kswapds are, and begins what had begun before anything was recorded: a kswapd whose first
-    /// event is that it goes to sleep was awake, a task that leaves direct reclaim first was in it.
+    /// Tells `reclaim` which tasks are kswapds and starts the work that was under way when the
+    /// recording began: a kswapd whose first event is going to sleep was awake, a task whose first
+    /// event is leaving direct reclaim was in it.
     fn enter(&self, tasks: &BTreeMap<u64, TaskId>, reclaim: &Reclaim, start: u64) {
         let from = self.first.map_or(start, |first| first.min(start));
         for (pid, part) in &self.parts {
@@ -336,7 +341,7 @@ impl Cast {
     }
 }
 
-/// What a run's events tell.
+/// The figures of a run's events.
 #[derive(Debug, Default)]
 pub struct Traced {
     reclaim: Option<ReclaimSums>,
@@ -350,14 +355,14 @@ impl Traced {
         self.metrics.push((name, Metric { unit, value }));
     }
 
-    /// Whether events tell of the pages that counters have.
+    /// Returns true if events report scans wherever the counters have any.
     fn tells_scans(sums: &ReclaimSums, result: &RunResult) -> bool {
         let counted = |name| result.counters.get(name).copied().unwrap_or(0);
         (sums.kswapd.scanned > 0 || counted("pgscan_kswapd") == 0)
             && (sums.direct.scanned > 0 || counted("pgscan_direct") == 0)
     }
 
-    /// Into a run's result, which has the counters.
+    /// Adds the figures to a run's result, which already has the counters.
     pub fn tell(mut self, result: &mut RunResult) {
         let silent = |sums: &mut ReclaimSums| !Self::tells_scans(sums, result);
         if self.reclaim.take_if(silent).is_some() {
@@ -367,7 +372,8 @@ impl Traced {
                     .to_owned(),
             );
         }
-        // No tracepoint tells of the wait for reserves in front of a direct reclaim (`throttle_direct_reclaim`).
+        // No tracepoint covers the wait for the pfmemalloc reserves before direct reclaim
+        // (`throttle_direct_reclaim`).
         let throttled = result.counters.get("pgscan_direct_throttle").copied();
         if throttled != Some(0) {
             let before = self.metrics.len();

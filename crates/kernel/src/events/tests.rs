@@ -1,12 +1,12 @@
-//! Pages of a real guest, pages made by hand, and pages that are none.
+//! Tests with pages of a real guest, with pages made by hand, and with malformed pages.
 
 use super::*;
 use proptest::prelude::*;
 use sim::account::{ClassSums, ReclaimSums, Writes};
 use sim::result::{Outcome, RunResult};
 
-/// Formats and three pages of a guest: Linux 6.12 with 512 MiB, `dd` of 600 MB, ext4. Its start and end are set so
-/// that they are all of the run.
+/// Formats and three pages of a guest: Linux 6.12 with 512 MiB, `dd` of 600 MB, ext4. Start and end
+/// of the run are set so that they enclose all pages.
 const CAPTURED: &[u8] = include_bytes!("../../tests/events/linux-6.12.frames");
 
 fn captured() -> Vec<Frame> {
@@ -26,7 +26,7 @@ fn value(result: &RunResult, metric: &str) -> f64 {
     result.metrics[metric].value
 }
 
-/// What another decoder, in another language, makes of the same pages.
+/// The sums equal those of another decoder, in another language, over the same pages.
 #[test]
 fn a_guests_pages_are_summed_up() {
     let r = told(&captured());
@@ -56,7 +56,7 @@ fn a_guests_pages_are_summed_up() {
     assert_eq!(r.notes, [""; 0]);
 }
 
-/// Numbers of tracepoints in the captured formats.
+/// Returns the number of a tracepoint in the captured formats.
 fn id(name: &str) -> u16 {
     let id = captured().iter().find_map(|f| match f {
         Frame::Format(n, text) if n.ends_with(name) => text.lines().find_map(|l| {
@@ -68,7 +68,7 @@ fn id(name: &str) -> u16 {
     id.unwrap()
 }
 
-/// The data of an event: its tracepoint, its task, and numbers at their places.
+/// Makes the data of an event: its tracepoint, its pid, and numbers at given offsets.
 fn event(name: &str, pid: i32, fields: &[(usize, &[u8])]) -> Vec<u8> {
     let mut data = vec![0; 8];
     data[..2].copy_from_slice(&id(name).to_le_bytes());
@@ -81,7 +81,7 @@ fn event(name: &str, pid: i32, fields: &[(usize, &[u8])]) -> Vec<u8> {
     data
 }
 
-/// An event in the ring: nanoseconds since the one before, and its data.
+/// Makes an event of the ring: nanoseconds since the one before, and the data.
 fn record(delta: u32, data: &[u8]) -> Vec<u8> {
     let words = data.len() as u32 / 4;
     let mut bytes = Vec::new();
@@ -99,7 +99,7 @@ fn two_words(kind: u32, low: u32, word: u32) -> Vec<u8> {
     [(low << 5 | kind).to_le_bytes(), word.to_le_bytes()].concat()
 }
 
-/// A page from `time` on.
+/// Makes a page whose first event is at `time`.
 fn page(time: u64, flags: u64, records: &[Vec<u8>]) -> Vec<u8> {
     let data = records.concat();
     let mut bytes = [
@@ -112,7 +112,7 @@ fn page(time: u64, flags: u64, records: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// Frames with the captured formats, of a run from 1,000 ns to 11,000 ns.
+/// Makes frames with the captured formats, of a run from 1,000 ns to 11,000 ns.
 fn run(pages: Vec<u8>) -> Vec<Frame> {
     let formats = captured().into_iter();
     let mut frames: Vec<Frame> = formats.filter(|f| matches!(f, Frame::Format(..))).collect();
@@ -120,13 +120,13 @@ fn run(pages: Vec<u8>) -> Vec<Frame> {
     frames
 }
 
-/// A writer's pause of so many milliseconds.
+/// Makes the event of a dirtier's pause of `ms` milliseconds.
 fn dirty(ms: i64) -> Vec<u8> {
     let fields: [(usize, &[u8]); 2] = [(112, &ms.to_le_bytes()), (136, &[0; 8])];
     event("balance_dirty_pages", 1, &fields)
 }
 
-/// Reclaim held back for so many microseconds.
+/// Makes the event of reclaim throttled for `us` microseconds.
 fn throttled(us: i32) -> Vec<u8> {
     let us = us.to_le_bytes();
     let fields: [(usize, &[u8]); 3] = [(12, &us), (16, &us), (20, &[0; 4])];
@@ -135,7 +135,7 @@ fn throttled(us: i32) -> Vec<u8> {
 
 const KSWAPD: i32 = 7;
 
-/// Every kind of event and every kind of record, with what was under way at the start and at the end.
+/// Sums every kind of event and record, with work under way at the start and at the end.
 #[test]
 fn a_stream_made_by_hand_is_summed_up() {
     let isolate = |pid, scanned: u64, lru: u32| {
@@ -153,18 +153,19 @@ fn a_stream_made_by_hand_is_summed_up() {
         500,
         0,
         &[
-            // Before the start, but for its end.
+            // Before the start of the run, but for the end of the direct reclaim.
             record(0, &begin(1)),
             record(0, &isolate(1, 9, 0)),
             record(1500, &end(1)), // 2000: 1000 of it in the run
             record(0, &bare("mm_vmscan_wakeup_kswapd", 1)),
             record(0, &bare("mm_vmscan_wakeup_kswapd", 2)),
-            // It was awake from the start on.
+            // This kswapd was awake from the start on.
             record(1000, &bare("mm_vmscan_kswapd_sleep", KSWAPD)), // 3000
-            // 2^27 and its time back by an absolute one: no event lies there.
+            // A time extension of 2^27 ns, then an absolute time that undoes it; neither is an
+            // event.
             two_words(30, 5, 1),
             two_words(31, 3000, 0),
-            // A discarded event is skipped, with its time.
+            // A discarded event is skipped, but its time counts.
             two_words(29, 1000, 12), // 4000
             vec![0xff; 8],
             record(0, &bare("mm_vmscan_kswapd_wake", KSWAPD)),
@@ -191,7 +192,7 @@ fn a_stream_made_by_hand_is_summed_up() {
         &[
             record(0, &begin(3)),
             record(250, &end(3)),
-            // It is in it at the end.
+            // This task is still in direct reclaim at the end.
             record(3750, &begin(3)),
         ],
     );
@@ -215,7 +216,7 @@ fn a_stream_made_by_hand_is_summed_up() {
         kswapd: class(48, kswapd),
         direct_reclaims: 2,
         stalled_ns: 1000 + 250 + 1000,
-        // That of a task that has never been in direct reclaim since the start is not one.
+        // The wake-up by a task that was not in direct reclaim since the start does not count here.
         wake_requests: 0,
         wake_requests_all: 2,
         kswapd_wakeups: 1,
@@ -233,7 +234,7 @@ fn a_stream_made_by_hand_is_summed_up() {
     assert_eq!(value(&r, "reclaim_throttled_total"), 70e-6);
 }
 
-/// An absolute time has 59 bits; the others are those of the time before.
+/// An absolute time has 59 bits; the upper bits are those of the time before.
 #[test]
 fn absolute_times_keep_their_upper_bits() {
     let formats = captured();
@@ -271,7 +272,7 @@ fn what_is_not_whole_is_not_told() {
             "{all}"
         );
     };
-    // No tracepoints, or no end.
+    // No tracepoints, or no end of the run.
     nothing(&[Frame::Start(1), Frame::End(2)], "");
     nothing(&run(Vec::new())[..12], "");
     let mut lost = captured();
@@ -283,7 +284,7 @@ fn what_is_not_whole_is_not_told() {
     );
 }
 
-/// Without one tracepoint the rest is told.
+/// A missing tracepoint removes only the figures that need it.
 #[test]
 fn a_kernel_without_a_tracepoint_tells_the_rest() {
     let without = |name: &str| {
@@ -382,7 +383,8 @@ fn pages_that_are_none_are_errors() {
 }
 
 proptest! {
-    /// Pages of anything, and the captured ones with bytes changed, are read or refused.
+    /// Arbitrary pages, and the captured ones with bytes changed, are read or refused without a
+    /// panic.
     #[test]
     fn no_page_panics(
         anything in prop::collection::vec(any::<u8>(), 0..200),
@@ -411,7 +413,8 @@ fn told_by(traced: Option<Traced>) {
     }
 }
 
-/// The longest wait of an allocation is told only where no task waited for reserves in front of direct reclaim.
+/// The longest wait of an allocation is given only where no task waited for reserves before direct
+/// reclaim.
 #[test]
 fn a_wait_for_reserves_has_no_tracepoint() {
     let told = |throttled: u64| {

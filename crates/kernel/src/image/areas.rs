@@ -1,4 +1,4 @@
-//! Swap areas and partition tables, as `mkswap` and `fdisk` write them.
+//! Swap areas and partition tables, in the form that `mkswap` and `fdisk` write.
 
 use super::error::ImageError;
 use super::{new_file, sparse};
@@ -8,20 +8,20 @@ use std::path::Path;
 
 /// Bytes of a page, and of a slot of a swap area.
 const PAGE: u64 = 4096;
-/// The fewest pages of a swap area that `mkswap` makes.
+/// The smallest swap area that `mkswap` makes, in pages.
 const FEWEST_PAGES: u64 = 10;
-/// Bytes of a sector, in which partitions are counted.
+/// Bytes of a sector, the unit of a partition table.
 const SECTOR: u64 = 512;
-/// Partitions begin at multiples of this, the first at the first one.
+/// Partitions start at multiples of this many bytes, the first at the first multiple.
 pub const ALIGN: u64 = 1 << 20;
 /// Partition types: Linux, and Linux swap.
 const LINUX: u8 = 0x83;
 const SWAP: u8 = 0x82;
 
-/// The header of a swap area of so many bytes: version 1, a fixed UUID, no bad pages.
+/// Returns the header page of a swap area of `bytes` bytes: version 1, a fixed UUID, no bad pages.
 ///
 /// # Errors
-/// It is too small, or larger than the header can say (16 TiB).
+/// The area is too small, or larger than the header can say (16 TiB).
 pub fn swap_page(bytes: u64) -> Result<Vec<u8>, ImageError> {
     let pages = bytes / PAGE;
     let last = u32::try_from(pages.saturating_sub(1));
@@ -39,7 +39,7 @@ pub fn swap_page(bytes: u64) -> Result<Vec<u8>, ImageError> {
     Ok(page)
 }
 
-/// Makes a swap area of this many bytes in a new sparse file.
+/// Makes a swap area of `bytes` bytes in a new sparse file.
 ///
 /// # Errors
 /// As [`swap_page`]; or the file can't be written.
@@ -52,22 +52,22 @@ pub fn swap_header(path: &Path, bytes: u64) -> Result<(), ImageError> {
     })
 }
 
-/// A disk with two partitions.
+/// The layout of a disk with two partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partitions {
     /// Bytes of the whole disk.
     pub bytes: u64,
-    /// Where the filesystem begins and how long it is, in bytes.
+    /// Start and length of the filesystem, in bytes.
     pub filesystem: (u64, u64),
-    /// Where the swap area begins and how long it is, in bytes.
+    /// Start and length of the swap area, in bytes.
     pub swap: (u64, u64),
 }
 
 impl Partitions {
-    /// Lays a filesystem of so many bytes and a swap area of so many on a disk, in this order.
+    /// Lays out a filesystem and then a swap area, both in bytes.
     ///
     /// # Errors
-    /// A partition table of this form (MBR) ends at 2 TiB.
+    /// The disk would exceed 2 TiB, the limit of an MBR partition table.
     pub fn of(filesystem: u64, swap: u64) -> Result<Self, ImageError> {
         let up = |bytes: u64| bytes.checked_next_multiple_of(ALIGN);
         let lay = || {
@@ -88,7 +88,7 @@ impl Partitions {
         })
     }
 
-    /// Its first sector: a master boot record with a fixed signature.
+    /// Returns the disk's first sector: a master boot record with a fixed signature.
     fn record(&self) -> [u8; SECTOR as usize] {
         let mut out = [0; SECTOR as usize];
         out[440..444].copy_from_slice(b"lowm");
@@ -97,7 +97,7 @@ impl Partitions {
             .enumerate()
         {
             let entry = &mut out[446 + 16 * i..][..16];
-            // Beyond what cylinders, heads and sectors could say.
+            // Marks addresses beyond what cylinders, heads and sectors can express.
             entry[1..4].copy_from_slice(&[0xfe, 0xff, 0xff]);
             entry[4] = *kind;
             entry[5..8].copy_from_slice(&[0xfe, 0xff, 0xff]);
@@ -109,8 +109,8 @@ impl Partitions {
     }
 }
 
-/// Makes a disk of a filesystem's image and a swap area, in a new sparse file. In a guest the filesystem is
-/// its first partition (`vda1`), swap the second.
+/// Makes a disk of a filesystem's image and a swap area of `swap` bytes, in a new sparse file. In a
+/// guest the filesystem is the first partition (`vda1`), swap the second.
 ///
 /// # Errors
 /// As [`Partitions::of`] and [`swap_page`]; or a file can't be read or written.

@@ -1,8 +1,9 @@
-//! Images are kept: the same disk is wanted by every job of an experiment, and by the next one.
+//! A cache of images: every job of an experiment needs the same disks, and so does the next
+//! experiment.
 //!
-//! A new filesystem and a root folder are a file each, `KIND-…-KEY.img`; the disks of a machine with what a
-//! workload finds on them are a folder, `disks-KEY`. All of them appear whole or not at all, so that it does no
-//! harm when two jobs make the same: the bytes are the same, and one of the two is dropped.
+//! A new filesystem or root folder is a file, `KIND-…-KEY.img`; the disks of a machine with the
+//! files that a workload finds are a folder, `disks-KEY`. Each appears whole or not at all, so two
+//! jobs may make the same one at a time: their bytes are equal, and one is dropped.
 
 use super::error::ImageError;
 use super::{
@@ -18,38 +19,39 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-/// Counts up when the same inputs would give another image.
+/// Version of the image format; raised when the same inputs would give another image.
 const FORM: u32 = 1;
 
-/// Bytes of the disk that are kept at most: 10 GiB. What was not used for longest goes first.
+/// The largest disk space of the cache in bytes: 10 GiB. The least recently used images are removed
+/// first.
 pub const MOST: u64 = 10 << 30;
 
-/// Something that is not whole and this old was left by a process that was killed.
+/// Unfinished files of this age were left behind by a process that was killed.
 const LEFT_BEHIND: Duration = Duration::from_secs(24 * 3600);
 
-/// Images by what they were made from.
+/// A cache of images, keyed by a digest of their inputs.
 #[derive(Debug, Clone)]
 pub struct Images {
     folder: PathBuf,
 }
 
-/// Something that is kept.
+/// An entry of the cache.
 struct Kept {
     path: PathBuf,
-    /// Bytes of the disk.
+    /// Bytes on disk.
     bytes: u64,
     used: SystemTime,
 }
 
 impl Images {
-    /// Those in this folder ([`crate::build::Cache::images`]), which need not be there yet.
+    /// Returns the cache in `folder` ([`crate::build::Cache::images`]), which need not exist yet.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         let folder = folder.into();
         Self { folder }
     }
 
-    /// The image of a new filesystem, made now if there is none yet. Nobody writes to it: [`Images::put`]
-    /// copies it.
+    /// Returns the image of a new filesystem and makes it if needed. It must not be written to:
+    /// [`Images::put`] copies it.
     ///
     /// # Errors
     /// As [`create`].
@@ -59,11 +61,11 @@ impl Images {
         self.made(&name, |path| create(kind, capacity, path, preload))
     }
 
-    /// The image of a folder with this digest ([`super::folder_digest`]), an ext4 for reading, made now if
-    /// there is none yet.
+    /// Returns the image of a folder with this digest ([`super::folder_digest`]), a read-only ext4,
+    /// and makes it if needed.
     ///
     /// # Errors
-    /// As [`from_folder`]; or the folder has another digest by now.
+    /// As [`from_folder`]; or the folder's digest has changed.
     pub fn of_folder(
         &self,
         root: &Path,
@@ -93,7 +95,7 @@ impl Images {
         })
     }
 
-    /// A file of the folder, made if it is not there.
+    /// Returns the path of an entry and makes it if needed.
     fn made(
         &self,
         name: &str,
@@ -114,7 +116,7 @@ impl Images {
         made.map_err(|e| ImageError::io("can't make", &self.folder, e))
     }
 
-    /// Copies a new filesystem into a new file at `to`, holes as holes.
+    /// Copies the image of a new filesystem to a new file `to`; holes stay holes.
     ///
     /// # Errors
     /// As [`create`].
@@ -128,11 +130,10 @@ impl Images {
         sparse::copy(&self.get(kind, capacity, preload)?, to)
     }
 
-    /// Copies the disks that are kept under a key into new files; whether there are such, as many as there are
-    /// files.
+    /// Copies the disks kept under `key` to the new files `to`. Returns false if there are none.
     ///
     /// # Errors
-    /// They can't be read, or the new ones not written.
+    /// The disks can't be read, or the new files can't be written.
     pub fn copy_disks(&self, key: &str, to: &[PathBuf]) -> Result<bool, ImageError> {
         let folder = self.disks(key);
         if !folder.is_dir() {
@@ -142,7 +143,7 @@ impl Images {
         for (i, to) in to.iter().enumerate() {
             match sparse::copy(&disk(&folder, i), to) {
                 Ok(()) => {}
-                // Somebody removes them at this moment.
+                // Another process removes them at this moment.
                 Err(ImageError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                     return Ok(false);
                 }
@@ -152,10 +153,11 @@ impl Images {
         Ok(true)
     }
 
-    /// Keeps copies of disks under a key. What another process or thread has kept under it stays.
+    /// Keeps copies of disks under a key. Disks that another process or thread keeps under it
+    /// already stay.
     ///
     /// # Errors
-    /// They can't be read, or the copies not written.
+    /// The disks can't be read, or the copies can't be written.
     pub fn keep_disks(&self, key: &str, from: &[PathBuf]) -> Result<(), ImageError> {
         self.make_folder()?;
         let folder = self.disks(key);
@@ -169,7 +171,7 @@ impl Images {
             Err(e) if !folder.is_dir() => Err(io(e)),
             _ => Ok(()),
         });
-        // Whatever is still there under its first name: half of it, or one too many.
+        // The temporary folder is left after an error, or if another process was first.
         let _ = fs::remove_dir_all(&new);
         kept?;
         self.trim(MOST, &folder);
@@ -194,15 +196,15 @@ impl Images {
         entries.filter_map(kept).collect()
     }
 
-    /// Bytes of the disk that all of them take.
+    /// Returns the bytes on disk of all entries.
     pub fn bytes(&self) -> u64 {
         self.kept().iter().map(|k| k.bytes).sum()
     }
 
-    /// Removes all of them. A run that is under way has copies of its own, or an open file.
+    /// Removes all entries. A running job has its own copies, or an open file.
     ///
     /// # Errors
-    /// One can't be removed.
+    /// An entry can't be removed.
     pub fn remove(&self) -> Result<(), ImageError> {
         match fs::remove_dir_all(&self.folder) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -212,8 +214,8 @@ impl Images {
         }
     }
 
-    /// Removes what was not used for longest until at most so many bytes of the disk are taken, but never
-    /// `but`; and what was left behind. What can't be removed stays: that is no reason to run nothing.
+    /// Removes the least recently used entries, never `but`, until at most `most` bytes on disk are
+    /// left, and old unfinished files. Entries that can't be removed stay: the run goes on.
     fn trim(&self, most: u64, but: &Path) {
         let mut kept = self.kept();
         kept.sort_by_key(|k| k.used);
@@ -240,18 +242,18 @@ impl Images {
     }
 }
 
-/// A kept disk.
+/// Returns the path of a disk in an entry.
 fn disk(folder: &Path, i: usize) -> PathBuf {
     folder.join(format!("{i}.img"))
 }
 
-/// Notes that something was used now.
+/// Records that an entry was used now, as its modification time.
 fn touch(path: &Path) {
-    // Where it can't be, it is only removed earlier.
+    // If that fails, the entry is only removed earlier.
     let _ = File::open(path).and_then(|f| f.set_modified(SystemTime::now()));
 }
 
-/// What images of a kind and of something more depend on.
+/// Returns a digest of the inputs of a `kind` of image; `more` are further inputs.
 fn key(kind: FsKind, preload: &Path, more: &[&str]) -> Result<String, ImageError> {
     let (name, package) = maker(kind)?;
     let tool = find_tool(name, package)?;
@@ -261,7 +263,7 @@ fn key(kind: FsKind, preload: &Path, more: &[&str]) -> Result<String, ImageError
         options(kind)
     ));
     all.update(fs::read(preload).map_err(|e| ImageError::io("can't read", preload, e))?);
-    // Both streams: mke2fs says its version on the second.
+    // Both streams: mke2fs prints its version to stderr.
     let version = Command::new(&tool).arg("-V").env("LC_ALL", "C").output();
     let version = version.map_err(|e| ImageError::io("can't run", &tool, e))?;
     all.update(version.stdout);
@@ -284,7 +286,7 @@ mod tests {
         }
         assert!(!images.copy_disks("k", &to).unwrap());
         images.keep_disks("k", &from).unwrap();
-        // A second time: the first stays.
+        // A second call keeps the first copies.
         images.keep_disks("k", &from).unwrap();
         assert!(images.copy_disks("k", &to).unwrap());
         assert!(fs::read(&to[1]).unwrap() == fs::read(&from[1]).unwrap());

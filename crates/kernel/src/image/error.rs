@@ -1,37 +1,37 @@
-//! Why an image could not be made.
+//! Errors of making images.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why there is no image.
+/// The reason why there is no image.
 #[derive(Debug, Error)]
 pub enum ImageError {
-    /// What was asked for is wrong or needs something first. The second text says what would be accepted.
+    /// A request is wrong or lacks a prerequisite; `accepted` says which input would be accepted.
     #[error("{what}")]
     Input {
-        /// What is wrong.
+        /// The problem.
         what: String,
-        /// What would be accepted.
+        /// The input that would be accepted.
         accepted: String,
     },
     /// The disk for images is full.
     #[error("no space left for {path}", path = .0.display())]
     Full(PathBuf),
-    /// The system refused something.
+    /// The system refused an operation.
     #[error("{doing} {path}: {source}", path = path.display())]
     Io {
-        /// What was under way: "can't read".
+        /// The action that failed, such as "can't read".
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl ImageError {
-    /// What would be accepted.
+    /// Returns the input that would be accepted.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::Input { accepted, .. } => Some(format!("accepted: {accepted}")),

@@ -1,4 +1,4 @@
-//! What tells a folder's contents from others.
+//! A digest of a folder's contents.
 
 use super::error::ImageError;
 use crate::build::hex;
@@ -9,11 +9,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// A digest of all that an image of a folder takes from it ([`super::from_folder`]): names, kinds, modes,
-/// contents, targets of links; not owners and times. In hexadecimal digits.
+/// Returns a digest of all that an image takes from a folder ([`super::from_folder`]), in
+/// hexadecimal digits: names, kinds, modes, contents and targets of links, but not owners and
+/// times.
 ///
 /// # Errors
-/// It is no folder, or something in it can't be read.
+/// The path is no folder, or something in it can't be read.
 pub fn digest(root: &Path) -> Result<String, ImageError> {
     if !root.is_dir() {
         return Err(ImageError::input(
@@ -46,7 +47,7 @@ fn add(root: &Path, below: &Path, sum: &mut Sha256) -> Result<(), ImageError> {
             sum.update(bytes);
         };
         part(below.as_os_str().as_bytes());
-        // The mode has the kind in it.
+        // The mode includes the kind.
         part(&meta.mode().to_le_bytes());
         if kind.is_symlink() {
             part(fs::read_link(&path).map_err(io)?.as_os_str().as_bytes());

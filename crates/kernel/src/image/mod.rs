@@ -1,9 +1,10 @@
-//! Disks as guests find them: filesystems, swap areas and partition tables in sparse files, the same bytes
-//! every time.
+//! Disks for guests: filesystems, swap areas and partition tables in sparse files, with the same
+//! bytes every time.
 //!
-//! Filesystems are made by their own tools. What those take from chance, the clock and whoever calls them
-//! comes from the library that is built with every kernel (`build/fixed.c`); what they take from the host's
-//! settings, and what their versions differ in by default, is said on the command line, as Debian 12 has it.
+//! Filesystems are made by their own tools. Random numbers, the clock and the user's identity are
+//! fixed by the library that is built with every kernel (`build/fixed.c`); defaults that depend on
+//! the host's settings or the tool's version are given on the command line, with the values of
+//! Debian 12.
 
 mod areas;
 mod cached;
@@ -27,11 +28,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The filesystems that guests have.
 pub const KINDS: [FsKind; 4] = [FsKind::Ext4, FsKind::Ext3, FsKind::Xfs, FsKind::Btrfs];
 
-/// When all filesystems were made, in seconds after the epoch: 2020-09-13 12:26:40 UTC.
+/// The creation time of all filesystems, in seconds since the epoch: 2020-09-13 12:26:40 UTC.
 pub const MADE: u64 = 1_600_000_000;
 
-/// What mke2fs takes from /etc/mke2fs.conf otherwise, as Debian 12 has it. Small disks get the same blocks
-/// as large ones.
+/// Replaces /etc/mke2fs.conf, with the values of Debian 12. Small disks get the same blocks as
+/// large ones.
 const MKE2FS: &str = "[defaults]
 base_features = sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr
 default_mntopts = acl,user_xattr
@@ -48,7 +49,7 @@ features = has_journal,extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,ex
 }
 ";
 
-/// One of our UUIDs: version 8, for whoever makes his own.
+/// Returns a fixed UUID of version 8, which RFC 9562 leaves to applications.
 fn uuid(number: u8) -> [u8; 16] {
     let mut out = *b"lowmark\0\0\0\0\0\0\0\0\0";
     out[6] = 0x80;
@@ -69,7 +70,8 @@ fn uuid_text(number: u8) -> String {
     parts.join("-")
 }
 
-/// What a file or folder is called until it is whole: two threads that make the same one don't meet.
+/// Returns a temporary name for a file or folder that is being made, unique among processes and
+/// threads.
 fn new_name(path: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Relaxed);
@@ -78,10 +80,10 @@ fn new_name(path: &Path) -> PathBuf {
     PathBuf::from(new)
 }
 
-/// How the names of what is not whole end.
+/// The end of temporary names.
 const NEW: &str = ".new";
 
-/// Makes a file that appears under its name only when it is whole.
+/// Makes a file that appears under its name only when it is complete.
 pub(crate) fn new_file(
     path: &Path,
     make: impl FnOnce(&Path, &File) -> Result<(), ImageError>,
@@ -102,7 +104,7 @@ pub(crate) fn new_file(
     made
 }
 
-/// The program that makes a filesystem, and the Debian package that has it.
+/// Returns the program that makes a filesystem, and the Debian package that contains it.
 fn maker(kind: FsKind) -> Result<(&'static str, &'static str), ImageError> {
     match kind {
         FsKind::Ext4 | FsKind::Ext3 => Ok(("mke2fs", "e2fsprogs")),
@@ -115,7 +117,7 @@ fn maker(kind: FsKind) -> Result<(&'static str, &'static str), ImageError> {
     }
 }
 
-/// Where a tool is: in `PATH`, or where Debian has those of the superuser.
+/// Finds a tool in `PATH`, or in the folders where Debian has the superuser's.
 fn find_tool(name: &str, package: &str) -> Result<PathBuf, ImageError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
@@ -128,7 +130,7 @@ fn find_tool(name: &str, package: &str) -> Result<PathBuf, ImageError> {
     })
 }
 
-/// A tool's command with nothing left to chance.
+/// Returns a tool's command with fixed environment, random seed and clock.
 fn fixed(tool: &Path, preload: &Path) -> Command {
     let mut command = Command::new(tool);
     command
@@ -142,13 +144,15 @@ fn fixed(tool: &Path, preload: &Path) -> Command {
     command
 }
 
-/// Makes a filesystem of `capacity` bytes in a new sparse file. The file's bytes follow from kind, capacity
-/// and the tool's version; nothing is left that the filesystem would do later in the background.
+/// Makes a filesystem of `capacity` bytes in a new sparse file. Its bytes depend only on kind,
+/// capacity and the tool's version; no initialisation is left for the mounted filesystem to do in
+/// the background.
 ///
 /// `preload` is the library of a kernel that was built ([`crate::build::Built::preload`]).
 ///
 /// # Errors
-/// Guests have no such filesystem, its tool is missing or refuses the size, or the file can't be written.
+/// Guests do not support the filesystem, its tool is missing or refuses the size, or the file can't
+/// be written.
 pub fn create(kind: FsKind, capacity: u64, path: &Path, preload: &Path) -> Result<(), ImageError> {
     make(kind, capacity, path, preload, &[])
 }
@@ -187,7 +191,7 @@ fn make(
     })
 }
 
-/// What a tool is told.
+/// Returns the options of a filesystem's tool.
 fn options(kind: FsKind) -> Vec<String> {
     let (uuid, second) = (uuid_text(1), uuid_text(2));
     let all = match kind {
@@ -205,7 +209,7 @@ fn options(kind: FsKind) -> Vec<String> {
     all.split(' ').map(str::to_owned).collect()
 }
 
-/// What a tool says when it refuses.
+/// Turns the output of a tool that failed into an error.
 fn refused(kind: FsKind, capacity: u64, path: &Path, said: &[u8]) -> ImageError {
     let said = String::from_utf8_lossy(said);
     if said.contains("No space left") {
@@ -229,12 +233,12 @@ fn refused(kind: FsKind, capacity: u64, path: &Path, said: &[u8]) -> ImageError 
     )
 }
 
-/// What an ext4 with a folder's files takes.
+/// The space that a folder's files take in an ext4.
 #[derive(Debug, Default)]
 struct Taken {
-    /// Bytes in blocks.
+    /// Bytes, in whole blocks.
     bytes: u64,
-    /// Inodes.
+    /// Number of inodes.
     inodes: u64,
 }
 
@@ -245,7 +249,7 @@ impl Taken {
             let entry = entry.map_err(io)?;
             let meta = entry.metadata().map_err(io)?;
             self.inodes += 1;
-            // A block more for a name, an index block or a directory.
+            // One more block for each name, as an index block or directory may need it.
             self.bytes += (meta.size().min(meta.blocks() * 512)).next_multiple_of(4096) + 4096;
             if meta.is_dir() {
                 self.add(&entry.path())?;
@@ -255,9 +259,9 @@ impl Taken {
     }
 }
 
-/// Makes an ext4 in a new sparse file that holds what a folder holds: contents, modes and links, all of it
-/// the superuser's and of one time. `capacity` is its size in bytes; `None`: a quarter more than it takes,
-/// and 64 MiB. Gives its size.
+/// Makes an ext4 in a new sparse file that holds a folder's contents, modes and links, all owned by
+/// the superuser and of one time. `capacity` is its size in bytes; `None`: a quarter more than the
+/// files take, and 64 MiB. Returns its size in bytes.
 ///
 /// # Errors
 /// As [`create`]; or the folder can't be read or is too large.

@@ -1,4 +1,4 @@
-//! Files with holes: copied with them, and with as many as their zeroes allow.
+//! Sparse files: copies that keep holes, and holes in place of zeroes.
 
 use super::error::ImageError;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
@@ -8,13 +8,13 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// Bytes that are a hole or not: a page of the host's cache, and a block of its filesystems.
+/// The unit of a hole in bytes: a page of the host's cache, and a block of its filesystems.
 const GRAIN: usize = 4096;
-/// Bytes that are read at a time.
+/// Bytes read at a time.
 const CHUNK: usize = 1 << 20;
 
-/// Copies a file's data into another one from `offset` on, a multiple of 4096. Zeroes and holes of the first
-/// are not written, so they are what the second has there: holes, where it is new.
+/// Copies a file's data into another file from `offset` on, a multiple of 4096. Zeroes and holes
+/// are not written, so the target keeps what it has there: holes, if it is new.
 ///
 /// # Errors
 /// Reading or writing fails, or the disk is full.
@@ -26,7 +26,7 @@ pub fn copy_data(from: &Path, to: &File, to_path: &Path, offset: u64) -> Result<
     })
 }
 
-/// Copies a file, holes and zeroes as holes. The new one appears only when it is whole.
+/// Copies a file; holes and zeroes become holes. The copy appears only when it is complete.
 ///
 /// # Errors
 /// As [`copy_data`].
@@ -38,7 +38,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), ImageError> {
     super::new_file(to, |path, file| {
         file.set_len(length)
             .map_err(|e| ImageError::io("can't write", path, e))?;
-        // Where files can share blocks they do.
+        // Share blocks where the filesystem can.
         if rustix::fs::ioctl_ficlone(
             file,
             File::open(from).map_err(|e| ImageError::io("can't read", from, e))?,
@@ -51,7 +51,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), ImageError> {
     })
 }
 
-/// Makes holes of a file's zeroes, where its filesystem has holes.
+/// Turns a file's zeroes into holes, where its filesystem supports that.
 ///
 /// # Errors
 /// Reading or writing fails.
@@ -91,8 +91,8 @@ enum Trouble {
     Block(io::Error),
 }
 
-/// Hands over the parts of a file that are not zero, in their order, each of whole grains (the file's last
-/// one may be shorter).
+/// Passes the parts of a file that are not zero to `block` in order, in whole grains (the file's
+/// last one may be shorter).
 fn each_block(
     file: &File,
     mut block: impl FnMut(u64, &[u8]) -> io::Result<()>,
@@ -113,7 +113,7 @@ fn each_block(
             let n = (length - at).min(CHUNK as u64) as usize;
             file.read_exact_at(&mut buffer[..n], at)
                 .map_err(Trouble::Read)?;
-            // Runs of grains with something in them.
+            // Join neighbouring grains that have data.
             let mut run = 0..0;
             for (i, grain) in buffer[..n].chunks(GRAIN).enumerate() {
                 let here = i * GRAIN;
@@ -166,7 +166,7 @@ mod tests {
         dig(&file, &a).unwrap();
         assert!(fs::read(&a).unwrap() == bytes);
         assert!(fs::metadata(&a).unwrap().blocks() * 512 <= 10 * 4096);
-        // All holes.
+        // A file of holes only.
         file.set_len(0).unwrap();
         file.set_len(1 << 40).unwrap();
         copy(&a, &b).unwrap();

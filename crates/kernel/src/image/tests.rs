@@ -1,9 +1,10 @@
-//! Images by the host's own tools, where it has them. (CI does.)
+//! Tests of images with the host's own tools, skipped where they are missing. (CI has them.)
 
 use super::*;
 use tempfile::TempDir;
 
-/// The preloaded library, compiled for the tests; `None`, with a word, where there is no compiler.
+/// Compiles the preloaded library for the tests; `None`, with a message, where there is no
+/// compiler.
 fn preload(dir: &Path) -> Option<PathBuf> {
     let source = dir.join("fixed.c");
     fs::write(&source, crate::build::FIXED).unwrap();
@@ -34,7 +35,7 @@ fn has(kind: FsKind) -> bool {
 
 const SIZE: u64 = 512 << 20;
 
-/// At different times, by different processes, in different folders.
+/// Images are equal although made at different times, by different processes, in different folders.
 #[test]
 fn two_calls_give_the_same_bytes() {
     let dir = TempDir::new().unwrap();
@@ -79,7 +80,7 @@ fn kept_images_are_copied() {
     assert_eq!(fs::read_dir(dir.path().join("images")).unwrap().count(), 2);
 }
 
-/// The same files in another order, of another time and with another history.
+/// Images are equal for the same files in another order, of another time and with another history.
 #[test]
 fn a_folder_gives_the_same_bytes() {
     let dir = TempDir::new().unwrap();
