@@ -1,8 +1,9 @@
 //! Builds `lowmark-guest`, static, with a cargo of its own.
 //!
-//! That cargo has a target folder of its own, so the two never wait for each other, and none of the outer
-//! one's wrappers and flags: sanitizers, clippy, Miri and coverage are about the programs around it. Its
-//! folder is shared by all profiles of the outer cargo, so it builds once.
+//! The inner cargo has its own target folder, so it never waits for the outer one, and none of the
+//! outer one's wrappers and flags: sanitizers, clippy, Miri and coverage are meant for the outer
+//! programs. All profiles of the outer cargo share the inner target folder, so the program is built
+//! once.
 
 use std::env;
 use std::error::Error;
@@ -12,10 +13,10 @@ use std::process::Command;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// How hard it is deflated: 10 is the most, for a tenth of a second.
+/// The compression level: 10 is the highest, and takes a tenth of a second.
 const LEVEL: u8 = 10;
 
-/// What the program is made of, below the workspace.
+/// The sources of the program, below the workspace.
 const SOURCES: [&str; 8] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -53,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The program's bytes, or why there are none.
+/// Returns the program's bytes, or the reason why there are none.
 fn build(workspace: &Path, out: &Path) -> Result<Vec<u8>, String> {
     let of = |name: &str| env::var(name).unwrap_or_default();
     if of("CARGO_CFG_TARGET_OS") != "linux" || of("CARGO_CFG_TARGET_ARCH") != "x86_64" {
@@ -63,8 +64,8 @@ fn build(workspace: &Path, out: &Path) -> Result<Vec<u8>, String> {
         return Err("Miri boots no guests".to_owned());
     }
     let target = target_folder(out).join("guest");
-    // What this program needs is there where `cargo fetch` or an earlier build has brought it. What the outer cargo builds
-    // brings all of it but the decoder of packed traces.
+    // The program's dependencies are present if `cargo fetch` or an earlier build has downloaded
+    // them. The outer build brings all of them but the decoder of compressed traces.
     match cargo(workspace, &target, &["--offline"]) {
         Err(said) if said.contains("offline") => cargo(workspace, &target, &[]),
         other => other,
@@ -74,7 +75,7 @@ fn build(workspace: &Path, out: &Path) -> Result<Vec<u8>, String> {
     fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// Runs a cargo; what it said if it failed.
+/// Runs cargo; on failure returns its output.
 fn cargo(workspace: &Path, target: &Path, more: &[&str]) -> Result<(), String> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in env::vars_os() {
@@ -99,9 +100,9 @@ fn cargo(workspace: &Path, target: &Path, more: &[&str]) -> Result<(), String> {
     Err(String::from_utf8_lossy(&done.stderr).into_owned())
 }
 
-/// What a user can do about a build that failed, or its first error.
+/// Returns the user's remedy for a failed build, or its first error.
 fn reason(said: &str) -> String {
-    // gcc's, and lld's.
+    // Messages of gcc and of lld.
     if said.contains("cannot find -l") || said.contains("unable to find library -l") {
         return "the static C library is missing (Debian: libc6-dev, Fedora: glibc-static)"
             .to_owned();
@@ -113,7 +114,7 @@ fn reason(said: &str) -> String {
     errors.next().unwrap_or("cargo failed").to_owned()
 }
 
-/// Whether a variable is about how the outer cargo builds.
+/// Returns true for a variable that controls how the outer cargo builds.
 fn is_of_outer_build(name: &str) -> bool {
     const WHOLE: [&str; 7] = [
         "CARGO_ENCODED_RUSTFLAGS",
@@ -124,7 +125,7 @@ fn is_of_outer_build(name: &str) -> bool {
         "RUSTDOCFLAGS",
         "RUSTFLAGS",
     ];
-    // CC and its kin stay: they say where a C compiler is.
+    // CC and similar variables stay: they name the C compiler.
     const BEGINNINGS: [&str; 9] = [
         "CARGO_BUILD_",
         "CARGO_CFG_",
@@ -139,12 +140,12 @@ fn is_of_outer_build(name: &str) -> bool {
     WHOLE.contains(&name) || BEGINNINGS.iter().any(|b| name.starts_with(b))
 }
 
-/// Cargo's target folder that a build script's own folder lies in.
+/// Returns the cargo target folder that contains a build script's own folder.
 fn target_folder(out: &Path) -> &Path {
-    // Cargo marks it for backup programs.
+    // Cargo marks the folder for backup programs.
     let marked = out
         .ancestors()
         .find(|dir| dir.join("CACHEDIR.TAG").exists());
-    // Else PROFILE/build/PACKAGE/out lie below it.
+    // Otherwise the build script's folder is TARGET/PROFILE/build/PACKAGE/out.
     marked.unwrap_or_else(|| out.ancestors().nth(4).unwrap_or(out))
 }

@@ -3,20 +3,20 @@
 
 use std::sync::OnceLock;
 
-/// The program, deflated, as it is half the size and seldom needed; empty if it could not be built. Not a
-/// constant: each crate that names one has a copy.
+/// The program, deflated to half its size since it is seldom needed; empty if it could not be
+/// built. A static, because every crate that uses a constant gets a copy.
 static DEFLATED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lowmark-guest"));
 
-/// The program as it runs.
+/// The inflated program.
 static BINARY: OnceLock<Vec<u8>> = OnceLock::new();
 
-/// Why it could not.
+/// The reason why it could not be built.
 const MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/missing"));
 
-/// The program that a guest's first process is.
+/// Returns the program that runs as a guest's first process.
 ///
 /// # Errors
-/// What was missing when `lowmark` was built, in one line.
+/// The program could not be built with `lowmark`; the reason in one line.
 pub fn guest_binary() -> Result<&'static [u8], String> {
     if DEFLATED.is_empty() {
         return Err(format!(
@@ -37,7 +37,7 @@ mod tests {
         match guest_binary() {
             Ok(binary) => {
                 assert!(binary.starts_with(b"\x7fELF"));
-                // PT_INTERP, which names a loader, is what other programs have.
+                // Other programs have a PT_INTERP header, which names a loader.
                 let number = |at: usize, bytes: usize| {
                     let field = binary[at..at + bytes].iter().rev();
                     field.fold(0, |n: usize, b| n << 8 | usize::from(*b))

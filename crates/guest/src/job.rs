@@ -1,4 +1,4 @@
-//! Scripts on their way into a guest: a [`ScriptJob`] made of one, and one made of it again.
+//! Transfers scripts into a guest: converts a script to a [`ScriptJob`] and back.
 
 use crate::wire::ScriptJob;
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use workload::{Replay, Script, Source, Timing, fio};
 const TRACES: &str = "/trace";
 
 impl ScriptJob {
-    /// The job that makes this script (the device of a root folder is still to be named), and the file of the host's that has to be in the initramfs at the
-    /// job's path, if it is a trace. `None` if nothing says the script again: it was changed since it
-    /// was read.
+    /// Returns the job for a script (the device of a root folder is filled in later) and, for a
+    /// trace, the host's file to put into the initramfs at the job's path. `None` if the script has
+    /// no source text: it was changed since it was read.
     pub fn of(script: &Script) -> Option<(Self, Option<PathBuf>)> {
         Some(match &script.source {
             Source::Line if script.line.is_empty() => return None,
             Source::Line => (Self::Command(script.line.clone()), None),
             Source::Fio(text) => (Self::Fio(text.clone()), None),
             Source::Trace(replay) => {
-                // Formats are recognised by the name, too.
+                // Trace formats are recognised by the file name, too.
                 let name = replay.path.file_name().unwrap_or_default();
                 let job = Self::Trace {
                     path: format!("{TRACES}/{}", name.to_string_lossy()),
@@ -29,7 +29,7 @@ impl ScriptJob {
                 };
                 (job, Some(replay.path.clone()))
             }
-            // Which device its root is, says who attaches it.
+            // The host fills in the device when it attaches the root.
             Source::Foreign(foreign) => {
                 let (run, root) = (foreign.run.clone(), String::new());
                 (Self::Foreign { run, root }, None)
@@ -37,10 +37,10 @@ impl ScriptJob {
         })
     }
 
-    /// The script, read again; `None` for a program that is none of ours.
+    /// Returns the script, parsed again; `None` for a user's own program.
     ///
     /// # Errors
-    /// What can't be read, in one line.
+    /// The script can't be parsed; in one line.
     pub fn script(&self) -> Result<Option<Script>, String> {
         Ok(Some(match self {
             Self::Command(line) => workload::parse(line).map_err(|e| e.to_string())?,

@@ -15,7 +15,7 @@ mod sys;
 pub mod tracing;
 pub mod wire;
 
-/// A value of /proc/meminfo, in kB.
+/// Returns a value of /proc/meminfo, in kB.
 #[cfg(target_os = "linux")]
 pub(crate) fn meminfo(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines();

@@ -1,15 +1,16 @@
-//! Looks at files of `/proc` and `/sys`: those of a job in a guest, or the running system's.
+//! Samples files of `/proc` and `/sys`: those of a job in a guest, or the running system's.
 
 use crate::{sys, wire};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
-/// It has limits that are others for tasks that come before all.
+/// The kernel computes the dirty limits in this file for the reading task; they are higher for
+/// real-time tasks.
 const VMSTAT: &str = "/proc/vmstat";
 
-/// Files that are read again and again. They stay open and the buffers stay as large as they had to be, so
-/// a look takes hardly any memory, here or in the kernel.
+/// Files that are read repeatedly. They stay open and the buffers keep their size, so a look takes
+/// hardly any memory, here or in the kernel.
 pub struct Looks {
     files: Vec<(String, File)>,
     contents: Vec<u8>,
@@ -17,7 +18,7 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Those of the files that can be read.
+    /// Opens those of the files that can be read.
     pub fn open(paths: &[String]) -> Self {
         let readable = |path: &String| {
             let file = File::open(path).ok()?;
@@ -31,15 +32,15 @@ impl Looks {
         }
     }
 
-    /// The files that are read.
+    /// Returns the paths of the open files.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(|(path, _)| path.as_str())
     }
 
-    /// Reads all of them and says what is in them; `at` is the time that the frames carry.
+    /// Reads all files and writes their contents as frames; `at` is the time in the frames.
     ///
     /// # Errors
-    /// A file that can't be read any more, and those of the writer.
+    /// A file can't be read any more, or the writer fails.
     pub fn take(&mut self, at: u64, to: &mut impl Write) -> io::Result<()> {
         for (path, file) in &self.files {
             let contents = &mut self.contents;
@@ -55,14 +56,14 @@ impl Looks {
     }
 }
 
-/// Reads a file from its start, into a buffer that grows with it; its length.
+/// Reads a file from its start into a buffer that grows as needed; returns the file's length.
 fn read(file: &File, contents: &mut Vec<u8>) -> io::Result<usize> {
     let mut len = 0;
     loop {
         if len == contents.len() {
             contents.resize(len * 2, 0);
         }
-        // From the start: the kernel writes such files anew when they are read there.
+        // Positioned reads: the kernel generates such files anew when they are read from the start.
         match file.read_at(&mut contents[len..], len as u64) {
             Ok(0) => return Ok(len),
             Ok(n) => len += n,

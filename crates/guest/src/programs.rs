@@ -1,7 +1,7 @@
 //! The process of the programs: runs a script as its shell would, each process on a thread.
 //!
-//! It is the second process of a guest, and lets the first one know over a pipe: a hello once it is
-//! ready, then, when it is told to start, gauges, notes, the end and the figures.
+//! It is the second process of a guest and reports to the first over a pipe: a hello once it is
+//! ready, then, after the start signal, gauges, notes, the end and the figures.
 
 use crate::host::{Costs, Shared, Spend, TaskHost, lock, sleep_until};
 use crate::sys;
@@ -13,20 +13,20 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use workload::{HostError, HostResult, Instance, Process, Report, Script, Step, Task};
 
-/// What a run left.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
     /// Nanoseconds from the start to the end of the last step.
     pub at: u64,
     /// The figures of all programs by name, with units ([`workload::report::of_run`]).
     pub figures: BTreeMap<String, (&'static str, f64)>,
-    /// Why the first program that failed did, if one did.
+    /// The error of the first program that failed, if any.
     pub error: Option<HostError>,
-    /// What a reader of the results must know.
+    /// Notes for readers of the results.
     pub notes: Vec<String>,
 }
 
-/// What the processes of a script leave.
+/// The outcomes of a script's processes.
 #[derive(Default)]
 struct Outcomes {
     reports: Mutex<Vec<(Option<Instance>, Report)>>,
@@ -34,7 +34,7 @@ struct Outcomes {
 }
 
 impl Outcomes {
-    /// Enters what a program left; returns whether it went well.
+    /// Records a program's outcome; returns true if it succeeded.
     fn enter(&self, instance: Option<Instance>, result: HostResult<Report>) -> bool {
         match result {
             Ok(report) => lock(&self.reports).push((instance, report)),
@@ -55,7 +55,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// Makes what its programs share. Paths of the script are below `root`.
+    /// Makes the state that the programs share. Paths of the script are below `root`.
     pub fn new(script: Script, root: OwnedFd, costs: Costs, spend: Spend) -> Self {
         let shared = Shared::new(root, script.session(), costs, spend);
         Self {
@@ -65,13 +65,13 @@ impl Player {
         }
     }
 
-    /// What the tasks of the run share.
+    /// Returns the state that the tasks share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Runs the steps; time counts from `start`, a time of [`clock`](crate::host::clock). Background processes may go on
-    /// when it returns: they end with the process.
+    /// Runs the steps; time counts from `start`, a time of [`clock`](crate::host::clock).
+    /// Background processes may still run when it returns: they end with the process.
     pub fn run(&self, start: u64) -> Ended {
         self.shared.start(start);
         let mut behind: Vec<JoinHandle<()>> = Vec::new();
@@ -103,7 +103,7 @@ impl Player {
         self.ended(self.shared.now())
     }
 
-    /// Which instance of its program each command of a process is.
+    /// Returns for each command of a process which instance of its program it is.
     fn instances(&self, process: &Process) -> Vec<Option<Instance>> {
         let commands = process.commands.iter();
         commands.map(|c| self.script.instance(c)).collect()
@@ -120,7 +120,7 @@ impl Player {
         })
     }
 
-    /// What there is at the end, at once: programs in the background go on meanwhile.
+    /// Returns the outcome at time `at`; programs in the background keep running.
     fn ended(&self, at: u64) -> Ended {
         let mut reports = lock(&self.outcomes.reports).clone();
         reports.extend(
@@ -139,7 +139,7 @@ impl Player {
     }
 }
 
-/// Runs the programs of a process, of which each has its instance; returns whether all went well.
+/// Runs the commands of a process one after the other; returns true if all succeeded.
 fn run_process(
     process: &Process,
     instances: &[Option<Instance>],
@@ -152,7 +152,7 @@ fn run_process(
 }
 
 impl Ended {
-    /// What the process says of it, the end first.
+    /// Converts the outcome into frames, the end first.
     pub fn frames(self) -> Vec<Frame> {
         let mut frames = vec![Frame::End(self.at)];
         frames.extend(self.notes.into_iter().map(Frame::Note));
@@ -165,30 +165,31 @@ impl Ended {
     }
 }
 
-/// Where a process says its frames; each is said whole.
+/// A writer of frames that several threads share; each frame is written whole.
 pub struct Voice<W>(Mutex<W>);
 
 impl<W: Write> Voice<W> {
-    /// Over a writer without a buffer.
+    /// Wraps a writer without a buffer.
     pub fn new(to: W) -> Self {
         Self(Mutex::new(to))
     }
 
-    /// Says frames by one call.
+    /// Writes frames with one call.
     ///
     /// # Errors
-    /// The writer's.
+    /// The writer fails.
     pub fn say(&self, frames: &[Frame]) -> io::Result<()> {
         let bytes: Vec<u8> = frames.iter().flat_map(Frame::to_bytes).collect();
         lock(&self.0).write_all(&bytes)
     }
 }
 
-/// The life of the programs' process: says hello when the script is ready, waits for the time of the
-/// start on `from` (8 bytes, little endian, of [`clock`](crate::host::clock)), runs, and says how it ended, with a [`Frame::Bye`] behind it.
+/// Runs as the programs' process: sends a hello when the script is ready, waits for the start time
+/// on `from` (8 bytes, little endian, of [`clock`](crate::host::clock)), runs, and sends the
+/// outcome and a [`Frame::Bye`].
 ///
 /// # Errors
-/// The pipes'.
+/// A pipe fails.
 pub fn live(
     player: &Player,
     sample_ns: u64,
@@ -206,7 +207,7 @@ pub fn live(
             .name("gauges".to_owned())
             .stack_size(crate::host::STACK)
             .spawn(move || {
-                // Where it may not, it comes a little later.
+                // Without the right to real-time priority, gauges are sampled a little later.
                 let _ = sys::run_first();
                 let mut at = 0;
                 while voice.say(&gauges(&shared, at)).is_ok() && sample_ns > 0 {

@@ -1,4 +1,5 @@
-//! What neither std nor rustix has a safe form of. All `unsafe` of this crate is here.
+//! System calls for which neither std nor rustix has a safe form. All `unsafe` of this crate is
+//! here.
 
 use rustix::fd::{AsRawFd, BorrowedFd};
 use std::cell::Cell;
@@ -28,8 +29,8 @@ fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     done(unsafe { libc::sched_setscheduler(0, policy, &raw const priority) })
 }
 
-/// The calling thread runs before all others whenever it can (SCHED_FIFO): what looks at a machine is
-/// there in time. While it is [one of them](as_others), it is the first of them.
+/// Gives the calling thread real-time priority (SCHED_FIFO), so that looks are taken in time. While
+/// it runs [as a normal task](as_others), its nice value is the lowest.
 ///
 /// # Errors
 /// As sched_setscheduler(2) and setpriority(2).
@@ -38,14 +39,14 @@ pub fn run_first() -> io::Result<()> {
     set_policy(libc::SCHED_FIFO, 1)
 }
 
-/// Does something as a task like others (SCHED_OTHER), and goes back to where it was. The kernel gives real-time
-/// tasks more than others: of dirty pages, for one, and says the limits that hold for whoever reads them
-/// (`domain_dirty_limits`).
+/// Calls `what` as a normal task (SCHED_OTHER), then restores the policy. The kernel allows
+/// real-time tasks more, for example more dirty pages, and reports the limits that hold for the
+/// reading task (`domain_dirty_limits`).
 ///
 /// # Errors
 /// As sched_setscheduler(2), and those of `what`.
 pub fn as_others<T>(what: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    // SAFETY: it only asks; 0 is the calling thread.
+    // SAFETY: the call only queries; 0 is the calling thread.
     let first = unsafe { libc::sched_getscheduler(0) } == libc::SCHED_FIFO;
     if !first {
         return what();
@@ -56,7 +57,7 @@ pub fn as_others<T>(what: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     done
 }
 
-/// swapon(2).
+/// Calls swapon(2).
 ///
 /// # Errors
 /// As swapon(2).
@@ -66,7 +67,7 @@ pub fn swap_on(device: &str) -> io::Result<()> {
     done(unsafe { libc::swapon(device.as_ptr(), 0) })
 }
 
-/// CPU time of the calling thread as getrusage(2) has it, in nanoseconds: user's and kernel's.
+/// Returns user and system CPU time of the calling thread as in getrusage(2), in nanoseconds.
 pub fn thread_times() -> (u64, u64) {
     // SAFETY: all zeroes are a valid rusage.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -76,10 +77,10 @@ pub fn thread_times() -> (u64, u64) {
     (ns(usage.ru_utime), ns(usage.ru_stime))
 }
 
-/// The most parts that readv(2) and its kin take.
+/// The most parts that readv(2) and related calls take.
 const MOST_PARTS: usize = 1024;
 
-/// Parts that together are `len` bytes and all lie in the same window.
+/// Returns parts of `len` bytes in total that all lie in the same window.
 fn parts(window: *mut u8, size: usize, len: usize) -> Vec<libc::iovec> {
     let part = |at: usize| libc::iovec {
         iov_base: window.cast(),
@@ -88,7 +89,7 @@ fn parts(window: *mut u8, size: usize, len: usize) -> Vec<libc::iovec> {
     (0..len).step_by(size).take(MOST_PARTS).map(part).collect()
 }
 
-/// The window that takes calls of `len` bytes, in bytes: whole pages.
+/// Returns the size in bytes, in whole pages, of a window for calls of `len` bytes.
 pub fn window_for(len: usize) -> usize {
     const LARGE: usize = 256 << 10;
     len.min(LARGE)
@@ -101,8 +102,8 @@ fn transferred(result: isize) -> io::Result<u64> {
     u64::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// readv(2), or preadv(2) `at` an offset: at most `len` bytes, again and again into the same window of
-/// [`window_for`] so many.
+/// Calls readv(2), or preadv(2) if `at` gives an offset: reads at most `len` bytes, all parts into
+/// the same window (sized by [`window_for`]).
 ///
 /// # Errors
 /// As readv(2).
@@ -124,7 +125,8 @@ pub fn read_over(
     })
 }
 
-/// writev(2), or pwritev(2) `at` an offset: at most `len` bytes, again and again from the same window.
+/// Calls writev(2), or pwritev(2) if `at` gives an offset: writes at most `len` bytes, all parts
+/// from the same window.
 ///
 /// # Errors
 /// As writev(2).
@@ -146,18 +148,18 @@ pub fn write_over(
 }
 
 thread_local! {
-    /// The calling thread is in [`Mapping::touch`].
+    /// Set while the calling thread is in [`Mapping::touch`].
     static TOUCHING: Cell<bool> = const { Cell::new(false) };
-    /// A touch met a bus error.
+    /// Set if a touch caused a bus error.
     static BUS_ERROR: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A page of a mapped file that can't be read: puts an empty page in its place, so that the touch goes on
-/// and can tell of it.
+/// Handles SIGBUS at a page of a mapped file that can't be read: maps an empty page in its place,
+/// so that the touch continues and can report it.
 extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     if TOUCHING.get() {
-        // SAFETY: the kernel hands a valid siginfo to a handler with SA_SIGINFO, and fills in the address
-        // for SIGBUS.
+        // SAFETY: the kernel passes a valid siginfo to a handler with SA_SIGINFO, and fills in the
+        // address for SIGBUS.
         let at = unsafe { (*info).si_addr() } as usize & !(PAGE - 1);
         let (access, flags) = (
             libc::PROT_READ | libc::PROT_WRITE,
@@ -171,7 +173,7 @@ extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
             return;
         }
     }
-    // SAFETY: as the default has it: the same instruction faults again and ends the process.
+    // SAFETY: restores the default action: the same instruction faults again and ends the process.
     unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
 }
 
@@ -184,15 +186,16 @@ fn catch_bus_errors() {
             on_bus_error;
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_SIGINFO;
-        // SAFETY: the handler only does what handlers may: mmap, signal, its thread's own flags.
+        // SAFETY: the handler only does what is allowed in a handler: mmap, signal, its thread's
+        // own flags.
         unsafe { libc::sigaction(libc::SIGBUS, &raw const action, null_mut()) };
     });
 }
 
-/// What a touch met.
+/// The outcome of a touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Touched {
-    /// What was expected.
+    /// The page was read, with the expected value if one was given.
     Ok,
     /// Another value than the one expected.
     Differs,
@@ -200,29 +203,29 @@ pub enum Touched {
     BusError,
 }
 
-/// What a [`Mapping`] maps.
+/// The object that a [`Mapping`] maps.
 #[derive(Debug, Clone, Copy)]
 pub enum Of<'a> {
     /// Anonymous memory.
     Anon,
-    /// A file from its start; private ones are copied when they are written.
+    /// A file from its start; true: private, copied when it is written.
     File(BorrowedFd<'a>, bool),
 }
 
-/// Memory that was mapped, until it is dropped.
+/// Mapped memory, unmapped on drop.
 #[derive(Debug)]
 pub struct Mapping {
     at: *mut u8,
     pages: usize,
 }
 
-// SAFETY: the memory is only accessed through atomics, and unmapped once nobody has it any more.
+// SAFETY: the memory is only accessed through atomics, and unmapped once it has no owner any more.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// mmap(2) for reading and writing.
+    /// Maps `pages` pages for reading and writing.
     ///
     /// # Errors
     /// As mmap(2).
@@ -246,7 +249,7 @@ impl Mapping {
         Ok(Self { at, pages })
     }
 
-    /// madvise(2) for all of it.
+    /// Calls madvise(2) for the whole mapping.
     ///
     /// # Errors
     /// As madvise(2).
@@ -256,21 +259,23 @@ impl Mapping {
             Advice::Sequential => libc::MADV_SEQUENTIAL,
             Advice::Random => libc::MADV_RANDOM,
         };
-        // SAFETY: advice that changes no contents, for memory of ours.
+        // SAFETY: the advice changes no contents, and the memory is ours.
         done(unsafe { libc::madvise(self.at.cast(), self.pages * PAGE, advice) })
     }
 
-    /// Accesses the first word of a page; what is stored is stored whatever was there.
+    /// Accesses the first word of a page. `store` is stored whether or not the word was as
+    /// expected.
     ///
     /// # Panics
-    /// If it has no such page.
+    /// If the mapping has no such page.
     pub fn touch(&self, page: usize, expect: Option<u64>, store: Option<u64>) -> Touched {
         assert!(page < self.pages, "a program touches what it has mapped");
-        // SAFETY: inside of the mapping, aligned to pages, and only ever accessed so.
+        // SAFETY: inside the mapping, page-aligned, and only accessed through atomics.
         let word = unsafe { AtomicU64::from_ptr(self.at.add(page * PAGE).cast()) };
         TOUCHING.set(true);
         compiler_fence(Ordering::SeqCst);
-        // One access, and so one fault, whatever is expected: the virtual world looks at contents without one.
+        // One access, and so one fault, in any case: the virtual world checks contents without an
+        // access.
         let found = match store {
             Some(new) => word.swap(new, Ordering::Relaxed),
             None => word.load(Ordering::Relaxed),
@@ -289,7 +294,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` and by nobody used any more.
+        // SAFETY: mapped by `new` and no longer used.
         unsafe { libc::munmap(self.at.cast(), self.pages * PAGE) };
     }
 }
@@ -315,7 +320,8 @@ mod tests {
         }
     }
 
-    /// A page behind the end of its file gives SIGBUS; the touch says so, the next one is none's business.
+    /// A page behind the end of its file gives SIGBUS; the touch reports it, and the next touch is
+    /// not affected.
     #[test]
     fn a_bus_error_is_told_and_survived() {
         let file = tempfile::tempfile().unwrap();

@@ -6,37 +6,37 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Where a guest's tracefs is.
+/// The mount point of a guest's tracefs.
 pub(crate) const TRACEFS: &str = "/sys/kernel/tracing";
 
-/// KiB of each ring if nobody says.
+/// The default size of each ring in KiB.
 const RING_KB: u64 = 4096;
 
 /// Bytes of a page of a ring.
 const PAGE: usize = 4096;
 
-/// Pages that are said at once.
+/// Pages written in one frame.
 const PAGES: usize = 16;
 
-/// What a step returns: why it can't be done, in one line.
+/// The result of a step; the error is one line.
 type Step<T = ()> = Result<T, String>;
 
-/// `what: why` of an error.
+/// Formats an error as `what: why`.
 fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> String {
     move |why| format!("{what}: {why}")
 }
 
-/// Events that are recorded, of one CPU or several. It has a folder of tracefs to itself: the whole of a guest's,
-/// or an instance.
+/// Records events of one or several CPUs. It owns a folder of tracefs: the whole tracefs of a
+/// guest, or an instance.
 pub struct Tracer {
     dir: PathBuf,
-    /// The CPUs' numbers and rings.
+    /// Each CPU's number and ring.
     rings: Vec<(u32, File)>,
     pages: Vec<u8>,
 }
 
-/// The text of a file of tracefs. `header_page` ends with the first read, however little that asked for, and
-/// std's begins with a few bytes.
+/// Reads a text file of tracefs. `header_page` ends with the first read, however short, and std's
+/// first read is only a few bytes.
 fn read_text(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut bytes = vec![0; 16 << 10];
@@ -56,7 +56,7 @@ fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-/// The numbers of the CPUs that have a ring, in a folder of tracefs.
+/// Returns the numbers of the CPUs that have a ring, in a folder of tracefs.
 pub(crate) fn cpus(dir: &Path) -> io::Result<Vec<u32>> {
     let mut cpus = Vec::new();
     for entry in fs::read_dir(dir.join("per_cpu"))? {
@@ -69,12 +69,13 @@ pub(crate) fn cpus(dir: &Path) -> io::Result<Vec<u32>> {
 }
 
 impl Tracer {
-    /// Readies the rings of `kb` KiB each in this folder of tracefs, says the formats of those tracepoints that
-    /// there are, and turns them on; nothing is recorded yet. `None` if there are none. A tracepoint has behind a
-    /// space the kernel's filter of its events.
+    /// Sets up rings of `kb` KiB each in this folder of tracefs, writes the formats of the existing
+    /// tracepoints to `out`, and enables them; nothing is recorded yet. `None` if none of them
+    /// exists. A tracepoint may be followed by a space and a filter of its events in the kernel's
+    /// syntax.
     ///
     /// # Errors
-    /// What could not be set or read, in one line.
+    /// A file could not be written or read; in one line.
     pub fn new(dir: &Path, points: &[String], kb: u64, out: &mut impl Write) -> Step<Option<Self>> {
         let events = dir.join("events");
         let there = |p: &(&str, &str)| fs::exists(events.join(p.0).join("format")).unwrap_or(false);
@@ -93,9 +94,9 @@ impl Tracer {
             "buffer_size_kb",
             &if kb == 0 { RING_KB } else { kb }.to_string(),
         )?;
-        // What finds no room is counted, and nothing that was there is lost for it.
+        // When a ring is full, new events are dropped and counted; recorded ones are kept.
         tracer.set("options/overwrite", "0")?;
-        // The clock that programs and looks go by.
+        // The clock that programs and looks use.
         tracer.set("trace_clock", "mono")?;
         let mut format = |name: &str, path: &Path| {
             let text = read_text(path).map_err(of(path.display()))?;
@@ -124,23 +125,23 @@ impl Tracer {
         fs::write(&path, text).map_err(of(format_args!("`{text}` into {}", path.display())))
     }
 
-    /// The rings, to wait for.
+    /// Returns the rings, to poll them.
     pub fn rings(&self) -> impl Iterator<Item = &File> {
         self.rings.iter().map(|(_, ring)| ring)
     }
 
-    /// Recording begins.
+    /// Starts recording.
     ///
     /// # Errors
-    /// The kernel does not let it.
+    /// The kernel refuses.
     pub fn begin(&self) -> Step {
         self.set("tracing_on", "1")
     }
 
-    /// Says what was recorded since the last time; returns how many bytes that are.
+    /// Writes the events recorded since the last call; returns their bytes.
     ///
     /// # Errors
-    /// A ring's, and the writer's.
+    /// A ring can't be read, or the writer fails.
     pub fn drain(&mut self, out: &mut impl Write) -> io::Result<usize> {
         let mut all = 0;
         for (_, ring) in &mut self.rings {
@@ -149,11 +150,11 @@ impl Tracer {
         Ok(all)
     }
 
-    /// Recording ends; returns how many events of each CPU found no room. What the rings have can still be
-    /// fetched.
+    /// Stops recording; returns the number of lost events of each CPU. Events in the rings can
+    /// still be fetched.
     ///
     /// # Errors
-    /// The kernel does not let it, or does not say.
+    /// The kernel refuses, or its statistics can't be read.
     pub fn end(&self) -> Step<Vec<(u32, u64)>> {
         self.set("tracing_on", "0")?;
         let of_cpu = |cpu: u32| {
@@ -165,7 +166,7 @@ impl Tracer {
     }
 }
 
-/// Says what one ring has.
+/// Writes the contents of one ring.
 fn drain(ring: &mut File, pages: &mut [u8], out: &mut impl Write) -> io::Result<usize> {
     let mut all = 0;
     loop {
@@ -176,7 +177,8 @@ fn drain(ring: &mut File, pages: &mut [u8], out: &mut impl Write) -> io::Result<
             }
             match ring.read(&mut pages[len..len + PAGE]) {
                 Ok(0) => break false,
-                // What a page lacks at its end says nothing; the next one begins where pages begin.
+                // A short page is filled with zeroes, which end its events; the next one starts at
+                // a page boundary.
                 Ok(n) => {
                     pages[len + n..len + PAGE].fill(0);
                     len += PAGE;
@@ -196,14 +198,14 @@ fn drain(ring: &mut File, pages: &mut [u8], out: &mut impl Write) -> io::Result<
     }
 }
 
-/// One of the counts in a ring's statistics.
+/// Returns a count from a ring's statistics.
 pub(crate) fn counted(stats: &str, name: &str) -> Option<u64> {
     let mut lines = stats.lines();
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     value.trim().parse().ok()
 }
 
-/// Events that found no room.
+/// Returns the number of lost events.
 fn lost(stats: &str) -> u64 {
     let of = |name| counted(stats, name).unwrap_or(0);
     of("overrun") + of("dropped events")

@@ -1,87 +1,88 @@
-//! What host and guest say to each other: a [`Job`] in, [`Frame`]s out.
+//! The protocol between host and guest: a [`Job`] in, [`Frame`]s out.
 
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 
-/// Where the job lies in the initramfs.
+/// The job's path in the initramfs.
 pub const JOB: &str = "/job.json";
 
-/// Where a static busybox lies in the initramfs of a guest with a shell.
+/// The path of a static busybox in the initramfs of a guest with a shell.
 pub const BUSYBOX: &str = "/bin/busybox";
 
-/// What a guest does.
+/// The work of a guest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// What for.
+    /// The kind of work.
     pub task: Assignment,
     /// Filesystems to mount, the one on `/` first.
     pub mounts: Vec<MountJob>,
-    /// The device of the swap area, if there is one: `/dev/vdb`. It has its header.
+    /// The device of the swap area, if any, such as `/dev/vdb`. It already has a swap header.
     pub swap: Option<String>,
-    /// What is written to files below `/proc` and `/sys` before anything is measured, in this order:
-    /// path and text. A file that is not there ends the guest with [`Frame::Failed`].
+    /// Texts written to files below `/proc` and `/sys` before the measurement, in this order: path
+    /// and text. A missing file ends the guest with [`Frame::Failed`].
     pub settings: Vec<(String, String)>,
     /// Memory that is in use before the workload starts, in bytes.
     pub boot: BootJob,
-    /// What runs.
+    /// The script to run.
     pub script: ScriptJob,
-    /// Directories that the script finds, parents first: what [`Assignment::Prepare`] lays out.
+    /// Directories that the script finds, parents first; [`Assignment::Prepare`] makes them.
     #[serde(default)]
     pub directories: Vec<String>,
-    /// Files that it finds, and their bytes.
+    /// Files that the script finds, and their bytes.
     #[serde(default)]
     pub files: Vec<(String, u64)>,
-    /// The workload begins so many nanoseconds after a tick of the guest's timer, less whole ticks.
+    /// The workload starts this many nanoseconds, modulo the tick interval, after a tick of the
+    /// guest's timer.
     #[serde(default)]
     pub since_tick: u64,
-    /// Settings written while the workload runs, in the order of time: nanoseconds since its start, and
-    /// as `settings`.
+    /// Settings written while the workload runs, in the order of time: nanoseconds since its start,
+    /// and paths and texts as in `settings`.
     pub changes: Vec<(u64, Vec<(String, String)>)>,
     /// Nanoseconds between looks at [`Job::watch`]; 0: only at the start and the end.
     pub sample_ns: u64,
-    /// Files below `/proc` and `/sys` that are read at the start, at every look and at the end; one that
-    /// is not there is left out.
+    /// Files below `/proc` and `/sys` that are read at the start, at every look and at the end;
+    /// missing ones are left out.
     pub watch: Vec<String>,
-    /// Tracepoints to record while the workload runs, as `vmscan/mm_vmscan_kswapd_wake`, and behind a space the
-    /// kernel's filter of their events: `writeback/balance_dirty_pages pause > 0`. One that is not there is
-    /// left out.
+    /// Tracepoints to record while the workload runs, such as `vmscan/mm_vmscan_kswapd_wake`,
+    /// optionally followed by a space and a filter in the kernel's syntax:
+    /// `writeback/balance_dirty_pages pause > 0`. Missing ones are left out.
     pub tracepoints: Vec<String>,
-    /// Memory of the ring that they are recorded into, in KiB; 0: 4096. It counts as the kernel's own
+    /// Size of the ring for them, in KiB; 0: 4096. The ring counts as memory of the kernel
     /// ([`BootJob::kernel`]).
     #[serde(default)]
     pub trace_kb: u64,
-    /// What user code costs where a world has to say it, in nanoseconds: a whole page copied between two
-    /// buffers of a program, and gettimeofday.
+    /// Cost of user code in nanoseconds, in worlds that charge it explicitly: copying a whole page
+    /// between two buffers of a program.
     pub copy_page_ns: u64,
-    /// See `copy_page_ns`.
+    /// The same for a call of gettimeofday.
     pub gettimeofday_ns: u64,
     /// Columns and lines of a shell's terminal.
     #[serde(default)]
     pub terminal: (u16, u16),
 }
 
-/// What a guest is booted for.
+/// The purpose of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Assignment {
-    /// Lay out the files and directories that the script finds, written with zeroes, and end.
+    /// Lay out the files and directories of the script, written with zeroes, and end.
     Prepare,
     /// Run the script.
     Run,
-    /// Write the settings and say of the first that the kernel does not take ([`Frame::Refused`]); mount and
-    /// measure nothing.
+    /// Write the settings and report the first that the kernel refuses ([`Frame::Refused`]); mount
+    /// and measure nothing.
     Try,
-    /// A shell on the console.
+    /// Run a shell on the console.
     Shell,
 }
 
 /// A filesystem to mount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountJob {
-    /// `/dev/vda`.
+    /// The device, such as `/dev/vda`.
     pub device: String,
     /// The directory below the first filesystem, with no slash at either end; empty for the first.
     pub mount: String,
-    /// The type for mount(2).
+    /// The filesystem type for mount(2).
     pub filesystem: String,
     /// The options for mount(2).
     pub options: String,
@@ -90,15 +91,15 @@ pub struct MountJob {
 /// Memory in use before the workload starts, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BootJob {
-    /// What the kernel itself has: topped up with locked memory to this.
+    /// Memory of the kernel: topped up to this with locked memory.
     pub kernel: u64,
-    /// Anonymous memory of an idle program.
+    /// Anonymous memory of an idle process.
     pub anon: u64,
     /// Clean page cache, read once.
     pub cache: u64,
 }
 
-/// What runs.
+/// The workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScriptJob {
@@ -108,76 +109,77 @@ pub enum ScriptJob {
     Fio(String),
     /// A recorded trace, in a file of the initramfs.
     Trace {
-        /// Its path.
+        /// The trace's path.
         path: String,
-        /// The name of its format; empty: found out.
+        /// The name of its format; empty: detected.
         format: String,
-        /// Whether the times of the recording are kept: as the experiment's `timing`.
+        /// How the times of the recording are used, as the experiment's `timing`.
         timing: String,
-        /// Whether lines that can't be read are skipped.
+        /// Whether malformed lines are skipped.
         lenient: bool,
         /// The unit of the recording's times or sizes, as the experiment's `unit`; empty: the format's.
         unit: String,
     },
-    /// A program of the user's: its command line for `/bin/sh -c`, and the device of its root folder.
+    /// A user's own program.
     Foreign {
-        /// The command line.
+        /// The command line, for `/bin/sh -c`.
         run: String,
         /// The device, such as `/dev/vdc`, mounted read-only as its root.
         root: String,
     },
 }
 
-/// What a guest says.
+/// A message of a guest.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Frame {
-    /// It is up: the kernel's release.
+    /// The guest is ready: the kernel's release.
     Hello(String),
-    /// The workload begins, at this virtual time in nanoseconds (CLOCK_MONOTONIC of the guest). Looks
-    /// and gauges at the start follow it.
+    /// The workload starts, at this virtual time in nanoseconds (CLOCK_MONOTONIC of the guest).
+    /// Looks and gauges at the start follow.
     Start(u64),
-    /// A look at a watched file: virtual nanoseconds since the workload's start, path, contents. The looks
-    /// at the start carry 0; those at the end carry the time of [`Frame::End`] and follow it.
+    /// A sample of a watched file: virtual nanoseconds since the workload's start, path, contents.
+    /// Looks at the start have time 0; those at the end have the time of [`Frame::End`] and follow
+    /// it.
     Look(u64, String, Vec<u8>),
-    /// A figure that programs say of themselves as they run: nanoseconds since the start, name, unit,
+    /// A figure that programs report while they run: nanoseconds since the start, name, unit,
     /// value.
     Gauge(u64, String, String, f64),
     /// A figure of a program's report: name, unit and value.
     Figure(String, String, f64),
-    /// The format of a tracepoint: its name and the text of its `format` file. The one named `header_page` is
-    /// that of the ring's pages. All are said before the start.
+    /// The format of a tracepoint: its name and the text of its `format` file. `header_page` is the
+    /// format of the ring's pages. All are sent before the start.
     Format(String, String),
-    /// Raw pages of the trace ring, whole ones. Times in them are nanoseconds of the clock that
-    /// [`Frame::Start`] is a time of.
+    /// Whole raw pages of the trace ring. Their times are nanoseconds of the clock of
+    /// [`Frame::Start`].
     Trace(Vec<u8>),
-    /// Every event up to this time of the ring's clock has been said, of all CPUs. Said by who records a machine
-    /// of several; those of one are in the order of time anyway.
+    /// All CPUs' events up to this time of the ring's clock have been sent. Only recordings of
+    /// several CPUs need it; those of one CPU are in the order of time anyway.
     Fetched(u64),
-    /// So many events found no room in the ring; not said if none.
+    /// The number of events lost because the ring was full; not sent if none were.
     Lost(u64),
-    /// Something a reader must know.
+    /// A note for readers of the results.
     Note(String),
-    /// The workload's programs have ended, so many nanoseconds since its start.
+    /// The workload's programs ended, this many nanoseconds after its start.
     End(u64),
-    /// It can't go on, or a program failed: why.
+    /// The reason why the guest can't go on, or a program failed.
     Failed(String),
-    /// The setting of this place in [`Job::settings`] was not taken: why, and the names of the files beside its
-    /// own, a line each.
+    /// The setting with this index in [`Job::settings`] was refused: the reason, and the names of
+    /// the files in its folder, one per line.
     Refused(u64, String, String),
-    /// All was said; the guest powers off.
+    /// The last frame; the guest powers off.
     Bye,
 }
 
 const MOST: u32 = 64 << 20;
 
-/// Makes the bytes of a [`Frame::Look`] in a buffer that is used again, so that looking takes no memory.
+/// Encodes a [`Frame::Look`] into a reused buffer, so that looks allocate no memory.
 pub fn look(into: &mut Vec<u8>, ns: u64, path: &str, contents: &[u8]) {
     let head = Head::new("look", ns, path, "", 0.0);
     into.clear();
     put(into, &head, contents);
 }
 
-/// Two lengths, a head and a body.
+/// Appends a frame: two lengths, a head and a body.
 fn put(into: &mut Vec<u8>, head: &Head, body: &[u8]) {
     let at = into.len();
     into.extend([0; 8]);
@@ -197,7 +199,7 @@ struct Head {
     text: String,
     #[serde(default)]
     unit: String,
-    /// The bits of a float: JSON has no NaN.
+    /// The bits of a float, because JSON has no NaN.
     #[serde(default)]
     value: u64,
 }
@@ -238,7 +240,8 @@ impl Frame {
         }
     }
 
-    /// Its bytes: two lengths in 4 bytes each, little endian, a head as JSON, the body.
+    /// Returns the frame's bytes: two lengths of 4 bytes each, little endian, a head in JSON, the
+    /// body.
     pub fn to_bytes(&self) -> Vec<u8> {
         let (head, body) = self.head();
         let mut bytes = Vec::with_capacity(128 + body.len());
@@ -246,19 +249,19 @@ impl Frame {
         bytes
     }
 
-    /// Writes it.
+    /// Writes the frame.
     ///
     /// # Errors
-    /// The writer's.
+    /// The writer fails.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         to.write_all(&self.to_bytes())
     }
 
-    /// Reads the next one; `None` at the end, also at one that is cut short: a guest that was killed has
-    /// said only a part of it.
+    /// Reads the next frame; `None` at the end, also if the last frame is cut off: a guest that was
+    /// killed may have sent part of it.
     ///
     /// # Errors
-    /// The reader's, and bytes that are no frame.
+    /// The reader fails, or the bytes are no frame.
     pub fn read(from: &mut impl Read) -> io::Result<Option<Self>> {
         let mut lengths = [0; 8];
         if !whole(from, &mut lengths)? {
@@ -298,7 +301,7 @@ impl Frame {
     }
 }
 
-/// Fills the buffer; false if the end comes before that.
+/// Fills the buffer; returns false if the source ends before that.
 fn whole(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(buffer) {
         Ok(()) => Ok(true),
@@ -349,7 +352,7 @@ mod tests {
             } else {
                 all.len() - 1
             };
-            // By their bytes: a NaN is not equal to itself.
+            // Compared as bytes: a NaN is not equal to itself.
             let again: Vec<u8> = read.iter().flat_map(Frame::to_bytes).collect();
             assert_eq!(read.len(), whole);
             assert!(bytes.starts_with(&again));

@@ -1,8 +1,8 @@
-//! The texts of a guest's `/proc`.
+//! Parsers for the texts of `/proc`.
 
 use std::collections::BTreeMap;
 
-/// Name and number of each line (`/proc/vmstat`).
+/// Returns name and number of each line of `/proc/vmstat`.
 pub fn vmstat(text: &str) -> BTreeMap<&str, u64> {
     let pair = |line: &'_ str| -> Option<(usize, u64)> {
         let (name, number) = line.split_once(' ')?;
@@ -14,7 +14,8 @@ pub fn vmstat(text: &str) -> BTreeMap<&str, u64> {
         .collect()
 }
 
-/// Whether a name of `/proc/vmstat` says how much there is, and not how much there was.
+/// Returns true if a name of `/proc/vmstat` is a level (how much there is), false if it counts
+/// events.
 pub fn is_level(name: &str) -> bool {
     const EVENTS: [&str; 8] = [
         "nr_dirtied",
@@ -30,8 +31,8 @@ pub fn is_level(name: &str) -> bool {
     LEVELS.contains(&name) || name.starts_with("nr_") && !EVENTS.contains(&name)
 }
 
-/// What happened between two texts of `/proc/vmstat`. A name that the first does not have is left out: what it
-/// counted before is not known.
+/// Returns the increase of the event counters between two texts of `/proc/vmstat`. A name that is
+/// missing in the first is left out, because its earlier count is unknown.
 pub fn events_between(first: &str, last: &str) -> BTreeMap<String, u64> {
     let before = vmstat(first);
     let events = vmstat(last).into_iter().filter(|(name, _)| !is_level(name));
@@ -47,16 +48,16 @@ pub fn events_between(first: &str, last: &str) -> BTreeMap<String, u64> {
 pub struct Zone {
     /// Its name.
     pub name: String,
-    /// Pages of it that the allocator manages.
+    /// Pages that the allocator manages.
     pub managed: u64,
-    /// Its figures by name: `free`, `min`, `low`, `high`, `nr_zone_inactive_file`, …
+    /// The figures by name: `free`, `min`, `low`, `high`, `nr_zone_inactive_file`, …
     pub figures: BTreeMap<String, u64>,
 }
 
-/// The zones that have memory.
+/// Returns the zones that have memory.
 pub fn zones(text: &str) -> Vec<Zone> {
     let mut zones: Vec<Zone> = Vec::new();
-    // The figures of the whole node stand in its first zone, below their own heading.
+    // The first zone of a node also has the figures of the whole node, below their own heading.
     let mut of_node = false;
     let mut per_cpu = false;
     for line in text.lines() {
@@ -95,18 +96,18 @@ pub fn zones(text: &str) -> Vec<Zone> {
     zones
 }
 
-/// What `/proc/diskstats` says of a disk.
+/// The counters of a disk in `/proc/diskstats`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiskStats {
-    /// Sectors of 512 bytes read.
+    /// Sectors read, of 512 bytes.
     pub read: u64,
     /// Sectors written.
     pub written: u64,
-    /// Requests under way, where that is told.
+    /// Requests in flight; `None` where the kernel does not say.
     pub in_flight: Option<u64>,
 }
 
-/// The disks of `/proc/diskstats`, partitions among them.
+/// Returns the disks and partitions of `/proc/diskstats`.
 pub fn all_diskstats(text: &str) -> impl Iterator<Item = (String, DiskStats)> {
     text.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -120,8 +121,8 @@ pub fn all_diskstats(text: &str) -> impl Iterator<Item = (String, DiskStats)> {
     })
 }
 
-/// Microseconds that some and that all tasks stood still (`/proc/pressure/*`); `None` where the kernel does
-/// not say.
+/// Returns the total stall time in microseconds from `/proc/pressure/*`; `who` is `some` or `full`.
+/// `None` where the kernel has no such line.
 pub fn pressure(text: &str, who: &str) -> Option<u64> {
     let line = text.lines().find_map(|l| l.strip_prefix(who))?;
     let total = line

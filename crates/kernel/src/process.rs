@@ -1,4 +1,5 @@
-//! The guest's process: started so that nothing of the host shows in it, and never left behind.
+//! The guest's process: started so that it depends on nothing of the host, and killed with its
+//! owner.
 
 use nix::sys::personality::{self, Persona};
 use std::fs::{File, read_to_string};
@@ -9,35 +10,35 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// What a process reads and writes.
+/// Standard input, output and error of a guest's process.
 #[derive(Debug)]
 pub enum Console {
-    /// It reads nothing, and writes into a file.
+    /// No input, output into a file.
     File(File),
     /// A terminal.
     Terminal(File),
 }
 
-/// A descriptor that a process is started with.
+/// A file descriptor that a process is started with.
 pub struct Passed<'a> {
     /// The file.
     pub file: &'a File,
-    /// Its number in the process.
+    /// The descriptor's number in the process.
     pub number: i32,
 }
 
-/// A guest's process, with all that it has started.
+/// A guest's process and the processes that it started.
 pub struct Process {
     child: Child,
     peak: u64,
 }
 
 impl Process {
-    /// Starts a program with nothing but these arguments and variables. Addresses are not randomised, and
-    /// it ends when the thread that started it does.
+    /// Starts a program with only these arguments and variables. Address randomisation is off, and
+    /// the program is killed when the thread that started it ends.
     ///
     /// # Errors
-    /// It can't be started.
+    /// The program can't be started.
     pub fn start(
         program: &Path,
         args: &[String],
@@ -70,30 +71,31 @@ impl Process {
         })
     }
 
-    /// Its number.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it runs; meanwhile its memory is looked at.
+    /// Returns true if the process runs; samples its memory as well.
     pub fn alive(&mut self) -> bool {
         self.look();
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Notes the memory that it has had at most.
+    /// Samples the process's peak memory.
     pub fn look(&mut self) {
         self.peak = self
             .peak
             .max(status(&self.child.id().to_string(), &["VmHWM"]));
     }
 
-    /// Bytes of memory that it had at most, as far as was seen.
+    /// Returns the peak memory in bytes, as far as it was sampled.
     pub fn peak(&self) -> u64 {
         self.peak
     }
 
-    /// Nanoseconds of CPU time that it and its threads took, as far as the host says.
+    /// Returns the CPU time of the process and its threads in nanoseconds; 0 if the host does not
+    /// say.
     pub fn cpu_ns(&self) -> u64 {
         let path = format!("/proc/{}/schedstat", self.child.id());
         let text = read_to_string(path).unwrap_or_default();
@@ -103,8 +105,8 @@ impl Process {
             .unwrap_or(0)
     }
 
-    /// Bytes of its memory. The guest's kernel lies where its executable says, for addresses are not
-    /// randomised.
+    /// Reads the process's memory. The guest's kernel lies at the addresses of its executable,
+    /// because address randomisation is off.
     pub fn memory(&self, address: u64, len: usize) -> io::Result<Vec<u8>> {
         let memory = File::open(format!("/proc/{}/mem", self.child.id()))?;
         let mut bytes = vec![0; len];
@@ -112,10 +114,11 @@ impl Process {
         Ok(bytes)
     }
 
-    /// Waits until it has ended by itself, or for so many milliseconds.
+    /// Waits until the process has ended, for at most `wait_ms` milliseconds. Returns its status,
+    /// or `None` if it still runs.
     ///
     /// # Errors
-    /// The host's.
+    /// The host can't wait for the process.
     pub fn ended(&mut self, wait_ms: u64) -> io::Result<Option<ExitStatus>> {
         for _ in 0..wait_ms.div_ceil(5) {
             self.look();
@@ -130,8 +133,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // User-Mode Linux makes itself the leader of a session; its user processes end with it (they have
-        // asked for the signal at its death), the group is for those that had not yet.
+        // User-Mode Linux makes itself the leader of a session. Its user processes die with it
+        // (they have requested a signal at its death); the signal to the group reaches those that
+        // have not yet done so.
         if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
             let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
         }
@@ -140,7 +144,8 @@ impl Drop for Process {
     }
 }
 
-/// Bytes of memory of a process (`self`: this one), the sum of lines of its `status`.
+/// Returns bytes of memory of a process (`self`: this one), the sum of the given lines of its
+/// `status`.
 fn status(process: &str, lines: &[&str]) -> u64 {
     let text = read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let kb = |line: &str| -> Option<u64> {
@@ -151,12 +156,12 @@ fn status(process: &str, lines: &[&str]) -> u64 {
     text.lines().filter_map(kb).sum::<u64>() * 1024
 }
 
-/// Bytes of memory that this program has now for itself: the memory of its guests, which it maps, is theirs.
+/// Returns the memory of this program in bytes, without the guests' memory that it maps.
 pub fn own() -> u64 {
     status("self", &["RssAnon", "RssFile"])
 }
 
-/// What is done in the new process before it becomes the program.
+/// Prepares the new process between fork and exec.
 #[allow(unsafe_code)]
 fn before_exec(command: &mut Command, fds: Vec<(i32, i32)>) {
     let prepare = move || {
@@ -164,16 +169,16 @@ fn before_exec(command: &mut Command, fds: Vec<(i32, i32)>) {
         personality::set(persona | Persona::ADDR_NO_RANDOMIZE)?;
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
         for &(from, to) in &fds {
-            // SAFETY: `from` is open, as the caller's files are; `to` is nobody's yet, and its owner is
-            // forgotten at once, so that it stays open for the program.
+            // SAFETY: `from` is open, as the caller's files are; nothing owns `to` yet, and its
+            // owner is forgotten at once, so that it stays open for the program.
             let copy = unsafe { nix::unistd::dup2_raw(BorrowedFd::borrow_raw(from), to)? };
             let _ = copy.into_raw_fd();
         }
         Ok(())
     };
-    // SAFETY: between fork and exec only system calls are made, nothing is allocated and no lock is taken;
-    // the numbers that descriptors are copied to are above those that the standard library uses, and the
-    // files that they come from live until the process is started.
+    // SAFETY: between fork and exec only system calls are made, nothing is allocated and no lock is
+    // taken; descriptors are copied to numbers above those that the standard library uses, and the
+    // files that they are copied from live until the process is started.
     unsafe {
         command.pre_exec(prepare);
     }

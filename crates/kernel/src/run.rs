@@ -1,4 +1,4 @@
-//! One run of a cell in a real kernel.
+//! Runs one cell in a real kernel.
 
 use crate::collect::{Disks, Heard};
 use crate::disk::Disk;
@@ -25,27 +25,27 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use workload::Source;
 
-/// Wall time without virtual progress after which a guest is given up, if nobody says another.
+/// The default wall time without virtual progress after which a guest is killed.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// Wall time that a guest gets to end after it has closed its connections, in milliseconds.
+/// Wall time that a guest may take to exit after it has closed its connections, in milliseconds.
 const LAST_BREATH_MS: u64 = 5_000;
-/// Lines of the kernel's last words that are quoted.
+/// Number of the console's last lines that an error quotes.
 const LAST_WORDS: usize = 6;
 
-/// What a run took of the host.
+/// The host resources that a run took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostUse {
     /// Wall time in nanoseconds.
     pub wall_ns: u64,
     /// CPU time of the guest in nanoseconds.
     pub cpu_ns: u64,
-    /// Bytes of memory at most: the guest's process at its peak, and this program at the run's end, with what it has
-    /// for other runs.
+    /// Peak memory in bytes: the guest's process at its peak, plus this program at the run's end,
+    /// including memory for other runs.
     pub peak_bytes: u64,
 }
 
-/// Runs a cell in its kernel; deterministic in `spec` and `kernel`. A guest without virtual progress for more than
-/// `patience` of wall time is given up.
+/// Runs a cell in its kernel; the result is deterministic in `spec` and `kernel`. A guest without
+/// virtual progress for more than `patience` of wall time is killed.
 pub fn run(
     spec: &RunSpec,
     kernel: &Kernel,
@@ -57,7 +57,7 @@ pub fn run(
     let mut used = HostUse::default();
     let ran = Run::new(spec, kernel, patience).map_err(Stop::Failed);
     let ran = ran.and_then(|run| run.go(control, &mut used));
-    // When it has all that the guest said.
+    // Measured when this program holds all frames of the guest.
     used.peak_bytes += crate::process::own();
     used.wall_ns = begun.elapsed().as_nanos() as u64;
     let result = ran.unwrap_or_else(|stop| {
@@ -69,10 +69,10 @@ pub fn run(
     (result, used)
 }
 
-/// Boots a shell of a guest and serves it until it ends.
+/// Boots a guest with a shell and serves it until the shell ends.
 ///
 /// # Errors
-/// Why there is no such guest.
+/// The guest can't be started, or fails.
 pub(crate) fn sit(
     spec: &RunSpec,
     kernel: &Kernel,
@@ -86,24 +86,25 @@ pub(crate) fn sit(
     }
 }
 
-/// A setting that a kernel does not take.
+/// A setting that a kernel does not accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// The sysctl's whole name, with points where no part has one itself, or `lru_gen`.
+    /// The sysctl's whole name, with points unless a part of it has one, or `lru_gen`.
     pub name: String,
-    /// What would be written.
+    /// The text to write.
     pub text: String,
-    /// What the kernel said.
+    /// The kernel's error.
     pub why: String,
-    /// The names that it knows beside it.
+    /// The names of settings in the same folder.
     pub known: Vec<String>,
 }
 
-/// Boots a kernel with a machine's memory and tries what a run would set in it: sysctls, those in mid-run too,
-/// and `lru_gen`. `None`: it takes everything, or there is nothing to set.
+/// Boots a kernel with a machine's memory and tries the settings of a run: sysctls, also those
+/// changed in mid-run, and `lru_gen`. Returns the first that the kernel does not accept; `None`: it
+/// accepts all, or there are none.
 ///
 /// # Errors
-/// There is no such kernel, or its guest does not come up.
+/// There is no such kernel, or its guest does not boot.
 pub fn refuses(
     spec: &RunSpec,
     kernel: &Kernel,
@@ -136,11 +137,12 @@ pub fn refuses(
     Err(after.why())
 }
 
-/// Boots a kernel with a machine's memory; the pages of each of its zones that its allocator owns then, by the zones'
-/// names. The rest is the kernel's own: its text and data, and the descriptors of pages.
+/// Boots a kernel with a machine's memory. Returns the pages of each zone that its allocator owns,
+/// by the zone's name. All other pages hold the kernel's text and data and the descriptors of
+/// pages.
 ///
 /// # Errors
-/// There is no such kernel, its guest does not come up, or it was stopped.
+/// There is no such kernel, its guest does not boot, or it was stopped.
 pub fn owned(
     spec: &RunSpec,
     kernel: &Kernel,
@@ -160,7 +162,7 @@ pub fn owned(
     }
 }
 
-/// Why there is no run.
+/// The reason why there is no result.
 enum Stop {
     Failed(String),
     Interrupted,
@@ -172,7 +174,7 @@ impl From<String> for Stop {
     }
 }
 
-/// A run with its folder, which goes when it does.
+/// A run and its folder, which is removed with it.
 struct Run<'a> {
     spec: &'a RunSpec,
     kernel: &'a Kernel,
@@ -181,20 +183,20 @@ struct Run<'a> {
     folder: TempDir,
 }
 
-/// How somebody sits at a guest.
+/// The user at a guest's console.
 pub(crate) struct Sitter<'a> {
-    /// The guest's end of their terminal.
+    /// The guest's end of the terminal.
     pub terminal: File,
-    /// Its columns and lines.
+    /// Columns and lines of the terminal.
     pub size: (u16, u16),
-    /// Hears the number of the guest's process.
+    /// Called with the id of the guest's process.
     pub started: &'a mut dyn FnMut(u32),
 }
 
-/// What a guest is booted with.
+/// The inputs of a guest's boot.
 struct Boot<'j, 's> {
     job: &'j Job,
-    /// A file of the host's that belongs into its initramfs.
+    /// A file of the host to add to the guest's initramfs.
     file: Option<PathBuf>,
     disks: Vec<Disk>,
     seed: u64,
@@ -202,7 +204,7 @@ struct Boot<'j, 's> {
 }
 
 impl<'j> Boot<'j, '_> {
-    /// With these disks and nothing else.
+    /// Boots with these disks and no further inputs.
     fn with(job: &'j Job, disks: Vec<Disk>) -> Self {
         Self {
             job,
@@ -254,7 +256,7 @@ impl<'a> Run<'a> {
         if let Source::Foreign(foreign) = &self.spec.workload.source {
             let path = self.layout()?.root(foreign).map_err(|e| said(&e))?;
             let image = File::open(&path).and_then(Store::new);
-            // The user's folder is no part of the machine, so that reading it takes no time.
+            // The user's folder is no part of the modelled machine, so reading it takes no time.
             disks.push(Disk::at_once(image.map_err(of(path.display()))?));
         }
         let (job, file) = guest::job(self.spec, self.kernel, Assignment::Run, &disks)?;
@@ -267,7 +269,7 @@ impl<'a> Run<'a> {
         Ok(self.result(after))
     }
 
-    /// A shell, until it ends.
+    /// Runs a shell until it ends.
     fn sit(&self, sitter: Sitter<'_>, control: &Control) -> Result<(), Stop> {
         let disks = self.disks(self.stores(control)?);
         let (mut job, file) = guest::job(self.spec, self.kernel, Assignment::Shell, &disks)?;
@@ -280,7 +282,7 @@ impl<'a> Run<'a> {
         };
         let after = self.guest(boot, control, &mut HostUse::default())?;
         match after.ending {
-            // One that powers itself off is as good as one that leaves its shell.
+            // A guest that powers itself off has ended as properly as one whose shell exits.
             Ending::Done | Ending::Gone | Ending::Stopped => after
                 .heard
                 .failure()
@@ -300,8 +302,8 @@ impl<'a> Run<'a> {
         ))
     }
 
-    /// What the disks hold when the workload begins: laid out once, by a guest whose disks take no time, and
-    /// kept for the runs to come.
+    /// Returns the contents of the disks at the start of the workload. They are laid out once, by a
+    /// guest whose disks take no time, and kept for later runs.
     fn stores(&self, control: &Control) -> Result<Vec<Store>, Stop> {
         let layout = self.layout()?;
         let fresh = || layout.fresh().map_err(|e| said(&e));
@@ -327,7 +329,7 @@ impl<'a> Run<'a> {
             if !after.heard.complete() || after.heard.failure().is_some() {
                 return Err(format!("its disks could not be laid out: {}", after.why()).into());
             }
-            // Their files are what the guest wrote.
+            // The disks' files now hold the guest's writes.
             drop(after);
             layout.keep(&key).map_err(|e| said(&e))?;
         }
@@ -347,7 +349,7 @@ impl<'a> Run<'a> {
             .collect()
     }
 
-    /// Writes the archive that a guest boots from: its first process, the job, and a trace that it replays.
+    /// Writes the initramfs: the first process, the job, and a trace to replay.
     fn boot_from(&self, job: &Job, file: Option<PathBuf>) -> Result<(), String> {
         let task = job.task;
         let job = serde_json::to_vec(job).map_err(of("the guest's job"))?;
@@ -432,7 +434,8 @@ impl<'a> Run<'a> {
             heard.map_err(of("what the guest said"))
         };
         let mut all = heard()?;
-        // One that has said everything may hang while it powers off, without its disks: nobody waits for that.
+        // A guest that has sent its last frame may hang while powering off, without its disks; such
+        // a guest is not waited for.
         if matches!(ending, Ending::Gone) && !all.complete() {
             process.ended(LAST_BREATH_MS).map_err(of("the guest"))?;
             all = heard()?;
@@ -451,7 +454,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The world of a guest with these disks. An earlier one of this run has left its sockets.
+    /// Makes the world of a guest with these disks. Removes the sockets that an earlier guest of
+    /// this run left.
     fn server(&self, disks: Vec<Disk>) -> Result<Server, String> {
         let ports = (0..disks.len()).map(crate::server::port_name);
         for socket in ports.chain([crate::server::CLOCK.to_owned()]) {
@@ -460,7 +464,7 @@ impl<'a> Run<'a> {
         Server::new(self.folder.path(), disks).map_err(of("the guest's sockets"))
     }
 
-    /// Starts a guest's process, which reads and writes a terminal if there is one.
+    /// Starts a guest's process, on `terminal` if there is one.
     fn start(&self, args: &[String], seed: u64, terminal: Option<File>) -> Result<Process, String> {
         let file = create(&self.path("console"))?;
         let console = terminal.map_or(Console::File(file), Console::Terminal);
@@ -488,7 +492,7 @@ impl<'a> Run<'a> {
         let machine = &self.spec.machine;
         let names = Names::of(machine);
         let filesystems: Vec<String> = (0..=machine.mounts.len()).map(guest::disk_name).collect();
-        // A partition's requests are among those of its disk.
+        // Requests of a partition are counted with those of its disk.
         let swap = machine.swap.as_ref().filter(|s| s.disk.is_some());
         let swap = swap.map(|_| guest::disk_name(filesystems.len()));
         let disks = Disks {
@@ -515,11 +519,11 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A guest's process and what it says.
+/// A guest's process and its frames.
 struct OfRun<'a> {
     process: &'a mut Process,
     frames: File,
-    /// Bytes that were said when it was looked at last.
+    /// Length of the frames in bytes at the last look.
     seen: u64,
     bye: Vec<u8>,
 }
@@ -547,7 +551,7 @@ struct After {
     heard: Heard,
     /// The last lines of its console.
     words: String,
-    /// The task that ran when it was given up.
+    /// The task that was running when the guest was killed as hung.
     running: Option<String>,
     server: Server,
 }
@@ -594,14 +598,14 @@ impl After {
 
 const IN_MEMORY: &str = "/dev/shm";
 
-/// Whether a guest's memory of so many bytes lies in memory, and not in the folder for temporary files: there
-/// is room for it now.
+/// Returns true if a guest's memory of `bytes` bytes fits into the host's in-memory filesystem now;
+/// otherwise it lies in the folder for temporary files.
 pub fn fits_in_memory(bytes: u64) -> bool {
     let room = rustix::fs::statvfs(IN_MEMORY);
     room.map_or(0, |s| s.f_bavail.saturating_mul(s.f_frsize)) > bytes
 }
 
-/// Where the guest's memory lies.
+/// Returns the folder for the guest's memory.
 fn memory_folder(bytes: u64, otherwise: &Path) -> String {
     match fits_in_memory(bytes) {
         true => IN_MEMORY.to_owned(),
@@ -624,10 +628,10 @@ fn open(path: &Path) -> Result<Store, String> {
     file.and_then(Store::new).map_err(of(path.display()))
 }
 
-/// What stands for the last lines of a console that has none.
+/// Stands for the last lines of an empty console.
 const NO_WORDS: &str = "none";
 
-/// The last lines of a console.
+/// Returns the last lines of a console.
 fn last_words(path: &Path) -> String {
     let read = || -> io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
@@ -659,13 +663,14 @@ fn last_words(path: &Path) -> String {
     }
 }
 
-/// The name of the task that runs in a guest: its kernel keeps it at hand, if it has the patch for costs.
+/// Returns the name of the task that runs in a guest. Its kernel keeps a pointer to the name, if it
+/// has the patch for costs.
 fn running(linux: &Path, process: &Process) -> Option<String> {
     use object::{Object, ObjectSymbol};
     let bytes = fs::read(linux).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
     let symbol = file.symbol_by_name("cpu_cost_running")?;
-    // A pointer to the name of the task: exec changes it.
+    // A pointer to the name, since exec changes the name in place.
     let at = process.memory(symbol.address(), 8).ok()?;
     let at = u64::from_le_bytes(at.try_into().ok()?);
     let name = process.memory(at, 16).ok()?;

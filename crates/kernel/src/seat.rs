@@ -1,8 +1,8 @@
-//! A CPU for one run.
+//! A CPU for each run.
 //!
-//! A guest and its world take turns: never do both have something to do. On two CPUs each turn wakes the
-//! other one up, which takes several times as long as everything that is done in it; on one they hand it
-//! over. So each run sits on one CPU, as long as there are as many CPUs as runs.
+//! A guest and its world take turns: they never both have work. On two CPUs each turn must wake the
+//! other CPU, which takes several times as long as the turn's own work; on one CPU a turn is a
+//! context switch. So each run is bound to one CPU, as long as there are as many CPUs as runs.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeSet;
@@ -14,7 +14,8 @@ fn taken() -> MutexGuard<'static, BTreeSet<usize>> {
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A CPU that the calling thread, and every process that it starts, runs on until this is dropped.
+/// The CPU to which the calling thread, and every process that it starts, is bound until this is
+/// dropped.
 #[derive(Debug)]
 pub struct Seat {
     cpu: usize,
@@ -22,7 +23,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// Takes one of the CPUs that the calling thread may run on and that no other run has; `None`: there is
+    /// Binds the calling thread to one of its allowed CPUs that no other run has; `None`: there is
     /// none, or the host does not tell.
     pub fn take() -> Option<Self> {
         let before = sched_getaffinity(None).ok()?;
@@ -55,7 +56,7 @@ mod tests {
         let now = sched_getaffinity(None).unwrap();
         assert_eq!((now.count(), now.is_set(first.cpu)), (1, true));
         let other = std::thread::spawn(move || {
-            // As a worker that was started before: it may run anywhere.
+            // A worker that was started before may run on any CPU.
             sched_setaffinity(None, &before).unwrap();
             Seat::take().map(|seat| seat.cpu)
         });

@@ -1,9 +1,9 @@
 //! The world around a guest: its calendar and its disks, in one thread and one order.
 //!
-//! Virtual time moves only while the guest waits. Then the earlier of two things happens: a disk ends
-//! requests and calls the guest, or the guest runs at the time that it asked for. Everything else is an
-//! answer to a message. So two runs of equal guests see the same messages at the same times, however busy
-//! the host is.
+//! Virtual time moves only while the guest waits. Then the earlier of two events happens: a disk
+//! completes requests and interrupts the guest, or the guest runs at the time that it requested.
+//! Everything else is an answer to a message. So two runs of equal guests see the same messages at
+//! the same times, however busy the host is.
 
 use crate::calendar::Calendar;
 use crate::disk::Disk;
@@ -18,63 +18,64 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// How far a guest may go without asking, in virtual nanoseconds: so that its progress is seen.
+/// How far a guest may run without asking, in virtual nanoseconds: this bounds how long it may run
+/// without visible progress.
 const LEASH: u64 = 100_000_000;
-/// The same of a guest whose time follows ours: so that it answers whoever types.
+/// The same for a guest that follows wall time: short, so that it reacts to keys.
 const SHORT_LEASH: u64 = 5_000_000;
-/// A guest that is so far behind our time, in wall time, goes on from there and does not catch up.
+/// A guest that lags behind wall time by more than this does not catch up but continues from there.
 const BEHIND: Duration = Duration::from_millis(100);
-/// Messages between two looks at the host's clock.
+/// Messages between two checks of the host's clock.
 const MESSAGES: u32 = 4096;
 
-/// How a guest ended, as its world saw it.
+/// How a guest ended.
 #[derive(Debug)]
 pub enum Ending {
-    /// It has said everything.
+    /// The guest sent its last frame.
     Done,
-    /// It closed its connections before that: it powered off, or died.
+    /// The guest closed its connections before its last frame: it powered off, or died.
     Gone,
     /// The user interrupted the run.
     Stopped,
     /// The run's time limit was reached.
     TimeLimit,
-    /// Its virtual time stood still for so long.
+    /// Virtual time stood still for this wall time.
     Hung(Duration),
-    /// What it said, or what the host could not do, made going on impossible.
+    /// A wrong message of the guest, or an error of the host, ended the run.
     Broken(io::Error),
 }
 
-/// What a server asks about its guest.
+/// The server's view of its guest's process.
 pub trait Watched {
-    /// Whether its process runs.
+    /// Returns true if the process runs.
     fn alive(&mut self) -> bool;
 
-    /// Whether it has said everything. A guest that would power off with its filesystems mounted takes their
-    /// disks away from them first, which can wait for ever.
+    /// Returns true if the guest has sent its last frame. A guest that powers off with mounted
+    /// filesystems first takes their disks away, and can wait for them for ever.
     fn done(&mut self) -> bool;
 }
 
-/// When to give a guest up.
+/// Limits at which a guest is stopped.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Virtual nanoseconds; 0: never.
+    /// Virtual time in nanoseconds; 0: no limit.
     pub time_ns: u64,
-    /// Wall time without virtual progress.
+    /// Longest wall time without virtual progress.
     pub patience: Duration,
-    /// How fast its time goes.
+    /// The pace of virtual time.
     pub pace: Pace,
 }
 
-/// How fast a guest's time goes.
+/// The pace of a guest's virtual time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// As fast as everything is done.
+    /// As fast as the work is done.
     Free,
-    /// As ours, or slower where there is too much to do: for somebody at its console.
+    /// At most as fast as wall time: for a user at the console.
     Ours,
 }
 
-/// A disk with its connection, once the guest's driver has come for it.
+/// A disk and its connection, which is there once the guest's driver has connected.
 struct Port {
     listener: UnixListener,
     connection: Option<Connection>,
@@ -91,22 +92,22 @@ pub struct Server {
 /// The name of the clock's socket in a run's folder.
 pub const CLOCK: &str = "clock";
 
-/// The name of a disk's socket.
+/// Returns the name of a disk's socket.
 pub fn port_name(disk: usize) -> String {
     format!("disk{disk}")
 }
 
-/// Who has something to say.
+/// The origin of the next message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     Clock,
     Port(usize),
-    /// Nobody within the time to wait.
+    /// No message within the time to wait.
     Nobody,
 }
 
 impl Server {
-    /// A world with these disks, whose sockets are in `folder`.
+    /// Makes a world with these disks, and their sockets in `folder`.
     ///
     /// # Errors
     /// The sockets can't be made.
@@ -126,12 +127,12 @@ impl Server {
         })
     }
 
-    /// The disks, in order.
+    /// Returns the disks, in order.
     pub fn disks(&self) -> impl Iterator<Item = &Disk> {
         self.ports.iter().map(|p| &p.disk)
     }
 
-    /// What the disks hold, when the guest is gone.
+    /// Returns the contents of the disks, once the guest is gone.
     pub fn into_stores(self) -> Vec<Store> {
         self.ports
             .into_iter()
@@ -139,12 +140,12 @@ impl Server {
             .collect()
     }
 
-    /// Virtual nanoseconds since the guest was switched on.
+    /// Returns the virtual nanoseconds since the guest was switched on.
     pub fn now(&self) -> u64 {
         self.calendar.as_ref().map_or(0, Calendar::now)
     }
 
-    /// Serves the guest until it has said everything, is gone or given up.
+    /// Serves the guest until it has sent its last frame, is gone, or is stopped.
     pub fn serve(
         &mut self,
         limits: Limits,
@@ -182,7 +183,7 @@ impl Server {
                 Some(follower) if waits => follower.early(self.next(), Instant::now()),
                 _ => None,
             };
-            // A driver's first messages have no replies: they may still be under way.
+            // A driver's first messages have no replies: further ones may still be on their way.
             match self.listen(if waits { early.unwrap_or(0) } else { 200 })? {
                 Source::Nobody if waits => {
                     if watched.done() {
@@ -203,7 +204,7 @@ impl Server {
                 Source::Clock => self.clock()?,
                 Source::Port(i) => self.port(i)?,
             }
-            // One that talks without end, and never of a later time, is not heard as silent.
+            // A guest that sends messages without end but never moves its time also counts as hung.
             if progress.message()
                 && let Some(still) = progress.none_for(limits.patience)
             {
@@ -212,14 +213,15 @@ impl Server {
         }
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     fn next(&self) -> u64 {
         let wanted = self.calendar.as_ref().and_then(Calendar::request);
         let next = [self.next_completion(), wanted].into_iter().flatten().min();
         next.unwrap_or(0)
     }
 
-    /// Who speaks first; the clock before the disks, for what was said to the clock came first.
+    /// Returns the source of the next message; the clock before the disks, since messages to the
+    /// clock were sent first.
     fn listen(&self, wait_ms: i64) -> io::Result<Source> {
         let clock = match &self.calendar {
             Some(calendar) => calendar.as_fd(),
@@ -269,7 +271,7 @@ impl Server {
         connection.answer()
     }
 
-    /// When something on a disk ends next.
+    /// Returns the time of the next completion on a disk.
     fn next_completion(&self) -> Option<u64> {
         let now = self.now();
         let of = self
@@ -279,7 +281,7 @@ impl Server {
         of.min()
     }
 
-    /// Moves time, for the guest waits.
+    /// Moves virtual time to the next event, while the guest waits.
     fn step(&mut self, pace: Pace) -> io::Result<()> {
         let ends = self.next_completion();
         let Some(calendar) = &mut self.calendar else {
@@ -304,7 +306,7 @@ impl Server {
         }
     }
 
-    /// Ends what is due on all disks.
+    /// Completes what is due on all disks and interrupts the guest.
     fn end(&mut self, now: u64) -> io::Result<()> {
         let Self {
             calendar, ports, ..
@@ -323,7 +325,7 @@ impl Server {
                 continue;
             }
             connection.call()?;
-            // The interrupt asks for the time before the call is replied to.
+            // The guest's interrupt handler asks for the time before it replies to the call.
             loop {
                 let calls = connection.calls().into_iter();
                 match readable(std::iter::once(calendar.as_fd()).chain(calls), 10_000)? {
@@ -337,7 +339,7 @@ impl Server {
     }
 }
 
-/// How far a guest has come, and when it did so in the host's time.
+/// How far a guest has come, and at which wall time.
 struct Progress {
     to: u64,
     at: Instant,
@@ -353,7 +355,7 @@ impl Progress {
         }
     }
 
-    /// It is at this virtual time; whether that is later than before.
+    /// Records the guest's virtual time; returns true if it has moved.
     fn to(&mut self, now: u64) -> bool {
         let later = now > self.to;
         if later {
@@ -363,21 +365,22 @@ impl Progress {
         later
     }
 
-    /// Something was said; whether so much was that it is time to look at the host's clock.
+    /// Counts a message; returns true every [`MESSAGES`] messages, when the host's clock is due for
+    /// a check.
     fn message(&mut self) -> bool {
         self.messages = (self.messages + 1) % MESSAGES;
         self.messages == 0
     }
 
-    /// The wall time for which there was none, if it is more than this.
+    /// Returns the wall time without progress, if it exceeds `patience`.
     fn none_for(&self, patience: Duration) -> Option<Duration> {
         Some(self.at.elapsed()).filter(|still| *still > patience)
     }
 }
 
-/// What holds a guest's time back to ours.
+/// Holds a guest's time back to wall time.
 struct Follower {
-    /// When the guest's time was, or would have been, 0.
+    /// The wall time that corresponds to virtual time 0.
     zero: Instant,
 }
 
@@ -388,8 +391,8 @@ impl Follower {
         }
     }
 
-    /// Milliseconds of wall time to wait for before a guest may be at this virtual time, at most a tenth of a
-    /// second at once, so that whoever stops it is heard; `None`: it is time.
+    /// Returns the milliseconds of wall time to wait before the guest may reach virtual time `at`,
+    /// at most a tenth of a second, so that a wish to stop is noticed; `None`: no wait.
     fn early(&mut self, at: u64, now: Instant) -> Option<i64> {
         let due = self.zero + Duration::from_nanos(at);
         if now > due + BEHIND {
@@ -400,7 +403,7 @@ impl Follower {
     }
 }
 
-/// The first that can be read, within so many milliseconds.
+/// Returns the index of the first descriptor that is readable within `wait_ms` milliseconds.
 fn readable<'a>(
     fds: impl Iterator<Item = BorrowedFd<'a>>,
     wait_ms: i64,
@@ -415,7 +418,7 @@ fn readable<'a>(
     Ok(polled.iter().position(|p| !p.revents().is_empty()))
 }
 
-/// Whether an error means that the guest has closed its end.
+/// Returns true if an error means that the guest has closed its end.
 fn gone(e: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     matches!(e.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
@@ -434,12 +437,12 @@ mod tests {
         assert_eq!(follower.early(50_000_000, zero), Some(50));
         assert_eq!(follower.early(50_000_000, zero + 20 * MS), Some(30));
         assert_eq!(follower.early(50_000_000, zero + 50 * MS), None);
-        // A wait is taken in pieces.
+        // Long waits are cut into pieces.
         assert_eq!(follower.early(5_000_000_000, zero + 50 * MS), Some(100));
-        // A little behind it catches up.
+        // A small lag is caught up.
         assert_eq!(follower.early(60_000_000, zero + 100 * MS), None);
         assert_eq!(follower.zero, zero);
-        // Far behind it goes on from where it is.
+        // After a large lag time continues from there.
         assert_eq!(follower.early(70_000_000, zero + 3000 * MS), None);
         assert_eq!(follower.early(80_000_000, zero + 3000 * MS), Some(10));
     }

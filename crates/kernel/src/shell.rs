@@ -1,8 +1,8 @@
-//! A shell in a guest, at a terminal of ours: the guest's time follows ours.
+//! A shell in a guest on the user's terminal; the guest's time follows wall time.
 //!
-//! The guest's console is one end of a socket, and this program copies between the other end and where it was
-//! started from. The console is no terminal of the host's, for which User-Mode Linux would start a process of
-//! its own that hears of the terminal's size and outlives it.
+//! The guest's console is one end of a socket, and this program copies between the other end and
+//! the user's terminal. The console is no pseudo-terminal of the host: for that User-Mode Linux
+//! would start a helper process, which watches the terminal's size and outlives it.
 
 use crate::run::Sitter;
 use crate::spec::Kernel;
@@ -17,20 +17,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Where Debian's busybox-static puts it.
+/// The path at which Debian's busybox-static installs it.
 const BUSYBOX: &str = "/bin/busybox";
 
-/// Ctrl-], which ends a shell that does not end itself.
+/// Ctrl-], which kills a guest whose shell does not end.
 const ESCAPE: u8 = 0x1d;
-/// Ctrl-D: nothing more will be typed.
+/// Ctrl-D: end of input.
 const END: u8 = 0x04;
-/// Between two Ctrl-D: one that is typed while the shell changes the terminal's modes is lost.
+/// The pause between two Ctrl-D: one that arrives while the shell changes the terminal's modes is
+/// lost.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// A busybox that needs no libraries.
+/// Reads a statically linked busybox.
 ///
 /// # Errors
-/// There is none; what to install.
+/// There is none; the error says what to install.
 pub fn busybox() -> Result<Vec<u8>, String> {
     let fix = "a guest's shell is busybox: `apt install busybox-static`";
     let bytes = fs::read(BUSYBOX).map_err(|e| format!("{BUSYBOX}: {e}; {fix}"))?;
@@ -40,7 +41,7 @@ pub fn busybox() -> Result<Vec<u8>, String> {
     }
 }
 
-/// Whether a program for x86-64, as it was read into memory, needs no interpreter, which would bring its libraries.
+/// Returns true if an x86-64 program needs no interpreter, and so no shared libraries.
 fn is_static(bytes: &[u8]) -> bool {
     let Ok(file) = ElfFile64::<object::Endianness>::parse(bytes) else {
         return false;
@@ -50,9 +51,9 @@ fn is_static(bytes: &[u8]) -> bool {
     !headers.any(|h| h.p_type(file.endian()) == interpreter)
 }
 
-/// Runs a shell in a guest with the machine and filesystem of `spec`, on the caller's standard input and output,
-/// until it is left. What is typed reaches it as it is typed where the input is a terminal; Ctrl-] ends it at
-/// once. `started` hears the number of the guest's process.
+/// Runs a shell in a guest with the machine and filesystem of `spec`, on the caller's standard
+/// input and output, until it exits. If the input is a terminal, each key is passed on at once and
+/// Ctrl-] kills the guest. `started` is called with the id of the guest's process.
 ///
 /// # Errors
 /// There is no such guest, no static busybox, or no terminal for it.
@@ -71,7 +72,7 @@ pub fn shell(
     let typed = ours.try_clone().map_err(of)?;
     let escape = raw.0.is_some().then(|| Arc::clone(control));
     let typing = std::thread::Builder::new().name("typing".to_owned());
-    // It ends with this program: nobody can interrupt reading from a terminal.
+    // The thread ends with this program: a read from a terminal can't be interrupted.
     typing
         .spawn(move || copy_in(typed, escape.as_deref()))
         .map_err(of)?;
@@ -83,13 +84,13 @@ pub fn shell(
             started,
         };
         let sat = crate::run::sit(spec, kernel, sitter, control);
-        // Nobody has the other end any more: it has printed everything.
+        // The other end is closed by now, so the thread prints the rest and ends.
         let _ = printing.join();
         sat
     })
 }
 
-/// Standard input as a terminal that hands on every key, if it is one; as it was when this is dropped.
+/// Puts standard input into raw mode, if it is a terminal; restored on drop.
 struct Raw(Option<Termios>);
 
 impl Raw {
@@ -114,7 +115,7 @@ impl Drop for Raw {
     }
 }
 
-/// Types what comes from standard input; whether one key stops the guest.
+/// Copies standard input to the guest; Ctrl-] stops the guest through `escape`, if given.
 fn copy_in(mut to: UnixStream, escape: Option<&Control>) {
     let mut bytes = [0; 1024];
     loop {
@@ -140,10 +141,10 @@ fn copy_in(mut to: UnixStream, escape: Option<&Control>) {
     }
 }
 
-/// Prints what the guest writes, until it has gone. A file or a pipe gets lines as those of this system end.
+/// Prints the guest's output until its end. Files and pipes get lines without carriage returns.
 fn copy_out(mut from: UnixStream, terminal: bool) {
     let mut bytes = [0; 4096];
-    // At the end nobody has the other end.
+    // Reading fails or returns 0 once the other end is closed.
     while let Ok(n) = from.read(&mut bytes)
         && n > 0
     {
@@ -153,7 +154,7 @@ fn copy_out(mut from: UnixStream, terminal: bool) {
             said.retain(|b| *b != b'\r');
         }
         if out.write_all(&said).and_then(|()| out.flush()).is_err() {
-            // The guest must not wait for somebody who has gone.
+            // The output is gone, but the guest must not block on it.
             continue;
         }
     }

@@ -1,4 +1,4 @@
-//! Which kernel a cell runs, and what is set in it.
+//! The kernel of a cell and its settings.
 
 use crate::build::ticks;
 use serde::{Deserialize, Serialize};
@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 /// A kernel in the place of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
-    /// The name that it was built under, such as `6.12` or `6.12-mine`: `kernel:6.12` without the word
-    /// before the colon.
+    /// The name under which it was built, such as `6.12` or `6.12-mine`: the part of `kernel:6.12`
+    /// after the colon.
     pub build: String,
-    /// Whether the multi-generational LRU is on; `None`: as the kernel comes up (off in ours).
+    /// Whether the multi-generational LRU is on; `None`: the kernel's default (off in ours).
     pub lru_gen: Option<bool>,
-    /// Sysctls beside the machine's: names below `/proc/sys` with dots or slashes, or without either
-    /// below `vm`; and their texts.
+    /// Sysctls beside the machine's: names below `/proc/sys` with dots or slashes, or without
+    /// either below `vm`; and their texts.
     pub sysctl: BTreeMap<String, String>,
-    /// Whether computing takes time, by the run's table of costs.
+    /// Whether computation takes virtual time, by the run's table of costs.
     pub costs: bool,
 }
 
 impl Kernel {
-    /// A kernel as it comes, with costs on.
+    /// A kernel with default settings and costs on.
     pub fn new(build: &str) -> Self {
         Self {
             build: build.to_owned(),

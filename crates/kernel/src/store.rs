@@ -1,32 +1,32 @@
-//! What a disk of a guest holds: a sparse file that has room for what is not zero, and no more.
+//! The contents of a guest's disk: a sparse file that stores only blocks that are not zero.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Bytes of a block: what is kept or left out as one.
+/// Bytes of a block, the unit that is stored or left out.
 pub const BLOCK: u64 = 4096;
 
-/// The contents of a disk. Blocks that were never written, or written with zeroes only, take no room.
+/// The contents of a disk. Blocks never written, or written only with zeroes, take no space.
 #[derive(Debug)]
 pub struct Store {
     file: File,
     capacity: u64,
-    /// A bit a block: something of it may be in the file.
+    /// One bit per block: set if the file may have data of it.
     present: Vec<u64>,
 }
 
-/// Whether all of these bytes are 0.
+/// Returns true if all bytes are 0.
 fn zeroes(bytes: &[u8]) -> bool {
     let (words, tail) = bytes.as_chunks::<16>();
     words.iter().all(|w| u128::from_ne_bytes(*w) == 0) && tail.iter().all(|b| *b == 0)
 }
 
 impl Store {
-    /// The contents that a sparse file has, as many bytes as it is long.
+    /// Wraps a sparse file; its length is the capacity.
     ///
     /// # Errors
-    /// The file's.
+    /// The file can't be read.
     pub fn new(file: File) -> io::Result<Self> {
         let capacity = file.metadata()?.len();
         let blocks = capacity.div_ceil(BLOCK) as usize;
@@ -45,7 +45,7 @@ impl Store {
         Ok(store)
     }
 
-    /// The first stretch of the file from `at` on that is no hole.
+    /// Returns start and end of the first stretch of data at or after `at`.
     fn data_from(&self, at: u64) -> io::Result<Option<(u64, u64)>> {
         use rustix::fs::{SeekFrom, seek};
         let from = match seek(&self.file, SeekFrom::Data(at)) {
@@ -64,12 +64,12 @@ impl Store {
         self.present[(block / 64) as usize] >> (block % 64) & 1 != 0
     }
 
-    /// Its size in bytes.
+    /// Returns the capacity in bytes.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// The pieces of a range that lie in one block each: block, and where in `buf` they are.
+    /// Splits a range of bytes at block boundaries: yields block numbers and ranges of the buffer.
     fn pieces(at: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
         let end = at + len as u64;
         (at / BLOCK..end.div_ceil(BLOCK)).map(move |block| {
@@ -82,7 +82,7 @@ impl Store {
     /// Reads bytes that lie inside the disk.
     ///
     /// # Errors
-    /// The file's.
+    /// The file can't be read.
     pub fn read(&self, at: u64, buf: &mut [u8]) -> io::Result<()> {
         debug_assert!(at + buf.len() as u64 <= self.capacity);
         for (block, part) in Self::pieces(at, buf.len()) {
@@ -98,7 +98,7 @@ impl Store {
     /// Writes bytes that lie inside the disk.
     ///
     /// # Errors
-    /// The file's: the host's disk is full, say.
+    /// The file can't be written, for example because the host's disk is full.
     pub fn write(&mut self, at: u64, buf: &[u8]) -> io::Result<()> {
         debug_assert!(at + buf.len() as u64 <= self.capacity);
         for (block, part) in Self::pieces(at, buf.len()) {
@@ -145,7 +145,7 @@ mod tests {
                 .chain(&back[at + text.len()..])
                 .all(|b| *b == 0)
         );
-        // Zeroes over something are written.
+        // Zeroes over data must be written.
         s.write(2 * BLOCK - 5, &[0; 13]).unwrap();
         s.read(BLOCK, &mut back).unwrap();
         assert!(zeroes(&back));

@@ -1,10 +1,10 @@
-//! A disk's connection to its guest: vhost-user messages on a socket, requests in a ring in the guest's
-//! memory.
+//! A disk's connection to its guest: vhost-user messages on a socket, requests in a ring in the
+//! guest's memory.
 //!
-//! Messages and features are those of rust-vmm's `vhost`; the ring is walked by its `virtio-queue`, the
-//! memory mapped by its `vm-memory`. The framing is here, because what `vhost` has of it serves notifications
-//! by event descriptors only. Ours are *in band*: a kick is a message with a reply and so is a call, so no
-//! notification is under way while virtual time moves.
+//! Messages and features are those of rust-vmm's `vhost`; the ring is walked by its `virtio-queue`,
+//! the memory mapped by its `vm-memory`. The message framing is implemented here, because that of
+//! `vhost` serves only notifications by event descriptors. Ours are *in band*: a kick is a message
+//! with a reply and so is a call, so no notification is under way while virtual time moves.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read, Write};
@@ -25,15 +25,15 @@ use virtio_queue::{Queue, QueueT};
 use vm_memory::mmap::FromRangesError;
 use vm_memory::{ByteValued, FileOffset, GuestAddress, GuestMemoryMmap};
 
-/// Entries of a ring: what User-Mode Linux offers.
+/// Entries of a ring, as User-Mode Linux offers.
 const RING: u16 = 256;
-/// Segments of a request, at most: a request of 512 KiB of single pages.
+/// The most segments of a request: 512 KiB of single pages.
 const SEGMENTS: u32 = 254;
 /// `VHOST_USER_F_PROTOCOL_FEATURES`.
 const F_PROTOCOL: u64 = 1 << 30;
 
-/// Features of the device. It has no volatile write cache (`VIRTIO_BLK_F_FLUSH`), as the disks of the
-/// virtual world have none: what was acknowledged is written.
+/// Features of the device. It has no volatile write cache (`VIRTIO_BLK_F_FLUSH`), like the disks of
+/// the virtual world: acknowledged data is written.
 const FEATURES: u64 = F_PROTOCOL
     | 1 << VIRTIO_F_VERSION_1
     | 1 << VIRTIO_RING_F_INDIRECT_DESC
@@ -41,13 +41,13 @@ const FEATURES: u64 = F_PROTOCOL
     | 1 << VIRTIO_BLK_F_BLK_SIZE
     | 1 << VIRTIO_BLK_F_TOPOLOGY;
 
-/// What both ends must know of vhost-user.
+/// Features of vhost-user that both ends must support.
 const PROTOCOL: Protocol = Protocol::REPLY_ACK
     .union(Protocol::BACKEND_REQ)
     .union(Protocol::CONFIG)
     .union(Protocol::INBAND_NOTIFICATIONS);
 
-/// The head of a message.
+/// The header of a message.
 #[derive(Debug, Clone, Copy)]
 struct Head {
     request: u32,
@@ -67,7 +67,7 @@ impl Head {
         }
     }
 
-    /// A whole message.
+    /// Assembles a message of header and body.
     fn message(request: u32, flags: VhostUserHeaderFlag, body: &[u8]) -> Vec<u8> {
         let flags = flags.bits() | 1;
         let mut bytes = Vec::with_capacity(Self::BYTES + body.len());
@@ -79,31 +79,31 @@ impl Head {
     }
 }
 
-/// What a served message means to the disk.
+/// The meaning of a served message for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
-    /// Nothing: the device was set up further.
+    /// A step of the device's setup; no action is needed.
     SetUp,
-    /// There are requests in the ring. [`Connection::answer`] when they are taken.
+    /// Requests are in the ring; [`Connection::answer`] must be called when they are taken.
     Kick,
 }
 
-/// The guest's memory, and where its kernel has it.
+/// The guest's memory and its address ranges.
 struct Memory {
     mapped: GuestMemoryMmap,
-    /// Address in the kernel, size, address in the memory.
+    /// For each region: address in the guest's user space, size, guest-physical address.
     regions: Vec<(u64, u64, u64)>,
 }
 
 /// The connection of one disk.
 pub struct Connection {
     socket: UnixStream,
-    /// Where calls go.
+    /// The socket for calls to the guest.
     calls: Option<UnixStream>,
     memory: Option<Memory>,
     queue: Queue,
     config: Vec<u8>,
-    /// The message whose reply waits for [`Self::answer`].
+    /// The message that [`Self::answer`] has to reply to.
     unanswered: Option<u32>,
     reply_ack: bool,
 }
@@ -112,7 +112,7 @@ fn broken(what: impl Into<String>) -> io::Error {
     io::Error::other(what.into())
 }
 
-/// A message's body as what it should be.
+/// Reads a message's body as a `T`.
 fn body<T: ByteValued + Copy>(bytes: &[u8]) -> io::Result<T> {
     let size = size_of::<T>();
     let mut value = T::zeroed();
@@ -124,7 +124,8 @@ fn body<T: ByteValued + Copy>(bytes: &[u8]) -> io::Result<T> {
 }
 
 impl Connection {
-    /// A disk of so many bytes for the guest at the other end.
+    /// Makes the connection of a disk of `capacity` bytes with the guest at the other end of
+    /// `socket`.
     ///
     /// # Panics
     /// Never: the size of the ring is a power of two.
@@ -140,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// The guest's memory and the ring in it, once they are there.
+    /// Returns the ring and the guest's memory, once the guest has set them up.
     pub fn ring(&mut self) -> Option<(&mut Queue, &GuestMemoryMmap)> {
         let memory = self.memory.as_ref()?;
         Some((&mut self.queue, &memory.mapped))
@@ -184,10 +185,10 @@ impl Connection {
         self.socket.write_all(&message)
     }
 
-    /// Serves the message that there is.
+    /// Serves the pending message.
     ///
     /// # Errors
-    /// The guest has gone, or says what nobody knows.
+    /// The guest has gone, or sent an unknown message.
     pub fn serve(&mut self) -> io::Result<Asked> {
         let (head, bytes, fds) = self.receive()?;
         let request = FrontendReq::try_from(head.request)
@@ -217,7 +218,7 @@ impl Connection {
         Ok(Asked::SetUp)
     }
 
-    /// Says that the requests of the last kick are taken.
+    /// Acknowledges the last kick, once its requests are taken.
     ///
     /// # Errors
     /// The guest has gone.
@@ -237,7 +238,7 @@ impl Connection {
         Ok(answer)
     }
 
-    /// A message that sets something.
+    /// Serves a message that sets something.
     fn set(&mut self, request: FrontendReq, bytes: &[u8], mut fds: Vec<OwnedFd>) -> io::Result<()> {
         match request {
             FrontendReq::SET_PROTOCOL_FEATURES => {
@@ -280,14 +281,14 @@ impl Connection {
             FrontendReq::SET_BACKEND_REQ_FD => {
                 self.calls = fds.pop().map(UnixStream::from);
             }
-            // Event descriptors are not used, and the rest says nothing that a disk has to know.
+            // Event descriptors are not used, and the other messages do not concern a disk.
             _ => {}
         }
         Ok(())
     }
 
-    /// Tells the guest that requests have ended. The reply comes on [`Self::calls`]: the guest may ask its
-    /// calendar before that.
+    /// Interrupts the guest: requests have completed. The reply comes on [`Self::calls`], and the
+    /// guest may ask its calendar for the time before that.
     ///
     /// # Errors
     /// The guest has gone.
@@ -301,7 +302,7 @@ impl Connection {
         calls.write_all(&message)
     }
 
-    /// Where the replies to calls come from.
+    /// Returns the socket on which replies to calls arrive.
     pub fn calls(&self) -> Option<BorrowedFd<'_>> {
         self.calls.as_ref().map(AsFd::as_fd)
     }
@@ -327,13 +328,13 @@ impl AsFd for Connection {
     }
 }
 
-/// The device's configuration space (virtio 1.2, 5.2.4).
+/// Returns the device's configuration space (virtio 1.2, 5.2.4).
 fn config(capacity: u64) -> Vec<u8> {
     let mut c = vec![0; 64];
     c[..8].copy_from_slice(&(capacity / 512).to_le_bytes());
     c[12..16].copy_from_slice(&SEGMENTS.to_le_bytes());
     c[20..24].copy_from_slice(&512u32.to_le_bytes());
-    // Topology: 8 logical blocks a physical one.
+    // Topology: 2^3 = 8 logical blocks per physical block.
     c[24] = 3;
     c
 }

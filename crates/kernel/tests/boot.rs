@@ -1,5 +1,5 @@
-//! Kernels that were built come up with what guests rely on. Every kernel of the user's cache is tried (CI
-//! builds one first); where there is none the test says so and does nothing.
+//! Boots built kernels and checks what guests rely on. Every kernel of the user's cache is tried
+//! (CI builds one first); without any the test prints a note and passes.
 
 use kernel::build::{self, Built};
 use kernel::initramfs::Initramfs;
@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// What a kernel that aborts ends by.
+/// The signal with which a kernel ends that aborts.
 const SIGABRT: i32 = 6;
 
-/// The trial's first program, linked statically; `None` where there is no compiler.
+/// Compiles the test's statically linked first program; `None` where there is no compiler.
 fn init(dir: &Path) -> Option<Vec<u8>> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/boot/init.c");
     let program = dir.join("init");
@@ -25,7 +25,8 @@ fn init(dir: &Path) -> Option<Vec<u8>> {
     Some(fs::read(program).unwrap())
 }
 
-/// What a guest with this seed says, in the mode in which computing takes no time.
+/// Boots a guest with this seed, in the mode in which computation takes no time, and returns its
+/// output.
 fn boot(kernel: &Built, init: &[u8], seed: u64) -> String {
     let dir = TempDir::new().unwrap();
     let initrd = dir.path().join("initrd");
@@ -33,14 +34,15 @@ fn boot(kernel: &Built, init: &[u8], seed: u64) -> String {
         .file("/job.json", b"{}", false)
         .unwrap();
     fs::write(&initrd, archive.archive().unwrap()).unwrap();
-    // A guest that hangs is the kernel's mistake, and ends the test.
+    // A guest that hangs is the kernel's fault, and fails the test.
     let output = Command::new("timeout")
         .args(["--kill-after=5", "120", "setarch", "-R"])
         .arg(&kernel.linux)
         .args([
             "mem=64M",
             "con=null",
-            // No input: this mode leaves it to the host when its end is noticed, and with it what is random.
+            // No input: this mode leaves it to the host when the end of input is noticed, and that
+            // would affect random numbers.
             "con0=null,fd:1",
             "init=/init",
             "quiet",
@@ -50,7 +52,8 @@ fn boot(kernel: &Built, init: &[u8], seed: u64) -> String {
             "time-travel=inf-cpu",
             "time-travel-start=1600000000000000000",
         ])
-        // The command line goes into the kernel's random numbers: no path of this folder may be in it.
+        // The command line seeds the kernel's random numbers, so no path of this folder may be in
+        // it.
         .args(["uml_dir=.", "initrd=initrd"])
         .current_dir(dir.path())
         .env("TMPDIR", dir.path())
@@ -60,9 +63,9 @@ fn boot(kernel: &Built, init: &[u8], seed: u64) -> String {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout).replace('\r', "");
-    // Between the guest's halt and the end of its process the host's timer may still interrupt a kernel that has
-    // put everything away (see `main` in arch/um/os-Linux/main.c): one process in some hundred ends by SIGABRT
-    // there, where nothing is left to be judged. Only this mode has that timer.
+    // Between the guest's halt and the end of its process the host's timer may still interrupt a
+    // kernel that has shut down (see `main` in arch/um/os-Linux/main.c): one process in some
+    // hundred ends by SIGABRT there, when nothing is left to test. Only this mode has that timer.
     let halted = said.trim_end().ends_with("reboot: System halted");
     assert!(
         output.status.success() || halted && output.status.signal() == Some(SIGABRT),
@@ -111,8 +114,8 @@ fn kernels_have_what_guests_rely_on() {
             assert!(controllers.contains(controller), "{name}: {controllers}");
         }
         assert!(said.contains("\nrandom "), "{name}: {said}");
-        // In this mode interrupts come when the host has them, and 6.1 stirs that into what is random. In the
-        // guests' own a seed is a run to the byte (`a_seed_is_a_run`).
+        // In this mode the host decides when interrupts arrive, and 6.1 mixes that into its random
+        // numbers. In the guests' own mode a seed determines a run to the byte (`a_seed_is_a_run`).
         let but_random = |said: &str| {
             let lines = said.lines().filter(|l| !l.starts_with("random "));
             lines.map(str::to_owned).collect::<Vec<_>>()

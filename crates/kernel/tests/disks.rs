@@ -1,6 +1,6 @@
-//! Guests find their disks as they should be: swap beside the filesystem, files laid out once, a program of
-//! the user's in its root. `LOWMARK_TEST_KERNEL` names a kernel of the user's cache that was built; without it
-//! the tests say so and do nothing.
+//! Disks of guests: swap beside the filesystem, files laid out once, a user's own program in its
+//! root. `LOWMARK_TEST_KERNEL` names a built kernel of the user's cache; without it the tests print
+//! a note and pass.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn swap_shares_the_tested_disk() {
     let result = completed(&spec, &kernel);
     let swapped = result.counters["pswpout"];
     assert!(swapped > 1000, "{swapped}");
-    // What is swapped out is among what is written to the only disk, and no other is looked at.
+    // Swapped out pages are counted in the writes of the only disk, and no other disk is sampled.
     let written = result.counters["pgpgout"];
     assert!(written * 1024 >= swapped * 4096, "{written} KiB");
     let columns = &result.series.columns;
@@ -43,7 +43,7 @@ fn what_was_laid_out_is_there_again() {
     let Some(kernel) = kernel() else { return };
     let mut spec = spec(command("dd if=dir/given of=copy bs=1M & find . ; wait"));
     spec.machine.boot.cache = Size(4 << 20);
-    // A length that no earlier run of the test has had: laid out now, and found again.
+    // A length that no earlier run of this test has used: laid out now, and found again later.
     let ours = u64::from(std::process::id()) * 512 % (8 << 20);
     spec.workload.files = vec![ExistingFile {
         path: "dir/given".into(),
@@ -63,7 +63,7 @@ fn what_was_laid_out_is_there_again() {
     let second = completed(&spec, &kernel);
     assert_eq!(first.digest, second.digest);
     assert!(first.counters["pgpgin"] * 1024 >= 8 << 20);
-    // Another policy's job finds the same.
+    // The job of another policy finds the same disks.
     let lru_gen = Kernel {
         lru_gen: Some(true),
         costs: false,
@@ -73,7 +73,7 @@ fn what_was_laid_out_is_there_again() {
     assert!(after.iter().all(|disks| kept().contains(disks)));
 }
 
-/// A program of the host's with its libraries in a root folder.
+/// Copies a program of the host with its libraries into a root folder.
 fn bring(root: &Path, program: &str) {
     let listed = Command::new("ldd").arg(program).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();

@@ -1,5 +1,6 @@
-//! Real guests, where a kernel is built: `LOWMARK_TEST_KERNEL` has its name (CI: 6.12). Without it every test
-//! here says so and passes: a kernel takes minutes and tools that not every machine has.
+//! Tests with real guests: `LOWMARK_TEST_KERNEL` has the name of a built kernel (CI: 6.12). Without
+//! it every test here prints a note and passes: building a kernel takes minutes and tools that not
+//! every machine has.
 
 mod common;
 
@@ -23,7 +24,7 @@ fn spec(line: &str) -> RunSpec {
     spec
 }
 
-/// Whoever kills a guest is alone: guests are found by their names.
+/// Locked exclusively by a test that kills a guest: it finds guests by their names.
 static ALONE: RwLock<()> = RwLock::new(());
 
 fn run(spec: &RunSpec, kernel: &Kernel) -> RunResult {
@@ -68,7 +69,8 @@ fn a_seed_is_a_run() {
     }
 }
 
-/// Pages of files come from the zone Movable first. (What is in use at boot took most of it before.)
+/// Pages of files come from the zone Movable first. (Memory in use at boot took most of that zone
+/// before.)
 #[test]
 fn a_zone_movable_has_its_memory() {
     let Some(kernel) = kernel() else { return };
@@ -170,7 +172,8 @@ fn a_disk_that_is_lost_ends_the_iteration() {
     let mut spec = spec("dd if=/dev/zero of=z bs=64k count=8000 conv=fsync");
     spec.machine.disk.faults = vec![Fault::Stop { at_s: 2.2 }];
     let r = run(&spec, &kernel);
-    // 6.1 throttles the writer of pages that nobody can write any more for ever, 6.12 tells it of the error.
+    // 6.1 throttles the writer of pages that can't be written any more for ever, 6.12 returns the
+    // error to the writer.
     match &r.outcome {
         Outcome::Failed { error } => assert!(!error.is_empty()),
         Outcome::TimeLimit => {
@@ -231,7 +234,7 @@ fn memory_that_runs_out_is_said_and_so_is_a_panic() {
     assert!(said.contains("panic_on_oom"), "{said}");
 }
 
-/// Guests of this process: children by the name of the kernel's executable.
+/// Returns the pids of this process's guests: children with the name of the kernel's executable.
 fn guests() -> Vec<i32> {
     let own = std::process::id().to_string();
     let mut found = Vec::new();
@@ -258,12 +261,13 @@ fn a_guest_that_is_killed_is_one_failed_iteration() {
     let _alone = ALONE.write().unwrap_or_else(PoisonError::into_inner);
     let before = guests();
     let mut spec = spec("dd if=/dev/zero of=z bs=64k count=8000 & sleep 100000");
-    // Nothing to lay out: the only guest is the one that runs.
+    // Nothing to lay out, so the only guest is that of the run.
     spec.machine.boot.cache = Size(0);
     let killed = std::thread::scope(|scope| {
         let running =
             scope.spawn(|| kernel::run(&spec, &kernel, kernel::PATIENCE, &Control::default()).0);
-        // A process that only begins the guest's may be seen first, and is gone before it can be killed.
+        // The first process seen may still be one that is about to become the guest, and may be
+        // gone before it can be killed.
         loop {
             let new = guests().into_iter().find(|pid| !before.contains(pid));
             let Some(pid) = new.and_then(rustix::process::Pid::from_raw) else {

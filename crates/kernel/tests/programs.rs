@@ -1,5 +1,5 @@
-//! Programs in real guests do what they say, take the time that they say, and are looked at. As in `guest`,
-//! `LOWMARK_TEST_KERNEL` names the kernel.
+//! Programs in real guests: their figures, their times, and the looks taken meanwhile. As in
+//! `guest`, `LOWMARK_TEST_KERNEL` names the kernel.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn programs_report_what_they_did() {
                 fs_mark -d fm -t 2 -n 50 -s 4096 -L 1 & desktop -w 4M -p 1M -t 3s; sleep 2; wait";
     let result = completed(&spec(command(line)), &kernel);
     let figure = |name: &str| result.metrics[name].value;
-    // dd's and fs_mark's.
+    // Figures of dd and of fs_mark.
     assert_eq!(figure("bytes"), f64::from((320 << 16) + 100 * 4096));
     assert!(figure("responses") > 140.0, "{}", figure("responses"));
     assert!(figure("files") >= 100.0, "{}", figure("files"));
@@ -42,7 +42,7 @@ fn programs_report_what_they_did() {
     assert!(result.counters["nr_dirtied"] >= 320 * 16);
 }
 
-/// Without costs only what programs wait for takes time.
+/// Without costs, only the waits of programs take time.
 #[test]
 fn virtual_time_is_the_programs() {
     let Some(mut kernel) = kernel() else { return };
@@ -50,7 +50,7 @@ fn virtual_time_is_the_programs() {
     let result = completed(&spec(command("burst -s 1M -n 20 -i 50ms -h 10ms")), &kernel);
     let figure = |name: &str| result.metrics[name].value;
     assert_eq!((figure("bursts"), figure("burst_allocs")), (20.0, 5120.0));
-    // Twenty bursts, one every 50 ms, held for 10.
+    // Twenty bursts, one every 50 ms, each held for 10 ms.
     let elapsed = figure("elapsed");
     assert!((0.96..1.0).contains(&elapsed), "{elapsed}");
 }
@@ -62,7 +62,7 @@ fn column(result: &RunResult, name: &str) -> Vec<f64> {
     result.series.columns[at].values.clone()
 }
 
-/// Megabytes of looks arrive whole and in time.
+/// Looks of megabytes arrive complete and in time.
 #[test]
 fn every_look_is_taken() {
     let Some(kernel) = kernel() else { return };
@@ -105,7 +105,7 @@ fn what_a_program_or_the_machine_can_not_do_is_told() {
     assert!(why.contains("does not fit"), "{why}");
 }
 
-/// A setting that is written in mid-run has its effect from then on.
+/// A setting written in mid-run takes effect from then on.
 #[test]
 fn settings_change_in_mid_run() {
     let Some(kernel) = kernel() else { return };

@@ -1,5 +1,5 @@
-//! Recordings of three kernels: 6.18 on a machine of two CPUs and 24 GiB that runs other things, and guests of 6.12 and
-//! 6.1 with 256 MiB. What a kernel does not have is not told, and never 0.
+//! Recordings of three kernels: 6.18 on a machine with two CPUs and 24 GiB under mixed load, and
+//! guests of 6.12 and 6.1 with 256 MiB. A figure that a kernel lacks is left out, and never 0.
 
 use guest::wire::Frame;
 use kernel::running::file::{About, Recording, frames as frames_of, writer};
@@ -27,14 +27,14 @@ fn sum_of(result: &RunResult, prefix: &str) -> u64 {
         .sum()
 }
 
-/// The frames of a recording.
+/// Returns the frames of a recording.
 fn frames(bytes: &[u8]) -> Vec<Frame> {
     let unpacked = unpacked(bytes);
     let mut from = &unpacked[..];
     std::iter::from_fn(|| Frame::read(&mut from).unwrap()).collect()
 }
 
-/// Its bytes.
+/// Returns the decompressed bytes of a recording.
 fn unpacked(bytes: &[u8]) -> Vec<u8> {
     let mut unpacked = Vec::new();
     let mut from = frames_of(Box::new(bytes)).unwrap();
@@ -42,7 +42,7 @@ fn unpacked(bytes: &[u8]) -> Vec<u8> {
     unpacked
 }
 
-/// A recording of frames.
+/// Makes a recording of frames.
 fn packed(frames: &[Frame]) -> Vec<u8> {
     let about = About {
         name: "x".into(),
@@ -63,7 +63,8 @@ fn tracepoints_tell_what_the_counters_of_the_same_recording_count() {
         assert!(read.release().starts_with(kernel), "{}", read.release());
         let r = read.result();
         assert_eq!(r.outcome, Outcome::Completed);
-        // No tracepoint tells how long a task waited for reserves, so a recording with such waits says that.
+        // No tracepoint covers how long a task waited for reserves, so a recording with such waits
+        // notes that.
         let waited = sum_of(&r, "pgscan_direct_throttle") > 0;
         let told: Vec<bool> = r
             .notes
@@ -113,7 +114,7 @@ fn series_have_what_was_looked_at() {
     }
 }
 
-/// Each kernel has its own names, and none of another's.
+/// Each kernel's result has its own counters, and none of another's.
 #[test]
 fn a_counter_that_a_kernel_lacks_is_not_there() {
     let [host, guest, older] = ALL.map(|(_, bytes)| result(bytes));
@@ -131,7 +132,7 @@ fn a_counter_that_a_kernel_lacks_is_not_there() {
     assert!(differ, "6.18 counts what 6.1 does not");
 }
 
-/// Which of the recordings have a line of this name in their last /proc/vmstat.
+/// Returns for each recording whether its last /proc/vmstat has a line `name`.
 fn frames_names(name: &str) -> [bool; 3] {
     ALL.map(|(_, bytes)| {
         let text = frames(bytes).into_iter().rev().find_map(|f| match f {
@@ -143,7 +144,7 @@ fn frames_names(name: &str) -> [bool; 3] {
     })
 }
 
-/// The names of a recording's last /proc/vmstat.
+/// Returns the names in a recording's last /proc/vmstat.
 fn vmstat_names(bytes: &[u8]) -> Vec<String> {
     let text = frames(bytes).into_iter().rev().find_map(|f| match f {
         Frame::Look(_, path, text) if path == "/proc/vmstat" => Some(text),
@@ -156,8 +157,8 @@ fn vmstat_names(bytes: &[u8]) -> Vec<String> {
     names.collect()
 }
 
-/// The counters of the presets of 6.1 and 6.12 are those of these kernels, or of no kernel. Guests have the zones Normal
-/// and Movable and one node.
+/// The counters of the presets 6.1 and 6.12 are those of these kernels, or of no kernel. The guests
+/// have the zones Normal and Movable and one node.
 #[test]
 fn counters_of_the_presets_are_those_of_the_kernels() {
     use mm::counters::{names, of_no_kernel};
@@ -173,7 +174,7 @@ fn counters_of_the_presets_are_those_of_the_kernels() {
             if elsewhere || name.starts_with("numa_") {
                 continue;
             }
-            // Zones before 4.8 gave pages in batches; no preset as new does.
+            // Zones before 4.8 gave pages in batches; these presets are newer.
             let own = of_no_kernel(&name) || name == "nr_alloc_batch";
             assert_ne!(real.contains(&name), own, "{preset}: {name}");
             shared += usize::from(!own);
@@ -253,7 +254,7 @@ fn events_that_found_no_room_make_no_sums() {
     assert!(r.notes.iter().any(|n| n.contains("CPU 1")), "{:?}", r.notes);
 }
 
-/// Rings of several CPUs are fetched one after the other; in which order makes no difference.
+/// Rings of several CPUs are fetched one after the other; their order makes no difference.
 #[test]
 fn the_order_in_which_rings_are_fetched_is_nothing() {
     let whole = result(HOST);
@@ -281,7 +282,7 @@ fn a_recording_that_is_cut_off_says_so() {
     assert!(matches!(r.outcome, Outcome::Failed { .. }));
 }
 
-/// Damaged recordings are an error or a result, and never a panic.
+/// A damaged recording gives an error or a result, and never a panic.
 #[test]
 fn damage_is_no_panic() {
     let small: Vec<Frame> = frames(GUEST);

@@ -1,5 +1,5 @@
-//! What tracepoints tell is what the kernel counts. The kernel is that of the user's cache which
-//! `LOWMARK_TEST_KERNEL` names; without it the test says so and does nothing.
+//! The sums over tracepoints equal the kernel's counters. `LOWMARK_TEST_KERNEL` names a kernel of
+//! the user's cache; without it the test prints a note and passes.
 
 mod common;
 
@@ -8,7 +8,8 @@ use sim::RunSpec;
 use sim::result::{Outcome, RunResult};
 use sim::spec::{DiskKind, DiskSpec, Size};
 
-/// `dd` of more than there is memory: kswapd and the writer reclaim, and the writer is held back.
+/// Returns a run of `dd` over more data than there is memory: kswapd and the writer reclaim, and
+/// the writer is throttled.
 fn loaded() -> RunSpec {
     let mut spec = common::spec(common::command("dd if=/dev/zero of=z bs=1M count=400"));
     spec.machine.nodes[0].zones[0].size = Size(256 << 20);
@@ -37,12 +38,14 @@ fn tracepoints_tell_what_vmstat_counts() {
         let (r, _) = kernel::run(&loaded(), &kernel, kernel::PATIENCE, &Default::default());
         assert_eq!(r.outcome, Outcome::Completed, "{:?}", r.notes);
         if lru_gen.is_some() && r.reclaim.is_none() {
-            // 6.1: no event tells what its multi-generational LRU scans, and no row makes 0 of it.
+            // 6.1: no event covers the scans of its multi-generational LRU, so the rows are left
+            // out instead of 0.
             assert!(r.notes[0].contains("no event tells"), "{:?}", r.notes);
             assert!(r.counters["pgscan_kswapd"] > 10_000);
             continue;
         }
-        // No tracepoint tells how long a task waited for reserves, so a run with such waits says that.
+        // No tracepoint covers how long a task waited for reserves, so a run with such waits notes
+        // that.
         let waited = sum_of(&r, "pgscan_direct_throttle") > 0;
         assert_eq!(r.notes.len(), usize::from(waited), "{:?}", r.notes);
         let sums = r.reclaim.expect("the kernel has tracepoints");
@@ -51,7 +54,8 @@ fn tracepoints_tell_what_vmstat_counts() {
         let counted = ["pgscan_kswapd", "pgscan_direct"].map(|name| r.counters[name]);
         match lru_gen {
             None => assert_eq!(scanned, counted),
-            // Its counters have what was isolated, its events also what was put elsewhere on the way.
+            // The counters have only isolated pages, the events also pages that were skipped while
+            // isolating.
             Some(_) => {
                 let near = |(s, c): (&u64, u64)| *s >= c && *s < c + c / 10;
                 let all = scanned.iter().zip(counted).all(near);
@@ -68,7 +72,7 @@ fn tracepoints_tell_what_vmstat_counts() {
         let metric = |name: &str| r.metrics[name].value;
         assert!(metric("alloc_wait_max") <= sums.stalled_ns as f64 / 1e3);
         assert!(metric("direct_reclaim_task_max") <= sums.stalled_ns as f64 / 1e9);
-        // The writer is the only one, and nothing is shorter than a tick.
+        // The writer is the only dirtier, and no pause is shorter than a tick.
         assert!(metric("dirty_pause_max") >= 0.01);
         let most = metric("elapsed");
         assert!((metric("dirty_pause_max")..most).contains(&metric("dirty_pause_total")));

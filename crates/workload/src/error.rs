@@ -1,17 +1,17 @@
-//! Why a command line is refused.
+//! The error of a command line.
 
 use std::ops::Range;
 
-/// Why a command line was not understood.
+/// The reason why a command line was not understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; accepted: {accepted}")]
 pub struct CommandError {
-    /// The part of the line that is at fault, in bytes; always on character boundaries. Empty if
-    /// something is missing there.
+    /// The faulty part of the line in bytes, on character boundaries. Empty where something is
+    /// missing.
     pub span: Range<usize>,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What would be right.
+    /// The input that would be accepted.
     pub accepted: String,
 }
 

@@ -3,7 +3,7 @@
 use crate::report::{Metric, Report};
 use hdrhistogram::Histogram;
 
-/// The figures of measured calls ([`Measure`]).
+/// The metrics of measured calls ([`Measure`]).
 pub const CALLS: &[Metric] = &[
     Metric::new("reads", "calls", "Read calls of all processes."),
     Metric::new("writes", "calls", "Write calls of all processes."),
@@ -46,7 +46,7 @@ pub const CALLS: &[Metric] = &[
     ),
 ];
 
-/// Kinds of calls that are told apart.
+/// Kinds of measured calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Reads of data.
@@ -58,21 +58,21 @@ pub enum Kind {
 }
 
 struct Calls {
-    /// Nanoseconds a call took.
+    /// Latency of each call in nanoseconds.
     latency: Histogram<u64>,
     bytes: u64,
 }
 
-/// What the programs of a run measured.
+/// The measurements of a run's programs.
 pub struct Measure {
     calls: [Calls; 3],
-    /// Calls that moved fewer bytes than they were to.
+    /// Calls that moved fewer bytes than requested.
     short: u64,
-    /// When the first call began and the last one ended, in nanoseconds since the start.
+    /// Start of the first call and end of the last one, in nanoseconds since the start.
     span: Option<(u64, u64)>,
 }
 
-/// An hour: nothing that is worth telling takes longer.
+/// The longest latency that is recorded: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 impl Default for Measure {
@@ -89,10 +89,10 @@ impl Default for Measure {
 }
 
 impl Measure {
-    /// A call that lasted from `began` to `ended`, in nanoseconds since the start, and moved
-    /// `bytes` of the `wanted` bytes.
+    /// Records a call that lasted from `began` to `ended`, in nanoseconds since the start, and
+    /// moved `bytes` of the `wanted` bytes.
     pub fn note(&mut self, kind: Kind, (began, ended): (u64, u64), bytes: u64, wanted: u64) {
-        // A task that was moved may find another CPU's clock behind its own, by a quantum at most.
+        // After a task has moved, another CPU's clock may lag behind by a quantum at most.
         let ns = ended.saturating_sub(began);
         self.span = Some(match self.span {
             Some((first, last)) => (first.min(began), last.max(ended)),
@@ -104,7 +104,7 @@ impl Measure {
         self.short += u64::from(bytes < wanted);
     }
 
-    /// The figures: counts, bytes, rates over the time from the first call to the last, and
+    /// Returns the metrics: counts, bytes, rates over the time from the first call to the last, and
     /// latencies in microseconds of the kinds that occurred.
     pub fn report(&self) -> Report {
         let mut metrics: Vec<(String, &'static str, f64)> = Vec::new();
@@ -118,7 +118,7 @@ impl Measure {
                 continue;
             }
             if let Some((first, last)) = self.span.filter(|(a, b)| a < b && name != "sync") {
-                // Bytes a nanosecond are GB a second.
+                // Bytes per nanosecond are GB/s.
                 let rate = calls.bytes as f64 / (last - first) as f64 * 1000.0;
                 metrics.push((format!("{name}_rate"), "MB/s", rate));
             }
@@ -135,21 +135,21 @@ impl Measure {
     }
 }
 
-/// Events that a task responds to, at a fixed distance. Times are nanoseconds.
+/// Periodic events that a task responds to. Times are nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Events {
-    /// When the first one that has no response yet came, or comes.
+    /// The time of the first event without a response.
     pub first: u64,
-    /// From one to the next; not 0.
+    /// The time between events; not 0.
     pub interval: u64,
-    /// None come from then on.
+    /// No events occur from this time on.
     pub end: Option<u64>,
-    /// A response that takes longer is late.
+    /// A response that takes longer counts as late.
     pub late: u64,
 }
 
 impl Events {
-    /// How many have come up to and at `now`.
+    /// Returns the number of events up to and at `now`.
     pub fn until(&self, now: u64) -> u64 {
         let last = self.end.map_or(now, |end| now.min(end.saturating_sub(1)));
         match last.checked_sub(self.first) {
@@ -159,12 +159,12 @@ impl Events {
     }
 }
 
-/// Times from event to response, over all tasks that respond.
+/// Response times of all tasks.
 pub struct Responses {
-    /// Nanoseconds.
+    /// In nanoseconds.
     times: Histogram<u64>,
     late: u64,
-    /// What each of the tasks has not yet responded to.
+    /// For each task, the events that it has not yet responded to.
     waiting: Vec<Option<Events>>,
 }
 
@@ -179,18 +179,18 @@ impl Default for Responses {
 }
 
 impl Responses {
-    /// Another task will respond; returns its number.
+    /// Registers another task; returns its number.
     pub fn client(&mut self) -> usize {
         self.waiting.push(None);
         self.waiting.len() - 1
     }
 
-    /// The events that a task responds to next.
+    /// Sets the events that a task responds to next.
     pub fn await_response(&mut self, client: usize, events: Option<Events>) {
         self.waiting[client] = events;
     }
 
-    /// The first `n` of `events` had their response at `now`.
+    /// Records that the first `n` of `events` got their response at `now`.
     pub fn note(&mut self, events: &Events, n: u64, now: u64) {
         for nth in 0..n {
             let ns = now.saturating_sub(events.first + nth * events.interval);
@@ -199,8 +199,8 @@ impl Responses {
         }
     }
 
-    /// The figures of a run that ended at `now`; none if no task was to respond. What still waits
-    /// counts as if it had its response then.
+    /// Returns the metrics of a run that ended at `now`; `None` if no task was to respond. Events
+    /// still waiting count as if they got their response at `now`.
     pub fn report(&mut self, now: u64) -> Option<Report> {
         if self.waiting.is_empty() {
             return None;
@@ -226,7 +226,7 @@ impl Responses {
     }
 }
 
-/// The percentiles that are reported.
+/// The reported percentiles.
 const QUANTILES: [(&str, f64); 5] = [
     ("p50", 0.5),
     ("p90", 0.9),
@@ -257,9 +257,9 @@ mod tests {
             ..events
         };
         assert_eq!(ending.until(31_000_000), 2);
-        // Four events, the last of which came at 31 ms, have their response at 41 ms.
+        // Four events, the last of which came at 31 ms, get their response at 41 ms.
         r.note(&events, 4, 41_000_000);
-        // The next two wait when the run ends.
+        // The next two events are still waiting when the run ends.
         let next = Events {
             first: 41_000_000,
             ..events

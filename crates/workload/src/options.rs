@@ -1,20 +1,21 @@
-//! The options of programs: from the words behind a program's name to options with their values.
+//! Parses the options of programs: turns the words after a program's name into options with values.
 //!
-//! A program has a [`Syntax`], a constant, and reads what [`Syntax::read`] finds, in order. Sentences of
-//! complaint have places to fill in: `{option}`, `{value}`, and `{word}` for the whole word.
+//! A program has a constant [`Syntax`], and reads the options that [`Syntax::read`] finds, in
+//! order. Texts of errors have placeholders: `{option}`, `{value}`, and `{word}` for the whole
+//! word.
 
 use crate::error::CommandError;
 use crate::shell::Word;
 use crate::units::{self, Suffixes};
 use std::ops::{Range, RangeInclusive};
 
-/// How values are joined to options.
+/// How values are attached to options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// `-s 4K`: each word is an option or a value.
     Words,
-    /// As `Words`, and every option has a value, so a last word without one is told before it is
-    /// looked up.
+    /// As `Words`, and every option has a value, so a last word without one is reported before it
+    /// is looked up.
     Pairs,
     /// `-t 4`, `-t4`, `--threads 4` and `--threads=4`.
     Inline,
@@ -25,33 +26,33 @@ pub enum Style {
 /// The options of a program.
 #[derive(Debug)]
 pub struct Syntax {
-    /// How values are joined to options.
+    /// How values are attached to options.
     pub style: Style,
-    /// Options with a value, each with its other name or the same again.
+    /// Options with a value, each with its alternative name or the same again.
     pub values: &'static [(&'static str, &'static str)],
-    /// Options without one.
+    /// Options without a value.
     pub flags: &'static [&'static str],
     /// Options of the original that are refused, with the reason.
     pub refused: &'static [(&'static str, &'static str)],
-    /// What is accepted.
+    /// The accepted command line.
     pub usage: &'static str,
-    /// The complaint about an option that there is not.
+    /// The error text for an unknown option.
     pub unknown: &'static str,
-    /// The complaint about a word that is no option, nor the value of one; empty: such words are
-    /// operands, which the program takes.
+    /// The error text for a word that is neither an option nor a value; empty: such words are
+    /// operands of the program.
     pub operand: &'static str,
-    /// The complaint about an option without its value, and what is accepted there (empty: the usage).
+    /// The error text for an option without its value, and the accepted input (empty: the usage).
     pub no_value: (&'static str, &'static str),
-    /// The complaint about a value.
+    /// The error text for a wrong value.
     pub wrong: &'static str,
-    /// The complaint about a number that is too small or too large.
+    /// The error text for a number out of range.
     pub out_of_range: &'static str,
-    /// Complaints about numbers say the range that is accepted, and not the usage.
+    /// Errors about numbers give the accepted range instead of the usage.
     pub ranges: bool,
 }
 
 impl Syntax {
-    /// The usual sentences. The options are still to be said.
+    /// Returns a syntax with the usual texts; the options are to be added.
     pub const fn new(style: Style, usage: &'static str) -> Self {
         const WRONG: &str = "`{value}` is no value for `{option}`";
         Self {
@@ -69,8 +70,8 @@ impl Syntax {
         }
     }
 
-    /// The options in their order, up to the first mistake. A flag has an empty value; an operand is
-    /// the value of the option without a name.
+    /// Reads the options in order, up to the first mistake. A flag has an empty value; an operand
+    /// is the value of the option with the empty name.
     pub fn read<'a>(&'static self, words: &'a [Word]) -> Options<'a> {
         Options {
             syntax: self,
@@ -100,13 +101,13 @@ impl Syntax {
     }
 }
 
-/// An option as it is written, not yet looked up.
+/// An option as written, before it is looked up.
 struct Found<'a> {
     word: &'a Word,
     option: &'a str,
-    /// Where its name stands in the line.
+    /// The place of its name in the line.
     span: Range<usize>,
-    /// Where in the word a value begins that is joined to it.
+    /// The offset in the word at which an attached value starts.
     inline: Option<usize>,
 }
 
@@ -116,11 +117,11 @@ pub struct OptionValue<'a> {
     syntax: &'static Syntax,
     /// The option's first name; empty for an operand.
     pub option: &'static str,
-    /// The option as it is written.
+    /// The option as written.
     written: &'a str,
     /// The value; empty for a flag.
     pub text: &'a str,
-    /// Where the value stands in the line; for a flag, where that does.
+    /// The place of the value in the line; for a flag, that of the flag.
     pub span: Range<usize>,
 }
 
@@ -132,28 +133,28 @@ impl OptionValue<'_> {
         CommandError::new(self.span.clone(), message, accepted)
     }
 
-    /// The complaint that this is no value of the option.
+    /// Returns the error that this is no value of the option.
     pub fn wrong(&self) -> CommandError {
         self.complaint(self.syntax.wrong, self.text, self.syntax.usage)
     }
 
-    /// A complaint of its own.
+    /// Returns an error with its own text.
     pub fn error(&self, message: impl Into<String>, accepted: impl Into<String>) -> CommandError {
         CommandError::new(self.span.clone(), message, accepted)
     }
 
-    /// What was read of the value.
+    /// Returns the parsed value.
     ///
     /// # Errors
-    /// Nothing was.
+    /// `value` is `None`: the text could not be parsed.
     pub fn read<T>(&self, value: Option<T>) -> Result<T, CommandError> {
         value.ok_or_else(|| self.wrong())
     }
 
-    /// A whole number.
+    /// Parses a whole number.
     ///
     /// # Errors
-    /// Anything else, and a number out of the range.
+    /// The text is no whole number, or is out of range.
     pub fn number(&self, range: RangeInclusive<u64>) -> Result<u64, CommandError> {
         let s = self.syntax;
         let number = units::whole(self.text);
@@ -168,10 +169,10 @@ impl OptionValue<'_> {
         })
     }
 
-    /// A number with one of the suffixes.
+    /// Parses a number with one of the suffixes.
     ///
     /// # Errors
-    /// Anything else, and a number out of the range.
+    /// The text is no such number, or is out of range.
     pub fn scaled(
         &self,
         suffixes: Suffixes,
@@ -186,13 +187,13 @@ impl OptionValue<'_> {
 pub struct Options<'a> {
     syntax: &'static Syntax,
     words: std::slice::Iter<'a, Word>,
-    /// A word of bundled options, and where the next of them begins.
+    /// A word of bundled options, and the offset of the next option in it.
     bundle: Option<(&'a Word, usize)>,
     failed: bool,
 }
 
 impl<'a> Options<'a> {
-    /// The next option, or an operand.
+    /// Reads the next option or operand.
     fn find(&mut self) -> Option<Result<OptionValue<'a>, CommandError>> {
         if let Some((word, at)) = self.bundle.take() {
             return Some(self.bundled(word, at));
@@ -231,7 +232,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// The option of one letter that begins at `at` in a word.
+    /// Reads the one-letter option at offset `at` of a word.
     fn bundled(&mut self, word: &'a Word, at: usize) -> Result<OptionValue<'a>, CommandError> {
         let text = word.text.as_str();
         let letter = text[at..].chars().next().map_or(0, char::len_utf8);
@@ -243,14 +244,14 @@ impl<'a> Options<'a> {
             inline: (behind < text.len()).then_some(behind),
         };
         let value = self.value(found)?;
-        // A flag leaves the rest of the word to the next option.
+        // After a flag the rest of the word is further options.
         if value.text.is_empty() && behind < text.len() {
             self.bundle = Some((word, behind));
         }
         Ok(value)
     }
 
-    /// Looks an option up and takes its value.
+    /// Looks up an option and takes its value.
     fn value(&mut self, found: Found<'a>) -> Result<OptionValue<'a>, CommandError> {
         let s = self.syntax;
         let flag = s.flags.iter().find(|name| **name == found.option);
@@ -297,7 +298,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// An option with what is joined to it: behind `=`, or behind the letter.
+/// Splits an option from its attached value: after `=`, or after the letter.
 fn joined(found: Found<'_>) -> Found<'_> {
     let text = found.option;
     let letter = || text.char_indices().nth(2).map(|(at, _)| (&text[..at], at));
@@ -359,7 +360,7 @@ mod tests {
         lists.remove(0).commands.remove(0).words.split_off(1)
     }
 
-    /// `option=value` for each option, then the place and the text of the complaint.
+    /// Returns `option=value` for each option, then place and text of the error.
     fn read(syntax: &'static Syntax, line: &str) -> String {
         let words = words(line);
         let told = syntax.read(&words).map(|value| match value {

@@ -1,4 +1,4 @@
-//! What the kernel counts of all tasks.
+//! The kernel's system-wide counters.
 
 use crate::tracing::{TRACEFS, counted, cpus};
 use std::fs;
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use workload::{HostError, HostResult, Usage};
 
-/// Reads `/proc/vmstat`, and counts the wakes of kswapd, which it does not have.
+/// Reads `/proc/vmstat`, and counts wake-ups of kswapd, which `/proc/vmstat` lacks.
 pub(super) struct Counts {
-    /// Made when the first program asks.
+    /// Made when a program first asks for counters.
     wakeups: OnceLock<Option<Wakeups>>,
 }
 
-/// A trace buffer in which an event is only counted: the kernel's own, or where that has events to record one
-/// beside it. (One beside it has files of its own, inodes of 10 MiB up to Linux 6.5: no small part of a small guest's
-/// memory.)
+/// A trace buffer in which an event is only counted: the kernel's main buffer, or, if events are
+/// recorded there, an instance beside it. (An instance has its own files, with inodes of 10 MiB up
+/// to Linux 6.5: no small part of a small guest's memory.)
 struct Wakeups {
     dir: PathBuf,
 }
@@ -29,7 +29,7 @@ impl Wakeups {
         if recorded(&dir)? {
             dir.push("instances/lowmark-wakeups");
             match fs::create_dir(&dir) {
-                // Another program's.
+                // Made by another program of this run.
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => return Some(Self { dir }),
                 made => made.ok()?,
             }
@@ -39,7 +39,7 @@ impl Wakeups {
         Some(Self { dir })
     }
 
-    /// How many events the buffer saw: those in it, and those that newer ones have taken the place of.
+    /// Returns the number of events seen: those in the buffer and those overwritten.
     fn seen(&self) -> Option<u64> {
         let cpus = cpus(&self.dir).ok()?;
         let stats = |cpu| fs::read_to_string(self.dir.join(format!("per_cpu/cpu{cpu}/stats"))).ok();
@@ -47,16 +47,16 @@ impl Wakeups {
     }
 }
 
-/// Whether the kernel's own buffer is there to be read, and not as one in which a program counts.
+/// Returns true if the main buffer is used for recording, false if it is free or only counts.
 fn recorded(dir: &Path) -> Option<bool> {
     let read = |file| fs::read_to_string(dir.join(file)).ok();
     let events = read("set_event")?;
-    // Who records loses none (`options/overwrite`).
+    // A recording keeps all events, so it never overwrites (`options/overwrite`).
     let counts = events.trim() == EVENT && read("options/overwrite")?.trim() == "1";
     Some(!events.trim().is_empty() && !counts)
 }
 
-/// How many events the buffer of a CPU saw, by its statistics.
+/// Returns the number of events that a CPU's buffer saw, from its statistics.
 fn seen(stats: &str) -> Option<u64> {
     Some(counted(stats, "entries")? + counted(stats, "overrun")?)
 }
@@ -65,7 +65,7 @@ fn unreadable(path: &str, why: impl std::fmt::Display) -> HostError {
     HostError::Unsupported(format!("{path}: {why}"))
 }
 
-/// The sum of the counters whose names begin so.
+/// Returns the sum of the counters whose names begin with `name`.
 fn sum(text: &str, name: &str) -> u64 {
     let of = |line: &str| {
         let (found, value) = line.split_once(' ')?;
@@ -76,7 +76,7 @@ fn sum(text: &str, name: &str) -> u64 {
     text.lines().filter_map(of).sum()
 }
 
-/// The counter of this name.
+/// Returns the counter `name`; 0 if it is missing.
 fn one(text: &str, name: &str) -> u64 {
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -89,25 +89,25 @@ impl Counts {
         Self { wakeups }
     }
 
-    /// All but what is a thread's own.
+    /// Reads all counters but the thread's own.
     pub(super) fn read(&self) -> HostResult<Usage> {
         const VMSTAT: &str = "/proc/vmstat";
         let text = fs::read_to_string(VMSTAT).map_err(|e| unreadable(VMSTAT, e))?;
-        // One counter in older kernels, one a zone in newer.
+        // Older kernels have one counter, newer ones one per zone.
         let alloc_stalls = sum(&text, "allocstall");
         let wakeups = self.wakeups.get_or_init(Wakeups::new).as_ref();
         let counted = wakeups.and_then(Wakeups::seen);
         Ok(Usage {
             page_faults: one(&text, "pgfault"),
             kswapd_wakeups: counted.unwrap_or_else(|| sum(&text, "pageoutrun")),
-            // Each direct reclaim is counted once, where it begins.
+            // Each direct reclaim is counted once, at its start.
             direct_reclaims: alloc_stalls,
             alloc_stalls,
             ..Usage::default()
         })
     }
 
-    /// What a reader of the results must know.
+    /// Returns a note for readers of the results, if wake-ups could not be counted.
     pub(super) fn note(&self) -> Option<String> {
         let wakeups = self.wakeups.get()?;
         wakeups.is_none().then(|| {
@@ -118,7 +118,7 @@ impl Counts {
     }
 }
 
-/// MemTotal in bytes.
+/// Returns MemTotal in bytes.
 pub(super) fn total_memory() -> HostResult<u64> {
     const MEMINFO: &str = "/proc/meminfo";
     let text = fs::read_to_string(MEMINFO).map_err(|e| unreadable(MEMINFO, e))?;

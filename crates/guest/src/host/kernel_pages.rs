@@ -1,14 +1,15 @@
-//! Kernel pages for a program: those of pipes.
+//! Kernel pages for a program: the pages of pipes.
 //!
-//! In packet mode each write takes a page of its own (`alloc_page(GFP_HIGHUSER | __GFP_ACCOUNT)`), which
-//! is neither on an LRU list nor movable. Pages are alike, so a page given back is the oldest of its pipe.
-//! A pipe keeps up to two pages that were read for its next writes; they go with its last one.
+//! In packet mode each write takes a page of its own (`alloc_page(GFP_HIGHUSER | __GFP_ACCOUNT)`),
+//! which is neither on an LRU list nor movable. Pages are interchangeable, so giving back a page
+//! frees the oldest of its pipe. A pipe keeps up to two pages that were read for its next writes;
+//! they are freed with its last page.
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
-/// Pages that a pipe is asked to hold; if it is not allowed to, it holds fewer.
+/// The pages that a pipe should hold; it holds fewer if the limit does not allow that.
 const PAGES: usize = 256;
 
 #[derive(Debug)]
@@ -33,12 +34,12 @@ impl Pipe {
     }
 }
 
-/// A task's kernel pages.
+/// The kernel pages of a task.
 #[derive(Debug, Default)]
 pub(super) struct KernelPages(Vec<Option<Pipe>>);
 
 impl KernelPages {
-    /// Takes a page; returns the number to give it back by.
+    /// Takes a page; returns the number with which to give it back.
     pub(super) fn take(&mut self) -> Result<u32, Errno> {
         let has_room = |p: &Option<Pipe>| p.as_ref().is_some_and(|p| p.held < p.room);
         let last = self

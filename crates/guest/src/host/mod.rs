@@ -1,17 +1,20 @@
 //! The [`Host`] of the kernel world: every call is a system call of the calling thread.
 //!
-//! Each task is a thread with a [`TaskHost`] of its own; what they share is [`Shared`]. They are threads
-//! of one process, so they share its address space: faults of one wait for mmap(2) of another, and
-//! the kernel kills them together.
+//! Each task is a thread with its own [`TaskHost`]; their common state is [`Shared`]. They are
+//! threads of one process, so they share its address space: faults of one wait for mmap(2) of
+//! another, and the kernel kills them together.
 //!
-//! **I/O buffers** carry zeroes and are no memory that programs count (those that do, map it). So one is at
-//! most a window of 256 KiB, to which a longer call comes back again and again: still one system call.
+//! **I/O buffers** contain only zeroes and do not count as memory of a program (programs that count
+//! memory map it). So a buffer is at most a window of 256 KiB, which a longer call uses again and
+//! again: still one system call.
 //!
-//! **Time** is CLOCK_MONOTONIC since the start of the workload. See [`spend`](Spend) for computing.
+//! **Time** is CLOCK_MONOTONIC since the start of the workload. See [`spend`](Spend) for
+//! computation.
 //!
-//! **Kernel pages** ([`Host::alloc_pages`]) of order 0 are pages of pipes: a packet of one byte takes one
-//! whole page of the kernel's that stays where it is, by a request that sleeps and reclaims as any other.
-//! User space has no call for more than one page in a row, and none that may not sleep.
+//! **Kernel pages** ([`Host::alloc_pages`]) of order 0 are pages of pipes: a packet of one byte
+//! takes one whole unmovable page of the kernel, by an allocation that may sleep and reclaim like
+//! any other. User space has no call that takes several contiguous pages, and none that may not
+//! sleep.
 
 mod counts;
 mod kernel_pages;
@@ -42,15 +45,16 @@ use workload::{
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Bytes of a thread's stack: programs keep their data elsewhere, and only what is used takes memory.
+/// Bytes of a thread's stack: programs keep their data elsewhere, and only the used part takes
+/// memory.
 pub(crate) const STACK: usize = 256 << 10;
 
-/// The time of CLOCK_MONOTONIC in nanoseconds.
+/// Returns CLOCK_MONOTONIC in nanoseconds.
 pub fn clock() -> u64 {
     nanoseconds(rustix::time::clock_gettime(ClockId::Monotonic))
 }
 
-/// The time of the last tick of the kernel's timer, and the time between two (ns).
+/// Returns the time of the last tick of the kernel's timer, and the interval between ticks (ns).
 pub fn last_tick() -> (u64, u64) {
     let coarse = ClockId::MonotonicCoarse;
     let tick = nanoseconds(rustix::time::clock_getres(coarse));
@@ -71,7 +75,7 @@ pub(crate) fn timespec(ns: u64) -> Timespec {
     }
 }
 
-/// Sleeps until a time of [`clock`].
+/// Sleeps until a time of [`clock`], in nanoseconds.
 pub fn sleep_until(ns: u64) {
     let until = timespec(ns);
     while rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &until) == Err(Errno::INTR) {
@@ -85,12 +89,12 @@ fn sleep(ns: u64) {
     }
 }
 
-/// A lock that nothing can poison for good: what it guards is plain data.
+/// Locks a mutex and ignores poison: the data has no invariants that a panic could break.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a program. Every call of this host blocks its thread, so nothing is ever waited for.
+/// Runs a program. Every call of this host blocks its thread, so its future is always ready.
 ///
 /// # Panics
 /// If a future is not ready at once.
@@ -101,16 +105,16 @@ pub fn run<F: Future>(program: F) -> F::Output {
     }
 }
 
-/// What user code costs, in nanoseconds, where computing by itself costs nothing.
+/// Costs of user code in nanoseconds, for kernels in which computation takes no time by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Costs {
-    /// A whole page copied between two buffers of a program.
+    /// Copying a whole page between two buffers of a program.
     pub copy_page_ns: u64,
-    /// gettimeofday.
+    /// A call of gettimeofday.
     pub gettimeofday_ns: u64,
 }
 
-/// Things by number; numbers are used again.
+/// A table of values by number; free numbers are used again.
 #[derive(Debug)]
 struct Slots<T>(Mutex<Vec<Option<T>>>);
 
@@ -143,7 +147,7 @@ impl<T: Clone> Slots<T> {
 struct Open {
     fd: OwnedFd,
     path: String,
-    /// `/dev/zero` and its kin.
+    /// Whether it is a device such as `/dev/zero`.
     device: bool,
 }
 
@@ -153,7 +157,7 @@ struct Mapped {
     what: String,
 }
 
-/// What the tasks of a run share.
+/// State shared by the tasks of a run.
 pub struct Shared {
     /// The directory that paths are relative to.
     root: OwnedFd,
@@ -168,7 +172,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For tasks on the files below a directory. Until [`Self::start`], time counts from now on.
+    /// Makes the state for tasks on the files below a directory. Until [`Self::start`], time counts
+    /// from now.
     pub fn new(root: OwnedFd, session: Session, costs: Costs, spend: Spend) -> Self {
         Self {
             root,
@@ -182,22 +187,22 @@ impl Shared {
         }
     }
 
-    /// Time counts from this time of [`clock`] on.
+    /// Sets the time of [`clock`] from which time counts.
     pub fn start(&self, at: u64) {
         self.started.store(at, Ordering::Relaxed);
     }
 
-    /// Nanoseconds since the start.
+    /// Returns the nanoseconds since the start.
     pub fn now(&self) -> u64 {
         clock().saturating_sub(self.started.load(Ordering::Relaxed))
     }
 
-    /// What its programs share.
+    /// Returns the state that programs share.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// What a reader of the results must know of how figures came about, each said once.
+    /// Returns notes for readers of the results, each one once.
     pub fn notes(&self) -> Vec<String> {
         self.spend
             .note()
@@ -207,10 +212,10 @@ impl Shared {
     }
 }
 
-/// An I/O buffer: zeroes.
+/// An I/O buffer of zeroes.
 pub struct Buffer {
     memory: Vec<u8>,
-    /// Where in `memory` its window begins: aligned as direct I/O needs it.
+    /// Offset of the window in `memory`, aligned for direct I/O.
     at: usize,
     window: usize,
 }
@@ -218,7 +223,7 @@ pub struct Buffer {
 impl Buffer {
     fn new(len: u64) -> Self {
         let window = sys::window_for(usize::try_from(len).unwrap_or(usize::MAX));
-        // Not touched, so it takes memory where it is used.
+        // Pages take memory only once they are touched.
         let memory = vec![0; window + PAGE];
         let at = memory.as_ptr().align_offset(PAGE);
         Self { memory, at, window }
@@ -235,20 +240,21 @@ impl Buffer {
     }
 }
 
-/// One task's host: the calling thread's.
+/// The host of one task, which runs on the calling thread.
 pub struct TaskHost {
     shared: Arc<Shared>,
-    /// Computing that is done and not yet paid for, in nanoseconds.
+    /// Computation that is done but not yet charged, in nanoseconds.
     debt: Cell<u64>,
-    /// Computing that was paid for as CPU time, in nanoseconds.
+    /// Computation that was charged as CPU time, in nanoseconds.
     spent: Cell<u64>,
-    /// The longest touch of a page since somebody asked; `None`: nobody has asked yet, so none is timed.
+    /// The longest touch of a page since the last query, in nanoseconds; `None`: there was no query
+    /// yet, so touches are not timed.
     longest_touch: Cell<Option<u64>>,
     kernel_pages: RefCell<KernelPages>,
 }
 
 impl TaskHost {
-    /// A host for the calling thread.
+    /// Makes a host for the calling thread.
     pub fn new(shared: &Arc<Shared>) -> Self {
         Self {
             shared: Arc::clone(shared),
@@ -262,20 +268,20 @@ impl TaskHost {
     /// Runs a task to its end.
     ///
     /// # Errors
-    /// The task's.
+    /// The task fails.
     pub fn run<T: Task>(&self, task: &T) -> HostResult<Report> {
         let report = run(task.run(self, &self.shared.session));
         self.pay(0);
         report
     }
 
-    /// Computing that costs so much; paid for in pieces that are worth a system call.
+    /// Charges `ns` nanoseconds of computation; spent in portions that are worth a system call.
     fn owe(&self, ns: u64) {
         self.debt.set(self.debt.get() + ns);
         self.pay(spend::WORTH_A_CALL);
     }
 
-    /// Pays the debt if it is larger than `least`.
+    /// Spends the charged time if it exceeds `least` nanoseconds.
     fn pay(&self, least: u64) {
         let debt = self.debt.get();
         if debt > least {
@@ -300,7 +306,7 @@ impl TaskHost {
     fn make_parents(&self, path: &str) {
         let above = path.match_indices('/').map(|(at, _)| &path[..at]);
         for dir in above {
-            // What stands in the way, the call that needs them says.
+            // If this fails, the call that needs the directories reports the error.
             let _ = rustix::fs::mkdirat(&self.shared.root, dir, Mode::from_raw_mode(0o777));
         }
     }
@@ -398,7 +404,7 @@ impl Host for TaskHost {
     }
 
     async fn copy(&self, _: &Buffer, _: u64, _: &mut Buffer, _: u64, len: u64) -> HostResult<()> {
-        // All of it is zeroes.
+        // The data is all zeroes.
         let ns = u128::from(len) * u128::from(self.shared.costs.copy_page_ns) / PAGE as u128;
         self.owe(ns as u64);
         Ok(())
@@ -420,7 +426,7 @@ impl Host for TaskHost {
             Advice::Sequential => rustix::fs::Advice::Sequential,
             Advice::Random => rustix::fs::Advice::Random,
         };
-        // To the end of the file, wherever that is.
+        // To the end of the file.
         let advised = rustix::fs::fadvise(&o.fd, 0, None, advice);
         advised.map_err(|e| error(&o.path, e))
     }
@@ -494,7 +500,8 @@ impl Host for TaskHost {
         }
     }
 
-    // Not openat(2) and unlinkat(2) of the directory: the programs that these stand for pass whole paths.
+    // Not openat(2) and unlinkat(2) on the directory: the programs modelled by ours pass whole
+    // paths.
     async fn open_in(&self, dir: &Rc<str>, name: &str, flags: OpenFlags) -> HostResult<Fd> {
         self.open(&joined(dir, name), flags).await
     }
@@ -618,7 +625,7 @@ impl Host for TaskHost {
     fn usage(&self) -> HostResult<Usage> {
         let longest = self.longest_touch.replace(Some(0)).unwrap_or(0);
         let (user_ns, sys_ns) = if self.shared.spend.is_cpu_time() {
-            // User code is free but for what was paid for.
+            // User code takes no time except what was charged.
             let all = nanoseconds(rustix::time::clock_gettime(ClockId::ThreadCPUTime));
             (self.spent.get(), all.saturating_sub(self.spent.get()))
         } else {
@@ -664,7 +671,7 @@ impl Host for TaskHost {
                     }
                 }
             }
-            // All have ended before the first error is told.
+            // Wait for all threads before returning the first error.
             let ended: Vec<_> = running.into_iter().map(|thread| thread.join()).collect();
             let reports = ended.into_iter().map(|result| match result {
                 Ok(report) => report,

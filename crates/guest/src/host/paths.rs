@@ -1,14 +1,14 @@
-//! Paths as programs write them, and what went wrong with one.
+//! Paths of programs, and errors of calls on them.
 
 use rustix::io::Errno;
 use std::borrow::Cow;
 use std::io;
 use workload::{HostError, HostResult};
 
-/// The path below the tested filesystem: no slash at either end, `.` for the root.
+/// Returns a path relative to the tested filesystem: no slash at either end, `.` for the root.
 ///
 /// # Errors
-/// One that leaves it.
+/// The path contains `..`.
 pub(super) fn relative(path: &str) -> HostResult<Cow<'_, str>> {
     if path.split('/').any(|name| name == "..") {
         let what = format!("{path}: a path with `..`");
@@ -18,7 +18,7 @@ pub(super) fn relative(path: &str) -> HostResult<Cow<'_, str>> {
     Ok(Cow::Borrowed(if plain.is_empty() { "." } else { plain }))
 }
 
-/// What a failed call means to a program.
+/// Converts the error of a failed call into that of a program.
 pub(super) fn error(path: &str, error: impl Into<io::Error>) -> HostError {
     let error = error.into();
     let path = path.to_owned();
@@ -28,7 +28,7 @@ pub(super) fn error(path: &str, error: impl Into<io::Error>) -> HostError {
         Some(Errno::NOSPC | Errno::DQUOT) => HostError::NoSpace(path),
         Some(Errno::NOMEM) => HostError::OutOfMemory,
         Some(Errno::IO) => HostError::Io(path),
-        // What a filesystem becomes that had an error.
+        // A filesystem becomes read-only after an error.
         Some(Errno::ROFS) => HostError::Io(format!("{path} (read-only by now)")),
         _ => HostError::Unsupported(format!("{path}: {error}")),
     }

@@ -1,8 +1,8 @@
-//! What computing costs.
+//! The cost of computation.
 //!
-//! In virtual time, code costs nothing unless somebody charges for it. The kernel charges for itself; what
-//! user code costs a program has to say ([`Host::compute`](workload::Host::compute)). A kernel of ours
-//! burns that much CPU time when it is written to [`SPEND`].
+//! In virtual time, code takes no time unless it is charged. The kernel charges its own; user code
+//! has to charge explicitly ([`Host::compute`](workload::Host::compute)). Our kernels burn the
+//! nanoseconds of CPU time that are written to [`SPEND`].
 
 use super::sleep;
 use rustix::fs::{Mode, OFlags};
@@ -10,26 +10,26 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Nanoseconds that are written here pass as CPU time of the writing thread, in the kernel world's kernels.
+/// Nanoseconds written to this file pass as CPU time of the writing thread, in our kernels.
 pub const SPEND: &str = "/proc/sys/kernel/cpu_spend";
 
-/// A debt of fewer nanoseconds is not worth a system call. As much as the virtual world computes between
-/// two looks at who else may run.
+/// Charges of up to this many nanoseconds are not worth a system call: the virtual world, too,
+/// computes this long between two checks for other runnable tasks.
 pub(super) const WORTH_A_CALL: u64 = 10_000;
 
-/// Nanoseconds that are burnt at a time; others may run between two.
+/// Nanoseconds burnt per write; other tasks may run in between.
 const PIECE: u64 = 100_000;
 
-/// How computing takes time.
+/// The way in which computation takes time.
 #[derive(Debug)]
 pub struct Spend {
     file: Option<File>,
-    /// Time passed in another way than as CPU time.
+    /// Set if time passed by sleeping instead of as CPU time.
     slept: AtomicBool,
 }
 
 impl Spend {
-    /// By the kernel's file, or by sleeping where a kernel has none.
+    /// Uses the kernel's file `path`, or sleeps if the kernel has none.
     pub fn by(path: &str) -> Self {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty()).ok();
@@ -38,12 +38,12 @@ impl Spend {
         Self { file, slept }
     }
 
-    /// Whether what is spent is CPU time.
+    /// Returns true if time is spent as CPU time.
     pub fn is_cpu_time(&self) -> bool {
         self.file.is_some()
     }
 
-    /// So much time passes; returns whether as CPU time.
+    /// Spends `ns` nanoseconds; returns true if they passed as CPU time.
     pub(super) fn spend(&self, ns: u64) -> bool {
         let Some(file) = &self.file else {
             self.slept.store(true, Ordering::Relaxed);
@@ -63,7 +63,7 @@ impl Spend {
         true
     }
 
-    /// What a reader of the results must know.
+    /// Returns a note for readers of the results, if programs slept instead of computing.
     pub(super) fn note(&self) -> Option<String> {
         self.slept.load(Ordering::Relaxed).then(|| {
             format!("this kernel has no {SPEND}: programs slept where they were to compute")

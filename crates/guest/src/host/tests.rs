@@ -1,4 +1,4 @@
-//! The host on this machine's kernel, in a folder.
+//! Tests of the host on this machine's kernel, in a folder.
 
 use super::*;
 use crate::programs::{Ended, Player};
@@ -45,7 +45,7 @@ fn play(dir: &TempDir, script: Script) -> Ended {
     Player::new(script, root(dir), FREE, Spend::by("/nowhere")).run(clock())
 }
 
-/// Runs a line that goes well; returns a look into its figures.
+/// Runs a line that must succeed; returns a function that looks up its figures.
 fn figures(line: &str) -> impl Fn(&str) -> f64 {
     let dir = tempfile::tempdir().unwrap();
     let script = workload::parse(line).unwrap_or_else(|e| panic!("{line}: {e}"));
@@ -67,7 +67,7 @@ fn files_are_made_written_and_read() {
     let dir = tempfile::tempdir().unwrap();
     let h = host(&dir);
     run(async {
-        // Parents need not exist.
+        // Missing parent directories are made.
         let fd = h.open("/a//b/c", EMPTY).await.unwrap();
         let mut buf = h.buffer(1 << 20);
         assert_eq!(h.write(fd, &buf, 1 << 20).await, Ok(1 << 20));
@@ -89,7 +89,7 @@ fn files_are_made_written_and_read() {
         let stat = |directory, len| Ok(Stat { directory, len });
         assert_eq!(h.stat("a/b/c").await, stat(false, 5));
         assert_eq!(h.stat("/").await, stat(true, 0));
-        // In one are two directories, in the other a file.
+        // One listing has two directories, the other a file.
         for (dir, expected) in [("a", stat(true, 0)), ("a/b", stat(false, 5))] {
             let names = h.read_dir(dir).await.unwrap();
             assert!(!names.is_empty());
@@ -170,7 +170,7 @@ fn buffers_are_aligned_and_longer_calls_are_one_call() {
             ..EMPTY
         };
         let fd = match h.open("direct", direct).await {
-            // A tmpfs before 6.6 has none.
+            // A tmpfs before 6.6 has no direct I/O.
             Err(HostError::Unsupported(_)) => h.open("direct", EMPTY).await.unwrap(),
             other => other.unwrap(),
         };
@@ -213,7 +213,7 @@ fn mapped_memory_holds_its_words() {
         h.touch(shared, 0, 8, word(Some(5), None)).await.unwrap();
         let wrong = h.touch(shared, 0, 1, word(Some(9), None)).await;
         assert_eq!(wrong, Err(HostError::Io("m".into())));
-        // Cut while it is mapped: behind the end is a bus error.
+        // Truncated while mapped: an access behind the end is a bus error.
         h.truncate(fd, 4096).await.unwrap();
         let behind = h.touch(shared, 0, 2, word(None, Some(1))).await;
         assert_eq!(behind, Err(HostError::Io("m".into())));
@@ -272,7 +272,7 @@ fn what_the_kernel_says_of_itself() {
     });
 }
 
-/// What is computed is written to the kernel's file, in pieces; a debt is paid once it is worth it.
+/// Charged time is written to the kernel's file in pieces, once it is worth a call.
 #[test]
 fn computing_is_paid_for() {
     let dir = tempfile::tempdir().unwrap();
@@ -298,7 +298,7 @@ fn computing_is_paid_for() {
         h.compute(9_151).await;
         assert_eq!((h.debt.get(), paid()), (0, "10001".to_owned()));
         h.compute(200_007).await;
-        // The last piece, over the one before.
+        // The last piece replaces the one before in the file.
         assert_eq!(paid(), "700000");
         h.compute(9).await;
         h.sleep(1).await;
@@ -360,7 +360,7 @@ fn scripts_are_run_as_a_shell_does() {
         frames.last(),
         Some(&Frame::Failed("nothing: no such file".into()))
     );
-    // A program in the background that fails is told, and ends nothing else.
+    // A failing program in the background is reported, and ends nothing else.
     let line = "dd if=nothing of=x & sleep 0.05; dd if=/dev/zero of=y count=1";
     let ended = play(&dir, workload::parse(line).unwrap());
     assert_eq!(ended.error, Some(HostError::NotFound("nothing".into())));
@@ -385,7 +385,7 @@ fn job_files_and_traces() {
     assert!(ended.at >= 20_000_000);
 }
 
-/// The programs' process from its hello to its end.
+/// The programs' process from its first frame to its last.
 #[test]
 fn a_process_says_what_it_does() {
     let dir = tempfile::tempdir().unwrap();

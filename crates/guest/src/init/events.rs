@@ -1,4 +1,4 @@
-//! The thread that fetches events from a guest's ring.
+//! The thread that fetches events from a guest's trace rings.
 
 use super::Desk;
 use crate::host::{clock, lock, sleep_until};
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::sync::Mutex;
 
-/// Nanoseconds until the ring is asked again that was said to have something and had not.
+/// Nanoseconds to wait if a ring was reported as ready but had no data.
 const PAUSE_NS: u64 = 1_000_000;
 
 /// Fetches events whenever a ring is half full.
@@ -33,11 +33,12 @@ pub(super) fn follow(desk: &Mutex<Desk>) {
         }
         let Desk { tracer, out, .. } = &mut *desk;
         if let Some(tracer) = tracer {
-            // What can't be written here, the next look can't either, and says so.
+            // If writing fails here, the next look fails as well and reports it.
             let fetched = tracer.drain(out).unwrap_or(0);
             drop(desk);
             if fetched == 0 {
-                // The kernel's sum of full pages may be wrong for a while, and here time would stand still.
+                // The kernel's count of full pages may be wrong for a while; without a sleep
+                // virtual time would stand still.
                 sleep_until(clock() + PAUSE_NS);
             }
         }

@@ -1,8 +1,9 @@
-//! A program of the user's in a root of its own.
+//! Runs a user's own program in its own root.
 //!
-//! The root is a tmpfs with everything of the user's folder bound into it, read-only as its device is, and
-//! beside it the guest's `/proc`, `/sys` and `/dev`, an empty `/tmp`, and the tested filesystem on `/mnt`,
-//! where the program starts. Directories of these names in the folder are hidden.
+//! The root is a tmpfs with all entries of the user's folder bound into it, read-only like its
+//! device, and in addition the guest's `/proc`, `/sys` and `/dev`, an empty `/tmp`, and the tested
+//! filesystem on `/mnt`, where the program starts. Directories of these names in the folder are
+//! hidden.
 
 use super::{ROOT, Step, mounts, of, read_job};
 use crate::host::clock;
@@ -15,21 +16,21 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Where the user's folder is mounted.
+/// The mount point of the user's folder.
 const IMAGE: &str = "/root-image";
 /// The program's root.
 const NEW_ROOT: &str = "/new-root";
 
-/// What is the guest's own in the program's root.
+/// Directories of the root that belong to the guest.
 const OURS: [&str; 5] = ["proc", "sys", "dev", "tmp", "mnt"];
 
-/// Lines of the program's errors that are told.
+/// Lines of the program's stderr that an error quotes.
 const LINES: usize = 10;
 
-/// The life of the process that runs such a program: as [`crate::programs::live`].
+/// Runs as the process of such a program, with the protocol of [`crate::programs::live`].
 ///
 /// # Errors
-/// Why it can't begin; how the program ended was said as a frame.
+/// The program can't be started; how it ended is sent as a frame.
 pub fn run() -> Result<(), String> {
     let ScriptJob::Foreign { run, root } = read_job()?.script else {
         return Err("the job has no program of the user's".to_owned());
@@ -52,7 +53,7 @@ pub fn run() -> Result<(), String> {
     say(&frames)
 }
 
-/// Makes the root and goes there.
+/// Makes the root and changes to it.
 fn enter(device: &str) -> Step {
     mount_image(device)?;
     let (image, root) = (Path::new(IMAGE), Path::new(NEW_ROOT));
@@ -80,11 +81,12 @@ fn enter(device: &str) -> Step {
     std::env::set_current_dir(ROOT).map_err(of(ROOT))
 }
 
-/// Mounts the user's folder, whatever filesystem it was put into.
+/// Mounts the user's folder, whichever filesystem its image has.
 fn mount_image(device: &str) -> Step {
     const KNOWN: &str = "/proc/filesystems";
     let text = fs::read_to_string(KNOWN).map_err(of(KNOWN))?;
-    // Those without a device begin with a word. ext4's code says that it mounts ext2, too.
+    // Filesystems without a device begin with a word. ext4's driver claims ext2, too, so those
+    // names come last.
     let kinds = text.lines().filter_map(|line| line.strip_prefix('\t'));
     let mut kinds: Vec<&str> = kinds.collect();
     kinds.sort_by_key(|kind| matches!(*kind, "ext2" | "ext3"));
@@ -98,7 +100,7 @@ fn mount_image(device: &str) -> Step {
     Err(why)
 }
 
-/// One entry of the user's folder in the program's root.
+/// Puts one entry of the user's folder into the program's root.
 fn bring(from: &Path, to: &Path) -> io::Result<()> {
     let kind = fs::symlink_metadata(from)?.file_type();
     if kind.is_symlink() {
@@ -112,7 +114,8 @@ fn bring(from: &Path, to: &Path) -> io::Result<()> {
     Ok(rustix::mount::mount_bind_recursive(from, to)?)
 }
 
-/// Runs the command line to its end; why it went wrong, with its last words.
+/// Runs the command line to its end; on failure returns the reason with the last lines of its
+/// output.
 fn execute(run: &str) -> Step {
     const SHELL: &str = "/bin/sh";
     let mut command = Command::new(SHELL);
@@ -145,12 +148,12 @@ fn execute(run: &str) -> Step {
     Err(format!("`{run}` ended ({status}): {last}"))
 }
 
-/// The last lines, with ` / ` between them.
+/// Returns the last lines, joined by ` / `.
 fn last_lines(from: impl Read) -> String {
     let mut from = BufReader::new(from);
     let mut last: VecDeque<String> = VecDeque::with_capacity(LINES);
     let mut line = Vec::new();
-    // A line without end is cut, so that it takes no memory to speak of.
+    // Overlong lines are cut to limit memory.
     while let Ok(1..) = from.by_ref().take(1024).read_until(b'\n', &mut line) {
         if last.len() == LINES {
             last.pop_front();

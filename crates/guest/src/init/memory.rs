@@ -1,10 +1,11 @@
-//! What a booted machine has in memory.
+//! Sets up the memory that a booted machine has in use.
 //!
-//! Both the kernel's part and the cache are topped up. What is in use and neither page cache of files nor the idle
-//! process's, MemTotal − MemFree − Active(file) − Inactive(file) less what per-CPU lists hold free, is the kernel's
-//! own, this process's and the programs'; the rest to what the machine says is locked memory of this process, which
-//! reclaim neither finds nor takes. If there is more already, a note says so. Of a file so much is read that there
-//! is as much cache as the machine says: mounting has left some.
+//! Both the kernel's part and the cache are topped up. Memory in use that is neither page cache of
+//! files nor the idle process's (MemTotal − MemFree − Active(file) − Inactive(file), less free
+//! pages on per-CPU lists) is that of the kernel, of this process and of the programs. The rest up
+//! to the machine's figure is locked memory of this process, which reclaim neither finds nor takes.
+//! If more is in use already, a note says so. A file is read until there is as much cache as the
+//! machine has: mounting has left some.
 
 use super::{CACHE, ROOT, Step, of};
 use crate::sys::{Mapping, Of, PAGE};
@@ -27,7 +28,8 @@ fn field(text: &str, name: &str) -> Step<u64> {
     Ok(kb * 1024)
 }
 
-/// Bytes that the kernel and this process have in use, by the texts of `/proc/meminfo` and `/proc/zoneinfo`.
+/// Returns the bytes that the kernel and this process use, from the texts of `/proc/meminfo` and
+/// `/proc/zoneinfo`.
 fn in_use(meminfo: &str, zoneinfo: &str) -> Step<u64> {
     let rest = ["MemFree", "Active(file)", "Inactive(file)"];
     let left = rest
@@ -38,7 +40,8 @@ fn in_use(meminfo: &str, zoneinfo: &str) -> Step<u64> {
     Ok(left.saturating_sub(on_cpus(zoneinfo)? * PAGE as u64))
 }
 
-/// Free pages on the lists of CPUs, which MemFree leaves out: up to the low watermark of them.
+/// Returns the number of free pages on per-CPU lists, which MemFree leaves out: up to as many as
+/// the low watermark.
 fn on_cpus(zoneinfo: &str) -> Step<u64> {
     let lists = zoneinfo
         .lines()
@@ -51,10 +54,10 @@ fn on_cpus(zoneinfo: &str) -> Step<u64> {
     Ok(counts.iter().sum())
 }
 
-/// What is in memory now, in bytes.
+/// The present use of memory, in bytes.
 struct Now {
     total: u64,
-    /// On top of `total`.
+    /// Swap, not included in `total`.
     swap: u64,
     swapped: u64,
     in_use: u64,
@@ -76,8 +79,8 @@ impl Now {
     }
 }
 
-/// Takes the memory of a booted machine into use; returns what a reader of the results must know. Whatever runs with
-/// the workload has been started.
+/// Takes the memory of a booted machine into use; returns notes for readers of the results. All
+/// processes of the workload must have been started.
 pub(super) fn boot(job: &BootJob) -> Step<Vec<String>> {
     let now = Now::look()?;
     let most = job.kernel.max(now.in_use);
@@ -103,7 +106,7 @@ pub(super) fn boot(job: &BootJob) -> Step<Vec<String>> {
     }
     let top_up = (job.kernel.saturating_sub(own) / PAGE as u64) as usize;
     if top_up > 0 {
-        // Locked, as all of this process. Nobody gives it back.
+        // Locked, like all memory of this process, and never freed.
         std::mem::forget(touched(top_up)?);
     }
     let rest = job.cache.saturating_sub(Now::look()?.cache);
@@ -113,7 +116,7 @@ pub(super) fn boot(job: &BootJob) -> Step<Vec<String>> {
     Ok(notes)
 }
 
-/// Anonymous memory of so many pages, each touched.
+/// Maps and touches `pages` anonymous pages.
 fn touched(pages: usize) -> Step<Mapping> {
     let memory = Mapping::new(Of::Anon, pages).map_err(of("memory in use at boot"))?;
     for page in 0..pages {
@@ -122,8 +125,7 @@ fn touched(pages: usize) -> Step<Mapping> {
     Ok(memory)
 }
 
-/// Starts a process that has so many bytes and does nothing. When memory runs out, it is not the one
-/// to kill.
+/// Starts a process that holds `bytes` bytes and does nothing. The OOM killer spares it.
 fn idle_process(bytes: u64) -> Step {
     let mut command = Command::new("/proc/self/exe");
     let command = command
@@ -138,10 +140,10 @@ fn idle_process(bytes: u64) -> Step {
         .map_err(of("the idle process"))
 }
 
-/// The life of the idle process: touches so many bytes, says so, and sleeps for ever.
+/// Runs as the idle process: touches `bytes` bytes, reports that, and sleeps for ever.
 ///
 /// # Errors
-/// Why it could not.
+/// The memory can't be had.
 pub fn idle(bytes: &str) -> Result<(), String> {
     let bytes: u64 = bytes.parse().map_err(of(bytes))?;
     let memory = touched((bytes / PAGE as u64) as usize)?;
@@ -149,12 +151,12 @@ pub fn idle(bytes: &str) -> Result<(), String> {
     out.write_all(&[0]).map_err(of("standard output"))?;
     loop {
         std::thread::park();
-        // Its memory is its purpose.
+        // Keeps the memory alive.
         std::hint::black_box(&memory);
     }
 }
 
-/// Reads a file from its start, once.
+/// Reads `bytes` bytes of a file from its start, once.
 fn read_once(path: &Path, bytes: u64) -> Step {
     let what = path.display();
     let mut file = File::open(path).map_err(of(&what))?.take(bytes);

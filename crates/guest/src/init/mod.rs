@@ -1,9 +1,9 @@
-//! The first process of a guest: sets the machine up, looks at it, and powers it off.
+//! The first process of a guest: sets the machine up, takes looks, and powers it off.
 //!
-//! It is locked in memory as far as it was ever touched, and comes before all others when it has
-//! something to do (SCHED_FIFO), so that looks are taken in time under any load. The programs are not its
-//! threads but a process of their own ([`crate::programs`]): nothing of what they map is locked, and the
-//! kernel can kill them when memory runs out, which it can't do to its first process.
+//! The process locks its touched memory and has priority over all others (SCHED_FIFO), so that
+//! looks are taken in time under any load. The programs run in a process of their own
+//! ([`crate::programs`]) and not as threads of this one: their mappings are not locked, and the
+//! kernel can kill them when memory runs out, which is impossible for its first process.
 
 mod events;
 mod foreign;
@@ -33,37 +33,37 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// Where the first filesystem is mounted.
+/// The mount point of the first filesystem.
 pub const ROOT: &str = "/mnt";
 
-/// The file on the first filesystem that is read once for the machine's cache at boot.
+/// The file on the first filesystem that is read once to fill the machine's cache at boot.
 pub const CACHE: &str = ".lowmark-cache";
 
-/// The argument of the kernel's command line that names the terminal for frames, without its `/dev/`.
+/// The kernel argument that names the terminal for frames, without `/dev/`.
 pub const OUT: &str = "lowmark.out";
 
-/// What it is if nothing says so.
+/// The terminal if the argument is missing.
 const OUT_DEFAULT: &str = "ttyS0";
 
-/// The arguments of this program in its other processes: the programs', that of a program of the user's, and
-/// the idle one that has memory.
+/// Arguments of this program in its other roles: the programs' process, that of a user's own
+/// program, and the idle process that holds memory.
 pub const PROGRAMS: &str = "programs";
 /// See [`PROGRAMS`].
 pub const FOREIGN: &str = "foreign";
-/// See [`PROGRAMS`]; bytes follow.
+/// See [`PROGRAMS`]; a number of bytes follows.
 pub const IDLE: &str = "idle";
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What a step of a guest returns: why it can't go on, in one line.
+/// The result of a step of a guest; the error is one line.
 type Step<T = ()> = Result<T, String>;
 
-/// `what: why` of an error.
+/// Formats an error as `what: why`.
 fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> String {
     move |why| format!("{what}: {why}")
 }
 
-/// The life of the first process: never returns, the machine is off at its end.
+/// Runs as the first process. Never returns: the machine is off at its end.
 pub fn life() -> ! {
     let end = match begin() {
         Ok((mut out, job)) => {
@@ -77,19 +77,20 @@ pub fn life() -> ! {
         Err(why) => Err(why),
     };
     if let Err(why) = end {
-        // Nobody else can be told.
+        // The console is the only place left to report this.
         eprintln!("lowmark-guest: {why}");
     }
-    // The host ends the machine here: powering off would first take mounted disks away, and wait for them.
+    // The host normally ends the machine here: powering off would first take mounted disks away,
+    // and wait for them.
     sleep_until(clock() + SECOND);
-    // What is not on the disks by now was not asked to be.
+    // Data that is not on the disks by now was not meant to be.
     if let Err(why) = rustix::system::reboot(RebootCommand::PowerOff) {
         eprintln!("lowmark-guest: power off: {why}");
     }
     std::process::exit(1)
 }
 
-/// The terminal and the job.
+/// Opens the terminal and reads the job.
 fn begin() -> Step<(File, Job)> {
     mounts::system()?;
     let out = terminal()?;
@@ -99,13 +100,13 @@ fn begin() -> Step<(File, Job)> {
 /// Reads the job from the initramfs.
 ///
 /// # Errors
-/// A file that is not there or holds no job.
+/// The file is missing or holds no job.
 pub fn read_job() -> Result<Job, String> {
     let text = fs::read(JOB).map_err(of(JOB))?;
     serde_json::from_slice(&text).map_err(of(JOB))
 }
 
-/// Opens the terminal for frames; nothing that is written to it is changed on its way.
+/// Opens the terminal for frames in raw mode, so that bytes pass unchanged.
 fn terminal() -> Step<File> {
     let line = fs::read_to_string("/proc/cmdline").map_err(of("/proc/cmdline"))?;
     let path = format!("/dev/{}", out_of(&line));
@@ -118,7 +119,7 @@ fn terminal() -> Step<File> {
     Ok(out.into())
 }
 
-/// The terminal that a kernel's command line names.
+/// Returns the terminal that a kernel's command line names.
 fn out_of(line: &str) -> &str {
     let mut arguments = line.split_ascii_whitespace();
     let named = arguments.find_map(|a| a.strip_prefix(OUT)?.strip_prefix('='));
@@ -163,18 +164,18 @@ fn swap_on(job: &Job) -> Step {
         .try_for_each(|device| sys::swap_on(device).map_err(of(format_args!("swapon {device}"))))
 }
 
-/// What the threads of this process have in common.
+/// State shared by the threads of this process.
 struct Desk {
     out: File,
     looks: Looks,
     tracer: Option<Tracer>,
-    /// The workload has ended, or can't go on.
+    /// Set when the workload has ended, or can't go on.
     over: bool,
 }
 
 impl Desk {
-    /// Looks at everything. What was traced is left alone until the ring is half full, or the end: fetching it
-    /// takes time.
+    /// Takes a look. Traced events are fetched only when a ring is half full, or at the end,
+    /// because fetching takes time.
     fn look(&mut self, at: u64) -> io::Result<()> {
         self.looks.take(at, &mut self.out)
     }
@@ -196,7 +197,7 @@ fn run(out: &mut File, job: &Job) -> Step {
         _ => return Err(death(&mut child)),
     }
     let mut looks = Looks::open(&job.watch);
-    // Whatever memory looking takes it has by now.
+    // A look to allocate the memory that looks need.
     looks.take(0, &mut io::sink()).map_err(of("a look"))?;
     for note in memory::boot(&job.boot)? {
         say(out, &Frame::Note(note))?;
@@ -220,20 +221,20 @@ fn run(out: &mut File, job: &Job) -> Step {
     watch(&desk, job, start, &child)?;
     let mut to = child.stdin.take().expect("it was piped");
     let told = to.write_all(&start.to_le_bytes());
-    // If it is dead, reading says so.
+    // If the process is dead, reading from it reports that.
     drop((told, to));
     follow(&desk, &mut from, &mut child)
 }
 
-/// The first time from `at` on that is so long after a tick of the kernel's timer. The coarse clock stands still between
-/// ticks, and its resolution is the time between two.
+/// Returns the first time from `at` on that is `since` nanoseconds after a tick of the kernel's
+/// timer. The coarse clock stands still between ticks, and its resolution is the tick interval.
 fn behind_tick(at: u64, since: u64) -> u64 {
     let (last, tick) = last_tick();
     let begun = last + since % tick;
     at + (begun + tick - at % tick) % tick
 }
 
-/// Says on what the programs' process says, to its end.
+/// Forwards the frames of the programs' process until its end.
 fn follow(desk: &Mutex<Desk>, from: &mut impl Read, child: &mut Child) -> Step {
     let mut ended = false;
     loop {
@@ -267,7 +268,7 @@ fn follow(desk: &Mutex<Desk>, from: &mut impl Read, child: &mut Child) -> Step {
     }
 }
 
-/// Starts this program again as another process, with a pipe in and one out.
+/// Starts this program again as another process, with pipes to and from it.
 fn spawn(what: &str) -> Step<Child> {
     let mut command = Command::new("/proc/self/exe");
     let command = command
@@ -277,7 +278,7 @@ fn spawn(what: &str) -> Step<Child> {
     command.spawn().map_err(of("the programs' process"))
 }
 
-/// Why a process is no more.
+/// Describes why a process has ended.
 fn death(child: &mut Child) -> String {
     let status = match child.wait() {
         Ok(status) => status.to_string(),
@@ -291,7 +292,7 @@ fn death(child: &mut Child) -> String {
     format!("the programs' process ended ({status})")
 }
 
-/// Looks at the machine and changes it, at their times.
+/// Starts the threads that take looks, fetch events and change settings, each at its time.
 fn watch(desk: &Arc<Mutex<Desk>>, job: &Job, start: u64, child: &Child) -> Step {
     let desk = Arc::clone(desk);
     if lock(&desk).tracer.is_some() {
@@ -316,7 +317,7 @@ fn watch(desk: &Arc<Mutex<Desk>>, job: &Job, start: u64, child: &Child) -> Step 
             if desk.over {
                 return;
             }
-            // A look at the time of a change sees what was before.
+            // A look at the time of a change is taken before the change.
             let mut done = Ok(());
             if sample > 0 && at == look {
                 done = desk.look(at).map_err(of("a look"));
@@ -335,11 +336,11 @@ fn watch(desk: &Arc<Mutex<Desk>>, job: &Job, start: u64, child: &Child) -> Step 
     })
 }
 
-/// A thread of this process: its stack is small, and it comes before all others.
+/// Starts a thread with a small stack and the priority of the first process.
 fn thread(name: &str, life: impl FnOnce() + Send + 'static) -> Step {
     let builder = std::thread::Builder::new().name(name.to_owned());
     let first = move || {
-        // As the main thread, which could.
+        // The main thread has set the same priority successfully.
         let _ = sys::run_first();
         life();
     };
@@ -347,16 +348,16 @@ fn thread(name: &str, life: impl FnOnce() + Send + 'static) -> Step {
     spawned.map(drop).map_err(of("a thread"))
 }
 
-/// Room for scripts with many processes and open files, as far as the kernel gives it.
+/// Raises the kernel's limits for scripts with many processes and open files.
 fn make_room() {
     for (path, text) in [
         ("/proc/sys/kernel/pid_max", "32768"),
         ("/proc/sys/kernel/threads-max", "32768"),
         ("/proc/sys/vm/max_map_count", "1048576"),
-        // Pipes of one process: see the host's kernel pages.
+        // Pipes of one process: see [`crate::host`]'s kernel pages.
         ("/proc/sys/fs/pipe-user-pages-soft", "0"),
     ] {
-        // A script that needs it says what it could not have.
+        // A script that needs a limit reports the failure itself.
         let _ = fs::write(path, text);
     }
     let files = Rlimit {
@@ -366,19 +367,20 @@ fn make_room() {
     let _ = rustix::process::setrlimit(Resource::Nofile, files);
 }
 
-/// Locks what this process has touched, and what it will touch.
+/// Locks the pages that this process has touched or will touch.
 fn lock_memory() -> Step {
     let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     rustix::mm::mlockall(all).map_err(of("mlockall"))
 }
 
-/// The life of the programs' process.
+/// Runs as the programs' process.
 ///
 /// # Errors
-/// Why it can't begin or go on; what programs did not manage was said as a frame.
+/// The process can't start or go on; failures of programs are sent as frames.
 pub fn run_programs() -> Result<(), String> {
     let out = mounts::output()?;
-    // Programs sleep as long as they say, and not up to 50 µs longer. Their threads have it from here.
+    // With the smallest timer slack programs sleep as long as requested, instead of up to 50 µs
+    // longer. Their threads inherit it.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).map_err(of("timer slack"))?;
     match player() {
         Ok((player, sample_ns)) => {
@@ -389,7 +391,7 @@ pub fn run_programs() -> Result<(), String> {
     }
 }
 
-/// The script of the job, ready to run, and the time between two looks.
+/// Returns the job's script, ready to run, and the interval between looks in nanoseconds.
 fn player() -> Step<(Player, u64)> {
     let job = read_job()?;
     let root = mounts::open(ROOT)?;

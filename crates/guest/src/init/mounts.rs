@@ -1,4 +1,4 @@
-//! What is mounted where.
+//! Mounts and unmounts a guest's filesystems.
 
 use super::{ROOT, Step, of};
 use crate::tracing::TRACEFS;
@@ -11,7 +11,7 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// mount(2), on a directory that is made if it is not there.
+/// Calls mount(2) on a directory, which is made if missing.
 pub(super) fn mount(device: &str, on: &Path, kind: &str, options: &str) -> Step {
     let (flags, data) = flags_of(options);
     let what = format!("mount {device} on {} ({kind})", on.display());
@@ -20,7 +20,7 @@ pub(super) fn mount(device: &str, on: &Path, kind: &str, options: &str) -> Step 
     rustix::mount::mount(device, on, kind, flags, Some(&*data)).map_err(of(&what))
 }
 
-/// The options that are flags of mount(2), and the rest, which the filesystem reads.
+/// Splits mount options into flags of mount(2) and the rest, which the filesystem parses.
 fn flags_of(options: &str) -> (MountFlags, String) {
     let mut flags = MountFlags::empty();
     let mut rest = Vec::new();
@@ -44,7 +44,7 @@ fn flags_of(options: &str) -> (MountFlags, String) {
     (flags, rest.join(","))
 }
 
-/// The kernel's own filesystems. Those that a kernel may lack are left out.
+/// Mounts the kernel's own filesystems. Those that a kernel may lack are optional.
 pub(super) fn system() -> Step {
     mount("proc", Path::new("/proc"), "proc", "")?;
     mount("sysfs", Path::new("/sys"), "sysfs", "")?;
@@ -55,7 +55,7 @@ pub(super) fn system() -> Step {
     }
     for (kind, on) in [("tracefs", TRACEFS), ("cgroup2", "/sys/fs/cgroup")] {
         if fs::exists(on).unwrap_or(false) {
-            // Whoever needs it says that it is not there.
+            // Code that needs it reports its absence.
             let _ = mount(kind, Path::new(on), kind, "");
         }
     }
@@ -69,13 +69,13 @@ fn place(mount: &MountJob) -> PathBuf {
     }
 }
 
-/// Mounts the filesystems of a job in their order.
+/// Mounts the filesystems of a job in order.
 pub(super) fn filesystems(mounts: &[MountJob]) -> Step {
     let mut mounts = mounts.iter();
     mounts.try_for_each(|m| mount(&m.device, &place(m), &m.filesystem, &m.options))
 }
 
-/// Everything that was written is on the disks when they are unmounted.
+/// Unmounts the filesystems in reverse order, which writes all data to the disks.
 pub(super) fn unmount(mounts: &[MountJob]) -> Step {
     let mut last_first = mounts.iter().rev();
     last_first.try_for_each(|m| {
@@ -85,13 +85,13 @@ pub(super) fn unmount(mounts: &[MountJob]) -> Step {
     })
 }
 
-/// A directory to open files below.
+/// Opens a directory as a base for relative paths.
 pub(super) fn open(path: &str) -> Step<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map_err(of(path))
 }
 
-/// The standard output, without a buffer.
+/// Returns standard output, without a buffer.
 pub(super) fn output() -> Step<File> {
     let out = rustix::io::dup(rustix::stdio::stdout());
     out.map(File::from).map_err(of::<Errno>("standard output"))

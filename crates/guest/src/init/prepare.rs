@@ -1,4 +1,5 @@
-//! What a script finds: directories, and files of zeroes that were written, so that reading them is I/O.
+//! Lays out directories and files before a workload: the files are written with zeroes, so that
+//! reading them causes I/O.
 
 use super::{CACHE, ROOT, Step, of};
 use crate::wire::Job;
@@ -6,11 +7,12 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// A file of at least so many bytes is on its disk before the next one is begun: each is in one piece as far
-/// as its filesystem can.
+/// A file of at least this many bytes is written to disk before the next is started, so that each
+/// is as contiguous as its filesystem allows.
 const LARGE: u64 = 1 << 20;
 
-/// Lays out what a job's script finds on the mounted filesystems, and the file for the cache at boot.
+/// Lays out the files of a job's script on the mounted filesystems, and the file for the cache at
+/// boot.
 pub(super) fn lay_out(job: &Job) -> Step {
     let root = Path::new(ROOT);
     if job.boot.cache > 0 {

@@ -1,4 +1,4 @@
-//! Settings: texts in files below `/proc` and `/sys`.
+//! Settings: texts written to files below `/proc` and `/sys`.
 
 use super::{Step, of, say};
 use crate::wire::Frame;
@@ -6,13 +6,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// One text into its file, by one call.
+/// Writes one text to its file with one call.
 fn put((path, text): &(String, String)) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
 }
 
-/// Writes settings in their order.
+/// Writes settings in order.
 pub(super) fn write(settings: &[(String, String)]) -> Step {
     settings.iter().try_for_each(|setting| {
         let (path, text) = setting;
@@ -20,7 +20,7 @@ pub(super) fn write(settings: &[(String, String)]) -> Step {
     })
 }
 
-/// Writes settings in their order, and says of the first that is not taken.
+/// Writes settings in order, and reports the first that the kernel does not accept.
 pub(super) fn try_out(out: &mut File, settings: &[(String, String)]) -> Step {
     for (nth, setting) in settings.iter().enumerate() {
         if let Err(why) = put(setting) {
@@ -31,7 +31,7 @@ pub(super) fn try_out(out: &mut File, settings: &[(String, String)]) -> Step {
     Ok(())
 }
 
-/// The names of the files in a file's directory, sorted, a line each.
+/// Returns the sorted names of the files in a file's directory, one per line.
 fn beside(path: &Path) -> String {
     let entries = path.parent().map(fs::read_dir).into_iter().flatten();
     let entries = entries.flatten().flatten();

@@ -7,11 +7,11 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::File;
 use std::process::Command;
 
-/// The console as a terminal that a session can have: /dev/console itself is nobody's.
+/// The console as a terminal that can control a session, which /dev/console can't.
 const TERMINAL: &str = "/dev/tty0";
 
-/// Nanoseconds between two moments at which the guest has something to do. Its kernel takes what was typed when it
-/// runs next, and with nothing to do that could be minutes away.
+/// Nanoseconds between two wake-ups of the guest. Its kernel sees typed keys when it next runs, and
+/// an idle guest might not run for minutes.
 const BEAT: u64 = 10_000_000;
 
 /// Runs busybox's shell, with its applets in the path, until it ends.
@@ -42,7 +42,7 @@ pub(super) fn run((columns, lines): (u16, u16)) -> Step {
         ws_ypixel: 0,
     };
     tcsetwinsize(terminal()?, size).map_err(of(TERMINAL))?;
-    // A session with the terminal as its own: Ctrl-C and job control work.
+    // A session with its own controlling terminal: Ctrl-C and job control work.
     let mut command = Command::new("/bin/setsid");
     command
         .args(["-c", "/bin/sh"])

@@ -1,4 +1,4 @@
-//! A recording as it is kept: frames, packed. A line of text before them says what it is.
+//! The file format of a recording: a line of text that describes it, then compressed frames.
 
 use crate::collect::{Disks, Heard};
 use crate::proc;
@@ -10,43 +10,43 @@ use sim::sample::Names;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
-/// Its name in a results folder.
+/// The recording's name in a results folder.
 pub const NAME: &str = "recording.z";
 
-/// What the first line begins with.
+/// The start of the first line.
 const MAGIC: &str = "lowmark-recording 1 ";
 
-/// How hard it is packed: texts that differ little from one look to the next need no more.
+/// The compression level: texts that differ little from one look to the next need no higher one.
 const LEVEL: u8 = 4;
 
-/// Bytes that are packed at a time.
+/// Bytes that are compressed as one block.
 const BLOCK: usize = 1 << 20;
 
-/// Samples that a time series has at most, as the engine's.
+/// The largest number of samples in a time series, as in the engine's.
 const MOST: usize = 2000;
 
-/// What a recording is of, beside what its frames say.
+/// A description of a recording, beside its frames.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// What results call the kernel.
+    /// The kernel's name in results.
     pub name: String,
-    /// What was recorded: a command line, or for how long.
+    /// The recorded command line, or for how long was recorded.
     pub what: String,
     /// The disks that series show, the most likely one first.
     pub disks: Vec<String>,
 }
 
-/// Where a recording is written to: block by block, each its length packed and unpacked (4 bytes, little endian) and
-/// its bytes as a stream of deflate.
+/// Writes a recording in blocks: each has its compressed and uncompressed length (4 bytes each,
+/// little endian) and a deflate stream.
 pub struct Writer<W: Write> {
     to: W,
     block: Vec<u8>,
 }
 
-/// Begins a recording.
+/// Starts a recording.
 ///
 /// # Errors
-/// The writer's.
+/// The writer fails.
 pub fn writer<W: Write>(mut to: W, about: &About) -> io::Result<Writer<W>> {
     let line = serde_json::to_string(about)?;
     writeln!(to, "{MAGIC}{line}")?;
@@ -66,10 +66,10 @@ impl<W: Write> Writer<W> {
         self.to.write_all(&packed)
     }
 
-    /// Writes what is not yet written; gives back where to.
+    /// Writes the last block and returns the writer.
     ///
     /// # Errors
-    /// The writer's.
+    /// The writer fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.put()?;
         self.to.flush()?;
@@ -88,12 +88,12 @@ impl<W: Write> Write for Writer<W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // A block is as long as it can be; `finish` writes the last.
+        // Blocks are filled up first; `finish` writes the last.
         Ok(())
     }
 }
 
-/// Unpacks blocks. One that is cut off is the end.
+/// Decompresses blocks. A block that is cut off counts as the end.
 struct Unpacked<R: Read> {
     from: R,
     block: Vec<u8>,
@@ -101,7 +101,7 @@ struct Unpacked<R: Read> {
 }
 
 impl<R: Read> Unpacked<R> {
-    /// The next block, if there is one.
+    /// Reads the next block; returns false at the end.
     fn next(&mut self) -> io::Result<bool> {
         let wrong = || io::Error::other("a block of the recording is damaged");
         let mut lengths = [0; 8];
@@ -113,7 +113,7 @@ impl<R: Read> Unpacked<R> {
             u32::from_le_bytes(bytes) as usize
         };
         let (packed, len) = (length(0), length(4));
-        // What can't be packed grows by a few bytes.
+        // Data that can't be compressed grows by a few bytes.
         if packed > 2 * BLOCK || len > BLOCK {
             return Err(wrong());
         }
@@ -144,12 +144,12 @@ impl<R: Read> Read for Unpacked<R> {
 /// A recording that was read.
 #[derive(Debug)]
 pub struct Recording {
-    /// What it is of.
+    /// Its description.
     pub about: About,
     heard: Heard,
 }
 
-/// Where a recording is read from.
+/// The source of a recording.
 pub type From<'a> = Box<dyn Read + 'a>;
 
 fn head(from: From<'_>) -> io::Result<(About, BufReader<From<'_>>)> {
@@ -164,18 +164,18 @@ fn head(from: From<'_>) -> io::Result<(About, BufReader<From<'_>>)> {
     }
 }
 
-/// What a recording is of.
+/// Reads the description of a recording.
 ///
 /// # Errors
-/// It is none.
+/// The source is no recording.
 pub fn about(from: From<'_>) -> io::Result<About> {
     head(from).map(|(about, _)| about)
 }
 
-/// The frames of a recording, unpacked.
+/// Returns the decompressed frames of a recording.
 ///
 /// # Errors
-/// It is none.
+/// The source is no recording.
 pub fn frames(from: From<'_>) -> io::Result<From<'_>> {
     let (_, from) = head(from)?;
     Ok(Box::new(Unpacked {
@@ -186,15 +186,15 @@ pub fn frames(from: From<'_>) -> io::Result<From<'_>> {
 }
 
 impl Recording {
-    /// Reads one.
+    /// Reads a recording from a file.
     ///
     /// # Errors
-    /// It can't be read, or is none.
+    /// The file can't be read, or is no recording.
     pub fn read(path: &Path) -> io::Result<Self> {
         Self::of(&|| Ok(Box::new(input::file(path)?)))
     }
 
-    /// Reads one, from its beginning each time that it is opened.
+    /// Reads a recording; `open` starts from its beginning each time it is called.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -204,12 +204,12 @@ impl Recording {
         Ok(Self { about, heard })
     }
 
-    /// The kernel's release.
+    /// Returns the kernel's release.
     pub fn release(&self) -> &str {
         self.heard.release().unwrap_or("")
     }
 
-    /// As the result of a run.
+    /// Returns the recording as the result of a run.
     pub fn result(self) -> RunResult {
         let outcome = match (self.heard.failure(), self.heard.complete()) {
             (Some(why), _) => Outcome::Failed {
@@ -246,7 +246,7 @@ impl Recording {
     }
 }
 
-/// The result that two snapshots of a machine make: the texts of `/proc/vmstat` and, if there are any, of
+/// Makes a result of two snapshots of a machine: the texts of `/proc/vmstat` and, if given, of
 /// `/proc/zoneinfo`, before and after.
 pub fn of_snapshots(vmstat: [&str; 2], zoneinfo: Option<[&str; 2]>) -> RunResult {
     let mut result = RunResult::of_kernel(Outcome::Completed);

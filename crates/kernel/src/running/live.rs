@@ -1,41 +1,43 @@
-//! A live cache (`lowmark-cache`), by the page that it serves on loopback, in the words of a look at `/proc`: so
-//! recordings, reports and `lowmark top` show it by the code that they have. What the page does not tell has no line.
+//! Reads the metrics page that a live cache (`lowmark-cache`) serves on loopback and turns it into
+//! files like those of a look at `/proc`, so that recordings, reports and `lowmark top` show it
+//! with their existing code. Figures missing on the page have no line.
 
 use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// What a recording of one calls its kernel.
+/// The kernel's release in the recording of a live cache.
 pub const RELEASE: &str = "lowmark-cache";
-/// The file of a look that has its latencies; no system has one of this name.
+/// The file of a look that has latencies; no system has a file of this name.
 pub const LATENCY: &str = "lowmark-cache/latency";
-/// What its disks together are called.
+/// The name of all disks of a live cache together.
 pub const DISKS: &str = "files";
-/// What it times, in the order of panels.
+/// The timed operations, in the order of panels.
 pub const KINDS: [&str; 6] = ["hit", "miss", "write", "throttle", "allocation", "fsync"];
-/// The shares of all times that are told, and how their names end.
+/// The reported percentiles: the end of their names, and their share.
 pub const SHARES: [(&str, f64); 2] = [("p99", 0.99), ("p999", 0.999)];
 
-/// How long it may take to answer: it answers one client after another, and waits for each a second at most.
+/// How long to wait for an answer: the cache answers one client after another, and waits for each
+/// up to a second.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of an answer at most.
+/// The largest answer in bytes.
 const MOST: u64 = 1 << 20;
 const BEFORE: &str = "lowmark_cache_";
 
-/// Where a live cache is heard: a port of loopback.
+/// The address of a live cache: a port of loopback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Live {
     port: u16,
-    /// `::1` and not `127.0.0.1`.
+    /// Whether the host is `::1` instead of `127.0.0.1`.
     six: bool,
 }
 
 impl Live {
-    /// Reads `127.0.0.1:9100` or `[::1]:9100`.
+    /// Parses `127.0.0.1:9100` or `[::1]:9100`.
     ///
     /// # Errors
-    /// What is accepted.
+    /// The text is no such address; the error says what is accepted.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
         let six = host == "[::1]";
@@ -46,16 +48,16 @@ impl Live {
         })
     }
 
-    /// What [`Self::parse`] reads.
+    /// Returns the address as [`Self::parse`] reads it.
     pub fn address(self) -> String {
         let host = if self.six { "[::1]" } else { "127.0.0.1" };
         format!("{host}:{}", self.port)
     }
 
-    /// Its page now.
+    /// Fetches the metrics page.
     ///
     /// # Errors
-    /// Nobody answers there, or not with such a page.
+    /// Nothing answers at the address, or not with such a page.
     pub fn page(self) -> io::Result<String> {
         let host = match self.six {
             true => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -78,7 +80,7 @@ impl Live {
         page.ok_or_else(|| io::Error::other("no live cache answers there"))
     }
 
-    /// The files of a look at it, by their paths.
+    /// Returns the files of a look at the cache, by their paths.
     ///
     /// # Errors
     /// As [`Self::page`].
@@ -87,13 +89,13 @@ impl Live {
     }
 }
 
-/// What stands between quotes first, and what is behind that.
+/// Returns the first quoted part of a text, and the text behind it.
 fn quoted(text: &str) -> (&str, &str) {
     let (_, rest) = text.split_once('"').unwrap_or(("", ""));
     rest.split_once('"').unwrap_or(("", ""))
 }
 
-/// The page as the files of a look.
+/// Converts the page into the files of a look.
 pub fn files(page: &str) -> Vec<(&'static str, String)> {
     let (mut vmstat, mut latency, mut zones) = (String::new(), String::new(), String::new());
     let mut last_zone = "";
@@ -121,7 +123,7 @@ pub fn files(page: &str) -> Vec<(&'static str, String)> {
                 let _ = writeln!(zones, "  spanned {value}\n  present {value}");
             }
         } else if let Some(kind) = name.strip_suffix("_seconds_bucket") {
-            // Empty ones say nothing.
+            // Buckets that add no times are left out.
             if last_bucket != (kind, value) && value != "0" {
                 let _ = writeln!(latency, "{kind} {label} {value}");
             }
@@ -143,7 +145,8 @@ pub fn files(page: &str) -> Vec<(&'static str, String)> {
     files
 }
 
-/// What it reads and writes, as the one disk that it knows. How many requests are under way it does not tell.
+/// Returns the cache's reads and writes as one line of `/proc/diskstats`. The number of requests in
+/// flight is unknown.
 fn disks(vmstat: &str) -> String {
     let counters = crate::proc::vmstat(vmstat);
     match (counters.get("pgpgin"), counters.get("pgpgout")) {
@@ -155,22 +158,22 @@ fn disks(vmstat: &str) -> String {
     }
 }
 
-/// Times of each kind that were counted up to one moment, by the limits of their buckets in seconds.
+/// Cumulative counts of times of each kind, by the upper limits of their buckets in seconds.
 #[derive(Debug, Clone, Default)]
 pub struct Latencies([Vec<(f64, u64)>; KINDS.len()]);
 
-/// Times of one kind between two moments.
+/// The times of one kind between two moments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Between {
-    /// How many were taken.
+    /// The number of times.
     pub count: u64,
-    /// For each of [`SHARES`], seconds that this share of them is no longer than: the end of a bucket, of which there
-    /// are two a power of two. `None`: no time was taken.
+    /// For each of [`SHARES`], its percentile in seconds: the upper limit of a bucket, of which
+    /// there are two per power of two. `None`: no time was taken.
     pub shares: [Option<f64>; SHARES.len()],
 }
 
 impl Between {
-    /// Its shares by the names that results give them, such as `miss_p99`, in microseconds.
+    /// Returns the percentiles in microseconds by their names in results, such as `miss_p99`.
     pub fn named(self, kind: &str) -> Vec<(String, f64)> {
         let mut named = Vec::new();
         for ((share, _), seconds) in SHARES.into_iter().zip(self.shares) {
@@ -183,7 +186,7 @@ impl Between {
 }
 
 impl Latencies {
-    /// Reads the file of a look.
+    /// Parses the latency file of a look.
     pub fn of(text: &str) -> Self {
         let mut all = Self::default();
         for line in text.lines() {
@@ -203,7 +206,7 @@ impl Latencies {
         at.map_or(&[], |at| &self.0[at])
     }
 
-    /// How many up to a limit.
+    /// Returns how many times are at most `limit` seconds.
     fn up_to(&self, kind: &str, limit: f64) -> u64 {
         let mut found = 0;
         for (l, n) in self.of_kind(kind) {
@@ -214,7 +217,7 @@ impl Latencies {
         found
     }
 
-    /// What was taken after an earlier moment.
+    /// Returns the times that were taken since an earlier moment.
     pub fn since(&self, earlier: &Self, kind: &str) -> Between {
         let all = |moment: &Self| moment.up_to(kind, f64::INFINITY);
         let count = all(self).saturating_sub(all(earlier));

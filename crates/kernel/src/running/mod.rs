@@ -1,11 +1,13 @@
-//! The running Linux, recorded in the words in which a guest speaks ([`guest::wire`]): what holds for a guest's run
-//! (rows, series, what is `unsupported`) holds for a recording, by the same code.
+//! Records the running Linux with the frames that a guest sends ([`guest::wire`]), so that the code
+//! for a guest's run (rows, series, `unsupported`) serves a recording as well.
 //!
-//! - [`Recorder`]: looks at `/proc` at an interval, and with the right to it the tracepoints that guests have.
-//! - [`tracefs`]: an instance of our own, so nobody else's tracing is touched.
-//! - [`undo`]: what is set is written down first, and undone by whoever comes next if we are killed.
-//! - [`live`]: a live cache, by what it serves on loopback.
-//! - [`file`](mod@file): the recording as it is kept.
+//! - [`Recorder`]: looks at `/proc` at an interval, and with sufficient rights records the
+//!   tracepoints that guests have.
+//! - [`tracefs`]: an instance of its own, so that other users' tracing is untouched.
+//! - [`undo`]: settings are written down before they are changed, and the next start restores them
+//!   if this process is killed.
+//! - [`live`]: a live cache, by the page that it serves on loopback.
+//! - [`file`](mod@file): the file format of recordings.
 
 pub mod file;
 pub mod live;
@@ -27,8 +29,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use tracefs::Instance;
 
-/// The files that are looked at, those that a guest's run has among them. One that is not there, or may not be
-/// read, is left out and named.
+/// The files of a look, those of a guest's run among them. A file that is missing or not readable
+/// is left out and named.
 pub const WATCH: [&str; 7] = [
     "/proc/vmstat",
     "/proc/zoneinfo",
@@ -39,75 +41,75 @@ pub const WATCH: [&str; 7] = [
     "/proc/pressure/cpu",
 ];
 
-/// KiB of the ring of each CPU.
+/// KiB of each CPU's ring.
 pub const RING_KB: u64 = 1024;
 
-/// Nanoseconds that pass at least between two times that rings are fetched because they are half full.
+/// The least time between two fetches of half full rings, in nanoseconds.
 const PAUSE_NS: u64 = 10_000_000;
 
-/// Nanoseconds after which somebody who wants us to stop is heard.
+/// The interval at which a wish to stop is polled, in nanoseconds.
 const HEAR_NS: u64 = 100_000_000;
 
-/// Nanoseconds of CLOCK_MONOTONIC, the clock of rings and looks.
+/// Returns CLOCK_MONOTONIC in nanoseconds, the clock of rings and looks.
 pub fn clock() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Why a recording ends.
+/// The reason why a recording ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// What was recorded has ended, at this time of [`clock`].
+    /// The recorded program has ended, at this time of [`clock`].
     Done(u64),
-    /// Somebody wants it to.
+    /// The user stopped the recording.
     Asked,
-    /// The time that was given is over.
+    /// The time limit was reached.
     Limit,
-    /// The live cache that was recorded is no longer there, since this time of [`clock`].
+    /// The recorded live cache has been gone since this time of [`clock`].
     Gone(u64),
 }
 
-/// What a recording took.
+/// The cost of a recording.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// Seconds that were recorded.
+    /// Seconds recorded.
     pub recorded_s: f64,
-    /// CPU seconds of the process that recorded.
+    /// CPU seconds of the recording process.
     pub cpu_s: f64,
     /// Looks taken.
     pub looks: u64,
     /// Bytes of events fetched.
     pub event_bytes: u64,
-    /// Events that found no room, of all CPUs.
+    /// Events of all CPUs that were lost because a ring was full.
     pub lost: u64,
 }
 
-/// What is looked at.
+/// The source of looks.
 enum Source {
     Proc(Looks),
     Cache(Live),
 }
 
-/// Records.
+/// Records the running system.
 pub struct Recorder<W: Write> {
     out: W,
     source: Source,
     /// Latencies of a live cache at the first look and at the last.
     latencies: Option<(String, String)>,
-    /// When the last look was, and whether none can be taken any more.
+    /// The time of the last look, and whether the source is gone.
     last: u64,
     gone: bool,
     tracer: Option<(Tracer, Instance)>,
     interval_ns: u64,
     start: u64,
-    /// When rings were fetched last.
+    /// The time at which rings were last fetched.
     fetched: u64,
     cpu_s: f64,
     taken: u64,
     event_bytes: u64,
 }
 
-/// CPU seconds of this process.
+/// Returns the CPU seconds of this process.
 fn cpu_seconds() -> f64 {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
         return f64::NAN;
@@ -116,17 +118,17 @@ fn cpu_seconds() -> f64 {
     seconds(usage.user_time()) + seconds(usage.system_time())
 }
 
-/// `what: why` of an error, in one line.
+/// Formats an error as `what: why`, in one line.
 fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> String {
     move |why| format!("{what}: {why}")
 }
 
 impl<W: Write> Recorder<W> {
-    /// Readies everything, and says what is missing: files below `root`, and events if there is no instance for
-    /// them (with the reason). Nothing is recorded yet.
+    /// Prepares a recording and notes what is missing: files below `root`, and events if there is
+    /// no instance for them (with the reason). Nothing is recorded yet.
     ///
     /// # Errors
-    /// No `/proc/vmstat`, or nothing can be written; in one line.
+    /// There is no `/proc/vmstat`, or nothing can be written; in one line.
     pub fn new(
         mut out: W,
         root: &Path,
@@ -158,7 +160,7 @@ impl<W: Write> Recorder<W> {
                 format!("not recorded: {} can't be read here", missing.join(", ")),
             )?;
         }
-        // Formats are said only if all is ready: without events they would tell of none.
+        // Formats are written only if tracing works: without events they would promise figures.
         let mut formats = Vec::new();
         let points = TRACEPOINTS.map(str::to_owned);
         let tracer = instance.and_then(|instance| {
@@ -180,10 +182,10 @@ impl<W: Write> Recorder<W> {
         Ok(Self::of(out, source, tracer, interval_ns))
     }
 
-    /// Readies to record a live cache.
+    /// Prepares the recording of a live cache.
     ///
     /// # Errors
-    /// It does not answer, or nothing can be written; in one line.
+    /// The cache does not answer, or nothing can be written; in one line.
     pub fn live(mut out: W, cache: Live, interval_ns: u64) -> Result<Self, String> {
         cache.look().map_err(of(cache.address()))?;
         let hello = Frame::Hello(live::RELEASE.to_owned());
@@ -208,15 +210,15 @@ impl<W: Write> Recorder<W> {
         }
     }
 
-    /// Whether events are recorded.
+    /// Returns true if events are recorded.
     pub fn traces(&self) -> bool {
         self.tracer.is_some()
     }
 
-    /// Recording begins.
+    /// Starts recording.
     ///
     /// # Errors
-    /// A file that can't be read any more, or nothing can be written; in one line.
+    /// A file can't be read any more, or nothing can be written; in one line.
     pub fn begin(&mut self) -> Result<(), String> {
         self.cpu_s = cpu_seconds();
         if let Some((tracer, _)) = &self.tracer {
@@ -244,7 +246,7 @@ impl<W: Write> Recorder<W> {
         Ok(())
     }
 
-    /// Says what is in a look at a live cache, and what its times were since the one before.
+    /// Writes the files of a look at a live cache, and its percentiles since the look before.
     fn look_at_cache(&mut self, at: u64, files: Vec<(&str, String)>) -> Result<(), String> {
         let said = |out: &mut W, frame: Frame| frame.write(out).map_err(of("the recording"));
         for (path, text) in files {
@@ -267,8 +269,8 @@ impl<W: Write> Recorder<W> {
         Ok(())
     }
 
-    /// Fetches events. What came before the last time is complete then: an event is in its ring some time after
-    /// its own, but never that long.
+    /// Fetches events. All events before the previous fetch are complete then: an event is in its
+    /// ring some time after its own time stamp, but never that late.
     fn fetch(&mut self) -> Result<(), String> {
         let Some((tracer, _)) = &mut self.tracer else {
             return Ok(());
@@ -282,8 +284,8 @@ impl<W: Write> Recorder<W> {
         Ok(())
     }
 
-    /// Records until something ends it: `over` says so when it is asked, and `done` can be read then (both are
-    /// looked at whenever something happens, and ten times a second).
+    /// Records until `over` returns an end, `done` becomes readable, or the limit is reached.
+    /// `over` and `done` are checked whenever something happens, and ten times a second.
     ///
     /// # Errors
     /// As [`Self::begin`].
@@ -309,7 +311,7 @@ impl<W: Write> Recorder<W> {
                 if self.gone {
                     return Ok(Ended::Gone(self.start + self.last));
                 }
-                // Looks that could not be taken in time are left out: their times are in the series.
+                // Looks that are late are skipped: series have their true times.
                 while next <= now {
                     next += self.interval_ns;
                 }
@@ -322,9 +324,9 @@ impl<W: Write> Recorder<W> {
         }
     }
 
-    /// Waits; returns whether a ring is half full.
+    /// Waits for `ns` nanoseconds at most; returns true if a ring is half full.
     fn wait(&mut self, ns: u64, done: Option<&File>) -> Result<bool, String> {
-        // Older kernels call a ring ready as soon as there is anything in it.
+        // Older kernels report a ring as ready as soon as anything is in it.
         let soon = clock() < self.fetched + PAUSE_NS;
         let rings = self.tracer.iter().flat_map(|(tracer, _)| tracer.rings());
         let mut ready: Vec<PollFd<'_>> = rings
@@ -348,11 +350,10 @@ impl<W: Write> Recorder<W> {
         }
     }
 
-    /// Recording ends, as of `at` of [`clock`] (`None`: now). Says what it took, and gives back where it was
-    /// written to.
+    /// Ends the recording as of `at` of [`clock`] (`None`: now). Returns the writer and the cost.
     ///
     /// # Errors
-    /// As [`Self::begin`]. The instance is removed all the same.
+    /// As [`Self::begin`]. The instance is removed in any case.
     pub fn end(mut self, at: Option<u64>, notes: Vec<String>) -> Result<(W, Cost), String> {
         let end = at.unwrap_or_else(clock).max(self.start) - self.start;
         let said = |out: &mut W, frame: Frame| frame.write(out).map_err(of("the recording"));
@@ -405,7 +406,7 @@ impl<W: Write> Recorder<W> {
         Ok((self.out, cost))
     }
 
-    /// Says a figure of what was recorded.
+    /// Writes a figure of the recorded program.
     ///
     /// # Errors
     /// Nothing can be written.
@@ -415,7 +416,7 @@ impl<W: Write> Recorder<W> {
     }
 }
 
-/// CPU seconds of the children of this process that it has waited for: in user programs and in the kernel.
+/// Returns user and system CPU seconds of the children that this process has waited for.
 pub fn childrens_seconds() -> Option<(f64, f64)> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok()?;
     let seconds = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 + t.tv_usec() as f64 / 1e6;

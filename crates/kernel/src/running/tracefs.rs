@@ -1,4 +1,4 @@
-//! A part of tracefs of our own: an instance, whose rings, events and clock are nobody else's.
+//! A private part of tracefs: an instance with its own rings, events and clock.
 
 use super::undo::{Action, Undo};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
@@ -7,22 +7,22 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Where it is mounted, if it is.
+/// The usual mount points of tracefs.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// The filesystem.
+/// The tracefs filesystem.
 #[derive(Debug)]
 pub struct Tracefs {
     dir: PathBuf,
-    /// Where it is mounted nowhere: a mount that has no place and goes with its descriptor.
+    /// Held where tracefs is not mounted: a detached mount that ends with its descriptor.
     _mount: Option<OwnedFd>,
 }
 
 impl Tracefs {
-    /// Finds it, or mounts it where nobody sees it.
+    /// Finds tracefs, or mounts it detached.
     ///
     /// # Errors
-    /// There is none, or it takes root.
+    /// The kernel has none, or access needs root.
     pub fn find() -> io::Result<Self> {
         for place in PLACES {
             match fs::read_dir(Path::new(place).join("instances")) {
@@ -53,10 +53,10 @@ impl Tracefs {
         self.dir.join("instances").join(name)
     }
 
-    /// Removes an instance. One that is not there is no error.
+    /// Removes an instance; succeeds if it does not exist.
     ///
     /// # Errors
-    /// Somebody has a file of it open.
+    /// A file of the instance is open.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         let dir = self.instance(name);
         let _ = fs::write(dir.join("tracing_on"), "0");
@@ -67,7 +67,7 @@ impl Tracefs {
     }
 }
 
-/// An instance of ours; it goes when this does.
+/// An instance of this process, removed when dropped.
 #[derive(Debug)]
 pub struct Instance {
     tracefs: Tracefs,
@@ -76,16 +76,16 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes one of a name that nobody has. How to remove it is written down before it is there.
+    /// Makes an instance with a unique name. Its removal is written down before it is made.
     ///
     /// # Errors
-    /// No tracefs, no right to it, or nowhere to write down what has to be undone.
+    /// There is no tracefs, no right to use it, or the undo file can't be written.
     pub fn new(mut undo: Undo) -> io::Result<Self> {
         let tracefs = Tracefs::find()?;
         let name = undo.name().to_owned();
         undo.add(Action::Instance(name.clone()))?;
         if let Err(e) = fs::create_dir(tracefs.instance(&name)) {
-            // One of this name is somebody else's.
+            // An existing instance of this name belongs to another process.
             undo.done()?;
             return Err(e);
         }
@@ -96,15 +96,15 @@ impl Instance {
         })
     }
 
-    /// Its folder.
+    /// Returns the instance's folder.
     pub fn dir(&self) -> PathBuf {
         self.tracefs.instance(&self.name)
     }
 
-    /// Removes it; files of it have to be closed.
+    /// Removes the instance; its files must be closed.
     ///
     /// # Errors
-    /// It is still there, and the next start removes it.
+    /// The instance could not be removed; the next start removes it.
     pub fn end(mut self) -> io::Result<()> {
         self.tracefs.remove(&self.name)?;
         self.undo.done()
@@ -114,7 +114,7 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         if self.tracefs.remove(&self.name).is_ok() {
-            // What stays written down is undone once more, which does nothing.
+            // An entry that stays is undone once more, which does nothing.
             let _ = self.undo.done();
         }
     }

@@ -1,8 +1,9 @@
-//! What has to be undone of what was set on the running Linux, written down before it is set.
+//! An undo log of changes to the running Linux, written before each change.
 //!
-//! A file in `/run/lowmark`, which goes as settings do when the machine is booted. Whoever set something holds
-//! the file's lock; where the lock is free, nobody will undo what stands there, so the next one who comes by does.
-//! And somebody does at once: a process that waits for the end of ours ([`Undo::guard`]).
+//! The log is a file in `/run/lowmark`, which a reboot clears as it does the settings. The process
+//! that made the changes holds the file's lock; where the lock is free that process has died, and
+//! the next start undoes the changes. A guard process that waits for the end of ours undoes them at
+//! once ([`Undo::guard`]).
 
 use super::tracefs::Tracefs;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -11,24 +12,25 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Where files are kept that say what has to be undone.
+/// The folder of undo logs.
 pub const FOLDER: &str = "/run/lowmark";
 
-/// The end of their names.
+/// The extension of their names.
 const END: &str = "undo";
 
-/// Something to undo.
+/// A change to undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Remove an instance of tracefs.
     Instance(String),
-    /// Write a setting back, if it is what we wrote: who else wrote it wants it so.
+    /// Restore a setting, if it still has the value that we wrote: another process that has written
+    /// it since wants its own value.
     Setting {
-        /// The file.
+        /// The setting's file.
         path: PathBuf,
-        /// What was in it before, without the end of the line.
+        /// The value before, without the newline.
         was: String,
-        /// What we are about to write, or have written last.
+        /// The value that we are about to write, or have written last.
         ours: String,
     },
 }
@@ -58,7 +60,7 @@ impl Action {
         }
     }
 
-    /// Undoes it; what was done, if anything was.
+    /// Undoes the change; returns a description if anything had to be done.
     fn undo(&self) -> io::Result<Option<String>> {
         match self {
             Self::Instance(name) => {
@@ -78,10 +80,10 @@ impl Action {
     }
 }
 
-/// What names of ours begin with.
+/// The start of instance names.
 const PREFIX: &str = "lowmark-";
 
-/// A list of what has to be undone, and the lock on it.
+/// An undo log and its lock.
 #[derive(Debug)]
 pub struct Undo {
     path: PathBuf,
@@ -91,7 +93,7 @@ pub struct Undo {
 }
 
 impl Undo {
-    /// An empty list in a folder, under a name that nobody has.
+    /// Makes an empty log in a folder, under a unique name.
     ///
     /// # Errors
     /// Nothing can be written there.
@@ -104,7 +106,7 @@ impl Undo {
             match file {
                 Ok(file) => {
                     file.lock()?;
-                    // Who sweeps may have taken it for one that was left before it was locked.
+                    // A sweep may have removed the file before it was locked.
                     if !path.exists() {
                         continue;
                     }
@@ -122,32 +124,33 @@ impl Undo {
         unreachable!("there are more numbers than files")
     }
 
-    /// A name that nobody else has.
+    /// Returns the log's unique name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Writes something down that is about to be done. The last that is said of a file holds.
+    /// Logs a change that is about to be made. For a file logged more than once the last entry
+    /// holds.
     ///
     /// # Errors
-    /// It could not be written, so it must not be done.
+    /// The log could not be written, so the change must not be made.
     pub fn add(&mut self, action: Action) -> io::Result<()> {
         self.file.write_all(action.line().as_bytes())?;
         self.actions.push(action);
         Ok(())
     }
 
-    /// Undoes all of it; says what was done.
+    /// Undoes all changes; returns descriptions.
     ///
     /// # Errors
-    /// Something could not be undone, and is still written down.
+    /// A change could not be undone, and stays in the log.
     pub fn undo(&mut self) -> io::Result<Vec<String>> {
         let said = undo(&self.actions)?;
         self.done()?;
         Ok(said)
     }
 
-    /// Nothing has to be undone any more.
+    /// Discards the log: nothing is left to undo.
     ///
     /// # Errors
     /// The file can't be removed.
@@ -159,16 +162,16 @@ impl Undo {
         }
     }
 
-    /// Starts a process that undoes it as soon as ours has ended, however that was: `program` with these arguments
-    /// and the file behind them has to call [`wait_and_undo`].
+    /// Starts a process that undoes the changes as soon as this process has ended in any way.
+    /// `program`, called with `arguments` and the log's path, has to call [`wait_and_undo`].
     ///
     /// # Errors
-    /// It can't be started.
+    /// The program can't be started.
     pub fn guard(&self, program: &Path, arguments: &[&str]) -> io::Result<Guard> {
         let child = Command::new(program)
             .args(arguments)
             .arg(&self.path)
-            // A key that interrupts us is not for it.
+            // In its own process group, so that Ctrl-C does not reach it.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -181,29 +184,29 @@ impl Undo {
 impl Drop for Undo {
     fn drop(&mut self) {
         if self.actions.is_empty() {
-            // Nothing was done that has to be undone.
+            // No change was made, so the log is not needed.
             let _ = self.done();
         }
     }
 }
 
-/// Who watches over a list; it ends with this.
+/// The process that guards a log; ended on drop.
 #[derive(Debug)]
 pub struct Guard(Child);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // The end of its input is what it waits for; by now there is nothing to undo.
+        // The guard waits for the end of its input; by now there is nothing to undo.
         drop(self.0.stdin.take());
         let _ = self.0.wait();
     }
 }
 
-/// Waits for the end of the standard input, which is that of the process at its other end, and undoes what stands
-/// in a file.
+/// Waits for the end of standard input, which means that the process at its other end has gone,
+/// then undoes the changes in the log `path`.
 ///
 /// # Errors
-/// It could not be undone.
+/// A change could not be undone.
 pub fn wait_and_undo(path: &Path) -> io::Result<()> {
     let _ = io::stdin().read_to_end(&mut Vec::new());
     match File::open(path) {
@@ -216,7 +219,7 @@ pub fn wait_and_undo(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Undoes what processes left that ended in the middle; says what was done, or could not be.
+/// Undoes the logs of processes that have died; returns what was done, or failed.
 pub fn sweep(folder: &Path) -> Vec<String> {
     let mut said = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -239,7 +242,7 @@ pub fn sweep(folder: &Path) -> Vec<String> {
     said
 }
 
-/// Undoes what stands in a file whose lock we have, and removes it.
+/// Undoes the log in a file whose lock is held, and removes it.
 fn undo_file(path: &Path) -> io::Result<Vec<String>> {
     let text = match fs::read_to_string(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -251,7 +254,8 @@ fn undo_file(path: &Path) -> io::Result<Vec<String>> {
     Ok(said)
 }
 
-/// Undoes a list: of each setting what was said last, to what was there at first.
+/// Undoes a list of changes: each setting that still has the last value written returns to its
+/// first one.
 fn undo(actions: &[Action]) -> io::Result<Vec<String>> {
     let mut said = Vec::new();
     let mut settings: Vec<Action> = Vec::new();
@@ -263,7 +267,8 @@ fn undo(actions: &[Action]) -> io::Result<Vec<String>> {
                     .iter_mut()
                     .find(|a| matches!(a, Action::Setting { path: other, .. } if other == path));
                 match same {
-                    // Between the line and the writing we may have ended, so both are ours.
+                    // The process may have died between the log entry and the write, so both values
+                    // are ours.
                     Some(Action::Setting { ours: last, .. }) if last != ours => {
                         let before = std::mem::replace(last, ours.clone());
                         let now = fs::read_to_string(path)?;
@@ -328,7 +333,7 @@ mod tests {
     fn what_a_process_left_is_undone_by_the_next() {
         let dir = tempfile::tempdir().unwrap();
         let (file, run) = (dir.path().join("factor"), dir.path().join("run"));
-        // Ended before the last value was written, and after.
+        // The process died before the last value was written, and after.
         for last in ["40", "80"] {
             fs::write(&file, last).unwrap();
             let mut undo = Undo::new(&run).unwrap();

@@ -1,12 +1,13 @@
-//! What tests of real guests have in common: the kernel that they boot, and a small machine.
+//! Common parts of tests with real guests: the kernel, and a small machine.
 
 use kernel::Kernel;
 use sim::spec::{Boot, DiskKind, DiskSpec, FsKind, Machine, NodeSpec, Size, ZoneSpec};
 use sim::{Params, RunSpec};
 use workload::Script;
 
-/// The kernel to test with: `LOWMARK_TEST_KERNEL` names one of the user's cache (CI: 6.12). Without it a test says
-/// so and does nothing: a kernel takes minutes, and tools that not every machine has.
+/// Returns the kernel to test with: `LOWMARK_TEST_KERNEL` names one of the user's cache (CI: 6.12).
+/// Without it a test prints a note and passes: building a kernel takes minutes and tools that not
+/// every machine has.
 pub fn kernel() -> Option<Kernel> {
     let name = std::env::var("LOWMARK_TEST_KERNEL").ok();
     if name.is_none() {
@@ -15,12 +16,13 @@ pub fn kernel() -> Option<Kernel> {
     name.map(|name| Kernel::new(&name))
 }
 
-/// The script of a command line.
+/// Parses a command line.
 pub fn command(line: &str) -> Script {
     workload::parse(line).unwrap()
 }
 
-/// A script on 128 MiB with nothing in use at boot, ext4 on a drive of 1 GiB, a look a second, an hour at most.
+/// Returns a run of a script on 128 MiB with nothing in use at boot, ext4 on a drive of 1 GiB, a
+/// look every second, an hour at most.
 pub fn spec(workload: Script) -> RunSpec {
     let zone = ZoneSpec {
         zone: mm::ZoneType::Normal,
@@ -59,7 +61,7 @@ pub fn spec(workload: Script) -> RunSpec {
     }
 }
 
-/// Memory in use at boot, in MiB: the kernel's, anonymous, cached.
+/// Returns the memory in use at boot, in MiB: the kernel's, anonymous, cached.
 pub fn boot(kernel: u64, anon: u64, cache: u64) -> Boot {
     Boot {
         kernel: Size(kernel << 20),

@@ -1,11 +1,11 @@
-//! One job of a file: what its section says, with the defaults of fio.
+//! One job of a file: the values of its section, with fio's defaults.
 
 use crate::host::Advice;
 
-/// Processes of one job file, with the requests that each has in flight.
+/// The limit on processes of one job file, times the requests that each has in flight.
 pub const MOST_TASKS: u64 = 400;
 
-/// How random offsets are chosen.
+/// The distribution of random offsets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Distribution {
     /// Uniform.
@@ -16,14 +16,14 @@ pub enum Distribution {
     Pareto(f64),
 }
 
-/// What a job tells the kernel of its requests, where it opens its file (`fadvise_hint`).
+/// The advice that a job gives when it opens its file (`fadvise_hint`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
-    /// Nothing.
+    /// No advice.
     None,
-    /// What its `rw` is: random or sequential.
+    /// Advice by `rw`: random or sequential.
     Pattern,
-    /// This, whatever its `rw` is.
+    /// This advice, whichever `rw` is set.
     As(Advice),
 }
 
@@ -32,13 +32,13 @@ pub enum Hint {
 pub struct Job {
     /// The section's name, or `name=`.
     pub name: String,
-    /// Percentage of reads: 100 reads only, 0 writes only.
+    /// Percentage of reads: 100: only reads, 0: only writes.
     pub reads: u64,
-    /// Random offsets and not sequential ones.
+    /// Offsets are random instead of sequential.
     pub random: bool,
     /// Bytes of a read and of a write.
     pub bs: [u64; 2],
-    /// Bytes of the file that are used.
+    /// Bytes of the file that are accessed.
     pub region: u64,
     /// Bytes to move.
     pub total: u64,
@@ -46,42 +46,42 @@ pub struct Job {
     pub numjobs: u64,
     /// Requests that each process has in flight.
     pub depth: u64,
-    /// Past the page cache.
+    /// Direct I/O, bypassing the page cache.
     pub direct: bool,
-    /// fsync after so many writes; 0: never.
+    /// Writes between calls of fsync; 0: never.
     pub fsync: u64,
-    /// fdatasync after so many writes; 0: never.
+    /// Writes between calls of fdatasync; 0: never.
     pub fdatasync: u64,
     /// fsync at the end.
     pub end_fsync: bool,
-    /// Bytes a second of reads and of writes; 0: as many as may be.
+    /// Limits in bytes per second for reads and writes; 0: no limit.
     pub rate: [u64; 2],
-    /// How random offsets are chosen.
+    /// The distribution of random offsets.
     pub distribution: Distribution,
-    /// What it tells the kernel of its requests.
+    /// The advice given to the kernel.
     pub hint: Hint,
-    /// Blocks may come again before all have been used.
+    /// Blocks may repeat before all have been accessed.
     pub repeat: bool,
-    /// Nanoseconds after which the job ends; 0: never.
+    /// Duration in nanoseconds; 0: no limit.
     pub runtime_ns: u64,
-    /// Only the time ends the job.
+    /// Only the duration ends the job.
     pub time_based: bool,
     /// Nanoseconds at the beginning that are not measured.
     pub ramp_ns: u64,
-    /// Nanoseconds between the end of a request and the next.
+    /// Nanoseconds between the end of a request and the start of the next.
     pub think_ns: u64,
     /// Nanoseconds before the first request.
     pub delay_ns: u64,
-    /// All jobs before it in the file end first.
+    /// The job waits for all jobs before it in the file.
     pub stonewall: bool,
-    /// Folder of the file.
+    /// The folder of the file.
     pub directory: String,
-    /// The file, if all processes use one.
+    /// The file's name, if all processes share one.
     pub filename: Option<String>,
 }
 
 impl Job {
-    /// The file of its process `nth`.
+    /// Returns the file of the job's process `nth`.
     pub(crate) fn path(&self, nth: u32) -> String {
         let name = match &self.filename {
             Some(name) => name.clone(),
@@ -93,13 +93,14 @@ impl Job {
         }
     }
 
-    /// Whether its files are there before it starts.
+    /// Returns true if the job's files must exist before it starts.
     pub(crate) fn finds_files(&self) -> bool {
         self.random || self.reads > 0
     }
 
-    /// The advice that it gives on each file that it opens, as fio's `td_io_open_file` does: by default random for
-    /// randread, randwrite and randrw, sequential for read, write and rw, whether or not it passes the page cache by.
+    /// Returns the advice that the job gives on each file it opens, as fio's `td_io_open_file`
+    /// does: by default random for randread, randwrite and randrw, sequential for read, write and
+    /// rw, also with direct I/O.
     pub(super) fn advice(&self) -> Option<Advice> {
         match self.hint {
             Hint::None => None,
@@ -109,7 +110,7 @@ impl Job {
         }
     }
 
-    /// A job of this name that says nothing.
+    /// Returns a job with this name and default values.
     pub(super) fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -139,7 +140,7 @@ impl Job {
         }
     }
 
-    /// Bytes that offsets are multiples of.
+    /// Returns the alignment of offsets in bytes.
     pub(super) fn step(&self) -> u64 {
         match self.reads {
             100 => self.bs[0],
@@ -148,7 +149,7 @@ impl Job {
         }
     }
 
-    /// Blocks of its file, at least one.
+    /// Returns the number of blocks of the job's file, at least one.
     pub(super) fn blocks(&self) -> u64 {
         (self.region / self.step()).max(1)
     }

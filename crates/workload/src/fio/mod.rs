@@ -1,18 +1,20 @@
 //! fio job files as workloads.
 //!
-//! [`parse`] reads a job file: `[global]` sections, which may come again, and one section a job.
-//! Each of a job's `numjobs` is a process. Numbers have fio's suffixes (K, M, G, T are powers of
-//! 1024 and with an `i` powers of 1000, which is fio's odd default), times `us ms s m h d`.
+//! [`parse`] reads a job file: `[global]` sections, which may repeat, and one section per job. Each
+//! of a job's `numjobs` is a process. Numbers have fio's suffixes (K, M, G, T are powers of 1024
+//! and with an `i` powers of 1000, which is fio's odd default), times `us ms s m h d`.
 //!
 //! As in fio: random offsets hit every block once in a pass (`norandommap` and the other
-//! distributions do not), and are the same in every run. A job ends when it moved `size` bytes
-//! (`io_size`, if given) or after `runtime`; with `time_based` only then. Calls in `ramp_time` are
-//! made and not measured; counters of the engine include them. Random jobs advise the kernel so of each file that they open,
-//! which ends reading ahead, and sequential ones too, which doubles its windows (`fadvise_hint`, posix_fadvise(2)).
+//! distributions do not), and are the same in every run. A job ends when it has moved `size` bytes
+//! (`io_size`, if given) or after `runtime`; with `time_based` only after `runtime`. Calls in
+//! `ramp_time` are made but not measured; counters of the engine include them. Random jobs advise
+//! the kernel of random access to each file that they open, which disables readahead, and
+//! sequential jobs of sequential access, which doubles its windows (`fadvise_hint`,
+//! posix_fadvise(2)).
 //!
-//! Other than in fio: more than one request of a job is in flight only with `direct=1` and an
-//! asynchronous engine, which is what Linux does of libaio; files of jobs that read or write at
-//! random are there beforehand, files of sequential writers are new.
+//! Unlike in fio: a job has more than one request in flight only with `direct=1` and an
+//! asynchronous engine, which is how Linux treats libaio; files of jobs that read or write at
+//! random exist beforehand, files of sequential writers are new.
 
 mod job;
 mod section;
@@ -30,16 +32,16 @@ use setting::Setting;
 pub struct Jobs {
     /// The jobs, in the order of the file.
     pub jobs: Vec<Job>,
-    /// What a reader of the results must know, one sentence each.
+    /// Notes for readers of the results, one sentence each.
     pub notes: Vec<String>,
-    /// The file that they were read from.
+    /// The text of the job file.
     pub text: String,
 }
 
 /// Reads a job file.
 ///
 /// # Errors
-/// What fio would refuse, a key that is not supported, and jobs that can't be run here.
+/// The file is one that fio would refuse, has an unsupported key, or a job that can't be run here.
 pub fn parse(text: &str) -> Result<Jobs, FioError> {
     let mut global: Vec<Setting> = Vec::new();
     let mut sections: Vec<(Setting, Vec<Setting>)> = Vec::new();
@@ -67,7 +69,7 @@ pub fn parse(text: &str) -> Result<Jobs, FioError> {
             name.trim().clone_into(&mut setting.key);
             in_global = Some(setting.key == "global");
             if setting.key != "global" {
-                // A job has what the global sections before it say.
+                // A job inherits from the global sections before it.
                 sections.push((setting, global.clone()));
             }
             continue;

@@ -1,13 +1,13 @@
-//! From a section of a job file to a job: the table of keys, and what must go together.
+//! Converts a section of a job file to a job: the table of keys, and checks of their combination.
 
 use super::job::{Distribution, Hint, Job, MOST_TASKS};
 use super::setting::{FioError, Setting};
 use crate::host::Advice;
 
-/// Blocks that a Zipf distribution reaches.
+/// The limit on blocks for a Zipf distribution.
 const MOST_RANKS: u64 = 1 << 26;
 
-/// Keys that change nothing here; they are listed in the results.
+/// Keys without an effect here; they are listed in the results.
 const INDIFFERENT: &[&str] = &[
     "allrandrepeat",
     "buffer_compress_percentage",
@@ -43,34 +43,34 @@ const INDIFFERENT: &[&str] = &[
     "zero_buffers",
 ];
 
-/// Engines that wait for each request.
+/// Synchronous engines.
 const SYNC_ENGINES: [&str; 5] = ["sync", "psync", "vsync", "pvsync", "pvsync2"];
-/// Engines that do not.
+/// Asynchronous engines.
 const ASYNC_ENGINES: [&str; 3] = ["libaio", "io_uring", "posixaio"];
 
 /// The longest file, in bytes.
 const FILE: u64 = trace::MAX_FILE;
 const SECOND: u64 = 1_000_000_000;
 
-/// A job as far as its section has been read.
+/// A job in the making, while its section is read.
 struct Given {
     job: Job,
     size: Option<u64>,
     io_size: Option<u64>,
     filesize: Option<u64>,
-    /// Reads and writes are mixed, with so many percent of reads.
+    /// Set if reads and writes are mixed; `mix` is the percentage of reads.
     mixed: bool,
     mix: u64,
     engine: String,
 }
 
-/// What a key does.
+/// Applies a key's value to the job.
 type Set = fn(&mut Given, &Setting) -> Result<(), FioError>;
 
-/// A key of a section: its name, another name, and what it sets.
+/// A key of a section: its name, an alternative name, and its action.
 struct Key(&'static str, &'static str, Set);
 
-/// A key that sets a field to what is read of its value.
+/// Defines a key that sets a field to its parsed value.
 macro_rules! key {
     ($name:literal, $other:literal, $($field:ident).+ = |$s:ident| $value:expr) => {
         Key($name, $other, |given, $s| {
@@ -115,16 +115,16 @@ const KEYS: &[Key] = &[
     key!("ioengine", "", engine = |s| known_engine(s)?),
 ];
 
-/// The older name of `runtime`, which complaints do not offer.
+/// The old name of `runtime`, which error messages do not offer.
 const OLDER: (&str, &str) = ("timeout", "runtime");
 
-/// The key of this name.
+/// Returns the key with this name.
 fn key(name: &str) -> Option<&'static Key> {
     let name = if name == OLDER.0 { OLDER.1 } else { name };
     KEYS.iter().find(|Key(a, b, _)| *a == name || *b == name)
 }
 
-/// What a complaint offers.
+/// Lists the accepted keys for an error message.
 fn accepted_keys() -> String {
     let named = KEYS.iter().map(|Key(name, other, _)| match *other {
         "" => (*name).to_owned(),
@@ -133,7 +133,7 @@ fn accepted_keys() -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
-/// A job from its section, and what is to be said of it. Keys that change nothing are added to
+/// Makes a job from its section, with a note if one is needed. Keys without an effect are added to
 /// `indifferent`.
 pub(super) fn job(
     head: &Setting,
@@ -156,7 +156,7 @@ pub(super) fn job(
             None if ignored => {}
             None => return Err(s.error("this key is not supported", accepted_keys())),
         }
-        // Which engine it is matters with direct=1 only.
+        // The choice of engine matters only with direct=1.
         if (ignored || s.key == "ioengine") && !indifferent.contains(&s.key) {
             indifferent.push(s.key.clone());
         }
@@ -238,7 +238,7 @@ fn distribution(s: &Setting) -> Result<Distribution, FioError> {
 }
 
 impl Given {
-    /// The job, if its keys go together.
+    /// Completes the job, if its keys are consistent.
     fn finish(self, head: &Setting) -> Result<(Job, Option<String>), FioError> {
         let mut job = self.job;
         if self.mixed {

@@ -3,7 +3,7 @@
 use crate::units::{self, Suffixes};
 use std::ops::Range;
 
-/// Powers of 1024, and with an `i` of 1000.
+/// Suffixes of sizes: powers of 1024, and with an `i` of 1000.
 const SIZES: Suffixes = &[
     ("", 1),
     ("k", 1 << 10),
@@ -18,7 +18,7 @@ const SIZES: Suffixes = &[
     ("pi", 1_000_000_000_000_000),
 ];
 
-/// Nanoseconds.
+/// Suffixes of times, in nanoseconds.
 const TIMES: Suffixes = &[
     ("us", 1_000),
     ("ms", 1_000_000),
@@ -28,17 +28,17 @@ const TIMES: Suffixes = &[
     ("d", 86_400_000_000_000),
 ];
 
-/// Why a job file can't be run.
+/// The reason why a job file can't be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {message}; accepted: {accepted}")]
 pub struct FioError {
-    /// The bytes of the file that are at fault.
+    /// The faulty bytes of the file.
     pub span: Range<usize>,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong, with the key.
+    /// The problem, with the key.
     pub message: String,
-    /// What would be right.
+    /// The input that would be accepted.
     pub accepted: String,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Setting {
     pub key: String,
     pub value: Option<String>,
     pub span: Range<usize>,
-    /// From 1.
+    /// The line number, from 1.
     pub line: usize,
 }
 
@@ -69,7 +69,7 @@ impl Setting {
         }
     }
 
-    /// fio's switches: alone they are on.
+    /// Returns the value of a switch; like in fio, a key without a value is on.
     pub fn switch(&self) -> Result<bool, FioError> {
         match self.value.as_deref() {
             None | Some("1" | "true") => Ok(true),
@@ -90,7 +90,7 @@ impl Setting {
         })
     }
 
-    /// One number, or one for reads and one for writes.
+    /// Parses one number, or one for reads and one for writes.
     pub fn pair(&self, range: &std::ops::RangeInclusive<u64>) -> Result<[u64; 2], FioError> {
         let text = self.text()?;
         let parts: Vec<&str> = text.split(',').collect();
@@ -113,7 +113,7 @@ impl Setting {
         }
     }
 
-    /// A time in nanoseconds; a number alone counts `unit` nanoseconds.
+    /// Parses a time in nanoseconds; a number without a suffix counts `unit` nanoseconds.
     pub fn time(&self, unit: u64) -> Result<u64, FioError> {
         let text = self.text()?;
         let ns = match units::whole(text) {
@@ -129,7 +129,7 @@ impl Setting {
     }
 }
 
-/// A number with fio's suffixes, in which case and a final `b` mean nothing.
+/// Parses a number with fio's suffixes; case and a final `b` are ignored.
 pub(super) fn scaled(text: &str) -> Option<u64> {
     let text = text.to_ascii_lowercase();
     units::scaled(text.strip_suffix('b').unwrap_or(&text), SIZES)

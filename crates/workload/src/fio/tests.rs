@@ -64,7 +64,7 @@ end_fsync=1
     assert_eq!(host.contents("/data/log").len(), 65_536);
     assert!(notes[0].contains("iodepth=8 has no effect"), "{notes:?}");
     assert!(notes[1].ends_with("ioengine, group_reporting"), "{notes:?}");
-    // Every block once.
+    // Every block is read once.
     let mut seeks: Vec<String> = host.calls.borrow().clone();
     seeks.retain(|c| c.starts_with("seek readers.0.0"));
     seeks.sort();
@@ -101,7 +101,8 @@ fn direct_jobs_keep_their_queue_full() {
     assert_eq!(metrics["reads"], 16.0);
 }
 
-/// As `fio --rw=…` does under strace (3.33): each open file is advised once, by its `rw` unless `fadvise_hint` says another.
+/// As `fio --rw=…` does under strace (3.33): each open file gets one advice, according to its `rw`
+/// unless `fadvise_hint` overrides it.
 #[test]
 fn jobs_advise_the_kernel_of_their_order() {
     let advised = |keys: &str| -> Vec<String> {

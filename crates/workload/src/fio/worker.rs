@@ -1,4 +1,4 @@
-//! The requests of a job, and the tasks that do them.
+//! The requests of a job, and the tasks that issue them.
 
 use super::job::{Distribution, Job};
 use crate::host::{Fd, Host, HostResult, OpenFlags, Task};
@@ -13,40 +13,40 @@ enum Ranks {
     Zipf(Zipf),
     Pareto(Pareto),
     Any,
-    /// Every block once, then again.
+    /// Every block once per pass, in random order.
     Once,
     Sequential,
 }
 
-/// How far one process of a job is.
+/// The progress of one process of a job.
 pub(super) struct Progress {
     rng: Rng,
     ranks: Ranks,
     scatter: Permutation,
     blocks: u64,
-    /// Blocks of this pass.
+    /// Blocks issued in this pass.
     passed: u64,
     passes: u64,
     seed: u64,
-    /// The next byte of a sequential job.
+    /// The next offset of a sequential job.
     pos: u64,
-    /// Bytes issued, read and written.
+    /// Bytes issued: read and written.
     issued: [u64; 2],
     writes: u64,
     started: Option<u64>,
-    /// Workers that have ended.
+    /// The number of workers that have ended.
     ended: u64,
 }
 
-/// What a worker does next.
+/// A worker's next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Request {
     write: bool,
     pub offset: u64,
     pub len: u64,
-    /// Not before this time, in nanoseconds.
+    /// The earliest time of issue, in nanoseconds.
     not_before: u64,
-    /// Afterwards: nothing, or a sync (of data only).
+    /// The sync that follows: `None`: none; true: fdatasync; false: fsync.
     sync: Option<bool>,
 }
 
@@ -144,18 +144,18 @@ impl Progress {
                 self.scatter.apply(self.passed - 1)
             }
         };
-        // A longer request at the end of the file is moved to fit.
+        // A request that would pass the end of the file is moved to fit.
         (block * job.step()).min(job.region - len)
     }
 }
 
-/// One of the tasks that do a process's requests.
+/// One of the tasks that issue a process's requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Worker {
     job: Arc<Job>,
-    /// Which of the job's processes.
+    /// The number of the process in its job.
     nth: u32,
-    /// Which of the script's.
+    /// The number of the process in the script.
     process: usize,
 }
 
@@ -200,7 +200,7 @@ impl Program for Worker {
 }
 
 impl Worker {
-    /// One of the tasks of a job's `nth` process, which is the script's number `process`.
+    /// Makes one of the tasks of a job's `nth` process, which has number `process` in the script.
     pub(crate) fn new(job: &Arc<Job>, nth: u32, process: usize) -> Self {
         let job = Arc::clone(job);
         Self { job, nth, process }

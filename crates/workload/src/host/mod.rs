@@ -1,5 +1,5 @@
-//! The seam between programs and worlds: [`Host`] is what a world offers to a task, [`Task`] what a
-//! world runs.
+//! The interface between programs and worlds: [`Host`] is implemented by a world and called by a
+//! task, [`Task`] is run by a world.
 //!
 //! Every program is written once against [`Host`]; the virtual, live and kernel worlds implement
 //! it. Lengths and offsets are bytes; times are nanoseconds.
@@ -16,35 +16,36 @@ use crate::session::Session;
 use std::future::Future;
 use std::pin::Pin;
 
-/// The path of a name in a directory.
+/// Joins a directory and a name to a path.
 pub fn joined(dir: &str, name: &str) -> String {
     [dir, "/", name].concat()
 }
 
-/// One task's view of its world. All calls may wait.
+/// One task's view of its world. All calls may block.
 pub trait Host {
-    /// The task's I/O buffer. The virtual world carries no contents.
+    /// The task's I/O buffer. In the virtual world it has no contents.
     type Buf;
-    /// A directory's path as the host keeps it, for programs that name many files in one directory.
+    /// A directory's path in a form that the host can reuse, for programs that access many files in
+    /// one directory.
     type Dir: Clone;
 
-    /// A buffer of `len` bytes, zeroed and aligned as direct I/O needs it.
+    /// Returns a buffer of `len` bytes, zeroed and aligned for direct I/O.
     fn buffer(&self, len: u64) -> Self::Buf;
-    /// Time since the start of the run, in nanoseconds.
+    /// Returns the time since the start of the run, in nanoseconds.
     fn now(&self) -> u64;
     /// open(2). Paths are relative to the tested filesystem, except `/dev/zero`, `/dev/null` and
-    /// `/dev/urandom`, which every host knows; on these, seeking succeeds and does nothing.
+    /// `/dev/urandom`, which every host supports; seeking on these succeeds and does nothing.
     fn open(&self, path: &str, flags: OpenFlags) -> impl Future<Output = HostResult<Fd>>;
     /// close(2).
     fn close(&self, fd: Fd) -> impl Future<Output = HostResult<()>>;
-    /// read(2): at most `len` bytes at the file position, into the start of `buf`; returns how
-    /// many, 0 at the end.
+    /// read(2): reads at most `len` bytes at the file position into the start of `buf`; returns the
+    /// number of bytes, 0 at the end.
     fn read(&self, fd: Fd, buf: &mut Self::Buf, len: u64) -> impl Future<Output = HostResult<u64>>;
-    /// write(2): at most `len` bytes from the start of `buf` at the file position; returns how
-    /// many.
+    /// write(2): writes at most `len` bytes from the start of `buf` at the file position; returns
+    /// the number of bytes.
     fn write(&self, fd: Fd, buf: &Self::Buf, len: u64) -> impl Future<Output = HostResult<u64>>;
-    /// pread(2): at most `len` bytes at `pos`, into the start of `buf`; returns how many, 0 at the
-    /// end. The file position may change.
+    /// pread(2): reads at most `len` bytes at `pos` into the start of `buf`; returns the number of
+    /// bytes, 0 at the end. The file position may change.
     fn read_at(
         &self,
         fd: Fd,
@@ -57,8 +58,8 @@ pub trait Host {
             self.read(fd, buf, len).await
         }
     }
-    /// pwrite(2): at most `len` bytes from the start of `buf` at `pos`; returns how many. The file
-    /// position may change.
+    /// pwrite(2): writes at most `len` bytes from the start of `buf` at `pos`; returns the number
+    /// of bytes. The file position may change.
     fn write_at(
         &self,
         fd: Fd,
@@ -71,9 +72,9 @@ pub trait Host {
             self.write(fd, buf, len).await
         }
     }
-    /// memcpy(3): `len` bytes of `from` beginning at `from_at` to `to` beginning at `to_at`; both
-    /// ranges lie inside their buffers. Programs need it to gather records of one size into
-    /// records of another. A world without contents has only the time to charge.
+    /// memcpy(3): copies `len` bytes from offset `from_at` of `from` to offset `to_at` of `to`;
+    /// both ranges lie inside their buffers. Programs use it to gather records of one size into
+    /// records of another. A world without contents only charges the time.
     fn copy(
         &self,
         from: &Self::Buf,
@@ -87,7 +88,7 @@ pub trait Host {
     }
     /// lseek(2) from the start; returns the new position.
     fn seek(&self, fd: Fd, pos: u64) -> impl Future<Output = HostResult<u64>>;
-    /// posix_fadvise(2) of a whole file: how it will be read through this descriptor. Nothing else changes.
+    /// posix_fadvise(2) of a whole file: announces how it will be read through this descriptor.
     fn fadvise(&self, fd: Fd, advice: Advice) -> impl Future<Output = HostResult<()>> {
         let _ = (fd, advice);
         async {
@@ -96,20 +97,20 @@ pub trait Host {
             ))
         }
     }
-    /// The file's length in bytes.
+    /// Returns the file's length in bytes.
     fn len(&self, fd: Fd) -> HostResult<u64>;
-    /// ftruncate(2): shorten, or extend by a hole.
+    /// ftruncate(2): shortens a file, or extends it by a hole.
     fn truncate(&self, fd: Fd, len: u64) -> impl Future<Output = HostResult<()>>;
     /// fsync(2), or fdatasync(2) with `data_only`.
     fn sync(&self, fd: Fd, data_only: bool) -> impl Future<Output = HostResult<()>>;
-    /// sync(2): returns when everything that was dirty is on the device.
+    /// sync(2): returns when all data that was dirty is on the device.
     fn sync_all(&self) -> impl Future<Output = HostResult<()>>;
-    /// umount(2) of what is mounted on a directory.
+    /// umount(2) of the filesystem mounted on a directory.
     fn unmount(&self, path: &str) -> impl Future<Output = HostResult<Unmounted>> {
         let _ = path;
         async { Err(HostError::Unsupported("unmounting".to_owned())) }
     }
-    /// mkdir(2). Parents need not exist; an existing directory is [`HostError::Exists`].
+    /// mkdir(2). Missing parents are made; an existing directory is [`HostError::Exists`].
     fn mkdir(&self, path: &str) -> impl Future<Output = HostResult<()>>;
     /// rmdir(2). A directory that is not empty is [`HostError::Exists`].
     fn rmdir(&self, path: &str) -> impl Future<Output = HostResult<()>> {
@@ -118,9 +119,11 @@ pub trait Host {
     }
     /// unlink(2).
     fn unlink(&self, path: &str) -> impl Future<Output = HostResult<()>>;
-    /// Keeps a directory's path. No system call: the directory need not be there, now or later.
+    /// Prepares a directory's path for reuse. Makes no system call: the directory need not exist,
+    /// now or later.
     fn dir(&self, path: &str) -> Self::Dir;
-    /// [`Self::mkdir`] of such a path; returns whether it was made, for one that exists is no error here.
+    /// [`Self::mkdir`] of a prepared path; returns true if the directory was made, false if it
+    /// existed.
     fn mkdir_kept(&self, dir: &Self::Dir) -> impl Future<Output = HostResult<bool>>;
     /// [`Self::open`] of the path that [`joined`] makes; the same system call. `name` has no slash.
     fn open_in(
@@ -140,8 +143,9 @@ pub trait Host {
             ))
         }
     }
-    /// [`Self::stat`] of the path that [`joined`] makes of a directory and the `nth` of the names that
-    /// [`Self::read_dir`] gave of it; the same system call. A host may know what they name as long as none came or went.
+    /// [`Self::stat`] of the path that [`joined`] makes of a directory and the `nth` of the names
+    /// that [`Self::read_dir`] returned for it; the same system call. A host may cache the inodes
+    /// of these names until one is added or removed.
     fn stat_listed(
         &self,
         dir: &Self::Dir,
@@ -182,8 +186,8 @@ pub trait Host {
         let _ = map;
         async { Err(HostError::Unsupported("mapped memory".to_owned())) }
     }
-    /// alloc_pages(9): 2^`order` contiguous pages of kernel memory that stay where they are. An
-    /// `atomic` request does not wait and may take from the reserves. `None`: there are none.
+    /// alloc_pages(9): takes 2^`order` contiguous unmovable pages of kernel memory. An `atomic`
+    /// request does not sleep and may take from the reserves. `None`: the allocation failed.
     fn alloc_pages(
         &self,
         order: u32,
@@ -197,50 +201,50 @@ pub trait Host {
         let _ = pages;
         async { Err(HostError::Unsupported("kernel pages".to_owned())) }
     }
-    /// What the task and the machine did so far.
+    /// Returns the counters of the task and of the machine so far.
     fn usage(&self) -> HostResult<Usage> {
         Err(HostError::Unsupported("asking for its usage".to_owned()))
     }
-    /// The machine's memory in bytes, as the kernel reports it (MemTotal).
+    /// Returns the machine's memory in bytes, as the kernel reports it (MemTotal).
     fn memory(&self) -> HostResult<u64> {
         Err(HostError::Unsupported(
             "asking for the memory's size".to_owned(),
         ))
     }
-    /// gettimeofday(2): microseconds since the epoch. Costs what the call costs.
+    /// gettimeofday(2): returns microseconds since the epoch, and charges the cost of the call.
     fn gettimeofday(&self) -> u64;
     /// fork(2) of a process for each child, and wait(2) until all have ended. The reports are in
-    /// the order of the children. A host has as many processes as the programs of its script say
-    /// ([`Program::children`](crate::Program::children)).
+    /// the order of the children. A host provides as many processes as the programs of its script
+    /// declare ([`Program::children`](crate::Program::children)).
     fn fork<C: Task>(&self, children: Vec<C>) -> impl Future<Output = HostResult<Vec<Report>>>;
     /// sched_setaffinity(2) of the calling process and of those that it forks from then on. Returns
-    /// what it was bound to, for binding it back.
+    /// the previous binding, to restore it.
     fn bind(&self, to: Cpus) -> impl Future<Output = HostResult<Cpus>> {
         let _ = to;
         async { Err(HostError::Unsupported("binding to CPUs".to_owned())) }
     }
-    /// Burn `ns` of CPU time in user mode.
+    /// Burns `ns` nanoseconds of CPU time in user mode.
     fn compute(&self, ns: u64) -> impl Future<Output = ()>;
-    /// Sleep for `ns`.
+    /// Sleeps for `ns` nanoseconds.
     fn sleep(&self, ns: u64) -> impl Future<Output = ()>;
 }
 
-/// What a process or a thread of a program does. A host runs it, in the kernel world on a thread of its
-/// own.
+/// The code of a process or a thread of a program. A host runs it, in the kernel world on a thread
+/// of its own.
 pub trait Task: Send + 'static {
-    /// The program's name, as a task list shows it and a command line has it.
+    /// The program's name, in task lists and on command lines.
     const NAME: &'static str;
-    /// Whether it is a thread of who forks it and not a process: they have their memory in common, and are
-    /// killed together.
+    /// Whether the task is a thread of its parent instead of a process: threads share memory, and
+    /// are killed together.
     const THREAD: bool = false;
 
-    /// The name of this one's program; differs from [`Self::NAME`] where a type stands for several
-    /// programs.
+    /// Returns the name of this task's program; differs from [`Self::NAME`] where a type stands for
+    /// several programs.
     fn name(&self) -> &'static str {
         Self::NAME
     }
 
-    /// Runs it to its end, and returns what it measured.
+    /// Runs the task to its end, and returns its measurements.
     ///
     /// # Errors
     /// The first error of the host that the program does not expect.
@@ -256,11 +260,11 @@ pub trait AnyTask<H: Host> {
     /// [`Task::run`].
     ///
     /// # Errors
-    /// The task's.
+    /// The task fails.
     fn run_boxed<'a>(&'a self, host: &'a H, session: &'a Session) -> Running<'a>;
 }
 
-/// A task that runs.
+/// The future of a running task.
 pub type Running<'a> = Pin<Box<dyn Future<Output = HostResult<Report>> + 'a>>;
 
 impl<H: Host, C: Task> AnyTask<H> for C {

@@ -1,8 +1,8 @@
-//! What a program hands to a host and gets from it: descriptors, flags, mappings, errors.
+//! Types of the calls between a program and its host: descriptors, flags, mappings, errors.
 
 use std::rc::Rc;
 
-/// The names in a directory, shared by all who read it while none comes or goes.
+/// The names in a directory, shared by all readers until one is added or removed.
 pub type Listing = Rc<[Rc<str>]>;
 
 /// A descriptor of an open file, meaningful only to the host that returned it.
@@ -22,11 +22,11 @@ pub struct OpenFlags {
     pub truncate: bool,
     /// Writes go to the end of the file.
     pub append: bool,
-    /// O_DIRECT: pass the page cache by.
+    /// O_DIRECT: bypass the page cache.
     pub direct: bool,
     /// O_SYNC: a write returns when it is on the device.
     pub sync: bool,
-    /// O_DSYNC: as `sync` for the data alone.
+    /// O_DSYNC: like `sync`, for data only.
     pub dsync: bool,
     /// O_EXCL: fail if the file exists.
     pub exclusive: bool,
@@ -50,13 +50,13 @@ impl OpenFlags {
 /// CPUs that a process may run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cpus {
-    /// Those whose bits are set; CPU 0 is bit 0.
+    /// The CPUs whose bits are set; CPU 0 is bit 0.
     Mask(u64),
-    /// Those of a NUMA node.
+    /// The CPUs of a NUMA node.
     OfNode(u32),
 }
 
-/// Why a host call failed.
+/// The reason why a host call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// ENOENT.
@@ -65,16 +65,16 @@ pub enum HostError {
     /// EEXIST.
     #[error("{0}: file exists")]
     Exists(String),
-    /// EISDIR: a directory where it has to be a file.
+    /// EISDIR: a directory where a file is needed.
     #[error("{0}: is a directory")]
     IsDirectory(String),
     /// ENOSPC.
     #[error("{0}: no space left on device")]
     NoSpace(String),
-    /// EFBIG: the filesystem has no longer files.
+    /// EFBIG: the file exceeds the filesystem's limit.
     #[error("{0}: file too large")]
     TooLarge(String),
-    /// ENOMEM: the world could not give memory.
+    /// ENOMEM: no memory was available.
     #[error("out of memory")]
     OutOfMemory,
     /// EIO: the device failed.
@@ -85,38 +85,38 @@ pub enum HostError {
     Unsupported(String),
 }
 
-/// What a call returns.
+/// The result of a host call.
 pub type HostResult<T> = Result<T, HostError>;
 
-/// What an unmount took, in nanoseconds.
+/// The duration of an unmount, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unmounted {
-    /// Until data and metadata were on the device.
+    /// Writing data and metadata to the device.
     pub sync_ns: u64,
-    /// Dropping dentries, inodes and pages.
+    /// Freeing dentries, inodes and pages.
     pub evict_ns: u64,
-    /// What XFS does then; `None`: it is none.
+    /// XFS's further work; `None` for other filesystems.
     pub walk: Option<InodeWalk>,
 }
 
-/// How an XFS frees its inodes at its unmount.
+/// How XFS frees its inodes at unmount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InodeWalk {
-    /// Nanoseconds until every change was in its place.
+    /// Nanoseconds to write back all changes of the log.
     pub log_ns: u64,
     /// Nanoseconds of the walk.
     pub walk_ns: u64,
     /// Inodes to be freed.
     pub inodes: u64,
-    /// Those that the walk did not come to.
+    /// Inodes that the walk did not reach.
     pub left: u64,
 }
 
-/// A mapping that a program has made, meaningful only to the host that returned it.
+/// A mapping of a program, meaningful only to the host that returned it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MapId(pub u32);
 
-/// What to map.
+/// The object of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Map {
     /// MAP_PRIVATE | MAP_ANONYMOUS.
@@ -139,16 +139,16 @@ pub enum Advice {
     Random,
 }
 
-/// What a program does to the first word of a page.
+/// The access to the first word of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word {
-    /// It must hold this before; another value is [`HostError::Io`].
+    /// The expected value; another one is [`HostError::Io`].
     pub expect: Option<u64>,
-    /// It is overwritten by this.
+    /// The value to store.
     pub store: Option<u64>,
 }
 
-/// What stat(2) says of a name.
+/// The result of stat(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stat {
     /// S_ISDIR.
@@ -160,19 +160,19 @@ pub struct Stat {
 /// Contiguous pages that a program took from the kernel, meaningful only to the host that gave them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pages {
-    /// Which.
+    /// The number of the allocation.
     pub id: u32,
-    /// How many: 2^order.
+    /// The order: there are 2^order pages.
     pub order: u32,
 }
 
-/// What getrusage(2) says of the calling task, and what a tracer of the machine counts beside it. All
-/// are sums since some fixed time; programs take differences.
+/// Counters of the calling task (getrusage(2)) and of the machine (tracepoints). All but one are
+/// sums since some fixed time; programs take differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// CPU time of the program itself, in nanoseconds.
+    /// CPU time in user mode, in nanoseconds.
     pub user_ns: u64,
-    /// CPU time of the kernel on its behalf, in nanoseconds.
+    /// CPU time in kernel mode, in nanoseconds.
     pub sys_ns: u64,
     /// Page faults of all tasks, minor and major.
     pub page_faults: u64,
@@ -180,12 +180,15 @@ pub struct Usage {
     pub kswapd_wakeups: u64,
     /// `mm_vmscan_direct_reclaim_begin` events of all tasks.
     pub direct_reclaims: u64,
-    /// `mm_vmscan_wakeup_kswapd` events of the calling task; `None`: this world does not tell.
+    /// `mm_vmscan_wakeup_kswapd` events of the calling task; `None`: this world does not count
+    /// them.
     pub own_kswapd_wakeups: Option<u64>,
-    /// `mm_vmscan_direct_reclaim_begin` events of the calling task; `None`: this world does not tell.
+    /// `mm_vmscan_direct_reclaim_begin` events of the calling task; `None`: this world does not
+    /// count them.
     pub own_direct_reclaims: Option<u64>,
-    /// Entries of all tasks to direct reclaim (`allocstall` of /proc/vmstat).
+    /// Entries of all tasks into direct reclaim (`allocstall` of /proc/vmstat).
     pub alloc_stalls: u64,
-    /// The longest page allocation of the calling task since it asked last, in nanoseconds. No sum.
+    /// The longest page allocation of the calling task since its last query, in nanoseconds; not a
+    /// sum.
     pub longest_alloc_ns: u64,
 }

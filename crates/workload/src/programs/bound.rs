@@ -1,5 +1,5 @@
 //! Programs that run another one bound to CPUs: `taskset -c LIST PROGRAM …` of util-linux and
-//! `numactl --cpunodebind=NODE PROGRAM …`. What they are asked they ask that program.
+//! `numactl --cpunodebind=NODE PROGRAM …`. They forward all questions to that program.
 
 use crate::error::CommandError;
 use crate::host::{Cpus, Host, HostResult, Task};
@@ -28,7 +28,8 @@ pub struct Taskset<P>(pub Bound<P>);
 #[derive(Debug, Clone, PartialEq)]
 pub struct Numactl<P>(pub Bound<P>);
 
-/// Both, by the name, the usage and how the operands begin: CPUs, and the words behind them.
+/// Implements one of them, from its name, its usage and a parser of its first operands, which
+/// returns the CPUs and the remaining words.
 macro_rules! binds {
     ($binder:ident, $name:literal, $usage:ident, $cpus:path) => {
         impl<P: Program> Task for $binder<P> {
@@ -37,7 +38,7 @@ macro_rules! binds {
             async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
                 let Bound { cpus, command } = &self.0;
                 let before = host.bind(*cpus).await?;
-                // In a box: what it runs may be of its own type.
+                // Boxed, because the type may contain itself.
                 let result = Box::pin(command.run(host, session)).await;
                 host.bind(before).await?;
                 result
@@ -118,10 +119,10 @@ macro_rules! binds {
 binds!(Taskset, "taskset", TASKSET, of_list);
 binds!(Numactl, "numactl", NUMACTL, of_node);
 
-/// The CPUs of the first operands and the operands behind them; `None` if they name no CPUs.
+/// The CPUs given by the first operands, and the operands after them; `None` if no CPUs are given.
 type First<'a> = Option<Result<(Cpus, &'a [Word]), CommandError>>;
 
-/// `-c 0,2-3`.
+/// Parses `-c 0,2-3`.
 fn of_list(operands: &[Word]) -> First<'_> {
     let [c, list, rest @ ..] = operands else {
         return None;
@@ -136,7 +137,7 @@ fn of_list(operands: &[Word]) -> First<'_> {
     Some(mask.map(|mask| (Cpus::Mask(mask), rest)))
 }
 
-/// `--cpunodebind=1`.
+/// Parses `--cpunodebind=1`.
 fn of_node(operands: &[Word]) -> First<'_> {
     let (bind, rest) = operands.split_first()?;
     let mut names = ["--cpunodebind=", "-N"].into_iter();
@@ -148,7 +149,7 @@ fn of_node(operands: &[Word]) -> First<'_> {
     Some(node.map(|node| (Cpus::OfNode(node), rest)))
 }
 
-/// A list such as `0,2-3` as bits.
+/// Parses a list such as `0,2-3` into bits.
 fn cpu_list(text: &str) -> Option<u64> {
     let cpu = |t: &str| t.parse::<u32>().ok().filter(|n| *n < 64);
     text.split(',').try_fold(0, |mask, part| {

@@ -1,24 +1,25 @@
-//! `burst`: kernel pages taken in bursts, as network and driver buffers are, with the time of each
+//! `burst`: takes kernel pages in bursts, like network and driver buffers, and measures each
 //! allocation.
 //!
-//! `burst -s SIZE [-r SIZE] [-o ORDER] [-a] [-A periodic|poisson|onoff] [-i TIME] [-j TIME] [-h TIME]
-//! [-n COUNT] [-d TIME]`
+//! `burst -s SIZE [-r SIZE] [-o ORDER] [-a] [-A periodic|poisson|onoff] [-i TIME] [-j TIME] [-h
+//! TIME] [-n COUNT] [-d TIME]`
 //!
-//! A burst is `-s` bytes in blocks of 2^`-o` pages (order 0 to 3), one allocation after the other at
-//! `-r` bytes a second; without `-r` as fast as the memory management gives them. `-a`: requests are
-//! atomic, so they do not wait and may fail; without it they sleep as they have to. Bursts begin
-//! `-d` after the program's start. Their arrival (`-A`):
+//! A burst is `-s` bytes in blocks of 2^`-o` pages (order 0 to 3), one allocation after the other
+//! at `-r` bytes a second; without `-r` as fast as memory management provides them. With `-a`
+//! requests are atomic: they do not sleep and may fail; without it they sleep as needed. Bursts
+//! start `-d` after the program's start. Their arrival (`-A`):
 //!
-//! - `periodic` (the default): one begins every `-i`;
-//! - `poisson`: as many by chance, with pauses of `-i` in the mean from one beginning to the next;
-//! - `onoff`: for a time of `-j` in the mean one follows the other at once, then nothing comes for
-//!   `-i` in the mean, both by chance.
+//! - `periodic` (the default): one starts every `-i`;
+//! - `poisson`: they start at random, with a mean of `-i` between starts;
+//! - `onoff`: for a random time with mean `-j` one follows the other at once, then there are none
+//!   for a random time with mean `-i`.
 //!
-//! A burst that is due while the one before goes on begins when that ends. Each burst's pages are
-//! freed `-h` after its last allocation, at the beginning of a later burst if that is earlier work;
-//! with `-h 0us`, the default, before the next allocation is due. `-n` bursts, or bursts without end
-//! beside other commands. Sizes and times are as in [`desktop`](crate::programs::desktop); chance follows from
-//! the wall clock at the start.
+//! A burst that is due while the previous one is still running starts when that ends. Each burst's
+//! pages are freed `-h` after its last allocation, or before a later burst starts if they are due
+//! by then; with `-h 0us`, the default, before the next allocation is due. There are `-n` bursts,
+//! or endless bursts beside other commands. Sizes and times are as in
+//! [`desktop`](crate::programs::desktop); the random numbers are seeded from the wall clock at the
+//! start.
 
 use crate::error::CommandError;
 use crate::host::{Host, HostError, HostResult, Pages, Task, Usage};
@@ -34,10 +35,10 @@ use trace::random::Rng;
 
 const PAGE: u64 = 4096;
 const MAX_SIZE: u64 = 16 << 30;
-/// The longest time: a day.
+/// The longest time in nanoseconds: a day.
 const MAX_TIME: u64 = 86_400_000_000_000;
 const SECOND: u64 = 1_000_000_000;
-/// Held blocks: more would not fit a machine.
+/// The limit on bursts: more held blocks would not fit a machine.
 const MAX_REPEATS: u64 = 1_000_000;
 
 const USAGE: &str = "burst -s SIZE [-r SIZE] [-o ORDER] [-a] [-A periodic|poisson|onoff] [-i TIME] \
@@ -61,14 +62,14 @@ const OPTIONS: Syntax = Syntax {
     ..Syntax::new(Style::Words, USAGE)
 };
 
-/// When bursts come.
+/// The arrival process of bursts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// At a fixed distance.
+    /// At fixed intervals.
     Periodic,
-    /// By chance, independent of each other.
+    /// At random, independently.
     Poisson,
-    /// By chance many, then none.
+    /// In random groups with pauses.
     OnOff,
 }
 
@@ -86,25 +87,25 @@ impl Arrival {
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Burst {
-    /// `-s`: bytes of a burst, whole blocks.
+    /// `-s`: bytes of a burst, in whole blocks.
     pub bytes: u64,
-    /// `-r`: bytes a second; absent: as fast as possible.
+    /// `-r`: bytes a second; `None`: as fast as possible.
     pub rate: Option<u64>,
     /// `-o`: pages of a block are 2^order.
     pub order: u32,
-    /// `-a`.
+    /// `-a`: requests are atomic.
     pub atomic: bool,
-    /// `-A`.
+    /// `-A`: the arrival process.
     pub arrival: Arrival,
-    /// `-i`: nanoseconds from burst to burst, or between times with bursts.
+    /// `-i`: nanoseconds from burst to burst, or of a pause between groups of bursts.
     pub interval_ns: u64,
-    /// `-j`: nanoseconds of a time with bursts.
+    /// `-j`: nanoseconds of a group of bursts.
     pub on_ns: u64,
-    /// `-h`: nanoseconds that pages are held.
+    /// `-h`: nanoseconds for which pages are held.
     pub hold_ns: u64,
-    /// `-n`: bursts; absent: without end.
+    /// `-n`: number of bursts; `None`: endless.
     pub repeats: Option<u64>,
-    /// `-d`: nanoseconds before the first.
+    /// `-d`: nanoseconds before the first burst.
     pub delay_ns: u64,
 }
 
@@ -125,10 +126,10 @@ impl Task for Burst {
             host.sleep(self.delay_ns).await;
         }
         let mut due = host.now();
-        // On-off: until when bursts follow each other.
+        // On-off: the time up to which bursts follow each other.
         let mut on_until = due + run.chance(self.on_ns);
         while self.repeats.is_none_or(|n| run.bursts < n) {
-            // One that is late has the past behind it: what is due by now is freed first.
+            // A late burst starts now, but first frees the pages that are due.
             run.wait_until(host, due.max(host.now())).await?;
             run.burst(host).await?;
             due = match self.arrival {
@@ -151,7 +152,7 @@ impl Task for Burst {
             ("burst_allocs".to_owned(), "allocations", h.len() as f64),
             ("burst_failed".to_owned(), "allocations", run.failed as f64),
         ];
-        // Its own: what other tasks do meanwhile is none of its bursts'.
+        // The task's own counters only: other tasks' events are not caused by its bursts.
         let own = |usage: &Usage| [usage.own_kswapd_wakeups, usage.own_direct_reclaims];
         let names = ["burst_kswapd_wakeup", "burst_direct_reclaim"];
         for (name, (then, now)) in names
@@ -224,28 +225,28 @@ impl Program for Burst {
     }
 }
 
-/// A program that runs.
+/// The state of a running program.
 struct Run<'a> {
     of: &'a Burst,
     random: Rng,
-    /// Blocks by burst, with the time when they are freed; oldest first.
+    /// Blocks by burst, with the time at which they are to be freed; oldest first.
     held: VecDeque<(u64, Vec<Pages>)>,
-    /// Nanoseconds an allocation took.
+    /// Nanoseconds of each allocation.
     times: Histogram<u64>,
     failed: u64,
     bursts: u64,
 }
 
 impl Run<'_> {
-    /// A time by chance with this mean, from an exponential distribution.
+    /// Returns a random time with this mean, exponentially distributed.
     fn chance(&mut self, mean: u64) -> u64 {
-        // From 2^-53 to 1.
+        // Uniform from 2^-53 to 1.
         let u = (self.random.below(1 << 53) + 1) as f64 / (1u64 << 53) as f64;
         (-libm::log(u) * mean as f64) as u64
     }
 
-    /// Frees what is due up to `until` at its time, and waits for that; at the end of time only until
-    /// nothing is held any more.
+    /// Waits until `until` and frees pages when they are due; with `u64::MAX` waits only until no
+    /// pages are held.
     async fn wait_until<H: Host>(&mut self, host: &H, until: u64) -> HostResult<()> {
         while let Some(&(due, _)) = self.held.front().filter(|h| h.0 <= until) {
             sleep_until(host, due).await;

@@ -1,18 +1,18 @@
 //! GNU dd: copies a file record by record.
 //!
-//! Operands, suffixes and semantics are those of coreutils 9. One read and one write is one record
-//! as there: with `bs=` what a read returned is written as it is; without it, input records are
+//! Operands, suffixes and semantics are those of coreutils 9. As there, one read and one write is
+//! one record: with `bs=` a partial read is written as it is; without it, input records are
 //! gathered into output records of `obs` bytes. Nothing is allocated per record.
 //!
-//! Where this dd differs:
+//! Differences from GNU dd:
 //! - Both `if=` and `of=` are required; there is no standard input or output.
 //! - Conversions that look at the data are refused: the virtual world has no data.
 //! - Numbers that do not fit 63 bits and a leading `0x` (a product with zero, of which GNU dd
 //!   warns) are errors. Records are at most [`MAX_RECORD`] bytes.
-//! - An error ends the run without figures. What was gathered is written and synced, as by GNU dd.
-//! - A full input record that is a full output record is written from where it was read, without
-//!   the copy that GNU dd makes if `bs=` is not given.
-//! - Before a short `oflag=direct` write, GNU dd takes the flag off the open file; here the file is
+//! - An error ends the run without figures. As in GNU dd, gathered data is written and synced.
+//! - A full input record that is a full output record is written from the input buffer, without the
+//!   copy that GNU dd makes if `bs=` is not given.
+//! - Before a short `oflag=direct` write, GNU dd clears the flag of the open file; here the file is
 //!   opened a second time without it.
 
 mod operands;
@@ -26,21 +26,21 @@ use crate::report::{Metric, Report};
 use crate::session::Session;
 use crate::shell::Word;
 
-/// What dd prints at its end.
+/// The statistics that dd prints at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DdReport {
-    /// Reads that filled a record.
+    /// Full input records.
     pub full_in: u64,
-    /// Reads that did not.
+    /// Partial input records.
     pub partial_in: u64,
-    /// Output records of full size.
+    /// Full output records.
     pub full_out: u64,
-    /// Shorter output records.
+    /// Partial output records.
     pub partial_out: u64,
     /// Bytes written.
     pub bytes: u64,
-    /// From before the first seek or read to behind the close, in nanoseconds; opening and
-    /// truncating the files is outside, syncing the output inside.
+    /// Nanoseconds from before the first seek or read until after the close; excludes opening and
+    /// truncating the files, includes syncing the output.
     pub elapsed_ns: u64,
 }
 
@@ -105,13 +105,13 @@ impl Program for Dd {
 }
 
 impl Dd {
-    /// Copies; ends when the input or `count=` does. After an error both files are closed.
+    /// Copies until the input or `count=` ends. After an error both files are closed.
     async fn transfer<H: Host>(&self, host: &H) -> HostResult<DdReport> {
         let input = host.open(&self.input, self.input_flags).await?;
         let output = match self.open_output(host).await {
             Ok(output) => output,
             Err(error) => {
-                // The error that came first is the one to tell.
+                // The first error is the one to report.
                 let _ = host.close(input).await;
                 return Err(error);
             }
@@ -136,7 +136,7 @@ impl Dd {
         Ok(report)
     }
 
-    /// The offset of the first write, in bytes.
+    /// Returns the offset of the first write, in bytes.
     fn seek_offset(&self) -> u64 {
         self.seek.length(self.obs).unwrap_or(i64::MAX as u64)
     }
@@ -148,7 +148,7 @@ impl Dd {
         }
         match host.truncate(fd, self.seek_offset()).await {
             Ok(()) => Ok(fd),
-            // POSIX defines ftruncate for regular files only; dd does not mind others.
+            // POSIX defines ftruncate for regular files only; dd ignores the failure for devices.
             Err(_) if self.output.starts_with("/dev/") => Ok(fd),
             Err(error) => {
                 let _ = host.close(fd).await;
@@ -165,7 +165,7 @@ impl Dd {
         report: &mut DdReport,
     ) -> HostResult<()> {
         if !self.skip.is_empty() {
-            // Beyond the end of the file there is nothing to read, and that is no error.
+            // Reading beyond the end of the file returns nothing, and is no error.
             let offset = self.skip.length(self.ibs).unwrap_or(i64::MAX as u64);
             host.seek(input, offset).await?;
         }
@@ -192,7 +192,7 @@ impl Dd {
                 Ok(0) => break,
                 Ok(got) => got,
                 Err(error) => {
-                    // What was gathered is still written.
+                    // Gathered data is still written.
                     outcome = Err(error);
                     break;
                 }
@@ -229,8 +229,8 @@ impl Dd {
         outcome
     }
 
-    /// Reads one record of at most `len` bytes: by one call, or with `fullblock` by as many as it
-    /// takes.
+    /// Reads one record of at most `len` bytes: with one call, or with `fullblock` with as many as
+    /// needed.
     async fn read<H: Host>(
         &self,
         host: &H,
@@ -261,18 +261,18 @@ struct Writer<'a, H: Host> {
     dd: &'a Dd,
     host: &'a H,
     fd: Fd,
-    /// As the file is open now.
+    /// The flags with which the file is open now.
     flags: OpenFlags,
-    /// Whether to fsync at the end.
+    /// Whether to call fsync at the end.
     fsync: bool,
-    /// Where the next byte goes, unless the file is appended to.
+    /// The offset of the next write, unless the file is in append mode.
     pos: u64,
-    /// Takes the rest of a record of which the host wrote a part.
+    /// A buffer for the rest of a record that the host wrote only in part.
     spare: Option<H::Buf>,
 }
 
 impl<H: Host> Writer<'_, H> {
-    /// Writes one record, by one call if the host takes it whole.
+    /// Writes one record, with one call if the host writes it whole.
     async fn write(&mut self, record: &H::Buf, len: u64, report: &mut DdReport) -> HostResult<()> {
         if self.flags.direct && len < self.dd.obs {
             self.leave_direct().await?;
@@ -295,7 +295,7 @@ impl<H: Host> Writer<'_, H> {
         Ok(())
     }
 
-    /// One write(2), which writes at least a byte.
+    /// Calls write(2) once; an error if nothing is written.
     async fn call(&mut self, buf: &H::Buf, len: u64, report: &mut DdReport) -> HostResult<u64> {
         let written = self.host.write(self.fd, buf, len).await?.min(len);
         if written == 0 {
@@ -306,7 +306,8 @@ impl<H: Host> Writer<'_, H> {
         Ok(written)
     }
 
-    /// Direct I/O cannot write a short record; dd writes it through the cache and syncs it.
+    /// Leaves direct I/O, which cannot write a short record; dd writes it through the cache and
+    /// syncs it.
     async fn leave_direct(&mut self) -> HostResult<()> {
         let flags = OpenFlags {
             create: false,

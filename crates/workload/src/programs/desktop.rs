@@ -1,27 +1,28 @@
-//! `desktop`: an interactive task, for the question whether a machine becomes jittery.
+//! `desktop`: an interactive task that shows whether a machine becomes unresponsive.
 //!
-//! `desktop [-w SIZE] [-p SIZE] [-n PAGES] [-f PAGES] [-c TIME] [-i TIME] [-l TIME] [-s TIME] [-t TIME]`
+//! `desktop [-w SIZE] [-p SIZE] [-n PAGES] [-f PAGES] [-c TIME] [-i TIME] [-l TIME] [-s TIME] [-t
+//! TIME]`
 //!
 //! The task has `-w` bytes of anonymous memory (its working set) and maps `-p` bytes of a file (its
-//! program text and data), which is there beforehand. It first touches all of both, stores to the
-//! one and loads from the other, and is not measured meanwhile. Then an event comes every `-i`. To
-//! respond, the task touches `-n` pages, each any page of the two by chance, and computes for `-c`.
-//! Once a second, in the first response of that second, it also touches `-f` pages that nobody has
-//! touched before. They come from a mapping of an eighth of the working set; when that is used up
-//! it is let go and made anew, as a window that closes and one that opens.
+//! program text and data), which exists beforehand. It first touches all of both, with stores to
+//! the former and loads from the latter, without measuring. Then an event arrives every `-i`. To
+//! respond, the task touches `-n` random pages of the two and computes for `-c`. In the first
+//! response of each second it also touches `-f` pages that were never touched before. They come
+//! from a mapping of an eighth of the working set; when that is used up it is unmapped and a new
+//! one is made, like a window that closes and one that opens.
 //!
-//! A response time is that from when the event came until the response is done. Events that come
-//! while the task is busy are answered together by its next response, each with its own time: a
-//! stall of a second counts as all the events that fell into it, and not as one. A response is
-//! late if it took longer than `-l`. Events of the first `-s` after the program's start are
-//! responded to and not measured: `desktop -s 5s & sleep 5; dd …` measures beside dd alone.
+//! A response time is that from the arrival of the event to the end of the response. Events that
+//! arrive while the task is busy are all answered by its next response, each with its own time: a
+//! stall of a second counts as all the events that fell into it, and not as one. A response is late
+//! if it took longer than `-l`. Events of the first `-s` after the program's start are responded to
+//! but not measured: `desktop -s 5s & sleep 5; dd …` measures only beside dd.
 //!
-//! The task ends `-t` after its first event. Without `-t` it has to run beside other commands (`desktop & dd …`)
-//! and is stopped when the script ends, like every background process; an event that then waits
-//! for its response counts with the time that it has waited.
+//! The task ends `-t` after its first event. Without `-t` it has to run beside other commands
+//! (`desktop & dd …`) and is stopped when the script ends, like every background process; an event
+//! that still waits for its response counts with the time waited so far.
 //!
 //! Sizes are bytes with an optional K, M or G (powers of 1024), times whole numbers with us, ms, s
-//! or m. Which pages are touched follows from the wall clock at the start, as names do in
+//! or m. The choice of pages is seeded from the wall clock at the start, like the names in
 //! [`fs_mark`](crate::programs::fs_mark).
 
 use crate::error::CommandError;
@@ -36,11 +37,11 @@ use crate::units::{SIZES, TIMES};
 use trace::random::Rng;
 
 const PAGE: u64 = 4096;
-/// The largest mapping: its page table takes 64 MiB of the world's own memory.
+/// The largest mapping in bytes: its page table takes 64 MiB of the world's own memory.
 const MAX_SIZE: u64 = 64 << 30;
-/// The longest time: a day.
+/// The longest time in nanoseconds: a day.
 const MAX_TIME: u64 = 86_400_000_000_000;
-/// The file with its program text and data; all desktops of a run map the same one.
+/// The file with the program text and data; all desktops of a run map the same one.
 const TEXT: &str = "desktop.text";
 const SECOND: u64 = 1_000_000_000;
 
@@ -67,23 +68,23 @@ const OPTIONS: Syntax = Syntax {
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Desktop {
-    /// `-w`: bytes of anonymous memory, whole pages.
+    /// `-w`: bytes of anonymous memory, in whole pages.
     pub working_set: u64,
-    /// `-p`: bytes of the mapped file, whole pages.
+    /// `-p`: bytes of the mapped file, in whole pages.
     pub text: u64,
     /// `-n`: pages touched in a response.
     pub touches: u64,
-    /// `-f`: new pages touched in a second.
+    /// `-f`: new pages touched per second.
     pub fresh: u64,
-    /// `-c`: nanoseconds of computing in a response.
+    /// `-c`: nanoseconds of computation in a response.
     pub compute_ns: u64,
     /// `-i`: nanoseconds from event to event.
     pub interval_ns: u64,
-    /// `-l`: a response that takes more nanoseconds is late.
+    /// `-l`: the longest response in nanoseconds that is not late.
     pub late_ns: u64,
-    /// `-s`: nanoseconds from the start of which no event is measured.
+    /// `-s`: nanoseconds after the start during which events are not measured.
     pub settle_ns: u64,
-    /// `-t`: nanoseconds that events come for; absent: until the script ends.
+    /// `-t`: nanoseconds during which events arrive; `None`: until the script ends.
     pub runtime_ns: Option<u64>,
 }
 
@@ -96,7 +97,8 @@ impl Default for Desktop {
             fresh: 16,
             compute_ns: 1_000_000,
             interval_ns: 20_000_000,
-            // What a user still takes for at once (Miller 1968, Nielsen 1993).
+            // The limit up to which users perceive a reaction as immediate (Miller 1968, Nielsen
+            // 1993).
             late_ns: 100_000_000,
             settle_ns: 0,
             runtime_ns: None,
@@ -241,7 +243,7 @@ impl Program for Desktop {
 }
 
 impl Desktop {
-    /// The file that it maps.
+    /// Returns the mapped file.
     fn existing_file(&self) -> ExistingFile {
         ExistingFile {
             path: TEXT.to_owned(),
@@ -260,7 +262,8 @@ struct Memory {
 }
 
 impl Memory {
-    /// A store to a page of the working set, or a load from a page of the file behind it.
+    /// Stores to a page of the working set, or loads from a page of the file, which is numbered
+    /// after it.
     async fn touch<H: Host>(&self, host: &H, page: u64) -> HostResult<()> {
         let (map, page, store) = if page < self.own_pages {
             (self.own, page, Some(1))
@@ -275,7 +278,7 @@ impl Memory {
     }
 }
 
-/// Memory that nobody has touched.
+/// Memory that was never touched.
 struct Fresh {
     map: Option<MapId>,
     used: u64,

@@ -1,4 +1,4 @@
-//! dd's operands: their names, numbers with suffixes, and what is refused.
+//! dd's operands: their names, numbers with suffixes, and refused ones.
 
 use crate::error::CommandError;
 use crate::host::OpenFlags;
@@ -8,7 +8,7 @@ use std::ops::Range;
 /// The largest record, in bytes.
 pub const MAX_RECORD: u64 = 2 << 30;
 
-/// A length of a file: whole records, and bytes after them.
+/// A length in a file: whole records, and further bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extent {
     /// Whole records.
@@ -22,7 +22,7 @@ impl Extent {
         self == Self::default()
     }
 
-    /// In bytes; `None` if that does not fit a file offset.
+    /// Returns the length in bytes; `None` if it exceeds a file offset.
     pub(super) fn length(self, record: u64) -> Option<u64> {
         let length = self.records.checked_mul(record)?.checked_add(self.bytes)?;
         i64::try_from(length).ok().map(|_| length)
@@ -40,17 +40,17 @@ pub struct Dd {
     pub ibs: u64,
     /// Output record, in bytes: 1 to [`MAX_RECORD`].
     pub obs: u64,
-    /// Gather input records into output records: `bs=` was not given.
+    /// Gather input records into output records, because `bs=` was not given.
     pub reblock: bool,
-    /// How much to read, in input records; absent: to the end.
+    /// How much to read, in input records; `None`: to the end.
     pub count: Option<Extent>,
-    /// Where to begin reading, in input records.
+    /// The input to skip, in input records.
     pub skip: Extent,
-    /// Where to begin writing, in output records.
+    /// The output to skip, in output records.
     pub seek: Extent,
-    /// `iflag=fullblock`: read again until a record is full.
+    /// `iflag=fullblock`: repeat reads until a record is full.
     pub fullblock: bool,
-    /// `conv=notrunc`: leave what the output file holds beyond what is written.
+    /// `conv=notrunc`: do not truncate the output file.
     pub notrunc: bool,
     /// `conv=nocreat`: fail if the output file is missing.
     pub nocreat: bool,
@@ -58,9 +58,9 @@ pub struct Dd {
     pub fdatasync: bool,
     /// `conv=fsync`: sync data and metadata at the end.
     pub fsync: bool,
-    /// How the input is opened.
+    /// The flags with which the input is opened.
     pub input_flags: OpenFlags,
-    /// How the output is opened.
+    /// The flags with which the output is opened.
     pub output_flags: OpenFlags,
 }
 
@@ -79,10 +79,10 @@ const INPUT_FLAGS: &str = "direct, dsync, sync, append, fullblock, count_bytes, 
 const OUTPUT_FLAGS: &str = "direct, dsync, sync, append, seek_bytes";
 const LEVELS: &str = "none, noxfer, progress";
 
-/// A number operand as it was given.
+/// A number operand as given.
 struct Number {
     value: u64,
-    /// Whether it ended in `B` and so counts bytes and not records.
+    /// Whether it ended in `B` and so counts bytes instead of records.
     in_bytes: bool,
     span: Range<usize>,
 }
@@ -103,7 +103,7 @@ impl Number {
     }
 }
 
-/// The part of an operand behind its `=`.
+/// The part of an operand after its `=`.
 struct OperandValue<'a> {
     word: &'a Word,
     at: usize,
@@ -114,7 +114,7 @@ impl<'a> OperandValue<'a> {
         &self.word.text[self.at..]
     }
 
-    /// The place in the line of a range of [`text`](Self::text).
+    /// Converts a range of [`text`](Self::text) to its place in the line.
     fn span(&self, range: Range<usize>) -> Range<usize> {
         self.word.source(self.at + range.start..self.at + range.end)
     }
@@ -130,7 +130,7 @@ impl<'a> OperandValue<'a> {
         Ok(self.text().to_owned())
     }
 
-    /// Comma-separated symbols with their places.
+    /// Returns comma-separated symbols with their places.
     fn symbols(&self) -> impl Iterator<Item = (&'a str, Range<usize>)> {
         let mut at = 0;
         self.text().split(',').map(move |symbol| {
@@ -168,7 +168,7 @@ impl<'a> OperandValue<'a> {
                 };
                 return Err(CommandError::new(self.span(bad), what, NUMBERS));
             };
-            // A suffix alone stands for one of it.
+            // A suffix alone means one of it.
             let count = match &term[..digits] {
                 "" => 1,
                 digits => digits.parse().map_err(|_| too_large())?,
@@ -197,8 +197,8 @@ impl<'a> OperandValue<'a> {
     }
 }
 
-/// What a suffix multiplies by (`None` if that is more than 64 bits hold), and whether it ends in
-/// `B`.
+/// Returns a suffix's factor (`None` if it exceeds 64 bits), and whether it ends in `B`; `None` for
+/// an unknown suffix.
 fn suffix_value(suffix: &str) -> Option<(Option<u64>, bool)> {
     let in_bytes = suffix.ends_with('B');
     let simple = |unit| Some((Some(unit), in_bytes));
@@ -230,10 +230,10 @@ fn suffix_value(suffix: &str) -> Option<(Option<u64>, bool)> {
     Some((base.checked_pow(power), in_bytes))
 }
 
-/// Reads dd's operands.
+/// Parses dd's operands.
 ///
 /// # Errors
-/// An operand that GNU dd would refuse or that the module documentation excludes.
+/// An operand is one that GNU dd would refuse or that the module documentation excludes.
 pub(super) fn parse(name: &Word, operands: &[Word]) -> Result<Dd, CommandError> {
     let mut given = Given::new();
     for word in operands {
@@ -249,7 +249,7 @@ pub(super) fn parse(name: &Word, operands: &[Word]) -> Result<Dd, CommandError> 
     given.finish(name)
 }
 
-/// What the operands have given so far.
+/// The operands read so far.
 struct Given {
     input: Option<String>,
     output: Option<String>,
@@ -257,13 +257,13 @@ struct Given {
     count: Option<Number>,
     skip: Option<Number>,
     seek: Option<Number>,
-    /// `count_bytes`, `skip_bytes` and `seek_bytes` among the flags.
+    /// Set by the flags `count_bytes`, `skip_bytes` and `seek_bytes`.
     count_bytes: bool,
     skip_bytes: bool,
     seek_bytes: bool,
-    /// Where `conv=nocreat` stands.
+    /// The place of `conv=nocreat`.
     nocreat_at: Option<Range<usize>>,
-    /// The fields that an operand sets by itself.
+    /// The fields that depend on one operand only.
     dd: Dd,
 }
 
@@ -306,7 +306,7 @@ impl Given {
         }
     }
 
-    /// Takes an operand.
+    /// Applies an operand.
     fn set(&mut self, operand: &str, value: &OperandValue<'_>) -> Result<(), CommandError> {
         match operand {
             "if" => self.input = Some(value.path()?),
@@ -342,7 +342,7 @@ impl Given {
                     }
                 }
             }
-            // What dd would print is in its report either way.
+            // The report has all figures in any case.
             "status" => {
                 if !matches!(value.text(), "none" | "noxfer" | "progress") {
                     let message = format!("`{}` is not a status level", value.text());
@@ -354,7 +354,7 @@ impl Given {
         Ok(())
     }
 
-    /// Takes a symbol of `conv=`.
+    /// Applies a symbol of `conv=`.
     fn convert(&mut self, symbol: &str, span: Range<usize>) -> Result<(), CommandError> {
         let dd = &mut self.dd;
         match symbol {
@@ -385,7 +385,7 @@ impl Given {
         }
     }
 
-    /// The program, if the operands go together.
+    /// Completes the program, if the operands are consistent.
     fn finish(self, name: &Word) -> Result<Dd, CommandError> {
         let mut dd = self.dd;
         let missing = |what: &str, accepted: &str| {
@@ -411,13 +411,13 @@ impl Given {
         dd.seek = offset(self.seek, self.seek_bytes, dd.obs)?;
         dd.output_flags.create = !dd.nocreat;
         dd.output_flags.truncate = dd.seek.records == 0 && !dd.notrunc;
-        // Only seeking may have to read; GNU dd opens for reading then.
+        // GNU dd opens the output for reading only if it seeks, because seeking may have to read.
         dd.output_flags.read = dd.seek.records != 0;
         Ok(dd)
     }
 }
 
-/// Where in a file to begin: in records of so many bytes, or in bytes.
+/// Returns an offset in a file, in records of `record` bytes or in bytes.
 fn offset(number: Option<Number>, in_bytes: bool, record: u64) -> Result<Extent, CommandError> {
     let Some(number) = number else {
         return Ok(Extent::default());
@@ -433,7 +433,7 @@ fn offset(number: Option<Number>, in_bytes: bool, record: u64) -> Result<Extent,
     }
 }
 
-/// Sets the flag of open(2) that a symbol names; false if none does.
+/// Sets the flag of open(2) that a symbol names; returns false if there is none.
 fn open_flag(flags: &mut OpenFlags, symbol: &str) -> bool {
     match symbol {
         "direct" => flags.direct = true,

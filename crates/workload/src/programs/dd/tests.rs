@@ -27,7 +27,7 @@ fn run(host: &MemoryHost, operands: &str) -> HostResult<DdReport> {
     report
 }
 
-/// `full_in+partial_in full_out+partial_out bytes`.
+/// Formats a report as `full_in+partial_in full_out+partial_out bytes`.
 fn figures(r: DdReport) -> String {
     format!(
         "{}+{} {}+{} {}",
@@ -171,8 +171,8 @@ fn host_errors_end_the_run_and_close_the_files() {
     assert_eq!(host.count("fsync b"), 1);
 }
 
-/// Runs the system's dd and this one on the same two files and compares what they leave
-/// behind and the records they count.
+/// Runs the system's dd and this one on the same two files and compares their resulting files and
+/// record counts.
 fn compare(dir: &Path, operands: &str, a: &[u8], b: Option<&[u8]>) {
     let host = MemoryHost::default();
     let path = |name: &str| dir.join(name);
