@@ -165,8 +165,8 @@ extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
         );
-        // SAFETY: only `touch` faults while TOUCHING is set, at words of its own mapping, so a page of that
-        // mapping is replaced. mmap may be called from a handler.
+        // SAFETY: only `touch` faults while TOUCHING is set, at words of its own mapping, so a page
+        // of that mapping is replaced. mmap may be called from a handler.
         let page = unsafe { libc::mmap(at as *mut _, PAGE, access, flags, -1, 0) };
         if page != libc::MAP_FAILED {
             BUS_ERROR.set(true);

@@ -117,7 +117,8 @@ pub enum ScriptJob {
         timing: String,
         /// Whether malformed lines are skipped.
         lenient: bool,
-        /// The unit of the recording's times or sizes, as the experiment's `unit`; empty: the format's.
+        /// The unit of the recording's times or sizes, as the experiment's `unit`; empty: the
+        /// format's.
         unit: String,
     },
     /// A user's own program.

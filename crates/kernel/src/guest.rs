@@ -15,8 +15,8 @@ use std::path::PathBuf;
 /// The file descriptor to which a guest's frames are written.
 pub const FRAMES: i32 = 100;
 
-/// Names of costs in the kernel's parameter `cpu_cost`; each corresponds to a parameter `cost_…` of
-/// a run.
+/// Names of costs in the kernel's parameter `cpu_cost`; each corresponds to a parameter `cost_…`
+/// of a run.
 const COSTS: [&str; 25] = [
     "page_alloc",
     "page_bulk",

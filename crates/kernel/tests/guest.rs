@@ -86,7 +86,7 @@ fn a_zone_movable_has_its_memory() {
     assert!(taken > 1000, "{taken} pages of Movable");
 }
 
-/// A guest that only boots owns what that of a run owns, zone by zone.
+/// A guest that only boots reports the same owned pages as one of a run, zone by zone.
 #[test]
 fn what_the_allocator_owns_is_asked_for_before_a_run() {
     let Some(kernel) = kernel() else { return };
@@ -113,12 +113,12 @@ fn what_the_allocator_owns_is_asked_for_before_a_run() {
 #[test]
 fn computing_costs_time_unless_it_is_free() {
     let Some(mut kernel) = kernel() else { return };
-    // All in memory: no disk has a part in it.
+    // The file fits in memory, so no disk is involved.
     let spec = spec("dd if=/dev/zero of=z bs=64k count=200");
     let dear = elapsed(&run(&spec, &kernel));
     kernel.costs = false;
     let free = elapsed(&run(&spec, &kernel));
-    // 3200 pages copied alone are 3.8 ms.
+    // Copying 3200 pages alone takes 3.8 ms.
     assert!(dear > 3200.0 * 1.2e-6, "{dear} s");
     assert!(free < dear / 3.0, "{free} s without costs, {dear} s with");
 }

@@ -1,16 +1,16 @@
 //! Recorded traces as workloads.
 //!
 //! Each process of the trace is a process here, up to [`MOST_LANES`] at a time: processes whose
-//! lives do not overlap follow each other in one lane, and those beyond the limit share one.
-//! Within a lane requests go one after the other in the order of the trace; lanes are at most
-//! [`MOST_AHEAD`] records apart. Each file of the trace is a file here. A file that the trace
-//! found there is there beforehand, as long as the trace reaches.
+//! lives do not overlap share a lane one after the other, and those beyond the limit are spread
+//! over the lanes. Within a lane requests are issued one after the other in the order of the trace;
+//! lanes are at most [`MOST_AHEAD`] records apart. Each file of the trace is a file here. A file
+//! that the trace found existing exists beforehand, with the length that the trace accesses.
 //!
 //! With [`Timing::Recorded`], a request of a block trace is issued at its recorded time, or when
-//! the one before it in its lane has ended, if that is later. Where the trace has latencies of
-//! system calls, the think time between the end of one call and the beginning of the next is
-//! kept instead: up to 50 µs of it as computing, more as sleep. With [`Timing::Fast`] there is no
-//! waiting.
+//! the previous request of its lane has ended, if that is later. Where the trace has latencies of
+//! system calls, the think time between the end of one call and the start of the next is kept
+//! instead: up to 50 µs of it as computation, more as sleep. With [`Timing::Fast`] requests are
+//! issued without pauses.
 
 use crate::host::{Fd, Host, HostError, HostResult, OpenFlags, Task};
 use crate::measure::{CALLS, Kind};
@@ -22,25 +22,25 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use trace::{Op, Options, Reader, Record, Survey, TraceError};
 
-/// Processes that run at a time.
+/// The most processes that run at a time.
 pub const MOST_LANES: u32 = 400;
 
-/// Records that one lane may be ahead of another in the trace.
+/// The most records that one lane may be ahead of another in the trace.
 pub const MOST_AHEAD: usize = 65_536;
 
-/// How long a lane waits for the others when it is too far ahead, in nanoseconds.
+/// The time for which a lane waits if it is too far ahead, in nanoseconds.
 const BACK_OFF_NS: u64 = 1_000_000;
 
-/// Think time up to which a process computes and does not sleep, in nanoseconds.
+/// Think time up to this many nanoseconds is spent computing, longer think time sleeping.
 const COMPUTING_NS: u64 = 50_000;
 
 /// Records that a lane takes at a time.
 const TAKE: usize = 256;
 
-/// When requests are issued.
+/// The time at which requests are issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Timing {
-    /// As they were recorded.
+    /// At the recorded times.
     #[default]
     Recorded,
     /// As fast as possible.
@@ -51,12 +51,12 @@ impl Timing {
     /// The names in experiment files.
     pub const NAMES: [&'static str; 2] = ["recorded", "fast"];
 
-    /// Its name, one of [`Self::NAMES`].
+    /// Returns its name, one of [`Self::NAMES`].
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
-    /// Reads one of [`Self::NAMES`].
+    /// Parses one of [`Self::NAMES`].
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "recorded" => Some(Self::Recorded),
@@ -66,16 +66,16 @@ impl Timing {
     }
 }
 
-/// A trace to be replayed.
+/// A trace to replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
     /// The trace's file.
     pub path: PathBuf,
-    /// How to read it.
+    /// The options for reading it.
     pub options: Options,
-    /// When requests are issued.
+    /// The time at which requests are issued.
     pub timing: Timing,
-    /// What it holds.
+    /// The trace's survey.
     pub survey: Survey,
     /// The lane of each process.
     lanes: Vec<u32>,
@@ -83,7 +83,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A trace with what a survey found in it.
+    /// Makes the replay of a trace from its survey.
     pub fn new(path: PathBuf, options: Options, timing: Timing, survey: Survey) -> Self {
         let mut order: Vec<usize> = (0..survey.processes.len()).collect();
         order.retain(|&p| survey.processes[p].records > 0);
@@ -115,21 +115,21 @@ impl Replay {
         }
     }
 
-    /// Reads a trace once, and makes a replay of it.
+    /// Surveys a trace and makes its replay.
     ///
     /// # Errors
-    /// A trace that can't be read.
+    /// The trace can't be read.
     pub fn open(path: PathBuf, options: Options, timing: Timing) -> Result<Self, TraceError> {
         let survey = Survey::of(&path, &options)?;
         Ok(Self::new(path, options, timing, survey))
     }
 
-    /// How many processes run at a time.
+    /// Returns the number of processes that run at a time.
     pub fn lanes(&self) -> u32 {
         self.count
     }
 
-    /// What a reader of the results must know, one sentence each.
+    /// Returns notes for readers of the results, one sentence each.
     pub(crate) fn notes(&self) -> Vec<String> {
         let s = &self.survey;
         let mut notes = Vec::new();
@@ -165,17 +165,17 @@ impl Replay {
     }
 }
 
-/// Where a file of the trace lies here.
+/// Returns the path of a file of the trace in the tested filesystem.
 pub(crate) fn path_of(file: u32) -> String {
     format!("trace/{file}")
 }
 
-/// The reading side of a trace, shared by its lanes.
+/// The reader of a trace, shared by its lanes.
 pub struct Feed {
     reader: Option<Result<Reader, TraceError>>,
     batch: Vec<Record>,
     queues: Vec<VecDeque<Record>>,
-    /// Lanes that have ended early: their records are dropped.
+    /// Lanes that ended early: their records are dropped.
     closed: Vec<bool>,
 }
 
@@ -186,7 +186,7 @@ enum Taken {
 }
 
 impl Feed {
-    /// The beginning of a trace.
+    /// Opens a trace at its start.
     pub(crate) fn new(replay: &Replay) -> Self {
         Self {
             reader: Some(Reader::open(&replay.path, &replay.options)),
@@ -196,7 +196,7 @@ impl Feed {
         }
     }
 
-    /// The next records of a lane.
+    /// Takes the next records of a lane.
     fn take(
         &mut self,
         replay: &Replay,
@@ -241,8 +241,8 @@ impl Feed {
     }
 }
 
-/// One lane of a trace: some of its processes, one after the other. A script has the lanes of one
-/// trace at most.
+/// One lane of a trace: some of its processes, one after the other. A script has the lanes of at
+/// most one trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lane {
     replay: Arc<Replay>,
@@ -250,7 +250,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// A lane of a trace.
+    /// Makes a lane of a trace.
     pub(crate) fn new(replay: &Arc<Replay>, lane: u32) -> Self {
         let replay = Arc::clone(replay);
         Self { replay, lane }
@@ -296,7 +296,7 @@ impl Program for Lane {
 /// A file that a lane has open.
 struct Opened {
     fd: Fd,
-    /// Opens of the trace that are not closed.
+    /// Opens in the trace that are not yet closed.
     opens: u32,
 }
 
@@ -308,7 +308,7 @@ struct Player<'a, H: Host> {
     buffer: H::Buf,
     buffer_len: u64,
     process: Option<u32>,
-    /// When the process's last call ended in the recording, if that is known.
+    /// The end of the process's previous call in the recording, in nanoseconds; `None`: unknown.
     previous_end: Option<u64>,
 }
 
@@ -324,7 +324,7 @@ impl<H: Host> Player<'_, H> {
                     continue;
                 }
                 Ok(Taken::Ended) => return Ok(()),
-                // It could be read when the run was prepared.
+                // The trace was readable when the run was prepared.
                 Err(e) => return Err(HostError::Io(e.to_string())),
             }
             for record in &records {
@@ -341,7 +341,7 @@ impl<H: Host> Player<'_, H> {
         }
     }
 
-    /// Lets the time pass that passed before this record.
+    /// Waits for the recorded time, or think time, before this record.
     async fn wait_for(&mut self, record: &Record) {
         if self.replay.timing == Timing::Fast {
             return;
@@ -425,7 +425,7 @@ impl<H: Host> Player<'_, H> {
         Ok(())
     }
 
-    /// The descriptor of a file; a file that the recording found open is opened now.
+    /// Returns the descriptor of a file; a file that was open before the recording is opened now.
     async fn fd(&mut self, file: u32) -> HostResult<Fd> {
         if let Some(open) = self.open.get(&file) {
             return Ok(open.fd);
@@ -439,7 +439,8 @@ impl<H: Host> Player<'_, H> {
         let flags = OpenFlags {
             read: true,
             write: true,
-            // Another process of the trace may have made it and be behind this one here.
+            // Another process of the trace may have made the file, and may lag behind this one
+            // here.
             create: true,
             truncate,
             ..OpenFlags::default()

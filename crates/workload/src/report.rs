@@ -1,16 +1,16 @@
-//! What programs measure, and the definitions of their figures.
+//! The measurements of programs, and the definitions of their metrics.
 
 use std::collections::BTreeMap;
 
-/// What a program measured.
+/// The measurements of a program.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
-    /// Name, unit and value of each metric, in the order in which to show them.
+    /// Name, unit and value of each metric, in the order of display.
     pub metrics: Vec<(String, &'static str, f64)>,
 }
 
 impl Report {
-    /// Adds what another process measured: figures of one name are summed.
+    /// Adds the report of another process: metrics of one name are summed.
     pub(crate) fn add(&mut self, other: Self) {
         for metric in other.metrics {
             match self.metrics.iter_mut().find(|(name, ..)| *name == metric.0) {
@@ -21,23 +21,24 @@ impl Report {
     }
 }
 
-/// Which of several commands of one program in a script.
+/// One of several commands of a program in a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instance {
     /// The program's name.
     pub program: &'static str,
-    /// Its place among them in the script's order, from 1.
+    /// Its index among them in the script's order, from 1.
     pub nth: usize,
 }
 
 impl Instance {
-    /// What the instance's figure is called: `bytes:dd#2`.
+    /// Returns the name of the instance's figure: `bytes:dd#2`.
     pub fn figure(self, name: &str) -> String {
         format!("{name}:{}#{}", self.program, self.nth)
     }
 }
 
-/// The figure's name without the instance that it is of, if it is of one: `bytes` of `bytes:dd#2`.
+/// Returns the name of a figure without its instance: `bytes` of `bytes:dd#2`; `None` if it has
+/// none.
 pub fn without_instance(name: &str) -> Option<&str> {
     let (figure, of) = name.split_once(':')?;
     let (program, nth) = of.rsplit_once('#')?;
@@ -45,16 +46,17 @@ pub fn without_instance(name: &str) -> Option<&str> {
     (number && !program.is_empty()).then_some(figure)
 }
 
-/// Whether figures of a unit are amounts: those of several instances come to a sum. Times, rates and shares do
-/// not.
+/// Returns true if figures of a unit are amounts, which can be summed over instances. Times, rates
+/// and shares can't.
 fn adds_up(unit: &str) -> bool {
     const NO_AMOUNTS: [&str; 7] = ["s", "ms", "us", "ns", "%", "share", "1"];
     !NO_AMOUNTS.contains(&unit) && !unit.ends_with("/s")
 }
 
-/// The figures of a run by name, with units, from what its programs reported. Where a script has several
-/// commands of one program, each instance's figures stand by themselves ([`Instance::figure`]), and under the
-/// plain name their sum if they are amounts. `elapsed` is the run's, so that of a program alone is left out.
+/// Combines the reports of a run's programs into figures by name, with units. Where a script has
+/// several commands of one program, each instance has its own figures ([`Instance::figure`]), and
+/// the plain name has their sum if they are amounts. `elapsed` is the whole run's, so a program's
+/// own is left out.
 pub fn of_run(
     reports: impl IntoIterator<Item = (Option<Instance>, Report)>,
 ) -> BTreeMap<String, (&'static str, f64)> {
@@ -72,25 +74,26 @@ pub fn of_run(
     all
 }
 
-/// The definition of a figure, or of several that begin alike: `read_latency` is that of
+/// The definition of a metric, or of several with a common prefix: `read_latency` defines
 /// `read_latency_p50`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metric {
-    /// Its name, or how the names begin.
+    /// Its name, or the prefix of the names.
     pub name: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// What it is, in a sentence; empty: it is not explained. What several programs say of one name is
-    /// put together in the order of the table of programs.
+    /// Its meaning in a sentence; empty: it is not explained. Texts of several programs for one
+    /// name are joined in the order of the table of programs.
     pub text: &'static str,
-    /// More of it is worse, though its unit alone would say otherwise.
+    /// Set if more is worse, although the unit suggests otherwise.
     pub harmful: bool,
-    /// It is read beside the machine's watermarks, so a run that has it reports those too.
+    /// Set if it is read together with the machine's watermarks, so that a run with it reports
+    /// those too.
     pub beside_watermarks: bool,
 }
 
 impl Metric {
-    /// A figure of which its unit says whether more is better.
+    /// Makes a metric whose unit determines whether more is better.
     pub const fn new(name: &'static str, unit: &'static str, text: &'static str) -> Self {
         Self {
             name,
@@ -101,14 +104,14 @@ impl Metric {
         }
     }
 
-    /// The same, [harmful](Self::harmful).
+    /// Marks the metric as [harmful](Self::harmful).
     #[must_use]
     pub const fn harmful(mut self) -> Self {
         self.harmful = true;
         self
     }
 
-    /// The same, read [beside the watermarks](Self::beside_watermarks).
+    /// Marks the metric as read [beside the watermarks](Self::beside_watermarks).
     #[must_use]
     pub const fn beside_watermarks(mut self) -> Self {
         self.beside_watermarks = true;
@@ -119,7 +122,7 @@ impl Metric {
 /// The figures of a run, by name.
 pub type Figures<'a> = &'a dyn Fn(&str) -> Option<f64>;
 
-/// A table of a program's figures over iterations, as comparisons show it: medians, in a row a cell.
+/// A table of a program's figures over iterations in comparisons: medians, one row per cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Medians {
     /// Its heading.
@@ -137,16 +140,16 @@ pub struct Median {
     pub header: &'static str,
     /// The figure.
     pub metric: &'static str,
-    /// How many of the figure's units are one of the column's.
+    /// Units of the figure per unit of the column.
     pub unit: f64,
-    /// Digits behind the point.
+    /// Digits after the decimal point.
     pub digits: usize,
-    /// Whether a median of 0 is an answer: a column of nothing else stands in the table, too.
+    /// Whether a median of 0 is meaningful: a column of zeroes is shown, too.
     pub zero_counts: bool,
 }
 
 impl Median {
-    /// A column.
+    /// Makes a column.
     pub const fn new(header: &'static str, metric: &'static str, unit: f64, digits: usize) -> Self {
         Self {
             header,
@@ -157,7 +160,7 @@ impl Median {
         }
     }
 
-    /// A column of a share, which is an answer at 0 as well.
+    /// Makes a column of a share, which is meaningful at 0 as well.
     pub const fn share(header: &'static str, metric: &'static str) -> Self {
         Self {
             zero_counts: true,
@@ -170,8 +173,7 @@ impl Median {
 mod tests {
     use super::*;
 
-    /// Two instances of one program: each has its figures, amounts have their sum as well, and what is no amount is not
-    /// summed.
+    /// With two instances of one program each has its figures, and only amounts are also summed.
     #[test]
     fn instances_are_kept_apart() {
         let report = |bytes: f64, p99: f64| Report {
@@ -197,7 +199,7 @@ mod tests {
             [value("latency_p99"), value("rate"), value("elapsed")],
             [None; 3]
         );
-        // One alone has its names as they are.
+        // A single instance has the plain names.
         let alone = of_run([(None, report(1.0, 20.0))]);
         let names: Vec<&str> = alone.keys().map(String::as_str).collect();
         assert_eq!(names, ["bytes", "latency_p99", "rate"]);

@@ -1,4 +1,4 @@
-//! What the processes of one run share.
+//! State shared by the processes of one run.
 
 use crate::measure::{Events, Kind, Measure, Responses};
 use crate::report::Report;
@@ -9,29 +9,29 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A figure at some time of a run: name, unit and value.
 pub type Gauge = (&'static str, &'static str, f64);
 
-/// What the processes of one run share. Made anew for each run
-/// ([`Script::session`](crate::Script::session)); no lock of it is ever held while a program waits.
-/// Where tasks are threads, they share it as it is.
+/// State shared by the processes of one run. Made anew for each run
+/// ([`Script::session`](crate::Script::session)); none of its locks is ever held while a program
+/// waits. Where tasks are threads, they share one session.
 #[derive(Default)]
 pub struct Session {
     measure: Mutex<Measure>,
     /// Whether programs measure their calls in `measure`.
     calls: bool,
     responses: Mutex<Responses>,
-    /// What programs have put here, by type and number.
+    /// States added by programs, by type and number.
     states: BTreeMap<(TypeId, usize), Box<dyn Any + Send + Sync>>,
-    /// Each says some figures as the run goes.
+    /// Functions that return gauges during the run.
     gauges: Vec<fn(&Self) -> Vec<Gauge>>,
 }
 
-/// A lock that nothing can poison for good: what it guards is plain data.
+/// Locks a mutex and ignores poison: the data has no invariants that a panic could break.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Session {
-    /// Puts a state here that processes share: the one of this type and number, unless it is here
-    /// already. Returns whether it is new.
+    /// Adds a state for processes to share, unless there is one of this type and number already.
+    /// Returns true if it was added.
     pub fn share<S: Any + Send + Sync>(&mut self, number: usize, make: impl FnOnce() -> S) -> bool {
         let key = (TypeId::of::<S>(), number);
         let new = !self.states.contains_key(&key);
@@ -41,41 +41,41 @@ impl Session {
         new
     }
 
-    /// The state of a type and number.
+    /// Returns the state of a type and number.
     ///
     /// # Panics
-    /// If none was put here when the run began.
+    /// If none was added when the run began.
     pub fn shared<S: Any>(&self, number: usize) -> &S {
         let state = self.states.get(&(TypeId::of::<S>(), number));
         let state = state.and_then(|state| state.downcast_ref());
         state.expect("what a program shares is made when its run begins")
     }
 
-    /// Lets a function say figures as the run goes. It says the same names in the same order at any
-    /// time.
+    /// Adds a function that returns gauges during the run, always of the same names in the same
+    /// order.
     pub fn add_gauges(&mut self, gauges: fn(&Self) -> Vec<Gauge>) {
         self.gauges.push(gauges);
     }
 
-    /// What the programs say of themselves as they run, for a run's time series. The same names in
-    /// the same order at any time of a run.
+    /// Returns the gauges of the programs, for a run's time series. Their names and order are the
+    /// same at any time of a run.
     pub fn gauges(&self) -> Vec<Gauge> {
         self.gauges.iter().flat_map(|of| of(self)).collect()
     }
 
-    /// The calls of some programs are measured ([`Self::note`]), so they are reported even if there
-    /// are none.
+    /// Declares that calls of some programs are measured ([`Self::note`]), so that they are
+    /// reported even if there are none.
     pub fn expect_calls(&mut self) {
         self.calls = true;
     }
 
-    /// Whether [`Self::expect_calls`] was said.
+    /// Returns true if [`Self::expect_calls`] was called.
     pub fn measures_calls(&self) -> bool {
         self.calls
     }
 
-    /// What all programs measured together in a run that ended at `now`, in nanoseconds since its
-    /// start; absent if none of them measures its calls or responds to anything.
+    /// Returns the combined measurements of all programs in a run that ended at `now`, in
+    /// nanoseconds since its start; `None` if no program measures its calls or responds to events.
     pub fn report(&self, now: u64) -> Option<Report> {
         let calls = self.calls.then(|| lock(&self.measure).report());
         let responses = lock(&self.responses).report(now);
@@ -88,22 +88,23 @@ impl Session {
         }
     }
 
-    /// A task that responds to events; returns its number.
+    /// Registers a task that responds to events; returns its number.
     pub fn expect_responses(&self) -> usize {
         lock(&self.responses).client()
     }
 
-    /// The events that a task responds to next.
+    /// Sets the events that a task responds to next.
     pub fn await_response(&self, client: usize, events: Option<Events>) {
         lock(&self.responses).await_response(client, events);
     }
 
-    /// The first `n` of `events` had their response at `now`, in nanoseconds since the start.
+    /// Records that the first `n` of `events` got their response at `now`, in nanoseconds since the
+    /// start.
     pub fn respond(&self, events: &Events, n: u64, now: u64) {
         lock(&self.responses).note(events, n, now);
     }
 
-    /// A call that began and ended at these times, in nanoseconds since the start, and moved `bytes`
+    /// Records a call with its start and end, in nanoseconds since the start, which moved `bytes`
     /// of the `wanted` bytes.
     pub fn note(&self, kind: Kind, span: (u64, u64), bytes: u64, wanted: u64) {
         lock(&self.measure).note(kind, span, bytes, wanted);

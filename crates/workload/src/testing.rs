@@ -1,4 +1,4 @@
-//! A host in memory for tests: real contents, no waiting, faults on request.
+//! A host in memory for tests: real contents, no blocking, faults on request.
 
 use crate::host::{
     Advice, AnyTask, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Task, Word, joined,
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// Runs a future that never waits for anything.
+/// Runs a future that is always ready.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -25,30 +25,30 @@ struct OpenFile {
     pos: u64,
 }
 
-/// Files in memory. Every call is noted in `calls`.
+/// Files in memory. Every call is recorded in `calls`.
 #[derive(Default)]
 pub(crate) struct MemoryHost {
     files: RefCell<BTreeMap<String, Vec<u8>>>,
     dirs: RefCell<BTreeSet<String>>,
     open: RefCell<Vec<Option<OpenFile>>>,
     clock: Cell<u64>,
-    /// One line a call, such as `read 0 512 -> 512`.
+    /// One line per call, such as `read 0 512 -> 512`.
     pub(crate) calls: RefCell<Vec<String>>,
-    /// How many buffers were made.
+    /// The number of buffers made.
     pub(crate) buffers: Cell<u32>,
-    /// The longest read that is not cut short; 0: any.
+    /// Longer reads are cut to this length; 0: no limit.
     pub(crate) longest_read: Cell<u64>,
-    /// The longest write that is not cut short; 0: any.
+    /// Longer writes are cut to this length; 0: no limit.
     pub(crate) longest_write: Cell<u64>,
-    /// Reads at or after this position fail; 0: none does.
+    /// Reads at or after this position fail; 0: none fails.
     pub(crate) bad_from: Cell<u64>,
     /// Microseconds from the epoch to the start.
     pub(crate) epoch: Cell<u64>,
-    /// How long a file can get; 0: any.
+    /// The longest file; 0: no limit.
     pub(crate) space: Cell<u64>,
-    /// Pages of each mapping that was made; none once it is gone.
+    /// Pages of each mapping; `None` once it is unmapped.
     maps: RefCell<Vec<Option<u64>>>,
-    /// Nanoseconds that a touch of a page takes.
+    /// Nanoseconds per touched page.
     pub(crate) touch_ns: Cell<u64>,
 }
 
@@ -67,17 +67,17 @@ impl MemoryHost {
         self.files.borrow()[path].clone()
     }
 
-    /// Seconds since the start.
+    /// Returns the seconds since the start.
     pub(crate) fn now_seconds(&self) -> f64 {
         self.clock.get() as f64 / 1e9
     }
 
-    /// How many files are open.
+    /// Returns the number of open files.
     pub(crate) fn open_files(&self) -> usize {
         self.open.borrow().iter().flatten().count()
     }
 
-    /// How many calls begin with `prefix`.
+    /// Returns how many calls begin with `prefix`.
     pub(crate) fn count(&self, prefix: &str) -> usize {
         self.calls
             .borrow()
@@ -105,7 +105,7 @@ impl MemoryHost {
     }
 }
 
-/// `len`, cut to `limit` unless that is 0.
+/// Returns `len`, cut to `limit` unless that is 0.
 fn cut(len: u64, limit: u64) -> u64 {
     if limit == 0 { len } else { len.min(limit) }
 }
@@ -291,7 +291,7 @@ impl Host for MemoryHost {
         self.epoch.get() + self.clock.get() / 1000
     }
 
-    /// One after the other, without what programs share.
+    /// Runs the children one after the other, with an empty session.
     async fn fork<C: Task>(&self, children: Vec<C>) -> HostResult<Vec<Report>> {
         self.note(format!("fork {}", children.len()));
         let session = Session::default();
@@ -333,7 +333,7 @@ impl Host for MemoryHost {
         Ok(MapId(maps.len() as u32 - 1))
     }
 
-    /// Contents are not kept, so no expectation is checked.
+    /// Mappings have no contents, so expectations are not checked.
     async fn touch(&self, map: MapId, first: u64, pages: u64, _: Word) -> HostResult<()> {
         self.note(format!("touch {} {first} {pages}", map.0));
         let mapped = self.maps.borrow()[map.0 as usize].expect("a mapping");

@@ -1,12 +1,12 @@
-//! Numbers with units, as command lines and job files write them.
+//! Numbers with units, in the form of command lines and job files.
 
-/// Suffixes and what each multiplies by.
+/// Suffixes and their factors.
 pub type Suffixes = &'static [(&'static str, u64)];
 
-/// Bytes: a number alone, or with a power of 1024.
+/// Suffixes of bytes: none, or a power of 1024.
 pub const SIZES: Suffixes = &[("", 1), ("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30)];
 
-/// Nanoseconds: a number with its unit.
+/// Suffixes of times, in nanoseconds.
 pub const TIMES: Suffixes = &[
     ("us", 1_000),
     ("ms", 1_000_000),
@@ -14,13 +14,13 @@ pub const TIMES: Suffixes = &[
     ("m", 60_000_000_000),
 ];
 
-/// Digits and nothing else; `None` for what is none, and for what 64 bits do not hold.
+/// Parses digits only; `None` for other text, and for numbers beyond 64 bits.
 pub fn whole(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|_| digits)
 }
 
-/// A whole number with one of the suffixes.
+/// Parses a whole number with one of the suffixes.
 pub fn scaled(text: &str, suffixes: Suffixes) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, suffix) = text.split_at(digits);
@@ -28,8 +28,8 @@ pub fn scaled(text: &str, suffixes: Suffixes) -> Option<u64> {
     whole(number)?.checked_mul(*unit)
 }
 
-/// A decimal number as a multiple of 10^-`places`: `1.5` with three places is 1500. At most that many
-/// digits stand behind the point, and at most nine before it; on one side there may be none.
+/// Parses a decimal number as a multiple of 10^-`places`: `1.5` with three places is 1500. At most
+/// `places` digits may follow the point, and nine precede it; one side may be empty.
 pub fn decimal(text: &str, places: usize) -> Option<u64> {
     let (before, behind) = text.split_once('.').unwrap_or((text, ""));
     let digits = |s: &str, most: usize| s.len() <= most && s.bytes().all(|b| b.is_ascii_digit());

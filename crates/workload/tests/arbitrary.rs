@@ -1,5 +1,4 @@
-//! Command lines and fio jobs that nobody meant to write: no panic, and a complaint's place lies in
-//! the text.
+//! Arbitrary command lines and fio jobs cause no panic, and the place of an error lies in the text.
 
 use trace::damage::{AMOUNT, feed};
 
@@ -22,7 +21,7 @@ fn command_lines(seed: u64, texts: &[&str]) {
             }
         }
     });
-    // Some damage leaves a good line, which is laid out to the end.
+    // Some damaged lines are still valid, and are laid out to the end.
     assert!(accepted > 100, "{accepted}");
 }
 

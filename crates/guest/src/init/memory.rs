@@ -1,11 +1,11 @@
 //! Sets up the memory that a booted machine has in use.
 //!
 //! Both the kernel's part and the cache are topped up. Memory in use that is neither page cache of
-//! files nor the idle process's (MemTotal − MemFree − Active(file) − Inactive(file), less free
-//! pages on per-CPU lists) is that of the kernel, of this process and of the programs. The rest up
-//! to the machine's figure is locked memory of this process, which reclaim neither finds nor takes.
-//! If more is in use already, a note says so. A file is read until there is as much cache as the
-//! machine has: mounting has left some.
+//! files nor the idle process's (MemTotal − MemFree − Active(file) − Inactive(file), less
+//! free pages on per-CPU lists) is that of the kernel, of this process and of the programs. The
+//! rest up to the machine's figure is locked memory of this process, which reclaim neither finds
+//! nor takes. If more is in use already, a note says so. A file is read until there is as much
+//! cache as the machine has: mounting has left some.
 
 use super::{CACHE, ROOT, Step, of};
 use crate::sys::{Mapping, Of, PAGE};

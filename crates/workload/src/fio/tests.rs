@@ -101,8 +101,8 @@ fn direct_jobs_keep_their_queue_full() {
     assert_eq!(metrics["reads"], 16.0);
 }
 
-/// As `fio --rw=…` does under strace (3.33): each open file gets one advice, according to its `rw`
-/// unless `fadvise_hint` overrides it.
+/// As `fio --rw=…` does under strace (3.33): each open file gets one advice, according to its
+/// `rw` unless `fadvise_hint` overrides it.
 #[test]
 fn jobs_advise_the_kernel_of_their_order() {
     let advised = |keys: &str| -> Vec<String> {

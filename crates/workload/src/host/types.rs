@@ -157,7 +157,8 @@ pub struct Stat {
     pub len: u64,
 }
 
-/// Contiguous pages that a program took from the kernel, meaningful only to the host that gave them.
+/// Contiguous pages that a program took from the kernel, meaningful only to the host that returned
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pages {
     /// The number of the allocation.

@@ -18,8 +18,8 @@
 //! but not measured: `desktop -s 5s & sleep 5; dd …` measures only beside dd.
 //!
 //! The task ends `-t` after its first event. Without `-t` it has to run beside other commands
-//! (`desktop & dd …`) and is stopped when the script ends, like every background process; an event
-//! that still waits for its response counts with the time waited so far.
+//! (`desktop & dd …`) and is stopped when the script ends, like every background process; an
+//! event that still waits for its response counts with the time waited so far.
 //!
 //! Sizes are bytes with an optional K, M or G (powers of 1024), times whole numbers with us, ms, s
 //! or m. The choice of pages is seeded from the wall clock at the start, like the names in

@@ -1,27 +1,28 @@
-//! fs_mark 3.3: processes that create files side by side, iteration after iteration.
+//! fs_mark 3.3: processes that create files in parallel, iteration after iteration.
 //!
 //! An iteration forks all processes. Each starts in sub-directory (seconds of the clock mod `-D`)
 //! and for each of its files makes up a name, makes the sub-directory (which may exist), opens the
 //! file (create, read and write, truncate), writes it in pieces of `-w` bytes, and closes it; `-S`
-//! says where fsync and sync stand. The iteration ends when all have ended. Two figures an
-//! iteration: *Files/s*, the sum over the processes of files / own loop time, and *App Overhead*,
-//! the sum of loop time − time inside open, write, fsync, sync and close. Both come from a clock
-//! of whole microseconds, read before and after each call as the original does. The results hold
-//! their least, mean, standard deviation (of the population) and greatest value over the
+//! selects where fsync and sync are called. The iteration ends when all have ended. Each iteration
+//! has two figures: *Files/s*, the sum over the processes of files / own loop time, and *App
+//! Overhead*, the sum of loop time − time inside open, write, fsync, sync and close. Both come
+//! from a clock of whole microseconds, read before and after each call as in the original. The
+//! results hold their minimum, mean, standard deviation (of the population) and maximum over the
 //! iterations.
 //!
 //! As in the original: `-L` keeps the files; without `-L` and `-k` there is one iteration, and the
 //! files are removed after its loop. `-S 1` is the default. More than one `-d` gives one process
 //! each, or a whole multiple with `-t`. Names begin with the seconds of the clock, so with `-r 0`
-//! files of one second and directory are one file, written anew.
+//! all files of one second and directory are the same file, written anew.
 //!
-//! Where this fs_mark differs:
-//! - `-F` (fill the filesystem) and `-h` are refused; so are operands and numbers that the
-//!   original would read as 0.
+//! Differences from the original:
+//! - `-F` (fill the filesystem) and `-h` are refused; so are operands and numbers that the original
+//!   would read as 0.
 //! - `-l` and `-v` are accepted and change nothing: the log lies outside the tested filesystem.
-//! - The limit of processes is [`MAX_PROCESSES`]; 3.3 is built for 64, and whoever ran 128 raised it.
+//! - The limit of processes is [`MAX_PROCESSES`]; 3.3 is built for 64, and users who ran 128 raised
+//!   its limit.
 //! - Files/s is not rounded to tenths, neither a process's nor the sum.
-//! - There is no look at the free space beforehand; a full filesystem fails the run.
+//! - Free space is not checked beforehand; a full filesystem fails the run.
 
 use crate::error::CommandError;
 use crate::host::{Host, HostError, HostResult, OpenFlags, Task, joined};
@@ -42,31 +43,31 @@ pub const MAX_FILES: u64 = 1_000_000;
 const MAX_WRITE: u64 = 1 << 20;
 /// The longest file: the original counts bytes in an `int`.
 const MAX_SIZE: u64 = i32::MAX as u64;
-/// The longest file name, and what is less than the shortest too long path of a directory, as in
-/// the original.
+/// The longest file name, and the shortest path of a directory that is too long, as in the
+/// original.
 const MAX_NAME: u64 = 128;
 const MAX_PATH: usize = 40;
 /// Seconds in one sub-directory if `-D` is given without `-N`.
 const SECONDS_PER_DIRECTORY: u64 = 180;
-/// Making a name in user mode: random(3) about 85 times (a letter or digit is found in 3.6 tries),
-/// six sprintf: about 8000 cycles at 2.5 GHz.
+/// User time of making a name in nanoseconds: random(3) about 85 times (a letter or digit is found
+/// in 3.6 tries), six sprintf: about 8000 cycles at 2.5 GHz.
 const NAME_NS: u64 = 3000;
 
 const USAGE: &str = "-d DIR, -D, -N, -n, -L, -S 0..6, -s, -w, -t, -k, -p, -r, -l FILE, -v";
 
-/// Where files go below a process's directory.
+/// The distribution of files over sub-directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// No sub-directories.
     Flat,
-    /// So many files in a sub-directory, then the next one; 0: always the first one.
+    /// A fixed number of files per sub-directory in turn; 0: all in the first one.
     RoundRobin {
         /// Number of sub-directories.
         subdirs: u64,
-        /// Files before the next one.
+        /// Files per sub-directory.
         files: u64,
     },
-    /// The next sub-directory every 180 s.
+    /// A new sub-directory every 180 s.
     Time {
         /// Number of sub-directories.
         subdirs: u64,
@@ -82,14 +83,14 @@ impl Placement {
     }
 }
 
-/// Where fsync and sync stand (`-S`).
+/// The calls of fsync and sync (`-S`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SyncMethod {
     /// fsync of each file before its close.
     pub before_close: bool,
-    /// sync once behind the last file.
+    /// Call sync once after the last file.
     pub sync: bool,
-    /// Afterwards open, fsync and close: which files.
+    /// The files that are afterwards opened, synced and closed.
     pub afterwards: Afterwards,
 }
 
@@ -108,7 +109,7 @@ pub enum Afterwards {
 }
 
 impl SyncMethod {
-    /// The method of a number of `-S`.
+    /// Returns the method with a number of `-S`.
     pub fn numbered(n: u64) -> Option<Self> {
         use Afterwards::{First, InOrder, None as Not, Reverse};
         let (before_close, sync, afterwards) = match n {
@@ -129,14 +130,14 @@ impl SyncMethod {
     }
 }
 
-/// What each process of an fs_mark does.
+/// The work of each process of an fs_mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// `-d`: directories; the processes go round them.
+    /// `-d`: directories, which the processes take in turn.
     pub dirs: Vec<String>,
-    /// `-D`, `-N`: where files go below them.
+    /// `-D`, `-N`: the sub-directories of files.
     pub placement: Placement,
-    /// `-n`: files of a process in an iteration.
+    /// `-n`: files of a process per iteration.
     pub files: u64,
     /// `-s`: bytes of a file.
     pub size: u64,
@@ -144,18 +145,18 @@ pub struct Job {
     pub write: u64,
     /// `-S`: when to sync.
     pub sync: SyncMethod,
-    /// `-k` or `-L`: leave the files.
+    /// `-k` or `-L`: keep the files.
     pub keep: bool,
-    /// `-p`: characters of a name.
+    /// `-p`: length of a name, in characters.
     pub name_len: u64,
-    /// `-r`: those of them that are random.
+    /// `-r`: how many of them are random.
     pub random_len: u64,
 }
 
 /// fs_mark with its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FsMark {
-    /// What each process does.
+    /// The work of each process.
     pub job: Arc<Job>,
     /// Processes at a time.
     pub processes: u64,
@@ -199,7 +200,7 @@ const OPTIONS: Syntax = Syntax {
     ..Syntax::new(Style::Bundled, USAGE)
 };
 
-/// What the options have given so far, with the places of those that must go together.
+/// The options read so far, with the places of those that must be consistent.
 struct Given {
     job: Job,
     iterations: u64,
@@ -208,7 +209,7 @@ struct Given {
     subdirs: Option<u64>,
     /// `-N`.
     per_subdir: Option<(u64, Range<usize>)>,
-    /// Where `-p` or `-r` stands, and `-n` or `-L`.
+    /// The places of `-p` or `-r`, and of `-n` or `-L`.
     name_at: Range<usize>,
     files_at: Range<usize>,
 }
@@ -236,7 +237,7 @@ impl Given {
         }
     }
 
-    /// Takes an option.
+    /// Applies an option.
     fn set(&mut self, value: OptionValue<'_>) -> Result<(), CommandError> {
         let job = &mut self.job;
         match value.option {
@@ -283,7 +284,7 @@ impl Given {
         Ok(())
     }
 
-    /// The program, if the options go together.
+    /// Completes the program, if the options are consistent.
     fn finish(self, name: &Word) -> Result<FsMark, CommandError> {
         let mut job = self.job;
         let dirs = job.dirs.len() as u64;
@@ -368,7 +369,7 @@ impl Program for FsMark {
 
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         let mut given = Given::new(name);
-        // All options are looked up before their values are read.
+        // As in the original, all options are looked up before their values are parsed.
         let values: Result<Vec<OptionValue<'_>>, CommandError> = OPTIONS.read(operands).collect();
         for value in values? {
             given.set(value)?;
@@ -414,7 +415,7 @@ impl FsMark {
     }
 }
 
-/// Least value, mean, standard deviation of the population, greatest value.
+/// Returns minimum, mean, standard deviation of the population, maximum.
 fn reduce(values: &[f64]) -> [f64; 4] {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -427,18 +428,18 @@ fn reduce(values: &[f64]) -> [f64; 4] {
     ]
 }
 
-/// What one process of an iteration measured.
+/// The measurements of one process of an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ProcessRun {
     files: u64,
-    /// From before the first name to behind the last sync, in microseconds.
+    /// Microseconds from before the first name until after the last sync.
     loop_us: u64,
-    /// Of that, inside open, write, fsync, sync and close.
+    /// The part of these inside open, write, fsync, sync and close.
     calls_us: u64,
 }
 
 impl ProcessRun {
-    /// The line that a process leaves in its log.
+    /// Returns the line that a process writes to its log.
     fn log(self) -> Report {
         Report {
             metrics: vec![
@@ -484,20 +485,21 @@ impl Iteration {
     }
 }
 
-/// A stopwatch of whole microseconds that adds up.
+/// A stopwatch of whole microseconds that sums up the time inside calls.
 struct Calls<'a, H: Host> {
     host: &'a H,
     us: u64,
 }
 
 impl<H: Host> Calls<'_, H> {
-    /// What has passed since `began` is time inside a call.
+    /// Adds the time since `began` as time inside a call.
     fn ended(&mut self, began: u64) {
         self.us += self.host.gettimeofday().saturating_sub(began);
     }
 }
 
-/// Waits for a call under the stopwatch. No function: the future would be moved into its own.
+/// Awaits a call under the stopwatch. A macro, because a function would move the future into its
+/// own.
 macro_rules! timed {
     ($calls:ident, $call:expr) => {{
         let began = $calls.host.gettimeofday();
@@ -507,20 +509,21 @@ macro_rules! timed {
     }};
 }
 
-/// Where a process puts its next file.
+/// The names and sub-directories of a process's files.
 struct Names {
     random: Rng,
     subdir: u64,
     in_subdir: u64,
-    /// When it came into the sub-directory, in seconds; absent before the first file.
+    /// The time at which the current sub-directory was entered, in seconds; `None` before the first
+    /// file.
     since: Option<u64>,
-    /// The name of the last file, of which all but what is random is that of a second.
+    /// The name of the last file; all but its random part is the same for a second.
     name: [u8; MAX_NAME as usize],
     of_second: Option<u64>,
 }
 
 impl Names {
-    /// The state at the start of a process, at `us` microseconds.
+    /// Returns the state at the start of a process, at `us` microseconds.
     fn new(us: u64, placement: Placement) -> Self {
         let subdir = match placement.subdirs() {
             0 => 0,
@@ -536,8 +539,8 @@ impl Names {
         }
     }
 
-    /// The sub-directory and the name of the next file, made up at `us` microseconds; no sub-directory: it
-    /// lies in the process's own.
+    /// Makes up the sub-directory and the name of the next file, at `us` microseconds; without a
+    /// sub-directory the file lies in the process's own directory.
     fn next(&mut self, us: u64, job: &Job) -> (Option<u64>, &str) {
         let seconds = us / 1_000_000;
         let since = *self.since.get_or_insert(seconds);
@@ -571,7 +574,8 @@ impl Names {
             stable.fill(b'~');
             stable[..time.len()].copy_from_slice(time);
         }
-        // A copy, which stays in registers, and four at a time: names are made for every file.
+        // A copy of the generator stays in registers, and letters are made four at a time: names
+        // are made for every file.
         let mut rng = self.random.clone();
         let mut letter = || b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[rng.below(36) as usize];
         let mut fours = random.chunks_exact_mut(4);
@@ -585,7 +589,7 @@ impl Names {
     }
 }
 
-/// The sub-directory that files go to now.
+/// The directory in which a process currently makes files.
 struct Target<H: Host> {
     sub: Option<u64>,
     path: String,
@@ -603,9 +607,9 @@ impl<H: Host> Target<H> {
     }
 }
 
-/// The files of a process that it comes back to: their names, all of one length, one behind the other.
+/// The files of a process that it accesses again: their names, all of one length, concatenated.
 struct Made<H: Host> {
-    /// Each directory with the number of the first file in it, in the order of files.
+    /// Each directory with the index of its first file, in the order of files.
     dirs: Vec<(usize, H::Dir)>,
     names: String,
     name_len: usize,
@@ -620,12 +624,12 @@ impl<H: Host> Made<H> {
         }
     }
 
-    /// How many.
+    /// Returns the number of files.
     fn len(&self) -> usize {
         self.names.len() / self.name_len
     }
 
-    /// One more, in the directory of the last one or in another.
+    /// Adds a file, in the directory of the previous one or in another.
     fn add(&mut self, another: Option<&H::Dir>, name: &str) {
         if let Some(dir) = another {
             self.dirs.push((self.len(), dir.clone()));
@@ -633,7 +637,7 @@ impl<H: Host> Made<H> {
         self.names.push_str(name);
     }
 
-    /// The directory and the name of a file.
+    /// Returns the directory and the name of a file.
     fn get(&self, nth: usize) -> (&H::Dir, &str) {
         let at = self.dirs.partition_point(|(first, _)| *first <= nth) - 1;
         let name = &self.names[nth * self.name_len..][..self.name_len];
@@ -641,7 +645,7 @@ impl<H: Host> Made<H> {
     }
 }
 
-/// One process of one iteration; its report is the line of its log.
+/// One process of one iteration; its report is the line in its log.
 impl Task for Child {
     const NAME: &'static str = FsMark::NAME;
 
@@ -650,7 +654,7 @@ impl Task for Child {
         let dir = &job.dirs[(self.nth % job.dirs.len() as u64) as usize];
         let buf = host.buffer(job.write);
         let mut names = Names::new(host.gettimeofday(), job.placement);
-        // Both may be there.
+        // Both may exist.
         host.mkdir_kept(&host.dir(dir)).await?;
 
         let mut calls = Calls { host, us: 0 };
@@ -702,7 +706,7 @@ impl Task for Child {
             Afterwards::Reverse => &mut (0..n).rev(),
         };
         for nth in again {
-            // One time for the three calls, counted as fsync.
+            // The time of all three calls is counted as fsync.
             let read = OpenFlags {
                 read: true,
                 ..OpenFlags::default()

@@ -6,8 +6,8 @@
 //! every page in order. Each load is a page fault that allocates one page; nothing is read from a
 //! disk and no page becomes dirty.
 //!
-//! With one process the program itself streams; with more it forks them, and times are sums over the
-//! processes but `real` and the longest allocation, which are the largest.
+//! With one process the program itself streams; with more it forks them. Figures are then sums over
+//! the processes, except `real` and the longest allocation, which are maxima.
 
 use crate::error::CommandError;
 use crate::host::{Advice, Host, HostResult, Map, OpenFlags, Task, Word};
@@ -20,7 +20,7 @@ use crate::units;
 const PAGE: u64 = 4096;
 /// Pages touched by one call of the host.
 const CHUNK: u64 = 256;
-/// The largest file: its page table takes 64 MiB of the world's own memory.
+/// The largest file in bytes: its page table takes 64 MiB of the world's own memory.
 const MAX_SIZE: u64 = 64 << 30;
 const MAX_PROCESSES: u64 = 128;
 
@@ -30,13 +30,13 @@ const ACCEPTED: &str = "mapped-file-stream PROCESSES BYTES, such as `mapped-file
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MappedFileStream {
-    /// Processes.
+    /// The number of processes.
     pub processes: u64,
-    /// Bytes of each one's file, whole pages.
+    /// Bytes of each process's file, in whole pages.
     pub bytes: u64,
 }
 
-/// What one process does.
+/// One process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stream {
     nth: u64,
@@ -63,7 +63,7 @@ impl Task for MappedFileStream {
             longest = of.map_or(longest, |m| longest.max(m.2));
             all.add(report);
         }
-        // What is counted over the machine was counted by each process.
+        // System-wide counters were counted by each process, so they are taken once here.
         let now = host.usage()?;
         for (name, unit, value) in &mut all.metrics {
             *value = match name.as_str() {
@@ -170,7 +170,7 @@ impl Task for Stream {
     const NAME: &'static str = MappedFileStream::NAME;
 
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
-        // As time(1) has it: of the whole program.
+        // Like time(1), measured over the whole program.
         let before = host.usage()?;
         let began = host.now();
         let path = format!("mapped-file-stream.{}", self.nth);

@@ -1,9 +1,10 @@
-//! `mmap-strm`: streaming stores to mapped memory, in two stages (docs/reference/workloads.md#mmap-strm).
+//! `mmap-strm`: streaming stores to mapped memory, in two stages
+//! (docs/reference/workloads.md#mmap-strm).
 //!
 //! Stage 1: each of T processes maps a sparse file and stores a word into every page, once. Stage
-//! 2: T processes store in several passes through a mapped file each, checking what the pass
-//! before has left, while T others do the same in anonymous memory. The harness of 2011 sized all
-//! of it by the machine's memory; the defaults are its figures.
+//! 2: T processes each store in several passes through a mapped file and check the values of the
+//! previous pass, while T others do the same in anonymous memory. The harness of 2011 scaled all
+//! sizes by the machine's memory; the defaults are its values.
 
 use crate::error::CommandError;
 use crate::host::{Advice, Host, HostResult, Map, OpenFlags, Task, Word};
@@ -18,29 +19,30 @@ use std::ops::RangeInclusive;
 const PAGE: u64 = 4096;
 /// Pages touched by one call of the host.
 const CHUNK: u64 = 256;
-/// Memories to size by: more than 2^50 bytes fit no machine and would overflow the sums below.
+/// The accepted memory sizes: more than 2^50 bytes fit no machine and would overflow the sums
+/// below.
 const MEMORY: RangeInclusive<u64> = PAGE..=1 << 50;
 
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MmapStrm {
-    /// Processes of a kind.
+    /// Processes of each kind.
     threads: u32,
-    /// The files' directory.
+    /// The directory of the files.
     dir: String,
-    /// Stage 1 writes this many tenths of memory; 0: no stage 1.
+    /// Tenths of memory that stage 1 writes; 0: no stage 1.
     stream_tenths: u64,
-    /// Stage 2 maps this many tenths of memory; 0: no stage 2.
+    /// Tenths of memory that stage 2 maps; 0: no stage 2.
     mixed_tenths: u64,
-    /// Percent of stage 2 that is file.
+    /// Percentage of files in stage 2.
     file_percent: u64,
     file_passes: u64,
     anon_passes: u64,
-    /// Bytes of memory to size by, if not the machine's.
+    /// The memory in bytes to scale by; `None`: the machine's.
     memory: Option<u64>,
 }
 
-/// What a process does.
+/// One process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Worker {
     kind: Kind,
@@ -138,7 +140,7 @@ impl Program for MmapStrm {
 }
 
 impl MmapStrm {
-    /// The kinds of processes in each stage.
+    /// Returns the kinds of processes in each stage.
     fn stages(&self) -> Vec<&'static [Kind]> {
         let mut stages: Vec<&[Kind]> = Vec::new();
         if self.stream_tenths > 0 {
@@ -160,7 +162,7 @@ impl MmapStrm {
     }
 }
 
-/// A multiple with at most one decimal, in tenths.
+/// Parses a multiple with at most one decimal, in tenths.
 fn tenths(text: &str) -> Option<u64> {
     let whole = !text.starts_with('.') && !text.ends_with('.');
     units::decimal(text, 1).filter(|n| whole && *n <= 10_000)
@@ -238,8 +240,8 @@ mod tests {
         }
     }
 
-    /// The stages follow each other, their figures are sums over the processes, and the program
-    /// stands beside others like any.
+    /// The stages follow each other, their figures are sums over the processes, and the program can
+    /// run beside others.
     #[test]
     fn stages_are_forked() {
         let line = "mmap-strm -t 2 --stream 2 --mixed 1 --file-passes 2 --anon-passes 3 \

@@ -1,4 +1,4 @@
-//! The programs that scripts run: one file each, one line each in the table below.
+//! The programs of scripts: one file each, one line each in the table below.
 
 pub mod bound;
 pub mod burst;
@@ -21,7 +21,7 @@ use crate::report::{Figures, Medians, Metric, Report};
 use crate::session::Session;
 use crate::shell::Word;
 
-/// Makes [`Command`], which is any of the programs, and what asks all of them.
+/// Makes [`Command`], which is any of the programs, and the functions that ask all of them.
 macro_rules! programs {
     ($($variant:ident = $program:ty,)+) => {
         /// A program with its options: any of those in the table.
@@ -33,7 +33,7 @@ macro_rules! programs {
             )+
         }
 
-        /// What each program says of itself.
+        /// The description of each program.
         const ALL: &[About] = &[$(
             About {
                 name: <$program>::NAME,
@@ -64,7 +64,7 @@ macro_rules! programs {
             const USAGE: &'static str = "PROGRAM …";
 
             fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
-                // Where the shell's folder has the program, as fs_mark is called in published lines.
+                // Accept `./fs_mark`, the form in which published lines call it from its folder.
                 let plain = name.text.strip_prefix("./").unwrap_or(&name.text);
                 $(
                     if plain == <$program>::NAME && !<$program>::USAGE.is_empty() {
@@ -130,7 +130,7 @@ programs! {
     Umount = umount::Umount,
 }
 
-/// What a program says of itself, whatever its options.
+/// The description of a program, independent of its options.
 struct About {
     name: &'static str,
     usage: &'static str,
@@ -139,35 +139,35 @@ struct About {
     summary: fn(Figures<'_>) -> Option<String>,
 }
 
-/// The names of the programs that a command line can hold, in the order of the table.
+/// Returns the names of the programs that a command line can run, in the order of the table.
 pub fn named() -> impl Iterator<Item = &'static str> {
     let named = ALL.iter().filter(|about| !about.usage.is_empty());
     named.map(|about| about.name)
 }
 
-/// The programs that a command line can hold, each with its usage.
+/// Returns the programs that a command line can run, each with its usage.
 pub fn usages() -> impl Iterator<Item = (&'static str, &'static str)> {
     let named = ALL.iter().filter(|about| !about.usage.is_empty());
     named.map(|about| (about.name, about.usage))
 }
 
-/// The same with commas.
+/// Returns the names of [`named`], joined by commas.
 pub fn names() -> String {
     named().collect::<Vec<_>>().join(", ")
 }
 
-/// The figures of all programs, in the order of the table; those of one name are told apart by their
-/// texts.
+/// Returns the metrics of all programs, in the order of the table. Metrics of one name differ in
+/// their texts.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
     ALL.iter().flat_map(|about| about.metrics)
 }
 
-/// The tables that comparisons have of the programs' figures.
+/// Returns the tables of the programs' figures for comparisons.
 pub fn medians() -> impl Iterator<Item = Medians> {
     ALL.iter().filter_map(|about| about.medians)
 }
 
-/// What programs say of a run in their own words: each one's name, and what follows it. `figure` gives
+/// Returns the programs' own summaries of a run: each one's name, and its text. `figure` looks up
 /// the run's figures.
 pub fn summaries(figure: Figures<'_>) -> impl Iterator<Item = (&'static str, String)> {
     ALL.iter()

@@ -4,50 +4,51 @@
 //! `simoop [-t N] [-m MB] [-M MB] [-C N] [-D N] [-r S] [-w S] [-i S] [-f MB] [-n N] [-T N] [-R MB]
 //! [-W MB] [--keep 0|1] PATH…`
 //!
-//! The source of the original was not at hand. The short options and their meanings are those of
-//! docs/reference/workloads.md#simoop; what is marked so below is a recollection or an inference. MB are 2^20
-//! bytes, times are seconds.
+//! The source of the original was not available. The short options and their meanings are those of
+//! docs/reference/workloads.md#simoop; claims marked so below are recollections or inferences. MB
+//! are 2^20 bytes, times are seconds.
 //!
 //! - **Files**: below each path lie `-n` files of `-f` MB, in directories of at most 1024
-//!   (`PATH/dir0003/file0017`). They are there before the run, on the device and not cached; the
-//!   original fills its paths first. 65,536 files of a path is a recollection.
-//! - **Workers** (`-t`): each maps `-m` MB of anonymous memory and stores to all of it, once. Then it
-//!   does units of work, of these steps one after the other: a *read*, in which its `-T` I/O threads
-//!   open a file each, by chance, and read `-R` MB from any page of it on; a *write*, in which they
-//!   write `-W` MB each to a new temporary file and remove the one before; an *allocation* (map `-M` MB
-//!   of anonymous memory and store to every page; then unmap it, not timed); and a load from every page
-//!   of the working set. A step ends with the last of its threads, and is timed as a whole. An I/O
-//!   thread's buffer is anonymous memory that it maps, stores to and unmaps: 2.5 GiB where 128 workers
-//!   have 20 threads of 1 MB.
-//! - **CPU threads** (`-C`): 3 s of CPU time in user mode, then 100 ms of sleep (a recollection: they
-//!   burn nearly all the time).
+//!   (`PATH/dir0003/file0017`). They exist before the run, on the device and not cached; the
+//!   original fills its paths first. 65,536 files per path is a recollection.
+//! - **Workers** (`-t`): each maps `-m` MB of anonymous memory and stores to all of it, once. Then
+//!   it does units of work, in these steps: a *read*, in which each of its `-T` I/O threads opens a
+//!   random file and reads `-R` MB from a random page on; a *write*, in which each writes `-W` MB
+//!   to a new temporary file and removes the previous one; an *allocation* (map `-M` MB of
+//!   anonymous memory and store to every page; then unmap it, not timed); and a load from every
+//!   page of the working set. A step ends with the last of its threads, and is timed as a whole. An
+//!   I/O thread's buffer is anonymous memory that it maps, stores to and unmaps: 2.5 GiB where 128
+//!   workers have 20 threads of 1 MB.
+//! - **CPU threads** (`-C`): 3 s of CPU time in user mode, then 100 ms of sleep (a recollection:
+//!   they burn nearly all the time).
 //! - **du threads** (`-D`): walk all paths for ever, read every directory and stat(2) every name.
 //!
-//! **What a unit is** follows from the published figures. 128 workers that did 5.24 units a second needed
-//! 24.4 s for one (Little's law), and the published times of a read, a write and an allocation add up
-//! to that: 3.5 + 16 + 4.6 = 24 s as means estimated from their percentiles. With the patch:
-//! 3.1 + 21 + 0.3 = 24.4 s against 128 / 4.76 = 26.9 s. So the steps follow each other, and their times
-//! are those of whole steps: a unit that waited for the slowest of twenty operations, each timed for
-//! itself, would take longer than their means together. Were there one thread a worker, 5 MB/s would be
-//! read and as much written: no disk needs seconds for that, and memory would not fill within the
-//! warm-up. With `-T` threads a worker it is 105 MB/s each way.
+//! **The structure of a unit** follows from the published figures. 128 workers that did 5.24 units
+//! a second needed 24.4 s for one (Little's law), and the published times of a read, a write and an
+//! allocation add up to that: 3.5 + 16 + 4.6 = 24 s as means estimated from their percentiles. With
+//! the patch: 3.1 + 21 + 0.3 = 24.4 s against 128 / 4.76 = 26.9 s. So the steps follow each other,
+//! and their times are those of whole steps: a unit that waited for the slowest of twenty
+//! operations, each timed for itself, would take longer than their means together. With one thread
+//! a worker, 5 MB/s would be read and as much written: no disk needs seconds for that, and memory
+//! would not fill within the warm-up. With `-T` threads a worker it is 105 MB/s each way.
 //!
-//! **How long a temporary file lives** is a guess. Writes that take 15 s are held back by the dirty
-//! limit, so most of what is written must reach the disk, and a file must outlive the reads of its unit;
-//! and reclaim can only meet inodes that were changed if files are removed. So a file is removed when
-//! the next one of its thread is there. With `--keep 1` (ours) files stay, and are cut and overwritten.
+//! **The lifetime of a temporary file** is a guess. Writes that take 15 s are throttled by the
+//! dirty limit, so most of the written data must reach the disk, and a file must outlive the reads
+//! of its unit; and reclaim can only meet changed inodes if files are removed. So a file is removed
+//! when its thread has written the next one. With `--keep 1` (ours) files stay, and are truncated
+//! and overwritten.
 //!
-//! **Time.** Workers warm up for `-w`, then all statistics begin anew, then they run for `-r`; the
-//! published figures were read at 300 s. Latencies are cumulative since the end of the warm-up. What
-//! is still under way at the end counts nowhere: threads give up at their next step.
+//! **Time.** Workers warm up for `-w`, then all statistics are reset, then they run for `-r`; the
+//! published figures were read at 300 s. Latencies are cumulative since the end of the warm-up.
+//! Operations still under way at the end are not counted: threads stop at their next step.
 //!
-//! **Figures** (docs/reference/counters-and-traces.md#workload-figures): p50, p95 and p99 of each kind's
-//! latency, as the middle of a bin of the histogram there is for it; rates a second of finished units
-//! (`work_rate`) and of entries to direct reclaim (`alloc_stall_rate`): the last report interval's (`-i`),
-//! the average since the warm-up, and percentiles of the intervals before the last one. The published p99 of
-//! the stall rate, 59.12, lies below the last value, 94.42, so the last interval can't be among them. Since when
-//! the stall rate is zero (`alloc_stall_rate_zero_since`) is the end of the last interval with an entry. The
-//! warm-up's averages stand apart (`warm_up_…`).
+//! **Figures** (docs/reference/counters-and-traces.md#workload-figures): p50, p95 and p99 of each
+//! kind's latency, as the middle of a bin of simoop's histogram; rates a second of finished units
+//! (`work_rate`) and of entries into direct reclaim (`alloc_stall_rate`): that of the last report
+//! interval (`-i`), the average since the warm-up, and percentiles of the intervals before the last
+//! one. The published p99 of the stall rate, 59.12, lies below the last value, 94.42, so the last
+//! interval can't be among them. `alloc_stall_rate_zero_since` is the end of the last interval with
+//! an entry. The warm-up's averages are separate (`warm_up_…`).
 
 mod histogram;
 mod log;
@@ -67,17 +68,17 @@ use trace::random::Rng;
 const PAGE: u64 = 4096;
 const MB: u64 = 1 << 20;
 const SECOND: u64 = 1_000_000_000;
-/// Files of a directory, at most.
+/// The most files of a directory.
 const DIRECTORY: u64 = 1024;
-/// Pages touched between two looks at the clock.
+/// Pages touched between two checks of the clock.
 const CHUNK: u64 = 1024;
-/// CPU time of a turn of a CPU thread, and its sleep between two, in ns.
+/// CPU time of a turn of a CPU thread, and its sleep between two turns, in ns.
 const TURN_NS: u64 = 3 * SECOND;
 const PAUSE_NS: u64 = SECOND / 10;
-/// User time of a du thread for a name, in ns: `du` looks at some 400,000 cached names a second, and the
-/// call takes half of that (a recollection).
+/// User time of a du thread for a name, in ns: `du` processes some 400,000 cached names a second,
+/// and the call takes half of that (a recollection).
 const NAME_NS: u64 = 1000;
-/// The most files, of all paths.
+/// The most files of all paths together.
 const MAX_FILES: u64 = 1 << 20;
 /// The most threads of a kind.
 const MAX_THREADS: u64 = 4096;
@@ -125,23 +126,23 @@ pub struct Simoop {
     pub cpu_threads: u64,
     /// `-D`: threads that walk the paths.
     pub du_threads: u64,
-    /// `-r`: seconds that are measured.
+    /// `-r`: measured seconds.
     pub runtime: u64,
-    /// `-w`: seconds before them.
+    /// `-w`: seconds of warm-up.
     pub warm_up: u64,
     /// `-i`: seconds of a report interval.
     pub interval: u64,
-    /// `-f`: MB of a file.
+    /// `-f`: MB of each file.
     pub file_size: u64,
-    /// `-n`: files of a path.
+    /// `-n`: files per path.
     pub files_of_path: u64,
-    /// `-T`: reads, and then writes, of a worker at the same time.
+    /// `-T`: parallel reads, and then writes, of a worker.
     pub io_threads: u64,
     /// `-R`: MB of a read.
     pub read: u64,
     /// `-W`: MB of a write.
     pub write: u64,
-    /// `--keep`: what was written stays and is overwritten the next time.
+    /// `--keep`: written files stay and are overwritten the next time.
     pub keep: bool,
     /// The paths.
     pub paths: Arc<[String]>,
@@ -152,7 +153,7 @@ pub struct Simoop {
 pub struct Thread {
     role: Role,
     of: Simoop,
-    /// Its log in the session.
+    /// The number of its log in the session.
     log: usize,
 }
 
@@ -172,7 +173,7 @@ enum Role {
     Du,
 }
 
-/// What I/O threads do.
+/// The operation of I/O threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Io {
     Read,
@@ -353,7 +354,8 @@ impl Program for Simoop {
 }
 
 impl Simoop {
-    /// I/O threads beside a worker; 0: it does its one read and write itself.
+    /// Returns the number of a worker's I/O threads; 0: the worker does its one read and write
+    /// itself.
     fn io_children(&self) -> u64 {
         match self.io_threads {
             1 => 0,
@@ -361,7 +363,7 @@ impl Simoop {
         }
     }
 
-    /// The path of a file.
+    /// Returns the path of a file.
     fn file(&self, nth: u64) -> String {
         let (path, nth) = (nth / self.files_of_path, nth % self.files_of_path);
         let directory = directory(&self.paths[path as usize], nth / DIRECTORY);
@@ -378,7 +380,7 @@ fn directory(path: &str, nth: u64) -> String {
     format!("{path}/dir{nth:04}")
 }
 
-/// What a thread does after a step: the next one, or nothing more.
+/// The result of a step: whether the thread goes on.
 type Step = HostResult<bool>;
 
 impl Task for Thread {
@@ -405,7 +407,7 @@ impl Task for Thread {
 }
 
 impl Thread {
-    /// Reads or changes the log of its simoop.
+    /// Reads or changes the log of this simoop.
     fn log<R>(&self, session: &Session, f: impl FnOnce(&mut Log) -> R) -> R {
         session.shared::<Logs>(0).with(self.log, f)
     }
@@ -422,7 +424,7 @@ impl Thread {
         format!("{directory}/tmp.{worker:03}")
     }
 
-    /// Sleeps from one report interval to the next.
+    /// Sleeps from one report interval to the next and ends each, then ends warm-up and run.
     async fn clock<H: Host>(&self, host: &H, session: &Session) -> HostResult<()> {
         let mut at = host.now();
         for (seconds, warm_up) in [(self.of.warm_up, true), (self.of.runtime, false)] {
@@ -469,7 +471,7 @@ impl Thread {
         }
     }
 
-    /// What of a unit of work is timed.
+    /// Does the timed part of a unit of work.
     async fn unit<H: Host>(&self, host: &H, session: &Session, worker: u64, unit: u64) -> Step {
         let s = &self.of;
         for (step, size, kind) in [
@@ -502,7 +504,7 @@ impl Thread {
         self.allocate(host, session).await
     }
 
-    /// What one thread does in a step of reads or writes.
+    /// Does one thread's part of a step of reads or writes.
     async fn io<H: Host>(
         &self,
         host: &H,
@@ -532,7 +534,7 @@ impl Thread {
         host.unmap(map).await
     }
 
-    /// Reads `len` bytes of a file, both by chance.
+    /// Reads `len` bytes from a random place of a random file.
     async fn read_file<H: Host>(&self, host: &H, seed: u64, len: u64) -> HostResult<()> {
         let s = &self.of;
         let mut random = Rng::new(host.gettimeofday() ^ seed << 40);
@@ -550,8 +552,8 @@ impl Thread {
         host.close(fd).await
     }
 
-    /// Writes a temporary file of `len` bytes and removes the one of the unit before: two names in turn,
-    /// or one file that stays.
+    /// Writes a temporary file of `len` bytes and removes the one of the unit before: two names in
+    /// turn, or one file that is kept.
     async fn write_file<H: Host>(
         &self,
         host: &H,
@@ -616,7 +618,7 @@ impl Thread {
     }
 
     fn note<H: Host>(&self, host: &H, session: &Session, kind: Kind, began: u64) {
-        // A thread that was moved may find another CPU's clock behind its own, by a quantum at most.
+        // After a thread has moved, another CPU's clock may lag behind by a quantum at most.
         let us = host.now().saturating_sub(began) / 1000;
         self.log(session, |log| log.note(kind, us));
     }
@@ -637,7 +639,7 @@ impl Thread {
         }
     }
 
-    /// One walk over all paths: every directory is read, every name looked at.
+    /// Walks all paths once: reads every directory and stats every name.
     async fn walk<H: Host>(&self, host: &H, session: &Session) -> Step {
         let logs = session.shared::<Logs>(0);
         let mut directories: Vec<String> = self.of.paths.iter().rev().cloned().collect();
@@ -646,7 +648,7 @@ impl Thread {
             let dir = host.dir(&directory);
             for nth in 0..names.len() {
                 match host.stat_listed(&dir, &names, nth).await {
-                    // A worker's file may be gone already.
+                    // A worker may have removed its file already.
                     Err(HostError::NotFound(_)) => {}
                     stat => {
                         if stat?.directory {

@@ -1,7 +1,7 @@
 //! GNU sleep: `sleep NUMBER[smhd]…` waits for the sum of its operands.
 //!
-//! Other than in coreutils, numbers are decimal and finite: at most 9 digits before the point and
-//! nine behind it.
+//! Unlike in coreutils, numbers are decimal and finite: at most 9 digits before the point and nine
+//! behind it.
 
 use crate::error::CommandError;
 use crate::host::{Host, HostResult, Task};
@@ -16,7 +16,7 @@ const ACCEPTED: &str = "sleep NUMBER[s|m|h|d] …, with at most 9 digits before 
 /// sleep with its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sleep {
-    /// Nanoseconds.
+    /// The time in nanoseconds.
     pub ns: u64,
 }
 
@@ -49,7 +49,7 @@ impl Program for Sleep {
     }
 }
 
-/// A number of seconds, minutes, hours or days, in nanoseconds.
+/// Parses a number of seconds, minutes, hours or days into nanoseconds.
 fn nanoseconds(text: &str) -> Option<u64> {
     let (number, unit) = match text.as_bytes().last()? {
         b's' => (&text[..text.len() - 1], 1),

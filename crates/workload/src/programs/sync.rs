@@ -1,5 +1,5 @@
-//! `sync` of coreutils without operands: sync(2), which returns when everything that was dirty when it began
-//! is on the devices, and how long that took.
+//! `sync` of coreutils without operands: calls sync(2), which returns when all data that was dirty
+//! at its start is on the devices, and measures its duration.
 
 use crate::error::CommandError;
 use crate::host::{Host, HostResult, Task};

@@ -1,20 +1,20 @@
-//! tiobench 0.3.3: threads that write and read files of their own, in four timed phases.
+//! tiobench 0.3.3: threads that write and read their own files, in four timed phases.
 //!
-//! `tiobench.pl` runs `tiotest` for each `--threads`, `--numruns` times. In one run every thread owns
-//! a file of `--size` / threads MiB. The phases follow each other, all threads at once: sequential
-//! write, random write, sequential read, random read. A thread does one block (`--block`) a call and
-//! reads the clock before and after it; the writing phases end with fsync and close, inside the
-//! time. Random phases do `--random` / threads operations a thread (default 4000). The files are
-//! removed when the run ends; nothing drops caches between phases.
+//! `tiobench.pl` runs `tiotest` for each `--threads`, `--numruns` times. In one run every thread
+//! owns a file of `--size` / threads MiB. The phases follow each other, all threads at once:
+//! sequential write, random write, sequential read, random read. A thread transfers one block
+//! (`--block`) per call and reads the clock before and after it; the writing phases end with fsync
+//! and close, which are timed. Random phases do `--random` / threads operations a thread (default
+//! 4000). The files are removed when the run ends; nothing drops caches between phases.
 //!
 //! A phase's rate is all bytes moved over the time from the first thread's start to the last one's
-//! end, in MiB a second, as the original prints under "MB/s". Beside it: mean and greatest latency
-//! of a block in ms, and the percentage of blocks that took more than 2 and more than 10 seconds.
-//! The original averages over `--numruns`; harnesses run it once and repeat that, so the least rate
-//! of the runs is reported as well (`seqread_min`). With several `--threads` the figures of each end
-//! in `-` and their number.
+//! end, in MiB a second, which the original prints under "MB/s". Further figures: mean and maximum
+//! latency of a block in ms, and the percentage of blocks that took more than 2 and more than 10
+//! seconds. The original averages over `--numruns`; harnesses run it once and repeat that, so the
+//! lowest rate of the runs is reported as well (`seqread_min`). With several `--threads` the
+//! figures of each end in `-` and their number.
 //!
-//! Where this tiobench differs: `--dir` is one directory; `--identifier` and `--nofrag` are
+//! Differences from the original: `--dir` is one directory; `--identifier` and `--nofrag` are
 //! accepted and change nothing; threads are processes; CPU percentages are left to the report of
 //! the run.
 
@@ -35,11 +35,11 @@ const MAX_RUNS: u64 = 1000;
 const MAX_SIZE: u64 = 1 << 24;
 /// The most random operations of a run.
 const MAX_RANDOM: u64 = 1 << 30;
-/// User time of one block beside the clock, in ns. The published user time, 390 s for 122 million
-/// blocks (*sequential-read*, all threads, 3.16-vanilla), is 3.2 us a block; a cell that is not
-/// scored.
+/// User time of one block beside the clock calls, in ns. The published user time, 390 s for 122
+/// million blocks (*sequential-read*, all threads, 3.16-vanilla), is 3.2 us a block; that cell is
+/// not scored.
 const BLOCK_NS: u64 = 3000;
-/// Latencies that are counted, in microseconds.
+/// The latencies above which blocks are counted as slow, in microseconds.
 const SLOW_US: [u64; 2] = [2_000_000, 10_000_000];
 
 const USAGE: &str = "--size MB, --threads N (more than once), --block BYTES, --random OPS, \
@@ -65,21 +65,21 @@ const OPTIONS: Syntax = Syntax {
     ..Syntax::new(Style::Inline, USAGE)
 };
 
-/// What a phase does.
+/// A phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Blocks in order, written.
+    /// Blocks are written in order.
     SeqWrite,
-    /// Random blocks, written.
+    /// Random blocks are written.
     RandWrite,
-    /// Blocks in order, read.
+    /// Blocks are read in order.
     SeqRead,
-    /// Random blocks, read.
+    /// Random blocks are read.
     RandRead,
 }
 
 impl Phase {
-    /// In the order in which they run.
+    /// All phases, in the order in which they run.
     pub const ALL: [Self; 4] = [
         Self::SeqWrite,
         Self::RandWrite,
@@ -87,7 +87,7 @@ impl Phase {
         Self::RandRead,
     ];
 
-    /// The name of its figures.
+    /// Returns the prefix of its figures.
     pub fn name(self) -> &'static str {
         match self {
             Self::SeqWrite => "seqwrite",
@@ -109,17 +109,17 @@ impl Phase {
 /// tiobench with its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tiobench {
-    /// `--dir`.
+    /// `--dir`: the directory.
     pub dir: String,
     /// `--size`: MiB of all files of a run together.
     pub size: u64,
-    /// `--block`: bytes a call.
+    /// `--block`: bytes per call.
     pub block: u64,
     /// `--random`: random operations of all threads of a phase together.
     pub random: u64,
-    /// `--threads`, one after the other.
+    /// `--threads`: numbers of threads, run one after the other.
     pub threads: Vec<u64>,
-    /// `--numruns`.
+    /// `--numruns`: runs with each number of threads.
     pub runs: u64,
 }
 
@@ -239,7 +239,7 @@ impl Tiobench {
         }
     }
 
-    /// One tiotest: four phases, and the files are gone.
+    /// Runs one tiotest: four phases, then removes the files.
     async fn tiotest<H: Host>(&self, host: &H, threads: u64) -> HostResult<[Log; 4]> {
         let mut logs = [Log::default(); 4];
         for (log, phase) in logs.iter_mut().zip(Phase::ALL) {
@@ -258,7 +258,7 @@ impl Tiobench {
     }
 }
 
-/// What threads of a phase measured; times are microseconds.
+/// The measurements of a phase's threads; times are microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Log {
     began: u64,
@@ -305,7 +305,7 @@ impl Log {
         log
     }
 
-    /// Adds a thread's.
+    /// Adds the log of another thread.
     fn add(&mut self, other: &Self) {
         self.began = match self.blocks {
             0 => other.began,
@@ -321,14 +321,14 @@ impl Log {
         }
     }
 
-    /// MiB a second.
+    /// Returns the rate in MiB per second.
     fn rate(&self) -> f64 {
         let seconds = self.ended.saturating_sub(self.began).max(1) as f64 / 1e6;
         self.bytes as f64 / f64::from(1 << 20) / seconds
     }
 }
 
-/// A phase's figures over the runs.
+/// Adds a phase's figures over the runs to the report.
 fn figures(report: &mut Report, name: &str, behind: &str, runs: &[Log]) {
     let n = runs.len() as f64;
     let mean = |f: &dyn Fn(&Log) -> f64| runs.iter().map(f).sum::<f64>() / n;

@@ -1,9 +1,9 @@
-//! Walking and removing trees: `find PATH…` and `rm [-rRf] PATH…`.
+//! Walks and removes trees: `find PATH…` and `rm [-rRf] PATH…`.
 //!
-//! As the tools do without a test that needs more: `find` reads every directory and looks at every name
-//! in it (stat(2); without `-noleaf` the original spares some calls on filesystems that count links),
-//! `rm -r` reads a directory, removes its files in the order of reading, then the directory. An operand may
-//! be a file. One that does not exist is an error, but of `rm -f`, which says nothing then, as POSIX has it.
+//! Without tests that need more, `find` reads every directory and stats every name in it (stat(2);
+//! without `-noleaf` the original spares some calls on filesystems that count links), `rm -r` reads
+//! a directory, removes its files in the order of reading, then the directory. An operand may be a
+//! file. An operand that does not exist is an error, but ignored by `rm -f`, as in POSIX.
 
 use crate::error::CommandError;
 use crate::host::{Host, HostError, HostResult, Listing, Task, joined};
@@ -12,14 +12,14 @@ use crate::report::{Metric, Report};
 use crate::session::Session;
 use crate::shell::Word;
 
-/// User time for a name, in ns: comparing, sorting and printing it.
+/// User time per name, in ns: comparing, sorting and printing it.
 const NAME_NS: u64 = 300;
 
-/// What is done with a tree.
+/// The action on a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     Walk,
-    /// `rm`: directories as well with `-r`, and without a word of what does not exist with `-f`.
+    /// `rm`: `-r` removes directories as well, `-f` ignores paths that do not exist.
     Remove {
         recursive: bool,
         force: bool,
@@ -49,7 +49,7 @@ struct Tree {
 const FIND: &str = "find PATH …";
 const RM: &str = "rm [-r] [-f] PATH …, where no PATH is . or ..";
 
-/// The operands as paths, and no option.
+/// Returns the operands as paths; options are refused.
 fn paths(operands: &[Word], accepted: &str) -> Result<Vec<String>, CommandError> {
     if let Some(option) = operands.iter().find(|w| w.text.starts_with('-')) {
         let what = format!("`{}` is not an option here", option.text);
@@ -122,7 +122,7 @@ impl Program for Rm {
         if paths.is_empty() && !force {
             return Err(CommandError::new(name.span.clone(), "rm has no path", RM));
         }
-        // POSIX has rm refuse these, and there is no removing the root.
+        // POSIX has rm refuse `.` and `..`, and the root can't be removed.
         let last = |path: &str| path.trim_end_matches('/').rsplit('/').next() == Some("..");
         let refused = |w: &&Word| {
             let path = w.text.trim_end_matches('/');
@@ -164,7 +164,7 @@ impl Tree {
         })
     }
 
-    /// One operand: a directory with all that is below it, or a file.
+    /// Processes one operand: a directory with everything below it, or a file.
     async fn operand<H: Host>(&self, host: &H, path: &str, names: &mut u64) -> HostResult<()> {
         if self.action.removes()
             && !matches!(
@@ -179,13 +179,13 @@ impl Tree {
         }
         match host.read_dir(path).await {
             Ok(inside) => self.visit(host, path, inside, names).await,
-            // No directory.
+            // The operand is no directory.
             Err(HostError::NotFound(_)) => self.file(host, path, names).await,
             Err(e) => Err(e),
         }
     }
 
-    /// An operand that is a file, or nothing.
+    /// Processes an operand that is a file, or does not exist.
     async fn file<H: Host>(&self, host: &H, path: &str, names: &mut u64) -> HostResult<()> {
         match (host.stat(path).await, self.action) {
             (Err(HostError::NotFound(_)), Action::Remove { force: true, .. }) => return Ok(()),
@@ -200,8 +200,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Everything below a directory, and the directory itself: what lies deepest comes first. A name
-    /// that somebody else removes meanwhile is no error.
+    /// Processes everything below a directory, deepest first, then the directory itself. A name
+    /// that another task removes meanwhile is no error.
     async fn visit<H: Host>(
         &self,
         host: &H,
@@ -209,7 +209,7 @@ impl Tree {
         inside: Listing,
         names: &mut u64,
     ) -> HostResult<()> {
-        // Directories that were entered, each with its names and how many of them are left.
+        // The open directories, each with its names and the number of names left.
         let mut entered = vec![(root.to_owned(), host.dir(root), inside.len(), inside)];
         while let Some((path, dir, left, inside)) = entered.last_mut() {
             let Some(nth) = left.checked_sub(1) else {
@@ -242,7 +242,7 @@ impl Tree {
     }
 }
 
-/// Somebody else may have been faster.
+/// Ignores that another task has removed the name first.
 fn gone(result: HostResult<()>) -> HostResult<()> {
     match result {
         Err(HostError::NotFound(_)) => Ok(()),

@@ -1,10 +1,12 @@
 //! `umount DIR`: unmounts the filesystem that is mounted there.
 //!
-//! As umount(8) without options: the call returns when everything is on the device and nothing of the filesystem is
-//! left in memory. A mount point says which one; `/` is the tested filesystem, whose files lie in the current
-//! directory. No file of it may be open. What comes after it in a script finds the filesystem mounted again.
+//! Like umount(8) without options, the call returns when all data is on the device and nothing of
+//! the filesystem is left in memory. The mount point selects the filesystem; `/` is the tested
+//! filesystem, whose files lie in the current directory. None of its files may be open. Later steps
+//! of the script find the filesystem mounted again.
 //!
-//! On XFS the unmount has to free every inode: its walk waits for each (`SYNC_WAIT`), and has figures of its own.
+//! On XFS the unmount has to free every inode: its walk waits for each (`SYNC_WAIT`), and has its
+//! own figures.
 
 use crate::error::CommandError;
 use crate::host::{Host, HostResult, Task};

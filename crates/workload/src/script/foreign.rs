@@ -1,23 +1,23 @@
-//! A program that is none of ours, as a script.
+//! A user's own program as a script.
 
 use super::{Script, Source};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A program of the user's, with the folder that is its root. Nothing here can imitate it, so only a real
+/// A user's own program and the folder that is its root. It can't be modelled, so only a real
 /// kernel runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foreign {
-    /// The command line, for `/bin/sh -c` of the folder.
+    /// The command line, for `/bin/sh -c` in the folder.
     pub run: String,
-    /// The folder, with all that the program needs.
+    /// The folder, with everything that the program needs.
     pub root: PathBuf,
-    /// What tells the folder's contents from others, in hexadecimal digits.
+    /// A digest of the folder's contents, in hexadecimal digits.
     pub digest: String,
 }
 
 impl Foreign {
-    /// The script that runs it, without steps of its own.
+    /// Returns the script that runs it, which has no steps.
     pub fn script(self) -> Script {
         Script {
             line: self.run.clone(),

@@ -1,4 +1,4 @@
-//! From a fio job file to a script.
+//! Converts a fio job file to a script.
 
 use super::{Process, Script, Source, Step};
 use crate::fio::{Jobs, Worker};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Jobs {
-    /// The script that runs the jobs.
+    /// Returns the script that runs the jobs.
     pub fn script(self) -> Script {
         let mut script = Script {
             notes: self.notes,

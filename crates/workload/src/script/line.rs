@@ -1,4 +1,4 @@
-//! From a command line to a script.
+//! Converts a command line to a script.
 
 use super::{MOST_PROCESSES, Process, Script, Step};
 use crate::error::CommandError;
@@ -6,11 +6,11 @@ use crate::program::{MOST_FILES, Program};
 use crate::programs::{self, Command};
 use crate::shell::{self, AndList, Word};
 
-/// Reads a shell command line; [`shell`] says what of the shell is known.
+/// Parses a shell command line; [`shell`] documents the supported part of the shell.
 ///
 /// # Errors
-/// A line that the shell or a program would refuse, that uses what Lowmark does not know, or that
-/// runs nothing in the foreground.
+/// The line is one that the shell or a program would refuse, uses unsupported features, or runs
+/// nothing in the foreground.
 pub fn parse(line: &str) -> Result<Script, CommandError> {
     let mut steps = Vec::new();
     // A background program that does not end by itself.
@@ -71,7 +71,7 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
     Ok(script)
 }
 
-/// The name of the program in a list that ends only with the script, if there is one.
+/// Returns the name of a program in a list that ends only with the script, if there is one.
 fn endless_in(list: &AndList, step: &Step) -> Option<Word> {
     let (Step::Foreground(process) | Step::Background(process)) = step else {
         return None;
@@ -105,14 +105,15 @@ fn step(list: &AndList) -> Result<Step, CommandError> {
 }
 
 impl Script {
-    /// Says early which program of the line is going to fail because nothing is there by a path that it needs: no file
-    /// or directory that the script finds, no mount point (`mounts`), and no word of a command before it is that path,
-    /// on the way to it or below it. What may be there is not decided here.
+    /// Checks early whether a program of the line is going to fail because a path that it needs
+    /// can't exist: no file or directory that the script finds, no mount point (`mounts`), and no
+    /// word of an earlier command is that path, one of its parents or below it. Paths that may
+    /// exist are accepted.
     ///
     /// # Errors
-    /// The first such path, with its place in the line.
+    /// The first path that can't exist, with its place in the line.
     pub fn needs_are_met(&self, mounts: &[&str]) -> Result<(), CommandError> {
-        // A program of the user's has a shell of its own, and no steps.
+        // A user's own program has its own shell, and no steps.
         if self.steps.is_empty() {
             return Ok(());
         }
@@ -152,8 +153,8 @@ impl Script {
     }
 }
 
-/// Whether a word may stand for what a path leads to or through. Of a word such as `of=a` the part behind the last
-/// `=` is a path.
+/// Returns true if one of the words `named` may be a path to, or through, `path`. Of a word such as
+/// `of=a` the part after the last `=` is the path.
 fn may_be_there(path: &str, named: &[&str]) -> bool {
     fn names(path: &str) -> Vec<&str> {
         let path = path.rsplit('=').next().unwrap_or(path);

@@ -1,7 +1,7 @@
-//! Scripts: which programs run, in which order, and what must be there before them.
+//! Scripts: programs, their order, and the files that must exist before them.
 //!
-//! [`parse`] makes one of a command line, [`fio::Jobs::script`](crate::fio::Jobs::script) of a fio job
-//! file, and [`Replay::script`](crate::Replay::script) of a recorded trace.
+//! [`parse`] makes one of a command line, [`fio::Jobs::script`](crate::fio::Jobs::script) of a fio
+//! job file, and [`Replay::script`](crate::Replay::script) of a recorded trace.
 
 mod foreign;
 mod jobs;
@@ -20,50 +20,50 @@ use crate::session::Session;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A parsed command line: what a shell would do, step by step.
+/// A parsed command line: the actions of a shell, step by step.
 ///
 /// A host executes the steps in order. The script ends after its last step; background processes
 /// that still run then are stopped.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Script {
-    /// The steps; at least one is not [`Step::Background`], so the script does not end at once. A program of
-    /// the user's ([`Source::Foreign`]) has none.
+    /// The steps; at least one is not [`Step::Background`], so the script does not end at once. A
+    /// user's own program ([`Source::Foreign`]) has none.
     pub steps: Vec<Step>,
-    /// Files that are there before the script starts, on the device and not cached.
+    /// Files that exist before the script starts, on the device and not cached.
     pub files: Vec<ExistingFile>,
-    /// Directories that are there before the script starts, parents first. Others, where a file of
-    /// `files` lies, are the root under another name.
+    /// Directories that exist before the script starts, parents first. Other directories of `files`
+    /// are aliases of the root.
     pub directories: Vec<String>,
-    /// The line that it was read from; empty for what no line made, or what was changed since.
+    /// The line that it was parsed from; empty if it came from no line, or was changed since.
     pub line: String,
-    /// What it was made of, as whoever runs it elsewhere needs it.
+    /// The source from which another process can make the script again.
     pub source: Source,
-    /// What a reader of the results must know, one sentence each.
+    /// Notes for readers of the results, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// What a [`Script`] was made of. Made again from the same source, it is the same script.
+/// The source of a [`Script`]. The same source always gives the same script.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Source {
-    /// [`Script::line`]: a command line; or nothing that could be said again, if that is empty.
+    /// A command line: [`Script::line`]. If that is empty, the script can't be made again.
     #[default]
     Line,
     /// The text of a fio job file.
     Fio(String),
-    /// A recorded trace; its steps have the same one.
+    /// A recorded trace; the script's steps share it.
     Trace(Arc<Replay>),
-    /// A program that is none of ours.
+    /// A user's own program.
     Foreign(Arc<Foreign>),
 }
 
 /// One step of a [`Script`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Run a process; the next step starts when it has ended, well or not.
+    /// Runs a process; the next step starts when it has ended, also after a failure.
     Foreground(Process),
-    /// Start a process (`&`) and go on with the next step at once.
+    /// Starts a process (`&`) and continues with the next step at once.
     Background(Process),
-    /// Go on when every background process started so far has ended (`wait`).
+    /// Waits until every background process started so far has ended (`wait`).
     Wait,
 }
 
@@ -74,7 +74,7 @@ pub struct Process {
     pub commands: Vec<Command>,
 }
 
-/// Processes that a script may have at a time.
+/// The limit on processes of a script at a time.
 pub const MOST_PROCESSES: u64 = 16_384;
 
 impl Script {
@@ -86,8 +86,8 @@ impl Script {
         })
     }
 
-    /// The same script with bursts that take `factor` times the memory (`burst`,
-    /// `mapped-file-stream`); `None` if no program makes bursts.
+    /// Returns the script with bursts of `factor` times the memory (`burst`, `mapped-file-stream`);
+    /// `None` if no program makes bursts.
     pub fn with_bursts(&self, factor: f64) -> Option<Self> {
         let mut script = self.clone();
         script.line.clear();
@@ -106,20 +106,22 @@ impl Script {
         any.then_some(script)
     }
 
-    /// Processes that its programs fork at a time, at most.
+    /// Returns the most processes that its programs have forked at a time.
     pub fn children(&self) -> u64 {
         let of = |p: &Process| p.commands.iter().map(Program::children).max().unwrap_or(0);
         let behind: u64 = self.processes(true).map(of).sum();
         behind + self.processes(false).map(of).max().unwrap_or(0)
     }
 
-    /// Processes at a time, at most: the script's shell, its background processes and what they fork.
+    /// Returns the most processes at a time: the script's shell, its background processes and their
+    /// children.
     pub fn processes_at_a_time(&self) -> u64 {
         1 + self.processes(true).count() as u64 + self.children()
     }
 
-    /// Which of its program's instances a command of this script is; `None`: the script has one alone. Parts of a fio
-    /// job file and of a trace are no instances: they measure their calls together.
+    /// Returns which instance of its program a command of this script is; `None`: it is the only
+    /// one. Parts of a fio job file and of a trace are no instances: they measure their calls
+    /// together.
     pub fn instance(&self, command: &Command) -> Option<Instance> {
         if matches!(command, Command::Fio(_) | Command::Replay(_)) {
             return None;
@@ -143,8 +145,8 @@ impl Script {
         all.flat_map(|p| &p.commands)
     }
 
-    /// Enters the files and directories that its programs find: one of each path, a file as long as
-    /// the longest.
+    /// Collects the files and directories that its programs find; a path named several times gets
+    /// the greatest length.
     fn find_files(&mut self) {
         let found: Vec<_> = self.commands().flat_map(Program::existing_files).collect();
         let mut places = BTreeMap::new();
@@ -165,23 +167,24 @@ impl Script {
         self.directories = found.filter(|d| known.insert(d.clone())).collect();
     }
 
-    /// The CPUs that its programs are bound to.
+    /// Returns the CPUs to which its programs are bound.
     pub fn cpus(&self) -> impl Iterator<Item = Cpus> {
         self.commands().filter_map(Program::cpus)
     }
 
-    /// Files that its programs make, at most.
+    /// Returns the most files that its programs make.
     pub fn files_made(&self) -> u64 {
         self.commands().map(Program::files).sum()
     }
 
-    /// Nanoseconds of the longest trace that is replayed at its recorded pace; 0 if none is.
+    /// Returns the duration in nanoseconds of the longest trace that is replayed at its recorded
+    /// pace; 0 if there is none.
     pub fn recorded_ns(&self) -> u64 {
         let of = self.commands().filter_map(Program::recorded_ns);
         of.max().unwrap_or(0)
     }
 
-    /// What its processes share in a run that begins now.
+    /// Makes the state that its processes share in a new run.
     pub fn session(&self) -> Session {
         let mut session = Session::default();
         self.commands().for_each(|c| c.prepare(&mut session));

@@ -1,4 +1,4 @@
-//! From a recorded trace to a script.
+//! Converts a recorded trace to a script.
 
 use super::{Process, Script, Source, Step};
 use crate::program::ExistingFile;
@@ -7,7 +7,7 @@ use crate::recorded::{Lane, Replay, path_of};
 use std::sync::Arc;
 
 impl Replay {
-    /// The script that replays the trace.
+    /// Returns the script that replays the trace.
     pub fn script(self) -> Script {
         let replay = Arc::new(self);
         let lane = |lane| {

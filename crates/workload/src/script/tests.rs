@@ -3,7 +3,7 @@ use crate::host::Task;
 use crate::testing::{MemoryHost, block_on};
 use proptest::prelude::*;
 
-/// Steps as text: `f` or `b` with the number of commands, `w`.
+/// Formats steps as text: `f` or `b` with the number of commands, `w`.
 fn shape(line: &str) -> String {
     let script = parse(line).unwrap_or_else(|e| panic!("{line}: {e}"));
     let step = |s: &Step| match s {

@@ -1,11 +1,10 @@
 //! `$(( … ))`: the integer arithmetic of the shell.
 //!
-//! The operators of C on signed 64-bit integers, by their precedence there: `?:`, `||`, `&&`, `|`,
-//! `^`, `&`, `==` `!=`, `<` `<=` `>` `>=`, `<<` `>>`, `+` `-`, `*` `/` `%`, unary `+` `-` `!` `~`
-//! and parentheses. Constants are decimal, octal (`017`) or hexadecimal (`0x1f`). Results wrap;
-//! shifts take the low six bits of their count, as x86-64 does and with it the usual shells.
-//! A branch that C would not evaluate may divide by zero. There are no variables, so nothing can
-//! be assigned.
+//! The operators of C on signed 64-bit integers, with C's precedence: `?:`, `||`, `&&`, `|`, `^`,
+//! `&`, `==` `!=`, `<` `<=` `>` `>=`, `<<` `>>`, `+` `-`, `*` `/` `%`, unary `+` `-` `!` `~` and
+//! parentheses. Constants are decimal, octal (`017`) or hexadecimal (`0x1f`). Results wrap; shifts
+//! take the low six bits of their count, as x86-64 and with it the usual shells do. A branch that C
+//! would not evaluate may divide by zero. There are no variables, and so no assignments.
 //!
 //! Reference: POSIX.1-2017, Shell & Utilities, 1.1.2.1 Arithmetic Precision and Operations and
 //! 2.6.4 Arithmetic Expansion.
@@ -14,15 +13,15 @@ use super::cursor::Cursor;
 use crate::error::CommandError;
 use std::ops::Range;
 
-/// How deep parentheses, unary operators and conditionals may nest.
+/// The deepest nesting of parentheses, unary operators and conditionals.
 const MAX_DEPTH: u32 = 64;
 
 const OPERANDS: &str = "a decimal, octal (017) or hexadecimal (0x1f) number, a unary + - ! ~, or (";
 const OPERATORS: &str =
     "+ - * / % << >> & | ^ && || == != < <= > >= ?: and )) at the end of the expression";
 
-/// Evaluates an expansion that begins at byte `start`; the cursor stands behind its `$((` and is
-/// left behind its `))`.
+/// Evaluates an expansion that begins at byte `start`; the cursor is behind its `$((` and is left
+/// behind its `))`.
 pub(super) fn expansion(at: &mut Cursor<'_>, start: usize) -> Result<i64, CommandError> {
     Evaluator { at, depth: 0 }.until_close(start, true)
 }
@@ -50,7 +49,7 @@ enum Op {
 }
 
 impl Op {
-    /// How tightly the operator binds; all are left-associative.
+    /// Returns the operator's precedence, from 1 (loosest); all are left-associative.
     fn precedence(self) -> u8 {
         match self {
             Self::Or => 1,
@@ -66,7 +65,7 @@ impl Op {
         }
     }
 
-    /// The value; `None` for a division by zero.
+    /// Returns the value; `None` for a division by zero.
     fn apply(self, a: i64, b: i64) -> Option<i64> {
         Some(match self {
             Self::Or => i64::from(a != 0 || b != 0),
@@ -99,7 +98,7 @@ struct Evaluator<'c, 'a> {
 }
 
 impl Evaluator<'_, '_> {
-    /// An expression and its `))`. With `live` false only the syntax counts.
+    /// Evaluates an expression up to its `))`. With `live` false only the syntax is checked.
     fn until_close(&mut self, start: usize, live: bool) -> Result<i64, CommandError> {
         let value = self.conditional(live)?;
         self.blanks();
@@ -126,7 +125,7 @@ impl Evaluator<'_, '_> {
         }
     }
 
-    /// Runs `inner` one level deeper, or refuses to.
+    /// Calls `inner` one level deeper; an error beyond [`MAX_DEPTH`].
     fn deeper<T>(
         &mut self,
         inner: impl FnOnce(&mut Self) -> Result<T, CommandError>,
@@ -164,8 +163,8 @@ impl Evaluator<'_, '_> {
         Ok(if condition != 0 { then } else { otherwise })
     }
 
-    /// Operators of at least `least` precedence, by precedence climbing: at most one call per
-    /// precedence is open at each level of nesting.
+    /// Evaluates operators of at least `least` precedence, by precedence climbing: at most one call
+    /// per precedence is open at each level of nesting.
     fn binary(&mut self, least: u8, live: bool) -> Result<i64, CommandError> {
         let mut left = self.unary(live)?;
         loop {
@@ -197,7 +196,7 @@ impl Evaluator<'_, '_> {
         }
     }
 
-    /// The binary operator that is next, if one is.
+    /// Reads the next binary operator, if there is one.
     fn operator(&mut self) -> Result<Option<Op>, CommandError> {
         let start = self.at.here().start;
         let Some(first) = self.at.peek() else {
@@ -309,7 +308,7 @@ impl Evaluator<'_, '_> {
         }
     }
 
-    /// Letters, digits and underscores.
+    /// Reads letters, digits and underscores.
     fn name(&mut self) -> String {
         let mut name = String::new();
         while let Some(c) = self

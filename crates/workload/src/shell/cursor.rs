@@ -1,8 +1,8 @@
-//! A place in a line.
+//! A position in a line.
 
 use std::ops::Range;
 
-/// Reads a line character by character; line continuations are not seen.
+/// Reads a line character by character and skips line continuations.
 pub(super) struct Cursor<'a> {
     pub(super) line: &'a str,
     /// The next byte; always on a character boundary.
@@ -10,12 +10,12 @@ pub(super) struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// The next character as it stands in the line.
+    /// Returns the next character as it stands in the line.
     pub(super) fn raw(&self) -> Option<char> {
         self.line[self.pos..].chars().next()
     }
 
-    /// The next character after any line continuation.
+    /// Returns the next character after any line continuation.
     pub(super) fn peek(&mut self) -> Option<char> {
         while self.line[self.pos..].starts_with("\\\n") {
             self.pos += 2;
@@ -37,7 +37,7 @@ impl Cursor<'_> {
         next
     }
 
-    /// The next character's place; empty at the end of the line.
+    /// Returns the next character's place; empty at the end of the line.
     pub(super) fn here(&mut self) -> Range<usize> {
         let len = self.peek().map_or(0, char::len_utf8);
         self.pos..self.pos + len

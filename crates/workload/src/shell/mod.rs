@@ -1,16 +1,16 @@
-//! Shell command lines, read as a POSIX shell reads what benchmark descriptions use.
+//! Shell command lines: the part of a POSIX shell's syntax that benchmark descriptions use.
 //!
 //! Accepted: words with single quotes, double quotes and backslash escapes; comments; line
-//! continuation; `$(( … ))`; bash's `{1..16}`, once a word; lists of commands joined by `;`, newline, `&&` and `&`; and the
-//! redirections `>/dev/null`, `2>/dev/null` and `2>&1`, which mean nothing here and are dropped.
-//! Everything else a shell knows (variables, command substitution, globs, pipes, files as input
-//! or output, control structures) is refused with its place in the line.
+//! continuation; `$(( … ))`; bash's `{1..16}`, once a word; lists of commands joined by `;`,
+//! newline, `&&` and `&`; and the redirections `>/dev/null`, `2>/dev/null` and `2>&1`, which have
+//! no effect here and are dropped. All other syntax (variables, command substitution, globs, pipes,
+//! files as input or output, control structures) is refused with its place in the line.
 //!
-//! A [`Word`] remembers where in the line each of its bytes came from, so that whoever reads an
-//! operand can point at the digit that is wrong even behind quotes or an arithmetic expansion.
+//! A [`Word`] records from where in the line each of its bytes came, so that an error about an
+//! operand can point at the wrong digit even inside quotes or an arithmetic expansion.
 //!
-//! Reference: POSIX.1-2017, Shell & Utilities, 2.2 Quoting, 2.3 Token Recognition, 2.6.4
-//! Arithmetic Expansion, 2.7 Redirection, 2.9.3 Lists.
+//! Reference: POSIX.1-2017, Shell & Utilities, 2.2 Quoting, 2.3 Token Recognition, 2.6.4 Arithmetic
+//! Expansion, 2.7 Redirection, 2.9.3 Lists.
 
 mod arithmetic;
 mod cursor;
@@ -25,7 +25,7 @@ use std::ops::Range;
 /// The longest line that is read, in bytes.
 pub const MAX_LINE: usize = 64 << 10;
 
-/// One program with its arguments, none of them yet understood; never empty.
+/// One program with its arguments, not yet parsed; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimpleCommand {
     /// The program's name and its arguments.
@@ -37,15 +37,15 @@ pub struct SimpleCommand {
 pub struct AndList {
     /// The commands, in order.
     pub commands: Vec<SimpleCommand>,
-    /// Whether `&` ended the list: what follows does not wait for it.
+    /// Whether the list ended with `&`: the next list does not wait for it.
     pub background: bool,
 }
 
 /// Splits a line into its lists of commands, in order.
 ///
 /// # Errors
-/// Whatever a shell would call a syntax error, every construct that the module documentation does
-/// not list, and a line longer than [`MAX_LINE`].
+/// The line has a syntax error of the shell, a construct that the module documentation does not
+/// list, or more than [`MAX_LINE`] bytes.
 pub fn parse(line: &str) -> Result<Vec<AndList>, CommandError> {
     if line.len() > MAX_LINE {
         let mut start = MAX_LINE;
@@ -74,26 +74,26 @@ const RESERVED: [&str; 15] = [
 struct Sequence {
     from: i64,
     to: i64,
-    /// Its place.
+    /// Its place in the line.
     span: Range<usize>,
 }
 
-/// More words than this out of sequences are a mistake.
+/// The limit on words made from sequences.
 const MOST_WORDS: u64 = 1000;
 
 struct Parser<'a> {
     at: Cursor<'a>,
-    /// The sequence found in the word being read, and which of its numbers stands in for it.
+    /// The sequence found in the current word, and the number that replaces it.
     sequence: Option<Sequence>,
     number: Option<i64>,
-    /// Words that sequences have made.
+    /// The number of words made from sequences.
     made: u64,
     lists: Vec<AndList>,
     commands: Vec<SimpleCommand>,
     words: Vec<Word>,
-    /// The place of an `&&` that still waits for its right-hand side.
+    /// The place of an `&&` that still needs its right-hand side.
     and: Option<Range<usize>>,
-    /// The place of a redirection in the command being read.
+    /// The place of a redirection in the current command.
     redirection: Option<Range<usize>>,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Parser<'a> {
                 }
                 '\n' => {
                     self.at.bump();
-                    // A newline may follow `&&`, and blank lines mean nothing.
+                    // A newline may follow `&&`, and blank lines are ignored.
                     if !self.words.is_empty() || self.redirection.is_some() {
                         self.end_command()?;
                         self.end_list(false);
@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
         Ok(self.lists)
     }
 
-    /// Ends a command at an operator that must have one before it.
+    /// Ends a command at an operator that requires one before it.
     fn separator(&mut self, start: usize, operator: &str) -> Result<(), CommandError> {
         if self.words.is_empty() && self.redirection.is_none() {
             return Err(CommandError::new(
@@ -243,7 +243,7 @@ impl<'a> Parser<'a> {
             let mut n = from;
             while n != to {
                 n += if from < to { 1 } else { -1 };
-                // The word is read again with the next number in the sequence's place.
+                // The word is read again with the next number of the sequence.
                 self.at.pos = start;
                 self.number = Some(n);
                 let word = self.word()?;
@@ -260,7 +260,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads a redirection that begins at `start`; the cursor stands at `<` or `>`.
+    /// Reads a redirection that begins at `start`; the cursor is at `<` or `>`.
     fn redirect(&mut self, start: usize, descriptor: Option<&Word>) -> Result<(), CommandError> {
         let refuse = |span: Range<usize>, what: String| CommandError::new(span, what, REDIRECTIONS);
         let descriptor = descriptor.map_or("1", |w| w.text.as_str());
@@ -310,7 +310,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads one word; the cursor stands at its first character.
+    /// Reads one word; the cursor is at its first character.
     fn word(&mut self) -> Result<Word, CommandError> {
         let start = self.at.here().start;
         let mut word = Word::new(start);
@@ -360,7 +360,7 @@ impl<'a> Parser<'a> {
         Ok(word)
     }
 
-    /// The sequence `{from..to}` that begins at the cursor, if one does.
+    /// Returns the sequence `{from..to}` at the cursor, if there is one.
     fn sequence_here(&self) -> Option<Sequence> {
         let start = self.at.pos;
         let rest = &self.at.line[start..];
@@ -374,7 +374,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Puts a number in the place of the sequence at the cursor.
+    /// Replaces the sequence at the cursor by a number.
     fn sequence(&mut self, word: &mut Word) -> Result<(), CommandError> {
         let Some(sequence) = self.sequence_here() else {
             unreachable!("a sequence begins here")
@@ -453,7 +453,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads what a `$` begins.
+    /// Reads an expansion; the cursor is at its `$`.
     fn dollar(&mut self, word: &mut Word, in_quotes: bool) -> Result<(), CommandError> {
         let here = self.at.here();
         let start = here.start;
@@ -524,7 +524,7 @@ fn unterminated(open: usize, quote: &str) -> CommandError {
     )
 }
 
-/// Refuses what the shell itself would take in the place of a program's name.
+/// Refuses reserved words and assignments in the place of a program's name.
 fn refuse_shell_words(word: &Word) -> Result<(), CommandError> {
     if !word.quoted && RESERVED.contains(&word.text.as_str()) {
         return Err(CommandError::new(
@@ -533,7 +533,7 @@ fn refuse_shell_words(word: &Word) -> Result<(), CommandError> {
             SEPARATORS,
         ));
     }
-    // `NAME=value` assigns whether or not the value is quoted; the name must be plain.
+    // `NAME=value` is an assignment whether or not the value is quoted, if the name is plain.
     let name = word.text.split_once('=').map_or("", |(name, _)| name);
     let is_name = name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
         && name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric());

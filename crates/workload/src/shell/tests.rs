@@ -40,14 +40,14 @@ fn a_sequence_makes_words() {
     }
 }
 
-/// The part of the line an error points at, and its message.
+/// Returns the part of the line that an error points at, and its message.
 fn refused(line: &str) -> (&str, String) {
     let e = parse(line).expect_err(line);
     assert!(!e.accepted.is_empty());
     (&line[e.span.clone()], e.message)
 }
 
-/// Lists as text: commands joined by `+`, `&` behind background lists.
+/// Formats lists as text: commands joined by `+`, `&` after background lists.
 fn shape(line: &str) -> String {
     let lists = parse(line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
     let mut out = Vec::new();
@@ -85,7 +85,7 @@ fn words_are_those_of_sh() {
         "a '2'>/dev/null b",
     ];
     for line in lines {
-        // The first word of each line becomes printf's first argument; it prints every one.
+        // The first word of each line becomes printf's first argument; printf prints all of them.
         let script = format!("exec 3>&1; p() {{ printf '%s\\0' \"$@\" >&3; }}; p {line}");
         let out = std::process::Command::new("sh")
             .arg("-c")
@@ -198,7 +198,7 @@ fn long_lines_are_refused() {
     assert_eq!(&line[e.span], "é");
 }
 
-/// Strings made mostly of what the shell cares about.
+/// Generates strings mostly of characters with a meaning for the shell.
 fn shellish() -> impl Strategy<Value = String> {
     let atom = prop_oneof![
         4 => proptest::sample::select(vec![

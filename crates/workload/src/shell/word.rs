@@ -1,27 +1,27 @@
-//! Words that know where in the line each of their bytes came from.
+//! Words that record from where in the line each of their bytes came.
 
 use std::ops::Range;
 
 /// A word after quote removal and expansion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// What a program gets as its argument.
+    /// The argument that the program gets.
     pub text: String,
-    /// Where the word stands in the line, quotes included (bytes).
+    /// The place of the word in the line, quotes included (bytes).
     pub span: Range<usize>,
     /// Whether any part was quoted, escaped or expanded.
     pub quoted: bool,
     pub(super) pieces: Vec<Piece>,
 }
 
-/// A run of bytes of a word with one kind of origin.
+/// A run of bytes of a word with the same kind of origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Where the run begins in the word's text.
+    /// The offset of the run in the word's text.
     start: usize,
-    /// The bytes of the line it came from.
+    /// The bytes of the line that the run came from.
     pub source: Range<usize>,
-    /// Whether the line holds the very same bytes (no escape, no expansion).
+    /// Whether the line has the same bytes (no escape, no expansion).
     pub verbatim: bool,
 }
 
@@ -35,7 +35,7 @@ impl Word {
         }
     }
 
-    /// Appends a character that stands as itself at `source`, or behind an escape.
+    /// Appends a character that came from `source`; `verbatim` is false after an escape.
     pub(super) fn push(&mut self, c: char, source: Range<usize>, verbatim: bool) {
         match self.pieces.last_mut() {
             Some(last) if verbatim && last.verbatim && last.source.end == source.start => {
@@ -59,8 +59,8 @@ impl Word {
         self.text.push_str(text);
     }
 
-    /// The bytes of the line from which `range` of [`text`](Self::text) came; the whole word if
-    /// the range is empty. An escape or an expansion is one unit.
+    /// Returns the bytes of the line from which `range` of [`text`](Self::text) came; the whole
+    /// word if the range is empty. An escape or an expansion is one unit.
     pub fn source(&self, range: Range<usize>) -> Range<usize> {
         let piece = |at| self.pieces[..self.pieces.partition_point(|p| p.start <= at)].last();
         if range.is_empty() {

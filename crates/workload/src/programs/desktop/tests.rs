@@ -15,7 +15,8 @@ fn desktop(line: &str) -> (Script, Desktop) {
     (script, d)
 }
 
-/// Runs a line in memory, where a touch takes `touch_ns`. Reports the session's figures.
+/// Runs a line in memory, where a touch takes `touch_ns`. Returns the host and the session's
+/// figures.
 fn run(line: &str, touch_ns: u64) -> (MemoryHost, Report) {
     let (script, d) = desktop(line);
     let host = MemoryHost::default();
@@ -52,7 +53,7 @@ fn options_and_defaults() {
         runtime_ns: Some(300_000_000_000),
     };
     assert_eq!(d, expected);
-    // Both map one file, as long as the longer one needs it.
+    // Both map one file, of the larger of the two lengths.
     assert_eq!((script.files.len(), script.files[0].len), (1, 2 << 20));
 }
 
@@ -93,7 +94,7 @@ fn what_is_not_accepted_is_named_and_placed() {
     assert!(parse("wait; desktop & dd if=a of=b").is_ok());
 }
 
-/// Nothing waits here, so a response takes its touches and its computing.
+/// The memory host never blocks, so a response takes its touches and its computation.
 #[test]
 fn a_response_takes_its_touches_and_its_computing() {
     let line = "desktop -w 1M -p 1M -n 8 -f 4 -c 2ms -i 20ms -t 3s";
@@ -104,18 +105,18 @@ fn a_response_takes_its_touches_and_its_computing() {
     assert!((us("p50") / 2800.0 - 1.0).abs() < 0.01, "{}", us("p50"));
     // With the new pages of each second.
     assert!((us("max") / 3200.0 - 1.0).abs() < 0.01, "{}", us("max"));
-    // Both once, then eight a response, and four a second as one call.
+    // Both are touched once, then eight pages a response, and four new ones a second with one call.
     assert_eq!(host.count("touch"), 512 + 150 * 8 + 3);
     assert_eq!((host.count("map"), host.count("unmap")), (3, 3));
 }
 
-/// Responses of 50 ms to events every 20 ms: those that came meanwhile are answered together.
+/// Responses of 50 ms to events every 20 ms: those that arrived meanwhile are answered together.
 #[test]
 fn events_that_pile_up_are_answered_together() {
     let line = "desktop -w 4K -p 4K -n 1 -f 0 -c 0us -i 20ms -l 69ms -t 1s";
     let (host, report) = run(line, 50_000_000);
     assert_eq!(metric(&report, "responses"), 50.0);
-    // 1 s holds 20 responses, and the last event comes shortly before its end.
+    // 1 s holds 20 responses, and the last event arrives shortly before its end.
     let touches = host.count("touch") - 2;
     assert!((19..=21).contains(&touches), "{touches}");
     let max = metric(&report, "response_max");
@@ -124,12 +125,12 @@ fn events_that_pile_up_are_answered_together() {
     assert!((20.0..40.0).contains(&late), "{late}");
 }
 
-/// Events of the first second, from the start of setting up, are not measured.
+/// Events of the first second, from the start of the setup, are not measured.
 #[test]
 fn settling_is_not_measured() {
     let line = "desktop -w 4K -p 4K -n 1 -f 0 -c 0us -i 20ms -s 1s -t 1s";
     let (_, report) = run(line, 50_000_000);
-    // Setting up took two touches.
+    // The setup takes two touches.
     assert_eq!(metric(&report, "responses"), 5.0);
     let (host, report) = run(&line.replace("-s 1s", "-s 3s"), 50_000_000);
     assert_eq!(metric(&report, "responses"), 0.0);

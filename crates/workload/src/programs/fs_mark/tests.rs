@@ -14,7 +14,7 @@ fn fs_mark(line: &str) -> FsMark {
     }
 }
 
-/// Runs a line in memory, at `epoch` microseconds. Reports files and bytes.
+/// Runs a line in memory, at `epoch` microseconds; returns the host and the report.
 fn run_at(epoch: u64, line: &str) -> (MemoryHost, Report) {
     let host = MemoryHost::default();
     host.epoch.set(epoch);
@@ -32,7 +32,8 @@ fn metric(report: &Report, name: &str) -> f64 {
     found.unwrap_or_else(|| panic!("{name} in {report:?}")).2
 }
 
-/// As fs_mark heads its own output, and reports of the time quote it: called in its folder, blanks in pairs.
+/// The line is in the form of fs_mark's own header, as published reports quote it: called in its
+/// folder, blanks doubled.
 #[test]
 fn the_line_that_it_prints_of_itself() {
     let plain = "fs_mark -d /tmp/fsmark-1/1 -d /tmp/fsmark-1/2 -D 100 -N 75 -n 75 -L 25 -t 1 -S0 -s 10485760";
@@ -179,7 +180,7 @@ fn files_go_without_dash_l_and_dash_k() {
     assert_eq!((host.count("unlink"), host.count("fork")), (0, 1));
 }
 
-/// The calls behind the last close of the main loop, by their first letters.
+/// Returns the calls after the last close of the main loop, by their first letters.
 fn after(method: u64) -> String {
     let (host, _) = run_at(0, &format!("fs_mark -d x -n 3 -k -S{method}"));
     let calls = host.calls.borrow();
@@ -239,8 +240,8 @@ fn time_based_sub_directories_change_after_three_minutes() {
     assert_eq!(dirs, [2, 2, 3, 3, 0].map(Some));
 }
 
-/// Files/s is the sum of the processes' own rates: one of them that ends early counts for more
-/// than files / time of the iteration.
+/// Files/s is the sum of the processes' own rates: a process that ends early counts for more than
+/// files / time of the iteration.
 #[test]
 fn rates_of_processes_add_up() {
     let run = |files, loop_us, calls_us| ProcessRun {
@@ -253,10 +254,10 @@ fn rates_of_processes_add_up() {
         (i.files, i.files_per_second, i.app_overhead_us),
         (20, 12.5, 100_001)
     );
-    // Through a log and back.
+    // Written to a log and read back.
     let r = run(37, 12_345_678, 12_000_000);
     assert_eq!(ProcessRun::read(&r.log()), r);
-    // A loop of no measurable time is one of a microsecond.
+    // A loop of no measurable time counts as a microsecond.
     assert_eq!(Iteration::of(&[run(1, 0, 0)]).files_per_second, 1e6);
 }
 
@@ -289,11 +290,11 @@ fn iterations_are_reduced() {
     ");
 }
 
-/// The loop's time less that inside the calls that are timed; making directories and names counts
-/// as overhead, removing files is outside.
+/// Overhead is the loop's time less the timed calls; making directories and names counts as
+/// overhead, removing files does not.
 #[test]
 fn overhead_is_what_is_not_timed() {
-    // The memory host takes 10 ns a call: nothing in microseconds, and 3 us a name.
+    // The memory host takes 10 ns a call, which is 0 in microseconds, and names take 3 us each.
     let (_, report) = run_at(0, "fs_mark -d x -n 100 -S0");
     let overhead = metric(&report, "app_overhead_mean");
     assert!((300.0..=306.0).contains(&overhead), "{overhead}");

@@ -1,29 +1,30 @@
-//! Latencies as simoop's own histogram has them (docs/reference/counters-and-traces.md#workload-figures).
+//! Latencies in the form of simoop's own histogram
+//! (docs/reference/counters-and-traces.md#workload-figures).
 
-/// Bins between two powers of two, as a power of two.
+/// Binary logarithm of [`BINS`].
 const BITS: u32 = 8;
 /// Bins between two powers of two.
 const BINS: u64 = 1 << BITS;
 
-/// A log-linear histogram of microseconds: from 256 us on, the values of [2^(e+8), 2^(e+9)) fall into
-/// 256 bins of 2^e, and a value is reported as the middle of its bin, within 0.2 % of itself. Values
-/// below 256 us have bins of one.
+/// A log-linear histogram of microseconds: from 256 us on, the values of [2^(e+8), 2^(e+9)) fall
+/// into 256 bins of 2^e, and a value is reported as the middle of its bin, within 0.2 % of itself.
+/// Values below 256 us have bins of one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Histogram {
-    /// Grown to the longest latency so far: 7,000 bins for an hour.
+    /// Counts per bin, grown to the longest latency so far: 7,000 bins for an hour.
     counts: Vec<u64>,
     total: u64,
     sum: u64,
 }
 
-/// The bin of a value.
+/// Returns the bin of a value.
 fn bin(us: u64) -> usize {
     let e = (us | (BINS - 1)).ilog2() - (BITS - 1);
     let e = e.saturating_sub(1);
     (u64::from(e) * BINS + (us >> e)) as usize
 }
 
-/// The middle of a bin.
+/// Returns the middle of a bin.
 fn middle(bin: usize) -> f64 {
     let bin = bin as u64;
     let e = (bin / BINS).saturating_sub(1);
@@ -31,7 +32,7 @@ fn middle(bin: usize) -> f64 {
 }
 
 impl Histogram {
-    /// Adds a latency.
+    /// Adds a latency in microseconds.
     pub fn record(&mut self, us: u64) {
         let bin = bin(us);
         if self.counts.len() <= bin {
@@ -42,17 +43,18 @@ impl Histogram {
         self.sum += us;
     }
 
-    /// How many were added.
+    /// Returns the number of latencies.
     pub fn len(&self) -> u64 {
         self.total
     }
 
-    /// Their exact mean; 0 if there are none.
+    /// Returns the exact mean; 0 if there are none.
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.total.max(1) as f64
     }
 
-    /// The middle of the first bin up to which `percent` of all lie; `None` if there are none.
+    /// Returns the middle of the first bin up to which `percent` of all latencies lie; `None` if
+    /// there are none.
     pub fn percentile(&self, percent: u64) -> Option<f64> {
         let wanted = (self.total * percent).div_ceil(100).max(1);
         let mut seen = 0;
@@ -72,7 +74,7 @@ mod tests {
     const PUBLISHED: &str =
         include_str!("../../../../../data/published/xfs-inode-reclaim/xfs-inode-reclaim.csv");
 
-    /// Every latency that was published is the middle of a bin.
+    /// Every published latency is the middle of a bin.
     #[test]
     fn published_latencies_are_middles() {
         let mut latencies = 0;

@@ -1,4 +1,4 @@
-//! What the threads of a simoop measure together.
+//! The measurements that the threads of a simoop share.
 
 use super::histogram::Histogram;
 use crate::report::Report;
@@ -6,7 +6,7 @@ use crate::session::{Gauge, Session, lock};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What is timed.
+/// The timed operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Read,
@@ -22,19 +22,19 @@ impl Kind {
     ];
 }
 
-/// What happened since some time: the warm-up's beginning, or its end.
+/// Measurements of a phase: the warm-up or the measured run.
 #[derive(Debug, Clone, Default)]
 struct Phase {
     began_ns: u64,
-    /// Entries to direct reclaim that the kernel had counted at the beginning.
+    /// The kernel's count of entries into direct reclaim at the start.
     stalls_before: u64,
     latencies: [Histogram; 3],
     units: u64,
-    /// Units and entries a second of each report interval.
+    /// Units and entries per second in each report interval.
     intervals: Vec<[f64; 2]>,
-    /// Time, units and entries at the last interval's end.
+    /// Time, units and entries at the end of the last interval.
     last: (u64, u64, u64),
-    /// Since when no interval has had an entry; `None`: the last one had.
+    /// The time since which no interval has had an entry; `None`: the last one had.
     quiet_ns: Option<u64>,
 }
 
@@ -66,7 +66,7 @@ impl Phase {
         rates
     }
 
-    /// Units and entries a second from the beginning to the last interval's end.
+    /// Returns units and entries per second from the start to the end of the last interval.
     fn averages(&self) -> [f64; 2] {
         let (end, units, stalls) = self.last;
         let seconds = end.saturating_sub(self.began_ns).max(1) as f64 / 1e9;
@@ -74,16 +74,16 @@ impl Phase {
     }
 }
 
-/// The logs of a run's simoops, in the order in which they began.
+/// The logs of a run's simoops, in the order in which they started.
 #[derive(Debug, Default)]
 pub(super) struct Logs {
     all: Mutex<Vec<Log>>,
-    /// How many are over, which their threads ask at each step.
+    /// The number of logs that are over; a cheap check for threads at each step.
     over: AtomicUsize,
 }
 
 impl Logs {
-    /// A simoop that begins; returns the number of its log.
+    /// Adds the log of a simoop that starts; returns its number.
     pub(super) fn begin(&self, now: u64, stalls: u64) -> usize {
         let mut logs = lock(&self.all);
         logs.push(Log::begin(now, stalls));
@@ -95,19 +95,19 @@ impl Logs {
         f(&mut lock(&self.all)[log])
     }
 
-    /// The run time of a simoop is over: nothing counts from here on.
+    /// Ends a log: nothing counts from now on.
     pub(super) fn end(&self, log: usize) {
         self.with(log, Log::end);
         self.over.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether that of a simoop is.
+    /// Returns true if a log has ended.
     pub(super) fn is_over(&self, log: usize) -> bool {
         self.over.load(Ordering::Acquire) > 0 && self.with(log, |log| log.over)
     }
 }
 
-/// What simoops say as they run: the sums of their last report intervals' rates.
+/// Returns the current rates, summed over all simoops' last report intervals.
 pub(super) fn gauges(session: &Session) -> Vec<Gauge> {
     let logs = lock(&session.shared::<Logs>(0).all);
     let [work, stalls] = logs.iter().fold([0.0, 0.0], |sum, log| {
@@ -119,13 +119,13 @@ pub(super) fn gauges(session: &Session) -> Vec<Gauge> {
     ]
 }
 
-/// What is being measured; made when a simoop starts.
+/// The measurements of one simoop; made when it starts.
 #[derive(Debug, Clone)]
 pub(super) struct Log {
     phase: Phase,
     warm_up: Option<Phase>,
     over: bool,
-    /// Units and entries a second of the last interval, for the run's series.
+    /// Units and entries per second of the last interval, for the run's series.
     rates: [f64; 2],
 }
 
@@ -139,37 +139,37 @@ impl Log {
         }
     }
 
-    /// An operation took so long.
+    /// Records an operation that took `us` microseconds.
     pub(super) fn note(&mut self, kind: Kind, us: u64) {
         if !self.over {
             self.phase.latencies[kind as usize].record(us);
         }
     }
 
-    /// A worker has done a unit.
+    /// Counts a unit of work.
     pub(super) fn note_unit(&mut self) {
         if !self.over {
             self.phase.units += 1;
         }
     }
 
-    /// A report interval ends.
+    /// Ends a report interval.
     pub(super) fn report_interval(&mut self, now: u64, stalls: u64) {
         self.rates = self.phase.report_interval(now, stalls);
     }
 
-    /// The warm-up ends: all statistics begin anew.
+    /// Ends the warm-up: all statistics are reset.
     pub(super) fn restart(&mut self, now: u64, stalls: u64) {
         let phase = Phase::begin(now, stalls);
         self.warm_up = Some(std::mem::replace(&mut self.phase, phase));
     }
 
-    /// Nothing counts from here on.
+    /// Ends the log: nothing counts from now on.
     fn end(&mut self) {
         self.over = true;
     }
 
-    /// The figures, in the order of simoop's own lines.
+    /// Returns the metrics, in the order of simoop's own output.
     pub(super) fn report(&self) -> Report {
         let mut metrics: Vec<(String, &'static str, f64)> = Vec::new();
         let phase = &self.phase;
@@ -184,7 +184,7 @@ impl Log {
                 metrics.push((format!("{name}_latency_mean"), "us", h.mean()));
             }
         }
-        // All but the last: see the module's documentation.
+        // All intervals but the last: see the module's documentation.
         let earlier = match &phase.intervals[..] {
             [] => return Report { metrics },
             [only] => std::slice::from_ref(only),
@@ -222,8 +222,8 @@ impl Log {
 mod tests {
     use super::*;
 
-    /// The interval that ends the last one with an entry counts; a rate that is not zero at the end is not
-    /// zero since any time.
+    /// The end of the last interval with an entry counts; a rate that is not zero at the end has no
+    /// such time.
     #[test]
     fn a_rate_that_stays_at_zero_says_since_when() {
         let second = |s: u64| s * 1_000_000_000;

@@ -3,7 +3,7 @@
 use crate::report::Figures;
 use std::fmt::Write as _;
 
-/// What follows the program's name; none if it did not come to its end.
+/// Returns the text that follows the program's name; `None` if the program did not reach its end.
 pub(super) fn summary(figure: Figures<'_>) -> Option<String> {
     figure("alloc_stall_rate_avg")?;
     let get = |name: &str| figure(name).unwrap_or(f64::NAN);
@@ -51,7 +51,7 @@ pub(super) fn summary(figure: Figures<'_>) -> Option<String> {
     Some(out)
 }
 
-/// A whole number of microseconds, with a comma between thousands.
+/// Formats whole microseconds with a comma between thousands.
 fn thousands(us: f64) -> String {
     let digits = format!("{us:.0}");
     let mut out = String::new();

@@ -26,7 +26,7 @@ fn both_published_command_lines_are_read() {
     assert_eq!((s.threads, s.cpu_threads, s.du_threads), (128, 14, 2));
     assert_eq!((s.runtime, s.warm_up, s.interval), (60_000, 300, 60));
     assert_eq!((s.io_threads, s.keep), (20, false));
-    // Two names of each thread in turn.
+    // Two file names per thread in turn.
     assert_eq!((s.children(), s.files()), (145 + 128 * 20, 2 * 128 * 20));
     let kept = program(&format!("{PUBLISHED} --keep 1"));
     assert_eq!(kept.files(), 128 * 20);
@@ -60,7 +60,7 @@ fn files_and_directories_are_there_before() {
     assert_eq!(files[1499].path, "b/dir0001/file0475");
     assert_eq!(files[1500].path, "/a//dir0000/file0000");
     assert_eq!((script.files_made(), script.children()), (30, 1 + 5 * 4));
-    // The same files twice are the same files, the longer ones.
+    // The same files named twice are one set, of the larger length.
     let twice = parse("simoop -n 9 -f 3 b & simoop -n 8 -f 4 b").unwrap();
     let lengths: Vec<u64> = twice.files.iter().map(|f| f.len >> 20).collect();
     assert_eq!(lengths, [4, 4, 4, 4, 4, 4, 4, 4, 3]);

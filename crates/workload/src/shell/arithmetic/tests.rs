@@ -128,7 +128,7 @@ fn nesting_is_bounded() {
     }
 }
 
-/// A tree to print and to evaluate independently of the parser.
+/// An expression tree, printed and evaluated independently of the parser.
 #[derive(Debug, Clone)]
 enum Tree {
     Number(i64),
@@ -137,7 +137,7 @@ enum Tree {
     Conditional(Box<Tree>, Box<Tree>, Box<Tree>),
 }
 
-/// C's precedence, loosest first, written down a second time.
+/// C's precedence, loosest first, independent of the parser's table.
 const LEVELS: [&[&str]; 10] = [
     &["||"],
     &["&&"],
@@ -162,7 +162,7 @@ impl Tree {
         }
     }
 
-    /// With the fewest parentheses that keep the tree's meaning.
+    /// Prints with the fewest parentheses that keep the tree's meaning.
     fn print(&self, least: usize, out: &mut String) {
         let parentheses = self.level() < least;
         if parentheses {
@@ -197,7 +197,7 @@ impl Tree {
         }
     }
 
-    /// In 128 bits, cut to 64 after each step; `None` divides by zero.
+    /// Evaluates in 128 bits, cut to 64 after each step; `None` for a division by zero.
     fn evaluate(&self) -> Option<i64> {
         Some(match self {
             Self::Number(n) => *n,
