@@ -1,5 +1,6 @@
-//! What `lowmark --version` and `results.json` say beside the version: the commit that it was built from, where git
-//! or the builder (`LOWMARK_REVISION`) knows it, and the profile. And how the program is linked.
+//! Sets the text that `lowmark --version` and `results.json` print beside the version: the commit
+//! that it was built from, where git or the builder (`LOWMARK_REVISION`) knows it, and the profile.
+//! Also sets linker options.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,9 +11,9 @@ fn git(args: &[&str]) -> Option<String> {
     (out.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
 }
 
-/// A smaller program, where Rust's own linker makes it (lld, on x86-64 with glibc; `-C linker` and `link-arg` in
-/// RUSTFLAGS may name another one, of which nothing is known): functions of the same instructions are kept once, and
-/// what the loader adjusts is a bitmap (`DT_RELR`) and not 24 bytes an address.
+/// Makes the program smaller with Rust's own linker (lld, on x86-64 with glibc; `-C linker` and
+/// `link-arg` in RUSTFLAGS may select another one, with unknown options): identical functions are
+/// merged, and relocations are a bitmap (`DT_RELR`) instead of 24 bytes each.
 fn link_small() {
     let is = |key: &str, value: &str| std::env::var(key).is_ok_and(|v| v == value);
     let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
@@ -24,7 +25,8 @@ fn link_small() {
         return;
     }
     println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
-    // The C library's loader knows the bitmap since 2.36; a program for another computer may meet an older one.
+    // The C library's loader supports the bitmap since 2.36; a program for another computer may
+    // meet an older one.
     if is("HOST", "x86_64-unknown-linux-gnu")
         && is("TARGET", "x86_64-unknown-linux-gnu")
         && glibc().is_some_and(|v| v >= (2, 36))
@@ -33,7 +35,7 @@ fn link_small() {
     }
 }
 
-/// The version of this computer's C library.
+/// Returns the version of this computer's C library.
 fn glibc() -> Option<(u32, u32)> {
     let out = Command::new("getconf")
         .arg("GNU_LIBC_VERSION")
@@ -47,7 +49,7 @@ fn glibc() -> Option<(u32, u32)> {
 fn main() {
     link_small();
     println!("cargo::rerun-if-env-changed=LOWMARK_REVISION");
-    // Another commit is checked out: HEAD names it, or the log of what it named does.
+    // Rebuild when another commit is checked out: HEAD changes, or the log of the branch it names.
     if let Some(folder) = git(&["rev-parse", "--absolute-git-dir"]) {
         for file in ["HEAD", "logs/HEAD"] {
             let path = Path::new(&folder).join(file);
@@ -62,7 +64,7 @@ fn main() {
     let told = std::env::var("LOWMARK_REVISION")
         .ok()
         .filter(|r| !r.trim().is_empty());
-    // Sources that lie in somebody else's repository are not of its commits.
+    // Inside another project's repository git would describe that project's commit.
     let ours = git(&["rev-parse", "--show-prefix"]).is_some_and(|p| p == "crates/lowmark/");
     let commit = told.or_else(|| git(&["describe", "--always", "--tags"]).filter(|_| ours));
     let version = match commit {

@@ -1,4 +1,4 @@
-//! Speed of the readers, in records.
+//! Speed of the readers, in records per second.
 
 use divan::counter::{BytesCount, ItemsCount};
 use std::io::Write as _;
@@ -23,7 +23,7 @@ fn plan() -> Plan {
     }
 }
 
-/// A million requests in each format.
+/// Returns a million requests in each format.
 fn contents(format: &str) -> Vec<u8> {
     let mut out = Vec::new();
     match format {

@@ -1,9 +1,9 @@
-//! The text of blkparse(1) in its default form:
-//! `major,minor cpu sequence seconds pid action rwbs [sector + sectors] [process]`.
+//! The text of blkparse(1) in its default form: `major,minor cpu sequence seconds pid action rwbs
+//! [sector + sectors] [process]`.
 //!
-//! One action of a request is taken and the others are counted: queued (`Q`) if the first block of
+//! One action per request is taken and the others are counted: queued (`Q`) if the first block of
 //! the file holds one, else issued (`D`), else completed (`C`). Each device is a file, each pid a
-//! process. A flush is a sync. What follows the events (the summary) is passed over.
+//! process. A flush is a sync. The summary after the events is skipped.
 
 use crate::error::Fault;
 use crate::number::{parse_seconds, parse_u64, words};
@@ -16,11 +16,11 @@ const LINE: &str = "MAJOR,MINOR CPU SEQUENCE SECONDS PID ACTION RWBS SECTOR + SE
 pub(crate) struct Blkparse {
     action: u8,
     first: Option<u64>,
-    /// The summary has begun.
+    /// Set once the summary has begun.
     over: bool,
 }
 
-/// An event's words up to its action; `None`: no event.
+/// Returns an event's words up to its action, and the further ones; `None`: the line is no event.
 fn event(line: &[u8]) -> Option<([&[u8]; 6], impl Iterator<Item = &[u8]>)> {
     let mut w = words(line);
     let mut head: [&[u8]; 6] = [b""; 6];
@@ -33,7 +33,7 @@ fn event(line: &[u8]) -> Option<([&[u8]; 6], impl Iterator<Item = &[u8]>)> {
     Some((head, w))
 }
 
-/// Whether a line is an event of blkparse.
+/// Returns true if a line is an event of blkparse.
 pub(crate) fn is_event(line: &[u8]) -> bool {
     event(line).is_some_and(|(h, _)| {
         parse_u64(h[1]).is_some()
@@ -45,7 +45,7 @@ pub(crate) fn is_event(line: &[u8]) -> bool {
 }
 
 impl Blkparse {
-    /// A reader that takes the action which the lines of the first block suggest.
+    /// Makes a reader of the action that the lines of the first block suggest.
     pub fn new<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut action = b'C';
         for line in lines {
@@ -76,7 +76,7 @@ impl Blkparse {
         }
         let Some((head, mut rest)) = event(line) else {
             let text = line.trim_ascii();
-            // "CPU0 (8,0):" or "Total (8,0):" begins the summary.
+            // "CPU0 (8,0):" or "Total (8,0):" starts the summary.
             if (text.starts_with(b"CPU") || text.starts_with(b"Total")) && text.ends_with(b":") {
                 self.over = true;
                 return Ok(());

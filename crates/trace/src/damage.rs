@@ -1,12 +1,12 @@
-//! Input that nobody meant to write, for the tests of every parser: noise, and samples that are cut,
-//! spliced and changed. The same bytes for the same seed.
+//! Malformed input for the tests of every parser: noise, and samples that are cut, spliced and
+//! changed. A seed always gives the same bytes.
 
 use crate::random::Rng;
 
-/// The bytes that a test gives each parser in all.
+/// The number of bytes that a test gives each parser in total.
 pub const AMOUNT: usize = 10_000_000;
 
-/// What numbers are replaced with: ends of their types, and what is none.
+/// Replacements for numbers: limits of integer types, and invalid numbers.
 const NUMBERS: [&str; 18] = [
     "0",
     "-1",
@@ -28,12 +28,11 @@ const NUMBERS: [&str; 18] = [
     "99999999999999999999999999",
 ];
 
-/// Gives `parse` pieces of `amount` bytes in all. A quarter of them is raw noise, a quarter is made
-/// of words of the samples, half are damaged samples, of which each has an equal share of the
-/// pieces.
+/// Gives `parse` pieces of `amount` bytes in total. A quarter of them is raw noise, a quarter
+/// consists of words of the samples, half are damaged samples, all equally often.
 ///
 /// # Panics
-/// Without a sample that has a byte, and where `parse` does.
+/// If there is no sample, or an empty one, and if `parse` panics.
 pub fn feed(seed: u64, samples: &[Vec<u8>], amount: usize, mut parse: impl FnMut(&[u8])) {
     assert!(samples.iter().all(|s| !s.is_empty()) && !samples.is_empty());
     let mut rng = Rng::new(seed);
@@ -47,7 +46,7 @@ pub fn feed(seed: u64, samples: &[Vec<u8>], amount: usize, mut parse: impl FnMut
             damaged(samples, &mut rng)
         };
         parse(&piece);
-        // An empty piece costs something too.
+        // An empty piece counts as a byte.
         given += piece.len().max(1);
     }
 }
@@ -57,7 +56,7 @@ fn below(rng: &mut Rng, n: usize) -> usize {
 }
 
 fn noise(rng: &mut Rng) -> Vec<u8> {
-    // Mostly short pieces: what follows the first mistake is often not looked at.
+    // Mostly short pieces: parsers often stop at the first mistake.
     let most = if rng.below(8) == 0 { 4096 } else { 64 };
     let len = below(rng, most);
     let ascii = rng.below(2) == 0;
@@ -69,7 +68,7 @@ fn noise(rng: &mut Rng) -> Vec<u8> {
         .collect()
 }
 
-/// Up to 60 words of the samples, with what parts them.
+/// Returns up to 60 words of the samples, with separators.
 fn words(samples: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     const BETWEEN: &[u8] = b" \n\t,=:;.()[]{}\"'<>-$&|#\\";
     let mut out = Vec::new();
@@ -89,10 +88,10 @@ fn words(samples: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     out
 }
 
-/// A copy of one of the samples with up to eight changes.
+/// Returns a copy of one of the samples with up to eight changes.
 ///
 /// # Panics
-/// Without a sample that has a byte.
+/// If there is no sample.
 pub fn damaged(samples: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = samples[below(rng, samples.len())].clone();
     for _ in 0..=rng.below(8) {
@@ -123,7 +122,7 @@ pub fn damaged(samples: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// Puts another number in the place of the first one from `at` on.
+/// Replaces the first number from `at` on.
 fn number(bytes: &mut Vec<u8>, at: usize, rng: &mut Rng) {
     let Some(from) = bytes[at..].iter().position(u8::is_ascii_digit) else {
         return;

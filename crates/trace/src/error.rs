@@ -1,18 +1,18 @@
-//! What is said about a trace that can't be read.
+//! Errors of reading a trace.
 
-/// Why a trace can't be read, and where.
+/// The reason why a trace can't be read, and the place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{}: {message}", place(self))]
 pub struct TraceError {
     /// The trace's file.
     pub file: String,
-    /// The record, counted from 1: the line of a text format. Absent if the whole file is meant.
+    /// The record, counted from 1: the line of a text format. `None` if the whole file is meant.
     pub record: Option<u64>,
     /// Whether records are lines of text.
     pub text: bool,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What would be right.
+    /// The input that would be accepted.
     pub accepted: String,
 }
 
@@ -24,7 +24,7 @@ fn place(e: &TraceError) -> String {
     }
 }
 
-/// What is wrong with one record; the reader adds file and number.
+/// An error in one record; the reader adds file and number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub message: String,
@@ -40,7 +40,7 @@ impl Fault {
         }
     }
 
-    /// A fault that shows the text it is about, cut to a reasonable length.
+    /// Makes a fault that quotes the text it is about, cut to 60 bytes.
     #[cold]
     pub fn about(what: &str, text: &[u8], accepted: &'static str) -> Self {
         let shown = String::from_utf8_lossy(&text[..text.len().min(60)]);

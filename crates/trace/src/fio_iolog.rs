@@ -15,13 +15,13 @@ const LINE3: &str = "MICROSECONDS FILE add|open|close, or MICROSECONDS FILE read
 
 pub(crate) struct FioIolog {
     version: u8,
-    /// The line that says the version is still to come.
+    /// Set while the line with the version is still to come.
     headed: bool,
     now_ns: u64,
     added: HashSet<u32>,
 }
 
-/// The version that a first line states.
+/// Returns the version that a first line states.
 pub(crate) fn version(first: &[u8]) -> Option<u8> {
     match first.trim_ascii() {
         b"fio version 2 iolog" => Some(2),

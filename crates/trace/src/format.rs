@@ -1,4 +1,4 @@
-//! Which format a file has.
+//! The formats of traces, and how they are recognised.
 
 use crate::object_csv::Columns;
 use crate::{blkparse, fio_iolog, oracle_general, strace};
@@ -22,7 +22,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The names in options.
+    /// The names in options, in the order of [`Self::ALL`].
     pub const NAMES: [&'static str; 6] = [
         "oracleGeneral",
         "csv",
@@ -42,41 +42,42 @@ impl Format {
         Self::Strace,
     ];
 
-    /// The name in options.
+    /// Returns the name in options.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
-    /// Reads one of [`Self::NAMES`].
+    /// Parses one of [`Self::NAMES`].
     pub fn parse(name: &str) -> Option<Self> {
         let at = Self::NAMES.iter().position(|n| *n == name)?;
         Some(Self::ALL[at])
     }
 
-    /// Whether records are requests to block devices or a cache, which did not wait for each
-    /// other when they were recorded.
+    /// Returns true if records are requests to block devices or a cache, which did not wait for
+    /// each other when they were recorded.
     pub fn is_block(self) -> bool {
         !matches!(self, Self::Strace | Self::FioIolog)
     }
 
-    /// Whether records may take pages from files: [`crate::Op::Truncate`],
+    /// Returns true if records may remove pages from files: [`crate::Op::Truncate`],
     /// [`crate::Op::CreateEmpty`], [`crate::Op::Unlink`].
     pub fn can_cut(self) -> bool {
         self == Self::Strace
     }
 
-    /// Whether every record is known to ask for bytes, before it is read: the format has no others.
+    /// Returns true if every record of the format is a read or a write, which is known without
+    /// reading them.
     pub fn only_asks(self) -> bool {
         self == Self::OracleGeneral
     }
 
-    /// Whether records are lines of text.
+    /// Returns true if records are lines of text.
     pub fn is_text(self) -> bool {
         self != Self::OracleGeneral
     }
 
-    /// The format that a file's name and first bytes (uncompressed) speak for. Contents go before
-    /// the name; the name decides where contents do not.
+    /// Recognises a format from a file's name and first bytes (uncompressed). The contents take
+    /// precedence; the name decides where they are ambiguous.
     pub(crate) fn recognise(name: &Path, head: &[u8]) -> Option<Self> {
         let text = !head[..head.len().min(4096)]
             .iter()
@@ -130,7 +131,7 @@ impl Format {
     }
 }
 
-/// The whole lines of a block, without blank ones.
+/// Returns the complete lines of a block, without blank ones.
 pub(crate) fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     let end = memchr::memrchr(b'\n', block).map_or(block.len(), |at| at + 1);
     block[..end]

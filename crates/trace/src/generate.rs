@@ -2,18 +2,17 @@
 
 use crate::random::{Permutation, Rng, Zipf};
 
-/// Where requests go.
+/// The distribution of requests over objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
-    /// Popular objects, scattered over the file: rank r with probability proportional to
-    /// 1/r^skew.
+    /// Popular objects, scattered over the file: rank r has probability proportional to 1/r^skew.
     Zipf,
     /// Every object once, in order; after the last one, from the first again.
     Scan,
-    /// As `Scan`, over a quarter of the objects: round and round.
+    /// As `Scan`, over a quarter of the objects, repeatedly.
     Loop,
-    /// Six of ten requests Zipf over the objects, two from a loop over a quarter as many others,
-    /// two from a scan of objects that never come back.
+    /// Six of ten requests are Zipf over the objects, two from a loop over a quarter as many other
+    /// objects, two from a scan of objects that never repeat.
     Mixed,
 }
 
@@ -21,7 +20,7 @@ impl Pattern {
     /// The names in options.
     pub const NAMES: [&'static str; 4] = ["zipf", "scan", "loop", "mixed"];
 
-    /// Reads one of [`Self::NAMES`].
+    /// Parses one of [`Self::NAMES`].
     pub fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "zipf" => Self::Zipf,
@@ -33,10 +32,10 @@ impl Pattern {
     }
 }
 
-/// What to generate.
+/// The parameters of an artificial trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Where requests go.
+    /// The distribution of requests.
     pub pattern: Pattern,
     /// Number of objects, each a page of 4 KiB; at least 1.
     pub objects: u32,
@@ -59,7 +58,7 @@ pub struct Request {
     pub time_ns: u64,
     /// The object.
     pub object: u32,
-    /// Whether it is a write.
+    /// Whether the request is a write.
     pub write: bool,
 }
 
@@ -74,13 +73,13 @@ pub struct Generator {
     looped: u32,
 }
 
-/// 2⁶⁴ times a share.
+/// Returns 2⁶⁴ times a share.
 fn threshold(share: f64) -> u64 {
     (share.clamp(0.0, 1.0) * 18_446_744_073_709_551_616.0) as u64
 }
 
 impl Generator {
-    /// The requests of `plan`.
+    /// Makes the generator of the requests of `plan`.
     pub fn new(plan: &Plan) -> Self {
         let plan = Plan {
             objects: plan.objects.max(1),
@@ -103,7 +102,7 @@ impl Generator {
         }
     }
 
-    /// How many objects the requests reach at most: numbers stay below it.
+    /// Returns an upper bound of the object numbers: all are below it.
     pub fn objects(&self) -> u64 {
         let n = u64::from(self.plan.objects);
         match self.plan.pattern {

@@ -4,18 +4,18 @@ use crate::unpack;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Bytes that are read at once, and the longest line of a text format.
+/// Bytes read at once, and the longest line of a text format.
 pub const BLOCK: usize = 1 << 20;
 
 /// A stream of bytes with one block in memory.
 pub(crate) struct Input {
     inner: Box<dyn Read + Send>,
-    /// What was read and not consumed is `block[start..end]`.
+    /// Bytes that were read but not consumed are `block[start..end]`.
     block: Vec<u8>,
     start: usize,
     end: usize,
     ended: bool,
-    /// Whether bytes come out of a decoder, whose errors speak of the file's contents.
+    /// Whether bytes come from a decoder, whose errors are about the file's contents.
     pub compressed: bool,
 }
 
@@ -42,7 +42,7 @@ impl Input {
         })
     }
 
-    /// A stream that has ended.
+    /// Makes a stream that has ended.
     pub fn empty() -> Self {
         Self {
             inner: Box::new(io::empty()),
@@ -54,25 +54,25 @@ impl Input {
         }
     }
 
-    /// What is in memory and not consumed.
+    /// Returns the bytes in memory that are not consumed.
     #[inline]
     pub fn data(&self) -> &[u8] {
         &self.block[self.start..self.end]
     }
 
-    /// Passes `n` bytes of [`data`](Self::data).
+    /// Consumes `n` bytes of [`data`](Self::data).
     #[inline]
     pub fn consume(&mut self, n: usize) {
         self.start += n;
         debug_assert!(self.start <= self.end);
     }
 
-    /// Reads until the block is full or the stream ends. Returns whether anything was added.
+    /// Reads until the block is full or the stream ends. Returns true if bytes were added.
     pub fn fill(&mut self) -> io::Result<bool> {
         self.fill_to(BLOCK)
     }
 
-    /// As [`fill`](Self::fill), until so many bytes are there, [`BLOCK`] at most.
+    /// As [`fill`](Self::fill), until `most` bytes are present, [`BLOCK`] at most.
     pub fn fill_to(&mut self, most: usize) -> io::Result<bool> {
         if self.ended {
             return Ok(false);
@@ -93,7 +93,7 @@ impl Input {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => {
                     self.ended = true;
-                    // What came before the error is still good.
+                    // Bytes before the error are still valid.
                     if self.end > before {
                         self.inner = Box::new(Broken(Some(e)));
                         self.ended = false;
@@ -107,7 +107,7 @@ impl Input {
     }
 }
 
-/// Gives the error that ended a block early.
+/// Returns the error that ended a block early.
 struct Broken(Option<io::Error>);
 
 impl Read for Broken {

@@ -1,6 +1,6 @@
 //! Numbers and fields in bytes of text, without allocation.
 
-/// The unsigned decimal number that `text` is.
+/// Parses an unsigned decimal number.
 #[inline]
 pub(crate) fn parse_u64(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 20 {
@@ -27,7 +27,7 @@ pub(crate) fn parse_u64(text: &[u8]) -> Option<u64> {
     Some(n)
 }
 
-/// As [`parse_u64`], with a sign.
+/// Parses a decimal number with an optional minus sign.
 pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
     match text.strip_prefix(b"-") {
         Some(digits) => i64::try_from(parse_u64(digits)?).ok().map(|n| -n),
@@ -35,7 +35,7 @@ pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Seconds with or without a fraction, in nanoseconds; digits behind the ninth are dropped.
+/// Parses seconds with or without a fraction, in nanoseconds; digits after the ninth are dropped.
 pub(crate) fn parse_seconds(text: &[u8]) -> Option<u64> {
     let (whole, fraction) = match memchr::memchr(b'.', text) {
         Some(at) => (&text[..at], &text[at + 1..]),
@@ -60,7 +60,7 @@ pub(crate) fn parse_seconds(text: &[u8]) -> Option<u64> {
         .checked_add(ns)
 }
 
-/// A line's fields at one separator byte, with blanks around them removed.
+/// The fields of a line at one separator byte, without surrounding blanks.
 pub(crate) struct Fields<'a> {
     rest: Option<&'a [u8]>,
     separator: u8,
@@ -81,7 +81,7 @@ impl<'a> Iterator for Fields<'a> {
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
         let rest = self.rest?;
-        // Fields are short: a plain loop is quicker than a vector search.
+        // Fields are short: a plain loop is faster than a vector search.
         let field = match rest.iter().position(|&b| b == self.separator) {
             Some(at) => {
                 self.rest = Some(&rest[at + 1..]);
@@ -96,7 +96,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Words separated by any number of blanks.
+/// Returns words separated by any number of blanks.
 pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     line.split(|b| *b == b' ' || *b == b'\t')
         .filter(|w| !w.is_empty())

@@ -1,13 +1,13 @@
-//! libCacheSim's CSV: one object a line.
+//! libCacheSim's CSV: one object per line.
 //!
 //! A header line names the columns: time (`time`, `timestamp`, `ts`), object (`obj_id`,
 //! `object_id`, `object`, `obj`, `id`, `key`, `lbn`, `lba`), size (`size`, `obj_size`,
 //! `object_size`, `length`, `len`), operation (`op`, `operation`, `type`); `-` counts as `_`, other
-//! columns are passed over. Without a header the columns are time, object, size. Fields are
-//! separated by the first of comma, semicolon, bar and tab that the first line holds.
+//! columns are skipped. Without a header the columns are time, object, size. Fields are separated
+//! by the first of comma, semicolon, bar and tab that occurs in the first line.
 //!
-//! Times are seconds, with or without a fraction. An object that is no number is known by the
-//! FNV-1a hash of its name. Without an operation every line is a read.
+//! Times are seconds, with or without a fraction. An object whose id is no number is identified by
+//! the FNV-1a hash of its name. Without an operation every line is a read.
 
 use crate::error::Fault;
 use crate::number::{Fields, parse_seconds, parse_u64};
@@ -28,7 +28,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// The columns of a file with this first line; `None`: this is no object CSV.
+    /// Returns the columns of a file with this first line; `None`: the file is no object CSV.
     pub fn of(first: &[u8]) -> Option<Self> {
         let separator = *b",;|\t".iter().find(|s| first.contains(s))?;
         let fields: Vec<Vec<u8>> = Fields::new(first, separator)
@@ -80,7 +80,7 @@ impl Columns {
         })
     }
 
-    /// Number and size of a line's object, for the guess of the unit.
+    /// Returns number and size of a line's object, to guess the unit.
     pub fn peek(&self, line: &[u8]) -> Option<(u64, u64)> {
         let field = |at: usize| Fields::new(line, self.separator).nth(at);
         let id = object(field(self.object)?);
@@ -94,7 +94,7 @@ impl Columns {
 
 fn object(field: &[u8]) -> u64 {
     parse_u64(field).unwrap_or_else(|| {
-        // The highest bit marks a name: it never passes for a page or a sector.
+        // The highest bit marks a name, so that its number is never taken for a page or a sector.
         let hash = field.iter().fold(0xcbf2_9ce4_8422_2325, |h: u64, &b| {
             (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
         });
@@ -128,7 +128,7 @@ impl ObjectCsv {
         }
     }
 
-    /// Another one that parses lines; it places no objects.
+    /// Makes a copy that parses lines in another thread; it places no objects.
     pub fn parser(&self) -> Self {
         Self {
             objects: Objects::new(self.objects.unit),
@@ -150,13 +150,13 @@ impl ObjectCsv {
         Ok(())
     }
 
-    /// Whether the next line that is not blank is the header; it counts as passed then.
+    /// Returns true once, if the next line that is not blank is the header.
     pub fn is_header(&mut self) -> bool {
         let first = !std::mem::replace(&mut self.begun, true);
         first && self.columns.is_some_and(|c| c.header)
     }
 
-    /// What a line says by itself.
+    /// Parses a line without regard to other lines.
     pub fn parse(&self, line: &[u8]) -> Result<Request, Fault> {
         let Some(c) = self.columns else {
             return Err(Fault::about("this first line names no object:", line, LINE));
@@ -211,7 +211,7 @@ impl ObjectCsv {
         })
     }
 
-    /// The record of the next line, in the order of lines; `None`: it asks for nothing.
+    /// Converts the next line, in the order of lines, to a record; `None`: its size is 0.
     #[inline]
     pub fn record(&mut self, r: Request, tables: &mut Tables) -> Result<Option<Record>, Fault> {
         if r.len == 0 {
@@ -231,10 +231,10 @@ impl ObjectCsv {
     }
 }
 
-/// What a line says.
+/// A parsed line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
-    /// Nanoseconds.
+    /// In nanoseconds.
     time: u64,
     object: u64,
     len: u32,
@@ -252,7 +252,7 @@ fn operation(text: &[u8]) -> Result<Op, Fault> {
             .iter()
             .any(|n| text.eq_ignore_ascii_case(n.as_bytes()))
     };
-    // The numbers are SCSI's commands READ(6), (10), (12), (16) and their writes, as in vSCSI
+    // The numbers are the SCSI commands READ(6), (10), (12), (16) and their writes, as in vSCSI
     // traces.
     if is(&["r", "read", "rs", "get", "gets", "8", "40", "168", "136"]) {
         Ok(Op::Read)

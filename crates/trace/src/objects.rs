@@ -1,15 +1,15 @@
-//! Where an object of a cache trace lies, if the objects are to be parts of one file.
+//! Places the objects of a cache trace in one file.
 
 use crate::error::Fault;
 use crate::record::MAX_FILE;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// What the object numbers of libCacheSim's formats are.
+/// The meaning of object numbers in libCacheSim's formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unit {
-    /// Guessed from the first block of the trace: sectors if all sizes are whole sectors and one
-    /// is not a whole number of pages; pages if no object is larger than a page and all numbers are
+    /// Guessed from the first block of the trace: sectors if all sizes are whole sectors and one is
+    /// not a whole number of pages; pages if no object is larger than a page and all numbers are
     /// below 2³²; else objects.
     #[default]
     Auto,
@@ -17,8 +17,8 @@ pub enum Unit {
     Sector,
     /// Pages of 4 KiB of one file.
     Page,
-    /// Names of objects. Each gets its own pages, in the order of first appearance; an object that
-    /// grows beyond them gets new ones. Needs memory for every object.
+    /// Names of objects. Each object gets its own pages, in the order of first appearance; an
+    /// object that grows beyond them gets new ones. Needs memory for every object.
     Object,
 }
 
@@ -26,7 +26,7 @@ impl Unit {
     /// The names in options.
     pub const NAMES: [&'static str; 4] = ["auto", "sector", "page", "object"];
 
-    /// Reads one of [`Self::NAMES`].
+    /// Parses one of [`Self::NAMES`].
     pub fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "auto" => Self::Auto,
@@ -37,7 +37,7 @@ impl Unit {
         })
     }
 
-    /// The name in options.
+    /// Returns the name in options.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -47,7 +47,7 @@ impl Unit {
         }
     }
 
-    /// How many bytes lie between two numbers, as a power of two; `None`: numbers are names.
+    /// Returns the binary logarithm of the bytes per number; `None`: numbers are names.
     #[inline]
     pub(crate) fn log2(self) -> Option<u32> {
         match self {
@@ -57,7 +57,7 @@ impl Unit {
         }
     }
 
-    /// The guess, from the objects of the first block.
+    /// Guesses the unit from the objects of the first block.
     pub(crate) fn guess(objects: impl Iterator<Item = (u64, u64)>) -> Self {
         let (mut sectors, mut pages) = (true, true);
         let (mut whole_pages, mut any) = (true, false);
@@ -80,11 +80,11 @@ impl Unit {
 pub(crate) const TOO_FAR: &str =
     "requests that end within 16 TiB (2^44 bytes), or unit = \"object\" if numbers are only names";
 
-/// Places objects.
+/// Places objects in a file.
 pub(crate) struct Objects {
     pub unit: Unit,
     known: HashMap<u64, ObjectPages, BuildHasherDefault<Mix>>,
-    /// The next free page.
+    /// The next free page of 4 KiB.
     next: u64,
 }
 
@@ -103,7 +103,7 @@ impl Objects {
         }
     }
 
-    /// The first byte of an object of `size` bytes.
+    /// Returns the first byte of an object of `size` bytes.
     #[inline]
     pub fn place(&mut self, id: u64, size: u32) -> Result<u64, Fault> {
         let Some(unit) = self.unit.log2() else {
@@ -138,7 +138,7 @@ impl Objects {
     }
 }
 
-/// A multiplicative hash of a number; the order of the map is never looked at.
+/// A multiplicative hash of a number; the map's order is never used.
 #[derive(Default)]
 pub(crate) struct Mix(u64);
 

@@ -1,9 +1,9 @@
-//! libCacheSim's oracleGeneral: little-endian records of 24 bytes,
-//! `u32 time_s, u64 object, u32 size_bytes, i64 next_access` (the number of the object's next
-//! record, counted from 1; −1 or the largest number if there is none).
+//! libCacheSim's oracleGeneral: little-endian records of 24 bytes, `u32 time_s, u64 object, u32
+//! size_bytes, i64 next_access` (the number of the object's next record, counted from 1; −1 or
+//! the largest number if there is none).
 //!
-//! The format knows no writes: every record is a read. Objects of size 0 are counted and ignored,
-//! as libCacheSim ignores them.
+//! The format has no writes: every record is a read. Objects of size 0 are counted and ignored, as
+//! in libCacheSim.
 
 use crate::error::Fault;
 use crate::objects::Objects;
@@ -15,11 +15,11 @@ pub(crate) const RECORD: usize = 24;
 
 pub(crate) struct OracleGeneral {
     pub objects: Objects,
-    /// Seconds of the first right record; a wrong one sets nothing.
+    /// The time in seconds of the first valid record; an invalid one is not used.
     first: Option<u32>,
-    /// Seconds of the last right record, at or behind `first`.
+    /// The time in seconds of the last valid record, at or after `first`.
     last: u32,
-    /// Records passed.
+    /// The number of records read.
     passed: u64,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Raw {
 
 #[inline(always)]
 pub(crate) fn raw(bytes: &[u8; RECORD]) -> Raw {
-    // Constant ranges of an array: the conversions compile to loads.
+    // With constant ranges of an array the conversions compile to loads.
     Raw {
         time: u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
         object: u64::from_le_bytes([
@@ -46,7 +46,7 @@ pub(crate) fn raw(bytes: &[u8; RECORD]) -> Raw {
     }
 }
 
-/// A request's record; `first`: the second of the trace's first one.
+/// Converts a raw record; `first` is the time of the trace's first record in seconds.
 #[inline(always)]
 fn request(r: Raw, first: u32, offset: u64) -> Record {
     Record {
@@ -70,9 +70,9 @@ impl OracleGeneral {
         }
     }
 
-    /// Reads the records of `data` into `out`, as what `keep` makes of them, whole records only,
-    /// until `out` has `most` or a record is wrong. Returns how many records were passed without the
-    /// wrong one.
+    /// Reads whole records of `data`, and appends the value that `keep` returns for each to `out`,
+    /// until `out` has `most` or a record is invalid. Returns the number of records read, without
+    /// the invalid one.
     pub fn decode<T>(
         &mut self,
         data: &[u8],
@@ -101,8 +101,9 @@ impl OracleGeneral {
         }
     }
 
-    /// Records behind the first one of the trace, as long as they are right, have a size, and are placed by their number
-    /// alone: as [`Self::record`], with what it keeps in registers. Returns how many.
+    /// Reads records after the trace's first one, as long as they are valid, have a size, and are
+    /// placed by their number alone. Does the same as [`Self::record`], with its state in
+    /// registers. Returns their number.
     #[inline(always)]
     fn plain<T>(
         &mut self,
@@ -131,7 +132,7 @@ impl OracleGeneral {
         n as usize
     }
 
-    /// Counts a record that was skipped.
+    /// Counts a skipped record.
     pub fn skip(&mut self) {
         self.passed += 1;
     }
@@ -186,7 +187,7 @@ mod tests {
         out
     }
 
-    /// Mostly right records; some are odd in one way.
+    /// Generates mostly valid records; some are odd in one way.
     fn record() -> impl Strategy<Value = Raw> {
         let time = prop_oneof![20 => 100_u32..103, 1 => 0_u32..200];
         let far = MAX_FILE / 4096;
@@ -202,8 +203,8 @@ mod tests {
         })
     }
 
-    /// The origin of time is the first right record's: behind a wrong one, whose time may be
-    /// anything, records are neither "back in time" nor placed by its second.
+    /// Times count from the first valid record: after an invalid one, with an arbitrary time, later
+    /// records are neither "back in time" nor relative to its time.
     #[test]
     fn a_wrong_record_sets_no_time() {
         let record = |time, object, next| Raw {
@@ -213,7 +214,7 @@ mod tests {
             next,
         };
         let far = 4_000_000_000;
-        // One whose next access is past, one whose object lies beyond any file.
+        // One record's next access is in the past, the other's object lies beyond any file.
         for wrong in [record(far, 1, 0), record(far, u64::MAX, -1)] {
             one_wrong_first(&[wrong, record(100, 1, -1), record(103, 1, -1)]);
         }
@@ -234,7 +235,8 @@ mod tests {
     }
 
     proptest! {
-        /// Runs of records are what one after another is, up to the first wrong one and behind it.
+        /// A run of records gives the same as single records, up to the first invalid one and after
+        /// it.
         #[test]
         fn runs_are_single_records(
             mut raws in prop::collection::vec(record(), 0..60),

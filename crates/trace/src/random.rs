@@ -1,31 +1,32 @@
-//! Random numbers that stay the same for ever, on every machine: SplitMix64, a Zipf distribution
-//! by the alias method, and permutations. Floating point is libm's, not the system's.
+//! Random numbers that are the same on every machine and in every version: SplitMix64, a Zipf
+//! distribution by the alias method, and permutations. Floating point functions are libm's, not the
+//! system's.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The stream of a seed.
+    /// Starts the stream of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
-    /// A number below `n`, which is not 0; the bias is below n / 2⁶⁴.
+    /// Returns a number below `n`, which must not be 0; the bias is below n / 2⁶⁴.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         debug_assert!(n > 0);
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
-    /// Uniform in `[0, 1)`, 53 bits.
+    /// Returns a uniform number in `[0, 1)`, with 53 bits.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
@@ -43,12 +44,12 @@ fn mix(mut z: u64) -> u64 {
 /// number and two table look-ups a draw, 8 bytes a rank.
 #[derive(Debug, Clone)]
 pub struct Zipf {
-    /// (share of the own rank in 2⁻³², the other rank).
+    /// Per rank: the share of the own rank in units of 2⁻³², and the alternative rank.
     table: Vec<(u32, u32)>,
 }
 
 impl Zipf {
-    /// A distribution over `n` ranks, at least 1.
+    /// Makes a distribution over `n` ranks, at least 1.
     pub fn new(n: u32, skew: f64) -> Self {
         let n = n.max(1);
         let weights: Vec<f64> = (1..=n)
@@ -71,7 +72,7 @@ impl Zipf {
         Self { table }
     }
 
-    /// A rank from 0 on.
+    /// Draws a rank, from 0.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> u32 {
         let random = rng.next_u64();
@@ -90,7 +91,7 @@ pub struct Pareto {
 }
 
 impl Pareto {
-    /// A distribution over `n` ranks, at least 1; `h` lies between 0 and 1.
+    /// Makes a distribution over `n` ranks, at least 1; `h` lies between 0 and 1.
     pub fn new(n: u64, h: f64) -> Self {
         Self {
             n: n.max(1),
@@ -98,7 +99,7 @@ impl Pareto {
         }
     }
 
-    /// A rank from 0 on.
+    /// Draws a rank, from 0.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         let rank = libm::pow(rng.unit(), self.power) * self.n as f64;
         (rank as u64).min(self.n - 1)
@@ -116,7 +117,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// A permutation of `0..n`, chosen by the seed.
+    /// Makes the permutation of `0..n` that belongs to the seed.
     pub fn new(n: u64, seed: u64) -> Self {
         let bits = (64 - n.max(2).saturating_sub(1).leading_zeros()).next_multiple_of(2);
         let mut rng = Rng::new(seed);
@@ -127,7 +128,7 @@ impl Permutation {
         }
     }
 
-    /// Where `i` goes; `i` is below `n`.
+    /// Returns the image of `i`, which must be below `n`.
     #[inline]
     pub fn apply(&self, i: u64) -> u64 {
         debug_assert!(i < self.n);

@@ -1,4 +1,4 @@
-//! The reader of every format.
+//! The reader for all formats.
 
 use crate::blkparse::Blkparse;
 use crate::error::{Fault, TraceError};
@@ -20,25 +20,25 @@ use std::path::Path;
 mod ahead;
 mod lines;
 
-/// Records that a batch has at least, unless the trace ends.
+/// The least number of records in a batch, unless the trace ends.
 const BATCH: usize = 4096;
 
-/// What is read at once of records in binary: no more than a batch needs, so that it stays in the processor's caches
-/// until it is decoded.
+/// Bytes of binary records read at once: no more than a batch needs, so that they stay in the
+/// processor's caches until they are decoded.
 const READ: usize = BATCH * RECORD;
 
-/// The most files, and the most processes, of a trace: [`Record`]s tell them apart by number, and users of
+/// The most files, and the most processes, of a trace: [`Record`]s have their numbers, and users of
 /// records put a file's number above an offset of 44 bits.
 pub const MOST_NAMES: usize = 1 << 20;
 
-/// How to read.
+/// Options for reading a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// The format; absent: recognised by contents and name.
+    /// The format; `None`: recognised by contents and name.
     pub format: Option<Format>,
-    /// Skip and count what can't be read, instead of stopping there.
+    /// Skip and count malformed records, instead of stopping there.
     pub lenient: bool,
-    /// What object numbers are; for libCacheSim's formats only.
+    /// The meaning of object numbers; for libCacheSim's formats only.
     pub unit: Unit,
 }
 
@@ -50,12 +50,12 @@ pub struct Reader {
     tables: Tables,
     format: Format,
     lenient: bool,
-    /// Records (lines of text) passed.
+    /// Records (lines of text) read.
     passed: u64,
     skipped: u64,
     first_skipped: Option<TraceError>,
     ended: bool,
-    /// Where lines become records.
+    /// A buffer for the records of text formats.
     records: Vec<Record>,
 }
 
@@ -90,14 +90,15 @@ impl Reader {
     /// Opens a trace.
     ///
     /// # Errors
-    /// A file that can't be read, or whose format is not known.
+    /// The file can't be read, or its format is not recognised.
     pub fn open(path: &Path, options: &Options) -> Result<Self, TraceError> {
         let name = path.display().to_string();
         let input = Input::open(path).map_err(|e| unreadable(&name, &e))?;
         Self::start(input, name, path, options)
     }
 
-    /// Reads a trace from any stream; `name` stands for it in messages and in the recognition.
+    /// Reads a trace from any stream; `name` is its name in messages and for recognising the
+    /// format.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -185,17 +186,17 @@ impl Reader {
         })
     }
 
-    /// The trace's name, as it was given.
+    /// Returns the trace's name, as given.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The format.
+    /// Returns the format.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// What object numbers are taken for; `None` for formats without objects.
+    /// Returns the meaning of object numbers; `None` for formats without objects.
     pub fn unit(&self) -> Option<Unit> {
         match &self.decoder {
             Decoder::OracleGeneral(d) => Some(d.objects.unit),
@@ -204,43 +205,43 @@ impl Reader {
         }
     }
 
-    /// The names of the files met so far, by their number in records. Names may repeat.
+    /// Returns the names of the files seen so far, by their number in records. Names may repeat.
     pub fn files(&self) -> &[String] {
         &self.tables.files
     }
 
-    /// The names of the processes met so far, by their number in records.
+    /// Returns the names of the processes seen so far, by their number in records.
     pub fn processes(&self) -> &[String] {
         &self.tables.processes
     }
 
-    /// What was read and means nothing here, with how often.
+    /// Returns the kinds of input that were read but have no meaning here, with their counts.
     pub fn ignored(&self) -> &BTreeMap<String, u64> {
         &self.tables.ignored
     }
 
-    /// Records that were skipped because they could not be read; 0 unless lenient.
+    /// Returns the number of malformed records that were skipped; 0 unless lenient.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// The first record that was skipped.
+    /// Returns the error of the first record that was skipped.
     pub fn first_skipped(&self) -> Option<&TraceError> {
         self.first_skipped.as_ref()
     }
 
     /// Replaces the contents of `out` by the next records: some thousands, fewer only at the end.
-    /// Returns whether there are any.
+    /// Returns false at the end of the trace.
     ///
     /// # Errors
-    /// A record that can't be read, unless lenient. What came before it is in `out`; the trace
-    /// ends there.
+    /// A record is malformed, and the reader is not lenient. `out` has the records before it; the
+    /// trace ends there.
     pub fn next_batch(&mut self, out: &mut Vec<Record>) -> Result<bool, TraceError> {
         self.next_batch_of(out, |record| *record)
     }
 
-    /// As [`next_batch`](Self::next_batch), with what `keep` makes of each record. What it does not look
-    /// at is not even worked out where the format allows that.
+    /// As [`next_batch`](Self::next_batch), with the value that `keep` returns for each record.
+    /// Where the format allows it, fields that `keep` does not use are not computed.
     ///
     /// # Errors
     /// As [`next_batch`](Self::next_batch).
@@ -269,7 +270,7 @@ impl Reader {
         Ok(!out.is_empty())
     }
 
-    /// Whether the trace has no more files and processes than can be told apart.
+    /// Checks that the trace has no more than [`MOST_NAMES`] files and processes.
     fn countable(&self) -> Result<(), TraceError> {
         let (files, processes) = (self.tables.files.len(), self.tables.processes.len());
         let (what, n) = if files > MOST_NAMES {
@@ -321,7 +322,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Lines that become `most` records, or a few more where a line is several.
+    /// Reads lines until `most` records are in `out`, or a few more where a line gives several.
     fn text(&mut self, out: &mut Vec<Record>, most: usize) -> Result<(), TraceError> {
         let mut used = 0;
         let mut broken = None;
@@ -352,7 +353,7 @@ impl Reader {
         if out.len() >= most || used > 0 || self.more(BLOCK)? {
             return Ok(());
         }
-        // No line end is left, and no byte is to come or would fit.
+        // No line end is left, and no more bytes will arrive or fit.
         let rest = self.input.data().len();
         if rest == BLOCK {
             let fault = Fault::new(
@@ -377,18 +378,18 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads on, until so many bytes are there. Returns whether something came.
+    /// Reads on until `bytes` bytes are present. Returns true if bytes were added.
     fn more(&mut self, bytes: usize) -> Result<bool, TraceError> {
         let filled = self.input.fill_to(bytes);
         self.filled(filled)
     }
 
-    /// What came of reading on.
+    /// Converts the result of reading on.
     fn filled(&mut self, filled: io::Result<bool>) -> Result<bool, TraceError> {
         match filled {
             Ok(more) => Ok(more),
             Err(e) if self.input.compressed => {
-                // What a damaged frame holds can't be known: the rest counts as one record.
+                // The contents of a damaged frame can't be known: the rest counts as one record.
                 let fault = if e.to_string().contains(unpack::TOO_LARGE) {
                     Fault::new(
                         "the compressed data needs a window of more than 128 MiB",
@@ -410,7 +411,7 @@ impl Reader {
         }
     }
 
-    /// A record that can't be read: counted if lenient, else the end.
+    /// Handles a malformed record: counts it if lenient, else returns the error.
     fn fault(&mut self, fault: Fault) -> Result<(), TraceError> {
         self.passed += 1;
         let error = TraceError {

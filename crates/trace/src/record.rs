@@ -1,6 +1,6 @@
-//! What every format becomes.
+//! The record type that all formats are converted to.
 
-/// What a record does.
+/// The operation of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Op {
@@ -20,14 +20,14 @@ pub enum Op {
     Create,
     /// Open with O_TRUNC, with or without O_CREAT: the file is empty afterwards.
     CreateEmpty,
-    /// The last descriptor of an open file is gone.
+    /// The last descriptor of an open file was closed.
     Close,
-    /// The file's last name is gone.
+    /// The file's last name was removed.
     Unlink,
 }
 
 impl Op {
-    /// The name in lists and counts.
+    /// Returns the name in lists and counts.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -43,13 +43,13 @@ impl Op {
         }
     }
 
-    /// Whether the record moves bytes.
+    /// Returns true if the record moves bytes.
     pub fn is_data(self) -> bool {
         matches!(self, Self::Read | Self::Write)
     }
 }
 
-/// The latency of a record whose trace holds none.
+/// The latency of a record whose trace has none.
 pub const NO_LATENCY: u64 = u64::MAX;
 
 /// The largest offset that a record reaches, in bytes: 16 TiB less 4 GiB, so that the number of a
@@ -59,12 +59,13 @@ pub const MAX_FILE: u64 = (1 << 44) - (1 << 32);
 /// One request: 40 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// When it was issued, in nanoseconds since the trace's first record; an earlier time counts
-    /// as 0.
+    /// The time of issue, in nanoseconds since the trace's first record; an earlier time counts as
+    /// 0.
     pub time_ns: u64,
-    /// First byte; the new length for [`Op::Truncate`]; 0 where it means nothing.
+    /// The first byte; the new length for [`Op::Truncate`]; 0 for other operations without an
+    /// offset.
     pub offset: u64,
-    /// How long it took when it was recorded, in nanoseconds; [`NO_LATENCY`] if that is not known.
+    /// The recorded duration, in nanoseconds; [`NO_LATENCY`] if unknown.
     pub latency_ns: u64,
     /// Bytes read or written; never beyond [`MAX_FILE`].
     pub len: u32,
@@ -73,19 +74,19 @@ pub struct Record {
     pub file: u32,
     /// The process, as an index into [`crate::Reader::processes`].
     pub process: u32,
-    /// What it does.
+    /// The operation.
     pub op: Op,
 }
 
 const _: () = assert!(size_of::<Record>() == 40);
 
 impl Record {
-    /// The recorded latency in nanoseconds, if there is one.
+    /// Returns the recorded latency in nanoseconds, if there is one.
     pub fn latency(&self) -> Option<u64> {
         (self.latency_ns != NO_LATENCY).then_some(self.latency_ns)
     }
 
-    /// The first byte behind what is read or written.
+    /// Returns the first byte after the range read or written.
     pub fn end(&self) -> u64 {
         self.offset + u64::from(self.len)
     }

@@ -1,11 +1,11 @@
 //! `strace -f -ttt -T` of file system calls.
 //!
 //! Descriptors are followed per process across fork, clone, vfork, exec, dup, fcntl and exit, so
-//! that a read(2) is a read at an offset of a file. Unfinished and resumed lines are joined. Calls
-//! that failed, calls on descriptors that are no files (pipes, sockets, what was open before the
-//! recording) and calls that mean nothing here, mmap first of all, are counted.
+//! that a read(2) becomes a read at an offset of a file. Unfinished and resumed lines are joined.
+//! Failed calls, calls on descriptors that are no files (pipes, sockets, descriptors opened before
+//! the recording) and calls without a meaning here, above all mmap, are counted.
 //!
-//! Wanted: at least `-e trace=%file,%desc,%process`; strings may be cut (`-s`), paths may not.
+//! Needed: at least `-e trace=%file,%desc,%process`; strings may be cut (`-s`), paths may not.
 
 mod call;
 mod line;
@@ -29,15 +29,15 @@ const LINE: &str = "lines of strace -f -ttt -T, such as 21525 1795247166.640568 
 /// The longest call that is joined from its parts, in bytes.
 const MOST_JOINED: usize = 1 << 20;
 
-/// Descriptors that all processes may have together: each process that is forked gets a copy of them.
+/// The most descriptors of all processes together: each forked process gets a copy of them.
 const MOST_OPEN: usize = 4 << 20;
 
-/// An open file description: what dup and fork share.
+/// An open file description, shared after dup and fork.
 struct Description {
     file: u32,
     pos: u64,
     append: bool,
-    /// Descriptors that mean it.
+    /// The number of descriptors that refer to it.
     refs: u32,
 }
 
@@ -47,7 +47,7 @@ struct Slot {
     close_on_exec: bool,
 }
 
-/// A table of descriptors: one process has it, or several threads.
+/// A table of descriptors, of one process or shared by several threads.
 struct Descriptors {
     slots: BTreeMap<i64, Slot>,
     sharers: u32,
@@ -57,13 +57,13 @@ struct Process {
     /// The process's number in records.
     number: u32,
     table: u32,
-    /// Directory that relative paths begin at; empty where it was at the start.
+    /// The directory of relative paths; empty for the directory at the start.
     cwd: Vec<u8>,
-    /// A call that has begun: its time, its text so far, and whether it makes processes.
+    /// A call that has started: its time, its text so far, and whether it makes processes.
     unfinished: Option<(u64, Vec<u8>, bool)>,
 }
 
-/// A file as far as the trace tells.
+/// The state of a file, as far as the trace tells.
 #[derive(Clone, Copy, Default)]
 struct Known {
     size: u64,
@@ -77,16 +77,16 @@ pub(crate) struct Strace {
     free_tables: Vec<u32>,
     descriptions: Vec<Description>,
     free_descriptions: Vec<u32>,
-    /// Processes in a call that makes others, by when it began.
+    /// Processes in a call that makes others, by start time.
     forking: BTreeSet<(u64, u64)>,
-    /// Descriptors of all processes.
+    /// The number of descriptors of all processes.
     open: usize,
     names: Names,
-    /// By file number.
+    /// State of files by number.
     known: Vec<Known>,
 }
 
-/// A path without `.`, `..` and doubled slashes.
+/// Normalises a path: removes `.`, `..` and doubled slashes.
 fn normal(cwd: &[u8], path: &[u8]) -> Vec<u8> {
     let absolute = path.starts_with(b"/") || cwd.starts_with(b"/");
     let mut parts: Vec<&[u8]> = Vec::new();
@@ -127,7 +127,7 @@ impl Strace {
         out: &mut Vec<Record>,
     ) -> Result<(), Fault> {
         let bad = || Fault::about("no call:", line, LINE);
-        // What strace says of itself: "strace: Process 5 attached".
+        // A message of strace itself: "strace: Process 5 attached".
         if line.starts_with(b"strace: ") {
             return Ok(());
         }
@@ -165,7 +165,7 @@ impl Strace {
             }
             Line::Resumed { rest } => {
                 let Some((began, mut text)) = self.finish(pid) else {
-                    // The recording began in the middle of the call.
+                    // The recording started in the middle of the call.
                     tables.ignore("calls whose beginning is missing");
                     return Ok(());
                 };
@@ -180,9 +180,10 @@ impl Strace {
         }
     }
 
-    /// A process that is seen for the first time.
+    /// Adds a process that occurs for the first time.
     fn appear(&mut self, pid: u64, tables: &mut Tables) {
-        // A child often speaks before its parent's clone returns: the latest such call made it.
+        // A child's first line often comes before its parent's clone returns: the latest such call
+        // made it.
         let parent = self.forking.last().map(|(_, parent)| *parent);
         let call = |p: &u64| Some(shares(&self.processes.get(p)?.unfinished.as_ref()?.1));
         match parent.and_then(|p| Some((p, call(&p)?))) {
@@ -194,7 +195,7 @@ impl Strace {
         }
     }
 
-    /// A process's unfinished call, if it has one, is over: when it began, and its text.
+    /// Ends a process's unfinished call, if it has one; returns its start time and text.
     fn finish(&mut self, pid: u64) -> Option<(u64, Vec<u8>)> {
         let (began, text, forks) = self.processes.get_mut(&pid)?.unfinished.take()?;
         if forks {
@@ -291,7 +292,8 @@ impl Strace {
         });
     }
 
-    /// The path that an argument names relative to a directory descriptor's or the process's own.
+    /// Returns the path of an argument, relative to a directory descriptor's or the process's own
+    /// directory.
     fn path(&self, pid: u64, arg: &[u8], dir: Option<&[u8]>) -> Option<Vec<u8>> {
         let path = unquote(arg)?;
         if path.is_empty() {
@@ -416,7 +418,7 @@ impl Strace {
         }
     }
 
-    /// Counts what stays unfinished at the end.
+    /// Counts the calls still unfinished at the end.
     pub fn end(&mut self, tables: &mut Tables) {
         self.forking.clear();
         for process in self.processes.values_mut() {

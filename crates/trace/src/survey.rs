@@ -1,4 +1,4 @@
-//! One pass over a trace: what a replay must know before it begins.
+//! One pass over a trace, which collects the facts that a replay needs before it starts.
 
 use crate::error::TraceError;
 use crate::format::Format;
@@ -15,10 +15,10 @@ pub struct FileUse {
     pub name: String,
     /// The largest end of a read or write, in bytes.
     pub reach: u64,
-    /// Whether it existed before the trace: it was opened without being made, or read where the
-    /// trace had not written, or it is a device or the store of a cache.
+    /// Whether it existed before the trace: it was opened without being created, or read where the
+    /// trace had not written, or is a device or the store of a cache.
     pub existed: bool,
-    /// Its size by what the trace did so far, in bytes.
+    /// Its size after the operations so far, in bytes.
     size: u64,
     seen: bool,
 }
@@ -36,12 +36,12 @@ pub struct ProcessUse {
     pub last: u64,
 }
 
-/// What a trace holds.
+/// The facts about a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey {
     /// The format.
     pub format: Format,
-    /// What object numbers are taken for, if there are any.
+    /// The meaning of object numbers, if there are any.
     pub unit: Option<Unit>,
     /// Number of records.
     pub records: u64,
@@ -55,11 +55,11 @@ pub struct Survey {
     pub files: Vec<FileUse>,
     /// The processes, by their number in records.
     pub processes: Vec<ProcessUse>,
-    /// What was read and means nothing here, with how often.
+    /// Kinds of input that were read but have no meaning here, with their counts.
     pub ignored: BTreeMap<String, u64>,
-    /// Records skipped because they could not be read.
+    /// Malformed records that were skipped.
     pub skipped: u64,
-    /// The first of them.
+    /// The error of the first of them.
     pub first_skipped: Option<TraceError>,
 }
 
@@ -67,7 +67,7 @@ impl Survey {
     /// Reads a whole trace.
     ///
     /// # Errors
-    /// A trace that can't be read, or that holds no record.
+    /// The trace can't be read, or has no record.
     pub fn of(path: &Path, options: &Options) -> Result<Self, TraceError> {
         Self::read(Reader::open(path, options)?)
     }
@@ -75,7 +75,7 @@ impl Survey {
     /// As [`Self::of`], from an open trace of which nothing was read.
     ///
     /// # Errors
-    /// A trace that can't be read, or that holds no record.
+    /// The trace can't be read, or has no record.
     pub fn read(mut reader: Reader) -> Result<Self, TraceError> {
         let mut survey = Self {
             format: reader.format(),
@@ -168,7 +168,7 @@ impl Survey {
         match r.op {
             Op::Read => {
                 self.bytes[0] += u64::from(r.len);
-                // A read of nothing, at the end of the file or behind it, tells nothing.
+                // A read of 0 bytes, at or after the end of the file, tells nothing about its size.
                 if r.len > 0 {
                     f.existed |= end > f.size;
                     f.reach = f.reach.max(end);

@@ -1,8 +1,8 @@
-//! Files and processes: names to small numbers.
+//! Files and processes: maps names to small numbers.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// What a reader knows of the trace so far.
+/// The files and processes of the trace so far.
 #[derive(Default)]
 pub(crate) struct Tables {
     /// Names of files by number.
@@ -11,15 +11,15 @@ pub(crate) struct Tables {
     pub processes: Vec<String>,
     by_file: HashMap<Box<[u8]>, u32>,
     by_process: HashMap<Box<[u8]>, u32>,
-    /// The last lookups: traces repeat themselves.
+    /// The last lookups: successive records often have the same names.
     last_file: Option<u32>,
     last_process: Option<u32>,
-    /// What was read and means nothing here, by name.
+    /// Counts of input without a meaning here, by kind.
     pub ignored: BTreeMap<String, u64>,
 }
 
 impl Tables {
-    /// The number of the file of this name.
+    /// Returns the number of the file with this name.
     #[inline]
     pub fn file(&mut self, name: &[u8]) -> u32 {
         if let Some(id) = self.last_file
@@ -32,7 +32,7 @@ impl Tables {
         id
     }
 
-    /// The number of the process of this name.
+    /// Returns the number of the process with this name.
     #[inline]
     pub fn process(&mut self, name: &[u8]) -> u32 {
         if let Some(id) = self.last_process
@@ -45,19 +45,19 @@ impl Tables {
         id
     }
 
-    /// A new file under a name that others may have had.
+    /// Adds a new file under a name that other files may have had.
     pub fn new_file(&mut self, name: &[u8]) -> u32 {
         self.files.push(String::from_utf8_lossy(name).into_owned());
         self.files.len() as u32 - 1
     }
 
-    /// A new process under a number that others may have had.
+    /// Adds a new process under a pid that other processes may have had.
     pub fn new_process(&mut self, name: &str) -> u32 {
         self.processes.push(name.to_owned());
         self.processes.len() as u32 - 1
     }
 
-    /// Counts something that means nothing here.
+    /// Counts input without a meaning here.
     pub fn ignore(&mut self, what: &str) {
         match self.ignored.get_mut(what) {
             Some(n) => *n += 1,

@@ -1,16 +1,16 @@
-//! What zstd has packed, read as if it were not: by zstd itself (feature `zstd`), or by a decoder in Rust (`ruzstd`), which
-//! takes no C compiler and less time to build, and longer to read. A build with both has
-//! the first one, a build with neither reads plain files alone.
+//! Reads zstd-compressed streams: with zstd itself (feature `zstd`), or with a decoder in Rust
+//! (`ruzstd`), which needs no C compiler and less time to build, but more time to read. A build
+//! with both features uses zstd, a build with neither reads plain files only.
 
-/// The first bytes of a frame.
+/// The first bytes of a zstd frame.
 pub(crate) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The largest window of packed data, as a power of two: 128 MiB, which `zstd` itself takes without
-/// `--long`.
+/// The largest window of compressed data, as a power of two: 128 MiB, which `zstd` itself accepts
+/// without `--long`.
 #[cfg(any(feature = "zstd", feature = "ruzstd"))]
 const WINDOW_LOG: u32 = 27;
 
-/// What is said of a window that is larger.
+/// Part of the error text about a larger window.
 pub(crate) const TOO_LARGE: &str = "too much memory";
 
 #[cfg(feature = "zstd")]
@@ -25,10 +25,10 @@ mod in_c {
     use super::WINDOW_LOG;
     use std::io::{self, Read};
 
-    /// Unpacks a stream.
+    /// Decompresses a stream.
     ///
     /// # Errors
-    /// What the decoder says.
+    /// The decoder can't be made.
     pub(crate) fn unpack(packed: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
         let mut decoder = zstd::stream::read::Decoder::new(packed)?;
         decoder.window_log_max(WINDOW_LOG)?;
@@ -40,7 +40,7 @@ mod in_c {
 mod nowhere {
     use std::io::{self, Read};
 
-    /// Says that there is no decoder.
+    /// Fails, because this build has no decoder.
     pub(crate) fn unpack(_: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
         Err(io::Error::other("this build reads plain files alone"))
     }
@@ -54,7 +54,7 @@ mod rust {
     use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
     use std::io::{self, BufRead, BufReader, Read};
 
-    /// As the one of zstd's.
+    /// Decompresses a stream, like the function for zstd.
     #[expect(clippy::unnecessary_wraps, reason = "zstd's can fail")]
     pub(crate) fn unpack(packed: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
         let mut decoder = FrameDecoder::new();
@@ -63,15 +63,15 @@ mod rust {
         Ok(Box::new(Frames { packed, decoder }))
     }
 
-    /// One frame behind the other. Their checksums are not looked at.
+    /// The frames of a stream, one after the other. Their checksums are not verified.
     struct Frames {
         packed: BufReader<Box<dyn Read + Send>>,
-        /// Of the frame that is read; without one before the first.
+        /// The decoder of the current frame; without one before the first.
         decoder: FrameDecoder,
     }
 
     impl Frames {
-        /// Begins the next frame; without one the stream has ended.
+        /// Starts the next frame; returns false at the end of the stream.
         fn begin(&mut self) -> io::Result<bool> {
             while !self.packed.fill_buf()?.is_empty() {
                 match self.decoder.reset(&mut self.packed) {
@@ -148,7 +148,7 @@ mod tests {
         let passed_by = [&[0x5a, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
         let parts = [frame(b"one "), passed_by.clone(), frame(b""), frame(b"two")];
         assert_eq!(all(parts.concat()).unwrap(), b"one two");
-        // What is behind a frame is one, or nothing.
+        // A frame may only be followed by another frame or the end.
         assert!(all([frame(b"one"), b"x".to_vec()].concat()).is_err());
         assert!(all([frame(b"one"), passed_by[..9].to_vec()].concat()).is_err());
         let mut long = vec![0; 1 << 20];

@@ -1,4 +1,4 @@
-//! Traces to files.
+//! Writes artificial traces to files.
 
 use crate::generate::{Generator, Plan, Request};
 use std::io::{self, Write};
@@ -6,12 +6,12 @@ use std::io::{self, Write};
 /// Bytes of a request's page.
 const PAGE: u32 = 4096;
 
-/// Writes a plan in libCacheSim's oracleGeneral format, pages of 4 KiB. The format knows no
-/// writes. Needs 4 bytes of memory a request and a reachable object: each record holds when its
-/// object comes next.
+/// Writes a plan in libCacheSim's oracleGeneral format, with pages of 4 KiB. The format has no
+/// writes. Needs 4 bytes of memory per request and reachable object: each record holds the number
+/// of its object's next request.
 ///
 /// # Errors
-/// What `out` says.
+/// `out` fails.
 pub fn oracle_general(plan: &Plan, out: &mut impl Write) -> io::Result<()> {
     const NEVER: u32 = u32::MAX;
     let objects: Vec<u32> = Generator::new(plan).map(|r| r.object).collect();
@@ -28,7 +28,7 @@ pub fn oracle_general(plan: &Plan, out: &mut impl Write) -> io::Result<()> {
         block.extend_from_slice(&seconds.to_le_bytes());
         block.extend_from_slice(&u64::from(request.object).to_le_bytes());
         block.extend_from_slice(&PAGE.to_le_bytes());
-        // Records count from 1.
+        // The format counts records from 1.
         let next = if next == NEVER {
             -1
         } else {
@@ -47,7 +47,7 @@ pub fn oracle_general(plan: &Plan, out: &mut impl Write) -> io::Result<()> {
 /// obj_size (4096) and op.
 ///
 /// # Errors
-/// What `out` says.
+/// `out` fails.
 pub fn csv(plan: &Plan, out: &mut impl Write) -> io::Result<()> {
     let mut out = io::BufWriter::with_capacity(1 << 16, out);
     out.write_all(b"time,obj_id,obj_size,op\n")?;

@@ -1,5 +1,5 @@
-//! Readers against bytes that nobody meant to be traces: no panic, no record out of bounds, and a
-//! lenient reader gets to the end.
+//! Readers of arbitrary bytes: no panic, no record out of bounds, and a lenient reader reaches the
+//! end.
 
 use proptest::prelude::*;
 use std::io::Cursor;
@@ -58,7 +58,7 @@ fn check(bytes: &[u8], format: Option<Format>, unit: Unit) {
     }
 }
 
-/// The samples of a format; of `None`, all of them.
+/// Returns the samples of a format; of all formats for `None`.
 fn samples(format: Option<Format>) -> Vec<Vec<u8>> {
     let names: &[&str] = match format {
         None => &GOLDEN,
@@ -71,13 +71,13 @@ fn samples(format: Option<Format>) -> Vec<Vec<u8>> {
     };
     let mut all: Vec<Vec<u8>> = names.iter().map(|name| golden(name)).collect();
     for sample in &mut all {
-        // Long enough for every kind of line; short enough for many copies.
+        // Long enough for every kind of line, short enough for many copies.
         sample.truncate(12_000);
     }
     all
 }
 
-/// Ten million bytes through one reader.
+/// Feeds ten million bytes to one reader.
 fn ten_million(format: Format) {
     let seed = format as u64;
     feed(seed, &samples(Some(format)), AMOUNT, |bytes| {
@@ -115,7 +115,7 @@ fn ten_million_bytes_as_strace() {
     ten_million(Format::Strace);
 }
 
-/// Ten million bytes whose format is to be recognised.
+/// Feeds ten million bytes whose format must be recognised.
 #[test]
 fn ten_million_bytes_of_some_format() {
     feed(100, &samples(None), AMOUNT, |bytes| {
@@ -123,7 +123,7 @@ fn ten_million_bytes_of_some_format() {
     });
 }
 
-/// Ten million compressed bytes, whole or damaged, and what comes of them.
+/// Feeds ten million compressed bytes, intact or damaged.
 #[test]
 fn ten_million_bytes_of_zstd() {
     let mut packed = vec![golden("sectors.oracleGeneral.zst")];
@@ -131,7 +131,7 @@ fn ten_million_bytes_of_zstd() {
     feed(101, &packed, AMOUNT, |bytes| {
         check(bytes, None, Unit::Auto);
     });
-    // Whole frames of damaged traces: these get through to the readers.
+    // Intact frames of damaged traces, which reach the readers.
     feed(102, &samples(None), AMOUNT / 4, |bytes| {
         check(&packed_bytes(bytes), None, Unit::Auto);
     });

@@ -1,4 +1,4 @@
-//! Every format against files of it.
+//! Reads sample files of every format.
 
 use std::fmt::Write as _;
 use std::io::Cursor;
@@ -17,7 +17,7 @@ fn records(mut reader: Reader) -> Result<Vec<Record>, TraceError> {
     Ok(all)
 }
 
-/// What is in a trace, as text: its survey, then a line a record.
+/// Formats a trace as text: its survey, then a line per record.
 fn shown(name: &str) -> String {
     let options = Options::default();
     let survey = Survey::of(&golden(name), &options).unwrap();
@@ -158,7 +158,7 @@ fn a_broken_record_is_named_and_skipped_when_lenient() {
     let mut bytes = std::fs::read(golden("sectors.oracleGeneral.bin")).unwrap();
     bytes[2 * 24 + 3] = 0xff;
     let error = read(&bytes, "t.bin", &options).unwrap_err();
-    // The time of the third is far ahead, so the fourth goes back.
+    // The time of the third record is far ahead, so the fourth goes back.
     assert_eq!(
         error.to_string(),
         "t.bin: record 4: the time goes back from 4278190091 s to 12 s"
@@ -183,7 +183,7 @@ fn what_is_no_trace_is_refused() {
         .unwrap();
     assert!(error.message.contains("can't be read"), "{error}");
     assert!(Reader::open(Path::new("tests/nothing"), &options).is_err());
-    // A name decides where contents do not.
+    // The name decides where the contents do not.
     let error = read(b"x\n", "a.strace", &options).unwrap_err();
     assert!(error.message.contains("no call"), "{error}");
 }

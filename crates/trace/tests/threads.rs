@@ -1,11 +1,11 @@
-//! Any number of threads reads the same records, the same faults, the same counts.
+//! Any number of threads reads the same records, errors and counts.
 
 use std::fmt::Write as _;
 use std::io::Cursor;
 use trace::damage::feed;
 use trace::{BLOCK, Options, Reader, Record, TraceError};
 
-/// Everything that a reader says of a trace.
+/// All results of reading a trace.
 type Said = (
     Vec<Record>,
     Option<TraceError>,
@@ -26,7 +26,7 @@ fn read(bytes: &[u8], name: &str, lenient: bool, threads: usize) -> Option<Said>
         records.extend_from_slice(batch);
         Ok(())
     });
-    // With a fault, the batches before the one that holds it.
+    // On an error, the batches before the one that contains it.
     if result.is_err() {
         records.truncate(records.len() / 4096 * 4096);
     }
@@ -50,7 +50,7 @@ fn same(bytes: &[u8], name: &str) -> Option<Said> {
     last
 }
 
-/// Several blocks of lines.
+/// Returns several blocks of lines.
 fn long() -> String {
     let mut text = "time,obj_id,size,op\n".to_owned();
     for i in 0..120_000_u64 {
@@ -73,7 +73,7 @@ fn whole_blocks_of_lines() {
     assert_eq!((records.len(), error), (80_000, None));
     let packed = zstd::encode_all(text.as_bytes(), 1).expect("memory");
     assert_eq!(same(&packed, "t.csv").expect("a CSV").0, records);
-    // Names that get pages of their own, in the order of lines.
+    // Named objects get their own pages, in the order of lines.
     let named = text.replace(",7", ",seven");
     let (placed, ..) = same(named.as_bytes(), "t.csv").expect("a CSV");
     assert!(placed.len() > 70_000);
@@ -84,7 +84,7 @@ fn whole_blocks_of_lines() {
     assert!(error.is_none() && skipped >= 2 && first.is_some_and(|e| e.record > Some(50_000)));
     let (_, _, skipped, ..) = same(&packed[..packed.len() / 2], "t.csv").expect("a CSV");
     assert!(skipped > 0);
-    // A line that fits no block, and lines behind it.
+    // A line longer than a block, and lines after it.
     let endless = [&text[..half], &"9".repeat(3 * BLOCK), &text[half..]].concat();
     same(endless.as_bytes(), "t.csv").expect("a CSV");
 }

@@ -1,4 +1,4 @@
-//! Reading in a thread of its own, ahead of who uses the records.
+//! Reads in a separate thread, ahead of the consumer of the records.
 
 use super::{Decoder, Reader};
 use crate::error::TraceError;
@@ -6,17 +6,17 @@ use crate::record::Record;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::Builder;
 
-/// Batches that wait for their user at most.
+/// The most batches that wait for the consumer.
 const AHEAD: usize = 4;
 
 impl Reader {
-    /// Calls `take` with everything that `keep` makes of the records, batch by batch, in order. With
-    /// more than one thread the trace is read, decompressed and parsed in others than the caller's,
-    /// where `take` is called, the lines of a CSV in as many as there are; what it is called with is the
-    /// same for any number.
+    /// Calls `take` with the values that `keep` returns for the records, batch by batch, in order.
+    /// With more than one thread the trace is read, decompressed and parsed in other threads than
+    /// the caller's, in which `take` is called; the lines of a CSV are parsed in all of them. The
+    /// arguments of `take` are the same for any number of threads.
     ///
     /// # Errors
-    /// A record that can't be read, unless lenient, or what `take` says.
+    /// A record is malformed and the reader is not lenient, or `take` returns an error.
     pub fn each_batch<T: Send>(
         &mut self,
         threads: usize,
@@ -36,10 +36,10 @@ impl Reader {
                     if result.is_err() {
                         break;
                     }
-                    // Who reads may have ended.
+                    // The reading thread may have ended.
                     let _ = used.send(batch);
                 }
-                // Who waits for room learns that nobody wants more.
+                // Unblocks a reading thread that waits to send a batch.
                 drop(batches);
                 match thread.join() {
                     Ok(read) => Some(result.and(read)),
@@ -57,10 +57,10 @@ impl Reader {
         Ok(())
     }
 
-    /// [`Self::each_batch`] with the records themselves.
+    /// As [`Self::each_batch`], with the records themselves.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::each_batch`].
     pub fn each_records(
         &mut self,
         threads: usize,
@@ -70,7 +70,7 @@ impl Reader {
     }
 }
 
-/// Fills batches, those that were used first, until the trace ends or nobody wants more.
+/// Fills batches, used ones first, until the trace ends or the receiver is gone.
 fn read_ahead<T>(
     reader: &mut Reader,
     threads: usize,

@@ -1,5 +1,5 @@
-//! The lines of a CSV, parsed on many threads: one reads blocks of whole lines, some say what each line
-//! says by itself, and one, the caller's, makes records of that in the order of lines.
+//! Parses the lines of a CSV on many threads: one reads blocks of whole lines, some parse each line
+//! by itself, and the caller's makes records of the parsed lines in order.
 
 use super::{BATCH, Decoder, Reader};
 use crate::error::{Fault, TraceError};
@@ -12,33 +12,34 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
-/// A block's lines.
+/// The parsed lines of a block.
 struct Parsed {
-    /// What each line that is not blank says, and how many lines come before it in the block.
+    /// Each line that is not blank, parsed, with the number of lines before it in the block.
     lines: Vec<(u32, Result<Request, Fault>)>,
-    /// Lines, with blank ones.
+    /// The number of lines, including blank ones.
     count: u32,
-    /// The block, to be filled again.
+    /// The block's buffer, to be reused.
     block: Vec<u8>,
 }
 
-/// Blocks under way for each thread that parses.
+/// Blocks in flight per parsing thread.
 const BLOCKS: usize = 2;
 
 impl Reader {
-    /// Reads all whole lines of a CSV, on so many threads besides two that wait most of the time. `send`
-    /// takes each full batch, and gives an empty one unless nobody wants more. Returns whether somebody
-    /// wants what is left: the last records, and a file's end that is no whole line.
+    /// Reads all whole lines of a CSV, on `threads` threads besides two that are mostly blocked.
+    /// `send` takes each full batch, and returns an empty one, or `None` if no more are wanted.
+    /// Returns true if the rest is still wanted: the last records, and a file's end without a
+    /// newline.
     ///
     /// # Errors
-    /// A record that can't be read, unless lenient.
+    /// A record is malformed, and the reader is not lenient.
     pub(super) fn lines_in_threads<T>(
         &mut self,
         threads: usize,
         keep: &impl Fn(&Record) -> T,
         mut send: impl FnMut(Vec<T>) -> Option<Vec<T>>,
     ) -> Result<bool, TraceError> {
-        // The header, if there is one, is what the columns were taken from.
+        // Reads past the header, if there is one, from which the columns were taken.
         let mut batch = Vec::new();
         if !self.next_batch_of(&mut batch, keep)? || self.ended {
             return Ok(batch.is_empty() || send(batch).is_some());
@@ -68,7 +69,7 @@ impl Reader {
             drop(parsed);
             let input = &input;
             let feed = move || feed(&mut owned(input), &empty, &blocks);
-            // Without threads the lines are read as those of other formats are.
+            // If no thread can be started, the lines are read like those of other formats.
             let feeder = match some {
                 true => Builder::new().spawn_scoped(scope, feed).ok(),
                 false => None,
@@ -77,7 +78,7 @@ impl Reader {
                 return (Ok(true), Ok(None));
             };
             let wanted = self.in_order(&in_any_order, &used, keep, next, &mut send);
-            // Who waits for a block, or for somebody to take one, learns that nobody wants more.
+            // Unblocks threads that wait for a block or for a receiver.
             drop(in_any_order);
             drop(used);
             (wanted, feeder.join())
@@ -95,7 +96,7 @@ impl Reader {
         }
     }
 
-    /// Makes records of blocks, in their order.
+    /// Makes records of blocks, in order.
     fn in_order<T>(
         &mut self,
         parsed: &Receiver<(u64, Parsed)>,
@@ -136,21 +137,22 @@ impl Reader {
                     }
                 }
                 self.passed = before + u64::from(block.count);
-                // Who reads may have ended.
+                // The reading thread may have ended.
                 let _ = used.send(block.block);
             }
         }
-        // What is left is less than a batch: the first of whatever follows.
+        // The remaining records are less than a batch, and start the next one.
         Ok(batch.is_empty() || send(batch).is_some())
     }
 }
 
-/// What a lock holds, whoever panicked with it.
+/// Locks a mutex, also if a thread panicked with it.
 fn owned<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads blocks of whole lines until there is none, nobody wants more, or reading fails: the error.
+/// Reads blocks of whole lines until there are no more, or the receivers are gone. Returns the
+/// error if reading fails.
 fn feed(
     input: &mut Input,
     empty: &Receiver<Vec<u8>>,
@@ -162,7 +164,7 @@ fn feed(
                 Some(at) => break at + 1,
                 None => match input.fill() {
                     Ok(true) => {}
-                    // Less than a line is left, or more than fits a block.
+                    // Less than a line is left, or a line exceeds a block.
                     Ok(false) => return None,
                     Err(e) => return Some(e),
                 },
@@ -179,7 +181,7 @@ fn feed(
     None
 }
 
-/// Parses blocks until there are no more, or nobody wants them.
+/// Parses blocks until there are no more, or the receiver is gone.
 fn parse(
     parser: &ObjectCsv,
     blocks: &Mutex<Receiver<(u64, Vec<u8>)>>,

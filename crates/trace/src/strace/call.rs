@@ -1,4 +1,4 @@
-//! What each call that succeeded means: one step a class of calls.
+//! The effects of successful calls: one function per class of calls.
 
 use super::line::{Call, Class, stat_size};
 use super::{Description, LINE, Slot, Strace};
@@ -10,7 +10,7 @@ use crate::tables::Tables;
 const NO_FILE: &str = "reads and writes of what is no known file";
 const NO_PATH: &str = "paths relative to an unknown directory, or cut";
 
-/// The complaint about a call.
+/// Returns the error about a malformed call.
 pub(super) fn broken(name: &[u8]) -> Fault {
     let name = String::from_utf8_lossy(name);
     Fault::new(
@@ -19,7 +19,7 @@ pub(super) fn broken(name: &[u8]) -> Fault {
     )
 }
 
-/// A call that succeeded, and where its records go.
+/// A successful call, and the receiver of its records.
 pub(super) struct Done<'a> {
     pub pid: u64,
     /// Nanoseconds since the first line.
@@ -50,14 +50,14 @@ impl Done<'_> {
         });
     }
 
-    /// The bytes that a transfer's result counts.
+    /// Returns the number of bytes that a transfer moved, from its result.
     fn moved(&self) -> Result<u64, Fault> {
         u64::try_from(self.result).map_err(|_| self.bad())
     }
 }
 
 impl Strace {
-    /// Follows a call that succeeded. `share`: a process that it makes has the descriptors of its
+    /// Applies a successful call. `share`: a process that it makes shares the descriptors of its
     /// parent.
     pub(super) fn done(
         &mut self,
@@ -110,18 +110,18 @@ impl Strace {
         Ok(())
     }
 
-    /// The slot of the descriptor that an argument names.
+    /// Returns the slot of the descriptor in an argument.
     fn slot_of(&self, c: &Done<'_>, arg: usize) -> Option<Slot> {
         self.slot(c.pid, c.call.fd(arg))
     }
 
-    /// The file of the descriptor that an argument names.
+    /// Returns the file of the descriptor in an argument.
     fn file_of(&self, c: &Done<'_>, arg: usize) -> Option<u32> {
         let slot = self.slot_of(c, arg)?;
         Some(self.descriptions[slot.description as usize].file)
     }
 
-    /// The path that an argument names, behind that of its directory's descriptor if there is one.
+    /// Returns the path in an argument, relative to a directory descriptor if `dir`.
     fn path_of(&self, c: &Done<'_>, dir: bool) -> Option<Vec<u8>> {
         let args = &c.call.args;
         match dir {
@@ -194,7 +194,7 @@ impl Strace {
         Ok(())
     }
 
-    /// A new open file description.
+    /// Makes a new open file description.
     fn describe(&mut self, file: u32, append: bool) -> u32 {
         let description = Description {
             file,
@@ -276,7 +276,7 @@ impl Strace {
         let d = &mut self.descriptions[slot.description as usize];
         let known = &mut self.known[d.file as usize].size;
         let offset = match explicit {
-            // Linux appends whatever pwrite's offset says.
+            // With O_APPEND Linux appends regardless of pwrite's offset.
             _ if op == Op::Write && d.append => *known,
             Some(offset) => offset,
             None => d.pos,
@@ -359,7 +359,7 @@ impl Strace {
             return;
         }
         if let Some(path) = self.path_of(c, dir) {
-            // A file that is removed existed.
+            // A file that is removed must have existed.
             self.file(path.clone(), c.tables);
             self.remove_name(c, &path);
         }
@@ -395,7 +395,7 @@ impl Strace {
         if let Some(file) = self.names.remove(&from) {
             self.names.insert(to.clone(), file);
         }
-        // A directory takes along what is in it.
+        // Files in a renamed directory move with it.
         let mut prefix = from;
         prefix.push(b'/');
         for (name, file) in self.names.below(&prefix) {
@@ -426,7 +426,7 @@ impl Strace {
         }
     }
 
-    /// Opens the result for what another descriptor means.
+    /// Makes the call's result a duplicate of another descriptor.
     fn duplicate(&mut self, c: &mut Done<'_>, slot: Slot, close_on_exec: bool) {
         let slot = Slot {
             close_on_exec,

@@ -1,12 +1,13 @@
-//! One line of strace's log: its parts, a call's arguments and result, and what a call is to us.
+//! Parses one line of strace's log: its parts, a call's arguments and result, and the class of a
+//! call.
 
 use crate::number::{parse_i64, parse_seconds, parse_u64};
 use crate::record::{MAX_FILE, NO_LATENCY, Op};
 
-/// A call's arguments that are looked at.
+/// The number of a call's arguments that are used.
 const MOST_ARGS: usize = 6;
 
-/// A line's parts.
+/// The kinds of lines.
 pub(super) enum Line<'a> {
     Call { name: &'a [u8], rest: &'a [u8] },
     Unfinished { text: &'a [u8] },
@@ -15,7 +16,7 @@ pub(super) enum Line<'a> {
     Signal,
 }
 
-/// The process, the time in nanoseconds and the rest of a line.
+/// Splits a line into the process, the time in nanoseconds and the rest.
 pub(super) fn head(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     let mut rest = line.trim_ascii_start();
     let mut pid = 0;
@@ -31,7 +32,7 @@ pub(super) fn head(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     }
     let dot = memchr::memchr(b'.', word)?;
     if dot < 9 {
-        // `-t` and `-r` have other times.
+        // `-t` and `-r` print other forms of time.
         return None;
     }
     Some((pid, parse_seconds(word)?, behind.trim_ascii_start()))
@@ -73,7 +74,7 @@ pub(super) fn kind(rest: &[u8]) -> Option<Line<'_>> {
     Some(Line::Call { name, rest })
 }
 
-/// Whether a line is one of strace with time stamps.
+/// Returns true if a line is one of strace with time stamps.
 pub(crate) fn is_call(line: &[u8]) -> bool {
     head(line).is_some_and(|(_, _, rest)| kind(rest).is_some())
 }
@@ -87,7 +88,7 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Splits what follows the opening parenthesis.
+    /// Parses the text after the opening parenthesis.
     pub fn parse(rest: &'a [u8]) -> Option<Self> {
         let mut args: [&[u8]; MOST_ARGS] = [b""; MOST_ARGS];
         let (mut n, mut depth, mut start, mut at) = (0, 0_u32, 0, 0);
@@ -128,7 +129,7 @@ impl<'a> Call<'a> {
         let result = if word == b"?" {
             None
         } else if let Some(hex) = word.strip_prefix(b"0x") {
-            // Addresses: only mmap's, of which nothing is asked but success.
+            // Addresses are results of mmap only, for which success is all that counts.
             if hex.is_empty() || !hex.iter().all(u8::is_ascii_hexdigit) {
                 return None;
             }
@@ -169,7 +170,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The closing quote of the string that begins at `at`.
+/// Returns the closing quote of the string that begins at `at`.
 fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += 1;
@@ -181,7 +182,7 @@ fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// A quoted path's bytes; `None`: it is no string, or was cut.
+/// Returns a quoted path's bytes; `None`: the argument is no string, or was cut.
 pub(super) fn unquote(arg: &[u8]) -> Option<Vec<u8>> {
     let body = arg.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     let mut out = Vec::with_capacity(body.len());
@@ -219,7 +220,7 @@ pub(super) fn unquote(arg: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Whether a clone's child shares the table of descriptors.
+/// Returns true if a clone's child shares the table of descriptors.
 pub(super) fn shares(text: &[u8]) -> bool {
     memchr::memmem::find(text, b"CLONE_FILES").is_some()
 }
@@ -231,7 +232,7 @@ pub(super) fn stat_size(arg: &[u8]) -> Option<u64> {
     parse_u64(&arg[at..at + digits]).filter(|n| *n <= MAX_FILE)
 }
 
-/// What a call is to us.
+/// The class of a call.
 #[derive(Clone, Copy)]
 pub(super) enum Class {
     Open {
@@ -274,7 +275,7 @@ pub(super) enum Class {
     Mmap,
     /// Counted by name.
     Ignored,
-    /// Not even counted.
+    /// Neither followed nor counted.
     Nothing,
 }
 

@@ -1,8 +1,8 @@
-//! The paths of files, and back.
+//! The mapping between paths and files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which file a path names now. A file may have several names.
+/// The files that paths currently name. A file may have several names.
 #[derive(Default)]
 pub struct Names {
     files: BTreeMap<Vec<u8>, u32>,
@@ -10,17 +10,17 @@ pub struct Names {
 }
 
 impl Names {
-    /// The file of a path.
+    /// Returns the file of a path.
     pub fn get(&self, path: &[u8]) -> Option<u32> {
         self.files.get(path).copied()
     }
 
-    /// The first path of a file, in the order of bytes.
+    /// Returns the first path of a file, in the order of bytes.
     pub fn of(&self, file: u32) -> Option<&[u8]> {
         Some(self.paths.get(&file)?.first()?)
     }
 
-    /// A path names a file from now on; the one that it named before.
+    /// Makes a path name a file; returns the file that it named before.
     pub fn insert(&mut self, path: Vec<u8>, file: u32) -> Option<u32> {
         let old = self.remove(&path);
         self.paths.entry(file).or_default().insert(path.clone());
@@ -28,7 +28,7 @@ impl Names {
         old
     }
 
-    /// A path names nothing from now on; the file that it named.
+    /// Removes a path; returns the file that it named.
     pub fn remove(&mut self, path: &[u8]) -> Option<u32> {
         let file = self.files.remove(path)?;
         if let Some(paths) = self.paths.get_mut(&file) {
@@ -40,7 +40,7 @@ impl Names {
         Some(file)
     }
 
-    /// The paths that begin with a prefix, with their files.
+    /// Returns the paths that begin with a prefix, with their files.
     pub fn below(&self, prefix: &[u8]) -> Vec<(Vec<u8>, u32)> {
         let from = self.files.range(prefix.to_vec()..);
         let below = from.take_while(|(path, _)| path.starts_with(prefix));

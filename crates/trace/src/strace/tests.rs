@@ -1,6 +1,6 @@
 use super::*;
 
-/// The records of a log, as text.
+/// Returns the records of a log, as text.
 fn records(text: &str) -> Vec<String> {
     let (mut strace, mut tables, mut out) = (Strace::new(), Tables::default(), Vec::new());
     for line in text.lines().filter(|l| !l.is_empty()) {
@@ -89,7 +89,7 @@ fn children_inherit_descriptors_and_share_positions() {
         ]
         .map(String::from)
         .into_iter()
-        // An open may come before a read that began earlier and ended later.
+        // An open may come before a read that started earlier and ended later.
         .enumerate()
         .map(|(i, r)| match i {
             2 => "2 open /d/f#0 0+0".to_owned(),
@@ -148,8 +148,8 @@ fn broken_lines_are_faults() {
     }
 }
 
-/// 100,000 processes, every one made while those before it are still in a call, all of them alive:
-/// a walk over all for each took minutes.
+/// 100,000 processes, each made while those before it are still in a call, all alive: a walk over
+/// all of them for each took minutes.
 #[test]
 fn many_processes_are_read_in_one_pass() {
     let (mut strace, mut tables, mut out) = (Strace::new(), Tables::default(), Vec::new());
