@@ -1,4 +1,4 @@
-//! What the command line accepts.
+//! The command line's options and subcommands.
 
 mod bisect;
 mod compare;
@@ -35,12 +35,12 @@ use std::time::Duration;
 
 /// Simulates Linux page reclaim and writeback, and compares policies on it.
 ///
-/// Exit codes: 0 done, 1 an iteration or a check failed or results could not be written where they were
-/// wanted, 2 wrong input or nothing can be written there, 130 interrupted.
+/// Exit codes: 0 done, 1 an iteration or a check failed or results could not be written to their
+/// place, 2 wrong input or nothing can be written there, 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(name = "lowmark", version = env!("LOWMARK_VERSION"))]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -50,56 +50,61 @@ pub struct Cli {
 pub enum Command {
     /// Run an experiment and compare its policies
     Run(Run),
-    /// Compare results of several runs: what changed, by how much and how sure
+    /// Compare results of several runs: what changed, by how much, with what confidence
     Compare(Compare),
-    /// Say how near a preset of the engine comes to a real kernel, in experiments run in both
+    /// Measure how close a preset of the engine comes to a real kernel, in experiments run in both
     Validate(Validate),
-    /// Find the commit of a kernel's history that changed a figure, by experiments in kernels built from it
+    /// Find the commit of a kernel's history that changed a figure, by experiments in kernels built
+    /// from it
     Bisect(Bisect),
-    /// Watch reclaim and writeback in the terminal: of the running Linux, a guest, or a run that is played back
+    /// Watch reclaim and writeback in the terminal: of the running Linux, a guest, or a recorded
+    /// run
     Top(Top),
     /// Record the running Linux: its counters, zones, pressure, disks and tracepoints
     Record(Record),
-    /// Put recordings, or the counters and traces of any machine, into the rows of mm reports, and say what they mean
+    /// Put recordings, or the counters and traces of any machine, into the rows of mm reports, and
+    /// explain them
     Report(Report),
-    /// Learn watermarks on the running Linux, from its direct reclaims and kswapd's trouble
+    /// Learn watermarks on the running Linux, from its direct reclaims and kswapd's difficulties
     Learn(Learn),
     #[command(hide = true)]
     Undo(Undo),
     /// List results folders, or remove old ones
     Results(Results),
-    /// Write results in the forms of other tools: OpenMetrics, JSON lines, Parquet
+    /// Write results in formats of other tools: OpenMetrics, JSON lines, Parquet
     Export(Export),
     /// Score the engine against published tables
     Reproduce(Reproduce),
-    /// Say which patch of a series did what: each prefix of it, and all but each patch
+    /// Attribute a change to the patches of a series: run each prefix of it, and the series without
+    /// each patch
     Attribute(Attribute),
-    /// Say where two runs of the engine part: the first decision that differs, and what follows
+    /// Find where two runs of the engine diverge: the first decision that differs, and its
+    /// consequences
     Diverge(Diverge),
-    /// Find sysctls for a machine, a workload and goals, and say what they can bear
+    /// Find sysctls for a machine, a workload and goals, and report their safety margins
     Tune(Tune),
-    /// Say what a row, counter or word of a report means, or list them all
+    /// Explain a row, counter or word of a report, or list them all
     Explain(Explain),
     /// List the model's parameters with their sources
     Params(Params),
     /// Print the JSON schema of machine files, or of experiments
     Schema(Schema),
-    /// List the experiments, machines and policies that come with the program, or print one
+    /// List the experiments, machines and policies that are included, or print one
     Examples(Examples),
-    /// Write a small experiment with comments, to begin with
+    /// Write a small commented experiment as a starting point
     New(New),
-    /// Show how misses and stalls of a trace depend on the cache's size and eviction policy
+    /// Show how misses and stalls of a trace depend on cache size and eviction policy
     Mrc(Mrc),
     /// List the eviction policies
     Policies(Policies),
     /// Measure speed and size of the engine, or speed of the cache simulator, on this computer
     Bench(Bench),
-    /// Look into a trace, or make one
+    /// Inspect a trace, or generate one
     #[command(subcommand)]
     Trace(Trace),
     /// Describe this computer as a machine file, and check the engine's formulas against its kernel
     Machine(Machine),
-    /// Print a script that completes this command line in a shell
+    /// Print a shell completion script for this command line
     Completions(Completions),
     /// Write the man pages, one for the program and one for each subcommand
     Man(Man),
@@ -123,25 +128,27 @@ pub struct Run {
     /// Iterations of each cell, instead of the file's
     #[arg(long, value_name = "N")]
     pub iterations: Option<NonZeroU32>,
-    /// The seed that iterations derive theirs from, instead of the file's
+    /// The seed from which iterations derive theirs, instead of the file's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Threads; the results are the same for any number [default: all cores]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// The results folder, a new one [default: results/NAME/TIME, and results/NAME/latest leads to it]
+    /// The results folder, a new one [default: results/NAME/TIME, with results/NAME/latest as a
+    /// link to it]
     #[arg(long, value_name = "DIR", group = "place")]
     pub out: Option<PathBuf>,
-    /// Replace earlier results in the folder of `--out` or `--resume`, when the new ones are complete
+    /// Replace earlier results in the folder of `--out` or `--resume`, when the new ones are
+    /// complete
     #[arg(long, requires = "place")]
     pub replace: bool,
-    /// Go on with a run that was interrupted or killed: its results folder, or the one beside it that
-    /// ends in `.partial`; everything else as it was begun
+    /// Continue an interrupted or killed run: its results folder, or the one beside it that ends in
+    /// `.partial`; all other settings as at its start
     #[arg(long, value_name = "DIR", group = "place", conflicts_with = "list")]
     pub resume: Option<PathBuf>,
-    /// Run every iteration twice, compare, and hold lists and counters against each other on the way:
-    /// sums and samples each second, everything as pages change and at the end; with `=full` everything
-    /// each second
+    /// Run every iteration twice, compare, and check lists against counters during the run: sums
+    /// and samples each second, everything when pages change and at the end; with `=full`
+    /// everything each second
     #[arg(
         long,
         value_enum,
@@ -151,11 +158,11 @@ pub struct Run {
         default_missing_value = "sampled"
     )]
     pub check: Option<Check>,
-    /// Seconds of wall time after which a real kernel's guest is given up that makes no progress in virtual
-    /// time: something in it computes without end
+    /// Seconds of wall time without progress in virtual time after which a real kernel's guest is
+    /// killed: something in it computes without end
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub patience: u64,
-    /// Show the matrix and run nothing
+    /// Show the matrix without running it
     #[arg(long)]
     pub list: bool,
     /// Record which path instantiated, dirtied and activated each page
@@ -170,8 +177,8 @@ pub struct Run {
     /// after the comparison; the results folder always has them as rows.txt
     #[arg(long)]
     pub rows: bool,
-    /// With `--rows`: print nothing but the rows, as a reply on a mailing list has them (plain ASCII, at most 72
-    /// columns); the results folder always has this as mail.txt
+    /// With `--rows`: print only the rows, in the form of a mailing list post (plain ASCII, at most
+    /// 72 columns); the results folder always has this as mail.txt
     #[arg(long, requires = "rows", conflicts_with_all = ["json", "quiet"])]
     pub mail: bool,
     /// Print the results as JSON instead of tables; with `--rows`, the rows
@@ -188,7 +195,8 @@ pub struct Run {
 
 /// The policy of `run --trace` and `run --fio` without `--policy`: the newest preset.
 const POLICY: &str = "linux-6.12";
-/// Their machine without `--machine`, a shipped one: that of `lowmark new`.
+/// The machine of `run --trace` and `run --fio` without `--machine`: the included one that `lowmark
+/// new` uses.
 const MACHINE: &str = "512M";
 
 /// Arguments of `run --trace`.
@@ -237,7 +245,8 @@ pub struct TraceRun {
 }
 
 impl TraceRun {
-    /// Returns what is taken where these options leave it open, as a line; `None`: they leave nothing open.
+    /// Returns the defaults that are used where these options are missing, as a line; `None`: none
+    /// is missing.
     pub fn taken(&self) -> Option<String> {
         self.trace.as_ref().or(self.fio.as_ref())?;
         let open = [
@@ -249,7 +258,7 @@ impl TraceRun {
         (!taken.is_empty()).then(|| format!("not given, so taken:{taken}"))
     }
 
-    /// The experiment that these options make, if they make one.
+    /// Returns the experiment that these options define, if they define one.
     pub fn run(&self) -> Option<lab::experiment::TraceRun> {
         let trace = self.trace.as_ref().or(self.fio.as_ref())?;
         let machine = self.machine.as_deref().unwrap_or(MACHINE);
@@ -271,7 +280,7 @@ impl TraceRun {
     }
 }
 
-/// How a trace is read.
+/// How to read a trace.
 #[derive(Debug, Args)]
 pub struct TraceReading {
     /// Count and skip records that can't be read, instead of stopping
@@ -280,19 +289,20 @@ pub struct TraceReading {
     /// The trace's format [default: recognised by contents and name]
     #[arg(long, value_name = "NAME", value_parser = trace::Format::NAMES, help_heading = "Traces")]
     pub format: Option<String>,
-    /// What the object numbers of libCacheSim's formats are [default: guessed from sizes]
+    /// The meaning of the object numbers in libCacheSim's formats [default: guessed from sizes]
     #[arg(long, value_name = "UNIT", value_parser = trace::Unit::NAMES, help_heading = "Traces")]
     pub unit: Option<String>,
 }
 
-/// What to do with traces.
+/// Subcommands for traces.
 #[derive(Debug, Subcommand)]
 pub enum Trace {
     /// Count a trace's records, files and processes
     Info(TraceInfo),
     /// Write an artificial trace
     Generate(TraceGenerate),
-    /// Sum up reclaim's events of a kernel's trace, or of one that `run --ftrace` wrote, as mm reports do
+    /// Sum up reclaim's events in a kernel's trace, or in one that `run --ftrace` wrote, as mm
+    /// reports do
     Vmscan(TraceVmscan),
 }
 
@@ -321,14 +331,14 @@ pub struct TraceInfo {
 /// Arguments of `trace generate`.
 #[derive(Debug, Args)]
 pub struct TraceGenerate {
-    /// Where requests go
+    /// The distribution of requests
     #[arg(value_parser = trace::generate::Pattern::NAMES)]
     pub pattern: String,
-    /// The file to write: libCacheSim's CSV if it ends in .csv, else oracleGeneral (which knows no
+    /// The file to write: libCacheSim's CSV if it ends in .csv, else oracleGeneral (which has no
     /// writes)
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Replace the file if it is there
+    /// Replace an existing file
     #[arg(long)]
     pub replace: bool,
     /// Number of objects, each a page of 4 KiB
@@ -346,12 +356,12 @@ pub struct TraceGenerate {
     /// Requests a second
     #[arg(long, value_name = "N", default_value = "100k", value_parser = count)]
     pub rate: u64,
-    /// The seed: the same one gives the same file
+    /// The seed: equal seeds give equal files
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
 }
 
-/// A count with the suffix k, M or G (powers of 1000).
+/// Parses a count with the suffix k, M or G (powers of 1000).
 fn count(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.as_bytes().last() {
         Some(b'k') => (&text[..text.len() - 1], 1000),
@@ -372,16 +382,16 @@ fn count(text: &str) -> Result<u64, String> {
 /// Arguments of `results`.
 #[derive(Debug, Args)]
 pub struct Results {
-    /// Where to look, three folders deep
+    /// The folder to search, three levels deep
     #[arg(default_value = "results", value_name = "DIR")]
     pub dir: PathBuf,
-    /// Those that were written longer ago than this may go, such as 30d or 12h
+    /// Select folders written longer ago than this, such as 30d or 12h
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub older_than: Option<Duration>,
-    /// The oldest may go until the others together have no more than this, such as 2G
+    /// Select the oldest folders until the others together have no more than this, such as 2G
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub keep_below: Option<u64>,
-    /// Remove them; without this they are only named
+    /// Remove the selected folders; without this they are only listed
     #[arg(long)]
     pub yes: bool,
     /// Print JSON instead of a table
@@ -394,21 +404,21 @@ pub struct Results {
 pub struct Reproduce {
     /// The published series; all of them if absent
     pub series: Option<String>,
-    /// A folder of series, a folder each with series.toml and tables, beside those that come with the
-    /// program
+    /// A folder of further series beside the included ones, each a folder with series.toml and
+    /// tables
     #[arg(long, value_name = "DIR")]
     pub published: Option<PathBuf>,
     /// Tables of the same format to score against, instead of the published ones
     #[arg(long, value_name = "DIR")]
     pub tables: Option<PathBuf>,
-    /// Only say what would be run, and which rows have no run
+    /// Only print what would be run, and which rows have no run
     #[arg(long, conflicts_with = "json")]
     pub plan: bool,
     /// Iterations of each cell, instead of the series' own
     #[arg(long, value_name = "N")]
     pub iterations: Option<NonZeroU32>,
-    /// The draw of this number, with seeds of its own: 1 has those of the experiments, 2 the next ones; a score
-    /// of README is the median over five draws
+    /// The number of the draw, each with its own seeds: 1 has those of the experiments, 2 the next
+    /// ones; a score of README is the median over five draws
     #[arg(long, value_name = "N", default_value = "1")]
     pub draw: NonZeroU32,
     /// Threads; the results are the same for any number [default: all cores]
@@ -424,13 +434,13 @@ pub struct Reproduce {
 pub struct Attribute {
     /// A published series whose patches are switches, or a file of patches (docs/commands.md)
     pub series: String,
-    /// Seeds of each policy at the first look; each further look has twice as many
+    /// Seeds of each policy at the first step; each further step has twice as many
     #[arg(long, value_name = "N", default_value = "6")]
     pub seeds: NonZeroU32,
-    /// Seeds of each policy at most, for what can't be told apart before
+    /// The most seeds of each policy, used for differences that are not yet significant
     #[arg(long, value_name = "N", default_value = "24")]
     pub cap: NonZeroU32,
-    /// Set a key of the series' experiment, above what the series sets; may be repeated
+    /// Set a key of the series' experiment, over the series' own setting; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,
     /// Threads; the results are the same for any number [default: all cores]
@@ -464,10 +474,10 @@ pub struct Params {
     pub json: bool,
 }
 
-/// How `--check` recounts.
+/// The extent of `--check`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Check {
-    /// Sums and samples each second, everything as pages change and at the end.
+    /// Sums and samples each second, everything when pages change and at the end.
     Sampled,
     /// Everything each second.
     Full,
@@ -485,7 +495,8 @@ impl From<Check> for lab::runner::Check {
 /// Arguments of `machine`.
 #[derive(Debug, Args)]
 pub struct Machine {
-    /// The machine file to write, for `machine = "FILE"` in an experiment [default: standard output]
+    /// The machine file to write, for `machine = "FILE"` in an experiment [default: standard
+    /// output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Replace the file of `--out`, if this command wrote it, or the folder of `--save`
@@ -514,7 +525,7 @@ pub struct Machine {
     /// Size of the temporary file
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = probe_size)]
     pub probe_size: u64,
-    /// The most time that measuring may take, in seconds, as 60s
+    /// The longest measurement, in seconds, as 60s
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = probe_time)]
     pub probe_time: Duration,
     /// Print JSON instead of text
@@ -614,7 +625,7 @@ mod tests {
         assert!(probe_time("0s").is_err() && probe_time("1h").is_err());
     }
 
-    /// Options that nobody meant to write: no panic, and what is taken is within its bounds.
+    /// Arbitrary options cause no panic, and accepted values are within their bounds.
     #[test]
     fn arbitrary_options() {
         let samples = ["10M", "7k", "256M", "60s", "machine.cpus=2", " a = b=c"];

@@ -1,46 +1,46 @@
-//! How a command fails, and with which exit code.
+//! Failures of commands, and their exit codes.
 
 use lab::results::OutputError;
 use lab::runner::CheckFailure;
 use std::process::ExitCode;
 
-/// Why a command did not do what it was asked.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// Something the user wrote is wrong.
+    /// The user's input is wrong.
     Input(miette::Report),
-    /// `--check` found something.
+    /// `--check` found a violation.
     Check(CheckFailure),
-    /// The system refused something.
+    /// The system refused an operation.
     System(miette::Report),
-    /// The system has no memory left for something.
+    /// Memory ran out.
     Memory(mm::NoMemory),
-    /// Results are not what, or where, they were wanted. The text is printed as it is: it has paths that
-    /// somebody may copy, and lines of its own.
+    /// Results are incomplete or in another place than requested. The text is printed unchanged: it
+    /// has paths to copy, and its own line breaks.
     Results(String),
-    /// What the front for programs says.
+    /// An error of the front for programs.
     Said(crate::front::Error),
-    /// The user stopped something that leaves nothing behind; the text says what.
+    /// The user stopped a command that leaves nothing behind; the text says which.
     Stopped(String),
     /// The user interrupted the run.
     Interrupted {
-        /// Iterations that finished.
+        /// Finished iterations.
         finished: usize,
-        /// Iterations that were wanted.
+        /// Requested iterations.
         wanted: usize,
-        /// Where the finished ones are, if there are any; `--resume` with it goes on.
+        /// The folder of the finished ones, if there are any, for `--resume`.
         kept: Option<std::path::PathBuf>,
     },
 }
 
 impl Failure {
-    /// Says so on standard error; the exit code.
+    /// Prints the failure to standard error; returns the exit code.
     pub fn report(self) -> ExitCode {
         eprintln!("{}", self.text());
         ExitCode::from(self.code())
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub fn code(&self) -> u8 {
         match self {
             Self::Input(_) => 2,
@@ -50,7 +50,7 @@ impl Failure {
         }
     }
 
-    /// What is said.
+    /// Returns the printed text.
     pub fn text(&self) -> String {
         match self {
             Self::Input(report) | Self::System(report) => format!("{report:?}"),
@@ -90,7 +90,7 @@ impl From<OutputError> for Failure {
         let report = miette::Report::msg(error.to_string());
         match error {
             OutputError::Io { .. } => Self::System(report),
-            // Found out before anything was computed.
+            // Detected before anything was computed.
             _ => Self::Input(report),
         }
     }

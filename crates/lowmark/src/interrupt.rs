@@ -1,17 +1,17 @@
-//! Ctrl-C: once to stop with what is finished, twice to stop at once.
+//! Ctrl-C: the first keeps finished iterations and stops, the second stops at once.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
-/// A flag that the first Ctrl-C sets; the second ends the process with exit code 130.
+/// Returns a flag that the first Ctrl-C sets; the second ends the process with exit code 130.
 ///
-/// Where the system has no such signal the flag is never set.
+/// On systems without the signal the flag is never set.
 pub fn flag() -> Arc<AtomicBool> {
     flag_saying("stopping with the finished iterations; once more to stop at once")
 }
 
-/// Has the first Ctrl-C do something before the process ends with exit code 130, for what can't stop in
-/// the middle.
+/// Makes the first Ctrl-C call `last` and end the process with exit code 130, for work that can't
+/// be stopped in the middle.
 pub fn before_exit(mut last: impl FnMut() + Send + 'static) {
     let _ = ctrlc::set_handler(move || {
         last();
@@ -19,8 +19,8 @@ pub fn before_exit(mut last: impl FnMut() + Send + 'static) {
     });
 }
 
-/// As [`flag`], with other words for the first Ctrl-C. There is one flag a process: what runs one thing after the other asks
-/// for it each time, and stops at whichever is under way.
+/// As [`flag`], with another message for the first Ctrl-C. There is one flag per process: commands
+/// that run several things in a row get it for each, so Ctrl-C stops the current one.
 pub fn flag_saying(words: &'static str) -> Arc<AtomicBool> {
     static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     let install = || {

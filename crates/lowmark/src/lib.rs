@@ -1,15 +1,16 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-/// Says something on standard error, control characters of names as [`text::plain`] has them. Where that can't be written
-/// there is nobody to tell, and what was under way goes on; the standard macro of this name panics.
+/// Prints to standard error, with control characters escaped as in [`text::plain`]. If standard
+/// error can't be written, the message is lost and the program goes on; the standard macro of this
+/// name panics.
 macro_rules! eprintln {
     ($($text:tt)*) => {
         $crate::text::say(&(format!($($text)*) + "\n"))
     };
 }
 
-/// As [`eprintln!`], without an end of the line.
+/// As [`eprintln!`], without a newline.
 macro_rules! eprint {
     ($($text:tt)*) => {
         $crate::text::say(&format!($($text)*))
@@ -32,18 +33,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 use std::thread::Builder;
 
-/// What is said where memory runs out.
+/// The advice printed when memory runs out.
 pub const MORE_MEMORY: &str = "accepted: more memory (`ulimit -v`, the container's limit), a smaller \
     machine or trace, or fewer `--jobs`; `lowmark run E --list` says what a run takes";
 
-/// The stack of the thread that does the work. The main thread's own grows as it is used, and where
-/// it can't, the process is killed.
+/// The stack of the thread that does the work, in bytes. The main thread's own stack grows on
+/// demand, and the process is killed if it can't.
 const STACK: usize = 8 << 20;
 
-/// Does what the command line says; the process's exit code.
+/// Runs the command line; returns the process's exit code.
 ///
 /// # Panics
-/// Passes on a panic of a command, which is a bug of it.
+/// Passes on a panic of a command, which is a bug.
 pub fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
@@ -67,7 +68,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What clap says in the place of a command: help, or what is wrong with the command line.
+/// Prints clap's help, or its error about the command line.
 fn refused(e: &clap::Error) -> ExitCode {
     if e.use_stderr() {
         let colour = std::io::stderr().is_terminal();
@@ -77,7 +78,7 @@ fn refused(e: &clap::Error) -> ExitCode {
             false => eprint!("{said}"),
         }
     } else {
-        // Help is ours, and clap knows the terminal's colours.
+        // The help text is ours, and clap handles the terminal's colours.
         let _ = e.print();
     }
     ExitCode::from(e.exit_code() as u8)

@@ -1,11 +1,11 @@
-//! Claiming a place for results, and saying where they went.
+//! Claims folders for results, and reports where results went.
 
 use crate::failure::Failure;
 use lab::results::{ClaimedFolder, Published, Terms};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Claims the folder that the user wants, or else a new one in `results/NAME`.
+/// Claims the requested folder, or else a new one in `results/NAME`.
 pub fn claim(out: Option<&Path>, name: &str, terms: Terms<'_>) -> Result<ClaimedFolder, Failure> {
     let place = match out {
         Some(dir) => ClaimedFolder::claim(dir, terms)?,
@@ -25,7 +25,7 @@ pub fn say(notes: &[String]) {
     }
 }
 
-/// Says what there is to say of results that are written: a failure if they are elsewhere.
+/// Reports on published results; fails if they are in another place than requested.
 pub fn settled(published: &Published) -> Result<(), Failure> {
     say(&published.notes);
     match &published.trouble {

@@ -7,11 +7,11 @@ use lab::report::terminal::Screen;
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 
-/// The narrowest screen that tables are fitted to: below it no figure would stand whole.
+/// The narrowest screen that tables are fitted to: below it no figure would fit.
 const NARROWEST: u16 = 40;
 
-/// What standard output is: as many columns as `COLUMNS` says, or the terminal has; as many as are needed where
-/// it is neither. Colour is for terminals, without `NO_COLOR` (no-color.org).
+/// Returns the properties of standard output: the width from `COLUMNS` or the terminal, else
+/// unlimited; colour for terminals, unless `NO_COLOR` is set (no-color.org).
 pub fn screen() -> Screen {
     let out = std::io::stdout();
     let said = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
@@ -23,14 +23,14 @@ pub fn screen() -> Screen {
     }
 }
 
-/// Whether standard error shows colours.
+/// Returns true if standard error shows colours.
 fn coloured_errors() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// A text without control characters but ends of lines and tabs: others are written as JSON writes them, such as `\u001b`,
-/// so that a name that somebody else chose moves no cursor and hides no line. With `colours` sequences that set the
-/// colours of what follows (`ESC [ … m`) stay.
+/// Escapes control characters except newlines and tabs as JSON does, such as `\u001b`, so that a
+/// name from an untrusted source moves no cursor and hides no line. With `colours`, sequences that
+/// set colours (`ESC [ … m`) stay.
 pub fn plain(text: &str, colours: bool) -> Cow<'_, str> {
     match colours {
         false => lab::diagnostic::plain(text),
@@ -60,13 +60,13 @@ pub fn plain(text: &str, colours: bool) -> Cow<'_, str> {
     }
 }
 
-/// Says `text` on standard error as [`plain`] has it; where nobody can be told, nothing happens.
+/// Prints `text` to standard error, escaped as in [`plain`]; errors are ignored.
 pub fn say(text: &str) {
     let text = plain(text, coloured_errors());
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Prints `text` as [`plain`] has it; a reader that has gone away (`| head`) is no error.
+/// Prints `text`, escaped as in [`plain`]; a closed pipe (`| head`) is no error.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let text = plain(text, screen().colour);
@@ -85,7 +85,7 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(&text)
 }
 
-/// A table with lines around its header and at its end, as wide as the terminal at most.
+/// Makes a table with lines around its header and at its end, at most as wide as the terminal.
 pub fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> Table {
     let mut table = Table::new();
     table.load_style(RULED);
@@ -113,7 +113,7 @@ mod tests {
         );
         assert_eq!(plain("\u{1b}", true), "\\u001b");
         assert!(matches!(plain("plain ä\n", true), Cow::Borrowed(_)));
-        // In JSON it is the same text.
+        // An escaped JSON text still has the same value.
         let json = serde_json::to_string("\u{7f}\u{1b}").unwrap();
         let read: String = serde_json::from_str(&plain(&json, false)).unwrap();
         assert_eq!(read, "\u{7f}\u{1b}");

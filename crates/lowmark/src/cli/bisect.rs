@@ -11,37 +11,37 @@ pub struct Bisect {
     /// A git repository with sources of Linux; nothing is written there
     #[arg(value_name = "TREE")]
     pub tree: PathBuf,
-    /// The experiment that is run with each kernel; its own policies are not asked
+    /// The experiment to run with each kernel; its own policies are ignored
     #[arg(value_name = "EXPERIMENT")]
     pub experiment: PathBuf,
-    /// A revision in which all is well
+    /// A good revision
     #[arg(long, value_name = "REVISION")]
     pub good: String,
-    /// A later one in which it is not
+    /// A later, bad revision
     #[arg(long, value_name = "REVISION")]
     pub bad: String,
-    /// The figure by which they are told apart: a row, a counter or a figure of the workload
+    /// The figure that distinguishes them: a row, a counter or a figure of the workload
     #[arg(long, value_name = "NAME")]
     pub metric: String,
-    /// The probability, at most, that the answer is wrong
+    /// The highest probability of a wrong answer
     #[arg(long, value_name = "P", default_value_t = 0.05)]
     pub error: f64,
-    /// Runs of one kernel at most, each with a seed of its own
+    /// The most runs of one kernel, each with its own seed
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub most: u32,
     /// A patch to apply to every kernel; may be repeated
     #[arg(long, value_name = "FILE")]
     pub patch: Vec<PathBuf>,
-    /// A fragment of a kernel configuration, above Lowmark's own; may be repeated
+    /// A fragment of a kernel configuration, applied after Lowmark's own; may be repeated
     #[arg(long, value_name = "FILE")]
     pub config: Vec<PathBuf>,
-    /// Leave out the patch by which computing takes time
+    /// Leave out the patch that makes computation take time
     #[arg(long)]
     pub without_costs: bool,
     /// Set a key of the experiment, as in `--set filesystem=xfs`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,
-    /// Where the search is kept; the same command goes on with one that was broken off [default:
+    /// The folder of the search; the same command continues an interrupted search [default:
     /// results/bisect-NAME-GOOD-BAD]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -6,26 +6,28 @@ use std::path::PathBuf;
 /// Arguments of `compare`.
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// The sides, the baseline first: a results folder, a results.json, or a folder of results folders, which are
-    /// pooled; `NAME=PATH,PATH` names a side and pools several
+    /// The sides, the baseline first: a results folder, a results.json, or a folder of results
+    /// folders, which are pooled; `NAME=PATH,PATH` names a side and pools several
     #[arg(required = true, value_name = "[NAME=]PATH")]
     pub sides: Vec<String>,
-    /// The side that the others are compared with, by its name [default: the first]
+    /// The name of the side with which the others are compared [default: the first]
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
-    /// Compare the values of this axis of one run, as `dirty_ratio`, instead of several runs
+    /// Compare the values of this axis within one run, such as `dirty_ratio`, instead of several
+    /// runs
     #[arg(long, value_name = "AXIS")]
     pub by: Option<String>,
-    /// Compare this row, counter or figure of the workload and no others; may be repeated
+    /// Compare only this row, counter or figure of the workload; may be repeated
     #[arg(long = "figure", value_name = "NAME", conflicts_with = "all")]
     pub figures: Vec<String>,
-    /// Show every row, counter and figure, not only what the experiment asks for and what differs
+    /// Show every row, counter and figure, not only those that the experiment selects and those
+    /// that differ
     #[arg(long)]
     pub all: bool,
-    /// How the answer is written
+    /// The form of the answer
     #[arg(long, value_enum, default_value = "text")]
     pub format: Form,
-    /// Write it into this file instead of printing it
+    /// Write the answer to this file instead of printing it
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Replace the file of `--out`
@@ -42,6 +44,6 @@ pub enum Form {
     Markdown,
     /// Everything, with every iteration's value.
     Json,
-    /// A page that needs no network.
+    /// A self-contained web page.
     Html,
 }

@@ -15,8 +15,8 @@ pub struct Diverge {
     /// The other run
     #[arg(value_name = "B", default_value = "1")]
     pub b: String,
-    /// Set a key of the experiment, as in `--set filesystem=xfs`, until one machine, filesystem and value of each
-    /// axis is left; may be repeated
+    /// Set a key of the experiment, as in `--set filesystem=xfs`, to select one machine, filesystem
+    /// and value of each axis; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,
     /// Print JSON instead of text

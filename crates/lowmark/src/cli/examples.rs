@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Arguments of `examples`.
 #[derive(Debug, Args)]
 pub struct Examples {
-    /// The one to print, by its path or name; all are listed if absent
+    /// The file to print, by its path or name; all are listed if absent
     pub name: Option<String>,
     /// Print JSON instead of text
     #[arg(long)]
@@ -24,12 +24,12 @@ pub struct New {
 /// Arguments of `schema`.
 #[derive(Debug, Args)]
 pub struct Schema {
-    /// Of which files
+    /// The kind of files
     #[arg(value_enum, default_value = "machine")]
     pub what: What,
 }
 
-/// What has a schema.
+/// Kinds of files with a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum What {
     /// Machine files.

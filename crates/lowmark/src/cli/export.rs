@@ -9,16 +9,18 @@ use std::path::PathBuf;
 pub struct Export {
     /// A results folder that `lowmark run` has written
     pub results: PathBuf,
-    /// Write a file of OpenMetrics: a gauge a figure of an iteration, and the series with their times
+    /// Write a file of OpenMetrics: a gauge per figure of an iteration, and the series with their
+    /// times
     #[arg(long, value_name = "FILE", group = "form")]
     pub openmetrics: Option<PathBuf>,
-    /// Write a folder of JSON lines, a file a table
+    /// Write a folder of JSON lines, one file per table
     #[arg(long, value_name = "DIR", group = "form")]
     pub jsonl: Option<PathBuf>,
-    /// Write a folder of Parquet files, one a table; needs a lowmark built with `--features parquet`
+    /// Write a folder of Parquet files, one per table; needs a lowmark built with `--features
+    /// parquet`
     #[arg(long, value_name = "DIR", group = "form")]
     pub parquet: Option<PathBuf>,
-    /// Replace what an earlier export has left there
+    /// Replace an earlier export
     #[arg(long)]
     pub replace: bool,
 }

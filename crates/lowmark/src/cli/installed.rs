@@ -1,4 +1,4 @@
-//! `completions` and `man`: what a package installs beside the program.
+//! `completions` and `man`: files that a package installs beside the program.
 
 use clap::Args;
 use clap_complete::Shell;
@@ -15,7 +15,7 @@ pub struct Completions {
 /// Arguments of `man`.
 #[derive(Debug, Args)]
 pub struct Man {
-    /// The folder to write the pages into, made if it is not there; pages of these names are replaced
+    /// The folder for the pages, created if missing; existing pages are replaced
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }

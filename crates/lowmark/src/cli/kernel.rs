@@ -5,16 +5,16 @@ use clap::{Args, Subcommand};
 use kernel::build::ticks;
 use std::path::PathBuf;
 
-/// What to do with kernels.
+/// Subcommands for kernels.
 #[derive(Debug, Subcommand)]
 pub enum Kernel {
-    /// Build a kernel from a source tree or a Debian package, in a folder of its own outside of the tree
+    /// Build a kernel from a source tree or a Debian package, in a folder outside of the tree
     Build(KernelBuild),
     /// List the kernels that were built
     List(KernelList),
-    /// Remove kernels, with what their next builds would begin with
+    /// Remove kernels, and the objects from which their next builds would start
     Remove(KernelRemove),
-    /// Boot a kernel with a shell on this terminal; Ctrl-] ends it at once
+    /// Boot a kernel with a shell on this terminal; Ctrl-] kills it
     Shell(KernelShell),
 }
 
@@ -32,12 +32,12 @@ pub struct KernelShell {
     #[arg(value_name = "NAME")]
     pub name: String,
 
-    /// An experiment whose machine and filesystem the guest gets, those of its first cell [default: 512 MiB, and
-    /// ext4 on an SSD of 10 GiB]
+    /// An experiment from whose first cell the guest takes machine and filesystem [default: 512
+    /// MiB, and ext4 on an SSD of 10 GiB]
     #[arg(value_name = "EXPERIMENT")]
     pub experiment: Option<PathBuf>,
 
-    /// Set a key as in an experiment, such as `--set filesystem=xfs`; may be repeated
+    /// Set a key of the experiment, such as `--set filesystem=xfs`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,
 }
@@ -54,18 +54,18 @@ pub struct KernelBuild {
     /// A patch to apply, as `git diff` or `git format-patch` writes it; may be repeated
     #[arg(long, value_name = "FILE")]
     pub patch: Vec<PathBuf>,
-    /// A fragment of a kernel configuration, above Lowmark's own; may be repeated
+    /// A fragment of a kernel configuration, applied after Lowmark's own; may be repeated
     #[arg(long, value_name = "FILE")]
     pub config: Vec<PathBuf>,
-    /// The name for `policy = "kernel:NAME"` [default: the package's version, or the tree's release and
-    /// folder]
+    /// The name for `policy = "kernel:NAME"` [default: the package's version, or the tree's release
+    /// and folder]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Ticks a second of its timer; other ones than 100 are in the name, as in 6.12-hz250, and an experiment whose
     /// machine has that `hz` takes that build
     #[arg(long, value_name = "TICKS", default_value_t = ticks::HZ, value_parser = hz)]
     pub hz: u32,
-    /// Leave out the patch by which computing takes time
+    /// Leave out the patch that makes computation take time
     #[arg(long)]
     pub without_costs: bool,
     /// No progress
@@ -88,7 +88,7 @@ pub struct KernelRemove {
     #[arg(value_name = "NAME", required_unless_present = "images")]
     pub names: Vec<String>,
 
-    /// Remove the images of disks that runs have kept; the next ones make theirs anew
+    /// Remove the disk images that runs have kept; later runs make new ones
     #[arg(long)]
     pub images: bool,
 }

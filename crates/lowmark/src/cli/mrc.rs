@@ -10,20 +10,20 @@ pub struct Mrc {
     /// The trace, plain or compressed with zstd
     #[arg(long, value_name = "FILE")]
     pub trace: PathBuf,
-    /// Its format [default: recognised]
+    /// Its format [default: recognised by contents and name]
     #[arg(long, value_parser = trace::Format::NAMES)]
     pub format: Option<String>,
-    /// What object numbers of oracleGeneral and CSV traces are
+    /// The meaning of object numbers in oracleGeneral and CSV traces
     #[arg(long, default_value = "auto", value_parser = trace::Unit::NAMES)]
     pub unit: String,
     /// Count and skip records that can't be read
     #[arg(long)]
     pub lenient: bool,
-    /// Take every record as one request for one object, whatever its size
+    /// Treat every record as one request for one object, regardless of its size
     #[arg(long)]
     pub ignore_size: bool,
-    /// Sizes of the cache: pages `5000,10000`, bytes `512MiB`, per cent of the trace's objects `10%`, or
-    /// ranges of either, `1000..100000:50` in equal ratios, or with `:linear`
+    /// Sizes of the cache: pages `5000,10000`, bytes `512MiB`, per cent of the trace's objects
+    /// `10%`, or ranges of either, `1000..100000:50` in equal ratios, or with `:linear`
     #[arg(long, value_name = "SIZES")]
     pub sizes: replay::Sizes,
     /// Policies of `lowmark policies`, in upper or lower case, or `all`
@@ -34,14 +34,14 @@ pub struct Mrc {
         value_name = "NAMES"
     )]
     pub policy: Vec<String>,
-    /// Estimate from a sample of the objects, with an error bound beside each point: `rate=0.01` of
-    /// them, or `size=8192` objects at most. Only without `--writes`
+    /// Estimate from a sample of the objects, with an error bound for each point: `rate=0.01` of
+    /// them, or at most `size=8192` objects. Only without `--writes`
     #[arg(long, value_name = "SAMPLE", conflicts_with = "writes")]
     pub sample: Option<replay::Sample>,
-    /// Model dirty pages, their limits and writing them back
+    /// Model dirty pages, their limits and writeback
     #[arg(long)]
     pub writes: bool,
-    /// Percentage of the cache that may be dirty or being written
+    /// Percentage of the cache that may be dirty or under writeback
     #[arg(
         long,
         default_value_t = 20.0,
@@ -49,7 +49,7 @@ pub struct Mrc {
         requires = "writes"
     )]
     pub dirty_limit: f64,
-    /// Percentage of the cache that may be dirty before the flusher begins
+    /// Percentage of dirty pages at which the flusher starts
     #[arg(
         long,
         default_value_t = 10.0,
@@ -57,13 +57,13 @@ pub struct Mrc {
         requires = "writes"
     )]
     pub dirty_background: f64,
-    /// MiB that the device writes in a second
+    /// The device's write rate, in MiB per second
     #[arg(long, default_value_t = 100.0, value_name = "MIB", requires = "writes")]
     pub write_rate: f64,
     /// Threads; the results are the same for any number [default: all cores]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// Also write results.json, curves.csv and report.html to this folder, a new one
+    /// Also write results.json, curves.csv and report.html to this new folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Replace earlier results in the folder of `--out`
@@ -91,20 +91,21 @@ pub struct Bench {
     /// Rounds; medians are reported
     #[arg(long, default_value = "5", value_name = "N")]
     pub rounds: NonZeroUsize,
-    /// With `replay`: an oracleGeneral trace to measure on, instead of a generated one (240 MB, in
-    /// the folder for temporary files)
+    /// With `replay`: an oracleGeneral trace to measure with, instead of a generated one (240 MB,
+    /// in the folder for temporary files)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// With `replay`: write the generated trace to this file, and measure nothing
+    /// With `replay`: write the generated trace to this file, without measuring
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     pub write_trace: Option<PathBuf>,
-    /// Replace the file of `--write-trace` if it is there
+    /// Replace an existing file of `--write-trace`
     #[arg(long, requires = "write_trace")]
     pub replace: bool,
-    /// Also build a machine of 1 TiB, fill its page cache and reclaim some (takes 10 GiB)
+    /// Also build a machine of 1 TiB, fill its page cache and reclaim part of it (takes 10 GiB)
     #[arg(long)]
     pub tebibyte: bool,
-    /// With `engine`: let so many pages live and measure nothing, for a profiler that counts instructions
+    /// With `engine`: run this many page lifecycles without measuring, for a profiler that counts
+    /// instructions
     #[arg(long, value_name = "PAGES", conflicts_with_all = ["rounds", "tebibyte"])]
     pub lifecycles: Option<NonZeroU32>,
     /// Print JSON instead of text

@@ -1,4 +1,4 @@
-//! `record`, `report`, `learn`: the running Linux, and figures of others.
+//! `record`, `report`, `learn`: commands for the running Linux and for figures of other machines.
 
 use super::key_value;
 use clap::Args;
@@ -9,31 +9,32 @@ use std::time::Duration;
 /// Arguments of `record`.
 #[derive(Debug, Args)]
 pub struct Record {
-    /// How long to record, such as 30s or 2h; with a command, how long at most: what runs on then is waited for, but
-    /// not recorded
+    /// How long to record, such as 30s or 2h; with a command, the longest time: a command that runs
+    /// longer is waited for, but not recorded
     #[arg(long, value_name = "TIME", value_parser = time, required_unless_present = "command")]
     pub duration: Option<Duration>,
-    /// Record a live cache that serves its metrics at this address of loopback, such as 127.0.0.1:9100, and not the
-    /// running Linux
+    /// Record a live cache that serves its metrics at this loopback address, such as
+    /// 127.0.0.1:9100, instead of the running Linux
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["no_events", "ring", "disk"])]
     pub live: Option<String>,
-    /// The time between two looks, 100ms to 10m
+    /// The time between two samples, 100ms to 10m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
-    /// Leave the tracepoints alone, which are recorded if we may (root)
+    /// Do not record tracepoints, which are recorded if permissions allow (root)
     #[arg(long)]
     pub no_events: bool,
-    /// KiB of the ring of events of each CPU, 64 to 65536
+    /// Size of each CPU's event ring in KiB, 64 to 65536
     #[arg(long, value_name = "KIB", default_value_t = kernel::running::RING_KB, value_parser = clap::value_parser!(u64).range(64..=65_536))]
     pub ring: u64,
-    /// A disk whose throughput and queue are shown, by its name in /sys/block; may be repeated [default: all, the one
-    /// below the root filesystem first]
+    /// A disk whose throughput and queue are shown, by its name in /sys/block; may be repeated
+    /// [default: all, that of the root filesystem first]
     #[arg(long, value_name = "DISK")]
     pub disk: Vec<String>,
-    /// What tables call this kernel [default: its release]
+    /// The kernel's name in tables [default: its release]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// The results folder, a new one [default: results/record/TIME, and results/record/latest leads to it]
+    /// The results folder, a new one [default: results/record/TIME, with results/record/latest as a
+    /// link to it]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Replace earlier results in the folder of `--out`
@@ -53,22 +54,23 @@ pub struct Record {
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 pub struct Report {
-    /// Results folders of `record`, side by side, the first as baseline; or one of `run`
+    /// Results folders of `record`, compared side by side with the first as baseline; or one of
+    /// `run`
     #[arg(value_name = "RUN", required_unless_present_any = ["vmstat", "ftrace"])]
     pub runs: Vec<PathBuf>,
-    /// The text of /proc/vmstat of any machine, before and after
+    /// Two texts of /proc/vmstat of any machine, before and after
     #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2, conflicts_with = "runs")]
     pub vmstat: Vec<PathBuf>,
-    /// And that of /proc/zoneinfo
+    /// Two texts of its /proc/zoneinfo
     #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2, requires = "vmstat")]
     pub zoneinfo: Vec<PathBuf>,
-    /// The text of its /sys/kernel/tracing/trace between the two
+    /// The text of its /sys/kernel/tracing/trace from the time between
     #[arg(long, value_name = "FILE", conflicts_with = "runs")]
     pub ftrace: Option<PathBuf>,
-    /// Seconds between the two, which no snapshot says; without them, rows per second are left out
+    /// Seconds between the two texts; without them, rows per second are left out
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "runs")]
     pub elapsed: Option<f64>,
-    /// What tables call the machine
+    /// The machine's name in tables
     #[arg(
         long,
         value_name = "NAME",
@@ -76,10 +78,12 @@ pub struct Report {
         conflicts_with = "runs"
     )]
     pub name: String,
-    /// Put beside it what the engine says of this experiment: what was run there
+    /// An experiment that models the recorded workload: the engine's figures are shown beside the
+    /// measured ones
     #[arg(long, value_name = "EXPERIMENT", requires = "machine")]
     pub experiment: Option<PathBuf>,
-    /// The machine for `--experiment`: a file of `lowmark machine`, or `machine.toml` of a recording
+    /// The machine for `--experiment`: a file of `lowmark machine`, or `machine.toml` of a
+    /// recording
     #[arg(long, value_name = "FILE", requires = "experiment")]
     pub machine: Option<PathBuf>,
     /// The preset or policy for `--experiment`
@@ -107,10 +111,11 @@ pub struct Learn {
     /// How long to learn, such as 10m or 24h
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub duration: Duration,
-    /// The time between two looks at the counters, 100ms to 10m
+    /// The time between two samples of the counters, 100ms to 10m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
-    /// Set what is proposed, to see its effect; at the end, or after a kill, everything is as it was
+    /// Apply the proposed settings, to see their effect; at the end, or after a kill, the original
+    /// ones are restored
     #[arg(long)]
     pub apply: bool,
     /// A tree of /proc and /sys to read, and with `--apply` to write, instead of this computer's
@@ -121,14 +126,14 @@ pub struct Learn {
     pub json: bool,
 }
 
-/// Arguments of `undo`.
+/// Arguments of the hidden command `undo`.
 #[derive(Debug, Args)]
 pub struct Undo {
-    /// What a `record` or `learn` has written down
+    /// The undo log of a `record` or `learn`
     pub file: PathBuf,
 }
 
-/// A time such as `30s`, at least a tenth of a second and at most a year.
+/// Parses a time such as `30s`, from a tenth of a second to a year.
 fn time(text: &str) -> Result<Duration, String> {
     let accepted = || "accepted: a time such as 30s, 10m or 2h, from 100ms to 1y".to_owned();
     let time = humantime::parse_duration(text).map_err(|_| accepted())?;
@@ -139,7 +144,7 @@ fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A time between two looks.
+/// Parses a time between two samples.
 pub fn interval(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).ok();
     let most = Duration::from_secs(600);

@@ -8,30 +8,32 @@ use std::time::Duration;
 /// Arguments of `top`.
 #[derive(Debug, Args)]
 pub struct Top {
-    /// What to play back: a `recording.z` or results folder of `record`, a results folder of `run`, a file of its
-    /// `series/` [default: the running Linux]
+    /// The recording to play: a `recording.z` or results folder of `record`, a results folder of
+    /// `run`, a file of its `series/` [default: the running Linux]
     #[arg(value_name = "WHAT", conflicts_with = "guest")]
     pub what: Option<PathBuf>,
-    /// The guest that runs here, the youngest if there are several, or that of this `frames` file
+    /// Show the guest that runs on this host, the youngest if there are several, or that of this
+    /// `frames` file
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     pub guest: Option<Option<PathBuf>>,
-    /// A live cache that serves its metrics at this address of loopback, such as 127.0.0.1:9100
+    /// Show a live cache that serves its metrics at this loopback address, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["what", "guest"])]
     pub live: Option<String>,
-    /// The cell of a results folder that is shown first: its number from 1, or a part of its key that no other
-    /// has [default: 1]
+    /// The cell of a results folder to show first: its number from 1, or a unique part of its key
+    /// [default: 1]
     #[arg(long, value_name = "CELL", requires = "what")]
     pub cell: Option<String>,
-    /// How many seconds of the run go by in one
+    /// Playback speed: recorded seconds per second
     #[arg(long, value_name = "N", default_value = "1", value_parser = speed, requires = "what")]
     pub speed: f64,
-    /// Where playback begins, such as 30s; with `--once`, what is shown [default: the beginning; with `--once` the end]
+    /// The start of playback, such as 30s; with `--once`, the moment to show [default: the
+    /// beginning; with `--once` the end]
     #[arg(long, value_name = "TIME", value_parser = at, requires = "what")]
     pub at: Option<Duration>,
-    /// The time between two looks at the running Linux or a live cache, 100ms to 10m
+    /// The time between two samples of the running Linux or a live cache, 100ms to 10m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval, conflicts_with_all = ["what", "guest"])]
     pub interval: Duration,
-    /// Print one frame of 80 columns and end, for scripts; of what goes on after one interval
+    /// Print one frame of 80 columns and exit, for scripts; for live sources after one interval
     #[arg(long)]
     pub once: bool,
 }

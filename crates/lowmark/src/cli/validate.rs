@@ -8,17 +8,18 @@ use std::path::PathBuf;
 /// Arguments of `validate`.
 #[derive(Debug, Args)]
 pub struct Validate {
-    /// Experiment files; their own policies are not asked
+    /// Experiment files; their own policies are ignored
     #[arg(required_unless_present = "suite", value_name = "EXPERIMENT")]
     pub experiments: Vec<PathBuf>,
-    /// A real kernel to be held to, by the name that it was built under; may be repeated [default: 6.12; with
-    /// --against all that are kept]
+    /// A real kernel to compare with, by the name that it was built under; may be repeated
+    /// [default: 6.12; with --against all that are kept]
     #[arg(long = "kernel", value_name = "NAME")]
     pub kernels: Vec<String>,
-    /// The engine's preset that is judged; may be repeated [default: of each kernel the nearest one that there is]
+    /// The engine's preset to judge; may be repeated [default: for each kernel the nearest one]
     #[arg(long = "preset", value_name = "POLICY")]
     pub presets: Vec<String>,
-    /// Run and score all scenarios of a suite: `modern`, or a folder of experiments with one cell each
+    /// Run and score all scenarios of a suite: `modern`, or a folder of experiments with one cell
+    /// each
     #[arg(
         long,
         value_name = "NAME",
@@ -26,7 +27,7 @@ pub struct Validate {
         help_heading = "Suites"
     )]
     pub suite: Option<String>,
-    /// Only this scenario of the suite, with the tables of its figures; may be repeated
+    /// Run only this scenario of the suite, and print tables of its figures; may be repeated
     #[arg(
         long = "scenario",
         value_name = "NAME",
@@ -34,7 +35,8 @@ pub struct Validate {
         help_heading = "Suites"
     )]
     pub scenarios: Vec<String>,
-    /// Keep the kernels' figures in this folder, a file a kernel, beside those of other scenarios
+    /// Keep the kernels' figures in this folder, one file per kernel, beside those of other
+    /// scenarios
     #[arg(
         long,
         value_name = "DIR",
@@ -43,7 +45,7 @@ pub struct Validate {
         help_heading = "Suites"
     )]
     pub keep: Option<PathBuf>,
-    /// Judge by kept figures, without a guest
+    /// Compare with kept figures, without running a guest
     #[arg(long, value_name = "DIR", requires = "suite", conflicts_with_all = ["place", "replace"], help_heading = "Suites")]
     pub against: Option<PathBuf>,
     /// Print the suite's tables as Markdown
@@ -54,25 +56,27 @@ pub struct Validate {
         help_heading = "Suites"
     )]
     pub markdown: bool,
-    /// Iterations of each, instead of the file's: their range is what the preset is held to
+    /// Iterations of each, instead of the file's: the kernel's range over them is the reference
     #[arg(long, value_name = "N", default_value = "5")]
     pub iterations: NonZeroU32,
     /// Threads; the results are the same for any number [default: all cores]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// The results folder, a new one; of several experiments each has a folder of its name in it [default:
-    /// results/NAME/TIME]
+    /// The results folder, a new one; with several experiments it contains one folder for each
+    /// [default: results/NAME/TIME]
     #[arg(long, value_name = "DIR", group = "place")]
     pub out: Option<PathBuf>,
-    /// Replace earlier results in the folder of `--out` or `--resume`, when the new ones are complete
+    /// Replace earlier results in the folder of `--out` or `--resume`, when the new ones are
+    /// complete
     #[arg(long, requires = "place")]
     pub replace: bool,
-    /// Go on with what was interrupted or killed: the results folder, or the one beside it that ends in
-    /// `.partial`; of several experiments the folder of `--out`; everything else as it was begun
+    /// Continue an interrupted or killed validation: the results folder, or the one beside it that
+    /// ends in `.partial`; for several experiments the folder of `--out`; all other settings as at
+    /// its start
     #[arg(long, value_name = "DIR", group = "place")]
     pub resume: Option<PathBuf>,
-    /// Seconds of wall time after which a real kernel's guest is given up that makes no progress in virtual
-    /// time
+    /// Seconds of wall time without progress in virtual time after which a real kernel's guest is
+    /// killed
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub patience: u64,
     /// Set a key of the experiments, as in `--set filesystem=xfs`; may be repeated
@@ -86,11 +90,11 @@ pub struct Validate {
     pub quiet: bool,
 }
 
-/// The kernel that presets are held to where nobody says which.
+/// The kernel with which presets are compared by default.
 const KERNEL: &str = "6.12";
 
 impl Validate {
-    /// The kernels, by the names that they were built under.
+    /// Returns the names under which the kernels were built.
     pub fn kernels(&self) -> Vec<String> {
         let bare = |name: &String| name.strip_prefix("kernel:").unwrap_or(name).to_owned();
         match self.kernels.is_empty() {

@@ -8,7 +8,7 @@ use lab::diagnostic::Diagnostic;
 use lab::model::Experiment;
 use lab::runner::{self, Journal, RunOptions};
 
-/// Runs the prefixes of a patch series and says which patch did what.
+/// Runs the prefixes of a patch series and prints the effect of each patch.
 pub fn run(args: &Attribute) -> Result<(), Failure> {
     let set: Vec<String> = args.set.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let tried = attribute::load(&args.series, &set).map_err(|e| Failure::Input(e.into()))?;

@@ -9,7 +9,8 @@ use miette::miette;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Measures. Ratios hold within one run; absolute figures depend on the computer.
+/// Runs the measurements. Ratios are comparable within one run only; absolute figures depend on the
+/// computer.
 pub fn run(args: &Bench) -> Result<(), Failure> {
     let replay_only = args.trace.is_some() || args.write_trace.is_some();
     if args.what == "replay" {
@@ -31,7 +32,7 @@ pub fn run(args: &Bench) -> Result<(), Failure> {
             false => text::print(&format!("pages_freed {freed}\n")),
         };
     }
-    // The large machine first: in a fresh process nothing else is in memory.
+    // The large machine first, while the process has nothing else in memory.
     let tebibyte = args.tebibyte.then(|| sim::bench::fill(1 << 20, 1 << 20));
     let b = sim::bench::engine(args.rounds.get());
     let mut report = json!({
@@ -71,7 +72,7 @@ fn unwritten(path: &Path, e: &std::io::Error) -> Failure {
     Failure::System(miette!("can't write `{}`: {e}", path.display()))
 }
 
-/// The cache simulator on a trace of 10 million requests.
+/// Measures the cache simulator on a trace of 10 million requests.
 fn replay(args: &Bench) -> Result<(), Failure> {
     if let Some(path) = &args.write_trace {
         let mut file = Single::create(path, args.replace, |_| Ok(true))?;

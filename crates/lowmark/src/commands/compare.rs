@@ -10,7 +10,7 @@ use lab::results::Single;
 use std::io::Write as _;
 use std::path::Path;
 
-/// Reads the sides and says what changed.
+/// Reads the sides and prints the differences.
 pub fn run(args: &Compare) -> Result<(), Failure> {
     let sides: Result<Vec<Column>, Diagnostic> = args.sides.iter().map(|s| side(s)).collect();
     let mut sides = sides.map_err(|e| Failure::Input(e.into()))?;
@@ -43,7 +43,8 @@ pub fn run(args: &Compare) -> Result<(), Failure> {
     Ok(file.finish()?)
 }
 
-/// A side as it is written: `PATH`, `NAME=PATH` or `NAME=PATH,PATH`. What is there as it stands is a path.
+/// Parses a side: `PATH`, `NAME=PATH` or `NAME=PATH,PATH`. If the whole text is an existing path,
+/// it is taken as a path.
 fn side(written: &str) -> Result<Column, Diagnostic> {
     if Path::new(written).exists() {
         return Ok(Column {
@@ -65,7 +66,7 @@ fn side(written: &str) -> Result<Column, Diagnostic> {
     })
 }
 
-/// The values of an axis as sides.
+/// Splits one side into sides by the values of an axis.
 fn by_axis(mut sides: Vec<Column>, axis: &str) -> Result<Vec<Column>, Diagnostic> {
     match (sides.pop(), sides.is_empty()) {
         (Some(side), true) => side.by_axis(axis),
@@ -76,7 +77,7 @@ fn by_axis(mut sides: Vec<Column>, axis: &str) -> Result<Vec<Column>, Diagnostic
     }
 }
 
-/// Names that are paths, without what they begin with in common, and without the file's name.
+/// Shortens names that are paths by their common beginning and by the file's name.
 fn shorten(sides: &mut [Column]) {
     let cut = |label: &str| {
         let label = label.strip_suffix("/results.json").unwrap_or(label);

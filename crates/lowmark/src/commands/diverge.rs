@@ -8,7 +8,7 @@ use lab::diverge::{self, Side};
 use lab::experiment::Overrides;
 use lab::model::{Cell, Experiment};
 
-/// Runs two iterations and says where they part.
+/// Runs two iterations and prints where they diverge.
 pub fn run(args: &Diverge) -> Result<(), Failure> {
     let overrides = Overrides {
         set: args.set.iter().map(|(k, v)| format!("{k}={v}")).collect(),
@@ -29,7 +29,7 @@ pub fn run(args: &Diverge) -> Result<(), Failure> {
     }
 }
 
-/// The run that a word names.
+/// Returns the run that a word names.
 fn side<'a>(experiment: &'a Experiment, word: &str) -> Result<Side<'a>, Failure> {
     let wrong = |what: String, accepted: String| {
         Failure::Input(Diagnostic::placeless(what, accepted).into())

@@ -9,10 +9,10 @@ use lab::results::Single;
 use lab::shipped::{FILES, about, meant};
 use std::io::Write as _;
 
-/// The folders of what is shown.
+/// The folders of the included files.
 const FOLDERS: [&str; 3] = ["experiments", "machines", "policies"];
 
-/// Lists what comes with the program, or prints one file.
+/// Lists the included files, or prints one.
 pub fn run(args: &Examples) -> Result<(), Failure> {
     let shown = |path: &str| FOLDERS.iter().any(|f| path.starts_with(&format!("{f}/")));
     let files = FILES.iter().filter(|(path, _)| shown(path));

@@ -7,7 +7,7 @@ use lab::reference;
 use lab::rows::explain::{Parts, entries, list};
 use std::fmt::Write as _;
 
-/// Says what a name means, or lists every name.
+/// Explains a name, or lists all names.
 pub fn run(args: &Explain) -> Result<(), Failure> {
     let Some(name) = &args.name else {
         return if args.json {
@@ -36,7 +36,7 @@ pub fn run(args: &Explain) -> Result<(), Failure> {
     text::print(&texts.join("\n"))
 }
 
-/// The names of the reference, below their headings.
+/// Lists the names of the reference, by kind.
 fn reference_list() -> String {
     let mut out = String::new();
     let mut kind = "";

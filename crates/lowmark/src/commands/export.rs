@@ -4,7 +4,7 @@ use crate::cli::Export;
 use crate::failure::Failure;
 use crate::front::{Exports, Results};
 
-/// Writes results in other forms.
+/// Writes results in other formats.
 pub fn run(args: &Export) -> Result<(), Failure> {
     let results = Results::open(&args.results).map_err(Failure::Said)?;
     let to = Exports {

@@ -11,10 +11,10 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// The program's name, as shells and pages know it.
+/// The program's name in shells and man pages.
 const NAME: &str = "lowmark";
 
-/// Prints the script of a shell.
+/// Prints a shell's completion script.
 pub fn completions(args: &Completions) -> Result<(), Failure> {
     text::print(&script(args.shell))
 }
@@ -25,7 +25,7 @@ fn script(shell: Shell) -> String {
     String::from_utf8(script).expect("names of options are text")
 }
 
-/// Writes the man pages: all of them, or none.
+/// Writes the man pages, either all of them or none.
 pub fn man(args: &Man) -> Result<(), Failure> {
     let mut pages = Vec::new();
     let mut program = Cli::command().disable_help_subcommand(true);
@@ -40,7 +40,7 @@ pub fn man(args: &Man) -> Result<(), Failure> {
     ))
 }
 
-/// The pages of a command and of those below it, by file name.
+/// Collects the man pages of a command and its subcommands, with their file names.
 fn collect(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
     let mut page = Vec::new();
     let named = command.clone().display_name(name.to_owned());
@@ -52,7 +52,7 @@ fn collect(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) ->
     Ok(())
 }
 
-/// Writes every page beside its place before the first one is put there.
+/// Writes all pages to temporary files before the first one is moved to its place.
 fn write_all(dir: &Path, pages: &[(String, Vec<u8>)]) -> Result<(), Failure> {
     if !dir.is_dir() {
         fs::create_dir(dir).map_err(|e| {
@@ -141,7 +141,7 @@ mod tests {
         }
         assert!(page("lowmark-kernel-build.1").contains("\\-\\-patch"));
         assert!(page("lowmark.1").contains("Exit codes"));
-        // Once more, over what is there: the same names, nothing beside them.
+        // A second call replaces the pages and leaves no other files.
         let names = || fs::read_dir(&out).expect("a folder").count();
         let before = names();
         man(&Man { out: out.clone() }).expect("pages");

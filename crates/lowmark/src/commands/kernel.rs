@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Builds, lists or removes kernels.
+/// Builds, lists, removes or boots kernels.
 pub fn run(what: &Kernel) -> Result<(), Failure> {
     match what {
         Kernel::Build(args) => build(args),
@@ -42,7 +42,7 @@ impl From<BuildError> for Failure {
     }
 }
 
-/// Progress on a terminal, notes anywhere.
+/// Shows progress on a terminal, and notes everywhere.
 pub struct Progress {
     bar: ProgressBar,
     quiet: bool,
@@ -50,7 +50,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of a build that `stop` stops.
+    /// Makes the progress of a build that `stop` stops.
     pub fn new(quiet: bool, stop: &Arc<AtomicBool>) -> Self {
         let bar = if quiet || !std::io::stderr().is_terminal() {
             ProgressBar::hidden()
@@ -63,7 +63,7 @@ impl Progress {
         Self { bar, quiet, stop }
     }
 
-    /// Takes it off the terminal.
+    /// Removes the progress from the terminal.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
@@ -178,7 +178,7 @@ fn list(args: &KernelList) -> Result<(), Failure> {
     text::print(&format!("{table}\n{}", images_line(images()?.bytes())))
 }
 
-/// What images of disks take, where there are any.
+/// Describes the size of kept disk images; empty if there are none.
 fn images_line(bytes: u64) -> String {
     match bytes {
         0 => String::new(),
@@ -189,7 +189,7 @@ fn images_line(bytes: u64) -> String {
     }
 }
 
-/// What a kernel was made from.
+/// Describes the sources of a kernel.
 fn from(built: &build::Built) -> String {
     let parts = [&built.record.patches, &built.record.fragments];
     let parts = parts.into_iter().flatten().map(String::as_str);
@@ -213,7 +213,7 @@ fn as_json(row: &Listed) -> serde_json::Value {
     })
 }
 
-/// The images of disks that are kept.
+/// Returns the cache of disk images.
 fn images() -> Result<Images, BuildError> {
     Ok(Images::at(build::Cache::of_user()?.images()))
 }
@@ -231,7 +231,7 @@ fn remove(args: &KernelRemove) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The machine of a shell, unless another is wanted.
+/// The default machine of a shell.
 const SHELL: &str = r#"
 name = "shell"
 filesystem = "ext4"
@@ -269,7 +269,7 @@ fn shell(args: &KernelShell) -> Result<(), Failure> {
     kernel::shell::busybox().map_err(wrong)?;
     let (name, release) = (&built.name, &built.release);
     let (machine, filesystem) = (&cell.machine, &cell.filesystem);
-    // In raw mode a line's end does not go back to the first column.
+    // In raw mode a newline does not return to the first column.
     let mut started = |pid: u32| {
         eprint!(
             "kernel:{name}, Linux {release}, on {machine} with {filesystem}: process {pid}; Ctrl-] ends it\r\n"

@@ -20,7 +20,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// Where settings are below the root.
+/// The folder of the settings, below the root.
 const VM: &str = "proc/sys/vm";
 
 fn unreadable(e: &impl std::fmt::Display) -> Failure {
@@ -30,14 +30,14 @@ fn unreadable(e: &impl std::fmt::Display) -> Failure {
     ))
 }
 
-/// What is set, and who puts it back.
+/// The settings, and the means to restore them.
 struct Settings {
     dir: PathBuf,
-    /// What was there at the start.
+    /// The settings at the start.
     was: Setting,
-    /// What has to be there: what was, or what we wrote.
+    /// The expected settings: the original ones, or those written last.
     now: Setting,
-    /// With `--apply`.
+    /// The undo log and its guard, with `--apply`.
     undo: Option<(Undo, Option<Guard>)>,
 }
 
@@ -49,7 +49,7 @@ impl Settings {
         number.map_err(|_| format!("{}: `{}` is no number", path.display(), text.trim()))
     }
 
-    /// What somebody else has written, if anybody has.
+    /// Returns a message if another process has changed a setting.
     fn foreign(&self) -> Result<Option<String>, String> {
         for (name, ours) in &self.now {
             let now = self.read(name)?;
@@ -83,7 +83,7 @@ impl Settings {
     }
 }
 
-/// What of the kernel is set, and how.
+/// Determines which settings the kernel has and how they are computed.
 fn learning(root: &Root, captured: &Captured) -> Result<Learning, Failure> {
     let zones = verify::zones(captured).map_err(|e| unreadable(&e))?;
     let release = parse::release(&captured.release).unwrap_or((0, 0));
@@ -91,7 +91,7 @@ fn learning(root: &Root, captured: &Captured) -> Result<Learning, Failure> {
     let set = |name: &str| -> Result<Option<u64>, Failure> {
         let path = format!("{VM}/{name}");
         let value = root.optional(&path, parse::number);
-        // 0: as the kernel computes it.
+        // 0: the kernel computes the value.
         value
             .map(|v| v.filter(|v| *v > 0))
             .map_err(|e| unreadable(&e))
@@ -116,11 +116,11 @@ fn learning(root: &Root, captured: &Captured) -> Result<Learning, Failure> {
     })
 }
 
-/// A look at the counters.
+/// Reads the counters.
 fn look(root: &Root, at_ns: u64) -> Result<Look, String> {
     let text = root.text("proc/vmstat").map_err(|e| e.to_string())?;
     let stat = proc::vmstat(&text);
-    // By zone before 4.8 or in part since; one name has all else.
+    // Before 4.8, and for some since, counters are per zone, so they are summed.
     let all = |name: &str| match stat.get(name) {
         Some(n) => *n,
         None => stat
@@ -148,7 +148,7 @@ fn look(root: &Root, at_ns: u64) -> Result<Look, String> {
     })
 }
 
-/// Counters without which nothing can be learned.
+/// Checks that the counters needed for learning exist.
 fn told(root: &Root) -> Result<(), Failure> {
     let text = root.text("proc/vmstat").map_err(|e| unreadable(&e))?;
     let stat = proc::vmstat(&text);
@@ -197,7 +197,7 @@ pub fn run(args: &Learn) -> Result<(), Failure> {
     };
     let begun = course.tick(0);
     let watched = begun.and_then(|()| watch(args, &root, &mut course, &stop));
-    // First of all what was set goes back.
+    // Restore the settings first.
     let back = match &mut course.settings.undo {
         Some((undo, _)) => undo.undo(),
         None => Ok(Vec::new()),
@@ -218,7 +218,7 @@ pub fn run(args: &Learn) -> Result<(), Failure> {
     }
 }
 
-/// The right to write, and who puts it back if we can't.
+/// Checks that settings can be written, and starts the undo log and its guard.
 fn guarded(args: &Learn, settings: &Settings) -> Result<(Undo, Option<Guard>), Failure> {
     let names = settings.now.iter().map(|(name, _)| settings.dir.join(name));
     for path in names {
@@ -243,23 +243,23 @@ fn guarded(args: &Learn, settings: &Settings) -> Result<(Undo, Option<Guard>), F
     guard.map_err(|e| Failure::System(miette!("{}: {e}", folder.display())))
 }
 
-/// What goes on.
+/// The state of a running `learn`.
 struct Course<'a> {
     root: &'a Root,
     settings: Settings,
     learner: Learner,
-    /// Of [`clock`].
+    /// The start, as a time of [`clock`].
     start: u64,
-    /// When the next look is due, since the start.
+    /// The time of the next sample, since the start.
     next: u64,
     interval: u64,
     quiet: bool,
-    /// Why we stepped aside.
+    /// The reason why learning stopped early: another process changed a setting.
     aside: Option<String>,
 }
 
 impl Course<'_> {
-    /// Looks, if it is time; sets what follows from it.
+    /// Takes a sample if one is due, and applies the settings that follow from it.
     fn tick(&mut self, now: u64) -> Result<(), String> {
         if now < self.next || self.aside.is_some() {
             return Ok(());
@@ -293,7 +293,7 @@ impl Course<'_> {
     }
 }
 
-/// Watches to the end; with the tracepoints of direct reclaim, if we may.
+/// Learns until the end; records the tracepoints of direct reclaim if permissions allow.
 fn watch(
     args: &Learn,
     root: &Root,
@@ -338,7 +338,7 @@ fn watch(
 
 type Watched = Result<(Ended, Option<RunResult>), String>;
 
-/// Records events meanwhile; `None`: we may not.
+/// Records events meanwhile; `None`: permissions do not allow that.
 fn traced(over: &mut dyn FnMut() -> Option<Ended>, limit: u64) -> Option<Watched> {
     let (instance, guard) = instance(false);
     let instance = instance.ok()?;
@@ -346,7 +346,7 @@ fn traced(over: &mut dyn FnMut() -> Option<Ended>, limit: u64) -> Option<Watched
     let record = || -> Watched {
         let said = |e: std::io::Error| format!("a temporary file: {e}");
         let writer = file::writer(BufWriter::new(&spool), &About::default()).map_err(said)?;
-        // Looks for their own sake are rare: the counters are looked at anyway.
+        // The recording needs few looks of its own: the counters are sampled anyway.
         let minute = 60_000_000_000;
         let ring = kernel::running::RING_KB;
         let mut recorder = Recorder::new(writer, Path::new("/"), Ok(instance), ring, minute)?;
@@ -371,7 +371,7 @@ fn setting_text(setting: &Setting) -> String {
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// Direct reclaims of a period in a second.
+/// Returns the direct reclaims per second of a period.
 fn rate(p: &Period) -> f64 {
     let seconds = (p.to_ns - p.from_ns) as f64 / 1e9;
     if seconds > 0.0 {
@@ -381,7 +381,7 @@ fn rate(p: &Period) -> f64 {
     }
 }
 
-/// Cause and effect of each step, and what to set.
+/// Formats cause and effect of each step, and the proposed setting.
 fn shown(course: &Course<'_>, args: &Learn, traced: Option<&RunResult>) -> String {
     let mut table = text::table([
         "from, s",
@@ -427,7 +427,7 @@ fn shown(course: &Course<'_>, args: &Learn, traced: Option<&RunResult>) -> Strin
     out
 }
 
-/// What to begin with next time.
+/// Formats the settings to start with next time.
 fn proposal(course: &Course<'_>, args: &Learn) -> String {
     let Some((setting, low)) = course.learner.learned() else {
         return "nothing was learned: there was no direct reclaim, and kswapd had no trouble\n"

@@ -17,18 +17,18 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How much of a trace is written at a time.
+/// Bytes of a trace that are written at a time.
 const BUFFER: usize = 1 << 20;
 
-/// The files of all cells, made before the first run begins.
+/// The files of all cells, made before the first run starts.
 pub struct Files {
-    /// What the runner asks for listeners.
+    /// The listeners for the runner.
     pub listeners: Listeners,
-    /// Each file, with what went wrong in writing it.
+    /// Each file, with the error of writing it, if any.
     failures: Vec<(PathBuf, ftrace::Failure)>,
 }
 
-/// A cell's open files; each is taken by its first iteration.
+/// A cell's open files, used by its first iteration.
 #[derive(Debug, Default)]
 struct Open {
     ftrace: Option<(File, ftrace::Failure)>,
@@ -37,7 +37,7 @@ struct Open {
 }
 
 impl Files {
-    /// Those that are asked for; `None`: there are none.
+    /// Makes the requested files; `None`: none is requested.
     pub fn new(args: &Run, experiment: &Experiment) -> Result<Option<Self>, Failure> {
         let wrong = |what: String, accepted: &str| {
             Err(Failure::Input(Diagnostic::placeless(what, accepted).into()))
@@ -103,7 +103,7 @@ impl Files {
         }))
     }
 
-    /// After the runs: what could not be written.
+    /// Checks after the runs that all files were written.
     pub fn written(&self) -> Result<(), Failure> {
         for (path, failure) in &self.failures {
             let failure = failure
@@ -125,8 +125,8 @@ fn unwritable(path: &Path, e: &io::Error) -> Failure {
     Failure::Input(Diagnostic::placeless(what, accepted).into())
 }
 
-/// A cell's file: the one that was named, or beside it one with the cell's number and key in its name, as in
-/// the results' `series/`.
+/// Returns the path of a cell's file: the given one, or with several cells one beside it with the
+/// cell's number and key in its name, as in the results' `series/`.
 fn path_of(path: &Path, cell: &Cell, nth: usize, cells: usize) -> PathBuf {
     if cells == 1 {
         return path.to_owned();
@@ -140,7 +140,7 @@ fn path_of(path: &Path, cell: &Cell, nth: usize, cells: usize) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Writes a run's files.
+/// Writes the files of a run.
 #[derive(Debug)]
 struct Writing {
     ftrace: Option<Ftrace<BufWriter<File>>>,

@@ -17,8 +17,8 @@ use serde_json::json;
 use std::io::{Read, Write};
 use std::path::Path;
 
-/// How often the dirty limits of a running machine are looked at before they count as different:
-/// they move with every page, and the kernel does not read all counters at once.
+/// How often the dirty limits of a running machine are read before they count as different: they
+/// change with every page, and the kernel does not read all counters at once.
 const LOOKS: usize = 50;
 
 /// Describes or verifies a machine.
@@ -31,7 +31,7 @@ pub fn run(args: &cli::Machine) -> Result<(), Failure> {
     if args.verify {
         return verify(args, &root, captured);
     }
-    // Before anything is measured, so that a place that can't be written is known at once.
+    // Opened before the measurement, so that a place that can't be written is reported at once.
     let out = match &args.out {
         Some(out) => Some(Single::create(out, args.replace, is_ours)?),
         None => None,
@@ -41,7 +41,7 @@ pub fn run(args: &cli::Machine) -> Result<(), Failure> {
     let Some(dir) = &args.probe else {
         return deliver(args, out, &captured, &described, None);
     };
-    // Measured last: what is wrong is said before a minute has gone.
+    // Measured last: errors are reported before a minute has passed.
     let measurements = measure(args, dir)?;
     let disk = match disk {
         Some(disk) if args.disk.is_some() => disk,
@@ -52,7 +52,7 @@ pub fn run(args: &cli::Machine) -> Result<(), Failure> {
     deliver(args, out, &captured, &described, Some(&fit))
 }
 
-/// The description, which an experiment can name.
+/// Describes the machine and checks that an experiment can use it.
 pub fn described(
     args: &cli::Machine,
     captured: &Captured,
@@ -78,7 +78,7 @@ fn measure(args: &cli::Machine, dir: &Path) -> Result<Measurements, Failure> {
         size: args.probe_size,
         time: args.probe_time,
     };
-    // Hidden where standard error is no terminal.
+    // The bar is hidden if standard error is no terminal.
     let bar = ProgressBar::new(0).with_style(
         ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("a valid template"),
     );
@@ -95,7 +95,8 @@ fn measure(args: &cli::Machine, dir: &Path) -> Result<Measurements, Failure> {
     })
 }
 
-/// The disk that was measured. A filesystem without a block device of its own is one of its size.
+/// Returns the measured disk. A filesystem without its own block device counts as a disk of its
+/// size.
 fn probed_disk(captured: &Captured, measurements: &Measurements) -> Disk {
     let found = captured.disk_of(&measurements.device);
     found.cloned().unwrap_or_else(|| Disk {
@@ -106,7 +107,7 @@ fn probed_disk(captured: &Captured, measurements: &Measurements) -> Disk {
     })
 }
 
-/// The files that are read.
+/// Returns the tree of files to read.
 pub fn root(args: &cli::Machine) -> Result<Root, Failure> {
     let Some(dir) = &args.root else {
         return Ok(Root::live());
@@ -121,7 +122,7 @@ pub fn root(args: &cli::Machine) -> Result<Root, Failure> {
     )))
 }
 
-/// A machine that can't be read, with what would be right.
+/// Converts an error of reading a machine into a failure.
 pub fn unreadable(e: ReadError) -> Failure {
     Failure::Input(miette!(
         help = "accepted: the files of a Linux with 4 KiB pages, as `lowmark machine --save DIR` saves them",
@@ -129,7 +130,7 @@ pub fn unreadable(e: ReadError) -> Failure {
     ))
 }
 
-/// The disk that is asked for, or else the likely one.
+/// Returns the requested disk, or else the likely one.
 pub fn tested_disk<'a>(
     args: &cli::Machine,
     captured: &'a Captured,
@@ -147,7 +148,8 @@ pub fn tested_disk<'a>(
     })
 }
 
-/// Reads the file as an experiment would: a machine that the engine refuses is no help.
+/// Parses the description as an experiment would, so that no machine is written that the engine
+/// refuses.
 fn check(described: &Described) -> Result<(), Failure> {
     let experiment = "name = \"check\"\npolicy = \"linux-6.12\"\nfilesystem = \"ext4\"\n\
         machine = \"the captured machine\"\n[workload]\n\
@@ -198,7 +200,7 @@ fn deliver(
     }
 }
 
-/// Whether a file is one that this command wrote.
+/// Returns true if this command wrote the file.
 fn is_ours(out: &Path) -> std::io::Result<bool> {
     let mut start = Vec::new();
     let file = std::fs::File::open(out)?;
@@ -233,7 +235,7 @@ fn verify(args: &cli::Machine, root: &Root, first: Captured) -> Result<(), Failu
     };
     let (mut captured, mut looks) = (first, 1);
     let mut report = compare(&captured)?;
-    // Only what moves is worth another look.
+    // Only changing figures are worth another look.
     while root.is_live()
         && looks < LOOKS
         && report
@@ -323,7 +325,7 @@ mod tests {
         let out = dir.path().join("small.toml");
         let write = args(&["--name", "small", "--out", out.to_str().unwrap()]);
         run(&write).unwrap();
-        // Over its own file only where that is said.
+        // An existing file of this command is replaced only with `--replace`.
         assert!(matches!(run(&write), Err(Failure::Input(_))));
         let mut again = write;
         again.replace = true;

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trace::{Format, Options, TraceError};
 
-/// Runs the trace through every policy at every size.
+/// Runs the trace with every policy and size.
 pub fn run(args: &Mrc) -> Result<(), Failure> {
     let plan = plan(args)?;
     let title = args.trace.file_name().unwrap_or_default().to_string_lossy();
@@ -64,7 +64,7 @@ pub fn run(args: &Mrc) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the plan; a terminal sees how far it is.
+/// Runs the plan with progress on a terminal.
 fn watched(trace: &Path, plan: &Plan) -> Result<Curves, TraceError> {
     let bar = ProgressBar::new_spinner();
     bar.set_message("reading the trace");
@@ -84,7 +84,7 @@ fn watched(trace: &Path, plan: &Plan) -> Result<Curves, TraceError> {
     curves
 }
 
-/// A place that Ctrl-C lets go of: the simulator does not stop in the middle.
+/// Makes Ctrl-C release the claimed folder, since the simulator can't be stopped.
 fn guarded(place: ClaimedFolder) -> Arc<Mutex<Option<ClaimedFolder>>> {
     let place = Arc::new(Mutex::new(Some(place)));
     let held = Arc::clone(&place);
@@ -96,18 +96,18 @@ fn lock(place: &Mutex<Option<ClaimedFolder>>) -> std::sync::MutexGuard<'_, Optio
     place.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A trace that can't be read, with what would be right.
+/// Converts an error of reading a trace into a failure.
 pub fn unreadable(e: TraceError) -> Failure {
     Failure::Input(miette!(help = format!("accepted: {}", e.accepted), "{e}"))
 }
 
-/// What the options ask for.
+/// Makes the plan of the options.
 pub fn plan(args: &Mrc) -> Result<Plan, Failure> {
     let mut policies = Vec::new();
     for name in &args.policy {
         let name = name.trim();
         match replay::find(name) {
-            // Nobody knows which order stalls least.
+            // An optimal order for writes, with the fewest stalls, is not known.
             Some(entry) if args.writes && *entry == OPT => {
                 return Err(Failure::Input(miette!(
                     help = format!("accepted with `--writes`: all, {}", registry::names()),
@@ -198,7 +198,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// A figure of a point, as a column of tables and a line of charts.
+/// A figure of a point: a column of tables and a line of charts.
 struct Figure {
     title: &'static str,
     hint: &'static str,
@@ -215,7 +215,7 @@ const MISSES: Figure = Figure {
     value: |p| p.miss_ratio,
 };
 
-/// Those of writes: 0 where writes are not modelled, and then not shown.
+/// Figures of writes: 0 where writes are not modelled, and then not shown.
 const WRITES: [Figure; 4] = [
     Figure {
         title: "stall",
@@ -259,7 +259,7 @@ fn figures(curves: &Curves) -> Vec<&'static Figure> {
     std::iter::once(&MISSES).chain(writes).collect()
 }
 
-/// The sample in words.
+/// Describes the sample.
 fn sample_line(s: &SampleFacts) -> String {
     format!(
         "{} objects with {} requests, {:.4} % of all objects",
@@ -269,16 +269,16 @@ fn sample_line(s: &SampleFacts) -> String {
     )
 }
 
-/// What `±` means, for tables and the page.
+/// The meaning of `±`, for tables and the page.
 const BOUND_HINT: &str = "± is an error bound from the sample itself, meant to hold at 99 of 100 sizes; \
                           it reaches over 0 to 1 where a cache has too few pages of the sample";
 
-/// How far from an estimate the exact figure may lie.
+/// Returns the largest distance of the exact figure from an estimate.
 fn error(p: &Point) -> Option<f64> {
     Some(p.bound?.error(p.miss_ratio))
 }
 
-/// The curves as tables for a terminal.
+/// Formats the curves as tables for a terminal.
 pub fn tables(curves: &Curves) -> String {
     let mut out = match curves.objects {
         Some(objects) => format!("{} requests for {objects} objects\n", curves.requests),
@@ -316,7 +316,7 @@ pub fn tables(curves: &Curves) -> String {
     out
 }
 
-/// The curves as `curves.csv`.
+/// Formats the curves as `curves.csv`.
 pub fn csv(curves: &Curves) -> String {
     let mut out = "policy,pages,requests,misses,miss_ratio".to_owned();
     if curves.sample.is_some() {

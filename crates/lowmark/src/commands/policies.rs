@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::text;
 use serde_json::json;
 
-/// Lists the eviction policies, and what they are measured by.
+/// Lists the eviction policies with short descriptions.
 pub fn run(args: &Policies) -> Result<(), Failure> {
     if args.json {
         let rows: Vec<_> = replay::policies()

@@ -22,24 +22,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Undoes what a process of ours has left, as soon as that has ended.
+/// Waits for the end of the process that wrote an undo log, and undoes its changes.
 pub fn undo(args: &Undo) -> Result<(), Failure> {
     let done = undo::wait_and_undo(&args.file);
     done.map_err(|e| Failure::System(miette!("{}: {e}", args.file.display())))
 }
 
-/// Says what earlier processes left that were killed, and was put right.
+/// Undoes the changes of killed processes, and reports them.
 pub fn sweep() {
     place::say(&undo::sweep(Path::new(FOLDER)));
 }
 
-/// What this machine is, as far as it can be said.
+/// The facts about this machine.
 struct Here {
-    /// The machine file.
+    /// The machine file; `None` if the machine can't be described.
     machine: Option<String>,
-    /// Its name.
+    /// The machine's name.
     name: String,
-    /// Disks whose series are shown.
+    /// The disks shown in series.
     disks: Vec<String>,
     notes: Vec<String>,
 }
@@ -101,7 +101,7 @@ impl Here {
     }
 }
 
-/// An instance of tracefs and who watches over it, or why there is none.
+/// Makes an instance of tracefs and its guard, or returns the reason why there is none.
 pub fn instance(unwanted: bool) -> (Result<Instance, String>, Option<Guard>) {
     if unwanted {
         return (Err("they are not wanted (--no-events)".to_owned()), None);
@@ -120,10 +120,10 @@ pub fn instance(unwanted: bool) -> (Result<Instance, String>, Option<Guard>) {
     }
 }
 
-/// A command that runs, and the pipe that can be read when it has ended.
+/// A running command, and a pipe that becomes readable when it ends.
 struct Running {
     ended: std::io::PipeReader,
-    /// When it ended; 0: it runs.
+    /// The time of its end; 0: it is running.
     at: Arc<AtomicU64>,
     waiter: std::thread::JoinHandle<std::io::Result<ExitStatus>>,
 }
@@ -146,7 +146,7 @@ fn start(command: &[String]) -> Result<Running, Failure> {
     let waiter = std::thread::spawn(move || {
         let status = child.wait();
         when.store(clock(), SeqCst);
-        // Whoever waits for it may have ended.
+        // The receiver may have ended.
         let _ = tell.write_all(b".");
         status
     });
@@ -217,7 +217,7 @@ pub fn run(args: &Record) -> Result<(), Failure> {
     }
 }
 
-/// What the kernel is called.
+/// Returns the kernel's release.
 fn release(args: &Record) -> String {
     if args.live.is_some() {
         return live::RELEASE.to_owned();
@@ -226,7 +226,7 @@ fn release(args: &Record) -> String {
     release.map_or_else(|_| "Linux".to_owned(), |text| text.trim().to_owned())
 }
 
-/// What is recorded, in words.
+/// Describes the recorded workload.
 fn what(args: &Record) -> String {
     match (&args.command[..], args.duration) {
         ([], Some(time)) => humantime::format_duration(time).to_string(),
@@ -236,7 +236,8 @@ fn what(args: &Record) -> String {
 
 type Waiter = std::thread::JoinHandle<std::io::Result<ExitStatus>>;
 
-/// Records until something ends it; a command that runs on is still waited for.
+/// Records until something ends the recording; a command that is still running is waited for
+/// afterwards.
 fn record(
     (args, cache): (&Record, Option<Live>),
     about: &About,
@@ -316,7 +317,7 @@ fn record(
     Ok((ended, cost, running.map(|r| r.waiter)))
 }
 
-/// The command's end.
+/// Waits for the command's end.
 fn wait(waiter: Option<Waiter>, ended: Ended) -> Result<Option<ExitStatus>, Failure> {
     let Some(waiter) = waiter else {
         return Ok(None);
@@ -326,11 +327,11 @@ fn wait(waiter: Option<Waiter>, ended: Ended) -> Result<Option<ExitStatus>, Fail
     }
     let status = waiter.join().expect("it only waits");
     let status = status.map_err(|e| Failure::System(miette!("the command: {e}")))?;
-    // Who interrupts us interrupts it.
+    // Ctrl-C interrupts the command as well, so its status says nothing.
     Ok(Some(status).filter(|_| ended != Ended::Asked))
 }
 
-/// What recording cost, in words.
+/// Describes the cost of recording.
 fn cost_text(cost: &Cost, args: &Record) -> String {
     let mut text = format!(
         "recorded {:.1} s: {} looks, one each {}, {} KiB of events; recording took {:.2} s of CPU, {:.2} % of one",

@@ -16,16 +16,16 @@ use sim::RunResult;
 use sim::result::Metric;
 use std::path::{Path, PathBuf};
 
-/// What is said of something that was measured.
+/// The report on measured figures.
 pub struct Answer {
-    /// For a terminal: the rows and what stands out.
+    /// The rows and notable findings, for a terminal.
     pub text: String,
-    /// Both and the page, for a results folder.
+    /// Rows, findings and the page, for a results folder.
     pub files: Vec<File>,
 }
 
 impl Answer {
-    /// Of what was measured.
+    /// Makes the report on `outcomes`.
     pub fn new(outcomes: &Outcomes) -> Self {
         let comparison = Comparison::new(outcomes);
         let page = lab::report::page::report(outcomes, &comparison);
@@ -42,8 +42,7 @@ impl Answer {
     }
 }
 
-/// Recordings side by side, with what their machines are called. One of a name that another has before it has a
-/// number behind it.
+/// Puts recordings side by side, each with its machine's name. Equal names get numbers.
 pub fn outcomes_of(recordings: Vec<(Recording, String)>) -> Outcomes {
     let mut names: Vec<String> = Vec::new();
     let mut whats: Vec<String> = Vec::new();
@@ -80,7 +79,7 @@ fn wrong(what: String, accepted: &str) -> Failure {
     Failure::Input(Diagnostic::placeless(what, accepted).into())
 }
 
-/// Puts what was measured into rows.
+/// Converts measured figures to rows.
 pub fn run(args: &Report) -> Result<(), Failure> {
     let mut outcomes = match &args.runs[..] {
         [] => foreign(args)?,
@@ -99,7 +98,7 @@ pub fn run(args: &Report) -> Result<(), Failure> {
     text::print(&Answer::new(&outcomes).text)
 }
 
-/// The recordings in these folders; `None`: it is one folder, of a run.
+/// Reads the recordings in these folders; `None`: there is one folder, and it is that of a run.
 fn recordings(runs: &[PathBuf]) -> Result<Option<Outcomes>, Failure> {
     let mut all = Vec::new();
     for run in runs {
@@ -121,7 +120,7 @@ fn recordings(runs: &[PathBuf]) -> Result<Option<Outcomes>, Failure> {
     Ok(Some(outcomes_of(all)))
 }
 
-/// What a machine file calls its machine.
+/// Returns the machine's name from a machine file.
 fn machine_name(path: &Path) -> String {
     let text = input::text(path, MOST_SNAPSHOT).unwrap_or_default();
     let name = text.lines().find_map(|l| l.strip_prefix("name = "));
@@ -131,7 +130,7 @@ fn machine_name(path: &Path) -> String {
     )
 }
 
-/// What a run's folder says itself.
+/// Prints the rows and findings of a run's folder.
 fn stored(run: &Path, json: bool) -> Result<(), Failure> {
     let read = |name: &str| {
         text_unchanged(run, name).map_err(|e| {
@@ -149,7 +148,7 @@ fn stored(run: &Path, json: bool) -> Result<(), Failure> {
     }
 }
 
-/// Figures of another machine.
+/// Makes outcomes from files of another machine.
 fn foreign(args: &Report) -> Result<Outcomes, Failure> {
     let mut result = match &args.vmstat[..] {
         [before, after] => {
@@ -198,10 +197,11 @@ fn foreign(args: &Report) -> Result<Outcomes, Failure> {
     ))
 }
 
-/// The longest snapshot that is read, in bytes: /proc/zoneinfo of a machine of many CPUs and nodes has less than one MiB.
+/// The longest snapshot that is read, in bytes: /proc/zoneinfo of a machine with many CPUs and
+/// nodes has less than one MiB.
 const MOST_SNAPSHOT: u64 = 64 << 20;
 
-/// A snapshot's text, which must have something in it that all have.
+/// Reads a snapshot and checks that it has a line that starts with `must`.
 fn snapshot(path: &Path, of: &str, must: &str) -> Result<String, Failure> {
     let accepted = format!("accepted: the text of /proc/{of}");
     let text = input::text(path, MOST_SNAPSHOT)
@@ -218,11 +218,11 @@ fn snapshot(path: &Path, of: &str, must: &str) -> Result<String, Failure> {
     }
 }
 
-/// Counters only grow: where one has become less, the two are not before and after.
+/// Checks that no counter has decreased, which would mean that the snapshots are swapped.
 fn backwards(vmstat: &[String; 2], before: &Path, after: &Path) -> Result<(), Failure> {
     let [first, last] = vmstat.each_ref().map(|text| kernel::proc::vmstat(text));
     let less = first.iter().find(|(name, n)| {
-        // Of names that are no levels some are: these only ever grow, and every kernel has them.
+        // Only these counters are compared: they never decrease, and every kernel has them.
         ["pgpgin", "pgpgout", "pgfault", "pgfree", "pgscan_kswapd"].contains(name)
             && last.get(*name).is_some_and(|m| m < n)
     });
@@ -240,7 +240,7 @@ fn backwards(vmstat: &[String; 2], before: &Path, after: &Path) -> Result<(), Fa
     }
 }
 
-/// What the engine says.
+/// Runs the engine's prediction.
 fn predicted(args: &Report, path: &Path, machine: &Path) -> Result<Outcomes, Failure> {
     let set = args.set.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let iterations = args.iterations.get();
@@ -267,7 +267,7 @@ fn predicted(args: &Report, path: &Path, machine: &Path) -> Result<Outcomes, Fai
     }
 }
 
-/// What was measured and what was predicted, side by side.
+/// Puts measured and predicted outcomes side by side.
 fn beside(measured: Outcomes, predicted: Outcomes) -> Outcomes {
     let what = measured.experiment.cells[0].filesystem.clone();
     let text = measured.experiment.text + &predicted.experiment.text;

@@ -14,7 +14,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 /// Runs the experiments behind published tables and scores them.
 pub fn run(args: &Reproduce) -> Result<(), Failure> {
     let options = RunOptions {
-        jobs: 1, // by what fits, experiment by experiment
+        jobs: 1, // determined for each experiment by its memory
         check: None,
         progress: true,
         listeners: None,
@@ -43,7 +43,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     print(&scored, args.json)
 }
 
-/// Whether there is the series that is wanted.
+/// Checks that the requested series exists.
 pub fn known(all: &[Series], wanted: Option<&str>) -> Result<(), Failure> {
     let known: Vec<&str> = all.iter().map(|s| &s.name[..]).collect();
     match wanted.filter(|s| !known.contains(s)) {
@@ -55,7 +55,7 @@ pub fn known(all: &[Series], wanted: Option<&str>) -> Result<(), Failure> {
     }
 }
 
-/// All series, or the one that is wanted.
+/// Returns all series, or the requested one.
 pub fn wanted<'a>(
     all: &'a [Series],
     name: Option<&'a str>,
@@ -64,7 +64,7 @@ pub fn wanted<'a>(
         .filter(move |series| name.is_none_or(|name| name == series.name))
 }
 
-/// What is run for a series.
+/// Plans the runs of a series.
 fn planned_runs(
     series: &Series,
     iterations: Option<NonZeroU32>,
@@ -76,7 +76,7 @@ fn planned_runs(
     Ok(plan)
 }
 
-/// Runs the experiments behind series and scores them, name by name.
+/// Runs the experiments behind series and scores them; returns the scores by series.
 pub fn score<'a>(
     all: impl Iterator<Item = &'a Series>,
     iterations: Option<NonZeroU32>,
@@ -102,7 +102,7 @@ pub fn score<'a>(
     Ok(scored)
 }
 
-/// What would be run for a series, and the rows that have no run.
+/// Describes the runs planned for a series, and the rows without a run.
 fn plan_text(series: &Series, plan: &Plan) -> String {
     let mut out = format!("{}: {} rows\n", series.name, series.rows.len());
     for run in &plan.runs {

@@ -41,7 +41,7 @@ pub fn run(args: &Results) -> Result<(), Failure> {
     if args.yes { remove(&beyond) } else { Ok(()) }
 }
 
-/// Removes them; those that hold something else are named and stay.
+/// Removes folders; those with other files are reported and kept.
 fn remove(folders: &[&Stored]) -> Result<(), Failure> {
     let mut removed = 0_u32;
     let mut stayed = 0_u32;

@@ -60,11 +60,11 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     files.map_or(Ok(()), |files| files.written())
 }
 
-/// How an experiment is run and what is shown of it; the fields are those of [`Run`].
+/// How to run an experiment and what to print; the fields are those of [`Run`].
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)] // they are documented there
 pub struct How<'a> {
-    /// What is asked of the results.
+    /// The question that the results answer.
     pub question: Question,
     pub jobs: Option<NonZeroUsize>,
     pub out: Option<&'a Path>,
@@ -76,12 +76,12 @@ pub struct How<'a> {
     pub mail: bool,
     pub verbose: bool,
     pub quiet: bool,
-    /// Who hears the engine's events.
+    /// The listeners of the engine's events.
     pub listeners: Option<&'a Listeners>,
 }
 
 impl<'a> How<'a> {
-    /// As `run` was told.
+    /// Takes the options from the arguments of `run`.
     fn of(args: &'a Run) -> Self {
         Self {
             question: Question::Compare,
@@ -100,18 +100,18 @@ impl<'a> How<'a> {
     }
 }
 
-/// The number of threads to use.
+/// Returns the number of threads to use.
 pub fn jobs(wanted: Option<NonZeroUsize>) -> usize {
     wanted
         .or_else(|| std::thread::available_parallelism().ok())
         .map_or(1, NonZeroUsize::get)
 }
 
-/// The most threads that anybody wants.
+/// The largest accepted number of threads.
 const MOST_JOBS: usize = 1024;
 
-/// The number of threads for an experiment's runs: as many as are wanted, or as there are cores and
-/// memory for. Says so where memory makes them fewer.
+/// Returns the number of threads for an experiment's runs: the requested number, or as many as
+/// cores and memory allow. Reports if memory is the limit.
 pub fn fitting_jobs(
     experiment: &Experiment,
     wanted: Option<NonZeroUsize>,
@@ -130,21 +130,21 @@ pub fn fitting_jobs(
     Ok(fit.jobs)
 }
 
-/// What is asked of an experiment's results.
+/// The question that an experiment's results answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
     /// Which policy is better.
     Compare,
-    /// How near presets come to real kernels.
+    /// How close presets come to real kernels.
     Validate,
-    /// What the figures are by which presets are judged; for [`measured`](MEASURED).
+    /// The reference figures for judging presets; see [`measured`](MEASURED).
     Measure,
 }
 
-/// The file of the results folder that answers [`Question::Measure`].
+/// The file in the results folder that answers [`Question::Measure`].
 pub const MEASURED: &str = "measured.json";
 
-/// The laboratory's answer to the question.
+/// The answer to the question.
 pub struct Answer {
     /// The first screen.
     pub text: String,
@@ -152,15 +152,15 @@ pub struct Answer {
     whole: String,
     /// The text of the rows.
     rows: String,
-    /// The rows as a mail.
+    /// The rows in the form of a mail.
     mail: String,
-    /// All three, and the report, for the results folder.
+    /// All of these and the report, for the results folder.
     pub files: Vec<File>,
-    /// [`Question::Validate`]'s.
+    /// The verdict, for [`Question::Validate`].
     validation: Option<Validation>,
 }
 
-/// Answers the question; `releases`: of real kernels, by build.
+/// Answers the question; `releases` are those of real kernels, by build.
 pub fn answer(
     outcomes: &Outcomes,
     question: Question,
@@ -190,7 +190,7 @@ pub fn answer(
     answer
 }
 
-/// The comparison as it is read on a screen: what answers the question first.
+/// Formats the comparison for a screen: tables that answer the question come first.
 fn told(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> String {
     use lab::report::compare::{cache_text, figures_text, oom_text, program_tables, program_text};
     let mut first = [
@@ -214,7 +214,7 @@ fn told(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> String 
     .concat()
 }
 
-/// The laboratory's comparison of policies.
+/// Compares the policies.
 fn compare(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> Answer {
     let comparison = Comparison::new(outcomes);
     let screen = text::screen();
@@ -240,7 +240,7 @@ fn compare(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> Answer {
     }
 }
 
-/// What went wrong in iterations that failed: each reason once, with the first iteration that has it.
+/// Describes the errors of failed iterations: each once, with the first iteration that has it.
 /// `None` if none failed.
 pub fn failures(outcomes: &Outcomes) -> Option<String> {
     let mut reasons: Vec<(&str, String, usize)> = Vec::new();
@@ -302,7 +302,7 @@ fn too_few(experiment: &Experiment) -> Option<String> {
     ))
 }
 
-/// The options that stand above the file.
+/// Applies the options that override the file.
 fn adjusted(mut experiment: Experiment, args: &Run) -> Experiment {
     if let Some(seed) = args.seed {
         experiment.seed = seed;
@@ -310,8 +310,8 @@ fn adjusted(mut experiment: Experiment, args: &Run) -> Experiment {
     experiment
 }
 
-/// Runs an experiment that was read and answers the question; what was judged, if that was the question and
-/// the results did not lie there already.
+/// Runs an experiment and answers the question. Returns the verdict, if that was the question and
+/// the results did not exist already.
 pub fn run_loaded(
     args: &How<'_>,
     experiment: &Experiment,
@@ -330,29 +330,30 @@ pub fn run_loaded(
     finish(args, &ran.outcomes, place, &ran.releases)
 }
 
-/// What stands around a run: a command, or a program that has us as its library.
+/// The caller of a run: a command, or a program that uses this library.
 pub struct Around<'a> {
-    /// Set from outside to stop.
+    /// Set by the caller to stop.
     pub stop: Arc<AtomicBool>,
-    /// The digest of what runs, see [`build`].
+    /// The digest of the running program, see [`build`].
     pub build: String,
-    /// Whether there is a folder for the results.
+    /// Whether results go to a folder.
     pub folder: bool,
-    /// Is told of finished iterations: how many, and which is the last one. Those of an earlier run have none.
+    /// Called for finished iterations with their number and the last one. It is `None` for those of
+    /// an earlier run.
     pub finished: &'a mut dyn FnMut(usize, Option<&RunResult>),
 }
 
-/// What was run.
+/// A finished run.
 pub struct Ran {
-    /// What came out.
+    /// The outcomes.
     pub outcomes: Outcomes,
-    /// Where it goes, if it goes anywhere.
+    /// The claimed folder for the results, if any.
     pub place: Option<ClaimedFolder>,
     /// The releases of real kernels, by build.
     pub releases: BTreeMap<String, String>,
 }
 
-/// Runs an experiment that was read; `None`: its results are there and complete.
+/// Runs an experiment; `None`: its results exist and are complete.
 pub fn outcomes(
     args: &How<'_>,
     experiment: &Experiment,
@@ -440,13 +441,13 @@ pub fn outcomes(
     }
 }
 
-/// Keeps finished iterations in the log of a place.
+/// Keeps finished iterations in the log of a folder.
 struct Kept<'a> {
     place: Option<ClaimedFolder>,
     earlier: BTreeMap<(u32, u32), RunResult>,
-    /// Iterations that are finished.
+    /// The number of finished iterations.
     done: usize,
-    /// Whether one could not be kept, and it was said.
+    /// Set when an iteration could not be kept, which is reported once.
     lost: bool,
     /// [`Around::finished`].
     tell: &'a mut dyn FnMut(usize, Option<&RunResult>),
@@ -461,7 +462,7 @@ impl Journal for Kept<'_> {
         self.done += 1;
         (self.tell)(self.done, Some(result));
         let Some(place) = &mut self.place else { return };
-        // The results are still in memory: this costs the way back after a kill, not the run.
+        // The results are still in memory: only resuming after a kill would have to repeat them.
         if let Err(e) = place.log().finished(cell, iteration, result)
             && !std::mem::replace(&mut self.lost, true)
         {
@@ -474,7 +475,7 @@ impl Journal for Kept<'_> {
     }
 }
 
-/// Puts results into their place: where they are, and whether that is where they were wanted.
+/// Publishes results; returns their folder, and an error if that is not the requested one.
 pub fn put(
     outcomes: &Outcomes,
     answer: &Answer,
@@ -489,7 +490,8 @@ pub fn put(
     Ok((published.dir, written))
 }
 
-/// Writes and prints what there is; returns what was judged. `releases`: of real kernels, by build.
+/// Writes and prints the results; returns the verdict. `releases` are those of real kernels, by
+/// build.
 fn finish(
     args: &How<'_>,
     outcomes: &Outcomes,
@@ -514,7 +516,7 @@ fn finish(
     } else if args.json {
         text::print(&results::to_json(outcomes))?;
     } else if args.mail && !args.quiet {
-        // Nothing else, so that it can go into a mail as it is.
+        // Print nothing else, so that the text can be mailed as it is.
         text::print(&answer.mail)?;
     } else if !args.quiet {
         text::print(if args.verbose {
@@ -527,7 +529,7 @@ fn finish(
         }
     }
     if !args.quiet {
-        // Beside the results: it is another time every time.
+        // Not among the results, since times differ from run to run.
         eprint!("{}", lab::report::host::text(outcomes));
     }
     if outcomes.interrupted {
@@ -554,7 +556,7 @@ fn finish(
     }
     if let Some(failed) = failed {
         let failure = Failure::Results(failed);
-        // Both are said; the exit code is the same.
+        // Both failures are reported; the exit code is the same.
         if let Err(elsewhere) = written {
             elsewhere.report();
         }
@@ -563,7 +565,8 @@ fn finish(
     written.map(|()| answer.validation)
 }
 
-/// What is written in mid-run, a line each; where changes vary, the axes say which are whose.
+/// Describes the settings changed in mid-run, one line each; where they vary, the axes show which
+/// cell has which.
 fn changes(experiment: &Experiment) -> String {
     let mut lines: Vec<String> = Vec::new();
     for change in experiment.cells.iter().flat_map(|c| &c.spec.changes) {

@@ -76,7 +76,7 @@ fn an_interrupt_before_the_first_result_writes_nothing() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-/// A machine that is small and a workload that is short.
+/// Returns an experiment with a small machine and a short workload.
 fn tiny(dir: &Path, command: &str) -> Experiment {
     let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/512M.toml");
     let text = format!(
@@ -88,7 +88,7 @@ fn tiny(dir: &Path, command: &str) -> Experiment {
     lab::experiment::load(&file, &Overrides::default()).unwrap()
 }
 
-/// Iterations that end so, by number.
+/// Returns a runner whose iterations end with `outcome` of their number.
 fn ending(
     outcome: impl Fn(u32) -> Outcome + Sync,
 ) -> impl Fn(&sim::RunSpec, &sim::Control) -> RunResult + Sync {
@@ -121,7 +121,7 @@ fn iterations_that_failed_are_named_and_are_a_failure() {
         text.contains("iteration 1: no space left on the device"),
         "{text}"
     );
-    // They are results all the same.
+    // Failed iterations are still results.
     assert!(out.join("results.json").exists());
 }
 
@@ -150,7 +150,7 @@ fn a_panic_leaves_what_was_finished() {
     )
     .unwrap();
     assert!(out.join("results.json").exists());
-    // Once more says that there is nothing to do.
+    // Resuming again reports that nothing is left to do.
     run_loaded(&How::of(&resumed), &experiment, &sim::run).unwrap();
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
 }
@@ -163,7 +163,8 @@ fn options_stand_above_the_file() {
     assert_eq!((e.iterations, e.seed), (2, 1));
 }
 
-/// The rows as a mail: in the folder of every run, and with what a kernel says that it is.
+/// The rows in the form of a mail are in the folder of every run, with the release that a kernel
+/// reports.
 #[test]
 fn a_run_leaves_its_rows_as_a_mail() {
     let dir = tempfile::tempdir().unwrap();

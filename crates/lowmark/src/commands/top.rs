@@ -12,7 +12,7 @@ use top::player::Player;
 use top::screen::{self, Ended};
 use top::tape::{Tape, Wrong};
 
-/// Shows the running Linux, a guest, a live cache or what is played back.
+/// Shows the running Linux, a guest, a live cache or a recording.
 pub fn run(args: &Top) -> Result<(), Failure> {
     if !args.once && !screen::is_there() {
         return Err(Failure::Input(miette!(
@@ -48,7 +48,7 @@ fn wrong(why: Wrong) -> Failure {
     Failure::Input(miette!(help = why.accepted, "{}", why.what))
 }
 
-/// What is played back, from where.
+/// Opens a recording and seeks to its start position.
 fn tape(args: &Top, path: &Path) -> Result<Player, Failure> {
     let tape = Tape::open(path).map_err(wrong)?;
     let cell = args.cell.as_ref().map_or(Ok(0), |cell| tape.find(cell));
@@ -61,7 +61,7 @@ fn tape(args: &Top, path: &Path) -> Result<Player, Failure> {
     Ok(player)
 }
 
-/// A live cache, which must answer.
+/// Checks that a live cache answers, and returns it.
 pub fn cache(address: &str) -> Result<Live, Failure> {
     let wrong =
         |why: String, help: String| Failure::Input(miette!(help = help, "{address}: {why}"));
@@ -73,7 +73,7 @@ pub fn cache(address: &str) -> Result<Live, Failure> {
     Ok(cache)
 }
 
-/// The guest that is meant.
+/// Finds the guest to show.
 fn guest(file: Option<&Path>) -> Result<Growing, Failure> {
     let help = "accepted: `--guest` while `lowmark run` runs a real kernel (`policy = \"kernel:NAME\"`) as the same user, or \
                 the `frames` file of its folder";

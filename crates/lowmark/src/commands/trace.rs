@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::generate::{Pattern, Plan};
 use trace::{Format, Options, Survey, Unit};
 
-/// Looks into a trace, or makes one.
+/// Inspects a trace, or generates one.
 pub fn run(what: &Trace) -> Result<(), Failure> {
     match what {
         Trace::Info(args) => info(args),
@@ -44,7 +44,7 @@ fn info(args: &TraceInfo) -> Result<(), Failure> {
     text::print(&shown(&args.file, &survey))
 }
 
-/// The sums of a trace's text.
+/// Returns the sums over a trace's text.
 pub fn read(path: &Path) -> Result<Traced, Failure> {
     let shown = path.display();
     let wrong = |e: &dyn std::fmt::Display| {
@@ -68,7 +68,7 @@ fn vmscan(args: &TraceVmscan) -> Result<(), Failure> {
     text::print(&vmscan_text(&traced))
 }
 
-/// The rows that need a trace and nothing else.
+/// Formats the rows that need only a trace.
 fn vmscan_text(traced: &Traced) -> String {
     let s = &traced.sums;
     let mut table = text::table(["", "direct", "kswapd"]);
@@ -228,7 +228,7 @@ fn generate(args: &TraceGenerate) -> Result<(), Failure> {
     Ok(out.out.finish()?)
 }
 
-/// A file whose writing Ctrl-C ends.
+/// A file whose writing Ctrl-C stops.
 struct Stoppable {
     out: Single,
     stop: Arc<AtomicBool>,

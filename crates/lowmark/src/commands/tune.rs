@@ -21,7 +21,7 @@ use lab::tune::verify::verify;
 use lab::tune::{NoAnswer, Question, tune};
 use std::path::Path;
 
-/// Searches settings that meet the goals, tries a profile against them, or learns one.
+/// Searches for settings that meet the goals, tries a profile against them, or learns one.
 pub fn run(args: &Tune) -> Result<(), Failure> {
     let input = |d: Diagnostic| Failure::Input(d.into());
     let goals = goals(args);
@@ -37,7 +37,7 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
         Some(kernel) => Some(in_kernel(args, kernel).map_err(input)?),
         None => None,
     };
-    // As many trials at a time as there are threads, not as the file has iterations.
+    // As many parallel trials as threads, regardless of the file's iterations.
     let many = Experiment {
         iterations: 1000,
         ..experiment.clone()
@@ -118,7 +118,7 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
     })
 }
 
-/// What is asked for.
+/// Returns the requested goals.
 fn goals(args: &Tune) -> Goals {
     Goals {
         alloc_latency_ns: args.alloc_latency,
@@ -130,7 +130,7 @@ fn goals(args: &Tune) -> Goals {
     }
 }
 
-/// Settings are for one cell, and searched for on the engine.
+/// Checks that the experiment has one cell, on the engine.
 fn of_one_engine(experiment: &Experiment) -> Result<(), Diagnostic> {
     if experiment.cells.len() != 1 {
         let (cells, axes) = (experiment.cells.len(), experiment.axes.join(", "));
@@ -151,7 +151,7 @@ fn of_one_engine(experiment: &Experiment) -> Result<(), Diagnostic> {
     ))
 }
 
-/// The same experiment in a real kernel, which is looked for before anything runs.
+/// Returns the same experiment in a real kernel, after checking that the kernel exists.
 fn in_kernel(args: &Tune, kernel: &str) -> Result<Experiment, Diagnostic> {
     let experiment = experiment_with(args, &[format!("policy={kernel:?}")])?;
     for cell in &experiment.cells {
@@ -160,7 +160,7 @@ fn in_kernel(args: &Tune, kernel: &str) -> Result<Experiment, Diagnostic> {
     Ok(experiment)
 }
 
-/// Puts the files in their place, then prints what there is to print with where they are.
+/// Publishes the files, then calls `print` with their folder.
 fn write(
     place: ClaimedFolder,
     files: &[File],
@@ -255,7 +255,7 @@ fn experiment(args: &Tune) -> Result<Experiment, Diagnostic> {
     experiment_with(args, &[])
 }
 
-/// The experiment with keys that stand above what is set.
+/// Reads the experiment with keys that override `--set`.
 fn experiment_with(args: &Tune, above: &[String]) -> Result<Experiment, Diagnostic> {
     let set = args.set.iter().map(|(k, v)| format!("{k}={v}"));
     let overrides = Overrides {

@@ -17,7 +17,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Runs each experiment with real kernels and presets in the place of its policies, and judges the presets.
+/// Runs each experiment with real kernels and presets instead of its own policies, and judges the
+/// presets.
 pub fn run(args: &Validate) -> Result<(), Failure> {
     let here = Here {
         patience: Duration::from_secs(args.patience),
@@ -25,7 +26,7 @@ pub fn run(args: &Validate) -> Result<(), Failure> {
     if let Some(suite) = &args.suite {
         return suite::run(args, suite, &here);
     }
-    // All files are read before the first of them runs.
+    // Read all files before the first run.
     let experiments: Result<Vec<Experiment>, Failure> = args
         .experiments
         .iter()
@@ -41,7 +42,7 @@ pub fn run(args: &Validate) -> Result<(), Failure> {
     validate(args, &experiments, &here)
 }
 
-/// Runs and judges what was read.
+/// Runs and judges experiments.
 fn validate(
     args: &Validate,
     experiments: &[Experiment],
@@ -53,7 +54,7 @@ fn validate(
         true => base.join(&experiment.name),
         false => base.clone(),
     };
-    // Of several, what was broken off did not get to all of them.
+    // With several experiments, an interrupted validation may not have reached all of them.
     let resumed = |e: &Experiment| args.resume.as_ref().map(|base| of(base, e));
     let any = experiments
         .iter()
@@ -101,7 +102,7 @@ fn validate(
     Ok(())
 }
 
-/// The score of results that were complete already; they are shown as if they were new.
+/// Returns the score of results that were already complete; `shown` prints them like new ones.
 fn judged_before(dir: &Path, shown: bool) -> Result<(usize, usize), Failure> {
     let dir = complete_folder(dir);
     let read = |name: &str| {
@@ -131,7 +132,7 @@ fn load(args: &Validate, path: &Path) -> Result<Experiment, Failure> {
     }
     let list = serde_json::to_string(&policies).expect("words have a JSON form");
     let mut set: Vec<String> = args.set.iter().map(|(k, v)| format!("{k}={v}")).collect();
-    // What is judged stands above what is set.
+    // The judged policies override `--set`.
     set.push(format!("policy={list}"));
     let overrides = Overrides {
         set,
@@ -150,7 +151,7 @@ mod tests {
     use sim::{Control, RunResult, RunSpec};
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    /// The engine in the place of a kernel too; it panics at this run of a kernel, if at any.
+    /// The engine also in the place of a kernel; panics at the `at`th run of a kernel.
     pub(super) struct Failing {
         at: usize,
         pub(super) runs: AtomicUsize,
@@ -204,8 +205,8 @@ mod tests {
         file.display().to_string()
     }
 
-    /// What a run of two experiments left that ended in the second: the first is not computed again, the
-    /// second goes on, the third begins, and all of it is what it would have been.
+    /// A validation of several experiments is interrupted in the second: the first is not repeated,
+    /// the second continues, the third starts, and all results are as without the interruption.
     #[test]
     fn a_validation_goes_on_where_it_was_broken_off() {
         let dir = tempfile::tempdir().unwrap();

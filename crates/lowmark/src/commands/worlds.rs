@@ -1,4 +1,4 @@
-//! Who runs the cells of experiments here: the engine, and real kernels.
+//! The worlds that run the cells of experiments: the engine, and real kernels.
 
 use kernel::{HostUse, Kernel, Refused};
 use lab::diagnostic::Diagnostic;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// The worlds of this program.
 pub struct Here {
-    /// Wall time after which a kernel's guest without virtual progress is given up.
+    /// Wall time without virtual progress after which a kernel's guest is killed.
     pub patience: Duration,
 }
 

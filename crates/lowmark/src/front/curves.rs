@@ -14,39 +14,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::{Format, Reader, TraceError};
 
-/// What is wanted of a trace; the fields are the options of `lowmark mrc`.
+/// The request for curves; the fields are the options of `lowmark mrc`.
 #[derive(Debug, Clone)]
 pub struct MrcOptions {
     /// Sizes of the caches: `5000,10000`, `1000..100000:50`, `512MiB`, `10%`.
     pub sizes: String,
-    /// Policies by name; `all`: every one.
+    /// Policies by name; `all`: all of them.
     pub policies: Vec<String>,
     /// A sample of the objects, `rate=0.01` or `size=8192`.
     pub sample: Option<String>,
-    /// The trace's format, by name; `None`: it is recognised.
+    /// The trace's format, by name; `None`: recognised.
     pub format: Option<String>,
-    /// What object numbers are, by name.
+    /// The meaning of object numbers, by name.
     pub unit: String,
-    /// Count and skip records that can't be read.
+    /// Count and skip malformed records.
     pub lenient: bool,
-    /// Take every record as one request, whatever its size.
+    /// Treat every record as one request, regardless of its size.
     pub ignore_size: bool,
-    /// Dirty pages, if they are modelled.
+    /// The model of dirty pages, if wanted.
     pub writes: Option<Writes>,
     /// Threads; `None`: all cores. The figures are the same for any number.
     pub jobs: Option<NonZeroUsize>,
-    /// Set from any thread to stop: there is nothing then but the error that says so.
+    /// Set from any thread to stop; the result is then an error.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Dirty pages, their limits and the device that they go to.
+/// Dirty pages, their limits and the device they are written to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Writes {
-    /// Percentage of the cache that may be dirty or being written.
+    /// Percentage of the cache that may be dirty or under writeback.
     pub limit: f64,
-    /// Percentage that may be dirty before the flusher begins.
+    /// Percentage of dirty pages at which the flusher starts.
     pub background: f64,
-    /// MiB that the device writes in a second.
+    /// The device's write rate, in MiB per second.
     pub rate: f64,
 }
 
@@ -126,7 +126,7 @@ impl MrcOptions {
     }
 }
 
-/// The curves of a trace file.
+/// Returns the curves of a trace file.
 ///
 /// # Errors
 /// The options are wrong, or the trace can't be read.
@@ -137,7 +137,7 @@ pub fn mrc(trace: &Path, options: &MrcOptions) -> Result<Curves, Error> {
     stoppable(reader, shown, &plan, &options.stop)
 }
 
-/// A stream that ends with an error once somebody sets the flag.
+/// A stream that fails once the flag is set.
 struct Stopping<R> {
     stream: R,
     stop: Arc<AtomicBool>,
@@ -152,11 +152,11 @@ impl<R: Read> Read for Stopping<R> {
     }
 }
 
-/// Opens a trace file whose reading `stop` ends.
+/// Opens a trace file; setting `stop` ends its reading.
 fn open(trace: &Path, plan: &curve::Plan, stop: &Arc<AtomicBool>) -> Result<Reader, TraceError> {
     match trace.is_file().then(|| File::open(trace)) {
         Some(Ok(stream)) => stream_of(stream, &trace.display().to_string(), plan, stop),
-        // It says what is wrong; or it is a pipe.
+        // A missing file, for which this call returns the error, or a pipe.
         _ => Reader::open(trace, &plan.options),
     }
 }
@@ -171,7 +171,7 @@ fn stream_of(
     Reader::from_stream(Stopping { stream, stop }, name, &plan.options)
 }
 
-/// The curves of what was opened, unless it was stopped.
+/// Returns the curves of an open trace, unless stopped.
 fn stoppable(
     reader: Result<Reader, TraceError>,
     shown: String,
@@ -186,7 +186,7 @@ fn stopped() -> Error {
     Failure::Stopped("stopped".into()).into()
 }
 
-/// What reading gave; what a stop made of it is no fault of the trace.
+/// Converts the result of reading; an error caused by a stop is not blamed on the trace.
 fn unless_stopped<T>(read: Result<T, TraceError>, stop: &AtomicBool) -> Result<T, Error> {
     read.map_err(|e| match stop.load(Relaxed) {
         true => stopped(),
@@ -194,12 +194,12 @@ fn unless_stopped<T>(read: Result<T, TraceError>, stop: &AtomicBool) -> Result<T
     })
 }
 
-/// Keys that lie somewhere: requests, each for the object of its key, in order.
+/// An array of keys: requests, each for the object with its key, in order.
 pub trait Array: Send + Sync {
-    /// How many there are.
+    /// Returns the number of keys.
     fn count(&self) -> usize;
 
-    /// The key at a place below [`Self::count`].
+    /// Returns the key at an index below [`Self::count`].
     fn at(&self, place: usize) -> u64;
 }
 
@@ -213,11 +213,11 @@ impl<T: AsRef<[u64]> + Send + Sync> Array for T {
     }
 }
 
-/// Requests in memory. Keys stay where they are: they are not copied.
+/// Requests in memory. The keys are not copied.
 #[derive(Clone)]
 pub struct Keys {
     keys: Arc<dyn Array>,
-    /// Bytes of the stream that were read.
+    /// Bytes of the stream read so far.
     at: usize,
 }
 
@@ -225,7 +225,7 @@ pub struct Keys {
 const RECORD: usize = 24;
 
 impl Keys {
-    /// These keys.
+    /// Wraps an array of keys.
     pub fn new(keys: impl Array + 'static) -> Self {
         Self {
             keys: Arc::new(keys),
@@ -234,10 +234,10 @@ impl Keys {
     }
 }
 
-/// What keys are called where a trace has the name of its file.
+/// The name of keys in place of a trace's file name.
 const KEYS: &str = "keys";
 
-/// How keys are read.
+/// Returns the options with which keys are read.
 fn keys_options(options: &MrcOptions) -> MrcOptions {
     MrcOptions {
         format: Some(Format::OracleGeneral.name().to_owned()),
@@ -247,7 +247,7 @@ fn keys_options(options: &MrcOptions) -> MrcOptions {
     }
 }
 
-/// The keys as libCacheSim's oracleGeneral, so that they go the way of any trace.
+/// Presents the keys as a trace in libCacheSim's oracleGeneral.
 impl Read for Keys {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let (mut n, count) = (0, self.keys.count());
@@ -266,7 +266,7 @@ impl Read for Keys {
     }
 }
 
-/// The curves of keys in memory: each is one request for one page.
+/// Returns the curves of keys in memory: each key is one request for one page.
 ///
 /// ```
 /// use lowmark::front::{Keys, MrcOptions, mrc_keys};
@@ -275,7 +275,7 @@ impl Read for Keys {
 /// let options = MrcOptions { sizes: "5,10".into(), ..MrcOptions::default() };
 /// let curves = mrc_keys(Keys::new(keys), &options)?;
 /// let points = &curves.curves[0].points;
-/// // LRU of five pages holds none of ten that come round and round; of ten, all.
+/// // LRU with five pages never hits in a loop over ten; with ten pages it always does.
 /// assert_eq!(points[0].miss_ratio, 1.0);
 /// assert_eq!(points[1].counts.misses, 10);
 /// # Ok::<(), lowmark::front::Error>(())
@@ -293,21 +293,21 @@ pub fn mrc_keys(keys: Keys, options: &MrcOptions) -> Result<Curves, Error> {
     stoppable(reader, KEYS.to_owned(), &plan, &options.stop)
 }
 
-/// The curves as `curves.csv` of `lowmark mrc --out`.
+/// Formats the curves as `curves.csv` of `lowmark mrc --out`.
 pub fn curves_csv(curves: &Curves) -> String {
     command::csv(curves)
 }
 
-/// The curves as `lowmark mrc` prints them.
+/// Formats the curves as `lowmark mrc` prints them.
 pub fn curves_text(curves: &Curves) -> String {
     command::tables(curves)
 }
 
-/// A trace in memory, its objects numbered in the order of their first request: for policies that are not in
-/// the registry, through [`Dense::run`].
+/// Reads a trace into memory, its objects numbered in the order of their first request: for
+/// policies that are not in the registry, through [`Dense::run`].
 ///
 /// # Errors
-/// The options are wrong, it can't be read, there is no memory for it, or it was stopped.
+/// The options are wrong, the trace can't be read, there is not enough memory, or it was stopped.
 pub fn numbered(trace: &Path, options: &MrcOptions) -> Result<Dense, Error> {
     let plan = options.plan(trace)?;
     let read = open(trace, &plan, &options.stop)
@@ -315,10 +315,10 @@ pub fn numbered(trace: &Path, options: &MrcOptions) -> Result<Dense, Error> {
     Ok(unless_stopped(read, &options.stop)?.0)
 }
 
-/// As [`numbered`], of keys in memory.
+/// Does the same as [`numbered`] for keys in memory.
 ///
 /// # Errors
-/// The options are wrong, there is no memory for so many, or it was stopped.
+/// The options are wrong, there is not enough memory, or it was stopped.
 pub fn numbered_keys(keys: Keys, options: &MrcOptions) -> Result<Dense, Error> {
     let plan = keys_options(options).plan(Path::new(KEYS))?;
     let read = stream_of(keys, KEYS, &plan, &options.stop)

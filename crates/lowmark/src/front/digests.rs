@@ -1,4 +1,4 @@
-//! Digests of files that many runs read, each file read once.
+//! Digests of files that many runs read, each computed once.
 
 use super::{Error, digest};
 use std::collections::HashMap;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long a file must have lain unchanged before its digest is remembered. Times of files are those of a tick: a
-/// change within the tick of the one before it would not show.
+/// The time for which a file must be unchanged before its digest is remembered. File times have the
+/// resolution of a tick, so a second change within a tick would not show.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// What a change of a file's contents changes too; nobody can set `ctime` back.
+/// Metadata that changes with a file's contents; no program can set `ctime` back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp([i128; 5]);
 
@@ -37,7 +37,7 @@ impl Stamp {
 
 static KNOWN: Mutex<Option<HashMap<PathBuf, (Stamp, String)>>> = Mutex::new(None);
 
-/// The digest of a file's contents, remembered as long as the file is the same one.
+/// Returns the digest of a file's contents, remembered as long as the file is unchanged.
 pub fn settled(path: &Path) -> Result<String, Error> {
     let stamp = |path| fs::metadata(path).ok().map(|file| Stamp::of(&file));
     let before = stamp(path);
@@ -74,7 +74,8 @@ mod tests {
             sums.push(settled(&file).expect("a file"));
             assert_eq!(sums.last(), digest(&file).ok().as_ref());
         }
-        // One that has lain for an hour is remembered, and a change shows in its times.
+        // The digest of a file unchanged for an hour is remembered, and a later change shows in its
+        // times.
         let hour = SystemTime::now() - Duration::from_secs(3600);
         fs::File::options()
             .write(true)

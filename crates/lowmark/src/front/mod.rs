@@ -1,5 +1,5 @@
-//! Lowmark for programs: what the command line does, as functions that print nothing on standard output, take
-//! no signal and end no process.
+//! Lowmark as a library: the commands as functions that print nothing on standard output, handle no
+//! signals and never end the process.
 //!
 //! ```
 //! use lowmark::front::{self, Changes, Options};
@@ -23,8 +23,8 @@
 //! # Ok::<(), lowmark::front::Error>(())
 //! ```
 //!
-//! The files of [`Results`] are those of a results folder (`docs/results.md`), byte by byte, whether they were
-//! put into one or not. The tests hold that against the command line.
+//! The files of [`Results`] are those of a results folder (`docs/results.md`), byte by byte, whether
+//! they were written to one or not. Tests compare them with the command line's.
 
 mod curves;
 mod digests;
@@ -65,7 +65,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Why something was not done, in the words of the command line.
+/// An error, in the words of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     /// The text, which may have several lines.
@@ -97,8 +97,8 @@ impl From<Diagnostic> for Error {
     }
 }
 
-/// What a panic of a run or of curves says, in the words of the command line: that memory has run out (they unwind
-/// with a [`NoMemory`] then), or that it is a bug.
+/// Returns the command line's text for a panic of a run or of curves: memory has run out (they
+/// unwind with a [`NoMemory`] then), or there is a bug.
 pub fn panicked(payload: &(dyn Any + Send)) -> String {
     if let Some(e) = payload.downcast_ref::<NoMemory>() {
         return Failure::Memory(e.clone()).text();
@@ -108,16 +108,17 @@ pub fn panicked(payload: &(dyn Any + Send)) -> String {
     format!("a bug in lowmark: {}", text.unwrap_or("it panicked"))
 }
 
-/// What stands above an experiment's text: the options `--set`, `--iterations`, `--seed` and `--track-pages`.
+/// Overrides of an experiment's text: the options `--set`, `--iterations`, `--seed` and
+/// `--track-pages`.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
     /// Keys of the experiment with their values as TOML: `machine.cpus=2`.
     pub set: Vec<String>,
     /// Iterations of each cell, instead of the text's.
     pub iterations: Option<u32>,
-    /// The seed that iterations derive theirs from, instead of the text's.
+    /// The seed from which iterations derive theirs, instead of the text's.
     pub seed: Option<u64>,
-    /// Whether it is recorded which path made and used each page.
+    /// Whether to record which path made and used each page.
     pub track_pages: bool,
 }
 
@@ -139,14 +140,14 @@ impl Changes {
 /// Reads an experiment file.
 ///
 /// # Errors
-/// The first thing wrong in it, in its machines or in the changes.
+/// The file, its machines or the changes have an error; the first one is returned.
 pub fn load(path: &Path, changes: &Changes) -> Result<Experiment, Error> {
     let experiment = lab::experiment::load(path, &changes.overrides())?;
     Ok(changes.on(experiment))
 }
 
-/// Reads an experiment from its text. `name`: the file that it could be, in messages; machines and other files
-/// that it names are looked for beside that, in the folders above, and among those that come with the program.
+/// Parses an experiment. `name` is its file name in messages; machines and other files that it
+/// names are searched beside that file, in the folders above, and among the included ones.
 ///
 /// # Errors
 /// As [`load`].
@@ -163,10 +164,10 @@ pub fn parse(text: &str, name: &str, changes: &Changes) -> Result<Experiment, Er
     Ok(changes.on(experiment))
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// Iterations that are finished, with those of an earlier run.
+    /// Finished iterations, including those of an earlier run.
     pub done: usize,
     /// Iterations of the whole matrix.
     pub total: usize,
@@ -174,26 +175,26 @@ pub struct Progress {
     pub simulated: f64,
 }
 
-/// How to run; what is not named in [`Default`] is as the command line has it.
+/// Options of a run; [`Default`] has those of the command line.
 pub struct Options<'a> {
-    /// Threads: as many as there are cores and memory for, if `None`. The results are the same for any number.
+    /// Threads; `None`: as many as cores and memory allow. The results are the same for any number.
     pub jobs: Option<NonZeroUsize>,
-    /// Run every iteration twice with recounts, and compare.
+    /// Run every iteration twice with checks, and compare.
     pub check: Option<Check>,
-    /// The results folder; `None`: the results are in memory alone.
+    /// The results folder; `None`: the results are kept in memory only.
     pub out: Option<&'a Path>,
-    /// The folder of a run that was broken off, to go on with it.
+    /// The folder of an interrupted run to continue.
     pub resume: Option<&'a Path>,
-    /// Whether earlier results there may be replaced.
+    /// Whether earlier results in the folder may be replaced.
     pub replace: bool,
-    /// Wall time after which a real kernel's guest without virtual progress is given up.
+    /// Wall time without virtual progress after which a real kernel's guest is killed.
     pub patience: Duration,
-    /// Set from any thread to stop: what is finished is kept in the folder, if there is one.
+    /// Set from any thread to stop: finished iterations are kept in the folder, if there is one.
     pub stop: Arc<AtomicBool>,
-    /// Digest of what runs, so that results of another build are not gone on with; `None`: that of the
-    /// running program.
+    /// The digest of the running program, so that results of another build are not continued;
+    /// `None`: that of the running executable.
     pub build: Option<String>,
-    /// Is told after each iteration.
+    /// Called after each iteration.
     pub progress: &'a mut dyn FnMut(Progress),
 }
 
@@ -208,7 +209,7 @@ impl Default for Options<'_> {
             patience: kernel::PATIENCE,
             stop: Arc::default(),
             build: None,
-            // A closure that captures nothing takes no memory: nothing is leaked.
+            // A closure without captures has no size: nothing is leaked.
             progress: Box::leak(Box::new(|_| {})),
         }
     }
@@ -217,7 +218,8 @@ impl Default for Options<'_> {
 /// Runs an experiment.
 ///
 /// # Errors
-/// What the command line would say. Iterations that failed are no error: [`Results::failed`] tells of them.
+/// The same as of the command line. Failed iterations are no error: [`Results::failed`] describes
+/// them.
 pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Results, Error> {
     let folder = options.out.or(options.resume).is_some();
     let how = How {
@@ -263,8 +265,8 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Results, Err
     Results::of(ran)
 }
 
-/// Runs an experiment and says which policy is better: the answer of the command line, and the results that it
-/// rests on.
+/// Runs an experiment and returns which policy is better: the answer of the command line, and the
+/// results that it is based on.
 ///
 /// ```
 /// use lowmark::front::{self, Changes, Options};
@@ -289,16 +291,16 @@ pub fn compare(experiment: &Experiment, options: Options<'_>) -> Result<Comparis
     Ok(run(experiment, options)?.into_comparison())
 }
 
-/// Tables of a published series beside what the engine gives.
+/// Tables of a published series beside the engine's figures.
 #[derive(Debug, Clone)]
 pub struct Reproduction {
-    /// As `lowmark reproduce --json` prints it.
+    /// The output of `lowmark reproduce --json`.
     pub json: String,
-    /// As `lowmark reproduce` prints it.
+    /// The output of `lowmark reproduce`.
     pub text: String,
 }
 
-/// Scores the engine against a published series, or all that come with the program.
+/// Scores the engine against a published series, or all included ones.
 ///
 /// # Errors
 /// There is no such series, or it could not be run.
@@ -336,15 +338,15 @@ pub struct Machine {
     pub name: String,
     /// The machine file.
     pub text: String,
-    /// What the engine can't represent, or what was guessed.
+    /// Facts that the engine can't represent, or that were guessed.
     pub notes: Vec<String>,
 }
 
-/// Describes this computer, or one whose files of /proc and /sys were saved in `root`. `disk`: the tested one, by
-/// its name in /sys/block.
+/// Describes this computer, or one whose files of /proc and /sys were saved in `root`. `disk` is
+/// the name of the tested disk in /sys/block.
 ///
 /// # Errors
-/// It can't be read or is none that the engine knows.
+/// The machine can't be read, or can't be represented by the engine.
 pub fn capture(
     root: Option<PathBuf>,
     name: Option<String>,
@@ -374,10 +376,10 @@ pub fn capture(
     })
 }
 
-/// What tells the results of an experiment from those of any other: digests of all that they depend on. That is
-/// what the experiment says once its machines, policies and job files are read, its seed and iterations, the
-/// contents of every trace, root folder and kernel image, and `build`, the digest of what runs it. Equal
-/// identities have equal results, on any computer.
+/// Returns the identity of an experiment's results: digests of all inputs that they depend on.
+/// These are the experiment with its machines, policies and job files, its seed and iterations, the
+/// contents of every trace, root folder and kernel image, and `build`, the digest of the program
+/// that runs it. Equal identities have equal results, on any computer.
 ///
 /// # Errors
 /// A trace can't be read, or a kernel is not built.
@@ -399,12 +401,12 @@ pub fn identity(experiment: &Experiment, build: String) -> Result<String, Error>
     Ok(hex(&Sha256::digest(text)))
 }
 
-/// The names of an experiment's kernels with the digests of what boots: two builds of the same sources need not
-/// be the same image.
+/// Returns the names of an experiment's kernels with the digests of their images: two builds of the
+/// same sources may give different images.
 fn kernels(experiment: &Experiment) -> Result<Vec<(String, String)>, Error> {
     let mut all = Vec::new();
     for kernel in experiment.kernels() {
-        // In the words of a run, if it is not there.
+        // A missing kernel gives the same error as a run.
         let hash = Here::default().identity(kernel)?;
         let built = kernel::build::find(&kernel.build);
         let built = built.map_err(|e| Diagnostic::placeless(e.to_string(), ""))?;
@@ -415,10 +417,10 @@ fn kernels(experiment: &Experiment) -> Result<Vec<(String, String)>, Error> {
     Ok(all)
 }
 
-/// The digest of a file's contents.
+/// Returns the digest of a file's contents.
 ///
 /// # Errors
-/// It can't be read.
+/// The file can't be read.
 pub fn digest(path: &Path) -> Result<String, Error> {
     let mut sum = Sha256::new();
     let mut block = vec![0; 1 << 20];
@@ -437,7 +439,8 @@ pub fn digest(path: &Path) -> Result<String, Error> {
     Ok(hex(&sum.finalize()))
 }
 
-/// What the largest run of an experiment takes of memory, in bytes: the estimate of `lowmark run --list`.
+/// Returns the memory in bytes of the largest run of an experiment: the estimate of `lowmark run
+/// --list`.
 pub fn memory(experiment: &Experiment) -> u64 {
     let needs = experiment.cells.iter().map(|cell| Need::of(cell).touched());
     needs.max().unwrap_or(0)

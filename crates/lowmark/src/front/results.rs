@@ -18,27 +18,28 @@ pub struct Results {
     files: BTreeMap<String, Vec<u8>>,
     title: String,
     axes: Vec<String>,
-    /// Where they are, if they are in a folder.
+    /// The results' folder, if they are in one.
     pub folder: Option<PathBuf>,
-    /// What iterations failed with, if any did.
+    /// The errors of failed iterations, if any.
     pub failed: Option<String>,
-    /// Whether they are complete: no stop came before the last iteration.
+    /// Whether all iterations have finished.
     pub complete: bool,
 }
 
-/// Who is better.
+/// Which policy is better.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    /// A sentence a group and policy: faster or slower than the baseline, by how much and how sure.
+    /// A sentence per group and policy: faster or slower than the baseline, by how much and with
+    /// what confidence.
     pub answers: Vec<String>,
     /// The command line's text with its tables.
     pub text: String,
-    /// What it rests on.
+    /// The results that the comparison is based on.
     pub results: Results,
 }
 
 impl Results {
-    /// What was run, put into its place if it has one.
+    /// Takes the outcomes of a run, and publishes them if they have a folder.
     pub(super) fn of(ran: Ran) -> Result<Self, Error> {
         let outcomes = &ran.outcomes;
         let wanted = outcomes.results.iter().flatten().count();
@@ -80,10 +81,10 @@ impl Results {
         })
     }
 
-    /// Those of a folder that `lowmark run` has written.
+    /// Reads the results in a folder that `lowmark run` has written.
     ///
     /// # Errors
-    /// It is no such folder, or can't be read.
+    /// The path is no such folder, or can't be read.
     pub fn open(dir: &Path) -> Result<Self, Error> {
         let wrong = |what: String| {
             let what = format!("`{}`: {what}", dir.display());
@@ -97,7 +98,7 @@ impl Results {
         for folder in ["", "series"] {
             let entries = match fs::read_dir(dir.join(folder)) {
                 Ok(entries) => entries,
-                // Nothing was sampled.
+                // A run without samples has no series.
                 Err(_) if folder == "series" => continue,
                 Err(e) => return Err(wrong(e.to_string())),
             };
@@ -137,33 +138,34 @@ impl Results {
         })
     }
 
-    /// The experiment's name.
+    /// Returns the experiment's name.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// Keys of the experiment in which cells differ.
+    /// Returns the keys of the experiment in which cells differ.
     pub fn axes(&self) -> &[String] {
         &self.axes
     }
 
-    /// The paths of its files, ascending.
+    /// Returns the paths of the files, ascending.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)
     }
 
-    /// A file's bytes.
+    /// Returns the bytes of a file.
     pub fn file(&self, path: &str) -> Option<&[u8]> {
         self.files.get(path).map(Vec::as_slice)
     }
 
-    /// The comparison of its policies as the command line prints it.
+    /// Returns the comparison of the policies as the command line prints it.
     pub fn comparison(&self) -> &str {
         let text = self.file("comparison.txt").unwrap_or_default();
         str::from_utf8(text).unwrap_or_default()
     }
 
-    /// A table: `summary`, `iterations`, `tasks`, `latency`, `rows` or `series` (a row a value).
+    /// Returns a table: `summary`, `iterations`, `tasks`, `latency`, `rows` or `series` (one row
+    /// per value).
     ///
     /// # Errors
     /// There is no such table, or it can't be read.
@@ -189,10 +191,10 @@ impl Results {
         Ok(Table::read(file, bytes, &self.axes)?)
     }
 
-    /// Puts them into a folder as `lowmark run --out` does; where they are.
+    /// Writes the results to a folder as `lowmark run --out` does; returns the folder.
     ///
     /// # Errors
-    /// The folder is taken or can't be written.
+    /// The folder exists or can't be written.
     pub fn save(&self, dir: &Path, replace: bool) -> Result<PathBuf, Error> {
         let terms = Terms {
             kind: Kind::Run,
@@ -207,7 +209,7 @@ impl Results {
         Ok(published.dir)
     }
 
-    /// The answer that they give.
+    /// Converts the results to their comparison.
     pub fn into_comparison(self) -> Comparison {
         let text = self.comparison().to_owned();
         let answers = text.lines().take_while(|line| !line.is_empty());

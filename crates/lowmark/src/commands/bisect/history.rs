@@ -1,7 +1,8 @@
 //! A kernel's history and git's search in it.
 //!
-//! Git works in a clone of its own that shares the objects of the user's repository: nothing is written there,
-//! and no hook of its runs. What the search has decided is not kept here: a new clone is told it again.
+//! Git works in a clone that shares the objects of the user's repository: nothing is written to the
+//! repository, and none of its hooks runs. The decisions of the search are not kept here: they are
+//! replayed into a new clone.
 
 use crate::failure::Failure;
 use lab::diagnostic::Diagnostic;
@@ -13,27 +14,27 @@ use std::process::{Command, Output, Stdio};
 /// A commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commit {
-    /// Its hash.
+    /// The commit's hash.
     pub hash: String,
-    /// The first line of its message.
+    /// The first line of the commit message.
     pub subject: String,
 }
 
 impl Commit {
-    /// Its hash, short.
+    /// Returns the first 12 digits of the hash.
     pub fn short(&self) -> &str {
         &self.hash[..self.hash.len().min(12)]
     }
 }
 
-/// What the search knows of a commit.
+/// The verdict on a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// It is like the good end.
+    /// The commit is like the good end.
     Good,
-    /// It is like the bad end.
+    /// The commit is like the bad end.
     Bad,
-    /// It can't be told.
+    /// The commit can't be judged.
     Skip,
 }
 
@@ -47,31 +48,31 @@ impl Mark {
     }
 }
 
-/// Where the search stands.
+/// The state of the search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// This commit is to be marked.
+    /// This commit is to be marked next.
     Test(Commit),
-    /// This one is the first bad one.
+    /// This is the first bad commit.
     First(Commit),
-    /// One of these is: the others can't be told.
+    /// One of these is the first bad commit; the rest of them can't be judged.
     OneOf(Vec<Commit>),
-    /// Git says why it can't go on.
+    /// Git can't go on; the reason is its message.
     Stuck(String),
 }
 
-/// A clone to search in.
+/// A clone in which the search runs.
 #[derive(Debug)]
 pub struct History {
-    /// The clone's files.
+    /// The root of the clone.
     pub root: PathBuf,
 }
 
-/// Runs git in a folder, away from the user's settings.
+/// Runs git in a folder, without the user's settings.
 fn git(at: &Path, arguments: &[&str]) -> Result<Output, Failure> {
     let mut command = Command::new("git");
     command.arg("-C").arg(at);
-    // A hook that does not exist is none.
+    // A path without hooks disables them.
     command.args(["-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0"]);
     command
         .args(["-c", "advice.detachedHead=false"])
@@ -88,7 +89,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
 }
 
-/// As [`git`], for what has to succeed: what it printed.
+/// Runs git and returns its output; a failure is an error.
 fn done(at: &Path, arguments: &[&str]) -> Result<String, Failure> {
     let output = git(at, arguments)?;
     match output.status.success() {
@@ -101,7 +102,7 @@ fn done(at: &Path, arguments: &[&str]) -> Result<String, Failure> {
     }
 }
 
-/// The commit that a revision of a repository names.
+/// Returns the commit that a revision of a repository names.
 pub fn revision(tree: &Path, option: &str, name: &str) -> Result<Commit, Failure> {
     let wrong = |what: String, accepted: &str| {
         Failure::Input(Diagnostic::placeless(what, accepted.to_owned()).into())
@@ -140,7 +141,7 @@ fn named(at: &Path, hash: &str) -> Result<Commit, Failure> {
 }
 
 impl History {
-    /// Clones a repository into a folder, which is made anew.
+    /// Clones a repository into a folder, which is emptied first.
     pub fn clone_of(tree: &Path, root: PathBuf) -> Result<Self, Failure> {
         let io = |what: &str, e: std::io::Error| {
             Failure::System(miette::miette!("can't {what} {}: {e}", root.display()))
@@ -158,14 +159,14 @@ impl History {
         Ok(Self { root })
     }
 
-    /// Commits behind one that lead to another.
+    /// Returns the number of commits after `good` up to `bad`.
     pub fn between(&self, good: &Commit, bad: &Commit) -> Result<u32, Failure> {
         let range = format!("{}..{}", good.hash, bad.hash);
         let count = done(&self.root, &["rev-list", "--count", &range])?;
         Ok(count.parse().unwrap_or(0))
     }
 
-    /// Puts a commit's files there.
+    /// Checks out a commit.
     pub fn checkout(&self, commit: &Commit) -> Result<(), Failure> {
         done(
             &self.root,
@@ -174,14 +175,14 @@ impl History {
         .map(drop)
     }
 
-    /// Begins a search.
+    /// Starts a search.
     pub fn start(&self, good: &Commit, bad: &Commit) -> Result<Next, Failure> {
         done(&self.root, &["bisect", "start", "--no-checkout"])?;
         done(&self.root, &["bisect", "bad", &bad.hash])?;
         self.mark(good, Mark::Good)
     }
 
-    /// Tells git of a commit and asks for the next.
+    /// Marks a commit and returns the next state.
     pub fn mark(&self, commit: &Commit, mark: Mark) -> Result<Next, Failure> {
         let output = git(&self.root, &["bisect", mark.word(), &commit.hash])?;
         let (said, trouble) = (text(&output.stdout), text(&output.stderr));

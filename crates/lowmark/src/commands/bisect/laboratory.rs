@@ -1,4 +1,4 @@
-//! Commits run as kernels of the laboratory. Whatever ran is kept and not run again.
+//! Runs commits as kernels in experiments. Runs are kept and not repeated.
 
 use super::history::{Commit, History};
 use super::search::{Judge, Sample, Step};
@@ -18,27 +18,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// The laboratory as a judge of commits.
+/// Judges commits by experiments.
 pub struct Laboratory<'a> {
-    /// How kernels are built; the source is the clone.
+    /// The build request; its source is the clone.
     pub request: Request,
-    /// What is run, with the kernel's name as its policy.
+    /// The experiment, with the kernel's name as its policy.
     pub experiment: Experiment,
-    /// The figure.
+    /// The figure to judge by.
     pub metric: &'a str,
-    /// Where runs are kept, a folder a commit.
+    /// The folder of runs, with a folder per commit.
     pub folder: PathBuf,
-    /// Who runs them.
+    /// The function that runs cells.
     pub simulate: Simulate<'a>,
-    /// How many at a time.
+    /// The number of parallel runs.
     pub jobs: Option<NonZeroUsize>,
-    /// No progress.
+    /// Suppresses progress.
     pub quiet: bool,
     /// Set by Ctrl-C.
     pub stop: Arc<AtomicBool>,
 }
 
-/// A commit's runs that are kept, and the log for those to come.
+/// A commit's kept runs, and the log for new ones.
 struct Runs {
     log: Log,
     known: BTreeMap<(u32, u32), RunResult>,
@@ -61,12 +61,12 @@ fn trouble(what: &str, path: &Path, e: &std::io::Error) -> Failure {
 }
 
 impl Laboratory<'_> {
-    /// The file in which a commit's build failure is kept.
+    /// Returns the file in which a commit's build failure is kept.
     fn failed(folder: &Path) -> PathBuf {
         folder.join("not-built.txt")
     }
 
-    /// What is known of a commit whose runs are of this experiment and program.
+    /// Opens the runs of a commit that belong to this experiment and program.
     fn runs(&self, folder: &Path) -> Result<Runs, Failure> {
         let path = folder.join("iterations.log");
         let mut options = File::options();
@@ -98,7 +98,7 @@ impl Laboratory<'_> {
         })
     }
 
-    /// Builds a commit. `Some`: why that can't be.
+    /// Builds a commit. Returns the reason if it can't be built.
     fn build(&mut self, history: &History, commit: &Commit) -> Result<Option<String>, Failure> {
         history.checkout(commit)?;
         self.request.source = Source::Tree(history.root.clone());
@@ -108,7 +108,7 @@ impl Laboratory<'_> {
         match built {
             Ok(_) => Ok(None),
             Err(e @ BuildError::Failed { .. }) => Ok(Some(e.to_string())),
-            // A commit whose tree lacks what guests need.
+            // The commit's tree lacks something that guests need.
             Err(e @ BuildError::Input { .. }) => Ok(Some(e.to_string())),
             Err(e) => Err(e.into()),
         }

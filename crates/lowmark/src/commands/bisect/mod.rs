@@ -1,8 +1,9 @@
-//! `lowmark bisect`: git's bisection over a kernel's history, with the laboratory as its judge.
+//! `lowmark bisect`: git's bisection over a kernel's history, judged by experiments.
 //!
-//! [`history`] drives git, [`search`] asks a judge of commits until the first bad one is told, [`laboratory`] is
-//! that judge: it builds a commit and runs an experiment with it. All runs are kept in the search's folder and
-//! git is told anew at each start, so a search that was broken off anywhere goes on with the same command.
+//! [`history`] drives git, [`search`] samples commits through a judge until the first bad one is
+//! found, [`laboratory`] is that judge: it builds a commit and runs an experiment with it. All runs
+//! are kept in the search's folder and git's decisions are replayed at each start, so an
+//! interrupted search continues with the same command.
 
 mod history;
 mod laboratory;
@@ -34,7 +35,7 @@ fn wrong(what: impl Into<String>, accepted: impl Into<String>) -> Failure {
     Failure::Input(Diagnostic::placeless(what, accepted).into())
 }
 
-/// What a folder is the search of.
+/// The parameters of a search, by which a folder is recognised.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Terms {
     tree: PathBuf,
@@ -47,7 +48,7 @@ struct Terms {
 }
 
 impl Terms {
-    /// The first of them that differs.
+    /// Returns the first parameter that differs.
     fn difference(&self, now: &Self) -> Option<&'static str> {
         let pairs = [
             (self.tree != now.tree, "repository"),
@@ -64,14 +65,14 @@ impl Terms {
     }
 }
 
-/// The folder of a search, held as long as it is open.
+/// The folder of a search, locked as long as it is open.
 struct Place {
     dir: PathBuf,
     _lock: File,
 }
 
 impl Place {
-    /// Takes a folder that is new, or that of the same search.
+    /// Claims a new folder, or that of the same search.
     fn claim(dir: PathBuf, terms: &Terms) -> Result<Self, Failure> {
         let io = |what: &str, e: &dyn std::fmt::Display| {
             wrong(
@@ -152,13 +153,13 @@ fn load(args: &Bisect, name: &str) -> Result<Experiment, Failure> {
     Ok(experiment)
 }
 
-/// A name for the search's kernels: that of all searches between the same commits.
+/// Returns a name for the search's kernels, the same for all searches between the same commits.
 fn kernels_name(tree: &Path, good: &Commit, bad: &Commit) -> String {
     let all = format!("{} {} {}", tree.display(), good.hash, bad.hash);
     format!("bisect-{}", &hex(&Sha256::digest(all))[..12])
 }
 
-/// Searches a kernel's history.
+/// Searches a kernel's history for the first bad commit.
 pub fn run(args: &Bisect) -> Result<(), Failure> {
     if !(args.error > 0.0 && args.error < 1.0) {
         let what = format!("`--error {}` is no probability to allow", args.error);

@@ -1,4 +1,4 @@
-//! The search itself: which commit to look at, how often, and when it is told.
+//! The search: the choice of commits, the number of runs, and the decisions.
 
 use super::history::{Commit, History, Mark, Next};
 use crate::failure::Failure;
@@ -6,90 +6,92 @@ use lab::bisect::{Decision, Ends, Power, Side, ends, side, visible};
 use lab::figures::stats::{Summary, summary};
 use serde::Serialize;
 
-/// What running a commit gave.
+/// The result of running a commit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sample {
     /// The figure in each run.
     Values(Vec<f64>),
-    /// It can't be told of this commit: it does not build, or no run of it came to its end.
+    /// The commit can't be judged: it does not build, or none of its runs completed.
     None(String),
 }
 
-/// Who runs commits.
+/// Runs commits.
 pub trait Judge {
-    /// The figure in so many runs of a commit, the first ones first: a longer sample begins with a shorter one.
+    /// Returns the figure in `runs` runs of a commit; a longer sample starts with the values of a
+    /// shorter one.
     fn sample(&mut self, history: &History, commit: &Commit, runs: u32) -> Result<Sample, Failure>;
 
-    /// A commit was looked at.
+    /// Reports that a commit was judged.
     fn looked(&mut self, step: &Step);
 }
 
-/// What was found of one commit.
+/// The judgement of one commit.
 #[derive(Debug, Clone, Serialize)]
 pub struct Step {
-    /// Which.
+    /// The commit.
     pub commit: Commit,
-    /// Like which end it is; absent: it was passed over.
+    /// The end that it is like; `None`: it was skipped.
     pub side: Option<Side>,
     /// Whether it differs from both ends.
     pub between: bool,
-    /// The probability that this is wrong, at most; absent for an end, or where it was passed over.
+    /// The highest probability that this is wrong; `None` for an end or a skipped commit.
     pub error: Option<f64>,
-    /// Its values.
+    /// A summary of its values.
     pub summary: Option<Summary>,
-    /// Runs.
+    /// The number of runs.
     pub runs: u32,
-    /// Why it was passed over.
+    /// The reason why it was skipped.
     pub why: Option<String>,
 }
 
-/// How a search ended.
+/// The outcome of a search.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum Found {
-    /// This commit is the first bad one.
+    /// The first bad commit was found.
     First {
-        /// Which.
+        /// The commit.
         commit: Commit,
     },
-    /// One of these is, and which can't be told.
+    /// One of these commits is the first bad one; they can't be told apart.
     OneOf {
-        /// Which ones.
+        /// The commits.
         commits: Vec<Commit>,
     },
     /// The ends do not differ.
     Nothing {
-        /// What would have been seen, as a share of the median; absent where nothing would, or it is 0.
+        /// The smallest difference that would have been detected, as a share of the median; `None`
+        /// where none would, or the median is 0.
         visible: Option<f64>,
     },
     /// Git could not go on.
     Stuck {
-        /// What it said.
+        /// Git's message.
         why: String,
     },
 }
 
-/// A search and what it found.
+/// A search and its outcome.
 #[derive(Debug, Clone, Serialize)]
 pub struct Answer {
     /// The figure.
     pub metric: String,
     /// Its unit.
     pub unit: String,
-    /// How sure it wanted to be.
+    /// The required confidence and the limit on runs.
     pub power: Power,
-    /// Commits behind the good one.
+    /// The number of commits after the good one.
     pub commits: u32,
-    /// How it ended.
+    /// The outcome.
     #[serde(flatten)]
     pub found: Found,
-    /// The probability that it is wrong, at most: the sum over its decisions.
+    /// The highest probability that the outcome is wrong: the sum over its decisions.
     pub error: f64,
-    /// The commits that were looked at, the ends first.
+    /// The judged commits, the ends first.
     pub steps: Vec<Step>,
 }
 
-/// The two ends' samples.
+/// The samples of the two ends.
 struct EndSamples {
     good: Vec<f64>,
     bad: Vec<f64>,
@@ -107,7 +109,8 @@ fn step_of(commit: &Commit, values: &[f64], side: Option<Side>) -> Step {
     }
 }
 
-/// Runs both ends until they differ or are run often enough. The error of having told them apart.
+/// Runs both ends until they differ or the limit on runs is reached. Returns the samples and the
+/// probability that the difference is an error; `None`: they do not differ.
 fn look_at_ends(
     judge: &mut impl Judge,
     history: &History,
@@ -130,7 +133,7 @@ fn look_at_ends(
         };
         match ends(&samples.good, &samples.bad, power) {
             Ends::Differ(error) => return Ok((samples, Some(error))),
-            // Where runs failed the samples are shorter than asked for.
+            // Samples are shorter than requested where runs failed.
             Ends::More(more) if more > runs => runs = more,
             Ends::More(_) => match power.next(runs) {
                 Some(more) => runs = more,
@@ -141,7 +144,7 @@ fn look_at_ends(
     }
 }
 
-/// Runs a commit until it is told, or run often enough.
+/// Runs a commit until it can be judged or the limit on runs is reached.
 fn look_at(
     judge: &mut impl Judge,
     history: &History,
@@ -185,7 +188,7 @@ fn look_at(
     }
 }
 
-/// Searches for the first bad commit. `metric`: the figure's name and unit.
+/// Searches for the first bad commit. `metric` is the figure's name and unit.
 pub fn search(
     judge: &mut impl Judge,
     history: &History,

@@ -1,4 +1,4 @@
-//! The search, with git and a judge that reads a figure from the commit's own file.
+//! Tests of the search, with git and a judge that reads a figure from a file of the commit.
 
 use super::history::{Commit, History, revision};
 use super::search::{Answer, Found, Judge, Sample, Step, search};
@@ -22,7 +22,8 @@ fn git(at: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A repository with a commit for each of these values of the figure; a value below 0 does not build.
+/// Makes a repository with a commit for each of these values of the figure; a value below 0 does
+/// not build.
 fn repository(values: &[i32]) -> TempDir {
     let dir = TempDir::new().unwrap();
     git(dir.path(), &["init", "--quiet"]);
@@ -37,7 +38,7 @@ fn repository(values: &[i32]) -> TempDir {
     dir
 }
 
-/// Says a commit's figure with noise, so many times at most.
+/// Returns a commit's figure with noise, at most `most` times.
 struct Reader {
     looks: Cell<u32>,
     most: u32,
@@ -67,7 +68,8 @@ impl Judge for Reader {
         if value < 0.0 {
             return Ok(Sample::None("it does not build".into()));
         }
-        // The fractional parts of multiples of an irrational number: spread evenly, no two alike.
+        // The fractional parts of multiples of an irrational number are spread evenly and all
+        // different.
         let noise = |run: u32| ((salt * 31.0 + f64::from(run)) * 0.618_033_988_749_895).fract();
         Ok(Sample::Values(
             (0..runs).map(|run| value + noise(run)).collect(),
@@ -108,7 +110,7 @@ fn the_first_bad_commit_is_found() {
             "{}",
             answer.error
         );
-        // The ends and no more than the halvings of twelve commits.
+        // The ends, and at most as many steps as halving twelve commits takes.
         assert!(answer.steps.len() <= 6, "{:?}", judge.seen);
         assert_eq!(answer.commits, 12);
         let said = super::text::answer(&answer);
@@ -154,7 +156,7 @@ fn ends_that_do_not_differ_end_the_search() {
 
 #[test]
 fn a_state_that_is_worse_than_the_end_is_bad() {
-    // Mended in part at the end: what is looked for is where it began.
+    // The figure recovers in part at the end; the search finds where it first changed.
     let answer = searched(&[5, 5, 5, 9, 9, 9, 7], &mut Reader::new(100)).unwrap();
     let Found::First { commit } = &answer.found else {
         panic!("{answer:?}");
@@ -210,7 +212,7 @@ fn a_folder_is_of_one_search() {
     };
     let place = || dir.path().join("search");
     let first = super::Place::claim(place(), &terms("a")).unwrap();
-    // Somebody else is at it.
+    // Another process holds the folder.
     assert!(super::Place::claim(place(), &terms("a")).is_err());
     drop(first);
     drop(super::Place::claim(place(), &terms("a")).unwrap());

@@ -1,10 +1,10 @@
-//! What a search found, for people.
+//! The results of a search as text.
 
 use super::search::{Answer, Found, Step};
 use crate::text::table;
 use lab::bisect::Side;
 
-/// A number with as many digits as tell something.
+/// Formats a number with the digits that matter.
 fn number(value: f64) -> String {
     match value.abs() {
         v if v >= 1000.0 || v == v.trunc() => format!("{value:.0}"),
@@ -23,7 +23,7 @@ fn verdict(step: &Step) -> &'static str {
     }
 }
 
-/// One line of a commit that was looked at.
+/// Formats a judged commit as one line.
 pub fn step(step: &Step) -> String {
     let commit = &step.commit;
     let what = match (&step.why, &step.summary) {
@@ -35,7 +35,7 @@ pub fn step(step: &Step) -> String {
     format!("{short} {verdict}: {what} ({})", commit.subject)
 }
 
-/// A share as a percentage.
+/// Formats a share as a percentage.
 fn percent(share: f64) -> String {
     match share * 100.0 {
         p if p < 0.01 => "less than 0.01 %".to_owned(),
@@ -85,7 +85,7 @@ fn found(answer: &Answer) -> String {
     }
 }
 
-/// The whole answer: what was found first, then the commits.
+/// Formats the whole answer: the outcome first, then the commits.
 pub fn answer(answer: &Answer) -> String {
     let mut rows = table([
         "commit", "like", "median", "least", "most", "runs", "wrong", "subject",

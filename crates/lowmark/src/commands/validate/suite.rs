@@ -1,5 +1,5 @@
-//! `lowmark validate --suite`: first the kernels, scenario by scenario, then the presets by what those gave, or by what
-//! was kept of them.
+//! `lowmark validate --suite`: first runs the kernels, scenario by scenario, then judges the
+//! presets by the kernels' figures, or by kept figures.
 
 use crate::cli::Validate;
 use crate::commands::run::{How, MEASURED, Question, fitting_jobs, run_loaded};
@@ -51,7 +51,7 @@ fn input(e: Diagnostic) -> Failure {
     Failure::Input(e.into())
 }
 
-/// What is set may change policies and nothing that a kernel's figures depend on.
+/// Checks that `--set` changes policies only, on which no kernel's figures depend.
 fn of_policies(args: &Validate) -> Result<(), Failure> {
     match args
         .set
@@ -67,7 +67,7 @@ fn of_policies(args: &Validate) -> Result<(), Failure> {
     }
 }
 
-/// The kept kernels that are asked for: all, unless some are named.
+/// Returns the requested kept kernels: all, unless some are named.
 fn chosen(args: &Validate, mut all: Vec<Kept>) -> Result<Vec<Kept>, Failure> {
     if args.kernels.is_empty() {
         return Ok(all);
@@ -82,7 +82,7 @@ fn chosen(args: &Validate, mut all: Vec<Kept>) -> Result<Vec<Kept>, Failure> {
     Ok(all)
 }
 
-/// Runs the kernels; their figures, and what went wrong with iterations that failed.
+/// Runs the kernels; returns their figures, and the errors of failed iterations.
 fn measure(
     args: &Validate,
     scenarios: &[Scenario],
@@ -95,11 +95,11 @@ fn measure(
     };
     let names = args.kernels();
     let policies: Vec<String> = names.iter().map(|k| format!("kernel:{k}")).collect();
-    // All files are read before the first of them runs.
+    // Read all files before the first run.
     let load = |s: &Scenario| s.load(&policies, &[], args.iterations.get());
     let experiments: Result<Vec<Experiment>, Diagnostic> = scenarios.iter().map(load).collect();
     let experiments = experiments.map_err(input)?;
-    // The engine, in which computing takes time, is judged by them.
+    // The engine charges computation, so the kernels have to, as well.
     for name in &names {
         if !simulate.has_costs(&Kernel::new(name)) {
             let why = "it was built without costs";
@@ -133,7 +133,7 @@ fn measure(
     Ok((kept, (!failed.is_empty()).then(|| failed.join("\n"))))
 }
 
-/// Runs the kernels on a scenario, or goes on with them; where the results are, and what failed.
+/// Runs the kernels on a scenario, or resumes; returns the results' folder, and the errors.
 fn run_one(
     args: &Validate,
     base: &Path,
@@ -177,7 +177,7 @@ fn read(dir: &Path) -> Result<Vec<Measured>, Failure> {
     serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))
 }
 
-/// Writes what the kernels gave; of single scenarios beside what is there.
+/// Writes the kernels' figures; figures of single scenarios are merged into existing files.
 fn keep(args: &Validate, folder: &Path, kernels: &[Kept]) -> Result<(), Failure> {
     for kernel in kernels {
         let path = kept::file(folder, &kernel.kernel);
@@ -202,7 +202,7 @@ fn judge(
     kernels: &[Kept],
     simulate: Simulate<'_>,
 ) -> Result<Vec<Verdict>, Failure> {
-    // What can't be judged is said before the first run.
+    // Report missing figures before the first run.
     for kernel in kernels {
         scenarios
             .iter()
@@ -256,7 +256,7 @@ fn engine(
     }
     lab::validate::tick_like_guests(&mut experiment, &kernel.release);
     if let Some(pages) = kept.measured.managed {
-        // The machine of a scenario has one zone.
+        // A scenario's machine has one zone.
         for cell in &mut experiment.cells {
             give_memory(&mut cell.spec.machine, &[pages as u64]);
         }
@@ -277,7 +277,7 @@ fn engine(
     }
 }
 
-/// Prints what was judged.
+/// Prints the verdicts.
 fn show(args: &Validate, verdicts: &[Verdict]) -> Result<(), Failure> {
     if args.json {
         return text::print_json(&verdicts);
@@ -318,7 +318,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::Ordering::Relaxed;
 
-    /// A suite of two in a folder of its own; the engine stands in the kernel's place.
+    /// A suite of two scenarios in its own folder; the engine stands in for the kernel.
     struct Two(tempfile::TempDir);
 
     impl Two {
@@ -335,7 +335,7 @@ mod tests {
             self.0.path().join(name).display().to_string()
         }
 
-        /// Runs it with more arguments; how many runs there were of the kernel.
+        /// Runs the suite with more arguments; returns the number of the kernel's runs.
         fn go(&self, more: &[&str], worlds: &Failing) -> Result<usize, String> {
             let suite = self.path("suite");
             let args = args(&[&["--suite", suite.as_str()], more].concat());
@@ -355,7 +355,7 @@ mod tests {
         let all = kept::read_folder(Path::new(&kept)).unwrap();
         assert_eq!(all[0].scenarios.keys().collect::<Vec<_>>(), ["one", "two"]);
         assert_eq!(all[0].scenarios["one"].iterations, 2);
-        // One that is taken anew stands beside the other.
+        // A scenario that is measured again is merged with the other one.
         let again = two.path("again");
         assert_eq!(
             go(&["--out", &again, "--keep", &kept, "--scenario", "two"]),
@@ -419,7 +419,7 @@ mod tests {
             &["--against", &kept, "--preset", "kernel:6.12"],
             "a real kernel was asked for",
         );
-        // A policy of the moment is none of it.
+        // A policy defined by `--set` does not belong to the suite.
         let set = [
             "--set",
             "policies.trial.base=\"linux-3.16\"",

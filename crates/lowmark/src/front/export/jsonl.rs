@@ -1,4 +1,4 @@
-//! A table as JSON lines: an object a row, null where it has no value.
+//! A table as JSON lines: one object per row, null for missing values.
 
 use super::Table;
 use lab::results::table::Values;

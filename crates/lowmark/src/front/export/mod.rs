@@ -1,4 +1,4 @@
-//! Results in the forms of other tools: one file a form.
+//! Exports results to formats of other tools: one module per format.
 
 mod jsonl;
 mod openmetrics;
@@ -12,32 +12,34 @@ use lab::results::{ClaimedFolder, File, Kind, Single, Terms};
 use std::io::Write;
 use std::path::Path;
 
-/// Where results go, in which form.
+/// The destinations of an export, by format.
 #[derive(Debug, Clone, Default)]
 pub struct Exports<'a> {
-    /// A new file of OpenMetrics: a family a figure, a sample an iteration; series with their times.
+    /// A new file of OpenMetrics: a family per figure, a sample per iteration; series with their
+    /// times.
     pub openmetrics: Option<&'a Path>,
-    /// A new folder of JSON lines, a file a table.
+    /// A new folder of JSON lines, one file per table.
     pub jsonl: Option<&'a Path>,
-    /// A new folder of Parquet files, one a table; only with the feature `parquet`.
+    /// A new folder of Parquet files, one per table; only with the feature `parquet`.
     pub parquet: Option<&'a Path>,
-    /// Replace what an earlier export has left there.
+    /// Replace an earlier export.
     pub replace: bool,
 }
 
 /// Writes a table into memory.
 type WriteTable = dyn Fn(&Table, &mut Vec<u8>) -> Result<(), String>;
 
-/// The names of all tables.
+/// Returns the names of all tables.
 fn names() -> impl Iterator<Item = &'static str> {
     TABLES.iter().map(|(name, _)| *name).chain([SERIES])
 }
 
 impl Results {
-    /// Writes them in other forms, each whole or not at all.
+    /// Writes the results in other formats, each wholly or not at all.
     ///
     /// # Errors
-    /// A place is taken or can't be written, a table can't be read, or this program was built without Parquet.
+    /// A destination exists or can't be written, a table can't be read, or this program was built
+    /// without Parquet.
     pub fn export(&self, to: &Exports<'_>) -> Result<(), Error> {
         if to.parquet.is_some() && !cfg!(feature = "parquet") {
             let what = "this lowmark was built without Parquet";
@@ -67,7 +69,7 @@ impl Results {
         Ok(())
     }
 
-    /// Writes every table into a folder, as a file with this ending.
+    /// Writes every table to a folder, as a file with this extension.
     fn folder_of(
         &self,
         dir: &Path,
@@ -99,7 +101,7 @@ fn unwritten(file: &Path, e: &std::io::Error) -> Error {
     crate::failure::Failure::System(report).into()
 }
 
-/// Writes a line; what can't be written is said of the file.
+/// Writes a line to the export; errors name the export.
 fn line(out: &mut dyn Write, text: &str) -> Result<(), Error> {
     let written = out.write_all(text.as_bytes());
     written.map_err(|e| unwritten(Path::new("the export"), &e))
@@ -125,7 +127,7 @@ mod tests {
         run(&experiment, Options::default()).unwrap()
     }
 
-    /// `python/tests/test_exports.py` reads the same with other people's tools.
+    /// `python/tests/test_exports.py` reads the same exports with other tools.
     #[test]
     fn every_row_is_a_line_and_every_value_a_sample() {
         let (results, dir) = (results(), tempfile::tempdir().unwrap());
@@ -155,7 +157,7 @@ mod tests {
             text.contains("policy=\"linux-3.1\",iteration=\"1\"} "),
             "{text}"
         );
-        // Not twice, unless it is to replace what it has written itself.
+        // An existing export is replaced only on request.
         assert_eq!(results.export(&to).unwrap_err().code, 2);
         let again = Exports {
             replace: true,

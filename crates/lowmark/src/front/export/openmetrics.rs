@@ -1,5 +1,6 @@
-//! OpenMetrics 1.0, which Prometheus and its tools read: every figure of an iteration is a gauge, for it is what a run
-//! came to and counts no further; every column of the series is one with a time, in simulated seconds.
+//! OpenMetrics 1.0, which Prometheus and related tools read: every figure of an iteration is a
+//! gauge, because it is a final value; every column of the series is a gauge with times, in
+//! simulated seconds.
 
 use super::{Error, Results, line};
 use lab::results::table::{Table, Values};
@@ -8,10 +9,10 @@ use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::path::Path;
 
-/// The first line: what we may replace begins with it.
+/// The first line, by which a file of ours is recognised before it is replaced.
 const HEAD: &str = "# TYPE lowmark info\n";
 
-/// Whether a file is one that this has written.
+/// Returns true if this module wrote the file.
 pub fn is_ours(path: &Path) -> std::io::Result<bool> {
     let mut start = Vec::new();
     let file = input::file(path)?;
@@ -32,7 +33,7 @@ pub fn write(results: &Results, out: &mut dyn Write) -> Result<(), Error> {
     line(out, "# EOF\n")
 }
 
-/// The text of a row's value.
+/// Returns the text of a row's value.
 fn text(values: &Values, row: usize) -> Option<String> {
     match values {
         Values::Text(v) => v[row].clone(),
@@ -41,7 +42,7 @@ fn text(values: &Values, row: usize) -> Option<String> {
     }
 }
 
-/// A family for each figure.
+/// Writes a family for each figure.
 fn iterations(table: &Table, out: &mut dyn Write) -> Result<(), Error> {
     let words = |name: &str| {
         !["seed", "digest", "outcome"].contains(&name)
@@ -69,7 +70,7 @@ fn iterations(table: &Table, out: &mut dyn Write) -> Result<(), Error> {
         let family = family("lowmark", name, unit, &mut taken);
         line(out, &declared(&family, name, unit))?;
         for (row, labels) in labels.iter().enumerate() {
-            // What an iteration does not have is not there: it is not 0.
+            // A figure that an iteration lacks is left out instead of 0.
             if let Some(value) = text(&column.values, row) {
                 line(out, &format!("{}{{{labels}}} {value}\n", family.name))?;
             }
@@ -83,7 +84,8 @@ fn is_text(table: &Table, name: &str) -> bool {
     named.any(|c| matches!(c.values, Values::Text(_)))
 }
 
-/// A family for each name and unit of the series; its samples one cell and scope after the other.
+/// Writes a family for each name and unit of the series, with samples in the order of cells and
+/// scopes.
 fn series(table: &Table, out: &mut dyn Write) -> Result<(), Error> {
     let column = |name: &str| table.columns.iter().find(|c| c.name == name);
     let words = |name| match column(name).map(|c| &c.values) {
@@ -142,7 +144,7 @@ fn declared(family: &Family, name: &str, unit: &str) -> String {
     out
 }
 
-/// Names are unique: two that come to the same word are numbered.
+/// Returns a unique family: names that give the same word are numbered.
 fn family(prefix: &str, name: &str, unit: &str, taken: &mut BTreeMap<String, u32>) -> Family {
     let unit = units(unit);
     let word = word(name);
@@ -160,7 +162,7 @@ fn family(prefix: &str, name: &str, unit: &str, taken: &mut BTreeMap<String, u32
     Family { name, unit }
 }
 
-/// Name and unit of `elapsed [s]`.
+/// Splits `elapsed [s]` into name and unit.
 fn split(head: &str) -> (&str, &str) {
     let parts = head.rsplit_once(" [");
     parts.map_or((head, ""), |(name, unit)| {
@@ -168,7 +170,7 @@ fn split(head: &str) -> (&str, &str) {
     })
 }
 
-/// A unit in the words of OpenMetrics.
+/// Returns the OpenMetrics name of a unit.
 fn units(unit: &str) -> String {
     match unit {
         "" | "1" => String::new(),
@@ -184,7 +186,7 @@ fn units(unit: &str) -> String {
     }
 }
 
-/// A name of letters, digits and underscores.
+/// Converts a name to letters, digits and underscores.
 fn word(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let mut word: String = name.chars().map(plain).collect();

@@ -1,4 +1,4 @@
-//! A table as Parquet: a row group, plain pages, every column optional.
+//! A table as Parquet: one row group, plain pages, every column optional.
 
 use super::Table;
 use lab::results::table::Values;
@@ -64,7 +64,7 @@ fn written(table: &Table, out: &mut Vec<u8>) -> Result<(), ParquetError> {
     Ok(())
 }
 
-/// Which rows have a value (1) or none (0), and the values.
+/// Returns for each row whether it has a value (1) or not (0), and the values.
 fn given<T, U>(values: &[Option<T>], one: impl Fn(&T) -> U) -> (Vec<i16>, Vec<U>) {
     let levels = values.iter().map(|v| i16::from(v.is_some())).collect();
     (levels, values.iter().flatten().map(one).collect())
