@@ -1,9 +1,9 @@
-//! The n-th allocation fails, alone or with all after it: the program ends with one message, or it
-//! completes. It never aborts, waits for ever or shows a panic.
+//! Makes the n-th allocation fail, alone or with all later ones: the program completes or ends with
+//! one message. It never aborts, hangs or shows a panic.
 //!
-//! This program is its own subject: called with `LOWMARK_FAIL_AT` it is `lowmark` with an allocator
-//! that fails, otherwise it calls itself for many n. `LOWMARK_ALLOCATIONS` says how many n each command
-//! is tried with, or 25; 0 means every one.
+//! This test program is its own subject: with `LOWMARK_FAIL_AT` it runs `lowmark` with a failing
+//! allocator, otherwise it calls itself for many n. `LOWMARK_ALLOCATIONS` is the number of n to try
+//! with each command (default 25); 0 means all.
 
 use heap::Heap;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -13,14 +13,14 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// The system's allocator until it fails.
+/// The system's allocator until it is made to fail.
 struct Failing;
 
-/// Allocations of at least `LEAST` bytes so far, and the first that fails.
+/// The number of allocations of at least `LEAST` bytes so far, and of the first one that fails.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 static LEAST: AtomicU64 = AtomicU64::new(u64::MAX);
 static FAIL_AT: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Whether all after it fail too.
+/// Whether all later allocations fail, too.
 static FOR_GOOD: AtomicBool = AtomicBool::new(false);
 
 fn fails(bytes: usize) -> bool {
@@ -31,7 +31,7 @@ fn fails(bytes: usize) -> bool {
     nth == at || nth > at && FOR_GOOD.load(SeqCst)
 }
 
-// SAFETY: every call is handed on to the system's allocator, or refused as the trait allows.
+// SAFETY: every call is forwarded to the system's allocator, or refused as the trait allows.
 unsafe impl GlobalAlloc for Failing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if fails(layout.size()) {
@@ -64,7 +64,8 @@ static HEAP: Heap<Failing> = Heap::new(Failing, lowmark::MORE_MEMORY);
 
 const FAIL: &str = "LOWMARK_FAIL_AT";
 
-/// `N:LEAST:once` or `N:LEAST:for-good`; what was counted goes to a file.
+/// Runs with a failing allocator (`N:LEAST:once` or `N:LEAST:for-good`) and writes the number of
+/// allocations to a file.
 fn subject(how: &str) -> ExitCode {
     let mut fields = how.split(':');
     let mut number = || {
@@ -85,9 +86,9 @@ fn subject(how: &str) -> ExitCode {
     code
 }
 
-/// Runs the subject; its exit code and what it said.
+/// Runs the subject; returns its exit code and its messages.
 fn run(dir: &Path, args: &str, how: &str) -> (Option<i32>, String) {
-    // Results, partial ones, and what the next start would recover.
+    // Results, partial results, and files that the next start would recover.
     for left in fs::read_dir(dir).expect("a folder").flatten() {
         if left.path().is_dir() {
             fs::remove_dir_all(left.path()).expect("a folder of ours");
@@ -170,7 +171,7 @@ fn main() -> ExitCode {
                 let complaints = said.matches("error: memory ran out").count()
                     + said.matches("there is no memory for").count();
                 match code {
-                    // What can do without, does.
+                    // A command that can do without the memory completes.
                     Some(0) if !trace => done += 1,
                     Some(1) if !trace && complaints == 1 => refused += 1,
                     _ => panic!("{FAIL}={how} lowmark {args}: {code:?}\n{said}"),

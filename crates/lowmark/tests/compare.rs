@@ -1,4 +1,4 @@
-//! `compare`, on runs of the program itself.
+//! Tests of `compare` on runs of the program.
 
 use serde_json::Value;
 use std::fs;
@@ -51,7 +51,7 @@ fn runs_of_two_seeds_and_two_disks_are_compared() {
     let tables = text.lines().filter(|l| !l.contains(": "));
     assert!(tables.clone().count() > 10);
     assert!(tables.clone().all(|l| l.chars().count() <= 80), "{text}");
-    // Nobody would claim that another disk makes no difference, and nobody that another seed makes one.
+    // The comparison must report a difference between disks, and none between seeds.
     let json = |sides: &[&str]| -> Value {
         let args = [
             &["compare", "--format", "json", "--figure", "elapsed"],
@@ -70,7 +70,7 @@ fn runs_of_two_seeds_and_two_disks_are_compared() {
         verdict(&json(&["one", "two"])).as_deref(),
         Some("not to be claimed")
     );
-    // The other way round it is worse.
+    // With the sides swapped the result is worse.
     let turned = json(&["one", "ssd", "--baseline", "ssd"]);
     assert_eq!(verdict(&turned).as_deref(), Some("worse"));
     assert!(good(dir, &["compare", "one", "two", "--format", "markdown"]).contains("| elapsed ["));
@@ -93,7 +93,7 @@ fn runs_of_two_seeds_and_two_disks_are_compared() {
     );
     let again = lowmark(dir, &["compare", "one", "two", "--out", "page.html"]);
     assert_eq!(again.status.code(), Some(2));
-    // What the program calls itself is in the results.
+    // The results record the program's version.
     let version = good(dir, &["--version"]);
     let results: Value =
         serde_json::from_str(&fs::read_to_string(dir.join("one/results.json")).expect("results"))
@@ -187,7 +187,7 @@ fn what_comes_with_the_program_needs_no_checkout() {
         lowmark(dir, &["examples", "nothing"]).status.code(),
         Some(2)
     );
-    // By its path, by its name, with machines and policies that are shipped, too.
+    // By path, by name, and with included machines and policies.
     for name in ["experiments/tunable-watermarks.toml", "usb-stick"] {
         good(dir, &["run", name, "--list"]);
     }
@@ -204,7 +204,7 @@ fn what_comes_with_the_program_needs_no_checkout() {
     );
     let tables = text.lines().filter(|l| !l.contains(": "));
     assert!(tables.clone().all(|l| l.chars().count() <= 80), "{text}");
-    // The schema knows what the file may hold.
+    // The schema describes the experiment's keys.
     let schema: Value = serde_json::from_str(&good(dir, &["schema", "experiment"])).expect("JSON");
     assert!(schema["properties"]["compare"].is_object());
     let machine: Value = serde_json::from_str(&good(dir, &["schema"])).expect("JSON");
@@ -246,7 +246,7 @@ fn a_fio_job_runs_without_an_experiment() {
     assert_eq!(both.status.code(), Some(2));
 }
 
-/// Figures that somebody changed are not those of the run.
+/// Figures that were changed after the run are refused.
 #[test]
 fn results_that_were_changed_are_refused() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -301,7 +301,7 @@ fn results_that_were_changed_are_refused() {
     refused(&["compare", "one", "two"]);
     refused(&["compare", "one", "two/results.json"]);
     refused(&["export", "two", "--jsonl", "lines"]);
-    // A copy is nobody's results folder.
+    // A copied results file belongs to no results folder.
     fs::copy(dir.join("two/results.json"), dir.join("copy.json")).expect("space");
     good(dir, &["compare", "one", "copy.json"]);
     fs::write(dir.join("two/results.json"), right).expect("space");

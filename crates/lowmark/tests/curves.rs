@@ -1,21 +1,23 @@
-//! A trace replayed through the engine and the same trace through `mrc`: on one cache of one size, with one policy, both say
-//! how many pages were hits.
+//! A trace replayed through the engine and through `mrc`: with the same policy and cache size, both
+//! report the same share of hits.
 //!
-//! A machine's cache has no size of its own: it is what watermarks leave. Here the machine is one zone with nothing else in
-//! it, watermarks that lie a few pages apart and are not boosted, and dirty limits so low that reclaim meets clean pages, as
-//! `mrc` without `--writes` does. `eviction = "lru"` is the policy of both, and the size for `mrc` is what the zone's file
-//! pages came to, in the mean of the samples in which memory was full. Nothing is read ahead: it would be no hit
-//! (`readahead_hit_ratio`), but take the room of pages that were asked for, which costs up to 0.8 points here.
+//! A machine's cache has no fixed size: it is what watermarks leave. Here the machine is one zone
+//! with nothing else in it, watermarks that lie a few pages apart and are not boosted, and dirty
+//! limits so low that reclaim meets clean pages, as `mrc` without `--writes` does. `eviction =
+//! "lru"` is the policy of both, and the size for `mrc` is the mean number of the zone's file pages
+//! in the samples in which memory was full. There is no readahead: pages read ahead would be no
+//! hits (`readahead_hit_ratio`), but displace requested pages, which costs up to 0.8 points here.
 
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-/// How far apart the two may be: half a percentage point.
+/// The accepted difference: half a percentage point.
 const APART: f64 = 0.005;
 
-/// What the program prints where it succeeds; `args` are words between spaces.
+/// Runs the program, which must succeed, and returns its standard output; `args` are words between
+/// spaces.
 fn good(dir: &Path, args: &str) -> Vec<u8> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lowmark"));
     let output = command.current_dir(dir).args(args.split(' ')).output();
@@ -25,7 +27,7 @@ fn good(dir: &Path, args: &str) -> Vec<u8> {
     output.stdout
 }
 
-/// Replays `trace` on a machine of so many MiB; returns its hit ratio and the pages of its cache.
+/// Replays `trace` on a machine of `mib` MiB; returns its hit ratio and the pages of its cache.
 fn replayed(dir: &Path, trace: &str, mib: u32) -> (f64, u64) {
     let experiment = format!(
         "name = 'curve'\niterations = 1\nfilesystem = 'ext4'\npolicy = 'lru'\nsample_s = 0.01\ntime_limit_s = 0\n\
@@ -50,8 +52,8 @@ fn replayed(dir: &Path, trace: &str, mib: u32) -> (f64, u64) {
     (hits.expect("a hit ratio"), pages_when_full(&out))
 }
 
-/// The mean of the zone's file pages while no more pages are free than twice the high watermark; the most that there were, if
-/// memory never was that full.
+/// Returns the mean of the zone's file pages while free pages are at most twice the high watermark;
+/// their maximum, if memory never was that full.
 fn pages_when_full(out: &Path) -> u64 {
     let mut series = std::fs::read_dir(out.join("series")).expect("a folder");
     let file = series.next().expect("a series").expect("an entry").path();
@@ -76,7 +78,7 @@ fn pages_when_full(out: &Path) -> u64 {
     }
 }
 
-/// The hit ratio that `mrc` has for a trace and a size.
+/// Returns the hit ratio of `mrc` for a trace and a size.
 fn simulated(dir: &Path, trace: &str, pages: u64) -> f64 {
     let out = good(
         dir,
@@ -87,7 +89,7 @@ fn simulated(dir: &Path, trace: &str, pages: u64) -> f64 {
     1.0 - ratio.as_f64().unwrap_or_else(|| panic!("{curves}"))
 }
 
-/// Holds the two together.
+/// Compares the two hit ratios and returns that of the engine.
 fn agree(dir: &Path, trace: &str, mib: u32) -> f64 {
     let (hits, pages) = replayed(dir, trace, mib);
     let simulated = simulated(dir, trace, pages);
@@ -108,7 +110,7 @@ fn generated_traces_have_one_hit_ratio() {
         ("loop", 0.0, 0.005),
         ("mixed", 0.2, 0.6),
     ] {
-        // A loop goes over a quarter of its objects: 12,000 pages, where the cache has some 7,900.
+        // A loop covers a quarter of its objects: 12,000 pages, while the cache has some 7,900.
         let trace = format!("{pattern}.csv");
         good(
             dir,
@@ -119,7 +121,8 @@ fn generated_traces_have_one_hit_ratio() {
     }
 }
 
-/// Pieces of 64 KiB all over a range, none twice: nothing is a hit, though each piece is sixteen pages.
+/// Requests of 64 KiB over a range, none repeated: there are no hits, although each request is
+/// sixteen pages.
 #[test]
 fn what_is_asked_for_once_is_no_hit() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -130,7 +133,7 @@ fn what_is_asked_for_once_is_no_hit() {
     }
     std::fs::write(dir.join("once.csv"), text).expect("a trace");
     assert_eq!(agree(dir, "once.csv", 12), 0.0);
-    // By the options of the command line, on a machine where all of it finds room.
+    // With options of the command line, on a machine where all pages fit.
     let options = "--machine 512M --timing fast --policy linux-6.12 --unit page";
     good(
         dir,
@@ -142,8 +145,9 @@ fn what_is_asked_for_once_is_no_hit() {
     assert_eq!(figures["hit_ratio"]["value"], 0.0);
 }
 
-/// The shipped trace: SQLite's files, with writes, cuts and removals, where they do not fit into memory and where they do. And
-/// any other that the variable names, paths between colons: a block trace of a machine is too large to be shipped.
+/// The included trace: SQLite's files, with writes, truncations and removals, where they do not fit
+/// into memory and where they do. Also traces that the variable names, as paths between colons: a
+/// block trace of a machine is too large to include.
 #[test]
 fn recorded_traces_have_one_hit_ratio() {
     let dir = tempfile::tempdir().expect("a folder");

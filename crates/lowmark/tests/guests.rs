@@ -1,6 +1,6 @@
-//! Real guests by the command line: a shell, programs of the user's, what goes wrong, Ctrl-C. `LOWMARK_TEST_KERNEL`
-//! names a kernel of the user's cache that was built (CI: 6.12); without it, or a static busybox, a test says so and
-//! does nothing.
+//! Real guests through the command line: a shell, users' own programs, failures, Ctrl-C.
+//! `LOWMARK_TEST_KERNEL` names a built kernel of the user's cache (CI: 6.12); without it, or
+//! without a static busybox, a test prints a note and passes.
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 const BUSYBOX: &str = "/bin/busybox";
 
-/// The kernel to test with, where a guest can have a shell.
+/// Returns the kernel to test with, if a guest can have a shell.
 fn kernel() -> Option<String> {
     let name = std::env::var("LOWMARK_TEST_KERNEL").ok();
     if name.is_none() {
@@ -41,7 +41,8 @@ fn lowmark(dir: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Nothing of a guest is left: no folder, no process that is a child of this one or of nobody.
+/// Checks that nothing of a guest is left: no folder, and no process that is a child of this one or
+/// an orphan.
 fn nothing_is_left(dir: &Path) {
     let left: Vec<_> = fs::read_dir(dir.join("tmp")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
@@ -77,14 +78,14 @@ fn a_shell_reads_commands_and_its_time_is_ours() {
         .unwrap();
     drop(typing);
     let said = shell.wait_with_output().unwrap();
-    // What is asserted of time is that the guest's does not run ahead of ours: it waits.
+    // The guest waits for wall time, so its time does not run ahead.
     assert!(began.elapsed().as_secs() >= 2);
     let said_text = text(&said.stdout);
     assert!(said.status.success(), "{said_text}");
     for line in ["42 here\n", "33\n", "/dev/vda /mnt xfs"] {
         assert!(said_text.contains(line), "{line}: {said_text}");
     }
-    // What `validate` gives the engine of a guest's caches is what a guest has.
+    // The reclaimable slab memory that `validate` gives the engine equals a guest's.
     let kib = said_text.lines().find_map(|l| {
         let rest = l.strip_prefix("SReclaimable:")?;
         rest.split_whitespace().next()?.parse::<f64>().ok()
@@ -93,7 +94,7 @@ fn a_shell_reads_commands_and_its_time_is_ours() {
     let kernel = kernel.trim_start_matches("kernel:");
     let given = lab::validate::guest_reclaimable(kernel);
     assert!((pages / given - 1.0).abs() < 0.1, "{pages}, {given} given");
-    // And of what is unmovable: pageblocks of that kind, less what is free in them by order.
+    // The same for unmovable memory: pageblocks of that kind, less their free pages by order.
     let numbers = |line: &str| -> Vec<f64> {
         let words = line.split_whitespace();
         words.filter_map(|word| word.parse().ok()).collect()
@@ -107,7 +108,8 @@ fn a_shell_reads_commands_and_its_time_is_ours() {
     let blocks = lines.find_map(|l| Some(numbers(l.strip_prefix("Node 0, zone   Normal")?)));
     let pages = blocks.expect("pageblocks by kind")[0] * 1024.0 - free;
     let given = lab::validate::guest_unmovable(kernel, sim::spec::FsKind::Xfs);
-    // A shell's processes, pipes and console have some pages of their own, which the programs of a run have not.
+    // A shell's processes, pipes and console have some pages that the programs of a run do not
+    // have.
     let shells = 400.0;
     let off = pages - shells - given;
     assert!(
@@ -140,7 +142,8 @@ fn a_key_ends_a_shell_and_the_terminal_is_as_it_was() {
         .unwrap();
     let mut ours = File::from(ours);
     let mut seen = Vec::new();
-    // Until it prompts; then a program that Ctrl-C ends, and the key that ends everything.
+    // Waits for the prompt; then tries a program that Ctrl-C ends, and the key that kills the
+    // guest.
     let mut until = |words: &str, ours: &mut File| {
         let mut bytes = [0; 256];
         while !text(&seen).contains(words) {
@@ -153,7 +156,8 @@ fn a_key_ends_a_shell_and_the_terminal_is_as_it_was() {
     assert_ne!(modes(), before, "every key is handed on");
     ours.write_all(b"sleep 100000\r").unwrap();
     until("100000", &mut ours);
-    // A Ctrl-C that comes before the program runs is the shell's, which changes the terminal's modes meanwhile.
+    // A Ctrl-C that arrives before the program runs goes to the shell, which changes the terminal's
+    // modes meanwhile.
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let mut typing = ours.try_clone().unwrap();
@@ -173,7 +177,7 @@ fn a_key_ends_a_shell_and_the_terminal_is_as_it_was() {
     nothing_is_left(dir.path());
 }
 
-/// An experiment with a program of the user's, and the folder that it runs in.
+/// Writes an experiment with a user's own program, and the folder that is its root.
 fn foreign(dir: &Path, kernel: &str, run: &str) {
     let bin = dir.join("root/bin");
     fs::create_dir_all(&bin).unwrap();
@@ -219,7 +223,8 @@ fn a_program_of_the_users_is_a_workload() {
     nothing_is_left(dir.path());
 }
 
-/// A preset beside the kernel: what both tell is judged, what only the kernel tells is a miss.
+/// A preset beside the kernel: figures that both report are judged, figures that only the kernel
+/// reports are misses.
 #[test]
 fn a_preset_is_held_to_the_kernel() {
     let Some(kernel) = kernel() else { return };
@@ -241,7 +246,7 @@ fn a_preset_is_held_to_the_kernel() {
             .map(|r| r[5].to_owned())
             .next()
     };
-    // The same bytes are written in both, and nobody swaps.
+    // Both write the same bytes, and neither swaps.
     assert_eq!(standing("nr_dirtied").as_deref(), Some("inside"), "{csv}");
     assert_eq!(standing("pswpout").as_deref(), Some("idle"), "{csv}");
     assert_eq!(
@@ -258,9 +263,10 @@ fn a_preset_is_held_to_the_kernel() {
     nothing_is_left(dir.path());
 }
 
-/// A kernel pays for what is copied, not for what a page has room for: a byte through a packet pipe, two looks at the clock
-/// and three system calls are 1.3 us beside 6.12; with two pages' copies they were 3.3. Beside 6.1 the calls are less than
-/// the microsecond that a debt of the kernel's is paid at, so that half of them end with the looks' 0.26 us, and others pay.
+/// A kernel is charged for copied bytes, not for a page's size: a byte through a packet pipe, two
+/// clock readings and three system calls take 1.3 us with 6.12; with two pages' copies they took
+/// 3.3. With 6.1 the calls take less than the microsecond at which the kernel's charge is spent, so
+/// that half of them end with the 0.26 us of the clock readings, and others pay.
 #[test]
 fn a_byte_through_a_pipe_costs_no_page() {
     let Some(kernel) = kernel() else { return };
@@ -291,7 +297,8 @@ fn a_byte_through_a_pipe_costs_no_page() {
     nothing_is_left(dir.path());
 }
 
-/// A guest unpacks a trace by a decoder of its own (`guest`'s feature `alone`), and replays what the plain one holds.
+/// A guest decompresses a trace with its own decoder (`guest`'s feature `alone`), and replays the
+/// same records as from the plain trace.
 #[test]
 fn a_packed_trace_is_replayed() {
     let Some(kernel) = kernel() else { return };
@@ -319,7 +326,8 @@ fn a_packed_trace_is_replayed() {
     assert_eq!(bytes[0], bytes[1]);
 }
 
-/// A program that computes without end stops the clock: it is named, and the others go on.
+/// A program that computes without end stops the clock: the error names it, and the other cells go
+/// on.
 #[test]
 fn a_guest_that_hangs_is_given_up() {
     let Some(kernel) = kernel() else { return };
@@ -362,7 +370,7 @@ fn a_setting_that_the_kernel_does_not_take_is_told_before_anything_runs() {
     );
 }
 
-/// Records of a log of iterations, its header among them.
+/// Counts the records of a log of iterations, including its header.
 fn records(log: &Path) -> usize {
     let bytes = fs::read(log).unwrap_or_default();
     let first = bytes.iter().position(|b| *b == b'\n');
@@ -379,7 +387,7 @@ fn records(log: &Path) -> usize {
     records
 }
 
-/// Waits for a word of a child's standard error.
+/// Waits for a word in a child's standard error.
 fn hear(child: &mut Child, log: &Path, word: &str) {
     loop {
         let said = fs::read_to_string(log).unwrap_or_default();
@@ -395,7 +403,7 @@ fn hear(child: &mut Child, log: &Path, word: &str) {
 fn ctrl_c_keeps_what_was_finished_and_leaves_nothing_behind() {
     let Some(kernel) = kernel() else { return };
     let dir = TempDir::new().unwrap();
-    // The second never ends by itself: virtual time goes on and on.
+    // The second program never ends: virtual time goes on.
     let endless = "sleep 80000 & burst -s 1M -n 1000000 -i 50ms -h 10ms";
     let commands = format!("command = [\"sleep 1\", \"{endless}\"]");
     experiment(dir.path(), &kernel, "", &commands);
@@ -406,7 +414,7 @@ fn ctrl_c_keeps_what_was_finished_and_leaves_nothing_behind() {
         .stderr(File::create(&log).unwrap())
         .spawn()
         .unwrap();
-    // The first is in the log, and another guest is there.
+    // The first iteration is in the log, and another guest is running.
     let journal = dir.path().join("out.partial/iterations.log");
     let logged = || records(&journal) > 1;
     let guest = || {
@@ -426,7 +434,8 @@ fn ctrl_c_keeps_what_was_finished_and_leaves_nothing_behind() {
     nothing_is_left(dir.path());
 }
 
-/// The answer of `tune` is tried in the kernel: settings that do already, and some that are proposed.
+/// The answer of `tune` is verified in the kernel: settings that already meet the goals, and
+/// proposed ones.
 #[test]
 fn a_proposal_is_tried_in_the_kernel() {
     let Some(kernel) = kernel() else { return };
@@ -445,7 +454,8 @@ fn a_proposal_is_tried_in_the_kernel() {
         let read = |name: &str| fs::read_to_string(dir.path().join(out).join(name));
         let json = read("results.json").unwrap_or_else(|e| panic!("{e}: {said}"));
         let verified = serde_json::from_str::<Value>(&json).unwrap()["verified"].clone();
-        // Exit code 1 is what the kernel does not confirm, and every file says which it is.
+        // Exit code 1 means that the kernel does not confirm the answer; every file states the
+        // verdict.
         let holds = verified["holds"].as_bool().unwrap();
         assert_eq!(output.status.code(), Some(i32::from(!holds)), "{said}");
         let verdict = if holds {
@@ -461,7 +471,7 @@ fn a_proposal_is_tried_in_the_kernel() {
     assert_eq!(conf, None, "there is nothing to change");
     let own = &verified["own"]["throughput_mb_per_s"];
     assert!(own.as_f64().is_some_and(|rate| rate > 1.0), "{verified}");
-    // Kept free as it is, kswapd is behind: fewer direct reclaims need other settings.
+    // With the present free memory kswapd falls behind: fewer direct reclaims need other settings.
     let (_, verdict, conf) = tuned("60", "proposed");
     let conf = conf.expect("settings are proposed");
     assert!(conf.contains(verdict), "{conf}");

@@ -1,5 +1,5 @@
-//! `lowmark kernel` where it can't do what it is asked: exit code 2 and one error that says what would be
-//! accepted. Building takes minutes and is CI's.
+//! `lowmark kernel` with wrong input: exit code 2 and one error that says what would be accepted.
+//! Building takes minutes and is tested in CI.
 
 use std::fs;
 use std::path::Path;
@@ -29,12 +29,12 @@ impl Trial {
         command
     }
 
-    /// What a wrong command says, without the lines' ends.
+    /// Runs a wrong command; returns its message without line breaks.
     fn wrong(&self, args: &[&str]) -> String {
         wrong(self.command(args))
     }
 
-    /// A folder that looks like a source tree.
+    /// Makes a folder that looks like a source tree.
     fn tree(&self) -> String {
         let makefile = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\nEXTRAVERSION =\n";
         for (name, text) in [
@@ -66,7 +66,7 @@ fn wrong(mut command: Command) -> String {
     words.join(" ")
 }
 
-/// Whether all of these are there; says so if not.
+/// Returns true if all programs exist; prints the missing ones.
 fn have(programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<_> = std::env::split_paths(&path).collect();
@@ -151,7 +151,7 @@ fn wrong_patches() {
         said.contains("does not fit Linux 6.12.1: hunk 1 of mm/vmscan.c, line 3"),
         "{said}"
     );
-    // It fits, and then ours does not: nothing of the kernel is there.
+    // The user's patch fits, and then Lowmark's own does not: no kernel is left.
     fs::write(&file, patch.replace("-three", "-two")).unwrap();
     let said = t.wrong(&["build", &tree, "--patch", &file]);
     assert!(
@@ -202,7 +202,7 @@ fn nothing_to_list() {
     assert_eq!(output.stdout, b"[]\n");
 }
 
-/// In a mount namespace of its own, which needs root: a disk of 32 MiB.
+/// Runs in its own mount namespace, which needs root, on a disk of 32 MiB.
 #[test]
 fn a_full_disk_is_one_error_and_leaves_nothing() {
     let t = Trial::new();

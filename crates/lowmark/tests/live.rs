@@ -1,4 +1,4 @@
-//! `top`, `record` and `report` of a live cache.
+//! `top`, `record` and `report` with a live cache.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-/// A cache of 4 MiB that a thread reads and writes a file of 16 MiB through while `f` runs.
+/// Runs `f` beside a cache of 4 MiB, through which a thread reads and writes a file of 16 MiB.
 fn beside(dir: &Path, f: impl FnOnce(&Cache, SocketAddr)) {
     let cache = Cache::new(Config {
         memory: 4 << 20,
@@ -28,7 +28,7 @@ fn beside(dir: &Path, f: impl FnOnce(&Cache, SocketAddr)) {
             while !over.load(SeqCst) {
                 state = state.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
                 let page = (state >> 8) % 4096;
-                // A cache that was shut down ends it.
+                // The thread ends when the cache is shut down.
                 let Ok(found) = file.pin(page) else { return };
                 drop(found);
                 if state.is_multiple_of(4) && file.write(u64::from(page) * 4096, b"new").is_err() {

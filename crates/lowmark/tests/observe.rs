@@ -1,4 +1,4 @@
-//! The files that `run` writes beside its results, and what else looks closer: `trace vmscan`, `attribute`.
+//! The files that `run` writes beside its results, and the commands `trace vmscan` and `attribute`.
 
 mod common;
 
@@ -18,8 +18,8 @@ fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).expect("JSON")
 }
 
-/// Each cell has its files, a trace's figures are those of the results, and the results are those of a run
-/// without files.
+/// Each cell has its files, a trace's figures are those of the results, and the results are equal
+/// to those of a run without files.
 #[test]
 fn each_cell_has_a_trace_and_a_zoneinfo() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -102,7 +102,7 @@ fn what_can_not_be_written_or_read_is_refused() {
     );
 }
 
-/// A series of the user's, with files beside it.
+/// A user's own series, with files beside it.
 #[test]
 fn a_series_of_the_users_is_attributed() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! `record`, `report` and `learn`. What takes root says so and does nothing without it.
+//! `record`, `report` and `learn`. Tests that need root print a note and pass without it.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -35,7 +35,7 @@ fn wrong(dir: &Path, args: &str, told: &str) {
     assert!(said.contains(told), "{args}: {said}");
 }
 
-/// Waits for something that comes.
+/// Waits until `there` returns true.
 fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !there() {
@@ -48,12 +48,12 @@ fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).expect("it runs");
 }
 
-/// What a process of ours has written down to be undone.
+/// Returns the undo log of a process.
 fn written_down(pid: u32) -> PathBuf {
     PathBuf::from(format!("/run/lowmark/lowmark-{pid}-0.undo"))
 }
 
-/// Whether events can be recorded here.
+/// Returns true if events can be recorded here.
 fn may_trace(dir: &Path) -> bool {
     let output = lowmark(dir, "record --duration 100ms --out may --quiet");
     assert!(output.status.success(), "{}", said(&output));
@@ -96,7 +96,7 @@ fn a_command_is_recorded_and_reported_with_another() {
     let both: Value = serde_json::from_str(&good(dir, "report a b --json")).expect("JSON");
     let text = both.to_string();
     assert!(text.contains("first") && text.contains("second"), "{text}");
-    // Elapsed time is that of the command, and CPU time is its own.
+    // Elapsed time is that of the command, and CPU time only its own.
     let elapsed = row(&both, "duration: Total Elapsed Time (seconds)");
     assert!(elapsed[0] < elapsed[1] && elapsed[1] >= 0.35, "{elapsed:?}");
     assert_eq!(row(&both, "duration: User Time (seconds)").len(), 1);
@@ -113,7 +113,7 @@ fn a_command_is_recorded_and_reported_with_another() {
     assert!(dir.join("d/results.json").exists());
 }
 
-/// The values of a row, of each policy that has one.
+/// Returns the values of a row, one for each policy that has one.
 fn row(rows: &Value, name: &str) -> Vec<f64> {
     let found = find(rows, name).unwrap_or_else(|| panic!("no {name}"));
     let cells = found["cells"].as_array().expect("cells");
@@ -155,7 +155,7 @@ fn an_interrupt_keeps_what_was_recorded_and_leaves_nothing() {
     assert!(notes.contains("interrupted"), "{notes}");
 }
 
-/// The children of a process.
+/// Returns the children of a process.
 fn children(pid: u32) -> Vec<i32> {
     let path = format!("/proc/{pid}/task");
     let tasks = fs::read_dir(path).into_iter().flatten().flatten();
@@ -184,7 +184,7 @@ fn what_a_kill_leaves_is_removed_at_once_or_by_the_next_start() {
         sleep(Duration::from_millis(200));
         let guards = children(child.id());
         if guard_too {
-            // Who watches over it first, so that it can't.
+            // Kill the guards first, so that they can't undo anything.
             for pid in guards {
                 let pid = Pid::from_raw(pid).expect("a process");
                 kill_process(pid, Signal::KILL).expect("it runs");
@@ -240,7 +240,7 @@ fn figures_of_another_machine_make_the_same_rows() {
         "ftrace vmscan: Time stalled direct reclaim (seconds)",
     );
     assert_eq!(stalled, [0.05]);
-    // Nobody counts swapping here, and nobody recorded waits for congestion.
+    // This kernel does not count swapping here, and waits for congestion were not recorded.
     for name in [
         "vmstat: Swap Outs",
         "ftrace congestion: Direct number congest waited",
@@ -266,7 +266,7 @@ fn figures_of_another_machine_make_the_same_rows() {
     wrong(dir, "report --vmstat a b --experiment e.toml", "--machine");
 }
 
-/// What the engine makes of the same workload stands beside it.
+/// The engine's figures for the same workload are shown beside the measured ones.
 #[test]
 fn a_prediction_stands_beside_what_was_measured() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -296,7 +296,7 @@ fn a_prediction_stands_beside_what_was_measured() {
     assert!(cells[1]["mean"].as_f64() >= Some(0.0));
 }
 
-/// A machine of files, with counters that `learn` needs.
+/// A machine made of files, with the counters that `learn` needs.
 struct Machine {
     dir: tempfile::TempDir,
 }
@@ -330,7 +330,8 @@ impl Machine {
         self.dir.path().join("proc").join(file)
     }
 
-    /// So many direct reclaims since boot. Exchanged as a whole, as the kernel's is.
+    /// Sets the number of direct reclaims since boot. The file is replaced as a whole, as the
+    /// kernel's changes at once.
     fn stalls(&self, n: u64) {
         let text = fs::read_to_string(self.path("vmstat")).expect("a file");
         let kept = text.lines().filter(|l| !l.starts_with("allocstall"));
@@ -346,7 +347,7 @@ impl Machine {
 
     fn factor(&self) -> u64 {
         let text = fs::read_to_string(self.path("sys/vm/watermark_scale_factor"));
-        // It may be being written.
+        // The file may be being written.
         text.expect("a file").trim().parse().unwrap_or(0)
     }
 

@@ -1,4 +1,4 @@
-//! `top`: what it prints for scripts, and what it does to a terminal.
+//! `top`: its output for scripts, and its use of a terminal.
 
 mod common;
 
@@ -22,12 +22,12 @@ const EXPERIMENT: &str = "name = 'small'\niterations = 1\nfilesystem = 'ext3'\np
     boot = { kernel = '4M', anon = '4M', dma = '1M', cache = '0M' }, disk = { kind = 'usb-flash', capacity = '4G' } }\n\
     [workload]\ncommand = 'dd if=/dev/zero of=a bs=64k count=800'\n";
 
-/// What it prints, as text.
+/// Returns its output as text.
 fn printed(dir: &Path, args: &str) -> String {
     String::from_utf8_lossy(&good(dir, args)).into_owned()
 }
 
-/// A run and a recording have frames of what they hold; what can't be shown is one error.
+/// A run and a recording give frames of their contents; a path that can't be shown gives one error.
 #[test]
 fn frames_for_scripts() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -69,13 +69,13 @@ fn frames_for_scripts() {
     wrong(dir, "top run --speed 0", "0.01");
 }
 
-/// The program at a terminal of 80 columns and 24 lines.
+/// The program on a terminal of 80 columns and 24 lines.
 struct Screen {
     keyboard: File,
     terminal: File,
     child: Child,
     shown: Arc<Mutex<Vec<u8>>>,
-    /// Its reader is to close the terminal.
+    /// Tells the terminal's reader to close it.
     over: Arc<AtomicBool>,
 }
 
@@ -116,7 +116,7 @@ impl Screen {
         let into = Arc::clone(&shown);
         let over = Arc::new(AtomicBool::new(false));
         let heard = Arc::clone(&over);
-        // Ends with the test.
+        // The thread ends with the test.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(n @ 1..) = from.read(&mut bytes) {
@@ -163,7 +163,8 @@ impl Screen {
         !modes.contains(LocalModes::ICANON)
     }
 
-    /// It ends with this code, and the terminal is as it was: the other screen left, the cursor shown, lines and echo.
+    /// Waits for the program's end with this exit code, and checks that the terminal is restored:
+    /// the alternate screen left, the cursor shown, line mode and echo on.
     fn ends(mut self, code: i32) {
         let status = self.child.wait().expect("it ran");
         assert_eq!(status.code(), Some(code));
@@ -173,12 +174,12 @@ impl Screen {
     }
 }
 
-/// A terminal that goes away ends it, instead of leaving it at work for nobody.
+/// The program ends when its terminal goes away, instead of running on unseen.
 #[test]
 fn a_terminal_that_goes_away_ends_it() {
     let mut screen = Screen::new(&["top", "--interval", "100ms"]);
     screen.wait_for("disks");
-    // The other end is closed when its reader, too, has heard of it.
+    // The other end is closed once its reader has noticed the flag as well.
     drop(std::mem::replace(
         &mut screen.keyboard,
         File::open("/dev/null").expect("a file"),

@@ -1,9 +1,9 @@
-//! Wrong inputs: everything that is shipped, damaged in thousands of ways, on the program itself. Each
-//! ends with exit code 2 and one message that says what would be accepted, within a gigabyte of address
-//! space; what is still right is read and nothing more.
+//! Wrong inputs: all included files, damaged in thousands of ways, given to the program. Each run
+//! ends with exit code 2 and one message that says what would be accepted, within a gigabyte of
+//! address space; inputs that are still valid are only read.
 //!
-//! As many wrong inputs as `LOWMARK_WRONG_INPUTS` says, or 200. A find prints the command and keeps the
-//! input.
+//! `LOWMARK_WRONG_INPUTS` is the number of wrong inputs (default 200). A failure prints the command
+//! and keeps the input.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,16 +14,17 @@ use tempfile::TempDir;
 use trace::damage::damaged;
 use trace::random::Rng;
 
-/// Kilobytes of address space that reading an input may take.
+/// Address space that reading an input may take, in kB.
 const MOST_KB: u64 = 1 << 20;
-/// The harness gives up on a program that hangs; the bar of five seconds is the script's to measure.
+/// The time after which the harness gives up on a hanging program; the limit of five seconds is
+/// checked by the script.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs the program below `dir` in a gigabyte.
+/// Runs the program below `dir` with a gigabyte of address space.
 fn lowmark(dir: &Path, args: &[String]) -> Output {
     let limited = format!("ulimit -v {MOST_KB}; exec \"$0\" \"$@\"");
     let mut child = Command::new("sh")
@@ -57,7 +58,8 @@ fn lowmark(dir: &Path, args: &[String]) -> Output {
     }
 }
 
-/// Whether an input was wrong; complains about an answer that is neither yes nor no.
+/// Returns true if an input was refused; fails on any answer that is neither success nor a proper
+/// refusal.
 fn is_wrong(args: &[String], output: &Output) -> bool {
     let said = String::from_utf8_lossy(&output.stderr);
     let bad = |why: &str| -> ! {
@@ -75,7 +77,7 @@ fn is_wrong(args: &[String], output: &Output) -> bool {
         Some(2) => {}
         _ => bad("neither right nor wrong"),
     }
-    // One message: one complaint, and what would be accepted (clap's say it in their own words).
+    // Exactly one message, with the accepted input (clap has its own words for that).
     let complaints = said.matches("  × ").count() + said.matches("error: ").count();
     if complaints != 1 {
         bad("not one message");
@@ -136,7 +138,7 @@ fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// An experiment around a machine file, policies or a job file.
+/// Makes an experiment around a machine file, policies or a job file.
 fn around(machine: &str, workload: &str) -> String {
     format!(
         "name = \"e\"\niterations = 1\npolicy = \"linux-3.1\"\nfilesystem = \"ext4\"\n\
@@ -146,7 +148,7 @@ fn around(machine: &str, workload: &str) -> String {
 
 const DD: &str = "command = \"dd if=/dev/zero of=z bs=64k count=1\"";
 
-/// Command lines, whose damage is mostly a wrong command line.
+/// Command lines, which are mostly invalid once damaged.
 const LINES: [&str; 14] = [
     "dd if=/dev/zero of=z bs=64k count=1",
     "desktop -p 4M -r 1s -t 5s & dd if=/dev/zero of=c bs=1M count=3; wait",
@@ -164,7 +166,7 @@ const LINES: [&str; 14] = [
     "sleep 1 && dd if=a of=b oflag=direct conv=fsync || sleep 2",
 ];
 
-/// Options, of which one is damaged.
+/// Sets of options, of which one option is damaged.
 const OPTIONS: [&str; 15] = [
     "run experiments/e.toml --list --iterations 3 --seed 4 --jobs 2",
     "run experiments/e.toml --list --set machine.cpus=2 --set policy=vanilla",
@@ -220,7 +222,7 @@ impl Generator {
         damaged(&[sample.to_vec()], &mut self.rng)
     }
 
-    /// A damaged input in a folder, and how the program is to look at it.
+    /// Writes a damaged input into a folder, and returns the arguments with which to read it.
     fn next(&mut self, at: &Place) -> Vec<String> {
         let put = |file: &str, bytes: &[u8]| {
             let path = at.path().join(file);
@@ -285,7 +287,7 @@ impl Generator {
                 put("t.csv", b"time,obj_id,obj_size\n1,1,4096\n2,2,4096\n");
                 let nth = self.pick(OPTIONS.len());
                 let mut args = words(OPTIONS[nth]);
-                // What runs something stays as it is: `--list`, the command and its file.
+                // Words that would start a run are not damaged: `--list`, the command and its file.
                 let from = if args[0] == "run" { 3 } else { 1 }.min(args.len() - 1);
                 let which = from + self.pick(args.len() - from);
                 let arg = self.damaged(args[which].as_bytes());
@@ -336,7 +338,7 @@ fn said(output: &Output) -> String {
         .join(" ")
 }
 
-/// The cases that were found by hand.
+/// Cases that were found by hand.
 #[test]
 fn inputs_that_took_memory_time_or_the_program() {
     let long = "x".repeat(900_000);
@@ -422,7 +424,8 @@ fn inputs_that_took_memory_time_or_the_program() {
     }
 }
 
-/// A named pipe may have no writer, a device no end: both are refused at once, wherever a command names an input.
+/// A named pipe may have no writer, a device no end: both are refused at once, in every place where
+/// a command takes an input.
 #[test]
 fn what_has_no_end_is_no_input() {
     let place = Place::new();
@@ -480,7 +483,7 @@ fn what_has_no_end_is_no_input() {
     }
 }
 
-/// Names that others chose move no cursor and hide no line.
+/// Control characters in names from others move no cursor and hide no line.
 #[test]
 fn control_characters_are_written_out() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! What the files say of a machine, put together.
+//! A captured machine: the parsed files, combined.
 
 use crate::era::Era;
 use crate::parse::{self, SwapArea, Zone};
@@ -9,32 +9,32 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Bytes of a page of the engine, and of every machine that can be captured.
 pub const PAGE: u64 = 4096;
 
-/// The vm sysctls that matter here, in the kernel's units.
+/// The relevant vm sysctls, in the kernel's units.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Settings {
-    /// kB.
+    /// In kB.
     pub min_free_kbytes: u64,
-    /// Ten-thousandths of a zone; 10 before 4.6, where it had no effect.
+    /// In ten-thousandths of a zone; 10 before 4.6, where it had no effect.
     pub watermark_scale_factor: u64,
-    /// Ten-thousandths of the high watermark; absent before 5.0.
+    /// In ten-thousandths of the high watermark; `None` before 5.0.
     pub watermark_boost_factor: Option<u64>,
     /// By lower zone type.
     pub lowmem_reserve_ratio: Vec<u64>,
-    /// Percent; 0 where the bytes are set.
+    /// In percent; 0 where the bytes are set.
     pub dirty_background_ratio: u64,
-    /// Percent; 0 where the bytes are set.
+    /// In percent; 0 where the bytes are set.
     pub dirty_ratio: u64,
-    /// Bytes; 0 where the ratio is set.
+    /// In bytes; 0 where the ratio is set.
     pub dirty_background_bytes: u64,
-    /// Bytes; 0 where the ratio is set.
+    /// In bytes; 0 where the ratio is set.
     pub dirty_bytes: u64,
-    /// Hundredths of a second.
+    /// In hundredths of a second.
     pub dirty_writeback_centisecs: u64,
-    /// Hundredths of a second.
+    /// In hundredths of a second.
     pub dirty_expire_centisecs: u64,
     /// 0..=200.
     pub swappiness: u64,
-    /// Percent.
+    /// In percent.
     pub vfs_cache_pressure: u64,
 }
 
@@ -49,11 +49,11 @@ pub struct Disk {
     pub partitions: Vec<String>,
     /// Capacity in bytes.
     pub bytes: u64,
-    /// Whether the kernel takes it for a rotating disk.
+    /// Whether the kernel considers it a rotating disk.
     pub rotational: bool,
-    /// Whether the medium can be removed, as that of a USB stick.
+    /// Whether the medium is removable, as in a USB stick.
     pub removable: bool,
-    /// Requests its queue holds.
+    /// The size of its request queue.
     pub nr_requests: Option<u64>,
     /// The I/O scheduler in use.
     pub scheduler: Option<String>,
@@ -61,7 +61,7 @@ pub struct Disk {
     pub max_sectors_kb: Option<u64>,
     /// Read-ahead in kB.
     pub read_ahead_kb: Option<u64>,
-    /// Whether the device says it has a volatile write cache.
+    /// Whether the device reports a volatile write cache.
     pub write_back: bool,
     /// Members of a RAID-0.
     pub raid0_members: Option<u64>,
@@ -74,9 +74,9 @@ pub struct Captured {
     pub release: String,
     /// The zones as the kernel lists them, empty ones too.
     pub zones: Vec<Zone>,
-    /// CPUs that are on, by the kernel's numbers; at least one.
+    /// The online CPUs, by the kernel's numbers; at least one.
     pub cpus: BTreeSet<u32>,
-    /// The CPUs of each node that says which it has; none for a node that has memory only.
+    /// The CPUs of each node that lists them; empty for a node with memory only.
     pub node_cpus: BTreeMap<u32, BTreeSet<u32>>,
     /// `/proc/vmstat`.
     #[serde(skip)]
@@ -94,7 +94,7 @@ pub struct Captured {
     pub hz: Option<u32>,
     /// Swap areas.
     pub swaps: Vec<SwapArea>,
-    /// Block devices that hold anything, without those that are memory or files.
+    /// Block devices with a capacity, without those in memory or in files.
     pub disks: Vec<Disk>,
     /// The device number of the root filesystem.
     pub root_device: Option<String>,
@@ -104,7 +104,7 @@ impl Captured {
     /// Reads a machine.
     ///
     /// # Errors
-    /// A file that is missing or not understood; a machine with pages of another size.
+    /// A file is missing or malformed, or the machine has pages of another size.
     pub fn read(root: &Root) -> Result<Self, ReadError> {
         let release = root.text("proc/sys/kernel/osrelease")?.trim().to_owned();
         parse::release(&release).map_err(|e| root.wrong("proc/sys/kernel/osrelease", e))?;
@@ -138,29 +138,29 @@ impl Captured {
         })
     }
 
-    /// Which formulas its kernel uses.
+    /// Returns the formulas of its kernel's release.
     pub fn era(&self) -> Era {
         Era::of(parse::release(&self.release).unwrap_or((0, 0)))
     }
 
-    /// Zones that have pages.
+    /// Returns the zones that have pages.
     pub fn populated(&self) -> impl Iterator<Item = &Zone> {
         self.zones.iter().filter(|z| z.managed > 0)
     }
 
-    /// A level of `/proc/vmstat` in pages; 0 if the kernel has none of that name.
+    /// Returns a level of `/proc/vmstat` in pages; 0 if the kernel has none of that name.
     pub fn pages(&self, name: &str) -> u64 {
         let pages = self.vmstat.get(name).copied().unwrap_or(0);
         pages.min(parse::MOST_PAGES)
     }
 
-    /// A figure of `/proc/meminfo` in pages.
+    /// Returns a figure of `/proc/meminfo` in pages.
     pub fn memory_pages(&self, name: &str) -> u64 {
         self.meminfo.get(name).copied().unwrap_or(0) / 4
     }
 
-    /// Pages of the machine's memory that no zone manages yet: a kernel may hand memory to its
-    /// zones only when it is needed. Such pages count as free in `/proc/meminfo` alone.
+    /// Returns the pages of memory that no zone manages yet: a kernel may give memory to its zones
+    /// only when it is needed. Only `/proc/meminfo` counts such pages as free.
     pub fn unmanaged_free(&self) -> u64 {
         let managed: u64 = self.zones.iter().map(|z| z.managed).sum();
         if self.memory_pages("MemTotal") <= managed {
@@ -170,7 +170,7 @@ impl Captured {
             .saturating_sub(self.pages("nr_free_pages"))
     }
 
-    /// The disk of a device number: itself or one of its partitions.
+    /// Returns the disk with a device number, its own or one of its partitions'.
     pub fn disk_of(&self, number: &str) -> Option<&Disk> {
         self.disks.iter().find(|d| {
             d.number.as_deref() == Some(number) || d.partitions.iter().any(|p| p == number)
@@ -180,8 +180,8 @@ impl Captured {
 
 type Memory = (Vec<Zone>, BTreeMap<String, u64>, BTreeMap<String, u64>);
 
-/// Zones, counters and sums as of one moment, as near as can be: read again while the free memory
-/// of two readings around the counters differs.
+/// Reads zones, counters and sums as close to one moment as possible: repeats while the free memory
+/// before and after the counters differs.
 fn memory(root: &Root) -> Result<Memory, ReadError> {
     let mut tries = 0;
     loop {
@@ -205,7 +205,7 @@ fn memory(root: &Root) -> Result<Memory, ReadError> {
     }
 }
 
-/// Says no to pages other than 4 KiB: the engine has no others.
+/// Refuses pages other than 4 KiB: the engine has no others.
 fn page_size(
     root: &Root,
     vmstat: &BTreeMap<String, u64>,
@@ -214,7 +214,7 @@ fn page_size(
     let bytes = if root.is_live() {
         rustix::param::page_size() as u64
     } else {
-        // A tree does not name it; one quantity in pages and in kB does.
+        // A saved tree does not state it; a quantity in both pages and kB reveals it.
         let pairs = [
             ("nr_active_file", "Active(file)"),
             ("nr_mapped", "Mapped"),
@@ -225,7 +225,7 @@ fn page_size(
             (pages >= 64).then_some(kb * 1024 / pages)
         });
         match pair {
-            // Halfway to the next size that exists.
+            // The next existing size, from halfway on.
             Some(bytes) if bytes > 8192 => bytes.next_power_of_two(),
             _ => PAGE,
         }
@@ -276,8 +276,8 @@ fn settings(root: &Root) -> Result<Settings, ReadError> {
     })
 }
 
-/// Whether khugepaged runs: transparent huge pages are on, in general or for the size of a page
-/// table's lowest level but one.
+/// Returns true if khugepaged runs: transparent huge pages are on, in general or for PMD-sized
+/// pages.
 fn huge_pages(root: &Root) -> Result<bool, ReadError> {
     let dir = "sys/kernel/mm/transparent_hugepage";
     let is_on = |text: &str| parse::choice(text).map(|word| word != "never");
@@ -329,7 +329,7 @@ fn disks(root: &Root) -> Result<Vec<Disk>, ReadError> {
         }
         let dir = format!("sys/block/{name}");
         let sectors = root.optional(&format!("{dir}/size"), parse::number)?;
-        // `size` is in sectors of 512 bytes whatever the device's own are.
+        // `size` is in sectors of 512 bytes, regardless of the device's sector size.
         let bytes = sectors.unwrap_or(0).saturating_mul(512);
         if bytes == 0 {
             continue;

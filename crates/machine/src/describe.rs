@@ -1,4 +1,5 @@
-//! A captured machine as a machine file: what an experiment's `machine = "FILE"` names.
+//! Describes a captured machine as a machine file, which an experiment can use with `machine =
+//! "FILE"`.
 
 use crate::capture::{Captured, Disk, PAGE};
 use crate::parse::Zone;
@@ -12,22 +13,22 @@ use sim::spec::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// The first words of every file this module writes.
+/// The start of every file that this module writes.
 pub const HEADER: &str = "# Written by `lowmark machine`";
 
-/// The engine takes no more CPUs.
+/// The engine's limit on CPUs.
 const MOST_CPUS: usize = 64;
-/// The engine takes no smaller zone.
+/// The engine's smallest zone, in pages.
 const LEAST_ZONE: u64 = (1 << 20) / PAGE;
-/// Capacity of the disk of a machine that shows none.
+/// The capacity in bytes assumed for a machine without a visible disk.
 const GUESSED_CAPACITY: u64 = 64 << 30;
 
-/// What to say beyond the capture.
+/// Additions to the capture.
 #[derive(Debug, Default)]
 pub struct Options<'a> {
     /// The machine's name in reports; `None`: its memory, as `9306M`.
     pub name: Option<&'a str>,
-    /// The tested disk; `None`: none is known.
+    /// The tested disk; `None`: unknown.
     pub disk: Option<&'a Disk>,
     /// A disk model fitted to measurements.
     pub fit: Option<&'a Fit>,
@@ -40,16 +41,16 @@ pub struct Described {
     pub machine: Machine,
     /// The file: TOML with comments.
     pub text: String,
-    /// What the engine can't represent, or what was guessed.
+    /// Facts that the engine can't represent, or that were guessed.
     pub notes: Vec<String>,
-    /// The preset that comes nearest to its kernel.
+    /// The preset that is closest to the machine's kernel.
     pub preset: &'static str,
 }
 
 /// Describes a captured machine.
 ///
 /// # Errors
-/// A zone of a type that the engine does not know.
+/// A zone has a type that the engine does not support.
 pub fn describe(captured: &Captured, options: &Options<'_>) -> Result<Described, UnknownZone> {
     let mut notes = Vec::new();
     let (nodes, node_comments) = nodes(captured, &mut notes)?;
@@ -102,7 +103,7 @@ pub fn describe(captured: &Captured, options: &Options<'_>) -> Result<Described,
     })
 }
 
-/// The preset that comes nearest to its kernel; what differs is noted.
+/// Returns the preset closest to the machine's kernel, and notes the differences.
 fn preset(captured: &Captured, notes: &mut Vec<String>) -> &'static Preset {
     let (preset, differs) = captured.era().preset();
     notes.extend(differs);
@@ -116,8 +117,8 @@ fn preset(captured: &Captured, notes: &mut Vec<String>) -> &'static Preset {
     preset
 }
 
-/// The disk that a machine's experiments would most likely be about: that of the root filesystem,
-/// or else the largest.
+/// Returns the disk that experiments are most likely about: that of the root filesystem, or else
+/// the largest.
 pub fn likely_disk(captured: &Captured) -> Option<&Disk> {
     captured
         .root_device
@@ -126,7 +127,7 @@ pub fn likely_disk(captured: &Captured) -> Option<&Disk> {
         .or_else(|| captured.disks.iter().max_by_key(|d| d.bytes))
 }
 
-/// The kind of model that a disk's own words suggest.
+/// Returns the kind of model that a disk's properties suggest.
 pub fn likely_kind(disk: &Disk) -> DiskKind {
     DiskKind::likely(&sim::disks::Described {
         name: &disk.name,
@@ -136,12 +137,12 @@ pub fn likely_kind(disk: &Disk) -> DiskKind {
     })
 }
 
-/// A disk by the kernel's words alone.
+/// Describes a disk by the kernel's information only.
 pub fn likely_spec(disk: &Disk) -> DiskSpec {
     disk_spec(disk, likely_kind(disk))
 }
 
-/// Nodes with memory, numbered anew without gaps, and a comment for each.
+/// Returns the nodes with memory, renumbered without gaps, and a comment for each.
 fn nodes(
     captured: &Captured,
     notes: &mut Vec<String>,
@@ -180,15 +181,16 @@ fn nodes(
     Ok((nodes, comments))
 }
 
-/// The machine's CPUs that the engine's stand for, in order: all, or as many as it takes.
+/// Returns the machine's CPUs that the engine's CPUs represent, in order: all, or as many as the
+/// engine supports.
 fn chosen_cpus(captured: &Captured) -> Vec<u32> {
     let all: Vec<u32> = captured.cpus.iter().copied().collect();
     let taken = all.len().min(MOST_CPUS);
-    // Evenly, so that each node keeps its share.
+    // Spread evenly, so that each node keeps its share.
     (0..taken).map(|i| all[i * all.len() / taken]).collect()
 }
 
-/// The engine's CPUs of each of these nodes, which have memory; all empty where that says nothing.
+/// Returns the engine's CPUs of each of these nodes; all empty if the capture does not tell.
 fn node_cpus(captured: &Captured, nodes: &[u32], notes: &mut Vec<String>) -> Vec<Vec<u32>> {
     let mut of_node = vec![Vec::new(); nodes.len()];
     if nodes.len() > 1 && captured.node_cpus.is_empty() {
@@ -221,7 +223,7 @@ fn node_cpus(captured: &Captured, nodes: &[u32], notes: &mut Vec<String>) -> Vec
     of_node
 }
 
-/// CPUs as the kernel lists them, with blanks: `0-3, 8`.
+/// Formats CPUs as the kernel does, with blanks: `0-3, 8`.
 fn ranges(cpus: &BTreeSet<u32>) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {
@@ -243,7 +245,7 @@ fn ranges(cpus: &BTreeSet<u32>) -> String {
     parts.join(", ")
 }
 
-/// What is in memory at the moment of the capture.
+/// Returns the use of memory at the time of the capture.
 fn boot(captured: &Captured) -> Boot {
     let zones = || captured.populated().filter(|z| z.managed >= LEAST_ZONE);
     let managed: u64 = zones().map(|z| z.managed).sum();
@@ -277,7 +279,7 @@ fn sysctl(captured: &Captured, notes: &mut Vec<String>) -> Sysctl {
             "the kernel gives its Movable zones a share of the minimum; the engine, as Linux 6.6 and later, does not".into(),
         );
     }
-    // The engine has no limit of a day and more.
+    // The engine's limits are below a day.
     let most_centisecs = 8_640_000;
     Sysctl {
         dirty_background_ratio: small(s.dirty_background_ratio),
@@ -296,14 +298,14 @@ fn sysctl(captured: &Captured, notes: &mut Vec<String>) -> Sysctl {
         panic_on_oom: None,
         oom_kill_allocating_task: None,
         lowmem_reserve_ratio: verify::reserve_ratios(captured).map(small),
-        highmem_is_dirtyable: None, // it is not captured
+        highmem_is_dirtyable: None, // not captured
         swappiness: small(s.swappiness).min(200),
         vfs_cache_pressure: small(s.vfs_cache_pressure).min(i32::MAX as u32),
         ..Sysctl::KERNEL
     }
 }
 
-/// The swap areas as one, and what to say of it.
+/// Combines the swap areas into one, with a comment.
 fn swap(
     captured: &Captured,
     tested: Option<&Disk>,
@@ -319,7 +321,7 @@ fn swap(
         );
     }
     let kbytes: u64 = areas.iter().map(|area| area.kbytes).sum();
-    // Less than a MiB is no area to the engine.
+    // The engine's smallest swap area is a MiB.
     if kbytes < 1024 {
         return (None, "No swap.".into());
     }
@@ -344,7 +346,7 @@ fn swap(
         None => format!("{several}On the tested disk."),
     };
     let spec = SwapSpec {
-        // Whole pages.
+        // In whole pages.
         size: Size(kbytes / 4 * PAGE),
         disk: other.map(likely_spec),
     };
@@ -380,11 +382,12 @@ fn disk(options: &Options<'_>, notes: &mut Vec<String>) -> DiskSpec {
     spec
 }
 
-/// The engine's scheduler in the place of the kernel's, and whether it is of the same kind.
+/// Returns the engine's scheduler for the kernel's, and whether it is of the same kind.
 ///
-/// `mq-deadline` is the deadline scheduler for many queues. `bfq` came of `cfq`: a queue for each
-/// process, turns by budget, idling for a process that will read on. With `noop` and `kyber` requests
-/// go out as they come, but reads and writes have requests of their own; `deadline` has those, too.
+/// `mq-deadline` is the deadline scheduler for many queues. `bfq` is derived from `cfq`: a queue
+/// for each process, turns by budget, idling for a process that will read on. With `noop` and
+/// `kyber` requests are dispatched in order of arrival, but reads and writes have separate
+/// requests; `deadline` separates those, too.
 fn scheduler(disk: &Disk) -> (Scheduler, bool) {
     match disk.scheduler.as_deref() {
         Some("deadline" | "mq-deadline") => (Scheduler::Deadline, true),
@@ -394,7 +397,7 @@ fn scheduler(disk: &Disk) -> (Scheduler, bool) {
     }
 }
 
-/// Says which scheduler is not modelled.
+/// Notes a scheduler that is not modelled.
 fn note_scheduler(disk: &Disk, notes: &mut Vec<String>) {
     if let (Some(name), (_, false)) = (&disk.scheduler, scheduler(disk)) {
         notes.push(format!(
@@ -405,7 +408,7 @@ fn note_scheduler(disk: &Disk, notes: &mut Vec<String>) {
     }
 }
 
-/// A disk with what the kernel says of its queue.
+/// Describes a disk with the kernel's information about its queue.
 fn disk_spec(disk: &Disk, kind: DiskKind) -> DiskSpec {
     let mut params = BTreeMap::new();
     let known = [
@@ -437,7 +440,7 @@ fn disk_spec(disk: &Disk, kind: DiskKind) -> DiskSpec {
     }
 }
 
-/// The text of a machine file.
+/// Writes the text of a machine file.
 struct Writer<'a> {
     preset: &'a Preset,
     captured: &'a Captured,
@@ -641,7 +644,7 @@ impl Writer<'_> {
 }
 
 fn put(out: &mut String, line: std::fmt::Arguments<'_>) {
-    // Writing to a string does not fail.
+    // Writing to a string never fails.
     let _ = out.write_fmt(line);
     out.push('\n');
 }
@@ -684,12 +687,12 @@ fn disk_params(
             None if at_most => "the kernel's setting is this or more; the model takes no more",
             None => "the kernel's setting",
         };
-        // A float keeps its point, so that it is read as one.
+        // A float keeps its decimal point, so that it is read as a float.
         put(out, format_args!("{name} = {value:?} # {unit}; {said}"));
     }
 }
 
-/// A size in the largest unit that divides it, quoted; 0 plain.
+/// Formats a size in the largest unit that divides it, quoted; 0 plain.
 fn size(bytes: Size) -> String {
     serde_json::to_string(&bytes).unwrap_or_else(|_| bytes.0.to_string())
 }
@@ -698,12 +701,12 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Foreign text in a comment: one line of it.
+/// Reduces untrusted text to one line of a comment.
 fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(120).collect()
 }
 
-/// A comment of lines no longer than a hundred characters.
+/// Wraps a comment at a hundred characters.
 fn comment(text: &str) -> String {
     let mut out = String::new();
     let mut line = String::from("#");

@@ -1,4 +1,4 @@
-//! Which kernels' formulas hold, by release.
+//! The kernel's formulas by release.
 //!
 //! Sources: kernel 2.6.37 to 6.18 (`mm/page_alloc.c`, `mm/page-writeback.c`, `mm/khugepaged.c`);
 //! docs/reference/memory-model.md and docs/reference/writeback.md.
@@ -13,13 +13,13 @@ pub struct Era {
 }
 
 impl Era {
-    /// The era of a release.
+    /// Returns the formulas of a release.
     pub fn of(release: (u32, u32)) -> Self {
         Self { release }
     }
 
-    /// The most that the kernel's own formula sets `min_free_kbytes` to, in kB: 64 MiB, from 5.7
-    /// on 256 MiB.
+    /// Returns the limit of the kernel's formula for `min_free_kbytes`, in kB: 64 MiB, from 5.7 on
+    /// 256 MiB.
     pub fn most_min_free_kbytes(self) -> u64 {
         if self.release >= (5, 7) {
             262_144
@@ -28,7 +28,7 @@ impl Era {
         }
     }
 
-    /// The form of the watermark formula.
+    /// Returns the form of the watermark formula.
     pub fn watermark_formula(self) -> WatermarkFormula {
         if self.release >= (4, 6) {
             WatermarkFormula::ScaleFactor
@@ -37,7 +37,7 @@ impl Era {
         }
     }
 
-    /// The watermark formula with this `watermark_scale_factor`.
+    /// Returns the watermark formula with this `watermark_scale_factor`.
     pub fn marks(self, scale_factor: u64) -> MarkFormula {
         MarkFormula {
             scale_factor: match self.watermark_formula() {
@@ -50,7 +50,7 @@ impl Era {
         }
     }
 
-    /// How dirty limits follow from the dirty ratios.
+    /// Returns how dirty limits are computed from the dirty ratios.
     pub fn dirty_ratios(self) -> DirtyRatios {
         if self.release >= (4, 2) {
             DirtyRatios::In4096ths
@@ -59,7 +59,7 @@ impl Era {
         }
     }
 
-    /// The preset that comes nearest, and what is known to differ: sentences without a full stop.
+    /// Returns the closest preset, and the known differences: sentences without a full stop.
     pub fn preset(self) -> (&'static Preset, Vec<String>) {
         let preset = nearest(self.release);
         let (major, minor) = preset.release;
@@ -89,7 +89,7 @@ impl Era {
         (preset, differs)
     }
 
-    /// Whether the reserves are no part of dirtyable memory (3.3 and later).
+    /// Returns true if the reserves are no part of dirtyable memory (3.3 and later).
     pub fn reserves_are_not_dirtyable(self) -> bool {
         self.release >= (3, 3)
     }
@@ -100,8 +100,8 @@ mod tests {
     use super::*;
     use mm::policy::PRESETS;
 
-    /// A preset has the formulas of its release. linux-4.9 has not, and says so: it stands for the inodes
-    /// of 4.9, on the formulas of 3.16.
+    /// Each preset has the formulas of its release, except linux-4.9, whose documentation says so:
+    /// it models the inodes of 4.9 on the formulas of 3.16.
     #[test]
     fn presets_have_the_formulas_of_their_release() {
         for preset in PRESETS.iter().filter(|p| p.name != "linux-4.9") {

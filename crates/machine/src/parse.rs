@@ -1,7 +1,7 @@
-//! The texts of `/proc` and `/sys`. Every function takes a whole text and either understands it or
-//! says at which line it stopped; none panics, whatever the text.
+//! Parsers for the texts of `/proc` and `/sys`. Every function takes a whole text and either parses
+//! it or returns the line of the error; none panics, whatever the text.
 //!
-//! Counts are bounded ([`MOST_PAGES`], [`MOST_KBYTES`]) so that no formula downstream overflows.
+//! Counts are bounded ([`MOST_PAGES`], [`MOST_KBYTES`]) so that later formulas do not overflow.
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,16 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const MOST_PAGES: u64 = 1 << 34;
 /// The most kB that a figure of memory may have: 64 TiB.
 pub const MOST_KBYTES: u64 = 1 << 36;
-/// More zones than this are no machine (1024 nodes of 6 zone types).
+/// The largest number of zones (1024 nodes of 6 zone types).
 const MOST_ZONES: usize = 6144;
 
-/// A text that is not what its file should hold.
+/// A text that does not have the format of its file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct ParseError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The error in that line.
     pub what: String,
 }
 
@@ -41,19 +41,19 @@ pub struct Zone {
     pub free: u64,
     /// The watermarks min, low and high, without the boost that the file's figures include.
     pub marks: [u64; 3],
-    /// What fragmentation added to the watermarks for the moment.
+    /// The temporary boost of the watermarks after fragmentation.
     pub boost: u64,
-    /// Frames from its first to its last.
+    /// Frames from the first to the last.
     pub spanned: u64,
     /// Frames that exist.
     pub present: u64,
-    /// Pages that the allocator owns; before 3.9, [`Self::present`].
+    /// Pages that the allocator manages; before 3.9, [`Self::present`].
     pub managed: u64,
     /// The lowmem reserve, by the type of the request's highest zone.
     pub protection: Vec<u64>,
 }
 
-/// A zone as far as it was read.
+/// A zone while it is being read.
 struct Partial {
     line: usize,
     node: u32,
@@ -92,10 +92,10 @@ impl Partial {
     }
 }
 
-/// Reads `/proc/zoneinfo`.
+/// Parses `/proc/zoneinfo`.
 ///
 /// # Errors
-/// A line that does not fit, or a zone that lacks a field (a truncated file).
+/// A line is malformed, or a zone lacks a field (a truncated file).
 pub fn zoneinfo(text: &str) -> Result<Vec<Zone>, ParseError> {
     let mut zones = Vec::new();
     let mut open: Option<Partial> = None;
@@ -123,7 +123,7 @@ pub fn zoneinfo(text: &str) -> Result<Vec<Zone>, ParseError> {
             }
             continue;
         }
-        // `pages free N` opens the zone's own fields; all others are `NAME N`.
+        // `pages free N` starts the zone's own fields; all others are `NAME N`.
         let key = if first == "pages" {
             words.next().unwrap_or("")
         } else {
@@ -146,7 +146,7 @@ pub fn zoneinfo(text: &str) -> Result<Vec<Zone>, ParseError> {
     }
 }
 
-/// `0, zone   Normal`.
+/// Parses `0, zone Normal`.
 fn zone_header(rest: &str, line: usize) -> Result<Partial, ParseError> {
     let parts = rest.split_once(',').and_then(|(node, zone)| {
         let name = zone.trim().strip_prefix("zone")?.trim();
@@ -171,7 +171,7 @@ fn zone_header(rest: &str, line: usize) -> Result<Partial, ParseError> {
     }
 }
 
-/// `protection: (0, 3019, 9291)`.
+/// Parses `protection: (0, 3019, 9291)`.
 fn protection(content: &str, line: usize) -> Result<Vec<u64>, ParseError> {
     let inner = content
         .split_once('(')
@@ -197,15 +197,16 @@ fn bounded(word: &str, most: u64, line: usize) -> Result<u64, ParseError> {
     }
 }
 
-/// A word short enough for a message.
+/// Cuts a word for use in a message.
 fn shown(word: &str) -> String {
     word.chars().take(40).collect()
 }
 
-/// Reads lines `NAME N`, as in `/proc/vmstat`. Of a name that comes twice the first counts.
+/// Parses lines `NAME N`, as in `/proc/vmstat`. The first of several lines with the same name
+/// counts.
 ///
 /// # Errors
-/// A line of another form.
+/// A line has another form.
 pub fn counters(text: &str) -> Result<BTreeMap<String, u64>, ParseError> {
     let mut all = BTreeMap::new();
     for (line, content) in (1..).zip(text.lines()) {
@@ -222,10 +223,10 @@ pub fn counters(text: &str) -> Result<BTreeMap<String, u64>, ParseError> {
     Ok(all)
 }
 
-/// Reads lines `NAME: N kB`, as in `/proc/meminfo`, to kB; lines without a unit are left out.
+/// Parses lines `NAME: N kB`, as in `/proc/meminfo`, to kB; lines without a unit are skipped.
 ///
 /// # Errors
-/// A line of another form, a number above [`MOST_KBYTES`] where it is memory that exists.
+/// A line has another form, or an amount of memory is above [`MOST_KBYTES`].
 pub fn kilobytes(text: &str) -> Result<BTreeMap<String, u64>, ParseError> {
     let mut all = BTreeMap::new();
     for (line, content) in (1..).zip(text.lines()) {
@@ -255,18 +256,18 @@ pub fn kilobytes(text: &str) -> Result<BTreeMap<String, u64>, ParseError> {
     Ok(all)
 }
 
-/// Reads one number with nothing else but white space.
+/// Parses one number, with optional white space around it.
 ///
 /// # Errors
-/// Anything else.
+/// The text is anything else.
 pub fn number(text: &str) -> Result<u64, ParseError> {
     bounded(text.trim(), u64::MAX, 1)
 }
 
-/// Reads numbers between white space.
+/// Parses numbers separated by white space.
 ///
 /// # Errors
-/// Anything else, or more than 16 of them.
+/// The text is anything else, or has more than 16 numbers.
 pub fn numbers(text: &str) -> Result<Vec<u64>, ParseError> {
     let list: Vec<u64> = text
         .split_whitespace()
@@ -278,10 +279,10 @@ pub fn numbers(text: &str) -> Result<Vec<u64>, ParseError> {
     Ok(list)
 }
 
-/// The chosen one of `always [madvise] never`.
+/// Returns the chosen word of `always [madvise] never`.
 ///
 /// # Errors
-/// No or more than one word in brackets.
+/// Not exactly one word is in brackets.
 pub fn choice(text: &str) -> Result<&str, ParseError> {
     let mut chosen = text
         .split_whitespace()
@@ -292,10 +293,10 @@ pub fn choice(text: &str) -> Result<&str, ParseError> {
     }
 }
 
-/// The CPUs of a list such as `0-3,8,10-11`; an empty text is none.
+/// Returns the CPUs in a list such as `0-3,8,10-11`; an empty text gives none.
 ///
 /// # Errors
-/// Another form, or a CPU above 65535.
+/// The text has another form, or a CPU above 65535.
 pub fn cpus(text: &str) -> Result<BTreeSet<u32>, ParseError> {
     let text = text.trim();
     let mut all = BTreeSet::new();
@@ -310,7 +311,7 @@ pub fn cpus(text: &str) -> Result<BTreeSet<u32>, ParseError> {
         if first > last {
             return wrong(1, format!("`{}` is no range of CPUs", shown(part)));
         }
-        // A list that names CPUs again and again would take long for nothing.
+        // A list that repeats CPUs many times would waste time.
         listed = listed.saturating_add(last - first + 1);
         if listed > 2 * 65_536 {
             return wrong(1, "CPUs stand more than once");
@@ -329,10 +330,10 @@ pub struct SwapArea {
     pub kbytes: u64,
 }
 
-/// Reads `/proc/swaps`.
+/// Parses `/proc/swaps`.
 ///
 /// # Errors
-/// A line of another form after the header.
+/// A line after the header has another form.
 pub fn swaps(text: &str) -> Result<Vec<SwapArea>, ParseError> {
     let mut all = Vec::new();
     for (line, content) in (1..).zip(text.lines()).skip(1) {
@@ -349,11 +350,11 @@ pub fn swaps(text: &str) -> Result<Vec<SwapArea>, ParseError> {
     Ok(all)
 }
 
-/// Whether `/sys/kernel/mm/lru_gen/enabled` says that the multi-generational LRU is on: the lowest bit of a
-/// hexadecimal number.
+/// Returns true if `/sys/kernel/mm/lru_gen/enabled` says that the multi-generational LRU is on: the
+/// lowest bit of a hexadecimal number.
 ///
 /// # Errors
-/// It is no such number.
+/// The text is no such number.
 pub fn lru_gen(text: &str) -> Result<bool, ParseError> {
     let digits = text.trim().trim_start_matches("0x");
     match u64::from_str_radix(digits, 16) {
@@ -365,10 +366,10 @@ pub fn lru_gen(text: &str) -> Result<bool, ParseError> {
     }
 }
 
-/// Major and minor number of a kernel release such as `6.18.44-generic`.
+/// Returns major and minor number of a kernel release such as `6.18.44-generic`.
 ///
 /// # Errors
-/// A text that does not begin with two numbers.
+/// The text does not begin with two numbers.
 pub fn release(text: &str) -> Result<(u32, u32), ParseError> {
     let mut numbers = text
         .trim()
@@ -380,8 +381,9 @@ pub fn release(text: &str) -> Result<(u32, u32), ParseError> {
     }
 }
 
-/// Of `/proc/self/mountinfo`, the device number `MAJOR:MINOR` of the filesystem mounted at `/` in
-/// the same form: the first five words of its line. An empty text if no line says so.
+/// Returns the line of `/proc/self/mountinfo` about the filesystem mounted at `/`, cut to its first
+/// five words, of which the third is the device number `MAJOR:MINOR`. Empty if there is no such
+/// line.
 pub fn root_mount(mountinfo: &str) -> String {
     let found = mountinfo.lines().rev().find_map(|line| {
         let words: Vec<&str> = line.split(' ').take(5).collect();
@@ -393,18 +395,18 @@ pub fn root_mount(mountinfo: &str) -> String {
     found.unwrap_or_default()
 }
 
-/// The device number in what [`root_mount`] returns.
+/// Returns the device number in the result of [`root_mount`].
 pub fn mount_device(mount: &str) -> Option<&str> {
     mount.split(' ').nth(2)
 }
 
-/// The line of a kernel configuration that sets `CONFIG_HZ`; empty if there is none.
+/// Returns the line of a kernel configuration that sets `CONFIG_HZ`; empty if there is none.
 pub fn config_line(config: &str) -> String {
     let found = config.lines().find(|line| line.starts_with("CONFIG_HZ="));
     found.map_or_else(String::new, |line| format!("{line}\n"))
 }
 
-/// The value in what [`config_line`] returns.
+/// Returns the value in the result of [`config_line`].
 pub fn config_hz(line: &str) -> Option<u32> {
     line.trim().strip_prefix("CONFIG_HZ=")?.parse().ok()
 }
@@ -539,7 +541,7 @@ Node 1, zone   Normal
         assert_eq!((config_hz(&line), config_hz("")), (Some(250), None));
     }
 
-    /// Every parser on one text.
+    /// Runs every parser on one text.
     fn all(text: &str) {
         let _ = zoneinfo(text);
         let _ = counters(text);

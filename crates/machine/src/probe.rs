@@ -1,11 +1,11 @@
 //! Measures a filesystem's device with one temporary file, and fits a disk model to it.
 //!
-//! The file is unlinked as soon as it is open, so nothing is left behind however the program ends.
-//! Writing is bounded by the file's size a step, time by a deadline that every operation looks at.
-//! Memory: one operation's buffer a thread, 32 threads at most.
+//! The file is unlinked as soon as it is open, so no file is left however the program ends. Each
+//! step writes at most the file's size, and every operation checks a deadline. Memory: one
+//! operation's buffer per thread, for at most 32 threads.
 //!
-//! - [`load`]: what is measured; [`mod@file`] the file; [`mod@measure`] the measuring.
-//! - [`predict`]: the same loads on a disk model in simulated time; [`mod@fit`] the search for the
+//! - [`load`]: the measured loads; [`mod@file`]: the file; [`mod@measure`]: the measurement.
+//! - [`predict`]: the same loads on a disk model in simulated time; [`mod@fit`]: the search for the
 //!   parameters with which both agree best.
 
 pub mod file;
@@ -21,42 +21,42 @@ pub use measure::{Measurements, measure};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The smallest file that is probed with.
+/// The smallest size of the probe's file, in bytes.
 pub const LEAST_SIZE: u64 = 16 << 20;
-/// The largest.
+/// The largest size, in bytes.
 pub const MOST_SIZE: u64 = 64 << 30;
 
-/// What to probe.
+/// The options of a probe.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// A folder on the filesystem.
     pub dir: PathBuf,
     /// Size of the temporary file in bytes.
     pub size: u64,
-    /// The most time that measuring may take.
+    /// The longest duration of the measurement.
     pub time: Duration,
 }
 
-/// Why a probe gave no measurements.
+/// The reason why a probe gave no measurements.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// The folder or the size can't be used.
     #[error("{what}")]
     Input {
-        /// What is wrong.
+        /// The problem.
         what: String,
-        /// What would be accepted.
+        /// The input that would be accepted.
         accepted: String,
     },
-    /// The system refused something.
+    /// The system refused an operation.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The user stopped it.
+    /// The user stopped the probe.
     #[error("stopped; the temporary file is gone")]
     Stopped,
 }

@@ -1,4 +1,4 @@
-//! Where the files are: the running system, or a saved tree.
+//! The source of the files: the running system, or a saved tree.
 
 use crate::parse::ParseError;
 use std::cell::RefCell;
@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// No file of interest is larger; `/proc/zoneinfo` of a thousand nodes has some 10 MB.
+/// The largest file that is read, in bytes; `/proc/zoneinfo` of a thousand nodes has some 10 MB.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// A file that could not be used.
@@ -16,7 +16,7 @@ const MOST_BYTES: u64 = 64 << 20;
 pub struct ReadError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem with it.
     pub what: String,
 }
 
@@ -28,12 +28,12 @@ pub struct Root {
 }
 
 impl Root {
-    /// The running system.
+    /// Returns the running system.
     pub fn live() -> Self {
         Self::at("/")
     }
 
-    /// A tree with `proc` and `sys` below `dir`.
+    /// Returns a tree with `proc` and `sys` below `dir`.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
@@ -41,27 +41,27 @@ impl Root {
         }
     }
 
-    /// Whether this is the running system.
+    /// Returns true for the running system.
     pub fn is_live(&self) -> bool {
         self.dir == Path::new("/")
     }
 
-    /// The full path of a file, for messages.
+    /// Returns the full path of a file, for messages.
     pub fn path(&self, file: &str) -> PathBuf {
         self.dir.join(file)
     }
 
-    /// The text of a file.
+    /// Returns the text of a file.
     ///
     /// # Errors
-    /// If it is not there, no file, too large or no text.
+    /// The file is missing, no regular file, too large, or not UTF-8.
     pub fn text(&self, file: &str) -> Result<String, ReadError> {
         let path = self.path(file);
         let fail = |what: String| ReadError {
             path: path.clone(),
             what,
         };
-        // A tree that somebody sent may have anything in it.
+        // A tree from an untrusted source may contain anything.
         let opened = input::file(&path).map_err(|e| fail(e.to_string()))?;
         let mut bytes = Vec::new();
         opened
@@ -76,8 +76,8 @@ impl Root {
         Ok(text)
     }
 
-    /// As [`Self::text`], of which a saved tree keeps only what `part` leaves: no more of a machine
-    /// should be sent than is needed.
+    /// Does the same as [`Self::text`], but a saved tree keeps only the result of `part`: no more
+    /// of a machine should be passed on than is needed.
     ///
     /// # Errors
     /// As [`Self::text`].
@@ -87,10 +87,10 @@ impl Root {
         Ok(kept)
     }
 
-    /// A file through a parser.
+    /// Parses a file.
     ///
     /// # Errors
-    /// As [`Self::text`], and what the parser does not understand.
+    /// As [`Self::text`], and errors of the parser.
     pub fn parsed<T>(
         &self,
         file: &str,
@@ -99,10 +99,10 @@ impl Root {
         parser(&self.text(file)?).map_err(|e| self.wrong(file, e))
     }
 
-    /// As [`Self::parsed`] for a file that need not be there.
+    /// Does the same as [`Self::parsed`] for a file that may be missing.
     ///
     /// # Errors
-    /// What the parser does not understand.
+    /// The parser fails.
     pub fn optional<T>(
         &self,
         file: &str,
@@ -114,7 +114,7 @@ impl Root {
         }
     }
 
-    /// A complaint about a file.
+    /// Makes an error about a file.
     pub fn wrong(&self, file: &str, what: impl Display) -> ReadError {
         ReadError {
             path: self.path(file),
@@ -122,7 +122,7 @@ impl Root {
         }
     }
 
-    /// The names in a folder, sorted; none if there is no such folder.
+    /// Returns the names in a folder, sorted; empty if there is no such folder.
     pub fn names(&self, folder: &str) -> Vec<String> {
         let mut names: Vec<String> = std::fs::read_dir(self.path(folder))
             .into_iter()
@@ -133,7 +133,7 @@ impl Root {
         names
     }
 
-    /// The files that were read so far: path below the root, and text.
+    /// Returns the files read so far: path below the root, and text.
     pub fn files(&self) -> Vec<(String, String)> {
         let read = self.read.borrow();
         read.iter()
@@ -141,10 +141,10 @@ impl Root {
             .collect()
     }
 
-    /// Writes the files that were read so far into a tree that [`Self::at`] can read.
+    /// Writes the files read so far into a tree that [`Self::at`] can read.
     ///
     /// # Errors
-    /// What the system says.
+    /// A file can't be written.
     pub fn save(&self, to: &Path) -> Result<usize, ReadError> {
         let read = self.read.borrow();
         for (file, text) in read.iter() {

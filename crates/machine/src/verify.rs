@@ -1,4 +1,4 @@
-//! The engine's formulas over a captured machine, against what its kernel says.
+//! Applies the engine's formulas to a captured machine, and compares the results with its kernel's.
 
 use crate::capture::Captured;
 use crate::parse::Zone;
@@ -8,30 +8,30 @@ use mm::memory::watermark::{
 use mm::{ZoneInfo, ZoneType};
 use serde::Serialize;
 
-/// A figure, computed and as the kernel has it.
+/// A figure as computed and as the kernel has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VerifiedRow {
     /// The zone, `node 0 Normal`, or `machine`.
     pub of: String,
-    /// What it is.
+    /// The name of the figure.
     pub what: String,
-    /// By the engine's formulas, in pages.
+    /// The result of the engine's formula, in pages.
     pub computed: u64,
-    /// By the kernel, in pages.
+    /// The kernel's figure, in pages.
     pub actual: u64,
-    /// By how many pages it can have moved between the kernel's computation and the counters that were
-    /// read; 0: it does not move.
+    /// By how many pages it may have changed between the kernel's computation and the reading of
+    /// the counters; 0: it is constant.
     pub moved: u64,
 }
 
 impl VerifiedRow {
-    /// Whether both are the same, or no further apart than what moved between them.
+    /// Returns true if both are equal, up to the possible change.
     pub fn is_equal(&self) -> bool {
         self.computed.abs_diff(self.actual) <= self.moved
     }
 }
 
-/// Who set `min_free_kbytes`.
+/// The origin of `min_free_kbytes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
@@ -39,12 +39,12 @@ pub enum Origin {
     Formula,
     /// khugepaged, which raises it where transparent huge pages are on.
     Khugepaged,
-    /// Somebody wrote the sysctl.
+    /// A user, who wrote the sysctl.
     Administrator,
 }
 
 impl Origin {
-    /// As a part of a sentence.
+    /// Returns the origin as part of a sentence.
     pub fn phrase(self) -> &'static str {
         match self {
             Self::Formula => "the kernel's formula",
@@ -54,40 +54,40 @@ impl Origin {
     }
 }
 
-/// Where `min_free_kbytes` comes from, in kB.
+/// The value of `min_free_kbytes` and its explanation, in kB.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MinFree {
-    /// As it is.
+    /// The actual value.
     pub actual: u64,
-    /// By the formula for the pages that are managed now.
+    /// The result of the formula for the pages that are managed now.
     pub formula: u64,
-    /// What khugepaged raises that to; `None` where it does not run.
+    /// The value to which khugepaged raises that; `None` where it does not run.
     pub raised: Option<u64>,
-    /// Who set it.
+    /// Its origin.
     pub origin: Origin,
 }
 
-/// The comparison.
+/// The result of the comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verification {
-    /// Figure by figure.
+    /// The compared figures.
     pub rows: Vec<VerifiedRow>,
-    /// Where the minimum comes from.
+    /// The explanation of `min_free_kbytes`.
     pub min_free: MinFree,
-    /// What explains a difference, if anything does.
+    /// Possible explanations of differences.
     pub notes: Vec<String>,
 }
 
 impl Verification {
-    /// Whether every figure is the kernel's.
+    /// Returns true if all figures equal the kernel's.
     pub fn is_equal(&self) -> bool {
         self.rows.iter().all(VerifiedRow::is_equal)
     }
 
-    /// This report of a running machine, with what moved since the one `before`: the dirty limits
-    /// follow every page that is freed or cached, and the kernel adds up its counters one after the
-    /// other while its `cpus` CPUs go on. Each of them has up to 125 pages that are not counted yet
-    /// (Linux `calculate_normal_threshold`).
+    /// Updates this report of a running machine with the changes since the report `before`: the
+    /// dirty limits follow every page that is freed or cached, and the kernel adds up its counters
+    /// one after the other while its `cpus` CPUs run on. Each CPU has up to 125 pages that are not
+    /// counted yet (Linux `calculate_normal_threshold`).
     #[must_use]
     pub fn since(mut self, before: &Self, cpus: usize) -> Self {
         let moving = self.rows.iter_mut().filter(|r| r.of == "machine");
@@ -96,7 +96,7 @@ impl Verification {
             let Some(earlier) = before.rows.iter().find(same) else {
                 continue;
             };
-            // The kernel's own figure moves as well.
+            // The kernel's own figure changes as well.
             let moved = row.computed.abs_diff(earlier.computed);
             let moved = moved.max(row.actual.abs_diff(earlier.actual));
             row.moved = moved + (cpus as u64 * 125).min(row.actual / 64);
@@ -105,7 +105,7 @@ impl Verification {
     }
 }
 
-/// The engine's name of a zone type; `None`: it has no such type.
+/// Returns the engine's zone type with this name; `None`: there is none.
 pub fn zone_type(name: &str) -> Option<ZoneType> {
     [
         ZoneType::Dma,
@@ -118,7 +118,7 @@ pub fn zone_type(name: &str) -> Option<ZoneType> {
     .find(|t| t.name() == name)
 }
 
-/// A machine with a zone that the engine does not know.
+/// A machine has a zone that the engine does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("node {node} has a zone `{zone}`; accepted: DMA, DMA32, Normal, Movable and HighMem")]
 pub struct UnknownZone {
@@ -128,10 +128,10 @@ pub struct UnknownZone {
     pub zone: String,
 }
 
-/// The populated zones, as the engine takes them.
+/// Returns the populated zones with the engine's description of each.
 ///
 /// # Errors
-/// A zone of a type that the engine does not know.
+/// A zone has a type that the engine does not support.
 pub fn zones(machine: &Captured) -> Result<Vec<(&Zone, ZoneInfo)>, UnknownZone> {
     machine
         .populated()
@@ -149,8 +149,9 @@ pub fn zones(machine: &Captured) -> Result<Vec<(&Zone, ZoneInfo)>, UnknownZone> 
         .collect()
 }
 
-/// The zone types of the machine in their order; `None`: one that the engine has no use for. Some
-/// kernels list zones without pages and so show it; of others it follows from their number.
+/// Returns the machine's zone types in order; `None`: a type that the engine does not use. Some
+/// kernels also list zones without pages, which shows the types; for others they follow from their
+/// number.
 fn types(machine: &Captured) -> Vec<Option<ZoneType>> {
     let count = machine
         .zones
@@ -172,7 +173,8 @@ fn types(machine: &Captured) -> Vec<Option<ZoneType>> {
     }
 }
 
-/// `lowmem_reserve_ratio` of DMA, DMA32 and Normal; 0 of a type that the kernel does not have.
+/// Returns `lowmem_reserve_ratio` of DMA, DMA32 and Normal; 0 for a type that the kernel does not
+/// have.
 pub fn reserve_ratios(machine: &Captured) -> [u64; 3] {
     let mut ratios = [0; 3];
     for (kind, ratio) in types(machine)
@@ -186,7 +188,7 @@ pub fn reserve_ratios(machine: &Captured) -> [u64; 3] {
     ratios
 }
 
-/// Where `min_free_kbytes` comes from.
+/// Explains the value of `min_free_kbytes`.
 pub fn min_free(machine: &Captured, zones: &[(&Zone, ZoneInfo)]) -> MinFree {
     let era = machine.era();
     let low = |kind: ZoneType| kind <= ZoneType::Normal;
@@ -199,7 +201,8 @@ pub fn min_free(machine: &Captured, zones: &[(&Zone, ZoneInfo)]) -> MinFree {
     let actual = machine.settings.min_free_kbytes;
     let most = era.most_min_free_kbytes();
     let formula = min_free_kbytes(lowmem * 4, most);
-    // khugepaged counts zones that have memory, and takes memory above the high watermarks.
+    // khugepaged counts populated zones, and bases its value on the memory above the high
+    // watermarks.
     let all: Vec<ZoneInfo> = zones.iter().map(|(_, i)| *i).collect();
     let marks = era
         .marks(machine.settings.watermark_scale_factor)
@@ -218,7 +221,7 @@ pub fn min_free(machine: &Captured, zones: &[(&Zone, ZoneInfo)]) -> MinFree {
         .count() as u64;
     let raise = |pages| khugepaged_min_free_kbytes(populated, pages, formula);
     let raised = machine.huge_pages.then(|| raise(above));
-    // The kernel computed its value at boot; what it freed of itself later is managed by now.
+    // The kernel computed its value at boot; memory that it freed later is managed by now.
     let then = lowmem - lowmem / 20;
     let is_formula = (min_free_kbytes(then * 4, most)..=formula).contains(&actual);
     let origin = match raised {
@@ -239,7 +242,7 @@ pub fn min_free(machine: &Captured, zones: &[(&Zone, ZoneInfo)]) -> MinFree {
     }
 }
 
-/// The limits of dirty memory by the formulas, for the counters of the capture: background, dirty.
+/// Returns the dirty limits, background and dirty, by the formulas and the captured counters.
 pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::writeback::dirty::Limits {
     let era = machine.era();
     let free = machine.pages("nr_free_pages") + machine.unmanaged_free();
@@ -266,7 +269,7 @@ pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::writeback::dirty::
 /// Compares every watermark, every reserve and the dirty limits.
 ///
 /// # Errors
-/// A zone of a type that the engine does not know.
+/// A zone has a type that the engine does not support.
 pub fn verify(machine: &Captured) -> Result<Verification, UnknownZone> {
     let zones = zones(machine)?;
     let infos: Vec<ZoneInfo> = zones.iter().map(|(_, i)| *i).collect();
@@ -315,7 +318,7 @@ pub fn verify(machine: &Captured) -> Result<Verification, UnknownZone> {
         ("nr_dirty_background_threshold", limits.background),
         ("nr_dirty_threshold", limits.dirty),
     ] {
-        // Before 2.6.37 the kernel did not say.
+        // Kernels before 2.6.37 do not report it.
         if let Some(actual) = machine.vmstat.get(what) {
             rows.push(VerifiedRow {
                 of: "machine".into(),
@@ -335,7 +338,7 @@ pub fn verify(machine: &Captured) -> Result<Verification, UnknownZone> {
     })
 }
 
-/// What may explain the differences.
+/// Returns possible explanations of the differences.
 fn notes(machine: &Captured, rows: &[VerifiedRow]) -> Vec<String> {
     let mut notes = Vec::new();
     let unmanaged = machine.unmanaged_free();
@@ -349,7 +352,7 @@ fn notes(machine: &Captured, rows: &[VerifiedRow]) -> Vec<String> {
         rows.iter()
             .filter(move |r| !r.is_equal() && (r.of == "machine") == of_machine)
     };
-    // One part in 64 of every figure, or a page: not another formula, only other sizes.
+    // Within a 64th or a page: the sizes differ, not the formula.
     let near = |r: &VerifiedRow| r.computed.abs_diff(r.actual) <= 1.max(r.actual / 64);
     if different(false).next().is_some() {
         notes.push(if different(false).all(near) {

@@ -1,5 +1,5 @@
-//! Texts of /proc and /sys that no kernel writes: every parser understands them or says where it
-//! stopped, and a damaged tree is a machine or an error that names a file.
+//! Texts of /proc and /sys that no kernel writes: every parser parses them or returns the line of
+//! the error, and a damaged tree gives a machine or an error that names a file.
 
 use machine::parse::{self, ParseError};
 use machine::{Captured, Root, describe, verify};
@@ -15,7 +15,8 @@ fn capture(name: &str) -> PathBuf {
         .collect()
 }
 
-/// Ten million bytes through a parser, the samples being a file of the captures and these texts.
+/// Feeds ten million bytes to a parser; the samples are a file of the captures and the texts in
+/// `more`.
 fn ten_million<T>(
     seed: u64,
     file: &str,
@@ -111,7 +112,7 @@ fn files(dir: &Path, all: &mut Vec<PathBuf>) {
     all.sort();
 }
 
-/// Ten million bytes of trees in which up to three files are damaged.
+/// Feeds ten million bytes of trees in which up to three files are damaged.
 #[test]
 fn ten_million_bytes_of_saved_trees() {
     let mut rng = Rng::new(12);

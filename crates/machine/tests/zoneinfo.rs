@@ -1,4 +1,4 @@
-//! `/proc/zoneinfo` as the engine writes it, read by the parser of a kernel's.
+//! The engine's `/proc/zoneinfo`, read by the parser for a kernel's.
 
 use machine::parse;
 use sim::spec::RunSpec;
@@ -6,7 +6,7 @@ use sim::world::{Listener, Moment};
 use sim::{Control, Outcome, Params, RunResult};
 use std::sync::{Arc, Mutex};
 
-/// Keeps the text that a run ends with.
+/// Keeps the text at the end of a run.
 #[derive(Debug, Clone, Default)]
 struct Kept(Arc<Mutex<String>>);
 
@@ -57,7 +57,7 @@ fn run(policy: mm::Policy, sysctl: &str) -> (RunResult, String) {
     (result, text)
 }
 
-/// The number behind a name, of each zone that has it.
+/// Returns the number after a name, for each zone that has it.
 fn numbers(text: &str, name: &str) -> Vec<u64> {
     let of = |line: &str| {
         let mut words = line.split_whitespace();
@@ -82,12 +82,12 @@ fn the_parser_of_a_kernels_reads_the_engines() {
         );
         assert!(zone.free < zone.present, "{zone:?}");
     }
-    // Requests for the second zone leave some of the first alone, and none of their own.
+    // Requests for the second zone respect a reserve of the first, but none of their own.
     assert!(
         zones[0].protection[1] > 0 && zones[1].protection[1] == 0,
         "{text}"
     );
-    // What the run counted is the sum of its zones.
+    // The run's counters are the sums over its zones.
     for name in [
         "nr_free_pages",
         "nr_inactive_file",
@@ -106,7 +106,7 @@ fn the_parser_of_a_kernels_reads_the_engines() {
     assert_eq!(text.matches("    cpu: ").count(), 4);
 }
 
-/// Watermarks that fragmentation boosts are read with their boost taken off.
+/// Boosted watermarks are read without their boost.
 #[test]
 fn a_boost_has_its_line() {
     let grouped = mm::Policy {

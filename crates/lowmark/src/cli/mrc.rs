@@ -85,7 +85,7 @@ pub struct Policies {
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
 pub struct Bench {
-    /// What to measure
+    /// The object of the measurement
     #[arg(value_parser = ["engine", "replay"])]
     pub what: String,
     /// Rounds; medians are reported

@@ -23,8 +23,8 @@
 //! # Ok::<(), lowmark::front::Error>(())
 //! ```
 //!
-//! The files of [`Results`] are those of a results folder (`docs/results.md`), byte by byte, whether
-//! they were written to one or not. Tests compare them with the command line's.
+//! The files of [`Results`] are those of a results folder (`docs/results.md`), byte by byte,
+//! whether they were written to one or not. Tests compare them with the command line's.
 
 mod curves;
 mod digests;

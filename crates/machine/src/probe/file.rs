@@ -7,18 +7,18 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// Alignment of memory and of places in the file, enough for any device.
+/// Alignment of memory and file offsets, sufficient for any device.
 const ALIGN: usize = 4096;
 
-/// tmpfs and ramfs, by `linux/magic.h`.
+/// The magic numbers of tmpfs and ramfs, from `linux/magic.h`.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// An open file without a name.
 #[derive(Debug)]
 pub struct Scratch {
     file: File,
-    /// Whether it goes past the page cache. If not, writes are synchronous, and reads come from
-    /// the page cache unless the system forgot them when asked to.
+    /// Whether I/O bypasses the page cache. If not, writes are synchronous, and reads come from the
+    /// page cache unless the system dropped the pages on request.
     pub direct: bool,
     /// Device number of the filesystem.
     pub device: String,
@@ -31,10 +31,10 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> ProbeError {
 }
 
 impl Scratch {
-    /// Makes the file and takes its name away.
+    /// Creates the file and unlinks it.
     ///
     /// # Errors
-    /// No folder, no room for twice the size, or what the system says.
+    /// The folder can't be used, has no space for twice the size, or the system refuses.
     pub fn create(options: &Options) -> Result<Self, ProbeError> {
         let input = |what: String, accepted: &str| ProbeError::Input {
             what,
@@ -93,31 +93,31 @@ impl Scratch {
         })
     }
 
-    /// Reads at an aligned place.
+    /// Reads at an aligned offset.
     ///
     /// # Errors
-    /// What the system says.
+    /// The read fails.
     pub fn read(&self, buffer: &mut Buffer, at: u64) -> io::Result<()> {
         self.file.read_exact_at(buffer.bytes_mut(), at)
     }
 
-    /// Writes at an aligned place.
+    /// Writes at an aligned offset.
     ///
     /// # Errors
-    /// What the system says.
+    /// The write fails.
     pub fn write(&self, buffer: &Buffer, at: u64) -> io::Result<()> {
         self.file.write_all_at(buffer.bytes(), at)
     }
 
-    /// Waits until all that was written is on the device.
+    /// Waits until all written data is on the device.
     ///
     /// # Errors
-    /// What the system says.
+    /// The sync fails.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 
-    /// Asks the system to forget what it has cached of the file.
+    /// Asks the system to drop the file's cached pages.
     pub fn forget(&self) {
         if !self.direct {
             let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
@@ -131,7 +131,7 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
     match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
         Ok(fd) => Ok((File::from(fd), true)),
         Err(rustix::io::Errno::INVAL) => {
-            // A filesystem that knows no direct access may have made the file all the same.
+            // A filesystem without direct access may have created the file nevertheless.
             let _ = std::fs::remove_file(path);
             let fd = rustix::fs::open(path, flags | OFlags::DSYNC, mode)?;
             Ok((File::from(fd), false))
@@ -140,7 +140,7 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
     }
 }
 
-/// `MAJOR:MINOR` of the device that a file lies on.
+/// Returns `MAJOR:MINOR` of the device that a file lies on.
 fn number(meta: &std::fs::Metadata) -> String {
     let dev = meta.dev();
     format!("{}:{}", rustix::fs::major(dev), rustix::fs::minor(dev))
@@ -155,11 +155,11 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// `len` bytes that no device can compress or find equal to others.
+    /// Makes a buffer of `len` bytes that no device can compress or deduplicate.
     pub fn new(len: usize, seed: u64) -> Self {
         let mut memory = vec![0; len + ALIGN];
         let start = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
-        // Marsaglia's xorshift.
+        // Marsaglia's xorshift generator.
         let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         for word in memory[start..start + len].chunks_exact_mut(8) {
             x ^= x << 13;
@@ -170,7 +170,7 @@ impl Buffer {
         Self { memory, start, len }
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.memory[self.start..self.start + self.len]
     }

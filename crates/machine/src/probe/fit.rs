@@ -1,10 +1,11 @@
-//! The search for the disk model, and for its parameters, that come nearest to measurements.
+//! The search for the disk model, and for its parameters, that best predict the measurements.
 //!
 //! The error of a set of parameters is the mean of |ln(predicted / measured)| over the loads: the
-//! same for half as for twice the rate. Each kind of disk that fits the device is tried: its
+//! same for half as for twice the rate. Each kind of disk that may match the device is tried: its
 //! parameters are multiplied and divided one after the other by a factor that shrinks, as long as
 //! that helps (a pattern search after Hooke and Jeeves, "Direct search solution of numerical and
-//! statistical problems", 1961). It is deterministic and takes a bounded number of simulations.
+//! statistical problems", 1961). The search is deterministic and takes a bounded number of
+//! simulations.
 
 use super::load::{Load, Measured, STREAM};
 use super::measure::Measurements;
@@ -16,9 +17,9 @@ use sim::params::Params;
 use sim::spec::{DiskKind, DiskSpec};
 use std::fmt::Write;
 
-/// Factors of the search, widest first.
+/// Factors of the search, largest first.
 const FACTORS: [f64; 6] = [4.0, 2.0, 1.41, 1.19, 1.09, 1.04];
-/// Rounds over all parameters with one factor.
+/// Rounds over all parameters per factor.
 const ROUNDS: usize = 3;
 
 /// A fitted parameter.
@@ -28,11 +29,11 @@ pub struct Fitted {
     pub name: &'static str,
     /// Its value, in the table's unit.
     pub value: f64,
-    /// Where it comes from.
+    /// The measurement that it was fitted to, or its source.
     pub from: String,
 }
 
-/// A load as measured and as the model predicts it.
+/// A load's measured and predicted rates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FitRow {
     /// The measurement.
@@ -43,7 +44,7 @@ pub struct FitRow {
 }
 
 impl FitRow {
-    /// How far the prediction is off, in percent of the measurement.
+    /// Returns the error of the prediction, in percent of the measurement.
     pub fn error_percent(&self) -> f64 {
         (self.predicted / self.measured.rate().max(1e-9) - 1.0) * 100.0
     }
@@ -52,24 +53,24 @@ impl FitRow {
 /// A disk model fitted to measurements.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fit {
-    /// The kind that comes nearest.
+    /// The kind with the smallest error.
     pub kind: DiskKind,
     /// Its fitted parameters.
     pub params: Vec<Fitted>,
-    /// Load by load.
+    /// The measured and predicted rates, by load.
     pub rows: Vec<FitRow>,
     /// Mean of |ln(predicted / measured)|.
     pub error: f64,
-    /// The same for every kind that was tried, best first.
+    /// The error of every kind that was tried, best first.
     pub tried: Vec<(DiskKind, f64)>,
-    /// What was measured beside the loads.
+    /// The measured time of a sync, in nanoseconds.
     pub sync_ns: u64,
-    /// Whether the page cache was passed by.
+    /// Whether the page cache was bypassed.
     pub direct: bool,
 }
 
-/// Fits a model to measurements of a disk. Its kind is the likely one: others are tried where the
-/// device may well be one of them. What the disk's own parameters say is kept.
+/// Fits a model to measurements of a disk. Besides the likely kind, others that the device could be
+/// are tried. The disk's own parameters are kept.
 pub fn fit(measurements: &Measurements, likely: &DiskSpec) -> Fit {
     let others = likely.kind.about().fit.others;
     let mut all: Vec<Fit> = std::iter::once(&likely.kind)
@@ -94,7 +95,7 @@ impl<'a> Search<'a> {
     fn new(measurements: &'a Measurements, likely: &DiskSpec, kind: DiskKind) -> Self {
         let mut disk = likely.clone();
         disk.kind = kind;
-        // The loads are one task's: CFQ would see one reader where several threads read.
+        // The loads are issued by one task: CFQ would see one reader where several threads read.
         disk.scheduler = None;
         disk.faults.clear();
         disk.members = likely.members.filter(|_| kind.about().array.is_some());
@@ -115,7 +116,7 @@ impl<'a> Search<'a> {
         predict::rate(&self.disk, params, row.load, span, row.operations)
     }
 
-    /// The error, or more than `enough` as soon as it is certain to be.
+    /// Returns the error, or a value above `enough` as soon as the error is certain to exceed it.
     fn error(&self, params: &Params, enough: f64) -> f64 {
         let rows = &self.measurements.rows;
         let count = rows.len().max(1) as f64;
@@ -130,12 +131,12 @@ impl<'a> Search<'a> {
         sum / count
     }
 
-    /// Sets a parameter as near to a value as its range allows; whether that changed it.
+    /// Sets a parameter as close to a value as its range allows; returns true if that changed it.
     fn set(params: &mut Params, name: &'static str, value: f64) -> bool {
         let Some(info) = Params::TABLE.iter().find(|p| p.name == name) else {
             return false;
         };
-        // Three digits are all that measurements give; of some things there are only whole ones.
+        // Measurements justify three digits; some parameters must be whole numbers.
         let mut value = rounded(value);
         if ["dies", "bytes", "requests", "1/min"].contains(&info.unit) {
             value = value.round();
@@ -145,7 +146,7 @@ impl<'a> Search<'a> {
         params.set(name, value).is_ok() && before != Some(value)
     }
 
-    /// What keeps its ratio to another parameter follows it.
+    /// Updates the parameter that keeps its ratio to another one.
     fn settled(&self, mut params: Params) -> Params {
         if let Some((name, leader, _)) = self.how().follows {
             let of = |p: &Params, name| p.get(name).unwrap_or(0.0);
@@ -156,12 +157,12 @@ impl<'a> Search<'a> {
         params
     }
 
-    /// How disks of this kind are fitted.
+    /// Returns how disks of this kind are fitted.
     fn how(&self) -> &'static disks::Fit {
         &self.disk.kind.about().fit
     }
 
-    /// A start near the measurements spares most of the way.
+    /// Returns start parameters close to the measurements, which shortens the search.
     fn start(&self) -> Params {
         let mut p = self.base.clone();
         let best = |dir: Dir, random: bool| {
@@ -268,19 +269,19 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Three significant digits; numbers of five digits and more lose nothing that was measured.
+/// Rounds to three significant digits, the precision of the measurements.
 fn rounded(value: f64) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return 0.0;
     }
     let scale = 10f64.powf(value.log10().floor() - 2.0);
     let rounded = (value / scale).round() * scale;
-    // Powers of ten below one are not exact: go by way of text.
+    // Powers of ten below one are inexact, so the result goes through text.
     format!("{rounded:.6}").parse().unwrap_or(rounded)
 }
 
 impl Fit {
-    /// The measurements against the predictions, as lines of text.
+    /// Formats the measurements and the predictions.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         let name = DiskKind::name;
@@ -350,7 +351,7 @@ mod tests {
         }
     }
 
-    /// What a probe of a modelled disk would measure.
+    /// Returns the measurements of a probe of a modelled disk.
     fn measured(kind: DiskKind, params: &Params) -> Measurements {
         let span = 64 << 20;
         let rows = std::iter::once(FILL).chain(loads()).map(|load| {

@@ -1,37 +1,37 @@
-//! The loads that a device is measured with.
+//! The loads of a measurement.
 
 use serde::Serialize;
 use sim::block::Dir;
 use std::fmt;
 
-/// Bytes of an operation of a stream: the largest request of most queues.
+/// Bytes of a sequential operation: the largest request of most queues.
 pub const STREAM: u64 = 512 << 10;
 /// Bytes of a random operation.
 pub const RANDOM: u64 = 4096;
 
-/// Operations of one kind, with so many under way all the time.
+/// Operations of one kind, of which `depth` are in flight all the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     /// Reads or writes.
     pub dir: Dir,
-    /// At random places of the file, or one after the other.
+    /// Operations at random offsets instead of sequential ones.
     pub random: bool,
-    /// Operations under way.
+    /// Operations in flight.
     pub depth: u32,
 }
 
 impl Load {
-    /// Bytes of an operation.
+    /// Returns the bytes of an operation.
     pub fn bytes(&self) -> u64 {
         if self.random { RANDOM } else { STREAM }
     }
 
-    /// The unit of its rates.
+    /// Returns the unit of its rates.
     pub fn unit(&self) -> &'static str {
         if self.random { "IOPS" } else { "MB/s" }
     }
 
-    /// Its rate in its unit; MB are powers of 1000.
+    /// Returns the rate in its unit; MB are powers of 1000.
     pub fn rate(&self, operations: u64, seconds: f64) -> f64 {
         let per_second = operations as f64 / seconds.max(1e-9);
         if self.random {
@@ -64,7 +64,7 @@ pub const FILL: Load = Load {
     depth: 1,
 };
 
-/// The loads after the file is filled, in order: reads before the writes that disturb them.
+/// Returns the loads after the file is filled, in order: reads before the writes that disturb them.
 pub fn loads() -> Vec<Load> {
     let of = |dir, random, depths: &[u32]| {
         let loads = depths.iter().map(move |&depth| Load { dir, random, depth });
@@ -79,23 +79,23 @@ pub fn loads() -> Vec<Load> {
     .concat()
 }
 
-/// What a load reached.
+/// The result of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// The load.
     pub load: Load,
-    /// Operations done.
+    /// The number of operations.
     pub operations: u64,
-    /// In seconds.
+    /// The duration in seconds.
     pub seconds: f64,
     /// Median latency of an operation in nanoseconds.
     pub median_ns: u64,
-    /// 99th percentile of the same.
+    /// 99th percentile of the latency, in nanoseconds.
     pub p99_ns: u64,
 }
 
 impl Measured {
-    /// The rate in the load's unit.
+    /// Returns the rate in the load's unit.
     pub fn rate(&self) -> f64 {
         self.load.rate(self.operations, self.seconds)
     }

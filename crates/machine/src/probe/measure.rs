@@ -1,4 +1,4 @@
-//! Measuring.
+//! Measures a device.
 
 use super::file::{Buffer, Scratch};
 use super::load::{FILL, Load, Measured, RANDOM, STREAM, loads};
@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// What was measured.
+/// The results of a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measurements {
-    /// Load by load.
+    /// The results, by load.
     pub rows: Vec<Measured>,
-    /// Nanoseconds of a 4 KiB write with the wait until it is on the device, median.
+    /// Median of a 4 KiB write including the wait until it is on the device, in nanoseconds.
     pub sync_ns: u64,
-    /// Bytes of the file that the loads moved in.
+    /// Bytes of the file that the loads accessed.
     pub span: u64,
-    /// Whether the page cache was passed by.
+    /// Whether the page cache was bypassed.
     pub direct: bool,
     /// `MAJOR:MINOR` of the device.
     pub device: String,
@@ -28,18 +28,18 @@ pub struct Measurements {
     pub filesystem_bytes: u64,
 }
 
-/// Share of the time that filling the file may take.
+/// The file is filled in at most one part in this many of the time.
 const FILL_SHARE: u32 = 4;
-/// Share of the time for the cost of a sync.
+/// Syncs are measured for one part in this many of the time.
 const SYNC_SHARE: u32 = 20;
-/// The most syncs that are timed.
+/// The limit on timed syncs.
 const MOST_SYNCS: usize = 500;
 
-/// Measures the device below a folder. `progress` is told before each step what it is, how many
-/// are done and how many there are.
+/// Measures the device below a folder. `progress` is called before each step with its description,
+/// the number of finished steps and their total.
 ///
 /// # Errors
-/// A folder or size that does not do, what the system says, or the user's stop.
+/// The folder or size can't be used, the system refuses an operation, or the user stops.
 pub fn measure(
     options: &Options,
     stop: &AtomicBool,
@@ -85,7 +85,7 @@ pub fn measure(
         scratch.forget();
         let left = end.saturating_duration_since(Instant::now());
         let share = left / (steps - i - 2) as u32;
-        // No step moves more than the file holds: a probe must not wear out what it measures.
+        // No step moves more than the file's size, so that a probe does not wear out the device.
         let most = span / load.bytes();
         let row = step.run(load, span, most, Instant::now() + share)?;
         if row.operations > 0 {
@@ -112,7 +112,7 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Keeps a load going in the first `span` bytes, for `most` operations or until the deadline.
+    /// Keeps a load running in the first `span` bytes, for `most` operations or until the deadline.
     fn run(
         &self,
         load: Load,
@@ -192,7 +192,7 @@ impl Step<'_> {
         }
     }
 
-    /// The median time of a small write with its sync.
+    /// Returns the median time of a small write with its sync, in nanoseconds.
     fn syncs(&self, span: u64, deadline: Instant) -> Result<u64, ProbeError> {
         let buffer = Buffer::new(RANDOM as usize, 99);
         let mut places = Rng::new(99, "probe");
@@ -214,7 +214,7 @@ impl Step<'_> {
     }
 }
 
-/// A percentile of sorted times, in nanoseconds; 0 of none.
+/// Returns a percentile of sorted times, in nanoseconds; 0 if there are none.
 fn quantile(sorted: &[Duration], percent: usize) -> u64 {
     let at = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
     sorted.get(at).map_or(0, |d| d.as_nanos() as u64)
@@ -232,7 +232,7 @@ mod tests {
         }
     }
 
-    /// A folder with a device below it: the temporary folder, or else the sources'.
+    /// Returns a folder on a device: the temporary folder, or else that of the sources.
     fn folder() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         match Scratch::create(&options(dir.path(), 2)) {
@@ -293,7 +293,7 @@ mod tests {
         let memory = std::path::Path::new("/dev/shm");
         if memory.is_dir() {
             let refused = measure(&options(memory, 2), &stop, |_, _, _| {});
-            // Where it is no tmpfs it can be measured.
+            // A folder that is no tmpfs can be measured.
             if let Err(e) = refused {
                 assert!(e.to_string().contains("in memory"), "{e}");
             }

@@ -1,4 +1,4 @@
-//! A probe's loads on a disk model, in simulated time.
+//! Runs a probe's loads on a disk model, in simulated time.
 
 use super::load::Load;
 use sim::block::{Bio, Dir, IoContext, Queue, Submit};
@@ -6,13 +6,12 @@ use sim::params::Params;
 use sim::rng::Rng;
 use sim::spec::DiskSpec;
 
-/// The most operations that are simulated: reads reach their rate soon, writes when buffers are
-/// full.
+/// Limits on simulated operations: reads reach their rate soon, writes once buffers are full.
 const MOST_READS: u64 = 1000;
 const MOST_WRITES: u64 = 16_000;
 
-/// The rate of a load on a disk, in the load's unit. `span` is the part of the disk in bytes that
-/// the load moves in, `operations` how many were measured.
+/// Returns the rate of a load on a disk, in the load's unit. `span` is the part of the disk in
+/// bytes that the load accesses, `operations` the number of measured operations.
 pub fn rate(disk: &DiskSpec, params: &Params, load: Load, span: u64, operations: u64) -> f64 {
     let most = match load.dir {
         Dir::Read => MOST_READS,
@@ -28,7 +27,7 @@ pub fn rate(disk: &DiskSpec, params: &Params, load: Load, span: u64, operations:
     let slots = (span / load.bytes()).clamp(1, whole.max(1));
     let piece = u64::from(queue.max_request_blocks()).min(blocks);
     let pieces = blocks.div_ceil(piece);
-    // Requests still out, by operation.
+    // Outstanding requests, by operation.
     let mut open = vec![0u32; operations as usize];
     let (mut started, mut ended, mut now) = (0u64, 0u64, 0u64);
     let mut done = Vec::new();
@@ -49,7 +48,7 @@ pub fn rate(disk: &DiskSpec, params: &Params, load: Load, span: u64, operations:
                     blocks: piece.min(blocks - first) as u32,
                     purpose: Default::default(),
                 };
-                // A full queue would make a thread sleep; here it is emptied first.
+                // With a full queue a thread would sleep; the simulation drains the queue first.
                 while queue.submit(now, &mut task, bio) == Submit::WouldBlock {
                     let Some(next) = queue.dispatch(now, &mut rng) else {
                         return 0.0;
