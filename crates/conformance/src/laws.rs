@@ -1,5 +1,5 @@
-//! The laws. What a byte of a file must be is a function of file, position and version, so nothing
-//! but the versions has to be remembered.
+//! The laws. The byte at each position of a file is a function of file, position and version, so a
+//! law only has to keep versions.
 
 use crate::{Law, Machine};
 use mm::World;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const PAGE: u64 = 4096;
 
-/// The byte that belongs at a position.
+/// Returns the byte expected at a position.
 fn byte(file: u64, version: u64, pos: u64) -> u8 {
     let word = (file << 56 ^ version << 48 ^ pos >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (word >> 32).to_le_bytes()[pos as usize & 3] | 1
@@ -23,7 +23,7 @@ fn pattern(file: u64, version: u64, pos: u64, len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Buffers of a world without contents need none.
+/// Returns the expected contents; in a world without contents the bytes are irrelevant.
 fn content<M: Machine>(file: u64, version: u64, pos: u64, len: usize) -> Vec<u8> {
     if M::CONTENTS {
         pattern(file, version, pos, len)
@@ -60,7 +60,7 @@ fn expect_on_device<M: Machine>(m: &M, file: u32, pos: u64, expected: &[u8], wha
     }
 }
 
-/// Tasks that wait for each other without a clock: the last one in each round sees it.
+/// A rendezvous of tasks without a clock: `is_me` returns true for the last task of a round.
 #[derive(Default)]
 struct Last(AtomicUsize);
 
@@ -70,8 +70,8 @@ impl Last {
     }
 }
 
-/// Four tasks write half as much again as memory holds, each its own file: every allocation is
-/// served, by evicting.
+/// Four tasks write half as much again as memory holds, each to its own file: every allocation
+/// succeeds, by eviction.
 #[derive(Default)]
 pub struct Allocate {}
 
@@ -105,8 +105,8 @@ impl Law for Allocate {
     }
 }
 
-/// Four tasks read the same file, half as long again as memory, each from another place on:
-/// everybody reads what is there, and reading dirties nothing.
+/// Four tasks read the same file, half as large again as memory, each from a different position:
+/// all read the right bytes, and reading dirties no page.
 #[derive(Default)]
 pub struct Read {
     begun: AtomicUsize,
@@ -119,7 +119,7 @@ impl Law for Read {
     async fn task<M: Machine>(&self, m: &M, who: usize) {
         let file = m.open("read").await;
         let pages = u64::from(Self::MEMORY) * 3 / 2;
-        // Each task writes a quarter, and reads on once all are there.
+        // Each task writes a quarter; the task that finds all of them written reads.
         let share = pages / Self::TASKS as u64;
         let mine = who as u64 * share;
         for i in mine..mine + share {
@@ -136,7 +136,7 @@ impl Law for Read {
             (mine, share)
         };
         for i in from..from + count {
-            // Unaligned, over an edge of pages; the file's end cuts the last one.
+            // Unaligned, across a page boundary; the last one is cut off by the file's end.
             let pos = i * PAGE + 4000;
             let len = if i + 1 == from + count { 96 } else { 1000 };
             expect(m, file, pos, &content::<M>(7, 0, pos, len), Self::NAME).await;
@@ -158,8 +158,8 @@ impl Law for Read {
     }
 }
 
-/// Four tasks change records of 1000 bytes that lie side by side in the same pages, again and
-/// again: no change is lost, and a sync leaves nothing dirty.
+/// Four tasks repeatedly change adjacent records of 1000 bytes in the same pages: no change is
+/// lost, and no page is dirty after a sync.
 #[derive(Default)]
 pub struct Dirty {
     ended: Last,
@@ -215,8 +215,8 @@ impl Law for Dirty {
     }
 }
 
-/// Four tasks write together more than memory holds and read everything back: what was evicted
-/// was written before.
+/// Four tasks together write more than memory holds and read everything back: evicted pages were
+/// written before.
 #[derive(Default)]
 pub struct Reclaim {}
 
@@ -248,7 +248,7 @@ impl Law for Reclaim {
     }
 }
 
-/// While others write, a sync of a file waits for all that was written before it.
+/// While other tasks write, a sync of a file waits for all data written to it before.
 #[derive(Default)]
 pub struct Flush {}
 
@@ -283,11 +283,12 @@ impl Law for Flush {
     }
 }
 
-/// However fast four tasks dirty pages, dirty pages stay near their limit.
+/// However fast four tasks dirty pages, the number of dirty pages stays near the limit.
 ///
-/// The bound: between two looks at the limits a CPU dirties `ratelimit` pages, and then half as many
-/// again are written before its task goes on. Who looked and has to wait leaves the CPU to a task that has not yet,
-/// which dirties as many; so each task does, or each CPU if there are more of them. Counters may be off by 125 a CPU.
+/// The bound: between two checks of the limit a CPU dirties `ratelimit` pages, and then half as
+/// many again are written before its task goes on. A task that has to wait after its check leaves
+/// the CPU to another task, which dirties as many pages before its own check; so the count is per
+/// task, or per CPU if there are more CPUs. Counters may be off by 125 per CPU.
 #[derive(Default)]
 pub struct Throttle {}
 
@@ -301,7 +302,7 @@ impl Law for Throttle {
         let cpus = engine.config().cpus as u64;
         let size = engine.zone_pages(0);
         let sysctl = &engine.config().sysctl;
-        // All of memory is dirtyable at most.
+        // At most, all of memory is dirtyable.
         let limit = mm::writeback::dirty::limits(DirtyRatios::Percent, sysctl, size, false).dirty;
         let step = mm::writeback::dirty::ratelimit_pages(size, cpus);
         let each = cpus.max(Self::TASKS as u64);
@@ -316,8 +317,7 @@ impl Law for Throttle {
     }
 }
 
-/// A file that is cut and grows again reads as zero where it was cut, while others press for
-/// memory.
+/// A file that is truncated and grows again reads as zeroes after the cut, under memory pressure.
 #[derive(Default)]
 pub struct Truncate {}
 

@@ -11,51 +11,51 @@ use std::future::Future;
 
 /// One task's view of a world. A file's number is its mapping.
 pub trait Machine {
-    /// The world.
+    /// The type of the world.
     type World: World;
-    /// Whether files carry contents; if not, buffers are left as they are.
+    /// Whether files have contents; if not, buffers are left unchanged.
     const CONTENTS: bool;
 
-    /// The engine, to read.
+    /// Returns a read-only view of the engine.
     fn engine(&self) -> View<'_, Self::World>;
-    /// Opens a file by its name, and creates it if it is missing.
+    /// Opens a file by its name, and creates it if it is missing; returns its number.
     fn open(&self, name: &str) -> impl Future<Output = u32>;
     /// Writes all of `bytes`.
     fn write(&self, file: u32, pos: u64, bytes: &[u8]) -> impl Future<Output = ()>;
-    /// Reads; returns how many bytes there were.
+    /// Reads; returns the number of bytes.
     fn read(&self, file: u32, pos: u64, bytes: &mut [u8]) -> impl Future<Output = usize>;
-    /// fsync(2). Whether all data reached the device.
+    /// Calls fsync(2). Returns true if all data reached the device.
     fn fsync(&self, file: u32) -> impl Future<Output = bool>;
-    /// ftruncate(2).
+    /// Calls ftruncate(2).
     fn truncate(&self, file: u32, len: u64) -> impl Future<Output = ()>;
-    /// What the file holds on its device, past the cache; returns how many bytes. Only asked where
-    /// files carry contents.
+    /// Reads the file from its device, bypassing the cache; returns the number of bytes. Called
+    /// only if files have contents.
     fn on_device(&self, file: u32, pos: u64, bytes: &mut [u8]) -> usize;
 }
 
-/// What a law needs and what it says.
+/// A law: its requirements, its tasks and its check.
 pub trait Law: Sync {
     /// Its name.
     const NAME: &'static str;
-    /// Pages of memory.
+    /// Pages of memory that it needs.
     const MEMORY: u32 = 2048;
-    /// Tasks.
+    /// The number of its tasks.
     const TASKS: usize = 4;
 
-    /// What task number `who` does. Panics where the law is broken.
+    /// Runs task number `who`. Panics if the law is broken.
     fn task<M: Machine>(&self, m: &M, who: usize) -> impl Future<Output = ()>;
 
-    /// What holds at the end, with the engine at rest.
+    /// Checks the end state, with the engine at rest.
     fn verdict<W: World>(&self, engine: View<'_, W>) {
         let _ = engine;
     }
 }
 
-/// What every law ends with, all tasks ended: a full recount, whose answer the world gives, then the
-/// law's own verdict.
+/// Concludes every law after all tasks have ended: checks the result of the world's full recount
+/// and that no page is missing, then calls the law's own check.
 ///
 /// # Panics
-/// If a list, an index or a counter disagrees, or the law is broken.
+/// If a list, an index or a counter is inconsistent, or the law is broken.
 pub fn conclude<L: Law, W: World>(law: &L, engine: View<'_, W>, recount: Result<(), String>) {
     if let Err(e) = recount {
         panic!("{}: {e}", L::NAME);
@@ -69,7 +69,7 @@ pub fn conclude<L: Law, W: World>(law: &L, engine: View<'_, W>, recount: Result<
     law.verdict(engine);
 }
 
-/// Calls a macro with every law's value, for a harness that makes a test of each.
+/// Calls a macro with every law, for a harness that makes a test of each.
 #[macro_export]
 macro_rules! for_each_law {
     ($test:ident) => {

@@ -1,34 +1,34 @@
-//! Files as one would draw them on paper: a vector of bytes each, and names that point at them.
+//! A reference model of files: a vector of bytes for each, and names that refer to them.
 //!
-//! [`run`] does the same things to a world and to the drawing: opens, closes, reads, writes, cuts and
-//! syncs at odd places and of odd lengths, links, renames over others and removals. After each the
-//! two are compared. A seed gives the same row of operations in every world.
+//! [`run`] performs the same operations on a world and on the model: opens, closes, reads, writes,
+//! truncations and syncs at odd positions and of odd lengths, links, renames over existing names
+//! and removals. After each the two are compared. A seed gives the same sequence of operations in
+//! every world.
 //!
-//! A world may fail. Then the drawing knows what may have become of a file: bytes of a write that
-//! failed are the old ones or the new ones, everything else is what it was, and what a sync
-//! confirmed stays on the device whatever happens. [`Drawing::survived`] compares what a power cut
-//! has left.
+//! A world may fail. Then the model tracks the possible states of a file: bytes of a failed write
+//! are the old or the new ones, all others are unchanged, and data confirmed by a sync stays on the
+//! device in any case. [`Drawing::survived`] checks the state after a power cut.
 
 use std::collections::BTreeMap;
 use std::future::Future;
 
-/// Names that the operations use.
+/// The number of names that operations use.
 const NAMES: u64 = 8;
-/// Handles that are open at the same time, at most.
+/// The most handles open at the same time.
 const HANDLES: usize = 10;
-/// Files reach up to here, in bytes.
+/// The largest file, in bytes.
 const REACH: u64 = 1_500_000;
 /// The longest write or read, in bytes.
 const LONGEST: u64 = 70_000;
 
-/// What a call says that failed.
+/// The kinds of failures of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// It could not be done. Of a sync: what was written is kept, a further one tries again.
+    /// The call failed. After a failed sync written data is kept, and another sync tries again.
     Failed,
-    /// What was written since the last sync that succeeded may be lost.
+    /// Data written since the last successful sync may be lost.
     Lost,
-    /// A write was refused as a whole.
+    /// A write was refused entirely.
     Refused,
 }
 
@@ -36,14 +36,14 @@ pub enum Failure {
 pub trait Files {
     /// An open file.
     type Handle;
-    /// Whether files carry contents; if not, lengths are compared alone.
+    /// Whether files have contents; if not, only lengths are compared.
     const CONTENTS: bool;
 
     /// Opens a file by its name, and creates it if it is missing.
     fn open(&self, name: &str) -> impl Future<Output = Result<Self::Handle, Failure>>;
-    /// Lets a file go.
+    /// Closes a file.
     fn close(&self, file: Self::Handle) -> impl Future<Output = ()>;
-    /// Reads; returns how many bytes there were.
+    /// Reads; returns the number of bytes.
     fn read(
         &self,
         file: &Self::Handle,
@@ -57,29 +57,29 @@ pub trait Files {
         pos: u64,
         bytes: &[u8],
     ) -> impl Future<Output = Result<(), Failure>>;
-    /// ftruncate(2).
+    /// Calls ftruncate(2).
     fn truncate(&self, file: &Self::Handle, len: u64) -> impl Future<Output = Result<(), Failure>>;
-    /// fsync(2).
+    /// Calls fsync(2).
     fn sync(&self, file: &Self::Handle) -> impl Future<Output = Result<(), Failure>>;
-    /// The length of a file in bytes.
+    /// Returns the length of a file in bytes.
     fn size(&self, file: &Self::Handle) -> u64;
-    /// What the file is to its device, for [`Drawing::survived`].
+    /// Returns the file's identity on its device, for [`Drawing::survived`].
     fn identity(&self, file: &Self::Handle) -> u64;
-    /// Gives a file a further name, which no other has.
+    /// Gives a file another name, which must be unused.
     fn link(&self, from: &str, to: &str);
-    /// Gives a file another name; who had that before loses it.
+    /// Renames a file; a file that had the new name loses it.
     fn rename(&self, from: &str, to: &str) -> impl Future<Output = ()>;
     /// Removes a name.
     fn remove(&self, name: &str) -> impl Future<Output = ()>;
-    /// From now on nothing fails, or things fail again; for a look at what a failure has left.
+    /// Switches failures off or on, to inspect the state after a failure.
     fn quiet(&self, quiet: bool);
-    /// Whether power is gone: nothing succeeds any more.
+    /// Returns true if power is gone: no call succeeds any more.
     fn dead(&self) -> bool {
         false
     }
 }
 
-/// xorshift64*, as the operations must be the same in every world.
+/// xorshift64*, since the operations must be the same in every world.
 struct Random(u64);
 
 impl Random {
@@ -98,7 +98,7 @@ impl Random {
         format!("name-{}", self.below(NAMES))
     }
 
-    /// A place: near an edge of pages, near the end of the file, or anywhere.
+    /// Returns a position: near a page boundary, near the end of the file, or anywhere.
     fn place(&mut self, end: u64) -> u64 {
         let near = |r: &mut Self, at: u64| (at + r.below(7)).saturating_sub(3);
         match self.below(4) {
@@ -112,7 +112,7 @@ impl Random {
         }
     }
 
-    /// A length: nothing, a few bytes, about a page, or many.
+    /// Returns a length: zero, a few bytes, about a page, or many.
     fn length(&mut self) -> u64 {
         match self.below(8) {
             0 => 0,
@@ -124,29 +124,30 @@ impl Random {
     }
 }
 
-/// A change that no sync has confirmed.
+/// A change not yet confirmed by a sync.
 enum Change {
     Write(u64, Vec<u8>),
     Cut(u64),
 }
 
-/// A file of the drawing.
+/// A file of the model.
 #[derive(Default)]
 struct Drawn {
     identity: u64,
     bytes: Vec<u8>,
     names: u32,
     handles: u32,
-    /// What the last sync confirmed, what was changed since, and the lengths since.
+    /// The contents confirmed by the last sync, the changes since, and the smallest and largest
+    /// length since.
     confirmed: Vec<u8>,
     changes: Vec<Change>,
     lengths: (u64, u64),
-    /// Data may be lost, and was not written again so far.
+    /// Set while data may be lost that was not yet written again.
     to_rewrite: bool,
 }
 
 impl Drawn {
-    /// Something is about to be tried.
+    /// Records an attempted change.
     fn change(&mut self, change: Change) {
         let len = match &change {
             Change::Write(pos, bytes) => (pos + bytes.len() as u64).max(self.bytes.len() as u64),
@@ -171,7 +172,7 @@ impl Drawn {
         self.lengths = (len, len);
     }
 
-    /// Whether this may be what a power cut has left of the file.
+    /// Checks that `found` may be the state of the file after a power cut.
     fn may_survive(&self, found: &[u8]) -> Result<(), String> {
         let len = found.len() as u64;
         if !(self.lengths.0..=self.lengths.1).contains(&len) {
@@ -206,7 +207,7 @@ impl Drawn {
     }
 }
 
-/// The drawing, with a world's handles beside it.
+/// The model, with the handles of a world.
 pub struct Drawing<H> {
     files: Vec<Drawn>,
     names: BTreeMap<String, usize>,
@@ -214,17 +215,17 @@ pub struct Drawing<H> {
 }
 
 impl<H> Drawing<H> {
-    /// Compares what a power cut has left of a file with what may be left. `None`: the drawing has no
-    /// such file, or it had lost its last name.
+    /// Checks the contents of a file after a power cut. `None`: the model has no such file, or it
+    /// had lost its last name.
     ///
     /// # Errors
-    /// What cannot be, in words.
+    /// The contents are impossible; a description.
     pub fn survived(&self, identity: u64, found: &[u8]) -> Option<Result<(), String>> {
         let drawn = self.files.iter().rev().find(|f| f.identity == identity)?;
         (drawn.names > 0).then(|| drawn.may_survive(found))
     }
 
-    /// Every name, what its file is to its device, and its bytes.
+    /// Returns every name, the identity of its file on the device, and the file's bytes.
     pub fn named(&self) -> impl Iterator<Item = (&str, u64, &[u8])> {
         self.names.iter().map(|(name, &at)| {
             let f = &self.files[at];
@@ -237,15 +238,15 @@ struct Run<'a, F: Files> {
     world: &'a F,
     random: Random,
     drawing: Drawing<F::Handle>,
-    /// For messages.
+    /// The current operation, for messages.
     at: String,
 }
 
-/// Does `count` operations; then, if the world lives, everything is synced and compared. Handles are
-/// closed at the end.
+/// Performs `count` operations; then, if the world has power, syncs and compares everything.
+/// Handles are closed at the end.
 ///
 /// # Panics
-/// Where the world differs from the drawing.
+/// If the world differs from the model.
 pub async fn run<F: Files>(world: &F, seed: u64, count: u32) -> Drawing<F::Handle> {
     let mut r = Run {
         world,
@@ -321,7 +322,7 @@ impl<F: Files> Run<'_, F> {
         }
         let name = self.random.name();
         let Ok(handle) = self.world.open(&name).await else {
-            // Whether it was created on the way, nobody knows: once more, in peace.
+            // The file may or may not have been created: open it again with failures off.
             self.world.quiet(true);
             let again = self.world.open(&name).await;
             self.world.quiet(false);
@@ -370,7 +371,7 @@ impl<F: Files> Run<'_, F> {
         }
     }
 
-    /// Compares `n` bytes that were found at `pos`, of as many as there was room for.
+    /// Compares `n` bytes read at `pos` into a buffer of the length of `found`.
     fn compare(&mut self, h: usize, pos: u64, found: &[u8], n: usize) {
         let at = self.at.clone();
         let file = self.file(h);
@@ -428,7 +429,7 @@ impl<F: Files> Run<'_, F> {
         false
     }
 
-    /// A write failed on its way: looks at what it has left, which must be its beginning.
+    /// Inspects the state after a failed write, which must contain a prefix of it.
     async fn adopt(&mut self, h: usize, pos: u64, bytes: &[u8]) {
         if self.world.dead() {
             return;
@@ -446,7 +447,7 @@ impl<F: Files> Run<'_, F> {
         let at = self.at.clone();
         let file = self.file(h);
         let old = |i: usize| file.bytes.get(pos as usize + i).copied();
-        // A page is written or not.
+        // A page is written entirely or not at all.
         let edges = (1..=bytes.len()).filter(|i| (pos + *i as u64).is_multiple_of(4096));
         let done = std::iter::once(0).chain(edges).find(|&done| {
             let len = (file.bytes.len() as u64).max(if done > 0 { pos + done as u64 } else { 0 });
@@ -477,7 +478,7 @@ impl<F: Files> Run<'_, F> {
         }
     }
 
-    /// Returns whether it succeeded.
+    /// Syncs a file; returns true on success.
     async fn sync(&mut self, h: usize) -> bool {
         if self.file(h).to_rewrite {
             self.rewrite(h).await;
@@ -499,7 +500,7 @@ impl<F: Files> Run<'_, F> {
         false
     }
 
-    /// What was lost is written again: all of the file, as nobody knows more.
+    /// Writes the whole file again after a loss, since the lost part is unknown.
     async fn rewrite(&mut self, h: usize) {
         let bytes = self.file(h).bytes.clone();
         if self.write_at(h, 0, bytes).await {
@@ -526,7 +527,7 @@ impl<F: Files> Run<'_, F> {
         let Some(&at) = d.names.get(&from) else {
             return;
         };
-        // rename(2) does nothing where both are one file.
+        // rename(2) does nothing if both names refer to the same file.
         if d.names.get(&to) == Some(&at) {
             return;
         }
@@ -546,8 +547,8 @@ impl<F: Files> Run<'_, F> {
         }
     }
 
-    /// In peace: every handle's errors are told and its data is written, everything is compared.
-    /// Power may go yet.
+    /// With failures off: reports every handle's pending errors, writes its data, and compares
+    /// everything. Power may still fail.
     async fn conclude(&mut self) {
         let names: Vec<String> = self.drawing.names.keys().cloned().collect();
         for name in names {
@@ -557,7 +558,7 @@ impl<F: Files> Run<'_, F> {
             }
         }
         for h in 0..self.drawing.handles.len() {
-            // What it was not told yet, what is then written again, and nothing.
+            // At most: an unreported error, another for data written again, then success.
             let mut tries = 0;
             while !self.sync(h).await || self.file(h).to_rewrite {
                 if self.world.dead() {

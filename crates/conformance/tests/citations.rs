@@ -1,21 +1,21 @@
-//! What the sources and the documents cite exists: pages and their headings, files, and the places in
-//! the code that pages name.
+//! Citations in sources and documents refer to existing pages and headings, files, and places in
+//! the code.
 //!
-//! - `docs/…/page.md#heading` in any source, TOML file or document: the page is there, and has the
+//! - `docs/…/page.md#heading` in any source, TOML file or document: the page exists, and has the
 //!   heading.
-//! - A link of a document leads to a file of the project, and to a heading of it.
-//! - `` `mm::reclaim::kswapd::balance_pass` `` in a document: below `crates/mm/src` a file whose path has the
-//!   module in it defines the item. Folders in between may be left out, so a page stays true when
-//!   modules move into rooms; a test that fails says where the item is now.
+//! - A link in a document leads to a file of the project, and to one of its headings.
+//! - `` `mm::reclaim::kswapd::balance_pass` `` in a document: below `crates/mm/src` a file whose
+//!   path contains the module defines the item. Folders in between may be left out, so that a page
+//!   stays valid when modules move; a failing test says where the item is now.
 //! - Every page is in the book's table of contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// What a document's name ends with.
+/// The extension of documents.
 const PAGE: &str = ".md";
-/// Folders that are not the project's own text.
+/// Folders that do not contain the project's own text.
 const PASSED: [&str; 4] = [".git", "target", "node_modules", "results"];
 
 /// One file of the project.
@@ -41,7 +41,7 @@ impl Source {
 struct Project {
     root: PathBuf,
     sources: Vec<Source>,
-    /// The headings of each document, as they are cited.
+    /// The headings of each document, in the form in which they are cited.
     anchors: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -68,7 +68,8 @@ impl Project {
         self.sources.iter().filter(|s| s.is_page())
     }
 
-    /// Why a target, a path from the root and perhaps a heading, leads nowhere.
+    /// Returns the reason why a target, a path from the root with an optional heading, does not
+    /// exist.
     fn missing(&self, path: &str, heading: Option<&str>) -> Option<String> {
         if !self.root.join(path).exists() {
             return Some(format!("there is no `{path}`"));
@@ -104,7 +105,7 @@ fn collect(root: &Path, below: &Path, out: &mut Vec<Source>) {
     }
 }
 
-/// The lines of a document outside fenced blocks, with their numbers.
+/// Returns the lines of a document outside fenced blocks, with their numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fenced = false;
     text.lines().enumerate().filter_map(move |(i, line)| {
@@ -114,7 +115,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// A document's headings as links name them.
+/// Returns a document's headings in the form of link anchors.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     for (_, line) in prose(text) {
@@ -142,7 +143,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     out
 }
 
-/// Path and heading of a link or citation.
+/// Splits a link or citation into path and heading.
 fn parts(target: &str) -> (&str, Option<&str>) {
     match target.split_once('#') {
         Some((path, heading)) => (path, Some(heading)),
@@ -150,7 +151,7 @@ fn parts(target: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Citations of pages from the root on in a line: `docs/reference/reclaim.md#kswapd`.
+/// Returns the citations of pages in a line, from the root: `docs/reference/reclaim.md#kswapd`.
 fn citations(line: &str) -> impl Iterator<Item = &str> {
     const ROOT: &str = "docs/";
     let in_path = |c: char| c.is_ascii_alphanumeric() || "_-/.".contains(c);
@@ -173,7 +174,7 @@ fn citations(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A line with the contents of its code spans blanked.
+/// Returns a line with the contents of its code spans blanked.
 fn without_code(line: &str) -> String {
     let mut code = false;
     line.chars()
@@ -184,12 +185,12 @@ fn without_code(line: &str) -> String {
         .collect()
 }
 
-/// The code spans of a line.
+/// Returns the code spans of a line.
 fn code_spans(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// The targets of a line's links.
+/// Returns the targets of a line's links.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](")
         .skip(1)
@@ -197,7 +198,8 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
         .map(|(target, _)| target)
 }
 
-/// A path relative to a folder, without `.` and `..`; `None`: it leaves the project.
+/// Joins a relative path to a folder and resolves `.` and `..`; `None`: the result is outside of
+/// the project.
 fn joined(folder: &Path, path: &str) -> Option<String> {
     let mut out: Vec<String> = Vec::new();
     for part in folder.join(path).components() {
@@ -213,8 +215,8 @@ fn joined(folder: &Path, path: &str) -> Option<String> {
     Some(out.join("/"))
 }
 
-/// Whether a line of Rust defines an item: a function, a type, a constant, a module, or (where the
-/// line begins with the name) a field, a variant or a row of a table.
+/// Returns true if a line of Rust defines the item: a function, a type, a constant, a module, or
+/// (if the line begins with the name) a field, a variant or a row of a table.
 fn defines(line: &str, item: &str) -> bool {
     const WORDS: [&str; 11] = [
         "fn", "struct", "enum", "trait", "const", "static", "type", "mod", "union", "async",
@@ -248,17 +250,17 @@ fn defines(line: &str, item: &str) -> bool {
     }
 }
 
-/// A place in the code, as documents name it.
+/// A place in the code, as named in documents.
 struct Place<'a> {
     name: &'a str,
     krate: &'a str,
-    /// Modules in between, and a type perhaps.
+    /// The modules in between, and possibly a type.
     between: Vec<&'a str>,
     item: &'a str,
 }
 
 impl<'a> Place<'a> {
-    /// A code span that names something of one of the project's crates.
+    /// Parses a code span that names an item of one of the project's crates.
     fn of(span: &'a str, crates: &BTreeSet<&str>) -> Option<Self> {
         let name = span.strip_suffix("()").unwrap_or(span);
         let ident = |s: &str| {
@@ -279,8 +281,8 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Whether the file may be the place's: each module is a part of its path, each type is defined in
-    /// it.
+    /// Returns true if the file may contain the place: each module is a part of its path, each type
+    /// is defined in it.
     fn may_be(&self, source: &Source) -> bool {
         let stem = source.path.trim_end_matches(".rs");
         let mut path = stem.split('/').skip(3);
@@ -296,7 +298,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Whether the file is the item itself: a module.
+    /// Returns true if the file is the item itself: a module.
     fn is_module(&self, source: &Source) -> bool {
         let stem = source.path.trim_end_matches(".rs");
         let mut path = stem.split('/').skip(3);
@@ -305,7 +307,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Fails with all complaints, a line each.
+/// Fails with all complaints, one per line.
 fn report(complaints: &[String]) {
     assert!(
         complaints.is_empty(),
@@ -419,11 +421,11 @@ fn every_page_is_in_the_book() {
     report(&complaints);
 }
 
-/// Comments once cited documents that are not in the project, by chapter and paragraph.
+/// Comments used to cite documents outside of the project, by chapter and paragraph.
 #[test]
 fn nothing_outside_of_the_project_is_cited() {
     let project = Project::read();
-    // Written in two halves, so that this file is no offender.
+    // Each is split in two, so that this file contains none.
     let old = [
         concat!("reference ", "0"),
         concat!("references ", "0"),

@@ -18,11 +18,11 @@ use std::sync::LazyLock;
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 
-/// Lines of a function, docs not counted.
+/// The most lines of a function, without its docs.
 const FUNCTION: usize = 100;
-/// Lines of a file.
+/// The most lines of a file.
 const FILE: usize = 800;
-/// The crates whose rooms are drawn.
+/// The crates whose rooms are in the diagram.
 const DRAWN: [&str; 4] = ["mm", "sim", "workload", "lab"];
 /// The page that has the drawing, and the markers around it.
 const ROOMS: &str = "docs/rooms.md";
@@ -42,25 +42,25 @@ const MODULES_HEADING: &str = "Modules";
 
 /// A source file of a crate.
 struct Module {
-    /// From the project's root, with `/`.
+    /// Its path from the project's root, with `/`.
     file: String,
     /// `crates/<this>`.
     krate: String,
-    /// Its module's path in the crate; empty for the root.
+    /// The path of its module in the crate; empty for the root.
     path: Vec<String>,
-    /// Whether it is below `src` and no test.
+    /// Whether it is below `src` and not for tests only.
     production: bool,
     lines: usize,
-    /// What it imports of its own crate, as paths from the crate's root.
+    /// The items of its own crate that it imports, as paths from the crate's root.
     imports: BTreeSet<Vec<String>>,
     /// Its functions and their lengths.
     functions: Vec<(String, usize)>,
-    /// Modules that it has for tests alone.
+    /// Its child modules that exist for tests only.
     for_tests: Vec<String>,
 }
 
 impl Module {
-    /// The crate and path of a module that it has.
+    /// Returns crate and path of one of its child modules.
     fn child(&self, name: &str) -> (String, Vec<String>) {
         let path = self.path.iter().cloned().chain([name.to_owned()]);
         (self.krate.clone(), path.collect())
@@ -84,7 +84,7 @@ fn rust_files(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every source file, read once for all tests.
+/// All source files, read once for all tests.
 static MODULES: LazyLock<Vec<Module>> = LazyLock::new(modules);
 
 fn modules() -> Vec<Module> {
@@ -93,7 +93,7 @@ fn modules() -> Vec<Module> {
     rust_files(&root.join("crates"), &mut files);
     files.sort();
     let mut parsed: Vec<Module> = files.iter().map(|path| read(&root, path)).collect();
-    // Files that their parent has for tests alone.
+    // Files that their parent includes for tests only.
     let tests: BTreeSet<(String, Vec<String>)> = parsed
         .iter()
         .flat_map(|m| m.for_tests.iter().map(|child| m.child(child)))
@@ -149,7 +149,7 @@ fn only_for_tests(attrs: &[syn::Attribute]) -> bool {
     })
 }
 
-/// What a module imports of its own crate, as paths from the crate's root.
+/// Collects the imports of a module from its own crate, as paths from the crate's root.
 struct Imports<'a> {
     from: &'a [String],
     found: BTreeSet<Vec<String>>,
@@ -226,8 +226,8 @@ impl<'ast> Visit<'ast> for Imports<'_> {
     }
 }
 
-/// A crate's rooms, and the rooms that each imports from. The root's own items are no room: whoever uses
-/// those goes through the front door.
+/// Returns a crate's rooms, and the rooms that each imports from. The root's own items belong to no
+/// room: they may be used everywhere.
 fn rooms(all: &[Module], krate: &str) -> BTreeMap<String, BTreeSet<String>> {
     let ours = || {
         all.iter()
@@ -252,10 +252,10 @@ fn rooms(all: &[Module], krate: &str) -> BTreeMap<String, BTreeSet<String>> {
     out
 }
 
-/// The rooms from top to bottom: each above those it imports from.
+/// Sorts the rooms from top to bottom: each is above those that it imports from.
 ///
 /// # Errors
-/// The rooms that are left when no more can be put down: some import each other in a circle.
+/// Some rooms import each other in a cycle; these rooms.
 fn storeys(
     mut rooms: BTreeMap<String, BTreeSet<String>>,
 ) -> Result<Vec<(String, Vec<String>)>, String> {
@@ -430,7 +430,7 @@ fn the_architecture_is_short_and_links_every_crate() {
     );
 }
 
-/// Functions and their lengths.
+/// Collects functions and their lengths.
 #[derive(Default)]
 struct Functions {
     found: Vec<(String, usize)>,

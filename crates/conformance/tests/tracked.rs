@@ -1,17 +1,18 @@
-//! What the repository holds besides code: no large files, no dumps, and patches of Linux with their licence.
+//! Checks of tracked files: no large files, no core dumps, and patches of Linux with their licence.
 //!
-//! A source archive without git's folder has nothing tracked, and these tests have nothing to say of it.
+//! In a source archive without git's folder there is no list of tracked files, and these tests
+//! pass.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Bytes of a tracked file, at most, that needs no line in `tidy/large.txt`.
+/// The largest tracked file, in bytes, that needs no line in `tidy/large.txt`.
 const LARGE: u64 = 512 << 10;
-/// What begins a file that is derived from Linux. In two parts: this file is not.
+/// The licence line of a file that is derived from Linux. Split in two, because this file is not.
 const GPL: &str = concat!("SPDX-License-Identifier: ", "GPL-2.0");
-/// What begins a file that may be taken under another licence instead.
+/// The licence line of a file that may be used under another licence instead.
 const CHOICE: &str = concat!("SPDX-License-Identifier: ", "GPL-2.0 OR");
 
 fn root() -> PathBuf {
@@ -22,13 +23,13 @@ fn read(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// The tracked files that are there, from the root on; `None` outside of a repository.
+/// Returns the existing tracked files, from the root; `None` outside of a repository.
 fn tracked() -> Option<Vec<String>> {
     if !root().join(".git").exists() {
         return None;
     }
     let mut git = Command::new("git");
-    // A container's user need not own what is mounted into it.
+    // In a container, mounted files may belong to another user.
     git.args(["-c", "safe.directory=*", "ls-files", "-z"]);
     let listed = git.current_dir(root()).output().expect("git");
     assert!(listed.status.success(), "git ls-files: {listed:?}");
@@ -70,7 +71,7 @@ fn tracked_files_are_small() {
     );
 }
 
-/// `git add .` takes no dump of a program that a test killed.
+/// `git add .` ignores core dumps of programs that a test killed.
 #[test]
 fn dumps_are_ignored() {
     let Some(tracked) = tracked() else { return };
@@ -91,7 +92,7 @@ fn dumps_are_ignored() {
     }
 }
 
-/// Patches of Linux say that they are GPL-2.0, README names their folders, and the licence's text is there.
+/// Patches of Linux state GPL-2.0, README lists their folders, and the licence's text is included.
 #[test]
 fn patches_of_linux_have_their_licence() {
     let Some(tracked) = tracked() else { return };

@@ -5,12 +5,12 @@ use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// The host has no memory for something.
+/// The host has no memory for a purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoMemory {
-    /// What it was wanted for, in a few words ("the frame table").
+    /// The purpose, in a few words ("the frame table").
     pub what: &'static str,
-    /// How many bytes were wanted at once.
+    /// The bytes requested at once.
     pub bytes: u64,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for NoMemory {
 impl std::error::Error for NoMemory {}
 
 impl NoMemory {
-    /// A thread with a stack of so many bytes.
+    /// Returns the error for a thread with a stack of `bytes` bytes.
     pub fn thread(bytes: u64) -> Self {
         Self {
             what: "a thread",
@@ -32,25 +32,25 @@ impl NoMemory {
         }
     }
 
-    /// Unwinds with this value as the payload, without a panic's message: for code that has no way
-    /// to return it. Whoever runs such code catches it and finds the type.
+    /// Unwinds with this value as the payload, without a panic's message: for code that can't
+    /// return it. The caller catches the unwind and checks the type.
     pub fn raise(self) -> ! {
         std::panic::resume_unwind(Box::new(self))
     }
 }
 
-/// A table of zeroed values. The operating system gives its memory as it is touched.
+/// Allocates a table of zeroed values. The operating system provides its memory when it is touched.
 ///
 /// # Errors
-/// The host refuses it.
+/// The host refuses the memory.
 pub fn zeroed<T: bytemuck::Zeroable>(what: &'static str, n: usize) -> Result<Box<[T]>, NoMemory> {
     may_fail(|| bytemuck::try_zeroed_slice_box(n)).map_err(|()| refused::<T>(what, n))
 }
 
-/// A table whose values are made one after the other.
+/// Allocates a table and makes its values one after the other.
 ///
 /// # Errors
-/// The host refuses it. What `make` allocates itself is its own business.
+/// The host refuses the memory of the table. Allocations by `make` are not covered.
 pub fn filled<T>(
     what: &'static str,
     n: usize,
@@ -62,10 +62,10 @@ pub fn filled<T>(
     Ok(table.into_boxed_slice())
 }
 
-/// As [`filled`], where making a value can fail, too.
+/// Does the same as [`filled`] with a fallible `make`.
 ///
 /// # Errors
-/// The host refuses the table or a part of it.
+/// The host refuses the table, or `make` fails.
 pub fn try_filled<T>(
     what: &'static str,
     n: usize,
@@ -88,8 +88,8 @@ thread_local! {
     static MAY_FAIL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `f`, whose caller knows what to do where an allocation in it fails: a [`Heap`] then returns
-/// the refusal instead of ending the program. `f` holds fallible calls alone (`try_reserve`).
+/// Runs `f`, whose caller handles failed allocations: a [`Heap`] then returns the refusal instead
+/// of ending the program. `f` must contain only fallible calls (`try_reserve`).
 pub fn may_fail<R>(f: impl FnOnce() -> R) -> R {
     struct Before(bool);
     impl Drop for Before {
@@ -101,7 +101,7 @@ pub fn may_fail<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// A global allocator that ends the program where memory runs out.
+/// A global allocator that ends the program when memory runs out.
 #[derive(Debug)]
 pub struct Heap<A = System> {
     inner: A,
@@ -109,12 +109,12 @@ pub struct Heap<A = System> {
 }
 
 impl<A> Heap<A> {
-    /// Allocations come from `inner`; `help`: what is said below the sentence about what happened.
+    /// Wraps the allocator `inner`; `help` is printed below the message.
     pub const fn new(inner: A, help: &'static str) -> Self {
         Self { inner, help }
     }
 
-    /// What `inner` returned, unless it is a refusal that nobody expects.
+    /// Passes on the result of `inner`, unless it is a refusal outside of [`may_fail`].
     #[inline]
     fn checked(&self, given: *mut u8, layout: Layout) -> *mut u8 {
         if given.is_null() && !MAY_FAIL.get() {
@@ -127,7 +127,7 @@ impl<A> Heap<A> {
     fn end(&self, bytes: usize) -> ! {
         static ENDING: AtomicBool = AtomicBool::new(false);
         if ENDING.swap(true, SeqCst) {
-            // Another thread has said so and is ending the process.
+            // Another thread has reported it and is ending the process.
             loop {
                 std::thread::yield_now();
             }
@@ -139,8 +139,8 @@ impl<A> Heap<A> {
         let help = self.help;
         let sentence = "error: memory ran out: the system refused";
         let _ = write!(text, "{sentence} {bytes} bytes more\nhelp: {help}\n");
-        // SAFETY: the bytes are initialised and live here; neither call allocates, and no lock of
-        // this process is needed, which other threads may hold.
+        // SAFETY: the bytes are initialised and live here; neither call allocates, and neither
+        // needs a lock of this process, which other threads may hold.
         unsafe {
             libc::write(2, text.bytes.as_ptr().cast(), text.len);
             libc::_exit(1)
@@ -148,7 +148,7 @@ impl<A> Heap<A> {
     }
 }
 
-/// Text that needs no heap; what is longer is cut.
+/// A text without heap memory; longer text is cut.
 struct Line {
     bytes: [u8; 512],
     len: usize,
@@ -163,8 +163,8 @@ impl Write for Line {
     }
 }
 
-// SAFETY: every call is handed on with its own arguments, and what the inner allocator returns is
-// returned, or nothing is: the process ends. Nothing here allocates or unwinds.
+// SAFETY: every call is forwarded with its own arguments, and its result is returned unless the
+// process ends. Nothing here allocates or unwinds.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Heap<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.checked(unsafe { self.inner.alloc(layout) }, layout)

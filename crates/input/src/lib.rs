@@ -6,13 +6,14 @@ use std::io::{Error, ErrorKind, Read, Result};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The kernel's number for the filesystem of pipes without a name (`PIPEFS_MAGIC` of include/uapi/linux/magic.h).
+/// The kernel's number for the filesystem of pipes without a name (`PIPEFS_MAGIC` of
+/// include/uapi/linux/magic.h).
 const PIPEFS: i64 = 0x5049_5045;
 
 /// Opens a regular file.
 ///
 /// # Errors
-/// It can't be opened, or is something else: a folder, a pipe, a device.
+/// The file can't be opened, or is something else: a folder, a pipe, a device.
 pub fn file(path: &Path) -> Result<File> {
     let (file, kind) = opened(path)?;
     match kind {
@@ -24,19 +25,20 @@ pub fn file(path: &Path) -> Result<File> {
 /// Opens a regular file, or a pipe that was passed as a descriptor, which can be read once.
 ///
 /// # Errors
-/// It can't be opened, or is something else: a folder, a named pipe, a device.
+/// The path can't be opened, or is something else: a folder, a named pipe, a device.
 pub fn stream(path: &Path) -> Result<File> {
     match opened(path)? {
         (file, Kind::File) => Ok(file),
-        // Waits for what is written: a pipe without a name is opened at once.
+        // Opened again without `NONBLOCK`, so that reads wait for data: opening an unnamed pipe
+        // does not block.
         (_, Kind::Pipe) => File::open(path),
     }
 }
 
-/// Reads at most so many bytes of a file or a pipe.
+/// Reads at most `most` bytes of a file or a pipe.
 ///
 /// # Errors
-/// As [`stream`]; it can't be read, or is longer.
+/// As [`stream`]; or it can't be read, or is longer.
 pub fn bytes(path: &Path, most: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream(path)?
@@ -52,25 +54,25 @@ pub fn bytes(path: &Path, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a text of at most so many bytes from a file or a pipe.
+/// Reads a text of at most `most` bytes from a file or a pipe.
 ///
 /// # Errors
-/// As [`bytes`]; it is not UTF-8.
+/// As [`bytes`]; or it is not UTF-8.
 pub fn text(path: &Path, most: u64) -> Result<String> {
     let read = String::from_utf8(bytes(path, most)?);
     read.map_err(|_| Error::new(ErrorKind::InvalidData, "it is no text (UTF-8)"))
 }
 
-/// What was opened.
+/// The kind of an opened input.
 enum Kind {
     File,
-    /// A pipe without a name.
+    /// An unnamed pipe.
     Pipe,
 }
 
-/// Opens a file without waiting for anybody, and says what it is.
+/// Opens a file without blocking, and returns its kind.
 fn opened(path: &Path) -> Result<(File, Kind)> {
-    // Opening a device may have an effect.
+    // Checked before opening, because opening a device may have an effect.
     let named = rustix::fs::stat(path)?;
     if let Some(what) = other(FileType::from_raw_mode(named.st_mode)) {
         return Err(refused(what));
@@ -79,7 +81,7 @@ fn opened(path: &Path) -> Result<(File, Kind)> {
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits() as i32)
         .open(path)?;
-    // Another file may have the name by now.
+    // Checked again, because another file may have the name by now.
     let stat = rustix::fs::fstat(&file)?;
     let kind = FileType::from_raw_mode(stat.st_mode);
     if let Some(what) = other(kind) {
@@ -94,7 +96,7 @@ fn opened(path: &Path) -> Result<(File, Kind)> {
     }
 }
 
-/// What something is that is neither a file nor a pipe.
+/// Describes a path that is neither a file nor a pipe.
 fn other(kind: FileType) -> Option<&'static str> {
     match kind {
         FileType::RegularFile | FileType::Fifo => None,
@@ -161,7 +163,7 @@ mod tests {
         }
     }
 
-    /// As `<(…)` and `/dev/stdin` are given.
+    /// The form of `<(…)` and `/dev/stdin`.
     #[test]
     fn a_pipe_that_was_passed_is_read() {
         let (from, mut to) = std::io::pipe().unwrap();
@@ -170,7 +172,7 @@ mod tests {
         let refused = file(path).unwrap_err().to_string();
         assert_eq!(refused, "it is a pipe, and no file");
         let writer = std::thread::spawn(move || {
-            // Later than the reader opens it.
+            // After the reader has opened it.
             std::thread::sleep(std::time::Duration::from_millis(50));
             to.write_all(b"abc").unwrap();
         });

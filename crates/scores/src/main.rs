@@ -1,17 +1,18 @@
-//! Measures published series anew and writes what came out into `data/scores.json`, and from there
-//! into README and docs, between their markers (`markers`).
+//! Measures published series, writes the figures to `data/scores.json`, and from there to README
+//! and docs, between their markers (`markers`).
 //!
 //! ```text
-//! just scores                    the two series that take a minute: the draws that they lack, up to five
-//! just scores SERIES …           those; with --seeds N up to N draws. Each is written as soon as it is there: a
-//!                                command that was broken off goes on where it was
+//! just scores                    the two series that take a minute: the missing draws, up to five
+//! just scores SERIES …           these series; with --seeds N up to N draws. Each draw is written when it
+//!                                is done: an interrupted command continues where it stopped
 //! just scores all                every series
-//! just scores missing            cells without a figure alone, if the engine still gives what it gave
-//! just scores mark-stale [SERIES …]  says in README that these scores (or all whose answers have changed) are
-//!                                an earlier engine's
-//! just scores status             what is measured, with which engine, and what to do
-//! just scores fill               prose from the file, nothing is measured
-//! just scores --check            prose against the file, and short runs of every series against the engine
+//! just scores missing            only cells without a figure, if the engine still gives its figures
+//! just scores mark-stale [SERIES …]  marks these scores (or all whose answers have changed) in README
+//!                                as an earlier engine's
+//! just scores status             what is measured, with which engine, and what to do next
+//! just scores fill               fills prose from the file, without measuring
+//! just scores --check            checks prose against the file, and runs short samples of every
+//!                                series against the engine
 //! ```
 
 #![forbid(unsafe_code)]
@@ -28,12 +29,12 @@ use std::sync::Arc;
 const USAGE: &str = "usage: scores [--seeds N] [--check | fill | status | missing [SERIES …] | \
                      mark-stale [SERIES …] | all | SERIES …]";
 
-/// The names of all series.
+/// Returns the names of all series.
 fn names() -> Vec<&'static str> {
     shipped().iter().map(|s| &s.name[..]).collect()
 }
 
-/// What is measured without arguments.
+/// Returns the series that are measured without arguments.
 fn light() -> Vec<&'static str> {
     let light = shipped().iter().filter(|s| s.about.light);
     light.map(|s| &s.name[..]).collect()
@@ -43,7 +44,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What is asked for, and of how many draws.
+/// Runs a subcommand; `seeds` is the wanted number of draws.
 fn run(args: &[&str], seeds: u32) -> Result<(), Wrong> {
     let known = |names: &[&str]| match names.iter().find(|n| find(n).is_none()) {
         None => Ok(()),
@@ -76,11 +77,11 @@ fn run(args: &[&str], seeds: u32) -> Result<(), Wrong> {
     done.map_err(Wrong::Found)
 }
 
-/// Why there is no success.
+/// The reason for a failure.
 enum Wrong {
-    /// The command line.
+    /// The command line is wrong.
     Usage(String),
-    /// What was asked for.
+    /// The subcommand failed or found a problem.
     Found(String),
 }
 
@@ -117,7 +118,7 @@ fn load() -> Result<Scores, String> {
 }
 
 fn store(scores: &Scores) -> Result<(), String> {
-    // Whole or not at all: a draw may have taken an hour.
+    // Written wholly or not at all: a draw may have taken an hour.
     let file = root().join("data/scores.json");
     let new = file.with_extension("json.new");
     let written =
@@ -125,7 +126,7 @@ fn store(scores: &Scores) -> Result<(), String> {
     written.map_err(|e| format!("{}: {e}", file.display()))
 }
 
-/// Runs what a plan says, experiment by experiment.
+/// Runs a plan's experiments.
 fn simulate(series: &Series, plan: &Plan) -> Result<Vec<Outcomes>, String> {
     let options = RunOptions {
         jobs: std::thread::available_parallelism().map_or(1, Into::into),
@@ -141,7 +142,7 @@ fn simulate(series: &Series, plan: &Plan) -> Result<Vec<Outcomes>, String> {
     plan.runs.iter().map(|r| one(&r.experiment)).collect()
 }
 
-/// A draw of a series, as far as the wanted rows ask for it.
+/// Runs one draw of a series, for the wanted rows.
 fn draw(
     series: &Series,
     seed: u32,
@@ -163,7 +164,7 @@ fn sample(series: &Series) -> Result<Sample, String> {
     Ok(Sample::of(series, &simulate(series, &plan)?))
 }
 
-/// The commit that the sources are at, with `+` if files that are built differ from it.
+/// Returns the commit of the sources, with `+` if files that are built differ from it.
 fn revision() -> String {
     let git = |args: &[&str]| {
         let done = Command::new("git").args(args).current_dir(root()).output();
@@ -191,7 +192,7 @@ fn shipped_series(name: &str) -> Result<&'static Series, String> {
     find(name).ok_or_else(|| format!("no series `{name}`"))
 }
 
-/// Measures the draws that series lack, up to so many.
+/// Measures the missing draws of series, up to `seeds`.
 fn measure(series: &[&str], seeds: u32) -> Result<(), String> {
     let mut scores = load()?;
     for name in series {
@@ -221,8 +222,8 @@ fn measure(series: &[&str], seeds: u32) -> Result<(), String> {
     status(&scores)
 }
 
-/// Says that the scores of series are an earlier engine's, of all that are named if `all`, else of those whose answers
-/// have changed.
+/// Marks the scores of series as an earlier engine's: of all that are named if `all`, else of those
+/// whose answers have changed.
 fn mark_stale(series: &[&str], all: bool) -> Result<(), String> {
     let mut scores = load()?;
     for name in series {
@@ -242,10 +243,11 @@ fn mark_stale(series: &[&str], all: bool) -> Result<(), String> {
     fill(&scores)
 }
 
-/// Measures what the tables have gained since, beside the figures that are there.
+/// Measures cells that were added to the tables since, and adds them to the existing figures.
 ///
 /// # Errors
-/// Where the engine no longer gives the sample's figures, a series was never measured or by another engine.
+/// The engine no longer gives the sample's figures, or a series was never measured, or with another
+/// engine.
 fn complete(series: &[&str]) -> Result<(), String> {
     let mut scores = load()?;
     for name in series {
@@ -257,7 +259,8 @@ fn complete(series: &[&str]) -> Result<(), String> {
         }
         let had: Vec<Measured> = had.draws.into_iter().cloned().collect();
         let now = sample(series)?;
-        // Rows that the tables gained may have brought cells to the sample; those of before must be the same.
+        // New rows of the tables may have brought new cells to the sample; the old cells must be
+        // unchanged.
         let held = scores.sample.iter().find(|s| s.name == *name);
         let same = held.is_some_and(|held| {
             let mut cells = held.cells.iter();
@@ -282,7 +285,7 @@ fn complete(series: &[&str]) -> Result<(), String> {
     status(&scores)
 }
 
-/// What is measured of each series, and what would be next.
+/// Prints the state of each series, and the next command.
 fn status(scores: &Scores) -> Result<(), String> {
     for name in names() {
         let Some(drawn) = scores.of(name) else {
@@ -310,7 +313,7 @@ fn status(scores: &Scores) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes prose from the file.
+/// Fills the prose from the file.
 fn fill(scores: &Scores) -> Result<(), String> {
     let mut problems = Vec::new();
     for (name, path) in markers::prose(&root())? {

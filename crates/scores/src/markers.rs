@@ -15,8 +15,8 @@
 //! | `cells [F]` | a table of the scored cells |
 //! | `pivot ROWS/COLUMNS [F]` | a table of figures, with the published ones in brackets, by two of machine, threads, filesystem, workload, metric, policy |
 //!
-//! A filter F is words with `/` between: each is the machine, threads, filesystem, workload, metric or
-//! policy of a row, or `monitors` or `unwatched`.
+//! A filter F is words with `/` between: each is the machine, threads, filesystem, workload, metric
+//! or policy of a row, or `monitors` or `unwatched`.
 
 use lab::published::scores::{Drawn, Measured, Scores, Spread};
 use lab::published::{self, PublishedRow, Scored, Tolerance, is_fitted};
@@ -27,13 +27,13 @@ const BEGIN: &str = "<!-- score:";
 const CLOSE: &str = " -->";
 const END: &str = "<!-- /score -->";
 
-/// A text with its markers filled, and what is wrong with them.
+/// A text with its markers filled, and the problems found.
 pub struct Filled {
     /// The text.
     pub text: String,
-    /// Markers that mean nothing, scores outside of markers; each with the file and line.
+    /// Malformed markers, and scores outside of markers; each with file and line.
     pub problems: Vec<String>,
-    /// Series whose markers were left as they are, for they were not measured yet.
+    /// Series that were not measured yet, whose markers were left unchanged.
     pub unmeasured: Vec<String>,
 }
 
@@ -60,9 +60,9 @@ pub fn fill(file: &str, text: &str, scores: &Scores) -> Filled {
             out.text.push_str(marked);
             return out;
         };
-        // What stands between is no prose, but it parts words.
+        // Marked text is no prose, but it separates words.
         prose.push_str(" \u{2020} ");
-        // Lines stay countable.
+        // Keeps line numbers.
         prose.extend(old.matches('\n'));
         let new = match rendered(spec, scores) {
             Ok(Some(new)) => new,
@@ -93,7 +93,7 @@ pub fn fill(file: &str, text: &str, scores: &Scores) -> Filled {
     out
 }
 
-/// Scores that are stated by hand: `5 of 8 … cells`, `2 of 4 directions`.
+/// Finds scores that are written by hand: `5 of 8 … cells`, `2 of 4 directions`.
 fn unmarked(prose: &str) -> Vec<(usize, String)> {
     let numbered = prose.lines().enumerate();
     let words: Vec<(usize, &str)> = numbered
@@ -117,7 +117,7 @@ fn unmarked(prose: &str) -> Vec<(usize, String)> {
     (0..words.len()).filter_map(at).collect()
 }
 
-/// What a marker becomes; `None`: its series was not measured yet.
+/// Returns the text for a marker; `None`: its series was not measured yet.
 fn rendered(spec: &str, scores: &Scores) -> Result<Option<String>, String> {
     let (series, what) = spec.split_once(' ').unwrap_or((spec, ""));
     let Some(of) = published::find(series) else {
@@ -126,7 +126,7 @@ fn rendered(spec: &str, scores: &Scores) -> Result<Option<String>, String> {
     };
     match scores.of(series) {
         Some(drawn) => render(what, &drawn).map(Some),
-        // The marker must mean something all the same.
+        // The marker must be valid nevertheless.
         None => {
             let values: Vec<_> = of.rows.iter().map(|_| Ok(1.0)).collect();
             let any = Measured::new(of, 1, &[], &values);
@@ -193,7 +193,7 @@ fn is_other_than_zero(s: &Scored) -> bool {
     !matches!(s.row.tolerance, Tolerance::Zero(_))
 }
 
-/// A number with what has to be said beside it, in brackets.
+/// Appends notes to a number, in brackets.
 fn noted(text: String, mut first: Vec<String>, drawn: &Drawn<'_>) -> String {
     first.extend(drawn.notes());
     match first.is_empty() {
@@ -215,7 +215,7 @@ fn agreeing(drawn: &Drawn<'_>, wanted: impl Fn(&Scored) -> bool) -> String {
     noted(text, disputed.into_iter().collect(), drawn)
 }
 
-/// What `lowmark reproduce` ends with, over the draws.
+/// Returns the last lines of `lowmark reproduce`, over the draws.
 fn summary(drawn: &Drawn<'_>, wanted: impl Fn(&Scored) -> bool + Copy) -> String {
     let of = |part: &dyn Fn(&Scored) -> bool| {
         let of = drawn.within(|s| wanted(s) && part(s));
@@ -250,7 +250,7 @@ fn is_of(row: &PublishedRow, filter: &str) -> bool {
         })
 }
 
-/// A number with as many digits as one reads.
+/// Formats a number with a readable number of digits.
 pub fn figure(x: f64) -> String {
     let digits = match x.abs() {
         a if a == 0.0 || a >= 99.95 => 0,
@@ -258,7 +258,7 @@ pub fn figure(x: f64) -> String {
         a if a >= 0.9995 => 2,
         _ => 3,
     };
-    // Above ten thousand three digits tell enough, in groups of three.
+    // Above ten thousand three significant digits are enough, in groups of three.
     if x.abs() < 9999.5 {
         let text = format!("{x:.digits$}");
         return match text.contains('.') {
@@ -270,7 +270,7 @@ pub fn figure(x: f64) -> String {
     grouped((x / unit).round() * unit)
 }
 
-/// A published number: whole ones as they were published.
+/// Formats a published number; whole numbers are not rounded.
 fn exact(x: f64) -> String {
     match x.fract() == 0.0 && x.abs() >= 9999.5 {
         true => grouped(x),
@@ -278,7 +278,7 @@ fn exact(x: f64) -> String {
     }
 }
 
-/// A whole number in groups of three digits.
+/// Formats a whole number in groups of three digits.
 fn grouped(x: f64) -> String {
     let text = format!("{x:.0}");
     let mut out = String::new();
@@ -313,7 +313,7 @@ fn cell(s: &Scored, published: bool, options: &[&str]) -> Result<String, String>
     })
 }
 
-/// The unit that a row's figures are shown in, with what they are divided by.
+/// Returns the unit in which a row's figures are shown, and the divisor for it.
 fn unit(row: &PublishedRow, largest: f64) -> (String, f64) {
     match &row.unit[..] {
         "us" if largest >= 1e5 => ("s".into(), 1e6),
@@ -322,7 +322,7 @@ fn unit(row: &PublishedRow, largest: f64) -> (String, f64) {
     }
 }
 
-/// A row by the fields in which the rows differ.
+/// Names a row by the fields in which the rows differ.
 fn name(row: &PublishedRow, of: &[&Scored]) -> String {
     let differ = |f: fn(&PublishedRow) -> &str| of.iter().any(|s| f(&s.row) != f(&of[0].row));
     let fields = FIELDS
@@ -362,7 +362,7 @@ fn misses(of: &[Scored]) -> String {
     out
 }
 
-/// Every scored cell.
+/// Makes a table of all scored cells.
 fn cells(of: &[Scored]) -> String {
     let is_scored = |s: &&Scored| s.row.tolerance != Tolerance::None || s.agrees.is_some();
     let of: Vec<&Scored> = of.iter().filter(is_scored).collect();
@@ -395,10 +395,10 @@ fn cells(of: &[Scored]) -> String {
     out
 }
 
-/// A column of a published table by name, and how a row has it.
+/// A column of a published table: its name, and its value in a row.
 type Field = (&'static str, fn(&PublishedRow) -> &str);
 
-/// What rows and columns of a table can be.
+/// The fields that can be rows and columns of a table.
 const FIELDS: [Field; 6] = [
     ("machine", |r| &r.machine),
     ("threads", |r| &r.threads),
@@ -408,7 +408,7 @@ const FIELDS: [Field; 6] = [
     ("policy", |r| &r.policy),
 ];
 
-/// Figures by two fields, the published one in brackets.
+/// Makes a table of figures by two fields, with the published figure in brackets.
 fn pivot(axes: &str, of: &[Scored]) -> Result<String, String> {
     let field = |name: &str| {
         let found = FIELDS.iter().find(|f| f.0 == name);
@@ -435,7 +435,7 @@ fn pivot(axes: &str, of: &[Scored]) -> Result<String, String> {
         let line: Vec<&Scored> = of.iter().filter(|s| row(&s.row) == r).collect();
         let largest = line.iter().map(|s| s.row.value).fold(0.0, f64::max);
         let (unit, by) = unit(&line[0].row, largest);
-        // Rows of one unit have it in the text; rows of several say theirs.
+        // If all rows have the same unit it is in the text, otherwise in each row.
         let unit = match rows {
             "metric" if !unit.is_empty() => format!(", {unit}"),
             _ => String::new(),
@@ -457,7 +457,7 @@ fn pivot(axes: &str, of: &[Scored]) -> Result<String, String> {
     Ok(out)
 }
 
-/// The files whose scores are between markers, by their names in messages.
+/// Returns the files that have scores between markers, with their names for messages.
 pub fn prose(root: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let mut files = vec![("README.md".to_owned(), root.join("README.md"))];
     let docs = root.join("docs");
@@ -472,7 +472,7 @@ pub fn prose(root: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     Ok(files)
 }
 
-/// In what prose, file, tables and experiments differ. Nothing is measured.
+/// Compares prose, file, tables and experiments, without measuring.
 pub fn problems(root: &Path, scores: &Scores) -> Result<Vec<String>, String> {
     let mut out = Vec::new();
     for (name, path) in prose(root)? {

@@ -1,11 +1,11 @@
-//! README, docs and the file of measured figures say the same.
+//! README, docs and the file of measured figures are consistent.
 
 use lab::published::find;
 use lab::published::scores::{Measured, Scores};
 use scores::markers::{self, figure, fill};
 use std::path::Path;
 
-/// A series whose every figure is what was published, but for one.
+/// Scores of a series in which every figure but one equals the published one.
 fn scores() -> Scores {
     let series = find("tunable-watermarks").expect("a shipped series");
     let value = |r: &lab::published::PublishedRow| match (&r.metric[..], &r.policy[..]) {
@@ -99,7 +99,7 @@ fn what_a_marker_does_not_mean_is_told_with_its_line() {
         ),
         ("<!-- score:tunable-watermarks within -->x", "does not end"),
         ("x <!-- /score -->", "without a beginning"),
-        // Also where nothing was measured yet.
+        // Also reported for series that were not measured yet.
         (
             "<!-- score:sequential-read cell seqread -->x<!-- /score -->",
             "no published row",
@@ -180,7 +180,7 @@ fn figures_are_read_with_three_digits_or_so() {
     );
 }
 
-/// Few draws, draws of an earlier engine, and the spread stand beside a score.
+/// Few draws, draws of an earlier engine, and the spread are shown beside a score.
 #[test]
 fn a_score_says_how_sure_it_is() {
     let filled = |scores: &Scores| {

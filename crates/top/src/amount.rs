@@ -1,17 +1,17 @@
-//! Figures as they are shown, and what is shown where there is none.
+//! Formats figures, and the text in place of missing ones.
 
-/// What a world does not tell.
+/// Shown for a figure that a world does not report.
 pub const UNTOLD: &str = "unsupported";
 
-/// Bytes of a page; worlds with others can't be captured, recorded or simulated.
+/// Bytes of a page; machines with other sizes can't be captured, recorded or simulated.
 const PAGE: f64 = 4096.0;
 
-/// A figure, or that there is none.
+/// Formats a figure, or returns [`UNTOLD`].
 fn told(value: Option<f64>, show: impl FnOnce(f64) -> String) -> String {
     value.map_or_else(|| UNTOLD.to_owned(), show)
 }
 
-/// Three digits of a number that is not large.
+/// Formats a small number with three digits.
 fn digits(value: f64) -> String {
     match value {
         v if v >= 99.95 => format!("{v:.0}"),
@@ -20,7 +20,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// Pages in the unit that fits.
+/// Formats a number of pages as a size in a suitable unit.
 pub fn size(pages: f64) -> String {
     let bytes = pages * PAGE;
     let units = ["KiB", "MiB", "GiB", "TiB"];
@@ -36,17 +36,17 @@ pub fn size(pages: f64) -> String {
     }
 }
 
-/// Pages, if they are told.
+/// Formats pages, if reported.
 pub fn pages(value: Option<f64>) -> String {
     told(value, size)
 }
 
-/// Pages a second, in the unit that fits.
+/// Formats pages per second, in a suitable unit.
 pub fn flow(value: Option<f64>) -> String {
     told(value, |v| format!("{}/s", size(v)))
 }
 
-/// A number, with a comma after each three digits.
+/// Formats a number with a comma after each three digits.
 pub fn grouped(value: f64) -> String {
     let whole = format!("{value:.0}");
     let mut out = String::new();
@@ -59,7 +59,8 @@ pub fn grouped(value: f64) -> String {
     out
 }
 
-/// Things a second: small numbers with a digit behind the point, for one in ten seconds is not none.
+/// Formats a rate per second; small numbers have a decimal, so that one in ten seconds is not shown
+/// as 0.
 pub fn rate(value: Option<f64>) -> String {
     told(value, |v| match v {
         v if v > 0.0 && v < 0.05 => "<0.1".to_owned(),
@@ -68,7 +69,7 @@ pub fn rate(value: Option<f64>) -> String {
     })
 }
 
-/// A share from 0 to 1 in per cent.
+/// Formats a share from 0 to 1 in per cent.
 pub fn share(value: Option<f64>) -> String {
     told(value, |v| match v * 100.0 {
         v if v > 0.0 && v < 0.05 => "<0.1 %".to_owned(),
@@ -76,7 +77,7 @@ pub fn share(value: Option<f64>) -> String {
     })
 }
 
-/// What share one is of another; nothing where there is nothing that it could be a share of.
+/// Formats the share of `part` in `whole`; `-` if the whole is 0.
 pub fn of(part: Option<f64>, whole: Option<f64>) -> String {
     match (part, whole) {
         (Some(_), Some(0.0)) => "-".to_owned(),
@@ -85,12 +86,12 @@ pub fn of(part: Option<f64>, whole: Option<f64>) -> String {
     }
 }
 
-/// Megabytes a second.
+/// Formats megabytes per second.
 pub fn megabytes(value: Option<f64>) -> String {
     told(value, |v| format!("{v:.1} MB/s"))
 }
 
-/// A time in seconds in the unit that fits; nothing was timed where there is none.
+/// Formats a time in seconds in a suitable unit; `-` if nothing was timed.
 pub fn time(value: Option<f64>) -> String {
     value.map_or_else(
         || "-".to_owned(),
@@ -103,7 +104,7 @@ pub fn time(value: Option<f64>) -> String {
     )
 }
 
-/// A count.
+/// Formats a count.
 pub fn count(value: Option<f64>) -> String {
     told(value, grouped)
 }

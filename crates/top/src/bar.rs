@@ -1,21 +1,21 @@
-//! Bars with marks, and lines of a history.
+//! Bars with marks, and lines of blocks for histories.
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Span;
 
-/// A bar's parts: how much, what stands behind it, and letters at their own places.
+/// A bar with a filled and a hatched part, and letters as marks.
 pub struct Bar<'a> {
-    /// Columns.
+    /// Width in columns.
     pub width: usize,
-    /// What the whole width is worth.
+    /// The value of the whole width.
     pub scale: f64,
-    /// What is filled.
+    /// The value of the filled part.
     pub filled: f64,
-    /// What is hatched behind that.
+    /// The value of the hatched part, which follows the filled one.
     pub hatched: f64,
-    /// Letters and where they stand; of two at one place the first is seen.
+    /// Letters and their values; of two at the same column the first is shown.
     pub marks: &'a [(char, f64)],
-    /// The colour of what is filled.
+    /// The style of the filled part.
     pub style: Style,
 }
 
@@ -24,7 +24,7 @@ impl Bar<'_> {
         (value / self.scale * self.width as f64).round() as usize
     }
 
-    /// The bar as text. What does not fit ends in an arrow.
+    /// Returns the bar as text. A bar beyond the scale ends in an arrow.
     pub fn spans(&self) -> Vec<Span<'static>> {
         let (filled, both) = (
             self.column(self.filled),
@@ -52,7 +52,8 @@ impl Bar<'_> {
     }
 }
 
-/// The last values as a line of blocks, from 0 to the largest of them; a value that is not told is a gap.
+/// Formats the last values as a line of blocks, from 0 to their maximum; a missing value is a gap.
+/// Returns the line and the maximum.
 pub fn history(values: &[Option<f64>], width: usize) -> (String, Option<f64>) {
     const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let own = &values[values.len().saturating_sub(width)..];

@@ -1,4 +1,4 @@
-//! One frame of what a [`Player`] shows: lines of text, as many as there is room for.
+//! Draws one frame of a [`Player`]: lines of text, as many as fit.
 
 use crate::help;
 use crate::panels::{self, Panel};
@@ -9,11 +9,11 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-/// Columns that a frame is made for at least; narrower ones are cut off.
+/// The least width of a frame in columns; narrower windows cut it off.
 pub const NARROWEST: u16 = 80;
 
-/// Which colours there are. Blue and orange differ for every kind of colour-blindness, and no colour says what no
-/// word says.
+/// The colours; true: in use. Blue and orange are distinguishable with every kind of
+/// colour-blindness, and every colour is accompanied by words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Palette(pub bool);
 
@@ -25,23 +25,23 @@ impl Palette {
         }
     }
 
-    /// What is as it should be.
+    /// The style of a good state.
     pub fn fine(self) -> Style {
         self.colour(Color::Blue)
     }
 
-    /// What somebody works against.
+    /// The style of a state that costs work.
     pub fn watch(self) -> Style {
         self.colour(Color::Yellow).add_modifier(Modifier::BOLD)
     }
 
-    /// What stops programs.
+    /// The style of a state that stops programs.
     pub fn bad(self) -> Style {
         self.watch().add_modifier(Modifier::REVERSED)
     }
 }
 
-/// A title at the left and something at the right.
+/// Makes a line with a title at the left and a text at the right.
 fn ends(left: &str, right: &str, width: usize) -> Line<'static> {
     let room = width.saturating_sub(right.chars().count() + 2);
     let left: String = match left.chars().count() > room {
@@ -60,7 +60,7 @@ fn ends(left: &str, right: &str, width: usize) -> Line<'static> {
     ])
 }
 
-/// A panel's rule: its title, then a line to the edge.
+/// Makes a panel's rule: its title, then a line to the edge.
 fn rule(title: &str, width: usize) -> Line<'static> {
     let rest = "─".repeat(width.saturating_sub(title.chars().count() + 4));
     Line::from(vec![
@@ -70,8 +70,8 @@ fn rule(title: &str, width: usize) -> Line<'static> {
     ])
 }
 
-/// Takes lines away where there is the most to spare until all fits. The last line of a panel that was cut says how
-/// much is missing.
+/// Removes lines from the panels with the most to spare until all fit. The last line of a cut panel
+/// says how many are missing.
 fn fit(panels: &mut Vec<Panel>, room: usize) {
     let all = |panels: &[Panel]| panels.iter().map(|p| p.lines.len() + 1).sum::<usize>();
     let mut cut = vec![0; panels.len()];
@@ -98,7 +98,7 @@ fn fit(panels: &mut Vec<Panel>, room: usize) {
     }
 }
 
-/// The lines of a frame of so many columns and, at most, lines.
+/// Returns the lines of a frame of `width` columns and at most `height` lines.
 fn lines(
     player: &Player,
     state: &str,
@@ -133,7 +133,7 @@ fn lines(
     out
 }
 
-/// The line of keys.
+/// Returns the line that lists the keys.
 fn keys(player: &Player) -> &'static str {
     match (player.follows(), player.has_cells()) {
         (true, _) => " q quit  space pause  ← → step back and on  ? help",
@@ -167,7 +167,7 @@ pub fn frame(player: &Player, palette: Palette, area: Rect, buffer: &mut Buffer)
     }
 }
 
-/// A frame as text of 80 columns, with everything that there is, for scripts.
+/// Returns a frame as text of 80 columns with all lines, for scripts.
 pub fn text(player: &Player) -> String {
     let lines = lines(
         player,

@@ -1,4 +1,5 @@
-//! What a guest or a recorder said, as looks: a recording that is kept, or a guest's file while it grows.
+//! Converts the frames of a guest or a recorder to looks: from a recording, or from a guest's
+//! growing file.
 
 use crate::look::{FILES, Look};
 use crate::tasks::Tasks;
@@ -10,19 +11,19 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Puts the files of one time together.
+/// Combines the files of one time to a look.
 #[derive(Debug, Default)]
 pub struct Looks {
-    /// The kernel's release, once it was said.
+    /// The kernel's release, once it was received.
     pub release: Option<String>,
-    /// Whether all was said.
+    /// Whether the last frame was received.
     pub over: bool,
     at: u64,
     files: BTreeMap<String, String>,
 }
 
 impl Looks {
-    /// Hears a frame. A look is whole when the next one begins, or the end comes.
+    /// Takes a frame. A look is complete when the next one begins, or at the end.
     pub fn frame(&mut self, frame: Frame) -> Option<Look> {
         match frame {
             Frame::Hello(release) => {
@@ -49,19 +50,19 @@ impl Looks {
         }
     }
 
-    /// What was said of the time before.
+    /// Returns the look in the making, if it has any files.
     pub fn whole(&mut self) -> Option<Look> {
         let files = std::mem::take(&mut self.files);
         let text = |path: &str| files.get(path).map(String::as_str);
-        // Nobody in a guest or a recording looks at tasks.
+        // Guests and recordings have no data about tasks.
         (!files.is_empty()).then(|| Look::of(self.at, text, Tasks::default()))
     }
 }
 
-/// All looks of a recording. One that is cut off ends there.
+/// Reads all looks of a recording. A recording that is cut off ends there.
 ///
 /// # Errors
-/// What can't be read, or is no frame.
+/// The source can't be read, or has something that is no frame.
 pub fn all(mut from: impl Read) -> io::Result<(Looks, Vec<Look>)> {
     let mut looks = Looks::default();
     let mut found = Vec::new();
@@ -72,7 +73,7 @@ pub fn all(mut from: impl Read) -> io::Result<(Looks, Vec<Look>)> {
     Ok((looks, found))
 }
 
-/// Counts what is read.
+/// A reader that counts its bytes.
 struct Counted<R>(R, u64);
 
 impl<R: Read> Read for Counted<R> {
@@ -87,7 +88,7 @@ impl<R: Read> Read for Counted<R> {
 #[derive(Debug)]
 pub struct Growing {
     file: File,
-    /// Bytes of whole frames that were read.
+    /// Bytes of complete frames read so far.
     read: u64,
     looks: Looks,
 }
@@ -96,10 +97,10 @@ pub struct Growing {
 const NAME: &str = "frames";
 
 impl Growing {
-    /// Opens it.
+    /// Opens the file.
     ///
     /// # Errors
-    /// It can't be opened.
+    /// The file can't be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
             file: File::open(path)?,
@@ -108,20 +109,22 @@ impl Growing {
         })
     }
 
-    /// The kernel's release, once it was said.
+    /// Returns the kernel's release, once it was received.
     pub fn release(&self) -> Option<&str> {
         self.looks.release.as_deref()
     }
 
-    /// Whether nothing more will come: all was said, or the run has taken its file away.
+    /// Returns true if no more frames will come: the last one was read, or the run has removed its
+    /// file.
     pub fn over(&self) -> bool {
         self.looks.over || self.file.metadata().is_ok_and(|m| m.nlink() == 0)
     }
 
-    /// The looks that were said since the last time. What is cut short is read again when it is whole.
+    /// Returns the looks since the last call. A frame that is cut off is read again when it is
+    /// complete.
     ///
     /// # Errors
-    /// What can't be read, or is no frame.
+    /// The file can't be read, or has something that is no frame.
     pub fn more(&mut self) -> io::Result<Vec<Look>> {
         self.file.seek(SeekFrom::Start(self.read))?;
         let mut from = Counted(BufReader::new(&self.file), 0);
@@ -136,7 +139,8 @@ impl Growing {
     }
 }
 
-/// The files of frames of guests that run here, the youngest first: each run has a folder below the temporary one.
+/// Returns the frame files of guests that run here, the youngest first: each run has a folder below
+/// the temporary one.
 pub fn guests(temporary: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(temporary).into_iter().flatten().flatten();
     let ours = entries.filter(|e| e.file_name().to_string_lossy().starts_with("lowmark-"));

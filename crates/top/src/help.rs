@@ -1,8 +1,8 @@
-//! What keys and words mean.
+//! The help page: keys and words.
 
 use ratatui::text::Line;
 
-/// Keys, and what is on the screen. It fits 80 columns and 22 lines.
+/// The help text. It fits 80 columns and 22 lines.
 const TEXT: &str = " q, Esc      quit                        space      stop here, go on
  ← →         one moment back, on         PgUp PgDn  20 moments back, on
  Home End    the first, the last         + -        twice, half as fast
@@ -23,7 +23,7 @@ const TEXT: &str = " q, Esc      quit                        space      stop her
  unsupported this world does not tell it; 0 is a figure
  `lowmark explain NAME` says more of each word; docs/top.md of this screen";
 
-/// As lines.
+/// Returns the text as lines.
 pub fn lines() -> Vec<Line<'static>> {
     TEXT.lines().map(Line::raw).collect()
 }

@@ -1,4 +1,4 @@
-//! The running Linux.
+//! Samples the running Linux.
 
 use crate::look::{FILES, Look};
 use crate::tasks;
@@ -14,18 +14,18 @@ pub struct Here {
     begun: Instant,
     /// The kernel's release.
     pub release: String,
-    /// Disks that are shown, the one below the root filesystem first.
+    /// The disks to show, that of the root filesystem first.
     pub disks: Vec<String>,
 }
 
-/// The longest text that is looked at, in bytes.
+/// The longest file that is read, in bytes.
 const MOST: u64 = 64 << 20;
 
 impl Here {
-    /// Finds out what is here.
+    /// Determines release and disks of the system.
     ///
     /// # Errors
-    /// There is no `/proc/vmstat` that can be read; in one line.
+    /// `/proc/vmstat` can't be read; in one line.
     pub fn new(root: &Path) -> Result<Self, String> {
         let vmstat = root.join("proc/vmstat");
         input::bytes(&vmstat, MOST).map_err(|e| format!("can't read {}: {e}", vmstat.display()))?;
@@ -48,7 +48,7 @@ impl Here {
         Ok(here)
     }
 
-    /// Looks at everything.
+    /// Takes a look.
     pub fn look(&self) -> Look {
         let at = self.begun.elapsed().as_nanos() as u64;
         let text = |path: &&'static str| {

@@ -1,4 +1,4 @@
-//! A look at `/proc`, and what happened between two.
+//! A look at `/proc`, and the changes between two looks.
 
 use crate::moment::{
     Class, Dirty, Disk, Latency, Moment, PRESSURES, Pressure, Reclaim, Wait, Zone,
@@ -22,10 +22,10 @@ pub const FILES: [&str; 6] = [
 /// Ticks a second in `/proc/PID/stat` (USER_HZ): 100 on every architecture that is captured.
 const USER_HZ: f64 = 100.0;
 
-/// What the files said at one time.
+/// The contents of the files at one time.
 #[derive(Debug, Clone, Default)]
 pub struct Look {
-    /// Nanoseconds since looking began.
+    /// Nanoseconds since the first look.
     at: u64,
     vmstat: BTreeMap<String, u64>,
     zones: Vec<Zone>,
@@ -34,12 +34,12 @@ pub struct Look {
     pressure: [Pressure; 3],
     waits: Option<Vec<Wait>>,
     kswapd_ticks: Option<u64>,
-    /// Of a live cache.
+    /// Latencies of a live cache; `None` for other worlds.
     latencies: Option<Latencies>,
 }
 
-/// The kernel's own means over ten seconds: the totals beside them are brought up to date every other second only, so that
-/// what they grow by in one would be nothing, then too much.
+/// Parses the kernel's own means over ten seconds. The totals beside them are updated only every
+/// other second, so that their increase over one second would be alternately zero and too large.
 fn pressure(text: Option<&str>) -> Pressure {
     let share = |who: &str| {
         let line = text?.lines().find_map(|l| l.strip_prefix(who))?;
@@ -54,7 +54,7 @@ fn pressure(text: Option<&str>) -> Pressure {
     }
 }
 
-/// Zones with memory; none if the text is not understood.
+/// Returns the zones with memory; empty if the text is malformed.
 fn zones(text: &str) -> Vec<Zone> {
     let mut zones = parse::zoneinfo(text).unwrap_or_default();
     zones.retain(|z| z.managed > 0);
@@ -71,7 +71,7 @@ fn zones(text: &str) -> Vec<Zone> {
 }
 
 impl Look {
-    /// Makes sense of the texts at a time; a file that is not there says nothing.
+    /// Parses the texts of a time; `text` returns `None` for a missing file.
     pub fn of<'a>(at: u64, text: impl Fn(&str) -> Option<&'a str>, tasks: Tasks) -> Self {
         let own = |path: &str| text(path).unwrap_or("");
         Self {
@@ -86,12 +86,13 @@ impl Look {
         }
     }
 
-    /// When it was, in nanoseconds since looking began.
+    /// Returns its time, in nanoseconds since the first look.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// Disks that did anything since they came up, without those that are memory, files or parts of others.
+    /// Returns the disks that had I/O since boot, without those in memory or files and parts of
+    /// other disks.
     pub fn busy_disks(&self) -> Vec<String> {
         let whole = |name: &str| {
             let of_memory = ["loop", "ram", "zram", "dm-", "sr", "fd"];
@@ -109,13 +110,13 @@ impl Look {
         found.map(|(_, stats)| *stats)
     }
 
-    /// The sum of a counter over its forms: one name today, one a zone's type in older kernels.
+    /// Returns a counter, summed over the zone types in older kernels.
     fn counter(&self, name: &str) -> Option<u64> {
         sum(&self.vmstat, name)
     }
 }
 
-/// A look at what a live cache serves.
+/// Makes a look from the files of a live cache.
 pub fn of_files(at: u64, files: &[(&str, String)]) -> Look {
     let text = |path: &str| {
         let found = files.iter().find(|(name, _)| *name == path);
@@ -124,10 +125,10 @@ pub fn of_files(at: u64, files: &[(&str, String)]) -> Look {
     Look::of(at, text, Tasks::default())
 }
 
-/// The types of zones, as older kernels end the names of counters.
+/// The suffixes of counters per zone type in older kernels.
 const TYPES: [&str; 6] = ["_dma", "_dma32", "_normal", "_movable", "_high", "_device"];
 
-/// The sum of a counter over its forms.
+/// Returns a counter, or the sum of its counters per zone type.
 fn sum(counters: &BTreeMap<String, u64>, name: &str) -> Option<u64> {
     let whole = counters.get(name).copied();
     whole.or_else(|| {
@@ -137,7 +138,7 @@ fn sum(counters: &BTreeMap<String, u64>, name: &str) -> Option<u64> {
     })
 }
 
-/// Reclaim as rates of counters, each by what it grew in a second.
+/// Makes the reclaim figures from rates of counters per second.
 fn reclaim(rate: impl Fn(&str) -> Option<f64>) -> Reclaim {
     let class = |who: &str| Class {
         scanned: rate(&format!("pgscan_{who}")),
@@ -156,7 +157,7 @@ fn reclaim(rate: impl Fn(&str) -> Option<f64>) -> Reclaim {
     }
 }
 
-/// Reclaim over a whole run, from what its counters grew by.
+/// Returns reclaim over a whole run, from the increases of its counters.
 pub fn over(counters: &BTreeMap<String, u64>, seconds: f64) -> Option<Reclaim> {
     if seconds <= 0.0 {
         return None;
@@ -165,7 +166,8 @@ pub fn over(counters: &BTreeMap<String, u64>, seconds: f64) -> Option<Reclaim> {
     (!own.is_silent()).then_some(own)
 }
 
-/// What happened between two looks. A counter that went backwards (a CPU or a disk that left) tells nothing.
+/// Returns the changes between two looks. A counter that decreased (because a CPU or a disk went
+/// away) gives no figure.
 pub fn between(before: &Look, now: &Look, disks: &[String]) -> Moment {
     let seconds = (now.at.saturating_sub(before.at) as f64 / 1e9).max(1e-9);
     let grew = |now: u64, then: u64| Some(now.checked_sub(then)? as f64 / seconds);
@@ -202,7 +204,7 @@ pub fn between(before: &Look, now: &Look, disks: &[String]) -> Moment {
     }
 }
 
-/// What a live cache timed between two looks; none of other worlds.
+/// Returns the times of a live cache between two looks; empty for other worlds.
 fn latencies(before: &Look, now: &Look, seconds: f64) -> Vec<Latency> {
     let mut found = Vec::new();
     if let (Some(before), Some(now)) = (&before.latencies, &now.latencies) {

@@ -1,18 +1,18 @@
-//! What a frame shows, of whatever world. A figure that the world does not tell is `None`, and shown as
-//! `unsupported`.
+//! The state shown in a frame, for every world. A figure that the world does not report is `None`,
+//! and shown as `unsupported`.
 
 /// A zone. Counts are pages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Zone {
-    /// Its name; of a machine with several nodes with the node's number before it.
+    /// The zone's name, after the node's number on machines with several nodes.
     pub name: String,
     /// Free pages (`free` of `/proc/zoneinfo`).
     pub free: f64,
-    /// The watermarks min, low and high, boost included: what the kernel compares `free` with.
+    /// The watermarks min, low and high with boost, which the kernel compares with `free`.
     pub marks: [f64; 3],
 }
 
-/// Dirty pages and what they are held against. Counts are pages, rates pages a second.
+/// Dirty pages and their limits. Counts are pages, rates pages per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Dirty {
     /// `nr_dirty` of `/proc/vmstat`.
@@ -23,33 +23,33 @@ pub struct Dirty {
     pub background: Option<f64>,
     /// `nr_dirty_threshold`.
     pub limit: Option<f64>,
-    /// Pages that became dirty (`nr_dirtied`).
+    /// Pages dirtied per second (`nr_dirtied`).
     pub dirtied: Option<f64>,
-    /// Pages that were written (`nr_written`).
+    /// Pages written per second (`nr_written`).
     pub written: Option<f64>,
 }
 
-/// One who reclaims. Pages a second.
+/// The work of kswapd or of direct reclaim, in pages per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Class {
-    /// Pages that it looked at (`pgscan_*`).
+    /// Pages scanned (`pgscan_*`).
     pub scanned: Option<f64>,
-    /// Pages that it freed (`pgsteal_*`).
+    /// Pages reclaimed (`pgsteal_*`).
     pub freed: Option<f64>,
 }
 
-/// Reclaim. Everything is a second, pages where nothing else is said.
+/// Reclaim. All figures are per second, and pages unless stated.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Reclaim {
     /// kswapd.
     pub kswapd: Class,
-    /// Tasks that reclaim for themselves.
+    /// Direct reclaim.
     pub direct: Class,
-    /// Both together, where they are not told apart.
+    /// Both together, for worlds that do not distinguish them.
     pub both: Class,
-    /// Allocations that reclaimed directly (`allocstall*`), times a second.
+    /// Entries into direct reclaim (`allocstall*`).
     pub stalls: Option<f64>,
-    /// Refaults of files' pages (`workingset_refault_file`, before 5.9 `workingset_refault`).
+    /// Refaults of file pages (`workingset_refault_file`, before 5.9 `workingset_refault`).
     pub refaults_file: Option<f64>,
     /// Refaults of anonymous pages.
     pub refaults_anon: Option<f64>,
@@ -57,12 +57,12 @@ pub struct Reclaim {
     pub swap_in: Option<f64>,
     /// `pswpout`.
     pub swap_out: Option<f64>,
-    /// Pages that reclaim wrote itself (`nr_vmscan_write`).
+    /// Pages written by reclaim itself (`nr_vmscan_write`).
     pub written: Option<f64>,
 }
 
 impl Reclaim {
-    /// Whether nothing of it is told, but for both together.
+    /// Returns true if no figure is reported, except possibly `both`.
     pub fn is_silent(&self) -> bool {
         let both = self.both;
         *self
@@ -73,31 +73,31 @@ impl Reclaim {
     }
 }
 
-/// Tasks that wait for the same.
+/// Tasks that wait for the same thing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wait {
-    /// How many.
+    /// The number of tasks.
     pub tasks: u32,
-    /// Who, by name; empty where only the number is known.
+    /// The tasks' name; empty if only their number is known.
     pub who: String,
-    /// What for, in the world's own words: a function of the kernel's, a kind of wait of the engine's. `None`: it
-    /// is not told.
+    /// The place of the wait, in the world's own words: a function of the kernel, a kind of wait of
+    /// the engine. `None`: not reported.
     pub on: Option<String>,
-    /// What that means.
+    /// The meaning of that place.
     pub means: &'static str,
 }
 
-/// Pressure of one resource: shares of the time, from 0 to 1, of the last ten seconds (of a simulated or guest's run: since
-/// the moment before).
+/// Pressure on one resource: shares of time, from 0 to 1, over the last ten seconds (for simulated
+/// runs and guests: since the previous moment).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Pressure {
-    /// Some task stood still for it.
+    /// At least one task was stalled.
     pub some: Option<f64>,
-    /// All tasks did.
+    /// All tasks were stalled.
     pub full: Option<f64>,
 }
 
-/// What pressure is told of, in the order of [`Moment::pressure`].
+/// The resources, in the order of [`Moment::pressure`].
 pub const PRESSURES: [&str; 3] = ["memory", "io", "cpu"];
 
 /// A disk.
@@ -105,44 +105,44 @@ pub const PRESSURES: [&str; 3] = ["memory", "io", "cpu"];
 pub struct Disk {
     /// Its name.
     pub name: String,
-    /// Megabytes written a second.
+    /// Megabytes written per second.
     pub write: Option<f64>,
-    /// Megabytes read a second.
+    /// Megabytes read per second.
     pub read: Option<f64>,
-    /// Requests under way.
+    /// Requests in flight.
     pub queue: Option<f64>,
 }
 
-/// Times of one kind that a live cache took since the moment before.
+/// Times of one kind in a live cache since the previous moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Latency {
-    /// Of what: `hit`, `miss`, `write`, `throttle`, `allocation`, `fsync`.
+    /// The operation: `hit`, `miss`, `write`, `throttle`, `allocation`, `fsync`.
     pub name: &'static str,
-    /// How many a second were timed.
+    /// Operations timed per second.
     pub timed: f64,
-    /// Seconds that 99 % and 99.9 % of them were no longer than; `None`: there was none.
+    /// The 99th and 99.9th percentiles in seconds; `None`: nothing was timed.
     pub shares: [Option<f64>; 2],
 }
 
-/// What is known at one time.
+/// The state at one time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Moment {
-    /// Seconds since looking, recording or the workload began.
+    /// Seconds since the start of looking, recording or the workload.
     pub at: f64,
-    /// Zones with memory; none where they are not told.
+    /// Zones with memory; empty if not reported.
     pub zones: Vec<Zone>,
     /// Dirty pages.
     pub dirty: Dirty,
-    /// Reclaim since the moment before.
+    /// Reclaim since the previous moment.
     pub reclaim: Reclaim,
-    /// What share of a CPU kswapd took.
+    /// The share of a CPU that kswapd used.
     pub kswapd_cpu: Option<f64>,
-    /// Who waits, most tasks first; `None`: it is not told.
+    /// Waiting tasks, the largest group first; `None`: not reported.
     pub waits: Option<Vec<Wait>>,
     /// Pressure, see [`PRESSURES`].
     pub pressure: [Pressure; 3],
     /// Disks, the most likely one first.
     pub disks: Vec<Disk>,
-    /// How long calls took, of a live cache; none of other worlds.
+    /// Latencies of a live cache; empty for other worlds.
     pub latencies: Vec<Latency>,
 }

@@ -1,4 +1,4 @@
-//! What a frame is made of: a panel for each question, its lines in order of weight.
+//! The panels of a frame: one for each question, its lines in order of importance.
 
 use crate::amount::{self, UNTOLD};
 use crate::bar::{self, Bar};
@@ -16,7 +16,7 @@ pub struct Panel {
     pub title: String,
     /// Its lines.
     pub lines: Vec<Line<'static>>,
-    /// Lines that it has at least, where there is room for it at all.
+    /// The least number of lines, if there is room for the panel at all.
     pub least: usize,
 }
 
@@ -30,7 +30,7 @@ impl Panel {
     }
 }
 
-/// The panels of a moment.
+/// Returns the panels of a moment.
 pub fn all(player: &Player, moment: &Moment, palette: Palette, width: usize) -> Vec<Panel> {
     let mut all = vec![
         zones(&moment.zones, palette, width),
@@ -45,7 +45,7 @@ pub fn all(player: &Player, moment: &Moment, palette: Palette, width: usize) -> 
     all
 }
 
-/// How free pages stand to the marks, in words.
+/// Describes free pages in relation to the watermarks.
 fn standing(zone: &Zone, palette: Palette) -> (&'static str, Style) {
     let [min, low, high] = zone.marks;
     match zone.free {
@@ -70,7 +70,7 @@ fn zones(zones: &[Zone], palette: Palette, width: usize) -> Panel {
         };
         let mut spans = vec![Span::raw(format!(" {:<9.9}", zone.name))];
         spans.extend(bar.spans());
-        // The three marks in the unit of the largest.
+        // Formats the three watermarks in the unit of the largest.
         let unit = amount::size(high)
             .split_once(' ')
             .map_or("", |(_, unit)| unit)
@@ -97,8 +97,8 @@ fn zones(zones: &[Zone], palette: Palette, width: usize) -> Panel {
     Panel::new(title, 1, lines)
 }
 
-/// How dirty pages stand to the limits, in words: since 3.2 writers sleep from the middle between them on
-/// (`docs/reference/writeback.md`).
+/// Describes dirty pages in relation to the limits: since 3.2 writers are paused from the middle
+/// between them on (`docs/reference/writeback.md`).
 fn held(dirty: &Dirty, palette: Palette) -> (&'static str, Style) {
     let both = dirty.dirty.zip(dirty.writeback).map(|(d, w)| d + w);
     let (Some(both), Some(background), Some(limit)) = (both, dirty.background, dirty.limit) else {
@@ -107,7 +107,7 @@ fn held(dirty: &Dirty, palette: Palette) -> (&'static str, Style) {
     match both {
         v if v >= limit => ("OVER THE LIMIT", palette.bad()),
         v if v >= f64::midpoint(background, limit) => ("writers slowed", palette.watch()),
-        // The flushers stop by what is dirty alone.
+        // The flushers stop according to dirty pages only.
         _ if dirty.dirty >= Some(background) => ("flushers write", palette.fine()),
         _ => ("below background", palette.fine()),
     }
@@ -154,7 +154,7 @@ fn dirty(dirty: &Dirty, palette: Palette, width: usize) -> Panel {
     )
 }
 
-/// Reclaim: at this moment, or what moments don't tell over the whole run.
+/// Makes the panel of reclaim: at this moment, or over the whole run if moments do not report it.
 fn reclaim(moment: &Moment, whole: Option<&Reclaim>) -> Panel {
     let both = moment.reclaim.both;
     let of_run = whole.filter(|_| moment.reclaim.is_silent());
@@ -209,7 +209,7 @@ fn reclaim(moment: &Moment, whole: Option<&Reclaim>) -> Panel {
     Panel::new(title, 4, (0..right.len()).map(line).collect())
 }
 
-/// How long the calls of a live cache took, two kinds a line.
+/// Makes the panel of a live cache's latencies, two kinds per line.
 fn latencies(latencies: &[Latency]) -> Panel {
     let head = "              timed/s      p99    p99.9";
     let mut lines = vec![Line::raw(format!("{head} {head}"))];
@@ -276,7 +276,7 @@ fn disks(disks: &[Disk]) -> Panel {
     Panel::new("disks", 1, lines)
 }
 
-/// How it came to this: lines of blocks.
+/// Makes the panel of histories: lines of blocks.
 pub fn history(player: &Player, width: usize) -> Panel {
     let sum = |m: &Moment| (!m.zones.is_empty()).then(|| m.zones.iter().map(|z| z.free).sum());
     let both = |m: &Moment| Some(m.dirty.dirty? + m.dirty.writeback?);

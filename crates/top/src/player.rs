@@ -1,4 +1,4 @@
-//! What is shown, and what keys do to it: no terminal here, no clock.
+//! The state of the display, and the effects of keys: without terminal and clock.
 
 use crate::frames::Growing;
 use crate::here::Here;
@@ -9,43 +9,43 @@ use kernel::running::live::{self, Live};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Moments of something that goes on that can be stepped back to: an hour of seconds.
+/// Moments of a live source that are kept for stepping back: an hour of seconds.
 const KEPT: usize = 3600;
-/// How far the keys of pages step.
+/// Moments that the page keys step over.
 const FAR: usize = 20;
-/// The least and the most speed.
+/// The lowest and the highest speed of playback.
 const SPEEDS: (f64, f64) = (1.0 / 64.0, 65536.0);
 
-/// What somebody wants.
+/// A command of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// To end.
+    /// Quit.
     Quit,
-    /// To stop here, or to go on.
+    /// Pause or continue.
     Pause,
-    /// One moment back.
+    /// Step one moment back.
     Back,
-    /// One moment on.
+    /// Step one moment on.
     On,
-    /// Many moments back.
+    /// Step many moments back.
     FarBack,
-    /// Many moments on.
+    /// Step many moments on.
     FarOn,
-    /// To the beginning.
+    /// Go to the beginning.
     First,
-    /// To the end.
+    /// Go to the end.
     Last,
-    /// Twice as fast.
+    /// Double the speed.
     Faster,
-    /// Half as fast.
+    /// Halve the speed.
     Slower,
-    /// The next cell.
+    /// Go to the next cell.
     Cell,
-    /// What keys and words mean, or not any more.
+    /// Show or hide the help.
     Help,
 }
 
-/// Where moments come from.
+/// The source of moments.
 #[derive(Debug)]
 enum Source {
     Here(Here),
@@ -54,11 +54,11 @@ enum Source {
     Tape(Tape),
 }
 
-/// What is shown.
+/// The state of the display.
 #[derive(Debug)]
 pub struct Player {
     source: Source,
-    /// What it is.
+    /// The title of the source.
     title: String,
     moments: Vec<Moment>,
     whole: Option<Reclaim>,
@@ -95,7 +95,7 @@ impl Player {
         }
     }
 
-    /// Shows the running system, with a look each interval; there are moments from the second look on.
+    /// Shows the running system, with a look per interval; moments exist from the second look on.
     pub fn here(here: Here, interval: Duration) -> Self {
         let title = format!("Linux {}, this machine", here.release);
         let mut player = Self::new(Source::Here(here), title);
@@ -103,7 +103,7 @@ impl Player {
         player
     }
 
-    /// Shows a live cache, with a look each interval.
+    /// Shows a live cache, with a look per interval.
     pub fn live(cache: Live, interval: Duration) -> Self {
         let title = format!("a live cache at {}", cache.address());
         let mut player = Self::new(Source::Cache(cache, Instant::now()), title);
@@ -111,14 +111,14 @@ impl Player {
         player
     }
 
-    /// Shows a guest that runs.
+    /// Shows a running guest.
     pub fn guest(frames: Growing) -> Self {
         let mut player = Self::new(Source::Guest(frames), "a guest".to_owned());
         player.interval = 0.2;
         player
     }
 
-    /// Plays something back from a cell's beginning.
+    /// Plays a cell of a tape from its beginning.
     ///
     /// # Errors
     /// The cell can't be read.
@@ -129,7 +129,7 @@ impl Player {
         Ok(player)
     }
 
-    /// The same under another title.
+    /// Sets another title.
     pub fn called(mut self, title: &str) -> Self {
         self.title = title.to_owned();
         self
@@ -162,47 +162,47 @@ impl Player {
         self.go(after.saturating_sub(1));
     }
 
-    /// Whether it goes on by itself: it is no playback.
+    /// Returns true for a live source, false for playback.
     pub fn follows(&self) -> bool {
         !matches!(self.source, Source::Tape(_))
     }
 
-    /// Seconds between two looks at something that goes on.
+    /// Returns the seconds between two looks at a live source.
     pub fn interval(&self) -> f64 {
         self.interval
     }
 
-    /// What is shown.
+    /// Returns the shown moment.
     pub fn moment(&self) -> Option<&Moment> {
         self.moments.get(self.at)
     }
 
-    /// The moments up to what is shown.
+    /// Returns the moments up to the shown one.
     pub fn history(&self) -> &[Moment] {
         &self.moments[..self.moments.len().min(self.at + 1)]
     }
 
-    /// Reclaim over the whole run, where moments don't tell it.
+    /// Returns reclaim over the whole run, if moments do not report it.
     pub fn whole(&self) -> Option<&Reclaim> {
         self.whole.as_ref()
     }
 
-    /// What it is of.
+    /// Returns the title.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// Whether help is wanted.
+    /// Returns true if the help is shown.
     pub fn helps(&self) -> bool {
         self.help
     }
 
-    /// Whether there are cells to change between.
+    /// Returns true if there are several cells.
     pub fn has_cells(&self) -> bool {
         matches!(&self.source, Source::Tape(tape) if tape.cells.len() > 1)
     }
 
-    /// When what is shown was.
+    /// Returns the time of the shown moment.
     pub fn when(&self) -> String {
         let last = self.moments.last().map_or(0.0, |m| m.at);
         let at = self.moment().map_or(0.0, |m| m.at);
@@ -212,7 +212,7 @@ impl Player {
         }
     }
 
-    /// That, and how it goes, in few words.
+    /// Returns that time and the state of playback, in few words.
     pub fn state(&self) -> String {
         let when = self.when();
         let end = self.at + 1 >= self.moments.len();
@@ -230,7 +230,7 @@ impl Player {
         }
     }
 
-    /// Does what a key says; false: to end.
+    /// Executes a command; returns false to quit.
     pub fn key(&mut self, key: Key) -> bool {
         let last = self.moments.len().saturating_sub(1);
         match key {
@@ -238,7 +238,8 @@ impl Player {
             Key::Help => self.help = !self.help,
             Key::Pause => {
                 self.paused = !self.paused;
-                // What goes on, goes on with what is now; a playback that is over, from its beginning.
+                // A live source continues with the latest moment; playback at its end starts from
+                // the beginning.
                 match self.paused {
                     false if self.follows() => self.go(last),
                     false if self.at == last => self.go(0),
@@ -268,7 +269,7 @@ impl Player {
         true
     }
 
-    /// Time passes in playback.
+    /// Advances playback by `time`.
     pub fn pass(&mut self, time: Duration) {
         if self.paused || self.follows() {
             return;
@@ -279,10 +280,10 @@ impl Player {
         self.at = self.at.max(after.saturating_sub(1));
     }
 
-    /// Looks at what goes on.
+    /// Takes a look at a live source.
     ///
     /// # Errors
-    /// What a guest says can't be read, or there is no live cache.
+    /// A guest's frames can't be read, or the live cache does not answer.
     pub fn look(&mut self) -> io::Result<()> {
         let (looks, disks) = match &mut self.source {
             Source::Tape(_) => return Ok(()),
@@ -291,7 +292,7 @@ impl Player {
                 let at = begun.elapsed().as_nanos() as u64;
                 let look = match cache.look() {
                     Ok(files) => look::of_files(at, &files),
-                    // One that has been seen has ended, or is about to.
+                    // A cache that has answered before has ended, or is about to.
                     Err(_) if self.last.is_some() => {
                         self.over = true;
                         return Ok(());
@@ -338,7 +339,7 @@ impl Player {
 pub(crate) mod tests {
     use super::*;
 
-    /// A playback of a few moments, a second apart.
+    /// Makes a playback of a few moments, a second apart.
     pub(crate) fn of_moments(moments: Vec<Moment>) -> Player {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("1-a.csv");

@@ -1,8 +1,8 @@
-//! What the kernel's functions that tasks wait in mean, in the words of the engine's kinds of waits where it has one
-//! (`mm::world::tasks`).
+//! The meaning of the kernel functions in which tasks wait, in the words of the engine's kinds of
+//! waits where it has one (`mm::world::tasks`).
 
-/// Beginnings of functions' names (`/proc/PID/wchan`, as in kernels from 3.0 to 6.18) and what waits there wait for. The
-/// first that fits is the one.
+/// Beginnings of function names (`/proc/PID/wchan`, in kernels from 3.0 to 6.18) and the reasons
+/// for waiting there. The first match counts.
 const REASONS: [(&str, &str); 41] = [
     ("balance_dirty_pages", "dirty limit"),
     ("reclaim_throttle", "reclaim throttle"),
@@ -47,7 +47,7 @@ const REASONS: [(&str, &str); 41] = [
     ("do_swap_page", "swap"),
 ];
 
-/// What it means to wait in a function; empty where it is not known.
+/// Returns the reason for waiting in a function; empty if unknown.
 pub fn of(function: &str) -> &'static str {
     let fits = |(start, _): &&(&str, &str)| function.starts_with(start);
     REASONS.iter().find(fits).map_or("", |(_, means)| means)

@@ -1,4 +1,4 @@
-//! The terminal: taken, drawn to, and given back however it ends.
+//! The terminal: taken over, drawn to, and restored in any case.
 
 use crate::draw::{self, Palette};
 use crate::player::{Key, Player};
@@ -11,27 +11,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// How it ended.
+/// How the display ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// Somebody had seen enough.
+    /// The user quit.
     Quit,
-    /// By Ctrl-C or a signal.
+    /// Ctrl-C or another signal ended it.
     Interrupted,
 }
 
-/// The longest time without a look at keys and signals.
+/// The longest time between two checks of keys and signals.
 const TICK: Duration = Duration::from_millis(50);
-/// The second look comes soon: rates need two.
+/// The second look is early, because rates need two.
 const FIRST: Duration = Duration::from_millis(250);
 
-/// Whether there is a terminal that can be drawn to.
+/// Returns true if there is a terminal that can be drawn to.
 pub fn is_there() -> bool {
     let able = std::env::var_os("TERM").is_none_or(|term| term != "dumb");
     able && io::stdout().is_terminal() && io::stdin().is_terminal()
 }
 
-/// The terminal while it is ours. A panic gives it back before it speaks, by the hook that ratatui sets.
+/// The terminal in use; restored on drop. After a panic, the hook that ratatui sets restores it
+/// before the message.
 struct Taken(ratatui::DefaultTerminal);
 
 impl Drop for Taken {
@@ -40,7 +41,7 @@ impl Drop for Taken {
     }
 }
 
-/// What a key of the keyboard wants; Ctrl-C is none of them.
+/// Returns the command of a key; Ctrl-C is none.
 fn key(event: KeyEvent) -> Option<Key> {
     Some(match event.code {
         KeyCode::Char('q') | KeyCode::Esc => Key::Quit,
@@ -59,10 +60,10 @@ fn key(event: KeyEvent) -> Option<Key> {
     })
 }
 
-/// Shows until somebody wants it to end.
+/// Shows the player until the user quits.
 ///
 /// # Errors
-/// The terminal's, and those of what is shown.
+/// The terminal fails, or a look at the source does.
 pub fn show(player: &mut Player, colour: bool) -> io::Result<Ended> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -96,7 +97,7 @@ pub fn show(player: &mut Player, colour: bool) -> io::Result<Ended> {
         if event::poll(Duration::ZERO)? {
             match heard(&event::read()?, player) {
                 Some(ended) => return Ok(ended),
-                // A key, or a window of another size.
+                // A key was pressed, or the window was resized.
                 None => drawn = None,
             }
         }
@@ -106,7 +107,8 @@ pub fn show(player: &mut Player, colour: bool) -> io::Result<Ended> {
     }
 }
 
-/// Waits for a key or a tick; whether the terminal has gone away, which crossterm would read from for ever.
+/// Waits for a key or a tick; returns true if the terminal has gone away, which crossterm would
+/// read for ever.
 fn is_gone() -> io::Result<bool> {
     let input = io::stdin();
     let mut keys = [PollFd::new(&input, PollFlags::IN)];
@@ -118,13 +120,13 @@ fn is_gone() -> io::Result<bool> {
         Ok(_) => Ok(keys[0]
             .revents()
             .intersects(PollFlags::HUP | PollFlags::ERR)),
-        // A signal, or a window of another size.
+        // A signal, or a resized window.
         Err(Errno::INTR) => Ok(false),
         Err(e) => Err(e.into()),
     }
 }
 
-/// Does what somebody wants; how it ended, if that was wanted.
+/// Executes an event; returns how the display ends, if it does.
 fn heard(event: &Event, player: &mut Player) -> Option<Ended> {
     let Event::Key(pressed) = event else {
         return None;

@@ -1,17 +1,17 @@
-//! Time series of a results folder (`series/N-CELL.csv`), as moments.
+//! Reads time series of a results folder (`series/N-CELL.csv`) as moments.
 
 use crate::moment::{Class, Disk, Moment, PRESSURES, Pressure, Wait, Zone};
 use std::collections::BTreeMap;
 use std::io::Read;
 
-/// A column's head: `free Normal [pages]`.
+/// The header of a column: `free Normal [pages]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Head {
     name: String,
     scope: String,
 }
 
-/// The scope of what belongs to no zone and no mount point.
+/// The scope of columns that belong to no zone and no mount point.
 const GLOBAL: &str = "global";
 
 fn head(text: &str) -> Option<Head> {
@@ -53,13 +53,14 @@ impl<'a> Row<'a> {
         names.filter_map(zone).collect()
     }
 
-    /// What happened in all zones together.
+    /// Returns the sum of a figure over all zones.
     fn over_zones(&self, name: &str) -> Option<f64> {
         let own = self.all().filter(|(h, _)| h.name == name);
         own.map(|(_, v)| v).reduce(|a, b| a + b)
     }
 
-    /// Disks: that of the first filesystem, others by mount point or as the second, that of swap.
+    /// Returns the disks: that of the first filesystem, others by mount point or as the second,
+    /// that of swap.
     fn disks(&self) -> Vec<Disk> {
         let mut disks: Vec<Disk> = Vec::new();
         for (head, value) in self.all() {
@@ -94,9 +95,11 @@ impl<'a> Row<'a> {
         disks
     }
 
-    /// The engine counts the waiting by kind, and leaves out kinds that no sample met.
+    /// Returns the waiting tasks. The engine counts them by kind, and leaves out kinds that no
+    /// sample has.
     fn waits(&self) -> Option<Vec<Wait>> {
-        // Only the engine's samples have it: a real kernel does not tell what its tasks wait for.
+        // Only the engine's samples have this column: a real kernel does not report why its tasks
+        // wait.
         self.of("kswapd_awake", GLOBAL)?;
         let kinds = self
             .all()
@@ -141,7 +144,7 @@ impl<'a> Row<'a> {
 /// Reads the file.
 ///
 /// # Errors
-/// What is wrong with it, in one line.
+/// The file is malformed; in one line.
 pub fn read(from: impl Read) -> Result<Vec<Moment>, String> {
     let mut reader = csv::Reader::from_reader(from);
     let heads = reader.headers().map_err(|e| e.to_string())?.clone();
@@ -165,7 +168,7 @@ pub fn read(from: impl Read) -> Result<Vec<Moment>, String> {
     Ok(moments)
 }
 
-/// A crowd of `waits.json`.
+/// A crowd in `waits.json`.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 pub struct Crowd {
     iteration: u32,
@@ -181,7 +184,8 @@ struct Member {
     task: String,
 }
 
-/// The crowds of a cell's first iteration, whose series it is; none where `waits.json` tells none.
+/// Returns the crowds of a cell's first iteration, which the series belongs to; empty if
+/// `waits.json` has none.
 pub fn crowds(waits: &str, cell: usize) -> Vec<Crowd> {
     #[derive(serde::Deserialize)]
     struct Cell {
@@ -195,7 +199,7 @@ pub fn crowds(waits: &str, cell: usize) -> Vec<Crowd> {
     crowds
 }
 
-/// Adds those who stood in a crowd at each moment, by name.
+/// Adds the tasks that stood in a crowd at each moment, by name.
 pub fn add(moments: &mut [Moment], crowds: &[Crowd]) {
     for moment in moments {
         let at = (moment.at * 1e9) as u64;
@@ -207,7 +211,7 @@ pub fn add(moments: &mut [Moment], crowds: &[Crowd]) {
         };
         waits.extend(own.map(|crowd| {
             let mut names: BTreeMap<&str, u32> = BTreeMap::new();
-            // The last is who has it.
+            // The last member holds the object.
             for member in crowd
                 .members
                 .split_last()

@@ -1,4 +1,4 @@
-//! What is played back: a recording, or the series of a results folder's cells.
+//! Sources of playback: a recording, or the series of a results folder's cells.
 
 use crate::frames;
 use crate::look::{self, between};
@@ -10,16 +10,16 @@ use lab::results::{must_be_unchanged, text_unchanged};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Why something can't be shown.
+/// The reason why something can't be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// What is wrong, in one line.
+    /// The problem, in one line.
     pub what: String,
-    /// What would be right.
+    /// The input that would be accepted.
     pub accepted: String,
 }
 
-/// What can be played back.
+/// The accepted sources of playback.
 pub const ACCEPTED: &str = "accepted: a `recording.z` of `lowmark record`, a results folder of `run` or `record`, a file \
     of its `series/`, and the `frames` of a guest that runs";
 
@@ -30,31 +30,31 @@ fn wrong(path: &Path, why: impl std::fmt::Display) -> Wrong {
     }
 }
 
-/// Where a cell's moments are.
+/// The source of a cell's moments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
     Recording(PathBuf),
     Series(PathBuf),
 }
 
-/// A cell of a results folder, or the one thing that a file has.
+/// A cell of a results folder, or the contents of a single file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// Its number in its results, from 1.
+    /// Its number in the results, from 1.
     number: usize,
     /// Its key.
     pub name: String,
     place: Place,
 }
 
-/// What is played back.
+/// An opened source of playback.
 #[derive(Debug)]
 pub struct Tape {
-    /// What it is of.
+    /// Its title.
     pub title: String,
     /// Its cells; at least one.
     pub cells: Vec<Cell>,
-    /// The results folder, where there is one.
+    /// The results folder, if there is one.
     folder: Option<PathBuf>,
 }
 
@@ -63,11 +63,11 @@ pub struct Tape {
 pub struct Played {
     /// Its moments in order of time; at least one.
     pub moments: Vec<Moment>,
-    /// Reclaim as means over the whole run, where the results count it and the moments don't.
+    /// Reclaim as means over the whole run, if the results have it and the moments do not.
     pub whole: Option<Reclaim>,
 }
 
-/// The series of a folder, in the order of cells.
+/// Returns the series of a folder, in the order of cells.
 fn series_of(folder: &Path) -> Vec<Cell> {
     let entries = std::fs::read_dir(folder.join("series"));
     let paths = entries.into_iter().flatten().flatten().map(|e| e.path());
@@ -76,7 +76,7 @@ fn series_of(folder: &Path) -> Vec<Cell> {
     cells
 }
 
-/// The cell of a series: `2-policy=linux-3.1.csv`, or another file's name.
+/// Returns the cell of a series: `2-policy=linux-3.1.csv`, or another file name.
 fn cell_of(path: &Path) -> Option<Cell> {
     if path.extension().is_none_or(|e| e != "csv") {
         return None;
@@ -94,10 +94,10 @@ fn cell_of(path: &Path) -> Option<Cell> {
 }
 
 impl Tape {
-    /// Finds out what a path is.
+    /// Opens a path and determines its kind.
     ///
     /// # Errors
-    /// It is nothing that can be played back.
+    /// The path can't be played back.
     pub fn open(path: &Path) -> Result<Self, Wrong> {
         let meta = path.metadata().map_err(|e| wrong(path, e))?;
         let title = path.display().to_string();
@@ -132,10 +132,10 @@ impl Tape {
         }
     }
 
-    /// Which cell somebody means: its number from 1, or a part of its key that no other has.
+    /// Finds the cell that the user names: by its number from 1, or by a unique part of its key.
     ///
     /// # Errors
-    /// None or several.
+    /// No cell matches, or several do.
     pub fn find(&self, wanted: &str) -> Result<usize, Wrong> {
         let number = self
             .cells
@@ -162,7 +162,7 @@ impl Tape {
     /// Reads a cell.
     ///
     /// # Errors
-    /// Its file can't be read, or has nothing to show.
+    /// Its file can't be read, or has no moments.
     pub fn read(&self, cell: usize) -> Result<Played, Wrong> {
         let cell = &self.cells[cell];
         let (Place::Recording(path) | Place::Series(path)) = &cell.place;
@@ -199,7 +199,7 @@ fn recording(path: &Path) -> Cell {
     }
 }
 
-/// The moments of a recording, or of a guest's frames.
+/// Returns the moments of a recording, or of a guest's frames.
 fn recorded(path: &Path) -> Result<Vec<Moment>, String> {
     let open = || input::file(path).map_err(|e| e.to_string());
     let about = file::about(Box::new(open()?));
@@ -219,7 +219,7 @@ fn recorded(path: &Path) -> Result<Vec<Moment>, String> {
     Ok(pairs.map(|p| between(&p[0], &p[1], &disks)).collect())
 }
 
-/// Means over a cell's first iteration.
+/// Returns reclaim as means over a cell's first iteration.
 fn whole_run(folder: &Path, number: usize) -> Option<Reclaim> {
     let run = compare::read(folder).ok()?.pop()?;
     let first = run.cells.get(number - 1)?.iterations.first()?;

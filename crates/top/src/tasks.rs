@@ -1,4 +1,5 @@
-//! Tasks of the running Linux that can't be disturbed (state D), and the kernel's function that each waits in.
+//! Tasks of the running Linux in uninterruptible sleep (state D), and the kernel function in which
+//! each waits.
 
 use crate::moment::Wait;
 use crate::reasons;
@@ -6,16 +7,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// What `/proc/PID` says, of all tasks.
+/// The tasks of a system, from `/proc/PID`.
 #[derive(Debug, Clone, Default)]
 pub struct Tasks {
-    /// Who waits; `None`: no task can be seen.
+    /// Waiting tasks; `None`: no task is visible.
     pub waits: Option<Vec<Wait>>,
     /// CPU time of all kswapds in ticks.
     pub kswapd_ticks: Option<u64>,
 }
 
-/// What a line of `/proc/PID/stat` says.
+/// The fields of a line of `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stat {
     name: String,
@@ -23,12 +24,12 @@ struct Stat {
     ticks: u64,
 }
 
-/// Reads such a line. The name stands in parentheses and may have any characters, parentheses too.
+/// Parses such a line. The name is in parentheses and may contain any characters, also parentheses.
 fn stat(line: &str) -> Option<Stat> {
     let (open, close) = (line.find('(')?, line.rfind(')')?);
     let mut rest = line.get(close + 1..)?.split_whitespace();
     let state = rest.next()?.chars().next()?;
-    // `utime` and `stime` are fields 14 and 15 of proc(5); the state is 3.
+    // `utime` and `stime` are fields 14 and 15 of proc(5); the state is field 3.
     let ticks: Vec<u64> = rest.skip(10).take(2).flat_map(str::parse).collect();
     let visible = |c: char| if c.is_control() { '?' } else { c };
     Some(Stat {
@@ -38,7 +39,8 @@ fn stat(line: &str) -> Option<Stat> {
     })
 }
 
-/// A worker's name without what changes: `kworker/u8:3+flush-254:0` is `kworker flush-254:0`.
+/// Removes the variable parts of a worker's name: `kworker/u8:3+flush-254:0` becomes `kworker
+/// flush-254:0`.
 fn plain(name: &str) -> String {
     match name.strip_prefix("kworker/") {
         Some(rest) => match rest.split_once(['+', '-']) {
@@ -49,7 +51,7 @@ fn plain(name: &str) -> String {
     }
 }
 
-/// Looks at all tasks below a `/proc`. One that ends meanwhile is passed over.
+/// Samples all tasks below a `/proc`. A task that ends meanwhile is skipped.
 pub fn look(proc: &Path) -> Tasks {
     let numbers = |dir: &Path| {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -73,7 +75,7 @@ pub fn look(proc: &Path) -> Tasks {
             *kswapd.get_or_insert(0) += stat.ticks;
         }
         if stat.state == 'D' {
-            // "0" where we may not know, or it has just gone on.
+            // "0" if permissions are missing, or the task is running again.
             let on = fs::read_to_string(task.join("wchan")).ok();
             let on = on.filter(|w| !w.is_empty() && w != "0");
             *waits.entry((plain(&stat.name), on)).or_default() += 1;

@@ -1,4 +1,4 @@
-//! Frames as they are drawn: of captured machines, of recordings, of a simulated run.
+//! Drawn frames: of captured machines, of recordings, of a simulated run.
 
 use guest::wire::Frame;
 use ratatui::Terminal;
@@ -22,12 +22,12 @@ fn of(folder: &str) -> PathBuf {
         .join(folder)
 }
 
-/// A text of a captured machine.
+/// Returns a text of a captured machine.
 fn captured(machine: &str, file: &str) -> Option<String> {
     fs::read_to_string(of("machine/tests/captures").join(machine).join(file)).ok()
 }
 
-/// The counters of a captured machine.
+/// Returns the counters of a captured machine.
 fn look_of(machine: &str) -> BTreeMap<String, u64> {
     let text = captured(machine, "proc/vmstat").expect("it has them");
     machine::parse::counters(&text).expect("counters")
@@ -51,8 +51,9 @@ fn look(machine: &str, at: u64, change: impl Fn(&str, u64) -> u64) -> Look {
     Look::of(at, text, Tasks::default())
 }
 
-/// A tenth of a second later a captured machine has scanned, stalled and written: rates are ten times what grew, levels
-/// are what they are, zones those of its machine file, and what its kernel does not count is not told.
+/// Within a tenth of a second a captured machine has scanned, stalled and written: rates are ten
+/// times the increases, levels are unchanged, zones are those of its machine file, and counters
+/// that its kernel lacks are not reported.
 #[test]
 fn captured_machines_have_their_zones_and_rates() {
     for machine in ["small-vm", "lazy-vm", "numa"] {
@@ -77,7 +78,7 @@ fn captured_machines_have_their_zones_and_rates() {
                 "{machine}"
             );
         }
-        // Two of them are cut down to what a machine file needs.
+        // Two of the captures contain only what a machine file needs.
         let counts = |name: &str| look_of(machine).contains_key(name);
         let holds = |name: &str, value: Option<f64>, wanted: f64| match counts(name) {
             true => {
@@ -102,7 +103,7 @@ fn captured_machines_have_their_zones_and_rates() {
     }
 }
 
-/// A counter that went backwards, as where a CPU left, makes no rate.
+/// A counter that decreased, for example because a CPU went away, gives no rate.
 #[test]
 fn what_goes_backwards_is_not_told() {
     let before = look("small-vm", 0, |_, n| n + 5);
@@ -111,10 +112,10 @@ fn what_goes_backwards_is_not_told() {
     assert!(moment.reclaim.is_silent(), "{:?}", moment.reclaim);
 }
 
-/// A counter's name and the rate that is made of it.
+/// A counter's name and the rate made from it.
 type Rate = (&'static str, fn(&Moment) -> Option<f64>);
 
-/// Rates times their times are what the counters of the whole recording grew by.
+/// Rates times their durations equal the increases of the counters over the whole recording.
 #[test]
 fn rates_of_recordings_sum_up_to_their_counters() {
     for release in ["6.1", "6.12", "6.18"] {
@@ -173,7 +174,7 @@ fn played(path: &Path) -> Player {
     Player::tape(Tape::open(path).expect("what can be played"), 0, 1.0).expect("moments")
 }
 
-/// A machine in trouble, as a guest's frames: below min, over the limit, with pressure.
+/// Writes a guest's frames of a machine in trouble: below min, over the dirty limit, with pressure.
 fn trouble(dir: &Path) -> PathBuf {
     let path = dir.join("frames");
     let mut file = BufWriter::new(File::create(&path).expect("space"));
@@ -262,7 +263,7 @@ fn frames_at_two_sizes() {
     insta::assert_snapshot!("help_80x24", drawn(&simulated, 80, 24));
 }
 
-/// Windows of every size are drawn, and no line of text is wider than 80 columns.
+/// Windows of every size are drawn, and no line of text exceeds 80 columns.
 #[test]
 fn any_window_is_drawn() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -279,7 +280,7 @@ fn any_window_is_drawn() {
     }
 }
 
-/// The running Linux has a frame, with figures of its own.
+/// The running Linux has a frame with figures.
 #[test]
 fn the_running_linux_is_shown() {
     let Ok(here) = Here::new(Path::new("/")) else {
@@ -305,8 +306,8 @@ fn the_running_linux_is_shown() {
     );
 }
 
-/// A recording of a live cache says how long calls took between two looks, and what no call took is `-`. On a small
-/// screen the panel is there, too.
+/// A recording of a live cache shows the latencies between two looks, and `-` for operations that
+/// did not occur. The panel also fits on a small screen.
 #[test]
 fn latencies_of_a_live_cache() {
     let dir = tempfile::tempdir().expect("a folder");
