@@ -1,8 +1,8 @@
-"""Measures what sweeps cost on this machine: python measure_sweep.py CELLS [ROUNDS].
+"""Measures the overhead of sweeps on this machine: python measure_sweep.py CELLS [ROUNDS].
 
-Small cells through Ray and through threads of one process, in turns, so that both meet the same noise; one of
-Ray's workers is killed every 30 s. Says times, processor times (which a busy machine changes less), the driver's
-memory, and whether the bytes are equal.
+Runs small cells through Ray and through threads of one process alternately, so that both meet the
+same noise; one of Ray's workers is killed every 30 s. Prints times, processor times (which a busy
+machine changes less), the driver's memory, and whether the bytes are equal.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def sweep(executor: Any, store: str, first: int, cells: int) -> float:
 
 
 def ray_cpu() -> float:
-    """Processor seconds of the driver and of all processes of Ray's that live."""
+    """Returns the processor seconds of the driver and of all of Ray's live processes."""
     total = time.process_time()
     for process in psutil.Process().children(recursive=True):
         try:
@@ -66,7 +66,8 @@ def main() -> None:
 
     cells, rounds = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 5
     folder = tempfile.mkdtemp()
-    # As the package starts it: workers of the same priority as the threads that they are compared with.
+    # Started as by the package: workers with the same priority as the threads that they are
+    # compared with.
     os.environ.setdefault("RAY_worker_niceness", "0")
     ray.init(num_cpus=os.cpu_count(), include_dashboard=False, log_to_driver=False, logging_level="error")
     killed, running, peak, over = 0, threading.Event(), 0, False

@@ -5,8 +5,9 @@
 >>> print(result.compare().text)                                       # doctest: +SKIP
 >>> result.summary.to_pandas()                                         # doctest: +SKIP
 
-Tables are Arrow's: polars, pandas, pyarrow and DuckDB take them without a copy. Everything that fails raises
-:class:`lowmark.Error` with the message of the command line; Ctrl-C stops a run as it stops the command.
+Tables are Arrow's: polars, pandas, pyarrow and DuckDB take them without a copy. Every failure
+raises :class:`lowmark.Error` with the message of the command line; Ctrl-C stops a run as it stops
+the command.
 """
 
 from ._lowmark import Error, __version__

@@ -1,4 +1,5 @@
-"""``python -m lowmark search`` and ``sweep``: what the package has beyond the command line, for a shell."""
+"""``python -m lowmark search`` and ``sweep``: the functions that the package adds to the command
+line, for a shell."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ._error import wrong
 
 
 def value(text: str) -> Any:
-    """A value as ``--set`` takes it: TOML, or a word."""
+    """Parses a value of ``--set``: TOML, or a word."""
     try:
         return tomllib.loads(f"it = {text}")["it"]
     except tomllib.TOMLDecodeError:
@@ -21,7 +22,7 @@ def value(text: str) -> Any:
 
 
 def named(option: str, text: str) -> tuple[str, str]:
-    """The two sides of ``KEY=…``."""
+    """Splits ``KEY=…``."""
     key, equals, rest = text.partition("=")
     if not (key and equals and rest):
         raise wrong(f"{option} {text}: accepted: KEY=VALUE,VALUE,…")
@@ -29,14 +30,14 @@ def named(option: str, text: str) -> tuple[str, str]:
 
 
 def axis(option: str, text: str) -> tuple[str, list[Any]]:
-    """``KEY=VALUE,VALUE,…``, or a list of TOML's after the sign."""
+    """Parses ``KEY=VALUE,VALUE,…``, or a TOML list after the sign."""
     key, rest = named(option, text)
     listed = value(rest)
     return key, listed if isinstance(listed, list) else [value(part) for part in rest.split(",")]
 
 
 def place(text: str) -> tuple[str, Any]:
-    """``KEY=LOW..HIGH``, or values to choose from."""
+    """Parses ``KEY=LOW..HIGH``, or values to choose from."""
     key, rest = named("--space", text)
     low, dots, high = rest.partition("..")
     if not dots:
@@ -48,7 +49,7 @@ def place(text: str) -> tuple[str, Any]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What is understood."""
+    """Makes the parser of the command line."""
     top = argparse.ArgumentParser(prog="python -m lowmark", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
     searching = commands.add_parser("search", help="settings that make goals small, by nevergrad")
@@ -76,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def searched(told: argparse.Namespace) -> str:
-    """The answer of a search."""
+    """Runs a search and returns the printed answer."""
     found = search(
         told.experiment,
         dict(map(place, told.space)),
@@ -106,7 +107,7 @@ def searched(told: argparse.Namespace) -> str:
 
 
 def swept(told: argparse.Namespace) -> str:
-    """The answer of a sweep."""
+    """Runs a sweep and returns the printed answer."""
     axes = dict(axis("--axis", text) for text in told.axis)
     done = sweep(
         told.experiment,
@@ -127,7 +128,7 @@ def swept(told: argparse.Namespace) -> str:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Does what the words say; the exit code."""
+    """Runs the command line and returns the exit code."""
     told = parser().parse_args(words)
     try:
         print(searched(told) if told.command == "search" else swept(told))

@@ -1,4 +1,4 @@
-"""The extension module; what is public of it is in :mod:`lowmark`."""
+"""The extension module; :mod:`lowmark` has its public parts."""
 
 from os import PathLike
 from pathlib import Path
@@ -7,12 +7,12 @@ from typing import Any, Callable, Protocol, final
 __version__: str
 
 class Error(Exception):
-    """What lowmark could not do, in the words of its command line."""
+    """An error of lowmark, in the words of its command line."""
 
     code: int
     """The exit code of the command line: 1 the system or a check, 2 wrong input."""
     result: Any
-    """Of iterations that failed: the :class:`lowmark.Result` with the others. Other errors have none."""
+    """If iterations failed: the :class:`lowmark.Result` with the others. Other errors have none."""
 
 class _Experiment(Protocol):
     @property
@@ -30,7 +30,7 @@ class _Experiment(Protocol):
 
 @final
 class Stop:
-    """Stops runs of other threads."""
+    """Stops runs in other threads."""
 
     def set(self) -> None: ...
 

@@ -12,18 +12,18 @@ from . import _lowmark
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine file: in an experiment that is a dict it stands where a file's name would.
+    """A machine file: it can be used in an experiment's dict in the place of a file's name.
 
     >>> machine = Machine.capture()                                            # doctest: +SKIP
     >>> lowmark.run({"name": "here", "machine": machine, ...})                 # doctest: +SKIP
     """
 
     name: str
-    """What reports call it."""
+    """The machine's name in reports."""
     text: str
     """The machine file, TOML with comments."""
     notes: tuple[str, ...] = ()
-    """What the engine can't represent of it, or what was guessed."""
+    """Facts that the engine can't represent, or that were guessed."""
 
     @classmethod
     def capture(
@@ -33,20 +33,21 @@ class Machine:
         name: str | None = None,
         disk: str | None = None,
     ) -> Machine:
-        """This computer, or one whose /proc and /sys ``lowmark machine --save`` put into ``root``.
+        """Describes this computer, or one whose /proc and /sys ``lowmark machine --save`` saved in
+        ``root``.
 
-        ``disk`` is the tested one, by its name in /sys/block.
+        ``disk`` is the name of the tested disk in /sys/block.
         """
         name, text, notes = _lowmark.capture(root, name, disk)
         return cls(name, text, tuple(notes))
 
     @property
     def table(self) -> dict[str, Any]:
-        """The file as a dict, to change and put into an experiment."""
+        """Returns the file as a dict, to be changed and put into an experiment."""
         return tomllib.loads(self.text)
 
     def inline(self) -> str:
-        """The file as one TOML value."""
+        """Returns the file as one TOML value."""
         from ._toml import value
 
         return value(self.table)

@@ -13,30 +13,32 @@ from ._error import whole, wrong
 from ._result import Table
 
 Trace: TypeAlias = str | PathLike[str] | Iterable[Any]
-"""A trace file, or keys: an array of whole numbers of numpy's, pyarrow's, polars' or pandas', a list, any iterable."""
+"""A trace file, or keys: an array of whole numbers from numpy, pyarrow, polars or pandas, a list,
+any iterable."""
 
 
 class Policy(Protocol):
-    """An eviction policy in Python, for trying out. It is made with the number of its slots.
+    """An eviction policy in Python, for experiments. It is made with the number of its slots.
 
-    A slot is in the policy from :meth:`admit` until :meth:`evict` returns it. ``object`` numbers what is asked for,
-    from 0, in the order of first requests. A method ``miss(object)`` is optional: it is called before room is made
-    for an object that is not there.
+    A slot is in the policy from :meth:`admit` until :meth:`evict` returns it. ``object`` is the
+    number of the requested object, from 0, in the order of first requests. A method
+    ``miss(object)`` is optional: it is called before space is made for an object that is not in the
+    cache.
     """
 
     def __init__(self, slots: int) -> None: ...
 
     def admit(self, slot: int, object: int) -> None:
-        """A page of ``object`` has been brought into ``slot``."""
+        """A page of ``object`` was read into ``slot``."""
 
     def access(self, slot: int) -> None:
-        """The page in ``slot`` has been used."""
+        """The page in ``slot`` was used."""
 
     def evict(self) -> int:
-        """Takes out the slot whose page should leave."""
+        """Removes a slot, whose page is to be evicted, and returns it."""
 
     def remove(self, slot: int) -> None:
-        """The page in ``slot`` is gone for another reason; only traces with deletions call this."""
+        """The page in ``slot`` was deleted; only traces with deletions call this."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,11 @@ class Curves:
     """Miss ratios by policy and size."""
 
     table: Table
-    """A row a policy and size."""
+    """One row per policy and size."""
     json: dict[str, Any]
-    """As ``lowmark mrc --json``."""
+    """The document of ``lowmark mrc --json``."""
     text: str
-    """As ``lowmark mrc`` prints it."""
+    """The output of ``lowmark mrc``."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.table.__arrow_c_stream__(requested_schema)
@@ -86,13 +88,14 @@ def mrc(
     ignore_size: bool = False,
     jobs: int | None = None,
 ) -> Curves:
-    """How misses depend on the cache's size and policy.
+    """Returns how misses depend on cache size and policy.
 
-    ``trace`` is a file, or keys, each of which is a request for one page: whole numbers from 0 on, in an array of
-    numpy's, pyarrow's, polars' or pandas', in a list, in any iterable. An array of 64-bit numbers is read where it is. ``sizes`` are pages, ``[1000, 2000]`` or ``"1000..100000:50"``, per cent of what is asked
-    for, ``"10%"``, or of a file also bytes, ``"512MiB"``. ``policy`` is a name of
-    ``lowmark policies``, several of them, ``"all"``, or a class written in Python (:class:`Policy`), which is some
-    hundred times slower.
+    ``trace`` is a file, or keys, each of which is a request for one page: whole numbers from 0 on,
+    in an array from numpy, pyarrow, polars or pandas, in a list, in any iterable. An array of
+    64-bit numbers is read in place. ``sizes`` are pages, ``[1000, 2000]`` or ``"1000..100000:50"``,
+    per cent of the requested objects, ``"10%"``, or for a file also bytes, ``"512MiB"``. ``policy``
+    is a name of ``lowmark policies``, several of them, ``"all"``, or a class written in Python
+    (:class:`Policy`), which is some hundred times slower.
     """
     whole("jobs", jobs, 1)
     path, keys = _trace(trace)
@@ -144,7 +147,7 @@ def _one_by_one(trace: Iterable[Any]) -> object:
 
 
 def _arrow(trace: Any) -> memoryview:
-    """The numbers of an Arrow array where they are."""
+    """Returns the numbers of an Arrow array without a copy."""
     import pyarrow
 
     stream = hasattr(trace, "__arrow_c_stream__")
@@ -166,7 +169,7 @@ def _arrow(trace: Any) -> memoryview:
 
 
 def _sizes(path: str | PathLike[str] | None, keys: object, options: _Options) -> list[int]:
-    """What the extension makes of ranges and shares: the sizes of a curve."""
+    """Returns the sizes of a curve to which the extension resolves ranges and shares."""
     if all(n.strip().isdecimal() for n in options.sizes.split(",")):
         return [int(n) for n in options.sizes.split(",")]
     _, _, document = _lowmark.mrc(path, keys, options)
@@ -174,7 +177,7 @@ def _sizes(path: str | PathLike[str] | None, keys: object, options: _Options) ->
 
 
 class _Raw:
-    """A table that pyarrow has made, where the extension's would be."""
+    """A table made by pyarrow, with the interface of the extension's tables."""
 
     def __init__(self, table: Any) -> None:
         self._table = table

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """A table of results: Arrow's memory, for whoever takes ``__arrow_c_stream__``.
+    """A table of results in Arrow's memory, readable through ``__arrow_c_stream__``.
 
-    ``polars.DataFrame(table)``, ``pyarrow.table(table)``, ``duckdb.from_arrow(pyarrow.table(table))`` and
-    ``pandas.DataFrame.from_arrow(table)`` take it as it is.
+    ``polars.DataFrame(table)``, ``pyarrow.table(table)``,
+    ``duckdb.from_arrow(pyarrow.table(table))`` and ``pandas.DataFrame.from_arrow(table)`` read it
+    directly.
     """
 
     def __init__(self, raw: _lowmark.Table) -> None:
@@ -30,7 +31,7 @@ class Table:
 
     @property
     def column_names(self) -> list[str]:
-        """The names of its columns, with units in brackets."""
+        """Returns the names of the columns, with units in brackets."""
         return self._raw.column_names
 
     def __len__(self) -> int:
@@ -40,19 +41,19 @@ class Table:
         return self._raw.__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> pyarrow.Table:
-        """As pyarrow's table, without a copy."""
+        """Converts to a pyarrow table, without a copy."""
         import pyarrow
 
         return pyarrow.table(self)
 
     def to_polars(self) -> polars.DataFrame:
-        """As polars' frame, without a copy of numbers."""
+        """Converts to a polars frame, without a copy of numbers."""
         import polars
 
         return polars.DataFrame(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """As pandas' frame."""
+        """Converts to a pandas frame."""
         frame: pandas.DataFrame = self.to_arrow().to_pandas()
         return frame
 
@@ -70,98 +71,101 @@ class Comparison:
     """Which policy is better."""
 
     answers: list[str]
-    """A sentence a group and policy: by how much it differs from the baseline, and how sure that is."""
+    """A sentence per group and policy: its difference from the baseline, and the confidence."""
     text: str
-    """What ``lowmark run`` prints: the answers, tables, warnings."""
+    """The text that ``lowmark run`` prints: the answers, tables, warnings."""
     rows: Table
-    """Every figure of every cell against the baseline's, with interval, change and p."""
+    """Every figure of every cell compared with the baseline's, with interval, change and p."""
 
     def __str__(self) -> str:
         return self.text
 
 
 class Result:
-    """What a run gave: the files of its results folder, and tables of them."""
+    """The results of a run: the files of its results folder, and tables of them."""
 
     def __init__(self, raw: _lowmark.Results) -> None:
         self._raw = raw
 
     @property
     def name(self) -> str:
-        """The experiment's name."""
+        """Returns the experiment's name."""
         return self._raw.title
 
     @property
     def axes(self) -> list[str]:
-        """Keys of the experiment in which its cells differ."""
+        """Returns the keys of the experiment in which its cells differ."""
         return self._raw.axes
 
     @property
     def folder(self) -> Path | None:
-        """The results folder, if there is one."""
+        """Returns the results folder, if there is one."""
         return self._raw.folder
 
     @property
     def complete(self) -> bool:
-        """Whether every iteration is in it."""
+        """Returns True if all iterations have finished."""
         return self._raw.complete
 
     @property
     def failed(self) -> str | None:
-        """What iterations failed with, if any did in this run."""
+        """Returns the errors of failed iterations of this run, if any."""
         return self._raw.failed
 
     @cached_property
     def summary(self) -> Table:
-        """A row a cell and figure: n, mean, sd, min, median, max over the iterations that completed."""
+        """Returns one row per cell and figure: n, mean, sd, min, median, max over the completed
+        iterations."""
         return self.table("summary")
 
     @cached_property
     def iterations(self) -> Table:
-        """A row an iteration, a column a figure."""
+        """Returns one row per iteration, with a column per figure."""
         return self.table("iterations")
 
     @cached_property
     def tasks(self) -> Table:
-        """Where tasks' time went: a row an iteration and class of tasks."""
+        """Returns the time of tasks by activity: one row per iteration and class of tasks."""
         return self.table("tasks")
 
     @cached_property
     def latency(self) -> Table:
-        """Allocation latency: a row an iteration and path."""
+        """Returns allocation latencies: one row per iteration and path."""
         return self.table("latency")
 
     @cached_property
     def rows(self) -> Table:
-        """The rows of mm reports: a row a cell and figure, against the baseline."""
+        """Returns the rows of mm reports: one row per cell and figure, compared with the baseline.
+        """
         return self.table("rows")
 
     @cached_property
     def series(self) -> Table:
-        """Time series of each cell's first iteration: a row a value."""
+        """Returns time series of each cell's first iteration: one row per value."""
         return self.table("series")
 
     def table(self, name: str) -> Table:
-        """A table by its name."""
+        """Returns a table by its name."""
         return Table(self._raw.table(name))
 
     @cached_property
     def json(self) -> dict[str, Any]:
-        """``results.json``."""
+        """Returns the document ``results.json``."""
         document: dict[str, Any] = json.loads(self.files["results.json"])
         return document
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        """The files of the results folder by their path in it, the same bytes as the command line's."""
+        """Returns the files of the results folder by path, with the same bytes as the command
+        line's."""
         return _Files(self._raw)
 
     def compare(self) -> Comparison:
-        """Which of its policies is better."""
+        """Returns which of the policies is better."""
         return Comparison(self._raw.answers(), self._raw.comparison, self.rows)
 
     def save(self, folder: str | PathLike[str], *, replace: bool = False) -> Path:
-        """Writes its results folder, whole or not at all."""
+        """Writes the results folder, wholly or not at all."""
         return self._raw.save(folder, replace)
 
     def export(
@@ -172,8 +176,8 @@ class Result:
         parquet: str | PathLike[str] | None = None,
         replace: bool = False,
     ) -> None:
-        """Writes it in the forms of other tools, as ``lowmark export`` does: a file of OpenMetrics, a folder of JSON
-        lines, one of Parquet."""
+        """Exports to formats of other tools, as ``lowmark export`` does: a file of OpenMetrics, a
+        folder of JSON lines, a folder of Parquet."""
         self._raw.export(openmetrics, jsonl, parquet, replace)
 
     def __repr__(self) -> str:
@@ -201,5 +205,5 @@ class _Files(Mapping[str, bytes]):
 
 
 def load(folder: str | PathLike[str]) -> Result:
-    """The results in a folder that ``lowmark run`` or :meth:`Result.save` has written."""
+    """Reads the results in a folder that ``lowmark run`` or :meth:`Result.save` has written."""
     return Result(_lowmark.load(folder))

@@ -1,4 +1,4 @@
-"""Experiments, and what is asked of them."""
+"""Runs and compares experiments."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from ._error import failed, whole
 from ._result import Comparison, Result
 
 Experiment: TypeAlias = Mapping[str, Any] | str | PathLike[str]
-"""An experiment: a dict with the keys of an experiment file, a path, or the text of such a file (which is what a
-str with a line break or an equals sign is)."""
+"""An experiment: a dict with the keys of an experiment file, a path, or the text of such a file (a
+str with a line break or an equals sign)."""
 
 Settings: TypeAlias = Mapping[str, Any] | Sequence[str]
-"""What stands above an experiment, as ``--set``: ``{"machine.cpus": 2}`` or ``["machine.cpus=2"]``."""
+"""Settings that override an experiment, like ``--set``: ``{"machine.cpus": 2}`` or
+``["machine.cpus=2"]``."""
 
 Progress: TypeAlias = Callable[[int, int, float], object]
-"""Is called with iterations done, iterations in all, simulated seconds so far."""
+"""Called with the finished iterations, the total, and the simulated seconds so far."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """An experiment as the extension module takes it."""
+    """An experiment in the form that the extension module takes."""
 
     text: str | None
     name: Path
@@ -41,7 +42,7 @@ class Given:
 
 @dataclass(frozen=True)
 class How:
-    """How it is run."""
+    """The options of a run."""
 
     jobs: int | None
     check: str | None
@@ -54,7 +55,7 @@ class How:
 
 
 def settings(what: Settings | None) -> list[str]:
-    """``KEY=VALUE`` of each setting."""
+    """Returns ``KEY=VALUE`` for each setting."""
     if what is None:
         return []
     if isinstance(what, Mapping):
@@ -70,7 +71,7 @@ def given(
     seed: int | None = None,
     track_pages: bool = False,
 ) -> Given:
-    """An experiment in whichever form, as one."""
+    """Converts an experiment from any of its forms."""
     whole("iterations", iterations, 1, 2**32 - 1)
     whole("seed", seed, 0)
     if isinstance(experiment, Mapping):
@@ -85,20 +86,21 @@ def given(
 
 @cache
 def revision() -> str:
-    """What tells this build of lowmark from others: the digest of its extension module.
+    """Returns the digest of the extension module, which identifies this build of lowmark.
 
-    Results of two builds never stand side by side: neither in a run that is gone on with nor in a sweep's store.
+    Results of different builds are never mixed: neither when a run is continued nor in a sweep's
+    store.
     """
     return _lowmark.digest(str(_lowmark.__file__))
 
 
 def looked_at() -> bool:
-    """Whether there is somebody to show progress to: a notebook or a terminal."""
+    """Returns True if progress can be shown: in a notebook or on a terminal."""
     return "ipykernel" in sys.modules or sys.stderr.isatty()
 
 
 class Bar:
-    """One line on a terminal or in a notebook."""
+    """Progress as one line on a terminal or in a notebook."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -147,16 +149,17 @@ def run(
     patience: int = 60,
     progress: Progress | bool | None = None,
 ) -> Result:
-    """Runs an experiment, on all cores, without Python's lock.
+    """Runs an experiment on all cores, without Python's lock.
 
-    The results are the same bytes as those of ``lowmark run`` with the options of the same names, for any
-    ``jobs``. With ``out`` they go into that folder, and Ctrl-C leaves what is finished beside it, from where
-    ``resume=out`` goes on; without, they are in memory alone (:meth:`Result.save`).
+    The results are the same bytes as those of ``lowmark run`` with the options of the same names,
+    for any ``jobs``. With ``out`` they are written to that folder, and Ctrl-C leaves the finished
+    iterations beside it, from where ``resume=out`` continues; without, they are kept in memory only
+    (:meth:`Result.save`).
 
-    ``progress`` is a function, True for a line on the terminal or in the notebook, False for none; by default there
-    is one where a person looks on.
+    ``progress`` is a function, True for a line on the terminal or in the notebook, False for none;
+    by default there is a line if it can be shown.
 
-    :raises Error: what the command line would say. If iterations failed, its ``result`` has those that did not.
+    :raises Error: as the command line reports it. If iterations failed, ``result`` has the others.
     """
     whole("jobs", jobs, 1)
     whole("patience", patience, 0)
@@ -171,9 +174,9 @@ def run(
 
 
 def compare(experiment: Experiment | Result, **options: Any) -> Comparison:
-    """Says which policy of an experiment is better: ``compare(E)`` is ``run(E).compare()``.
+    """Returns which policy of an experiment is better: ``compare(E)`` is ``run(E).compare()``.
 
-    The options are those of :func:`run`; a :class:`Result` is compared as it is.
+    The options are those of :func:`run`; a :class:`Result` is compared without a run.
     """
     if isinstance(experiment, Result):
         if options:
@@ -184,16 +187,16 @@ def compare(experiment: Experiment | Result, **options: Any) -> Comparison:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Published tables beside what the engine gives."""
+    """Published tables beside the engine's figures."""
 
     json: dict[str, Any]
-    """As ``lowmark reproduce --json`` prints it."""
+    """The document of ``lowmark reproduce --json``."""
     text: str
-    """As ``lowmark reproduce`` prints it."""
+    """The output of ``lowmark reproduce``."""
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Every cell of the tables: published, measured, within tolerance or not."""
+        """Returns every cell of the tables: published, measured, within tolerance or not."""
         return [row | {"series": s["name"]} for s in self.json["series"] for row in s["rows"]]
 
     def __str__(self) -> str:

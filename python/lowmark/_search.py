@@ -1,4 +1,4 @@
-"""The settings that minimise goals."""
+"""Searches for the settings that minimise goals."""
 
 from __future__ import annotations
 
@@ -15,39 +15,40 @@ from ._run import Experiment, given
 from ._sweep import RETRIES, Axes, Limits, Points, Several, swept
 
 Goal = str | Callable[[Any], float]
-"""What is to be small: a column of ``iterations`` whose mean is taken over all workloads, machines and seeds (with
-a ``-`` in front, what is to be large), or a function of the cell's pyarrow table."""
+"""A goal to minimise: a column of ``iterations`` whose mean is taken over all workloads, machines
+and seeds (with a ``-`` in front it is maximised), or a function of the cell's pyarrow table."""
 
 Range = tuple[float, float] | Sequence[Any]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Settings that were tried, and how they did."""
+    """Settings that were tried, and their results."""
 
     settings: dict[str, Any]
-    """By key of the experiment."""
+    """The settings, by key of the experiment."""
     losses: tuple[float, ...]
-    """A figure a goal, as the goals are given: small is good."""
+    """A figure per goal, in the order of the goals: smaller is better."""
 
     def dominates(self, other: Trial) -> bool:
-        """Whether it is as good in all goals and better in one."""
+        """Returns True if it is at least as good in all goals and better in one."""
         pairs = list(zip(self.losses, other.losses, strict=True))
         return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a search has found."""
+    """The result of a search."""
 
     goals: list[str]
     """The goals' names."""
     trials: list[Trial] = field(default_factory=list)
-    """All that was tried, in order."""
+    """All trials, in order."""
 
     @property
     def front(self) -> list[Trial]:
-        """Trials that none is better than in all goals, by the first goal: one, where goals do not conflict."""
+        """Returns the trials that no other dominates, ordered by the first goal: one, if goals do
+        not conflict."""
         best: dict[tuple[float, ...], Trial] = {}
         for trial in self.trials:
             if all(map(math.isfinite, trial.losses)):
@@ -57,7 +58,7 @@ class Found:
 
     @property
     def best(self) -> Trial:
-        """The trial that is best by the first goal."""
+        """Returns the trial that is best by the first goal."""
         if not self.front:
             raise failed("no trial has a figure for every goal")
         return self.front[0]
@@ -78,15 +79,16 @@ def search(
     optimizer: str = "NGOpt",
     seed: int = 1,
 ) -> Found:
-    """Looks for settings of an experiment that make the goals small.
+    """Searches for settings of an experiment that minimise the goals.
 
-    ``space`` has, by key of the experiment, a range ``(low, high)`` of numbers (whole ones, if both ends are), or a
-    list of values. Each trial is a sweep over ``seeds`` and ``axes`` (machines, workloads, disks), so trials go into
-    ``store``, run where ``executor`` says, and are not run twice. Whatever the experiment varies itself counts as
-    well. nevergrad proposes ``parallel`` trials at a time, whose cells are run together, and is told of all of them
-    in order: the same ``seed`` gives the same answer on any number of workers.
+    ``space`` maps a key of the experiment to a range ``(low, high)`` of numbers (whole ones, if
+    both ends are), or to a list of values. Each trial is a sweep over ``seeds`` and ``axes``
+    (machines, workloads, disks), so trials are kept in ``store``, run where ``executor`` says, and
+    never run twice. Axes that the experiment itself varies are included. nevergrad proposes
+    ``parallel`` trials at a time, whose cells are run together, and gets all results in order: the
+    same ``seed`` gives the same answer on any number of workers.
 
-    :raises Error: what is wrong, or could not be run.
+    :raises Error: the arguments are wrong, or a trial could not be run.
     """
     for name, number in {"budget": budget, "parallel": parallel}.items():
         whole(name, number, 1)
@@ -113,7 +115,7 @@ def search(
     while len(found.trials) < budget:
         asked = [engine.ask() for _ in range(min(parallel, budget - len(found.trials)))]
         tried = [{k: _plain(v) for k, v in candidate.value.items()} for candidate in asked]
-        # Two may be alike: their cells are run once.
+        # Equal settings share one set of cells, which is run once.
         alike = {json.dumps(settings, default=str): settings for settings in tried}
         each = [Points({**{k: [v] for k, v in one.items()}, **(axes or {})}, seeds) for one in alike.values()]
         cells = swept(base, Several(each), executor, store, limits, progress=False)
@@ -164,7 +166,7 @@ def _loss(goal: Goal, table: Any) -> float:
         hint = f" ({', '.join(near)}?)" if near else ""
         raise wrong(f"no iteration has the figure `{name}`{hint}; accepted: a column of Result.iterations")
     values = table.filter(pyarrow.compute.equal(table["outcome"], "completed"))[column]
-    # A trial that did not get through is worse than any that did.
+    # A trial with failed iterations is worse than any that completed.
     if len(values) < table.num_rows or values.null_count:
         return math.inf
     mean = float(pyarrow.compute.mean(values).as_py())

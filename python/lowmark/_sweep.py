@@ -1,5 +1,5 @@
-"""Many cells, each once: on this machine or on a Ray cluster, with their results under the digest of all that they
-depend on."""
+"""Runs many cells, each once: on this machine or on a Ray cluster, with results stored under the
+digest of all inputs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from ._run import Bar, Experiment, Given, How, given, looked_at, revision
 Axes = Mapping[str, Iterable[Any]]
 
 _FORM = 1
-"""Of what is stored; another number is another store."""
+"""The format of stored cells; another number means another store."""
 RETRIES = 3
-"""Times that a cell is begun anew when its worker dies."""
+"""How often a cell is started again after its worker died."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A cell as a worker takes it: nothing but text and numbers."""
+    """A cell in the form that a worker takes: text and numbers only."""
 
     number: int
     given: Given
@@ -40,19 +40,19 @@ class Task:
 
 @dataclass(frozen=True)
 class Stored:
-    """Where a cell's result is."""
+    """The place of a cell's result."""
 
     number: int
     key: str
     ran: bool
-    """Whether it was run for this; otherwise it was there."""
+    """True if it was run for this sweep; False if the store already had it."""
 
 
 class Store:
-    """A folder or an object store of cells, each a Parquet file under its key.
+    """A folder or an object store of cells, each a Parquet file named by its key.
 
-    A file comes under its name at once and whole: written beside it and renamed, or by one put where the store has
-    no renames. Two writers of one cell write the same bytes.
+    A file appears under its name whole: it is written beside it and renamed, or put in one step if
+    the store has no renames. Two writers of a cell write the same bytes.
     """
 
     def __init__(self, url: str) -> None:
@@ -68,20 +68,20 @@ class Store:
             ) from None
 
     def has_place(self, executor: str) -> None:
-        """Holds that whoever runs cells sees the same store."""
+        """Checks that the workers of the executor see the same store."""
         if executor != "local" and "memory" in _protocols(self._fs):
             raise wrong(f"`{self.url}` lies in this process alone; accepted: a store that every worker sees")
 
     def path(self, key: str) -> str:
-        """The file of a key."""
+        """Returns the file of a key."""
         return f"{self._root.rstrip('/')}/{key[:2]}/{key}.parquet"
 
     def has(self, key: str) -> bool:
-        """Whether a cell is there."""
+        """Returns True if the store has a cell."""
         return bool(self._fs.exists(self.path(key)))
 
     def put(self, key: str, content: bytes) -> None:
-        """Puts a cell there."""
+        """Stores a cell."""
         path = self.path(key)
         try:
             self._fs.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
@@ -93,7 +93,7 @@ class Store:
             raise failed(f"a cell can't be put into the store `{self.url}`: {_said(e)}") from None
 
     def get(self, key: str) -> bytes:
-        """A cell's bytes."""
+        """Returns a cell's bytes."""
         try:
             content: bytes = self._fs.cat_file(self.path(key))
         except Exception as e:
@@ -101,7 +101,7 @@ class Store:
         return content
 
     def table(self, key: str) -> Any:
-        """A cell as pyarrow's table."""
+        """Returns a cell as a pyarrow table."""
         import pyarrow
         import pyarrow.parquet
 
@@ -125,8 +125,8 @@ def _protocols(fs: Any) -> tuple[str, ...]:
 
 
 def _put_file(path: str, content: bytes) -> None:
-    """A file under its name at once and whole. Where the filesystem has files without names, a writer that is killed
-    leaves nothing."""
+    """Writes a file that appears under its name whole. If the filesystem supports unnamed files, a
+    killed writer leaves no file."""
     folder = os.path.dirname(path)
     try:
         nameless = os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666)
@@ -149,7 +149,7 @@ def _put_file(path: str, content: bytes) -> None:
         os.fsync(file.fileno())
         there = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            # With a folder of its own `os.link` follows the link that names the file.
+            # With a directory descriptor `os.link` follows the symlink that names the open file.
             os.link(f"/proc/self/fd/{file.fileno()}", os.path.basename(path), dst_dir_fd=there, follow_symlinks=True)
         except FileExistsError:
             pass  # another writer of this cell, with the same bytes
@@ -158,13 +158,14 @@ def _put_file(path: str, content: bytes) -> None:
 
 
 def key(task: Task) -> str:
-    """What a cell's result is stored under: the digest of all that it depends on, on any machine."""
+    """Returns the key of a cell's result: the digest of all inputs it depends on, the same on any
+    machine."""
     _, _, identity, _ = _lowmark.inspect(task.given, task.build)
     return sha256(f"lowmark sweep {_FORM}\n{identity}".encode()).hexdigest()
 
 
 def content(task: Task, name: str, stop: _lowmark.Stop | None = None) -> bytes:
-    """Runs a cell; its result as Parquet, the same bytes wherever it runs."""
+    """Runs a cell and returns its result as Parquet, with the same bytes on any machine."""
     import pyarrow
     import pyarrow.parquet
 
@@ -175,7 +176,8 @@ def content(task: Task, name: str, stop: _lowmark.Stop | None = None) -> bytes:
     table = pyarrow.table(raw.table("iterations"))
     about = {"lowmark": _FORM, "key": name, "experiment": raw.title, "axes": raw.axes}
     sink = pyarrow.BufferOutputStream()
-    # A row or a few with a hundred columns: what else stands beside a column is longer than its values.
+    # For a row or a few with a hundred columns, metadata per column would be longer than the
+    # values.
     with pyarrow.parquet.ParquetWriter(
         sink,
         table.schema,
@@ -191,7 +193,7 @@ def content(task: Task, name: str, stop: _lowmark.Stop | None = None) -> bytes:
 
 
 def work(task: Task, url: str, stop: _lowmark.Stop | None = None) -> Stored:
-    """Runs a cell if it is not there, and puts it there: all that a worker does."""
+    """Runs a cell unless the store has it, and stores it: the whole work of a worker."""
     if revision() != task.build:
         raise _lowmark.Error(
             "a worker has another build of lowmark than the driver; accepted: the same wheel on all machines"
@@ -216,12 +218,14 @@ def _store(url: str) -> Store:
 def _several(
     tasks: list[Task], url: str, stop: _lowmark.Stop | None = None
 ) -> list[Stored]:
-    """Some cells after each other: what one task of the engine does, so that its cost is shared."""
+    """Runs several cells one after the other as one task of the executor, to share the task's
+    overhead."""
     return [work(task, url, stop) for task in tasks]
 
 
 def _told(tasks: list[Task], url: str) -> list[Stored] | tuple[str, int]:
-    """As :func:`_several`; an error is a value, for Ray wraps what is raised into words of its own."""
+    """Does the same as :func:`_several`, with errors as values, because Ray wraps exceptions in its
+    own text."""
     try:
         return _several(tasks, url)
     except _lowmark.Error as e:
@@ -232,13 +236,13 @@ Progress = Callable[[int, int], object]
 
 
 def _plain(value: Any) -> Any:
-    """A value as Python has it: numpy's scalars are others."""
+    """Converts numpy's scalars to Python's values."""
     item = getattr(value, "item", None)
     return item() if callable(item) and not isinstance(value, (list, tuple, Mapping)) else value
 
 
 class Points(Sequence[dict[str, Any]]):
-    """The settings of each cell, the last axis fastest: made when they are asked for, as there may be 10⁶."""
+    """The settings of each cell, the last axis fastest; made on demand, as there may be 10⁶."""
 
     def __init__(self, axes: Axes, seeds: int | Sequence[int] | None) -> None:
         for axis, values in axes.items():
@@ -255,7 +259,8 @@ class Points(Sequence[dict[str, Any]]):
             whole("seed", seed, 0)
 
     def each_value(self) -> Iterator[int]:
-        """Places of points in which every value of every axis is met, but for those of seeds."""
+        """Yields indices of points that together contain every value of every axis, except seeds.
+        """
         step = 1
         for axis, values in reversed(self._axes.items()):
             if axis != "seed":
@@ -266,7 +271,7 @@ class Points(Sequence[dict[str, Any]]):
         return math.prod(len(values) for values in self._axes.values())
 
     def values(self, axis: str) -> list[Any]:
-        """What an axis is to have."""
+        """Returns the values of an axis."""
         return self._axes[axis]
 
     @overload
@@ -288,7 +293,7 @@ class Points(Sequence[dict[str, Any]]):
 
 
 class Several(Points):
-    """The points of several after each other; all have the same axes."""
+    """Several sets of points, one after the other; all have the same axes."""
 
     def __init__(self, parts: Sequence[Points]) -> None:
         self._parts = parts
@@ -316,7 +321,7 @@ class Several(Points):
 
 @dataclass(frozen=True)
 class Limits:
-    """How much is done at once."""
+    """Limits on concurrent work."""
 
     workers: int | None
     batch: int | None
@@ -324,12 +329,12 @@ class Limits:
     retries: int
 
     def size(self, cells: int) -> int:
-        """Cells of a batch."""
+        """Returns the number of cells in a batch."""
         return self.batch or max(1, min(16, cells // 64))
 
 
 class Sweep:
-    """A sweep that has been run: its cells and their results."""
+    """A finished sweep: its cells and their results."""
 
     def __init__(
         self, points: Points, digests: bytearray, ran: int, store: Store, seconds: float
@@ -338,27 +343,27 @@ class Sweep:
         self.points = points
         """The settings of each cell, in the order of the axes."""
         self.store = store
-        """Where they are."""
+        """The store with the results."""
         self.ran = ran
-        """How many cells were run for this sweep; the others were there."""
+        """The number of cells run for this sweep; the store had the others."""
         self.seconds = seconds
-        """Wall time."""
+        """Wall time in seconds."""
 
     @property
     def keys(self) -> list[str]:
-        """What each cell is stored under."""
+        """Returns the keys of all cells."""
         return [self.key(number) for number in range(len(self))]
 
     def key(self, number: int) -> str:
-        """What a cell is stored under."""
+        """Returns the key of a cell."""
         return self._digests[32 * number : 32 * number + 32].hex()
 
     def __len__(self) -> int:
         return len(self.points)
 
     def batches(self, cells: range | None = None) -> Iterator[Any]:
-        """The cells' results one by one (of all, or of some by number), each a pyarrow table with the axes in its first
-        columns."""
+        """Yields the results of all or some cells one by one, each a pyarrow table with the axes in
+        its first columns."""
         import pyarrow
 
         as_text: set[str] = set()
@@ -379,8 +384,8 @@ class Sweep:
             yield table.replace_schema_metadata(None)
 
     def to_arrow(self, cells: range | None = None) -> Any:
-        """All results in one pyarrow table, or those of some cells: a row an iteration; a figure that a cell lacks is
-        null."""
+        """Returns all results in one pyarrow table, or those of some cells: one row per iteration;
+        a figure that a cell lacks is null."""
         import pyarrow
 
         tables = list(self.batches(cells))
@@ -392,11 +397,11 @@ class Sweep:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> Any:
-        """All results as pandas' frame."""
+        """Returns all results as a pandas frame."""
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
-        """All results as polars' frame."""
+        """Returns all results as a polars frame."""
         import polars
 
         return polars.DataFrame(self.to_arrow())
@@ -421,19 +426,21 @@ def sweep(
 ) -> Sweep:
     """Runs an experiment once for each combination of settings.
 
-    ``axes`` are keys of the experiment with the values that each is to have, as ``--set`` takes them:
-    ``{"machine.cpus": [1, 2], "policies.mine.swappiness": [0, 60]}``; ``seeds`` adds one of seeds. What an
-    experiment's own text varies stays inside a cell.
+    ``axes`` maps keys of the experiment to their values, in the syntax of ``--set``:
+    ``{"machine.cpus": [1, 2], "policies.mine.swappiness": [0, 60]}``; ``seeds`` adds an axis of
+    seeds. Axes that the experiment's text varies stay inside a cell.
 
-    A cell is a pure function of what its key is the digest of: the experiment as it is when its machines, policies
-    and job files are read, its settings and seed, the contents of traces, root folders and kernel images, and the
-    revision of lowmark. Its result is a Parquet file under that key in ``store``, a folder or a URL of fsspec's.
-    So a sweep that was broken off goes on when it is called again, and two sweeps share cells.
+    A cell is a pure function of the inputs whose digest is its key: the experiment with its
+    machines, policies and job files, its settings and seed, the contents of traces, root folders
+    and kernel images, and the revision of lowmark. Its result is a Parquet file with that key as
+    name in ``store``, a folder or an fsspec URL. So an interrupted sweep continues when it is
+    called again, and two sweeps share cells.
 
-    ``executor="ray"`` runs on the cluster that ``ray.init`` has connected to, or on one of this machine. A task
-    asks for one CPU and the memory that the run is estimated to take, runs ``batch`` cells, and is begun again
-    elsewhere when its worker dies, at most ``retries`` times. At most ``in_flight`` tasks are under way, so that
-    the driver's memory does not grow with the sweep. ``store`` must be one that every machine sees.
+    ``executor="ray"`` runs on the cluster that ``ray.init`` has connected to, or on one of this
+    machine. A task requests one CPU and the estimated memory of the run, runs ``batch`` cells, and
+    is started again elsewhere if its worker dies, at most ``retries`` times. At most ``in_flight``
+    tasks are pending, so that the driver's memory does not grow with the sweep. ``store`` must be
+    visible to every machine.
     """
     return swept(
         given(experiment, iterations=iterations),
@@ -453,7 +460,7 @@ def swept(
     limits: Limits,
     progress: Progress | bool | None,
 ) -> Sweep:
-    """Has every point run that is not in the store."""
+    """Runs all points that the store does not have."""
     begun = time.monotonic()
     for name, number in {
         "workers": limits.workers,
@@ -472,13 +479,13 @@ def swept(
     bar = _bar(progress)
     if not points:
         return Sweep(points, bytearray(), 0, place, 0.0)
-    # What is wrong with a value is said before anything runs.
+    # Wrong values are reported before anything runs.
     key(tasks[0])
     for number in points.each_value():
         tasks.memory([tasks[number]])
     digests = bytearray(32 * len(points))
     done = ran = 0
-    # Closed at once, whatever is raised here, so that nothing goes on behind it.
+    # Closed at once on any exception, so that no run goes on in the background.
     with contextlib.closing(engine(tasks, url, limits)) as finished:
         for some in finished:
             for one in some:
@@ -490,7 +497,8 @@ def swept(
 
 
 def _fixed(base: Given) -> Given:
-    """An experiment's file as its text, so that all cells are of what it says now, wherever they are run."""
+    """Replaces an experiment's file by its text, so that all cells use its present contents,
+    wherever they run."""
     if base.text is not None or not base.name.is_file():
         return base
     with contextlib.suppress(OSError, UnicodeDecodeError):  # which reading it says better
@@ -502,7 +510,7 @@ _Finished = Generator[list[Stored], None, None]
 
 
 class _Tasks:
-    """The tasks of a sweep, made when they are asked for."""
+    """The tasks of a sweep, made on demand."""
 
     def __init__(self, base: Given, points: Points) -> None:
         self._base, self._points, self._build = base, points, revision()
@@ -519,12 +527,13 @@ class _Tasks:
         return Task(number, cell, self._build)
 
     def batches(self, size: int) -> Iterator[list[Task]]:
-        """All of them, some at a time."""
+        """Yields all tasks in batches."""
         for first in range(0, len(self), size):
             yield [self[n] for n in range(first, min(first + size, len(self)))]
 
     def memory(self, batch: list[Task]) -> int:
-        """The memory that the largest run of some cells is estimated to take, which is the same for all seeds."""
+        """Returns the estimated memory of the largest run among some cells, which is the same for
+        all seeds."""
         most = 0
         for task in batch:
             settings = tuple(task.given.set)
@@ -537,10 +546,10 @@ class _Tasks:
 
 
 def _local(tasks: _Tasks, url: str, limits: Limits) -> _Finished:
-    """Threads of this process: runs do not hold the interpreter's lock."""
+    """Runs in threads of this process: runs do not hold the interpreter's lock."""
     workers = limits.workers or len(os.sched_getaffinity(0))
     most = limits.in_flight or 4 * workers
-    # Each run looks for itself whether it fits; together they have to.
+    # Each run checks for itself whether it fits; the sum has to fit as well.
     room = int(0.9 * _available())
     waiting = tasks.batches(limits.size(len(tasks)))
     stop = _lowmark.Stop()
@@ -555,32 +564,32 @@ def _local(tasks: _Tasks, url: str, limits: Limits) -> _Finished:
                         break
                     flying[pool.submit(_several, batch, url, stop)] = memory
                     batch = next(waiting, None)
-                # Not for ever, so that Ctrl-C is heard.
+                # With a timeout, so that Ctrl-C is noticed.
                 for future in wait(flying, 0.2, FIRST_COMPLETED).done:
                     del flying[future]
                     yield future.result()
         finally:
-            # After an exception: what has not begun does not, what runs ends.
+            # After an exception: batches not yet started are cancelled, running ones end.
             stop.set()
             for future in flying:
                 future.cancel()
 
 
 def _available() -> int:
-    """Bytes of memory that this machine has left."""
+    """Returns the bytes of memory that this machine has available."""
     with open("/proc/meminfo") as file:
         lines = dict(line.split(":", 1) for line in file)
     return int(lines["MemAvailable"].split()[0]) << 10
 
 
 def _ray(tasks: _Tasks, url: str, limits: Limits) -> _Finished:
-    """Workers of a Ray cluster."""
+    """Runs on the workers of a Ray cluster."""
     try:
         import ray
     except ImportError:
         raise wrong("executor=\"ray\" needs Ray; accepted: pip install 'lowmark[ray]'") from None
     if not ray.is_initialized():
-        # Ray's own choice is 15: beside anything else on the machine its workers would hardly run.
+        # Ray's default is 15, at which its workers would hardly run beside other processes.
         os.environ.setdefault("RAY_worker_niceness", "0")
         ray.init(
             num_cpus=limits.workers, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR
@@ -600,7 +609,7 @@ def _ray(tasks: _Tasks, url: str, limits: Limits) -> _Finished:
                         num_cpus=1,
                         memory=_asked(ray, memory),
                         max_retries=limits.retries,
-                        # What a cell itself raises would be raised again.
+                        # Ray would retry exceptions that a cell raises itself.
                         retry_exceptions=False,
                     )
                 flying.append(kinds[memory].remote(batch, url))
@@ -624,7 +633,7 @@ def _ray(tasks: _Tasks, url: str, limits: Limits) -> _Finished:
 
 
 def _asked(ray: Any, memory: int) -> int:
-    """What a task asks for: a round number, as Ray has a queue for each."""
+    """Returns the memory that a task requests: a round number, as Ray has a queue for each."""
     step = 1 << max(memory.bit_length() - 4, 20)
     rounded = -(-memory // step) * step
     largest = int(max((node["Resources"].get("memory", 0) for node in ray.nodes() if node["Alive"]), default=0))
@@ -638,7 +647,7 @@ def _asked(ray: Any, memory: int) -> int:
 
 
 _ENGINES: dict[str, Callable[[_Tasks, str, Limits], _Finished]] = {"local": _local, "ray": _ray}
-"""What runs cells, by its name."""
+"""The executors, by name."""
 
 
 def _bar(progress: Progress | bool | None) -> Progress:

@@ -1,4 +1,4 @@
-"""Python values as TOML, for experiments that are dicts."""
+"""Formats Python values as TOML, for experiments given as dicts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def key(text: str) -> str:
-    """A key, quoted where it has to be.
+    """Formats a key, quoted if needed.
 
     >>> key("machine"), key("a b")
     ('machine', '"a b"')
@@ -25,7 +25,7 @@ def key(text: str) -> str:
 
 
 def value(what: Any) -> str:
-    """A value.
+    """Formats a value.
 
     >>> value({"command": "dd", "sizes": [1, 2.5, True]})
     '{ command = "dd", sizes = [1, 2.5, true] }'
@@ -60,5 +60,5 @@ def value(what: Any) -> str:
 
 
 def document(what: Mapping[str, Any]) -> str:
-    """A whole experiment, a key a line."""
+    """Formats a whole experiment, one key per line."""
     return "".join(f"{key(str(k))} = {value(v)}\n" for k, v in what.items() if v is not None)

@@ -1,4 +1,4 @@
-//! Keys in memory, as Python has them.
+//! Keys in memory, in the forms that Python has.
 
 use crate::long::wrong;
 use lowmark::front::{Array, Keys};
@@ -7,11 +7,11 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Keys: an array of whole numbers, or anything that gives some one by one.
+/// Keys: an array of whole numbers, or an iterable.
 pub enum Requests {
-    /// Where Python has them, which holds on to the memory.
+    /// Keys in Python's memory, which is kept alive.
     There(There),
-    /// What had to be made into keys first.
+    /// Keys that had to be converted first.
     Made(Vec<u64>),
 }
 
@@ -22,7 +22,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// As the front takes them.
+    /// Converts the keys for the front.
     pub fn into_keys(self) -> Keys {
         match self {
             Self::There(there) => Keys::new(there),
@@ -31,11 +31,11 @@ impl Requests {
     }
 }
 
-/// An array of 64-bit numbers without gaps. Python may write there while we read: whoever does that gets the figures of what
-/// was read.
+/// A contiguous array of 64-bit numbers. Python code may write to it while it is read; the results
+/// are then those of the values read.
 pub enum There {
     Unsigned(PyBuffer<u64>),
-    /// None of them was below 0.
+    /// All of them are at least 0.
     Signed(PyBuffer<i64>),
 }
 
@@ -53,7 +53,8 @@ impl Array for There {
             Self::Unsigned(buffer) => buffer.buf_ptr(),
             Self::Signed(buffer) => buffer.buf_ptr(),
         };
-        // SAFETY: the buffer is aligned for its items (`PyBuffer::get`), has no gaps, and stays as long as `self`.
+        // SAFETY: the buffer is aligned for its items (`PyBuffer::get`), contiguous, and lives as
+        // long as `self`.
         let key = unsafe { AtomicU64::from_ptr(start.cast::<u64>().add(place)) };
         key.load(Relaxed)
     }
@@ -63,7 +64,7 @@ fn negative(py: Python<'_>) -> PyErr {
     wrong(py, "a key is below 0; accepted: whole numbers from 0 on")
 }
 
-/// The numbers of a buffer of this type, if it is one.
+/// Returns the numbers of a buffer with this item type, or `None` if the type differs.
 fn items<T: Element + TryInto<u64>>(given: &Bound<'_, PyAny>) -> Option<PyResult<Vec<u64>>> {
     let py = given.py();
     let numbers = PyBuffer::<T>::get(given).ok()?.to_vec(py);
@@ -71,7 +72,7 @@ fn items<T: Element + TryInto<u64>>(given: &Bound<'_, PyAny>) -> Option<PyResult
     Some(keys.and_then(|all: Result<_, _>| all.map_err(|_| negative(py))))
 }
 
-/// The array itself, if it can be read where it is.
+/// Returns the array itself, if it can be read in place.
 fn there(given: &Bound<'_, PyAny>) -> PyResult<Option<There>> {
     if let Ok(buffer) = PyBuffer::<u64>::get(given)
         && buffer.is_c_contiguous()

@@ -1,7 +1,9 @@
-//! What Python's package `lowmark` is built on: the front of the Rust library, in Python's types.
+//! The extension module of Python's package `lowmark`: the front of the Rust library, with Python's
+//! types.
 //!
-//! Nothing is computed here. Long calls run in a thread of their own while the caller, without the
-//! interpreter's lock, looks for signals, so that Ctrl-C ends them as it ends the command line.
+//! Nothing is computed here. Long calls run in a separate thread while the caller, with the
+//! interpreter's lock released, checks for signals, so that Ctrl-C ends them as it ends the command
+//! line.
 
 mod keys;
 mod long;
@@ -35,7 +37,7 @@ struct Results(front::Results);
 
 #[pymethods]
 impl Results {
-    /// The experiment's name.
+    /// Returns the experiment's name.
     #[getter]
     fn title(&self) -> &str {
         self.0.title()
@@ -111,7 +113,7 @@ impl Results {
     }
 }
 
-/// What is run: a file, or a text with the name of the file that it could be.
+/// An experiment: a file, or a text with a file name for messages.
 #[derive(FromPyObject)]
 struct Experiment {
     text: Option<String>,
@@ -137,7 +139,7 @@ impl Experiment {
     }
 }
 
-/// Stops runs of other threads, which hear no signal.
+/// Stops runs in other threads, which receive no signals.
 #[pyclass(frozen, module = "lowmark._lowmark")]
 struct Stop(Arc<AtomicBool>);
 
@@ -153,7 +155,7 @@ impl Stop {
     }
 }
 
-/// How it is run.
+/// The options of a run.
 #[derive(FromPyObject)]
 struct How {
     jobs: Option<usize>,
@@ -166,7 +168,7 @@ struct How {
     stop: Option<Py<Stop>>,
 }
 
-/// How many threads; 0 is none of them.
+/// Checks a number of threads; 0 is an error.
 fn jobs(py: Python<'_>, jobs: Option<usize>) -> PyResult<Option<NonZeroUsize>> {
     let none = || wrong(py, "jobs=0; accepted: a whole number from 1 on");
     jobs.map(|n| NonZeroUsize::new(n).ok_or_else(none))
@@ -198,7 +200,7 @@ fn run(
     let done = interruptible(py, stop, progress.as_ref(), move |stop, tell| {
         let experiment = experiment.read()?;
         let mut tell = |progress: Progress| {
-            // Nobody hears it any more: the caller is about to stop us.
+            // The receiver is gone if the caller is about to stop the run.
             let _ = tell.send(progress);
         };
         let options = Options {
@@ -224,7 +226,8 @@ fn load(py: Python<'_>, folder: PathBuf) -> PyResult<Results> {
     opened.map(Results).map_err(|e| failure(py, e))
 }
 
-/// The keys of an experiment's cells, its iterations, its identity and the memory of its largest run.
+/// Returns the keys of an experiment's cells, its iterations, its identity and the memory of its
+/// largest run.
 #[pyfunction]
 fn inspect(
     py: Python<'_>,
@@ -241,14 +244,14 @@ fn inspect(
     told.map_err(|e| failure(py, e))
 }
 
-/// The memory of an experiment's largest run, in bytes; reads nothing but the experiment.
+/// Returns the memory of an experiment's largest run, in bytes; reads only the experiment.
 #[pyfunction]
 fn need(py: Python<'_>, experiment: Experiment) -> PyResult<u64> {
     let told = py.detach(|| Ok(front::memory(&experiment.read()?)));
     told.map_err(|e| failure(py, e))
 }
 
-/// The digest of a file.
+/// Returns the digest of a file.
 #[pyfunction]
 fn digest(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     let digest = py.detach(|| front::digest(&path));
@@ -290,7 +293,8 @@ impl Curves {
     }
 }
 
-/// Miss-ratio curves of a trace file or of keys: the table `curves.csv`, the text, the JSON.
+/// Returns the miss-ratio curves of a trace file or of keys: the table `curves.csv`, the text, the
+/// JSON.
 #[pyfunction]
 fn mrc(
     py: Python<'_>,
@@ -313,7 +317,7 @@ fn mrc(
     Ok((Table::of(table)?, front::curves_text(&curves), json))
 }
 
-/// Scores the engine against published tables: JSON and text.
+/// Scores the engine against published tables; returns JSON and text.
 #[pyfunction]
 fn reproduce(
     py: Python<'_>,
@@ -331,7 +335,7 @@ fn reproduce(
     Ok((scored.json, scored.text))
 }
 
-/// A computer as a machine file: name, text, notes.
+/// Describes a computer as a machine file; returns name, text, notes.
 #[pyfunction]
 fn capture(
     py: Python<'_>,
@@ -347,7 +351,7 @@ fn capture(
 /// The extension module.
 #[pymodule]
 fn _lowmark(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    // Messages go into exceptions: plain text, as the command line writes it into a file.
+    // Messages go into exceptions: plain text, as the command line writes it to a file.
     let plain = MietteHandlerOpts::new().color(false).terminal_links(false);
     let _ = miette::set_hook(Box::new(move |_| Box::new(plain.clone().build())));
     m.add("Error", m.py().get_type::<Error>())?;

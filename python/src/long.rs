@@ -1,4 +1,4 @@
-//! Calls that take long: without the interpreter's lock, and stopped by Ctrl-C.
+//! Long calls: run without the interpreter's lock, and stopped by Ctrl-C.
 
 use crate::Error;
 use lowmark::front::{self, Progress};
@@ -10,12 +10,12 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// How often signals are looked for.
+/// The interval at which signals are checked.
 const TICK: Duration = Duration::from_millis(50);
-/// The stack of the thread that does the work, as the command line's.
+/// The stack of the worker thread in bytes, as in the command line.
 const STACK: usize = 8 << 20;
 
-/// An error of the front as Python's exception, with the exit code that the command line would have.
+/// Converts an error of the front to Python's exception, with the exit code of the command line.
 pub fn failure(py: Python<'_>, error: front::Error) -> PyErr {
     let raised = Error::new_err(error.message);
     match raised.value(py).setattr("code", error.code) {
@@ -24,14 +24,15 @@ pub fn failure(py: Python<'_>, error: front::Error) -> PyErr {
     }
 }
 
-/// What the caller gave is wrong: an error as of the front.
+/// Makes the exception for a wrong argument.
 pub fn wrong(py: Python<'_>, message: impl Into<String>) -> PyErr {
     let message = message.into();
     failure(py, front::Error { message, code: 2 })
 }
 
-/// Does work in another thread; `stop`: the flag that stops it, if others know it. `progress` is called in this one with what the work tells; if it raises, or a
-/// signal does, the work is told to stop and the exception goes on when it has.
+/// Runs `work` in another thread. `stop` is the flag that stops it, if others share it. `progress`
+/// is called in the calling thread with the messages of the work; if it raises, or a signal handler
+/// does, the work is stopped and the exception is passed on when it has ended.
 pub fn interruptible<T: Send>(
     py: Python<'_>,
     stop: Option<Arc<AtomicBool>>,
@@ -74,7 +75,7 @@ pub fn interruptible<T: Send>(
         match raised {
             None => done,
             Some(raised) => {
-                // Where what is finished is kept, for instance.
+                // For example the folder in which finished iterations are kept.
                 if let Err(e) = done {
                     let _ = raised
                         .value(py)

@@ -1,4 +1,5 @@
-//! Eviction policies written in Python, for trying out: some hundred times slower than those in Rust.
+//! Eviction policies written in Python, for experiments: some hundred times slower than those in
+//! Rust.
 
 use crate::Curves;
 use crate::keys::Requests;
@@ -11,24 +12,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 
 thread_local! {
-    /// What makes the policy of the simulation that this thread is at: the trait makes it without arguments.
+    /// The class of the policy that this thread simulates: the trait makes policies without
+    /// arguments.
     static CLASS: RefCell<Option<Py<PyAny>>> = const { RefCell::new(None) };
 }
 
-/// Calls between two looks for signals.
+/// Calls between two checks for signals.
 const PATIENCE: u32 = 1 << 12;
 
 /// A policy whose hooks are methods of a Python object.
 struct InPython {
     object: Py<PyAny>,
-    /// Slots that are in it: what it may evict.
+    /// The slots in the policy, which it may evict.
     held: Vec<bool>,
     count: usize,
     hears_misses: bool,
     calls: u32,
 }
 
-/// Ends the simulation with an exception. The hooks of the trait return none.
+/// Ends the simulation with an exception, because the hooks of the trait can't return errors.
 fn raise(e: PyErr) -> ! {
     resume_unwind(Box::new(e))
 }
@@ -117,7 +119,8 @@ impl Policy for InPython {
     }
 }
 
-/// Misses of a policy at each of some sizes: (size, requests, misses). The options say how the trace is read.
+/// Returns (size, requests, misses) of a policy for each of some sizes. The options determine how
+/// the trace is read.
 #[pyfunction]
 pub fn misses(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Tables as Arrow's, handed on through its C interfaces.
+//! Tables in Arrow's format, exported through its C interface.
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::sync::Arc;
 
-/// A table: polars, pandas, pyarrow, DuckDB take it by `__arrow_c_stream__`.
+/// A table that polars, pandas, pyarrow and DuckDB read by `__arrow_c_stream__`.
 #[pyclass(frozen, module = "lowmark._lowmark")]
 pub struct Table(RecordBatch);
 
@@ -20,7 +20,7 @@ fn wrong(e: ArrowError) -> PyErr {
 }
 
 impl Table {
-    /// A table of results.
+    /// Converts a table of results.
     pub fn of(table: front::Table) -> PyResult<Self> {
         let mut fields = Vec::with_capacity(table.columns.len());
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(table.columns.len());
@@ -52,14 +52,14 @@ impl Table {
         self.0.num_rows()
     }
 
-    /// Arrow's stream, which shares the table's memory.
+    /// Returns Arrow's stream, which shares the table's memory.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // Another schema is a wish that the protocol lets a producer leave open.
+        // The protocol lets a producer ignore the requested schema.
         let _ = requested_schema;
         let batches = RecordBatchIterator::new([Ok(self.0.clone())], self.0.schema());
         let stream = FFI_ArrowArrayStream::new(Box::new(batches));

@@ -1,4 +1,4 @@
-"""What the tests share."""
+"""Common parts of the tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Callable
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The project's folder."""
+"""Returns the project's folder."""
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def cli() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """The command line of the same sources, run in the project's folder."""
+    """Returns a function that runs the command line of the same sources in the project's folder."""
     binary = os.environ.get("LOWMARK_BIN", str(ROOT / "target/release/lowmark"))
     assert Path(binary).exists(), f"{binary}: accepted: `cargo build --release`, or LOWMARK_BIN=its path"
 
@@ -35,7 +35,7 @@ def cli() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def small() -> dict[str, Any]:
-    """An experiment of a second of simulated time, and some milliseconds of ours."""
+    """Returns an experiment of a second of simulated time, which takes some milliseconds."""
     return {
         "name": "small",
         "sample_s": 0.001,
@@ -49,7 +49,7 @@ def small() -> dict[str, Any]:
 
 @pytest.fixture
 def long() -> dict[str, Any]:
-    """One iteration of which takes minutes of ours."""
+    """Returns an experiment of which one iteration takes minutes."""
     return {
         "name": "long",
         "iterations": 50,

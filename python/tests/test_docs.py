@@ -1,4 +1,4 @@
-"""The book's Python, run as it stands there, in small."""
+"""Runs the Python examples of the book, reduced in size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def blocks(page: Path) -> list[str]:
 def test_the_pages_examples_run(
     page: str, least: int, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With every name and argument as the page has them, on fewer iterations, values and trials."""
+    """Runs with every name and argument of the page, but fewer iterations, values and trials."""
     found = blocks(root / "docs" / page)
     assert len(found) >= least
     for folder in ["experiments", "machines"]:

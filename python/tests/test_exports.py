@@ -1,4 +1,4 @@
-"""Exports, each read by a tool that is not ours, on a run of at least 100,000 events."""
+"""Exports of a run with at least 100,000 events, each read by a third-party tool."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def test_open_metrics_are_read_by_prometheus(
 
 
 def lacks(what: str) -> None:
-    """What is not installed here, as a step of CI it has to be."""
+    """Skips a test whose tool is not installed here; in CI it must be installed."""
     if os.environ.get("LOWMARK_EXPORT_TOOLS") == "required":
         pytest.fail(f"{what} is not installed")
     pytest.skip(f"{what} is not installed")
 
 
 def test_open_metrics_are_read_by_promtool(large: lowmark.Result, tmp_path: Path) -> None:
-    """Samples with times by its reader of OpenMetrics, which wants one for each; the others by that of the older
-    text form, which knows no `info`."""
+    """Checks samples with times with promtool's OpenMetrics parser, which requires a time for each,
+    and the others with that of the older text format, which does not support `info`."""
     promtool = shutil.which("promtool")
     if promtool is None:
         return lacks("promtool (Debian's prometheus)")
@@ -84,13 +84,13 @@ def test_open_metrics_are_read_by_promtool(large: lowmark.Result, tmp_path: Path
     samples = sum(line.startswith("lowmark_series_") for line in lines)
     assert samples >= 100_000
     title, *blocks = (line.split() for line in done.stdout.splitlines() if line)
-    # The times are words with a blank in the titles alone: MIN TIME, MAX TIME, NUM SAMPLES.
+    # Only titles contain blanks: MIN TIME, MAX TIME, NUM SAMPLES.
     assert title[:1] == ["BLOCK"] and sum(int(block[4]) for block in blocks) == samples
     info = ("# TYPE lowmark info", "# HELP lowmark ", "lowmark_info{")
     figures = [line for line in lines if "lowmark_series_" not in line and not line.startswith(info)]
     assert len(figures) > 100
     done = subprocess.run([promtool, "check", "metrics"], input="".join(figures), capture_output=True, text=True)
-    # 3: what it would name otherwise, which is no mistake; 1: what it can't read.
+    # Exit code 3: suggestions about names, which are no errors; 1: the text can't be parsed.
     assert done.returncode in (0, 3), done.stderr
     assert "error while linting" not in done.stderr
 
@@ -151,7 +151,7 @@ def test_perfetto_shows_tasks_waits_reclaim_and_queues(
     cli("run", experiment, "--quiet", "--perfetto", file, "--out", results)
     trace = proto.Trace()
     trace.ParseFromString(file.read_bytes())
-    # Nothing that Perfetto does not know, at any depth.
+    # Contains no fields unknown to Perfetto, at any depth.
     size = trace.ByteSize()
     trace.DiscardUnknownFields()
     assert trace.ByteSize() == size == file.stat().st_size
@@ -185,7 +185,7 @@ def test_perfetto_shows_tasks_waits_reclaim_and_queues(
     for what in ["direct reclaim", "balance", "queue"]:
         assert seen[what] > 0, seen
     assert max(depth.values()) <= 1
-    # What was waited is what the results say of it, but for what is still waited for at the end.
+    # The waits equal those in the results, except waits still under way at the end.
     kinds_of_waits = json.loads((results / "waits.json").read_text())[0]["kinds"]
     told = {k["kind"]: k["total_ns"] for k in kinds_of_waits}
     most = max(told, key=lambda k: told[k])
@@ -193,10 +193,12 @@ def test_perfetto_shows_tasks_waits_reclaim_and_queues(
 
 
 def vmscan_script(folder: Path) -> Path | None:
-    """mm's own reader of such text, `trace-vmscan-postprocess.pl`, from Debian's archive of a kernel's sources.
+    """Returns mm's own parser of such text, `trace-vmscan-postprocess.pl`, from Debian's archive of
+    a kernel's sources.
 
-    Where the running kernel shows no events it goes by forms of its own, and 6.1's lack those of today
-    (`mm_vmscan_lru_isolate` has no `classzone`): only 6.12's sources and newer ones are asked, the newest first.
+    Where the running kernel shows no events the script uses its built-in forms, and 6.1's differ
+    from today's (`mm_vmscan_lru_isolate` has no `classzone`): only the sources of 6.12 and newer
+    are searched, the newest first.
     """
     archives = Path("/usr/src").glob("linux-source-*.tar.xz")
     numbered = [(tuple(map(int, re.findall(r"\d+", one.name)[:2])), one) for one in archives]
@@ -226,7 +228,7 @@ def test_ftrace_text_is_read_by_the_kernels_own_script(root: Path, cli: Any, tmp
         return lacks("perl, or Debian's linux-source of 6.12 or newer")
     with open(file) as text:
         done = subprocess.run(["perl", str(script)], stdin=text, capture_output=True, text=True, check=True)
-    # It knows the events' forms of its own, where the running kernel has none to look at.
+    # The script uses its built-in forms of events if the running kernel has none.
     assert "unrecognised" not in done.stderr and "non-conforming" not in done.stderr, done.stderr[:1000]
     figures = dict(re.findall(r"^([A-Z][A-Za-z ]+):\s+(\d+)\b", done.stdout, re.M))
     sums = json.loads(cli("trace", "vmscan", file, "--json").stdout)["sums"]

@@ -1,4 +1,5 @@
-"""Miss-ratio curves: keys are as a file of them, a policy in Python as one in Rust."""
+"""Miss-ratio curves: keys give the same as a file of them, a policy in Python the same as one in
+Rust."""
 
 from __future__ import annotations
 
@@ -144,7 +145,7 @@ def test_ctrl_c_ends_curves(trace: str, policy: str, tmp_path: Path) -> None:
         assert child.stdout is not None and child.stdout.readline()
         time.sleep(2)
         child.send_signal(signal.SIGINT)
-        # All of it would take many minutes.
+        # The whole simulation would take many minutes.
         assert child.wait(30) == 7
 
 
@@ -164,7 +165,7 @@ def test_options_are_the_command_lines(cli: Any, tmp_path: Path) -> None:
 
 
 class Lru:
-    """Evicts the page whose last use is longest ago."""
+    """Evicts the least recently used page."""
 
     def __init__(self, slots: int) -> None:
         self.order: OrderedDict[int, None] = OrderedDict()

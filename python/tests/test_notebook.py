@@ -1,4 +1,4 @@
-"""The book's notebook, as somebody runs it who has just installed the package."""
+"""Runs the book's notebook as after a fresh installation of the package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_notebook_runs_and_answers(root: Path, tmp_path: Path) -> None:
     assert len(plots) == 2
     said = "".join(o.get("text", "") for o in cells[-1].outputs)
     assert said.count("the service is done first with") == 2
-    # The sweep's cells are there now.
+    # The sweep's cells are in the store now.
     assert len(list((tmp_path / "sweep").rglob("*.parquet"))) == 25
 
 
@@ -36,7 +36,7 @@ def test_a_notebook_sees_how_far_a_run_and_a_sweep_are(small: dict[str, Any], tm
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
     nbclient.NotebookClient(notebook, timeout=100, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    # One line each, which is written over: it ends with all that there was to do.
+    # One line for each, overwritten until it shows the total.
     for cell, done in zip(notebook.cells, ["4/4 iterations", "2/2 cells"]):
         [shown] = [o.data["text/html"] for o in cell.outputs if o.output_type == "display_data"]
         assert "<progress" in shown and done in shown

@@ -1,4 +1,4 @@
-"""Runs: the command line's bytes, its messages, its way with Ctrl-C."""
+"""Runs: the same bytes, messages and reaction to Ctrl-C as the command line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_results_are_the_bytes_of_the_command_line(cli: Any, root: Path, tmp_pat
     text = (tmp_path / "cli/results.json").read_bytes()
     assert result.files["results.json"] == text
     same(tmp_path / "cli", tmp_path / "run")
-    # What lay in memory alone, and what was read again.
+    # Results kept in memory, and results read from a folder.
     in_memory = lowmark.run(root / "experiments/slow-disk.toml", iterations=2, jobs=1)
     assert in_memory.folder is None
     in_memory.save(tmp_path / "saved")
@@ -169,7 +169,7 @@ def test_other_threads_go_on(long: dict[str, Any]) -> None:
     seconds = time.monotonic() - begun
     over.set()
     other.join()
-    # With the lock held there would be a turn or two.
+    # With the lock held there would be one or two turns.
     assert turns > 20 * seconds, (turns, seconds)
 
 

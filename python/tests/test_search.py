@@ -1,4 +1,4 @@
-"""Searches: better than the start, the same on any number of workers, a front where goals conflict."""
+"""Searches: better than the start, equal on any number of workers, a front if goals conflict."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_best_of_a_choice_is_found(small: dict[str, Any], tmp_path: Path) ->
     assert {t.settings["filesystem"] for t in found.trials} == set(kinds)
     assert found.best.settings["filesystem"] == "ext4"
     assert found.best.losses[0] == min(t.losses[0] for t in found.trials)
-    # Trials that are alike are one cell.
+    # Trials with equal settings are one cell.
     assert len(list((tmp_path / "s").rglob("*.parquet"))) == len(kinds)
 
 
@@ -45,7 +45,7 @@ def test_goals_that_conflict_have_a_front(small: dict[str, Any], tmp_path: Path)
     found = lowmark.search(**ask, store=tmp_path / "a")
     settings = [t.settings["machine.sysctl.dirty_ratio"] for t in found.trials]
     assert all(isinstance(s, int) and 5 <= s <= 80 for s in settings)
-    # No dirty ratio is better than another where less and more are both wanted.
+    # With goals for both less and more dirty memory, no dirty ratio is better than another.
     assert len(found.front) == len(set(settings)) > 1
     again = lowmark.search(**ask, store=tmp_path / "b")
     assert again.trials == found.trials

@@ -1,4 +1,4 @@
-"""Sweeps: each cell once, whatever dies on the way, and the same bytes everywhere."""
+"""Sweeps: each cell is run once, whichever process dies, and gives the same bytes everywhere."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_the_key_is_of_all_that_a_cell_reads(
 
 
 def flipped(file: Path) -> None:
-    """Changes a byte, and nothing else that shows."""
+    """Changes a byte, but no other visible property of the file."""
     content, times = bytearray(file.read_bytes()), file.stat()
     content[-2] ^= 1
     file.write_bytes(content)
@@ -160,7 +160,7 @@ def test_the_key_is_of_a_kernels_image_and_of_a_root_folder(
 ) -> None:
     from lowmark import _run, _sweep
 
-    # A kernel as a build leaves it, with the mark of this version.
+    # A kernel as a build leaves it, with this version's digest.
     build = root / "crates/kernel/src/build"
     form = re.search(r"const FORM: \w+ = (\d+);", (build / "mod.rs").read_text())
     assert form is not None
@@ -207,7 +207,7 @@ def test_the_key_is_of_a_kernels_image_and_of_a_root_folder(
         flipped(file)
         assert key() not in seen, file
         seen.append(key())
-    # What of the build is no part of what boots is none of the key.
+    # Parts of the build that are not booted do not affect the key.
     flipped(kernel / "log")
     assert key() == seen[-1]
 
@@ -216,7 +216,7 @@ def test_wrong_settings_are_said_before_anything_runs(cell: dict[str, Any], tmp_
     with pytest.raises(lowmark.Error, match="cpus"):
         lowmark.sweep(cell, {"machine.cpus": [0]}, store=tmp_path / "s")
     assert not stored(tmp_path / "s")
-    # Of a later cell, too.
+    # Also for a later cell.
     for axes in [{"machine.cpus": [1, 2, 0]}, {"machine.cpus": [1], "filesystem": ["ext4", "ext9"]}]:
         with pytest.raises(lowmark.Error, match="cpus|ext9"):
             lowmark.sweep(cell, axes, seeds=3, store=tmp_path / "s")  # type: ignore[arg-type]
@@ -277,7 +277,7 @@ def test_cells_ask_for_the_memory_that_they_take(
     tasks = _sweep._Tasks(_run.given(cell), points)
     small, large = tasks.memory([tasks[0]]), tasks.memory([tasks[2]])
     assert 0 < small < large == tasks.memory([tasks[1], tasks[3]])
-    # Where there is room for one run only, there is only one at a time.
+    # If memory is enough for one run only, one runs at a time.
     monkeypatch.setattr(_sweep, "_available", lambda: small)
     together: list[int] = []
     here, lock = 0, threading.Lock()
@@ -346,7 +346,7 @@ def test_an_object_store_will_do(cell: dict[str, Any], tmp_path: Path) -> None:
     assert not store.has(name)
     store.put(name, _sweep.content(task, name))
     assert store.has(name)
-    # As in a folder.
+    # The same files as in a folder.
     one = lowmark.sweep(cell, {}, store=tmp_path / "s", workers=1)
     assert one.keys == [name] and stored(tmp_path / "s") == {f"{name}.parquet": store.get(name)}
     about = pyarrow.parquet.read_metadata(pyarrow.BufferReader(store.get(name)))
@@ -377,7 +377,7 @@ def test_a_sweep_goes_on_after_its_driver_was_killed(
     processes = psutil.Process(child.pid).children(recursive=True)
     child.kill()
     child.wait()
-    # Ray's processes end some time after their driver; what they still finish is not what this is about.
+    # Ray's processes end some time after their driver; what they still finish does not matter here.
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
@@ -392,10 +392,10 @@ def test_a_sweep_goes_on_after_its_driver_was_killed(
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A Ray cluster of this machine: four workers, whatever it has of cores."""
+    """A Ray cluster on this machine: four workers, regardless of its cores."""
     import ray
 
-    # As a sweep starts it.
+    # With the settings that a sweep uses.
     os.environ["RAY_worker_niceness"] = "0"
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
     yield ray
@@ -403,7 +403,7 @@ def cluster() -> Iterator[Any]:
 
 
 def workers() -> list[psutil.Process]:
-    """Ray's processes that are at a task of ours."""
+    """Returns Ray's processes that run a task of the sweep."""
     found = []
     for process in psutil.process_iter(["name", "cmdline"]):
         if any("ray::_told" in word for word in process.info["cmdline"] or []):

@@ -1,4 +1,4 @@
-"""What a user's type checker and `help()` see of the installed package."""
+"""The types and docs of the installed package, as seen by a user's type checker and `help()`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ lowmark.mrc([1], [1], Fifo)
 lowmark.mrc([1], [1], Wrong)
 """
 
-# Theirs is not what this is about, and takes a minute.
+# mypy skips other packages' types: checking them is not the subject, and takes a minute.
 CONFIG = """
 [mypy]
 [mypy-polars.*,pandas.*,pyarrow.*,numpy.*,duckdb.*,ray.*,nevergrad.*,fsspec.*,IPython.*]
