@@ -1,31 +1,34 @@
 #!/usr/bin/env python3
-"""Pages show what their commands print: runs the commands, and compares.
+"""Checks that pages show what their commands print: runs the commands, and compares.
 
     tools/docs/blocks.py LOWMARK [ci|long|kernel] [--write] [PAGE …]
     tools/docs/blocks.py --lint [PAGE …]
 
-Without a page: README.md and all pages of docs/ that have a marked command. `ci` (the default) marks what takes
-seconds, `long` minutes, `kernel` what needs kernels that `lowmark kernel build` made; `long` runs what `ci` marks,
-too, and `kernel` all. The pieces of a page are, in the order in which they stand:
+Without a page: README.md and all pages of docs/ that have a marked command. `ci` (the default)
+marks commands that take seconds, `long` minutes, `kernel` those that need kernels made by `lowmark
+kernel build`; `long` also runs commands marked `ci`, and `kernel` runs all. The pieces of a page,
+processed in the order of the page:
 
     ```sh ci                  commands
     ```toml file=NAME ci      a file
-    ```text                   behind commands: what they print. `first=N` and `last=N` take so many lines of it,
-                              `with=REGEX` those that the expression fits, `from=REGEX` and `to=REGEX` those between.
+    ```text                   after commands: their output. `first=N` and `last=N` select lines of
+                              it, `with=REGEX` matching lines, `from=REGEX` and `to=REGEX` the
+                              lines between.
     <!-- prints ci: COMMAND -->WHAT<!-- /prints -->
-                              what a command prints, in the middle of a sentence or, on lines of its own, of a page;
-                              a `lowmark … --format markdown` gives a table, `tools/docs/figure.py` one figure.
+                              the output of a command, within a sentence or, on its own lines,
+                              within a page; a `lowmark … --format markdown` gives a table,
+                              `tools/docs/figure.py` one figure.
 
-Each page is run in a temporary folder of its own that has the project's experiments, machines, policies, data, docs and
-tools in it, so nothing is left in the project. Shown is what a command writes to its standard output. What may differ
-from one run to the next is shown by a word in its place: FOLDER the temporary folder, TIME a point in time, BUILD
-the program's commit, and … a number of real seconds or of what was done in one. Everything else has to be the same,
-letter by letter: runs are simulated.
+Each page is run in its own temporary folder with the project's experiments, machines, policies,
+data, docs and tools, so no file is left in the project. Pages show the standard output of commands. Parts
+that vary from run to run are replaced by a word: FOLDER is the temporary folder, TIME a point in
+time, BUILD the program's commit, and … a number of real seconds or of operations per second. All
+other output must be equal to the letter, since runs are simulated.
 
-A command that fails ends its page; the exit code is 1 then, and where a page shows something else, which is printed
-as a difference. `--write` writes what commands print into the pages instead. `--lint` runs nothing and says where a
-text stands behind a command that no mark runs; a text that no command can print (another computer's, another day's)
-is marked `example`, and its page says so.
+A failing command ends its page. The exit code is 1 then, and if a page shows something else than
+the commands print; the difference is printed. `--write` writes the output of commands to the pages
+instead. `--lint` runs nothing and lists texts after commands that no mark runs; a text that no
+command can print (from another computer, or another day) is marked `example`, and its page says so.
 """
 
 import difflib
@@ -45,7 +48,7 @@ PIECE = re.compile(
     r"^```(?P<language>\S*)(?P<words>[^\n]*)\n(?P<text>.*?)^```$"
     r"|<!-- prints (?P<mark>\w+): (?P<command>[^\n]*?) -->(?P<shown>.*?)<!-- /prints -->",
     flags=re.M | re.S)
-# What differs from one run to the next, and what is shown in its place.
+# Patterns of text that differs from one run to the next, each with the text shown in its place.
 VARIES = (
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(\.\d+)?Z"), "TIME"),
     (re.compile(r"(lowmark \d+\.\d+\.\d+) \([^)\n]*\)"), r"\1 (BUILD)"),
@@ -55,11 +58,11 @@ VARIES = (
 
 
 class Wrong(Exception):
-    """A page can't be run as it is."""
+    """A page can't be run in its present form."""
 
 
 def steady(text, folder):
-    """A text with words in the place of what varies."""
+    """Replaces the varying parts of a text by words."""
     text = text.replace(str(folder), "FOLDER")
     for what, word in VARIES:
         text = what.sub(word, text)
@@ -67,7 +70,7 @@ def steady(text, folder):
 
 
 def chosen(text, words):
-    """Those lines of a text that the words behind ```text ask for."""
+    """Returns those lines of a text that the words after ```text select."""
     lines = text.splitlines()
     for word in words:
         key, _, value = word.partition("=")
@@ -85,18 +88,18 @@ def chosen(text, words):
             lines = lines[:at + 1]
         else:
             raise Wrong(f"`{word}` is none of first=N, last=N, with=REGEX, from=REGEX, to=REGEX")
-    # What lines are left to align is the page's, not the program's.
+    # The page decides which lines are left to align, not the program.
     return "".join(line.rstrip() + "\n" for line in lines).strip("\n") + "\n"
 
 
 def marks_of(words):
-    """The mark of a block, if it has one."""
+    """Returns the mark of a block, if it has one."""
     found = [word for word in words if word in MARKS]
     return found[0] if found else None
 
 
 class Shown:
-    """A page's folder, where its commands run one after the other."""
+    """The folder of a page, in which its commands run one after the other."""
 
     def __init__(self, folder, program, wanted):
         self.folder, self.wanted, self.ran = folder, wanted, 0
@@ -107,7 +110,7 @@ class Shown:
         self.env = dict(os.environ, PATH=f"{folder / 'bin'}:{os.environ['PATH']}", PYTHONDONTWRITEBYTECODE="1")
 
     def run(self, command):
-        """What commands print."""
+        """Runs commands and returns their output."""
         self.ran += 1
         print(f"$ {command.strip()}", flush=True)
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=self.folder, env=self.env,
@@ -117,7 +120,7 @@ class Shown:
         return steady(done.stdout, self.folder)
 
     def page(self, text):
-        """The page with what its commands print."""
+        """Returns the page with the output of its commands."""
         out, at, printed = [], 0, None
         for piece in PIECE.finditer(text):
             out.append(text[at:piece.start()])
@@ -127,7 +130,7 @@ class Shown:
         return "".join(out) + text[at:]
 
     def piece(self, piece, printed):
-        """A piece as it should be, and what the commands before the next one have printed."""
+        """Returns a corrected piece, and the output of the commands before the next one."""
         whole, command = piece.group(0), piece["command"]
         if command is not None:
             if piece["mark"] not in MARKS:
@@ -153,9 +156,9 @@ class Shown:
 
 
 def lint(page, text):
-    """Texts behind commands that nobody runs, and prose markers that nothing fits."""
+    """Returns texts after commands that are not run, and prose markers that are malformed."""
     problems, command, at = [], None, 0
-    # What tools/docs/patches.py writes is its own.
+    # tools/docs/patches.py writes these blocks itself.
     text = re.sub(r"<!-- measured .*?<!-- /measured -->", lambda m: re.sub(r"[^\n]", " ", m.group(0)), text, flags=re.S)
     for piece in PIECE.finditer(text):
         line = text[:piece.start()].count("\n") + 1
@@ -186,19 +189,19 @@ def lint(page, text):
 
 
 def pages_of(named):
-    """The pages that are named, or all."""
+    """Returns the named pages, or all."""
     if named:
         return [Path(name).resolve() for name in named]
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def show(path):
-    """A page's name in messages."""
+    """Returns a page's name for messages."""
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
 def check(path, program, wanted, write):
-    """Runs a page; returns whether something is wrong, and how many commands ran."""
+    """Checks a page; returns whether it has an error, and the number of commands run."""
     text = path.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         shown = Shown(Path(folder).resolve(), program, wanted)

@@ -4,11 +4,12 @@
     tools/docs/figure.py DIR FIGURE [KEY=VALUE …] [--mean|--min|--max] [--digits N]
     tools/docs/figure.py DIR --table KEY FIGURE … [KEY=VALUE …] [--mean|--min|--max] [--digits N]
 
-DIR is a results folder, FIGURE a key of `metrics` or `counters` in its results.json, KEY=VALUE chooses the cell:
-`policy`, `filesystem`, `machine`, or the last part of an axis of the experiment (`dirty_ratio`); `KEY,KEY` of --table is several. The first form prints the median over the cell's
-iterations; the second a table in Markdown with a row for each value of KEY and a column for each figure. Microseconds
-become milliseconds. A run that ended early, by an OOM kill or the time limit, is left out; a table's last column says
-how many of the cell's runs were completed.
+DIR is a results folder, FIGURE a key of `metrics` or `counters` in its results.json, KEY=VALUE
+selects the cell: `policy`, `filesystem`, `machine`, or the last part of an axis of the experiment
+(`dirty_ratio`); `KEY,KEY` of --table is several. The first form prints the median over the cell's
+iterations; the second a table in Markdown with a row for each value of KEY and a column for each
+figure. Microseconds become milliseconds. A run that ended early, by an OOM kill or the time limit,
+is left out; a table's last column has the number of completed runs of the cell.
 """
 
 import json
@@ -20,18 +21,18 @@ BY = {"--mean": statistics.fmean, "--min": min, "--max": max}
 
 
 def wrong(why):
-    """Ends the program: the words are not to be understood."""
+    """Ends the program: the arguments are wrong."""
     sys.exit(f"tools/docs/figure.py: {why}")
 
 
 def axes(cell):
-    """What tells a cell from the others."""
+    """Returns the axes of a cell with their values."""
     own = {key: cell[key] for key in ("policy", "filesystem", "machine")}
     return own | {axis["key"].rsplit(".", 1)[-1]: str(axis["value"]) for axis in cell["axes"]}
 
 
 def values(cell, figure):
-    """A figure's values over the iterations of a cell that have it."""
+    """Returns a figure's values over the iterations of a cell that have it."""
     out = []
     for run in cell["iterations"]:
         of = run["metrics"].get(figure, run["counters"].get(figure))
@@ -44,7 +45,7 @@ def values(cell, figure):
 
 
 def unit(run, figure):
-    """The unit of a figure, in brackets; counters have none."""
+    """Returns the unit of a figure, in brackets; counters have none."""
     for cell in run["cells"]:
         for of in cell["iterations"]:
             if figure in of["metrics"]:
@@ -54,7 +55,7 @@ def unit(run, figure):
 
 
 def text(x, digits):
-    """A number as one reads it: so many digits that count."""
+    """Formats a number with a readable number of significant digits."""
     if x == 0:
         return "0"
     whole = f"{x:.{digits}g}"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The pages of words, keys, switches and kernels, which say what `lowmark explain --json` says.
+"""The pages of words, keys, switches and kernels, made from `lowmark explain --json`.
 
-generated.py BINARY          says which of them the program would write otherwise; exit code 1 if any
-generated.py BINARY --write  writes them
+    generated.py BINARY          lists pages that the program would write differently; exit code 1
+    generated.py BINARY --write  writes them
 """
 
 import difflib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/glossary.md from `lowmark explain --json` on standard input: the words are the program's."""
+"""Makes docs/glossary.md from `lowmark explain --json` on standard input."""
 
 import json
 import sys
@@ -19,8 +19,8 @@ def cell(text):
 def main():
     entries = defaultdict(list)
     for entry in json.load(sys.stdin):
-        # Switches and presets have pages of their own (policies.py).
-        # Keys, sysctls, programs, parameters and columns, too (keys.py).
+        # Switches and presets have pages of their own (policies.py), and so have keys, sysctls,
+        # programs, parameters and columns (keys.py).
         kind = entry["name"].split(": ", 1)[0]
         if kind in ("key", "sysctl", "program", "parameter", "column"):
             continue

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""docs/keys.md from `lowmark explain --json` on standard input: what may be written in an experiment."""
+"""Makes docs/keys.md, the keys of an experiment, from `lowmark explain --json` on standard input.
+"""
 
 import json
 import sys

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What each mechanism of today's presets is worth: each switch in which one of them differs from linux-4.9, set back to what
-it has there, by the kernels' kept figures. Puts the table into docs/validate-modern.md, between its two markers; a quarter of
-an hour on two cores.
+"""Measures the effect of each mechanism in today's presets: each switch that differs between one of
+them and linux-4.9 is set back to linux-4.9's value, and the result is judged by the kernels' kept
+figures. Puts the table into docs/validate-modern.md, between its two markers; takes a quarter of an
+hour on two cores.
 
     tools/docs/leave-one-out.py target/release/lowmark
 """
@@ -19,7 +20,7 @@ KERNELS = ["6.12", "6.1"]
 
 
 def switches(binary):
-    """Switches by what BASE and the presets of the kernels have."""
+    """Returns the switches in which BASE and the presets of the kernels differ."""
     said = json.loads(subprocess.run([binary, "explain", "--json"], check=True, capture_output=True).stdout)
     all_of_them = [BASE, *(f"linux-{kernel}" for kernel in KERNELS)]
     for entry in said:
@@ -32,7 +33,8 @@ def switches(binary):
 
 
 def score(binary, kernel, *sets):
-    """Figures inside and scored, of the scenarios that decide and of those held out."""
+    """Returns the figures inside and those scored, of the deciding scenarios and of those held out.
+    """
     command = [binary, "validate", "--suite", "modern", "--against", "data/validate/modern", "--kernel", kernel, "--json", "-q"]
     if sets:
         command += ["--preset", "trial"]

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Writes the figures of docs/patches/*.md: those measured from results folders, those published from data/published.
+"""Writes the figures of docs/patches/*.md: measured ones from results folders, published ones from
+data/published.
 
     tools/docs/patches.py [RESULTS] [--check]
 
-RESULTS has a results folder for each name that a page asks for (`lowmark run … --out RESULTS/NAME`); names that it has not
-keep what the page says. With --check nothing is written, and the exit code is 1 where a page would change.
+RESULTS has a results folder for each name that a page uses (`lowmark run … --out RESULTS/NAME`);
+for missing names the page is left unchanged. With --check nothing is written, and the exit code is
+1 if a page would change.
 
 Between markers of a page stand
 
-    <!-- measured NAME [GROUP] --> … <!-- /measured -->     what ran and the figures asked for, from NAME/mail.txt
-    <!-- published FILE [KEY=VALUE …] METRIC|METRIC … --> … <!-- /published -->     rows of a file, policies as columns
+    <!-- measured NAME [GROUP] --> … <!-- /measured -->
+        the line about the runs and the figures asked for, from NAME/mail.txt
+    <!-- published FILE [KEY=VALUE …] METRIC|METRIC … --> … <!-- /published -->
+        rows of a file, with policies as columns
 """
 
 import csv
@@ -22,7 +26,8 @@ PUBLISHED = ROOT / "data/published"
 
 
 def measured(mail, wanted):
-    """What ran and the blocks "Asked for" of a mail, those of one group if `wanted` names it."""
+    """Returns the line about the runs and the blocks "Asked for" of a mail, only those of one group
+    if `wanted` names it."""
     lines = mail.splitlines()
     tables = [i for i, line in enumerate(lines) if line.startswith("== ")]
     if not tables:
@@ -43,7 +48,7 @@ def measured(mail, wanted):
 
 
 def published(words):
-    """A table of published figures."""
+    """Makes a table of published figures."""
     name, *rest = words.split(" ")
     filters = {}
     while rest and re.fullmatch(r"\w+=\S+", rest[0]):

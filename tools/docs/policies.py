@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""docs/switches.md and docs/kernels.md from `lowmark explain --json` on standard input.
+"""Makes docs/switches.md and docs/kernels.md from `lowmark explain --json` on standard input.
 
     lowmark explain --json | python3 tools/docs/policies.py switches > docs/switches.md
     lowmark explain --json | python3 tools/docs/policies.py kernels > docs/kernels.md
 
-What a switch or a preset is stands in crates/mm/src/policy; what is said of all of them, here.
+The texts about a single switch or preset are in crates/mm/src/policy; those about all of them are
+here.
 """
 
 import json
@@ -52,7 +53,7 @@ def cell(text):
 
 
 def link(path, title=None):
-    """A file of the project as this page links it, by its own name or another title."""
+    """Links a file of the project from this page, with its own name or another title."""
     file, _, heading = path.partition("#")
     if not title:
         names = [os.path.basename(file).removesuffix(".md"), heading]
@@ -72,7 +73,7 @@ def table(head, rows):
 
 
 def spans(presets):
-    """Presets in a row that have the same setting."""
+    """Groups presets in a row that have the same setting."""
     out = []
     for name, value in presets:
         if out and out[-1][2] == value:
@@ -109,7 +110,7 @@ def kernels(entries):
     presets = [e for e in entries if "changes" in e]
     rows = [[f"`{e['name']}`", e["date"], link(*reversed(e["baseline"]))] for e in presets]
     out = [KERNELS, *table(["preset", "release", "it is the baseline of"], rows)]
-    # What others are described by comes first.
+    # A preset that others are described by comes first.
     for e in sorted(presets, key=lambda e: e["base"] is not None):
         out += [f"## {e['name']}\n", paragraph(e["definition"])]
         if e["base"]:

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The table of docs/scores.md: what each unknown of the published machine of per-zone dirty limits is worth. Runs in
-# the folder that tools/docs/blocks.py has made for the page; a row is one run of `experiments/usb-stick.toml`, vanilla alone.
+# The table of docs/scores.md: how much each unknown of the published machine of per-zone dirty
+# limits is worth. Runs in the folder that tools/docs/blocks.py has made for the page; a row is one run of
+# `experiments/usb-stick.toml`, vanilla alone.
 set -eu
 echo '| setting | xfs: writes from reclaim | fuse-ntfs: elapsed [s], writes | ext4: refusals |'
 echo '|---|---|---|---|'

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Puts the suite's tables, as Markdown on standard input, into docs/validate-modern.md, between its two markers.
+"""Writes the suite's tables into docs/validate-modern.md, between its two markers.
+
+Reads the tables as Markdown from standard input:
 
     (lowmark validate --suite modern --against data/validate/modern --markdown;
      lowmark validate --suite modern --against data/validate/modern --preset linux-4.9 --markdown) |
