@@ -1,8 +1,9 @@
-//! Captured machines: their figures by the engine's formulas, and the files that describe them.
+//! Captured machines: checks of their figures by the engine's formulas, and the files that describe
+//! them.
 //!
 //! `lazy-vm` is a real virtual machine of Linux 6.18 whose zones get their memory when it is
 //! needed; `numa` (two nodes, 6.1) and `small-vm` (512 MiB, 5.4, dirty limits in bytes) are made by
-//! hand, their figures by the kernel's formulas in another program.
+//! hand, with figures computed by the kernel's formulas in another program.
 
 use machine::verify::{self, Origin};
 use machine::{Captured, Root, describe};
@@ -41,7 +42,7 @@ fn the_minimum_has_an_origin() {
     let report = verify::verify(&small).unwrap();
     let formula = report.min_free.formula;
     assert_eq!(formula, 2815);
-    // A twentieth of memory is less than what huge pages would like.
+    // A twentieth of memory is less than the value that khugepaged would set.
     assert!(report.min_free.raised.unwrap() < 2 * 512 * 11 * 4);
     small.settings.min_free_kbytes = formula;
     assert_eq!(
@@ -51,7 +52,7 @@ fn the_minimum_has_an_origin() {
     );
     small.huge_pages = false;
     assert_eq!(origin(&small), Origin::Formula);
-    // At boot the kernel had not freed all of its initial memory.
+    // At boot the kernel had not yet freed all of its initial memory.
     small.settings.min_free_kbytes = formula - 20;
     assert_eq!(origin(&small), Origin::Formula);
     small.settings.min_free_kbytes = 2 * formula;
@@ -89,13 +90,13 @@ fn what_moved_between_two_looks_is_no_difference() {
     let after = verify::verify(&later).unwrap();
     assert!(!after.is_equal());
     assert!(after.since(&before, 2).is_equal());
-    // Watermarks do not move.
+    // Watermarks do not change by themselves.
     later.zones[0].marks[0] += 1;
     let after = verify::verify(&later).unwrap();
     assert!(!after.since(&before, 2).is_equal());
 }
 
-/// Older kernels list populated zones only; ratios and reserves are by zone type all the same.
+/// Older kernels list populated zones only; ratios and reserves are still per zone type.
 #[test]
 fn zones_that_are_not_listed_are_counted() {
     for name in CAPTURES {
@@ -133,7 +134,7 @@ fn descriptions_are_what_they_say() {
     }
 }
 
-/// The engine that a machine file builds has the captured kernel's watermarks and reserves.
+/// The engine built from a machine file has the captured kernel's watermarks and reserves.
 #[test]
 fn an_engine_built_from_the_file_has_the_kernel_s_marks() {
     for name in ["lazy-vm", "small-vm"] {
@@ -160,7 +161,7 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
     }
 }
 
-/// A copy of a tree with other contents of some files; without contents it goes.
+/// Copies a tree with changed contents of some files; `None` removes a file.
 fn changed(name: &str, files: &[(&str, Option<&str>)]) -> tempfile::TempDir {
     let tree = tempfile::tempdir().unwrap();
     copy(&root(name).path(""), tree.path());
@@ -205,7 +206,7 @@ fn nodes_have_their_cpus() {
         let engine = sim::run::engine_config(&described.machine).cpu_nodes;
         (cpus, engine, described)
     };
-    // Numbers with gaps, as where CPUs are off.
+    // Numbers with gaps, because some CPUs are offline.
     let (cpus, engine, _) = of(&[
         (ONLINE, Some("0-3,8-11\n")),
         (NODES[0], Some("0-1,8-9\n")),
@@ -213,10 +214,10 @@ fn nodes_have_their_cpus() {
     ]);
     assert_eq!(cpus, [[0, 1, 4, 5], [2, 3, 6, 7]]);
     assert_eq!(engine, [0, 0, 1, 1, 0, 0, 1, 1]);
-    // More than the engine takes: each node keeps its share.
+    // More CPUs than the engine supports: each node keeps its share.
     let (cpus, engine, _) = of(&[(NODES[0], Some("0-95\n")), (NODES[1], Some("96-127\n"))]);
     assert_eq!((cpus[0].len(), cpus[1].len(), engine.len()), (48, 16, 64));
-    // Memory only.
+    // A node with memory only.
     let (cpus, engine, said) = of(&[
         (ONLINE, Some("0-1\n")),
         (NODES[0], Some("0-1\n")),
@@ -225,7 +226,7 @@ fn nodes_have_their_cpus() {
     assert_eq!(cpus, [vec![0, 1], vec![]]);
     assert_eq!(engine, [0, 0]);
     assert!(said.text.contains("# Node 1, memory only"), "{}", said.text);
-    // CPUs only.
+    // Nodes with CPUs only.
     let (cpus, _, said) = of(&[
         (ONLINE, Some("0-3\n")),
         (NODES[0], Some("\n")),
@@ -235,7 +236,7 @@ fn nodes_have_their_cpus() {
     assert_eq!(cpus, [vec![0, 1, 3], vec![2]]);
     let note = said.notes.iter().find(|n| n.contains("no node"));
     assert!(note.unwrap().starts_with("3 CPUs"), "{:?}", said.notes);
-    // Not to be seen.
+    // The CPUs of nodes are not visible.
     let (cpus, _, said) = of(&[(NODES[0], None), (NODES[1], None)]);
     assert_eq!(cpus, [[0; 0]; 2]);
     let unseen = |n: &String| n.contains("not to be seen");
@@ -264,7 +265,7 @@ fn schedulers_become_the_engine_s() {
     }
 }
 
-/// What a machine is captured from is in the tree that `--save` writes.
+/// The tree that `--save` writes contains everything that a machine is captured from.
 #[test]
 fn a_saved_tree_is_the_same_machine() {
     for name in CAPTURES {
@@ -277,8 +278,8 @@ fn a_saved_tree_is_the_same_machine() {
     }
 }
 
-/// The running machine, if it is a Linux that shows itself. The dirty limits move, so several
-/// looks are taken.
+/// The running machine, if it is a Linux with /proc. The dirty limits change, so several looks are
+/// taken.
 #[test]
 fn this_machine_s_figures_are_its_kernel_s() {
     if !PathBuf::from("/proc/zoneinfo").is_file() {
@@ -314,7 +315,7 @@ fn this_machine_s_figures_are_its_kernel_s() {
             );
         }
     }
-    // A machine too busy for a quiet moment: near is all that can be asked.
+    // On a machine without a quiet moment the figures are only required to be close.
     for row in unequal {
         let away = row.computed.abs_diff(row.actual);
         assert!(away * 100 <= row.actual, "{row:?}");
@@ -341,7 +342,7 @@ mod damaged {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Whatever is put into a file of a tree, there is a machine or an error that names it.
+        /// Arbitrary contents of a file in a tree give a machine or an error that names the file.
         #[test]
         fn trees_do_not_panic(
             file in proptest::sample::select(&FILES[..]), at in 0.0f64..1.0, len in 0usize..60,

@@ -3,12 +3,13 @@
 //!
 //! ```text
 //! just scores                    the two series that take a minute: the missing draws, up to five
-//! just scores SERIES …           these series; with --seeds N up to N draws. Each draw is written when it
-//!                                is done: an interrupted command continues where it stopped
+//! just scores SERIES …           these series; with --seeds N up to N draws. Each draw is
+//!                                written when it is done: an interrupted command continues
+//!                                where it stopped
 //! just scores all                every series
-//! just scores missing            only cells without a figure, if the engine still gives its figures
-//! just scores mark-stale [SERIES …]  marks these scores (or all whose answers have changed) in README
-//!                                as an earlier engine's
+//! just scores missing            only cells without a figure, if the engine still gives its own
+//! just scores mark-stale [SERIES …]  marks these scores (or all whose answers have changed) in
+//!                                README as an earlier engine's
 //! just scores status             what is measured, with which engine, and what to do next
 //! just scores fill               fills prose from the file, without measuring
 //! just scores --check            checks prose against the file, and runs short samples of every

@@ -1,19 +1,24 @@
-//! Scores in prose: between `<!-- score:SERIES WHAT -->` and `<!-- /score -->` stands what
-//! `data/scores.json` and the published tables say, and nowhere else.
+//! Scores in prose: the text between `<!-- score:SERIES WHAT -->` and `<!-- /score -->` is made
+//! from `data/scores.json` and the published tables, and scores stand nowhere else.
 //!
-//! | WHAT | what it becomes |
-//! |---|---|
-//! | `within [F]` | `5 of 8 (4 to 6)`: the median over the draws and their spread; of few or stale draws: `5 of 8 (4 to 6; 3 seeds; stale since REV)` |
-//! | `directions [F]` | `5 of 8`, of which all draws agree with five; `5 of 8 (2 not claimed)`: with two more some do |
-//! | `within-percent [F]`, `directions-percent [F]` | `62` |
-//! | `other-than-zero`, `not-fitted` | `4 of 7`: of scored cells with such a tolerance, or to which no parameter was fitted |
-//! | `iterations` | `10`, in each draw |
-//! | `seeds`, `revision` | how many draws there are, and the revisions that they were measured with |
-//! | `summary` | the last lines of `lowmark reproduce`, as a block |
-//! | `cell F`, `published F` | one figure, the engine's (the median over the draws) or the published one; `; million` and `; seconds` (of µs) scale it |
-//! | `misses [F]` | a list of the cells that are not within their tolerance and the directions that do not agree |
-//! | `cells [F]` | a table of the scored cells |
-//! | `pivot ROWS/COLUMNS [F]` | a table of figures, with the published ones in brackets, by two of machine, threads, filesystem, workload, metric, policy |
+//! The forms of WHAT, each with an example of its text:
+//! - `within [F]`: `5 of 8 (4 to 6)`, the median over the draws and their spread; with few or stale
+//!   draws `5 of 8 (4 to 6; 3 seeds; stale since REV)`
+//! - `directions [F]`: `5 of 8`: all draws agree with five; `5 of 8 (2 not claimed)`: some draws
+//!   agree with two more
+//! - `within-percent [F]`, `directions-percent [F]`: `62`
+//! - `other-than-zero`, `not-fitted`: `4 of 7`, of scored cells with a tolerance other than zero,
+//!   or to which no parameter was fitted
+//! - `iterations`: `10`, in each draw
+//! - `seeds`, `revision`: the number of draws, and the revisions that they were measured with
+//! - `summary`: the last lines of `lowmark reproduce`, as a block
+//! - `cell F`, `published F`: one figure, the engine's (the median over the draws) or the published
+//!   one; `; million` and `; seconds` (of µs) scale it
+//! - `misses [F]`: a list of the cells that are not within their tolerance and of the directions
+//!   that do not agree
+//! - `cells [F]`: a table of the scored cells
+//! - `pivot ROWS/COLUMNS [F]`: a table of figures, with the published ones in brackets, by two of
+//!   machine, threads, filesystem, workload, metric, policy
 //!
 //! A filter F is words with `/` between: each is the machine, threads, filesystem, workload, metric
 //! or policy of a row, or `monitors` or `unwatched`.
