@@ -1,9 +1,10 @@
-// What axe-core finds wrong with pages for readers who do not see them as drawn.
+// Checks pages with axe-core for faults that hinder readers who do not see them as drawn.
 //
 //   node tests/browser/axe.mjs AXE PAGE.html...
 //
-// AXE is axe.min.js of npm's axe-core, which is no part of this project. Each page is looked at 390 and 1400 pixels wide,
-// light and dark; exits with 1 and a line for each thing of which axe says that it is serious or critical.
+// AXE is axe.min.js of npm's axe-core, which is no part of this project. Each page is checked 390
+// and 1400 pixels wide, light and dark; the exit code is 1, with a line for each fault, if axe
+// finds faults that it calls serious or critical.
 
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";

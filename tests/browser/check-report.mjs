@@ -1,8 +1,8 @@
-// Opens a report in headless Chromium and checks what a reader relies on.
+// Opens a report in headless Chromium and checks everything that a reader relies on.
 //
 //   node tests/browser/check-report.mjs REPORT.html OUT_DIR
 //
-// Leaves screenshots in OUT_DIR; exits with 1 and one line for each thing that is wrong.
+// Leaves screenshots in OUT_DIR; exits with 1, and prints a line for each fault, if there is one.
 
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { resolve, join } from "node:path";
@@ -132,7 +132,8 @@ async function run(page) {
     check(state.selected === group.label, `a click on ${group.label} shows ${state.selected}`);
     check(state.visible === 1, `${group.label}: ${state.visible} panels are visible`);
     for (const bad of state.bad) wrong(`${group.label}: ${bad}`);
-    // Of many policies the first four are drawn; a kind of wait that one did not meet is drawn as 0.
+    // If there are many policies the first four are drawn; a kind of wait that one of them never
+    // had is drawn as 0.
     const drawn = group.cells.slice(0, group.cells.length > 4 ? 4 : undefined).filter((c) => c.samples > 1);
     const kinds = new Set(drawn.flatMap((c) => c.waits)).size;
     const series = drawn.reduce((n, c) => n + c.columns + (c.untold ? 0 : kinds - c.waits.length), 0);
@@ -155,7 +156,7 @@ async function run(page) {
     await view(WIDTHS[0]);
   }
 
-  // The keyboard: arrows move between tabs and wrap around.
+  // Arrow keys move between tabs and wrap around.
   if (tabs.length > 1) {
     await evaluate(() => document.querySelector("[role=tab][aria-selected=true]").focus());
     await key("ArrowRight");
@@ -179,7 +180,7 @@ async function run(page) {
   await view(WIDTHS[0]);
 }
 
-/** Cursor, zoom by dragging, and the way back. */
+/** Checks the cursor, zooming by dragging, and zooming back out. */
 async function hover({ evaluate, frame, mouse, key }) {
   const place = () => evaluate(() => {
     const svg = document.querySelector("[role=tabpanel]:not([hidden]) .plot > svg");
@@ -188,7 +189,7 @@ async function hover({ evaluate, frame, mouse, key }) {
     return { x: r.x, y: r.y + r.height / 2, width: r.width };
   });
   const read = () => evaluate(() => {
-    // Charts out of sight follow when they come into view.
+    // Charts out of sight are not updated until they come into view, so only visible ones count.
     const time = [...document.querySelectorAll("[role=tabpanel]:not([hidden]) .family:not([data-family=latency]) figure")]
       .filter((f) => {
         const r = f.getBoundingClientRect();
@@ -217,7 +218,7 @@ async function hover({ evaluate, frame, mouse, key }) {
   check(during.values.join() !== before.values.join(), "hovering changes no value");
   check(during.moment === during.at[0], `the toolbar says ${during.moment}, the charts ${during.at}`);
 
-  // The slider moves the same cursor, and charts further down know it when they are scrolled to.
+  // The slider moves the same cursor, and charts further down show it when they are scrolled to.
   await mouse("mouseMoved", 2, 2);
   await evaluate(() => {
     const slider = document.querySelector(".cursor input");
@@ -246,7 +247,7 @@ async function hover({ evaluate, frame, mouse, key }) {
   await frame();
 }
 
-/** Smoothed charts beside raw ones: under the same scale, with a stated window, and gone again. */
+/** Checks smoothed charts beside raw ones: same scale, a stated window, and removal again. */
 async function smooth({ evaluate, frame, shot, view }) {
   const toggle = () => evaluate(() => document.querySelector("#toolbar .scales button").click());
   const state = () => evaluate(() => {
@@ -295,7 +296,7 @@ async function smooth({ evaluate, frame, shot, view }) {
   check((await state()).rows === 0, "smoothed charts do not go away");
 }
 
-/** Sorting and filtering. */
+/** Checks sorting and filtering. */
 async function counters({ evaluate, frame }) {
   const found = await evaluate(() => {
     const panel = document.querySelector("[role=tabpanel]:not([hidden])");
@@ -326,7 +327,7 @@ async function counters({ evaluate, frame }) {
   check(found.filtered.length > 0 && found.filtered.every((n) => n.includes(found.given[0])), "the filter does not filter");
 }
 
-// What follows runs in the page.
+// The functions below run in the page.
 
 function panelState() {
   const panel = document.querySelector("[role=tabpanel]:not([hidden])");
@@ -360,7 +361,7 @@ function panelState() {
     selected: document.querySelector("[role=tab][aria-selected=true]").textContent,
     visible: document.querySelectorAll("[role=tabpanel]:not([hidden])").length,
     families: [...panel.querySelectorAll(".family")].map((f) => f.dataset.family),
-    // Those of a row that is 0 throughout are a line of text.
+    // The lines of a row that is 0 throughout are a line of text, with their number.
     timeLines: names(false) + [...panel.querySelectorAll("[data-lines]")].reduce((n, e) => n + Number(e.dataset.lines), 0),
     latencyLines: names(true),
     paths: lines("figure"),

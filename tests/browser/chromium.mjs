@@ -1,5 +1,5 @@
-// A headless Chromium, spoken to over the DevTools protocol on a pipe: nothing but Node's own
-// modules, no port, no network.
+// Controls a headless Chromium over the DevTools protocol on a pipe, with Node's own modules only:
+// no port, no network.
 
 import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -13,7 +13,7 @@ const FLAGS = [
 ];
 const PATIENCE_MS = 60_000;
 
-/** Starts the browser; `CHROMIUM` names another one. */
+/** Starts Chromium, or the browser that the variable `CHROMIUM` names. */
 export async function launch() {
   const profile = await mkdtemp(join(tmpdir(), "report-check-"));
   const program = process.env.CHROMIUM || "chromium";
@@ -31,7 +31,7 @@ export async function launch() {
   child.on("error", (e) => giveUp(new Error(`${program} does not start: ${e.message}`)));
   child.on("exit", (code) => giveUp(new Error(`${program} ended (${code}): ${complaints}`)));
 
-  // Messages end with a zero byte.
+  // Each message ends with a zero byte.
   let rest = Buffer.alloc(0);
   child.stdio[4].on("data", (chunk) => {
     rest = Buffer.concat([rest, chunk]);
@@ -63,7 +63,7 @@ export async function launch() {
   });
 
   return {
-    /** A fresh tab; `on(method, f)` hears its events. */
+    /** Opens a new tab; `on(method, f)` subscribes to its events. */
     async page() {
       const { targetId } = await send("Target.createTarget", { url: "about:blank" });
       const { sessionId } = await send("Target.attachToTarget", { targetId, flatten: true });

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Lets every system call of the tool that touches files fail, or be its last, one at a time.
+"""Makes every system call that touches files fail, or be the last one, one at a time.
 
 usage: faults.py LOWMARK [--every N] [--seed S] [--only CASE]
 
-For each command that writes, each of its system calls and each n: ENOSPC and EIO at the n-th call, and
-SIGKILL right before it (strace's injection). Afterwards what was there must be there, or what was to
-come, whole; exit code 0 means the new; nothing panics; what a message says of a place is so; and the
-next start puts right what a killed process left. `--every N` takes one case in N by chance, for a
-test in minutes.
+For each command that writes, each of its system calls and each n: ENOSPC and EIO at the n-th call,
+and SIGKILL right before it (with strace's injection). Afterwards the old or the new contents must
+be there, whole; exit code 0 means the new; nothing panics; places named in messages are right; and
+the next start repairs the state that a killed process left. `--every N` tests one random case in N,
+which takes minutes.
 """
 
 import argparse
@@ -30,7 +30,7 @@ RUN = ["run", TINY, "--quiet", "--jobs", 1, "--set", "filesystem=xfs", "--set", 
 
 
 class Case:
-    """A command, what was at its place before, and what it puts there."""
+    """A command, the contents of its place before, and the new contents."""
 
     def __init__(self, name, command, after, old=None, killed=None, always=()):
         self.name, self.command, self.after = name, command, after
@@ -43,7 +43,7 @@ def strace(injections, trace, log="/dev/null"):
 
 
 def lay(case, home):
-    """What the command finds."""
+    """Lays out the input of the command."""
     shutil.rmtree(home, ignore_errors=True)
     (home / "tmp").mkdir(parents=True)
     (home / "work").mkdir()
@@ -57,7 +57,7 @@ def lay(case, home):
 
 
 def counts(case, binary, home, env):
-    """How often each call is made."""
+    """Returns how often each call is made."""
     lay(case, home)
     log = home / "log"
     code, said = lowmark(binary, *case.command, cwd=home, env=env,
@@ -72,7 +72,7 @@ def counts(case, binary, home, env):
 
 
 def check(case, binary, home, env, old, new, code, said, what):
-    """What is there after a fault."""
+    """Checks the state after a fault."""
     at = home / "work" / case.after
     found = tree(at)
     away = found is None and code < 0 and case.always
@@ -95,12 +95,12 @@ def check(case, binary, home, env, old, new, code, said, what):
 
 
 def recover(case, binary, home, env, new, what):
-    """The next start, without a fault."""
+    """Checks the next start, without a fault."""
     command = [c for c in case.command if c not in ("--out", "--resume", "--replace", "work/out")]
     if case.after == "out":
         way = "--out"
         if "run" in command and (home / "work" / "out.partial" / "iterations.log").exists():
-            # As it was begun: what is in the way then must not be what it had written itself.
+            # Begun as it was before: anything in the way then must not be a file it wrote itself.
             replace = [] if case.old is None else ["--replace"]
             code, said = lowmark(binary, *command, "--resume", "work/out", *replace,
                                  cwd=home, env=env)
@@ -125,7 +125,8 @@ def recover(case, binary, home, env, new, what):
 
 
 def forget_last_record(log):
-    """Takes a log's last record away: behind a line, length (4 bytes), sum (8) and contents of each."""
+    """Removes a log's last record: after a line, each record has length (4 bytes), sum (8) and
+    contents."""
     kept = log.read_bytes()
     at = end = kept.index(b"\n") + 1
     while end < len(kept):
@@ -136,7 +137,7 @@ def forget_last_record(log):
 
 
 def cases(binary, store, env):
-    """The commands, after what they need was made."""
+    """Returns the commands, after making their input."""
     trace = store / "t.csv"
     generate = ["trace", "generate", "zipf", "--objects", 500, "--requests", "2k"]
     mrc = ["mrc", "--trace", trace, "--sizes", "10,100", "--jobs", 1]
@@ -151,7 +152,8 @@ def cases(binary, store, env):
             fail("what the tests need can't be made", said)
     out = ["--out", "work/out"]
     run = [*RUN, "--iterations", 3]
-    # Runs that were killed right before their results came into place, and with no word of them in the log.
+    # Runs that were killed right before their results came into place, and whose log has no word of
+    # them.
     killed, unsaid = store / "killed" / "work", store / "unsaid" / "work"
     shutil.copytree(store / "old", killed / "out")
     for work, kill, more in ((killed, "renameat2", ["--replace"]), (unsaid, "rename", [])):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Kills a run at random times and goes on with it, until so many kills have hit.
+"""Kills a run at random times and resumes it, until the wanted number of kills have hit.
 
 usage: kill.py LOWMARK [KILLS] [SEED]
 
-Every run that comes to its end must have the bytes of one that was not killed. Every second round
-replaces earlier results, which must be there, whole, until the new ones are. Prints the figures.
+Every completed run must have the bytes of an uninterrupted one. Every second round replaces earlier
+results, which must be there, whole, until the new ones are. Prints the counts.
 """
 
 import random
@@ -48,7 +48,7 @@ def main():
                     place = ["--out", out]
                 more = ["--replace"] if replacing else []
                 jobs = ["--jobs", str(chance.randint(1, 3))]
-                # While it starts, while it computes, while it writes.
+                # The kill hits while the run starts, while it computes or while it writes.
                 wait = chance.choice([0.02, 0.2, 0.6, 1.0]) * length * chance.random()
                 process = subprocess.Popen(
                     [binary, *run, *place, *more, *jobs],
@@ -66,7 +66,7 @@ def main():
                     hit += 1
                     found = tree(out)
                     if found == whole and not partial.exists():
-                        # Between its last step and its exit code.
+                        # The kill hit between the run's last step and its exit code.
                         swapped += 1
                         break
                     if found == whole:
@@ -82,7 +82,8 @@ def main():
                     if partial.exists():
                         fail(f"kill {hit}: {partial} holds nothing and stays")
                     if tree(out) == whole:
-                        # One kill hit with the results in place, the next one while the rest was cleared away.
+                        # One kill hit with the results in place, the next one while the rest was
+                        # cleared away.
                         break
                 elif process.returncode != 0:
                     fail(f"exit code {process.returncode} after {hit} kills", said.decode())

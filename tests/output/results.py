@@ -1,4 +1,4 @@
-"""What the tests of the tool's own output share: running it, and looking at what it left."""
+"""Common parts of the tests of the tool's output: running it, and inspecting its files."""
 
 import pathlib
 import subprocess
@@ -9,7 +9,8 @@ TINY = HERE / "tiny.toml"
 
 
 def tree(path):
-    """Contents by relative path, a file's own under the empty one; None if there is nothing."""
+    """Returns contents by relative path, a file's own under the empty path; None if nothing exists.
+    """
     path = pathlib.Path(path)
     if path.is_file():
         return {"": path.read_bytes()}
@@ -21,7 +22,7 @@ def tree(path):
 
 
 def lowmark(binary, *args, cwd, env=None, before=()):
-    """Runs it; exit code (negative: the signal) and standard error."""
+    """Runs the tool; returns the exit code (negative: the signal) and standard error."""
     done = subprocess.run(
         [*before, str(binary), *map(str, args)],
         cwd=cwd,

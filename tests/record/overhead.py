@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""What `lowmark record` costs: a sequential write with and without it, in pairs.
+"""Measures the cost of `lowmark record`: a sequential write with and without it, in pairs.
 
-usage: overhead.py LOWMARK [--pairs N] [--mib N] [--interval TIME] [--no-events] [--dir DIR] [--cached] [--memory]
+usage: overhead.py LOWMARK [--pairs N] [--mib N] [--interval TIME] [--no-events] [--dir DIR]
+[--cached] [--memory]
 
-Each pair writes a file twice with dd, once beside a recording that goes on and once without, in an order by lot; what
-came before is written out and removed first. dd ends with fdatasync; with --cached it does not, so that the disk's moods
-are not measured, only what is computed. With --memory the file is larger than what is free, so that reclaim works and
-its tracepoints speak. Prints throughput, the median of the pairs' ratios, and its interval at 95 % by the binomial
-distribution of ranks; the same of dd's CPU time. Exit code 1 if the interval begins above 3 %.
+Each pair writes a file twice with dd, once during a recording and once without, in random order;
+earlier data is written out and removed first. dd ends with fdatasync; with --cached it does not, so
+that only computation and not the disk's variation is measured. With --memory the file is larger
+than free memory, so that reclaim and its tracepoints are active. Prints throughput, the median of
+the pairs' ratios, and its 95 % interval by the binomial distribution of ranks; the same for dd's
+CPU time. Exit code 1 if the interval begins above 3 %.
 """
 
 import argparse
@@ -35,7 +37,7 @@ def available():
 
 
 def write(file, mib, cached):
-    """MiB/s of one write, by dd's own clock, and the CPU seconds that it took."""
+    """Writes once; returns MiB/s by dd's own clock, and dd's CPU seconds."""
     os.sync()
     if file.exists():
         file.unlink()
@@ -54,7 +56,7 @@ def write(file, mib, cached):
 
 
 class Recording:
-    """A recording that goes on."""
+    """A running recording."""
 
     def __init__(self, command):
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -68,7 +70,7 @@ class Recording:
 
 
 def interval(values):
-    """The median's interval at 95 %, by ranks; the whole range where there are too few."""
+    """Returns the median's 95 % interval, by ranks; the whole range if there are too few values."""
     values = sorted(values)
     n = len(values)
     below = 0.0

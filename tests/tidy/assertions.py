@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Lists the engine's public functions that say nothing of what they may be called with.
+"""Lists the engine's public functions without a check of their arguments.
 
-    tests/tidy/assertions.py        lists them; exit code 1 if there is one
-    tests/tidy/assertions.py all    every function that is looked at, with what it has
+    tests/tidy/assertions.py        lists them; exit code 1 if there are any
+    tests/tidy/assertions.py all    all examined functions, with their checks
 
-A function of crates/mm that a caller outside may use (`pub`, of a type that is `pub`) and that indexes a
-table, counts or changes a state has a precondition: `assert!`, `debug_assert!`, an `expect` that says what
-must hold, or `?` on what was looked up. What only reads a word or computes from its arguments needs none,
-nor does what makes a value, and what EXEMPT names for a reason.
+A function of crates/mm that an outside caller may use (`pub`, of a type that is `pub`) and that
+indexes a table, counts or changes a state has a precondition: `assert!`, `debug_assert!`, an
+`expect` with the condition in its text, or `?` on a lookup. Functions that only read a word or
+compute from their arguments need none; neither do constructors, nor the functions in EXEMPT, which
+have a reason.
 """
 
 import pathlib
@@ -16,7 +17,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "crates/mm/src"
-# Functions that any call is right for.
+# Functions that are right with any call.
 EXEMPT = {
     "watch_pages": "watching begins whenever it is asked for",
     "vmstat": "indexes zones by their own numbers",
@@ -36,13 +37,14 @@ EXEMPT = {
     "clear_flags": "any bits, of a page that was looked up",
 }
 FUNCTION = re.compile(r"^( *)pub (?:const )?(?:async )?fn (\w+)", re.M)
-# What makes a function one that must say something: a table indexed by an argument's number, a word changed.
+# A function must check its arguments if it indexes a table by an argument's number or changes a
+# word.
 CHANGES = re.compile(r"as usize\]|\w\[\w+\](?!\s*=>)|\.(?:set|fetch_(?:add|sub|or|and)|replace)\(")
 SAYS = re.compile(r"\b(?:debug_)?assert(?:_eq|_ne)?!\(|\.expect\(|\.get\([^)]+\)\?|\.get\([^)]+\)\.map")
 
 
 def body(text, at):
-    """The function's text from its name to its closing brace."""
+    """Returns the function's text from its name to its closing brace."""
     depth = 0
     for i in range(text.index("(", at), len(text)):
         if text[i] == "{":

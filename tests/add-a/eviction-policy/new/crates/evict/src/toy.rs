@@ -1,4 +1,4 @@
-//! Last in, first out. What a policy can look like.
+//! An example of an eviction policy: last in, first out.
 
 use crate::{Dirty, Lists, Policy, Slot};
 
@@ -16,7 +16,7 @@ impl Policy for Toy {
     }
 
     fn admit(&mut self, slot: Slot, _object: u64) {
-        self.stack.push_oldest(0, slot); // The next one to go.
+        self.stack.push_oldest(0, slot); // The slot is the next victim.
     }
 
     fn access(&mut self, _slot: Slot) {}

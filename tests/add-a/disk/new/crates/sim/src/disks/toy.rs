@@ -1,4 +1,4 @@
-//! A disk that takes the same time for every block. What a disk can look like.
+//! An example of a disk: it takes the same time for every block.
 
 use super::{Kind, Model, Transfer, whole_blocks};
 use crate::params::{Params, rows};
@@ -12,10 +12,10 @@ rows! {
     }
 }
 
-/// A toy among the kinds of disk: machine files name it, no disk describes itself so.
+/// The toy as a kind of disk: machine files name it, but no real disk reports it as its kind.
 pub(super) const KIND: Kind = Kind::SINGLE;
 
-/// A disk.
+/// A toy disk with its parameters.
 #[derive(Debug, Clone)]
 pub struct Toy {
     block_ns: f64,

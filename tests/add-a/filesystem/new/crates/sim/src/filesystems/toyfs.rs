@@ -1,11 +1,11 @@
-//! A filesystem without metadata that reclaim may not write to. What a filesystem can look like.
+//! An example of a filesystem: it has no metadata, and reclaim may not write to it.
 
 use super::Fs;
 use super::layout::Layout;
 use super::model::{Kind, Model};
 use crate::params::Params;
 
-/// It has no state of its own.
+/// A filesystem without state of its own.
 #[derive(Debug)]
 pub(super) struct Toyfs;
 

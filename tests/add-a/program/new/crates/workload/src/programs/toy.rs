@@ -1,4 +1,4 @@
-//! `toy [-n COUNT]`: processes that make a file each, and nothing more. What a program can look like.
+//! An example of a program: the processes of `toy [-n COUNT]` make a file each and end.
 
 use crate::error::CommandError;
 use crate::host::{Host, HostResult, OpenFlags, Task};
@@ -19,11 +19,11 @@ const OPTIONS: Syntax = Syntax {
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toy {
-    /// `-n`: processes.
+    /// `-n`: the number of processes.
     pub count: u64,
 }
 
-/// One of its processes.
+/// One of the program's processes.
 struct Child {
     nth: u64,
 }
