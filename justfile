@@ -1,45 +1,49 @@
-# What one does in this house. `.ci/run` is what a change must pass; the rest is for people.
+# The commands of people who work on this project. A change must pass `.ci/run`; the rest is for
+# convenience.
 
 # Lists the recipes.
 default:
     @just --list
 
-# The tests of the workspace, or of what is named: `just test -p evict`.
+# Runs the tests of the workspace, or of named packages: `just test -p evict`.
 test *ARGS="--workspace":
     cargo test --locked {{ARGS}}
 
-# Everything a change must pass.
+# Runs all checks that a change must pass.
 ci:
     .ci/run
 
-# Formatting, lints and documentation, as CI asks for them.
+# Checks formatting, lints and documentation, as CI does.
 lint:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
-# Speed and size of the engine, the cache simulator, the live cache and the trace readers.
+# Measures speed and size of the engine, the cache simulator, the live cache and the trace readers.
 bench:
     cargo run --release --locked -- bench engine
     cargo run --release --locked -- bench replay
     cargo bench --locked -p lowmark-cache -p sim -p trace
 
-# The program as it is given to others: optimised by a profile of shipped experiments, without symbols, in
-# target/pgo/lowmark (a quarter of an hour on two cores).
+# Optimised by a profile of shipped experiments, without symbols, in target/pgo/lowmark; takes a
+# quarter of an hour on two cores.
+# Builds the program for distribution.
 release *OUT:
     release/build {{OUT}}
 
-# Whether it takes more instructions than a committed table says (`tests/bench-gate/run` has the details).
+# `tests/bench-gate/run` has the details.
+# Checks that the program takes no more instructions than a committed table says.
 bench-gate *ARGS:
     tests/bench-gate/run {{ARGS}}
 
-# N random machines through the engine with every recount on; `just swarm 0` goes on for ever.
+# Runs N random machines in the engine with every recount on; `just swarm 0` never ends.
 swarm N="1000":
     cargo run --release --locked -p swarm -- {{ if N == "0" { "" } else { N } }}
 
-# The long tests: what is ignored elsewhere because of what it takes, power cuts under the live cache, 10,000
-# kills of it, 200
-# kills with resumption, every system call of the tool failing in turn, every parameter at its ends.
+# They are the tests that are ignored elsewhere because they take long, power cuts under the live
+# cache, 10,000 kills of it, 200 kills of a run with resumption, each system call of the tool
+# failing in turn, each parameter at its ends, deliberate bugs, and tests with real kernels.
+# Runs the long tests.
 soak:
     cargo build --release --locked --workspace
     cargo test --release --locked --workspace -- --ignored
@@ -57,41 +61,44 @@ soak:
     tests/kernels/same-bytes target/release/lowmark 20
     tools/docs/blocks.py target/release/lowmark kernel
 
-# The book, where mdbook is installed (`cargo install mdbook`), into target/book; its `ci` blocks are run and compared.
+# Needs mdbook (`cargo install mdbook`). Runs the `ci` blocks of pages and compares their output.
+# Builds the book into target/book.
 book: glossary
     tools/docs/blocks.py target/release/lowmark
     mdbook build docs
 
-# As `book`, with the blocks marked `long`.
+# Builds the book as `book` does, and runs blocks marked `long` as well.
 book-long: glossary
     tools/docs/blocks.py target/release/lowmark long
     mdbook build docs
 
-# README and docs say what their commands print: `just pages`, `just pages long`, `just pages kernel`.
+# Writes output of commands into README and docs: `just pages`, `just pages long` or `kernel`.
 pages MARK="ci":
     cargo build --release --locked
     tools/docs/blocks.py target/release/lowmark {{MARK}} --write
 
-# The pages of words, keys, switches and kernels say what `lowmark explain` says.
+# Writes the pages of words, keys, switches and kernels from `lowmark explain`.
 glossary:
     cargo build --release --locked
     tools/docs/generated.py target/release/lowmark --write
 
-# The two light series, those that are named, or `all`: the draws that they lack of five (`--seeds N`), each written as
-# soon as it is there, so that a command that was broken off goes on. `missing`: cells of the tables without a figure
-# alone; `mark-stale`: README says that an earlier engine gave them; `status`, `--check` only compare, `fill` only writes prose.
+# It measures the two light series, named ones, or `all`: the draws that they lack of five (or of N
+# with `--seeds N`). Each draw is written when it is done, so that an interrupted command continues
+# where it stopped. `missing` measures only cells of the tables without a figure; `mark-stale` makes
+# README say that an earlier engine gave the scores; `status` and `--check` only compare, and `fill`
+# only writes prose.
 # Measures published series anew and writes their scores into data/scores.json, README and docs.
 scores *SERIES:
     cargo run --release --locked -p scores -- {{SERIES}}
 
-# What the tests would not notice, in a committed sample of changes to mm (tests/mutants).
+# Finds changes to mm that the tests would not notice, in a committed sample (tests/mutants).
 mutants *ARGS:
     tests/mutants/run {{ARGS}}
 
-# The Python package: built into a fresh virtual environment, and all its tests.
+# Builds the Python package into a fresh virtual environment, and runs all its tests.
 python:
     python/test
 
-# The drawing of each crate's rooms in docs/rooms.md.
+# Writes the drawing of each crate's rooms into docs/rooms.md.
 rooms:
     LOWMARK_WRITE=1 cargo test --locked -q -p conformance --test tidy rooms_import_one_way_and_are_drawn
