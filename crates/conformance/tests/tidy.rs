@@ -1,13 +1,14 @@
 //! The sources are as the front pages describe them, and stay readable.
 //!
 //! - Rooms (the folders of a crate's `src`, and the files beside them) import one way: no circle.
-//!   `docs/rooms.md` has the drawing; `just rooms` writes it anew (this test with `LOWMARK_WRITE=1`).
-//! - Each crate's README has the same headings, and its section `Modules` names every module of the crate and
-//!   none that does not exist.
+//!   `docs/rooms.md` has the drawing; `just rooms` writes it anew (this test with
+//!   `LOWMARK_WRITE=1`).
+//! - Each crate's README has the same headings, and its section `Modules` names every module of the
+//!   crate and none that does not exist.
 //! - `ARCHITECTURE.md` stays short and links every crate's README.
-//! - No function has more than [`FUNCTION`] lines and no file more than [`FILE`], but for those that
-//!   `tidy/long.txt` names with the length that they had. That list only shrinks: what has become
-//!   shorter must be written there.
+//! - No function has more than [`FUNCTION`] lines and no file more than [`FILE`], but for those
+//!   that `tidy/long.txt` names with the length that they had. The list only shrinks: a length that
+//!   has become shorter must be written there.
 
 use proc_macro2::Span;
 use std::collections::{BTreeMap, BTreeSet};

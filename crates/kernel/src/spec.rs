@@ -30,7 +30,8 @@ impl Kernel {
         }
     }
 
-    /// Returns it as it runs on a machine whose timer ticks `hz` times a second: in the build for that.
+    /// Returns it as it runs on a machine whose timer ticks `hz` times a second: in the build for
+    /// that.
     pub fn ticking(self, hz: u32) -> Self {
         Self {
             build: ticks::ticking(&self.build, hz),

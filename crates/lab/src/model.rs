@@ -41,8 +41,8 @@ pub struct Cell {
     /// The real kernel that runs this cell; `None`: the engine runs it. With a real kernel,
     /// `spec.policy` holds the policy's name only and its switches are not read.
     pub kernel: Option<Kernel>,
-    /// Whether its machine says how often the timer ticks. Where it does not, the engine has its default and a kernel
-    /// the ticks of its build.
+    /// Whether its machine says how often the timer ticks. Where it does not, the engine has its
+    /// default and a kernel the ticks of its build.
     pub says_hz: bool,
     /// The run's specification; the seed in it is set per iteration.
     pub spec: RunSpec,

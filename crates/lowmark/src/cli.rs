@@ -184,8 +184,8 @@ pub struct Run {
     /// Print the results as JSON instead of tables; with `--rows`, the rows
     #[arg(long)]
     pub json: bool,
-    /// Print all that is known below the verdict: intervals, p values, tables of programs, the kernel's report where memory
-    /// ran out; the results folder always has this as comparison.txt
+    /// Print all that is known below the verdict: intervals, p values, tables of programs, the
+    /// kernel's report where memory ran out; the results folder always has this as comparison.txt
     #[arg(long, short, conflicts_with = "quiet")]
     pub verbose: bool,
     /// No progress and no tables

@@ -1,12 +1,14 @@
-//! Prints a line for each of some small runs: the digest of its events and a hash of all its figures.
-//! Every filesystem meets every load. What only moves or renames code leaves this output the same:
+//! Prints a line for each of some small runs: the digest of its events and a hash of all its
+//! figures. Every filesystem meets every load. A change that only moves or renames code leaves this
+//! output the same:
 //!
 //! ```text
 //! cargo run -p sim --example digests > before    # and again behind the change
 //! ```
 //!
-//! `digests check` says instead what samples and recounts find in each run, and ends with 1 if that is
-//! anything, as `lowmark run --check` does; `digests check full` recounts everything each simulated second.
+//! `digests check` says instead what samples and recounts find in each run, and ends with 1 if that
+//! is anything, as `lowmark run --check` does; `digests check full` recounts everything each
+//! simulated second.
 #![forbid(unsafe_code)]
 
 use mm::Policy;
@@ -176,7 +178,7 @@ fn line(r: &RunResult) -> String {
     )
 }
 
-/// What samples and recounts find in a run, or that it ended otherwise than it should.
+/// The faults that samples and recounts find in a run, and an unexpected end.
 fn checked(of: &RunSpec, full: bool) -> Option<String> {
     let spec = RunSpec {
         check_ns: 1_000_000_000,

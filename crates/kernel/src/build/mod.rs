@@ -78,7 +78,8 @@ pub struct Request {
     /// Whether the patch is applied that makes computation take virtual time. Without it the tree
     /// is built unpatched.
     pub costs: bool,
-    /// Ticks a second of its timer, one of [`ticks::ACCEPTED`]. Other ones than [`ticks::HZ`] are in the name, too.
+    /// Ticks a second of its timer, one of [`ticks::ACCEPTED`]. Other ones than [`ticks::HZ`] are
+    /// in the name, too.
     pub hz: u32,
 }
 

@@ -1,4 +1,5 @@
-//! How often a guest's timer ticks: one line of the private copy's `arch/um/Kconfig`, where User-Mode Linux has no choice.
+//! How often a guest's timer ticks: one line of the private copy's `arch/um/Kconfig`, where
+//! User-Mode Linux has no choice.
 
 use super::error::BuildError;
 use super::patch::Patched;
@@ -15,10 +16,11 @@ pub const ACCEPTED: [u32; 4] = [100, 250, 300, 1000];
 /// Where the number stands.
 const KCONFIG: &str = "arch/um/Kconfig";
 
-/// What stands before the build's ticks in its name.
+/// Separates a build's name from the ticks in it.
 const SUFFIX: &str = "-hz";
 
-/// Returns the name of the build that ticks `hz` times a second: the name as it is for [`HZ`], or with `-hz250`.
+/// Returns the name of the build that ticks `hz` times a second: the name as it is for [`HZ`], or
+/// with `-hz250`.
 pub fn ticking(name: &str, hz: u32) -> String {
     match of_name(name) == hz {
         true => name.to_owned(),

@@ -473,7 +473,8 @@ impl Parts {
         }
         let mut own = named.on(machine)?;
         let kernel = named.kernel.clone().map(|kernel| {
-            // The build of a kernel decides how often its timer ticks, and a machine may say which build.
+            // The build of a kernel decides how often its timer ticks, and a machine may say which
+            // build.
             if !says_hz {
                 own.hz = kernel::build::ticks::of_name(&kernel.build);
             }

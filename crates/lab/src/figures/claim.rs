@@ -102,9 +102,11 @@ pub struct SummaryRow {
     pub interval: Option<(f64, f64)>,
     /// The comparison with the baseline; `None` for the baseline itself.
     pub comparison: Option<Claim>,
-    /// Why no iteration has a value, such as `out of memory in 3 of 3 runs`; absent where one has, and where none ran.
+    /// Why no iteration has a value, such as `out of memory in 3 of 3 runs`; absent where one has,
+    /// and where none ran.
     pub missing: Option<String>,
-    /// The largest value of a figure that can only rise (`_max`) in runs that ended before their time.
+    /// The largest value of a figure that can only rise (`_max`) in runs that ended before their
+    /// time.
     pub before_end: Option<f64>,
     /// Iterations that ran and did not complete.
     pub lost: usize,
@@ -166,8 +168,9 @@ pub fn ending(outcome: &Outcome) -> Option<&'static str> {
     }
 }
 
-/// Returns why none of a cell's runs has a figure: `out of memory in 2 of 3 runs, no answer in 1 of 3 runs`; `None`
-/// where none ran. A run that went on to its end without one response has no answer.
+/// Returns why none of a cell's runs has a figure: `out of memory in 2 of 3 runs, no answer in 1 of
+/// 3 runs`; `None` where none ran. A run that went on to its end without one response has no
+/// answer.
 fn missing(results: &[Option<RunResult>], figure: &str) -> Option<String> {
     let ran: Vec<&RunResult> = results.iter().flatten().collect();
     let none = match figure.starts_with("response") {
@@ -189,8 +192,9 @@ fn missing(results: &[Option<RunResult>], figure: &str) -> Option<String> {
     (!told.is_empty()).then(|| told.join(", "))
 }
 
-/// Returns the largest value of a figure that can only rise, as the longest response does, in the runs of a cell that did
-/// not complete: it was reached whatever came then. `None` for other figures.
+/// Returns the largest value of a figure that can only rise, as the longest response does, in the
+/// runs of a cell that did not complete: it was reached whatever came then. `None` for other
+/// figures.
 fn before_end(results: &[Option<RunResult>], figure: &str) -> Option<f64> {
     let ended = results
         .iter()

@@ -149,7 +149,8 @@ fn baseline<'a>(table: &'a SummaryTable, axes: &Axes) -> Option<&'a SummaryRow> 
     table.rows.iter().find(|r| r.baseline && r.axes == *axes)
 }
 
-/// Returns true if no run of a policy has the figure and runs of its baseline have it: that is the worst there is.
+/// Returns true if no run of a policy has the figure and runs of its baseline have it: that is the
+/// worst there is.
 fn is_missing(table: &SummaryTable, row: &SummaryRow) -> bool {
     let has = |base: &SummaryRow| !base.samples.is_empty();
     !row.baseline && row.missing.is_some() && baseline(table, &row.axes).is_some_and(has)

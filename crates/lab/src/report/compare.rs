@@ -254,7 +254,8 @@ impl Comparison {
         out
     }
 
-    /// Returns the warnings about samples: outlying iterations, and those that fall into two groups.
+    /// Returns the warnings about samples: outlying iterations, and those that fall into two
+    /// groups.
     pub fn cautions(&self) -> Vec<String> {
         let mut out = Vec::new();
         for r in self.rows.iter().filter(|r| !r.outliers.is_empty()) {

@@ -215,7 +215,8 @@ impl Grid {
         tables.join("\n")
     }
 
-    /// Returns the table with as many columns of figures as stand side by side, and the heads of those that do not.
+    /// Returns the table with as many columns of figures as stand side by side, and the heads of
+    /// those that do not.
     pub fn first(self) -> (String, Vec<String>) {
         let parts = self.parts();
         let shown = self.part(&parts[0]);

@@ -1,10 +1,13 @@
-//! The first screen of a run: a verdict on each question with its price, one table, and where to read on.
+//! The first screen of a run: a verdict on each question with its price, one table, and where to
+//! read on.
 //!
-//! The question is the first figure that the experiment compares ([`page::summary`]); each combination of axes (a group)
-//! has a verdict of its own. What a policy gains in the question and loses in another figure is its *price*. A policy
-//! that has no figure where its baseline has one (it ran out of memory, reached the time limit, never answered) is the
-//! worst of its group, and the verdict names it first among the worse. Everything else that is known of the
-//! runs (intervals, p values, tables of programs) stands in `comparison.txt`, which `--verbose` prints.
+//! The question is the first figure that the experiment compares ([`page::summary`]); each
+//! combination of axes (a group) has a verdict of its own. Where a policy gains in the question and
+//! loses in another figure, that loss is its *price*. A policy that has no figure where its
+//! baseline has one (it ran out of memory, reached the time limit, never answered) is the worst of
+//! its group, and the verdict names it first among the worse. Everything else that is known of the
+//! runs (intervals, p values, tables of programs) stands in `comparison.txt`, which `--verbose`
+//! prints.
 
 use super::compare::{Comparison, plain_number};
 use super::page;
@@ -25,7 +28,8 @@ const ROWS: usize = 12;
 /// Notes that are printed; further ones are counted.
 const NOTES: usize = 2;
 
-/// Returns the first screen: verdicts, a curve where values of an axis are compared, one table, notes.
+/// Returns the first screen: verdicts, a curve where values of an axis are compared, one table,
+/// notes.
 pub fn text(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> String {
     let screen = Screen {
         width: Some(screen.width.unwrap_or(WIDTH)),
@@ -111,7 +115,7 @@ fn groups(table: &SummaryTable, outcomes: &Outcomes) -> Vec<Group> {
     groups
 }
 
-/// What is known of one policy against the baseline of its group.
+/// The standing of one policy against the baseline of its group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     /// It has no figure, and the baseline has one.
@@ -284,7 +288,8 @@ impl Group {
     }
 }
 
-/// Returns names with commas, `one` or `many` behind them by their number; further ones than [`NAMED`] are counted.
+/// Returns names with commas, `one` or `many` behind them by their number; further ones than
+/// [`NAMED`] are counted.
 fn list(names: &[&str], one: &str, many: &str) -> String {
     let mut text = names
         .iter()
@@ -377,7 +382,8 @@ fn alone(table: &SummaryTable, row: &SummaryRow) -> String {
     }
 }
 
-/// Returns the sentence of a policy beside the baseline: what can be claimed, with figures, and the price.
+/// Returns the sentence of a policy beside the baseline: what can be claimed, with figures, and the
+/// price.
 fn sentence(table: &SummaryTable, prices: &[SummaryTable], base: usize, i: usize) -> String {
     let (row, against) = (&table.rows[i], &table.rows[base]);
     let Some(claim) = row.comparison else {
@@ -452,7 +458,8 @@ fn price(table: &SummaryTable, prices: &[SummaryTable], base: usize, i: usize) -
     }
 }
 
-/// Returns the table: a row a policy, a column a figure with the change behind it, as many as the screen has room for.
+/// Returns the table: a row a policy, a column a figure with the change behind it, as many as the
+/// screen has room for.
 fn table(
     outcomes: &Outcomes,
     question: &SummaryTable,
@@ -520,7 +527,8 @@ mod tests {
     use sim::result::Metric;
     use sim::{Outcome, RunResult};
 
-    /// Policies on one filesystem with the figure `response_max` (in us) and the elapsed time of each of their iterations.
+    /// Policies on one filesystem with the figure `response_max` (in us) and the elapsed time of
+    /// each of their iterations.
     fn outcomes(policies: &[(&str, &[f64], f64)]) -> Outcomes {
         let mut experiment = fixture::experiment(6);
         experiment.axes = vec!["policy".into()];
@@ -604,7 +612,8 @@ mod tests {
         assert!(page.contains("ratio-40: response_max is not known: no answer in 6 of 6 runs"));
     }
 
-    /// A run that ended for want of memory has been waited for until then: its longest response is said.
+    /// A run that ended for want of memory has been waited for until then: its longest response is
+    /// said.
     #[test]
     fn a_freeze_before_memory_ran_out_is_said() {
         let mut o = outcomes(&[("default", &SLOW, 10.0), ("ratio-40", &SLOW, 10.0)]);
@@ -648,7 +657,7 @@ mod tests {
         assert!(!text.contains('…'), "{text}");
     }
 
-    /// Whatever the policies are called and however many there are, the first screen is a screen.
+    /// Long names and many policies do not make the first screen wider or longer than a terminal.
     #[test]
     fn the_first_screen_fits_a_terminal() {
         let names: Vec<String> = (0..40)

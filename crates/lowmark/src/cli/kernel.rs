@@ -61,8 +61,8 @@ pub struct KernelBuild {
     /// and folder]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Ticks a second of its timer; other ones than 100 are in the name, as in 6.12-hz250, and an experiment whose
-    /// machine has that `hz` takes that build
+    /// Ticks a second of its timer; other ones than 100 are in the name, as in 6.12-hz250, and an
+    /// experiment whose machine has that `hz` takes that build
     #[arg(long, value_name = "TICKS", default_value_t = ticks::HZ, value_parser = hz)]
     pub hz: u32,
     /// Leave out the patch that makes computation take time

@@ -271,7 +271,8 @@ pub fn failures(outcomes: &Outcomes) -> Option<String> {
     Some(out)
 }
 
-/// Returns a sentence if each of `all` runs reached its time limit, so that no figure answers the question.
+/// Returns a sentence if each of `all` runs reached its time limit, so that no figure answers the
+/// question.
 fn none_finished(outcomes: &Outcomes, all: usize) -> Option<String> {
     let mut ran = outcomes.results.iter().flatten().flatten();
     if all == 0 || !ran.all(|r| r.outcome == Outcome::TimeLimit) {
@@ -285,8 +286,8 @@ fn none_finished(outcomes: &Outcomes, all: usize) -> Option<String> {
     ))
 }
 
-/// Returns a note if so few iterations are asked for that no difference can be claimed, whatever they give: with `n` of each
-/// the least p of the Mann-Whitney test is 2 / (2n over n).
+/// Returns a note if so few iterations are asked for that no difference can be claimed, whatever
+/// they give: with `n` of each the least p of the Mann-Whitney test is 2 / (2n over n).
 fn too_few(experiment: &Experiment) -> Option<String> {
     /// The fewest iterations of each with which p can be below 0.05.
     const ENOUGH: u32 = 4;

@@ -206,8 +206,8 @@ fn the_page_tracker_is_the_engines() {
     assert_eq!(said(parse_with(&engine, MACHINE, &tracked)), "nothing");
 }
 
-/// A kernel runs in the build for the machine's ticks; where the machine says nothing of them, it has its own, and the
-/// engine beside it the default.
+/// A kernel runs in the build for the machine's ticks; where the machine says nothing of them, it
+/// has its own, and the engine beside it the default.
 #[test]
 fn a_kernel_runs_in_the_build_for_the_machines_ticks() {
     for (hz, build, kernels, engines) in [

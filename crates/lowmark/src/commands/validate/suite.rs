@@ -108,7 +108,8 @@ fn measure(
         }
     }
     let mut kept = Vec::new();
-    // Some scenarios may run in a build of other ticks; that must be there before the first of them runs.
+    // Some scenarios may run in a build of other ticks; that must be there before the first of them
+    // runs.
     for kernel in experiments.iter().flat_map(Experiment::kernels) {
         simulate.identity(kernel).map_err(input)?;
     }
