@@ -182,22 +182,28 @@ fn rate_of(policy: Policy, stuck: bool, seed: u64) -> (f64, u64) {
 
 /// The case of *xfs-inode-reclaim*: before the patch, kswapd and direct reclaim wait for the stuck
 /// filesystem's writes and free less than half of the other's inodes that they free when it runs
-/// alone; with the patch at least four times as many, and kswapd waits for no inode. (0.08 and 0.44
-/// of the rate alone; 0.5 was required of the patch before November 2026.)
+/// alone; with the patch at least four times as many a second, and kswapd waits for no inode.
+///
+/// The rates beside the stuck filesystem (670 and 3,790 inodes a second) are what they were while
+/// the test asked for half of the rate alone. The rate alone rose from 3,150 to 8,440: the SSD's
+/// model no longer holds a die for the length of a whole collection, so files are synced faster.
 #[test]
 fn a_stuck_filesystem_does_not_keep_reclaim_from_the_other() {
-    let share = |policy: Policy| {
+    let rates = |policy: Policy| {
         let (alone, _) = healthy_rate(&policy, false);
         let (beside, waits) = healthy_rate(&policy, true);
-        (beside / alone, alone, beside, waits)
+        (alone, beside, waits)
     };
-    let (before, after) = (share(Policy::linux_4_9()), share(non_blocking()));
-    println!("share, alone, beside, kswapd's waits: {before:?}, patched {after:?}");
-    assert!(before.0 < 0.5 && before.3 > 0, "{before:?}");
+    let (before, after) = (rates(Policy::linux_4_9()), rates(non_blocking()));
+    println!("alone, beside, kswapd's waits: {before:?}, patched {after:?}");
+    assert!(before.1 < 0.5 * before.0 && before.2 > 0, "{before:?}");
     assert!(
-        after.0 >= 4.0 * before.0 && after.3 == 0,
+        after.1 >= 4.0 * before.1 && after.2 == 0,
         "{before:?} {after:?}"
     );
+    // Alone, the patch has nothing to mend.
+    let alone = after.0 / before.0;
+    assert!((0.9..1.1).contains(&alone), "{before:?} {after:?}");
 }
 
 fn non_blocking() -> Policy {
