@@ -35,7 +35,7 @@ pub trait Machine {
 
 /// A law: its requirements, its tasks and its check.
 pub trait Law: Sync {
-    /// Its name.
+    /// The law's name.
     const NAME: &'static str;
     /// Pages of memory that it needs.
     const MEMORY: u32 = 2048;

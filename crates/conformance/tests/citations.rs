@@ -20,7 +20,7 @@ const PASSED: [&str; 4] = [".git", "target", "node_modules", "results"];
 
 /// One file of the project.
 struct Source {
-    /// Its path from the project's root, with `/`.
+    /// The file's path from the project's root, with `/`.
     path: String,
     text: String,
 }

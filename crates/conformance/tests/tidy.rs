@@ -43,7 +43,7 @@ const MODULES_HEADING: &str = "Modules";
 
 /// A source file of a crate.
 struct Module {
-    /// Its path from the project's root, with `/`.
+    /// The module's path from the project's root, with `/`.
     file: String,
     /// `crates/<this>`.
     krate: String,
@@ -54,9 +54,9 @@ struct Module {
     lines: usize,
     /// The items of its own crate that it imports, as paths from the crate's root.
     imports: BTreeSet<Vec<String>>,
-    /// Its functions and their lengths.
+    /// The module's functions and their lengths.
     functions: Vec<(String, usize)>,
-    /// Its child modules that exist for tests only.
+    /// The module's child modules that exist for tests only.
     for_tests: Vec<String>,
 }
 

@@ -34,7 +34,7 @@ enum Want {
 struct Request {
     head: u16,
     want: Want,
-    /// Its start on the disk, in bytes.
+    /// The request's start on the disk, in bytes.
     at: u64,
     data: Vec<(GuestAddress, u32)>,
     status: GuestAddress,

@@ -46,7 +46,7 @@ pub fn events_between(first: &str, last: &str) -> BTreeMap<String, u64> {
 /// A zone of `/proc/zoneinfo`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Zone {
-    /// Its name.
+    /// The zone's name.
     pub name: String,
     /// Pages that the allocator manages.
     pub managed: u64,

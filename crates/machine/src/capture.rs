@@ -12,36 +12,37 @@ pub const PAGE: u64 = 4096;
 /// The relevant vm sysctls, in the kernel's units.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Settings {
-    /// In kB.
+    /// `vm.min_free_kbytes`, in kB.
     pub min_free_kbytes: u64,
-    /// In ten-thousandths of a zone; 10 before 4.6, where it had no effect.
+    /// `vm.watermark_scale_factor`, in ten-thousandths of a zone; 10 before 4.6, where it had no
+    /// effect.
     pub watermark_scale_factor: u64,
-    /// In ten-thousandths of the high watermark; `None` before 5.0.
+    /// `vm.watermark_boost_factor`, in ten-thousandths of the high watermark; `None` before 5.0.
     pub watermark_boost_factor: Option<u64>,
-    /// By lower zone type.
+    /// `vm.lowmem_reserve_ratio`, by lower zone type.
     pub lowmem_reserve_ratio: Vec<u64>,
-    /// In percent; 0 where the bytes are set.
+    /// `vm.dirty_background_ratio`, in percent; 0 where the bytes are set.
     pub dirty_background_ratio: u64,
-    /// In percent; 0 where the bytes are set.
+    /// `vm.dirty_ratio`, in percent; 0 where the bytes are set.
     pub dirty_ratio: u64,
-    /// In bytes; 0 where the ratio is set.
+    /// `vm.dirty_background_bytes`, in bytes; 0 where the ratio is set.
     pub dirty_background_bytes: u64,
-    /// In bytes; 0 where the ratio is set.
+    /// `vm.dirty_bytes`, in bytes; 0 where the ratio is set.
     pub dirty_bytes: u64,
-    /// In hundredths of a second.
+    /// `vm.dirty_writeback_centisecs`, in hundredths of a second.
     pub dirty_writeback_centisecs: u64,
-    /// In hundredths of a second.
+    /// `vm.dirty_expire_centisecs`, in hundredths of a second.
     pub dirty_expire_centisecs: u64,
-    /// 0..=200.
+    /// `vm.swappiness`, 0..=200.
     pub swappiness: u64,
-    /// In percent.
+    /// `vm.vfs_cache_pressure`, in percent.
     pub vfs_cache_pressure: u64,
 }
 
 /// A block device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Disk {
-    /// Its name in `/sys/block`.
+    /// The disk's name in `/sys/block`.
     pub name: String,
     /// `MAJOR:MINOR`.
     pub number: Option<String>,

@@ -33,9 +33,9 @@ fn wrong<T>(line: usize, what: impl Into<String>) -> Result<T, ParseError> {
 /// A zone of `/proc/zoneinfo`. Counts are pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Zone {
-    /// Its node.
+    /// The zone's node.
     pub node: u32,
-    /// Its type by the kernel's name.
+    /// The zone's type by the kernel's name.
     pub name: String,
     /// Free pages.
     pub free: u64,
@@ -326,7 +326,7 @@ pub fn cpus(text: &str) -> Result<BTreeSet<u32>, ParseError> {
 pub struct SwapArea {
     /// The device or file.
     pub name: String,
-    /// Its size in kB.
+    /// The swap area's size in kB.
     pub kbytes: u64,
 }
 

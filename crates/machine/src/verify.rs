@@ -63,7 +63,7 @@ pub struct MinFree {
     pub formula: u64,
     /// The value to which khugepaged raises that; `None` where it does not run.
     pub raised: Option<u64>,
-    /// Its origin.
+    /// The origin of the value.
     pub origin: Origin,
 }
 
@@ -122,9 +122,9 @@ pub fn zone_type(name: &str) -> Option<ZoneType> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("node {node} has a zone `{zone}`; accepted: DMA, DMA32, Normal, Movable and HighMem")]
 pub struct UnknownZone {
-    /// Its node.
+    /// The zone's node.
     pub node: u32,
-    /// Its name.
+    /// The zone's name.
     pub zone: String,
 }
 

@@ -103,7 +103,7 @@ pub const PRESSURES: [&str; 3] = ["memory", "io", "cpu"];
 /// A disk.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Disk {
-    /// Its name.
+    /// The disk's name.
     pub name: String,
     /// Megabytes written per second.
     pub write: Option<f64>,

@@ -12,9 +12,9 @@ use ratatui::text::{Line, Span};
 
 /// A panel.
 pub struct Panel {
-    /// Its title.
+    /// The panel's title.
     pub title: String,
-    /// Its lines.
+    /// The panel's lines.
     pub lines: Vec<Line<'static>>,
     /// The least number of lines, if there is room for the panel at all.
     pub least: usize,

@@ -40,9 +40,9 @@ enum Place {
 /// A cell of a results folder, or the contents of a single file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// Its number in the results, from 1.
+    /// The cell's number in the results, from 1.
     number: usize,
-    /// Its key.
+    /// The cell's key.
     pub name: String,
     place: Place,
 }
@@ -50,9 +50,9 @@ pub struct Cell {
 /// An opened source of playback.
 #[derive(Debug)]
 pub struct Tape {
-    /// Its title.
+    /// The tape's title.
     pub title: String,
-    /// Its cells; at least one.
+    /// The cells of the tape; at least one.
     pub cells: Vec<Cell>,
     /// The results folder, if there is one.
     folder: Option<PathBuf>,
@@ -61,7 +61,7 @@ pub struct Tape {
 /// A cell that was read.
 #[derive(Debug, Default)]
 pub struct Played {
-    /// Its moments in order of time; at least one.
+    /// The moments of the cell in order of time; at least one.
     pub moments: Vec<Moment>,
     /// Reclaim as means over the whole run, if the results have it and the moments do not.
     pub whole: Option<Reclaim>,
@@ -162,7 +162,7 @@ impl Tape {
     /// Reads a cell.
     ///
     /// # Errors
-    /// Its file can't be read, or has no moments.
+    /// The cell's file can't be read, or has no moments.
     pub fn read(&self, cell: usize) -> Result<Played, Wrong> {
         let cell = &self.cells[cell];
         let (Place::Recording(path) | Place::Series(path)) = &cell.place;

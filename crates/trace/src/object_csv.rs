@@ -234,7 +234,7 @@ impl ObjectCsv {
 /// A parsed line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
-    /// In nanoseconds.
+    /// The request's time in nanoseconds.
     time: u64,
     object: u64,
     len: u32,

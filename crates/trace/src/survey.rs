@@ -11,14 +11,14 @@ use std::path::Path;
 /// A file of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileUse {
-    /// Its name in the trace.
+    /// The file's name in the trace.
     pub name: String,
     /// The largest end of a read or write, in bytes.
     pub reach: u64,
     /// Whether it existed before the trace: it was opened without being created, or read where the
     /// trace had not written, or is a device or the store of a cache.
     pub existed: bool,
-    /// Its size after the operations so far, in bytes.
+    /// The file's size after the operations so far, in bytes.
     size: u64,
     seen: bool,
 }
@@ -26,13 +26,13 @@ pub struct FileUse {
 /// A process of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProcessUse {
-    /// Its name in the trace: a pid, a disk, a client.
+    /// The process's name in the trace: a pid, a disk, a client.
     pub name: String,
     /// Number of its records.
     pub records: u64,
-    /// Its first record, counted from 0.
+    /// The process's first record, counted from 0.
     pub first: u64,
-    /// Its last record, counted from 0.
+    /// The process's last record, counted from 0.
     pub last: u64,
 }
 

@@ -161,7 +161,7 @@ impl Events {
 
 /// Response times of all tasks.
 pub struct Responses {
-    /// In nanoseconds.
+    /// Response times in nanoseconds.
     times: Histogram<u64>,
     late: u64,
     /// For each task, the events that it has not yet responded to.

@@ -19,9 +19,9 @@ pub const MOST_FILES: u64 = 4 << 20;
 /// A file that exists before a script starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExistingFile {
-    /// Its path.
+    /// The file's path.
     pub path: String,
-    /// Its length in bytes.
+    /// The file's length in bytes.
     pub len: u64,
 }
 

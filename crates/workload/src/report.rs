@@ -26,7 +26,7 @@ impl Report {
 pub struct Instance {
     /// The program's name.
     pub program: &'static str,
-    /// Its index among them in the script's order, from 1.
+    /// The command's index among the program's commands, in the script's order, from 1.
     pub nth: usize,
 }
 
@@ -78,12 +78,12 @@ pub fn of_run(
 /// `read_latency_p50`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metric {
-    /// Its name, or the prefix of the names.
+    /// The metric's name, or the prefix of the names.
     pub name: &'static str,
-    /// Its unit.
+    /// The metric's unit.
     pub unit: &'static str,
-    /// Its meaning in a sentence; empty: it is not explained. Texts of several programs for one
-    /// name are joined in the order of the table of programs.
+    /// The metric's meaning in a sentence; empty: it is not explained. Texts of several programs
+    /// for one name are joined in the order of the table of programs.
     pub text: &'static str,
     /// Set if more is worse, although the unit suggests otherwise.
     pub harmful: bool,
@@ -125,18 +125,18 @@ pub type Figures<'a> = &'a dyn Fn(&str) -> Option<f64>;
 /// A table of a program's figures over iterations in comparisons: medians, one row per cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Medians {
-    /// Its heading.
+    /// The table's heading.
     pub title: &'static str,
     /// Runs without this figure are left out.
     pub of: &'static str,
-    /// Its columns.
+    /// The table's columns.
     pub columns: &'static [Median],
 }
 
 /// A column of [`Medians`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Median {
-    /// Its heading.
+    /// The column's heading.
     pub header: &'static str,
     /// The figure.
     pub metric: &'static str,

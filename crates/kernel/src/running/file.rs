@@ -144,7 +144,7 @@ impl<R: Read> Read for Unpacked<R> {
 /// A recording that was read.
 #[derive(Debug)]
 pub struct Recording {
-    /// Its description.
+    /// The recording's description.
     pub about: About,
     heard: Heard,
 }

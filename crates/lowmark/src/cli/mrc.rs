@@ -10,7 +10,7 @@ pub struct Mrc {
     /// The trace, plain or compressed with zstd
     #[arg(long, value_name = "FILE")]
     pub trace: PathBuf,
-    /// Its format [default: recognised by contents and name]
+    /// The trace's format [default: recognised by contents and name]
     #[arg(long, value_parser = trace::Format::NAMES)]
     pub format: Option<String>,
     /// The meaning of object numbers in oracleGeneral and CSV traces

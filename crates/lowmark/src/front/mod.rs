@@ -334,7 +334,7 @@ pub fn reproduce(
 /// A computer as a machine file.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// Its name.
+    /// The machine's name.
     pub name: String,
     /// The machine file.
     pub text: String,

@@ -25,9 +25,9 @@ const ROUNDS: usize = 3;
 /// A fitted parameter.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fitted {
-    /// Its name in the parameter table.
+    /// The parameter's name in the parameter table.
     pub name: &'static str,
-    /// Its value, in the table's unit.
+    /// The fitted value, in the table's unit.
     pub value: f64,
     /// The measurement that it was fitted to, or its source.
     pub from: String,
@@ -55,7 +55,7 @@ impl FitRow {
 pub struct Fit {
     /// The kind with the smallest error.
     pub kind: DiskKind,
-    /// Its fitted parameters.
+    /// The fitted parameters of the kind of disk.
     pub params: Vec<Fitted>,
     /// The measured and predicted rates, by load.
     pub rows: Vec<FitRow>,

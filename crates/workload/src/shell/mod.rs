@@ -74,7 +74,7 @@ const RESERVED: [&str; 15] = [
 struct Sequence {
     from: i64,
     to: i64,
-    /// Its place in the line.
+    /// The sequence's place in the line.
     span: Range<usize>,
 }
 

@@ -76,7 +76,7 @@ pub enum Found {
 pub struct Answer {
     /// The figure.
     pub metric: String,
-    /// Its unit.
+    /// The figure's unit.
     pub unit: String,
     /// The required confidence and the limit on runs.
     pub power: Power,
