@@ -78,9 +78,9 @@ impl Tracer {
     /// A file could not be written or read; in one line.
     pub fn new(dir: &Path, points: &[String], kb: u64, out: &mut impl Write) -> Step<Option<Self>> {
         let events = dir.join("events");
-        let there = |p: &(&str, &str)| fs::exists(events.join(p.0).join("format")).unwrap_or(false);
+        let known = |p: &(&str, &str)| fs::exists(events.join(p.0).join("format")).unwrap_or(false);
         let points = points.iter().map(|p| p.split_once(' ').unwrap_or((p, "")));
-        let points: Vec<(&str, &str)> = points.filter(there).collect();
+        let points: Vec<(&str, &str)> = points.filter(known).collect();
         if points.is_empty() {
             return Ok(None);
         }
@@ -100,8 +100,8 @@ impl Tracer {
         tracer.set("trace_clock", "mono")?;
         let mut format = |name: &str, path: &Path| {
             let text = read_text(path).map_err(of(path.display()))?;
-            let said = Frame::Format(name.to_owned(), text).write(out);
-            said.map_err(of("what is said of tracepoints"))
+            let written = Frame::Format(name.to_owned(), text).write(out);
+            written.map_err(of("what is said of tracepoints"))
         };
         format("header_page", &events.join("header_page"))?;
         for (point, filter) in points {

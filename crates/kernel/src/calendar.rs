@@ -110,13 +110,13 @@ impl Calendar {
         let null = File::open("/dev/null")?;
         let files = [null.as_fd(), null.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-        let mut beside = SendAncillaryBuffer::new(&mut space);
-        assert!(beside.push(SendAncillaryMessage::ScmRights(&files)));
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&files)));
         let bytes = message(Op::Ack, seq, 0);
         let sent = sendmsg(
             &self.socket,
             &[IoSlice::new(&bytes)],
-            &mut beside,
+            &mut ancillary,
             SendFlags::NOSIGNAL,
         )?;
         if sent == bytes.len() {

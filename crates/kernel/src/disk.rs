@@ -230,11 +230,11 @@ impl Disk {
         if !self.ended.is_empty() {
             return Some(now);
         }
-        let of = self
+        let completions = self
             .members
             .iter()
             .filter_map(|m| m.device.next_completion());
-        of.min().map(|at| at.max(now))
+        completions.min().map(|at| at.max(now))
     }
 
     /// Completes the transfers that are due at `now` and starts those that wait for them. Returns
@@ -254,7 +254,7 @@ impl Disk {
             }
         }
         self.dispatch(now);
-        let any = !self.ended.is_empty();
+        let has_ended = !self.ended.is_empty();
         while let Some(slot) = self.ended.pop_front() {
             let taken = self.requests[slot as usize].take();
             self.free.push(slot);
@@ -264,7 +264,7 @@ impl Disk {
                 connection,
             )?;
         }
-        Ok(any)
+        Ok(has_ended)
     }
 
     fn request(&mut self, slot: u32) -> &mut Request {

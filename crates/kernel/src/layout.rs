@@ -121,13 +121,13 @@ impl<'a> Layout<'a> {
     /// # Errors
     /// The disks can't be copied.
     pub fn again(&self, key: &str) -> Result<bool, ImageError> {
-        let there = self.images.copy_disks(key, &self.paths)?;
-        if !there {
+        let found = self.images.copy_disks(key, &self.paths)?;
+        if !found {
             for path in &self.paths {
                 let _ = fs::remove_file(path);
             }
         }
-        Ok(there)
+        Ok(found)
     }
 
     /// Keeps the disks in their present state. If there is no space, the next run lays them out

@@ -274,11 +274,11 @@ impl Server {
     /// Returns the time of the next completion on a disk.
     fn next_completion(&self) -> Option<u64> {
         let now = self.now();
-        let of = self
+        let completions = self
             .ports
             .iter()
             .filter_map(|p| p.disk.next_completion(now));
-        of.min()
+        completions.min()
     }
 
     /// Moves virtual time to the next event, while the guest waits.

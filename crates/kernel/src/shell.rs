@@ -149,11 +149,11 @@ fn copy_out(mut from: UnixStream, terminal: bool) {
         && n > 0
     {
         let mut out = io::stdout().lock();
-        let mut said = bytes[..n].to_vec();
+        let mut output = bytes[..n].to_vec();
         if !terminal {
-            said.retain(|b| *b != b'\r');
+            output.retain(|b| *b != b'\r');
         }
-        if out.write_all(&said).and_then(|()| out.flush()).is_err() {
+        if out.write_all(&output).and_then(|()| out.flush()).is_err() {
             // The output is gone, but the guest must not block on it.
             continue;
         }

@@ -72,10 +72,10 @@ pub fn main() -> ExitCode {
 fn refused(e: &clap::Error) -> ExitCode {
     if e.use_stderr() {
         let colour = std::io::stderr().is_terminal();
-        let said = e.render();
+        let text = e.render();
         match colour {
-            true => eprint!("{}", said.ansi()),
-            false => eprint!("{said}"),
+            true => eprint!("{}", text.ansi()),
+            false => eprint!("{text}"),
         }
     } else {
         // The help text is ours, and clap handles the terminal's colours.

@@ -14,11 +14,11 @@ const NARROWEST: u16 = 40;
 /// unlimited; colour for terminals, unless `NO_COLOR` is set (no-color.org).
 pub fn screen() -> Screen {
     let out = std::io::stdout();
-    let said = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-    let own = || Table::new().width().filter(|_| out.is_terminal());
+    let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    let terminal = || Table::new().width().filter(|_| out.is_terminal());
     let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
     Screen {
-        width: said.or_else(own).map(|w: u16| w.max(NARROWEST)),
+        width: columns.or_else(terminal).map(|w: u16| w.max(NARROWEST)),
         colour: out.is_terminal() && !set("NO_COLOR"),
     }
 }

@@ -682,13 +682,13 @@ fn disk_params(
         let info = Params::TABLE.iter().find(|p| p.name == name);
         let unit = info.map_or("", |p| p.unit);
         let at_most = info.is_some_and(|p| p.max == *value);
-        let said = match from.get(name.as_str()) {
-            Some(said) => said,
+        let comment = match from.get(name.as_str()) {
+            Some(comment) => comment,
             None if at_most => "the kernel's setting is this or more; the model takes no more",
             None => "the kernel's setting",
         };
         // A float keeps its decimal point, so that it is read as a float.
-        put(out, format_args!("{name} = {value:?} # {unit}; {said}"));
+        put(out, format_args!("{name} = {value:?} # {unit}; {comment}"));
     }
 }
 

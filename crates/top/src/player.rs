@@ -216,7 +216,7 @@ impl Player {
     pub fn state(&self) -> String {
         let when = self.when();
         let end = self.at + 1 >= self.moments.len();
-        let how = match (&self.failed, self.paused, self.follows()) {
+        let status = match (&self.failed, self.paused, self.follows()) {
             (Some(why), ..) => why.as_str(),
             (None, _, true) if self.over && end => "ended",
             (None, true, _) => "paused",
@@ -225,8 +225,8 @@ impl Player {
             (None, false, false) => "plays",
         };
         match self.follows() {
-            true => format!("{when}, {how}"),
-            false => format!("{when}, {}x, {how}", self.speed),
+            true => format!("{when}, {status}"),
+            false => format!("{when}, {}x, {status}", self.speed),
         }
     }
 

@@ -81,13 +81,13 @@ pub fn look(proc: &Path) -> Tasks {
             *waits.entry((plain(&stat.name), on)).or_default() += 1;
         }
     }
-    let told = |((who, on), tasks): ((String, Option<String>), u32)| Wait {
+    let wait = |((who, on), tasks): ((String, Option<String>), u32)| Wait {
         tasks,
         who,
         means: on.as_deref().map_or("", reasons::of),
         on,
     };
-    let mut waits: Vec<Wait> = waits.into_iter().map(told).collect();
+    let mut waits: Vec<Wait> = waits.into_iter().map(wait).collect();
     waits.sort_by_key(|w| std::cmp::Reverse(w.tasks));
     Tasks {
         waits: (seen > 0).then_some(waits),

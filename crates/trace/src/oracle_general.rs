@@ -119,8 +119,8 @@ impl OracleGeneral {
         for bytes in records {
             let r = raw(bytes);
             let right = r.time >= last && (r.next == -1 || r.next > passed + 1);
-            let far = (MAX_FILE - u64::from(r.size)) >> unit;
-            if !right || r.size == 0 || r.object > far {
+            let largest = (MAX_FILE - u64::from(r.size)) >> unit;
+            if !right || r.size == 0 || r.object > largest {
                 break;
             }
             last = r.time;

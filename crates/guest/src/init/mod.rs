@@ -68,8 +68,8 @@ pub fn life() -> ! {
     let end = match begin() {
         Ok((mut out, job)) => {
             let ended = serve(&mut out, &job);
-            let said = ended.and_then(|()| say(&mut out, &Frame::Bye));
-            said.or_else(|why| {
+            let sent = ended.and_then(|()| say(&mut out, &Frame::Bye));
+            sent.or_else(|why| {
                 say(&mut out, &Frame::Failed(why))?;
                 say(&mut out, &Frame::Bye)
             })
@@ -220,9 +220,9 @@ fn run(out: &mut File, job: &Job) -> Step {
     let desk = Arc::new(Mutex::new(desk));
     watch(&desk, job, start, &child)?;
     let mut to = child.stdin.take().expect("it was piped");
-    let told = to.write_all(&start.to_le_bytes());
+    let sent = to.write_all(&start.to_le_bytes());
     // If the process is dead, reading from it reports that.
-    drop((told, to));
+    drop((sent, to));
     follow(&desk, &mut from, &mut child)
 }
 

@@ -39,14 +39,14 @@ impl Donor {
         let lock = lock_file(&cache.works().join(format!("{name}.lock"))).ok()?;
         lock.try_lock().ok()?;
         let manifest = Manifest::parse(&fs::read(work.join("manifest")).ok()?)?;
-        let other = |path: &PathBuf| manifest.0.get(path) != wanted.0.get(path);
-        let here = wanted.0.keys().filter(|path| other(path)).count();
-        let gone = manifest
+        let differs = |path: &PathBuf| manifest.0.get(path) != wanted.0.get(path);
+        let changed = wanted.0.keys().filter(|path| differs(path)).count();
+        let removed = manifest
             .0
             .keys()
             .filter(|path| !wanted.0.contains_key(*path));
         Some(Self {
-            differing: here + gone.count(),
+            differing: changed + removed.count(),
             work,
             manifest,
             _lock: lock,

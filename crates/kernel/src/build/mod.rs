@@ -329,14 +329,14 @@ impl Cache {
         let lock = self.lock(&plan.name)?;
         let key = &plan.hash[..KEY];
         let folder = self.kernels().join(key);
-        let there = Built::open(&plan.name, &folder);
-        if folder.exists() && there.is_err() {
+        let existing = Built::open(&plan.name, &folder);
+        if folder.exists() && existing.is_err() {
             remove_folder(&folder)?;
         }
-        if let Ok(there) = there {
+        if let Ok(existing) = existing {
             self.name(&plan.name, key)?;
             watch.step(Step::Note("nothing to do: these sources were built before"));
-            return Ok(there);
+            return Ok(existing);
         }
         let work = self.work(&plan.name);
         if let Err(e) = self.compile(&plan, &work, &folder, &lock, watch) {
@@ -365,17 +365,17 @@ impl Cache {
             false => format!("`lowmark kernel build TREE --name {plain}{ticks}`"),
         };
         let Some(built) = record::by_name(self, name)? else {
-            let there: Vec<String> = record::names(self)
+            let names: Vec<String> = record::names(self)
                 .into_iter()
                 .filter(|n| record::key_of(self, n).is_some())
                 .collect();
-            let there = match there.as_slice() {
+            let listed = match names.as_slice() {
                 [] => "there are none".to_owned(),
                 some => format!("there are {}", some.join(", ")),
             };
             return Err(BuildError::input(
                 format!("there is no kernel {name}"),
-                format!("one that was built ({there}), or {command} first"),
+                format!("one that was built ({listed}), or {command} first"),
             ));
         };
         let record = &built.record;

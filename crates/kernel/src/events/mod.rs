@@ -83,7 +83,7 @@ impl Survey {
             Frame::Trace(pages) => {
                 let formats = match &mut self.formats {
                     Some(formats) => formats,
-                    none => none.insert(formats(&self.texts)?),
+                    empty => empty.insert(formats(&self.texts)?),
                 };
                 if self.queue.take(pages, formats)? {
                     self.lost = self.lost.or(Some(0));

@@ -210,22 +210,22 @@ fn options(kind: FsKind) -> Vec<String> {
 }
 
 /// Turns the output of a tool that failed into an error.
-fn refused(kind: FsKind, capacity: u64, path: &Path, said: &[u8]) -> ImageError {
-    let said = String::from_utf8_lossy(said);
-    if said.contains("No space left") {
+fn refused(kind: FsKind, capacity: u64, path: &Path, output: &[u8]) -> ImageError {
+    let output = String::from_utf8_lossy(output);
+    if output.contains("No space left") {
         return ImageError::Full(path.to_owned());
     }
-    let lines = said
+    let lines = output
         .lines()
         .map(str::trim)
         .filter(|l| !l.is_empty() && !l.starts_with("Usage"));
-    let said: Vec<&str> = lines.take(2).collect();
-    let said = said
+    let message: Vec<&str> = lines.take(2).collect();
+    let message = message
         .join(" ")
         .replace(&path.display().to_string(), "the disk");
     ImageError::input(
         format!(
-            "{} can't be made on a disk of {capacity} bytes: {said}",
+            "{} can't be made on a disk of {capacity} bytes: {message}",
             kind.name()
         ),
         "a disk as large as this filesystem needs: 8 MiB for ext3 and ext4, 300 MiB for xfs, 128 MiB for \

@@ -116,10 +116,10 @@ pub fn files(page: &str) -> Vec<(&'static str, String)> {
                 let _ = writeln!(zones, "Node 0, zone {label}");
                 last_zone = label;
             }
-            let of = quoted(labels).0;
-            let _ = writeln!(zones, "  {of} {value}");
+            let figure = quoted(labels).0;
+            let _ = writeln!(zones, "  {figure} {value}");
             // No zone has holes, or pages that the allocator does not own.
-            if of == "managed" {
+            if figure == "managed" {
                 let _ = writeln!(zones, "  spanned {value}\n  present {value}");
             }
         } else if let Some(kind) = name.strip_suffix("_seconds_bucket") {

@@ -136,11 +136,11 @@ impl<W: Write> Recorder<W> {
         ring_kb: u64,
         interval_ns: u64,
     ) -> Result<Self, String> {
-        let said = of("the recording");
+        let failed = of("the recording");
         let release = std::fs::read_to_string(root.join("proc/sys/kernel/osrelease"));
         let release = release.map_err(of("the kernel's release"))?;
         let hello = Frame::Hello(release.trim().to_owned());
-        hello.write(&mut out).map_err(said)?;
+        hello.write(&mut out).map_err(failed)?;
         let note = |out: &mut W, text: String| {
             let note = Frame::Note(text);
             note.write(out).map_err(of("the recording"))
@@ -248,7 +248,7 @@ impl<W: Write> Recorder<W> {
 
     /// Writes the files of a look at a live cache, and its percentiles since the look before.
     fn look_at_cache(&mut self, at: u64, files: Vec<(&str, String)>) -> Result<(), String> {
-        let said = |out: &mut W, frame: Frame| frame.write(out).map_err(of("the recording"));
+        let write = |out: &mut W, frame: Frame| frame.write(out).map_err(of("the recording"));
         for (path, text) in files {
             if path == live::LATENCY {
                 let now = Latencies::of(&text);
@@ -258,13 +258,13 @@ impl<W: Write> Recorder<W> {
                 for kind in live::KINDS {
                     for (name, us) in now.since(&before, kind).named(kind) {
                         let gauge = Frame::Gauge(at, name, "us".to_owned(), us);
-                        said(&mut self.out, gauge)?;
+                        write(&mut self.out, gauge)?;
                     }
                 }
                 self.latencies = Some((first, text.clone()));
             }
             let look = Frame::Look(at, path.to_owned(), text.into_bytes());
-            said(&mut self.out, look)?;
+            write(&mut self.out, look)?;
         }
         Ok(())
     }
@@ -356,13 +356,13 @@ impl<W: Write> Recorder<W> {
     /// As [`Self::begin`]. The instance is removed in any case.
     pub fn end(mut self, at: Option<u64>, notes: Vec<String>) -> Result<(W, Cost), String> {
         let end = at.unwrap_or_else(clock).max(self.start) - self.start;
-        let said = |out: &mut W, frame: Frame| frame.write(out).map_err(of("the recording"));
+        let write = |out: &mut W, frame: Frame| frame.write(out).map_err(of("the recording"));
         let losses = match &self.tracer {
             Some((tracer, _)) => tracer.end()?,
             None => Vec::new(),
         };
         let end = if self.gone { self.last } else { end };
-        said(&mut self.out, Frame::End(end))?;
+        write(&mut self.out, Frame::End(end))?;
         if !self.gone {
             self.look(end)?;
         }
@@ -377,7 +377,7 @@ impl<W: Write> Recorder<W> {
         }
         let lost: u64 = losses.iter().map(|(_, n)| n).sum();
         if lost > 0 {
-            said(&mut self.out, Frame::Lost(lost))?;
+            write(&mut self.out, Frame::Lost(lost))?;
             let of_cpus = losses.iter().filter(|(_, n)| *n > 0);
             let of_cpus: Vec<String> = of_cpus
                 .map(|(cpu, n)| format!("{n} on CPU {cpu}"))
@@ -386,12 +386,12 @@ impl<W: Write> Recorder<W> {
                 "events that found no room in their ring: {}",
                 of_cpus.join(", ")
             );
-            said(&mut self.out, Frame::Note(text))?;
+            write(&mut self.out, Frame::Note(text))?;
         }
         for note in notes {
-            said(&mut self.out, Frame::Note(note))?;
+            write(&mut self.out, Frame::Note(note))?;
         }
-        said(&mut self.out, Frame::Bye)?;
+        write(&mut self.out, Frame::Bye)?;
         let cost = Cost {
             recorded_s: end as f64 / 1e9,
             cpu_s: cpu_seconds() - self.cpu_s,

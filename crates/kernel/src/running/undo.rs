@@ -145,9 +145,9 @@ impl Undo {
     /// # Errors
     /// A change could not be undone, and stays in the log.
     pub fn undo(&mut self) -> io::Result<Vec<String>> {
-        let said = undo(&self.actions)?;
+        let descriptions = undo(&self.actions)?;
         self.done()?;
-        Ok(said)
+        Ok(descriptions)
     }
 
     /// Discards the log: nothing is left to undo.

@@ -29,11 +29,11 @@ pub fn run(what: &Kernel) -> Result<(), Failure> {
 
 impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
-        let mut said = MietteDiagnostic::new(error.to_string());
+        let mut diagnostic = MietteDiagnostic::new(error.to_string());
         if let Some(help) = error.help() {
-            said = said.with_help(help);
+            diagnostic = diagnostic.with_help(help);
         }
-        let report = miette::Report::new(said);
+        let report = miette::Report::new(diagnostic);
         match error {
             BuildError::Stopped => Self::Stopped(error.to_string()),
             BuildError::Input { .. } | BuildError::Full { .. } => Self::Input(report),
@@ -224,8 +224,8 @@ fn remove(args: &KernelRemove) -> Result<(), Failure> {
     }
     if args.images {
         images()?.remove().map_err(|e| {
-            let said = MietteDiagnostic::new(e.to_string());
-            Failure::System(miette::Report::new(said))
+            let diagnostic = MietteDiagnostic::new(e.to_string());
+            Failure::System(miette::Report::new(diagnostic))
         })?;
     }
     Ok(())

@@ -344,8 +344,8 @@ fn traced(over: &mut dyn FnMut() -> Option<Ended>, limit: u64) -> Option<Watched
     let instance = instance.ok()?;
     let spool = tempfile::tempfile().ok()?;
     let record = || -> Watched {
-        let said = |e: std::io::Error| format!("a temporary file: {e}");
-        let writer = file::writer(BufWriter::new(&spool), &About::default()).map_err(said)?;
+        let failed = |e: std::io::Error| format!("a temporary file: {e}");
+        let writer = file::writer(BufWriter::new(&spool), &About::default()).map_err(failed)?;
         // The recording needs few looks of its own: the counters are sampled anyway.
         let minute = 60_000_000_000;
         let ring = kernel::running::RING_KB;
@@ -356,10 +356,10 @@ fn traced(over: &mut dyn FnMut() -> Option<Ended>, limit: u64) -> Option<Watched
         writer
             .finish()
             .and_then(|mut to| to.flush())
-            .map_err(said)?;
+            .map_err(failed)?;
         let fd = std::os::fd::AsRawFd::as_raw_fd(&spool);
         let recording = Recording::read(Path::new(&format!("/proc/self/fd/{fd}")));
-        Ok((ended, Some(recording.map_err(said)?.result())))
+        Ok((ended, Some(recording.map_err(failed)?.result())))
     };
     let done = record();
     drop(guard);

@@ -142,10 +142,10 @@ fn start(command: &[String]) -> Result<Running, Failure> {
         ))
     })?;
     let at = Arc::new(AtomicU64::new(0));
-    let when = Arc::clone(&at);
+    let end_time = Arc::clone(&at);
     let waiter = std::thread::spawn(move || {
         let status = child.wait();
-        when.store(clock(), SeqCst);
+        end_time.store(clock(), SeqCst);
         // The receiver may have ended.
         let _ = tell.write_all(b".");
         status
@@ -289,10 +289,10 @@ fn record(
     let at = match ended {
         Ended::Done(at) => {
             if let (Some(before), Some(after)) = (children, childrens_seconds()) {
-                let said = recorder
+                let written = recorder
                     .figure("user_time", "s", after.0 - before.0)
                     .and_then(|()| recorder.figure("system_time", "s", after.1 - before.1));
-                said.map_err(failed)?;
+                written.map_err(failed)?;
             }
             Some(at)
         }

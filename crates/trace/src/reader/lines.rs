@@ -60,17 +60,17 @@ impl Reader {
         }
         let to_parse = Mutex::new(to_parse);
         let (wanted, failed) = std::thread::scope(|scope| {
-            let mut some = false;
+            let mut started = false;
             for _ in 0..threads {
                 let parsed = parsed.clone();
                 let work = || parse(&parser, &to_parse, parsed);
-                some |= Builder::new().spawn_scoped(scope, work).is_ok();
+                started |= Builder::new().spawn_scoped(scope, work).is_ok();
             }
             drop(parsed);
             let input = &input;
             let feed = move || feed(&mut owned(input), &empty, &blocks);
             // If no thread can be started, the lines are read like those of other formats.
-            let feeder = match some {
+            let feeder = match started {
                 true => Builder::new().spawn_scoped(scope, feed).ok(),
                 false => None,
             };

@@ -151,8 +151,8 @@ impl Task for Desktop {
                 host.sleep(events.first - now).await;
             }
             let answered = events.until(host.now().max(events.first));
-            let this = (events.first - began) / SECOND;
-            if second.replace(this) != Some(this) {
+            let current = (events.first - began) / SECOND;
+            if second.replace(current) != Some(current) {
                 fresh.touch(host, self.fresh).await?;
             }
             for _ in 0..self.touches {

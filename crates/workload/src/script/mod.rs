@@ -91,7 +91,7 @@ impl Script {
     pub fn with_bursts(&self, factor: f64) -> Option<Self> {
         let mut script = self.clone();
         script.line.clear();
-        let mut any = false;
+        let mut changed = false;
         for step in &mut script.steps {
             let (Step::Foreground(process) | Step::Background(process)) = step else {
                 continue;
@@ -99,11 +99,11 @@ impl Script {
             for command in &mut process.commands {
                 if let Some(larger) = command.with_bursts(factor) {
                     *command = larger;
-                    any = true;
+                    changed = true;
                 }
             }
         }
-        any.then_some(script)
+        changed.then_some(script)
     }
 
     /// Returns the most processes that its programs have forked at a time.
