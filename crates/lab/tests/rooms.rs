@@ -1,9 +1,9 @@
-//! Rooms of this crate use only those before them in the list of its README.
+//! Tests that module folders of this crate use only those before them in the list of its README.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The rooms of the numbered list in the README, with the number of each one's line.
+/// Returns the module folders in the numbered list of the README, with the number of each line.
 fn rooms(readme: &str) -> Vec<(String, usize)> {
     let mut out = Vec::new();
     for line in readme.lines() {
