@@ -1,10 +1,10 @@
 //! Comments and pages keep the rules of `docs/style.md` that a program can judge.
 //!
-//! - No sentence begins with *who*, *whoever*, *whose*, *what*, *whatever*, *that* or *nobody*: such a sentence hides its
-//!   subject, and a reader who sees one function has to guess it.
+//! - No sentence begins with *who*, *whoever*, *whose*, *what*, *whatever*, *that* or *nobody*:
+//!   such a sentence hides its subject, and a reader who sees one function has to guess it.
 //! - No comment line is wider than [`WIDTH`] columns.
 //!
-//! Code blocks of pages, quotations of output and the texts between markers are not prose.
+//! Headings, code blocks of pages and the texts between markers are not prose.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ fn comments(text: &str, judge: &mut dyn FnMut(usize, &str, bool)) {
         let comment = comment.trim();
         if comment.starts_with("```") {
             in_code = !in_code;
-        } else if !in_code {
+        } else if !in_code && !comment.starts_with('#') {
             judge(n + 1, comment, begins);
         }
         begins = in_code || comment.is_empty() || comment.ends_with(['.', '!', '?', ':']);
@@ -95,7 +95,7 @@ fn prose(text: &str, judge: &mut dyn FnMut(usize, &str, bool)) {
         in_output |= line.starts_with("<!-- prints") || line.starts_with("<!-- steps");
         if line.starts_with("```") {
             in_code = !in_code;
-        } else if !in_code && !in_output {
+        } else if !in_code && !in_output && !line.starts_with('#') {
             judge(n + 1, line, begins);
         }
         in_output &= !(line.contains("<!-- /prints") || line.starts_with("<!-- end"));

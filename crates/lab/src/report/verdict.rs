@@ -145,162 +145,220 @@ fn side(table: &SummaryTable, row: &SummaryRow) -> Side {
     }
 }
 
+/// The policies of a group by how they stand against its baseline, the largest change first.
+struct Standing<'a> {
+    question: &'a SummaryTable,
+    /// The figures that may be a price.
+    prices: &'a [SummaryTable],
+    /// The row of the baseline.
+    base: usize,
+    /// How many policies stand beside the baseline.
+    others: usize,
+    missing: Vec<usize>,
+    worse: Vec<usize>,
+    better: Vec<usize>,
+    /// Better by the runs that finished, and fewer finished than of the baseline.
+    doubtful: Vec<usize>,
+    other: Vec<usize>,
+    unclear: Vec<usize>,
+}
+
 impl Group {
-    /// Returns the group's verdict, a sentence a line.
+    /// Returns the group's verdict, a sentence a line; with the group's label in front if `named`.
     fn verdict(
         &self,
         question: &SummaryTable,
         prices: &[SummaryTable],
         named: bool,
     ) -> Vec<String> {
-        let row = |i: usize| &question.rows[i];
+        let lines = self.lines(question, prices);
         let place = match named {
             true => format!("{}: ", self.label),
             false => String::new(),
         };
-        let base = self.rows.iter().copied().find(|&i| row(i).baseline);
-        let others: Vec<usize> = self
-            .rows
-            .iter()
-            .copied()
-            .filter(|&i| !row(i).baseline)
-            .collect();
-        let Some(base) = base.filter(|_| !others.is_empty()) else {
+        lines.iter().map(|line| format!("{place}{line}")).collect()
+    }
+
+    fn lines(&self, question: &SummaryTable, prices: &[SummaryTable]) -> Vec<String> {
+        let row = |i: usize| &question.rows[i];
+        let (bases, others): (Vec<usize>, Vec<usize>) =
+            self.rows.iter().partition(|&&i| row(i).baseline);
+        let Some(&base) = bases.first().filter(|_| !others.is_empty()) else {
             let alone = self.rows.iter().map(|&i| alone(question, row(i)));
-            return alone.map(|line| format!("{place}{line}")).collect();
+            return alone.collect();
         };
         if row(base).samples.is_empty() {
             let without = reason(question, row(base));
-            let has: Vec<&str> = others
-                .iter()
-                .filter(|&&i| !row(i).samples.is_empty())
-                .map(|&i| &row(i).policy[..])
-                .collect();
-            let line = match has.is_empty() {
-                true => format!(
-                    "{place}nothing can be compared: {} has {without}",
-                    row(base).policy
-                ),
-                false => format!(
-                    "{place}{} has {without}, {} a figure",
-                    row(base).policy,
-                    list(&has, "has", "have")
-                ),
-            };
-            return vec![line];
+            let has = others.iter().filter(|&&i| !row(i).samples.is_empty());
+            let has: Vec<&str> = has.map(|&i| &row(i).policy[..]).collect();
+            let policy = &row(base).policy;
+            return vec![match has.is_empty() {
+                true => format!("nothing can be compared: {policy} has {without}"),
+                false => format!("{policy} has {without}; {} a figure", has_or_have(&has)),
+            }];
         }
+        let standing = Standing::new(question, prices, base, &others);
+        let mut lines = standing.gains();
+        match others[..] {
+            [only] => lines.extend(standing.only(only)),
+            _ => lines.extend(standing.rest()),
+        }
+        lines.extend(standing.doubts());
+        lines
+    }
+}
+
+impl<'a> Standing<'a> {
+    fn new(
+        question: &'a SummaryTable,
+        prices: &'a [SummaryTable],
+        base: usize,
+        others: &[usize],
+    ) -> Self {
+        let row = |i: usize| &question.rows[i];
         let of = |wanted: Side| {
             let mut rows: Vec<usize> = others
                 .iter()
                 .copied()
                 .filter(|&i| side(question, row(i)) == wanted)
                 .collect();
-            // The largest change first; equal ones stay in matrix order.
+            // Equal changes stay in matrix order.
             let change = |i: usize| row(i).comparison.map_or(0.0, |c| c.change.abs());
             rows.sort_by(|&a, &b| change(b).total_cmp(&change(a)));
             rows
         };
-        let (missing, worse, mut better) = (of(Side::Missing), of(Side::Worse), of(Side::Better));
-        let (other, unclear) = (of(Side::Other), of(Side::Unclear));
-        // A policy that lost runs which the baseline finished may look better by those it finished.
-        let lost = |i: &usize| row(*i).lost > row(base).lost;
-        let doubtful: Vec<usize> = better.iter().copied().filter(lost).collect();
-        better.retain(|i| !lost(i));
-        let sentence = |i: usize| sentence(question, prices, base, i);
-        let mut lines: Vec<String> = Vec::new();
-        if let Some((&best, rest)) = better.split_first() {
-            lines.push(format!("{place}{}", sentence(best)));
-            if !rest.is_empty() {
-                lines.push(format!("{place}better, too: {}", changes(question, rest)));
-            }
-        } else if others.len() > 1 {
-            let nothing = match (question.better, other.is_empty()) {
-                (Better::Neither, false) => format!("{} differs", question.metric),
+        let lost_more = |i: &usize| row(*i).lost > row(base).lost;
+        let (doubtful, better) = of(Side::Better).into_iter().partition(lost_more);
+        Self {
+            question,
+            prices,
+            base,
+            others: others.len(),
+            missing: of(Side::Missing),
+            worse: of(Side::Worse),
+            better,
+            doubtful,
+            other: of(Side::Other),
+            unclear: of(Side::Unclear),
+        }
+    }
+
+    fn row(&self, i: usize) -> &SummaryRow {
+        &self.question.rows[i]
+    }
+
+    fn sentence(&self, i: usize) -> String {
+        sentence(self.question, self.prices, self.base, i)
+    }
+
+    /// Returns the sentences about what is better, or that nothing of several policies is.
+    fn gains(&self) -> Vec<String> {
+        let Some((&best, rest)) = self.better.split_first() else {
+            let base = self.row(self.base);
+            let nothing = match (self.question.better, self.other.is_empty()) {
+                _ if self.others == 1 => return Vec::new(),
+                (Better::Neither, false) => format!("{} differs", self.question.metric),
                 _ => format!(
                     "no policy is better than {} in {}",
-                    row(base).policy,
-                    question.metric
+                    base.policy, self.question.metric
                 ),
             };
-            lines.push(format!(
-                "{place}{nothing} ({})",
-                amount(question, row(base).center(question.center))
+            let value = amount(self.question, base.center(self.question.center));
+            return vec![format!("{nothing} ({value})")];
+        };
+        let mut lines = vec![self.sentence(best)];
+        if !rest.is_empty() {
+            lines.push(format!("also better: {}", changes(self.question, rest)));
+        }
+        lines
+    }
+
+    /// Returns the sentence of the only policy beside the baseline, unless it is better.
+    fn only(&self, i: usize) -> Option<String> {
+        if self.missing.contains(&i) {
+            let (policy, base) = (&self.row(i).policy, &self.row(self.base).policy);
+            let why = reason(self.question, self.row(i));
+            return Some(format!("{policy} is worse than {base}: {why}"));
+        }
+        let rest = [&self.worse, &self.other, &self.unclear];
+        rest.iter()
+            .any(|rows| rows.contains(&i))
+            .then(|| self.sentence(i))
+    }
+
+    /// Returns the sentences about what is worse, other and not to be told from the baseline.
+    fn rest(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let missing = self.missing.iter().take(NAMED).map(|&i| {
+            let row = self.row(i);
+            format!("{} ({})", row.policy, reason(self.question, row))
+        });
+        let mut bad: Vec<String> = missing.collect();
+        if self.missing.len() > NAMED {
+            bad.push(format!(
+                "{} more without a figure",
+                self.missing.len() - NAMED
             ));
         }
-        match (
-            others.len(),
-            missing.first(),
-            worse.first(),
-            other.first(),
-            unclear.first(),
-        ) {
-            // One policy beside the baseline has a sentence of its own.
-            (1, Some(&i), ..) => lines.push(format!(
-                "{place}{} is worse than {}: {}",
-                row(i).policy,
-                row(base).policy,
-                reason(question, row(i))
-            )),
-            (1, _, Some(&i), ..) | (1, _, _, Some(&i), _) | (1, _, _, _, Some(&i)) => {
-                lines.push(format!("{place}{}", sentence(i)));
-            }
-            _ => {
-                let mut bad: Vec<String> = missing
-                    .iter()
-                    .map(|&i| format!("{} ({})", row(i).policy, reason(question, row(i))))
-                    .collect();
-                if !worse.is_empty() {
-                    bad.push(changes(question, &worse));
-                }
-                if !bad.is_empty() {
-                    lines.push(format!("{place}worse: {}", bad.join(", ")));
-                }
-                if !other.is_empty() {
-                    lines.push(format!("{place}{}", changes(question, &other)));
-                }
-                if !unclear.is_empty() {
-                    let names: Vec<&str> = unclear.iter().map(|&i| &row(i).policy[..]).collect();
-                    let few = unclear.iter().any(|&i| {
-                        row(i)
-                            .comparison
-                            .is_some_and(|c| c.verdict == Verdict::TooFew)
-                    });
-                    let why = if few {
-                        "; more iterations may tell"
-                    } else {
-                        ""
-                    };
-                    lines.push(format!(
-                        "{place}no difference can be claimed of {}{why}",
-                        list(&names, "", "").trim()
-                    ));
-                }
-            }
+        if !self.worse.is_empty() {
+            bad.push(changes(self.question, &self.worse));
         }
-        for i in doubtful {
+        if !bad.is_empty() {
+            lines.push(format!("worse: {}", bad.join(", ")));
+        }
+        if !self.other.is_empty() {
+            lines.push(changes(self.question, &self.other));
+        }
+        if !self.unclear.is_empty() {
+            let names: Vec<&str> = self
+                .unclear
+                .iter()
+                .map(|&i| &self.row(i).policy[..])
+                .collect();
+            let too_few = |c: Claim| c.verdict == Verdict::TooFew;
+            let few = self
+                .unclear
+                .iter()
+                .any(|&i| self.row(i).comparison.is_some_and(too_few));
+            let more = if few {
+                "; more iterations may tell"
+            } else {
+                ""
+            };
             lines.push(format!(
-                "{place}{} looks better by the runs that it finished, and {} of its runs did not finish",
-                row(i).policy,
-                row(i).lost
+                "no difference can be claimed of {}{more}",
+                list(&names)
             ));
         }
         lines
     }
+
+    /// Returns a sentence for each policy that looks better by the runs that it did not lose.
+    fn doubts(&self) -> Vec<String> {
+        let told = self.doubtful.iter().map(|&i| {
+            let (policy, lost) = (&self.row(i).policy, self.row(i).lost);
+            format!(
+                "{policy} looks better by the runs that it finished, and {lost} of its runs did not \
+                 finish"
+            )
+        });
+        told.collect()
+    }
 }
 
-/// Returns names with commas, `one` or `many` behind them by their number; further ones than
-/// [`NAMED`] are counted.
-fn list(names: &[&str], one: &str, many: &str) -> String {
-    let mut text = names
-        .iter()
-        .take(NAMED)
-        .copied()
-        .collect::<Vec<_>>()
-        .join(", ");
+/// Returns names with commas; further ones than [`NAMED`] are counted.
+fn list(names: &[&str]) -> String {
+    let mut text = names[..names.len().min(NAMED)].join(", ");
     if names.len() > NAMED {
         let _ = write!(text, " and {} more", names.len() - NAMED);
     }
-    format!("{text} {}", if names.len() == 1 { one } else { many })
+    text
+}
+
+/// Returns names as the subject of a sentence, with the verb.
+fn has_or_have(names: &[&str]) -> String {
+    let verb = if names.len() == 1 { "has" } else { "have" };
+    format!("{} {verb}", list(names))
 }
 
 /// Returns policies with their changes in per cent.
