@@ -42,7 +42,7 @@ FORMULAS = """## Watermarks and dirty limits of newer kernels
 The formulas of 4.2 and later are switches, [`watermark_formula`](switches.md#watermark_formula) and
 [`dirty_ratios`](switches.md#dirty_ratios). A machine file that gives `watermark_scale_factor` has the form of
 4.6, and of 6.6 for Movable zones, under any policy. `lowmark machine --verify` compares with the running kernel;
-`machine::era::Era` says which release has which form. What linux-4.9 still has of 3.16 is listed at the ends of
+`machine::era::Era` says which release has which form. The forms of 3.16 that linux-4.9 still has are listed at the ends of
 [allocation](reference/allocation.md#differences), [reclaim](reference/reclaim.md#differences) and
 [writeback](reference/writeback.md#differences).
 """
@@ -114,7 +114,7 @@ def kernels(entries):
     for e in sorted(presets, key=lambda e: e["base"] is not None):
         out += [f"## {e['name']}\n", paragraph(e["definition"])]
         if e["base"]:
-            out.append(f"What it changes of [{e['base']}](#{re.sub('[^a-z0-9-]', '', e['base'])}):\n")
+            out.append(f"Changes to [{e['base']}](#{re.sub('[^a-z0-9-]', '', e['base'])}):\n")
         if e["changes"]:
             anchor = lambda s: f"[`{s}`](switches.md#{s.replace('.', '')})"
             rows = [[anchor(s), f"`{v}`", cell(meaning)] for s, v, meaning in e["changes"]]
