@@ -1,7 +1,7 @@
 //! The first screen of a run: a verdict on each question with its price, one table, and where to
 //! read on.
 //!
-//! The question is the first figure that the experiment compares ([`page::summary`]); each
+//! The question is the first figure that the experiment compares (`page::summary`); each
 //! combination of axes (a group) has a verdict of its own. Where a policy gains in the question and
 //! loses in another figure, that loss is its *price*. A policy that has no figure where its
 //! baseline has one (it ran out of memory, reached the time limit, never answered) is the worst of
