@@ -264,6 +264,7 @@ mod tests {
             faster,
             [
                 "database-ext4-256m",
+                "inodes-ext4-192m",
                 "mmap-write-ext4-256m",
                 "re-read-two-btrfs-128m",
                 "small-files-btrfs-128m",
