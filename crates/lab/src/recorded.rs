@@ -202,6 +202,7 @@ pub fn prediction(
         set,
         iterations: Some(iterations),
         track_pages: false,
+        ..Overrides::default()
     };
     let experiment = crate::experiment::load(path, &overrides)?;
     if experiment.cells.len() > 1 {

@@ -208,13 +208,9 @@ pub struct TraceRun {
     /// Run this fio job file, without an experiment file
     #[arg(long, value_name = "JOB", group = "source", help_heading = "Traces")]
     pub fio: Option<String>,
-    /// The machine file to run it on, or the name of a shipped machine [default: 512M]
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "source",
-        help_heading = "Traces"
-    )]
+    /// The machine to run on instead of the experiment's: a file, the name of a shipped machine, or a
+    /// line such as 16G,8cpus,nvme [default with --trace and --fio: 512M]
+    #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
     /// The policies to compare, the baseline first [default: linux-6.12]
     #[arg(
@@ -258,10 +254,18 @@ impl TraceRun {
         (!taken.is_empty()).then(|| format!("not given, so taken:{taken}"))
     }
 
+    /// Returns the machine that stands in an experiment's place, for a run of an experiment.
+    pub fn of_experiment(&self) -> Option<String> {
+        match self.trace.is_some() || self.fio.is_some() {
+            true => None,
+            false => self.machine.as_deref().map(machine_here),
+        }
+    }
+
     /// Returns the experiment that these options define, if they define one.
     pub fn run(&self) -> Option<lab::experiment::TraceRun> {
         let trace = self.trace.as_ref().or(self.fio.as_ref())?;
-        let machine = self.machine.as_deref().unwrap_or(MACHINE);
+        let machine = machine_here(self.machine.as_deref().unwrap_or(MACHINE));
         let policies = match &self.policy[..] {
             [] => vec![POLICY.to_owned()],
             given => given.to_vec(),
@@ -269,7 +273,7 @@ impl TraceRun {
         Some(lab::experiment::TraceRun {
             trace: trace.clone(),
             fio: self.fio.clone(),
-            machine: machine.to_owned(),
+            machine,
             policies,
             filesystem: self.filesystem.clone(),
             timing: self.timing.clone(),
@@ -277,6 +281,17 @@ impl TraceRun {
             format: self.read.format.clone(),
             unit: self.read.unit.clone(),
         })
+    }
+}
+
+/// Returns a machine as `--machine` names it; a file is sought in the folder of the caller, and not
+/// beside the experiment.
+pub fn machine_here(machine: &str) -> String {
+    let path = std::path::Path::new(machine);
+    match path.is_file() {
+        true => std::path::absolute(path)
+            .map_or_else(|_| machine.to_owned(), |path| path.display().to_string()),
+        false => machine.to_owned(),
     }
 }
 
@@ -596,7 +611,11 @@ mod tests {
                 "{taken}"
             );
         }
-        assert!(parse(&["--machine", "m"]).is_err());
+        let cli = parse(&["e.toml", "--machine", "16G,8cpus,nvme"]).unwrap();
+        let Command::Run(run) = cli.command else {
+            panic!("{cli:?}")
+        };
+        assert_eq!(run.trace.of_experiment().as_deref(), Some("16G,8cpus,nvme"));
         assert!(parse(&["e.toml", "--trace", "t", "--machine", "m"]).is_err());
         let cli = parse(&["--trace", "t", "--machine", "m", "--policy", "a,b"]).unwrap();
         let Command::Run(run) = cli.command else {

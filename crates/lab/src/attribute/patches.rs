@@ -175,6 +175,7 @@ pub fn parse(
         set: settings,
         iterations: Some(1),
         track_pages: false,
+        ..Overrides::default()
     };
     let experiment = experiment::parse(&Source::new(shown, text), find, &overrides)?;
     Ok(Tried {

@@ -10,7 +10,7 @@ use sim::spec::{DiskSpec, Machine, plain_mount};
 const MOST: usize = 32;
 
 /// Returns the elements of a list of disks; `None` if there is one disk, or no disk yet.
-fn list(machine: &Node) -> Option<&[Node]> {
+pub(super) fn list(machine: &Node) -> Option<&[Node]> {
     match &machine.table()?.get("disk")?.value {
         Value::List(list) => Some(list),
         _ => None,
@@ -18,9 +18,27 @@ fn list(machine: &Node) -> Option<&[Node]> {
 }
 
 /// Returns the mount point of an element, `/` by default; `None` if it is not a text.
-fn mount(element: &Node) -> Option<&str> {
+pub(super) fn mount(element: &Node) -> Option<&str> {
     let mount = element.table().map(|t| t.get("mount"))?;
     mount.map_or(Some("/"), Node::text)
+}
+
+/// Adds disks with their mounts to a machine's own; its single disk becomes the one of `/`.
+pub(super) fn beside(machine: &mut Node, extra: Vec<Node>) {
+    let Value::Table(table) = &mut machine.value else {
+        return;
+    };
+    let Some(disk) = table.get_mut("disk") else {
+        return;
+    };
+    if let Value::List(list) = &mut disk.value {
+        let taken: Vec<String> = list.iter().filter_map(mount).map(str::to_owned).collect();
+        let free = |disk: &Node| mount(disk).is_some_and(|m| !taken.iter().any(|t| t == m));
+        list.extend(extra.into_iter().filter(free));
+        return;
+    }
+    let own = disk.clone();
+    disk.value = Value::List(std::iter::once(own).chain(extra).collect());
 }
 
 /// Refuses disks that make no tree of filesystems, and wrong values that serde reads through a

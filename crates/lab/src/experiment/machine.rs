@@ -6,6 +6,7 @@ use super::guest;
 use super::node::{Node, Value};
 use super::range;
 use super::read::read;
+use super::short::{self, Short};
 use super::sysctls;
 use crate::diagnostic::{Diagnostic, Source};
 use sim::spec::Machine;
@@ -79,6 +80,8 @@ pub struct Made {
     pub choices: Choices,
     /// Whether its table says how often its timer ticks.
     pub says_hz: bool,
+    /// A statement of what was taken for a machine that is written in a line.
+    pub said: Option<String>,
     /// The machine.
     pub machine: Machine,
 }
@@ -108,6 +111,7 @@ pub fn machines(
     let mut names: Vec<String> = Vec::new();
     let mut machines = Vec::new();
     for element in elements {
+        let said = line_of(element, files)?.map(|short| short.said());
         let tree = resolve(element, files)?;
         let mut name = None;
         for variant in expand(&tree, "machine")? {
@@ -125,6 +129,7 @@ pub fn machines(
             name = Some(machine.name.clone());
             machines.push(Made {
                 choices,
+                said: said.clone(),
                 says_hz: variant.node.at(&["hz"]).is_some(),
                 machine,
             });
@@ -146,13 +151,92 @@ pub fn machines(
     Ok(machines)
 }
 
+/// Returns the machine in words that a node is: a line, a table with `memory`, or a table whose base
+/// is a line. A file of the same name comes first, since `512M` is a machine that is shipped.
+fn line_of(node: &Node, files: &Files<'_>) -> Result<Option<Short>, Diagnostic> {
+    if let Some((short, _)) = short::of_table(node)? {
+        return Ok(Some(short));
+    }
+    let base = node.table().and_then(|table| table.get("base"));
+    let at = base.unwrap_or(node);
+    let Some(line) = at.text().filter(|text| short::is_meant(text)) else {
+        return Ok(None);
+    };
+    if !line.contains(',') && files(line).is_ok() {
+        return Ok(None);
+    }
+    let short = Short::parse(line)
+        .map_err(|why| Diagnostic::at(&at.place, format!("`machine`: {why}"), short::ACCEPTED))?;
+    Ok(Some(short))
+}
+
+/// Puts another machine into an experiment (`--machine`). Disks that the experiment mounts below `/`
+/// stay beside the machine's own. Returns a sentence that says which part is whose, if both have
+/// one.
+///
+/// # Errors
+/// Fails on a machine that can't be read.
+pub fn instead(
+    root: &mut Node,
+    machine: &str,
+    files: &Files<'_>,
+) -> Result<Option<String>, Diagnostic> {
+    let source = Source::new("--machine", format!("machine = {machine:?}"));
+    let named = Node::parse(&source)?;
+    let named = named.at(&["machine"]).expect("it was just written").clone();
+    let Value::Table(table) = &mut root.value else {
+        unreachable!("a TOML document is a table")
+    };
+    let Some(own) = table.get_mut("machine") else {
+        return Ok(None);
+    };
+    let extra: Vec<Node> = disks::list(own)
+        .unwrap_or_default()
+        .iter()
+        .filter(|disk| disks::mount(disk).is_some_and(|mount| mount != "/"))
+        .cloned()
+        .collect();
+    if extra.is_empty() {
+        *own = named;
+        return Ok(None);
+    }
+    let mut tree = resolve(&named, files)?;
+    let mounts: Vec<&str> = extra.iter().filter_map(disks::mount).collect();
+    let said = format!(
+        "--machine {machine}: memory, CPUs and the disk of / are that machine's; the disk of {} is the experiment's.",
+        mounts.join(", ")
+    );
+    let line = line_of(&named, files)?;
+    disks::beside(&mut tree, extra);
+    *own = tree;
+    let line = line.map(|short| format!("{} ", short.said()));
+    Ok(Some(line.unwrap_or_default() + &said))
+}
+
 /// Returns the machine's table, with the file that it names.
 fn resolve(node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
+    if let Some((short, rest)) = short::of_table(node)? {
+        let mut tree = short.node()?;
+        tree.overlay(rest);
+        return Ok(tree);
+    }
+    if let Some(short) = line_of(node, files)? {
+        let mut tree = short.node()?;
+        if let Some(table) = node.table() {
+            let mut over = table.clone();
+            over.remove("base");
+            tree.overlay(Node {
+                place: node.place.clone(),
+                value: Value::Table(over),
+            });
+        }
+        return Ok(tree);
+    }
     with_base(
         &Named {
             key: "machine",
             holds: "a machine",
-            example: "a machine file such as \"machines/3765M.toml\", or a table [machine]",
+            example: "a machine file such as \"machines/3765M.toml\", a line such as \"16G,8cpus,nvme\", or a table [machine]",
         },
         node,
         files,

@@ -23,6 +23,7 @@ mod profile;
 mod range;
 mod read;
 mod schema;
+mod short;
 mod sysctls;
 mod text;
 mod threads;
@@ -63,6 +64,8 @@ pub struct Overrides {
     pub iterations: Option<u32>,
     /// `--track-pages`.
     pub track_pages: bool,
+    /// `--machine`: a file, a shipped machine's name or a line, in the place of the experiment's.
+    pub machine: Option<String>,
 }
 
 const KEYS: [&str; 15] = [
@@ -159,6 +162,10 @@ pub fn parse(
 ) -> Result<Experiment, Diagnostic> {
     let mut root = Node::parse(source)?;
     sysctls::last_parts(&mut root, Some(files))?;
+    let mut said = Vec::new();
+    if let Some(machine) = &overrides.machine {
+        said.extend(machine::instead(&mut root, machine, files)?);
+    }
     for setting in &overrides.set {
         overrides::set(&mut root, setting)?;
     }
@@ -194,6 +201,8 @@ pub fn parse(
         files,
         kernel,
     )?;
+    said.extend(machines.iter().filter_map(|made| made.said.clone()));
+    said.dedup();
     if let Some(kernel) = kernel {
         guest::experiment(kernel, &root, overrides)?;
     }
@@ -249,7 +258,7 @@ pub fn parse(
         axes,
         cells,
         settings: kernels::settings(&root),
-        said: Vec::new(),
+        said,
     })
 }
 
@@ -453,6 +462,7 @@ impl Parts {
             choices: machine_choices,
             machine,
             says_hz,
+            ..
         } = outer.machine;
         let (workload_choices, workload) = outer.workload;
         let (param_choices, params, monitors) = outer.params;

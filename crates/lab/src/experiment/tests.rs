@@ -5,6 +5,7 @@ mod changes;
 mod disks;
 mod docs;
 mod kernels;
+mod machines;
 mod wrong_input;
 
 const MACHINE: &str = "\

@@ -158,6 +158,7 @@ impl Scenario {
             set,
             iterations: Some(iterations),
             track_pages: false,
+            ..Overrides::default()
         };
         let experiment = experiment::load(&self.path, &overrides)?;
         let zones = |cell: &crate::model::Cell| -> usize {

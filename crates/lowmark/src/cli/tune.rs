@@ -9,10 +9,10 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct Tune {
     /// An experiment file with one machine, workload, filesystem and policy
-    #[arg(conflicts_with = "machine")]
     pub experiment: Option<PathBuf>,
-    /// A machine file, instead of an experiment; `lowmark machine` writes this computer's
-    #[arg(long, value_name = "FILE", required_unless_present = "experiment")]
+    /// The machine, alone or instead of the experiment's: a file (`lowmark machine` writes this
+    /// computer's), the name of a shipped machine, or a line such as 16G,8cpus,nvme
+    #[arg(long, value_name = "MACHINE", required_unless_present = "experiment")]
     pub machine: Option<String>,
     /// The workload: a command line
     #[arg(long, value_name = "COMMAND", conflicts_with = "experiment")]

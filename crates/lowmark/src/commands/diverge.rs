@@ -14,6 +14,7 @@ pub fn run(args: &Diverge) -> Result<(), Failure> {
         set: args.set.iter().map(|(k, v)| format!("{k}={v}")).collect(),
         iterations: None,
         track_pages: false,
+        ..Overrides::default()
     };
     let experiment = lab::experiment::load(&args.experiment, &overrides);
     let experiment = experiment.map_err(|e| Failure::Input(e.into()))?;

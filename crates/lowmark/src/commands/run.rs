@@ -32,6 +32,7 @@ pub fn run(args: &Run) -> Result<(), Failure> {
         set: args.set.iter().map(|(k, v)| format!("{k}={v}")).collect(),
         iterations: args.iterations.map(NonZeroU32::get),
         track_pages: args.track_pages,
+        machine: args.trace.of_experiment(),
     };
     if let Some(taken) = args.trace.taken().filter(|_| !args.quiet) {
         eprintln!("{taken}");

@@ -1,7 +1,7 @@
 //! `lowmark tune`.
 
 use super::worlds::Here;
-use crate::cli::Tune;
+use crate::cli::{Tune, machine_here};
 use crate::failure::Failure;
 use crate::place::{claim, settled};
 use crate::text;
@@ -263,9 +263,17 @@ fn experiment_with(args: &Tune, above: &[String]) -> Result<Experiment, Diagnost
         ..Overrides::default()
     };
     if let Some(file) = &args.experiment {
+        let overrides = Overrides {
+            machine: args.machine.as_deref().map(machine_here),
+            ..overrides
+        };
         return lab::experiment::load(file, &overrides);
     }
-    let machine = args.machine.clone().unwrap_or_default();
+    let machine = args
+        .machine
+        .as_deref()
+        .map(machine_here)
+        .unwrap_or_default();
     if let Some(trace) = &args.trace {
         let trace = TraceRun {
             fio: None,

@@ -138,6 +138,7 @@ fn load(args: &Validate, path: &Path) -> Result<Experiment, Failure> {
         set,
         iterations: Some(args.iterations.get()),
         track_pages: false,
+        ..Overrides::default()
     };
     let loaded = lab::experiment::load(path, &overrides);
     loaded.map_err(|e| Failure::Input(e.into()))

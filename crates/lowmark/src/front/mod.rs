@@ -128,6 +128,7 @@ impl Changes {
             set: self.set.clone(),
             iterations: self.iterations,
             track_pages: self.track_pages,
+            ..Overrides::default()
         }
     }
 

@@ -136,6 +136,7 @@ fn load(args: &Bisect, name: &str) -> Result<Experiment, Failure> {
         set,
         iterations: Some(1),
         track_pages: false,
+        ..Overrides::default()
     };
     let experiment = lab::experiment::load(&args.experiment, &overrides)
         .map_err(|e| Failure::Input(e.into()))?;

@@ -1,0 +1,368 @@
+//! Reads a machine that is written in a line, `16G,8cpus,nvme`, or as a table of the same words,
+//! `{ memory = "16G", cpus = 8, disk = "nvme" }`.
+//!
+//! Zones lie as Linux lays them out on x86-64: DMA below 16 MiB, DMA32 below the hole for devices
+//! that ends at 4 GiB ([`HOLE`]), Normal above it. Several nodes share the addresses evenly, in
+//! order. The kernel's own memory at boot grows with the memory, because `struct page` takes 64
+//! bytes for each page of 4 KiB. Everything that the line does not say is stated in
+//! [`Short::said`], which every result of the experiment shows.
+
+use super::node::{Entry, Node, Table, Value};
+use crate::diagnostic::{Diagnostic, Source};
+use mm::size::Size;
+use sim::DiskKind;
+use std::fmt::Write as _;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// The end of zone DMA, less what firmware keeps below 1 MiB: the size that /proc/zoneinfo gives
+/// for it on PCs.
+const DMA: u64 = 15_904 * KIB;
+/// The end of the addresses of zone DMA.
+const DMA_END: u64 = 16 * MIB;
+/// The address at which the hole for devices begins; memory beyond it continues at 4 GiB.
+const HOLE: u64 = 3 * GIB;
+/// The least memory that a machine has, in bytes.
+const LEAST: u64 = 32 * MIB;
+/// CPUs of a machine that says nothing of them.
+const CPUS: u32 = 4;
+/// The disk of a machine that says nothing of it.
+const DISK: &str = "ssd";
+/// The words of a line, for messages.
+pub const ACCEPTED: &str = "accepted: memory and, in any order, CPUs, a disk with its capacity, swap, nodes, ticks: \
+                            16G,8cpus,nvme=1T,swap=2G,2nodes,hz=250";
+
+/// A machine in words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Short {
+    /// The line as it was written.
+    line: String,
+    memory: u64,
+    cpus: u32,
+    disk: String,
+    capacity: String,
+    swap: Option<String>,
+    nodes: u64,
+    hz: Option<u32>,
+}
+
+/// Returns true if a text is meant as such a line and not as the name of a file: its first word is
+/// an amount of memory.
+pub fn is_meant(text: &str) -> bool {
+    let first = text.split(',').next().unwrap_or(text).trim();
+    Size::parse(first).is_ok_and(|size| size.0 >= LEAST)
+}
+
+/// Returns the capacity that a kind of disk has where nothing says it.
+fn usual_capacity(kind: &str) -> &'static str {
+    match kind {
+        "usb-flash" => "32G",
+        "volume" => "100G",
+        "ssd" => "512G",
+        _ => "1T",
+    }
+}
+
+impl Short {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// Returns what is wrong with one of its words.
+    pub fn parse(line: &str) -> Result<Self, String> {
+        let mut words = line.split(',').map(str::trim);
+        let first = words.next().unwrap_or_default();
+        let memory = Size::parse(first).map_err(|e| format!("`{first}`: {e}"))?.0;
+        if memory < LEAST {
+            return Err(format!("`{first}`: less than 32M of memory"));
+        }
+        let mut short = Self {
+            line: line.to_owned(),
+            memory,
+            cpus: CPUS,
+            disk: DISK.to_owned(),
+            capacity: usual_capacity(DISK).to_owned(),
+            swap: None,
+            nodes: 1,
+            hz: None,
+        };
+        let mut seen: Vec<&str> = Vec::new();
+        for word in words {
+            let what = short.word(word)?;
+            if seen.contains(&what) {
+                return Err(format!("`{word}`: {what} stand there twice"));
+            }
+            seen.push(what);
+        }
+        if short.memory / short.nodes < LEAST {
+            return Err(format!(
+                "{} nodes: less than 32M of memory each",
+                short.nodes
+            ));
+        }
+        Ok(short)
+    }
+
+    /// Takes one word; returns what it is about.
+    fn word(&mut self, word: &str) -> Result<&'static str, String> {
+        let number = |suffixes: &[&str]| -> Option<Result<u32, String>> {
+            let digits = suffixes
+                .iter()
+                .find_map(|suffix| word.strip_suffix(suffix))?;
+            let whole = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+            whole.then(|| digits.parse().map_err(|_| format!("`{word}`: too many")))
+        };
+        if let Some(cpus) = number(&["cpus", "cpu"]) {
+            self.cpus = cpus?;
+            return Ok("CPUs");
+        }
+        if let Some(nodes) = number(&["nodes", "node"]) {
+            self.nodes = nodes?.max(1).into();
+            return Ok("nodes");
+        }
+        if let Some(hz) = word.strip_prefix("hz=") {
+            self.hz = Some(
+                hz.parse()
+                    .map_err(|_| format!("`{word}`: no number of ticks"))?,
+            );
+            return Ok("ticks");
+        }
+        if let Some(swap) = word.strip_prefix("swap=") {
+            Size::parse(swap).map_err(|e| format!("`{word}`: {e}"))?;
+            self.swap = Some(swap.to_owned());
+            return Ok("swap");
+        }
+        let (kind, capacity) = word
+            .split_once('=')
+            .map_or((word, None), |(k, c)| (k, Some(c)));
+        if !DiskKind::ALL.iter().any(|known| known.name() == kind) {
+            return Err(format!("unknown word `{word}`"));
+        }
+        if let Some(capacity) = capacity {
+            Size::parse(capacity).map_err(|e| format!("`{word}`: {e}"))?;
+        }
+        self.disk = kind.to_owned();
+        self.capacity = capacity.unwrap_or(usual_capacity(kind)).to_owned();
+        Ok("disks")
+    }
+
+    /// Returns the zones of each node as (zone, bytes).
+    fn zones(&self) -> Vec<Vec<(&'static str, u64)>> {
+        let share = self.memory / self.nodes / (4 * KIB) * 4 * KIB;
+        let node = |nth: u64| {
+            let (from, to) = (nth * share, (nth + 1) * share);
+            let within = |low: u64, high: u64| to.min(high).saturating_sub(from.max(low));
+            let dma = within(0, DMA_END).min(DMA);
+            let zones = [
+                ("DMA", dma),
+                ("DMA32", within(DMA_END, HOLE)),
+                ("Normal", within(HOLE, u64::MAX)),
+            ];
+            zones.into_iter().filter(|zone| zone.1 > 0).collect()
+        };
+        (0..self.nodes).map(node).collect()
+    }
+
+    /// Returns the bytes in use at boot: the kernel's, anonymous memory, page cache.
+    fn boot(&self) -> [u64; 3] {
+        let whole = |bytes: u64| bytes / MIB * MIB;
+        let kernel = (64 * MIB + self.memory / 64).min(self.memory / 4);
+        let anon = (200 * MIB).min(self.memory / 16);
+        let cache = (100 * MIB).min(self.memory / 20);
+        [kernel, anon, cache].map(whole)
+    }
+
+    /// Returns the machine as the text of a machine file.
+    fn toml(&self) -> String {
+        let mut out = format!(
+            "name = \"{}\"\ncpus = {}\n",
+            self.line.replace(',', "-"),
+            self.cpus
+        );
+        if let Some(hz) = self.hz {
+            let _ = writeln!(out, "hz = {hz}");
+        }
+        for zones in self.zones() {
+            let zones: Vec<String> = zones
+                .iter()
+                .map(|(zone, bytes)| {
+                    format!("{{ zone = \"{zone}\", size = \"{}K\" }}", bytes / KIB)
+                })
+                .collect();
+            let _ = writeln!(out, "[[node]]\nzones = [{}]", zones.join(", "));
+        }
+        let [kernel, anon, cache] = self.boot().map(|bytes| bytes / MIB);
+        let _ = writeln!(
+            out,
+            "[boot]\nkernel = \"{kernel}M\"\ndma = \"1M\"\nanon = \"{anon}M\"\ncache = \"{cache}M\""
+        );
+        let _ = writeln!(
+            out,
+            "[disk]\nkind = \"{}\"\ncapacity = \"{}\"",
+            self.disk, self.capacity
+        );
+        if let Some(swap) = &self.swap {
+            let _ = writeln!(out, "[swap]\nsize = \"{swap}\"");
+        }
+        out
+    }
+
+    /// Returns a sentence that states what was taken where the line says nothing.
+    pub fn said(&self) -> String {
+        let zones: Vec<String> = self
+            .zones()
+            .iter()
+            .map(|zones| {
+                let told = zones
+                    .iter()
+                    .map(|(zone, bytes)| format!("{zone} {} MiB", bytes / MIB));
+                told.collect::<Vec<_>>().join(" + ")
+            })
+            .collect();
+        let [kernel, anon, cache] = self.boot().map(|bytes| bytes / MIB);
+        format!(
+            "machine {}: {}; {} CPUs; {} of {}; at boot {kernel} MiB of the kernel, {anon} MiB anonymous, {cache} MiB \
+             of page cache; {}. `lowmark machine` describes a real one.",
+            self.line,
+            zones.join(" | "),
+            self.cpus,
+            self.disk,
+            self.capacity,
+            match &self.swap {
+                Some(swap) => format!("{swap} of swap"),
+                None => "no swap".to_owned(),
+            }
+        )
+    }
+
+    /// Returns the machine's table as it would be read from a file.
+    ///
+    /// # Errors
+    /// Does not fail on lines that [`Self::parse`] accepts.
+    pub fn node(&self) -> Result<Node, Diagnostic> {
+        Node::parse(&Source::new(format!("machine {}", self.line), self.toml()))
+    }
+}
+
+/// Turns a table with the key `memory` into a line and the rest of its keys, which are laid over
+/// it. Returns `None` for other tables.
+///
+/// # Errors
+/// Returns a word that does not fit, at its place.
+pub fn of_table(node: &Node) -> Result<Option<(Short, Node)>, Diagnostic> {
+    let Some(table) = node.table().filter(|t| t.get("memory").is_some()) else {
+        return Ok(None);
+    };
+    let mut words: Vec<(String, &Node)> = Vec::new();
+    let mut rest = Table::default();
+    for Entry { key, place, node } in &table.0 {
+        let value = node.scalar();
+        let word = match (key.as_str(), &value) {
+            ("memory", Some(memory)) => Some(memory.clone()),
+            ("cpus", Some(cpus)) => Some(format!("{cpus}cpus")),
+            ("nodes", Some(nodes)) => Some(format!("{nodes}nodes")),
+            ("hz", Some(hz)) => Some(format!("hz={hz}")),
+            ("disk", Some(disk)) => Some(disk.clone()),
+            ("swap", Some(swap)) => Some(format!("swap={swap}")),
+            _ => None,
+        };
+        match word {
+            Some(word) if key == "memory" => words.insert(0, (word, node)),
+            Some(word) => words.push((word, node)),
+            None => rest.0.push(Entry {
+                key: key.clone(),
+                place: place.clone(),
+                node: node.clone(),
+            }),
+        }
+    }
+    let line: Vec<&str> = words.iter().map(|(word, _)| &word[..]).collect();
+    let short = Short::parse(&line.join(",")).map_err(|why| {
+        let at = words
+            .iter()
+            .find(|(word, _)| why.contains(&format!("`{word}`")));
+        let place = at.map_or(&node.place, |(_, node)| &node.place);
+        Diagnostic::at(place, format!("`machine`: {why}"), ACCEPTED)
+    })?;
+    let rest = Node {
+        place: node.place.clone(),
+        value: Value::Table(rest),
+    };
+    Ok(Some((short, rest)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn short(line: &str) -> Short {
+        Short::parse(line).unwrap()
+    }
+
+    #[test]
+    fn zones_lie_as_on_x86_64() {
+        let mib = |line: &str| -> Vec<Vec<(&'static str, u64)>> {
+            let zones = short(line).zones();
+            let of = |node: Vec<(&'static str, u64)>| {
+                node.into_iter()
+                    .map(|(zone, bytes)| (zone, bytes / MIB))
+                    .collect()
+            };
+            zones.into_iter().map(of).collect()
+        };
+        assert_eq!(mib("1G"), [[("DMA", 15), ("DMA32", 1008)]]);
+        assert_eq!(
+            mib("16G"),
+            [[("DMA", 15), ("DMA32", 3056), ("Normal", 13 * 1024)]]
+        );
+        assert_eq!(
+            mib("8G,2nodes"),
+            [
+                vec![("DMA", 15), ("DMA32", 3056), ("Normal", 1024)],
+                vec![("Normal", 4096)]
+            ]
+        );
+        assert_eq!(
+            mib("4G,4nodes")[1..],
+            [
+                vec![("DMA32", 1024)],
+                vec![("DMA32", 1024)],
+                vec![("Normal", 1024)]
+            ]
+        );
+    }
+
+    #[test]
+    fn words_stand_in_any_order_and_the_rest_is_stated() {
+        let s = short("16G,nvme=2T,8cpus,swap=2G,hz=1000");
+        assert_eq!((s.cpus, &s.disk[..], &s.capacity[..]), (8, "nvme", "2T"));
+        assert_eq!((s.swap.as_deref(), s.hz), (Some("2G"), Some(1000)));
+        let said = short("2G").said();
+        for part in [
+            "4 CPUs",
+            "ssd of 512G",
+            "no swap",
+            "at boot 96 MiB of the kernel",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        for (line, why) in [
+            ("16G,8cpus,nmve", "unknown word `nmve`"),
+            ("16G,8cpus,4cpus", "CPUs stand there twice"),
+            ("16G,nvme=much", "`nvme=much`"),
+            ("1M", "less than 32M"),
+            ("64M,4nodes", "less than 32M of memory each"),
+            ("16G,hz=fast", "no number of ticks"),
+        ] {
+            let said = Short::parse(line).unwrap_err();
+            assert!(said.contains(why), "{line}: {said}");
+        }
+        assert!(is_meant("16G") && is_meant("16G,nvme"));
+        assert!(!is_meant("machines/16G.toml") && !is_meant("desktop") && !is_meant("16"));
+    }
+}
