@@ -22,7 +22,7 @@ use crate::spec::{DiskSpec, Scheduler};
 rows! {
     /// Model parameters of a cloud or virtio volume.
     pub struct Figures {
-        volume_latency: "ns" = 700000.0, 10000.0 => 1e9, "a request of a volume that has nothing else to do, on average; Amazon EBS documents single-digit milliseconds for General Purpose SSD volumes, and fio sees 0.5 to 1 ms";
+        volume_latency: "ns" = 700000.0, 10000.0 => 1e9, "mean time of a request on an idle volume; Amazon EBS documents single-digit milliseconds for General Purpose SSD volumes, and fio sees 0.5 to 1 ms";
         volume_jitter: "ln" = 0.25, 0.0 => 2.0, "spread of that time (sigma of its logarithm): one in a hundred requests takes 1.7 times as long";
         volume_iops: "IOPS" = 3000.0, 100.0 => 1e6, "requests a second that the volume sustains; gp3's baseline (Amazon EBS volume types); gp2: 3 a GiB, 100 at least";
         volume_burst_iops: "IOPS" = 0.0, 0.0 => 1e6, "requests a second while credits last; gp2: 3000 (Amazon EBS volume types); 0, or no more than volume_iops: no bursts";
@@ -31,9 +31,9 @@ rows! {
         volume_burst_bandwidth: "MB/s" = 0.0, 0.0 => 16000.0, "data a second while credits last; Azure Premium SSD up to 512 GiB: 170 (Managed disk bursting); 0, or no more than volume_bandwidth: no bursts";
         volume_burst_bytes: "bytes" = 1.26e11, 4096.0 => 1e15, "credits that the bucket of data holds; Azure Premium SSD P10: 30 minutes of 170 MB/s where 100 are sustained (Managed disk bursting)";
         volume_credits_left: "fraction" = 1.0, 0.0 => 1.0, "how full both buckets are when the machine boots; a new volume's are full";
-        volume_io_unit: "bytes" = 262144.0, 4096.0 => 1048576.0, "what counts as one request; Amazon EBS counts 256 KiB on volumes of SSDs (I/O characteristics and monitoring), other services each request (1 MiB: the largest here)";
+        volume_io_unit: "bytes" = 262144.0, 4096.0 => 1048576.0, "bytes that count as one request; Amazon EBS counts 256 KiB on volumes of SSDs (I/O characteristics and monitoring), other services each request (1 MiB: the largest here)";
         volume_queue_depth: "requests" = 256.0, 1.0 => 1024.0, "entries of one queue of virtio-blk; QEMU's default since 5.0 (hw/core/machine.c), 128 before";
-        volume_queues: "queues" = 64.0, 1.0 => 64.0, "queues at most; QEMU makes one a CPU since 5.2 (num-queues)";
+        volume_queues: "queues" = 64.0, 1.0 => 64.0, "greatest number of queues; QEMU makes one per CPU since 5.2 (num-queues)";
     }
 }
 

@@ -20,10 +20,10 @@ rows! {
         nvme_write_buffer: "bytes" = 67108864.0, 65536.0 => 1073741824.0, "writes acknowledged from power-protected memory before they are programmed";
         nvme_fill: "fraction" = 0.7, 0.0 => 0.97, "share of the capacity that holds live data; with random writes it sets what garbage collection copies";
         nvme_spare: "fraction" = 0.07, 0.0 => 1.0, "flash beside the capacity, as a share of it: 2^30 bytes of flash for each 10^9 sold are 7 %, data-centre drives for mixed loads have 28 % (Smith, Understanding SSD over-provisioning, Flash Memory Summit 2012)";
-        nvme_program_suspend: "ns" = 100000.0, 1000.0 => 1e7, "until a program under way stands aside for a read; MQSim (Tavakkol et al., FAST 2018) has 100 us; longer than a program takes: it does not stand aside";
-        nvme_erase_suspend: "ns" = 700000.0, 1000.0 => 2e7, "until an erase under way stands aside for a read; MQSim (Tavakkol et al., FAST 2018) has 700 us; longer than an erase takes: it does not stand aside";
-        nvme_progress: "ns" = 100000.0, 0.0 => 1e7, "design: an operation works so long at least between two suspensions, as long as a suspension takes; controllers suspend again only once an operation has progressed, so that it ends";
-        nvme_passing: "reads" = 8.0, 1.0 => 1000.0, "design: reads in a row that go before a program or erase, which then has its turn: reads that fill a die leave writes a seventh of its time";
+        nvme_program_suspend: "ns" = 100000.0, 1000.0 => 1e7, "time until a running program operation is suspended for a read; MQSim (Tavakkol et al., FAST 2018) has 100 us; a value longer than a program takes: no suspension";
+        nvme_erase_suspend: "ns" = 700000.0, 1000.0 => 2e7, "time until a running erase is suspended for a read; MQSim (Tavakkol et al., FAST 2018) has 700 us; a value longer than an erase takes: no suspension";
+        nvme_progress: "ns" = 100000.0, 0.0 => 1e7, "design: least time that an operation runs between two suspensions, equal to the time of a suspension; controllers suspend again only once an operation has progressed, so that it ends";
+        nvme_passing: "reads" = 8.0, 1.0 => 1000.0, "design: greatest number of consecutive reads that pass a waiting program or erase: reads that fill a die leave writes a seventh of its time";
         nvme_sigma: "ln" = 0.03, 0.0 => 1.0, "spread of the flash time of one request";
         nvme_queue_depth: "requests" = 1024.0, 1.0 => 10240.0, "entries of one NVMe submission queue as Linux sizes it (drivers/nvme/host/pci.c io_queue_depth); at most BLK_MQ_MAX_DEPTH";
         nvme_queues: "queues" = 64.0, 1.0 => 64.0, "submission queues that the drive has for I/O; Linux makes one a CPU, and each has the whole depth (drivers/nvme/host/pci.c nvme_setup_io_queues)";

@@ -19,7 +19,7 @@ use crate::spec::DiskSpec;
 rows! {
     /// Model parameters of a RAID-0, beside those of its disks.
     pub struct Figures {
-        raid_read_ahead: "stripes" = 2.0, 0.0 => 16.0, "the read-ahead window that an array raises its disks' to (Linux 3.0 drivers/md/raid0.c, raid0_run: 2); 0: it raises none, as where a logical volume with the default window lies on it, which MMTests of 2011 makes (run-mmtests.sh)";
+        raid_read_ahead: "stripes" = 2.0, 0.0 => 16.0, "least read-ahead window that an array gives its disks (Linux 3.0 drivers/md/raid0.c, raid0_run: 2); 0: the array leaves their windows, as under a logical volume with the default window, which MMTests of 2011 makes (run-mmtests.sh)";
         raid_chunk: "bytes" = 65536.0, 4096.0 => 1048576.0, "RAID-0 chunk; mdadm's default of the 0.90 metadata era";
     }
 }

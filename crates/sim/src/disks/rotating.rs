@@ -37,8 +37,8 @@ rows! {
         disk_command: "ns" = 100000.0, 1000.0 => 5e6, "controller overhead of one command";
         disk_interface_bandwidth: "MB/s" = 280.0, 30.0 => 600.0, "SATA 3 Gbit/s less 8b/10b coding and framing";
         disk_queue_depth: "requests" = 1.0, 1.0 => 31.0, "commands the drive is given at a time: 1 without NCQ, 31 with AHCI NCQ";
-        disk_reorder: "requests" = 32.0, 1.0 => 256.0, "commands or cached writes that a drive looks at to choose the next; the length of an NCQ queue";
-        disk_whole: "times" = 1.0, 1.0 => 64.0, "the whole disk in times of its `capacity` in the machine file: above 1 that is a partition at the disk's outer edge, where MMTests makes its own (run-mmtests.sh, TESTDISK_RAID_OFFSET=63)";
+        disk_reorder: "requests" = 32.0, 1.0 => 256.0, "commands or cached writes among which a drive chooses the next; the length of an NCQ queue";
+        disk_whole: "times" = 1.0, 1.0 => 64.0, "size of the whole disk as a multiple of `capacity` in the machine file: above 1, `capacity` is a partition at the disk's outer edge, where MMTests makes its partition (run-mmtests.sh, TESTDISK_RAID_OFFSET=63)";
         disk_write_cache: "bytes" = 0.0, 0.0 => 67108864.0, "write-back cache of the drive; 0: a write completes on the platter, as with barriers after each; drives of 2011 have 8 to 32 MiB";
     }
 }

@@ -18,12 +18,12 @@ rows! {
         ssd_write_buffer: "bytes" = 2097152.0, 65536.0 => 1073741824.0, "writes acknowledged from the controller's buffer before they are programmed";
         ssd_fill: "fraction" = 0.7, 0.0 => 0.97, "share of the capacity that holds live data; with random writes it sets what garbage collection copies";
         ssd_spare: "fraction" = 0.07, 0.0 => 1.0, "flash beside the capacity, as a share of it: 2^30 bytes of flash for each 10^9 sold are 7 % (Smith, Understanding SSD over-provisioning, Flash Memory Summit 2012)";
-        ssd_program_suspend: "ns" = 1e7, 1000.0 => 1e7, "until a program under way stands aside for a read; longer than a program takes: it does not stand aside, as in drives of 2011 (proposed by Wu and He, FAST 2012)";
-        ssd_erase_suspend: "ns" = 2e7, 1000.0 => 2e7, "until an erase under way stands aside for a read; longer than an erase takes: it does not stand aside, as in drives of 2011 (proposed by Wu and He, FAST 2012)";
-        ssd_progress: "ns" = 100000.0, 0.0 => 1e7, "design: an operation works so long at least between two suspensions, if the drive has any";
-        ssd_passing: "reads" = 8.0, 1.0 => 1000.0, "design: reads in a row that go before a program or erase, which then has its turn";
+        ssd_program_suspend: "ns" = 1e7, 1000.0 => 1e7, "time until a running program operation is suspended for a read; a value longer than a program takes: no suspension, as in drives of 2011 (proposed by Wu and He, FAST 2012)";
+        ssd_erase_suspend: "ns" = 2e7, 1000.0 => 2e7, "time until a running erase is suspended for a read; a value longer than an erase takes: no suspension, as in drives of 2011 (proposed by Wu and He, FAST 2012)";
+        ssd_progress: "ns" = 100000.0, 0.0 => 1e7, "design: least time that an operation runs between two suspensions, if the drive suspends operations";
+        ssd_passing: "reads" = 8.0, 1.0 => 1000.0, "design: greatest number of consecutive reads that pass a waiting program or erase";
         ssd_sigma: "ln" = 0.03, 0.0 => 1.0, "spread of the flash time of one request";
-        ssd_queue_depth: "requests" = 32.0, 1.0 => 32.0, "SATA NCQ, all of it, as Linux uses it since 4.18 (ATA_MAX_QUEUE; 31 before)";
+        ssd_queue_depth: "requests" = 32.0, 1.0 => 32.0, "the whole queue of SATA NCQ, as Linux uses it since 4.18 (ATA_MAX_QUEUE; 31 before)";
     }
 }
 
