@@ -27,7 +27,7 @@ impl Kind {
             Self::Counter => "Counters (a report has end - start)",
             Self::Level => "Levels",
             Self::ZoneCounter => "Counters of each zone, as NAME_dma32",
-            Self::RealCounter => "Counters of real kernels alone",
+            Self::RealCounter => "Counters of real kernels only",
             Self::Metric => "Figures of the workload",
             Self::Time => "Where a task's time goes",
             Self::Question => "Questions",

@@ -30,7 +30,7 @@ macro_rules! phase {
                 concat!(
                     "tiobench: ",
                     $what,
-                    ": what a request took, mean over requests and runs."
+                    ": latency of a request, mean over requests and runs."
                 ),
             ),
             metric(
@@ -67,12 +67,12 @@ const OTHERS: &[Word] = &[
     metric(
         "bursts",
         "bursts",
-        "burst: bursts of allocations that it made.",
+        "burst: number of bursts of allocations.",
     ),
     metric(
         "burst_allocs",
         "allocations",
-        "burst: pages that its bursts allocated.",
+        "burst: pages allocated in all bursts.",
     ),
     metric(
         "burst_failed",
@@ -92,27 +92,27 @@ const OTHERS: &[Word] = &[
     metric(
         "burst_alloc",
         "us",
-        "burst: what an allocation took: median and other percentiles, and the longest.",
+        "burst: latency of an allocation: median and other percentiles, and the longest.",
     ),
-    metric("files", "files", "fs_mark: files that it wrote."),
+    metric("files", "files", "fs_mark: files written."),
     metric(
         "iterations",
         "iterations",
-        "fs_mark: rounds of files that it wrote.",
+        "fs_mark: rounds, each of which writes a set of files.",
     ),
     metric(
         "stream stores",
         "stores",
-        "mmap-strm: pages that its stream of mapped files stored to.",
+        "mmap-strm: pages that the stream over mapped files stored to.",
     ),
     metric(
         "mixed file stores",
         "stores",
-        "mmap-strm: pages of mapped files that its mixed processes stored to.",
+        "mmap-strm: pages of mapped files that the mixed processes stored to.",
     ),
     metric(
         "mixed anonymous stores",
         "stores",
-        "mmap-strm: anonymous pages that its mixed processes stored to.",
+        "mmap-strm: anonymous pages that the mixed processes stored to.",
     ),
 ];

@@ -37,10 +37,10 @@ pub(super) const WORDS: &[Word] = &[
             "free",
             "zones",
         ],
-        "Three marks of each zone that its free pages are held against. Below low, an allocation wakes kswapd; it works until free \
-         pages are above high; below min, tasks reclaim for themselves (direct reclaim). Boost is what fragmentation adds to all \
-         three for the moment (5.0).",
-        "memory kept free that programs cannot use; in exchange, fewer allocations wait",
+        "Three marks of each zone that its free pages are compared with. Below low, an allocation wakes kswapd, which works until free \
+         pages are above high; below min, tasks reclaim for themselves (direct reclaim). Boost is added to all \
+         three for a time after fragmentation (5.0).",
+        "more memory is kept free, which programs cannot use; in exchange, fewer allocations wait",
         &["allocstall", "nr_free_pages"],
     ),
     word(
@@ -54,13 +54,13 @@ pub(super) const WORDS: &[Word] = &[
         ],
         "Two limits of dirty pages and pages under writeback together. Above the background limit flushers write; from the middle \
          between the two on, programs that write are slowed (3.2); at the dirty limit they wait.",
-        "more data that a crash loses and a sync waits for; in exchange, fewer writers wait",
+        "a crash loses more data and a sync takes longer; in exchange, fewer writers wait",
         &["nr_dirty", "nr_writeback"],
     ),
     word(
         "scanned",
         &["freed", "stolen", "of scanned", "both now"],
-        "Pages that reclaim looked at, and those of them that it freed (pgscan, pgsteal). What it looks at and does not free is \
+        "Pages that reclaim scanned, and those of them that it freed (pgscan, pgsteal). Pages that are scanned and not freed are \
          dirty, under writeback, locked or in use.",
         "memory is short; with few freed, reclaim works in vain",
         &[
@@ -73,8 +73,8 @@ pub(super) const WORDS: &[Word] = &[
     word(
         "kswapd and direct",
         &["kswapd", "direct"],
-        "Who reclaims: kswapd, a thread of each node, before memory runs out, or directly, each task that allocates, for itself and \
-         while it waits.",
+        "The two reclaimers: kswapd, a thread of each node that works before memory runs out, and direct reclaim, by an allocating task \
+         itself, whose allocation waits meanwhile.",
         "",
         &["allocstall", "watermarks"],
     ),
@@ -89,14 +89,14 @@ pub(super) const WORDS: &[Word] = &[
     word(
         "pressure",
         &["PSI", "some", "full"],
-        "The share of the time that tasks stood still for a resource: some, at least one of them; full, all of them at once.",
+        "The share of time in which tasks were stalled for lack of a resource: some, at least one task; full, all tasks at once.",
         "programs wait for memory, disks or CPUs",
         &["psi_memory_some", "psi_io_some", "psi_cpu_some"],
     ),
     word(
         "swap in / out",
         &["swap in", "swap out"],
-        "Pages that were read back from swap, and those written there (pswpin, pswpout).",
+        "Pages read back from swap, and pages written to swap (pswpin, pswpout).",
         "anonymous memory does not fit",
         &["pswpin", "pswpout"],
     ),
@@ -105,7 +105,7 @@ pub(super) const WORDS: &[Word] = &[
         &["dirtied"],
         "Pages that reclaim wrote itself, one by one (nr_vmscan_write), where flushers were late; dirtied are those that programs made \
          dirty (nr_dirtied).",
-        "writes come in an order that disks are slow at",
+        "pages are written in list order, which is slow on disks",
         &["nr_vmscan_write"],
     ),
     word(
@@ -121,25 +121,25 @@ pub(super) const WORDS: &[Word] = &[
             "reclaim throttle",
             "log force",
         ],
-        "Tasks that can't go on, by what they wait on. Of the running Linux the function of the kernel (wchan) of tasks in state D; \
-         of the engine its kinds of waits: a page's lock or writeback, an inode's writeback, a free request of the disk's queue, a read \
-         or write, the dirty limit, reclaim's throttle, the log. A crowd is who stands behind one object, directly or through \
-         others.",
+        "Blocked tasks, by the object that they wait on. For the running Linux: the kernel function (wchan) of tasks in state D; \
+         for the engine: its kinds of waits: a page's lock or writeback, an inode's writeback, a free request of the disk's queue, a read \
+         or write, the dirty limit, reclaim's throttle, the log. A crowd is the set of tasks that wait on one object, directly or through \
+         other tasks.",
         "",
         &["throttled", "congest"],
     ),
     word(
         "queue",
         &["requests under way"],
-        "Requests that a disk has and has not finished.",
+        "Requests that a disk has accepted and not yet completed.",
         "the disk is busy; latencies grow with it",
         &[],
     ),
     word(
         "headroom",
         &[],
-        "Of `tune`: how far below its goal a time stays, as a share of the goal.",
-        "the setting bears more than was asked for",
+        "In `tune`: the distance of a time below its goal, as a share of the goal.",
+        "the setting would meet a stricter goal",
         &[],
     ),
 ];
