@@ -90,7 +90,7 @@ impl Info {
             Answer::NoEffect(why) => Some(format!("{name} = {value} has no effect here: {why}")),
             Answer::Only(values, _) if values.contains(&value) => None,
             Answer::Only(_, why) => Some(format!(
-                "{name} = {value} is not modelled, and figures are those without it: {why}"
+                "{name} = {value} is not modelled, so figures are those of a machine without it: {why}"
             )),
         }
     }
@@ -193,7 +193,7 @@ fn reserve_ratios<'de, D: serde::Deserializer<'de>>(from: D) -> Result<[u32; PAR
     let wrong = || {
         let what =
             "a list of 3 to 5 whole numbers, or the text of /proc/sys such as \"256 256 32 0 0\"";
-        D::Error::custom(format!("no reserves of zones; accepted: {what}"))
+        D::Error::custom(format!("not a list of zone reserves; accepted: {what}"))
     };
     let (all, least) = match Ratios::deserialize(from).map_err(|_| wrong())? {
         Ratios::List(list) => (list, PARTS),
@@ -373,41 +373,41 @@ sysctls! {
     /// Seconds after a read in which dirty pages are written as well, while the disk spins; 0: off.
     "vm.laptop_mode", laptop_mode: Option<u32> = None,
         "s", ANY, false, Nothing
-        => Answer::Only(&[0], "a read has nobody write what is dirty");
+        => Answer::Only(&[0], "a read does not start writeback of dirty pages");
     /// How hard kcompactd compacts memory in advance of requests; 0: not at all.
     "vm.compaction_proactiveness", compaction_proactiveness: Option<u32> = None,
         "of 100", Fits::Number(0, 100), false, Nothing
-        => Answer::Only(&[0], "there is no kcompactd: memory is compacted for who asks");
+        => Answer::Only(&[0], "the engine has no kcompactd: memory is compacted only when an allocation needs it");
     /// How often a page's lock may be taken by others before a waiter gets it.
     "vm.page_lock_unfairness", page_lock_unfairness: Option<u32> = None,
         "times", ANY, false, Nothing
-        => Answer::Only(&[], "who waits for a page's lock tries again when it is woken");
+        => Answer::Only(&[], "a task that waits for a page's lock tries to take it again when it is woken");
     /// The number of mappings that a process may have.
     "vm.max_map_count", max_map_count: Option<u32> = None,
         "mappings", ANY, false, Nothing
-        => Answer::NoEffect("no program here has more than a few mappings");
+        => Answer::NoEffect("no simulated program has more than a few mappings");
     /// Whether mappings are refused for which there may be no memory: 0 obvious ones, 1 none, 2 by
     /// overcommit_ratio.
     "vm.overcommit_memory", overcommit_memory: Option<u32> = None,
         "0, 1 or 2", Fits::Number(0, 2), false, Nothing
-        => Answer::Only(&[0, 1], "no mapping is refused");
+        => Answer::Only(&[0, 1], "the engine refuses no mapping");
     /// The share of memory that mappings may have beside swap with overcommit_memory = 2.
     "vm.overcommit_ratio", overcommit_ratio: Option<u32> = None,
         "%", ANY, false, Nothing
-        => Answer::NoEffect("it says something with overcommit_memory = 2 alone, which is not modelled");
+        => Answer::NoEffect("the kernel uses it only with overcommit_memory = 2, which is not modelled");
     /// Whether a node reclaims before an allocation moves to another node: bits for clean pages,
     /// writing and swapping.
     "vm.zone_reclaim_mode", zone_reclaim_mode: Option<u32> = None,
         "bits", Fits::Number(0, 7), false, Nothing
-        => Answer::Only(&[0], "a full node's requests go to the next one");
+        => Answer::Only(&[0], "allocations that a full node cannot serve go to the next node without reclaim");
     /// Memory that overcommit_memory = 2 keeps for the administrator.
     "vm.admin_reserve_kbytes", admin_reserve_kbytes: Option<u64> = None,
         "kB", ANY, false, Nothing
-        => Answer::NoEffect("it limits mappings alone, and none is refused");
+        => Answer::NoEffect("it limits mappings only, and the engine refuses no mapping");
     /// Memory that overcommit_memory = 2 keeps from a process's growth for others.
     "vm.user_reserve_kbytes", user_reserve_kbytes: Option<u64> = None,
         "kB", ANY, false, Nothing
-        => Answer::NoEffect("it limits mappings alone, and none is refused");
+        => Answer::NoEffect("it limits mappings only, and the engine refuses no mapping");
     /// Number of huge pages that are set aside.
     "vm.nr_hugepages", nr_hugepages: Option<u64> = None,
         "huge pages", ANY, false, Nothing
@@ -415,27 +415,27 @@ sysctls! {
     /// Share of unmapped file pages above which zone_reclaim_mode reclaims them.
     "vm.min_unmapped_ratio", min_unmapped_ratio: Option<u32> = None,
         "%", Fits::Number(0, 100), false, Nothing
-        => Answer::NoEffect("it is for zone_reclaim_mode alone, which is 0");
+        => Answer::NoEffect("the kernel uses it only with zone_reclaim_mode, which is 0");
     /// Share of reclaimable slab pages above which zone_reclaim_mode shrinks them.
     "vm.min_slab_ratio", min_slab_ratio: Option<u32> = None,
         "%", Fits::Number(0, 100), false, Nothing
-        => Answer::NoEffect("it is for zone_reclaim_mode alone, which is 0");
+        => Answer::NoEffect("the kernel uses it only with zone_reclaim_mode, which is 0");
     /// Age at which an inode is written if only its times have changed (`lazytime`).
     "vm.dirtytime_expire_seconds", dirtytime_expire_seconds: Option<u32> = None,
         "s", ANY, false, Nothing
-        => Answer::NoEffect("no filesystem here is mounted with lazytime");
+        => Answer::NoEffect("no simulated filesystem is mounted with lazytime");
     /// How often the CPUs' differences of counters are folded.
     "vm.stat_interval", stat_interval: Option<u32> = None,
         "s", Fits::Number(1, i32::MAX as u64), false, Nothing
-        => Answer::Only(&[1], "counters are folded once a second");
+        => Answer::Only(&[1], "the engine folds counters once per second");
     /// Writing it drops clean pages (1), dentries and inodes (2) or both (3) at once.
     "vm.drop_caches", drop_caches: Option<u32> = None,
         "1, 2 or 3", Fits::Number(1, 4), false, Nothing
-        => Answer::Only(&[], "nothing drops what is cached at once; at boot nothing is cached but `boot.cache`");
+        => Answer::Only(&[], "the engine cannot drop caches on request; at boot only `boot.cache` is cached");
     /// Linux 6.15: requests of contiguous pages reclaim and compact rather than mix kinds of pages.
     "vm.defrag_mode", defrag_mode: Option<u32> = None,
         "0 or 1", Fits::Number(0, 1), false, Nothing
-        => Answer::Only(&[0], "it is of Linux 6.15, and no preset is as new");
+        => Answer::Only(&[0], "Linux 6.15 introduced it, and every preset is older");
 }
 
 impl Default for Sysctl {

@@ -690,7 +690,7 @@ const WORDS: &[Word] = &[
         "pgscan_direct",
         "to 4.7 by zone, later one sum",
         "Pages scanned on inactive lists by direct reclaim.",
-        "processes scan for free pages themselves",
+        "processes scan for reclaimable pages themselves",
         &["vmstat: Direct pages scanned"],
     ),
     zone(

@@ -13,7 +13,7 @@ pub(super) fn metric(r: &RunResult, name: &str) -> Reading {
 pub(super) fn cpu_time(r: &RunResult, name: &str) -> Reading {
     match (metric(r, name), r.origin) {
         (Absent, Origin::Kernel) => Unsupported(
-            "of a real kernel nobody tells what computing took, but of a recorded command",
+            "CPU time of programs under a real kernel is known only for a recorded command",
         ),
         (reading, _) => reading,
     }
@@ -141,7 +141,7 @@ pub(super) fn percent(part: f64, whole: f64) -> f64 {
     }
 }
 
-const UNTRACED: Reading = Unsupported("nobody read the real kernel's trace events");
+const UNTRACED: Reading = Unsupported("the real kernel's trace events were not recorded");
 
 /// Reads a number of trace events, or a sum over them.
 pub(super) fn events(r: &RunResult, of: fn(&ReclaimSums) -> u64) -> Reading {
@@ -164,7 +164,7 @@ pub(super) fn waits(
     let Some(sums) = &r.reclaim else {
         return UNTRACED;
     };
-    let cause = Unsupported("the real kernel does not wait for congestion: none does from 5.16 on");
+    let cause = Unsupported("the real kernel does not wait for congestion: kernels from 5.16 on never do");
     of(sums).map_or(cause, |w| Is(figure(&w)))
 }
 
