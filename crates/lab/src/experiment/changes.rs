@@ -95,7 +95,7 @@ fn change(i: usize, node: &Node, limit_s: f64) -> Result<StatedChange, Diagnosti
     if empty {
         return Err(Diagnostic::at(
             &sysctl.place,
-            format!("`{path}`: nothing is written"),
+            format!("`{path}`: the table sets no sysctl"),
             "accepted: a table of sysctls by their names, such as { \"vm.dirty_ratio\" = 5 }",
         ));
     }
@@ -123,7 +123,7 @@ fn time(node: &Node, path: &str, limit_s: f64) -> Result<u64, Diagnostic> {
         return Err(Diagnostic::at(
             &node.place,
             match shown {
-                Some(shown) => format!("`{path}.time`: `{shown}` is no time"),
+                Some(shown) => format!("`{path}.time`: `{shown}` is not a time"),
                 None => format!("`{path}.time`: {} does not fit here", node.kind()),
             },
             "accepted: a whole number with its unit in quotes, such as \"30s\", \"500ms\", \"20us\" or \"2m\"",
@@ -135,12 +135,10 @@ fn time(node: &Node, path: &str, limit_s: f64) -> Result<u64, Diagnostic> {
         return Err(Diagnostic::at(
             &node.place,
             format!(
-                "`{path}.time`: `{}` is never reached",
+                "`{path}.time`: `{}` is later than the time limit of a run",
                 shown.unwrap_or_default()
             ),
-            format!(
-                "accepted: less than the {limit} s after which a run is given up (`time_limit_s`)"
-            ),
+            format!("accepted: less than {limit} s, after which a run is stopped (`time_limit_s`)"),
         ));
     }
     Ok(ns)
@@ -210,7 +208,7 @@ fn can_be_written(entry: &Entry, path: &str, before: &Sysctl) -> Result<(), Diag
         return Err(Diagnostic::at(
             &entry.place,
             format!(
-                "`{path}.{}`: the machine does not have it at boot, so it can't change in mid-run",
+                "`{path}.{}`: the machine does not have this sysctl at boot, so it can't change during the run",
                 info.key
             ),
             format!(
@@ -229,7 +227,7 @@ fn can_be_written(entry: &Entry, path: &str, before: &Sysctl) -> Result<(), Diag
             &entry.node.place,
             format!("`{path}.{}`: 0 is out of range", info.key),
             format!(
-                "accepted: more than 0 bytes; writing `{}` takes them back",
+                "accepted: more than 0 bytes; to remove the limit in bytes, write `{}`",
                 info.name.replace("_bytes", "_ratio")
             ),
         ));

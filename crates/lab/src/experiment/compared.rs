@@ -55,7 +55,7 @@ fn named(cells: &[Cell], axes: &[String], node: &Node) -> Result<(String, String
         return Err(Diagnostic::at(
             &node.place,
             format!("`baseline` names {} axes", named_values.len()),
-            "accepted: the axis that is compared and the value that the others are held against, such as \
+            "accepted: one axis and the value with which its other values are compared, such as \
              baseline = { dirty_ratio = 20 }",
         ));
     };
@@ -72,7 +72,7 @@ fn named(cells: &[Cell], axes: &[String], node: &Node) -> Result<(String, String
         };
         let names: Vec<&str> = axes.iter().map(|a| &a[..]).collect();
         let accepted = match names.is_empty() {
-            true => "accepted: an axis of the experiment; it has none: a list makes one".into(),
+            true => "accepted: an axis of the experiment, which has none yet: a list of values makes a key an axis".into(),
             false => one_of(key, &names),
         };
         return Err(Diagnostic::at(&leaf.place, what, accepted));
@@ -83,7 +83,7 @@ fn named(cells: &[Cell], axes: &[String], node: &Node) -> Result<(String, String
         let names: Vec<&str> = values.iter().map(|v| &v[..]).collect();
         return Err(Diagnostic::at(
             &leaf.place,
-            format!("`baseline`: `{axis}` never is `{value}`"),
+            format!("`baseline`: `{value}` is not a value of `{axis}`"),
             one_of(&value, &names),
         ));
     }

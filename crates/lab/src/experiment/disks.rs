@@ -90,9 +90,9 @@ pub fn tree(machine: &Node) -> Result<(), Diagnostic> {
             return Err(Diagnostic::at(
                 &machine.nearest(&path).place,
                 format!(
-                    "`machine.disk.{i}`: two disks are mounted on `/{plain}`, this one and that of `machine.disk.{other}`"
+                    "`machine.disk.{i}`: two disks are mounted on `/{plain}`, this one and `machine.disk.{other}`"
                 ),
-                "accepted: a mount point of its own for each; one that says none is on `/`",
+                "accepted: a different `mount` for each; a disk without `mount` is mounted on `/`",
             ));
         }
         mounts.push(plain);
@@ -101,7 +101,7 @@ pub fn tree(machine: &Node) -> Result<(), Diagnostic> {
         return Err(Diagnostic::at(
             place,
             "`machine.disk`: no disk is mounted on `/`",
-            "accepted: mount = \"/\" for one of them, or none said",
+            "accepted: one disk with mount = \"/\" or without `mount`",
         ));
     }
     Ok(())

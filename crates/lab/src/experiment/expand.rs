@@ -207,7 +207,7 @@ pub fn alternatives<'a>(node: &'a Node, path: &str) -> Result<Vec<(String, &'a N
         if !known.insert(text.clone()) {
             return Err(Diagnostic::at(
                 &element.place,
-                format!("`{path}`: `{text}` stands twice in the list"),
+                format!("`{path}`: `{text}` is listed twice"),
                 "accepted: each value once",
             ));
         }

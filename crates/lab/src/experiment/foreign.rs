@@ -10,8 +10,8 @@ use workload::{Foreign, Script};
 const KEYS: [&str; 2] = ["run", "root"];
 
 /// An example for error messages.
-const EXAMPLE: &str = "accepted: { run = \"sqlite3 db.sqlite < /bench.sql\", root = \"DIR\" }, a command line for \
-                       /bin/sh and a folder with all that it needs";
+const EXAMPLE: &str = "accepted: { run = \"sqlite3 db.sqlite < /bench.sql\", root = \"DIR\" }, \
+ a command line for /bin/sh and a folder with all files that it needs";
 
 /// Returns the tables of users' programs among the values of `workload.command`.
 pub fn nodes(command: &Node) -> Vec<&Node> {
@@ -42,7 +42,9 @@ pub fn needs_kernels<'a>(
     };
     Err(Diagnostic::at(
         &program.place,
-        format!("`workload.command`: no model can run a program of yours, and `{model}` is one"),
+        format!(
+            "`workload.command`: only a real kernel can run your own program, and policy `{model}` is a model"
+        ),
         "accepted: only real kernels as policies, such as \"kernel:6.12\"; or a command line of Lowmark's own \
          programs",
     ))
@@ -69,7 +71,8 @@ pub fn script(node: &Node, table: &Table, folder: &Path) -> Result<Script, Diagn
         };
         let text: String = read(value, &path)?;
         if text.trim().is_empty() || text.contains('\0') {
-            let what = format!("`{path}`: nothing that can be run or found");
+            let what =
+                format!("`{path}`: not a command line or folder: empty, or with a NUL character");
             return Err(Diagnostic::at(&value.place, what, EXAMPLE));
         }
         Ok((value, text))
@@ -80,8 +83,8 @@ pub fn script(node: &Node, table: &Table, folder: &Path) -> Result<Script, Diagn
         Diagnostic::at(
             &at.place,
             format!("`workload.command.root`: {why}"),
-            "accepted: a folder, relative to the experiment's file, with what the program needs as a root has \
-             it: /bin/sh, the program, its libraries",
+            "accepted: a folder, relative to the experiment's file, laid out as the program's \
+             root: /bin/sh, the program, its libraries",
         )
     };
     let root =
@@ -90,7 +93,7 @@ pub fn script(node: &Node, table: &Table, folder: &Path) -> Result<Script, Diagn
     // The target of a link is a path in the guest, which need not exist here.
     if root.join("bin/sh").symlink_metadata().is_err() {
         return Err(wrong(format!(
-            "{name} has no bin/sh, and that reads the command line"
+            "{name} has no bin/sh, which runs the command line"
         )));
     }
     Ok(Foreign { run, root, digest }.script())
@@ -147,7 +150,7 @@ mod tests {
                 both,
                 "{ run = \"true\", root = \"root\" }",
                 "{ run",
-                "`linux-4.9` is one",
+                "policy `linux-4.9` is a model",
             ),
             (
                 kernel,
@@ -159,7 +162,7 @@ mod tests {
                 kernel,
                 "{ run = \"\", root = \"root\" }",
                 "\"\"",
-                "nothing that can be run",
+                "not a command line",
             ),
             (
                 kernel,
@@ -184,7 +187,7 @@ mod tests {
                 kernel,
                 "[{ run = \"a\", root = \"root\" }, { run = \"a\", root = \"empty\" }]",
                 "{ run",
-                "stands there twice",
+                "is listed twice",
             ),
         ] {
             let e = experiment(policy, command).expect_err(command);

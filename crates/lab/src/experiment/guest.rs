@@ -102,7 +102,7 @@ pub fn experiment(kernel: &str, root: &Node, overrides: &Overrides) -> Result<()
 /// Refuses more than one CPU.
 fn one_cpu(machine: &Machine, node: &Node) -> Option<Refused> {
     (machine.cpus > 1).then(|| {
-        let why = format!("{} CPUs, and a kernel's guest has one", machine.cpus);
+        let why = format!("{} CPUs, but a kernel's guest has one", machine.cpus);
         Refused::at(node.nearest(&["cpus"]), "machine.cpus", why, "1")
     })
 }
@@ -111,7 +111,7 @@ fn one_cpu(machine: &Machine, node: &Node) -> Option<Refused> {
 fn one_node(machine: &Machine, node: &Node) -> Option<Refused> {
     let n = machine.nodes.len();
     (n > 1).then(|| {
-        let why = format!("{n} nodes, and a kernel's guest has no NUMA");
+        let why = format!("{n} nodes, but a kernel's guest has no NUMA");
         let accepted = "one table [[machine.node]] ([[node]] in a machine file)";
         Refused::at(node.nearest(&["node", "1"]), "machine.node", why, accepted)
     })
@@ -123,7 +123,7 @@ fn zones(machine: &Machine, node: &Node) -> Option<Refused> {
     let low = |z: ZoneType| matches!(z, ZoneType::Dma | ZoneType::Dma32 | ZoneType::HighMem);
     let (i, zone) = zones.iter().enumerate().find(|(_, z)| low(z.zone))?;
     let why = format!(
-        "a zone {}, and all memory of a kernel's guest is Normal, or the end of it Movable",
+        "a zone {}, but all memory of a kernel's guest is Normal, or the end of it Movable",
         zone.zone.name()
     );
     let at = node.nearest(&["node", "0", "zones", &i.to_string(), "zone"]);
@@ -137,7 +137,7 @@ fn boot_dma(machine: &Machine, node: &Node) -> Option<Refused> {
     let said = node.at(&["boot", "dma"])?;
     (machine.boot.dma.0 > 0).then(|| {
         let why = "memory of the zone DMA, which a kernel's guest does not have".to_owned();
-        Refused::at(said, "machine.boot.dma", why, "0, or no such key")
+        Refused::at(said, "machine.boot.dma", why, "0, or leave out the key")
     })
 }
 
@@ -145,7 +145,7 @@ fn boot_dma(machine: &Machine, node: &Node) -> Option<Refused> {
 fn machine_params(machine: &Machine, node: &Node) -> Option<Refused> {
     let own = |name: &&String| !name.starts_with("cost_");
     let name = machine.params.keys().find(own)?;
-    let why = "a kernel's scheduler does what its source says, and a guest has no use for it";
+    let why = "a key of the model; a real kernel's scheduler does not read it";
     Some(Refused::at(
         node.nearest(&["params", name]),
         format!("machine.params.{name}"),
@@ -168,7 +168,7 @@ fn no_cfq(machine: &Machine, node: &Node) -> Option<Refused> {
     Some(Refused::at(
         node.nearest(&at),
         format!("machine.{}", at.join(".")),
-        "CFQ, which no kernel since 5.0 has".to_owned(),
+        "CFQ, which Linux removed in 5.0".to_owned(),
         "\"deadline\" (mq-deadline) or \"none\"",
     ))
 }
@@ -218,7 +218,7 @@ fn of_no_kernel(sysctl: &Node, path: &str) -> Option<Refused> {
     Some(Refused {
         place: Some(e.place.clone()),
         key: format!("{path}.{}", e.key),
-        why: "no kernel has this sysctl, which was proposed and not merged".into(),
+        why: "no kernel has this sysctl, which was proposed but not merged".into(),
         accepted: "min_free_kbytes and watermark_scale_factor; or `sysctl` in the table of a policy whose \
                    kernel was patched to have it"
             .into(),
@@ -254,14 +254,19 @@ fn filesystems(root: &Node, _: &Overrides) -> Option<Refused> {
 fn membind(root: &Node, _: &Overrides) -> Option<Refused> {
     let said = root.at(&["workload", "membind"])?;
     let why = "a kernel's guest has no NUMA".to_owned();
-    Some(Refused::at(said, "workload.membind", why, "no such key"))
+    Some(Refused::at(
+        said,
+        "workload.membind",
+        why,
+        "leave out the key",
+    ))
 }
 
 /// Refuses monitors, which are part of the model only.
 fn monitors(root: &Node, _: &Overrides) -> Option<Refused> {
     let on = |n: &&Node| matches!(n.value, Value::Bool(true));
     let said = values(root, &["monitors"]).iter().find(on)?;
-    let why = "the model of a test harness's samplers; a kernel's guest is looked at without cost";
+    let why = "a model of a test harness's samplers; figures of a kernel's guest are read without such samplers";
     Some(Refused::at(said, "monitors", why.to_owned(), "false"))
 }
 
@@ -285,7 +290,7 @@ fn params(root: &Node, _: &Overrides) -> Option<Refused> {
     Some(Refused {
         place: Some(e.place.clone()),
         key: format!("params.{}", e.key),
-        why: "a parameter of the engine's model, and a kernel does what its source says".into(),
+        why: "a parameter of the engine's model; a real kernel does not read it".into(),
         accepted: "parameters of disks, nr_requests, max_request and cost_…".into(),
     })
 }
@@ -305,7 +310,7 @@ fn tracker(_: &Node, overrides: &Overrides) -> Option<Refused> {
     overrides.track_pages.then(|| Refused {
         place: None,
         key: "--track-pages".into(),
-        why: format!("a kernel (`{PREFIX}…`) does not say which path made a page"),
+        why: format!("a kernel (`{PREFIX}…`) does not report the code path that allocated a page"),
         accepted: "a run without it".into(),
     })
 }

@@ -40,7 +40,7 @@ fn plain_build(build: &str, what: &str, at: &Node) -> Result<(), Diagnostic> {
         Diagnostic::at(
             &at.place,
             format!("{what}: {e}"),
-            format!("{help}; `lowmark kernel list` says which there are"),
+            format!("{help}; `lowmark kernel list` lists the built kernels"),
         )
     })
 }
@@ -58,7 +58,7 @@ pub fn from_table(path: &str, table: &Node, base: Option<Kernel>) -> Result<Kern
         });
         let accepted = if switch {
             format!(
-                "{}; `{}` is a switch of the engine, and a real kernel does what its source says",
+                "{}; `{}` is a switch of the engine, which a real kernel does not have",
                 one_of("", &KEYS),
                 e.key
             )
@@ -77,7 +77,7 @@ pub fn from_table(path: &str, table: &Node, base: Option<Kernel>) -> Result<Kern
             plain_build(&build, &format!("`{key}`"), node)?;
             Kernel::new(&build)
         }
-        (None, None) => unreachable!("a kernel's table has `kernel`, or a base that is one"),
+        (None, None) => unreachable!("a kernel's table has `kernel`, or a base that is a kernel"),
     };
     if let Some(node) = value("lru_gen") {
         kernel.lru_gen = Some(read(node, &format!("{path}.lru_gen"))?);
@@ -128,15 +128,15 @@ fn collect(
             return Err(Diagnostic::at(
                 &entry.place,
                 format!("`{path}`: `{spelt}` can't be a sysctl's name"),
-                "accepted: a name below /proc/sys with points or slashes, such as vm.dirty_ratio, or the \
-                 last part of one below vm",
+                "accepted: a name below /proc/sys with dots or slashes, such as vm.dirty_ratio, \
+                 or the last part of a name below vm",
             ));
         };
         let text = value(&name, &entry.node, &format!("{path}.{spelt}"))?;
         if all.insert(name.clone(), text).is_some() {
             return Err(Diagnostic::at(
                 &entry.place,
-                format!("`{path}`: `{name}` stands there twice, here as `{spelt}`"),
+                format!("`{path}`: `{name}` is set twice, here as `{spelt}`"),
                 "accepted: each sysctl once",
             ));
         }
@@ -368,7 +368,7 @@ mod tests {
             ),
             (
                 "kernel = '6'\nsysctl = { swappiness = 1, 'vm/swappiness' = 2 }",
-                "f:2:28 `policies.mine.sysctl`: `vm.swappiness` stands there twice",
+                "f:2:28 `policies.mine.sysctl`: `vm.swappiness` is set twice",
             ),
         ] {
             let said = read_one(text).unwrap_err();

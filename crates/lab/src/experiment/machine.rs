@@ -105,7 +105,7 @@ pub fn machines(
         return Err(Diagnostic::at(
             &node.place,
             "`machine`: the list is empty",
-            "accepted: a machine file, a table, or a list of at least one of them",
+            "accepted: a machine file, a table, or a list of at least one machine",
         ));
     }
     let mut names: Vec<String> = Vec::new();

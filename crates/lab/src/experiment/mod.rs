@@ -320,8 +320,8 @@ fn figures(node: Option<&Node>) -> Result<Vec<Figure>, Diagnostic> {
     let Some(node) = node else {
         return Ok(Vec::new());
     };
-    let accepted = "accepted: a list of rows, counters and figures of the workload, the telling one \
-                    first; `lowmark explain` lists them";
+    let accepted = "accepted: a list of rows, counters and figures of the workload, the \
+     deciding one first; `lowmark explain` lists them";
     let node::Value::List(list) = &node.value else {
         return Err(Diagnostic::at(
             &node.place,
@@ -335,7 +335,7 @@ fn figures(node: Option<&Node>) -> Result<Vec<Figure>, Diagnostic> {
         let figure = rows::figure(&name)
             .map_err(|why| Diagnostic::at(&node.place, format!("`compare`: {why}"), accepted))?;
         if figures.contains(&figure) {
-            let twice = format!("`compare`: `{name}` stands there twice");
+            let twice = format!("`compare`: `{name}` is listed twice");
             return Err(Diagnostic::at(&node.place, twice, accepted));
         }
         figures.push(figure);
@@ -371,7 +371,7 @@ fn counted(node: Option<&Node>, figures: &[Figure], cells: &[Cell]) -> Result<()
         };
         let has = cells.iter().find_map(|cell| match known(cell) {
             Known::As(name) => Some(format!(
-                "`{name}`, which {} counts in its place",
+                "`{name}`, the counter of {} in its place",
                 cell.policy
             )),
             _ => None,
@@ -385,7 +385,7 @@ fn counted(node: Option<&Node>, figures: &[Figure], cells: &[Cell]) -> Result<()
             format!(
                 "accepted: {}",
                 has.unwrap_or_else(
-                    || "a counter of its own; `lowmark explain` lists them".to_owned()
+                    || "a counter that it has; `lowmark explain` lists them".to_owned()
                 )
             ),
         ));
@@ -555,7 +555,7 @@ fn filesystems_of(
                 kind.name(),
                 other.name
             ),
-            "accepted: machines that say the same, or none and `filesystem` in the experiment",
+            "accepted: the same filesystem for `/` in all machines, or none there and `filesystem` in the experiment",
         ));
     }
     match table.get("filesystem") {
@@ -569,7 +569,7 @@ fn filesystems_of(
                 kind.name()
             ),
             format!(
-                "accepted: \"{}\", no such key, or a machine that does not say it",
+                "accepted: \"{}\", no key `filesystem`, or a machine without a filesystem for `/`",
                 kind.name()
             ),
         )),
@@ -679,7 +679,7 @@ fn no_parameter_twice(params: Option<&Node>, machines: &[machine::Made]) -> Resu
         if let Some((whose, machine, path)) = owner {
             return Err(Diagnostic::at(
                 &entry.place,
-                format!("`params.{key}` has no effect: {whose} `{machine}` has its own"),
+                format!("`params.{key}` has no effect: {whose} `{machine}` has its own value"),
                 format!("accepted: the value in one place, such as `{path}`"),
             ));
         }

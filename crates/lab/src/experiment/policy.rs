@@ -131,7 +131,7 @@ fn ranges(policy: &Policy, laid: &Node, path: &str) -> Result<(), Diagnostic> {
     if policy.watermarks == mm::policy::Watermarks::Learned && policy.profile.is_none() {
         return Err(Diagnostic::at(
             &laid.nearest(&["watermarks"]).place,
-            format!("`{path}.watermarks`: there is no profile that they were learned from"),
+            format!("`{path}.watermarks`: learned watermarks need a profile"),
             "accepted: `profile` beside it, the file that `lowmark tune --learn` wrote or its tables",
         ));
     }
@@ -191,7 +191,9 @@ fn above(
                 "`{}` has more than {MOST_BASES} policies as bases",
                 users[0]
             ),
-            format!("accepted: a base that leads to a preset by at most {MOST_BASES} others"),
+            format!(
+                "accepted: a base that leads to a preset over at most {MOST_BASES} other policies"
+            ),
         ));
     }
     let path = format!("policies.{name}");
@@ -214,8 +216,11 @@ fn base_of(
     if all.len() > 1 {
         return Err(Diagnostic::at(
             &base.place,
-            format!("`{path}.base`: `{name}` stands for {} policies", all.len()),
-            "accepted: a policy whose table holds no lists",
+            format!(
+                "`{path}.base`: `{name}` has lists and so defines {} policies",
+                all.len()
+            ),
+            "accepted: a policy whose table has no lists",
         ));
     }
     Ok(all.remove(0))
@@ -284,10 +289,10 @@ pub fn check_all(tables: Option<&Node>) -> Result<(), Diagnostic> {
             return Err(Diagnostic::at(
                 &entry.place,
                 format!(
-                    "`policies.{}`: such a name stands for the real kernel of that build",
+                    "`policies.{}`: a name of this form is reserved for the real kernel of that build",
                     entry.key
                 ),
-                "accepted: another name, with `kernel` in the table",
+                "accepted: another name, and the key `kernel` in the table",
             ));
         }
         policies(&entry.key, &entry.node, tables)?;
@@ -307,8 +312,8 @@ fn policy(
         return Err(Diagnostic::at(
             &variant.node.place,
             format!("`{path}`: {} does not fit here", variant.node.kind()),
-            "accepted: a table with `base`, the switches that differ from it, and perhaps `sysctl`; or with \
-             `kernel`",
+            "accepted: a table with `base`, the switches that differ from the base, and \
+             optionally `sysctl`; or with `kernel`",
         ));
     };
     if let Some(named) = kernel_policy(users, path, variant, tables)? {
@@ -323,7 +328,7 @@ fn policy(
             &variant.node.place,
             format!("missing key `{path}.base`"),
             format!(
-                "accepted: base = another policy of this file, or one of {}; or kernel = a real one",
+                "accepted: base = another policy of this file, or one of {}; or kernel = the name of a built kernel",
                 Policy::PRESETS.join(", ")
             ),
         ));
@@ -342,7 +347,7 @@ fn policy(
         return Err(Diagnostic::at(
             &entry.place,
             format!("unknown key `{path}.name`"),
-            "accepted: the name stands in the table's header, [policies.NAME]",
+            "accepted: the name in the table's header, [policies.NAME]",
         ));
     }
     let preset = serde_json::to_value(base_of.policy)
@@ -395,8 +400,8 @@ fn kernel_policy(
             return Err(Diagnostic::at(
                 &kernel.place,
                 format!("`{path}`: both `base` and `kernel`"),
-                "accepted: `base` for a policy of the engine or one that is a kernel already, `kernel` for \
-                 a real one",
+                "accepted: `base` for a policy of the engine or another policy that is a \
+                 kernel, or `kernel` for a built kernel",
             ));
         }
         (None, None) => return Ok(None),
@@ -417,7 +422,9 @@ fn unknown(what: &str, name: &str, at: &Node, known: &[&str]) -> Diagnostic {
         .map_or(String::new(), |g| format!("did you mean `{g}`? "));
     let version = name.strip_prefix("linux-").unwrap_or(name);
     let real = match version.starts_with(|c: char| c.is_ascii_digit()) {
-        true => format!("; a bare name is the engine's, and `kernel:{version}` a real Linux"),
+        true => format!(
+            "; a bare name is a policy of the engine, and `kernel:{version}` is a real Linux"
+        ),
         false => String::new(),
     };
     Diagnostic::at(

@@ -68,7 +68,7 @@ pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
             None => machine.disk.capacity.0.saturating_sub(MIB),
         };
         if swap.size.0 > room {
-            let accepted = format!("up to {}, what its disk has room for", size(room));
+            let accepted = format!("up to {}, the free space of its disk", size(room));
             return Err(at.outside(&["swap", "size"], size(swap.size.0), accepted));
         }
     }
@@ -99,7 +99,7 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
             return Err(at.wrong(
                 &["node", &n, "zones"],
                 "the node has no zone",
-                "at least one zone a node",
+                "at least one zone per node",
             ));
         }
         for (z, zone) in node.zones.iter().enumerate() {
@@ -112,7 +112,7 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
             let path = ["node", &n, "zones", &index, "size"];
             if z > 0 && node.zones[z - 1].zone >= zone.zone {
                 let shown = format!(
-                    "{} stands after {}",
+                    "zone {} comes after zone {}",
                     zone.zone.name(),
                     node.zones[z - 1].zone.name()
                 );
@@ -126,7 +126,7 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
             if zone.size.0 % 4096 != 0 {
                 return Err(at.wrong(
                     &path,
-                    format!("{} bytes end inside a page", zone.size.0),
+                    format!("{} bytes are not a whole number of pages", zone.size.0),
                     "whole pages of 4 KiB",
                 ));
             }
@@ -138,7 +138,7 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
     if machine.nodes.iter().flat_map(|n| &n.zones).all(movable) {
         return Err(at.wrong(
             &["node"],
-            "all memory is movable, and the kernel's own pages are not",
+            "all memory is in zones Movable or HighMem, which cannot hold the kernel's own pages",
             "a zone DMA, DMA32 or Normal on one of the nodes",
         ));
     }
@@ -179,14 +179,14 @@ fn of_one_width(machine: &Machine, at: &At<'_>) -> Result<(), Diagnostic> {
                 return Err(at.wrong(
                     &path,
                     shown,
-                    "DMA, Normal and HighMem, as kernels of 32 bits have them",
+                    "DMA, Normal and HighMem, the zones of 32-bit kernels",
                 ));
             }
         }
     }
     let low = memory_of(|z| z.zone != mm::ZoneType::HighMem);
     if low > 3 * GIB || low.saturating_add(high) > 64 * GIB {
-        let shown = format!("{} below HighMem and {} of it", size(low), size(high));
+        let shown = format!("{} below HighMem and {} of HighMem", size(low), size(high));
         let accepted = "on a machine with HighMem, up to 3G below it and 64G in all";
         return Err(at.outside(&["node"], shown, accepted));
     }
@@ -203,7 +203,7 @@ fn node_cpus(machine: &Machine, at: &At<'_>) -> Result<(), Diagnostic> {
             let path = ["node", &text, "cpus", &i.to_string()];
             at.range(&path, cpu.into(), 0, 63)?;
             if let Some(other) = owner[cpu as usize].replace(n) {
-                let shown = format!("CPU {cpu} stands at node {other} too");
+                let shown = format!("CPU {cpu} is also listed at node {other}");
                 return Err(at.wrong(&path, shown, "each CPU once"));
             }
         }
@@ -385,7 +385,7 @@ impl At<'_> {
         if sample == 0.0 || sample >= LEAST_SAMPLE {
             return Ok(());
         }
-        let shown = format!("{sample} makes too many samples of a simulated second");
+        let shown = format!("{sample} makes too many samples per simulated second");
         let accepted = format!("0 (no series), or {LEAST_SAMPLE} to 3600 seconds");
         Err(self.wrong(&["sample_s"], shown, accepted))
     }
@@ -400,7 +400,7 @@ impl At<'_> {
         {
             return Ok(());
         }
-        let shown = format!("{name:?} is no name for a folder");
+        let shown = format!("{name:?} is not a valid folder name");
         Err(self.wrong(
             path,
             shown,
@@ -470,7 +470,7 @@ pub fn not_of(policy: &mm::Policy, sysctl: &mm::Sysctl) -> Option<(&'static str,
     }
     let batches = policy.per_cpu_lists == mm::policy::PerCpuLists::Batches;
     if sysctl.percpu_pagelist_high_fraction > 0 && batches {
-        let what = format!("{name} does not have it: it is of Linux 5.14");
+        let what = format!("{name} does not have this sysctl, which Linux 5.14 introduced");
         let accepted = "0, or a policy whose lists follow the watermarks, such as linux-6.12 (`per_cpu_lists`)";
         return Some(("percpu_pagelist_high_fraction", what, accepted.to_owned()));
     }
@@ -495,7 +495,7 @@ fn wmarks(machine: &Machine, path: &[&str], at: &At<'_>) -> Result<(), Diagnosti
     if let (Some(free), Some(min)) = (sysctl.min_free_kbytes, sysctl.wmark_min_kbytes)
         && free != min
     {
-        let shown = format!("{min} here and min_free_kbytes = {free} are two minimums");
+        let shown = format!("{min} here contradicts min_free_kbytes = {free}");
         let accepted = "one of the two keys, or the same value for both";
         return Err(at.wrong(&under("wmark_min_kbytes"), shown, accepted));
     }

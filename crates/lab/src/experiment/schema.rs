@@ -272,7 +272,7 @@ pub fn schema() -> Value {
         }
     }
     if let Some(sysctl) = schema.pointer_mut("/$defs/AtTable/properties/sysctl") {
-        *sysctl = sysctls_by_name("What is written then, by the kernel's names.");
+        *sysctl = sysctls_by_name("Sysctls that are written at this time, by the kernel's names.");
     }
     if let Some(params) = schema.pointer_mut("/$defs/Machine/properties/params") {
         *params = parameters(
@@ -330,16 +330,16 @@ fn kernel_policy() -> Value {
             },
             "sysctl": {
                 "type": "object",
-                "description": "Sysctls of this kernel, by whole names with points or slashes, or the last part of those below vm; they are written after the machine's.",
+                "description": "Sysctls of this kernel, by whole names with dots or slashes, or by the last part for those below vm; they are written after the machine's sysctls.",
                 "additionalProperties": { "type": ["integer", "string", "array", "object"] },
             },
             "lru_gen": {
                 "type": "boolean",
-                "description": "Whether the multi-generational LRU is on; absent: as the kernel comes up.",
+                "description": "Whether the multi-generational LRU is on; absent: the kernel's default.",
             },
             "costs": {
                 "type": "boolean",
-                "description": "Whether computing takes virtual time, by the parameters cost_…; absent: it does.",
+                "description": "Whether computing takes virtual time, by the parameters cost_…; absent: true.",
             },
         },
         "oneOf": [{ "required": ["kernel"] }, { "required": ["base"] }],

@@ -75,7 +75,7 @@ fn conf(name: &str, node: &Node, files: &Files<'_>) -> Result<Table, Diagnostic>
         let Some((spelt, value)) = trimmed.split_once('=') else {
             return Err(Diagnostic::at(
                 &place,
-                format!("`{trimmed}` is no line of a sysctl.conf"),
+                format!("`{trimmed}` is not a line of a sysctl.conf"),
                 "accepted: name = value, such as vm.dirty_ratio = 5; # or ; before a comment",
             ));
         };
@@ -141,7 +141,7 @@ fn flat(table: Table) -> Result<Table, Diagnostic> {
         if let Some((_, other)) = flat.iter().find(|(e, _)| e.key == entry.key) {
             return Err(Diagnostic::at(
                 &entry.place,
-                format!("`{spelt}`: the sysctl stands there twice, here and as `{other}`"),
+                format!("`{spelt}`: the sysctl is set twice, here and as `{other}`"),
                 "accepted: each sysctl once, by its whole name or its last part",
             ));
         }

@@ -254,7 +254,7 @@ fn a_command_may_take_the_number_of_threads() {
         (
             "threads = \"4Y\"\n",
             "\"4Y\"",
-            "`4Y` is no number of threads",
+            "`4Y` is not a number of threads",
         ),
         ("threads = []\n", "[]", "the list is empty"),
         ("threads = \"5P\"\n", "\"dd", "division"),
@@ -277,7 +277,11 @@ fn a_machine_is_not_all_movable() {
     let normal = "{ zone = \"DMA\", size = \"15M\" }, { zone = \"Normal\", size = \"64M\" }";
     let machine = MACHINE.replace(normal, "{ zone = \"Movable\", size = \"64M\" }");
     let e = parse_with(EXPERIMENT, &machine, &Overrides::default()).unwrap_err();
-    assert!(show(&e).contains("all memory is movable"), "{}", show(&e));
+    assert!(
+        show(&e).contains("all memory is in zones Movable or HighMem"),
+        "{}",
+        show(&e)
+    );
 }
 
 #[test]

@@ -23,7 +23,8 @@ pub enum Threads {
 
 impl Threads {
     /// The forms of a label, for complaints.
-    pub const ACCEPTED: &str = "accepted: `4X` for 4 processes or threads a CPU, `4P` or `4` for 4";
+    pub const ACCEPTED: &str =
+        "accepted: `4X` for 4 processes or threads per CPU, `4P` or `4` for 4";
 
     /// Parses a label; `None` if it states no number.
     pub fn parse(label: &str) -> Option<Self> {
@@ -128,7 +129,7 @@ fn counted(
     for (label, at) in labels {
         let number = Threads::parse(&label).and_then(|t| t.on(machine.cpus));
         let Some(number) = number else {
-            let what = format!("`{path}`: `{label}` is no number of threads");
+            let what = format!("`{path}`: `{label}` is not a number of threads");
             return Err(Diagnostic::at(&at.place, what, Threads::ACCEPTED));
         };
         let line = command.text().unwrap_or_default();

@@ -183,7 +183,7 @@ pub fn scripts(
         return Err(Diagnostic::at(
             &e.place,
             format!("`workload.{}` without `workload.trace`", e.key),
-            "accepted: it beside `trace`",
+            "accepted: this key beside `trace`",
         ));
     }
     let files = table.0.iter().find(|e| e.key == "files");
@@ -191,7 +191,7 @@ pub fn scripts(
         return Err(Diagnostic::at(
             &e.place,
             "`workload.files` without `workload.command`",
-            "accepted: it beside `command`; a trace and a job file say themselves what they find",
+            "accepted: `files` beside `command`; a trace and a job file define their files themselves",
         ));
     }
     match kind.key.as_str() {
@@ -221,8 +221,8 @@ fn command_lines(node: &Node) -> Result<Vec<(String, &Node)>, Diagnostic> {
         if lines.iter().any(|(known, _)| *known == text) {
             return Err(Diagnostic::at(
                 &node.place,
-                format!("`workload.command`: `{text}` stands there twice"),
-                "accepted: each command line once; root folders are told apart by experiments",
+                format!("`workload.command`: `{text}` is listed twice"),
+                "accepted: each command line once; for other root folders write another experiment",
             ));
         }
         lines.push((text, node));
@@ -293,7 +293,7 @@ fn existing_files(node: Option<&Node>) -> Result<Vec<(Choices, Vec<ExistingFile>
         if !plain || !paths.insert(path) {
             return Err(Diagnostic::at(
                 &entry.place,
-                format!("`workload.files`: `{path}` is no path of a file in the tested filesystem"),
+                format!("`workload.files`: `{path}` is not a valid path in the tested filesystem"),
                 "accepted: names joined by single slashes, such as \"dir/big\"",
             ));
         }
@@ -513,7 +513,7 @@ fn has_cpu(cpus: Cpus, workload: &Node, machine: &Machine) -> Result<(), Diagnos
     Err(Diagnostic::at(
         &workload.place,
         format!(
-            "`workload`: {what} binds to CPUs of which the machine `{}` has none",
+            "`workload`: {what} binds to CPUs that the machine `{}` does not have",
             machine.name
         ),
         format!(
@@ -670,7 +670,7 @@ mod tests {
             (
                 "command = \"dd if=a of=b\"\nfiles = { \"/a\" = 1 }",
                 "\"/a\"",
-                "no path",
+                "not a valid path",
             ),
             (
                 "command = \"dd if=a of=b\"\nfiles = { a = \"2G\" }",
