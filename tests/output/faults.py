@@ -106,7 +106,7 @@ def recover(case, binary, home, env, new, what):
                                  cwd=home, env=env)
             if code == 0:
                 way = None
-            elif "nothing of a run" not in said:
+            elif "holds no interrupted run" not in said:
                 fail(f"{what}: can't go on: exit code {code}", said)
         command += ["--out", "work/out"]
     else:

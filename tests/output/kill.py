@@ -77,7 +77,7 @@ def main():
                         log = partial / "iterations.log"
                         begun = log.exists() and log.stat().st_size > 5000
                         kept, before = kept + begun, before + (not begun)
-                elif process.returncode == 2 and b"nothing of a run" in said:
+                elif process.returncode == 2 and b"holds no interrupted run" in said:
                     # The last kill hit before the log had begun.
                     if partial.exists():
                         fail(f"kill {hit}: {partial} holds nothing and stays")

@@ -366,7 +366,10 @@ fn a_setting_that_the_kernel_does_not_take_is_told_before_anything_runs() {
     let sysctl = "sysctl = { swappiness = 500 }";
     refused(
         sysctl,
-        &["e.toml:8:12", "`vm.swappiness = 500` is not taken"],
+        &[
+            "e.toml:8:12",
+            "`vm.swappiness = 500` was refused by the kernel",
+        ],
     );
 }
 

@@ -90,7 +90,7 @@ impl Blkparse {
         }
         let time = parse_seconds(time).ok_or_else(|| bad(time))?;
         if action != [self.action] {
-            tables.ignore("blkparse events other than the one taken");
+            tables.ignore("blkparse events other than the chosen action");
             return Ok(());
         }
         let rwbs = rest
@@ -116,7 +116,7 @@ impl Blkparse {
                 (Some(at), Some(len)) if at <= MAX_FILE - u64::from(len) => Some((at, len)),
                 _ => {
                     return Err(Fault::about(
-                        "a request too long or too far out in",
+                        "a request too long or past 16 TiB in",
                         line,
                         "requests below 4 GiB that end within 16 TiB",
                     ));

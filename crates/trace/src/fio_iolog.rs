@@ -59,12 +59,12 @@ impl FioIolog {
         }
         let accepted = if self.version == 2 { LINE2 } else { LINE3 };
         let mut rest = words(line);
-        let missing = || Fault::about("words are missing in", line, accepted);
+        let missing = || Fault::about("too few words in", line, accepted);
         if self.version == 3 {
             let time = rest.next().ok_or_else(missing)?;
             self.now_ns = parse_u64(time)
                 .and_then(|us| us.checked_mul(1000))
-                .ok_or_else(|| Fault::about("no time in microseconds:", time, accepted))?;
+                .ok_or_else(|| Fault::about("not a time in microseconds:", time, accepted))?;
         }
         let name = rest.next().ok_or_else(missing)?;
         let action = rest.next().ok_or_else(missing)?;
@@ -76,7 +76,7 @@ impl FioIolog {
                 };
                 Some((number(offset)?, number(len)?))
             }
-            _ => return Err(Fault::about("a number too many or few in", line, accepted)),
+            _ => return Err(Fault::about("wrong number of words in", line, accepted)),
         };
         let (op, (offset, len)) = match (action, range) {
             (b"add", None) => {
@@ -119,7 +119,7 @@ impl FioIolog {
             .filter(|len| offset <= MAX_FILE - u64::from(*len))
             .ok_or_else(|| {
                 Fault::about(
-                    "a request too long or too far out in",
+                    "a request too long or past 16 TiB in",
                     line,
                     "requests below 4 GiB that end within 16 TiB",
                 )

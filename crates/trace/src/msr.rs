@@ -49,7 +49,7 @@ impl Msr {
             .filter(|len| offset <= MAX_FILE - u64::from(*len))
             .ok_or_else(|| {
                 Fault::about(
-                    "a request too long or too far out in",
+                    "a request too long or past 16 TiB in",
                     line,
                     "requests below 4 GiB that end within 16 TiB",
                 )

@@ -159,7 +159,11 @@ impl ObjectCsv {
     /// Parses a line without regard to other lines.
     pub fn parse(&self, line: &[u8]) -> Result<Request, Fault> {
         let Some(c) = self.columns else {
-            return Err(Fault::about("this first line names no object:", line, LINE));
+            return Err(Fault::about(
+                "the first line has no column for the object:",
+                line,
+                LINE,
+            ));
         };
         let (mut time, mut id, mut size, mut op) = (None, None, None, None);
         let mut found = 0;
@@ -180,7 +184,7 @@ impl ObjectCsv {
         };
         let time = match time {
             Some(t) => {
-                parse_seconds(t).ok_or_else(|| Fault::about("no time in seconds:", t, LINE))?
+                parse_seconds(t).ok_or_else(|| Fault::about("not a time in seconds:", t, LINE))?
             }
             None => 0,
         };
@@ -198,7 +202,7 @@ impl ObjectCsv {
         let named = object >> 63 != 0 && parse_u64(id).is_none();
         if len > 0 && self.objects.unit != Unit::Object && named {
             return Err(Fault::about(
-                "a name and no number:",
+                "a name instead of a number:",
                 id,
                 "numbers, or unit = \"object\"",
             ));

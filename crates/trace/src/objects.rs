@@ -111,7 +111,7 @@ impl Objects {
         };
         match id.checked_mul(1 << unit) {
             Some(at) if at <= MAX_FILE - u64::from(size) => Ok(at),
-            _ => Err(Fault::new(format!("object {id} lies too far out"), TOO_FAR)),
+            _ => Err(Fault::new(format!("object {id} lies past 16 TiB"), TOO_FAR)),
         }
     }
 
@@ -124,8 +124,8 @@ impl Objects {
         if place.pages < pages {
             if self.next + u64::from(pages) > MAX_FILE / 4096 {
                 return Err(Fault::new(
-                    "the objects together pass 16 TiB",
-                    "traces whose objects take less",
+                    "the objects together exceed 16 TiB",
+                    "traces whose objects take 16 TiB or less",
                 ));
             }
             *place = ObjectPages {

@@ -162,7 +162,7 @@ impl OracleGeneral {
         if r.next < -1 || (r.next != -1 && r.next as u64 <= self.passed + 1) {
             Fault::new(
                 format!("the next access, {}, lies before this one", r.next),
-                "-1, or the number of a later record; a shifted or foreign file looks like this",
+                "-1, or the number of a later record; this error is typical of a shifted file or of another format",
             )
         } else {
             Fault::new(

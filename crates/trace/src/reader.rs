@@ -284,7 +284,7 @@ impl Reader {
             file: self.name.clone(),
             record: Some(self.passed),
             text: self.format.is_text(),
-            message: format!("{n} {what} so far"),
+            message: format!("more than the limit: {n} {what}"),
             accepted: format!("a trace of at most {MOST_NAMES} {what}"),
         })
     }
@@ -300,7 +300,7 @@ impl Reader {
             if rest > 0 {
                 let fault = Fault::new(
                     format!("the file ends within a record, after {rest} of {RECORD} bytes"),
-                    "whole records; lenient reading passes over the last one",
+                    "whole records; lenient reading skips the last one",
                 );
                 self.fault(fault)?;
             }
@@ -358,7 +358,7 @@ impl Reader {
         if rest == BLOCK {
             let fault = Fault::new(
                 "a line longer than 1 MiB",
-                "text; a binary file under the name of a text format looks like this",
+                "text; this error is typical of a binary file under the name of a text format",
             );
             self.fault(fault)?;
             self.input.consume(rest);
@@ -371,7 +371,7 @@ impl Reader {
         if rest > 0 {
             let fault = Fault::new(
                 "the file ends within a line",
-                "a line end behind the last line; lenient reading passes over the last line",
+                "a line end after the last line; lenient reading skips the last line",
             );
             self.fault(fault)?;
         }

@@ -137,8 +137,8 @@ impl Strace {
         let at = time.saturating_sub(first);
         if self.open > MOST_OPEN {
             return Err(Fault::new(
-                format!("processes have more than {MOST_OPEN} open files together"),
-                "a trace of fewer processes, or with its calls of exit and close",
+                format!("the processes have more than {MOST_OPEN} open files in total"),
+                "a trace of fewer processes, or a trace that includes the calls of exit and close",
             ));
         }
         if !self.processes.contains_key(&pid) {

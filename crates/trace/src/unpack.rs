@@ -42,7 +42,7 @@ mod nowhere {
 
     /// Fails, because this build has no decoder.
     pub(crate) fn unpack(_: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
-        Err(io::Error::other("this build reads plain files alone"))
+        Err(io::Error::other("this build reads only uncompressed files"))
     }
 }
 

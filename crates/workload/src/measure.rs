@@ -42,7 +42,7 @@ pub const CALLS: &[Metric] = &[
     Metric::new(
         "short_calls",
         "calls",
-        "Calls that moved fewer bytes than they were to.",
+        "Calls that moved fewer bytes than they asked for.",
     ),
 ];
 

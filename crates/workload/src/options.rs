@@ -54,7 +54,7 @@ pub struct Syntax {
 impl Syntax {
     /// Returns a syntax with the usual texts; the options are to be added.
     pub const fn new(style: Style, usage: &'static str) -> Self {
-        const WRONG: &str = "`{value}` is no value for `{option}`";
+        const WRONG: &str = "`{value}` is not a value for `{option}`";
         Self {
             style,
             values: &[],
@@ -426,12 +426,12 @@ mod tests {
             (
                 PLAIN,
                 "x -s 10",
-                "`10` is no value for `-s`; accepted: USAGE",
+                "`10` is not a value for `-s`; accepted: USAGE",
             ),
             (
                 INLINE,
                 "x --threads=+5",
-                "`+5` is no value for `--threads`; accepted: a whole number from 1 to 9",
+                "`+5` is not a value for `--threads`; accepted: a whole number from 1 to 9",
             ),
             (BUNDLED, "x -d010", "-d: 10 is too much; accepted: USAGE"),
         ] {

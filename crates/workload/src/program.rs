@@ -52,7 +52,7 @@ pub trait Program: Task + Clone + PartialEq + Debug {
         let _ = operands;
         Err(CommandError::new(
             name.span.clone(),
-            format!("`{}` is no program of command lines", name.text),
+            format!("`{}` is not a program for command lines", name.text),
             "another program",
         ))
     }

@@ -135,7 +135,7 @@ impl Replay {
         let mut notes = Vec::new();
         if let Some(unit) = s.unit {
             notes.push(format!(
-                "the trace's object numbers are taken for {}",
+                "the trace's object numbers are read as {}",
                 match unit {
                     trace::Unit::Sector => "sectors of 512 bytes",
                     trace::Unit::Page => "pages of 4 KiB",

@@ -77,24 +77,26 @@ impl Header {
     pub fn difference(&self, now: &Self) -> Option<String> {
         if self.version != now.version {
             let (then, now) = (&self.version, &now.version);
-            return Some(format!("it is of version {then}, and this is {now}"));
+            return Some(format!(
+                "it was started by version {then}, and this is {now}"
+            ));
         }
         if self.build != now.build {
-            return Some("it is of another build of lowmark".into());
+            return Some("it was started by another build of lowmark".into());
         }
         let mut kernels = self.kernels.iter();
         if let Some((name, _)) = kernels.find(|k| !now.kernels.contains(k)) {
-            return Some(format!("the kernel `{name}` is another one now"));
+            return Some(format!("the kernel `{name}` has changed since"));
         }
         if self.name != now.name {
-            return Some(format!("it is of the experiment `{}`", self.name));
+            return Some(format!("it is a run of the experiment `{}`", self.name));
         }
         if self.seed != now.seed {
             return Some(format!("its seed is {}, not {}", self.seed, now.seed));
         }
         if self.check != now.check {
             let with = if self.check { "with" } else { "without" };
-            return Some(format!("it was made {with} --check"));
+            return Some(format!("it was started {with} --check"));
         }
         if self.cells.len() != now.cells.len() {
             let (then, now) = (self.cells.len(), now.cells.len());
@@ -103,9 +105,9 @@ impl Header {
         let mut pairs = self.cells.iter().zip(&now.cells);
         let (then, now) = pairs.find(|(a, b)| a != b)?;
         Some(if then.0 == now.0 {
-            format!("cell {} is another one now", then.0)
+            format!("cell {} has changed since", then.0)
         } else {
-            format!("it has the cell {} where now is {}", then.0, now.0)
+            format!("its cell {} is now cell {}", then.0, now.0)
         })
     }
 }
@@ -507,7 +509,7 @@ mod tests {
         let mut other = fixture::experiment(1);
         other.cells[2].spec.sample_ns = 1;
         let text = then.difference(&Header::new(&other, false, "build".into()));
-        assert!(text.unwrap().contains("is another one now"));
+        assert!(text.unwrap().contains("has changed since"));
         // Another number of iterations does not make it another run.
         let more = Header::new(&fixture::experiment(9), false, "build".into());
         assert_eq!(then.difference(&more), None);

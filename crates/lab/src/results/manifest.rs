@@ -198,7 +198,10 @@ pub fn inspect_beside(dir: &Path, aside: &[&str]) -> io::Result<Contents> {
         return Ok(Contents::Foreign(if is_earlier(dir) {
             "is a results folder of an earlier version, which kept no list of its files".into()
         } else {
-            format!("holds `{}` and no {MANIFEST} of ours", found[0].path)
+            format!(
+                "holds `{}` and no {MANIFEST} written by lowmark",
+                found[0].path
+            )
         }));
     };
     for f in &found {

@@ -68,7 +68,7 @@ pub enum OutputError {
         path: PathBuf,
     },
     /// An earlier run was interrupted there.
-    #[error("`{}` has {finished} finished iterations of a run that was broken off; accepted: `--resume {}` to go on with it, `--replace` to begin anew, or another folder", partial.display(), dir.display())]
+    #[error("`{}` has {finished} finished iterations of an interrupted run; accepted: `--resume {}` to continue it, `--replace` to start again, or another folder", partial.display(), dir.display())]
     Unfinished {
         /// The place.
         dir: PathBuf,
@@ -78,13 +78,13 @@ pub enum OutputError {
         finished: u64,
     },
     /// There is no interrupted run to resume.
-    #[error("nothing of a run that was broken off is at `{}`; accepted: a folder whose name ends in `.partial`, or the one that its results were to go to", path.display())]
+    #[error("`{}` holds no interrupted run; accepted: a folder whose name ends in `.partial`, or the folder that the results were to go to", path.display())]
     NothingToResume {
         /// The place.
         path: PathBuf,
     },
     /// The log belongs to a run with other settings.
-    #[error("`{}` can't be gone on with: {difference}; accepted: what it was begun with, or `--replace` without `--resume` to begin anew", path.display())]
+    #[error("the run in `{}` can't be continued: {difference}; accepted: the experiment and options that it was started with, or `--replace` without `--resume` to start again", path.display())]
     Differs {
         /// The folder with the log.
         path: PathBuf,
@@ -92,7 +92,7 @@ pub enum OutputError {
         difference: String,
     },
     /// The place can't be written, as was found before anything was computed.
-    #[error("nothing can be written to `{}`: {source}", path.display())]
+    #[error("can't write to `{}`: {source}", path.display())]
     Unusable {
         /// The file or folder.
         path: PathBuf,
@@ -278,7 +278,7 @@ impl ClaimedFolder {
         if place.kept.torn > 0 {
             let torn = place.kept.torn;
             let note = format!(
-                "the last {torn} bytes of the log are no whole iteration; what they were of runs again"
+                "the last {torn} bytes of the log are an incomplete iteration, which runs again"
             );
             place.notes.push(note);
         }
@@ -474,7 +474,7 @@ impl ClaimedFolder {
             let partial = self.partial();
             let partial = partial.display();
             let text = format!(
-                "{n} finished iterations are in {partial}; the same command with `--resume {partial}` goes on"
+                "{n} finished iterations are in {partial}; to continue, give the same command with `--resume {partial}`"
             );
             // If standard error can't be written, the message can't be given in another way.
             let _ = writeln!(io::stderr(), "{text}");
@@ -502,7 +502,7 @@ impl Drop for ClaimedFolder {
 fn resolved(given: &Path) -> Result<PathBuf, OutputError> {
     match fs::symlink_metadata(given) {
         Ok(meta) if meta.is_symlink() && fs::metadata(given).is_err() => {
-            Err(foreign(given, "is a link to nothing"))
+            Err(foreign(given, "is a dangling link"))
         }
         Ok(_) => fs::canonicalize(given).map_err(unusable(given)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(given.to_owned()),
@@ -525,13 +525,13 @@ fn refuse(given: &Path, dir: &Path, parent: &Path, replace: bool) -> Result<(), 
         return Err(foreign(given, "is the working folder, or one above it"));
     }
     if fs::metadata(parent).is_ok_and(|above| above.dev() != meta.dev()) {
-        return Err(foreign(given, "is where a filesystem is mounted"));
+        return Err(foreign(given, "is a mount point"));
     }
     match manifest::inspect(dir).map_err(unusable(given))? {
         Contents::Absent | Contents::Empty => Ok(()),
         Contents::Foreign(what) => Err(foreign(given, what)),
         Contents::Ours(_) if replace => Ok(()),
-        Contents::Ours(_) => Err(foreign(given, "holds results already")),
+        Contents::Ours(_) => Err(foreign(given, "already holds results")),
     }
 }
 
@@ -621,7 +621,7 @@ fn lock(given: &Path, partial: &Path, fresh: bool) -> Result<(Log, Kept), Output
             Ok(Some(log)) => Ok(log),
             Ok(None) => Err(foreign(
                 partial,
-                format!("holds a `{LOG}` that is not ours"),
+                format!("holds a `{LOG}` that lowmark did not write"),
             )),
             Err(e) => {
                 // A log that existed before is not empty, and stays.

@@ -62,7 +62,7 @@ impl Single {
                 }
                 if !ours(given).map_err(unusable(given))? {
                     return Err(foreign(
-                        "exists and is another's",
+                        "exists and was not written by this command",
                         "a new file, or with `--replace` one that this command wrote",
                     ));
                 }
@@ -73,7 +73,7 @@ impl Single {
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 if fs::symlink_metadata(given).is_ok() {
-                    return Err(foreign("is a link to nothing", "a new file"));
+                    return Err(foreign("is a dangling link", "a new file"));
                 }
                 given.to_owned()
             }

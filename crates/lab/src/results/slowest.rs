@@ -42,8 +42,8 @@ impl Format for AllocLatencyText {
         emit: &mut dyn FnMut(File) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
         let mut out = String::from(
-            "Page allocations by what they did; one that left the fast path is named by what took \
-             most of its time. Microseconds.\n",
+            "Page allocations by path; an allocation that left the fast path is named after the \
+             step that took most of its time. Microseconds.\n",
         );
         for (at, cell) in outcomes.experiment.cells.iter().enumerate() {
             let runs = || {
@@ -55,7 +55,7 @@ impl Format for AllocLatencyText {
                 r.origin == Origin::Kernel && r.alloc_latency.paths.is_empty()
             };
             if runs().any(untold) {
-                let why = "a real kernel does not tell how long its allocations take";
+                let why = "a real kernel does not report the latency of its allocations";
                 let _ = writeln!(out, "  unsupported: {why}");
                 continue;
             }
@@ -81,8 +81,8 @@ impl Format for AllocLatencyText {
             if !worst.is_empty() {
                 let _ = writeln!(
                     out,
-                    "\n  The slowest, with the last thing that each did before it and what they did \
-                     meanwhile (us from its beginning):"
+                    "\n  The slowest, with the last event of each task before the allocation \
+                     and the events during it (us from its start):"
                 );
             }
             for (iteration, s) in worst {

@@ -163,7 +163,7 @@ pub fn remove(stored: &Stored) -> io::Result<Option<String>> {
     if let Some(log) = &lock
         && matches!(log.try_lock(), Err(TryLockError::WouldBlock))
     {
-        return Ok(Some("a run is writing there".into()));
+        return Ok(Some("a run is still writing to it".into()));
     }
     let here = std::env::current_dir().and_then(fs::canonicalize);
     if here.is_ok_and(|here| fs::canonicalize(dir).is_ok_and(|dir| here.starts_with(dir))) {

@@ -127,9 +127,9 @@ impl Table {
             let record = record.map_err(|e| wrong(e.to_string()))?;
             rows += 1;
             for (column, field) in columns.iter_mut().zip(&record) {
-                column
-                    .push(field)
-                    .map_err(|()| wrong(format!("row {rows}: `{field}` is no {}", column.name)))?;
+                column.push(field).map_err(|()| {
+                    wrong(format!("row {rows}: `{field}` is not a {}", column.name))
+                })?;
             }
         }
         Ok(Self { columns, rows })

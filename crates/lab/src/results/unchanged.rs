@@ -47,7 +47,7 @@ impl Unchanged {
     /// Fails as [`Self::read`] does, and if the file is not UTF-8.
     pub fn text(&self, name: &str) -> Result<String> {
         let text = String::from_utf8(self.read(name)?);
-        text.map_err(|_| Error::new(ErrorKind::InvalidData, "it is no text (UTF-8)"))
+        text.map_err(|_| Error::new(ErrorKind::InvalidData, "it is not text (UTF-8)"))
     }
 }
 

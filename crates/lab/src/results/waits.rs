@@ -25,7 +25,7 @@ fn of_cells(outcomes: &Outcomes) -> impl Iterator<Item = (String, Waits, Option<
     })
 }
 
-const UNTOLD: &str = "a real kernel does not tell what its tasks wait on";
+const UNTOLD: &str = "a real kernel does not report the objects that its tasks wait on";
 
 /// Converts nanoseconds to seconds.
 fn seconds(ns: u64) -> f64 {
@@ -72,9 +72,9 @@ impl Format for WaitsText {
         emit: &mut dyn FnMut(File) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
         let mut out = String::from(
-            "What tasks waited on, and the crowds behind one object: who waited on it directly or \
-             through others without a break, at the moment when they were most. The last of each is \
-             who had it.\n",
+            "Waits of tasks by object, and the crowds at one object: all tasks that waited on \
+             it without a break, directly or through other tasks, at the moment of the greatest \
+             number. The last task of each crowd held the object.\n",
         );
         for (nth, (key, waits, untold)) in (1..).zip(of_cells(outcomes)) {
             let _ = writeln!(out, "\n{nth}. {key}");

@@ -270,14 +270,14 @@ pub fn summary(experiment: &Experiment, host: &Host) -> String {
         return "no run".into();
     };
     let left = host.memory.map_or_else(String::new, |(left, by)| {
-        format!("; {} are left here ({by})", bytes(left))
+        format!("; {} are available ({by})", bytes(left))
     });
     let needs = experiment.cells.iter().map(Need::of);
     let disk = match (needs.map(|n| n.disk).max(), host.disk) {
         (None | Some(0), _) => String::new(),
         (Some(most), None) => format!("; and up to {} of temporary files", bytes(most)),
         (Some(most), Some(left)) => format!(
-            "; and up to {} of temporary files, of which {} have room here",
+            "; and up to {} of temporary files, for which {} are free",
             bytes(most),
             bytes(left)
         ),
@@ -383,7 +383,7 @@ pub fn fit(
             bytes(of.of(largest)),
             of.parts(largest)
         );
-        let left = format!("{} are left here ({by})", bytes(left));
+        let left = format!("{} are available ({by})", bytes(left));
         if jobs == 0 {
             let kept = match besides {
                 0..0x1000_0000 => String::new(),
@@ -406,7 +406,7 @@ pub fn fit(
         fit = Fit {
             jobs,
             note: Some(format!(
-                "{jobs} at a time instead of {most}: {takes}, {left}"
+                "{jobs} runs at a time instead of {most}: {takes}, {left}"
             )),
         };
     }

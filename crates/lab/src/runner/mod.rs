@@ -137,7 +137,7 @@ pub trait Worlds: Sync {
     }
 }
 
-const ALONE: &str = "here runs the engine alone";
+const ALONE: &str = "this build runs only the engine";
 
 impl<F: Fn(&RunSpec, &Control) -> RunResult + Sync> Worlds for F {
     fn engine(&self, spec: &RunSpec, control: &Control) -> RunResult {

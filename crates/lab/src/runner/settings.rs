@@ -85,10 +85,13 @@ fn explain(experiment: &Experiment, cell: &Cell, kernel: &Kernel, refused: &Refu
     } = refused;
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let (what, accepted) = if known.contains(&name.as_str()) {
-        let what = format!("`{name} = {text}` is not taken");
-        (what, "accepted: a value that this kernel takes".to_owned())
+        let what = format!("`{name} = {text}` was refused by the kernel");
+        (
+            what,
+            "accepted: a value that this kernel accepts".to_owned(),
+        )
     } else {
-        (format!("there is no `{name}`"), one_of(name, &known))
+        (format!("the kernel has no `{name}`"), one_of(name, &known))
     };
     let message = format!(
         "{what} in `{}` (the kernel `{}`, {}): {why}",
@@ -177,13 +180,15 @@ mod tests {
         let (said, _) = tried("swapiness = 5");
         assert_eq!(
             said.unwrap_err(),
-            "t.toml:8:12 there is no `vm.swapiness` in `mine` (the kernel `6.12`, 512M): no; did you mean \
+            "t.toml:8:12 the kernel has no `vm.swapiness` in `mine` (the kernel `6.12`, 512M): no; did you mean \
              `vm.swappiness`? accepted: vm.dirty_ratio, vm.swappiness"
         );
         let (said, _) = tried("swappiness = 500");
         let said = said.unwrap_err();
         assert!(
-            said.starts_with("t.toml:8:12 `vm.swappiness = 500` is not taken in `mine`"),
+            said.starts_with(
+                "t.toml:8:12 `vm.swappiness = 500` was refused by the kernel in `mine`"
+            ),
             "{said}"
         );
     }

@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(again.runs.load(Relaxed), 0, "everything was complete");
         let nothing = go(&["--resume", &path("nothing")], &never()).unwrap_err();
         assert!(
-            format!("{nothing:?}").contains("nothing of a run"),
+            format!("{nothing:?}").contains("holds no interrupted run"),
             "{nothing:?}"
         );
         assert!(!dir.path().join("nothing").exists());

@@ -7,7 +7,7 @@ use crate::number::parse_i64;
 use crate::record::{MAX_FILE, Op, Record};
 use crate::tables::Tables;
 
-const NO_FILE: &str = "reads and writes of what is no known file";
+const NO_FILE: &str = "reads and writes of descriptors that are not known files";
 const NO_PATH: &str = "paths relative to an unknown directory, or cut";
 
 /// Returns the error about a malformed call.
@@ -75,7 +75,9 @@ impl Strace {
             Class::Seek => self.seek(c),
             Class::Sync(op) => match self.file_of(c, 0) {
                 Some(file) => c.push(op, file, 0, 0),
-                None => c.tables.ignore("syncs of what is no known file"),
+                None => c
+                    .tables
+                    .ignore("syncs of descriptors that are not known files"),
             },
             Class::Unlink { dir } => self.unlink(c, dir),
             Class::Rename { dirs } => self.rename(c, dirs),
@@ -158,7 +160,7 @@ impl Strace {
         let has = |c: &Done<'_>, flag| flags && c.call.has(flag_arg, flag);
         self.close(c.pid, c.result, c.at, c.out);
         if has(c, "O_PATH") || has(c, "O_TMPFILE") && !has(c, "O_DIRECTORY") {
-            c.tables.ignore("open of what is no plain file");
+            c.tables.ignore("open of files that are not regular");
             return Ok(());
         }
         let Some(path) = self.path_of(c, dir) else {
@@ -286,7 +288,7 @@ impl Strace {
             .filter(|_| offset <= MAX_FILE && offset + len <= MAX_FILE);
         let Some(short) = short else {
             return Err(Fault::new(
-                "a request too long or too far out",
+                "a request too long or past 16 TiB",
                 "requests below 4 GiB that end within 16 TiB",
             ));
         };

@@ -64,7 +64,7 @@ pub fn parse(text: &str) -> Result<Jobs, FioError> {
         };
         if let Some(name) = line.strip_prefix('[') {
             let Some(name) = name.strip_suffix(']').filter(|n| !n.trim().is_empty()) else {
-                return Err(setting.error("is no section", "[global] or [NAME]"));
+                return Err(setting.error("is not a section", "[global] or [NAME]"));
             };
             name.trim().clone_into(&mut setting.key);
             in_global = Some(setting.key == "global");
@@ -79,12 +79,12 @@ pub fn parse(text: &str) -> Result<Jobs, FioError> {
             setting.value = Some(value.trim().to_owned());
         }
         if setting.value.as_deref().unwrap_or(line).contains("${") {
-            return Err(setting.error("variables are not expanded", "the value itself"));
+            return Err(setting.error("variables are not expanded", "a value without variables"));
         }
         match (in_global, sections.last_mut()) {
             (Some(true), _) => global.push(setting),
             (Some(false), Some((_, settings))) => settings.push(setting),
-            _ => return Err(setting.error("stands before any section", "[global] or [NAME]")),
+            _ => return Err(setting.error("comes before the first section", "[global] or [NAME]")),
         }
     }
     if sections.is_empty() {
@@ -113,7 +113,7 @@ pub fn parse(text: &str) -> Result<Jobs, FioError> {
     if !indifferent.is_empty() {
         let list = indifferent.join(", ");
         notes.push(format!(
-            "keys of the job file that change nothing here: {list}"
+            "keys of the job file that have no effect in the simulation: {list}"
         ));
     }
     let text = text.to_owned();

@@ -191,8 +191,8 @@ fn hint(s: &Setting) -> Result<Hint, FioError> {
         "sequential" => Hint::As(Advice::Sequential),
         other => {
             return Err(s.error(
-                format!("`{other}` is no advice that is known here"),
-                "0 (none), 1 (what rw= says, the default), random, sequential",
+                format!("`{other}` is not a known kind of advice"),
+                "0 (none), 1 (as rw= says, the default), random, sequential",
             ));
         }
     })
@@ -262,7 +262,7 @@ impl Given {
         }
         if job.direct && job.bs.iter().any(|bs| !bs.is_multiple_of(4096)) {
             return Err(head.error(
-                "direct=1 with blocks that are no whole pages",
+                "direct=1 with blocks that are not whole pages",
                 "bs= in multiples of 4k",
             ));
         }

@@ -74,7 +74,7 @@ impl Setting {
         match self.value.as_deref() {
             None | Some("1" | "true") => Ok(true),
             Some("0" | "false") => Ok(false),
-            Some(other) => Err(self.error(format!("`{other}` is no switch"), "0 or 1")),
+            Some(other) => Err(self.error(format!("`{other}` is not 0 or 1"), "0 or 1")),
         }
     }
 
@@ -83,7 +83,7 @@ impl Setting {
         let (min, max) = (*range.start(), *range.end());
         scaled(text).filter(|n| range.contains(n)).ok_or_else(|| {
             let accepted = format!(
-                "a whole number from {min} to {max}, with a suffix if need be: k, m, g, t are \
+                "a whole number from {min} to {max}, optionally with a suffix: k, m, g, t are \
                  powers of 1024"
             );
             self.error(format!("`{text}` does not fit here"), accepted)
@@ -122,8 +122,8 @@ impl Setting {
         };
         ns.filter(|ns| *ns <= 1 << 60).ok_or_else(|| {
             self.error(
-                format!("`{text}` is no time"),
-                "a whole number, with us, ms, s, m, h or d if need be",
+                format!("`{text}` is not a time"),
+                "a whole number, optionally with a unit: us, ms, s, m, h or d",
             )
         })
     }

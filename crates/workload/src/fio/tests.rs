@@ -135,8 +135,8 @@ fn jobs_advise_the_kernel_of_their_order() {
 fn what_is_not_supported_is_named_with_its_line() {
     for (text, line, what) in [
         ("", 1, "no job"),
-        ("rw=read\n", 1, "before any section"),
-        ("[a\n", 1, "no section"),
+        ("rw=read\n", 1, "before the first section"),
+        ("[a\n", 1, "not a section"),
         ("[a]\nrw=trim\nsize=1m", 2, "`rw`"),
         ("[a]\nrw=read\n", 1, "no size"),
         ("[global]\nsize=1m\n[a]\n\nverify=md5\n", 5, "`verify`"),

@@ -54,9 +54,9 @@ macro_rules! binds {
                     CommandError::new(name.span.start..end, what, Self::USAGE)
                 };
                 let (cpus, rest) = $cpus(operands)
-                    .unwrap_or_else(|| Err(missing("it is not said to which CPUs")))?;
+                    .unwrap_or_else(|| Err(missing("the list of CPUs is missing")))?;
                 let Some((program, rest)) = rest.split_first() else {
-                    return Err(missing("there is no program to run"));
+                    return Err(missing("the program to run is missing"));
                 };
                 let plain = program.text.strip_prefix("./").unwrap_or(&program.text);
                 if [Taskset::<P>::NAME, Numactl::<P>::NAME].contains(&plain) {
@@ -131,7 +131,7 @@ fn of_list(operands: &[Word]) -> First<'_> {
         return None;
     }
     let mask = cpu_list(&list.text).ok_or_else(|| {
-        let what = format!("`{}` is no list of CPUs", list.text);
+        let what = format!("`{}` is not a list of CPUs", list.text);
         CommandError::new(list.span.clone(), what, TASKSET)
     });
     Some(mask.map(|mask| (Cpus::Mask(mask), rest)))

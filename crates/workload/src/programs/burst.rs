@@ -58,7 +58,7 @@ const OPTIONS: Syntax = Syntax {
         ("-d", "-d"),
     ],
     flags: &["-a"],
-    unknown: "`{option}` is no option of burst",
+    unknown: "burst has no option `{option}`",
     ..Syntax::new(Style::Words, USAGE)
 };
 

@@ -61,7 +61,7 @@ const OPTIONS: Syntax = Syntax {
         ("-s", "-s"),
         ("-t", "-t"),
     ],
-    unknown: "`{option}` is no option of desktop",
+    unknown: "desktop has no option `{option}`",
     ..Syntax::new(Style::Words, USAGE)
 };
 

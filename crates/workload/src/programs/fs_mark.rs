@@ -188,11 +188,14 @@ const OPTIONS: Syntax = Syntax {
     ],
     flags: &["k", "v"],
     refused: &[
-        ("F", "-F fills the filesystem, which has no end here"),
-        ("h", "-h prints a text and runs nothing"),
+        (
+            "F",
+            "-F fills the filesystem until it is full, which is not supported",
+        ),
+        ("h", "-h only prints a help text"),
     ],
     unknown: "fs_mark has no option `-{option}`",
-    operand: "fs_mark takes no operand, and `{word}` is none of its options",
+    operand: "fs_mark takes no operands, and `{word}` is not one of its options",
     no_value: ("-{option} needs a value", "-{option} and its value"),
     wrong: "-{option}: `{value}` is not a number",
     out_of_range: "-{option}: {value} is out of range",
@@ -317,7 +320,7 @@ impl Given {
                     "a name of {} characters (-p) with {} random ones (-r)",
                     job.name_len, job.random_len
                 ),
-                "-r not above -p; without the options 24 of 40 are random",
+                "-r of at most -p; the defaults are -p 40 and -r 24",
             ));
         }
         let processes = dirs.max(self.processes.0);

@@ -87,7 +87,7 @@ impl Program for MappedFileStream {
         Metric::new(
             "real",
             "ms",
-            "Time of mapped-file-stream from its start to its end, as time(1) has it.",
+            "Time of mapped-file-stream from its start to its end, as time(1) reports it.",
         ),
         Metric::new(
             "user",
@@ -108,8 +108,9 @@ impl Program for MappedFileStream {
             "kswapd_wakeup",
             "events",
             "Requests to wake kswapd while mapped-file-stream ran, of every task: events of \
-             mm_vmscan_wakeup_kswapd. Up to 2.6.37 a kswapd that is awake is asked again and again, so this \
-             is not how often it woke (\"ftrace vmscan: Kswapd wakeups\").",
+             mm_vmscan_wakeup_kswapd. Up to 2.6.37 a kswapd that is awake gets further \
+              requests, so this is not the number of its wake-ups (\"ftrace vmscan: Kswapd \
+              wakeups\").",
         ),
         Metric::new(
             "direct_reclaim",
@@ -119,7 +120,7 @@ impl Program for MappedFileStream {
         Metric::new(
             LONGEST,
             "us",
-            "The longest that one page allocation of mapped-file-stream took.",
+            "The longest page allocation of mapped-file-stream.",
         )
         .beside_watermarks(),
     ];
@@ -127,13 +128,13 @@ impl Program for MappedFileStream {
     fn parse(name: &shell::Word, operands: &[shell::Word]) -> Result<Self, CommandError> {
         let [processes, bytes] = operands else {
             let at = operands.get(2).unwrap_or(name);
-            let what = format!("{} operands where two are due", operands.len());
+            let what = format!("{} operands instead of two", operands.len());
             return Err(CommandError::new(at.span.clone(), what, ACCEPTED));
         };
         let number = |word: &shell::Word, least: u64, most: u64| {
             let n = units::whole(&word.text);
             n.filter(|n| (least..=most).contains(n)).ok_or_else(|| {
-                let what = format!("`{}` is out of range or no number", word.text);
+                let what = format!("`{}` is out of range or not a number", word.text);
                 CommandError::new(word.span.clone(), what, ACCEPTED)
             })
         };

@@ -72,7 +72,7 @@ const OPTIONS: Syntax = Syntax {
         ("--anon-passes", "--anon-passes"),
         ("--memory", "--memory"),
     ],
-    unknown: "`{option}` is no option of mmap-strm",
+    unknown: "mmap-strm has no option `{option}`",
     no_value: ("`{option}` is unknown or has no value", ""),
     ..Syntax::new(Style::Pairs, USAGE)
 };
@@ -121,7 +121,7 @@ impl Program for MmapStrm {
             }
         }
         if s.stream_tenths == 0 && s.mixed_tenths == 0 {
-            let what = "neither stage has anything to do";
+            let what = "both stages have zero work";
             return Err(CommandError::new(name.span.clone(), what, USAGE));
         }
         Ok(s)

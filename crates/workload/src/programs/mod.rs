@@ -73,7 +73,7 @@ macro_rules! programs {
                 )+
                 Err(CommandError::new(
                     name.span.clone(),
-                    format!("there is no program `{}` here", name.text),
+                    format!("unknown program `{}`", name.text),
                     format!("{}, wait", names()),
                 ))
             }

@@ -239,7 +239,7 @@ impl Program for Simoop {
         Metric::new(
             "alloc_stall_rate_zero_since",
             "s",
-            "Run time of simoop since the end of the warm-up from which on no report interval had an entry to direct reclaim; absent if the last one had.",
+            "Run time of simoop, since the end of the warm-up, after which no report interval had an entry to direct reclaim; absent if the last interval had one.",
         )
         .harmful(),
         Metric::new(
@@ -303,7 +303,7 @@ impl Program for Simoop {
         }
         let whole = name.span.start..operands.last().unwrap_or(name).span.end;
         if paths.is_empty() {
-            let what = "simoop needs a path to work in";
+            let what = "simoop needs the path of a directory to work in";
             return Err(CommandError::new(whole, what, USAGE));
         }
         let files = paths.len() as u64 * s.files_of_path;

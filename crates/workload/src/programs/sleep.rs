@@ -11,7 +11,8 @@ use crate::session::Session;
 use crate::shell::Word;
 use crate::units;
 
-const ACCEPTED: &str = "sleep NUMBER[s|m|h|d] …, with at most 9 digits before and behind the point";
+const ACCEPTED: &str =
+    "sleep NUMBER[s|m|h|d] …, with at most 9 digits before and after the decimal point";
 
 /// sleep with its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl Program for Sleep {
         for word in operands {
             let part = nanoseconds(&word.text).and_then(|part| ns.checked_add(part));
             ns = part.ok_or_else(|| {
-                let what = format!("`{}` is no time to sleep", word.text);
+                let what = format!("`{}` is not a time to sleep", word.text);
                 CommandError::new(word.span.clone(), what, ACCEPTED)
             })?;
         }

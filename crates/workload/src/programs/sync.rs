@@ -8,7 +8,7 @@ use crate::report::{Metric, Report};
 use crate::session::Session;
 use crate::shell::Word;
 
-const ACCEPTED: &str = "sync, which takes no operands here: it covers every filesystem";
+const ACCEPTED: &str = "sync without operands, which writes back every filesystem";
 
 /// sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Program for Sync {
     const METRICS: &'static [Metric] = &[Metric::new(
         "sync_time",
         "s",
-        "How long sync took: until everything that was dirty when it began was on the devices.",
+        "Duration of sync: until all data that was dirty at its start was on the devices.",
     )];
 
     fn parse(_: &Word, operands: &[Word]) -> Result<Self, CommandError> {

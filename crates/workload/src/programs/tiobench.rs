@@ -195,7 +195,7 @@ impl Program for Tiobench {
         if t.size == 0 {
             return Err(CommandError::new(
                 name.span.clone(),
-                "--size is missing: the original takes twice the memory it finds",
+                "--size is missing (the original program then takes twice the machine's memory)",
                 "--size MB",
             ));
         }
@@ -207,7 +207,7 @@ impl Program for Tiobench {
                 return Err(CommandError::new(
                     threads_at,
                     format!("{threads} threads share {} MB", t.size),
-                    "files of a block at least",
+                    "files of at least one block",
                 ));
             }
         }

@@ -56,7 +56,7 @@ fn paths(operands: &[Word], accepted: &str) -> Result<Vec<String>, CommandError>
         return Err(CommandError::new(option.span.clone(), what, accepted));
     }
     if let Some(empty) = operands.iter().find(|w| w.text.is_empty()) {
-        let what = "an empty path names nothing";
+        let what = "a path is empty";
         return Err(CommandError::new(empty.span.clone(), what, accepted));
     }
     Ok(operands.iter().map(|w| w.text.clone()).collect())
@@ -74,8 +74,8 @@ impl Program for Find {
     const USAGE: &'static str = FIND;
 
     const METRICS: &'static [Metric] = &[
-        Metric::new("names_walked", "names", "Names that find looked at."),
-        Metric::new("walk_rate", "1/s", "Names that find looked at a second."),
+        Metric::new("names_walked", "names", "Names that find visited."),
+        Metric::new("walk_rate", "1/s", "Names that find visited per second."),
     ];
 
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
@@ -106,7 +106,7 @@ impl Program for Rm {
 
     const METRICS: &'static [Metric] = &[
         Metric::new("names_removed", "names", "Names that rm removed."),
-        Metric::new("remove_rate", "1/s", "Names that rm removed a second."),
+        Metric::new("remove_rate", "1/s", "Names that rm removed per second."),
     ];
 
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {

@@ -84,7 +84,7 @@ impl Program for Umount {
         Metric::new(
             "umount_inodes_left",
             "inodes",
-            "Of umount_inodes, those that the walk did not come to, whose memory a real kernel loses. With xfs-inode-reclaim as posted each group's walk begins at its cursor.",
+            "Of umount_inodes, those that the walk did not reach, whose memory a real kernel leaks. With xfs-inode-reclaim as posted each group's walk begins at its cursor.",
         )
         .harmful(),
     ];
@@ -95,7 +95,7 @@ impl Program for Umount {
             return Err(CommandError::new(name.span.clone(), what, ACCEPTED));
         };
         if dir.text.is_empty() || dir.text.starts_with('-') {
-            let what = format!("`{}` is no mount point", dir.text);
+            let what = format!("`{}` is not a mount point", dir.text);
             return Err(CommandError::new(dir.span.clone(), what, ACCEPTED));
         }
         Ok(Self {

@@ -23,7 +23,7 @@ impl Foreign {
             line: self.run.clone(),
             source: Source::Foreign(Arc::new(self)),
             notes: vec![
-                "programs of the user's compute in no time: only what they ask of the kernel takes any"
+                "user programs compute in zero time: only their calls of the kernel take time"
                     .to_owned(),
             ],
             ..Script::default()

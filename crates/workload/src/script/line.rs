@@ -27,7 +27,7 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
             return Err(CommandError::new(
                 program.span.clone(),
                 format!("the script would wait for `{}` for ever", program.text),
-                "a time that it ends after (-t), or `&` behind it and no `wait`",
+                "an end time for the program (-t), or `&` after it and no `wait`",
             ));
         }
         endless = endless.or(here);
@@ -139,11 +139,11 @@ impl Script {
                     return Err(CommandError::new(
                         word.span.clone(),
                         format!(
-                            "nothing is called `{path}` when `{}` begins",
+                            "the path `{path}` does not exist when `{}` begins",
                             program.program()
                         ),
-                        "a path that a command before it makes, that `files` lays out or that is mounted; \
-                         `rm -f` takes what is not there",
+                        "a path that an earlier command makes, that `files` lays out or that is \
+                         mounted; `rm -f` accepts missing paths",
                     ));
                 }
                 named.extend(words.words[1..].iter().map(|w| &w.text[..]));

@@ -187,7 +187,7 @@ impl<'a> Parser<'a> {
         if self.words.is_empty() && self.redirection.is_none() {
             return Err(CommandError::new(
                 start..self.at.pos,
-                format!("no command stands before this `{operator}`"),
+                format!("no command before this `{operator}`"),
                 SEPARATORS,
             ));
         }

@@ -62,7 +62,7 @@ impl ClaimedFolder {
         match self.clear() {
             Ok(true) => {}
             Ok(false) => done.notes.push(format!(
-                "`{}` stays: it holds what lowmark did not write",
+                "`{}` was kept: it holds files that lowmark did not write",
                 self.partial().display()
             )),
             Err(e) => done.notes.push(format!(
@@ -110,7 +110,7 @@ impl ClaimedFolder {
         for listed in &list.files {
             if fs::symlink_metadata(self.partial.join(&listed.path)).is_ok() {
                 return Err(io::Error::other(format!(
-                    "it holds a `{}` that lowmark did not write",
+                    "the folder holds a `{}` that lowmark did not write",
                     listed.path
                 )));
             }
@@ -193,8 +193,8 @@ impl ClaimedFolder {
                 }
                 Err(e) => format!("{e}"),
             },
-            Contents::Ours(_) => "somebody else's results have come there meanwhile".into(),
-            Contents::Foreign(what) => format!("meanwhile it {what}"),
+            Contents::Ours(_) => "another process has put results there during the run".into(),
+            Contents::Foreign(what) => format!("since the start of the run it {what}"),
         };
         let (beside, shown) = self.beside("results");
         fs::rename(scratch, beside)?;
@@ -236,7 +236,7 @@ impl ClaimedFolder {
                 };
                 let shown = shown.display();
                 Some(format!(
-                    "`{shown}` holds what came into the replaced folder besides results"
+                    "`{shown}` holds files that were added to the replaced folder and are not results"
                 ))
             }
             Err(e) => Some(format!("`{}` could not be removed: {e}", old.display())),
@@ -285,7 +285,7 @@ pub fn point_latest(parent: &Path, name: &std::ffi::OsStr) -> io::Result<()> {
     let latest = parent.join("latest");
     match fs::symlink_metadata(&latest) {
         Ok(meta) if !meta.is_symlink() => {
-            return Err(io::Error::other("something of that name is there"));
+            return Err(io::Error::other("a file or folder of that name exists"));
         }
         _ => {}
     }

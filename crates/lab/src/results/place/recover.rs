@@ -71,7 +71,7 @@ impl ClaimedFolder {
                 }
                 fs::rename(candidate, &self.dir)?;
                 self.notes.push(format!(
-                    "results that an earlier lowmark had written were put in place: `{}`",
+                    "finished results of an earlier, interrupted lowmark were put in place: `{}`",
                     self.shown.display()
                 ));
             }

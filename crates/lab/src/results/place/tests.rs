@@ -89,7 +89,7 @@ fn what_is_not_ours_stays_whatever_is_said() {
     refused("is not a folder");
     fs::remove_file(&x).unwrap();
     std::os::unix::fs::symlink("nowhere", &x).unwrap();
-    refused("a link to nothing");
+    refused("a dangling link");
     fs::remove_file(&x).unwrap();
     fs::create_dir(&x).unwrap();
     drop(claim(&x, false).unwrap());

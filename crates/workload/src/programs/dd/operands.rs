@@ -66,7 +66,7 @@ pub struct Dd {
 
 const OPERANDS: &str = "if= of= bs= ibs= obs= count= skip= (iseek=) seek= (oseek=) conv= iflag= \
      oflag= status=";
-const NUMBERS: &str = "a whole number, with a suffix if need be: c=1 w=2 b=512 kB=1000 K=KiB=1024 \
+const NUMBERS: &str = "a whole number, optionally with a suffix: c=1 w=2 b=512 kB=1000 K=KiB=1024 \
      MB M GB G TB T PB P EB E; products such as 2x512; for count, skip and seek a final B counts \
      bytes";
 const CONVERSIONS: &str = "notrunc, fsync, fdatasync, excl, nocreat";
@@ -393,13 +393,13 @@ impl Given {
         };
         dd.input = self.input.ok_or_else(|| {
             missing(
-                "if= would read standard input, of which there is none",
+                "if= would read standard input, which the simulation does not have",
                 "if=FILE, such as if=/dev/zero",
             )
         })?;
         dd.output = self.output.ok_or_else(|| {
             missing(
-                "of= would write standard output, of which there is none",
+                "of= would write standard output, which the simulation does not have",
                 "of=FILE, such as of=/dev/null",
             )
         })?;
@@ -427,7 +427,7 @@ fn offset(number: Option<Number>, in_bytes: bool, record: u64) -> Result<Extent,
         Some(_) => Ok(extent),
         None => Err(CommandError::new(
             number.span,
-            "an offset that no file can have",
+            "the offset is larger than any file",
             "less than 2^63 bytes",
         )),
     }
@@ -544,7 +544,7 @@ mod tests {
             ),
             ("if=a of=b count=4Gx4G", "4Gx4G", "too large"),
             ("if=a of=b bs=1M seek=8E", "8E", "too large"),
-            ("if=a of=b skip=7E bs=1M", "7E", "no file"),
+            ("if=a of=b skip=7E bs=1M", "7E", "larger than any file"),
             ("if=a of=b conv=fsync,foo,excl", "foo", "`foo`"),
             ("if=a of=b conv=", "conv=", "``"),
             ("if=a of=b conv=sparse", "sparse", "isn't supported"),
