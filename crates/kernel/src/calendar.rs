@@ -136,7 +136,7 @@ impl Calendar {
         let seq = word(4);
         let op = Op::of(word(0)).ok_or_else(|| {
             io::Error::other(format!(
-                "the guest's clock says {:#x}, which nobody knows",
+                "the guest's clock sent the unknown message {:#x}",
                 word(0)
             ))
         })?;

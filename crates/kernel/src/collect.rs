@@ -186,7 +186,7 @@ impl Heard {
             None => {}
             Some(Err(why)) => result
                 .notes
-                .push(format!("tracepoints tell nothing: {why}")),
+                .push(format!("no figures from tracepoints: {why}")),
         }
         for frame in self.frames {
             if let Frame::Note(note) = frame {

@@ -338,7 +338,7 @@ pub fn job(
     disks: &[Disk],
 ) -> Result<(Job, Option<PathBuf>), String> {
     let (mut script, file) = ScriptJob::of(&spec.workload)
-        .ok_or("its workload was changed since it was read, and no line says it any more")?;
+        .ok_or("its workload was changed after it was read, and no command line expresses it")?;
     if let ScriptJob::Foreign { root, .. } = &mut script {
         *root = format!("/dev/{}", disk_name(disks.len().saturating_sub(1)));
     }

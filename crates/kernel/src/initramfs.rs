@@ -22,7 +22,7 @@ pub enum InitramfsError {
     )]
     Path(String),
     /// Two files have the same path, or a file stands where a folder is needed.
-    #[error("`{0}` is twice among the files of a guest")]
+    #[error("`{0}` is listed twice among the files of a guest")]
     Twice(String),
     /// A file is too large for an archive.
     #[error("`{path}` has {bytes} bytes; accepted: less than 4 GiB")]

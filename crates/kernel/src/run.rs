@@ -232,8 +232,9 @@ impl<'a> Run<'a> {
         }
         if guest::movable(&spec.machine) > 0 && built.record.own_patches.is_empty() {
             return Err(format!(
-                "kernel {} has no zone Movable: User-Mode Linux makes its zones before it reads how they are to \
-                 be, and this one was built without the patch that mends it",
+                "kernel {} has no zone Movable: User-Mode Linux creates its zones before it \
+                 reads their sizes, and this kernel was built without the patch that corrects \
+                 the order",
                 built.name
             ));
         }
@@ -572,15 +573,17 @@ impl After {
             Ending::Hung(wall) => {
                 let who = match &self.running {
                     Some(task) => format!("`{task}` computes without end"),
-                    None => "something computes without end".to_owned(),
+                    None => "a task computes without end".to_owned(),
                 };
                 failed(format!(
-                    "no virtual time passed in {} s of wall time: {who} in the guest, or waits for what only \
-                     the host's time brings",
+                    "no virtual time passed in {} s of wall time: {who} in the guest, or waits \
+                     for an event that depends on the host's time",
                     wall.as_secs(),
                 ))
             }
-            Ending::Broken(why) => failed(format!("the guest's world broke: {why}")),
+            Ending::Broken(why) => {
+                failed(format!("the simulated devices of the guest failed: {why}"))
+            }
             Ending::Done | Ending::Gone => match self.heard.failure() {
                 Some(why) if why.starts_with("out of memory") => Outcome::Oom {
                     report: why.to_owned(),

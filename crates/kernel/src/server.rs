@@ -301,7 +301,7 @@ impl Server {
                 calendar.run(ends.map_or(leash, |at| at.min(leash)))
             }
             _ => Err(io::Error::other(
-                "the guest waits for nothing, and nothing will happen",
+                "deadlock: the guest is idle without a timer, and no request is under way",
             )),
         }
     }

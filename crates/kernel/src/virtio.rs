@@ -191,8 +191,12 @@ impl Connection {
     /// The guest has gone, or sent an unknown message.
     pub fn serve(&mut self) -> io::Result<Asked> {
         let (head, bytes, fds) = self.receive()?;
-        let request = FrontendReq::try_from(head.request)
-            .map_err(|_| broken(format!("the guest's disk driver says {}", head.request)))?;
+        let request = FrontendReq::try_from(head.request).map_err(|_| {
+            broken(format!(
+                "the guest's disk driver sent the unknown request {}",
+                head.request
+            ))
+        })?;
         let number = |n: u64| VhostUserU64::new(n).as_slice().to_vec();
         match request {
             FrontendReq::GET_FEATURES => self.reply(head.request, &number(FEATURES))?,
@@ -294,7 +298,7 @@ impl Connection {
     /// The guest has gone.
     pub fn call(&mut self) -> io::Result<()> {
         let Some(calls) = &mut self.calls else {
-            return Err(broken("the guest's disk driver takes no calls"));
+            return Err(broken("the guest's disk driver accepts no interrupts"));
         };
         let state = VhostUserVringState::new(0, 0);
         let request = BackendReq::VRING_CALL as u32;

@@ -242,7 +242,7 @@ fn events_that_found_no_room_make_no_sums() {
     lost.insert(end, Frame::Lost(3));
     lost.insert(
         end,
-        Frame::Note("events that found no room in their ring: 3 on CPU 1".into()),
+        Frame::Note("events lost because their ring buffer was full: 3 on CPU 1".into()),
     );
     let r = result(&packed(&lost));
     assert_eq!(r.reclaim, None);

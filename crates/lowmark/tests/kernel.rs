@@ -88,11 +88,11 @@ fn wrong_trees_names_and_packages() {
     let t = Trial::new();
     assert!(
         t.wrong(&["build", &t.path("no")])
-            .contains("is no source tree of Linux: no folder")
+            .contains("is not a source tree of Linux: no folder")
     );
     assert!(
         t.wrong(&["build", &t.path("")])
-            .contains("is no source tree of Linux: no Makefile")
+            .contains("is not a source tree of Linux: no Makefile")
     );
     let said = t.wrong(&["build", "--debian", "1.2"]);
     assert!(
@@ -129,7 +129,7 @@ fn wrong_fragments() {
     fs::write(&file, "NUMA=y\n").unwrap();
     assert!(
         t.wrong(&["build", &tree, "--config", &file])
-            .contains("line 1: `NUMA=y` is no line")
+            .contains("line 1: `NUMA=y` is not a line")
     );
 }
 
@@ -161,7 +161,7 @@ fn wrong_patches() {
     // Where the tree does not say how often its timer ticks, no build says otherwise.
     let said = t.wrong(&["build", &tree, "--hz", "250", "--without-costs"]);
     assert!(
-        said.contains("does not say in arch/um/Kconfig") && said.contains("no `--hz`"),
+        said.contains("does not say in arch/um/Kconfig") && said.contains("without `--hz`"),
         "{said}"
     );
     let said = t.wrong(&["build", &tree, "--hz", "24"]);

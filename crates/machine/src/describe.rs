@@ -74,7 +74,7 @@ pub fn describe(captured: &Captured, options: &Options<'_>) -> Result<Described,
     };
     if captured.cpus.len() > MOST_CPUS {
         notes.push(format!(
-            "the machine has {} CPUs; the engine takes {MOST_CPUS} at most: as many, evenly chosen, stand for all",
+            "the machine has {} CPUs, but the engine supports at most {MOST_CPUS}: a subset of that size, evenly chosen, represents all CPUs",
             captured.cpus.len()
         ));
     }
@@ -151,7 +151,7 @@ fn nodes(
     for (zone, info) in verify::zones(captured)? {
         if zone.managed < LEAST_ZONE {
             notes.push(format!(
-                "zone {} of node {} has {} pages and is left out: the engine takes 1 MiB at least",
+                "zone {} of node {} has {} pages and is left out: the engine needs at least 1 MiB per zone",
                 zone.name, zone.node, zone.managed
             ));
             continue;
@@ -194,7 +194,9 @@ fn chosen_cpus(captured: &Captured) -> Vec<u32> {
 fn node_cpus(captured: &Captured, nodes: &[u32], notes: &mut Vec<String>) -> Vec<Vec<u32>> {
     let mut of_node = vec![Vec::new(); nodes.len()];
     if nodes.len() > 1 && captured.node_cpus.is_empty() {
-        notes.push("which CPUs a node has is not to be seen: they are dealt out in turn".into());
+        notes.push(
+            "the CPUs of each node are unknown: CPUs are assigned to the nodes in turn".into(),
+        );
     }
     if captured.node_cpus.is_empty() || nodes.is_empty() {
         return of_node;
@@ -212,7 +214,7 @@ fn node_cpus(captured: &Captured, nodes: &[u32], notes: &mut Vec<String>) -> Vec
     let strays = strays.count();
     if strays > 0 {
         notes.push(format!(
-            "{strays} CPUs belong to no node that has memory; the engine has no such nodes and takes these CPUs for the first node's"
+            "{strays} CPUs belong to no node that has memory; the engine has no such nodes and assigns these CPUs to the first node"
         ));
     }
     if nodes.len() > 1 {
@@ -355,7 +357,7 @@ fn swap(
 
 fn disk(options: &Options<'_>, notes: &mut Vec<String>) -> DiskSpec {
     let Some(disk) = options.disk else {
-        notes.push("no block device is to be seen: the disk is a guess".into());
+        notes.push("no block device was found: the disk is a guess".into());
         return DiskSpec {
             scheduler: Some(Scheduler::Deadline),
             kind: DiskKind::Ssd,
@@ -401,7 +403,7 @@ fn scheduler(disk: &Disk) -> (Scheduler, bool) {
 fn note_scheduler(disk: &Disk, notes: &mut Vec<String>) {
     if let (Some(name), (_, false)) = (&disk.scheduler, scheduler(disk)) {
         notes.push(format!(
-            "disk {} has the I/O scheduler {}, which is not modelled: deadline stands for it, so requests that wait are sorted",
+            "disk {} has the I/O scheduler {}, which is not modelled: deadline replaces it, so waiting requests are sorted",
             plain(&disk.name),
             plain(name)
         ));
@@ -684,7 +686,7 @@ fn disk_params(
         let at_most = info.is_some_and(|p| p.max == *value);
         let comment = match from.get(name.as_str()) {
             Some(comment) => comment,
-            None if at_most => "the kernel's setting is this or more; the model takes no more",
+            None if at_most => "the kernel's setting is at least this value, the model's maximum",
             None => "the kernel's setting",
         };
         // A float keeps its decimal point, so that it is read as a float.

@@ -66,7 +66,7 @@ impl Era {
         let mut differs = Vec::new();
         match next_after(self.release) {
             None if self.release > preset.release => differs.push(format!(
-                "the kernel is newer: what changed after {major}.{minor} is not in {}",
+                "the kernel is newer: changes after {major}.{minor} are not in {}",
                 preset.name
             )),
             Some(next) if self.release > preset.release => {
@@ -74,14 +74,14 @@ impl Era {
                     .map(|c| format!("{} ({})", c.switch, c.meaning))
                     .collect();
                 differs.push(format!(
-                    "the kernel may have some of what {} changes of {}: {}",
+                    "the kernel may have some of the changes of {} over {}: {}",
                     next.name,
                     next.base_name().unwrap_or(preset.name),
                     changes.join("; ")
                 ));
             }
             Some(_) if self.release < preset.release => differs.push(format!(
-                "the kernel is older: {} has what changed until {major}.{minor}",
+                "the kernel is older: {} has all changes until {major}.{minor}",
                 preset.name
             )),
             _ => {}

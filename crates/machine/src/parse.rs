@@ -193,7 +193,7 @@ fn bounded(word: &str, most: u64, line: usize) -> Result<u64, ParseError> {
     match word.parse::<u64>() {
         Ok(n) if n <= most => Ok(n),
         Ok(n) => wrong(line, format!("{n} is more than {most}")),
-        Err(_) => wrong(line, format!("`{}` is no number", shown(word))),
+        Err(_) => wrong(line, format!("`{}` is not a number", shown(word))),
     }
 }
 
@@ -309,12 +309,12 @@ pub fn cpus(text: &str) -> Result<BTreeSet<u32>, ParseError> {
         let first = bounded(first.trim(), 65_535, 1)? as u32;
         let last = bounded(last.trim(), 65_535, 1)? as u32;
         if first > last {
-            return wrong(1, format!("`{}` is no range of CPUs", shown(part)));
+            return wrong(1, format!("`{}` is not a range of CPUs", shown(part)));
         }
         // A list that repeats CPUs many times would waste time.
         listed = listed.saturating_add(last - first + 1);
         if listed > 2 * 65_536 {
-            return wrong(1, "CPUs stand more than once");
+            return wrong(1, "CPUs are listed more than once");
         }
         all.extend(first..=last);
     }
@@ -361,7 +361,7 @@ pub fn lru_gen(text: &str) -> Result<bool, ParseError> {
         Ok(bits) => Ok(bits & 1 == 1),
         Err(_) => wrong(
             1,
-            format!("`{}` is no hexadecimal number", shown(text.trim())),
+            format!("`{}` is not a hexadecimal number", shown(text.trim())),
         ),
     }
 }
@@ -377,7 +377,10 @@ pub fn release(text: &str) -> Result<(u32, u32), ParseError> {
         .map(|n| n.parse::<u32>().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
         (Some(major), Some(minor)) => Ok((major, minor)),
-        _ => wrong(1, format!("`{}` is no kernel release", shown(text.trim()))),
+        _ => wrong(
+            1,
+            format!("`{}` is not a kernel release", shown(text.trim())),
+        ),
     }
 }
 
@@ -477,7 +480,7 @@ Node 1, zone   Normal
         );
         assert_eq!(
             e(&ZONES.replace("3998", "many")),
-            "line 11: `many` is no number"
+            "line 11: `many` is not a number"
         );
         assert_eq!(
             e(&ZONES.replace("boost    512", "boost    2000")),

@@ -57,6 +57,6 @@ pub enum ProbeError {
         source: std::io::Error,
     },
     /// The user stopped the probe.
-    #[error("stopped; the temporary file is gone")]
+    #[error("stopped; the temporary file was removed")]
     Stopped,
 }

@@ -71,7 +71,7 @@ impl Root {
         if bytes.len() as u64 > MOST_BYTES {
             return Err(fail(format!("is larger than {MOST_BYTES} bytes")));
         }
-        let text = String::from_utf8(bytes).map_err(|_| fail("is no text".into()))?;
+        let text = String::from_utf8(bytes).map_err(|_| fail("is not text".into()))?;
         self.read.borrow_mut().insert(file.into(), text.clone());
         Ok(text)
     }
@@ -190,8 +190,8 @@ mod tests {
         std::fs::write(dir.path().join("n"), "many").unwrap();
         std::fs::write(dir.path().join("b"), [0xff, 0xfe]).unwrap();
         let e = root.parsed("n", number).unwrap_err().to_string();
-        assert!(e.ends_with("n: line 1: `many` is no number"), "{e}");
-        assert!(root.text("b").unwrap_err().what.contains("no text"));
+        assert!(e.ends_with("n: line 1: `many` is not a number"), "{e}");
+        assert!(root.text("b").unwrap_err().what.contains("not text"));
         assert!(root.text("none").is_err());
         assert!(root.text("").unwrap_err().what.contains("no file"));
         assert_eq!(root.optional("none", number), Ok(None));

@@ -344,7 +344,7 @@ fn notes(machine: &Captured, rows: &[VerifiedRow]) -> Vec<String> {
     let unmanaged = machine.unmanaged_free();
     if unmanaged > 0 {
         notes.push(format!(
-            "{unmanaged} pages ({} MiB) of free memory belong to no zone yet: this kernel hands memory to its zones when it is needed. They count as dirtyable, and not in watermarks",
+            "{unmanaged} pages ({} MiB) of free memory belong to no zone yet: this kernel hands memory to its zones when it is needed. These pages count as dirtyable memory, but not for watermarks",
             unmanaged / 256
         ));
     }
@@ -356,7 +356,7 @@ fn notes(machine: &Captured, rows: &[VerifiedRow]) -> Vec<String> {
     let near = |r: &VerifiedRow| r.computed.abs_diff(r.actual) <= 1.max(r.actual / 64);
     if different(false).next().is_some() {
         notes.push(if different(false).all(near) {
-            "the marks and reserves differ by no more than a page or a 64th: the kernel computed its own when the zones managed another number of pages (before it freed its initial memory, or a balloon or huge pages took some); writing min_free_kbytes anew makes it compute them again".into()
+            "the marks and reserves differ by no more than a page or a 64th: the kernel computed its own when the zones managed another number of pages (before it freed its initial memory, or a balloon or huge pages took some); writing min_free_kbytes makes the kernel compute them again".into()
         } else {
             "the marks or reserves differ by more than changed sizes explain: this kernel has another formula".into()
         });

@@ -239,7 +239,7 @@ fn nodes_have_their_cpus() {
     // The CPUs of nodes are not visible.
     let (cpus, _, said) = of(&[(NODES[0], None), (NODES[1], None)]);
     assert_eq!(cpus, [[0; 0]; 2]);
-    let unseen = |n: &String| n.contains("not to be seen");
+    let unseen = |n: &String| n.contains("CPUs of each node are unknown");
     assert!(said.notes.iter().any(unseen), "{:?}", said.notes);
 }
 

@@ -113,7 +113,7 @@ impl Cache {
             Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => Err(BuildError::input(
                 format!("kernel {name} is being built by another process"),
-                "the same command when that has ended, or another name",
+                "the same command when that build has ended, or another name",
             )),
             Err(TryLockError::Error(e)) => Err(BuildError::io("can't lock", &path, e)),
         }

@@ -45,7 +45,7 @@ impl Cache {
         };
         let wanted = sync::patched(&plan.scan, &plan.patched);
         if let Some(other) = self.begin(&plan.name, &wanted)? {
-            let note = format!("it begins with what was built as {other}");
+            let note = format!("the build starts from the objects of {other}");
             watch.step(Step::Note(&note));
         }
         let earlier = record::earlier(self, &plan.release.text);
@@ -57,7 +57,7 @@ impl Cache {
         let whole = !site.objects.join("vmlinux").exists();
         let unknown = site.configure(watch)?;
         if !unknown.is_empty() {
-            let note = format!("this kernel does not know {}", unknown.join(", "));
+            let note = format!("this kernel does not have {}", unknown.join(", "));
             watch.step(Step::Note(&note));
         }
         let before = earlier.map(|r| r.steps);

@@ -106,7 +106,7 @@ impl Wanted {
                     continue;
                 }
                 return Err(BuildError::input(
-                    format!("{by}: `{line}` is no line of a configuration"),
+                    format!("{by}: `{line}` is not a line of a configuration"),
                     "`CONFIG_X=y`, `CONFIG_X=\"text\"`, `CONFIG_X=100`, `# CONFIG_X is not set`, other \
                      lines that begin with #",
                 ));
@@ -150,7 +150,7 @@ impl Wanted {
                 line = format!("{line} ({})", want.by);
             }
             if !known.contains(symbol) {
-                line.push_str(", which this tree does not know");
+                line.push_str(", which this tree does not have");
             }
             otherwise.push(line);
         }
@@ -159,11 +159,11 @@ impl Wanted {
         }
         Err(BuildError::input(
             format!(
-                "the tree's Kconfig does not allow what is wanted: {}",
+                "the tree's Kconfig does not allow these settings: {}",
                 otherwise.join("; ")
             ),
-            "a tree that knows these symbols with what they depend on set (a fragment for `--config` may \
-             set that), or a fragment that wants them otherwise",
+            "a tree that has these symbols, with their dependencies set (by a fragment for \
+             `--config` if need be), or a fragment with other values",
         ))
     }
 }
@@ -250,7 +250,7 @@ mod tests {
         config = config.replace("CONFIG_VIRTIO_UML=y\n", "");
         let e = wanted.check(&config, &known).unwrap_err().to_string();
         assert!(
-            e.contains("CONFIG_VIRTIO_UML=y, which this tree does not know"),
+            e.contains("CONFIG_VIRTIO_UML=y, which this tree does not have"),
             "{e}"
         );
         let wanted = Wanted::read(&[fragment("CONFIG_BLK_WTB=y\n")]).unwrap();

@@ -41,7 +41,7 @@ pub enum BuildError {
         log: PathBuf,
     },
     /// The user stopped the build.
-    #[error("stopped; the same command goes on where it was")]
+    #[error("stopped; the same command continues the build")]
     Stopped,
 }
 
@@ -52,7 +52,7 @@ impl BuildError {
             Self::Input { accepted, .. } => Some(format!("accepted: {accepted}")),
             Self::Full { .. } => Some(
                 "accepted: 3 GB of free space for a first build, 0.3 GB for more of the same source \
-                 (`lowmark kernel list` says what is kept, `lowmark kernel remove NAME` frees it), or \
+                 (`lowmark kernel list` lists the stored kernels, `lowmark kernel remove NAME` removes one), or \
                  another folder in the environment variable LOWMARK_CACHE"
                     .into(),
             ),

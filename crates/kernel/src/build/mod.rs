@@ -323,7 +323,7 @@ impl Cache {
         let plan = Plan::read(self, request, watch)?;
         if let (true, None) = (request.costs, plan.own) {
             watch.step(Step::Note(
-                "computing takes no time in this kernel: there is no patch for that",
+                "computing takes no time in this kernel: Lowmark has no patch for this release that charges it",
             ));
         }
         let lock = self.lock(&plan.name)?;
@@ -402,7 +402,7 @@ impl Cache {
             return Err(BuildError::input(
                 format!("there is no kernel {name}"),
                 match names.as_slice() {
-                    [] => "nothing: no kernel is kept".to_owned(),
+                    [] => "no name: no kernel is stored".to_owned(),
                     some => format!("one of {}", some.join(", ")),
                 },
             ));

@@ -57,7 +57,7 @@ pub fn apply(
     patched.apply(scan, &patch, &release.text).map_err(|e| {
         let (major, minor) = own.series;
         BuildError::input(
-            format!("{e} (Lowmark's own, made for {major}.{minor}: what computing costs)"),
+            format!("{e} (Lowmark's own patch, made for {major}.{minor}, which charges computing time)"),
             "`--without-costs`, for a kernel in which computing takes no time; or a tree of a release \
              that the patch is made for, with patches that leave those lines alone",
         )

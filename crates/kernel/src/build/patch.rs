@@ -67,13 +67,13 @@ impl Patched {
                     "the patch {} does not fit Linux {release}: {why}",
                     patch.name
                 ),
-                "a patch whose lines are all in this tree, moved at most, with paths as git has them \
-                 (a/mm/vmscan.c)",
+                "a patch whose context lines are all in this tree, possibly at other line \
+                 numbers, with paths in git's form (a/mm/vmscan.c)",
             )
         };
         let no_patch = |e: &dyn std::fmt::Display| {
             BuildError::input(
-                format!("{} is no patch: {e}", patch.name),
+                format!("{} is not a patch: {e}", patch.name),
                 "a file that `git diff`, `git format-patch` or `diff -u` wrote",
             )
         };
@@ -126,7 +126,7 @@ impl Patched {
     fn room(&self, scan: &Scan, path: &Path) -> Result<(), Misfit> {
         let shown = path.display();
         if self.kind(scan, path).is_some() {
-            return Err(format!("it makes {shown}, which is there already"));
+            return Err(format!("it creates {shown}, which already exists"));
         }
         for above in path.ancestors().skip(1) {
             let what = match self.kind(scan, above) {
@@ -136,7 +136,7 @@ impl Patched {
             };
             let above = above.display();
             return Err(format!(
-                "it makes {shown}, but {above} is {what} of the tree"
+                "it creates {shown}, but {above} is {what} of the tree"
             ));
         }
         let of_tree = scan.manifest.0.range(path.to_owned()..).map(|(p, _)| p);
@@ -146,7 +146,7 @@ impl Patched {
             .take_while(below)
             .chain(of_patches.take_while(below));
         match all.any(|p| self.kind(scan, p).is_some()) {
-            true => Err(format!("it makes {shown}, which is a folder of the tree")),
+            true => Err(format!("it creates {shown}, which is a folder of the tree")),
             false => Ok(()),
         }
     }
@@ -195,7 +195,7 @@ impl<'a> Diff<'a> {
     fn there(&self, state: &Patched, path: &Path) -> Result<(Kind, Vec<u8>), Misfit> {
         let missing = || {
             format!(
-                "it changes {}, which is no file of the tree",
+                "it changes {}, which is not a file of the tree",
                 path.display()
             )
         };
@@ -298,16 +298,16 @@ impl<'a> Diff<'a> {
             let old = patch.hunks().get(number - 1).map(|h| h.old_range());
             let line = old.and_then(|old| line_of_hunk(whole, &name, old.start()));
             let at = line.map_or(String::new(), |n| format!(", line {n} of the patch"));
-            format!("hunk {number} of {name}{at}, finds no such lines there")
+            format!("hunk {number} of {name}{at}, has lines that the file does not contain")
         })?;
         if to.is_none() && !bytes.is_empty() {
-            return Err(format!("it deletes {name}, of which lines would be left"));
+            return Err(format!("it deletes {name}, but not all of its lines"));
         }
         match file.new_mode() {
             Some(FileMode::Executable) => kind = Kind::Executable,
             Some(FileMode::Regular) => kind = Kind::Plain,
             Some(FileMode::Symlink | FileMode::Gitlink) => {
-                return Err(format!("it makes {name} a link"));
+                return Err(format!("it turns {name} into a link"));
             }
             None => {}
         }
@@ -380,7 +380,7 @@ fn inside(path: &[u8]) -> Result<PathBuf, Misfit> {
     }
     if path.iter().any(|b| matches!(b, b'\n' | b'\0')) {
         return Err(format!(
-            "it names {named:?}, which no file of a tree is called"
+            "it names {named:?}, which can't be a file of a tree"
         ));
     }
     // Normalises: `mm//a.c` and `mm/./a.c` are one name.
@@ -484,16 +484,16 @@ mod tests {
             ),
             (
                 CHANGE.replace("vmscan", "vmscam"),
-                "mm/vmscam.c, which is no file",
+                "mm/vmscam.c, which is not a file",
             ),
             (
                 CHANGE.replace("a/mm/", "a/../").replace("b/mm/", "b/../"),
                 "not below the tree",
             ),
-            ("no patch at all\n".into(), "is no patch"),
+            ("no patch at all\n".into(), "is not a patch"),
             (
                 "--- /dev/null\n+++ b/mm/old.c\n@@ -0,0 +1 @@\n+x\n".into(),
-                "mm/old.c, which is there already",
+                "mm/old.c, which already exists",
             ),
         ] {
             let e = apply(&patch).unwrap_err();
@@ -626,16 +626,16 @@ mod tests {
         for (patch, said) in [
             (new("evil/pwn.c"), "it makes evil/pwn.c, but evil is a link"),
             (new("link/vm/a.c"), "but link is a link"),
-            (new("evil"), "which is there already"),
+            (new("evil"), "which already exists"),
             (new("mm/old.c/a.c"), "but mm/old.c is a file"),
             (new("mm"), "mm, which is a folder"),
             (rename("evil/pwn.c"), "but evil is a link"),
-            (rename("mm/vmscan.c"), "which is there already"),
+            (rename("mm/vmscan.c"), "which already exists"),
             (rename("../out.c"), "not below the tree"),
             (rename("/etc/out.c"), "not below the tree"),
-            (renamed("link/vm/a.c", "a.c", ""), "no file of the tree"),
+            (renamed("link/vm/a.c", "a.c", ""), "not a file of the tree"),
             (renamed("evil", "good", ""), "evil, which is a link"),
-            (renamed("none.c", "a.c", ""), "none.c, which is no file"),
+            (renamed("none.c", "a.c", ""), "none.c, which is not a file"),
             (
                 git(
                     "evil",
@@ -651,11 +651,11 @@ mod tests {
             ),
             (
                 "diff --git \"a/a\\nb\" \"b/a\\nb\"\nnew file mode 100644\n".into(),
-                "which no file of a tree is called",
+                "can't be a file of a tree",
             ),
             (
                 "--- a/mm/vmscan.c\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-one\n-two\n".into(),
-                "of which lines would be left",
+                "but not all of its lines",
             ),
         ] {
             let e = apply(&patch).unwrap_err();

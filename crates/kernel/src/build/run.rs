@@ -57,7 +57,7 @@ pub fn find_tools() -> Result<(), BuildError> {
     }
     Err(BuildError::input(
         format!(
-            "a kernel can't be built here: there is no {}",
+            "a kernel can't be built: {} is missing",
             programs.join(", ")
         ),
         format!("`apt install {}` first", packages.join(" ")),

@@ -40,9 +40,9 @@ const LANDMARKS: [&str; 4] = [
 pub fn release(root: &Path) -> Result<Release, BuildError> {
     let wrong = |why: String| {
         BuildError::input(
-            format!("{} is no source tree of Linux: {why}", root.display()),
-            "a folder with the sources of Linux 5.7 or later, as `git clone` or a released archive gives \
-             them, or `--debian 6.12`",
+            format!("{} is not a source tree of Linux: {why}", root.display()),
+            "a folder with the sources of Linux 5.7 or later, from `git clone` or a released \
+             archive, or `--debian 6.12`",
         )
     };
     let makefile = root.join("Makefile");

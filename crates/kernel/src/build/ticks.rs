@@ -63,7 +63,9 @@ pub fn apply(
             format!(
                 "Linux {release} does not say in {KCONFIG} how often its timer ticks (`config HZ` with `default {HZ}`)"
             ),
-            format!("no `--hz`, for a kernel whose timer ticks {HZ} times a second"),
+            format!(
+                "the command without `--hz`: the kernel's timer then ticks {HZ} times per second"
+            ),
         ));
     };
     patched

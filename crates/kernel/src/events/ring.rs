@@ -38,7 +38,7 @@ impl<'a> Page<'a> {
     /// # Errors
     /// The page is shorter than its header says.
     pub fn new(page: &'a [u8], header: &Header) -> Result<Self> {
-        let short = || TraceError::Page("it is shorter than its head says");
+        let short = || TraceError::Page("it is shorter than its header says");
         let time = header.timestamp.unsigned(page).ok_or_else(short)?;
         let commit = header.commit.unsigned(page).ok_or_else(short)?;
         let len = usize::try_from(commit & !(MISSED | MISSED_STORED)).map_err(|_| short())?;

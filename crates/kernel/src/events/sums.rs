@@ -217,8 +217,8 @@ impl Sums {
                 n => format!("{n} events"),
             };
             traced.notes.push(format!(
-                "{many} of tracepoints are lost: they came faster than the ring could be read, so what is summed up \
-                 from them is not told"
+                "{many} of tracepoints are lost: they came faster than the ring buffer could be \
+                 read, so figures summed from them are left out"
             ));
             return traced;
         }
@@ -237,7 +237,7 @@ impl Sums {
                 traced.reclaim = Some(reclaim);
             }
             Some(name) => traced.notes.push(format!(
-                "the kernel has no tracepoint {name}: the rows of vmscan's events are not told"
+                "the kernel has no tracepoint {name}: the rows of vmscan's events are left out"
             )),
         }
         let seconds = |ns: u64| ns as f64 / 1e9;
@@ -367,9 +367,10 @@ impl Traced {
         let silent = |sums: &mut ReclaimSums| !Self::tells_scans(sums, result);
         if self.reclaim.take_if(silent).is_some() {
             self.notes.push(
-                "the kernel counts pages scanned of which no event tells (the multi-generational LRU of 6.1 has none): \
-                 the rows of vmscan's events are not told"
-                    .to_owned(),
+                "the kernel counts scanned pages for which it has no events (the \
+                 multi-generational LRU of 6.1 has none): the rows of vmscan's events are left \
+                 out"
+                .to_owned(),
             );
         }
         // No tracepoint covers the wait for the pfmemalloc reserves before direct reclaim
@@ -380,8 +381,9 @@ impl Traced {
             self.metrics.retain(|(name, _)| *name != RECLAIM_WAIT);
             if let Some(n) = throttled.filter(|_| self.metrics.len() < before) {
                 self.notes.push(format!(
-                    "{n} times a task waited for reserves in front of direct reclaim, and no tracepoint tells how long: the \
-                     longest wait of an allocation is not told"
+                    "{n} times a task waited for reserves before direct reclaim, and no \
+                     tracepoint records the length of that wait: the longest wait of an \
+                     allocation is left out"
                 ));
             }
         }

@@ -356,7 +356,7 @@ fn formats_that_lack_something_are_named() {
 #[test]
 fn pages_that_are_none_are_errors() {
     let cut = "a page of the ring can't be read: an event is cut off at its end";
-    let short = "a page of the ring can't be read: it is shorter than its head says";
+    let short = "a page of the ring can't be read: it is shorter than its header says";
     let whole = page(2000, 0, &[record(0, &[0; 8])]);
     for (pages, why) in [
         (whole[..10].to_vec(), short),

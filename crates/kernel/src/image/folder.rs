@@ -18,8 +18,8 @@ use std::path::Path;
 pub fn digest(root: &Path) -> Result<String, ImageError> {
     if !root.is_dir() {
         return Err(ImageError::input(
-            format!("{} is no folder", root.display()),
-            "a folder with programs and what they need, as a guest's root",
+            format!("{} is not a folder", root.display()),
+            "a folder for a guest's root, with programs and the files that they need",
         ));
     }
     let mut sum = Sha256::new();
@@ -102,7 +102,7 @@ mod tests {
             digest(&path("none"))
                 .unwrap_err()
                 .to_string()
-                .contains("is no folder")
+                .contains("is not a folder")
         );
     }
 }

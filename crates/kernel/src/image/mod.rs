@@ -228,8 +228,8 @@ fn refused(kind: FsKind, capacity: u64, path: &Path, output: &[u8]) -> ImageErro
             "{} can't be made on a disk of {capacity} bytes: {message}",
             kind.name()
         ),
-        "a disk as large as this filesystem needs: 8 MiB for ext3 and ext4, 300 MiB for xfs, 128 MiB for \
-         btrfs; with what the tool says",
+        "a disk as large as this filesystem needs: 8 MiB for ext3 and ext4, 300 MiB for xfs, \
+         128 MiB for btrfs; see also the tool's message",
     )
 }
 
@@ -273,8 +273,8 @@ pub fn from_folder(
 ) -> Result<u64, ImageError> {
     if !root.is_dir() {
         return Err(ImageError::input(
-            format!("{} is no folder", root.display()),
-            "a folder with programs and what they need, as a guest's root",
+            format!("{} is not a folder", root.display()),
+            "a folder for a guest's root, with programs and the files that they need",
         ));
     }
     let mut taken = Taken::default();

@@ -128,7 +128,7 @@ fn wrong_input_is_one_sentence() {
     let e = find_tool("mkfs.none", "none-progs").unwrap_err();
     assert!(said(e).contains("apt install none-progs"));
     let e = from_folder(&dir.path().join("no"), None, &path, Path::new("no")).unwrap_err();
-    assert!(said(e).contains("is no folder"));
+    assert!(said(e).contains("is not a folder"));
     let Some(preload) = preload(dir.path()) else {
         return;
     };

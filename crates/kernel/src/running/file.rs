@@ -160,7 +160,9 @@ fn head(from: From<'_>) -> io::Result<(About, BufReader<From<'_>>)> {
     let about = text.strip_prefix(MAGIC).map(serde_json::from_str);
     match about {
         Some(Ok(about)) => Ok((about, from)),
-        _ => Err(io::Error::other("it is no recording of `lowmark record`")),
+        _ => Err(io::Error::other(
+            "the file is not a recording of `lowmark record`",
+        )),
     }
 }
 
@@ -234,7 +236,7 @@ impl Recording {
         let mut result = heard.result(outcome, &names, disks);
         if each > 1 {
             let note =
-                format!("time series show every {each}th look, and rates as means between them");
+                format!("time series show every {each}th sample, and rates as means between them");
             result.notes.push(note);
         }
         result.digest = digest;

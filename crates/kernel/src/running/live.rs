@@ -77,7 +77,7 @@ impl Live {
             .split_once("\r\n\r\n")
             .filter(|(head, page)| head.contains(" 200 ") && page.contains(BEFORE))
             .map(|(_, page)| page.to_owned());
-        page.ok_or_else(|| io::Error::other("no live cache answers there"))
+        page.ok_or_else(|| io::Error::other("no live cache answers at this address"))
     }
 
     /// Returns the files of a look at the cache, by their paths.

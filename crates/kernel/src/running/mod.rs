@@ -152,12 +152,12 @@ impl<W: Write> Recorder<W> {
             .filter(|w| seen.iter().all(|s| s != w))
             .collect();
         if missing.contains(&"/proc/vmstat") {
-            return Err("/proc/vmstat can't be read: there is nothing to record".to_owned());
+            return Err("/proc/vmstat can't be read, and a recording needs it".to_owned());
         }
         if !missing.is_empty() {
             note(
                 &mut out,
-                format!("not recorded: {} can't be read here", missing.join(", ")),
+                format!("not recorded: {} can't be read", missing.join(", ")),
             )?;
         }
         // Formats are written only if tracing works: without events they would promise figures.
@@ -383,7 +383,7 @@ impl<W: Write> Recorder<W> {
                 .map(|(cpu, n)| format!("{n} on CPU {cpu}"))
                 .collect();
             let text = format!(
-                "events that found no room in their ring: {}",
+                "events lost because their ring buffer was full: {}",
                 of_cpus.join(", ")
             );
             write(&mut self.out, Frame::Note(text))?;

@@ -74,7 +74,7 @@ impl Action {
                     return Ok(None);
                 }
                 fs::write(path, was)?;
-                Ok(Some(format!("{} is {was} again", path.display())))
+                Ok(Some(format!("{} was set back to {was}", path.display())))
             }
         }
     }

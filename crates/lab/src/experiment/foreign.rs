@@ -174,7 +174,7 @@ mod tests {
                 kernel,
                 "{ run = \"a\", root = \"none\" }",
                 "\"none\"",
-                "is no folder",
+                "is not a folder",
             ),
             (
                 kernel,

@@ -45,7 +45,7 @@ impl Scratch {
             .map_err(|e| input(format!("{shown}: {e}"), "a folder that can be written to"))?;
         if !meta.is_dir() {
             return Err(input(
-                format!("{shown} is no folder"),
+                format!("{shown} is not a folder"),
                 "a folder that can be written to",
             ));
         }
@@ -53,7 +53,7 @@ impl Scratch {
             .map_err(|e| failed("asking for the filesystem's kind")(e.into()))?;
         if IN_MEMORY.contains(&(kind.f_type as u64 & 0xffff_ffff)) {
             return Err(input(
-                format!("{shown} lies in memory: there is no device to measure"),
+                format!("{shown} is on a filesystem in memory, without a device to measure"),
                 "a folder on a block device",
             ));
         }
@@ -84,7 +84,7 @@ impl Scratch {
             }
             _ => failed("making the temporary file")(e),
         })?;
-        std::fs::remove_file(&path).map_err(failed("taking the temporary file's name away"))?;
+        std::fs::remove_file(&path).map_err(failed("unlinking the temporary file"))?;
         Ok(Self {
             device: number(&meta),
             filesystem_bytes: space.f_blocks.saturating_mul(space.f_frsize),

@@ -288,11 +288,11 @@ impl Fit {
         let off = |error: f64| (error.exp() - 1.0) * 100.0;
         let _ = writeln!(
             out,
-            "Measured {}, and predicted by the {} model fitted to it (a mean of {:.0} % off):",
+            "Measured {}, and predicted by the {} model fitted to it (mean deviation {:.0} %):",
             if self.direct {
-                "past the page cache"
+                "with direct I/O"
             } else {
-                "through the page cache: the filesystem knows no direct access"
+                "through the page cache, because the filesystem has no direct I/O"
             },
             name(self.kind),
             off(self.error)
@@ -327,7 +327,7 @@ impl Fit {
         }
         let _ = writeln!(
             out,
-            "Sequential transfers have {} KiB; MB are powers of 1000.",
+            "Sequential transfers are {} KiB each; MB are powers of 1000.",
             STREAM >> 10
         );
         out

@@ -67,7 +67,7 @@ pub fn measure(
     if span < 2 * STREAM {
         return Err(ProbeError::Input {
             what: format!(
-                "{} took a quarter of the time to write {} KiB",
+                "{} needed a quarter of the probe's time to write {} KiB",
                 options.dir.display(),
                 span >> 10
             ),
@@ -284,7 +284,7 @@ mod tests {
         };
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert!(refused(&options(&file, 2)).0.contains("is no folder"));
+        assert!(refused(&options(&file, 2)).0.contains("is not a folder"));
         assert!(
             refused(&options(&dir.path().join("none"), 2))
                 .1
