@@ -20,7 +20,7 @@ pub unsafe fn text<'a>(what: &str, text: *const c_char) -> Result<&'a str, Error
     let text = unsafe { CStr::from_ptr(text) };
     let utf8 = |_| {
         wrong(&format!(
-            "`{what}` is no UTF-8; accepted: a string of UTF-8"
+            "`{what}` is not UTF-8; accepted: a string of UTF-8"
         ))
     };
     text.to_str().map_err(utf8)

@@ -97,7 +97,7 @@ unsafe fn answer<T>(
     work: impl FnOnce() -> Result<*mut T, front::Error>,
 ) -> Code {
     let done = match place.is_null() {
-        true => Ok(Err(wrong(&format!("no place for {what}")))),
+        true => Ok(Err(wrong(&format!("the pointer for {what} is NULL")))),
         false => {
             // SAFETY: `place` is valid for a pointer, by the function's contract.
             unsafe { place.write(ptr::null_mut()) };

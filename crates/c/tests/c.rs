@@ -91,7 +91,7 @@ fn what_is_wrong_is_said() {
         ("a key", 2, "nonsense"),
         ("a file", 2, "/nowhere.toml"),
         ("a name", 2, "`name` is NULL"),
-        ("no place", 2, "no place for results"),
+        ("no place", 2, "the pointer for results is NULL"),
         ("nobody asks", 2, "-"),
         ("a setting", 2, "cpus"),
         ("a list", 2, "`set` is NULL; accepted: a list of 1"),

@@ -64,7 +64,7 @@ pub(crate) unsafe fn make<T>(
 /// Converts the length of a list, which must not be negative.
 fn counted(what: &str, count: c_int) -> Result<usize, Wrong> {
     usize::try_from(count).map_err(|_| {
-        let message = format!("there are {count} of `{what}`; accepted: 0 and more");
+        let message = format!("the number of `{what}` is {count}; accepted: 0 or more");
         Wrong::new(libc::EINVAL, message)
     })
 }

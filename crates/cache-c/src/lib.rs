@@ -139,7 +139,7 @@ pub unsafe extern "C" fn lowmark_cache_shutdown(cache: *const Cache, end: *mut E
         not_in_shrinker()?;
         let pinned = shared.writing.load(SeqCst);
         if pinned > 0 {
-            let message = format!("{pinned} pages are pinned for writing; let them go first");
+            let message = format!("{pinned} pages are pinned for writing; unpin them first");
             return Err(Wrong::new(libc::EBUSY, message));
         }
         let ended = shared.cache.shutdown();

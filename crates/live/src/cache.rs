@@ -353,7 +353,7 @@ impl Cache {
         let listener = config.metrics.map(Listener::bind).transpose()?;
         let mut world = LiveWorld::new(&engine).map_err(|_| {
             Error::Config(format!(
-                "memory = {}: the system does not give it",
+                "memory = {}: the system refuses to map it",
                 config.memory
             ))
         })?;

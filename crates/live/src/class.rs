@@ -126,7 +126,7 @@ pub(crate) fn zones(classes: &[Class], pages: u64) -> Result<Vec<ZoneInfo>, Erro
         && let Some(i) = all.iter().position(|&n| n * (PAGE as u64) < LEAST)
     {
         return refuse(format!(
-            "class {i} has {} of {} KiB of memory: it needs 1 MiB at least",
+            "class {i} has {} of {} KiB of memory: it needs at least 1 MiB",
             all[i] * 4,
             pages * 4
         ));
@@ -164,8 +164,8 @@ pub(crate) fn with_marks(
         let Some(m) = marks else { continue };
         if !(m.min <= m.low && m.low <= m.high && m.high / PAGE as u64 <= zone.size / 2) {
             return Err(Error::Config(format!(
-                "class {i}, watermarks {}, {}, {} bytes: they ascend, and the highest is at most half of \
-                 the class, which has {} bytes",
+                "class {i}, watermarks {}, {}, {} bytes: accepted are ascending values, the \
+                 highest at most half of the class, which has {} bytes",
                 m.min,
                 m.low,
                 m.high,

@@ -141,7 +141,7 @@ pub enum Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoRing(e) => write!(f, "no io_uring ({e}): reads and writes are made by threads"),
+            Self::NoRing(e) => write!(f, "no io_uring ({e}): threads do reads and writes"),
         }
     }
 }
@@ -256,7 +256,7 @@ impl Config {
                 MOST_MEMORY.min(machine) >> 20,
                 match machine < MOST_MEMORY {
                     true => "this machine's memory",
-                    false => "the most that page numbers reach",
+                    false => "the limit of page numbers",
                 }
             ));
         }

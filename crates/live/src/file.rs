@@ -42,8 +42,8 @@ pub enum Error {
     OutOfMemory,
     /// Nothing could be reclaimed, and pinned pages and buffers are at least part of the reason.
     #[error(
-        "out of memory: {pinned} of the cache's {pages} pages are pinned and {buffers} are buffers; let some \
-         go, or give it more memory"
+        "out of memory: {pinned} of the cache's {pages} pages are pinned and {buffers} are \
+         buffers; unpin some, or give the cache more memory"
     )]
     TooManyPins {
         /// Pages that are pinned.
@@ -68,10 +68,10 @@ pub enum Error {
     #[error("too many shrinkers")]
     TooManyShrinkers,
     /// A shrinker called the cache that called it.
-    #[error("a shrinker may not call the cache that asks it")]
+    #[error("a shrinker may not call the cache that called it")]
     InShrinker,
     /// The file has no such page.
-    #[error("the page lies behind the file's end")]
+    #[error("the page is past the file's end")]
     BehindEnd,
     /// The range ends behind the largest file, 2^32 - 1 pages.
     #[error("the file would be larger than 16 TiB")]

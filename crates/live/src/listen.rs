@@ -69,7 +69,7 @@ impl Listener {
         let refuse =
             |why: &dyn std::fmt::Display| Err(Error::Config(format!("metrics = {address}: {why}")));
         if !address.ip().is_loopback() {
-            return refuse(&"accepted are addresses of this machine alone, such as 127.0.0.1:9100");
+            return refuse(&"accepted are only addresses of this machine, such as 127.0.0.1:9100");
         }
         let opened = || -> std::io::Result<Self> {
             let listener = TcpListener::bind(address)?;

@@ -88,13 +88,13 @@ impl Page {
         self.one(
             "memory_bytes",
             "gauge",
-            "Memory for pages.",
+            "Memory of the cache for pages.",
             s.pages * PAGE as u64,
         );
         self.family(
             "pages",
             "gauge",
-            "Pages by state; one that is dirty or written is cached, too.",
+            "Pages by state; dirty pages and pages under writeback are also cached.",
         );
         for (state, n) in [
             ("free", s.free),
@@ -106,13 +106,13 @@ impl Page {
         ] {
             self.sample(format_args!("{{state=\"{state}\"}}"), n);
         }
-        self.family("evicted_pages", "counter", "Pages evicted, by whom.");
+        self.family("evicted_pages", "counter", "Pages evicted, by reclaimer.");
         self.sample("{by=\"kswapd\"}", s.evicted_by_kswapd);
         self.sample(
             "{by=\"direct\"}",
             s.evicted.saturating_sub(s.evicted_by_kswapd),
         );
-        let help = "Times a thread had to reclaim for itself.";
+        let help = "Times that an allocating thread entered direct reclaim.";
         self.one("direct_reclaims", "counter", help, s.direct_reclaims);
         let help = "Bytes read from files.";
         self.one("read_bytes", "counter", help, s.kib_read * 1024);
@@ -125,11 +125,11 @@ impl Page {
     /// Writes the latency histograms.
     fn latencies(&mut self, latencies: &Latencies) {
         let help = |name: &str| match name {
-            "hit" => "A page that was cached, looked up; one in 512 is timed and counted.",
-            "miss" => "A page that was not at hand.",
-            "write" => "A call that writes, with what it was held back.",
-            "throttle" => "What a writer was held back at the dirty limits, where he had to wait.",
-            "allocation" => "An allocation of a page, with the direct reclaim in it.",
+            "hit" => "A lookup of a cached page; one in 512 is timed and counted.",
+            "miss" => "A lookup of a page that was not cached.",
+            "write" => "A call that writes, including its sleep at the dirty limits.",
+            "throttle" => "The sleep of a throttled writer at the dirty limits.",
+            "allocation" => "An allocation of a page, including its direct reclaim.",
             _ => "A sync of a file.",
         };
         let seconds = |ns: u64| ns as f64 / 1e9;
@@ -146,7 +146,7 @@ impl Page {
             let _ = writeln!(self.text, "{family}_bucket{{le=\"+Inf\"}} {n}");
             let _ = writeln!(self.text, "{family}_sum {sum:?}\n{family}_count {n}");
         }
-        let help = "The longest since the cache began, of those that were timed.";
+        let help = "The longest timed call since the cache was created.";
         self.family("longest_seconds", "gauge", help);
         for (name, latency) in latencies.all() {
             let longest = latency.max().as_secs_f64();
@@ -174,7 +174,7 @@ impl Page {
         for (name, n) in levels.into_iter().chain(limits) {
             self.sample(format_args!("{{name=\"{name}\"}}"), n);
         }
-        let help = "What the engine counts, by the names in the kernel's /proc/vmstat.";
+        let help = "Counters of the engine, by their names in the kernel's /proc/vmstat.";
         self.family("vmstat_events", "counter", help);
         for (name, n) in events {
             self.sample(format_args!("{{name=\"{name}\"}}"), n);

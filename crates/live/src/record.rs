@@ -143,7 +143,7 @@ impl Recorder {
         }
         let mut b = self.buffer.lock();
         if b.begin.is_some() {
-            let message = "a recording of this cache is under way".to_owned();
+            let message = "another recording of this cache is running".to_owned();
             return Err(Error::Config(message));
         }
         let file = File::create(path).map_err(|e| Error::Io(errno(&e)))?;

@@ -213,7 +213,7 @@ fn classes_that_cannot_be_are_refused_in_words() {
     let marks = |min, low, high| Some(Marks { min, low, high });
     for (classes, what) in [
         (vec![class(MIB, None); 3], "up to 2"),
-        (vec![class(4096, None)], "1 MiB at least"),
+        (vec![class(4096, None)], "at least 1 MiB"),
         (vec![class(16 * MIB, None)], "class 0 has 0"),
         (vec![class(MIB, marks(9, 8, 10))], "ascend"),
         (vec![class(MIB, marks(1, 2, MIB))], "half"),

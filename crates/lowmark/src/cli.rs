@@ -251,7 +251,7 @@ impl TraceRun {
         ];
         let open = open.iter().filter(|(.., open)| *open);
         let taken: String = open.map(|(o, word, _)| format!(" {o} {word}")).collect();
-        (!taken.is_empty()).then(|| format!("not given, so taken:{taken}"))
+        (!taken.is_empty()).then(|| format!("options not given have these values:{taken}"))
     }
 
     /// Returns the machine that stands in an experiment's place, for a run of an experiment.
@@ -390,7 +390,7 @@ fn count(text: &str) -> Result<u64, String> {
         .and_then(|n| n.checked_mul(unit))
         .filter(|n| *n > 0)
         .ok_or_else(|| {
-            "accepted: a number from 1 on, with k, M or G for 1000, 1000² and 1000³".into()
+            "accepted: a number of at least 1, with k, M or G for 1000, 1000² and 1000³".into()
         })
 }
 

@@ -67,10 +67,10 @@ impl Failure {
                 kept,
             } => {
                 let kept = kept.as_ref().map_or_else(
-                    || "there is nothing to keep".to_owned(),
+                    || "no iteration was kept".to_owned(),
                     |dir| {
                         let dir = dir.display();
-                        format!("they are in {dir}; the same command with `--resume {dir}` goes on")
+                        format!("they are in {dir}; to continue, give the same command with `--resume {dir}`")
                     },
                 );
                 format!("interrupted: {finished} of {wanted} iterations finished; {kept}")

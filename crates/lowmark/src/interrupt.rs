@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 ///
 /// On systems without the signal the flag is never set.
 pub fn flag() -> Arc<AtomicBool> {
-    flag_saying("stopping with the finished iterations; once more to stop at once")
+    flag_saying("stopping; finished iterations are kept; once more to stop at once")
 }
 
 /// Makes the first Ctrl-C call `last` and end the process with exit code 130, for work that can't

@@ -35,7 +35,7 @@ use std::thread::Builder;
 
 /// The advice printed when memory runs out.
 pub const MORE_MEMORY: &str = "accepted: more memory (`ulimit -v`, the container's limit), a smaller \
-    machine or trace, or fewer `--jobs`; `lowmark run E --list` says what a run takes";
+    machine or trace, or fewer `--jobs`; `lowmark run E --list` prints the memory of a run";
 
 /// The stack of the thread that does the work, in bytes. The main thread's own stack grows on
 /// demand, and the process is killed if it can't.

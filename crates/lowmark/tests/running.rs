@@ -261,7 +261,7 @@ fn figures_of_another_machine_make_the_same_rows() {
         "report --vmstat b a",
         "accepted: first the earlier snapshot",
     );
-    wrong(dir, "report --vmstat t a", "it is no /proc/vmstat");
+    wrong(dir, "report --vmstat t a", "not the text of /proc/vmstat");
     wrong(dir, "report --vmstat a b --ftrace a", "no event of a trace");
     wrong(dir, "report --vmstat a b --experiment e.toml", "--machine");
 }
@@ -435,7 +435,7 @@ fn it_steps_aside_when_somebody_else_writes_the_setting() {
     fs::write(machine.path("sys/vm/watermark_scale_factor"), "77\n").expect("space");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130));
-    assert!(said(&output).contains("step aside"), "{}", said(&output));
+    assert!(said(&output).contains("tuning stops"), "{}", said(&output));
     assert_eq!((machine.factor(), machine.left()), (77, 0), "theirs stays");
 }
 

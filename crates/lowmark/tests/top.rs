@@ -60,7 +60,7 @@ fn frames_for_scripts() {
         here.contains("this machine") && here.contains("who waits"),
         "{here}"
     );
-    wrong(dir, "top", "no terminal");
+    wrong(dir, "top", "not a terminal");
     wrong(dir, "top none --once", "none");
     wrong(dir, "top e.toml --once", "no recording");
     wrong(dir, "top run --once --cell 3", "1: ");

@@ -273,8 +273,8 @@ impl Comparison {
             .filter_map(|r| Some((r, r.groups.as_ref()?)))
         {
             out.push(format!(
-                "{} {}: the iterations fall into two groups by elapsed time, of {} and {}: a mean tells little; \
-                 `lowmark diverge EXPERIMENT {}:{} {}:{}` says where they part",
+                "{} {}: the iterations fall into two groups by elapsed time, of {} and {}: their \
+                 mean says little; `lowmark diverge EXPERIMENT {}:{} {}:{}` shows where they diverge",
                 r.group,
                 r.policy,
                 short.len(),
@@ -497,7 +497,7 @@ pub fn figures_text(outcomes: &Outcomes, screen: Screen) -> String {
     out += &super::along::text(tables.iter().filter(elapsed), compared, screen);
     for t in &tables {
         if t.rows.iter().all(|r| r.samples.is_empty()) {
-            let _ = writeln!(out, "note: no run that completed has `{}`", t.metric);
+            let _ = writeln!(out, "note: no completed run has `{}`", t.metric);
         }
     }
     out
@@ -711,8 +711,7 @@ mod tests {
         assert_eq!(figures_text(&o, Screen::default()), "");
         o.experiment.figures = vec![rows::figure("walk_rate").unwrap()];
         assert!(
-            figures_text(&o, Screen::default())
-                .contains("note: no run that completed has `walk_rate`")
+            figures_text(&o, Screen::default()).contains("note: no completed run has `walk_rate`")
         );
         o.experiment.figures = ["alloc_stall_rate_avg", "work_rate_avg"]
             .map(|name| rows::figure(name).unwrap())

@@ -153,9 +153,9 @@ fn verdict(page: &Page) -> String {
         let size = sized(*page.sizes.get(i)?);
         // Values are equal if the digits of the table do not tell them apart.
         let text = match show(best.0) == show(worst.0) {
-            true => format!("At {size} all have {}.", show(best.0)),
+            true => format!("At {size} all policies have {}.", show(best.0)),
             false => format!(
-                "At {size} {} has least, {}; {} has most, {}.",
+                "At {size} {} is lowest with {}; {} is highest with {}.",
                 best.1,
                 show(best.0),
                 worst.1,
@@ -166,7 +166,7 @@ fn verdict(page: &Page) -> String {
     };
     let items: String = at.into_iter().filter_map(told).collect();
     format!(
-        "<p class=\"answer\">{}: who has least of it</p><ul>{items}</ul>",
+        "<p class=\"answer\">{}: the lowest at each size</p><ul>{items}</ul>",
         escape::html(&panel.title)
     )
 }

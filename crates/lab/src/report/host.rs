@@ -24,7 +24,7 @@ pub fn text(outcomes: &Outcomes) -> String {
         let group = cell.group();
         let _ = write!(
             out,
-            "{} on {group}: {:.1} virtual s in {:.1} s of wall time ({:.1} a second), {:.1} s of CPU, {} MiB \
+            "{} on {group}: {:.1} virtual s in {:.1} s of wall time ({:.1} per second), {:.1} s of CPU, {} MiB \
              at peak",
             cell.said(),
             seconds(sim),

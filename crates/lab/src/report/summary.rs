@@ -67,7 +67,7 @@ fn table(table: &SummaryTable, compared: &str, labels: &Labels) -> String {
     let direction = match table.better {
         Better::Lower => "lower is better",
         Better::Higher => "higher is better",
-        Better::Neither => "neither less nor more is better",
+        Better::Neither => "neither lower nor higher is better",
     };
     let test = if table.test.is_empty() {
         String::new()

@@ -39,7 +39,7 @@ pub fn run(args: &Attribute) -> Result<(), Failure> {
     }
     if found.interrupted {
         let what = format!(
-            "interrupted: {} iterations finished, what they tell is above",
+            "interrupted: {} iterations finished; their result is above",
             found.runs
         );
         return Err(Failure::Stopped(what));

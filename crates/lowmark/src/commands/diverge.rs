@@ -22,7 +22,9 @@ pub fn run(args: &Diverge) -> Result<(), Failure> {
     super::run::fitting_jobs(&experiment, std::num::NonZeroUsize::new(1))?;
     let stop = crate::interrupt::flag();
     let Some(found) = diverge::diverge(&experiment, sides, &stop) else {
-        return Err(Failure::Stopped("interrupted: nothing was found".into()));
+        return Err(Failure::Stopped(
+            "interrupted before a difference was found".into(),
+        ));
     };
     match args.json {
         true => text::print_json(&found),
@@ -40,7 +42,7 @@ fn side<'a>(experiment: &'a Experiment, word: &str) -> Result<Side<'a>, Failure>
         None => (None, word),
     };
     let Ok(iteration) = iteration.parse::<u32>() else {
-        let what = format!("`{word}` names no run");
+        let what = format!("`{word}` does not name a run");
         let accepted = "accepted: an iteration from 0, as in iterations.csv, or POLICY:ITERATION";
         return Err(wrong(what, accepted.into()));
     };
@@ -55,7 +57,7 @@ fn side<'a>(experiment: &'a Experiment, word: &str) -> Result<Side<'a>, Failure>
                 kernel: Some(_), ..
             },
         ] => Err(wrong(
-            format!("`{word}` is of a real kernel, whose decisions nobody hears"),
+            format!("`{word}` is a run of a real kernel, whose decisions are not recorded"),
             "accepted: policies of the engine".into(),
         )),
         [cell] => Ok(Side { cell, iteration }),

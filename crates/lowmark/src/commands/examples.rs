@@ -18,7 +18,7 @@ pub fn run(args: &Examples) -> Result<(), Failure> {
     let files = FILES.iter().filter(|(path, _)| shown(path));
     if let Some(name) = &args.name {
         let Some((path, text)) = meant(name, &FOLDERS).filter(|(path, _)| shown(path)) else {
-            let what = format!("no example is called `{name}`");
+            let what = format!("there is no example `{name}`");
             let accepted = "accepted: a path or name that `lowmark examples` lists";
             return Err(Failure::Input(Diagnostic::placeless(what, accepted).into()));
         };

@@ -23,11 +23,11 @@ pub fn run(args: &Explain) -> Result<(), Failure> {
             "`lowmark explain` lists every name".to_owned()
         } else {
             format!(
-                "near: {}; `lowmark explain` lists every name",
+                "similar names: {}; `lowmark explain` lists every name",
                 near.join(", ")
             )
         };
-        Failure::Input(miette::miette!(help = help, "nothing is called `{name}`"))
+        Failure::Input(miette::miette!(help = help, "unknown name `{name}`"))
     })?;
     if args.json {
         return text::print_json(&found);

@@ -58,7 +58,7 @@ fn write_all(dir: &Path, pages: &[(String, Vec<u8>)]) -> Result<(), Failure> {
         fs::create_dir(dir).map_err(|e| {
             let what = format!("can't write man pages into `{}`: {e}", dir.display());
             let accepted =
-                "accepted: a folder that can be written to, or a new one in a folder that is there";
+                "accepted: a folder that can be written to, or a new folder in an existing one";
             Failure::Input(Diagnostic::placeless(what, accepted).into())
         })?;
     }

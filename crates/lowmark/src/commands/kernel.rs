@@ -93,7 +93,7 @@ impl Watch for Progress {
             Step::Copying(files) => format!("copying {files} files"),
             Step::Configuring => "configuring".into(),
             Step::Compiling(done, _) => format!("compiling ({done} steps)"),
-            Step::Keeping => "putting the kernel away".into(),
+            Step::Keeping => "storing the kernel".into(),
         };
         self.bar.set_message(words);
     }

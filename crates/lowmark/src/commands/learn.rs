@@ -46,7 +46,7 @@ impl Settings {
         let path = self.dir.join(name);
         let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         let number = text.trim().parse();
-        number.map_err(|_| format!("{}: `{}` is no number", path.display(), text.trim()))
+        number.map_err(|_| format!("{}: `{}` is not a number", path.display(), text.trim()))
     }
 
     /// Returns a message if another process has changed a setting.
@@ -55,7 +55,7 @@ impl Settings {
             let now = self.read(name)?;
             if now != *ours {
                 return Ok(Some(format!(
-                    "vm.{name} is {now} and was {ours}: somebody else has written it, so we step aside"
+                    "vm.{name} is {now}, but was set to {ours}: another process changed it, so tuning stops"
                 )));
             }
         }
@@ -184,7 +184,7 @@ pub fn run(args: &Learn) -> Result<(), Failure> {
         settings.undo = Some(guarded(args, &settings)?);
     }
     let learner = Learner::new(learning, AutoWatermarks::default());
-    let stop = interrupt::flag_saying("stopping; what was set is set back");
+    let stop = interrupt::flag_saying("stopping; the original settings are restored");
     let mut course = Course {
         root: &root,
         settings,
@@ -204,7 +204,7 @@ pub fn run(args: &Learn) -> Result<(), Failure> {
     };
     let failed = |why: String| Failure::System(miette!("{why}"));
     let (ended, traced) = watched.map_err(failed)?;
-    let back = back.map_err(|e| failed(format!("the setting could not be put back: {e}")))?;
+    let back = back.map_err(|e| failed(format!("the setting could not be restored: {e}")))?;
     if args.json {
         text::print_json(&json(&course, traced.as_ref()))?;
     } else {
@@ -225,7 +225,8 @@ fn guarded(args: &Learn, settings: &Settings) -> Result<(Undo, Option<Guard>), F
         let open = fs::OpenOptions::new().write(true).open(&path);
         open.map_err(|e| {
             Failure::Input(miette!(
-                help = "accepted: `--apply` as root; without it what would be set is printed",
+                help =
+                    "accepted: `--apply` as root; without `--apply` the settings are only printed",
                 "{}: {e}",
                 path.display()
             ))
@@ -430,10 +431,9 @@ fn shown(course: &Course<'_>, args: &Learn, traced: Option<&RunResult>) -> Strin
 /// Formats the settings to start with next time.
 fn proposal(course: &Course<'_>, args: &Learn) -> String {
     let Some((setting, low)) = course.learner.learned() else {
-        return "nothing was learned: there was no direct reclaim, and kswapd had no trouble\n"
-            .to_owned();
+        return "nothing was learned: there was no direct reclaim, and kswapd kept up\n".to_owned();
     };
-    let mut out = String::from("to begin with that at the next boot, in /etc/sysctl.d:\n");
+    let mut out = String::from("to start with this setting at the next boot, in /etc/sysctl.d:\n");
     for (name, n) in &setting {
         out += &format!("  vm.{name} = {n}\n");
     }
@@ -445,13 +445,12 @@ fn proposal(course: &Course<'_>, args: &Learn) -> String {
     );
     if course.learner.at_cap() {
         out += &format!(
-            "; that is as far as it goes (at most {} times): more memory, or less at a time",
+            "; this is the limit (at most {} times): add memory, or allocate less at a time",
             course.learner.cap()
         );
     }
     if !args.apply {
-        out +=
-            "; nothing was set, so each step is a guess that nobody has tried (`--apply` tries it)";
+        out += "; nothing was set, so the steps are untested guesses (`--apply` tests them)";
     }
     out + "\n"
 }

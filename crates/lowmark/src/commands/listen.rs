@@ -48,12 +48,12 @@ impl Files {
         }
         if let Some(kernel) = experiment.kernels().first() {
             let what = format!(
-                "`--ftrace`, `--zoneinfo` and `--perfetto` are the engine's, and `{}` is a real kernel",
+                "`--ftrace`, `--zoneinfo` and `--perfetto` work only with the engine, and `{}` is a real kernel",
                 kernel.build
             );
             return wrong(
                 what,
-                "accepted: policies of the engine; a guest has files of its own under /sys/kernel/tracing and /proc",
+                "accepted: policies of the engine; a guest has its own files under /sys/kernel/tracing and /proc",
             );
         }
         let selection = match Selection::new(&args.heard.ftrace_events) {
@@ -63,7 +63,7 @@ impl Files {
                     .iter()
                     .map(|(_, event)| *event)
                     .collect();
-                let what = format!("`--ftrace-events` has `{name}`, which is no event");
+                let what = format!("`--ftrace-events`: `{name}` is not an event");
                 return wrong(
                     what,
                     &format!(
@@ -121,7 +121,7 @@ impl Files {
 
 fn unwritable(path: &Path, e: &io::Error) -> Failure {
     let what = format!("{} can't be made: {e}", path.display());
-    let accepted = "accepted: a new file in a folder that is there";
+    let accepted = "accepted: a new file in an existing folder";
     Failure::Input(Diagnostic::placeless(what, accepted).into())
 }
 

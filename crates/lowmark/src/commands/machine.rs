@@ -293,7 +293,7 @@ fn to_text(captured: &Captured, report: &Verification, looks: usize) -> String {
         m.formula,
     );
     if looks > 1 {
-        out += &format!("the moving counters were looked at {looks} times\n");
+        out += &format!("the moving counters were sampled {looks} times\n");
     }
     for note in &report.notes {
         out += &format!("note: {note}\n");

@@ -111,7 +111,7 @@ pub fn plan(args: &Mrc) -> Result<Plan, Failure> {
             Some(entry) if args.writes && *entry == OPT => {
                 return Err(Failure::Input(miette!(
                     help = format!("accepted with `--writes`: all, {}", registry::names()),
-                    "`{}` has no writes: it is the order with the fewest misses, and not with the shortest stalls",
+                    "`{}` has no model of writes: it minimizes misses, not stalls",
                     OPT.name
                 )));
             }
@@ -123,7 +123,7 @@ pub fn plan(args: &Mrc) -> Result<Plan, Failure> {
             None => {
                 return Err(Failure::Input(miette!(
                     help = format!("accepted: all, {}", replay::names()),
-                    "`{name}` is no eviction policy"
+                    "`{name}` is not an eviction policy"
                 )));
             }
         }
@@ -131,7 +131,7 @@ pub fn plan(args: &Mrc) -> Result<Plan, Failure> {
     if args.sizes.in_bytes && args.ignore_size {
         return Err(Failure::Input(miette!(
             help = "accepted: numbers of objects such as `5000`, or per cent of them such as `10%`",
-            "sizes in bytes mean nothing where every record is one object, whatever its size"
+            "sizes in bytes have no meaning for this trace, where every record is one object of any size"
         )));
     }
     let mut seen = Vec::new();
@@ -171,14 +171,14 @@ fn model(args: &Mrc) -> Result<WriteModel, Failure> {
         }
         Err(Failure::Input(miette!(
             help = "accepted: a percentage from 0 to 100",
-            "--{option} {percent} is no share of the cache"
+            "--{option} {percent} is not a share of the cache"
         )))
     };
     // From a page in a quarter of an hour to a page in a nanosecond.
     if !(5e-6..=4e6).contains(&args.write_rate) {
         return Err(Failure::Input(miette!(
-            help = "accepted: MiB a second, from 0.000005 to 4000000",
-            "--write-rate {} is no speed of a device",
+            help = "accepted: MiB per second, from 0.000005 to 4000000",
+            "--write-rate {} is not a possible speed of a device",
             args.write_rate
         )));
     }
@@ -209,7 +209,7 @@ struct Figure {
 
 const MISSES: Figure = Figure {
     title: "miss ratio",
-    hint: "requests for pages that the cache did not hold, by all requests",
+    hint: "requests for pages that the cache did not hold, as a share of all requests",
     unit: "share",
     decimals: 6,
     value: |p| p.miss_ratio,
@@ -233,7 +233,7 @@ const WRITES: [Figure; 4] = [
     },
     Figure {
         title: "dirty pages met",
-        hint: "times that an eviction met a page that was dirty or being written",
+        hint: "times that an eviction found a page that was dirty or being written",
         unit: "",
         decimals: 0,
         value: |p| p.writes.map_or(0.0, |w| w.dirty_met as f64),
@@ -502,8 +502,8 @@ mod tests {
     #[test]
     fn limits_and_rates_have_ranges() {
         assert!(refused(&["--writes", "--dirty-limit", "101"]).contains("0 to 100"));
-        assert!(refused(&["--writes", "--write-rate", "0"]).contains("MiB a second"));
-        assert!(refused(&["--writes", "--write-rate", "NaN"]).contains("MiB a second"));
+        assert!(refused(&["--writes", "--write-rate", "0"]).contains("MiB per second"));
+        assert!(refused(&["--writes", "--write-rate", "NaN"]).contains("MiB per second"));
         let p = plan(&args(&["--writes", "--write-rate", "50"])).unwrap();
         assert_eq!(p.writes.unwrap().page_ns, 78_125);
         assert_eq!(plan(&args(&[])).unwrap().writes, None);

@@ -76,7 +76,9 @@ impl Here {
                 here.name = described.machine.name;
                 here.machine = Some(described.text);
             }
-            Err(why) => here.notes.push(format!("there is no machine.toml: {why}")),
+            Err(why) => here
+                .notes
+                .push(format!("no machine.toml was written: {why}")),
         }
         if let Ok(captured) = &captured {
             let likely = describe::likely_disk(captured).map(|d| d.name.as_str());
@@ -104,7 +106,7 @@ impl Here {
 /// Makes an instance of tracefs and its guard, or returns the reason why there is none.
 pub fn instance(unwanted: bool) -> (Result<Instance, String>, Option<Guard>) {
     if unwanted {
-        return (Err("they are not wanted (--no-events)".to_owned()), None);
+        return (Err("switched off by --no-events".to_owned()), None);
     }
     let made = || -> std::io::Result<(Instance, Guard)> {
         let undo = undo::Undo::new(Path::new(FOLDER))?;
@@ -114,7 +116,7 @@ pub fn instance(unwanted: bool) -> (Result<Instance, String>, Option<Guard>) {
     match made() {
         Ok((instance, guard)) => (Ok(instance), Some(guard)),
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-            (Err(format!("only root may ({e})")), None)
+            (Err(format!("only root can read them ({e})")), None)
         }
         Err(e) => (Err(e.to_string()), None),
     }
@@ -137,7 +139,7 @@ fn start(command: &[String]) -> Result<Running, Failure> {
     let child = Command::new(program).args(arguments).spawn();
     let mut child: Child = child.map_err(|e| {
         Failure::Input(miette!(
-            help = "accepted: a program and its arguments behind `--`; `-- sh -c '…'` for a shell's line",
+            help = "accepted: a program and its arguments after `--`; `-- sh -c '…'` for a shell command line",
             "`{program}` can't be run: {e}"
         ))
     })?;
@@ -176,7 +178,7 @@ pub fn run(args: &Record) -> Result<(), Failure> {
     };
     let spool = tempfile::tempfile_in(place.partial().parent().unwrap_or(Path::new(".")));
     let spool = spool.map_err(|e| Failure::System(miette!("a temporary file: {e}")))?;
-    let stop = interrupt::flag_saying("stopping; what was recorded is kept");
+    let stop = interrupt::flag_saying("stopping; the recording until now is kept");
     let (ended, cost, status) = record((args, cache), &about, &here.notes, &spool, &stop)?;
     let path = PathBuf::from(format!(
         "/proc/self/fd/{}",
@@ -209,7 +211,7 @@ pub fn run(args: &Record) -> Result<(), Failure> {
     }
     match ended {
         Ended::Asked => Err(Failure::Stopped(format!(
-            "interrupted after {:.1} s; what was recorded until then is in {}",
+            "interrupted after {:.1} s; the recording until then is in {}",
             cost.recorded_s,
             published.dir.display()
         ))),
@@ -297,11 +299,11 @@ fn record(
             Some(at)
         }
         Ended::Limit if running.is_some() => {
-            notes.push("the command runs on after what was recorded".to_owned());
+            notes.push("the command continued after the recording ended".to_owned());
             None
         }
         Ended::Asked => {
-            notes.push("interrupted: what came later is not recorded".to_owned());
+            notes.push("interrupted: later events are not recorded".to_owned());
             None
         }
         Ended::Gone(at) => {
@@ -323,7 +325,7 @@ fn wait(waiter: Option<Waiter>, ended: Ended) -> Result<Option<ExitStatus>, Fail
         return Ok(None);
     };
     if matches!(ended, Ended::Limit | Ended::Gone(_)) && !waiter.is_finished() {
-        eprintln!("the command runs on; waiting for it");
+        eprintln!("the command is still running; waiting for its end");
     }
     let status = waiter.join().expect("it only waits");
     let status = status.map_err(|e| Failure::System(miette!("the command: {e}")))?;
@@ -334,7 +336,7 @@ fn wait(waiter: Option<Waiter>, ended: Ended) -> Result<Option<ExitStatus>, Fail
 /// Describes the cost of recording.
 fn cost_text(cost: &Cost, args: &Record) -> String {
     let mut text = format!(
-        "recorded {:.1} s: {} looks, one each {}, {} KiB of events; recording took {:.2} s of CPU, {:.2} % of one",
+        "recorded {:.1} s: {} samples, one every {}, {} KiB of events; recording took {:.2} s of CPU, {:.2} % of one",
         cost.recorded_s,
         cost.looks,
         humantime::format_duration(Duration::from_millis(args.interval.as_millis() as u64)),
@@ -344,7 +346,7 @@ fn cost_text(cost: &Cost, args: &Record) -> String {
     );
     if cost.lost > 0 {
         text += &format!(
-            "; {} events found no room: try a larger `--ring` (now {} KiB)",
+            "; {} events were lost: try a larger `--ring` (now {} KiB)",
             cost.lost, args.ring
         );
     }

@@ -177,7 +177,8 @@ fn foreign(args: &Report) -> Result<Outcomes, Failure> {
         };
         result.metrics.insert("elapsed".to_owned(), elapsed);
     } else {
-        let note = "nobody says how long it took (`--elapsed`): rows per second are left out";
+        let note =
+            "the elapsed time is unknown (`--elapsed` gives it): rows per second are left out";
         result.notes.push(note.to_owned());
     }
     if let Some(path) = &args.ftrace {
@@ -210,7 +211,7 @@ fn snapshot(path: &Path, of: &str, must: &str) -> Result<String, Failure> {
         true => Ok(text),
         false => Err(wrong(
             format!(
-                "{}: it is no /proc/{of}: there is no `{must}`",
+                "{}: not the text of /proc/{of}, because it has no `{must}`",
                 path.display()
             ),
             &accepted,
@@ -258,7 +259,7 @@ fn predicted(args: &Report, path: &Path, machine: &Path) -> Result<Outcomes, Fai
     };
     let outcomes = runner::run(&experiment, &options, &here)?;
     if outcomes.interrupted {
-        let what = "interrupted before the engine had said what it makes of it";
+        let what = "interrupted before the engine's runs for comparison ended";
         return Err(Failure::Stopped(what.to_owned()));
     }
     match super::run::failures(&outcomes) {

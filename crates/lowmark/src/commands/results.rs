@@ -50,7 +50,7 @@ fn remove(folders: &[&Stored]) -> Result<(), Failure> {
         match stored::remove(s) {
             Ok(None) => removed += 1,
             Ok(Some(why)) => {
-                eprintln!("`{dir}` stays: it {why}");
+                eprintln!("`{dir}` is kept: it {why}");
                 stayed += 1;
             }
             Err(e) => {
@@ -62,7 +62,7 @@ fn remove(folders: &[&Stored]) -> Result<(), Failure> {
     eprintln!("{removed} removed");
     match stayed {
         0 => Ok(()),
-        n => Err(Failure::System(miette!("{n} results folders stay"))),
+        n => Err(Failure::System(miette!("{n} results folders are kept"))),
     }
 }
 
@@ -71,7 +71,7 @@ fn state(s: &Stored) -> String {
         Completeness::Complete => "complete".into(),
         Completeness::Unfinished(n) => format!("unfinished, {n} iterations"),
         Completeness::InUse => "in use".into(),
-        Completeness::Unlisted => "no list of its files: stays".into(),
+        Completeness::Unlisted => "no list of its files: kept".into(),
     }
 }
 
@@ -123,7 +123,7 @@ fn table(folders: &[&Stored], all: &[Stored], would_go: bool) -> String {
     }
     out.push('\n');
     if would_go {
-        out += "nothing is removed yet: `--yes` does it\n";
+        out += "nothing was removed: add `--yes` to remove these folders\n";
     }
     out
 }

@@ -282,7 +282,7 @@ fn none_finished(outcomes: &Outcomes, all: usize) -> Option<String> {
     let limits = outcomes.experiment.cells.iter();
     let longest = limits.map(|c| c.spec.time_limit_ns).max()?;
     Some(format!(
-        "no run finished: all {all} reached `time_limit_s` ({} s), so that nothing can be compared",
+        "no run finished: all {all} reached `time_limit_s` ({} s), so nothing can be compared",
         longest as f64 / 1e9
     ))
 }
@@ -299,8 +299,8 @@ fn too_few(experiment: &Experiment) -> Option<String> {
     }
     let least = ["1", "0.33", "0.1"][n.clamp(1, 3) as usize - 1];
     Some(format!(
-        "with {n} iterations of each no difference can be claimed (p is {least} at least); \
-         {ENOUGH} can: --iterations {ENOUGH}"
+        "with {n} iterations of each no difference can be claimed (p is at least {least}); \
+         {ENOUGH} are enough: --iterations {ENOUGH}"
     ))
 }
 
@@ -470,7 +470,7 @@ impl Journal for Kept<'_> {
         {
             let log = place.partial();
             eprintln!(
-                "finished iterations can't be kept in {}: {e}; the run goes on, but `--resume` would compute them anew",
+                "finished iterations can't be stored in {}: {e}; the run continues, but `--resume` would compute them again",
                 log.display()
             );
         }
@@ -572,7 +572,7 @@ fn finish(
 fn changes(experiment: &Experiment) -> String {
     let mut lines: Vec<String> = Vec::new();
     for change in experiment.cells.iter().flat_map(|c| &c.spec.changes) {
-        let line = format!("in mid-run, {}\n", change.text());
+        let line = format!("during the run, {}\n", change.text());
         if !lines.contains(&line) {
             lines.push(line);
         }

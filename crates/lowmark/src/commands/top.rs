@@ -17,7 +17,7 @@ pub fn run(args: &Top) -> Result<(), Failure> {
     if !args.once && !screen::is_there() {
         return Err(Failure::Input(miette!(
             help = "accepted: standard input and output at a terminal; `--once` prints one frame as text",
-            "there is no terminal here"
+            "standard input or output is not a terminal"
         )));
     }
     let mut player = match (&args.what, &args.guest, &args.live) {
@@ -67,7 +67,8 @@ pub fn cache(address: &str) -> Result<Live, Failure> {
         |why: String, help: String| Failure::Input(miette!(help = help, "{address}: {why}"));
     let cache = Live::parse(address).map_err(|help| wrong("no live cache".to_owned(), help))?;
     if let Err(e) = cache.page() {
-        let help = "accepted: where a program's cache serves its metrics (docs/live.md)";
+        let help =
+            "accepted: the address at which a program's cache serves its metrics (docs/live.md)";
         return Err(wrong(e.to_string(), help.to_owned()));
     }
     Ok(cache)
@@ -81,7 +82,7 @@ fn guest(file: Option<&Path>) -> Result<Growing, Failure> {
         .map(Path::to_owned)
         .or_else(|| guests(&std::env::temp_dir()).into_iter().next())
     else {
-        return Err(Failure::Input(miette!(help = help, "no guest runs here")));
+        return Err(Failure::Input(miette!(help = help, "no guest is running")));
     };
     let opened = Growing::open(&path);
     opened.map_err(|e| Failure::Input(miette!(help = help, "can't read {}: {e}", path.display())))

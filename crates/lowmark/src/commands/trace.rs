@@ -97,7 +97,7 @@ fn vmscan_text(traced: &Traced) -> String {
     format!(
         "{table}\n\
          direct reclaims: {}, {:.2} s stalled\n\
-         wake kswapd requests: {} of those who reclaim directly, {} of all\n\
+         wake kswapd requests: {} by direct reclaimers, {} in all\n\
          kswapd wakeups: {}, {:.2} s awake\n\
          {:.2} s, {} events\n",
         s.direct_reclaims,
@@ -159,7 +159,7 @@ fn shown(file: &Path, s: &Survey) -> String {
     let existed = s.files.iter().filter(|f| f.existed);
     let reach: u64 = existed.clone().map(|f| f.reach).sum();
     out += &format!(
-        "{} files, {} of them there beforehand with {:.1} MiB; {} processes\n",
+        "{} files, {} of which exist beforehand with {:.1} MiB; {} processes\n",
         s.files.len(),
         existed.count(),
         mib(reach),
@@ -167,7 +167,7 @@ fn shown(file: &Path, s: &Survey) -> String {
     );
     if !s.ignored.is_empty() {
         let ignored = &mut s.ignored.iter().map(|(k, n)| (k.as_str(), *n));
-        out += &format!("means nothing here: {}\n", list(ignored));
+        out += &format!("ignored: {}\n", list(ignored));
     }
     if let Some(first) = &s.first_skipped {
         out += &format!("{} records skipped; the first: {first}\n", s.skipped);
@@ -189,7 +189,7 @@ fn generate(args: &TraceGenerate) -> Result<(), Failure> {
     }
     if args.writes > 0.0 && !csv {
         return wrong(
-            "`--writes`: the oracleGeneral format knows no writes",
+            "`--writes`: the oracleGeneral format has no writes",
             "accepted: a file that ends in .csv",
         );
     }

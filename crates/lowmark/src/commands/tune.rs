@@ -27,7 +27,7 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
     let goals = goals(args);
     if goals.is_empty() && !args.learn && args.adversary.is_none() {
         return Err(input(Diagnostic::placeless(
-            "no goal is given",
+            "the goal is missing",
             "accepted: at least one of --response, --fio-p99, --alloc-latency, --direct-reclaim, --max-free, --throughput; or --learn, or --adversary",
         )));
     }
@@ -135,7 +135,9 @@ fn of_one_engine(experiment: &Experiment) -> Result<(), Diagnostic> {
     if experiment.cells.len() != 1 {
         let (cells, axes) = (experiment.cells.len(), experiment.axes.join(", "));
         return Err(Diagnostic::placeless(
-            format!("{cells} cells; settings are for one (varying: {axes})"),
+            format!(
+                "the experiment has {cells} cells, but settings are searched for one (varying: {axes})"
+            ),
             "accepted: an experiment of one cell; `--set policy='\"linux-3.1\"'` and the like choose one",
         ));
     }
@@ -233,7 +235,7 @@ fn adversary(
             text::print(&adversary::text(&found, &question))?;
         }
         eprintln!(
-            "the same runs again: lowmark run {}",
+            "to repeat these runs: lowmark run {}",
             dir.join("adversary.toml").display()
         );
         Ok(())
@@ -243,7 +245,7 @@ fn adversary(
 fn failure(why: NoAnswer) -> Failure {
     match why {
         NoAnswer::Interrupted => {
-            Failure::Stopped("interrupted: there is no answer yet, and nothing was written".into())
+            Failure::Stopped("interrupted before the search ended; nothing was written".into())
         }
         NoAnswer::Impossible { reason, nearest } => {
             Failure::Input(Diagnostic::placeless(reason, nearest).into())
@@ -290,7 +292,7 @@ fn experiment_with(args: &Tune, above: &[String]) -> Result<Experiment, Diagnost
     }
     let Some(workload) = &args.workload else {
         return Err(Diagnostic::placeless(
-            "no workload is given",
+            "the workload is missing",
             "accepted: --workload with a command line, or --trace with a trace",
         ));
     };

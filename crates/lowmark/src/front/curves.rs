@@ -74,14 +74,14 @@ impl MrcOptions {
         if let Some(format) = &self.format
             && Format::parse(format).is_none()
         {
-            let what = format!("`{format}` is no format of traces");
+            let what = format!("`{format}` is not a trace format");
             return Err(wrong(
                 what,
                 &format!("accepted: {}", Format::NAMES.join(", ")),
             ));
         }
         if trace::Unit::parse(&self.unit).is_none() {
-            let what = format!("`{}` is nothing that object numbers can be", self.unit);
+            let what = format!("`{}` is not a unit of object numbers", self.unit);
             return Err(wrong(
                 what,
                 &format!("accepted: {}", trace::Unit::NAMES.join(", ")),
@@ -95,8 +95,8 @@ impl MrcOptions {
         let sample = sample.map_err(|e: replay::SampleError| wrong(e.to_string(), ""))?;
         if sample.is_some() && self.writes.is_some() {
             return Err(wrong(
-                "a sample has no writes".into(),
-                "accepted: a sample, or writes",
+                "`--sample` and writes can't be combined: a sample has no writes".into(),
+                "accepted: a sample, or writes, but not both",
             ));
         }
         let writes = self.writes.unwrap_or(Writes {
@@ -285,7 +285,7 @@ impl Read for Keys {
 /// The options are wrong, there is no memory for so many keys, or it was stopped.
 pub fn mrc_keys(keys: Keys, options: &MrcOptions) -> Result<Curves, Error> {
     if options.writes.is_some() {
-        let what = "keys in memory say nothing of writes";
+        let what = "keys in memory have no writes";
         return Err(Diagnostic::placeless(what, "accepted: a trace file with writes").into());
     }
     let plan = keys_options(options).plan(Path::new(KEYS))?;

@@ -124,7 +124,7 @@ impl Results {
             serde_json::from_slice(json).map_err(|e| wrong(format!("results.json: {e}")))?;
         let experiment = &document["experiment"];
         let axes = experiment["axes"].as_array();
-        let axes = axes.ok_or_else(|| wrong("results.json is of no experiment".into()))?;
+        let axes = axes.ok_or_else(|| wrong("results.json is not from an experiment".into()))?;
         Ok(Self {
             title: experiment["name"].as_str().unwrap_or_default().to_owned(),
             axes: axes

@@ -37,7 +37,7 @@ function lineStyle(i) {
 }
 
 if (data.sizes.length < 2) {
-  charts.append(make("p", { class: "missing" }, "One size makes no curve; the table has its figures."));
+  charts.append(make("p", { class: "missing" }, "A curve needs at least two sizes; the table has the figures of the one size."));
 } else {
   const x = new Sizes(least, most, { log, format: sized, tickLabel: sized, unit: "" });
   for (const panel of data.panels) {

@@ -29,11 +29,11 @@ list.addEventListener("keydown", (e) => {
 // A slider moves the cursor without a mouse, and shows its place.
 const slider = make("input", { type: "range", min: "0", max: "1000", value: "0", "aria-label": "Moment" });
 const moment = make("output");
-const closer = make("button", { type: "button", title: "Show the tenth around the cursor" }, "Zoom in");
+const closer = make("button", { type: "button", title: "Show the tenth of the run around the cursor" }, "Zoom in");
 const reset = make("button", { type: "button", title: "Show the whole run (Escape, or a double click)" }, "Whole run");
 const cursor = make("div", { class: "cursor", role: "group", "aria-label": "Time" }, "Moment", slider, moment, closer, reset);
 // Smoothed charts are added to the raw ones, and never replace them.
-const smoother = make("button", { type: "button", "aria-pressed": "false", title: "Under each chart of a time series the same as a running mean" }, "Smoothed beside raw");
+const smoother = make("button", { type: "button", "aria-pressed": "false", title: "Show a running mean under each chart of a time series" }, "Smoothed beside raw");
 const smoothBox = make("div", { class: "scales", role: "group", "aria-label": "Smoothing" }, smoother);
 smoother.addEventListener("click", () => {
   smoothing.on = !smoothing.on;

@@ -10,7 +10,7 @@ const FAMILIES = [
   },
   {
     id: "dirty", title: "Dirty and writeback pages against the limits",
-    hint: "A zone whose dirty pages stand above its share hands them to reclaim sooner or later.",
+    hint: "In a zone with more dirty pages than its share, reclaim finds dirty pages sooner or later.",
     takes: (c) => c.unit === "pages" && /dirty|writeback|unstable|background/.test(c.name), by: "scope",
     scales: [["all", "linear"], ["log", "log"]],
   },
@@ -21,7 +21,7 @@ const FAMILIES = [
   },
   {
     id: "reclaim-io", title: "kswapd CPU and block I/O",
-    hint: "How much CPU kswapd takes (1 is a whole CPU; with several nodes the sum of their kswapds), above what the disks do at that time.",
+    hint: "CPU use of kswapd (1 is a whole CPU; with several nodes the sum of their kswapds), above the activity of the disks at the same time.",
     takes: (c) => c.name === "kswapd_cpu" || /B\/s$/.test(c.unit), by: "unit",
     titles: { share: "kswapd CPU" }, title_else: "Block I/O",
   },
@@ -40,7 +40,7 @@ const WAITING = "waiting";
 function waitsSection(into, cells, x, columns, every) {
   if (!columns.size && !every.some((c) => c.waits.kinds.length)) return;
   const box = familyBox(into, {
-    id: "waits", title: "Who waits for whom",
+    id: "waits", title: "Tasks and what they wait on",
     hint: "Tasks that wait, by what they wait on, at each sample of the first iteration. Below: all waits of all iterations; and the crowds that stood behind one object, directly or through others, without a break, ranked by the time that they cost all of them. Each opens to its members at the moment when they were most; the last one is who had the object.",
   });
   columnHeads(box, cells);
@@ -85,7 +85,7 @@ function drawRow(into, x, row, cells, { title, small, label, height, tag, smooth
   for (const [i, cell] of cells.entries()) {
     const lines = all[i];
     if (lines.every((line) => line.empty)) {
-      const why = lines.some((line) => line.xs.length) ? "recorded, but never had a value" : "not recorded";
+      const why = lines.some((line) => line.xs.length) ? "recorded, but without any value" : "not recorded";
       charts.append(make("div", { class: "empty" }, `${cell.policy}: ${why}`));
       continue;
     }
@@ -234,7 +234,7 @@ function slowerLine(l, i) {
 function latencySection(into, cells, few) {
   const box = familyBox(into, {
     id: "latency", title: "Allocation latency",
-    hint: "Every page allocation of the workload over all iterations, by what it went through. Above: how many took how long. Below: which share took longer than that; the further left a line falls, the better.",
+    hint: "Every page allocation of the workload over all iterations, by path. Above: the number of allocations by latency. Below: the share of allocations slower than a latency; the further left a line falls, the better.",
   });
   const uppers = cells.flatMap((c) => c.latency.flatMap((l) => l.buckets.map((b) => b[0])));
   if (!uppers.length) {
@@ -286,13 +286,13 @@ function buildGroup(into, group, cells, few = cells.slice(0, ABREAST), again = n
     time = new SharedX(Math.min(0, ...starts), Math.max(...ends), { unit: " s", tickLabel: (v) => trim(v.toFixed(3)) });
     seriesSections(into, few, time, cells);
   } else {
-    into.append(make("p", { class: "missing" }, "No time series was recorded here; set a sampling interval to see what happened inside the runs."));
+    into.append(make("p", { class: "missing" }, "No time series was recorded; set a sampling interval to see the course of the runs."));
   }
   const latency = latencySection(into, cells, few);
   if (cells.some((c) => c.tracker)) {
     const box = familyBox(into, {
       id: "tracker", title: "Page tracker",
-      hint: "Which path brought pages into the cache, and how often which later path dirtied or activated them.",
+      hint: "Paths that brought pages into the cache, and the later paths that dirtied or activated the pages.",
     });
     box.append(trackerTable(cells));
   }
@@ -316,7 +316,7 @@ function buildGroup(into, group, cells, few = cells.slice(0, ABREAST), again = n
   });
   box.append(cells.some((c) => c.figures.length)
     ? figureTable(cells, group.label)
-    : make("p", { class: "missing" }, "No counters were kept."));
+    : make("p", { class: "missing" }, "No counters were stored."));
   return [time, latency].filter(Boolean);
 }
 

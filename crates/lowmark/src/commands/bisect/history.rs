@@ -110,7 +110,7 @@ pub fn revision(tree: &Path, option: &str, name: &str) -> Result<Commit, Failure
     let inside = git(tree, &["rev-parse", "--show-toplevel"])?;
     if !inside.status.success() {
         let what = format!(
-            "{} is no git repository: {}",
+            "{} is not a git repository: {}",
             tree.display(),
             text(&inside.stderr)
         );

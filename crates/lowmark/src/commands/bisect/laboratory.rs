@@ -51,7 +51,9 @@ impl Journal for Runs {
 
     fn finished(&mut self, cell: u32, iteration: u32, result: &RunResult) {
         if let Err(e) = self.log.finished(cell, iteration, result) {
-            eprintln!("a run can't be kept: {e}; the search goes on, but would run it again");
+            eprintln!(
+                "a run can't be stored: {e}; the search continues, but a later search would repeat the run"
+            );
         }
     }
 }
@@ -76,7 +78,7 @@ impl Laboratory<'_> {
             .map_err(|e| trouble("open", &path, &e))?;
         let opened = Log::open(file).map_err(|e| trouble("read", &path, &e))?;
         let (mut log, mut kept) = opened.ok_or_else(|| {
-            Failure::System(miette::miette!("{} is no log of runs", path.display()))
+            Failure::System(miette::miette!("{} is not a log of runs", path.display()))
         })?;
         let header = Header::new(&self.experiment, false, lab::results::log::build());
         let another = match &kept.header {
@@ -144,7 +146,7 @@ impl Judge for Laboratory<'_> {
         let outcomes = runner::run_with(&self.experiment, &options, self.simulate, &mut kept)?;
         if outcomes.interrupted || self.stop.load(SeqCst) {
             return Err(Failure::Stopped(format!(
-                "stopped; what was run is kept in {}, and the same command goes on",
+                "stopped; the finished runs are kept in {}, and the same command continues",
                 self.folder.display()
             )));
         }

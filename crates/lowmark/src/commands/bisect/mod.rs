@@ -84,8 +84,8 @@ impl Place {
         let strange = dir.read_dir().is_ok_and(|mut d| d.next().is_some()) && !path.exists();
         if strange {
             return Err(wrong(
-                format!("{} has something else in it", dir.display()),
-                "accepted: `--out` with a new folder, or with that of the same search",
+                format!("{} holds files that are not of a bisection", dir.display()),
+                "accepted: `--out` with a new folder, or with the folder of the same search",
             ));
         }
         fs::create_dir_all(&dir).map_err(|e| io("make", &e))?;
@@ -95,7 +95,7 @@ impl Place {
         lock.try_lock().map_err(|e| match e {
             TryLockError::WouldBlock => wrong(
                 format!("another process searches in {}", dir.display()),
-                "accepted: the same command when that has ended, or another `--out`",
+                "accepted: the same command when the other process has ended, or another `--out`",
             ),
             TryLockError::Error(e) => io("lock", &e),
         })?;
@@ -163,7 +163,7 @@ fn kernels_name(tree: &Path, good: &Commit, bad: &Commit) -> String {
 /// Searches a kernel's history for the first bad commit.
 pub fn run(args: &Bisect) -> Result<(), Failure> {
     if !(args.error > 0.0 && args.error < 1.0) {
-        let what = format!("`--error {}` is no probability to allow", args.error);
+        let what = format!("`--error {}` is not a probability of error", args.error);
         return Err(wrong(what, "accepted: more than 0, less than 1"));
     }
     let metric = lab::rows::figure(&args.metric).map_err(|why| {
@@ -207,7 +207,7 @@ pub fn run(args: &Bisect) -> Result<(), Failure> {
             "accepted: {} or more, or a larger `--error`",
             power.fewest()
         );
-        let what = format!("`--most {}` runs can't tell anything", args.most);
+        let what = format!("`--most {}` runs are too few for any conclusion", args.most);
         return Err(wrong(what, accepted));
     }
     let mut laboratory = Laboratory {
@@ -225,7 +225,9 @@ pub fn run(args: &Bisect) -> Result<(), Failure> {
         simulate: &Here::default(),
         jobs: args.jobs,
         quiet: args.quiet,
-        stop: interrupt::flag_saying("stopping; what was run is kept; once more to stop at once"),
+        stop: interrupt::flag_saying(
+            "stopping; the finished runs are kept; once more to stop at once",
+        ),
     };
     let named = (args.metric.as_str(), metric.unit);
     let answer = search::search(&mut laboratory, &history, (&good, &bad), power, named)?;

@@ -122,7 +122,7 @@ fn look_at_ends(
         let mut of = |commit: &Commit| match judge.sample(history, commit, runs)? {
             Sample::Values(values) => Ok(values),
             Sample::None(why) => Err(Failure::Results(format!(
-                "{} ({}) is an end of the search and can't be told: {why}",
+                "{} ({}) is an end of the search and can't be judged: {why}",
                 commit.short(),
                 commit.subject
             ))),
@@ -180,7 +180,7 @@ fn look_at(
             Some(more) => runs = more,
             None => {
                 return Ok(Step {
-                    why: Some(format!("{runs} runs do not tell like which end it is")),
+                    why: Some(format!("{runs} runs do not show which end it resembles")),
                     ..step_of(commit, &values, None)
                 });
             }

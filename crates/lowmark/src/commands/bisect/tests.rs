@@ -149,7 +149,7 @@ fn ends_that_do_not_differ_end_the_search() {
     );
     let said = super::text::answer(&answer);
     assert!(
-        said.starts_with("none of these, at this power: 30 runs"),
+        said.starts_with("no first bad commit at this statistical power: 30 runs"),
         "{said}"
     );
 }
@@ -195,7 +195,7 @@ fn a_revision_that_is_not_there_is_named() {
     };
     assert!(said(dir.path(), "v9").contains("`--good v9`"));
     let empty = TempDir::new().unwrap();
-    assert!(said(empty.path(), "HEAD").contains("no git repository"));
+    assert!(said(empty.path(), "HEAD").contains("not a git repository"));
 }
 
 #[test]

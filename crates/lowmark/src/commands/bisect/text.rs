@@ -65,7 +65,7 @@ fn found(answer: &Answer) -> String {
                 .collect();
             let wrong = wrong();
             format!(
-                "one of these is the first bad commit ({wrong}); the others can't be told:\n{}",
+                "one of these is the first bad commit ({wrong}); they can't be told apart:\n{}",
                 all.concat()
             )
         }
@@ -76,12 +76,14 @@ fn found(answer: &Answer) -> String {
                     percent(*share),
                     answer.metric
                 ),
-                None => "no shift that small samples could show was looked for".to_owned(),
+                None => "samples of this size can't show any shift".to_owned(),
             };
             let runs = answer.steps.iter().map(|s| s.runs).min().unwrap_or(0);
-            format!("none of these, at this power: {runs} runs of each end do not differ; {seen}\n")
+            format!(
+                "no first bad commit at this statistical power: {runs} runs of each end do not differ; {seen}\n"
+            )
         }
-        Found::Stuck { why } => format!("git can't go on: {why}\n"),
+        Found::Stuck { why } => format!("git can't continue: {why}\n"),
     }
 }
 
@@ -109,7 +111,7 @@ pub fn answer(answer: &Answer) -> String {
     }
     let passed = answer.steps.iter().filter_map(|step| {
         let why = step.why.as_ref()?.trim();
-        Some(format!("{} was passed over: {why}\n", step.commit.short()))
+        Some(format!("{} was skipped: {why}\n", step.commit.short()))
     });
     let passed: String = passed.collect();
     let unit = match answer.unit.as_str() {

@@ -75,7 +75,7 @@ fn chosen(args: &Validate, mut all: Vec<Kept>) -> Result<Vec<Kept>, Failure> {
     let wanted = args.kernels();
     let known: Vec<&str> = all.iter().map(|k| k.kernel.as_str()).collect();
     if let Some(name) = wanted.iter().find(|n| !known.contains(&n.as_str())) {
-        let what = format!("no figures of kernel:{name} are kept");
+        let what = format!("no figures of kernel:{name} are stored");
         return Err(input(Diagnostic::placeless(what, one_of(name, &known))));
     }
     all.retain(|k| wanted.contains(&k.kernel));
@@ -89,8 +89,8 @@ fn measure(
     simulate: Simulate<'_>,
 ) -> Result<(Vec<Kept>, Option<String>), Failure> {
     let Some(base) = args.out.as_ref().or(args.resume.as_ref()) else {
-        let what = "a suite's guests take a while, and there is no folder for their results";
-        let accepted = "accepted: `--out DIR`, with which `--resume DIR` can go on; or `--against DIR`, which needs no guest";
+        let what = "a suite's guests take long, and no folder for their results is given";
+        let accepted = "accepted: `--out DIR`, from which `--resume DIR` can continue; or `--against DIR`, which needs no guest";
         return Err(input(Diagnostic::placeless(what, accepted)));
     };
     let names = args.kernels();
@@ -249,7 +249,7 @@ fn engine(
         .load(presets, &set, kept.iterations)
         .map_err(input)?;
     if experiment.cells.iter().any(|cell| cell.kernel.is_some()) {
-        let what = "`--preset` is a policy of the engine, and a real kernel was asked for";
+        let what = "`--preset` names a real kernel instead of a policy of the engine";
         return Err(input(Diagnostic::placeless(
             what,
             "accepted: a preset, and `--kernel` for real kernels",
@@ -418,7 +418,7 @@ mod tests {
         two.go(&["--out", &out, "--keep", &kept], &worlds).unwrap();
         refused(
             &["--against", &kept, "--preset", "kernel:6.12"],
-            "a real kernel was asked for",
+            "names a real kernel",
         );
         // A policy defined by `--set` does not belong to the suite.
         let set = [

@@ -25,7 +25,7 @@ pub fn write(results: &Results, out: &mut dyn Write) -> Result<(), Error> {
     let version = env!("CARGO_PKG_VERSION");
     let title = escaped(results.title());
     let head = format!(
-        "{HEAD}# HELP lowmark What was run.\nlowmark_info{{experiment=\"{title}\",version=\"{version}\"}} 1\n"
+        "{HEAD}# HELP lowmark The experiment and the version of lowmark.\nlowmark_info{{experiment=\"{title}\",version=\"{version}\"}} 1\n"
     );
     line(out, &head)?;
     iterations(&results.table("iterations")?, out)?;
