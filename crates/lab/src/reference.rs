@@ -30,11 +30,11 @@ const CLOSED: [&str; 3] = ["sysctl", "params", "files"];
 const OF_TABLES: &[(&str, &str)] = &[
     (
         "kind",
-        "summary.csv: `outcome` (how many iterations ended so), `metric` or `counter`",
+        "summary.csv: `outcome` (the number of iterations with this outcome), `metric` or `counter`",
     ),
     (
         "n",
-        "the number of iterations that completed and have the figure",
+        "the number of completed iterations that have the figure",
     ),
     ("mean", "arithmetic mean over the iterations that completed"),
     ("sd", "standard deviation of the sample, with n - 1"),
@@ -50,7 +50,7 @@ const OF_TABLES: &[(&str, &str)] = &[
     ("max", "the greatest value of an iteration"),
     (
         "mean_low",
-        "the lower end of the 95 % interval of the mean: Student's t, or the bootstrap where that would reach below 0",
+        "the lower end of the 95 % interval of the mean: by Student's t, or by the bootstrap where Student's t would reach below 0",
     ),
     (
         "mean_high",
@@ -58,12 +58,12 @@ const OF_TABLES: &[(&str, &str)] = &[
     ),
     (
         "change_percent",
-        "change against the baseline as the reports of 2011 have it: 100 (new - base) / new, a gain positive",
+        "change against the baseline as in the reports of 2011: 100 (new - base) / new, positive for a gain",
     ),
     ("significant", "whether p is below 0.05"),
     (
         "unsupported",
-        "why there is no value: the engine, or the real kernel, does not produce it",
+        "the reason for a missing value: the engine, or the real kernel, does not produce it",
     ),
     ("iteration", "the iteration's number, from 0"),
     (
@@ -73,18 +73,18 @@ const OF_TABLES: &[(&str, &str)] = &[
     ("simulated", "simulated seconds from boot to the end"),
     (
         "class",
-        "tasks.csv: whose time it is: workload, kswapd, flusher, filesystem, monitor",
+        "tasks.csv: the kind of task: workload, kswapd, flusher, filesystem, monitor",
     ),
     ("tasks", "tasks.csv: the number of tasks of the class"),
     (
         "block",
-        "rows.csv: the block of a report that the row stands in",
+        "rows.csv: the block of a report that has the row",
     ),
     (
         "row",
-        "rows.csv: the row's name; `lowmark explain` knows each",
+        "rows.csv: the row's name; `lowmark explain` explains each",
     ),
-    ("better", "whether less or more of it is better, or neither"),
+    ("better", "whether lower or higher values are better, or neither"),
 ];
 
 /// Returns all entries of this module, in the order of the headings.
@@ -134,7 +134,7 @@ fn all() -> Vec<Parts> {
     }
     out.extend(sysctls);
     for (name, usage) in workload::programs::usages() {
-        let text = format!("{usage}; docs/programs.md says what each part does");
+        let text = format!("{usage}; docs/programs.md describes each part");
         out.push(note(PROGRAMS, format!("program: {name}"), Vec::new(), text));
     }
     for p in sim::Params::TABLE {
@@ -165,7 +165,7 @@ fn all() -> Vec<Parts> {
     }
     for name in crate::rows::time::task_columns() {
         let text = format!(
-            "tasks.csv: seconds over the tasks of a class; `compare` takes it as `CLASS:{name}`, such as `workload:{name}`"
+            "tasks.csv: seconds summed over the tasks of a class; `compare` accepts the column as `CLASS:{name}`, such as `workload:{name}`"
         );
         out.push(note(COLUMNS, format!("column: {name}"), Vec::new(), text));
     }
@@ -281,7 +281,7 @@ fn description(root: &Value, of: &Value) -> String {
         }
     }
     if text.is_empty() {
-        text = "(said by its parts)".into();
+        text = "(described by its parts)".into();
     }
     if !accepted.is_empty() {
         text = format!(

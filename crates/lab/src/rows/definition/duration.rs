@@ -31,7 +31,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         formula: "CPU seconds that the test's programs execute themselves, summed over processes",
         unit: "s",
         decimals: 2,
-        kernels: "reports from 2012 on; earlier ones add system time",
+        kernels: "reports from 2012 on; earlier reports show the sum with system time",
         better: Lower,
         high: "the program computes or copies much",
         related: &[
@@ -47,7 +47,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         formula: "CPU seconds of the test's processes - user_time: the kernel on their behalf, including direct reclaim and interrupts that arrive on their CPU",
         unit: "s",
         decimals: 2,
-        kernels: "reports from 2012 on; earlier ones add user time",
+        kernels: "reports from 2012 on; earlier reports show the sum with user time",
         better: Lower,
         high: "the processes reclaim for themselves, or write back for themselves at the dirty limit",
         related: &[
