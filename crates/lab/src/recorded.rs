@@ -108,10 +108,10 @@ pub fn with_events(result: &mut RunResult, traced: &Traced) {
     if let Some((event, counter)) = silent {
         let evidence = match counted(counter) {
             Some(n) => format!("{counter} has {n}"),
-            None => format!("no {counter} says that there were none"),
+            None => format!("no {counter} shows that there were none"),
         };
         result.notes.push(format!(
-            "the trace has no {event}, and {evidence}: the rows of vmscan's events are not told"
+            "the trace has no {event}, and {evidence}: the rows of vmscan's events are left out"
         ));
         return;
     }

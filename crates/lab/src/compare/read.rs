@@ -177,7 +177,7 @@ fn unchanged(path: &Path) -> io::Result<Vec<u8>> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let folder = Unchanged::of(dir.unwrap_or(Path::new(".")))?;
     let name = path.file_name().and_then(OsStr::to_str);
-    folder.read(name.ok_or_else(|| io::Error::other("its name is no text"))?)
+    folder.read(name.ok_or_else(|| io::Error::other("its name is not text"))?)
 }
 
 /// Reads the run of a `results.json`.
@@ -186,7 +186,7 @@ fn read_file(path: &Path) -> Result<Stored, Diagnostic> {
     let wrong = |why: String| Diagnostic::placeless(why, ACCEPTED);
     let bytes = unchanged(path).map_err(|e| wrong(format!("can't read `{shown}`: {e}")))?;
     let document = serde_json::from_slice(&bytes)
-        .map_err(|e| wrong(format!("`{shown}` is no results.json of a run: {e}")))?;
+        .map_err(|e| wrong(format!("`{shown}` is not the results.json of a run: {e}")))?;
     Ok(Stored::new(path.to_owned(), document))
 }
 

@@ -202,7 +202,7 @@ fn wrong_sides_are_refused() {
         read(dir.path())
             .unwrap_err()
             .to_string()
-            .contains("no results.json of a run")
+            .contains("not the results.json of a run")
     );
 }
 

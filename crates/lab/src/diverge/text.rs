@@ -39,7 +39,7 @@ pub fn to_text(found: &Divergence) -> String {
                 put_first(&mut out, figures);
                 out.push('\n');
             }
-            out.push_str("The first decision that differs in who did what where:\n");
+            out.push_str("The first decision that differs in task, action or place:\n");
             put_first(&mut out, first);
         }
     }

@@ -317,7 +317,7 @@ impl<'a> Wider<'a> {
         }
         if column.key == "workload.threads" && Threads::parse(name).is_none() {
             return Err(format!(
-                "threads `{name}` is no number of processes or threads"
+                "threads `{name}` is not a number of processes or threads"
             ));
         }
         let mut set = self.set.clone();

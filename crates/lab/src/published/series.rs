@@ -164,7 +164,7 @@ impl Series {
         }
         let is_row = |key: &&String| series.rows.iter().any(|r| r.key() == **key);
         if let Some(none) = series.about.fitted.iter().find(|key| !is_row(key)) {
-            let what = format!("`fitted` has `{none}`, which is no row of its tables");
+            let what = format!("`fitted` has `{none}`, which is not a row of its tables");
             let accepted = "machine/threads/filesystem/workload/metric/policy of a row";
             return Err(wrong(line_of("fitted"), what, accepted));
         }

@@ -45,8 +45,8 @@ fn write_crowd(out: &mut String, c: &CrowdOf) {
     } = &c.crowd;
     let _ = writeln!(
         out,
-        "\n  {:.3} task seconds behind the {object}, iteration {} from {:.3} s on for {:.3} s; most \
-         at {:.3} s, {most} tasks:",
+        "\n  {:.3} task seconds of waiting for the {object}, iteration {} from {:.3} s on for \
+         {:.3} s; greatest at {:.3} s, {most} tasks:",
         seconds(*task_ns),
         c.iteration,
         seconds(*since_ns),

@@ -115,7 +115,7 @@ const fn time(
         kind: Kind::Time,
         text,
         unit: "s",
-        kernels: "none: the virtual world knows why a task waits",
+        kernels: "none: only the simulation knows why a task waits",
         high,
         related,
     }
@@ -639,7 +639,7 @@ const WORDS: &[Word] = &[
         "events",
         "2.6.34 to 3.10",
         "kswapd left out its congestion_wait because a zone was under min.",
-        "kswapd is behind",
+        "kswapd can't keep up with allocations",
         &["vmstat: Kswapd skipped wait"],
     ),
     counter(

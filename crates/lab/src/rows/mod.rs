@@ -172,7 +172,7 @@ pub fn figure(name: &str) -> Result<Figure, String> {
                 explain::Entry::Switch(_) | explain::Entry::Preset(_) => None,
             }),
     };
-    let (unit, better) = known.ok_or_else(|| format!("`{name}` is no single figure"))?;
+    let (unit, better) = known.ok_or_else(|| format!("`{name}` is not a single figure"))?;
     Ok(Figure {
         name: name.to_owned(),
         unit,

@@ -139,7 +139,7 @@ pub fn time_text(outcomes: &Outcomes) -> String {
     if outcomes.results.iter().flatten().flatten().any(untold) {
         let _ = writeln!(
             out,
-            "note: unsupported: where time went: a real kernel does not tell it of its tasks"
+            "note: unsupported: where time went: a real kernel does not report the times of its tasks"
         );
     }
     out

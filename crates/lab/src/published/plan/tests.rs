@@ -187,7 +187,7 @@ fn a_row_without_a_run_says_why() {
     let planned = plan(&asked, None).expect("a plan");
     let reason = |i: usize| planned.rows[i].as_ref().expect_err("no run").clone();
     for (i, why) in [
-        (0, "threads `4Y` is no number"),
+        (0, "threads `4Y` is not a number"),
         (1, "zfs"),
         (2, "patch-9"),
         (3, "no experiment of the series runs `postmark`"),

@@ -41,7 +41,7 @@ function waitsSection(into, cells, x, columns, every) {
   if (!columns.size && !every.some((c) => c.waits.kinds.length)) return;
   const box = familyBox(into, {
     id: "waits", title: "Tasks and what they wait on",
-    hint: "Tasks that wait, by what they wait on, at each sample of the first iteration. Below: all waits of all iterations; and the crowds that stood behind one object, directly or through others, without a break, ranked by the time that they cost all of them. Each opens to its members at the moment when they were most; the last one is who had the object.",
+    hint: "Waiting tasks by kind of object, at each sample of the first iteration. Below: all waits of all iterations; and the crowds, the tasks that waited for one object without a break, directly or through other tasks, ranked by the sum of their waits. Each crowd opens to its members at the moment of the greatest number; the last member held the object.",
   });
   columnHeads(box, cells);
   const kinds = [...new Set([...columns].map((c) => c.scope))];

@@ -56,19 +56,19 @@ function waitsTable(cells) {
     const figures = k ? [plain(k[1]), duration(k[2]), k[1] ? duration(k[2] / k[1]) : "–", plain(k[3])] : ["0", "–", "–", "–"];
     return [i ? "" : make("b", {}, kind), cell.policy, ...figures];
   }));
-  return dataTable("Waits by kind", ["on", data.compared, "waits", "time of all", "mean", "most tasks at a time"], rows, (i) => i > 1);
+  return dataTable("Waits by kind", ["on", data.compared, "waits", "time of all", "mean", "most tasks at once"], rows, (i) => i > 1);
 }
 
 /** Lists the crowds of waiters that cost most; each opens to its members. */
 function crowdList(cells) {
   const box = make("div", { class: "slowest" });
   for (const cell of cells.filter((c) => c.waits.crowds.length)) {
-    box.append(make("p", {}, make("b", {}, cell.policy), ": the crowds that cost most; open one for its members"));
+    box.append(make("p", {}, make("b", {}, cell.policy), ": the crowds that cost most time; open one for its members"));
     for (const c of cell.waits.crowds) {
       const rows = c.members.map(([task, on, since, between]) => [task, on, seconds(since / 1e9), plain(between)]);
       const where = cell.iterations > 1 ? `, iteration ${c.iteration}` : "";
       box.append(make("details", {},
-        make("summary", {}, `${duration(c.lost)} of all: behind the ${c.object}, up to ${plain(c.most)} ${c.most === 1 ? "task" : "tasks"}, from ${seconds(c.since / 1e9)} on for ${duration(c.lasted)}${where}`),
+        make("summary", {}, `${duration(c.lost)} in all, waiting for the ${c.object}, up to ${plain(c.most)} ${c.most === 1 ? "task" : "tasks"}, from ${seconds(c.since / 1e9)} on for ${duration(c.lasted)}${where}`),
         dataTable(`Members at ${seconds(c.most_at / 1e9)}`, ["task", "waits on", "since", "between"], rows, (i) => i > 1)));
     }
   }

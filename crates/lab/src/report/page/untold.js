@@ -10,5 +10,5 @@ function waitsTable(cells) {
   };
   const rows = kinds.flatMap((kind) => cells.map((cell, i) =>
     [i ? "" : make("b", {}, kind), cell.policy, ...figures(cell, cell.waits.kinds.find((x) => x[0] === kind))]));
-  return dataTable("Waits by kind", ["on", data.compared, "waits", "time of all", "mean", "most tasks at a time"], rows, (i) => i > 1);
+  return dataTable("Waits by kind", ["on", data.compared, "waits", "time of all", "mean", "most tasks at once"], rows, (i) => i > 1);
 }

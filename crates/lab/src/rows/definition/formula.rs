@@ -164,7 +164,8 @@ pub(super) fn waits(
     let Some(sums) = &r.reclaim else {
         return UNTRACED;
     };
-    let cause = Unsupported("the real kernel does not wait for congestion: kernels from 5.16 on never do");
+    let cause =
+        Unsupported("the real kernel does not wait for congestion: kernels from 5.16 on never do");
     of(sums).map_or(cause, |w| Is(figure(&w)))
 }
 

@@ -205,7 +205,7 @@ pub(super) const WORDS: &[Word] = &[
         &[],
         "events",
         "processes put to sleep on entering direct reclaim because memory for swapping over a network ran low (throttle_direct_reclaim)",
-        "kswapd is far behind",
+        "kswapd falls far behind the allocations",
         &["allocstall"],
     ),
     real(
