@@ -224,7 +224,7 @@ def test_memory_alone_keeps_nothing_of_what_was_stopped(long: dict[str, Any]) ->
 
     with pytest.raises(KeyboardInterrupt) as raised:
         lowmark.run(long, progress=stop)
-    assert "nothing to keep" in raised.value.__notes__[0]
+    assert "no iteration was kept" in raised.value.__notes__[0]
 
 
 def test_compare_says_who_is_better(small: dict[str, Any]) -> None:

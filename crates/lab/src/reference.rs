@@ -76,15 +76,15 @@ const OF_TABLES: &[(&str, &str)] = &[
         "tasks.csv: the kind of task: workload, kswapd, flusher, filesystem, monitor",
     ),
     ("tasks", "tasks.csv: the number of tasks of the class"),
-    (
-        "block",
-        "rows.csv: the block of a report that has the row",
-    ),
+    ("block", "rows.csv: the block of a report that has the row"),
     (
         "row",
         "rows.csv: the row's name; `lowmark explain` explains each",
     ),
-    ("better", "whether lower or higher values are better, or neither"),
+    (
+        "better",
+        "whether lower or higher values are better, or neither",
+    ),
 ];
 
 /// Returns all entries of this module, in the order of the headings.

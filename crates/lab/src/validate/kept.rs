@@ -185,7 +185,7 @@ pub fn read(path: &Path) -> Result<Kept, Diagnostic> {
 /// Fails as [`read`] does, and if the folder has no such file.
 pub fn read_folder(folder: &Path) -> Result<Vec<Kept>, Diagnostic> {
     let no_figures = |why: String| {
-        let what = format!("not hold stored figures in `{}`{why}", folder.display());
+        let what = format!("no kept figures in `{}`{why}", folder.display());
         let accepted = "accepted: a folder that `lowmark validate --suite … --keep` wrote";
         Diagnostic::placeless(what, accepted)
     };
@@ -325,7 +325,7 @@ mod tests {
     fn what_is_no_file_of_kept_figures_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let nothing = read_folder(dir.path()).unwrap_err().to_string();
-        assert!(nothing.contains("not hold stored figures"), "{nothing}");
+        assert!(nothing.contains("no kept figures"), "{nothing}");
         let path = file(dir.path(), "6.12");
         let text = kept("a build", &[]).to_text();
         std::fs::write(&path, text.replace("figures 1", "figures 9")).unwrap();

@@ -365,10 +365,7 @@ mod tests {
             block,
             blocks,
         });
-        writes
-            .map(|t| stick.take(&t, &mut rng) as f64)
-            .sum::<f64>()
-            / 1e9
+        writes.map(|t| stick.take(&t, &mut rng) as f64).sum::<f64>() / 1e9
     }
 
     fn mb_per_s(blocks: u64, seconds: f64) -> f64 {

@@ -413,7 +413,7 @@ mod tests {
             &["--out", "x", "--set", "filesystem=xfs"],
             "would change the scenarios",
         );
-        refused(&["--against", "nowhere"], "not hold stored figures");
+        refused(&["--against", "nowhere"], "no kept figures");
         let (out, kept) = (two.path("out"), two.path("kept"));
         two.go(&["--out", &out, "--keep", &kept], &worlds).unwrap();
         refused(
