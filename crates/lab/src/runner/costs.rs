@@ -9,8 +9,8 @@ use crate::diagnostic::Diagnostic;
 use crate::model::{Cell, Experiment};
 
 const ACCEPTED: &str = "accepted: policies that all charge computing time, with kernels built \
- with Lowmark's patch for it (without `--without-costs`); or only kernels, all with `costs = \
- false`";
+    with Lowmark's patch for it (without `--without-costs`); or only kernels, all with `costs = \
+    false`";
 
 /// Records in each kernel's cell whether computing takes time in it, and refuses comparisons in
 /// which it takes time in some cells only.

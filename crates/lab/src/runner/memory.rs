@@ -406,7 +406,7 @@ pub fn fit(
         fit = Fit {
             jobs,
             note: Some(format!(
-                "{jobs} runs at a time instead of {most}: {takes}, {left}"
+                "{jobs} at a time instead of {most}: {takes}, {left}"
             )),
         };
     }
