@@ -167,7 +167,7 @@ fn nodes(
         .iter()
         .map(|node| match captured.node_cpus.get(node) {
             Some(cpus) if cpus.is_empty() && several => format!(
-                "Node {node}, memory only: the other nodes name all CPUs (those added by a larger `cpus` are dealt out to every node)."
+                "Node {node}, memory only: the other nodes name all CPUs (CPUs added by a larger `cpus` are spread over all nodes)."
             ),
             Some(cpus) if !cpus.is_empty() => format!("Node {node}, CPUs {}.", ranges(cpus)),
             _ => format!("Node {node}."),

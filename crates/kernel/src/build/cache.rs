@@ -42,7 +42,7 @@ impl Cache {
                 BuildError::input(
                     "there is no folder to keep kernels in: none of LOWMARK_CACHE, XDG_CACHE_HOME and \
                      HOME is set",
-                    "a folder in one of these environment variables, LOWMARK_CACHE for nothing else",
+                    "a folder in one of these environment variables; only Lowmark reads LOWMARK_CACHE",
                 )
             })?;
         let root =

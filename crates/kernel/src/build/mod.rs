@@ -385,7 +385,7 @@ impl Cache {
         if record.ours != ours(own) {
             return Err(BuildError::input(
                 format!("kernel {name} was built by another version of this program"),
-                format!("{command} once more, with the patches and options of the first time"),
+                format!("{command} once more, with the patches and options of the first build"),
             ));
         }
         Ok(built)

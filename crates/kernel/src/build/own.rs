@@ -59,7 +59,7 @@ pub fn apply(
         BuildError::input(
             format!("{e} (Lowmark's own patch, made for {major}.{minor}, which charges computing time)"),
             "`--without-costs`, for a kernel in which computing takes no time; or a tree of a release \
-             that the patch is made for, with patches that leave those lines alone",
+             that the patch is made for, with patches that do not change the same lines",
         )
     })
 }

@@ -550,7 +550,7 @@ fn filesystems_of(
         return Err(Diagnostic::at(
             &table.get("machine").unwrap_or(root).place,
             format!(
-                "`machine`: {} says that {} is on `/`, and {} does not",
+                "`machine`: in {}, {} is mounted on `/`, but not in {}",
                 machine.name,
                 kind.name(),
                 other.name
@@ -564,7 +564,7 @@ fn filesystems_of(
         Some(node) => Err(Diagnostic::at(
             &node.place,
             format!(
-                "`filesystem`: the machine {} says that {} is on `/`",
+                "`filesystem`: in the machine {}, {} is mounted on `/`",
                 machine.name,
                 kind.name()
             ),

@@ -535,7 +535,7 @@ const WORDS: &[Word] = &[
         "pages",
         "all",
         "Pages moved to the tail of the inactive list when their writeback ended.",
-        "reclaim had met pages that were dirty or under writeback",
+        "reclaim found pages that were dirty or under writeback",
         &["nr_vmscan_immediate_reclaim"],
     ),
     counter(

@@ -55,7 +55,7 @@ impl Program for Umount {
     const USAGE: &'static str = ACCEPTED;
 
     const METRICS: &'static [Metric] = &[
-        Metric::new("umount_time", "s", "How long umount(2) took."),
+        Metric::new("umount_time", "s", "Duration of umount(2)."),
         Metric::new(
             "umount_sync_time",
             "s",

@@ -101,7 +101,11 @@ fn the_machine_may_say_what_is_tested() {
             .all(|c| c.filesystem == "ext4" && c.spec.filesystem == FsKind::Ext4)
     );
     let both = read(own, EXPERIMENT).unwrap_err();
-    assert!(both.message.contains("ext4 is on `/`"), "{}", both.message);
+    assert!(
+        both.message.contains("ext4 is mounted on `/`"),
+        "{}",
+        both.message
+    );
     assert!(
         read(DISK, &without)
             .unwrap_err()

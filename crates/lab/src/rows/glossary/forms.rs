@@ -8,7 +8,7 @@ pub(super) const WORDS: &[Word] = &[
         "events",
         "version 1 of writeback-from-reclaim, the policy reclaim_throttle = \"dirty-counted\"",
         "Batches of an inactive list with enough dirty pages, at the scan's priority, for the reclaimer to wait.",
-        "reclaim meets dirty pages faster than they are written",
+        "reclaim finds dirty pages faster than they are written",
         &["vmstat: Page reclaim throttled", "throttled"],
     ),
     counter(
