@@ -374,7 +374,7 @@ fn the_command_line_overrides_the_file() {
     let overrides = Overrides {
         iterations: Some(7),
         track_pages: true,
-        set: vec![],
+        ..Overrides::default()
     };
     let e = parse_with(EXPERIMENT, MACHINE, &overrides).unwrap();
     assert_eq!(e.iterations, 7);
