@@ -53,7 +53,7 @@ VARIES = (
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(\.\d+)?Z"), "TIME"),
     (re.compile(r"(lowmark \d+\.\d+\.\d+) \([^)\n]*\)"), r"\1 (BUILD)"),
     (re.compile(r"[\d.]+ (s of wall time|real seconds|s of CPU time)"), r"… \1"),
-    (re.compile(r"\([\d.]+ a second\)"), "(… a second)"),
+    (re.compile(r"\([\d.]+ per second\)"), "(… per second)"),
 )
 
 

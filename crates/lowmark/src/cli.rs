@@ -208,8 +208,8 @@ pub struct TraceRun {
     /// Run this fio job file, without an experiment file
     #[arg(long, value_name = "JOB", group = "source", help_heading = "Traces")]
     pub fio: Option<String>,
-    /// The machine to run on instead of the experiment's: a file, the name of a shipped machine, or a
-    /// line such as 16G,8cpus,nvme [default with --trace and --fio: 512M]
+    /// The machine to run on instead of the experiment's: a file, the name of a shipped machine, or
+    /// a line such as 16G,8cpus,nvme [default with --trace and --fio: 512M]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
     /// The policies to compare, the baseline first [default: linux-6.12]

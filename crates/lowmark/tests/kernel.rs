@@ -177,7 +177,7 @@ fn no_compiler_and_no_home() {
     command.env("PATH", t.path("nothing"));
     let said = wrong(command);
     assert!(
-        said.contains("there is no make, gcc, ld, flex, bison, bc"),
+        said.contains("missing: make, gcc, ld, flex, bison, bc"),
         "{said}"
     );
     assert!(

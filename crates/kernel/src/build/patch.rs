@@ -624,7 +624,10 @@ mod tests {
         let new = |path: &str| format!("--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+owned\n");
         let rename = |to: &str| renamed("mm/old.c", to, "");
         for (patch, said) in [
-            (new("evil/pwn.c"), "it makes evil/pwn.c, but evil is a link"),
+            (
+                new("evil/pwn.c"),
+                "it creates evil/pwn.c, but evil is a link",
+            ),
             (new("link/vm/a.c"), "but link is a link"),
             (new("evil"), "which already exists"),
             (new("mm/old.c/a.c"), "but mm/old.c is a file"),

@@ -56,10 +56,7 @@ pub fn find_tools() -> Result<(), BuildError> {
         packages.push("libc6-dev");
     }
     Err(BuildError::input(
-        format!(
-            "a kernel can't be built: {} is missing",
-            programs.join(", ")
-        ),
+        format!("a kernel can't be built; missing: {}", programs.join(", ")),
         format!("`apt install {}` first", packages.join(" ")),
     ))
 }

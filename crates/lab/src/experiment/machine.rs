@@ -151,8 +151,8 @@ pub fn machines(
     Ok(machines)
 }
 
-/// Returns the machine in words that a node is: a line, a table with `memory`, or a table whose base
-/// is a line. A file of the same name comes first, since `512M` is a machine that is shipped.
+/// Returns the machine in words that a node is: a line, a table with `memory`, or a table whose
+/// base is a line. A file of the same name comes first, since `512M` is a machine that is shipped.
 fn line_of(node: &Node, files: &Files<'_>) -> Result<Option<Short>, Diagnostic> {
     if let Some((short, _)) = short::of_table(node)? {
         return Ok(Some(short));
@@ -170,9 +170,9 @@ fn line_of(node: &Node, files: &Files<'_>) -> Result<Option<Short>, Diagnostic> 
     Ok(Some(short))
 }
 
-/// Puts another machine into an experiment (`--machine`). Disks that the experiment mounts below `/`
-/// stay beside the machine's own. Returns a sentence that says which part is whose, if both have
-/// one.
+/// Puts another machine into an experiment (`--machine`). Disks that the experiment mounts below
+/// `/` stay beside the machine's own. Returns a sentence that says which part is whose, if both
+/// have one.
 ///
 /// # Errors
 /// Fails on a machine that can't be read.

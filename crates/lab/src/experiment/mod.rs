@@ -151,15 +151,13 @@ fn axes_of(cells: &[Cell]) -> Vec<String> {
     axes
 }
 
-/// Parses an experiment from a text, as [`load`] does from a file.
-///
-/// # Errors
-/// Returns the first mistake.
-pub fn parse(
+/// Returns the experiment's tree with `--machine` and `--set` laid over it, and what is to be known
+/// of that.
+fn overridden(
     source: &Source,
     files: &Files<'_>,
     overrides: &Overrides,
-) -> Result<Experiment, Diagnostic> {
+) -> Result<(Node, Vec<String>), Diagnostic> {
     let mut root = Node::parse(source)?;
     sysctls::last_parts(&mut root, Some(files))?;
     let mut said = Vec::new();
@@ -170,6 +168,19 @@ pub fn parse(
         overrides::set(&mut root, setting)?;
     }
     sysctls::last_parts(&mut root, Some(files))?;
+    Ok((root, said))
+}
+
+/// Parses an experiment from a text, as [`load`] does from a file.
+///
+/// # Errors
+/// Returns the first mistake.
+pub fn parse(
+    source: &Source,
+    files: &Files<'_>,
+    overrides: &Overrides,
+) -> Result<Experiment, Diagnostic> {
+    let (root, mut said) = overridden(source, files, overrides)?;
     let Some(table) = root.table() else {
         unreachable!("a TOML document is a table")
     };

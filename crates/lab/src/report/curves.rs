@@ -251,9 +251,9 @@ mod tests {
         };
         let told = verdict(&page);
         for part in [
-            "At 64 pages (256 KiB) arc has least, 0.800; lru has most, 0.900.",
-            "At 1024 pages (4.0 MiB) lru has least, 0.500; arc has most, 0.600.",
-            "At 4096 pages (16.0 MiB) all have 0.100.",
+            "At 64 pages (256 KiB) arc is lowest with 0.800; lru is highest with 0.900.",
+            "At 1024 pages (4.0 MiB) lru is lowest with 0.500; arc is highest with 0.600.",
+            "At 4096 pages (16.0 MiB) all policies have 0.100.",
         ] {
             assert!(told.contains(part), "{told}");
         }
@@ -293,7 +293,7 @@ mod tests {
         assert!(html.contains("<td class=\"num\">0.500 ± 0.125</td>"));
         assert!(html.contains("<td class=\"num\">0.250 ± 0.250</td>"));
         assert!(html.contains("2 sizes, 10 to 20 pages"));
-        assert!(html.contains("At 10 pages (40 KiB) all have 0.500."));
+        assert!(html.contains("At 10 pages (40 KiB) all policies have 0.500."));
         assert!(html.contains("<dd>a &amp; b</dd>"));
         assert_eq!(html.matches("</script>").count(), 2);
     }

@@ -81,8 +81,8 @@ mod tests {
             build: None,
         };
         insta::assert_snapshot!(text(&outcomes), @r"
-        vanilla on xfs: 529.0 virtual s in 14.0 s of wall time (37.8 a second), 12.6 s of CPU, 610 MiB at peak
-        vanilla on btrfs: 31.0 virtual s in 3.0 s of wall time (10.3 a second), 2.7 s of CPU, 701 MiB at peak; medians of 3 runs, the longest 4.0 s
+        vanilla on xfs: 529.0 virtual s in 14.0 s of wall time (37.8 per second), 12.6 s of CPU, 610 MiB at peak
+        vanilla on btrfs: 31.0 virtual s in 3.0 s of wall time (10.3 per second), 2.7 s of CPU, 701 MiB at peak; medians of 3 runs, the longest 4.0 s
         ");
         let none = Outcomes {
             host: Vec::new(),

@@ -24,7 +24,7 @@ const NAMED: usize = 4;
 /// Groups with a verdict of their own; further ones are counted.
 const GROUPS: usize = 6;
 /// Rows of the table; further ones are counted.
-const ROWS: usize = 12;
+const ROWS: usize = 10;
 /// Notes that are printed; further ones are counted.
 const NOTES: usize = 2;
 
@@ -448,9 +448,9 @@ fn sentence(table: &SummaryTable, prices: &[SummaryTable], base: usize, i: usize
         return alone(table, row);
     };
     let (policy, b) = (&row.policy, &against.policy);
-    let p = claim
-        .p
-        .map_or(String::new(), |p| format!(", {}", stats::p_said(p)));
+    // Of too few iterations p says nothing.
+    let p = claim.p.filter(|_| claim.verdict != Verdict::TooFew);
+    let p = p.map_or(String::new(), |p| format!(", {}", stats::p_said(p)));
     let figures = format!(
         "{}{p}, n={}+{}",
         from_to(table, base, i),

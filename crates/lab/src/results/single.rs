@@ -198,7 +198,12 @@ mod tests {
         let error = begin(&path, false).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("`--replace`"), "{error}");
         let anothers = Single::create(&path, true, |_| Ok(false)).map(|_| ());
-        assert!(anothers.unwrap_err().to_string().contains("another's"));
+        assert!(
+            anothers
+                .unwrap_err()
+                .to_string()
+                .contains("not written by this command")
+        );
         let mut file = begin(&path, true).unwrap();
         file.write_all(b"new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "whole");

@@ -128,7 +128,10 @@ impl Table {
             rows += 1;
             for (column, field) in columns.iter_mut().zip(&record) {
                 column.push(field).map_err(|()| {
-                    wrong(format!("row {rows}: `{field}` is not a {}", column.name))
+                    wrong(format!(
+                        "row {rows}: `{field}` is not a value of `{}`",
+                        column.name
+                    ))
                 })?;
             }
         }
@@ -281,7 +284,10 @@ mod tests {
         assert_eq!(values[4], &Values::Count(vec![None, Some(7)]));
         assert_eq!(table.rows, 2);
         let error = Table::read("iterations.csv", b"pgscan\nmany\n", &[]).unwrap_err();
-        assert!(error.message.contains("`many` is no pgscan"), "{error}");
+        assert!(
+            error.message.contains("`many` is not a value of `pgscan`"),
+            "{error}"
+        );
         assert!(Table::read("iterations.csv", b"a,b\n1\n", &[]).is_err());
     }
 

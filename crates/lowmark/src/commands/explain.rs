@@ -69,7 +69,7 @@ mod tests {
         };
         assert!(report.to_string().contains("kswapd_steel"));
         let help = report.help().expect("near names").to_string();
-        assert!(help.starts_with("near: kswapd_steal"), "{help}");
+        assert!(help.starts_with("similar names: kswapd_steal"), "{help}");
         asked("kswapd_steal").expect("it is known");
     }
 }

@@ -490,7 +490,7 @@ mod tests {
         let written = plan(&args(&["--policy", "all", "--writes"])).unwrap();
         assert_eq!(written.policies.len(), registry::ALL.len());
         let error = refused(&["--policy", "lru,OPT", "--writes"]);
-        assert!(error.contains("`opt` has no writes"), "{error}");
+        assert!(error.contains("`opt` has no model of writes"), "{error}");
         assert!(refused(&["--ignore-size", "--sizes", "4MiB"]).contains("sizes in bytes"));
         let plan = plan(&args(&["--sizes", "4MiB,10%"])).unwrap();
         assert_eq!(

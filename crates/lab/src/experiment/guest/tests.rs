@@ -88,7 +88,7 @@ const BROKEN: &[(&str, &str, &str, &str)] = &[
         "costs alone of the machine's parameters",
         "cpus = 1",
         "cpus = 1\nparams = { cost_fault = 800, sched_latency = 6e6 }",
-        "small.toml:3:46 `machine.params.sched_latency`: a kernel's scheduler",
+        "small.toml:3:46 `machine.params.sched_latency`: a key of the model",
     ),
     (
         "no CFQ",

@@ -113,7 +113,7 @@ fn what_is_not_ours_stays_whatever_is_said() {
     // A list that leads out of its folder was not written by Lowmark.
     let list = fs::read_to_string(x.join(MANIFEST)).unwrap();
     fs::write(x.join(MANIFEST), list.replace("series/a.csv", "../y")).unwrap();
-    refused("no manifest.json of ours");
+    refused("no manifest.json written by lowmark");
     fs::write(x.join(MANIFEST), list).unwrap();
     put(&x, "2", true).unwrap();
     let nameless = [Path::new("/"), Path::new(".."), Path::new("none/..")];
