@@ -44,14 +44,17 @@ def main():
             while True:
                 if partial.exists():
                     place = ["--resume", out]
+                    # The folder knows by which command its run began.
+                    words = chance.choice([run, run[:1]])
                 else:
                     place = ["--out", out]
+                    words = run
                 more = ["--replace"] if replacing else []
                 jobs = ["--jobs", str(chance.randint(1, 3))]
                 # The kill hits while the run starts, while it computes or while it writes.
                 wait = chance.choice([0.02, 0.2, 0.6, 1.0]) * length * chance.random()
                 process = subprocess.Popen(
-                    [binary, *run, *place, *more, *jobs],
+                    [binary, *words, *place, *more, *jobs],
                     cwd=folder,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,

@@ -70,7 +70,7 @@ impl Failure {
                     || "no iteration was kept".to_owned(),
                     |dir| {
                         let dir = dir.display();
-                        format!("they are in {dir}; to continue, give the same command with `--resume {dir}`")
+                        format!("they are in {dir}; to continue, give the same command with `--resume {dir}` (`lowmark run` needs nothing else)")
                     },
                 );
                 format!("interrupted: {finished} of {wanted} iterations finished; {kept}")

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The name of the log in the folder of an incomplete run.
@@ -50,6 +51,19 @@ pub struct Header {
     /// The real kernels: the name of each build, and a text that tells it from others of that name.
     #[serde(default)]
     pub kernels: Vec<(String, String)>,
+    /// The command that began the run, for `--resume` without further words; `None` for runs that
+    /// no command began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Began>,
+}
+
+/// The command line that began a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Began {
+    /// The folder in which it was given.
+    pub folder: PathBuf,
+    /// Its words behind the program's name.
+    pub words: Vec<String>,
 }
 
 impl Header {
@@ -69,6 +83,7 @@ impl Header {
             check,
             cells: cells.collect(),
             kernels: Vec::new(),
+            command: None,
         }
     }
 
@@ -269,6 +284,16 @@ impl Kept {
 /// Returns the error of the system.
 pub fn count(file: &fs::File) -> io::Result<Option<u64>> {
     Ok(read(file, |_| true)?.map(|(_, records)| records))
+}
+
+/// Returns the command that began the run whose log is in this folder; `None` if there is no log, or
+/// none that says it.
+pub fn began(partial: &Path) -> Option<Began> {
+    let file = fs::File::open(partial.join(LOG)).ok()?;
+    let mut kept = Kept::default();
+    // The header is the first record.
+    read(&file, |record| kept.take(record) && kept.header.is_none()).ok()?;
+    kept.header?.command
 }
 
 /// Passes whole records to `take` until one is broken or refused. Returns the offset of their end,

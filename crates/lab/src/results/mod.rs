@@ -27,7 +27,7 @@ pub use json::to_json;
 pub use manifest::{Kind, MANIFEST, hex};
 pub use place::{
     ClaimedFolder, Fill, OutputError, Published, Resumption, Terms, complete_folder, is_begun,
-    sweep,
+    partial_folder, sweep,
 };
 pub use rows::rows_json;
 pub use series::file_name;

@@ -194,6 +194,13 @@ pub fn complete_folder(dir: &Path) -> &Path {
     stem.map_or(dir, |stem| Path::new(OsStr::from_bytes(stem)))
 }
 
+/// Returns the folder of the finished iterations of a run whose complete results go to `dir`.
+pub fn partial_folder(dir: &Path) -> Option<PathBuf> {
+    let dir = complete_folder(dir);
+    let name = dir.file_name()?;
+    Some(dir.with_file_name(with(name, PARTIAL)))
+}
+
 /// Returns true if results of a run, or finished iterations, are at this place.
 pub fn is_begun(dir: &Path) -> bool {
     let dir = complete_folder(dir);
@@ -474,7 +481,7 @@ impl ClaimedFolder {
             let partial = self.partial();
             let partial = partial.display();
             let text = format!(
-                "{n} finished iterations are in {partial}; to continue, give the same command with `--resume {partial}`"
+                "{n} finished iterations are in {partial}; to continue, give the same command with `--resume {partial}` (`lowmark run` needs nothing else)"
             );
             // If standard error can't be written, the message can't be given in another way.
             let _ = writeln!(io::stderr(), "{text}");

@@ -2,10 +2,11 @@
 
 use super::listen::Files;
 use super::worlds::Here;
-use crate::cli::{Check, Run};
+use crate::cli::{Check, Cli, Command, Run};
 use crate::failure::Failure;
 use crate::place::{claim, say, settled};
 use crate::{interrupt, text};
+use clap::{CommandFactory, FromArgMatches};
 use kernel::Kernel;
 use lab::diagnostic::Diagnostic;
 use lab::experiment::Overrides;
@@ -13,7 +14,7 @@ use lab::model::{Experiment, Outcomes};
 use lab::report::compare::Comparison;
 use lab::report::terminal::Screen;
 use lab::report::verdict;
-use lab::results::log::{Header, build};
+use lab::results::log::{Began, Header, began, build};
 use lab::results::{self, ClaimedFolder, File, Kind, Resumption, Terms};
 use lab::runner::memory::{self, Host, Need};
 use lab::runner::{self, Journal, Listeners, RunOptions, Tried};
@@ -26,8 +27,90 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Runs an experiment and writes its results folder.
+/// Returns this command, if its words and folder are text.
+fn this_command() -> Option<Began> {
+    let words = std::env::args_os()
+        .skip(1)
+        .map(|word| word.into_string().ok());
+    Some(Began {
+        folder: std::env::current_dir().ok()?,
+        words: words.collect::<Option<_>>()?,
+    })
+}
+
+/// Returns the words with which a run goes on that an earlier command began: its own without those
+/// about the place of results, then those of this command. `None` if this command names what it
+/// runs, or the folder does not say by which command it began.
+fn resumed(args: &Run, own: &[String]) -> Option<(PathBuf, Vec<String>)> {
+    let dir = args.resume.as_ref()?;
+    // Words of this command that name an experiment win over the folder's.
+    let mut own = own.to_vec();
+    let at = own.iter().position(|word| word == "run")?;
+    own.remove(at);
+    let names =
+        |word: &&String| !word.starts_with('-') && Path::new(word.as_str()) != dir.as_path();
+    if own.iter().any(|word| names(&word)) || args.trace.trace.is_some() || args.trace.fio.is_some()
+    {
+        return None;
+    }
+    let began = began(&results::partial_folder(dir)?)?;
+    let mut words = Vec::new();
+    let mut rest = began.words.into_iter();
+    while let Some(word) = rest.next() {
+        match word.as_str() {
+            "--out" | "--resume" => drop(rest.next()),
+            _ if word.starts_with("--out=") || word.starts_with("--resume=") => {}
+            _ => words.push(word),
+        }
+    }
+    let absolute = std::path::absolute(dir).ok()?;
+    for word in own {
+        if Path::new(&word) == dir.as_path() {
+            words.push(absolute.to_str()?.to_owned());
+        } else if let Some(value) = word.strip_prefix("--resume=") {
+            debug_assert_eq!(Path::new(value), dir);
+            words.push(format!("--resume={}", absolute.to_str()?));
+        } else if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    Some((began.folder, words))
+}
+
+/// Goes on with a run by the words that its folder keeps; `None` if this command has its own.
+fn gone_on(args: &Run) -> Option<Result<(), Failure>> {
+    let own = this_command()?.words;
+    let (folder, words) = resumed(args, &own)?;
+    let all = std::iter::once("lowmark").chain(words.iter().map(String::as_str));
+    // An option that is given anew, such as `--jobs`, wins over that of the beginning.
+    let parser = Cli::command().mut_subcommand("run", |run| run.args_override_self(true));
+    let cli = Cli::from_arg_matches(&parser.try_get_matches_from(all).ok()?).ok()?;
+    let Command::Run(again) = cli.command else {
+        return None;
+    };
+    if let Err(e) = std::env::set_current_dir(&folder) {
+        let what = format!(
+            "the run was begun in {}, which can't be entered: {e}",
+            folder.display()
+        );
+        let accepted = "accepted: the whole command with `--resume`, given in another folder";
+        return Some(Err(Failure::Input(
+            Diagnostic::placeless(what, accepted).into(),
+        )));
+    }
+    if !again.quiet {
+        eprintln!("continuing: lowmark {}", words.join(" "));
+    }
+    Some(begin(&again))
+}
+
+/// Runs an experiment and writes its results folder. With `--resume DIR` alone it goes on by the
+/// command that the folder keeps.
 pub fn run(args: &Run) -> Result<(), Failure> {
+    gone_on(args).unwrap_or_else(|| begin(args))
+}
+
+fn begin(args: &Run) -> Result<(), Failure> {
     let overrides = Overrides {
         set: args.set.iter().map(|(k, v)| format!("{k}={v}")).collect(),
         iterations: args.iterations.map(NonZeroU32::get),
@@ -53,8 +136,10 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     }
     let patience = Duration::from_secs(args.patience);
     let files = Files::new(args, &experiment)?;
+    let command = this_command();
     let how = How {
         listeners: files.as_ref().map(|f| &f.listeners),
+        command: command.as_ref(),
         ..How::of(args)
     };
     run_loaded(&how, &experiment, &Here { patience })?;
@@ -79,6 +164,8 @@ pub struct How<'a> {
     pub quiet: bool,
     /// The listeners of the engine's events.
     pub listeners: Option<&'a Listeners>,
+    /// The command that began the run, which its folder keeps for `--resume`.
+    pub command: Option<&'a Began>,
 }
 
 impl<'a> How<'a> {
@@ -97,6 +184,7 @@ impl<'a> How<'a> {
             verbose: args.verbose,
             quiet: args.quiet,
             listeners: None,
+            command: None,
         }
     }
 }
@@ -399,6 +487,7 @@ pub fn outcomes(
     };
     let header = Header {
         kernels,
+        command: args.command.cloned(),
         ..Header::new(experiment, args.check.is_some(), around.build)
     };
     let begun = place.as_mut().map(|place| place.begin(&header));

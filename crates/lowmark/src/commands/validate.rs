@@ -82,6 +82,7 @@ fn validate(
             verbose: false,
             quiet: args.quiet,
             listeners: None,
+            command: None,
         };
         if several && shown {
             text::print(&format!("== {}\n", experiment.name))?;

@@ -239,6 +239,7 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Results, Err
         verbose: false,
         quiet: true,
         listeners: None,
+        command: None,
     };
     let total = experiment.cells.len() * experiment.iterations as usize;
     let (mut simulated, progress) = (0, options.progress);

@@ -157,6 +157,7 @@ fn run_one(
         verbose: false,
         quiet: true,
         listeners: None,
+        command: None,
     };
     let failed = match run_loaded(&how, experiment, simulate) {
         Ok(_) => None,
