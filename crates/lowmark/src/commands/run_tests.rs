@@ -3,8 +3,8 @@ use clap::Parser;
 
 fn args(more: &[&str]) -> Run {
     let all = ["lowmark", "run", "x.toml"].iter().chain(more);
-    match crate::cli::Cli::parse_from(all).command {
-        crate::cli::Command::Run(args) => args,
+    match Cli::parse_from(all).command {
+        Command::Run(args) => args,
         other => panic!("{other:?}"),
     }
 }
@@ -192,7 +192,7 @@ fn a_run_leaves_its_rows_as_a_mail() {
 fn a_mail_is_of_rows_and_no_json() {
     let parse = |more: &[&str]| {
         let all = ["lowmark", "run", "x.toml"].iter().chain(more);
-        crate::cli::Cli::try_parse_from(all).is_ok()
+        Cli::try_parse_from(all).is_ok()
     };
     assert!(parse(&["--rows", "--mail"]));
     assert!(!parse(&["--mail"]));
