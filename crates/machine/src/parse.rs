@@ -490,7 +490,7 @@ Node 1, zone   Normal
             e(&ZONES.replace("Node 1,", "Node x,")),
             "line 23: expected `Node N, zone NAME`"
         );
-        assert!(e(&ZONES.replace("3840", "99999999999999999999")).contains("no number"));
+        assert!(e(&ZONES.replace("3840", "99999999999999999999")).contains("not a number"));
         assert!(e(&ZONES.replace("3840", "999999999999999")).contains("is more than"));
         assert_eq!(e("nr_free_pages 1"), "line 1: expected `Node N, zone NAME`");
     }
