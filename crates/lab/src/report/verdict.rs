@@ -28,13 +28,14 @@ const ROWS: usize = 10;
 /// Notes that are printed; further ones are counted.
 const NOTES: usize = 2;
 
-/// Returns the first screen: verdicts, a curve where values of an axis are compared, one table,
-/// notes.
+/// Returns the first screen: statements about the experiment, verdicts, a curve where values of an
+/// axis are compared, one table, notes.
 pub fn text(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> String {
     let screen = Screen {
         width: Some(screen.width.unwrap_or(WIDTH)),
         ..screen
     };
+    let said = super::said(&outcomes.experiment.said);
     let tables = page::leading(outcomes, page::summary(outcomes));
     let Some(question) = tables.first() else {
         return String::new();
@@ -43,7 +44,7 @@ pub fn text(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> Str
     if tables.iter().all(|t| t.metric != "elapsed") {
         prices.push(SummaryTable::elapsed(outcomes));
     }
-    let mut out = String::new();
+    let mut out = screen.broken(&said);
     let groups = groups(question, outcomes);
     for group in groups.iter().take(GROUPS) {
         for line in group.verdict(question, &prices, groups.len() > 1) {
@@ -462,58 +463,69 @@ fn sentence(table: &SummaryTable, prices: &[SummaryTable], base: usize, i: usize
         "elapsed" => String::new(),
         metric => format!(" in {metric}"),
     };
-    match (side(table, row), claim.verdict) {
+    let side = side(table, row);
+    let rest = match claim.verdict {
+        Verdict::TooFew => String::new(),
+        _ => beside(table, prices, base, i, side == Side::Better),
+    };
+    let change = percent(&claim, row, table);
+    match (side, claim.verdict) {
         (Side::Better | Side::Worse, verdict) if table.metric == "elapsed" => {
             let word = if verdict == Verdict::Less {
                 "faster"
             } else {
                 "slower"
             };
-            format!(
-                "{policy} is {share} {word} than {b} ({figures}){}",
-                price(table, prices, base, i)
-            )
+            format!("{policy} is {share} {word} than {b} ({figures}){rest}")
         }
-        (Side::Better, _) => format!(
-            "{policy} is better than {b}{of}: {} ({figures}){}",
-            percent(&claim, row, table),
-            price(table, prices, base, i)
-        ),
-        (Side::Worse, _) => format!(
-            "{policy} is worse than {b}{of}: {} ({figures})",
-            percent(&claim, row, table)
-        ),
-        (Side::Other, _) => format!(
-            "{policy} against {b}{of}: {} ({figures})",
-            percent(&claim, row, table)
-        ),
+        (Side::Better, _) => format!("{policy} is better than {b}{of}: {change} ({figures}){rest}"),
+        (Side::Worse, _) => format!("{policy} is worse than {b}{of}: {change} ({figures}){rest}"),
+        (Side::Other, _) => format!("{policy} against {b}{of}: {change} ({figures}){rest}"),
         (_, Verdict::TooFew) => {
             format!("too few iterations to tell {policy} from {b}{of} ({figures})")
         }
-        _ => format!("no difference between {policy} and {b}{of} can be claimed ({figures})"),
+        _ => format!("no difference between {policy} and {b}{of} can be claimed ({figures}){rest}"),
     }
 }
 
-/// Returns what a policy costs: the figures beside the question in which it is claimed to be worse.
-fn price(table: &SummaryTable, prices: &[SummaryTable], base: usize, i: usize) -> String {
-    let costs = prices.iter().filter(|t| t.metric != table.metric);
-    let costs = costs.filter_map(|t| {
-        let row = &t.rows[i];
-        let claim = row
-            .comparison
-            .filter(|c| t.is_good(c.verdict) == Some(false))?;
-        Some(format!(
-            "{} {} ({})",
-            t.metric,
-            percent(&claim, row, t),
-            from_to(t, base, i)
-        ))
-    });
-    let costs: Vec<String> = costs.collect();
-    match costs.is_empty() {
-        true => String::new(),
-        false => format!("; its price: {}", costs.join(", ")),
+/// Returns how a policy does in the figures beside the question: those in which it is claimed to be
+/// better, and those in which it is claimed to be worse, which are its price if it gains in the
+/// question.
+fn beside(
+    table: &SummaryTable,
+    prices: &[SummaryTable],
+    base: usize,
+    i: usize,
+    gains: bool,
+) -> String {
+    let claimed = |good: bool| {
+        let others = prices.iter().filter(|t| t.metric != table.metric);
+        let told = others.filter_map(|t| {
+            let row = &t.rows[i];
+            let claim = row
+                .comparison
+                .filter(|c| t.is_good(c.verdict) == Some(good))?;
+            Some(format!(
+                "{} {} ({})",
+                t.metric,
+                percent(&claim, row, t),
+                from_to(t, base, i)
+            ))
+        });
+        told.collect::<Vec<_>>().join(", ")
+    };
+    let mut out = String::new();
+    let words = match gains {
+        true => ["also better", "its price"],
+        false => ["better", "worse"],
+    };
+    for (good, word) in [(true, words[0]), (false, words[1])] {
+        let told = claimed(good);
+        if !told.is_empty() {
+            let _ = write!(out, "; {word}: {told}");
+        }
     }
+    out
 }
 
 /// Returns the table: a row a policy, a column a figure with the change behind it, as many as the
@@ -668,6 +680,20 @@ mod tests {
         );
         let page = page::report(&o, &Comparison::new(&o));
         assert!(page.contains("ratio-40: response_max is not known: no answer in 6 of 6 runs"));
+    }
+
+    /// A figure beside the question may tell policies apart that the question does not.
+    #[test]
+    fn figures_beside_the_question_are_said() {
+        let o = outcomes(&[("default", &SLOW, 10.0), ("fast", &SLOW, 8.0)]);
+        let text = told(&o).replace("\n    ", " ");
+        assert!(
+            text.contains("; better: elapsed -20.0 % (10.02 -> 8.025 s)"),
+            "{text}"
+        );
+        let o = outcomes(&[("default", &SLOW, 10.0), ("both", &FAST, 8.0)]);
+        let text = told(&o).replace("\n    ", " ");
+        assert!(text.contains("; also better: elapsed -20.0 %"), "{text}");
     }
 
     /// A run that ended for want of memory has been waited for until then: its longest response is

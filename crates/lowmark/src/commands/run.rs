@@ -307,8 +307,7 @@ fn told(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> String 
 fn compare(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> Answer {
     let comparison = Comparison::new(outcomes);
     let screen = text::screen();
-    let said = lab::report::said(&outcomes.experiment.said);
-    let text = screen.broken(&said) + &verdict::text(outcomes, &comparison, screen);
+    let text = verdict::text(outcomes, &comparison, screen);
     let whole = told(outcomes, &comparison, Screen::default());
     let page = lab::report::page::report(outcomes, &comparison);
     let rows = lab::rows::to_text(outcomes) + "\n" + &lab::rows::time_text(outcomes);
