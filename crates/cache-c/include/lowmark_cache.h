@@ -278,8 +278,7 @@ struct lowmark_cache_config lowmark_cache_defaults(void);
 // # Safety
 // `config` is NULL or valid, and its `policy` is NULL or ends with a zero byte; `cache` is NULL or
 // valid for writing a pointer.
-int lowmark_cache_open(const struct lowmark_cache_config *config,
-                       struct lowmark_cache **cache);
+int lowmark_cache_open(const struct lowmark_cache_config *config, struct lowmark_cache **cache);
 
 // Shuts the cache down: refuses further calls (-ESHUTDOWN), lets those under way end, writes all
 // dirty pages and stops the threads. `*end` reports losses; `end` may be NULL, and then a loss is
@@ -290,8 +289,7 @@ int lowmark_cache_open(const struct lowmark_cache_config *config,
 //
 // # Safety
 // `cache` is NULL or a valid handle; `end` is NULL or valid for writing.
-int lowmark_cache_shutdown(const struct lowmark_cache *cache,
-                           struct lowmark_cache_end *end);
+int lowmark_cache_shutdown(const struct lowmark_cache *cache, struct lowmark_cache_end *end);
 
 // Frees the handle of a cache; NULL is allowed. The cache ends when also the last of its files is
 // closed, the last of its pages unpinned, and its buffers, shrinkers and recordings freed: then as
@@ -312,8 +310,7 @@ int lowmark_cache_get_stats(const struct lowmark_cache *cache, struct lowmark_ca
 //
 // # Safety
 // `cache` is NULL or a valid handle; `text` is NULL or valid for writing a pointer.
-int lowmark_cache_openmetrics(const struct lowmark_cache *cache,
-                              char **text);
+int lowmark_cache_openmetrics(const struct lowmark_cache *cache, char **text);
 
 // Frees a text; NULL is allowed.
 //
@@ -457,9 +454,7 @@ int lowmark_cache_drop(const struct lowmark_cache_file *file, uint64_t position,
 //
 // # Safety
 // `file` is NULL or a valid handle.
-int lowmark_cache_flush(const struct lowmark_cache_file *file,
-                        uint64_t position,
-                        uint64_t length);
+int lowmark_cache_flush(const struct lowmark_cache_file *file, uint64_t position, uint64_t length);
 
 // Writes the dirty pages, and those that could not be written before, and waits until the device
 // has them. Each handle is told of an error once. After -EIO and the like the data is still cached
@@ -477,16 +472,14 @@ int lowmark_cache_fsync(const struct lowmark_cache_file *file);
 //
 // # Safety
 // `file` is NULL or a valid handle.
-int lowmark_cache_file_set_class(const struct lowmark_cache_file *file,
-                                 uint32_t number);
+int lowmark_cache_file_set_class(const struct lowmark_cache_file *file, uint32_t number);
 
 // Truncates or extends the file to `length` bytes. A thread that has pinned a page behind the new
 // end waits for ever.
 //
 // # Safety
 // `file` is NULL or a valid handle.
-int lowmark_cache_truncate(const struct lowmark_cache_file *file,
-                           uint64_t length);
+int lowmark_cache_truncate(const struct lowmark_cache_file *file, uint64_t length);
 
 // Returns the file's length in bytes.
 //

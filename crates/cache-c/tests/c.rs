@@ -116,7 +116,7 @@ const SAID: &[(&str, i32, &str)] = &[
     ("unregister nothing", 0, ""),
     ("a class", 1, ""),
     ("how many classes", 1, ""),
-    ("negative classes", INVALID, "there are -1 of `stats`"),
+    ("negative classes", INVALID, "the number of `stats` is -1"),
     ("no such class", INVALID, "class 1: accepted are 0 to 0"),
     (
         "an empty buffer",
@@ -150,7 +150,7 @@ const SAID: &[(&str, i32, &str)] = &[
     ("a long buffer", INVALID, "`buffer` has"),
     ("an empty piece", 2, ""),
     ("much", INVALID, "`buffers` have more than"),
-    ("a negative count", INVALID, "there are -1 of `buffers`"),
+    ("a negative count", INVALID, "the number of `buffers` is -1"),
     ("far out", -libc::EFBIG, "16 TiB"),
     ("too long", -libc::EFBIG, "16 TiB"),
     ("advice", INVALID, "advice = 77; accepted: POSIX_FADV"),

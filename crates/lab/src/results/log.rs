@@ -286,8 +286,8 @@ pub fn count(file: &fs::File) -> io::Result<Option<u64>> {
     Ok(read(file, |_| true)?.map(|(_, records)| records))
 }
 
-/// Returns the command that began the run whose log is in this folder; `None` if there is no log, or
-/// none that says it.
+/// Returns the command that began the run whose log is in this folder; `None` if there is no log,
+/// or none that says it.
 pub fn began(partial: &Path) -> Option<Began> {
     let file = fs::File::open(partial.join(LOG)).ok()?;
     let mut kept = Kept::default();
