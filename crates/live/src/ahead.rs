@@ -9,8 +9,9 @@
 //! that the task that meets a mark reads the window itself.
 
 use crate::LiveMm;
-use crate::arena::{Handed, Locked, OutOfMemory};
-use crate::file::{self, Error};
+use crate::arena::{Handed, Locked};
+use crate::error::{Error, OutOfMemory};
+use crate::file;
 use crate::io;
 use crate::sync::{AtomicU32, Mutex};
 use crate::world::BATCH;

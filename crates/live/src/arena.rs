@@ -48,7 +48,9 @@
 #![allow(unsafe_code)]
 
 use crate::LiveMm;
+use crate::error::OutOfMemory;
 use crate::map::Arena;
+use crate::page_size::PAGE;
 use crate::sync::Mutex;
 use mm::Pfn;
 use mm::cache::pagecache::Entered;
@@ -58,9 +60,6 @@ use mm::watch::vmstat::ZoneStat;
 use mm::world::Tasks;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::SeqCst;
-
-/// Bytes of a page.
-pub const PAGE: usize = 4096;
 
 /// Largest number of pages in one copy.
 const COPY_PAGES: usize = 32;
@@ -541,10 +540,6 @@ impl Sent {
         Writeback { mm, run: self.run }
     }
 }
-
-/// The error that no page could be allocated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OutOfMemory;
 
 /// Contiguous pages of a file that the calling task put under writeback. If dropped without
 /// [`Writeback::end`], the write counts as failed.

@@ -10,14 +10,16 @@
 
 use crate::LiveMm;
 use crate::ahead::{self, Advice};
-use crate::arena::{Keeper, Kept, PAGE, Pinned};
-use crate::cache::{self, Inner};
+use crate::arena::{Keeper, Kept, Pinned};
 use crate::config::{ASYNC_LANES, Config};
 use crate::cpu;
-use crate::file::{self, Error};
+use crate::error::Error;
+use crate::file;
 use crate::handle::File;
+use crate::inner::{self, Inner};
 use crate::latency::{Kind, begin, sampled};
 use crate::page::PageMut;
+use crate::page_size::PAGE;
 use crate::record::Begun;
 use crate::runner::{Begin, Call, Life, Outcome, Runner};
 use crate::sync::now;
@@ -132,7 +134,7 @@ impl Open {
                 // A thread of the cache must not keep a task number that is meant for the
                 // program's threads.
                 let runner = &owner.calls.runner;
-                runner.spare(|task| cache::lend(task, || drop(file)));
+                runner.spare(|task| inner::lend(task, || drop(file)));
                 then();
             });
             if let Err(close) = inner.mm.world.blocking.put(bdi, close) {

@@ -7,10 +7,11 @@
 //! objects, the same share that it takes of the files' pages
 //! (docs/reference/shrinkers-and-xfs.md#shrinkers).
 
-use crate::arena::{OutOfMemory, Owned, PAGE};
-use crate::cache::Inner;
+use crate::arena::Owned;
 use crate::class;
-use crate::file::Error;
+use crate::error::{Error, OutOfMemory};
+use crate::inner::Inner;
+use crate::page_size::PAGE;
 use mm::memory::gfp::Gfp;
 use std::fmt;
 use std::ops::{Deref, DerefMut};

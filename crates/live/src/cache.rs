@@ -1,330 +1,39 @@
 //! The page cache as a program uses it: opens files, reports statistics, shuts down.
 
-use crate::LiveMm;
 use crate::ahead::Ahead;
-use crate::arena::Pinned;
 use crate::async_file::Calls;
 use crate::buffer::{Buffer, Registration};
 use crate::class::ClassStats;
 use crate::config::{CALLERS, Config, FIRST_USER, FLUSHERS, GIVER, KSWAPD, LAST, OnLoss, RING};
 use crate::cpu;
 use crate::daemons::Daemons;
+use crate::error::Error;
 use crate::events::{Events, Ring, Who};
-use crate::file::{self, Error};
 use crate::handle::File;
-use crate::latency::{Kind, Latencies};
+use crate::inner::{Inner, Tasks};
+use crate::latency::Latencies;
 use crate::listen::Listener;
 use crate::metrics::{self, Form};
 use crate::open_file::OpenFile;
-use crate::record::{Recorder, Recording};
+use crate::record::Recording;
 use crate::shrink::Shrinker;
+use crate::stats::{Shutdown, Stats};
 use crate::storage::{Os, Storage};
-use crate::sync::now;
-use crate::table::Table;
 use crate::world::LiveWorld;
 use mm::Mm;
-use mm::cache::mapping::MappingKind;
 use mm::memory::task::{PF_KTHREAD, PF_SWAPWRITE};
 use mm::memory::zone::Mark;
 use mm::reclaim::kswapd::KSWAPD_FLAGS;
 use mm::view::View;
-use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
-use mm::world::TaskId;
-use mm::world::event::TrackPath;
+use mm::watch::vmstat::{ZoneEvent, ZoneStat};
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
-use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Weak};
-
-/// Levels and counters of a cache. Levels are as of now, counters since the cache began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Stats {
-    /// Pages of memory.
-    pub pages: u64,
-    /// Free pages, those on per-CPU lists not counted.
-    pub free: u64,
-    /// Pages that hold file data.
-    pub cached: u64,
-    /// Dirty pages: newer than their file.
-    pub dirty: u64,
-    /// Pages under writeback.
-    pub writeback: u64,
-    /// Pages that hold [`crate::Buffer`]s.
-    pub buffers: u64,
-    /// Pages evicted so far, by kswapd or by direct reclaim.
-    pub evicted: u64,
-    /// Pages evicted by kswapd.
-    pub evicted_by_kswapd: u64,
-    /// Times a thread entered direct reclaim.
-    pub direct_reclaims: u64,
-    /// KiB read from files.
-    pub kib_read: u64,
-    /// KiB written to files.
-    pub kib_written: u64,
-    /// Pages whose write failed: they are kept, and the next sync of their file tries again.
-    pub kept_pages: u64,
-    /// Pages whose write failed and that could not be kept for lack of room: their data is lost.
-    pub lost_pages: u64,
-}
-
-impl Stats {
-    /// Reads the levels and counters of an engine.
-    pub(crate) fn of(mm: &LiveMm) -> Self {
-        Self {
-            pages: u64::from(file::pages_of_memory(mm)),
-            free: mm.global_stat(ZoneStat::NrFreePages),
-            cached: mm.global_stat(ZoneStat::NrFilePages),
-            dirty: mm.global_stat(ZoneStat::NrFileDirty),
-            writeback: mm.global_stat(ZoneStat::NrWriteback),
-            evicted: (0..mm.zones.len())
-                .map(|z| mm.zone_event(z, ZoneEvent::PgSteal))
-                .sum(),
-            buffers: u64::from(mm.world.buffer_pages.load(SeqCst)),
-            evicted_by_kswapd: mm.vm_event(VmEvent::KswapdSteal),
-            direct_reclaims: mm.vm_event(VmEvent::AllocStall),
-            kib_read: mm.vm_event(VmEvent::PgpgIn),
-            kib_written: mm.vm_event(VmEvent::PgpgOut),
-            kept_pages: mm.world.kept_pages(),
-            lost_pages: mm.world.lost_pages.load(SeqCst),
-        }
-    }
-}
-
-/// The result of a shutdown.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[must_use = "it may say that data is lost"]
-pub struct Shutdown {
-    /// Pages whose data did not reach their files since the cache began: it is lost.
-    pub lost_pages: u64,
-    /// Files whose last sync failed, by the path at which each was first opened, with the error.
-    pub failed: Vec<(PathBuf, Error)>,
-}
-
-impl Shutdown {
-    /// Returns true if everything written to the cache is in its files and confirmed by their
-    /// devices.
-    pub fn is_clean(&self) -> bool {
-        self.lost_pages == 0 && self.failed.is_empty()
-    }
-}
-
-/// The task numbers for the program's threads.
-struct Tasks {
-    free: Mutex<Vec<TaskId>>,
-}
-
-/// A thread's task number in one cache, given back when the thread ends.
-struct Lease {
-    tasks: Weak<Tasks>,
-    id: TaskId,
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if let Some(tasks) = self.tasks.upgrade() {
-            tasks.free.lock().push(self.id);
-        }
-    }
-}
-
-thread_local! {
-    static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
-    /// A task number that the thread has only for its present call ([`lend`]).
-    static LENT: Cell<Option<TaskId>> = const { Cell::new(None) };
-}
-
-/// Runs `f`, which uses one cache, with a lent task number for its calls; on a thread of that
-/// cache.
-pub(crate) fn lend<R>(task: Option<TaskId>, f: impl FnOnce() -> R) -> R {
-    LENT.set(task);
-    let r = f();
-    LENT.set(None);
-    r
-}
-
-pub(crate) struct Inner {
-    pub(crate) mm: LiveMm,
-    /// The asynchronous calls.
-    pub(crate) calls: Calls,
-    tasks: Arc<Tasks>,
-    storage: Arc<dyn Storage>,
-    pub(crate) table: Mutex<Table>,
-    pub(crate) recorder: Arc<Recorder>,
-    /// Calls hold this lock shared; the shutdown holds it exclusively and sets it.
-    pub(crate) closed: RwLock<bool>,
-    /// True from the start of the shutdown; for look-ups of cached pages, which take no lock.
-    pub(crate) ended: AtomicBool,
-    /// Held by a thread without a task number while it frees memory as task `GIVER`.
-    giver: Mutex<()>,
-}
-
-impl Inner {
-    /// Returns the calling thread's task number, and assigns one at its first call. `Err`: none is
-    /// free, or the thread is ending.
-    fn task(&self) -> Result<TaskId, Error> {
-        if let Ok(Some(lent)) = LENT.try_with(Cell::get) {
-            return Ok(lent);
-        }
-        let lease = LEASES.try_with(|leases| {
-            let mut leases = leases.borrow_mut();
-            leases.retain(|l| l.tasks.strong_count() > 0);
-            let mine = Arc::as_ptr(&self.tasks);
-            if let Some(l) = leases.iter().find(|l| l.tasks.as_ptr() == mine) {
-                return Ok(l.id);
-            }
-            let id = self.tasks.free.lock().pop().ok_or(Error::TooManyThreads)?;
-            self.mm.init_task(id, 0, 0);
-            leases.push(Lease {
-                tasks: Arc::downgrade(&self.tasks),
-                id,
-            });
-            Ok(id)
-        });
-        lease.unwrap_or(Err(Error::TooManyThreads))
-    }
-
-    /// Runs a future on the calling thread under its task number.
-    fn block_on<T>(&self, future: impl Future<Output = T>) -> Result<T, Error> {
-        let task = self.task()?;
-        let cpus = &self.mm.world.cpus;
-        cpus.block_on(task, future).ok_or(Error::Closed)
-    }
-
-    /// Runs `f` on a CPU slot, under the calling thread's task number, or as task `GIVER` if it has
-    /// none.
-    pub(crate) fn as_any_task(&self, f: impl FnOnce() + Send) {
-        let cpus = &self.mm.world.cpus;
-        let run = |task, f: &mut Option<_>| {
-            let once = async { f.take().map_or((), |f: Box<dyn FnOnce() + Send + '_>| f()) };
-            cpus.block_on(task, once);
-        };
-        let mut f: Option<Box<dyn FnOnce() + Send + '_>> = Some(Box::new(f));
-        if cpu::thread_is_ending() {
-            let _one = self.giver.lock();
-            std::thread::scope(|s| s.spawn(|| run(GIVER, &mut f)).join())
-                .unwrap_or_else(|e| resume_unwind(e));
-            return;
-        }
-        match self.task() {
-            Ok(task) => run(task, &mut f),
-            Err(_) => {
-                let _one = self.giver.lock();
-                run(GIVER, &mut f);
-            }
-        }
-    }
-
-    /// Runs a call of the program as a task. `Err`: the call's error, or the cache was shut down,
-    /// or the caller is inside a shrinker.
-    pub(crate) fn call<T>(
-        &self,
-        future: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        if self.mm.world.cpus.shrinking() {
-            return Err(Error::InShrinker);
-        }
-        let closed = self.closed.read();
-        if *closed {
-            return Err(Error::Closed);
-        }
-        self.block_on(future)?.map_err(|e| self.explain(e))
-    }
-
-    /// Returns the error; out of memory is given its reason ([`file::out_of_memory`]).
-    pub(crate) fn explain(&self, e: Error) -> Error {
-        match e {
-            Error::OutOfMemory => file::out_of_memory(&self.mm),
-            e => e,
-        }
-    }
-
-    /// Makes a call as [`Inner::call`], and records how long it took if it succeeds.
-    pub(crate) fn timed<T>(
-        &self,
-        kind: Kind,
-        future: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        let begun = now();
-        let answer = self.call(future)?;
-        self.mm.world.clocks.since(kind, begun);
-        Ok(answer)
-    }
-
-    /// Marks a page accessed as [`Mm::mark_page_accessed`] does; mostly without a CPU slot.
-    #[inline]
-    pub(crate) fn mark(&self, page: &Pinned<'_>) -> Result<(), Error> {
-        if self.mm.mark_accessed_in_passing(page.pfn()) {
-            return Ok(());
-        }
-        let mark = async {
-            self.mm
-                .mark_page_accessed(page.pfn(), TrackPath::BufferedRead)
-        };
-        self.block_on(mark)
-    }
-
-    /// Syncs every file; returns those whose sync failed. For the thread that shuts the cache down.
-    fn sync_all(&self) -> Vec<(PathBuf, Error)> {
-        let (mm, table) = (&self.mm, self.table.lock());
-        let mut failed = Vec::new();
-        for file in table.files() {
-            let cursor = file.errors.end();
-            let sync = file::fsync(mm, file.mapping, &cursor);
-            let synced = mm.world.cpus.block_on(LAST, sync);
-            if let Err(e) = synced.expect("only daemons are ended") {
-                failed.push((file.path.clone(), e));
-            }
-        }
-        failed
-    }
-
-    /// Returns a mapping number for one more file on a device: a new one, or that of a closed file.
-    fn number(&self, table: &mut Table, bdi: u32) -> Result<u32, Error> {
-        let new = || self.mm.new_mapping(MappingKind::File, bdi);
-        let n = match table.free_number().or_else(new) {
-            Some(n) => n,
-            None => {
-                self.forget_closed(table)?;
-                table.free_number().ok_or(Error::TooManyFiles)?
-            }
-        };
-        self.mm.move_mapping(n, bdi);
-        Ok(n)
-    }
-
-    /// Takes a closed file out of the cache: of those whose pages can be written, the one that was
-    /// closed longest ago.
-    fn forget_closed(&self, table: &mut Table) -> Result<(), Error> {
-        let mut after = 0;
-        while let Some((closing, file)) = table.closed(after) {
-            after = closing;
-            if file.has_name() {
-                self.block_on(file::write_back(&self.mm, &file))?;
-                if file.failing().is_some() {
-                    continue;
-                }
-            }
-            return self.forget(table, &file);
-        }
-        Err(Error::TooManyFiles)
-    }
-
-    /// Drops all pages of a file without open handles and frees its mapping number.
-    pub(crate) fn forget(&self, table: &mut Table, file: &OpenFile) -> Result<(), Error> {
-        self.block_on(file::forget(&self.mm, file))?;
-        let m = &self.mm.mappings[file.mapping as usize];
-        m.size.store(0, SeqCst);
-        m.writeback_index.store(0, SeqCst);
-        self.mm.world.remove_file(file.mapping);
-        table.remove(file.mapping);
-        Ok(())
-    }
-}
 
 /// A page cache over files, with its own kswapd and flusher threads.
 pub struct Cache {

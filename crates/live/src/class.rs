@@ -7,8 +7,8 @@
 //! as their reserves (`lowmem_reserve`) let it. No access to files of lower classes moves a page of
 //! a higher one.
 
-use crate::arena::PAGE;
-use crate::file::Error;
+use crate::error::Error;
+use crate::page_size::PAGE;
 use mm::memory::gfp::Gfp;
 use mm::policy::{FairZones, ProfileZone, WatermarkProfile, Watermarks};
 use mm::{Policy, ZoneInfo, ZoneType};

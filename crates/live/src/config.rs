@@ -1,11 +1,11 @@
 //! The configuration of a cache.
 
-use crate::arena::PAGE;
-use crate::cache::Shutdown;
 use crate::class::{self, Class, Held, Marks};
+use crate::error::Error;
 use crate::events::{Tracing, Who};
-use crate::file::Error;
 use crate::map;
+use crate::page_size::PAGE;
+use crate::stats::Shutdown;
 use crate::world::LiveWorld;
 use mm::ZoneInfo;
 use mm::cache::mapping::Mapping;

@@ -1,9 +1,9 @@
 //! The threads of a cache: kswapd, the fold of counters, the owner of the ring, and for each device
 //! a flusher and, without a ring, the threads that make calls.
 
-use crate::cache::Inner;
 use crate::config::{CALLERS, CALLERS_EACH, DEVICES, FLUSHERS, KSWAPD, Notice, RING, Transfers};
-use crate::file::Error;
+use crate::error::Error;
+use crate::inner::Inner;
 use crate::io;
 use crate::listen::{Listener, Stop};
 use crate::metrics;

@@ -6,7 +6,7 @@
 //! told of is told of that error, too. Beyond the kernel's rule, a check also returns whether any
 //! of the errors since the last check lost data.
 
-use crate::file::Error;
+use crate::error::Error;
 use crate::sync::Mutex;
 use rustix::io::Errno;
 

@@ -1,13 +1,15 @@
 //! The handle by which a program uses an open file.
 
 use crate::ahead::{self, Advice, Ahead};
-use crate::arena::{PAGE, Pinned};
-use crate::cache::Inner;
+use crate::arena::Pinned;
+use crate::error::Error;
 use crate::errseq::Cursor;
-use crate::file::{self, Error};
+use crate::file;
+use crate::inner::Inner;
 use crate::latency::{Kind, begin, sampled};
 use crate::open_file::OpenFile;
 use crate::page::{PageMut, PageRef};
+use crate::page_size::PAGE;
 use crate::sync::now;
 use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};

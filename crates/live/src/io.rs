@@ -12,10 +12,11 @@
 //! under writeback.
 
 use crate::LiveMm;
-use crate::arena::{Handed, Locked, PAGE, Sent, Writeback};
+use crate::arena::{Handed, Locked, Sent, Writeback};
 use crate::cpu;
 use crate::errseq::Fate;
 use crate::open_file::OpenFile;
+use crate::page_size::PAGE;
 use crate::sync::{Condvar, Mutex};
 use crate::wait::Answer;
 use crate::world::LiveWorld;

@@ -7,7 +7,7 @@
 //! cache in one system call, so a shutdown does not wait for a client. This much of HTTP/1 is a
 //! page of code; a library would bring its own executor.
 
-use crate::file::Error;
+use crate::error::Error;
 use crate::metrics::Form;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;

@@ -2,8 +2,9 @@
 //! `arena` has the rules for who may touch which bytes.
 #![allow(unsafe_code)]
 
-use crate::arena::{OutOfMemory, PAGE};
 use crate::class::Held;
+use crate::error::OutOfMemory;
+use crate::page_size::PAGE;
 use mm::Pfn;
 use rustix::io::Errno;
 use std::ffi::c_void;

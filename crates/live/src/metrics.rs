@@ -2,9 +2,9 @@
 //! ([`crate::Cache::openmetrics`], [`crate::Config::metrics`]).
 
 use crate::LiveMm;
-use crate::arena::PAGE;
-use crate::cache::Stats;
 use crate::latency::Latencies;
+use crate::page_size::PAGE;
+use crate::stats::Stats;
 use mm::memory::zone::Mark;
 use mm::watch::vmstat::{ZoneStat, is_level};
 use std::fmt::{Display, Write as _};

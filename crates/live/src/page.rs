@@ -1,9 +1,10 @@
 //! Pages of a cache that a program holds, for reading or for changing.
 
 use crate::LiveMm;
-use crate::arena::{Locked, PAGE, Pinned};
+use crate::arena::{Locked, Pinned};
 use crate::file;
 use crate::open_file::Share;
+use crate::page_size::PAGE;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::SeqCst;

@@ -11,8 +11,9 @@
 //! or with none.
 
 use crate::LiveMm;
-use crate::arena::PAGE;
-use crate::file::{self, Error};
+use crate::error::Error;
+use crate::file;
+use crate::page_size::PAGE;
 use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 use std::fs::File;

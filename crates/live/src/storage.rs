@@ -21,7 +21,7 @@
 //! a direct transfer it writes back or drops its own pages of the range. On a filesystem without
 //! `O_DIRECT` only the second is used.
 
-use crate::file::Error;
+use crate::error::Error;
 use rustix::fs::{FileType, Mode, OFlags, fstat, fstatfs};
 use rustix::io::{Errno, preadv, pwritev, retry_on_intr};
 use std::io::{IoSlice, IoSliceMut};

@@ -2,13 +2,15 @@
 //! `tests/model.rs` compiles those files a second time.
 
 use crate::LiveMm;
-use crate::arena::{Keeper, Locked, OutOfMemory, PAGE, Writeback, pins};
+use crate::arena::{Keeper, Locked, Writeback, pins};
 use crate::cpu;
+use crate::error::{Error, OutOfMemory};
 use crate::errseq::{ErrorSequence, Fate};
-use crate::file::{self, Error};
+use crate::file;
 use crate::io::{self, How, Io};
 use crate::map::Arena;
 use crate::open_file::OpenFile;
+use crate::page_size::PAGE;
 use crate::storage::Backing;
 use crate::world::LiveWorld;
 use mm::cache::mapping::MappingKind;

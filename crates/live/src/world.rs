@@ -1,11 +1,11 @@
 //! The live world: implements the engine's requirements with threads, atomics and files.
 
-use crate::arena::{self, Copies, OutOfMemory, Writeback};
+use crate::arena::{self, Copies, Writeback};
 use crate::blocking::Blocking;
 use crate::class::Held;
 use crate::cpu::{self, Cpus};
+use crate::error::{Error, OutOfMemory};
 use crate::events::Ring;
-use crate::file::Error;
 use crate::io::{self, How, Io};
 use crate::latency::{Clocks, Kind};
 use crate::map::Arena;

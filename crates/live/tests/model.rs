@@ -20,6 +20,8 @@ mod calls;
 mod class;
 #[path = "../src/cpu.rs"]
 mod cpu;
+#[path = "../src/error.rs"]
+mod error;
 #[path = "../src/errseq.rs"]
 mod errseq;
 #[path = "../src/events.rs"]
@@ -34,6 +36,8 @@ mod latency;
 mod map;
 #[path = "../src/open_file.rs"]
 mod open_file;
+#[path = "../src/page_size.rs"]
+mod page_size;
 #[path = "model/read.rs"]
 mod read;
 #[path = "../src/runner.rs"]
@@ -549,13 +553,13 @@ fn pages_whose_write_failed_stay_beside_reclaim() {
                     match task(mm, who, file::write(mm, 0, written * 4096, &bytes)) {
                         Ok(()) => written += 1,
                         Err(e) => {
-                            assert!(matches!(e, file::Error::Refused(_)), "{e}");
+                            assert!(matches!(e, error::Error::Refused(_)), "{e}");
                             break;
                         }
                     }
                 }
                 let told = task(mm, who, file::fsync(mm, 0, &cursor));
-                assert!(matches!(told, Err(file::Error::Io(_))), "{told:?}");
+                assert!(matches!(told, Err(error::Error::Io(_))), "{told:?}");
                 FAILED.fetch_add(mm.world.kept_pages(), SeqCst);
                 assert_eq!(mm.world.kept_pages(), written);
                 file.fail_writes(false);
@@ -582,7 +586,12 @@ fn pages_whose_write_failed_stay_beside_reclaim() {
 }
 
 /// Pins a page as `File::pin` does.
-fn pin<'a>(mm: &'a LiveMm, who: u32, ahead: &Ahead, index: u32) -> Result<Pinned<'a>, file::Error> {
+fn pin<'a>(
+    mm: &'a LiveMm,
+    who: u32,
+    ahead: &Ahead,
+    index: u32,
+) -> Result<Pinned<'a>, error::Error> {
     if let Some(page) = Pinned::try_take(mm, 0, index)
         && file::pages_of(file::size(mm, 0)) > index
     {
@@ -672,7 +681,7 @@ fn pinned_pages_beside_cuts() {
                             stays(&page);
                             PINNED.fetch_add(1, SeqCst);
                         }
-                        Err(file::Error::BehindEnd) => {
+                        Err(error::Error::BehindEnd) => {
                             BEHIND.fetch_add(1, SeqCst);
                         }
                         Err(e) => panic!("{e}"),
@@ -709,7 +718,7 @@ fn windows_read_ahead_beside_cuts_and_the_end() {
                 }
                 match pin(mm, who, &ahead, i) {
                     Ok(page) => assert_eq!(stays(&page), 0),
-                    Err(e) => assert!(e == file::Error::BehindEnd && i >= 50, "{i}: {e}"),
+                    Err(e) => assert!(e == error::Error::BehindEnd && i >= 50, "{i}: {e}"),
                 }
                 if mm.find_page(0, i + 3).is_some() {
                     MARKS.fetch_add(1, SeqCst);

@@ -5,7 +5,8 @@ use super::task;
 use crate::LiveMm;
 use crate::ahead::Ahead;
 use crate::arena::Pinned;
-use crate::file::{self, Error};
+use crate::error::Error;
+use crate::file;
 use mm::world::event::TrackPath;
 
 /// Reads as `File::read` does, for the task `who`.

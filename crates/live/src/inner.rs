@@ -1,0 +1,240 @@
+//! The state that handles, buffers and threads of one cache share. A thread of the program makes
+//! each call under a task number of its own.
+
+use crate::LiveMm;
+use crate::arena::Pinned;
+use crate::async_file::Calls;
+use crate::config::{GIVER, LAST};
+use crate::cpu;
+use crate::error::Error;
+use crate::file;
+use crate::latency::Kind;
+use crate::open_file::OpenFile;
+use crate::record::Recorder;
+use crate::storage::Storage;
+use crate::sync::now;
+use crate::table::Table;
+use mm::cache::mapping::MappingKind;
+use mm::world::TaskId;
+use mm::world::event::TrackPath;
+use parking_lot::{Mutex, RwLock};
+use std::cell::{Cell, RefCell};
+use std::panic::resume_unwind;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Weak};
+
+/// The task numbers for the program's threads.
+pub(crate) struct Tasks {
+    pub(crate) free: Mutex<Vec<TaskId>>,
+}
+
+/// A thread's task number in one cache, given back when the thread ends.
+struct Lease {
+    tasks: Weak<Tasks>,
+    id: TaskId,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(tasks) = self.tasks.upgrade() {
+            tasks.free.lock().push(self.id);
+        }
+    }
+}
+
+thread_local! {
+    static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
+    /// A task number that the thread has only for its present call ([`lend`]).
+    static LENT: Cell<Option<TaskId>> = const { Cell::new(None) };
+}
+
+/// Runs `f`, which uses one cache, with a lent task number for its calls; on a thread of that
+/// cache.
+pub(crate) fn lend<R>(task: Option<TaskId>, f: impl FnOnce() -> R) -> R {
+    LENT.set(task);
+    let r = f();
+    LENT.set(None);
+    r
+}
+
+/// The state of a cache that its handles, buffers and threads share.
+pub(crate) struct Inner {
+    pub(crate) mm: LiveMm,
+    /// The asynchronous calls.
+    pub(crate) calls: Calls,
+    pub(crate) tasks: Arc<Tasks>,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) table: Mutex<Table>,
+    pub(crate) recorder: Arc<Recorder>,
+    /// Calls hold this lock shared; the shutdown holds it exclusively and sets it.
+    pub(crate) closed: RwLock<bool>,
+    /// True from the start of the shutdown; for look-ups of cached pages, which take no lock.
+    pub(crate) ended: AtomicBool,
+    /// Held by a thread without a task number while it frees memory as task `GIVER`.
+    pub(crate) giver: Mutex<()>,
+}
+
+impl Inner {
+    /// Returns the calling thread's task number, and assigns one at its first call. `Err`: none is
+    /// free, or the thread is ending.
+    fn task(&self) -> Result<TaskId, Error> {
+        if let Ok(Some(lent)) = LENT.try_with(Cell::get) {
+            return Ok(lent);
+        }
+        let lease = LEASES.try_with(|leases| {
+            let mut leases = leases.borrow_mut();
+            leases.retain(|l| l.tasks.strong_count() > 0);
+            let mine = Arc::as_ptr(&self.tasks);
+            if let Some(l) = leases.iter().find(|l| l.tasks.as_ptr() == mine) {
+                return Ok(l.id);
+            }
+            let id = self.tasks.free.lock().pop().ok_or(Error::TooManyThreads)?;
+            self.mm.init_task(id, 0, 0);
+            leases.push(Lease {
+                tasks: Arc::downgrade(&self.tasks),
+                id,
+            });
+            Ok(id)
+        });
+        lease.unwrap_or(Err(Error::TooManyThreads))
+    }
+
+    /// Runs a future on the calling thread under its task number.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> Result<T, Error> {
+        let task = self.task()?;
+        let cpus = &self.mm.world.cpus;
+        cpus.block_on(task, future).ok_or(Error::Closed)
+    }
+
+    /// Runs `f` on a CPU slot, under the calling thread's task number, or as task `GIVER` if it has
+    /// none.
+    pub(crate) fn as_any_task(&self, f: impl FnOnce() + Send) {
+        let cpus = &self.mm.world.cpus;
+        let run = |task, f: &mut Option<_>| {
+            let once = async { f.take().map_or((), |f: Box<dyn FnOnce() + Send + '_>| f()) };
+            cpus.block_on(task, once);
+        };
+        let mut f: Option<Box<dyn FnOnce() + Send + '_>> = Some(Box::new(f));
+        if cpu::thread_is_ending() {
+            let _one = self.giver.lock();
+            std::thread::scope(|s| s.spawn(|| run(GIVER, &mut f)).join())
+                .unwrap_or_else(|e| resume_unwind(e));
+            return;
+        }
+        match self.task() {
+            Ok(task) => run(task, &mut f),
+            Err(_) => {
+                let _one = self.giver.lock();
+                run(GIVER, &mut f);
+            }
+        }
+    }
+
+    /// Runs a call of the program as a task. `Err`: the call's error, or the cache was shut down,
+    /// or the caller is inside a shrinker.
+    pub(crate) fn call<T>(
+        &self,
+        future: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        if self.mm.world.cpus.shrinking() {
+            return Err(Error::InShrinker);
+        }
+        let closed = self.closed.read();
+        if *closed {
+            return Err(Error::Closed);
+        }
+        self.block_on(future)?.map_err(|e| self.explain(e))
+    }
+
+    /// Returns the error; out of memory is given its reason ([`file::out_of_memory`]).
+    pub(crate) fn explain(&self, e: Error) -> Error {
+        match e {
+            Error::OutOfMemory => file::out_of_memory(&self.mm),
+            e => e,
+        }
+    }
+
+    /// Makes a call as [`Inner::call`], and records how long it took if it succeeds.
+    pub(crate) fn timed<T>(
+        &self,
+        kind: Kind,
+        future: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let begun = now();
+        let answer = self.call(future)?;
+        self.mm.world.clocks.since(kind, begun);
+        Ok(answer)
+    }
+
+    /// Marks a page accessed as [`mm::Mm::mark_page_accessed`] does; mostly without a CPU slot.
+    #[inline]
+    pub(crate) fn mark(&self, page: &Pinned<'_>) -> Result<(), Error> {
+        if self.mm.mark_accessed_in_passing(page.pfn()) {
+            return Ok(());
+        }
+        let mark = async {
+            self.mm
+                .mark_page_accessed(page.pfn(), TrackPath::BufferedRead)
+        };
+        self.block_on(mark)
+    }
+
+    /// Syncs every file; returns those whose sync failed. For the thread that shuts the cache down.
+    pub(crate) fn sync_all(&self) -> Vec<(PathBuf, Error)> {
+        let (mm, table) = (&self.mm, self.table.lock());
+        let mut failed = Vec::new();
+        for file in table.files() {
+            let cursor = file.errors.end();
+            let sync = file::fsync(mm, file.mapping, &cursor);
+            let synced = mm.world.cpus.block_on(LAST, sync);
+            if let Err(e) = synced.expect("only daemons are ended") {
+                failed.push((file.path.clone(), e));
+            }
+        }
+        failed
+    }
+
+    /// Returns a mapping number for one more file on a device: a new one, or that of a closed file.
+    pub(crate) fn number(&self, table: &mut Table, bdi: u32) -> Result<u32, Error> {
+        let new = || self.mm.new_mapping(MappingKind::File, bdi);
+        let n = match table.free_number().or_else(new) {
+            Some(n) => n,
+            None => {
+                self.forget_closed(table)?;
+                table.free_number().ok_or(Error::TooManyFiles)?
+            }
+        };
+        self.mm.move_mapping(n, bdi);
+        Ok(n)
+    }
+
+    /// Takes a closed file out of the cache: of those whose pages can be written, the one that was
+    /// closed longest ago.
+    pub(crate) fn forget_closed(&self, table: &mut Table) -> Result<(), Error> {
+        let mut after = 0;
+        while let Some((closing, file)) = table.closed(after) {
+            after = closing;
+            if file.has_name() {
+                self.block_on(file::write_back(&self.mm, &file))?;
+                if file.failing().is_some() {
+                    continue;
+                }
+            }
+            return self.forget(table, &file);
+        }
+        Err(Error::TooManyFiles)
+    }
+
+    /// Drops all pages of a file without open handles and frees its mapping number.
+    pub(crate) fn forget(&self, table: &mut Table, file: &OpenFile) -> Result<(), Error> {
+        self.block_on(file::forget(&self.mm, file))?;
+        let m = &self.mm.mappings[file.mapping as usize];
+        m.size.store(0, SeqCst);
+        m.writeback_index.store(0, SeqCst);
+        self.mm.world.remove_file(file.mapping);
+        table.remove(file.mapping);
+        Ok(())
+    }
+}
