@@ -1,16 +1,11 @@
 //! System calls on files and names other than reading and writing.
 
-use super::model::Model as _;
-use super::{DirId, Fs, FsError, SimMm, names, of, of_dir};
+use super::names::{self, create_on};
+use super::{DirId, FsError, SimMm, of, of_dir};
 
 /// Creates a file without a name on the first filesystem; `None`: too many files.
 pub fn create<const T: bool>(mm: &SimMm<T>) -> Option<u32> {
     create_on(mm, &mm.world.fs[0])
-}
-
-/// Creates a file without a name.
-pub(super) fn create_on<const T: bool>(mm: &SimMm<T>, fs: &Fs) -> Option<u32> {
-    ask!(fs, model => model.new_file(mm, fs))
 }
 
 /// Creates a file with its entry in a directory. Returns `None` if there are too many files.

@@ -17,14 +17,16 @@
 //! ext3 allocates a page's block in the write call, from the file's reservation window (with
 //! `fs_look_ahead`; else when the page is written back). It never refuses writeback.
 
+use super::files::Ahead;
+use super::ioend::{self, Ends};
 use super::jbd2::Transactions;
 use super::layout::Layout;
-use super::model::{Ahead, Daemon, Ends, Kind, Model};
+use super::model::{Daemon, Kind, Model};
 use super::names::{Entry, NameChange};
 use super::ring::Ring;
 use super::walk::{Walk, write_cache_pages};
 use super::write::{self, metadata_page};
-use super::{Fs, FsError, SimMm, ioend};
+use super::{Fs, FsError, SimMm};
 use mm::world::{Tasks};
 use crate::params::Params;
 use crate::sched::Pool;

@@ -2,7 +2,6 @@
 //! pages gets more.
 
 use super::layout::Layout;
-use super::model::{Ahead, Model as _};
 use super::names::Names;
 use super::space::{ANYWHERE, Space};
 use super::{FsKind, State};
@@ -37,6 +36,27 @@ struct Hole {
     /// before the hole (`goal`; 0: there is none).
     group: u32,
     goal: u64,
+}
+
+/// The size of an allocation around a first page that needs blocks, in pages.
+pub(super) struct Ahead {
+    /// Pages before the first one that get their blocks with it.
+    pub before: u32,
+    /// Dirty pages from the first one on: they get their blocks now.
+    pub need: u32,
+    /// Pages from the first one on to reserve blocks for, at least `need`.
+    pub want: u32,
+}
+
+impl Ahead {
+    /// Looks at `len` pages and no further.
+    pub fn none(len: u32) -> Self {
+        Self {
+            before: 0,
+            need: len,
+            want: len,
+        }
+    }
 }
 
 /// A file's place on disk.

@@ -5,7 +5,6 @@
 //! [`mm::inodes::xfs`]); each filesystem decides where an inode lies and what reading and writing
 //! it takes.
 
-use super::model::Model as _;
 use super::{Fs, FsKind, SimMm, of};
 
 /// Registers the filesystem's superblock with the engine, at mount.

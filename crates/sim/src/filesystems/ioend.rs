@@ -8,7 +8,6 @@
 
 mod together;
 
-use super::model::{Ends, Model as _};
 use super::{Fs, SimMm, of};
 use crate::Tag;
 use crate::block::{Bio, Dir, Purpose};
@@ -19,6 +18,34 @@ use mm::world::WritebackControl;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 pub(super) use together::{finish_read, read_together};
+
+/// The limits of a bio and of an end, where pages leave writeback by ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ends {
+    /// Maximum number of pages that leave writeback together.
+    pub pages: u32,
+    /// Maximum number of segments (runs of adjacent frames) in a bio.
+    pub segments: u32,
+    /// True if each bio is an end by itself.
+    pub by_bio: bool,
+    /// An end never crosses a multiple of this many pages of the file.
+    pub align: u32,
+}
+
+impl Ends {
+    /// The limits of a plain bio (`BIO_MAX_VECS`).
+    pub const BIO: Self = Self {
+        pages: u32::MAX,
+        segments: 256,
+        by_bio: true,
+        align: u32::MAX,
+    };
+
+    /// Returns true if an end of `pages` pages may take the file's next page, `index`.
+    pub fn takes_page(self, pages: u32, index: u32) -> bool {
+        pages < self.pages && !index.is_multiple_of(self.align)
+    }
+}
 
 /// An end: a run of a file's pages that leave writeback, or are unlocked after a read, together.
 #[derive(Debug, Clone, Copy)]

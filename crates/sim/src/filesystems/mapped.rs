@@ -2,7 +2,6 @@
 //! first store (docs/reference/writeback.md#mapped-faults; `filemap_fault` and `page_mkwrite` of
 //! 3.0).
 
-use super::model::Model as _;
 use super::read::read_window;
 use super::readahead::{self, Reader, Window};
 use super::reuse::Found;

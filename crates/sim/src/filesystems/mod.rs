@@ -26,13 +26,15 @@ use serde::{Deserialize, Serialize};
 /// filesystems. `$` is passed as the first token because the macro defines another one, `ask!`.
 macro_rules! filesystems {
     ($d:tt $($module:ident { $($(#[$doc:meta])* $name:literal $Kind:ident)* })*) => {
-        /// Asks the model of a filesystem: `ask!(fs, model => model.commit(mm, fs).await)`.
+        /// Asks the model of a filesystem: `ask!(fs, model => model.commit(mm, fs).await)`. Brings
+        /// the trait into scope, so that files which serve all filesystems import no model.
         macro_rules! ask {
-            ($d fs:expr, $d model:ident => $d answer:expr) => {
+            ($d fs:expr, $d model:ident => $d answer:expr) => {{
+                use $crate::filesystems::model::Model as _;
                 match &$d fs.state {
                     $($($crate::filesystems::State::$Kind($d model) => $d answer,)*)*
                 }
-            };
+            }};
         }
 
         $(mod $module;)*

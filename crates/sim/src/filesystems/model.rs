@@ -2,6 +2,8 @@
 //! filesystem: blocks in the order of writing, one group, every page written when writeback asks
 //! for it, no journal, metadata that is always in memory.
 
+use super::files::Ahead;
+use super::ioend::Ends;
 use super::layout::Layout;
 use super::names::{DirNumber, ENTRIES_OF_BLOCK, Entry, NameChange};
 use super::ring::Ring;
@@ -114,55 +116,6 @@ impl Kind {
         } else {
             0
         }
-    }
-}
-
-/// The size of an allocation around a first page that needs blocks, in pages.
-pub(super) struct Ahead {
-    /// Pages before the first one that get their blocks with it.
-    pub before: u32,
-    /// Dirty pages from the first one on: they get their blocks now.
-    pub need: u32,
-    /// Pages from the first one on to reserve blocks for, at least `need`.
-    pub want: u32,
-}
-
-impl Ahead {
-    /// Looks at `len` pages and no further.
-    pub fn none(len: u32) -> Self {
-        Self {
-            before: 0,
-            need: len,
-            want: len,
-        }
-    }
-}
-
-/// The limits of a bio and of an end, where pages leave writeback by ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ends {
-    /// Maximum number of pages that leave writeback together.
-    pub pages: u32,
-    /// Maximum number of segments (runs of adjacent frames) in a bio.
-    pub segments: u32,
-    /// True if each bio is an end by itself.
-    pub by_bio: bool,
-    /// An end never crosses a multiple of this many pages of the file.
-    pub align: u32,
-}
-
-impl Ends {
-    /// The limits of a plain bio (`BIO_MAX_VECS`).
-    pub const BIO: Self = Self {
-        pages: u32::MAX,
-        segments: 256,
-        by_bio: true,
-        align: u32::MAX,
-    };
-
-    /// Returns true if an end of `pages` pages may take the file's next page, `index`.
-    pub fn takes_page(self, pages: u32, index: u32) -> bool {
-        pages < self.pages && !index.is_multiple_of(self.align)
     }
 }
 

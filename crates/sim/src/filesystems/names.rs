@@ -1,11 +1,9 @@
 //! Directories and the numbers of inodes. The costs of making and removing names beside CPU time
 //! (inodes, directory blocks and free-inode maps that become dirty, and how they reach the disk)
-//! are each filesystem's: [`Model::names_changed`].
+//! are each filesystem's: [`names_changed`](super::model::Model::names_changed).
 
-use super::calls::create_on;
 use super::files::Place;
 use super::layout::Layout;
-use super::model::Model;
 use super::{Fs, FsError, SimMm, of};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -111,6 +109,11 @@ impl Names {
         *given += 1;
         *given - 1
     }
+}
+
+/// Creates a file without a name.
+pub(super) fn create_on<const T: bool>(mm: &SimMm<T>, fs: &Fs) -> Option<u32> {
+    ask!(fs, model => model.new_file(mm, fs))
 }
 
 /// Makes the root directory's inode, at mount.

@@ -1,6 +1,5 @@
 //! Reading through the page cache, with read-ahead.
 
-use super::model::Model as _;
 use super::readahead::{self, Reader, Window};
 use super::reuse::Found;
 use super::write::{enter_new_page, enter_page};

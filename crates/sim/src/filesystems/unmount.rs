@@ -1,7 +1,6 @@
 //! umount(2): writes a filesystem's data and metadata to the device and drops everything of it from
 //! memory, so that later look-ups find it as after a mount.
 
-use super::model::Model as _;
 use super::write::sync_these;
 use super::{Fs, FsError, SimMm, of};
 use workload::Unmounted;

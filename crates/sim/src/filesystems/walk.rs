@@ -2,8 +2,8 @@
 //! the pages that page reclaim may write.
 
 use super::beside;
+use super::files::Ahead;
 use super::ioend::{self, Gathered};
-use super::model::{Ahead, Model as _};
 use super::{BATCH, Fs, SimMm, of};
 use crate::Tag;
 use crate::block::{Bio, Dir};

@@ -1,6 +1,5 @@
 //! The buffered write path, fsync and sync.
 
-use super::model::Model as _;
 use super::read::read_page;
 use super::reuse::Found;
 use super::{Fs, FsError, SimMm, of};

@@ -11,13 +11,15 @@
 
 use super::buffers::{Buffer, Buffers};
 use super::cil::{Cil, DirChange, LogWrite, Record};
+use super::files::Ahead;
+use super::ioend::{self, Ends};
 use super::layout::Layout;
-use super::model::{Ahead, Daemon, Ends, Kind, Model};
+use super::model::{Daemon, Kind, Model};
 use super::names::{Entry, NameChange};
 use super::ring::Ring;
 use super::space::Space;
 use super::walk::{Walk, write_cache_pages, write_run};
-use super::{BATCH, Fs, FsError, SimMm, ioend};
+use super::{BATCH, Fs, FsError, SimMm};
 use crate::params::Params;
 use crate::sched::Pool;
 use crate::spec::DiskSpec;

@@ -5,7 +5,6 @@
 //! in which adjacent frames share one entry (`bio_add_page`, 5.1). The block layer cuts it into
 //! requests, but its pages are unlocked when the last of them has completed.
 
-use super::super::model::Model as _;
 use super::super::{Fs, SimMm, of};
 use super::{End, Ends, Growing, close};
 use crate::Tag;
