@@ -28,6 +28,7 @@
 
 mod curves;
 mod digests;
+mod error;
 mod export;
 mod results;
 
@@ -35,6 +36,7 @@ pub use curves::{
     Array, Keys, MrcOptions, Writes, curves_csv, curves_text, mrc, mrc_keys, numbered,
     numbered_keys,
 };
+pub use error::Error;
 pub use export::Exports;
 pub use lab::model::Experiment;
 pub use lab::results::table::{Table, Values};
@@ -57,30 +59,12 @@ use lab::runner::{RunOptions, Worlds};
 use sha2::{Digest, Sha256};
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::Read;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-
-/// An error, in the words of the command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Error {
-    /// The text, which may have several lines.
-    pub message: String,
-    /// The exit code of the command line: 1 the system or a check, 2 wrong input, 130 stopped.
-    pub code: u8,
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Error {}
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
