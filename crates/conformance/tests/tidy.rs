@@ -3,6 +3,8 @@
 //! - Rooms (the folders of a crate's `src`, and the files beside them) import one way: no circle.
 //!   `docs/rooms.md` has the drawing; `just rooms` writes it anew (this test with
 //!   `LOWMARK_WRITE=1`).
+//! - No circle of imports has more than [`CIRCLE`] files, within a room or across rooms: a file can
+//!   be read with the few that it needs and that need it. The failing test prints the circle.
 //! - Each crate's README has the same headings, and its section `Modules` names every module of the
 //!   crate and none that does not exist.
 //! - `ARCHITECTURE.md` stays short and links every crate's README.
@@ -23,6 +25,11 @@ use syn::visit::{self, Visit};
 const FUNCTION: usize = 100;
 /// The most lines of a file.
 const FILE: usize = 800;
+/// The most files of a circle of imports.
+const CIRCLE: usize = 4;
+/// The engine on a crate's world, which each file of the crate may import: it has the types of all
+/// of them.
+const ENGINE: &str = "SimMm";
 /// The crates whose rooms are in the diagram.
 const DRAWN: [&str; 4] = ["mm", "sim", "workload", "lab"];
 /// The page that has the drawing, and the markers around it.
@@ -54,6 +61,9 @@ struct Module {
     lines: usize,
     /// The items of its own crate that it imports, as paths from the crate's root.
     imports: BTreeSet<Vec<String>>,
+    /// The items of its own crate that its `use` brings into scope, by name: paths from the crate's
+    /// root. Its children, and with `pub` all others, can import them from here.
+    names: BTreeMap<String, Vec<String>>,
     /// The module's functions and their lengths.
     functions: Vec<(String, usize)>,
     /// The module's child modules that exist for tests only.
@@ -120,10 +130,12 @@ fn read(root: &Path, path: &Path) -> Module {
     let ast = syn::parse_file(&text).unwrap_or_else(|e| panic!("{file}: {e}"));
     let mut imports = Imports {
         from: &path,
+        children: children(&ast),
         found: BTreeSet::new(),
+        names: BTreeMap::new(),
     };
     imports.visit_file(&ast);
-    let imports = imports.found;
+    let (imports, names) = (imports.found, imports.names);
     let mut functions = Functions::default();
     functions.visit_file(&ast);
     let for_tests = ast.items.iter().filter_map(|item| match item {
@@ -136,6 +148,7 @@ fn read(root: &Path, path: &Path) -> Module {
         path,
         lines: text.lines().count(),
         imports,
+        names,
         functions: functions.found,
         for_tests: for_tests.collect(),
         file,
@@ -150,14 +163,27 @@ fn only_for_tests(attrs: &[syn::Attribute]) -> bool {
     })
 }
 
+/// Returns the names of the child modules that a file declares.
+fn children(ast: &syn::File) -> BTreeSet<String> {
+    let of = |item: &syn::Item| match item {
+        syn::Item::Mod(m) => Some(m.ident.to_string()),
+        _ => None,
+    };
+    ast.items.iter().filter_map(of).collect()
+}
+
 /// Collects the imports of a module from its own crate, as paths from the crate's root.
 struct Imports<'a> {
     from: &'a [String],
+    children: BTreeSet<String>,
     found: BTreeSet<Vec<String>>,
+    names: BTreeMap<String, Vec<String>>,
 }
 
 impl Imports<'_> {
-    fn resolve(&mut self, path: &[String]) {
+    /// Returns a path from the crate's root. `None`: the path leads to another crate, or begins
+    /// with a name in scope.
+    fn absolute(&self, path: &[String]) -> Option<Vec<String>> {
         let mut base = self.from.to_vec();
         let mut rest = path;
         match path.first().map(String::as_str) {
@@ -167,14 +193,35 @@ impl Imports<'_> {
             }
             Some("self") => rest = &path[1..],
             Some("super") => {}
-            _ => return,
+            _ => return None,
         }
         while rest.first().is_some_and(|p| p == "super") {
             base.pop();
             rest = &rest[1..];
         }
         base.extend(rest.iter().cloned());
-        self.found.insert(base);
+        Some(base)
+    }
+
+    fn resolve(&mut self, path: &[String]) {
+        let path = self.absolute(path);
+        self.found.extend(path);
+    }
+
+    /// Notes that a `use` brings an item into scope under a name.
+    fn bring(&mut self, name: &syn::Ident, path: &[String]) {
+        let (path, name) = match path.split_last() {
+            Some((last, module)) if last == "self" => (module, module.last().cloned()),
+            _ => (path, Some(name.to_string())),
+        };
+        let of_child = path.first().is_some_and(|p| self.children.contains(p));
+        let path = match of_child {
+            true => Some([self.from, path].concat()),
+            false => self.absolute(path),
+        };
+        if let (Some(name), Some(path)) = (name, path) {
+            self.names.insert(name, path);
+        }
     }
 
     fn tree(&mut self, tree: &syn::UseTree, mut above: Vec<String>) {
@@ -191,10 +238,12 @@ impl Imports<'_> {
             syn::UseTree::Name(n) => {
                 above.push(n.ident.to_string());
                 self.resolve(&above);
+                self.bring(&n.ident, &above);
             }
             syn::UseTree::Rename(n) => {
                 above.push(n.ident.to_string());
                 self.resolve(&above);
+                self.bring(&n.rename, &above);
             }
             syn::UseTree::Glob(_) => self.resolve(&above),
         }
@@ -213,6 +262,9 @@ impl<'ast> Visit<'ast> for Imports<'_> {
             visit::visit_item_fn(self, item);
         }
     }
+
+    /// `pub(in crate::world)` imports nothing.
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         if !only_for_tests(&item.attrs) {
@@ -329,6 +381,110 @@ fn rooms_import_one_way_and_are_drawn() {
         &text[begin..end],
         drawing,
         "{ROOMS}: `just rooms` draws the rooms anew"
+    );
+}
+
+/// The imports of each file of a crate from its other files. The root's own items and [`ENGINE`]
+/// may be used everywhere, and a file that declares modules may use them: `use child::Item` is no
+/// import. Macros are not expanded, so a dispatch such as `ask!` of `sim::filesystems` is none.
+struct Files<'a> {
+    by_path: BTreeMap<&'a [String], &'a Module>,
+    /// The names imported, by file and by file that defines them.
+    imports: BTreeMap<&'a str, BTreeMap<&'a str, BTreeSet<&'a str>>>,
+}
+
+impl<'a> Files<'a> {
+    fn of(all: &'a [Module], krate: &str) -> Self {
+        let ours = || all.iter().filter(|m| m.krate == krate && m.production);
+        let mut files = Self {
+            by_path: BTreeMap::new(),
+            imports: BTreeMap::new(),
+        };
+        for m in ours() {
+            // Of `lib.rs` and `main.rs` the library is the root.
+            files.by_path.entry(&m.path).or_insert(m);
+        }
+        for m in ours().filter(|m| !m.path.is_empty()) {
+            let mut to: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+            for path in m.imports.iter().filter(|p| !p.ends_with(&[ENGINE.into()])) {
+                match files.definer(path) {
+                    Some(other) if !other.path.is_empty() && other.path != m.path => {
+                        let name = path.last().map_or("", String::as_str);
+                        to.entry(&other.file).or_default().insert(name);
+                    }
+                    _ => {}
+                }
+            }
+            files.imports.insert(&m.file, to);
+        }
+        files
+    }
+
+    /// Returns the file that defines an item: of the modules in its path the innermost, or the one
+    /// that this one has the item from by `use`.
+    fn definer(&self, path: &[String]) -> Option<&'a Module> {
+        let mut path = path.to_vec();
+        // Each step follows one re-export; names that lead to each other end nowhere.
+        for _ in 0..path.len() + 8 {
+            let of = |n: usize| self.by_path.get(&path[..n]).map(|m| (n, *m));
+            let (n, module) = (0..=path.len()).rev().find_map(of)?;
+            let from = path.get(n).and_then(|name| module.names.get(name));
+            let Some(from) = from.filter(|from| from[..] != path[..=n]) else {
+                return Some(module);
+            };
+            path = [&from[..], &path[n + 1..]].concat();
+        }
+        None
+    }
+
+    /// Returns all files that a file leads to by its imports and those of the files it imports.
+    fn reach(&self, file: &'a str) -> BTreeSet<&'a str> {
+        let mut reached = BTreeSet::new();
+        let mut next = vec![file];
+        while let Some(file) = next.pop() {
+            next.extend(self.imports[file].keys().filter(|to| reached.insert(**to)));
+        }
+        reached
+    }
+
+    /// Returns the circles: files that lead to each other, as many as do.
+    fn circles(&self) -> BTreeSet<Vec<&'a str>> {
+        let reach: BTreeMap<&str, BTreeSet<&str>> =
+            self.imports.keys().map(|f| (*f, self.reach(f))).collect();
+        let circle = |file: &&'a str| {
+            let back = |to: &&&'a str| reach[**to].contains(file);
+            reach[*file].iter().filter(back).copied().collect()
+        };
+        self.imports.keys().map(circle).collect()
+    }
+
+    /// Writes a circle: each import within it, and the names that it imports.
+    fn draw(&self, circle: &[&str]) -> String {
+        let mut out = format!("a circle of imports of {} files", circle.len());
+        for file in circle {
+            let within = |(to, _): &(&&str, &BTreeSet<&str>)| circle.contains(to);
+            for (to, names) in self.imports[file].iter().filter(within) {
+                let names: Vec<&str> = names.iter().copied().collect();
+                write!(out, "\n  {file} → {to}: {}", names.join(", ")).expect("a string");
+            }
+        }
+        out
+    }
+}
+
+#[test]
+fn no_circle_of_imports_is_large() {
+    let mut complaints = Vec::new();
+    for krate in crates() {
+        let files = Files::of(&MODULES, &krate);
+        let circles = files.circles();
+        let large = circles.iter().filter(|circle| circle.len() > CIRCLE);
+        complaints.extend(large.map(|circle| files.draw(circle)));
+    }
+    assert!(
+        complaints.is_empty(),
+        "more than {CIRCLE} files; move what is shared into a file below them\n{}",
+        complaints.join("\n")
     );
 }
 
