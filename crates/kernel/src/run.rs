@@ -270,7 +270,11 @@ impl<'a> Run<'a> {
         Ok(self.result(after))
     }
 
-    /// Runs a shell until it ends.
+    /// Boots a guest with a shell at a terminal of the user's (`sitter`: the terminal and its size)
+    /// and returns when the shell exits or the guest powers itself off.
+    ///
+    /// # Errors
+    /// Returns the failure that the guest reported, or its ending if that was another one.
     fn sit(&self, sitter: Sitter<'_>, control: &Control) -> Result<(), Stop> {
         let disks = self.disks(self.stores(control)?);
         let (mut job, file) = guest::job(self.spec, self.kernel, Assignment::Shell, &disks)?;

@@ -263,7 +263,9 @@ impl Subject<'_> {
         differs(&two?, &three?, "of two iterations", "of three")
     }
 
-    /// Compares a policy's run alone with its runs in lists with another preset.
+    /// Runs the case with its policy alone and in a list with another preset, before and behind it,
+    /// and returns the difference between these runs of the policy; `None`: there is none, or the
+    /// case cannot be put into a list.
     fn company(&self) -> io::Result<Option<String>> {
         let name = &self.experiment.cells[0].policy;
         let Some(other) = Policy::PRESETS.iter().find(|p| *p != name) else {

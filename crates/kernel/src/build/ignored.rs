@@ -54,6 +54,9 @@ impl Ignored {
 }
 
 impl Line {
+    /// Parses a line of a .gitignore (gitignore(5)): `!` keeps files, a `/` at the end means
+    /// folders only, a `/` elsewhere means the whole path instead of its last name. Returns `None`
+    /// for a comment, an empty line and a pattern that is not supported.
     fn parse(line: &str) -> Option<Self> {
         if line.starts_with('#') {
             return None;

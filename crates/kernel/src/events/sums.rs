@@ -147,10 +147,12 @@ impl Sums {
         }
     }
 
-    /// Adds the next event.
+    /// Adds the next event of the trace to the sums; events come in the order of time. Those of
+    /// reclaim before the start are taken as well, because a task may be in direct reclaim when the
+    /// measured time starts; `begin` clears what they counted.
     pub fn add(&mut self, event: &Occurred) {
-        // The last look at the counters is a little after the end, so events up to it are counted
-        // at the end's time.
+        // The last sample of /proc/vmstat is taken a little after the end, so events up to it are
+        // counted at the end's time.
         let at = event.at.min(self.end);
         if !self.begun && at >= self.start {
             self.begin();

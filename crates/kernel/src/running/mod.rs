@@ -215,10 +215,12 @@ impl<W: Write> Recorder<W> {
         self.tracer.is_some()
     }
 
-    /// Starts recording.
+    /// Starts to record the running kernel: starts its tracepoints, writes the start's frame, and
+    /// takes the first sample of /proc at time 0.
     ///
     /// # Errors
-    /// A file can't be read any more, or nothing can be written; in one line.
+    /// Returns one line if a file of /proc or of tracefs can't be read any more, or the recording
+    /// can't be written.
     pub fn begin(&mut self) -> Result<(), String> {
         self.cpu_s = cpu_seconds();
         if let Some((tracer, _)) = &self.tracer {
@@ -231,6 +233,7 @@ impl<W: Write> Recorder<W> {
         self.look(0)
     }
 
+    /// Takes a sample `at` nanoseconds after the start: of /proc, or of a live cache.
     fn look(&mut self, at: u64) -> Result<(), String> {
         match &mut self.source {
             Source::Proc(looks) => looks.take(at, &mut self.out).map_err(of("a look"))?,

@@ -145,6 +145,8 @@ fn table(rows: &[&Row]) -> String {
     out
 }
 
+/// Returns the word for how a patch was added: behind those before it (`first`), or to all others
+/// of the series (`last`).
 fn addition(addition: Addition) -> &'static str {
     match addition {
         Addition::First => "first",

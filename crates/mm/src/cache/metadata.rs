@@ -215,6 +215,13 @@ pub(crate) struct Metadata<W: World> {
 }
 
 impl<W: World> Metadata<W> {
+    /// Allocates the slabs of the page cache's own objects (tree nodes, buffer heads, bios,
+    /// extents, log items), each kind with room for the most that the machine can have and without
+    /// any where the policy does not keep the kind. `nodes`: nodes of the files' trees; `frames`,
+    /// `mappings`, `groups`: pages of the machine, files, allocation groups of XFS.
+    ///
+    /// # Errors
+    /// Fails if the host has too little memory for the tables.
     pub(crate) fn new(
         policy: &Policy,
         nodes: u32,

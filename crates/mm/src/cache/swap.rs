@@ -269,8 +269,9 @@ impl<W: World> Mm<W> {
         self.swap.count[slot as usize].fetch_add(1);
     }
 
-    /// Counts one entry less that names a slot; with the last one, a page that was kept for the
-    /// slot is freed.
+    /// Drops one reference of a page table to a swap slot, as `swap_free` does. With the last
+    /// reference the slot is free; a page of the swap cache that still holds its contents, which no
+    /// page table maps, is freed with it (`cached` is that page's number and 1; 0: none).
     pub(crate) fn swap_forget(&self, slot: u32) {
         if self.swap.count[slot as usize].fetch_sub(1) > 1 {
             return;

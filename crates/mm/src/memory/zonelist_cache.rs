@@ -77,7 +77,8 @@ impl<W: World> FullZones<W> {
         self.full.iter().for_each(|word| word.set(0));
     }
 
-    /// Clears bits that may be older than a second (`hz` ticks).
+    /// Forgets which zones were found full (`zlc_setup`) if that was last cleared more than a
+    /// second ago. `tick`: now, in ticks; `hz`: ticks a second.
     fn age(&self, tick: u64, hz: u64) {
         if tick > self.cleared.get() + hz {
             self.clear();

@@ -129,7 +129,10 @@ impl<W: World> ZoneAuto<W> {
         self.most[mark as usize].get() - self.default_mark(mark)
     }
 
-    /// Returns the marks in pages that these amounts above the defaults make; none exceeds the cap.
+    /// Returns min, low and high watermark in pages for amounts above the zone's defaults:
+    /// `extra_min` raises min and with it low, `extra` raises low only, and high keeps its
+    /// proportion to low. Each stays below its own cap (`most`), and none is below the one before
+    /// it.
     fn marks(&self, extra: u32, extra_min: u32) -> [u64; 3] {
         let all = [Mark::Min, Mark::Low, Mark::High];
         let [min, low, high] = all.map(|m| u64::from(self.default_mark(m)));

@@ -226,8 +226,13 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns true if a zone's reclaim has to continue, because compaction has too few free pages
-    /// (`should_continue_reclaim`); `reclaimed`: pages that the scan that just ended has freed.
+    /// Returns true if a zone's reclaim has to continue for a request of several pages
+    /// (`should_continue_reclaim`): enough inactive pages are left to reclaim, and compaction has
+    /// still too few free pages to work with. `reclaimed`: pages that the last scan freed.
+    ///
+    /// Kernels differ in two points. `Compaction::Direct` (3.0) counts anonymous pages even without
+    /// free swap. `Compaction::ByMin` (4.8) asks whether compaction fits any zone that
+    /// the request may use, by the min watermark, and no longer how much was reclaimed in all.
     pub(super) fn should_continue_reclaim(
         &self,
         z: usize,

@@ -319,15 +319,18 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Queues a page that reclaim had marked and whose writeback ended to be moved to the tail of
-    /// its inactive list.
+    /// Queues a page for the tail of its inactive list when its writeback ends; the caller has
+    /// found reclaim's mark on it. An eviction policy that orders pages itself (`orders`) is told
+    /// instead. Pages that are locked, dirty, unevictable, off the lists or in a batch already are
+    /// left, and so are active ones where the kernel's release leaves them (`active_stays` returns
+    /// flag bits).
     pub(crate) fn rotate_reclaimable_page(&self, pfn: Pfn) {
         if self.orders.is_some() && self.cleaned_ordered(pfn) {
             return;
         }
         let f = self.frames.flags(pfn);
         let bad = flag::LOCKED | flag::DIRTY | flag::UNEVICTABLE | self.active_stays();
-        // The batch holds a reference: no task frees the page meanwhile.
+        // PINNED stands for the batch's reference: no task frees the page meanwhile.
         if f & flag::LRU == 0
             || f & (bad | flag::PINNED) != 0
             || self.frames.test_and_set(pfn, flag::PINNED)

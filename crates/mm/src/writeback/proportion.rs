@@ -93,7 +93,10 @@ impl<W: World> Global<W> {
         l.age(period.wrapping_sub(l.period.get()) >> shift, period);
     }
 
-    /// Counts `n` events of a member, one after the other.
+    /// Counts `n` events of a member, such as pages that a device has written, with the result of
+    /// single calls of `prop_inc` (lib/proportions.c): the sum over all members has a period of
+    /// 2^`shift` events, and each time that half of it has passed the member's older events are
+    /// halved (`norm`), so `n` is counted in pieces that end there.
     #[inline]
     pub fn inc_by(&self, l: &Local<W>, mut n: u64) {
         l.lock.with(|| {

@@ -319,9 +319,11 @@ impl<W: World> Mm<W> {
         self.looked(bdi, &pause.seen);
     }
 
-    /// Ends the looks of a dirtier that may go on (up to 5.19): clears the mark of a device that
-    /// was not over its limit, whatever other tasks have found meanwhile, and begins background
-    /// writeback.
+    /// Does the last steps of `balance_dirty_pages` for a task that leaves its loop, as kernels up
+    /// to 5.19 do them there: clears the device's `dirty_exceeded` if this task did not find it
+    /// over its limit, even if other tasks have found that since, and starts background writeback.
+    /// Since 6.0 (`dirty_exceeded = "each-look"`) every iteration of the loop sets the flag, so
+    /// that nothing is left to do here.
     fn looked(&self, bdi: u32, seen: &Seen) {
         if self.policy.dirty_exceeded == DirtyExceeded::EachLook {
             return;

@@ -66,7 +66,9 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Makes the reader of a read(2) of pages `first` to `last` inclusive.
+    /// Makes the record of one read(2) of pages `first` to `last` inclusive, which tells pages that
+    /// the call asks for from those that are read ahead of it. `window` is the open file's
+    /// read-ahead window.
     pub fn of_pages(window: &'a Window, first: u32, last: u32) -> Self {
         Self {
             window,

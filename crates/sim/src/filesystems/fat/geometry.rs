@@ -37,8 +37,9 @@ pub struct Geometry {
     pub root: u64,
 }
 
-/// Returns the blocks of a cluster and the clusters in a block, for a cluster of `asked` bytes (0:
-/// of `by_size` bytes).
+/// Returns the blocks of 4 KiB in a cluster of a FAT filesystem, and the clusters in a block; one
+/// of them is 1. `asked` is the cluster's size in bytes by the parameter, rounded down to a power
+/// of two from 512 on; 0: `by_size` bytes, which mkfs chooses by the size of the volume.
 fn cluster(asked: f64, by_size: u64) -> (u64, u64) {
     let bytes = match asked as u64 {
         0 => by_size,

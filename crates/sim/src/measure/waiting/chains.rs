@@ -398,8 +398,9 @@ impl Chains {
         }
     }
 
-    /// Makes a waiting task the holder of the pages that it wants to submit: other tasks may wait
-    /// behind it.
+    /// Enters a waiting task that keeps pages locked or under writeback until it can submit them:
+    /// the tasks that wait for such a page wait behind this one from now on, and their chains of
+    /// waits are built anew (`concerned`). Of pages and waiting tasks the shorter list is searched.
     fn has_pages(&mut self, task: TaskId) {
         let Some(submits) = self.tasks[task as usize].submits else {
             return;
