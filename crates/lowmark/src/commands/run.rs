@@ -6,6 +6,7 @@ use crate::cli::{Check, Cli, Command, Run};
 use crate::failure::Failure;
 use crate::place::{claim, say, settled};
 use crate::{interrupt, text};
+use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
 use kernel::Kernel;
 use lab::diagnostic::Diagnostic;
@@ -38,21 +39,28 @@ fn this_command() -> Option<Began> {
     })
 }
 
+/// Returns true if these words of a command name an experiment, and not only options.
+fn names_experiment(words: &[String]) -> bool {
+    let all = std::iter::once("lowmark").chain(words.iter().map(String::as_str));
+    let Ok(matches) = Cli::command().try_get_matches_from(all) else {
+        return true;
+    };
+    let run = matches.subcommand_matches("run");
+    let source = run.and_then(|run| run.value_source("experiment"));
+    source != Some(ValueSource::DefaultValue)
+}
+
 /// Returns the words with which a run goes on that an earlier command began: its own without those
 /// about the place of results, then those of this command. `None` if this command names what it
 /// runs, or the folder does not say by which command it began.
 fn resumed(args: &Run, own: &[String]) -> Option<(PathBuf, Vec<String>)> {
     let dir = args.resume.as_ref()?;
-    // Words of this command that name an experiment win over the folder's.
+    if names_experiment(own) || args.trace.trace.is_some() || args.trace.fio.is_some() {
+        return None;
+    }
     let mut own = own.to_vec();
     let at = own.iter().position(|word| word == "run")?;
     own.remove(at);
-    let names =
-        |word: &&String| !word.starts_with('-') && Path::new(word.as_str()) != dir.as_path();
-    if own.iter().any(|word| names(&word)) || args.trace.trace.is_some() || args.trace.fio.is_some()
-    {
-        return None;
-    }
     let began = began(&results::partial_folder(dir)?)?;
     let mut words = Vec::new();
     let mut rest = began.words.into_iter();
@@ -70,7 +78,7 @@ fn resumed(args: &Run, own: &[String]) -> Option<(PathBuf, Vec<String>)> {
         } else if let Some(value) = word.strip_prefix("--resume=") {
             debug_assert_eq!(Path::new(value), dir);
             words.push(format!("--resume={}", absolute.to_str()?));
-        } else if !words.contains(&word) {
+        } else {
             words.push(word);
         }
     }

@@ -199,3 +199,43 @@ fn a_mail_is_of_rows_and_no_json() {
     assert!(!parse(&["--rows", "--mail", "--json"]));
     assert!(!parse(&["--rows", "--mail", "--quiet"]));
 }
+
+/// A folder's command goes on with other options, and not if this command names an experiment.
+#[test]
+fn a_folder_alone_goes_on_with_its_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let began = Began {
+        folder: dir.path().to_owned(),
+        words: ["run", "x.toml", "--out", "out", "--jobs", "3", "--quiet"]
+            .map(str::to_owned)
+            .into(),
+    };
+    let experiment = lab::experiment::load(
+        Path::new("experiments/usb-stick.toml"),
+        &Overrides::default(),
+    );
+    let header = Header {
+        command: Some(began),
+        ..Header::new(&experiment.unwrap(), false, "a build".into())
+    };
+    let mut place = place(&out);
+    place.begin(&header).unwrap();
+    let out = out.to_str().unwrap();
+    let resumed = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        let all = std::iter::once("lowmark").chain(words.iter().map(String::as_str));
+        let Command::Run(args) = Cli::try_parse_from(all).unwrap().command else {
+            panic!("{words:?}")
+        };
+        resumed(&args, &words).map(|(_, words)| words)
+    };
+    assert_eq!(
+        resumed(&["run", "--resume", out, "--jobs", "2"]).unwrap(),
+        [
+            "run", "x.toml", "--jobs", "3", "--quiet", "--resume", out, "--jobs", "2"
+        ]
+    );
+    assert!(resumed(&["run", "y.toml", "--resume", out]).is_none());
+    assert!(resumed(&["run", "--resume", "elsewhere"]).is_none());
+}
