@@ -18,6 +18,11 @@ from pathlib import Path
 from results import TINY, fail, lowmark, tree
 
 
+def whole_text(said):
+    """Returns an error as one line, without the frame in which it is wrapped."""
+    return " ".join(word for word in said.decode().split() if word != "│")
+
+
 def main():
     binary = Path(sys.argv[1]).resolve()
     kills = int(sys.argv[2]) if len(sys.argv) > 2 else 200
@@ -80,7 +85,7 @@ def main():
                         log = partial / "iterations.log"
                         begun = log.exists() and log.stat().st_size > 5000
                         kept, before = kept + begun, before + (not begun)
-                elif process.returncode == 2 and b"holds no interrupted run" in said:
+                elif process.returncode == 2 and "holds no interrupted run" in whole_text(said):
                     # The last kill hit before the log had begun.
                     if partial.exists():
                         fail(f"kill {hit}: {partial} holds nothing and stays")
