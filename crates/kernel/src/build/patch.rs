@@ -650,7 +650,7 @@ mod tests {
             ),
             (
                 git("l", "l", "new file mode 120000\n", ""),
-                "it makes l a link",
+                "it turns l into a link",
             ),
             (
                 "diff --git \"a/a\\nb\" \"b/a\\nb\"\nnew file mode 100644\n".into(),

@@ -150,7 +150,7 @@ const BROKEN: &[(&str, &str, &str, &str)] = &[
         "no monitors",
         "[workload]",
         "monitors = [false, true]\n[workload]",
-        "try.toml:5:20 `monitors`: the model",
+        "try.toml:5:20 `monitors`: a model of a test harness",
     ),
     (
         "parameters of disks and costs",
