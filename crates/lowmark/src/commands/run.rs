@@ -355,7 +355,7 @@ pub fn failures(outcomes: &Outcomes) -> Option<String> {
     }
     let all = outcomes.results.iter().flatten().flatten().count();
     if failed == 0 {
-        return none_finished(outcomes, all);
+        return None;
     }
     let mut out = format!("{failed} of {all} iterations failed");
     for (error, first, n) in reasons {
@@ -367,13 +367,13 @@ pub fn failures(outcomes: &Outcomes) -> Option<String> {
     Some(out)
 }
 
-/// Returns a sentence if each of `all` runs reached its time limit, so that no figure answers the
-/// question.
-fn none_finished(outcomes: &Outcomes, all: usize) -> Option<String> {
-    let mut ran = outcomes.results.iter().flatten().flatten();
-    if all == 0 || !ran.all(|r| r.outcome == Outcome::TimeLimit) {
+/// Returns a sentence if every run reached its time limit, so that no figure answers the question.
+fn none_finished(outcomes: &Outcomes) -> Option<String> {
+    let ran: Vec<&RunResult> = outcomes.results.iter().flatten().flatten().collect();
+    if ran.is_empty() || ran.iter().any(|r| r.outcome != Outcome::TimeLimit) {
         return None;
     }
+    let all = ran.len();
     let limits = outcomes.experiment.cells.iter();
     let longest = limits.map(|c| c.spec.time_limit_ns).max()?;
     Some(format!(
@@ -637,7 +637,7 @@ fn finish(
             kept: Some(dir),
         });
     }
-    let failed = failures(outcomes);
+    let failed = failures(outcomes).or_else(|| none_finished(outcomes));
     if !args.quiet && written.is_ok() {
         let checked = match (args.check.is_some(), &failed) {
             (true, None) => ", each run twice with equal results",
