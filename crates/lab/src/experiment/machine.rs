@@ -111,8 +111,7 @@ pub fn machines(
     let mut names: Vec<String> = Vec::new();
     let mut machines = Vec::new();
     for element in elements {
-        let said = line_of(element, files)?.map(|short| short.said());
-        let tree = resolve(element, files)?;
+        let (tree, said) = resolve(element, files)?;
         let mut name = None;
         for variant in expand(&tree, "machine")? {
             disks::tree(&variant.node)?;
@@ -151,14 +150,16 @@ pub fn machines(
     Ok(machines)
 }
 
-/// Returns the machine in words that a node is: a line, a table with `memory`, or a table whose
-/// base is a line. A file of the same name comes first, since `512M` is a machine that is shipped.
-fn line_of(node: &Node, files: &Files<'_>) -> Result<Option<Short>, Diagnostic> {
-    if let Some((short, _)) = short::of_table(node)? {
+/// Returns the machine in words that a node is (a line, a table with `memory`, or a table whose
+/// base is a line), and the table of further keys that are laid over it. A file of the same name
+/// comes first, since `512M` is a machine that is shipped.
+fn in_words(node: &Node, files: &Files<'_>) -> Result<Option<(Short, Node)>, Diagnostic> {
+    if let Some(short) = short::of_table(node)? {
         return Ok(Some(short));
     }
-    let base = node.table().and_then(|table| table.get("base"));
-    let at = base.unwrap_or(node);
+    let mut over = node.table().cloned().unwrap_or_default();
+    let base = over.remove("base").map(|entry| entry.node);
+    let at = base.as_ref().unwrap_or(node);
     let Some(line) = at.text().filter(|text| short::is_meant(text)) else {
         return Ok(None);
     };
@@ -167,7 +168,11 @@ fn line_of(node: &Node, files: &Files<'_>) -> Result<Option<Short>, Diagnostic> 
     }
     let short = Short::parse(line)
         .map_err(|why| Diagnostic::at(&at.place, format!("`machine`: {why}"), short::ACCEPTED))?;
-    Ok(Some(short))
+    let over = Node {
+        place: node.place.clone(),
+        value: Value::Table(over),
+    };
+    Ok(Some((short, over)))
 }
 
 /// Puts another machine into an experiment (`--machine`). Disks that the experiment mounts below
@@ -200,39 +205,27 @@ pub fn instead(
         *own = named;
         return Ok(None);
     }
-    let mut tree = resolve(&named, files)?;
+    let (mut tree, line) = resolve(&named, files)?;
     let mounts: Vec<&str> = extra.iter().filter_map(disks::mount).collect();
     let said = format!(
         "--machine {machine}: memory, CPUs and the disk of / are that machine's; the disk of {} is the experiment's.",
         mounts.join(", ")
     );
-    let line = line_of(&named, files)?;
     disks::beside(&mut tree, extra);
     *own = tree;
-    let line = line.map(|short| format!("{} ", short.said()));
+    let line = line.map(|line| format!("{line} "));
     Ok(Some(line.unwrap_or_default() + &said))
 }
 
-/// Returns the machine's table, with the file that it names.
-fn resolve(node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
-    if let Some((short, rest)) = short::of_table(node)? {
+/// Returns the machine's table, with the file that it names, and a statement of what was taken if
+/// it is written in words.
+fn resolve(node: &Node, files: &Files<'_>) -> Result<(Node, Option<String>), Diagnostic> {
+    if let Some((short, over)) = in_words(node, files)? {
         let mut tree = short.node()?;
-        tree.overlay(rest);
-        return Ok(tree);
+        tree.overlay(over);
+        return Ok((tree, Some(short.said())));
     }
-    if let Some(short) = line_of(node, files)? {
-        let mut tree = short.node()?;
-        if let Some(table) = node.table() {
-            let mut over = table.clone();
-            over.remove("base");
-            tree.overlay(Node {
-                place: node.place.clone(),
-                value: Value::Table(over),
-            });
-        }
-        return Ok(tree);
-    }
-    with_base(
+    let tree = with_base(
         &Named {
             key: "machine",
             holds: "a machine",
@@ -240,7 +233,8 @@ fn resolve(node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
         },
         node,
         files,
-    )
+    )?;
+    Ok((tree, None))
 }
 
 /// A key whose value is a table, a file's name, or a table that changes a file (`base`).
