@@ -204,9 +204,8 @@ pub fn partial_folder(dir: &Path) -> Option<PathBuf> {
 /// Returns true if results of a run, or finished iterations, are at this place.
 pub fn is_begun(dir: &Path) -> bool {
     let dir = complete_folder(dir);
-    let partial = dir.file_name().map(|name| with(name, PARTIAL));
     let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
-    exists(dir) || partial.is_some_and(|name| exists(&dir.with_file_name(name)))
+    exists(dir) || partial_folder(dir).is_some_and(|partial| exists(&partial))
 }
 
 impl ClaimedFolder {
@@ -256,7 +255,7 @@ impl ClaimedFolder {
     /// Fails as [`Self::claim`] does, and if there is no run to resume.
     pub fn resume(dir: &Path, terms: Terms<'_>) -> Result<Resumption, OutputError> {
         let dir = complete_folder(dir);
-        let Some(name) = dir.file_name() else {
+        let Some(partial) = partial_folder(dir) else {
             return Err(OutputError::NothingToResume { path: dir.into() });
         };
         let nothing = || {
@@ -270,7 +269,6 @@ impl ClaimedFolder {
                 Err(OutputError::NothingToResume { path: dir.into() })
             }
         };
-        let partial = dir.with_file_name(with(name, PARTIAL));
         if fs::symlink_metadata(partial).is_err() {
             return nothing();
         }
