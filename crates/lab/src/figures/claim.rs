@@ -177,14 +177,8 @@ fn missing(results: &[Option<RunResult>], figure: &str) -> Option<String> {
         true => "no answer".to_owned(),
         false => format!("no {figure}"),
     };
-    let mut counts: Vec<(&str, usize)> = Vec::new();
-    for run in &ran {
-        let word = ending(&run.outcome).unwrap_or(&none);
-        match counts.iter_mut().find(|known| known.0 == word) {
-            Some(known) => known.1 += 1,
-            None => counts.push((word, 1)),
-        }
-    }
+    let words = ran.iter().map(|r| ending(&r.outcome).unwrap_or(&none));
+    let counts = values::tally(words);
     let told = counts
         .iter()
         .map(|(word, n)| format!("{word} in {n} of {} runs", ran.len()));
@@ -263,6 +257,18 @@ impl SummaryTable {
             better: Better::Lower,
         };
         Self::new(outcomes, &figure, Center::Mean, &values::metric)
+    }
+
+    /// Returns the row that those of its combination of axes are compared with.
+    pub fn baseline(&self, axes: &[(String, String)]) -> Option<&SummaryRow> {
+        self.rows.iter().find(|r| r.baseline && r.axes == *axes)
+    }
+
+    /// Returns true if no run of a policy has the figure and runs of its baseline have it: the
+    /// policy is worse than all that have one.
+    pub fn is_missing(&self, row: &SummaryRow) -> bool {
+        let has = |base: &SummaryRow| !base.samples.is_empty();
+        !row.baseline && row.missing.is_some() && self.baseline(&row.axes).is_some_and(has)
     }
 
     /// Returns true if a change in this direction is good; `None` if nothing is claimed or neither

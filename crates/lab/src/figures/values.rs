@@ -10,6 +10,18 @@ pub fn completed(results: &[Option<RunResult>]) -> impl Iterator<Item = &RunResu
         .filter(|r| r.outcome == Outcome::Completed)
 }
 
+/// Counts equal items, in the order in which they first come.
+pub fn tally<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<(T, usize)> {
+    let mut counts: Vec<(T, usize)> = Vec::new();
+    for item in items {
+        match counts.iter_mut().find(|known| known.0 == item) {
+            Some(known) => known.1 += 1,
+            None => counts.push((item, 1)),
+        }
+    }
+    counts
+}
+
 /// Returns the completed iterations' values of a metric.
 pub fn metric(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
     completed(results)

@@ -1,6 +1,6 @@
 //! Writes the headline of the page: which policy is better, where, by how much, how sure.
 
-use super::{Axes, Better, Center, HtmlReport, Labels, SummaryRow, SummaryTable, Verdict};
+use super::{Better, Center, HtmlReport, Labels, SummaryRow, SummaryTable, Verdict};
 use super::{escape, number, ranked, summary};
 use std::fmt::Write;
 
@@ -75,11 +75,13 @@ fn overall(table: &SummaryTable, labels: &Labels) -> Vec<String> {
     for row in table
         .rows
         .iter()
-        .filter(|r| r.comparison.is_some() || is_missing(table, r))
+        .filter(|r| r.comparison.is_some() || table.is_missing(r))
     {
         let pair = (
             &row.policy[..],
-            baseline(table, &row.axes).map_or("the baseline", |b| &b.policy),
+            table
+                .baseline(&row.axes)
+                .map_or("the baseline", |b| &b.policy),
         );
         if !policies.contains(&pair) {
             policies.push(pair);
@@ -96,7 +98,7 @@ fn overall(table: &SummaryTable, labels: &Labels) -> Vec<String> {
                 .filter_map(|r| {
                     let good = match r.comparison {
                         Some(claim) => table.is_good(claim.verdict),
-                        None if is_missing(table, r) => Some(false),
+                        None if table.is_missing(r) => Some(false),
                         None => return None,
                     };
                     Some((labels.get(&r.axes), good))
@@ -145,22 +147,11 @@ fn is_time(table: &SummaryTable) -> bool {
     table.better == Better::Lower && matches!(&table.unit[..], "s" | "ms" | "µs" | "us" | "ns")
 }
 
-fn baseline<'a>(table: &'a SummaryTable, axes: &Axes) -> Option<&'a SummaryRow> {
-    table.rows.iter().find(|r| r.baseline && r.axes == *axes)
-}
-
-/// Returns true if no run of a policy has the figure and runs of its baseline have it: that is the
-/// worst there is.
-fn is_missing(table: &SummaryTable, row: &SummaryRow) -> bool {
-    let has = |base: &SummaryRow| !base.samples.is_empty();
-    !row.baseline && row.missing.is_some() && baseline(table, &row.axes).is_some_and(has)
-}
-
 /// Returns a finding for each policy on each combination of axes, baselines excepted.
 fn findings(report: &HtmlReport, table: &SummaryTable, labels: &Labels) -> Vec<Finding> {
     let mut out = Vec::new();
     for (axes, label) in &labels.groups {
-        let base = baseline(table, axes);
+        let base = table.baseline(axes);
         let rows: Vec<_> = table.rows.iter().filter(|r| r.axes == *axes).collect();
         for row in &rows {
             if row.baseline && rows.len() > 1 {
@@ -282,7 +273,7 @@ fn alone(table: &SummaryTable, row: &SummaryRow) -> Finding {
             claim: format!("{}: {} is not known: {why}", row.policy, table.metric),
             evidence: "n = 0".into(),
             asides: Vec::new(),
-            good: is_missing(table, row).then_some(false),
+            good: table.is_missing(row).then_some(false),
         };
     }
     let d = summary::decimals(table);
@@ -320,7 +311,7 @@ fn aside(table: &SummaryTable, row: &SummaryRow) -> Option<(String, Option<bool>
         .find(|r| r.axes == row.axes && r.policy == row.policy)?;
     let new = number::grouped(same.center(table.center), d);
     let good = same.comparison.and_then(|c| table.is_good(c.verdict));
-    Some(match baseline(table, &row.axes) {
+    Some(match table.baseline(&row.axes) {
         Some(base) if !same.baseline => {
             let old = number::grouped(base.center(table.center), d);
             (format!("{} {kind} {new} against {old}", table.metric), good)

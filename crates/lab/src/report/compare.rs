@@ -1,10 +1,10 @@
 //! Compares policies as text: the answer first, then the table, then the warnings.
 
 use super::page;
-use super::terminal::{Col, Screen, readable, titled};
+use super::terminal::{Col, Screen, readable, spaced, titled};
 use crate::figures::claim::{SummaryTable, Verdict, baselines, ending, is_equal};
 use crate::figures::stats::{self, ALPHA, FEW, Summary};
-use crate::figures::values::{completed, counter, metric};
+use crate::figures::values::{completed, counter, metric, tally};
 use crate::model::Outcomes;
 use serde::Serialize;
 use sim::{Outcome, RunResult};
@@ -87,20 +87,14 @@ impl Comparison {
         let rows = cells
             .zip(&elapsed.rows)
             .map(|((cell, results), elapsed)| {
-                let mut other_endings: Vec<(String, usize)> = Vec::new();
-                for e in results.iter().flatten().filter_map(|r| ending(&r.outcome)) {
-                    match other_endings.iter_mut().find(|x| x.0 == e) {
-                        Some(x) => x.1 += 1,
-                        None => other_endings.push((e.into(), 1)),
-                    }
-                }
+                let endings = results.iter().flatten().filter_map(|r| ending(&r.outcome));
                 ComparedCell {
                     group: cell.group(),
                     policy: cell.said(),
                     side: cell.side().to_owned(),
                     baseline: cell.baseline,
                     completed: elapsed.samples.len(),
-                    other_endings,
+                    other_endings: tally(endings.map(str::to_owned)),
                     change: elapsed.comparison.map(|c| c.change),
                     change_interval: elapsed.comparison.and_then(|c| c.interval),
                     p: elapsed.comparison.and_then(|c| c.p),
@@ -414,11 +408,7 @@ fn sentence(table: &SummaryTable, base: usize, i: usize) -> Option<String> {
             }
         }
     };
-    let unit = if unit.is_empty() {
-        String::new()
-    } else {
-        format!(" {unit}")
-    };
+    let unit = spaced(unit);
     Some(format!(
         "{} {old} -> {new}{unit} ({word}{by_how_much}, {p})",
         table.metric
@@ -553,40 +543,37 @@ pub fn cache_text(outcomes: &Outcomes, screen: Screen) -> String {
     medians(outcomes, &TABLE, screen)
 }
 
-/// Returns a sentence for each cell of which runs ended for want of memory.
-pub(super) fn oom_lines(outcomes: &Outcomes) -> Vec<String> {
-    let text = oom_text(outcomes);
-    let sentences = text
-        .lines()
-        .filter(|line| line.contains(" ran out of memory in "));
-    let told = sentences.map(|line| format!("{line}; the kernel's report: comparison.txt"));
-    told.collect()
+/// Returns for each cell of which runs ended out of memory a sentence (how many, after how long),
+/// and the kernel's report of the first of them.
+pub(super) fn out_of_memory(outcomes: &Outcomes) -> impl Iterator<Item = (String, &str)> {
+    let cells = outcomes.experiment.cells.iter().zip(&outcomes.results);
+    cells.filter_map(|(cell, results)| {
+        let ended = results.iter().flatten().filter_map(|r| match &r.outcome {
+            Outcome::Oom { report } => Some(report),
+            _ => None,
+        });
+        let ended: Vec<_> = ended.collect();
+        let report = ended.first()?;
+        let (first, rest) = report.split_once('\n').unwrap_or((report, ""));
+        let sentence = format!(
+            "{}: {} ran out of memory in {} of {} iterations; in the first: {first}",
+            cell.group(),
+            cell.said(),
+            ended.len(),
+            results.iter().flatten().count(),
+        );
+        Some((sentence, rest))
+    })
 }
 
 /// Describes the runs that ended out of memory: how many of each cell, after how long, and the
 /// report of the first of them; empty if there are none.
 pub fn oom_text(outcomes: &Outcomes) -> String {
     let mut out = String::new();
-    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
-        let ended = results.iter().flatten().filter_map(|r| match &r.outcome {
-            Outcome::Oom { report } => Some(report),
-            _ => None,
-        });
-        let ended: Vec<_> = ended.collect();
-        let Some(report) = ended.first() else {
-            continue;
-        };
-        let (first, rest) = report.split_once('\n').unwrap_or((report, ""));
+    for (sentence, rest) in out_of_memory(outcomes) {
         // One complete report is enough to see the state of such a machine.
         let rest = if out.is_empty() { rest } else { "" };
-        let group = cell.group();
-        let _ = writeln!(
-            out,
-            "{group}: {} ran out of memory in {} of {} iterations; in the first: {first}",
-            cell.said(),
-            ended.len(),
-            results.iter().flatten().count(),
-        );
+        let _ = writeln!(out, "{sentence}");
         for line in rest.lines() {
             let _ = writeln!(out, "    {line}");
             // The report is shown up to the first kill.

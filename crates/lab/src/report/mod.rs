@@ -34,6 +34,7 @@ pub use crate::model::Better;
 pub use crate::rows::RULED;
 pub use tracker::tracker_text;
 
+use crate::figures::values::tally;
 use sim::result::{Outcome, Series, TrackerReport};
 
 /// Joins the notes that must be read before any figure, a line each, followed by an empty line;
@@ -341,14 +342,7 @@ fn notes(report: &HtmlReport, labels: &Labels) -> String {
             escape::html(&cell.policy)
         );
         // Equal endings are listed once, with the number of iterations that ended so.
-        let mut endings: Vec<(String, usize)> = Vec::new();
-        for ending in cell.outcomes.iter().filter_map(ending) {
-            match endings.iter_mut().find(|e| e.0 == ending) {
-                Some(e) => e.1 += 1,
-                None => endings.push((ending, 1)),
-            }
-        }
-        for (ending, n) in endings {
+        for (ending, n) in tally(cell.outcomes.iter().filter_map(ending)) {
             let of = cell.outcomes.len();
             lines.push(format!(
                 "{place}{n} of {of} iterations {}",

@@ -1,6 +1,7 @@
 //! Ranks many policies in one chart for each place, where a box for each policy would be too much
 //! to read.
 
+use super::terminal::spaced;
 use super::{Axes, Labels, SummaryRow, SummaryTable, escape, number, summary};
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -38,19 +39,14 @@ fn sentence(table: &SummaryTable, rows: &[&SummaryRow], place: Option<&str>) -> 
     let count = |wanted: Option<bool>| {
         let others = rows.iter().filter_map(|r| r.comparison);
         let claimed = others.filter(|c| table.is_good(c.verdict) == wanted);
-        // A policy that has no figure where the baseline has one is worse than all that have one.
-        let has_base = base.is_some_and(|b| !b.samples.is_empty());
-        let missing = rows.iter().filter(|r| !r.baseline && r.missing.is_some());
-        let missing = missing.filter(|_| has_base && wanted == Some(false));
+        let missing = rows.iter().filter(|r| table.is_missing(r));
+        let missing = missing.filter(|_| wanted == Some(false));
         claimed.count() + missing.count()
     };
     let mut out = place.map_or_else(String::new, |place| format!("{place}: "));
     let (best, d) = (rows[0], summary::decimals(table));
     let value = number::grouped(best.center(table.center), d);
-    let unit = match &table.unit[..] {
-        "" => String::new(),
-        unit => format!(" {unit}"),
-    };
+    let unit = spaced(&table.unit);
     let superlative = match table.better {
         super::Better::Neither => "most",
         _ => "best",

@@ -281,6 +281,15 @@ impl Grid {
     }
 }
 
+/// Returns a unit as it stands behind an amount: with a blank in front, or nothing where there is
+/// none.
+pub fn spaced(unit: &str) -> String {
+    match unit {
+        "" => String::new(),
+        unit => format!(" {unit}"),
+    }
+}
+
 /// Returns a figure's name with the unit of its column, which may differ from the unit in its name.
 pub fn titled(name: &str, unit: &str) -> String {
     match unit {

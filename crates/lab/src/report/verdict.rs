@@ -11,7 +11,7 @@
 
 use super::compare::{Comparison, plain_number};
 use super::page;
-use super::terminal::{Col, Screen, readable, titled};
+use super::terminal::{Col, Screen, readable, spaced, titled};
 use crate::figures::claim::{Claim, SummaryRow, SummaryTable, Verdict};
 use crate::figures::stats;
 use crate::model::{Better, Outcomes};
@@ -67,7 +67,9 @@ pub fn text(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> Str
         let table = table(outcomes, question, shown, groups.len() > 1, screen);
         let _ = write!(out, "\n{table}");
     }
-    let mut notes: Vec<String> = super::compare::oom_lines(outcomes);
+    let killed = super::compare::out_of_memory(outcomes)
+        .map(|(sentence, _)| format!("{sentence}; the kernel's report: comparison.txt"));
+    let mut notes: Vec<String> = killed.collect();
     notes.extend(comparison.cautions());
     let finished = |t: &SummaryTable| t.rows.iter().any(|r| !r.samples.is_empty());
     let any = tables.iter().any(finished);
@@ -392,11 +394,7 @@ fn percent(claim: &Claim, row: &SummaryRow, table: &SummaryTable) -> String {
 /// Returns a figure in a unit in which it can be read.
 fn amount(table: &SummaryTable, value: f64) -> String {
     let (by, unit) = readable(&table.unit, value);
-    let unit = if unit.is_empty() {
-        String::new()
-    } else {
-        format!(" {unit}")
-    };
+    let unit = spaced(unit);
     format!("{}{unit}", plain_number(value / by))
 }
 
@@ -404,11 +402,7 @@ fn amount(table: &SummaryTable, value: f64) -> String {
 fn from_to(table: &SummaryTable, base: usize, i: usize) -> String {
     let [old, new] = [base, i].map(|i| table.rows[i].center(table.center));
     let (by, unit) = readable(&table.unit, old.abs().max(new.abs()));
-    let unit = if unit.is_empty() {
-        String::new()
-    } else {
-        format!(" {unit}")
-    };
+    let unit = spaced(unit);
     format!(
         "{} -> {}{unit}",
         plain_number(old / by),

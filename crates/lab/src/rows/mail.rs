@@ -1,10 +1,10 @@
 //! Formats rows for a reply on a mailing list: plain ASCII, no line longer than [`WIDTH`].
 //!
 //! ```text
-//! What ran           experiment, machine, seeds; each policy, with the kernel's release
+//! setup              experiment, machine, seeds; each policy, with the kernel's release
 //! == group           a table: the baseline's mean, then each policy's mean, its change and p
 //! == group (2 of 2)  the same rows, where there are more policies than a line has room for
-//! What it says       the meaning of the columns, and why some rows are left out
+//! notes              the meaning of the columns, and why some rows are left out
 //! ```
 
 use super::text::{decimals, label};
