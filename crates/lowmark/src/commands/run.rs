@@ -245,8 +245,6 @@ pub const MEASURED: &str = "measured.json";
 pub struct Answer {
     /// The first screen.
     pub text: String,
-    /// All that is known, as `--verbose` prints it.
-    whole: String,
     /// The text of the rows.
     rows: String,
     /// The rows in the form of a mail.
@@ -277,7 +275,6 @@ pub fn answer(
     let validation = Validation::new(outcomes);
     let told = |screen| lab::validate::text::to_text(&validation, screen);
     answer.text = told(text::screen());
-    answer.whole.clone_from(&answer.text);
     let csv = lab::validate::text::to_csv(&validation);
     answer.files.extend([
         File::new("validation.txt", told(Screen::default())),
@@ -314,8 +311,7 @@ fn told(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> String 
 /// Compares the policies.
 fn compare(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> Answer {
     let comparison = Comparison::new(outcomes);
-    let screen = text::screen();
-    let text = verdict::text(outcomes, &comparison, screen);
+    let text = verdict::text(outcomes, &comparison, text::screen());
     let whole = told(outcomes, &comparison, Screen::default());
     let page = lab::report::page::report(outcomes, &comparison);
     let rows = lab::rows::to_text(outcomes) + "\n" + &lab::rows::time_text(outcomes);
@@ -328,7 +324,6 @@ fn compare(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> Answer {
     ];
     Answer {
         text,
-        whole: told(outcomes, &comparison, screen),
         rows,
         mail,
         files,
@@ -617,11 +612,10 @@ fn finish(
         // Print nothing else, so that the text can be mailed as it is.
         text::print(&answer.mail)?;
     } else if !args.quiet {
-        text::print(if args.verbose {
-            &answer.whole
-        } else {
-            &answer.text
-        })?;
+        match args.verbose {
+            true => text::print(&told(outcomes, &Comparison::new(outcomes), text::screen()))?,
+            false => text::print(&answer.text)?,
+        }
         if args.rows {
             text::print(&format!("\n{}", answer.rows))?;
         }
