@@ -6,8 +6,10 @@
 //!
 //! Headings, code blocks of pages and the texts between markers are not prose.
 
+mod sources;
+
+use sources::{files, root};
 use std::fs;
-use std::path::{Path, PathBuf};
 
 /// The most columns of a comment line.
 const WIDTH: usize = 100;
@@ -19,28 +21,6 @@ const HIDDEN: [&str; 7] = [
 const FOLDERS: [&str; 5] = ["crates", "docs", "fuzz", "python", "tools"];
 /// Pages at the root.
 const PAGES: [&str; 3] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
-
-/// Returns the files of a folder with one of these extensions, sorted; build output is passed over.
-fn files(folder: &Path, extensions: &[&str], out: &mut Vec<PathBuf>) {
-    let mut entries: Vec<PathBuf> = fs::read_dir(folder)
-        .expect("a folder of the project")
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
-    entries.sort();
-    for path in entries {
-        if path.is_dir() {
-            if path.file_name().is_some_and(|n| n != "target") {
-                files(&path, extensions, out);
-            }
-        } else if path
-            .extension()
-            .and_then(|e| e.to_str())
-            .is_some_and(|e| extensions.contains(&e))
-        {
-            out.push(path);
-        }
-    }
-}
 
 /// Returns true if a sentence within `line` begins with a hidden subject; `first`: whether the line
 /// itself begins a sentence.
@@ -103,10 +83,6 @@ fn prose(text: &str, judge: &mut dyn FnMut(usize, &str, bool)) {
     }
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 /// Returns true for pages whose text a program writes from tables.
 fn is_generated(text: &str) -> bool {
     text.lines().take(6).any(|line| line.contains("enerated"))
@@ -118,7 +94,7 @@ fn sentences_name_their_subject() {
     let mut found = Vec::new();
     let mut all = Vec::new();
     for folder in FOLDERS {
-        files(&root.join(folder), &["rs", "md"], &mut all);
+        all.extend(files(&root.join(folder), &["rs", "md"]));
     }
     all.extend(PAGES.iter().map(|page| root.join(page)));
     assert!(all.len() > 500, "{} files", all.len());
@@ -157,7 +133,7 @@ fn comments_fit_the_width() {
     let root = root();
     let mut all = Vec::new();
     for folder in ["crates", "fuzz"] {
-        files(&root.join(folder), &["rs"], &mut all);
+        all.extend(files(&root.join(folder), &["rs"]));
     }
     let mut wide = Vec::new();
     for path in all {

@@ -12,11 +12,14 @@
 //!   that `tidy/long.txt` names with the length that they had. The list only shrinks: a length that
 //!   has become shorter must be written there.
 
+mod sources;
+
 use proc_macro2::Span;
+use sources::{files, root};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::LazyLock;
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
@@ -78,31 +81,12 @@ impl Module {
     }
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn rust_files(folder: &Path, out: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("a folder of the project") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            if path.file_name().is_some_and(|n| n != "target") {
-                rust_files(&path, out);
-            }
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            out.push(path);
-        }
-    }
-}
-
 /// All source files, read once for all tests.
 static MODULES: LazyLock<Vec<Module>> = LazyLock::new(modules);
 
 fn modules() -> Vec<Module> {
     let root = root();
-    let mut files = Vec::new();
-    rust_files(&root.join("crates"), &mut files);
-    files.sort();
+    let files = files(&root.join("crates"), &["rs"]);
     let mut parsed: Vec<Module> = files.iter().map(|path| read(&root, path)).collect();
     // Files that their parent includes for tests only.
     let tests: BTreeSet<(String, Vec<String>)> = parsed
