@@ -86,9 +86,9 @@ impl<W: World> Mm<W> {
     /// dirtiers sleep, the dirtied pages are measured over the same time as the written ones,
     /// whichever task measures.
     pub(crate) fn rates_due(&self, bdi: u32) -> Option<u64> {
-        let then = self.flusher_state(bdi).bandwidth_time.get();
+        let measured_at = self.flusher_state(bdi).bandwidth_time.get();
         // The task that measured last may have been on a CPU whose clock is ahead.
-        let elapsed = self.rates_clock().saturating_sub(then);
+        let elapsed = self.rates_clock().saturating_sub(measured_at);
         let due = match self.policy.dirty_throttle {
             DirtyThrottle::Sleep => elapsed > INTERVAL,
             DirtyThrottle::Write => elapsed >= INTERVAL,

@@ -106,12 +106,12 @@ impl<W: World> Mm<W> {
     pub(crate) fn add_bdi_stat(&self, bdi: u32, stat: BdiStat, n: i32) {
         let b = &self.bdis[bdi as usize];
         let diff = &b.diff[self.world.cpu()][stat as usize];
-        let x = diff.get() as i32 + n;
-        if x.abs() >= self.bdi_stat_batch {
-            b.global[stat as usize].fetch_add(i64::from(x) as u64);
+        let sum = diff.get() as i32 + n;
+        if sum.abs() >= self.bdi_stat_batch {
+            b.global[stat as usize].fetch_add(i64::from(sum) as u64);
             diff.set(0);
         } else {
-            diff.set(x as u32);
+            diff.set(sum as u32);
         }
     }
 
@@ -121,8 +121,8 @@ impl<W: World> Mm<W> {
         let diff = &b.diff[self.world.cpu()][stat as usize];
         let batch = self.bdi_stat_batch;
         // Seen in the direction of the steps: from x up to the batch, then from 0 again.
-        let x = diff.get() as i32 * step;
-        let end = x + n as i32;
+        let start = diff.get() as i32 * step;
+        let end = start + n as i32;
         if end < batch {
             diff.set((end * step) as u32);
             return;
@@ -168,16 +168,16 @@ impl<W: World> Mm<W> {
     }
 
     /// Checks that the dirty pages and pages under writeback of all devices are those of all zones,
-    /// and that `found` file pages are under writeback, if they were counted.
-    pub(crate) fn check_devices(&self, found: Option<u64>) -> Result<(), String> {
-        let of_devices = |stat| -> u64 {
+    /// and that `counted_under_writeback` file pages are under writeback, if they were counted.
+    pub(crate) fn check_devices(&self, counted_under_writeback: Option<u64>) -> Result<(), String> {
+        let sum_of_devices = |stat| -> u64 {
             let bdis = 0..self.bdi_count();
             bdis.map(|bdi| self.bdi_stat_sum(bdi, stat)).sum()
         };
         let items = [ZoneStat::NrFileDirty, ZoneStat::NrWriteback];
         let [dirty, written] = items.map(|item| self.stat.exact_global(item));
         let [reclaimable, writeback] =
-            [BdiStat::Reclaimable, BdiStat::Writeback].map(|stat| of_devices(stat) as i64);
+            [BdiStat::Reclaimable, BdiStat::Writeback].map(|stat| sum_of_devices(stat) as i64);
         if dirty != reclaimable {
             return Err(format!(
                 "{dirty} dirty pages in zones, {reclaimable} of devices"
@@ -187,7 +187,7 @@ impl<W: World> Mm<W> {
         let swapped = written - writeback;
         if swapped < 0
             || swapped > 0 && self.config.swap_slots == 0
-            || found.is_some_and(|n| n as i64 != writeback)
+            || counted_under_writeback.is_some_and(|n| n as i64 != writeback)
         {
             return Err(format!(
                 "{written} pages under writeback in zones, {writeback} of devices"

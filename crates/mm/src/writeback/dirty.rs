@@ -114,22 +114,23 @@ impl<W: World> Mm<W> {
     /// Returns the dirtyable pages by the machine's sums, HighMem included.
     #[inline(always)]
     fn dirtyable_anywhere(&self) -> u64 {
-        let s = |i| self.stat.global(i);
+        let global = |i| self.stat.global(i);
         if self.policy.dirtyable == Dirtyable::FreeAndFile {
             let reserves: u64 = self.zones.iter().map(|z| z.dirty_balance_reserve()).sum();
-            let file = s(ZoneStat::NrInactiveFile) + s(ZoneStat::NrActiveFile);
-            return dirtyable_pages(s(ZoneStat::NrFreePages), reserves, file);
+            let file = global(ZoneStat::NrInactiveFile) + global(ZoneStat::NrActiveFile);
+            return dirtyable_pages(global(ZoneStat::NrFreePages), reserves, file);
         }
-        let mut x =
-            s(ZoneStat::NrFreePages) + s(ZoneStat::NrInactiveFile) + s(ZoneStat::NrActiveFile);
+        let mut pages = global(ZoneStat::NrFreePages)
+            + global(ZoneStat::NrInactiveFile)
+            + global(ZoneStat::NrActiveFile);
         if self.free_swap() > 0 {
-            x += s(ZoneStat::NrInactiveAnon) + s(ZoneStat::NrActiveAnon);
+            pages += global(ZoneStat::NrInactiveAnon) + global(ZoneStat::NrActiveAnon);
         }
         if self.excludes_reserves() {
             let reserves: u64 = self.zones.iter().map(|z| z.dirty_balance_reserve()).sum();
-            x = x.saturating_sub(reserves);
+            pages = pages.saturating_sub(reserves);
         }
-        x + 1
+        pages + 1
     }
 
     /// Returns true if the calling task may exceed the limits by a quarter.
@@ -413,10 +414,10 @@ impl<W: World> Mm<W> {
     }
 
     /// Returns a device's share of a limit (docs/reference/writeback.md#limits).
-    pub fn bdi_dirty_limit(&self, bdi: u32, dirty: u64) -> u64 {
+    pub fn bdi_dirty_limit(&self, bdi: u32, limit: u64) -> u64 {
         debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         let b = &self.bdis[bdi as usize];
-        let all_min = u64::from(self.writeback.min_ratios.get());
+        let guaranteed = u64::from(self.writeback.min_ratios.get());
         let (n, d) = match self.policy.completions {
             Completions::ByEvents => self.writeback.completions.fraction(&b.completions),
             Completions::ByTime => {
@@ -424,9 +425,9 @@ impl<W: World> Mm<W> {
                 self.writeback.completions.fraction_at(&b.completions, now)
             }
         };
-        let share = dirty * (100 - all_min.min(100)) / 100 * n / d
-            + dirty * u64::from(b.min_ratio.get()) / 100;
-        share.min(dirty * u64::from(b.max_ratio.get()) / 100)
+        let share = limit * (100 - guaranteed.min(100)) / 100 * n / d
+            + limit * u64::from(b.min_ratio.get()) / 100;
+        share.min(limit * u64::from(b.max_ratio.get()) / 100)
     }
 
     /// Returns a task's limit below its device's share: the tasks that dirty most are stopped

@@ -276,19 +276,19 @@ impl<W: World> Mm<W> {
     /// eighth of the limit that dirtiers are held to (in 3.2 the slowly falling one), rounded to
     /// whole units of 1024 pages.
     fn writeback_chunk_size(&self, bdi: u32, nr_pages: i64) -> u64 {
-        let half = self.write_bandwidth(bdi) / 2;
+        let half_second = self.write_bandwidth(bdi) / 2;
         let limit = match self.policy.dirty_throttle {
             DirtyThrottle::Sleep => self.writeback.limit.get(),
             DirtyThrottle::Write => self.dirty_limits().dirty,
         };
-        let pages = half.min(limit / 8).min(nr_pages.max(0) as u64);
+        let pages = half_second.min(limit / 8).min(nr_pages.max(0) as u64);
         (pages + MAX_WRITEBACK_PAGES) / MAX_WRITEBACK_PAGES * MAX_WRITEBACK_PAGES
     }
 
     /// Writes one piece of work slice by slice; returns the pages written.
     async fn wb_writeback(&self, bdi: u32, mut work: Work) -> u64 {
         let s = self.flusher_state(bdi);
-        let start = self.world.now();
+        let work_began = self.world.now();
         let mut wrote = 0u64;
         self.emit(Audience::Slowest, || Event::WritebackStart {
             bdi,
@@ -307,7 +307,7 @@ impl<W: World> Mm<W> {
             wrote += self.serve_reclaim(bdi).await;
             let (age, pressed) = self.expire_age();
             let older = match (work.kupdate, self.policy.expire_target) {
-                (true, ExpireTarget::AtStart) => Some(start.saturating_sub(age)),
+                (true, ExpireTarget::AtStart) => Some(work_began.saturating_sub(age)),
                 (true, _) => Some(self.world.now().saturating_sub(age)),
                 (false, ExpireTarget::Background) if work.background => {
                     Some(self.moving_target(bdi, age))
@@ -322,7 +322,7 @@ impl<W: World> Mm<W> {
             if refill {
                 self.queue_io(bdi, older);
             }
-            let slice = self.writeback_slice(bdi, &work, start).await;
+            let slice = self.writeback_slice(bdi, &work, work_began).await;
             wrote += slice.written;
             work.nr_pages -= slice.written as i64;
             if work.kupdate && pressed {
@@ -358,10 +358,10 @@ impl<W: World> Mm<W> {
     }
 
     /// Writes inodes of `io` until the slice is used up.
-    async fn writeback_slice(&self, bdi: u32, work: &Work, start: u64) -> Slice {
+    async fn writeback_slice(&self, bdi: u32, work: &Work, work_began: u64) -> Slice {
         let s = self.flusher_state(bdi);
         let per_inode = self.policy.flusher_slice == FlusherSlice::PerInode;
-        let begun = self.world.now();
+        let slice_began = self.world.now();
         let mut out = Slice::default();
         let mut left = MAX_WRITEBACK_PAGES as i64;
         loop {
@@ -371,7 +371,7 @@ impl<W: World> Mm<W> {
             }
             let m = &self.mappings[inode as usize];
             // Inodes dirtied after the work began end the pass (livelock guard, 3.0).
-            if !per_inode && m.dirtied_when.get() > start {
+            if !per_inode && m.dirtied_when.get() > work_began {
                 break;
             }
             let quota = if per_inode {
@@ -404,7 +404,7 @@ impl<W: World> Mm<W> {
                 // The slice ends after a tenth of a second, or when the pages asked for are
                 // written.
                 if out.written > 0
-                    && (self.world.now().saturating_sub(begun) > self.tick_fraction(10)
+                    && (self.world.now().saturating_sub(slice_began) > self.tick_fraction(10)
                         || out.written as i64 >= work.nr_pages)
                 {
                     out.used_up = true;

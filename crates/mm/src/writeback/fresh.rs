@@ -99,7 +99,7 @@ struct Run<'a, W: World> {
     /// Whether pages may be made in batches.
     batches: bool,
     /// Time that a page costs beside its allocation (ns).
-    rest: u64,
+    rest_ns: u64,
 }
 
 impl<W: World> Mm<W> {
@@ -126,7 +126,7 @@ impl<W: World> Mm<W> {
         let price = |what, counts: bool| if counts { self.world.price(what) } else { 0 };
         let run = Run {
             fresh,
-            rest: price(Cost::PageIndex, true)
+            rest_ns: price(Cost::PageIndex, true)
                 + price(Cost::Lru, true)
                 + price(Cost::PageDirty, dirty)
                 + price(Cost::Copy, fresh.state.is_written()),
@@ -197,7 +197,7 @@ impl<W: World> Mm<W> {
                 let page = self.alloc_at_min(gfp, start);
                 let AtMin { pfn, again } = page.ok_or(FreshEnd::Short(start))?;
                 match again {
-                    true => (pfn, self.row_behind(run, pfn, start)),
+                    true => (pfn, self.how_allocated_at_min(run, pfn, start)),
                     false => (pfn, Allocated::AtMin),
                 }
             }
@@ -207,7 +207,7 @@ impl<W: World> Mm<W> {
             && self.enters_batches(run, leaf)
             && self.buffers_for(run.m, run.dirty) > 0
         {
-            self.world.charge_ns(run.rest);
+            self.world.charge_ns(run.rest_ns);
             self.enter_one(run, leaf, index, pfn);
             return match self.end_batch(run, 0, true) {
                 FreshEnd::All => Ok(how),
@@ -262,7 +262,7 @@ impl<W: World> Mm<W> {
         }
         if written
             && self.note_dirtied(mapping)
-            && let Some(end) = self.look_behind(run.m)
+            && let Some(end) = self.look_after_page(run.m)
         {
             return Err(end);
         }
@@ -274,7 +274,12 @@ impl<W: World> Mm<W> {
 
     /// Returns how the page `pfn` was allocated: its allocation began at `start`, ended at the min
     /// watermark and changed nothing that the next one tests.
-    fn row_behind<'a>(&'a self, run: &Run<'a, W>, pfn: Pfn, start: u64) -> Allocated<'a, W> {
+    fn how_allocated_at_min<'a>(
+        &'a self,
+        run: &Run<'a, W>,
+        pfn: Pfn,
+        start: u64,
+    ) -> Allocated<'a, W> {
         let gfp = run.fresh.gfp;
         match self.foresees_nowhere(run.node, gfp) {
             Some(way) => Allocated::InRow(Row {
@@ -313,7 +318,7 @@ impl<W: World> Mm<W> {
             self.reset_alloc_batches(run.node, gfp);
         }
         self.world.alloc_latency(AllocPath::KswapdWoken, row.ns);
-        self.world.charge_ns(run.rest);
+        self.world.charge_ns(run.rest_ns);
         let page = row.from.pcp.pop_front().expect("there is one");
         self.make_fresh(run, leaf, &row.from, (index, slot), |_| page);
         Some((1, self.end_batch(run, 0, true)))
@@ -350,36 +355,36 @@ impl<W: World> Mm<W> {
         most: u32,
     ) -> Option<(u32, FreshEnd)> {
         let gfp = run.fresh.gfp;
-        let (zone, ahead, mut spare) = self.foreseen(run.node, gfp)?;
+        let (zone, walk_ns, mut spare) = self.foreseen(run.node, gfp)?;
         let most = most.min(self.buffers_for(run.m, run.dirty));
         if most == 0 || !self.enters_batches(run, leaf) {
             return None;
         }
         let cpu = self.world.cpu();
-        let from = self.source(run, zone, gfp);
+        let source = self.source(run, zone, gfp);
         let accounted = run.accounted();
         let slots = leaf.slots_at(index, most.min(SLOTS - (index & (SLOTS - 1))));
         if slots[0].get() != 0 {
             return None;
         }
         let start = self.world.now();
-        let alloc = ahead + self.world.price(Cost::PageAlloc);
-        let each = alloc + run.rest;
+        let alloc_ns = walk_ns + self.world.price(Cost::PageAlloc);
+        let page_ns = alloc_ns + run.rest_ns;
         let mut n = slots.len() as u32;
-        if from.pcp.count() == 0 {
+        if source.pcp.count() == 0 {
             if self.takes_singly(zone)
-                && let Some(made) = self.fresh_singly(run, leaf, &from, (index, slots), ahead)
+                && let Some(made) = self.fresh_singly(run, leaf, &source, (index, slots), walk_ns)
             {
                 return Some(made);
             }
             // A refill that boosts a zone wakes kswapd, and the time of the walk must have passed
             // before that.
-            if ahead > 0 && self.boosts_zones() {
+            if walk_ns > 0 && self.boosts_zones() {
                 return None;
             }
             // The first page takes the time of the refill, which may change where the next page's
             // walk ends.
-            if !self.refill_foreseen(zone, self.list_of_request(gfp), from.pcp) {
+            if !self.refill_foreseen(zone, self.list_of_request(gfp), source.pcp) {
                 return None;
             }
             match self.still_foreseen(gfp) {
@@ -387,8 +392,8 @@ impl<W: World> Mm<W> {
                 None => n = 1,
             }
         }
-        let begun = self.world.now();
-        let row = from.pcp.front_row(n);
+        let refilled_at = self.world.now();
+        let row = source.pcp.front_row(n);
         n = row.len() as u32;
         if n == 0 {
             return None;
@@ -396,41 +401,42 @@ impl<W: World> Mm<W> {
         // Only the last page may fold a counter that could change where the next page's walk ends.
         // No page of a batch changes the number of free pages.
         if self.walk_asks(gfp) == Asks::Dirty
-            && spare < u64::from(2 * n + 3 * from.stat.threshold()) + 16
+            && spare < u64::from(2 * n + 3 * source.stat.threshold()) + 16
         {
             n = n.min(self.pagevecs[cpu].add[Lru::InactiveFile as usize].room());
             if accounted {
-                n = n.min(from.stat.incs_unfolded(ZoneStat::NrFileDirty) + 1);
+                n = n.min(source.stat.incs_unfolded(ZoneStat::NrFileDirty) + 1);
             }
         }
-        if from.batched {
-            n = n.min(from.stat.decs_unfolded(ZoneStat::NrAllocBatch) + 1);
+        if source.batched {
+            n = n.min(source.stat.decs_unfolded(ZoneStat::NrAllocBatch) + 1);
             if self.marks_at_once(zone) {
                 n = n.min(1);
             }
         }
         let most = empty_slots(&slots[..n as usize]);
-        let unlooked = self.unlooked(run, each, most);
-        let passed = self.world.steps(each, unlooked, run.dirty);
+        let before_look = self.pages_before_look(run, page_ns, most);
+        let passed = self.world.steps(page_ns, before_look, run.dirty);
         let last = passed < most;
         if last {
-            self.world.charge_ns(each);
+            self.world.charge_ns(page_ns);
         }
         n = passed + u32::from(last);
-        let first = begun - start + alloc;
-        let end = self.world.now() - run.rest;
-        if first == alloc {
-            self.world.alloc_latencies(alloc, n, end);
+        let first_ns = refilled_at - start + alloc_ns;
+        let end = self.world.now() - run.rest_ns;
+        if first_ns == alloc_ns {
+            self.world.alloc_latencies(alloc_ns, n, end);
         } else {
-            self.world.alloc_latencies(first, 1, begun + alloc);
+            self.world
+                .alloc_latencies(first_ns, 1, refilled_at + alloc_ns);
             if n > 1 {
-                self.world.alloc_latencies(alloc, n - 1, end);
+                self.world.alloc_latencies(alloc_ns, n - 1, end);
             }
         }
         let (slots, row) = (&slots[..n as usize], &row[..n as usize]);
-        from.pcp.drop_front(n);
+        source.pcp.drop_front(n);
         let page = |nth| row[nth as usize].get();
-        self.make_fresh(run, leaf, &from, (index, slots), page);
+        self.make_fresh(run, leaf, &source, (index, slots), page);
         Some((n, self.end_batch(run, passed, last)))
     }
 
@@ -454,7 +460,7 @@ impl<W: World> Mm<W> {
     /// Returns how many of `n` pages of a run, which take `ns` nanoseconds each, come before the
     /// dirtier has to look at its limits and before the next measurement of its device's bandwidth.
     #[inline(always)]
-    fn unlooked(&self, run: &Run<'_, W>, ns: u64, n: u32) -> u32 {
+    fn pages_before_look(&self, run: &Run<'_, W>, ns: u64, n: u32) -> u32 {
         match run.fresh.state {
             FreshState::Written => self.dirtied_ahead(run.m, ns, n),
             FreshState::Piece => self.dirtied_unmeasured(run.m.bdi(), ns, n),
@@ -481,7 +487,7 @@ impl<W: World> Mm<W> {
         if last
             && written
             && self.note_dirtied(mapping)
-            && let Some(end) = self.look_behind(run.m)
+            && let Some(end) = self.look_after_page(run.m)
         {
             return end;
         }
@@ -494,7 +500,7 @@ impl<W: World> Mm<W> {
     /// Looks at the dirtier's limits after a page. Where dirtiers sleep the look is made here, and
     /// the run ends only if a pause is due; otherwise the run ends for [`Mm::balance_now`].
     #[inline(always)]
-    fn look_behind(&self, m: &Mapping<W>) -> Option<FreshEnd> {
+    fn look_after_page(&self, m: &Mapping<W>) -> Option<FreshEnd> {
         match self.policy.dirty_throttle {
             DirtyThrottle::Sleep => self.look_at_limits(m.bdi()).map(FreshEnd::Pause),
             DirtyThrottle::Write => Some(FreshEnd::Balance),
@@ -510,9 +516,9 @@ impl<W: World> Mm<W> {
         &self,
         run: &Run<'_, W>,
         leaf: &Leaf<'_, W>,
-        from: &Source<'_, W>,
+        source: &Source<'_, W>,
         (index, slots): (u32, &[W::U32]),
-        ahead: u64,
+        walk_ns: u64,
     ) -> Option<(u32, FreshEnd)> {
         let gfp = run.fresh.gfp;
         let mut most = empty_slots(slots);
@@ -520,36 +526,43 @@ impl<W: World> Mm<W> {
         if self.first_walk(run.node, gfp) != 0 {
             most = most.min(1);
         }
-        let free = self.stat.exact(from.zone, ZoneStat::NrFreePages);
+        let free = self.stat.exact(source.zone, ZoneStat::NrFreePages);
         if most == 0 || free < i64::from(most) {
             return None;
         }
         // Each page takes the time of a refill and of its allocation.
-        let first = self.world.price(Cost::PageBulk) + ahead + self.world.price(Cost::PageAlloc);
-        let unlooked = self.unlooked(run, first + run.rest, most);
+        let alloc_ns =
+            self.world.price(Cost::PageBulk) + walk_ns + self.world.price(Cost::PageAlloc);
+        let before_look = self.pages_before_look(run, alloc_ns + run.rest_ns, most);
         let mut pages = [0; SLOTS as usize];
         let (mut n, mut last) = (0, false);
         let same_walk = || {
             let way = self.foreseen(run.node, gfp);
-            way.is_some_and(|(zone, ns, _)| (zone, ns) == (from.zone, ahead))
+            way.is_some_and(|(zone, ns, _)| (zone, ns) == (source.zone, walk_ns))
         };
         while !last && n < most && (n == 0 || same_walk()) {
             // Up to the page whose allocation changes the count of free pages.
-            let row = (most - n).min(from.stat.decs_unfolded(ZoneStat::NrFreePages) + 1);
-            let unlooked = row.min(unlooked - n);
-            let passed = self.world.steps(first + run.rest, unlooked, run.dirty);
+            let row = (most - n).min(source.stat.decs_unfolded(ZoneStat::NrFreePages) + 1);
+            let before_look = row.min(before_look - n);
+            let passed = self
+                .world
+                .steps(alloc_ns + run.rest_ns, before_look, run.dirty);
             last = passed < row;
             if last {
-                self.world.charge_ns(first + run.rest);
+                self.world.charge_ns(alloc_ns + run.rest_ns);
             }
             let to = n + passed + u32::from(last);
-            self.take_singly(from.zone, &from.stat, &mut pages[n as usize..to as usize]);
+            self.take_singly(
+                source.zone,
+                &source.stat,
+                &mut pages[n as usize..to as usize],
+            );
             n = to;
         }
-        let end = self.world.now() - run.rest;
-        self.world.alloc_latencies(first, n, end);
+        let end = self.world.now() - run.rest_ns;
+        self.world.alloc_latencies(alloc_ns, n, end);
         let page = |nth| pages[nth as usize];
-        self.make_fresh(run, leaf, from, (index, &slots[..n as usize]), page);
+        self.make_fresh(run, leaf, source, (index, &slots[..n as usize]), page);
         Some((n, self.end_batch(run, n - u32::from(last), last)))
     }
 
@@ -559,19 +572,19 @@ impl<W: World> Mm<W> {
         &self,
         run: &Run<'_, W>,
         leaf: &Leaf<'_, W>,
-        from: &Source<'_, W>,
+        source: &Source<'_, W>,
         (index, slots): (u32, &[W::U32]),
         page: impl Fn(u32) -> Pfn,
     ) {
         let n = slots.len() as u32;
         self.stat
-            .zone_event(from.zone, ZoneEvent::PgAlloc, u64::from(n));
-        self.count_numa(run.node, run.fresh.gfp, from.zone, u64::from(n));
-        if from.batched {
-            from.stat.add(ZoneStat::NrAllocBatch, -(n as i32));
-            self.note_used_up(from.zone);
+            .zone_event(source.zone, ZoneEvent::PgAlloc, u64::from(n));
+        self.count_numa(run.node, run.fresh.gfp, source.zone, u64::from(n));
+        if source.batched {
+            source.stat.add(ZoneStat::NrAllocBatch, -(n as i32));
+            self.note_used_up(source.zone);
         }
-        self.enter_fresh(run, leaf, (from.zone, &from.stat), (index, slots), page);
+        self.enter_fresh(run, leaf, (source.zone, &source.stat), (index, slots), page);
     }
 
     /// Enters pages of a zone into their empty slots, from an index on, and counts them.

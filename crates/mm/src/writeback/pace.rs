@@ -144,38 +144,42 @@ pub(crate) struct Pauses {
     pub poll: u64,
 }
 
-/// Returns the pauses of a task (`bdi_max_pause` and `bdi_min_pause`). `rate`: the base rate;
-/// `task`: the task's own; `longest`: the longest pause in ticks, a fifth of a second in the
+/// Returns the pauses of a task (`bdi_max_pause` and `bdi_min_pause`). `base_rate`: the base rate;
+/// `task_rate`: the task's own; `longest`: the longest pause in ticks, a fifth of a second in the
 /// kernel.
 pub(crate) fn pauses(
     (hz, longest): (u64, u64),
     bandwidth: u64,
     bdi_dirty: u64,
-    rate: u64,
-    task: u64,
+    base_rate: u64,
+    task_rate: u64,
 ) -> Pauses {
-    let round = |n: u64| n.next_power_of_two();
-    let max = (bdi_dirty / (1 + bandwidth / round(1 + hz / 8)) + 1).min(longest.max(1));
-    let (hi, lo) = (bandwidth.max(1).ilog2(), rate.max(1).ilog2());
-    let mut t = (hz / 100).max(1);
+    let round_up = |n: u64| n.next_power_of_two();
+    let max = (bdi_dirty / (1 + bandwidth / round_up(1 + hz / 8)) + 1).min(longest.max(1));
+    let (hi, lo) = (bandwidth.max(1).ilog2(), base_rate.max(1).ilog2());
+    let mut target = (hz / 100).max(1);
     if hi > lo {
-        t += u64::from(hi - lo) * (10 * hz) / 1024;
+        target += u64::from(hi - lo) * (10 * hz) / 1024;
     }
-    t = t.min(1 + max / 2);
-    let mut pages = rate * t / round(hz);
+    target = target.min(1 + max / 2);
+    let mut pages = base_rate * target / round_up(hz);
     if pages < POLL_PAGES {
-        t = max;
-        pages = rate * t / round(hz);
+        target = max;
+        pages = base_rate * target / round_up(hz);
         if pages > POLL_PAGES {
             pages = POLL_PAGES;
-            t = hz * POLL_PAGES / rate.max(1);
+            target = hz * POLL_PAGES / base_rate.max(1);
         }
     }
-    if hz * pages / (task + 1) > max {
-        t = max;
-        pages = task * t / round(hz);
+    if hz * pages / (task_rate + 1) > max {
+        target = max;
+        pages = task_rate * target / round_up(hz);
     }
-    let min = if pages >= POLL_PAGES { 1 + t / 2 } else { t };
+    let min = if pages >= POLL_PAGES {
+        1 + target / 2
+    } else {
+        target
+    };
     debug_assert!(min > 0 && max > 0);
     Pauses {
         min,

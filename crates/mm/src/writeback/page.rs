@@ -195,7 +195,7 @@ impl<W: World> Mm<W> {
         let slots = leaf.slots(most);
         let first_page = slots.first().and_then(|slot| page_in(slot.get()));
         let mut run = ZoneRun::before(frames, first_page);
-        let (mut n, mut mapped) = (0, 0);
+        let (mut n, mut mapcounts) = (0, 0);
         let count = |z, n| {
             self.account_cleaned(z, m, n);
             self.account_writeback(z, Some(m), n);
@@ -205,7 +205,7 @@ impl<W: World> Mm<W> {
                 frames,
                 run.zone(),
                 &slots[n as usize..],
-                &mut mapped,
+                &mut mapcounts,
                 &mut started,
             );
             run.more(row);
@@ -217,13 +217,13 @@ impl<W: World> Mm<W> {
             let Some(before) = Self::start_page(frames.page(pfn)) else {
                 break;
             };
-            mapped |= frames.page(pfn).mapcount();
+            mapcounts |= frames.page(pfn).mapcount();
             started(pfn);
             n += 1;
             run.page(zone_of(before), count);
         }
         run.end(count);
-        if mapped > 0 {
+        if mapcounts > 0 {
             self.run_mkclean(m, first, &slots[..n as usize]);
         }
         if n > 0 {
@@ -240,26 +240,28 @@ impl<W: World> Mm<W> {
         frames: Table<'_, W>,
         zone: usize,
         slots: &[W::U32],
-        mapped: &mut u32,
+        mapcounts: &mut u32,
         started: &mut impl FnMut(Pfn),
     ) -> u32 {
-        let ask = flag::WRITEBACK | flag::LOCKED | flag::DIRTY | !FLAGS_ALONE;
-        let plain = (zone as u32) << flag::ZONE_SHIFT | flag::DIRTY;
-        let mut n = 0;
+        let mask = flag::WRITEBACK | flag::LOCKED | flag::DIRTY | !FLAGS_ALONE;
+        let eligible = (zone as u32) << flag::ZONE_SHIFT | flag::DIRTY;
+        let mut started_pages = 0;
         for slot in slots {
             let Some(pfn) = page_in(slot.get()) else {
                 break;
             };
             let page = frames.page(pfn);
-            let f = page.flags();
-            if f & ask != plain || !page.replace_flags(f, f ^ (flag::DIRTY | flag::WRITEBACK)) {
+            let flags = page.flags();
+            if flags & mask != eligible
+                || !page.replace_flags(flags, flags ^ (flag::DIRTY | flag::WRITEBACK))
+            {
                 break;
             }
-            *mapped |= page.mapcount();
+            *mapcounts |= page.mapcount();
             started(pfn);
-            n += 1;
+            started_pages += 1;
         }
-        n
+        started_pages
     }
 
     /// Puts a dirty, unlocked page under writeback; returns the flags that it had, or `None` if it
@@ -267,12 +269,12 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     fn start_page(page: Page<'_, W>) -> Option<u32> {
         loop {
-            let f = page.flags();
-            if f & (flag::WRITEBACK | flag::LOCKED | flag::DIRTY) != flag::DIRTY {
+            let flags = page.flags();
+            if flags & (flag::WRITEBACK | flag::LOCKED | flag::DIRTY) != flag::DIRTY {
                 return None;
             }
-            if page.replace_flags(f, f & !flag::DIRTY | flag::WRITEBACK) {
-                return Some(f);
+            if page.replace_flags(flags, flags & !flag::DIRTY | flag::WRITEBACK) {
+                return Some(flags);
             }
         }
     }
@@ -331,16 +333,16 @@ impl<W: World> Mm<W> {
     /// for reclaim or of another zone. Returns how many.
     #[inline(always)]
     fn end_row(frames: Table<'_, W>, zone: usize, slots: &[W::U32]) -> u32 {
-        let ask = flag::WRITEBACK | flag::RECLAIM | !FLAGS_ALONE;
-        let plain = (zone as u32) << flag::ZONE_SHIFT | flag::WRITEBACK;
+        let mask = flag::WRITEBACK | flag::RECLAIM | !FLAGS_ALONE;
+        let eligible = (zone as u32) << flag::ZONE_SHIFT | flag::WRITEBACK;
         let mut n = 0;
         for slot in slots {
             let Some(pfn) = slot.get().checked_sub(1) else {
                 break;
             };
             let page = frames.page(pfn);
-            let f = page.flags();
-            if f & ask != plain || !page.replace_flags(f, f & !flag::WRITEBACK) {
+            let flags = page.flags();
+            if flags & mask != eligible || !page.replace_flags(flags, flags & !flag::WRITEBACK) {
                 break;
             }
             n += 1;

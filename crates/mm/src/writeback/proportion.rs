@@ -84,13 +84,13 @@ impl<W: World> Global<W> {
 
     /// Halves a member's count for every period that passed; called under the member's lock.
     #[inline]
-    fn norm(&self, l: &Local<W>) {
+    fn norm(&self, member: &Local<W>) {
         let shift = self.shift.get() - 1;
         let period = self.events.get() >> shift << shift;
-        if period == l.period.get() {
+        if period == member.period.get() {
             return;
         }
-        l.age(period.wrapping_sub(l.period.get()) >> shift, period);
+        member.age(period.wrapping_sub(member.period.get()) >> shift, period);
     }
 
     /// Counts `n` events of a member, such as pages that a device has written, with the result of
@@ -98,13 +98,13 @@ impl<W: World> Global<W> {
     /// 2^`shift` events, and each time that half of it has passed the member's older events are
     /// halved (`norm`), so `n` is counted in pieces that end there.
     #[inline]
-    pub fn inc_by(&self, l: &Local<W>, mut n: u64) {
-        l.lock.with(|| {
+    pub fn inc_by(&self, member: &Local<W>, mut n: u64) {
+        member.lock.with(|| {
             while n > 0 {
-                self.norm(l);
+                self.norm(member);
                 let half = 1u64 << (self.shift.get() - 1);
                 let in_period = n.min(half - (self.events.get() & (half - 1)));
-                l.events.fetch_add(in_period);
+                member.events.fetch_add(in_period);
                 self.events.fetch_add(in_period);
                 n -= in_period;
             }
@@ -128,17 +128,17 @@ impl<W: World> Global<W> {
     }
 
     /// Does as [`Self::norm`] where periods pass with time.
-    fn reflect(&self, l: &Local<W>) {
+    fn reflect(&self, member: &Local<W>) {
         let period = self.period.get();
-        l.age(period.wrapping_sub(l.period.get()), period);
+        member.age(period.wrapping_sub(member.period.get()), period);
     }
 
     /// Counts `n` events of a member at time `now` in nanoseconds, where periods pass with time.
-    pub fn inc_at(&self, l: &Local<W>, n: u64, now: u64) {
+    pub fn inc_at(&self, member: &Local<W>, n: u64, now: u64) {
         self.pass_time(now);
-        l.lock.with(|| {
-            self.reflect(l);
-            l.events.fetch_add(n);
+        member.lock.with(|| {
+            self.reflect(member);
+            member.events.fetch_add(n);
         });
         // Halving reads and then writes, so no other thread may add in between. The first event
         // begins a period.
@@ -151,21 +151,21 @@ impl<W: World> Global<W> {
     }
 
     /// Returns [`Self::fraction`] at time `now` in nanoseconds, where periods pass with time.
-    pub fn fraction_at(&self, l: &Local<W>, now: u64) -> (u64, u64) {
+    pub fn fraction_at(&self, member: &Local<W>, now: u64) -> (u64, u64) {
         self.pass_time(now);
-        let events = l.lock.with(|| {
-            self.reflect(l);
-            l.events.get()
+        let events = member.lock.with(|| {
+            self.reflect(member);
+            member.events.get()
         });
         // The kernel's count of all events begins with 1.
         (events, (self.events.get() + 1).max(events))
     }
 
     /// Returns a member's share as numerator and denominator (the denominator is never 0).
-    pub fn fraction(&self, l: &Local<W>) -> (u64, u64) {
-        let events = l.lock.with(|| {
-            self.norm(l);
-            l.events.get()
+    pub fn fraction(&self, member: &Local<W>) -> (u64, u64) {
+        let events = member.lock.with(|| {
+            self.norm(member);
+            member.events.get()
         });
         let half = 1u64 << (self.shift.get() - 1);
         let denominator = half + (self.events.get() & (half - 1));

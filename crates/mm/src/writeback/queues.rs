@@ -212,9 +212,9 @@ impl<W: World> Mm<W> {
     /// Sets a dirty bit of an inode. If the inode was clean and is not being written, puts it on
     /// the `dirty` list; if the device had no dirty inode, also sets the flusher's timer or wakes
     /// it.
-    fn mark_inode(&self, mapping: u32, what: u32) {
+    fn mark_inode(&self, mapping: u32, dirty_bit: u32) {
         let m = &self.mappings[mapping as usize];
-        let before = m.state.fetch_or(what);
+        let before = m.state.fetch_or(dirty_bit);
         if before & (I_DIRTY_PAGES | I_DIRTY_META) != 0 || before & I_SYNC != 0 {
             return;
         }

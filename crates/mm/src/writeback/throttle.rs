@@ -39,14 +39,14 @@ impl<W: World> Mm<W> {
     /// at the limits now.
     #[inline]
     pub(crate) fn must_look(&self, bdi: u32, on_cpu: &W::U32) -> bool {
-        let (b, pace) = (&self.bdis[bdi as usize], &self.dirtier().pace);
-        let (n, cpu) = (pace.dirtied.get(), on_cpu.get());
+        let (device, pace) = (&self.bdis[bdi as usize], &self.dirtier().pace);
+        let (by_task, by_cpu) = (pace.dirtied.get(), on_cpu.get());
         let mut poll = pace.poll.get();
-        if b.dirty_exceeded.get() != 0 {
+        if device.dirty_exceeded.get() != 0 {
             poll = poll.min(POLL_EXCEEDED);
         }
         // The CPU's count catches many tasks that dirty a little each.
-        if n >= poll || cpu >= self.writeback.ratelimit.get() {
+        if by_task >= poll || by_cpu >= self.writeback.ratelimit.get() {
             on_cpu.set(0);
             return true;
         }
@@ -83,33 +83,36 @@ impl<W: World> Mm<W> {
 
     /// Adjusts a device's base rate to the pages written and dirtied in the `ticks` since the last
     /// adjustment (`bdi_update_dirty_ratelimit`).
-    fn update_ratelimit(&self, bdi: u32, p: &Position, ticks: u64) {
-        let r = &self.bdis[bdi as usize].rate;
+    fn update_ratelimit(&self, bdi: u32, position: &Position, ticks: u64) {
+        let rate = &self.bdis[bdi as usize].rate;
         // Another thread may have begun a new measurement since.
-        let dirtied = r.dirtied.get().saturating_sub(r.dirtied_then.get());
+        let dirtied = rate.dirtied.get().saturating_sub(rate.dirtied_then.get());
         let dirty_rate = dirtied * self.config.hz / ticks;
         let bandwidth = self.bdis[bdi as usize].flusher.average_bandwidth.get();
-        let base = r.base.get();
-        let task = ((base * p.ratio()) >> RATIO_BITS) + 1;
-        let balanced = (task * bandwidth / (dirty_rate | 1)).min(bandwidth);
-        let before = r.balanced.get();
-        let step = if p.dirty < (p.freerun + p.limit) / 2 {
-            before.min(balanced).min(task).saturating_sub(base)
+        let base_rate = rate.base.get();
+        let task_rate = ((base_rate * position.ratio()) >> RATIO_BITS) + 1;
+        let balanced = (task_rate * bandwidth / (dirty_rate | 1)).min(bandwidth);
+        let balanced_before = rate.balanced.get();
+        let step = if position.dirty < (position.freerun + position.limit) / 2 {
+            balanced_before
+                .min(balanced)
+                .min(task_rate)
+                .saturating_sub(base_rate)
         } else {
-            base.saturating_sub(before.max(balanced).max(task))
+            base_rate.saturating_sub(balanced_before.max(balanced).max(task_rate))
         };
         // A small step is half noise, so it is made smaller still.
         let step = step
-            .checked_shr((base / (2 * step + 1)) as u32)
+            .checked_shr((base_rate / (2 * step + 1)) as u32)
             .unwrap_or(0);
         let step = step.div_ceil(8);
-        let base = if base < balanced {
-            base + step
+        let base_rate = if base_rate < balanced {
+            base_rate + step
         } else {
-            base.saturating_sub(step)
+            base_rate.saturating_sub(step)
         };
-        r.base.set(base.max(1));
-        r.balanced.set(balanced);
+        rate.base.set(base_rate.max(1));
+        rate.balanced.set(balanced);
     }
 
     /// Returns the number of dirty pages below which a dirtier goes on after some pauses, in a
@@ -140,8 +143,8 @@ impl<W: World> Mm<W> {
     fn tell_pace(
         &self,
         bdi: u32,
-        p: &Position,
-        [dirtied, task, period]: [u64; 3],
+        position: &Position,
+        [dirtied, task_rate, period]: [u64; 3],
         pause: i64,
         entered: u64,
     ) {
@@ -149,7 +152,7 @@ impl<W: World> Mm<W> {
         let kib = |pages: u64| u32::try_from(pages * 4).unwrap_or(u32::MAX);
         self.emit(Audience::Traces, || {
             let (now, tick) = (self.world.jiffies(), self.tick());
-            let setpoint = u64::midpoint(p.limit, p.freerun);
+            let setpoint = u64::midpoint(position.limit, position.freerun);
             let pace = &self.dirtier().pace;
             let think = match pace.paused.get() {
                 0 => 0,
@@ -157,13 +160,13 @@ impl<W: World> Mm<W> {
             };
             Event::BalanceDirtyPages {
                 bdi,
-                limit: p.limit as u32,
+                limit: position.limit as u32,
                 setpoint: setpoint as u32,
-                dirty: p.dirty as u32,
-                bdi_setpoint: (setpoint * p.bdi_thresh / (p.thresh + 1)) as u32,
-                bdi_dirty: p.bdi_dirty as u32,
+                dirty: position.dirty as u32,
+                bdi_setpoint: (setpoint * position.bdi_thresh / (position.thresh + 1)) as u32,
+                bdi_dirty: position.bdi_dirty as u32,
                 dirty_ratelimit: kib(self.bdis[bdi as usize].rate.base.get()),
-                task_ratelimit: kib(task),
+                task_ratelimit: kib(task_rate),
                 dirtied: dirtied as u32,
                 dirtied_pause: pace.poll.get(),
                 paused: ms((now - entered) / tick),
@@ -196,7 +199,7 @@ impl<W: World> Mm<W> {
     /// Looks at the limits for a dirtier; `entry`: the pages that it had dirtied when it entered,
     /// and the time of entry (jiffies, ns).
     fn look_again(&self, bdi: u32, entry: (u32, u64)) -> Option<Pause> {
-        let b = &self.bdis[bdi as usize];
+        let device = &self.bdis[bdi as usize];
         let pace = &self.dirtier().pace;
         let (dirtied, entered) = (u64::from(entry.0), entry.1);
         let (hz, tick) = (self.config.hz, self.tick());
@@ -219,7 +222,7 @@ impl<W: World> Mm<W> {
             pace.paused.set(now);
             pace.dirtied.set(0);
             pace.poll.set(poll_interval(dirty, limits.dirty) as u32);
-            self.looked(bdi, &seen);
+            self.leave_balance_loop(bdi, &seen);
             return None;
         }
         if !self.flusher_busy(bdi) {
@@ -228,32 +231,32 @@ impl<W: World> Mm<W> {
         let p = self.position(bdi, limits, dirty);
         seen.exceeded = p.bdi_dirty > p.bdi_thresh && dirty > limits.dirty;
         if seen.exceeded || each_look {
-            b.dirty_exceeded.set(u32::from(seen.exceeded));
+            device.dirty_exceeded.set(u32::from(seen.exceeded));
         }
         if let Some(ticks) = self.rates_due(bdi) {
             self.update_dirty_limit(limits.dirty, dirty);
             self.update_ratelimit(bdi, &p, ticks);
             self.update_bandwidth(bdi);
         }
-        let base = b.rate.base.get();
-        let task = (base * p.ratio()) >> RATIO_BITS;
+        let base = device.rate.base.get();
+        let rate = (base * p.ratio()) >> RATIO_BITS;
         let (mut left, mut period) = (i64::MAX, None);
-        if let Some(ticks) = (hz * dirtied).checked_div(task) {
-            let since = match pace.paused.get() {
+        if let Some(ticks) = (hz * dirtied).checked_div(rate) {
+            let since_pause = match pace.paused.get() {
                 0 => 0,
                 then => ticks_since(now, then, tick),
             };
-            (left, period) = (ticks as i64 - since, Some(ticks));
+            (left, period) = (ticks as i64 - since_pause, Some(ticks));
         }
         let longest = || self.world.longest_pause().map_or(hz / 5, |ns| ns / tick);
-        let pauses = || pauses((hz, longest()), p.bandwidth, p.bdi_dirty, base, task);
+        let pauses = || pauses((hz, longest()), p.bandwidth, p.bdi_dirty, base, rate);
         // The shortest pause is a tick, so its length need not be computed for a task that owes
         // none.
         let may_pause = (left > 0).then(pauses);
         let pauses = may_pause.filter(|pauses| period.is_none() || left >= pauses.min as i64);
         let Some(pauses) = pauses else {
             let period = period.unwrap_or(0);
-            self.tell_pace(bdi, &p, [dirtied, task, period], left.min(0), entered);
+            self.tell_pace(bdi, &p, [dirtied, rate, period], left.min(0), entered);
             if left < -(hz as i64) {
                 pace.paused.set(now);
                 pace.dirtied.set(0);
@@ -263,14 +266,14 @@ impl<W: World> Mm<W> {
             } else if u64::from(pace.poll.get()) <= dirtied {
                 pace.poll.fetch_add(dirtied as u32);
             }
-            self.looked(bdi, &seen);
+            self.leave_balance_loop(bdi, &seen);
             return None;
         };
         // The part of a pause that is cut off is carried over: the next pause is computed as if
         // this one ended later by that part.
         let owed = period.map_or(pauses.max, |_| left as u64);
         let ticks = owed.min(pauses.max);
-        let of_pace = [dirtied, task, period.unwrap_or(pauses.max)];
+        let of_pace = [dirtied, rate, period.unwrap_or(pauses.max)];
         self.tell_pace(bdi, &p, of_pace, ticks as i64, entered);
         Some(Pause {
             bdi,
@@ -280,7 +283,7 @@ impl<W: World> Mm<W> {
             entry,
             longest: longest(),
             poll: pauses.poll.min(u64::from(u32::MAX)) as u32,
-            again: task == 0 && p.bdi_dirty > self.bdi_stat_error(),
+            again: rate == 0 && p.bdi_dirty > self.bdi_stat_error(),
             seen,
         })
     }
@@ -316,7 +319,7 @@ impl<W: World> Mm<W> {
                 None => return,
             }
         }
-        self.looked(bdi, &pause.seen);
+        self.leave_balance_loop(bdi, &pause.seen);
     }
 
     /// Does the last steps of `balance_dirty_pages` for a task that leaves its loop, as kernels up
@@ -324,7 +327,7 @@ impl<W: World> Mm<W> {
     /// over its limit, even if other tasks have found that since, and starts background writeback.
     /// Since 6.0 (`dirty_exceeded = "each-look"`) every iteration of the loop sets the flag, so
     /// that nothing is left to do here.
-    fn looked(&self, bdi: u32, seen: &Seen) {
+    fn leave_balance_loop(&self, bdi: u32, seen: &Seen) {
         if self.policy.dirty_exceeded == DirtyExceeded::EachLook {
             return;
         }
