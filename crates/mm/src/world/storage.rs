@@ -39,7 +39,8 @@ pub struct WritebackControl {
 }
 
 impl WritebackControl {
-    /// Makes a request for asynchronous writeback of up to `nr` pages of any index.
+    /// Makes a request for asynchronous writeback of up to `nr` pages of any index. The walk is
+    /// cyclic: it starts where the last one of the file stopped.
     pub fn pages(nr: i64) -> Self {
         Self {
             nr_to_write: nr,
@@ -69,7 +70,9 @@ pub struct WalkRange {
 }
 
 impl WalkRange {
-    /// Returns the range of a call; `saved` is the index where the file's last walk stopped.
+    /// Returns the range that a walk over a file's dirty pages covers. `saved`: the page index at
+    /// which the last walk of the file stopped; a cyclic walk starts there and, if that is not the
+    /// first page, wraps later to the pages before it ([`Self::wrap`]).
     pub fn new(wbc: &WritebackControl, saved: u32) -> Self {
         if wbc.range_cyclic {
             Self {

@@ -151,7 +151,8 @@ impl WaitedKind {
         Self::Server,
     ];
 
-    /// Returns the reason under which a task's time is booked while it waits on this kind.
+    /// Returns the reason (device, throttle, lock or server) under which a task's time is booked
+    /// while it waits on this kind of object.
     pub fn why(self) -> Waits {
         match self {
             Self::PageWriteback
@@ -242,8 +243,8 @@ impl Waited {
         }
     }
 
-    /// Returns the object number of a page: its file, or the region of an anonymous page, and its
-    /// index there.
+    /// Returns the object number of a page: its file, or the region of an anonymous page, in the
+    /// upper 32 bits, and its index there in the lower.
     pub fn page(mapping: u32, index: u32) -> u64 {
         u64::from(mapping) << 32 | u64::from(index)
     }

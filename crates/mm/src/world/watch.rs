@@ -75,8 +75,8 @@ pub trait Watch {
         false
     }
 
-    /// Takes `n` events [`Event::Writepage`] of file pages, asynchronous, if no trace is read and
-    /// events are free.
+    /// Takes `n` events [`Event::Writepage`] of file pages, asynchronous, together. Called only if
+    /// no trace is read, which would need the page of each, and events are free.
     #[inline(always)]
     fn file_writepages(&self, n: u32) {
         for _ in 0..n {
@@ -89,7 +89,8 @@ pub trait Watch {
     fn alloc_latency(&self, path: AllocPath, ns: u64);
 
     /// Takes the latencies of `n` allocations of the calling task from the free lists, `ns`
-    /// nanoseconds each, the last one ending at `end`; no other event came between them.
+    /// nanoseconds each, the last one ending at `end`; no other event came between them. `end`:
+    /// nanoseconds since the world began.
     #[inline(always)]
     fn alloc_latencies(&self, ns: u64, n: u32, end: u64) {
         let _ = end;

@@ -51,30 +51,35 @@ macro_rules! cell_word {
             fn set(&self, v: $int) {
                 Cell::set(self, v);
             }
+            /// Adds, wrapping; returns the value before.
             #[inline(always)]
             fn fetch_add(&self, n: $int) -> $int {
                 let v = Cell::get(self);
                 Cell::set(self, v.wrapping_add(n));
                 v
             }
+            /// Subtracts, wrapping; returns the value before.
             #[inline(always)]
             fn fetch_sub(&self, n: $int) -> $int {
                 let v = Cell::get(self);
                 Cell::set(self, v.wrapping_sub(n));
                 v
             }
+            /// Sets bits; returns the value before.
             #[inline(always)]
             fn fetch_or(&self, bits: $int) -> $int {
                 let v = Cell::get(self);
                 Cell::set(self, v | bits);
                 v
             }
+            /// Keeps only `bits`; returns the value before.
             #[inline(always)]
             fn fetch_and(&self, bits: $int) -> $int {
                 let v = Cell::get(self);
                 Cell::set(self, v & bits);
                 v
             }
+            /// Writes `new` if the value is `old`; returns true if it was.
             #[inline(always)]
             fn replace(&self, old: $int, new: $int) -> bool {
                 let same = Cell::get(self) == old;

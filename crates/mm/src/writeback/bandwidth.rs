@@ -20,6 +20,7 @@ impl<W: World> Mm<W> {
         self.worker_measures(bdi);
         let s = self.flusher_state(bdi);
         s.lock.with(|| {
+            // `None`: less than 200 ms have passed since the last measurement.
             if let Some(ticks) = self.rates_due(bdi) {
                 self.measure_bandwidth(s, ticks);
                 self.rates_from(bdi, self.rates_clock());
@@ -27,9 +28,10 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Sets the worker's timer, an interval from now, if none is set and a file has no more pages
-    /// under writeback (Linux 5.15 mm/page-writeback.c `wb_inode_writeback_end`;
-    /// `bandwidth = "worker"`).
+    /// Sets the timer of the kernel worker that measures a device's bandwidth, 200 ms from now, if
+    /// no timer is set and the file `mapping` has no more pages under writeback (Linux 5.15
+    /// mm/page-writeback.c `wb_inode_writeback_end`). Does nothing unless a worker measures
+    /// (`bandwidth = "worker"`) and dirtiers sleep.
     pub(crate) fn inode_writeback_end(&self, mapping: u32) {
         let by_worker = self.policy.bandwidth == Bandwidth::Worker;
         if !by_worker || self.policy.dirty_throttle != DirtyThrottle::Sleep {
@@ -42,9 +44,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Makes the worker's measurement if its timer has expired. The worker's run is not visible, so
-    /// the measurement is made up for later: before anything that it counts changes, and before its
-    /// result is read.
+    /// Makes the bandwidth worker's measurement for a device if the worker's timer has expired. The
+    /// worker is not a task of the model, so its measurement is caught up with on demand: before
+    /// anything that it counts changes, and before its result is read.
     #[inline(always)]
     pub(crate) fn worker_measures(&self, bdi: u32) {
         let due = self.bdis[bdi as usize].rate.worker_due.get();
@@ -53,8 +55,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Measures over the time up to the worker's timer, however short
-    /// (`wb_update_bandwidth_workfn`).
+    /// Makes the bandwidth worker's overdue measurement, over the time from the last measurement to
+    /// the worker's timer, however short (`wb_update_bandwidth_workfn`), and clears the timer.
     #[cold]
     fn worker_measured(&self, bdi: u32) {
         let s = self.flusher_state(bdi);
@@ -70,21 +72,22 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Returns how many of up to `most` pages, which take `ns` nanoseconds each, a task dirties
-    /// before the worker measures.
+    /// Returns how many of up to `most` pages, which take `ns` nanoseconds each, a task can dirty
+    /// before the timer of the bandwidth worker expires: all, if no timer is set.
     #[inline(always)]
     pub(crate) fn dirtied_unmeasured(&self, bdi: u32, ns: u64, most: u32) -> u32 {
         let due = self.bdis[bdi as usize].rate.worker_due.get();
         if due == 0 || self.world.now() + ns * u64::from(most) < due {
             return most;
         }
+        // Nanoseconds that are left before the timer expires.
         let before = due.saturating_sub(self.world.now()).saturating_sub(1);
         before.checked_div(ns).map_or(0, |n| n as u32)
     }
 
-    /// Returns the ticks since a device's rates were measured, if a measurement is due. Where
-    /// dirtiers sleep, the dirtied pages are measured over the same time as the written ones,
-    /// whichever task measures.
+    /// Returns the ticks since a device's rates were last measured, at least 1, if at least 200 ms
+    /// have passed; `None`: no measurement is due. Where dirtiers sleep, the dirtied pages are
+    /// measured over the same time as the written ones, whichever task measures.
     pub(crate) fn rates_due(&self, bdi: u32) -> Option<u64> {
         let measured_at = self.flusher_state(bdi).bandwidth_time.get();
         // The task that measured last may have been on a CPU whose clock is ahead.
@@ -105,7 +108,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Starts a new measurement of written and dirtied pages at `time` (ns).
+    /// Starts a new measurement of a device's written and dirtied pages at `time` (ns): notes the
+    /// present totals, which the next measurement subtracts.
     fn rates_from(&self, bdi: u32, time: u64) {
         let (s, rate) = (self.flusher_state(bdi), &self.bdis[bdi as usize].rate);
         s.bandwidth_time.set(time);
@@ -113,8 +117,9 @@ impl<W: World> Mm<W> {
         rate.dirtied_then.set(rate.dirtied.get());
     }
 
-    /// Starts a new measurement when the flusher turns to an inode of a device that was idle, so
-    /// that its idle time is not measured (`wb_bandwidth_estimate_start`).
+    /// Starts a new measurement of bandwidth when the flusher turns to an inode of a device that
+    /// was idle for a second, with no page under writeback, so that its idle time is not measured
+    /// (`wb_bandwidth_estimate_start`). Does nothing unless dirtiers sleep.
     pub(crate) fn begin_bandwidth(&self, bdi: u32) {
         if self.policy.dirty_throttle != DirtyThrottle::Sleep {
             return;
@@ -127,8 +132,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Measures a device's bandwidth over `ticks` (`bdi_update_write_bandwidth`). A measurement
-    /// over more than a period is taken as it is, without smoothing.
+    /// Updates the write bandwidth in the flusher state `s`, in pages a second, from the pages
+    /// written in the last `ticks` (`bdi_update_write_bandwidth`). The estimate is weighted over a
+    /// period of about three seconds, and its smoothed form follows it by eighths. A measurement
+    /// over more than a period replaces both, without smoothing.
     fn measure_bandwidth(&self, s: &State<W>, ticks: u64) {
         let written = s.completed.get() - s.bandwidth_completed.get();
         let hz = self.config.hz;

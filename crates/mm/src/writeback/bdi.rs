@@ -38,6 +38,8 @@ pub struct Bdi<W: World> {
 }
 
 impl<W: World> Bdi<W> {
+    /// Creates the state of a device without dirty pages, which may have all of the dirty limit.
+    /// `reclaim_groups`: zones or nodes whose reclaim may leave requests at its flusher.
     pub(crate) fn new(cpus: usize, reclaim_groups: usize) -> Self {
         let bdi = Self {
             global: bytemuck::Zeroable::zeroed(),
@@ -54,13 +56,16 @@ impl<W: World> Bdi<W> {
     }
 }
 
-/// Returns the per-CPU difference at which it is folded (`BDI_STAT_BATCH`).
+/// Returns the size of a per-CPU difference of a device's counter at which it is added to the
+/// global count (`BDI_STAT_BATCH`).
 pub(crate) fn stat_batch(cpus: usize) -> i32 {
     8 * (1 + cpus.ilog2() as i32)
 }
 
 impl<W: World> Mm<W> {
-    /// Creates a backing device; `None` when [`crate::Config::max_bdis`] exist.
+    /// Creates a backing device and returns its number; `None` when [`crate::Config::max_bdis`]
+    /// exist. `min_ratio` and `max_ratio`: the parts of the dirty limit that it is guaranteed, and
+    /// that it may have at most, in percent.
     pub fn new_bdi(&self, min_ratio: u32, max_ratio: u32) -> Option<u32> {
         debug_assert!(
             min_ratio <= max_ratio && max_ratio <= 100,
@@ -76,7 +81,8 @@ impl<W: World> Mm<W> {
         Some(id)
     }
 
-    /// Guarantees a device a part of the dirty limit, in percent.
+    /// Guarantees a device `percent` of the dirty limit, in place of its earlier guarantee, and
+    /// keeps the sum of all devices' guarantees.
     pub(crate) fn set_min_ratio(&self, bdi: u32, percent: u32) {
         let (least, all) = (
             &self.bdis[bdi as usize].min_ratio,
@@ -100,8 +106,8 @@ impl<W: World> Mm<W> {
         self.bdis_used.get()
     }
 
-    /// Adds `n` to a device's counter through this CPU's difference, which is folded at the batch
-    /// size.
+    /// Adds `n` to a device's counter: to this CPU's difference, which is moved to the global count
+    /// when it reaches the batch size.
     #[inline(always)]
     pub(crate) fn add_bdi_stat(&self, bdi: u32, stat: BdiStat, n: i32) {
         let b = &self.bdis[bdi as usize];
@@ -115,7 +121,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Does `n` calls of [`Mm::add_bdi_stat`] with `step`, 1 or -1.
+    /// Does `n` calls of [`Mm::add_bdi_stat`] with `step`, 1 or -1, at once: computes how often the
+    /// CPU's difference would have been moved to the global count.
     pub(crate) fn step_bdi_stat(&self, bdi: u32, stat: BdiStat, step: i32, n: u32) {
         let b = &self.bdis[bdi as usize];
         let diff = &b.diff[self.world.cpu()][stat as usize];
@@ -133,7 +140,8 @@ impl<W: World> Mm<W> {
         diff.set((left * step) as u32);
     }
 
-    /// Does `n` times: [`Mm::add_bdi_stat`] with -1, then with 1.
+    /// Does `n` times: [`Mm::add_bdi_stat`] with -1, then with 1. The counter keeps its value, but
+    /// the CPU's difference may be moved to the global count as single calls would.
     pub(crate) fn bdi_stat_and_back(&self, bdi: u32, stat: BdiStat, n: u32) {
         let diff = &self.bdis[bdi as usize].diff[self.world.cpu()][stat as usize];
         for _ in 0..n {
@@ -155,7 +163,8 @@ impl<W: World> Mm<W> {
         (self.bdis[bdi as usize].global[stat as usize].get() as i64).max(0) as u64
     }
 
-    /// Reads a counter exactly.
+    /// Reads a counter exactly: the global count with the differences of all CPUs. A negative sum
+    /// reads as 0.
     pub fn bdi_stat_sum(&self, bdi: u32, stat: BdiStat) -> u64 {
         debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         let b = &self.bdis[bdi as usize];
@@ -167,8 +176,9 @@ impl<W: World> Mm<W> {
         (b.global[stat as usize].get() as i64 + drift).max(0) as u64
     }
 
-    /// Checks that the dirty pages and pages under writeback of all devices are those of all zones,
-    /// and that `counted_under_writeback` file pages are under writeback, if they were counted.
+    /// Checks that the dirty pages and pages under writeback of all devices are those of all zones.
+    /// `counted_under_writeback`: the file pages found under writeback, if they were counted one by
+    /// one; the devices must agree. Returns the contradiction as text.
     pub(crate) fn check_devices(&self, counted_under_writeback: Option<u64>) -> Result<(), String> {
         let sum_of_devices = |stat| -> u64 {
             let bdis = 0..self.bdi_count();

@@ -29,7 +29,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns the limits of a task that may exceed them by a quarter (`task_lifted`).
+    /// Returns the limits of a task that may exceed both by a quarter, as the kernel allows to
+    /// real-time tasks and to those with `PF_LESS_THROTTLE` (`task_lifted`).
     fn lifted(self) -> Self {
         Self {
             background: self.background + self.background / 4,
@@ -43,9 +44,10 @@ impl Limits {
     }
 }
 
-/// Returns the limits for an amount of dirtyable memory in pages
-/// (docs/reference/writeback.md#limits). `lifted`: for a task whose limits are a quarter higher.
-/// Since 4.2 the dirty limit fits 32 bits.
+/// Returns the background and the dirty limit in pages, by the sysctls and the machine's
+/// `dirtyable` pages (docs/reference/writeback.md#limits). A limit in bytes goes before one in
+/// percent, and a background limit that is not below the dirty limit becomes half of it. `lifted`:
+/// for a task whose limits are a quarter higher. Since 4.2 the dirty limit fits 32 bits.
 #[inline]
 pub fn limits(ratios: DirtyRatios, sysctl: &crate::Sysctl, dirtyable: u64, lifted: bool) -> Limits {
     let pick = |bytes: Size, ratio: u32| match ratios {
@@ -83,9 +85,9 @@ impl<W: World> Mm<W> {
         self.policy.dirty_limits != DirtyLimits::Global
     }
 
-    /// Returns the pages of HighMem that the machine's sums contain but that are not dirtyable:
-    /// all, unless `vm.highmem_is_dirtyable` is set (Linux mm/page-writeback.c,
-    /// `highmem_dirtyable_memory`).
+    /// Returns the pages of HighMem zones that the machine's sums of dirtyable pages contain
+    /// although they are not dirtyable: all, unless `vm.highmem_is_dirtyable` is set; then 0 (Linux
+    /// mm/page-writeback.c, `highmem_dirtyable_memory`).
     #[cold]
     fn highmem_not_dirtyable(&self) -> u64 {
         if self.sysctl.highmem_is_dirtyable() == Some(1) {
@@ -102,7 +104,8 @@ impl<W: World> Mm<W> {
         .sum()
     }
 
-    /// Returns the pages that may be dirtied at all, machine-wide.
+    /// Returns the pages that may be dirtied at all, machine-wide; at least 1. Only with
+    /// `vm.highmem_is_dirtyable` are pages of HighMem among them.
     pub fn dirtyable(&self) -> u64 {
         let all = self.dirtyable_anywhere();
         match self.highmem {
@@ -111,7 +114,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the dirtyable pages by the machine's sums, HighMem included.
+    /// Returns the dirtyable pages by the machine's sums, HighMem included: free pages less the
+    /// reserves, and file pages (`Dirtyable::FreeAndFile`); in older kernels anonymous pages too
+    /// while swap is free, less the reserves only where the policy excludes them.
     #[inline(always)]
     fn dirtyable_anywhere(&self) -> u64 {
         let global = |i| self.stat.global(i);
@@ -138,7 +143,8 @@ impl<W: World> Mm<W> {
         self.current().flags() & (PF_LESS_THROTTLE | PF_REALTIME) != 0
     }
 
-    /// Returns the present limits, for the calling task.
+    /// Returns the present dirty limits in pages, for the calling task. Limits that this CPU has
+    /// computed before are used again until a counter that they depend on moves.
     #[inline(always)]
     pub fn dirty_limits(&self) -> Limits {
         let known = &self.writeback.limits[self.world.cpu()];
@@ -155,14 +161,16 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Computes the limits of a task that is not lifted, for callers that have none remembered.
+    /// Computes the limits of a task that may not exceed them, for callers that have no remembered
+    /// ones.
     #[inline(never)]
     pub(crate) fn limits_anew(&self) -> Limits {
         let ratios = self.policy.dirty_ratios;
         limits(ratios, &self.sysctls(), self.dirtyable(), false)
     }
 
-    /// Checks that remembered limits which count as valid are those that would be computed now.
+    /// Checks that the limits that CPUs remember, where they still count as valid, are those that
+    /// would be computed now. Returns the contradiction as text.
     pub(crate) fn check_limits(&self) -> Result<(), String> {
         let now = self.limits_anew();
         for (cpu, known) in self.writeback.limits.iter().enumerate() {
@@ -176,8 +184,8 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
-    /// Returns the pages of a zone that are free or can become free, as `dirtyable = "reclaimable"`
-    /// counts them.
+    /// Returns the free pages and file pages of a zone, and its anonymous pages while swap is free,
+    /// as `dirtyable = "reclaimable"` counts the pages that may be dirtied.
     fn zone_free_and_reclaimable(&self, z: usize) -> u64 {
         let of = |item| self.stat.zone(z, item);
         let mut pages =
@@ -194,8 +202,8 @@ impl<W: World> Mm<W> {
         self.dirtyable_of(std::iter::once(z))
     }
 
-    /// Returns the pages of some zones that may be dirty. Reserves are taken off the free pages
-    /// only, down to 0.
+    /// Returns the pages of some zones (by index) that may be dirty: free pages less reserves, but
+    /// not below 0, and file pages, as the policy counts them.
     #[inline]
     fn dirtyable_of(&self, zones: impl Iterator<Item = usize>) -> u64 {
         let of = |z, item| self.stat.zone(z, item);
@@ -219,7 +227,8 @@ impl<W: World> Mm<W> {
         self.stat.zone(z, ZoneStat::NrFileDirty) + self.stat.zone(z, ZoneStat::NrWriteback)
     }
 
-    /// Returns a zone's share of the dirty limit, in pages, for the calling task.
+    /// Returns a zone's share of the dirty limit, in pages, for the calling task: a quarter more if
+    /// the task may exceed limits.
     pub fn zone_dirty_limit(&self, z: usize) -> u64 {
         let limit = self.zone_share_of_limit(z);
         if self.task_lifted() {
@@ -234,7 +243,8 @@ impl<W: World> Mm<W> {
         self.share_of_limit(self.zone_dirtyable(z))
     }
 
-    /// Returns the share of the dirty limit, in pages, for this many dirtyable pages.
+    /// Returns the share of the machine's dirty limit, in pages, that a zone or node with this many
+    /// dirtyable pages has: in proportion to `vm.dirty_bytes`, or by `vm.dirty_ratio`.
     fn share_of_limit(&self, dirtyable: u64) -> u64 {
         let bytes = self.sysctl.dirty_bytes().0;
         if bytes > 0 {
@@ -245,8 +255,8 @@ impl<W: World> Mm<W> {
     }
 
     /// Returns the pages of a zone that are dirty or under writeback, and the zone's share of the
-    /// dirty limit; both for its node, where nodes have the limits. The share is that of a task
-    /// that is not lifted.
+    /// dirty limit, in pages; where nodes have the limits, both of the zone's node. The share is
+    /// that of a task that may not exceed limits.
     #[inline]
     fn dirty_and_share(&self, z: usize) -> (u64, u64) {
         if self.policy.dirty_limits != DirtyLimits::PerNode {
@@ -258,8 +268,9 @@ impl<W: World> Mm<W> {
         (dirty, self.share_of_limit(self.dirtyable_of(zones())))
     }
 
-    /// Returns true if a zone is within its share of the dirty limit; where nodes have the limits,
-    /// if its node is.
+    /// Returns true if a zone's dirty pages are within its share of the dirty limit, so that the
+    /// allocator may take a page there that will be dirtied; where nodes have the limits, true if
+    /// its node's are. Charges the time of computing the limit.
     #[inline]
     pub(crate) fn zone_dirty_ok(&self, z: usize) -> bool {
         match self.policy.dirty_check {
@@ -273,8 +284,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Does what [`Self::zone_dirty_ok`] does, in a walk over zones. `last`: the node that was
-    /// tested last, and the result, which may serve for this zone too.
+    /// Does what [`Self::zone_dirty_ok`] does, in an allocator's walk over zones. `last`: the node
+    /// that was tested last, and the result, which serves for the next zone of that node too where
+    /// nodes have the limits; updated by each test.
     #[inline]
     pub(crate) fn zone_dirty_ok_in_walk(&self, z: usize, last: &mut Option<(u32, bool)>) -> bool {
         let node = self.zones[z].node;
@@ -297,8 +309,9 @@ impl<W: World> Mm<W> {
             && self.policy.dirty_check == DirtyCheck::Fresh
     }
 
-    /// Returns what [`Self::zone_dirty_ok`] would return, and by how many pages counters may move
-    /// before that changes; `None`: it would compute a cached limit anew.
+    /// Returns what [`Self::zone_dirty_ok`] would return now, and by how many pages counters may
+    /// move before that result can change; `None`: it would compute a cached limit anew. `lifted`:
+    /// for a task that may exceed limits by a quarter. Charges nothing and changes nothing.
     #[inline]
     pub(crate) fn zone_dirty_foreseen(&self, z: usize, lifted: bool) -> Option<(bool, u64)> {
         let (dirty, limit, by_bytes) = match self.policy.dirty_check {
@@ -324,9 +337,9 @@ impl<W: World> Mm<W> {
         Some((dirty <= limit, far.saturating_sub(2)))
     }
 
-    /// Tests a zone against the limit that the last failing test computed (*sequential-read* 5); a
-    /// failing test computes the limit anew for the next one. For a lifted task the limit is
-    /// computed at once.
+    /// Returns true if a zone's dirty pages are within the limit that the last failing test
+    /// computed (*sequential-read* 5). A failing test computes the limit anew for the next one. For
+    /// a task that may exceed limits by a quarter the limit is computed at once.
     fn zone_dirty_ok_cached(&self, z: usize) -> bool {
         let dirty = self.zone_dirty(z);
         let cached = &self.zones[z].dirty_limit_cached;
@@ -348,8 +361,9 @@ impl<W: World> Mm<W> {
         ok
     }
 
-    /// Sets the periods of the floating proportions by the dirty limit; at start and when a limit
-    /// changes.
+    /// Sets the lengths of the periods in which devices' and tasks' shares fade, by the dirty
+    /// limit, and after how many dirtied pages a CPU looks at the limits. Called at start and when
+    /// a limit changes.
     pub fn update_completion_period(&self) {
         let limit = self.dirty_limits().dirty;
         self.writeback.completions.set_limit(limit);
@@ -388,7 +402,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Counts `n` pages of a device whose writeback ended.
+    /// Counts `n` pages of a device whose writeback ended: for its share of all completed
+    /// writeback, of which its share of the dirty limit follows, and for its measured bandwidth.
     #[inline]
     pub(crate) fn bdi_writeout_add(&self, bdi: u32, n: u64) {
         let b = &self.bdis[bdi as usize];
@@ -403,7 +418,8 @@ impl<W: World> Mm<W> {
         b.flusher.completed.fetch_add(n);
     }
 
-    /// Counts a page as dirty again that was counted as clean for a write which was refused.
+    /// Counts a page as dirty again, for its zone and its device, that was counted as clean for a
+    /// write which the filesystem then refused.
     pub(crate) fn reaccount_dirty(&self, pfn: crate::Pfn) {
         let m = &self.mappings[self.frames.mapping(pfn) as usize];
         if m.accounts_dirty() {
@@ -413,7 +429,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns a device's share of a limit (docs/reference/writeback.md#limits).
+    /// Returns a device's share of `limit`, in pages: its guaranteed part, and of what no device is
+    /// guaranteed, its part of the recently completed writeback; never above its maximum
+    /// (docs/reference/writeback.md#limits).
     pub fn bdi_dirty_limit(&self, bdi: u32, limit: u64) -> u64 {
         debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         let b = &self.bdis[bdi as usize];
@@ -430,8 +448,9 @@ impl<W: World> Mm<W> {
         share.min(limit * u64::from(b.max_ratio.get()) / 100)
     }
 
-    /// Returns a task's limit below its device's share: the tasks that dirty most are stopped
-    /// first.
+    /// Returns the limit in pages at which the calling task is stopped, below `share`, the limit of
+    /// its device: by up to an eighth of that, the more of all recent dirtying the task has done,
+    /// so that the tasks that dirty most are stopped first (3.0).
     fn task_dirty_limit(&self, share: u64) -> u64 {
         debug_assert!(self.policy.dirty_throttle == DirtyThrottle::Write);
         let (n, d) = self.writeback.dirties.fraction(&self.dirtier().share);
@@ -447,7 +466,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Counts a dirtied page on this CPU; returns true if the task must look at the limits now.
+    /// Counts a page of a file that the calling task dirtied, on this CPU and, where dirtiers
+    /// sleep, for the task. Returns true if the task must look at the dirty limits now
+    /// ([`Mm::balance_now`]).
     #[inline(always)]
     pub fn note_dirtied(&self, mapping: u32) -> bool {
         debug_assert!(
@@ -462,8 +483,9 @@ impl<W: World> Mm<W> {
         self.note_dirtied_on_cpu(bdi, count, 1)
     }
 
-    /// Does `n` calls of [`Mm::note_dirtied`], at least one; all but the last must be within
-    /// [`Mm::dirtied_ahead`].
+    /// Does `n` calls of [`Mm::note_dirtied`] at once, at least one, and returns the result of the
+    /// last; all but the last must be within [`Mm::dirtied_ahead`], which means that they would
+    /// return false.
     #[inline(always)]
     pub(crate) fn note_dirtied_run(&self, m: &Mapping<W>, n: u32) -> bool {
         let count = &self.writeback.dirtied_on_cpu[self.world.cpu()];
@@ -474,8 +496,9 @@ impl<W: World> Mm<W> {
         self.note_dirtied_on_cpu(m.bdi(), count, n)
     }
 
-    /// Counts `n` pages of a device; returns true if a task that does not sleep must look at its
-    /// limits now.
+    /// Counts `n` dirtied pages of a device on this CPU, whose count is `count`; returns true if
+    /// the count has reached the number after which a task looks at its limits: 8 while the device
+    /// is over its own limit. For kernels in which dirtiers write.
     #[inline(always)]
     fn note_dirtied_on_cpu(&self, bdi: u32, count: &W::U32, n: u32) -> bool {
         let n = count.get() + n;
@@ -497,8 +520,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Holds the task to the limits of a file's device between two pieces of a write, if it has
-    /// dirtied enough to look at them.
+    /// Holds the calling task to the dirty limits of a file's device between two pieces of a write,
+    /// if it, or this CPU, has dirtied enough since the last look: the task may sleep, or write
+    /// pages itself.
     pub async fn balance_between(&self, mapping: u32) {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -515,19 +539,22 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns how many of up to `most` calls of [`Mm::note_dirtied`], which are `ns` nanoseconds
-    /// apart, return false and come before the worker measures the bandwidth.
+    /// Returns how many of up to `most` pages the calling task can dirty, `ns` nanoseconds apart,
+    /// without having to look at its limits ([`Mm::note_dirtied`] would return false for each) and
+    /// before the worker measures the bandwidth. Such pages can be counted together.
     #[inline(always)]
     pub(crate) fn dirtied_ahead(&self, m: &Mapping<W>, ns: u64, most: u32) -> u32 {
         self.dirtied_unmeasured(m.bdi(), ns, most.min(self.dirtied_unlooked(m)))
     }
 
-    /// Returns how many calls of [`Mm::note_dirtied`] return false from now on.
+    /// Returns how many pages the calling task can dirty from now on without having to look at its
+    /// limits ([`Mm::note_dirtied`] would return false for each).
     #[inline(always)]
     fn dirtied_unlooked(&self, m: &Mapping<W>) -> u32 {
         let exceeded = self.bdis[m.bdi() as usize].dirty_exceeded.get() != 0;
         let on_cpu = self.writeback.dirtied_on_cpu[self.world.cpu()].get();
         let most = self.writeback.ratelimit.get();
+        // Pages that may still be counted before the count `n` reaches `limit`.
         let room = |limit: u32, n: u32| limit.saturating_sub(n).saturating_sub(1);
         if self.policy.dirty_throttle == DirtyThrottle::Sleep {
             return room(most, on_cpu).min(self.pace_unlooked(exceeded));
@@ -535,7 +562,8 @@ impl<W: World> Mm<W> {
         room(if exceeded { EXCEEDED } else { most }, on_cpu)
     }
 
-    /// Counts a page that is dirtied in a piece of a write ([`Mm::balance_between`]).
+    /// Counts a page that is dirtied in a piece of a write, without a look at the limits: the task
+    /// looks between pieces ([`Mm::balance_between`]).
     pub fn count_dirtied(&self, mapping: u32) {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -546,8 +574,8 @@ impl<W: World> Mm<W> {
         self.note_dirtied_unlooked(m, 1);
     }
 
-    /// Counts `n` dirtied pages as calls of [`Mm::note_dirtied`] do that return false
-    /// ([`Mm::dirtied_ahead`]).
+    /// Counts `n` dirtied pages, on this CPU and, where dirtiers sleep, for the device and the
+    /// task, none of which makes the task look at its limits ([`Mm::dirtied_ahead`]).
     #[inline(always)]
     pub(crate) fn note_dirtied_unlooked(&self, m: &Mapping<W>, n: u32) {
         let on_cpu = &self.writeback.dirtied_on_cpu[self.world.cpu()];
@@ -561,7 +589,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Holds the task to the limits, after [`Mm::note_dirtied`] returned true.
+    /// Holds the task to the limits of a file's device, after [`Mm::note_dirtied`] returned true:
+    /// the task sleeps or, in kernels before 3.2, writes one and a half times as many pages as this
+    /// CPU has dirtied since the last look.
     pub async fn balance_now(&self, mapping: u32) {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -578,12 +608,16 @@ impl<W: World> Mm<W> {
             .await;
     }
 
-    /// Throttles a dirtier with the loop of 3.0 (docs/reference/writeback.md#throttling): the task
-    /// writes a chunk itself, or sleeps 1, 2, 4 … ticks.
+    /// Throttles a dirtier with the loop of 3.0 (docs/reference/writeback.md#throttling): until the
+    /// device is within its limit or `chunk` pages are written, the task writes pages of the device
+    /// itself and sleeps 1, 2, 4 … ticks, a tenth of a second at most. Wakes the flusher if the
+    /// background limit is exceeded.
     async fn balance_dirty_pages(&self, bdi: u32, chunk: u64) {
         let b = &self.bdis[bdi as usize];
+        // The longest sleep (ns).
         let most = self.tick_fraction(10);
         let (mut pause, mut written) = (self.tick(), 0u64);
+        // `clear`: whether the device's mark that it is over its limit is taken off at the end.
         let mut clear;
         let mut limits;
         let mut reclaimable;
@@ -631,8 +665,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns a device's dirty pages and its pages under writeback, exact if the limit that they
-    /// are compared with is small.
+    /// Returns `[dirty pages, pages under writeback]` of a device. The numbers are exact if
+    /// `limit`, with which the caller compares them, is small; otherwise read without the CPUs'
+    /// differences, which is cheaper.
     pub(crate) fn bdi_dirty_against(&self, bdi: u32, limit: u64) -> [u64; 2] {
         let exact = limit < 2 * self.bdi_stat_error();
         [BdiStat::Reclaimable, BdiStat::Writeback].map(|stat| {
@@ -644,8 +679,9 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Makes a reclaimer wait while far too many pages are under writeback
-    /// (docs/reference/writeback.md#waiting-for-writeback).
+    /// Makes a reclaimer wait, a tenth of a second at a time, while more pages are under writeback
+    /// than 1.1 times the dirty limit (docs/reference/writeback.md#waiting-for-writeback). A
+    /// request without `Gfp::IO` or `Gfp::FS` waits once at most.
     pub(crate) async fn throttle_vm_writeout(&self, gfp: Gfp) {
         loop {
             let dirty = self.dirty_limits().dirty;

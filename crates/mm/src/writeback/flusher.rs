@@ -73,7 +73,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Queues work for a flusher: `nr` pages; `all`: these are all dirty pages.
+    /// Queues a work item for a device's flusher and wakes it. `nr`: pages to write; `all`: the
+    /// item asks for everything dirty, and with `FlusherWake::TailDirty` it is dropped if any item
+    /// waits. A full queue adds `nr` to its last item.
     fn queue_writeback(&self, bdi: u32, nr: u64, all: bool) {
         let s = self.flusher_state(bdi);
         s.lock.with(|| {
@@ -97,8 +99,9 @@ impl<W: World> Mm<W> {
         self.world.wake(self.flusher_queue(bdi));
     }
 
-    /// Tells the flushers how far kswapd's priority fell over dirty file pages, for
-    /// `pressure_expiry`; 0 when the pass ends.
+    /// Records how many steps the priority of a node's kswapd fell because of dirty file pages, and
+    /// wakes the flushers that have dirty inodes, so that inodes expire sooner (`pressure_expiry`).
+    /// `fallen`: 0 when the kswapd pass ends; then nothing is woken.
     pub(crate) fn set_dirty_pressure(&self, nid: u32, fallen: u8) {
         if !self.policy.pressure_expiry {
             return;
@@ -117,9 +120,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the age in nanoseconds at which a dirty inode is written, and true if pressure
-    /// shortens it. The age is halved for every step that the priority of the kswapd in the deepest
-    /// trouble has fallen, as each step doubles the share of a list that is scanned.
+    /// Returns the age in nanoseconds at which a dirty inode is written, and true if memory
+    /// pressure shortens it. With `pressure_expiry` the age is halved for every step that the
+    /// priority of the kswapd in the deepest trouble has fallen, as each step doubles the share of
+    /// a list that is scanned.
     fn expire_age(&self) -> (u64, bool) {
         let age = u64::from(self.sysctl.dirty_expire_centisecs()) * CENTISECOND;
         if !self.policy.pressure_expiry {
@@ -130,8 +134,8 @@ impl<W: World> Mm<W> {
         (age >> fallen, fallen > 0)
     }
 
-    /// Returns true if a device's flusher has background work: dirty pages above the limit, or,
-    /// since 3.2, the device's own above its share of the limit.
+    /// Returns true if a device's flusher has background work: more dirty pages in the machine than
+    /// the background limit, or, since 3.2, more of the device's than its share of that limit.
     fn over_background(&self, bdi: u32) -> bool {
         let limits = self.dirty_limits();
         self.stat.global(ZoneStat::NrFileDirty) > limits.background
@@ -146,11 +150,13 @@ impl<W: World> Mm<W> {
         u64::from(self.sysctl.dirty_writeback_centisecs()) * CENTISECOND
     }
 
-    /// Runs the flusher of a device: writes what is asked for or old, then waits. Never returns.
+    /// Runs the flusher of a device: does what writeback is due, then waits until it is woken or
+    /// the interval of periodic writeback has passed. Never returns.
     pub async fn flusher(&self, bdi: u32) {
         debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         let s = self.flusher_state(bdi);
         loop {
+            // Taken before the work, so that work queued meanwhile ends the wait at once.
             let ticket = self.world.ticket(self.flusher_queue(bdi));
             s.busy.set(1);
             let wrote = self.do_writeback(bdi, self.writeback_interval()).await;
@@ -165,7 +171,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Waits until the flusher has work; if there are dirty inodes, for an interval at most.
+    /// Puts the flusher to sleep until it has work; if there are dirty inodes, for the interval of
+    /// periodic writeback at most. `ticket`: taken before the flusher last looked for work, so that
+    /// no wake-up is lost. With `FirstDirty::Timer` a wake-up for the first dirty inode only sets
+    /// the timer.
     async fn flusher_waits(&self, bdi: u32, mut ticket: u64) {
         let s = self.flusher_state(bdi);
         s.first_dirty.set(0);
@@ -195,7 +204,8 @@ impl<W: World> Mm<W> {
             && self.world.set_timer(self.flusher_queue(bdi), interval)
     }
 
-    /// Returns true if writeback was asked for that has not begun.
+    /// Returns true if the flusher of a device was asked for writeback that it has not begun:
+    /// queued work, requests of reclaim, background writeback, or inodes that expire early.
     fn flusher_wanted(&self, bdi: u32) -> bool {
         let s = self.flusher_state(bdi);
         let asked = [
@@ -220,8 +230,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Does all due work: requests of reclaim, queued items, then periodic, then background
-    /// writeback. Returns true if any page was written.
+    /// Does all due work of a device's flusher: requests of reclaim, queued items, then periodic
+    /// writeback, if its `interval` (ns; 0: never) has passed, then background writeback. Returns
+    /// true if any page was written.
     async fn do_writeback(&self, bdi: u32, interval: u64) -> bool {
         let s = self.flusher_state(bdi);
         let mut wrote = self.serve_reclaim(bdi).await;
@@ -272,9 +283,9 @@ impl<W: World> Mm<W> {
         wrote > 0
     }
 
-    /// Returns the slice that one inode may use (3.1): about half a second of I/O, and at most an
-    /// eighth of the limit that dirtiers are held to (in 3.2 the slowly falling one), rounded to
-    /// whole units of 1024 pages.
+    /// Returns how many pages one inode may write in its slice (3.1): about half a second of I/O,
+    /// and at most an eighth of the limit that dirtiers are held to (in 3.2 the slowly falling one)
+    /// and `nr_pages`, then rounded up to whole units of 1024 pages.
     fn writeback_chunk_size(&self, bdi: u32, nr_pages: i64) -> u64 {
         let half_second = self.write_bandwidth(bdi) / 2;
         let limit = match self.policy.dirty_throttle {
@@ -285,7 +296,9 @@ impl<W: World> Mm<W> {
         (pages + MAX_WRITEBACK_PAGES) / MAX_WRITEBACK_PAGES * MAX_WRITEBACK_PAGES
     }
 
-    /// Writes one piece of work slice by slice; returns the pages written.
+    /// Writes one piece of work slice by slice (`wb_writeback`); returns the pages written. The
+    /// work ends when its pages are written, nothing due is left, a background limit is no longer
+    /// exceeded, or, for periodic and background work, other work is queued.
     async fn wb_writeback(&self, bdi: u32, mut work: Work) -> u64 {
         let s = self.flusher_state(bdi);
         let work_began = self.world.now();
@@ -306,6 +319,7 @@ impl<W: World> Mm<W> {
             }
             wrote += self.serve_reclaim(bdi).await;
             let (age, pressed) = self.expire_age();
+            // Inodes dirtied up to this time (ns) are due; `None`: all are.
             let older = match (work.kupdate, self.policy.expire_target) {
                 (true, ExpireTarget::AtStart) => Some(work_began.saturating_sub(age)),
                 (true, _) => Some(self.world.now().saturating_sub(age)),
@@ -315,6 +329,7 @@ impl<W: World> Mm<W> {
                 (false, _) => None,
             };
             let empty = s.first[List::Io as usize].get() == NONE;
+            // Whether due inodes move to the list `io` before this slice.
             let refill = match self.policy.flusher_slice {
                 FlusherSlice::Shared => !work.kupdate || empty,
                 FlusherSlice::PerInode => empty,
@@ -357,7 +372,10 @@ impl<W: World> Mm<W> {
         wrote
     }
 
-    /// Writes inodes of `io` until the slice is used up.
+    /// Writes inodes of the list `io` until it is empty or the slice is used up: 1024 pages for all
+    /// inodes together (3.0), or a tenth of a second with a chunk for each inode (3.1).
+    /// `work_began`: when the piece of work began (ns). Returns the pages written and why the slice
+    /// ended.
     async fn writeback_slice(&self, bdi: u32, work: &Work, work_began: u64) -> Slice {
         let s = self.flusher_state(bdi);
         let per_inode = self.policy.flusher_slice == FlusherSlice::PerInode;
@@ -418,7 +436,8 @@ impl<W: World> Mm<W> {
         out
     }
 
-    /// Writes up to `nr` pages of a device in a throttled dirtier. Returns the pages written.
+    /// Writes up to `nr` pages of a device's dirty inodes in the calling task, a throttled dirtier
+    /// of 3.0. Returns the pages written.
     pub(crate) async fn writeback_inodes_by_task(&self, bdi: u32, nr: u64) -> u64 {
         let s = self.flusher_state(bdi);
         let task = self.current();

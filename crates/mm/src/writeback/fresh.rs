@@ -176,7 +176,11 @@ impl<W: World> Mm<W> {
         (n, FreshEnd::All)
     }
 
-    /// Makes one page of a run, step by step. Returns how it was allocated.
+    /// Makes one page of a run, step by step: allocates, enters cache and LRU list, dirties,
+    /// charges and counts it. Returns how the page was allocated, which says how the next one may
+    /// be. The error is the reason why the run ends; with `Relax`, `Balance` and `Pause` the page
+    /// was made nevertheless. `leaf`: the leaf of the file's tree for `index`, filled in if it
+    /// comes into being.
     fn fresh_page<'a>(
         &'a self,
         run: &Run<'a, W>,
@@ -272,8 +276,10 @@ impl<W: World> Mm<W> {
         Ok(how)
     }
 
-    /// Returns how the page `pfn` was allocated: its allocation began at `start`, ended at the min
-    /// watermark and changed nothing that the next one tests.
+    /// Returns whether the page after `pfn` will be allocated like it, so that
+    /// [`Self::fresh_in_row`] may make that page. `pfn` was allocated at the min watermark, from
+    /// `start` (ns) until now, and its allocation changed nothing that the next one tests. `InRow`:
+    /// the next walks at the low watermark are predicted to find no page either; otherwise `AtMin`.
     fn how_allocated_at_min<'a>(
         &'a self,
         run: &Run<'a, W>,
@@ -291,10 +297,11 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Makes the next page after one that was allocated at the min watermark, without repeating the
-    /// allocator's tests: no other task has run since, and no free list has changed. Only the walks
-    /// at the low watermark depend on counters that the pages in between have moved, and they are
-    /// foreseen anew. `None`: the page has to be allocated in full, and nothing was done.
+    /// Makes the page at `index` after one that was allocated at the min watermark, without
+    /// repeating the allocator's tests: no other task has run since, and no free list has changed.
+    /// Only the walks at the low watermark depend on counters that the pages in between have moved,
+    /// and they are foreseen anew. Returns 1 page and why the run ends (`All`: it goes on). `None`:
+    /// the page has to be allocated in full, and nothing was done.
     #[inline(never)]
     fn fresh_in_row(
         &self,
@@ -324,7 +331,8 @@ impl<W: World> Mm<W> {
         Some((1, self.end_batch(run, 0, true)))
     }
 
-    /// Returns a zone as a source of a run's pages.
+    /// Returns a zone as the source of a run's pages: its per-CPU list and counters on this CPU,
+    /// and whether its pages count against its fair batch.
     #[inline(always)]
     fn source<'a>(&'a self, run: &Run<'a, W>, zone: usize, gfp: Gfp) -> Source<'a, W> {
         let cpu = self.world.cpu();
@@ -336,7 +344,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the flag that write(2) leaves on a fresh page that it fills.
+    /// Returns the flag that write(2) leaves on a fresh page that it fills: `REFERENCED`, where
+    /// writes count as accesses; otherwise none.
     #[inline(always)]
     fn write_access(&self) -> u32 {
         match self.policy.accesses {
@@ -345,8 +354,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Makes as many pages as can be made without anything else happening in between, and does what
-    /// comes after them. `None`: the next page has to take the single steps.
+    /// Makes as many pages from `index` on, up to `most`, as can be made without anything else
+    /// happening in between: no fold of a counter that the allocator reads, no refill, no look at
+    /// the dirty limits, no yield. Returns how many pages were made and why the run ends (`All`: it
+    /// goes on). `None`: the next page has to take the single steps.
     fn fresh_batch(
         &self,
         run: &Run<'_, W>,
@@ -355,6 +366,8 @@ impl<W: World> Mm<W> {
         most: u32,
     ) -> Option<(u32, FreshEnd)> {
         let gfp = run.fresh.gfp;
+        // The zone in which the allocator's walk is foreseen to end, the time of that walk, and by
+        // how many pages counters may move before it could end elsewhere.
         let (zone, walk_ns, mut spare) = self.foreseen(run.node, gfp)?;
         let most = most.min(self.buffers_for(run.m, run.dirty));
         if most == 0 || !self.enters_batches(run, leaf) {
@@ -369,6 +382,7 @@ impl<W: World> Mm<W> {
         }
         let start = self.world.now();
         let alloc_ns = walk_ns + self.world.price(Cost::PageAlloc);
+        // Time of one page, in all.
         let page_ns = alloc_ns + run.rest_ns;
         let mut n = slots.len() as u32;
         if source.pcp.count() == 0 {
@@ -416,6 +430,8 @@ impl<W: World> Mm<W> {
         }
         let most = empty_slots(&slots[..n as usize]);
         let before_look = self.pages_before_look(run, page_ns, most);
+        // Pages whose time has passed without an event; one more page is made after them, and the
+        // task may have to look at its limits or to yield behind it (`last`).
         let passed = self.world.steps(page_ns, before_look, run.dirty);
         let last = passed < most;
         if last {
@@ -440,15 +456,16 @@ impl<W: World> Mm<W> {
         Some((n, self.end_batch(run, passed, last)))
     }
 
-    /// Returns true if pages may enter a leaf in batches, which change only the leaf and counters.
-    /// The single steps are needed for a leaf without pages, which is on the list of shadow nodes,
-    /// and for the first dirty page of a file, which moves its inode to a list.
+    /// Returns true if pages may enter a leaf of the file's tree in batches, which change only the
+    /// leaf and counters. The single steps are needed for a leaf without pages, which is on the
+    /// list of shadow nodes, and for the first dirty page of a file, which moves its inode to a
+    /// list.
     #[inline(always)]
     fn enters_batches(&self, run: &Run<'_, W>, leaf: &Leaf<'_, W>) -> bool {
         leaf.has_pages() && (!run.dirty || run.m.state.get() & I_DIRTY_PAGES != 0)
     }
 
-    /// Enters a page that was allocated by itself into its empty slot, as a batch of one.
+    /// Enters a page that was allocated by itself into its empty slot of a leaf, as a batch of one.
     #[inline(never)]
     fn enter_one(&self, run: &Run<'_, W>, leaf: &Leaf<'_, W>, index: u32, pfn: Pfn) {
         let zone = self.frames.zone(pfn);
@@ -458,7 +475,8 @@ impl<W: World> Mm<W> {
     }
 
     /// Returns how many of `n` pages of a run, which take `ns` nanoseconds each, come before the
-    /// dirtier has to look at its limits and before the next measurement of its device's bandwidth.
+    /// dirtier has to look at its limits and before the next measurement of its device's bandwidth;
+    /// all, for pages that are not written by a program.
     #[inline(always)]
     fn pages_before_look(&self, run: &Run<'_, W>, ns: u64, n: u32) -> u32 {
         match run.fresh.state {
@@ -468,8 +486,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Does what comes after a batch of `passed` pages, and perhaps of a `last` one after which the
-    /// task may have to look at its limits or to yield.
+    /// Counts the pages of a batch against the dirty limits: `passed` pages that need no look at
+    /// the limits and, if `last`, one more after which the task may have to look at them or to
+    /// yield. Returns why the run ends; `All`: it goes on.
     #[inline(always)]
     fn end_batch(&self, run: &Run<'_, W>, passed: u32, last: bool) -> FreshEnd {
         let Fresh { mapping, state, .. } = run.fresh;
@@ -498,7 +517,8 @@ impl<W: World> Mm<W> {
     }
 
     /// Looks at the dirtier's limits after a page. Where dirtiers sleep the look is made here, and
-    /// the run ends only if a pause is due; otherwise the run ends for [`Mm::balance_now`].
+    /// the run ends only if a pause is due; otherwise the run ends for [`Mm::balance_now`]. `None`:
+    /// the run goes on.
     #[inline(always)]
     fn look_after_page(&self, m: &Mapping<W>) -> Option<FreshEnd> {
         match self.policy.dirty_throttle {
@@ -509,8 +529,9 @@ impl<W: World> Mm<W> {
 
     /// Makes a batch of pages from a small zone, whose per-CPU list is filled page by page: each
     /// page is taken from the buddy lists in its turn, as long as the walk of the next one is
-    /// foreseen to end in this zone too. Returns how many were made, and why. `None`: nothing was
-    /// done.
+    /// foreseen to end in this zone too. `index` and `slots`: where the pages go; `walk_ns`: time
+    /// of a walk. Returns how many were made, and why the run ends (`All`: it goes on). `None`:
+    /// nothing was done.
     #[inline(never)]
     fn fresh_singly(
         &self,
@@ -566,7 +587,9 @@ impl<W: World> Mm<W> {
         Some((n, self.end_batch(run, n - u32::from(last), last)))
     }
 
-    /// Makes the pages of a batch, from an index on. Their time was charged before.
+    /// Counts the allocations of a batch from `source` and enters its pages into the empty `slots`
+    /// of a leaf, from page index `index` on. `page`: returns the frame of the nth page. The time
+    /// of the pages was charged before.
     #[inline(always)]
     fn make_fresh(
         &self,
@@ -587,7 +610,9 @@ impl<W: World> Mm<W> {
         self.enter_fresh(run, leaf, (source.zone, &source.stat), (index, slots), page);
     }
 
-    /// Enters pages of a zone into their empty slots, from an index on, and counts them.
+    /// Enters pages of a zone into the empty `slots` of a leaf, from page index `index` on: sets
+    /// their flags, puts them into the CPU's batch for the inactive list, and counts and tags them.
+    /// `stat`: the counters of the zone on this CPU; `page`: returns the frame of the nth page.
     #[inline(always)]
     fn enter_fresh(
         &self,
@@ -608,6 +633,7 @@ impl<W: World> Mm<W> {
                     flag::DIRTY | flag::UPTODATE | self.write_access()
                 }
             };
+        // The CPU's batch of pages that are to be added to the inactive file list.
         let new = &self.pagevecs[self.world.cpu()].add[Lru::InactiveFile as usize];
         let frames = self.frames.table();
         let mut entered = 0;
@@ -691,7 +717,8 @@ impl<'a, W: World> Run<'a, W> {
         self.dirty && self.m.accounts_dirty()
     }
 
-    /// Returns the leaf of an index, if it exists.
+    /// Returns the leaf of the file's tree that holds a page index; `None` if it does not exist
+    /// yet.
     fn leaf(&self, mm: &'a Mm<W>, index: u32) -> Option<Leaf<'a, W>> {
         let m = self.m;
         m.tree_lock.with(|| mm.leaf_at(m, index))

@@ -38,8 +38,8 @@ impl<W: World> Mm<W> {
             .await;
     }
 
-    /// Waits until `wanted` returns true for an inode's state. Every change of the state wakes the
-    /// inode's queue.
+    /// Waits until `wanted` returns true for the state bits of an inode. Every change of the state
+    /// wakes the inode's queue. The ticket is taken before the test, so that no wake-up is lost.
     async fn wait_for_state(&self, inode: u32, wanted: impl Fn(u32) -> bool) {
         loop {
             let q = queue::page(inode);
@@ -54,12 +54,15 @@ impl<W: World> Mm<W> {
     }
 
     /// Writes every dirty page of one file and waits for it, as sync(2) does; if the flusher is
-    /// writing the file, after the flusher. Returns true if all its pages reached the device.
+    /// writing the file, after the flusher. Returns true if no write of the file has failed since
+    /// the last such call.
     pub async fn sync_mapping(&self, mapping: u32) -> bool {
         self.sync_pages(mapping, 0, u32::MAX).await
     }
 
-    /// Does as [`Mm::sync_mapping`] for the pages from `first` to `last`, inclusive.
+    /// Writes the dirty pages of a file from `first` to `last`, inclusive, and waits for them, as
+    /// [`Mm::sync_mapping`] does for all. Returns true if no write of the file has failed since the
+    /// last such call.
     pub async fn sync_pages(&self, mapping: u32, first: u32, last: u32) -> bool {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -76,13 +79,16 @@ impl<W: World> Mm<W> {
 
     /// Writes every dirty page of one file and waits for it, as fsync(2) does
     /// (`filemap_write_and_wait_range`): the inode is not held, so the flusher may write other
-    /// pages of it meanwhile. Returns true if all its pages reached the device.
+    /// pages of it meanwhile. Returns true if no write of the file has failed since the last such
+    /// call.
     pub async fn write_and_wait(&self, mapping: u32) -> bool {
         debug_assert!(
             mapping < self.mapping_count(),
             "file {mapping} does not exist"
         );
         let m = &self.mappings[mapping as usize];
+        // The state's upper bits count such writers, in units of `SYNCER`; a truncation (`I_HELD`)
+        // keeps them out.
         while m.state.fetch_add(SYNCER) & I_HELD != 0 {
             m.state.fetch_sub(SYNCER);
             self.wait_for_inode(mapping).await;
@@ -109,8 +115,9 @@ impl<W: World> Mm<W> {
         self.wait_for_pages(mapping, 0, u32::MAX).await
     }
 
-    /// Waits for a file's pages under writeback, from `first` to `last`, inclusive. Returns true if
-    /// no write of the file has failed since the last call.
+    /// Waits until the pages of a file from `first` to `last`, inclusive, are no longer under
+    /// writeback. Returns true if no write of the file has failed since the last call, and forgets
+    /// such a failure (`AS_EIO`).
     async fn wait_for_pages(&self, mapping: u32, first: u32, last: u32) -> bool {
         let m = &self.mappings[mapping as usize];
         let mut from = first;
@@ -129,8 +136,9 @@ impl<W: World> Mm<W> {
         m.state.fetch_and(!AS_EIO) & AS_EIO == 0
     }
 
-    /// Keeps the flusher from an inode whose file is about to be truncated, and waits until none of
-    /// its pages is under writeback. The inode stays on its list; [`Mm::release_inode`] follows.
+    /// Keeps the flusher (`I_SYNC`) and fsync (`I_HELD`) from an inode whose file is about to be
+    /// truncated, and waits until none of its pages is under writeback. The inode stays on its
+    /// list; [`Mm::release_inode`] follows.
     pub async fn hold_inode(&self, mapping: u32) {
         debug_assert!(
             mapping < self.mapping_count(),
@@ -152,8 +160,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Releases an inode after [`Mm::hold_inode`] and the truncation. It leaves the flusher's lists
-    /// unless dirty pages remain.
+    /// Releases an inode after [`Mm::hold_inode`] and the truncation. The inode leaves the
+    /// flusher's lists unless dirty pages remain; tasks that wait for it wake.
     pub fn release_inode(&self, mapping: u32) {
         debug_assert!(
             self.mappings[mapping as usize].state.get() & I_SYNC != 0,
@@ -163,6 +171,7 @@ impl<W: World> Mm<W> {
         self.flusher_state(m.bdi())
             .lock
             .with(|| self.list_del(mapping));
+        // Clears every state bit, and keeps the count of writers above them.
         m.state.fetch_and(!(SYNCER - 1));
         self.world
             .lets_go(WaitedKind::InodeSync, u64::from(mapping));
@@ -172,8 +181,8 @@ impl<W: World> Mm<W> {
         self.world.wake(queue::page(mapping));
     }
 
-    /// Writes pages of one inode and moves it to the right list afterwards. An inode that another
-    /// task is writing is moved to `more_io`.
+    /// Writes pages of one inode, as `wbc` asks, and moves the inode to the right list afterwards.
+    /// An inode that another task is writing (`I_SYNC`) is moved to `more_io` instead.
     pub(super) async fn writeback_single_inode(&self, inode: u32, wbc: &mut WritebackControl) {
         let m = &self.mappings[inode as usize];
         self.world.charge(Cost::WritebackRound, 1);
@@ -185,8 +194,10 @@ impl<W: World> Mm<W> {
         self.write_held_inode(inode, wbc, Pass::Slice).await;
     }
 
-    /// Writes pages of an inode that the caller holds (`I_SYNC`), moves it to the right list, and
-    /// releases it (the second half of `writeback_single_inode`).
+    /// Writes pages of an inode that the caller holds (`I_SYNC`), and releases it (the second half
+    /// of `writeback_single_inode`). Afterwards a clean inode leaves the flusher's lists; one whose
+    /// slice is used up goes to `more_io`; another goes to the end of `dirty`, or keeps its place
+    /// if reclaim asked (`Pass::Around`).
     pub(super) async fn write_held_inode(
         &self,
         inode: u32,

@@ -26,6 +26,7 @@ pub(crate) struct Rate<W: World> {
 }
 
 impl<W: World> Rate<W> {
+    /// Creates the rate of a device of which nothing was measured yet: 100 MB/s.
     pub fn new() -> Self {
         let r = Self {
             base: bytemuck::Zeroable::zeroed(),
@@ -51,6 +52,7 @@ pub(crate) struct Pace<W: World> {
 }
 
 impl<W: World> Pace<W> {
+    /// Creates the pace of a task that has dirtied nothing.
     pub fn new() -> Self {
         let p = Self {
             dirtied: bytemuck::Zeroable::zeroed(),
@@ -69,7 +71,9 @@ impl<W: World> Pace<W> {
     }
 }
 
-/// Returns after how many pages a task looks again that is under the free-run ceiling.
+/// Returns after how many pages a task that is under the free-run ceiling looks at the limits again
+/// (`dirty_poll_interval`): about the square root of the `limit - dirty` pages that are left; 1 if
+/// none are.
 pub(super) fn poll_interval(dirty: u64, limit: u64) -> u64 {
     match limit.checked_sub(dirty) {
         Some(room) if room > 0 => 1 << (room.ilog2() >> 1),
@@ -97,7 +101,10 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// Returns the rate that dirtiers may have, in 1024ths of the base rate (`bdi_position_ratio`).
+    /// Returns the rate that a device's dirtiers may have, in 1024ths of the base rate
+    /// (`bdi_position_ratio`): 1024 at the set point of dirty pages, more below it, 0 at the limit.
+    /// A cubic in the machine's dirty pages is multiplied by a line in the device's, and raised for
+    /// a device that is nearly idle.
     pub(crate) fn ratio(&self) -> u64 {
         if self.dirty >= self.limit {
             return 0;
@@ -144,9 +151,11 @@ pub(crate) struct Pauses {
     pub poll: u64,
 }
 
-/// Returns the pauses of a task (`bdi_max_pause` and `bdi_min_pause`). `base_rate`: the base rate;
-/// `task_rate`: the task's own; `longest`: the longest pause in ticks, a fifth of a second in the
-/// kernel.
+/// Returns the shortest and longest pause of a task in ticks, and the pages to dirty until its next
+/// look (`bdi_max_pause` and `bdi_min_pause`). `longest`: the longest pause allowed, in ticks, a
+/// fifth of a second in the kernel; `bandwidth`: the device's, in pages a second; `bdi_dirty`: its
+/// dirty pages and pages under writeback; `base_rate` and `task_rate`: pages a second of the
+/// device's dirtiers at the set point, and of this task.
 pub(crate) fn pauses(
     (hz, longest): (u64, u64),
     bandwidth: u64,
@@ -157,6 +166,8 @@ pub(crate) fn pauses(
     let round_up = |n: u64| n.next_power_of_two();
     let max = (bdi_dirty / (1 + bandwidth / round_up(1 + hz / 8)) + 1).min(longest.max(1));
     let (hi, lo) = (bandwidth.max(1).ilog2(), base_rate.max(1).ilog2());
+    // The pause to aim at, in ticks: 10 ms, and about 10 ms more for each halving that leads from
+    // the bandwidth to the base rate.
     let mut target = (hz / 100).max(1);
     if hi > lo {
         target += u64::from(hi - lo) * (10 * hz) / 1024;

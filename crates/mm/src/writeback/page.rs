@@ -11,7 +11,9 @@ use crate::writeback::bdi::BdiStat;
 use crate::{Mm, Pfn, queue};
 
 impl<W: World> Mm<W> {
-    /// Sets a cached page dirty, with all its accounting. Returns true if the page was clean.
+    /// Sets a page of the page cache or the swap cache dirty, with all its accounting: counters,
+    /// the tree's dirty tag, its inode on the flusher's list. `path`: which kind of work dirtied
+    /// it, for the page tracker. Returns true if the page was clean.
     #[inline]
     pub fn set_page_dirty(&self, pfn: Pfn, path: TrackPath) -> bool {
         let page = self.frames.page(pfn);
@@ -42,7 +44,8 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Counts `n` pages of a zone that became dirty.
+    /// Counts `n` pages of zone `z` and file `m` that became dirty: for the zone, the file's device
+    /// and the calling task. Files whose device does not account dirty pages are not counted.
     pub(crate) fn account_dirtied(&self, z: usize, m: &Mapping<W>, n: u32) {
         if m.accounts_dirty() {
             let stat = self.stat.on(self.world.cpu(), z);
@@ -53,8 +56,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Clears a page's dirty bit for I/O. Returns true if the page was dirty. The tag stays until
-    /// writeback starts, so that a page whose write is refused is still found by writeback.
+    /// Clears a page's dirty bit before its I/O (`clear_page_dirty_for_io`), and makes its mappings
+    /// clean and read-only. Returns true if the page was dirty. The tag stays until writeback
+    /// starts, so that a page whose write is refused is still found by writeback.
     pub fn clear_page_dirty_for_io(&self, pfn: Pfn) -> bool {
         debug_assert!(
             self.frames.any(pfn, flag::CACHED | flag::SWAPCACHE),
@@ -75,7 +79,7 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// Counts `n` pages of a zone that are no longer dirty.
+    /// Counts `n` pages of zone `z` and file `m` that are no longer dirty.
     #[inline(always)]
     fn account_cleaned(&self, z: usize, m: &Mapping<W>, n: u32) {
         if m.accounts_dirty() {
@@ -86,7 +90,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Counts `n` pages whose dirty bits are cleared and set again, one after another.
+    /// Counts `n` pages of zone `z` and file `m` whose dirty bits were cleared for a write and set
+    /// again because the filesystem refused it, one after another: the dirty pages stay the same,
+    /// the count of dirtied pages grows.
     pub(crate) fn account_refused(&self, z: usize, m: &Mapping<W>, n: u32) {
         if !m.accounts_dirty() {
             return;
@@ -98,7 +104,9 @@ impl<W: World> Mm<W> {
         self.task_dirty_inc(u64::from(n));
     }
 
-    /// Sets a page dirty again whose dirty bit was cleared and whose write the filesystem refuses.
+    /// Sets a page dirty again, with its accounting, whose dirty bit was cleared for a write that
+    /// the filesystem refuses, and counts it as skipped in `wbc`. The page loses its mark for
+    /// immediate reclaim.
     pub fn redirty_page_for_writepage(&self, pfn: Pfn, wbc: &mut crate::world::WritebackControl) {
         debug_assert!(
             self.frames.has(pfn, flag::CACHED),
@@ -113,7 +121,8 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::Refuse, 1);
     }
 
-    /// Puts a page whose dirty bit was cleared under writeback; the caller holds its lock.
+    /// Puts a page of a file or of swap, whose dirty bit was cleared, under writeback; the caller
+    /// holds its lock. A file's page changes its tag from dirty to writeback in the tree.
     pub fn set_page_writeback(&self, pfn: Pfn) {
         let page = self.frames.page(pfn);
         let before = page.set_flags(flag::WRITEBACK);
@@ -133,7 +142,8 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::WritebackStart, 1);
     }
 
-    /// Counts `n` pages put under writeback; `m`: their file, if they belong to one.
+    /// Counts `n` pages of zone `z` that were put under writeback; `m`: their file, or `None` for
+    /// pages that go to swap.
     #[inline(always)]
     fn account_writeback(&self, z: usize, m: Option<&Mapping<W>>, n: u32) {
         let stat = self.stat.on(self.world.cpu(), z);
@@ -181,8 +191,9 @@ impl<W: World> Mm<W> {
         done
     }
 
-    /// Does [`Mm::start_writeback`] for the pages of one leaf. Returns how many were started, and
-    /// true if those were all.
+    /// Does [`Mm::start_writeback`] for the pages from index `first` on that are in one leaf of the
+    /// file's tree. Returns how many were started, and true if those were all of the leaf's pages
+    /// asked for, so that the caller goes on with the next leaf.
     #[inline(always)]
     fn start_leaf(
         &self,
@@ -194,6 +205,7 @@ impl<W: World> Mm<W> {
         let frames = self.frames.table();
         let slots = leaf.slots(most);
         let first_page = slots.first().and_then(|slot| page_in(slot.get()));
+        // Pages of one zone in a row, which are counted together when the zone changes.
         let mut run = ZoneRun::before(frames, first_page);
         let (mut n, mut mapcounts) = (0, 0);
         let count = |z, n| {
@@ -233,8 +245,9 @@ impl<W: World> Mm<W> {
         (n, n == slots.len() as u32)
     }
 
-    /// Puts dirty, unlocked pages of a zone under writeback, from the first slot on. Returns how
-    /// many.
+    /// Puts pages of one zone under writeback, from the first slot on, until one is missing, clean,
+    /// locked, under writeback or of another zone. `mapcounts`: the map counts of the pages are
+    /// or-ed into it; `started`: called with each page. Returns how many were started.
     #[inline(always)]
     fn start_row(
         frames: Table<'_, W>,
@@ -243,6 +256,8 @@ impl<W: World> Mm<W> {
         mapcounts: &mut u32,
         started: &mut impl FnMut(Pfn),
     ) -> u32 {
+        // Zone, and flags that decide. `eligible`: their values for a page that is dirty and
+        // neither locked nor under writeback.
         let mask = flag::WRITEBACK | flag::LOCKED | flag::DIRTY | !FLAGS_ALONE;
         let eligible = (zone as u32) << flag::ZONE_SHIFT | flag::DIRTY;
         let mut started_pages = 0;
@@ -279,8 +294,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Ends a page's writeback. `failed`: a file's data is lost, which the file remembers
-    /// (`AS_EIO`), and a page for swap stays in memory.
+    /// Ends a page's writeback: clears its bit and tag, counts it as written and wakes its waiters.
+    /// `failed`: a file's data is lost, which the file remembers (`AS_EIO`), and a page for swap
+    /// stays in memory, dirty.
     pub fn end_page_writeback(&self, pfn: Pfn, failed: bool) {
         debug_assert!(
             self.frames.has(pfn, flag::WRITEBACK),
@@ -309,8 +325,10 @@ impl<W: World> Mm<W> {
         self.world.wake(queue::page(pfn));
     }
 
-    /// Clears the writeback bit; returns the page's zone. The bit is cleared last: without it the
-    /// page may be written again, or leave its file.
+    /// Clears the writeback bit of a page and, if reclaim has marked the page, moves it to the tail
+    /// of the inactive list, to be freed next; returns the page's zone. The bit is cleared last:
+    /// without it the page may be written again, or leave its file. `failed`: the page is marked
+    /// with an error.
     #[inline(always)]
     fn clear_page_writeback(&self, pfn: Pfn, failed: bool) -> usize {
         let page = self.frames.page(pfn);
@@ -329,10 +347,12 @@ impl<W: World> Mm<W> {
         zone_of(before)
     }
 
-    /// Clears the writeback bits of pages of a zone, from the first slot on, until one is marked
-    /// for reclaim or of another zone. Returns how many.
+    /// Clears the writeback bits of pages of one zone, from the first slot on, until one is marked
+    /// for reclaim, of another zone, or changed by another thread. Returns how many.
     #[inline(always)]
     fn end_row(frames: Table<'_, W>, zone: usize, slots: &[W::U32]) -> u32 {
+        // Zone, and flags that decide. `eligible`: their values for a page under writeback that
+        // reclaim has not marked.
         let mask = flag::WRITEBACK | flag::RECLAIM | !FLAGS_ALONE;
         let eligible = (zone as u32) << flag::ZONE_SHIFT | flag::WRITEBACK;
         let mut n = 0;
@@ -350,7 +370,9 @@ impl<W: World> Mm<W> {
         n
     }
 
-    /// Counts `n` pages whose writeback ended; `m`: their file, if they belong to one.
+    /// Counts `n` pages of zone `z` whose writeback ended; `m`: their file, or `None` for pages
+    /// that went to swap. Tells reclaimers that wait for written pages, and adds to the device's
+    /// completed writeback.
     #[inline(always)]
     fn account_written(&self, z: usize, m: Option<&Mapping<W>>, n: u32) {
         let stat = self.stat.on(self.world.cpu(), z);
@@ -367,8 +389,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Ends the writeback of `n` contiguous pages of a file, as [`Mm::end_page_writeback`] does for
-    /// one.
+    /// Ends the writeback of `n` contiguous pages of a file from index `first` on, as
+    /// [`Mm::end_page_writeback`] does for one. `failed`: the data is lost, and the file remembers
+    /// that (`AS_EIO`).
     ///
     /// # Panics
     /// If one of the pages has left the file meanwhile.

@@ -10,7 +10,8 @@ use crate::world::{Cost, ShortLock, Word32, World, WritebackControl};
 use crate::{Mm, Pfn};
 
 impl<W: World> Mm<W> {
-    /// Returns the group (zone or node) of `reclaim_flush` that a page belongs to.
+    /// Returns the number of the zone or node whose array at the flusher takes reclaim's request
+    /// for this page (`reclaim_flush`); `None` if the policy has no such requests.
     fn reclaim_group(&self, pfn: Pfn) -> Option<usize> {
         let z = self.frames.zone(pfn);
         match self.policy.reclaim_flush {
@@ -20,8 +21,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Asks the flusher to write a dirty file page that reclaim has locked and may not write
-    /// itself.
+    /// Asks the flusher, as the policy `reclaim_flush` says, to write a dirty file page that
+    /// reclaim has locked and may not write itself: by a request for the pages around it, by a mark
+    /// on its inode, or not at all.
     #[inline]
     pub(crate) fn ask_flusher_for(&self, pfn: Pfn) {
         if let Some(group) = self.reclaim_group(pfn) {
@@ -31,7 +33,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Marks the inode of a page, and wakes its flusher at once.
+    /// Marks the inode of a page as one that reclaim wants written (`I_DIRTY_RECLAIM`), and wakes
+    /// its flusher at once. Does nothing if the inode is marked already, or being written.
     #[inline(never)]
     fn mark_for_reclaim(&self, pfn: Pfn) {
         let m = &self.mappings[self.frames.mapping(pfn) as usize];
@@ -44,8 +47,9 @@ impl<W: World> Mm<W> {
         self.world.wake(self.flusher_queue(m.bdi()));
     }
 
-    /// Queues a request for a page's part of its file at the flusher, unless one waits already, the
-    /// array is full, or the file is being written.
+    /// Queues a request at the flusher to write the part of the file around a page, in the array of
+    /// `group` (a zone or node), unless the same part is asked for already, the array is full (then
+    /// the request is dropped and counted), or the file is being written.
     #[inline(never)]
     fn request_writeback(&self, group: usize, pfn: Pfn) {
         let (mapping, index) = (self.frames.mapping(pfn), self.frames.index(pfn));
@@ -55,6 +59,7 @@ impl<W: World> Mm<W> {
         }
         let bdi = m.bdi();
         let s = self.flusher_state(bdi);
+        // `None`: such a request waits already; `Some(false)`: the array is full.
         let taken = s.lock.with(|| {
             let requests = &s.reclaim[group];
             if requests.holds(mapping, index) {
@@ -74,7 +79,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Takes the oldest request of the group whose turn it is. Returns group, file and index.
+    /// Takes the oldest request of reclaim from the group (zone or node) whose turn it is. Returns
+    /// group, file and page index; `None` if no request waits.
     fn next_request(&self, bdi: u32) -> Option<(usize, u32, u32)> {
         let s = self.flusher_state(bdi);
         if s.reclaim_waiting.get() == 0 {
@@ -92,8 +98,9 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Serves requests of reclaim; returns the pages written. The loop ends even if reclaim keeps
-    /// asking: each group is served at most as often as its array is long.
+    /// Writes the pages that reclaim has requested from a device's flusher; returns how many were
+    /// written. The loop ends even if reclaim keeps asking: each group is served at most as often
+    /// as its array is long.
     pub(super) async fn serve_reclaim(&self, bdi: u32) -> u64 {
         let mut wrote = 0;
         for _ in 0..self.flusher_state(bdi).reclaim.len() * RECLAIM_REQUESTS {
@@ -110,7 +117,8 @@ impl<W: World> Mm<W> {
         wrote
     }
 
-    /// Returns the first and the last page of the group in the chunk around a page.
+    /// Returns the first and the last page index of the aligned 1024-page chunk around `index`
+    /// whose cached pages belong to the group (zone or node); `None` if none does.
     fn chunk_of_group(&self, group: usize, mapping: u32, index: u32) -> Option<(u32, u32)> {
         let start = index - index % RECLAIM_CHUNK;
         let ours = |&index: &u32| {
@@ -122,8 +130,9 @@ impl<W: World> Mm<W> {
         Some((first, chunk.rfind(ours).unwrap_or(first)))
     }
 
-    /// Writes the dirty pages around one that reclaim met; returns how many. The page itself may be
-    /// clean or gone by now.
+    /// Writes the dirty pages of a file around the page at `index`, which reclaim met, in the
+    /// chunk's part that belongs to the group; returns how many. The page itself may be clean or
+    /// gone by now. Returns 0 also if another task is writing the file.
     async fn write_around(&self, group: usize, mapping: u32, index: u32) -> u64 {
         let m = &self.mappings[mapping as usize];
         if !self.mapping_tagged(mapping, Tag::Dirty) {

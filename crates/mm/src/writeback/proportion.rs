@@ -2,7 +2,7 @@
 //! (docs/reference/writeback.md#limits).
 //!
 //! 3.0: a period is `2^(shift-1)` events of all members. Whenever a period passes, every member's
-//! count is halved, lazily when it is next read. A share is taken of at least half a period's
+//! count is halved, lazily when it is next read. A share is taken of at least one period's
 //! events, so that a member's share grows from nothing.
 //!
 //! 3.6 (`flex_proportions`): a period is three seconds, and both counts are halved: a member that
@@ -36,6 +36,7 @@ pub(crate) struct Local<W: World> {
 }
 
 impl<W: World> Local<W> {
+    /// Creates the count of a member without events.
     pub fn new() -> Self {
         Self {
             events: bytemuck::Zeroable::zeroed(),
@@ -44,8 +45,8 @@ impl<W: World> Local<W> {
         }
     }
 
-    /// Moves the count to a new period, `passed` periods after the one that it is of: halves it for
-    /// each. Called under the member's lock.
+    /// Moves the member's count to `period`, which is `passed` periods after the one that the count
+    /// is of: halves the count for each. Called under the member's lock.
     #[inline]
     fn age(&self, passed: u64, period: u64) {
         self.events.set(if passed < 64 {
@@ -63,6 +64,8 @@ impl<W: World> Local<W> {
 }
 
 impl<W: World> Global<W> {
+    /// Creates a stream without events, whose periods have 512 events until [`Self::set_limit`] is
+    /// called.
     pub fn new() -> Self {
         let g = Self {
             events: bytemuck::Zeroable::zeroed(),
@@ -75,14 +78,15 @@ impl<W: World> Global<W> {
         g
     }
 
-    /// Sets the shift to `2 + ilog2(limit - 1)`, so that a period is as many events as one to two
-    /// limits.
+    /// Sets the shift to `2 + ilog2(limit - 1)`, so that a period, after which counts are halved,
+    /// is as many events as one to two times `limit` (the dirty limit in pages).
     pub fn set_limit(&self, limit: u64) {
         let shift = u64::from(2 + limit.saturating_sub(1).max(1).ilog2());
         self.shift.set(shift.min(40));
     }
 
-    /// Halves a member's count for every period that passed; called under the member's lock.
+    /// Halves a member's count for every period of the whole stream that passed since the count was
+    /// last updated (3.0: periods are numbers of events). Called under the member's lock.
     #[inline]
     fn norm(&self, member: &Local<W>) {
         let shift = self.shift.get() - 1;
@@ -94,9 +98,9 @@ impl<W: World> Global<W> {
     }
 
     /// Counts `n` events of a member, such as pages that a device has written, with the result of
-    /// single calls of `prop_inc` (lib/proportions.c): the sum over all members has a period of
-    /// 2^`shift` events, and each time that half of it has passed the member's older events are
-    /// halved (`norm`), so `n` is counted in pieces that end there.
+    /// single calls of `prop_inc` (lib/proportions.c): each time that a period of 2^(`shift` - 1)
+    /// events of all members has passed, the member's older events are halved (`norm`), so `n` is
+    /// counted in pieces that end there.
     #[inline]
     pub fn inc_by(&self, member: &Local<W>, mut n: u64) {
         member.lock.with(|| {
@@ -127,13 +131,15 @@ impl<W: World> Global<W> {
         });
     }
 
-    /// Does as [`Self::norm`] where periods pass with time.
+    /// Halves a member's count for every period of three seconds that passed since the count was
+    /// last updated (3.6). Called under the member's lock.
     fn reflect(&self, member: &Local<W>) {
         let period = self.period.get();
         member.age(period.wrapping_sub(member.period.get()), period);
     }
 
-    /// Counts `n` events of a member at time `now` in nanoseconds, where periods pass with time.
+    /// Counts `n` events of a member, such as pages that a device has written, at time `now` in
+    /// nanoseconds, where periods of three seconds halve the counts (3.6).
     pub fn inc_at(&self, member: &Local<W>, n: u64, now: u64) {
         self.pass_time(now);
         member.lock.with(|| {
@@ -150,7 +156,8 @@ impl<W: World> Global<W> {
         });
     }
 
-    /// Returns [`Self::fraction`] at time `now` in nanoseconds, where periods pass with time.
+    /// Returns a member's share of the recent events as numerator and denominator (never 0), at
+    /// time `now` in nanoseconds, where periods of three seconds halve the counts (3.6).
     pub fn fraction_at(&self, member: &Local<W>, now: u64) -> (u64, u64) {
         self.pass_time(now);
         let events = member.lock.with(|| {
@@ -161,13 +168,15 @@ impl<W: World> Global<W> {
         (events, (self.events.get() + 1).max(events))
     }
 
-    /// Returns a member's share as numerator and denominator (the denominator is never 0).
+    /// Returns a member's share of the recent events as numerator and denominator (never 0), where
+    /// a period is a number of events (3.0).
     pub fn fraction(&self, member: &Local<W>) -> (u64, u64) {
         let events = member.lock.with(|| {
             self.norm(member);
             member.events.get()
         });
         let half = 1u64 << (self.shift.get() - 1);
+        // At least one period's events, so that a member's share grows slowly from nothing.
         let denominator = half + (self.events.get() & (half - 1));
         (events.min(denominator), denominator)
     }

@@ -32,6 +32,7 @@ pub(super) struct Requests<W: World> {
 }
 
 impl<W: World> Requests<W> {
+    /// Makes an array without requests.
     fn new() -> Self {
         Self {
             count: bytemuck::Zeroable::zeroed(),
@@ -44,7 +45,7 @@ impl<W: World> Requests<W> {
         (self.mapping[i].get(), self.index[i].get())
     }
 
-    /// Returns true if a request for the same part of the file waits.
+    /// Returns true if a request for the same aligned chunk of the file waits already.
     pub(super) fn holds(&self, mapping: u32, index: u32) -> bool {
         (0..self.count.get() as usize).any(|i| {
             let (m, at) = self.get(i);
@@ -52,7 +53,8 @@ impl<W: World> Requests<W> {
         })
     }
 
-    /// Adds a request; returns false if there is no room.
+    /// Adds a request to write the pages around `index` of a file; returns false if there is no
+    /// room.
     pub(super) fn push(&self, mapping: u32, index: u32) -> bool {
         let n = self.count.get() as usize;
         if n == RECLAIM_REQUESTS {
@@ -64,7 +66,7 @@ impl<W: World> Requests<W> {
         true
     }
 
-    /// Takes the oldest request: file and index.
+    /// Takes the oldest request: file and page index. `None` if no request waits.
     pub(super) fn pop(&self) -> Option<(u32, u32)> {
         let n = self.count.get() as usize;
         if n == 0 {
@@ -120,6 +122,8 @@ pub(crate) struct State<W: World> {
 }
 
 impl<W: World> State<W> {
+    /// Creates the state of a flusher with empty lists and a bandwidth of 100 MB/s.
+    /// `reclaim_groups`: zones or nodes whose reclaim may leave requests.
     pub fn new(reclaim_groups: usize) -> Self {
         let s = Self {
             first: bytemuck::Zeroable::zeroed(),
@@ -155,7 +159,8 @@ impl<W: World> Mm<W> {
         &self.bdis[bdi as usize].flusher
     }
 
-    /// Appends an inode that is on no list.
+    /// Appends an inode that is on no list to one of the lists of its device `bdi`. Lists are
+    /// linked by inode numbers.
     fn list_push_back(&self, bdi: u32, list: List, inode: u32) {
         let (s, m) = (self.flusher_state(bdi), &self.mappings[inode as usize]);
         let l = list as usize;
@@ -169,7 +174,7 @@ impl<W: World> Mm<W> {
         s.last[l].set(inode);
     }
 
-    /// Takes an inode off its list, if it is on one.
+    /// Takes an inode off the flusher's list that it is on, if it is on one.
     pub(super) fn list_del(&self, inode: u32) {
         let m = &self.mappings[inode as usize];
         let l = m.on_list.get() as usize;
@@ -209,9 +214,9 @@ impl<W: World> Mm<W> {
         self.mark_inode(mapping, I_DIRTY_META);
     }
 
-    /// Sets a dirty bit of an inode. If the inode was clean and is not being written, puts it on
-    /// the `dirty` list; if the device had no dirty inode, also sets the flusher's timer or wakes
-    /// it.
+    /// Sets a dirty bit of an inode (`I_DIRTY_PAGES` or `I_DIRTY_META`). If the inode was clean and
+    /// is not being written, puts it on the `dirty` list with the present time; if the device had
+    /// no dirty inode, also sets the flusher's timer or wakes it.
     fn mark_inode(&self, mapping: u32, dirty_bit: u32) {
         let m = &self.mappings[mapping as usize];
         let before = m.state.fetch_or(dirty_bit);
@@ -231,8 +236,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Moves an inode back to `dirty`, with the present time if its own would break the list's
-    /// order.
+    /// Moves an inode to the end of the `dirty` list, which is ordered by time of dirtying: with
+    /// the present time if its own is earlier than that of the last inode there.
     pub(super) fn redirty_tail(&self, inode: u32) {
         let m = &self.mappings[inode as usize];
         let newest = self.flusher_state(m.bdi()).last[List::Dirty as usize].get();
@@ -245,7 +250,8 @@ impl<W: World> Mm<W> {
         self.list_move(List::Dirty, inode);
     }
 
-    /// Moves an inode back to `dirty` if it is on some list.
+    /// Moves an inode back to the flusher's list `dirty` if it is on one of the lists, because some
+    /// of its pages were skipped.
     pub(super) fn redirty_listed(&self, inode: u32) {
         let m = &self.mappings[inode as usize];
         self.flusher_state(m.bdi()).lock.with(|| {
@@ -271,8 +277,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Moves the inodes at the front of a list, up to the first that is not `wanted`, to the end of
-    /// `io`.
+    /// Moves the inodes at the front of a flusher's list, up to the first that is not `wanted`, to
+    /// the end of the list `io`.
     fn list_splice(&self, s: &State<W>, from: List, wanted: impl Fn(u32) -> bool) {
         let (from, io) = (from as usize, List::Io as usize);
         let first = s.first[from].get();
@@ -300,7 +306,8 @@ impl<W: World> Mm<W> {
         s.last[io].set(last);
     }
 
-    /// Moves the inodes that reclaim has marked (`I_DIRTY_RECLAIM`) to `io`, whatever their age.
+    /// Moves the dirty inodes that reclaim has marked (`I_DIRTY_RECLAIM`) to the list `io`,
+    /// whatever their age.
     fn queue_marked(&self, bdi: u32) {
         let mut inode = self.flusher_state(bdi).first[List::Dirty as usize].get();
         while inode != NONE {
@@ -313,8 +320,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Returns the age limit (ns) of background work whose expire target moves: `age` before now,
-    /// halved until the oldest inode has expired, unless inodes wait in `io` or `more_io` already.
+    /// Returns the latest time of dirtying (ns) of inodes that background work writes, where this
+    /// limit moves: `age` nanoseconds before now, with the age halved until the oldest dirty inode
+    /// has expired; not halved while inodes wait in `io` or `more_io`.
     pub(super) fn moving_target(&self, bdi: u32, mut age: u64) -> u64 {
         let s = self.flusher_state(bdi);
         let now = self.world.now();
@@ -341,8 +349,8 @@ impl<W: World> Mm<W> {
             .any(|f| f.get() != NONE)
     }
 
-    /// Checks the lists' links and that every inode with dirty pages is on one. Returns errors as
-    /// text.
+    /// Checks the links of a device's lists of inodes, and that every inode with dirty pages is on
+    /// one unless it is being written. Returns the first error as text.
     pub(crate) fn check_flusher(&self, bdi: u32) -> Result<(), String> {
         let s = self.flusher_state(bdi);
         for list in [List::Dirty, List::Io, List::MoreIo] {
@@ -377,8 +385,8 @@ impl<W: World> Mm<W> {
         Ok(())
     }
 
-    /// Checks that the requests of reclaim name files of this device, no two of a group the same
-    /// pages, and that their number is the counted one.
+    /// Checks that the requests of reclaim at a device name files of this device, no two of a group
+    /// the same pages, and that their number is the counted one. Returns the first error as text.
     fn check_requests(&self, bdi: u32) -> Result<(), String> {
         let s = self.flusher_state(bdi);
         let mut waiting = 0;

@@ -29,6 +29,10 @@ pub(crate) struct Shared<W: World> {
 }
 
 impl<W: World> Shared<W> {
+    /// Creates the shared state of writeback for a machine of so many CPUs and tasks.
+    ///
+    /// # Errors
+    /// The host refuses the memory.
     pub fn new(cpus: usize, tasks: u32) -> Result<Self, NoMemory> {
         Ok(Self {
             completions: proportion::Global::new(),
@@ -55,6 +59,7 @@ pub(crate) struct KnownLimits<W: World> {
 }
 
 impl<W: World> KnownLimits<W> {
+    /// Creates an entry that no limits were put into yet.
     fn new() -> Self {
         let known = Self {
             seal: bytemuck::Zeroable::zeroed(),
@@ -65,13 +70,16 @@ impl<W: World> KnownLimits<W> {
         known
     }
 
-    /// Mixes the count and the limits, so that a torn write is noticed.
+    /// Returns a checksum of a pair of limits and the count `moved` at which they were computed. A
+    /// pair that two threads have torn, or that is out of date, does not fit its checksum.
     #[inline(always)]
     fn seal(moved: u64, limits: Limits) -> u64 {
         moved ^ limits.background ^ limits.dirty.rotate_left(u64::BITS / 2)
     }
 
-    /// Returns the limits, if they are still valid at count `moved`.
+    /// Returns the remembered limits if they are still valid: the counters that they depend on have
+    /// the same count of movements, `moved`, as when they were put in. `None`: they have to be
+    /// computed anew.
     #[inline(always)]
     pub fn get(&self, moved: u64) -> Option<Limits> {
         let limits = Limits {
@@ -81,7 +89,8 @@ impl<W: World> KnownLimits<W> {
         (self.seal.get() == Self::seal(moved, limits)).then_some(limits)
     }
 
-    /// Remembers limits that were computed at count `moved`.
+    /// Remembers limits that were computed when the counters that they depend on had moved `moved`
+    /// pages in all.
     #[inline(always)]
     pub fn put(&self, moved: u64, limits: Limits) {
         self.background.set(limits.background);
@@ -99,6 +108,7 @@ pub(crate) struct Dirtier<W: World> {
 }
 
 impl<W: World> Dirtier<W> {
+    /// Makes the record of a task that has dirtied nothing.
     fn new() -> Self {
         Self {
             share: proportion::Local::new(),
@@ -114,7 +124,7 @@ impl<W: World> Mm<W> {
         &self.writeback.dirtiers[self.world.task() as usize]
     }
 
-    /// Resets the state of a task that begins: it has dirtied nothing yet.
+    /// Resets the record of a task that begins: the task has dirtied nothing yet.
     pub(crate) fn new_dirtier(&self, task: TaskId) {
         let dirtier = &self.writeback.dirtiers[task as usize];
         dirtier.share.reset();

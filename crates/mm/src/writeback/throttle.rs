@@ -24,7 +24,8 @@ const POLL_EXCEEDED: u32 = 8;
 /// ([`crate::world::Storage::longest_pause`]).
 const MOST_PAUSES: u64 = 2;
 impl<W: World> Mm<W> {
-    /// Counts a dirtied page; returns true if the task must look at the limits now.
+    /// Counts a page that the calling task dirtied: for its device, the task, and this CPU, whose
+    /// count is `on_cpu`. Returns true if the task must look at the dirty limits now.
     #[inline]
     pub(crate) fn note_dirtied_by_task(&self, bdi: u32, on_cpu: &W::U32) -> bool {
         let (b, pace) = (&self.bdis[bdi as usize], &self.dirtier().pace);
@@ -35,8 +36,9 @@ impl<W: World> Mm<W> {
         self.must_look(bdi, on_cpu)
     }
 
-    /// Returns true if the calling task, or this CPU, has dirtied so much that the task must look
-    /// at the limits now.
+    /// Returns true if the calling task, or this CPU (`on_cpu`: its count), has dirtied so many
+    /// pages since the last look that the task must look at the dirty limits now. The CPU's count
+    /// then starts again at 0.
     #[inline]
     pub(crate) fn must_look(&self, bdi: u32, on_cpu: &W::U32) -> bool {
         let (device, pace) = (&self.bdis[bdi as usize], &self.dirtier().pace);
@@ -54,7 +56,8 @@ impl<W: World> Mm<W> {
     }
 
     /// Returns how many pages the calling task may dirty before its own count makes it look at the
-    /// limits.
+    /// dirty limits. `exceeded`: its device is over its limit, so the task looks after every 8
+    /// pages.
     #[inline(always)]
     pub(crate) fn pace_unlooked(&self, exceeded: bool) -> u32 {
         let pace = &self.dirtier().pace;
@@ -65,7 +68,8 @@ impl<W: World> Mm<W> {
         poll.saturating_sub(pace.dirtied.get()).saturating_sub(1)
     }
 
-    /// Updates the limit that dirtiers are held to, every 200 ms: it rises in one step, and falls
+    /// Updates the limit that dirtiers are held to, every 200 ms: it rises to the dirty limit
+    /// `thresh` in one step, and falls towards it, or towards the `dirty` pages if they are more,
     /// by a 32nd of the distance (`update_dirty_limit`).
     fn update_dirty_limit(&self, thresh: u64, dirty: u64) {
         let shared = &self.writeback;
@@ -81,8 +85,9 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Adjusts a device's base rate to the pages written and dirtied in the `ticks` since the last
-    /// adjustment (`bdi_update_dirty_ratelimit`).
+    /// Adjusts the base rate of a device's dirtiers (pages a second) by the pages written and
+    /// dirtied in the `ticks` since the last adjustment (`bdi_update_dirty_ratelimit`): towards the
+    /// rate at which as many pages are dirtied as the device writes.
     fn update_ratelimit(&self, bdi: u32, position: &Position, ticks: u64) {
         let rate = &self.bdis[bdi as usize].rate;
         // Another thread may have begun a new measurement since.
@@ -91,6 +96,7 @@ impl<W: World> Mm<W> {
         let bandwidth = self.bdis[bdi as usize].flusher.average_bandwidth.get();
         let base_rate = rate.base.get();
         let task_rate = ((base_rate * position.ratio()) >> RATIO_BITS) + 1;
+        // The base rate at which dirtying would have been as fast as the device writes.
         let balanced = (task_rate * bandwidth / (dirty_rate | 1)).min(bandwidth);
         let balanced_before = rate.balanced.get();
         let step = if position.dirty < (position.freerun + position.limit) / 2 {
@@ -137,8 +143,10 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Traces how a dirtier is held to its rate: `[pages dirtied, its rate, the period for them]`,
-    /// the pause in ticks, and when it entered.
+    /// Emits the trace event `balance_dirty_pages`, which says how a dirtier is held to its rate.
+    /// `[pages dirtied, the task's rate in pages a second, the ticks that the pages may take]`;
+    /// `pause`: in ticks, negative if credited; `entered`: when the task began to look at its
+    /// limits (ns).
     #[inline(always)]
     fn tell_pace(
         &self,
@@ -154,6 +162,7 @@ impl<W: World> Mm<W> {
             let (now, tick) = (self.world.jiffies(), self.tick());
             let setpoint = u64::midpoint(position.limit, position.freerun);
             let pace = &self.dirtier().pace;
+            // Ticks since the last pause ended: the time that the task has spent dirtying.
             let think = match pace.paused.get() {
                 0 => 0,
                 then => ticks_since(now, then, tick),
@@ -177,15 +186,16 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Holds a dirtier to its rate (`balance_dirty_pages`): mostly with one sleep.
+    /// Looks at the dirty limits for the calling task and puts it to sleep if it dirties faster
+    /// than its rate on this device (`balance_dirty_pages`): mostly one sleep.
     pub(crate) async fn throttle_dirtier(&self, bdi: u32) {
         if let Some(pause) = self.look_at_limits(bdi) {
             self.pause_dirtier(pause).await;
         }
     }
 
-    /// Makes the first look of a dirtier at its limits. Returns the pause that is due
-    /// ([`Mm::pause_dirtier`]); `None`: the task may go on.
+    /// Makes the first look of the calling task, which dirtied pages of a device, at its limits.
+    /// Returns the pause that is due ([`Mm::pause_dirtier`]); `None`: the task may go on.
     pub(crate) fn look_at_limits(&self, bdi: u32) -> Option<Pause> {
         // Only a trace needs the time of entry.
         let entered = if self.traced() {
@@ -196,8 +206,11 @@ impl<W: World> Mm<W> {
         self.look_again(bdi, (self.dirtier().pace.dirtied.get(), entered))
     }
 
-    /// Looks at the limits for a dirtier; `entry`: the pages that it had dirtied when it entered,
-    /// and the time of entry (jiffies, ns).
+    /// Makes one pass of the loop of `balance_dirty_pages` for the calling task: computes the
+    /// task's rate from where the dirty pages stand, and from it the pause for the pages dirtied.
+    /// `entry`: the pages that it had dirtied when it entered, and the time of entry (jiffies, ns).
+    /// Returns the pause that is due; `None`: the task is under the free-run ceiling or owes too
+    /// short a pause, and may go on.
     fn look_again(&self, bdi: u32, entry: (u32, u64)) -> Option<Pause> {
         let device = &self.bdis[bdi as usize];
         let pace = &self.dirtier().pace;
@@ -240,6 +253,8 @@ impl<W: World> Mm<W> {
         }
         let base = device.rate.base.get();
         let rate = (base * p.ratio()) >> RATIO_BITS;
+        // Ticks that the pages may take at the task's rate (`period`), and how many of them are
+        // left; without a rate (0) the pause is the longest.
         let (mut left, mut period) = (i64::MAX, None);
         if let Some(ticks) = (hz * dirtied).checked_div(rate) {
             let since_pause = match pace.paused.get() {
@@ -288,7 +303,9 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Sleeps for a pause, and looks again if that was not enough.
+    /// Sleeps for the pause that a look at the limits gave, and notes it in the task's pace. If the
+    /// task's rate is 0 (the dirty limit is reached) it looks again, and sleeps for each further
+    /// pause that is due.
     pub async fn pause_dirtier(&self, mut pause: Pause) {
         debug_assert!(pause.bdi < self.bdi_count() && pause.ticks > 0);
         let (bdi, tick, pace) = (pause.bdi, self.tick(), &self.dirtier().pace);
@@ -306,6 +323,8 @@ impl<W: World> Mm<W> {
                 break;
             }
             slept += pause.ticks;
+            // A world that cuts pauses lets the task go after two of them, unless far too many
+            // pages are dirty.
             if self.world.longest_pause().is_some()
                 && slept >= MOST_PAUSES * pause.longest
                 && pause.seen.dirty < self.dirty_ceiling(&pause.seen.limits)
