@@ -325,18 +325,18 @@ pub fn fill(mib: u64, extra_pages: u64) -> FillBench {
     let before = cpu_seconds(start);
     mm.world.sched.run(&mut tasks, |_, _| {});
     let seconds = cpu_seconds(start) - before;
-    let grown = resident.zip(status("VmHWM")).map_or(0.0, |(a, b)| b - a);
+    let growth = resident.zip(status("VmHWM")).map_or(0.0, |(a, b)| b - a);
     FillBench {
-        peak_bytes_per_frame: grown / f64::from(mm.frames.len()),
+        peak_bytes_per_frame: growth / f64::from(mm.frames.len()),
         pages_reclaimed: freed.get(),
         pages_per_second: pages as f64 / seconds,
     }
 }
 
-fn median(mut v: Vec<f64>) -> f64 {
-    v.sort_by(f64::total_cmp);
-    let n = v.len();
-    (v[(n - 1) / 2] + v[n / 2]) / 2.0
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    (values[(n - 1) / 2] + values[n / 2]) / 2.0
 }
 
 /// Runs the engine benchmark: interleaved rounds, medians of ratios.
@@ -358,12 +358,12 @@ pub fn engine(rounds: usize) -> EngineBench {
             std::array::from_fn(|i| 2.0 / (1.0 / forward[i] + 1.0 / backward[i]))
         })
         .collect();
-    let of = |f: fn(&[f64; 3]) -> f64| rates.iter().map(f).collect::<Vec<f64>>();
-    let recording = of(|r| r[2] / r[1]);
+    let per_round = |f: fn(&[f64; 3]) -> f64| rates.iter().map(f).collect::<Vec<f64>>();
+    let recording = per_round(|r| r[2] / r[1]);
     EngineBench {
-        page_lifecycles_per_second: median(of(|r| r[1])),
-        bare_loop_per_second: median(of(|r| r[0])),
-        ratio: median(of(|r| r[1] / r[0])),
+        page_lifecycles_per_second: median(per_round(|r| r[1])),
+        bare_loop_per_second: median(per_round(|r| r[0])),
+        ratio: median(per_round(|r| r[1] / r[0])),
         tracepoints_recording_range: [
             recording.iter().copied().fold(f64::INFINITY, f64::min),
             recording.iter().copied().fold(0.0, f64::max),

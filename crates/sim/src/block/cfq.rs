@@ -50,10 +50,10 @@ struct ThinkTime {
 
 impl ThinkTime {
     /// Adds a sample when a request arrives; think times above two idle windows count as two.
-    fn asked(&mut self, now: u64, idle: u64) {
-        let thought = now.saturating_sub(self.last_end).min(2 * idle);
+    fn add_sample(&mut self, now: u64, idle: u64) {
+        let think_ns = now.saturating_sub(self.last_end).min(2 * idle);
         self.samples = (7 * self.samples + 256) / 8;
-        self.sum = (7 * self.sum + 256 * thought) / 8;
+        self.sum = (7 * self.sum + 256 * think_ns) / 8;
     }
 
     /// Returns true if the think time is known to be longer than the idle window.
@@ -134,11 +134,11 @@ impl Cfq {
     }
 
     fn queue(&mut self, owner: Owner) -> &mut Queue {
-        let at = usize::from(owner);
-        if at >= self.queues.len() {
-            self.queues.resize(at + 1, Queue::default());
+        let number = usize::from(owner);
+        if number >= self.queues.len() {
+            self.queues.resize(number + 1, Queue::default());
         }
-        &mut self.queues[at]
+        &mut self.queues[number]
     }
 
     /// Notes a newly queued request, and starts or ends turns for it.
@@ -154,10 +154,10 @@ impl Cfq {
         let idle = self.slice_idle;
         let q = self.queue(owner);
         if q.queued == 0 && q.in_flight == 0 {
-            q.think.asked(now, idle);
+            q.think.add_sample(now, idle);
         }
         if !self.has_idle_window(owner) {
-            self.think.asked(now, idle);
+            self.think.add_sample(now, idle);
         }
         let q = self.queue(owner);
         q.seeks = q.seeks << 1 | u32::from(block.abs_diff(q.position) > SEEK_BLOCKS);
@@ -203,8 +203,8 @@ impl Cfq {
                 let q = self.queue(owner);
                 q.queued -= 1;
                 q.in_flight += 1;
-                let new = q.in_flight == 1;
-                self.streams += u32::from(new);
+                let first_in_flight = q.in_flight == 1;
+                self.streams += u32::from(first_in_flight);
             }
         }
     }
@@ -225,27 +225,27 @@ impl Cfq {
         let q = self.queue(owner);
         q.in_flight -= 1;
         q.think.last_end = now;
-        let empty = q.queued == 0 && q.in_flight == 0;
-        let gone = q.in_flight == 0;
-        self.streams -= u32::from(gone);
+        let has_nothing = q.queued == 0 && q.in_flight == 0;
+        let none_in_flight = q.in_flight == 0;
+        self.streams -= u32::from(none_in_flight);
         if !self.has_idle_window(owner) {
             self.think.last_end = now;
         }
-        if empty && self.active == Some(Turn::Sync(owner)) && self.waits_for(owner) {
+        if has_nothing && self.active == Some(Turn::Sync(owner)) && self.idles_for(owner) {
             self.idle_until = Some(now + self.slice_idle);
         }
     }
 
     /// Returns true if the disk idles for a reader that has nothing queued.
-    fn waits_for(&self, owner: Owner) -> bool {
+    fn idles_for(&self, owner: Owner) -> bool {
         if self.slice_idle == 0 || self.has_idle_window(owner) {
             return self.slice_idle > 0;
         }
-        let think = || self.think.is_long(self.slice_idle);
+        let thinks_long = || self.think.is_long(self.slice_idle);
         match self.idling {
             CfqIdling::InOrder => false,
             CfqIdling::LastQueue => self.is_last_without_window(owner),
-            CfqIdling::LastPrompt => self.is_last_without_window(owner) && !think(),
+            CfqIdling::LastPrompt => self.is_last_without_window(owner) && !thinks_long(),
         }
     }
 
@@ -306,8 +306,8 @@ impl Cfq {
             Turn::Sync(owner) => {
                 self.queue(owner).waits_for_turn = false;
                 let waiting = self.ring.len() as u64 + 1;
-                let least = (2 * self.slice_idle).min(self.slice_sync);
-                (TARGET_LATENCY / waiting).clamp(least, self.slice_sync)
+                let shortest_slice = (2 * self.slice_idle).min(self.slice_sync);
+                (TARGET_LATENCY / waiting).clamp(shortest_slice, self.slice_sync)
             }
         };
         self.slice_end = now + slice;
@@ -326,8 +326,8 @@ impl Cfq {
                     first = true;
                 }
                 Some(Turn::Async) => {
-                    let over = now >= self.slice_end || self.async_left == 0;
-                    if self.async_queued == 0 || over && !self.ring.is_empty() {
+                    let slice_over = now >= self.slice_end || self.async_left == 0;
+                    if self.async_queued == 0 || slice_over && !self.ring.is_empty() {
                         self.expire();
                     } else if self.in_flight[Class::Sync.index()] > 0 {
                         return Choice::Nothing;
@@ -336,16 +336,16 @@ impl Cfq {
                     }
                 }
                 Some(Turn::Sync(owner)) => {
-                    let over = now >= self.slice_end && !self.ring.is_empty();
+                    let slice_over = now >= self.slice_end && !self.ring.is_empty();
                     let q = *self.queue(owner);
-                    let waits = self.waits_for(owner);
-                    if q.queued > 0 && !over {
-                        if waits && self.in_flight[Class::Async.index()] > 0 {
+                    let idles = self.idles_for(owner);
+                    if q.queued > 0 && !slice_over {
+                        if idles && self.in_flight[Class::Async.index()] > 0 {
                             return Choice::Nothing;
                         }
                         return Choice::Sync(owner);
                     }
-                    if q.queued == 0 && !over && waits {
+                    if q.queued == 0 && !slice_over && idles {
                         match self.idle_until {
                             _ if q.in_flight > 0 => return Choice::Nothing,
                             Some(until) if now < until => return Choice::Wait(until),

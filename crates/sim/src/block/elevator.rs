@@ -60,13 +60,13 @@ struct ClassQueue {
 impl ClassQueue {
     /// Returns the index of the first entry that starts at or after `block`.
     fn lower_bound(&self, block: u64) -> usize {
-        let h = self.hint;
-        let below = |i: usize| self.sorted[i].0 < block;
-        if h <= self.sorted.len()
-            && (h == 0 || below(h - 1))
-            && (h == self.sorted.len() || !below(h))
+        let hint = self.hint;
+        let starts_before = |i: usize| self.sorted[i].0 < block;
+        if hint <= self.sorted.len()
+            && (hint == 0 || starts_before(hint - 1))
+            && (hint == self.sorted.len() || !starts_before(hint))
         {
-            return h;
+            return hint;
         }
         self.sorted.partition_point(|e| e.0 < block)
     }
@@ -220,16 +220,18 @@ impl Elevator {
         queue.hint = queue.lower_bound(block);
     }
 
-    /// Re-sorts a request that grew at its front: its first block changed from `from` to `to`.
-    pub fn moved(&mut self, class: Class, from: u64, to: u64, slot: Slot) {
+    /// Re-sorts a request that grew at its front: its first block changed from `old_block` to `new_block`.
+    pub fn moved(&mut self, class: Class, old_block: u64, new_block: u64, slot: Slot) {
         let queue = &mut self.classes[class.index()];
-        let at = queue.index_of(from, slot);
-        let above = at.checked_sub(1).is_none_or(|i| queue.sorted[i].0 <= to);
-        if above {
-            queue.sorted[at].0 = to;
+        let at = queue.index_of(old_block, slot);
+        let keeps_place = at
+            .checked_sub(1)
+            .is_none_or(|i| queue.sorted[i].0 <= new_block);
+        if keeps_place {
+            queue.sorted[at].0 = new_block;
         } else {
             queue.sorted.remove(at);
-            queue.insert_sorted(to, slot);
+            queue.insert_sorted(new_block, slot);
         }
     }
 
@@ -239,10 +241,10 @@ impl Elevator {
         let queue = &mut self.classes[class.index()];
         let at = queue.index_of(block, gone);
         queue.sorted.remove(at);
-        let (k, g) = (queue.fifo_index(kept), queue.fifo_index(gone));
+        let (kept_age, gone_age) = (queue.fifo_index(kept), queue.fifo_index(gone));
         // The list is by age: the earlier place belongs to the older request.
-        queue.fifo[k.min(g)].slot = kept;
-        queue.fifo.remove(k.max(g));
+        queue.fifo[kept_age.min(gone_age)].slot = kept;
+        queue.fifo.remove(kept_age.max(gone_age));
         if let Some(cfq) = &mut self.cfq {
             cfq.merged(class, self.owners[gone as usize]);
         }
@@ -301,8 +303,8 @@ impl Elevator {
         };
         let queue = &mut self.classes[class.index()];
         let (_, slot) = queue.sorted.remove(at);
-        let age = queue.fifo_index(slot);
-        queue.fifo.remove(age);
+        let fifo_index = queue.fifo_index(slot);
+        queue.fifo.remove(fifo_index);
         queue.position = place(slot).end;
         if let Some(cfq) = &mut self.cfq {
             cfq.started(class, self.owners[slot as usize]);
@@ -327,11 +329,11 @@ impl Elevator {
     ) -> Option<(Class, usize)> {
         let in_batch = if self.batched < self.fifo_batch {
             self.ahead(self.batch_class)
-                .map(|at| (self.batch_class, at))
+                .map(|index| (self.batch_class, index))
         } else {
             None
         };
-        let (class, at) = match in_batch {
+        let (class, index) = match in_batch {
             Some(found) => found,
             None => {
                 let class = self.pick_class()?;
@@ -343,17 +345,17 @@ impl Elevator {
                     .front()
                     .expect("a class with requests has an oldest");
                 let at_oldest = || queue.index_of(place(oldest.slot).block, oldest.slot);
-                let at = match self.ahead(class) {
+                let index = match self.ahead(class) {
                     _ if oldest.expires <= now => at_oldest(),
-                    Some(at) => at,
+                    Some(index) => index,
                     None if self.from_oldest => at_oldest(),
                     None => 0,
                 };
-                (class, at)
+                (class, index)
             }
         };
         self.batched += 1;
-        Some((class, at))
+        Some((class, index))
     }
 }
 

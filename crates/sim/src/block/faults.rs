@@ -76,17 +76,17 @@ impl Faults {
 
     /// Returns the device time at `now`: `now` less the time spent in stalls, in nanoseconds.
     pub fn device_time(&self, now: u64) -> u64 {
-        let stalled = |w: &Window| now.clamp(w.from, w.to) - w.from;
-        now - self.stalls.iter().map(stalled).sum::<u64>()
+        let stalled_ns = |w: &Window| now.clamp(w.from, w.to) - w.from;
+        now - self.stalls.iter().map(stalled_ns).sum::<u64>()
     }
 
     /// Returns the world time at which this device time is seen. Nothing happens within a stall.
-    fn world_time(&self, device: u64) -> u64 {
-        self.stalls.iter().fold(device, |t, w| {
-            if t >= w.from {
-                t.saturating_add(w.to - w.from)
+    fn world_time(&self, device_time: u64) -> u64 {
+        self.stalls.iter().fold(device_time, |time, w| {
+            if time >= w.from {
+                time.saturating_add(w.to - w.from)
             } else {
-                t
+                time
             }
         })
     }

@@ -360,9 +360,9 @@ impl Queue {
 
     /// Hands the throttle token back, if the task holds one: a bio that was merged needs none.
     fn give_back(&mut self, now: u64, task: &mut IoContext, bio: &Bio, wake: &mut Wake) {
-        let held = std::mem::take(&mut task.has_token);
+        let had_token = std::mem::take(&mut task.has_token);
         if let Some(wbt) = &mut self.wbt {
-            wbt.merged(now, task.owner(), held, bio, &mut wake.tokens);
+            wbt.merged(now, task.owner(), had_token, bio, &mut wake.tokens);
         }
     }
 
@@ -425,9 +425,9 @@ impl Queue {
     }
 
     fn merge_front(&mut self, now: u64, slot: Slot, bio: &Bio) -> Wake {
-        let was = self.prepend(slot, bio);
+        let old_block = self.prepend(slot, bio);
         let class = self.requests[slot as usize].class;
-        self.elevator.moved(class, was, bio.block, slot);
+        self.elevator.moved(class, old_block, bio.block, slot);
         self.join_in_front(now, slot)
     }
 
@@ -469,7 +469,7 @@ impl Queue {
     /// of the scheduler's idling for a reader, and the end of the throttle's window. `None` if
     /// there is none of these.
     pub fn dispatch(&mut self, now: u64, rng: &mut Rng) -> Option<u64> {
-        let mut again = None;
+        let mut idle_until = None;
         while self.in_service() < self.device.depth() {
             if let Some(slot) = self.parked.take() {
                 self.start(now, slot, rng);
@@ -479,7 +479,7 @@ impl Queue {
                 Next::Request(_, slot) => self.start(now, slot, rng),
                 Next::Nothing => break,
                 Next::Wait(until) => {
-                    again = Some(until);
+                    idle_until = Some(until);
                     break;
                 }
             }
@@ -493,8 +493,8 @@ impl Queue {
         {
             self.parked = Some(slot);
         }
-        let window = self.wbt.as_ref().and_then(Wbt::timer);
-        [self.next_completion(), again, window]
+        let window_end = self.wbt.as_ref().and_then(Wbt::timer);
+        [self.next_completion(), idle_until, window_end]
             .into_iter()
             .flatten()
             .min()
@@ -554,18 +554,18 @@ impl Queue {
         } = ended;
         let request = self.requests[slot as usize];
         self.elevator.ended(finish, request.class, slot);
-        let d = request.dir.index();
-        self.stats.requests[d] += 1;
+        let dir_index = request.dir.index();
+        self.stats.requests[dir_index] += 1;
         // The submitter's CPU clock may be ahead of the CPU that started and ended the request, on
         // slow CPUs by more than a fast device takes.
-        self.stats.wait_ns[d] += finish.saturating_sub(request.submitted);
+        self.stats.wait_ns[dir_index] += finish.saturating_sub(request.submitted);
         match error {
-            Some(_) => self.stats.errors[d] += 1,
-            None => self.stats.blocks[d] += u64::from(request.blocks()),
+            Some(_) => self.stats.errors[dir_index] += 1,
+            None => self.stats.blocks[dir_index] += u64::from(request.blocks()),
         }
-        let mut at = request.first_bio;
-        while at != NO_BIO {
-            let node = &mut self.bios[at as usize];
+        let mut bio_index = request.first_bio;
+        while bio_index != NO_BIO {
+            let node = &mut self.bios[bio_index as usize];
             out.push(Done {
                 tag: node.tag,
                 dir: request.dir,
@@ -573,10 +573,10 @@ impl Queue {
                 blocks: node.blocks,
                 error,
             });
-            self.stats.bios[d] += 1;
+            self.stats.bios[dir_index] += 1;
             let next = std::mem::replace(&mut node.next, self.free_bio);
-            self.free_bio = at;
-            at = next;
+            self.free_bio = bio_index;
+            bio_index = next;
         }
         self.free_slots.push(slot);
         self.list.free(request.class, wake);

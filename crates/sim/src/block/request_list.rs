@@ -145,9 +145,9 @@ fn tags_for_writes(tags: u32, registered: u32) -> u32 {
     while tags >= 4 && 4 << shift > tags {
         shift -= 1;
     }
-    let word = 1 << shift;
-    let whole = tags / word * registered.min(word);
-    whole + registered.min(tags % word)
+    let word_bits = 1 << shift;
+    let in_whole_words = tags / word_bits * registered.min(word_bits);
+    in_whole_words + registered.min(tags % word_bits)
 }
 
 impl RequestList {

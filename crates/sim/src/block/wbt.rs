@@ -152,20 +152,20 @@ impl Wbt {
     /// `calc_wb_limits`). Returns true if the depth can't be raised further.
     fn set_depth(&mut self) -> bool {
         let depth = DEFAULT_DEPTH.min(self.queue_depth);
-        let mut top = false;
+        let mut at_most = false;
         self.max_depth = match self.step {
             // A device that takes one request at a time still gets a second one queued.
             _ if self.queue_depth == 1 => {
-                top = self.step <= 0;
-                if top { 2 } else { 1 }
+                at_most = self.step <= 0;
+                if at_most { 2 } else { 1 }
             }
             0 => depth,
             1.. => 1 + ((depth - 1) >> self.step.min(31)),
             _ => {
                 let most = 3 * self.queue_depth / 4;
                 let wider = u64::from(depth - 1) << self.step.unsigned_abs().min(31);
-                top = wider + 1 > u64::from(most);
-                if top { most } else { wider as u32 + 1 }
+                at_most = wider + 1 > u64::from(most);
+                if at_most { most } else { wider as u32 + 1 }
             }
         };
         (self.normal, self.background) = if self.max_depth <= 2 {
@@ -173,7 +173,7 @@ impl Wbt {
         } else {
             (self.max_depth.div_ceil(2), self.max_depth.div_ceil(4))
         };
-        top
+        at_most
     }
 
     /// Returns true if `then` is known and less than `span` nanoseconds before `now`.
@@ -184,8 +184,8 @@ impl Wbt {
     /// Returns the most tokens of its kind that may be out for a write of this purpose
     /// (`get_limit`).
     fn limit(&self, now: u64, purpose: Purpose) -> u32 {
-        let whole = matches!(purpose, Purpose::Waited | Purpose::Swap);
-        if whole || Self::within(self.dirtier_slept, now, RECENT_WAIT) {
+        let whole_depth = matches!(purpose, Purpose::Waited | Purpose::Swap);
+        if whole_depth || Self::within(self.dirtier_slept, now, RECENT_WAIT) {
             self.max_depth
         } else if purpose == Purpose::Background || Self::within(self.last_read, now, CLOSE) {
             self.background
@@ -211,14 +211,14 @@ impl Wbt {
             return Ok(());
         };
         let limit = self.limit(now, bio.purpose);
-        let r = &mut self.tokens[kind];
-        if let Some(at) = r.given.iter().position(|&t| t == task) {
-            r.given.swap_remove(at);
-        } else if r.waiting.is_empty() && r.out < limit {
-            r.out += 1;
+        let tokens = &mut self.tokens[kind];
+        if let Some(at) = tokens.given.iter().position(|&t| t == task) {
+            tokens.given.swap_remove(at);
+        } else if tokens.waiting.is_empty() && tokens.out < limit {
+            tokens.out += 1;
         } else {
-            if !r.waiting.iter().any(|w| w.0 == task) {
-                r.waiting.push_back((task, bio.purpose));
+            if !tokens.waiting.iter().any(|w| w.0 == task) {
+                tokens.waiting.push_back((task, bio.purpose));
             }
             return Err(kind as u8);
         }
@@ -232,12 +232,12 @@ impl Wbt {
         let Some(kind) = Self::kind(bio) else {
             return;
         };
-        let r = &mut self.tokens[kind];
-        let had = r.given.iter().position(|&t| t == task);
-        if let Some(at) = had {
-            r.given.swap_remove(at);
+        let tokens = &mut self.tokens[kind];
+        let given_at = tokens.given.iter().position(|&t| t == task);
+        if let Some(at) = given_at {
+            tokens.given.swap_remove(at);
         }
-        if held || had.is_some() {
+        if held || given_at.is_some() {
             self.give_back(now, kind, given);
         }
     }
@@ -268,22 +268,22 @@ impl Wbt {
     /// Notes that a request ended, for the window's latencies, and takes its token back.
     pub fn ended(&mut self, now: u64, slot: u32, dir: Dir, given: &mut Given) {
         let Held { kind, issued } = std::mem::take(&mut self.held[slot as usize]);
-        let w = &mut self.window;
+        let window = &mut self.window;
         match dir {
             Dir::Read => {
                 let took = now.saturating_sub(issued);
-                w.least_read = if w.reads == 0 {
+                window.least_read = if window.reads == 0 {
                     took
                 } else {
-                    w.least_read.min(took)
+                    window.least_read.min(took)
                 };
-                w.reads += 1;
+                window.reads += 1;
                 self.last_read = Some(now);
                 if self.cookie.is_some_and(|(of, _)| of == slot) {
                     self.cookie = None;
                 }
             }
-            Dir::Write => w.writes += 1,
+            Dir::Write => window.writes += 1,
         }
         if let Some(kind) = kind {
             self.give_back(now, usize::from(kind), given);
@@ -293,28 +293,28 @@ impl Wbt {
     /// Takes a token back. Sleepers are served only once half a background share is free
     /// (`wbt_rqw_done`).
     fn give_back(&mut self, now: u64, kind: usize, given: &mut Given) {
-        let r = &mut self.tokens[kind];
-        r.out = r
+        let tokens = &mut self.tokens[kind];
+        tokens.out = tokens
             .out
             .checked_sub(1)
             .expect("a token that nobody has came back");
-        let out = r.out;
+        let out = tokens.out;
         if out > 0 && (out >= self.normal || self.normal - out < self.background / 2) {
             return;
         }
-        self.give(now, kind, given);
+        self.give_to_sleepers(now, kind, given);
     }
 
     /// Gives tokens to sleepers in their order, until one exceeds its limit.
-    fn give(&mut self, now: u64, kind: usize, given: &mut Given) {
+    fn give_to_sleepers(&mut self, now: u64, kind: usize, given: &mut Given) {
         while let Some(&(task, purpose)) = self.tokens[kind].waiting.front() {
             if self.tokens[kind].out >= self.limit(now, purpose) {
                 break;
             }
-            let r = &mut self.tokens[kind];
-            r.waiting.pop_front();
-            r.given.push(task);
-            r.out += 1;
+            let tokens = &mut self.tokens[kind];
+            tokens.waiting.pop_front();
+            tokens.given.push(task);
+            tokens.out += 1;
             given[kind] += 1;
         }
     }
@@ -322,12 +322,12 @@ impl Wbt {
     /// Notes a write: windows are measured from now on.
     pub fn wrote(&mut self, now: u64) {
         if self.timer.is_none() {
-            self.arm(now);
+            self.start_window(now);
         }
     }
 
     /// Starts a window; a smaller depth makes it shorter (`rwb_arm_timer`).
-    fn arm(&mut self, now: u64) {
+    fn start_window(&mut self, now: u64) {
         self.window_ns = match self.step {
             1.. => (WINDOW << 4) / (((self.step as u64) + 1) << 8).isqrt(),
             _ => WINDOW,
@@ -348,21 +348,21 @@ impl Wbt {
         }
         self.timer = None;
         match self.verdict(now) {
-            Verdict::Exceeded => self.down(true),
-            Verdict::Ok | Verdict::OnlyWrites => self.up(now, given),
+            Verdict::Exceeded => self.lower_depth(true),
+            Verdict::Ok | Verdict::OnlyWrites => self.raise_depth(now, given),
             Verdict::Unknown => {
                 self.unknown += 1;
                 if self.unknown >= UNKNOWN {
                     match self.step {
-                        1.. => self.up(now, given),
+                        1.. => self.raise_depth(now, given),
                         0 => {}
-                        _ => self.down(false),
+                        _ => self.lower_depth(false),
                     }
                 }
             }
         }
         if self.step != 0 || self.out() > 0 {
-            self.arm(now);
+            self.start_window(now);
         }
     }
 
@@ -373,18 +373,20 @@ impl Wbt {
 
     /// Judges the window's latencies (`latency_exceeded`).
     fn verdict(&self, now: u64) -> Verdict {
-        let waits = self.cookie.map_or(0, |(_, since)| now - since.min(now));
-        let w = &self.window;
-        if waits > self.window_ns || (waits > self.target && w.reads == 0) {
+        let oldest_read_waits = self.cookie.map_or(0, |(_, since)| now - since.min(now));
+        let window = &self.window;
+        if oldest_read_waits > self.window_ns
+            || (oldest_read_waits > self.target && window.reads == 0)
+        {
             Verdict::Exceeded
-        } else if w.reads < 1 || w.writes < LEAST_WRITES {
+        } else if window.reads < 1 || window.writes < LEAST_WRITES {
             let slept = Self::within(self.dirtier_slept, now, RECENT_WAIT);
-            if w.writes > 0 || slept || self.out() > 0 {
+            if window.writes > 0 || slept || self.out() > 0 {
                 Verdict::OnlyWrites
             } else {
                 Verdict::Unknown
             }
-        } else if w.least_read > self.target {
+        } else if window.least_read > self.target {
             Verdict::Exceeded
         } else {
             Verdict::Ok
@@ -392,7 +394,7 @@ impl Wbt {
     }
 
     /// Raises the depth by a step, and gives tokens to sleepers (`scale_up`).
-    fn up(&mut self, now: u64, given: &mut Given) {
+    fn raise_depth(&mut self, now: u64, given: &mut Given) {
         if self.scaled_max {
             return;
         }
@@ -400,13 +402,13 @@ impl Wbt {
         self.scaled_max = self.set_depth();
         self.unknown = 0;
         for kind in 0..self.tokens.len() {
-            self.give(now, kind, given);
+            self.give_to_sleepers(now, kind, given);
         }
     }
 
     /// Lowers the depth by a step. If the depth was raised, a `hard` step returns it to the initial
     /// one at once (`scale_down`).
-    fn down(&mut self, hard: bool) {
+    fn lower_depth(&mut self, hard: bool) {
         if self.max_depth == 1 {
             return;
         }
@@ -582,7 +584,7 @@ mod tests {
         let mut wbt = Wbt::new(256, 256, true);
         wbt.dirtier_sleeps(0);
         for _ in 0..3 {
-            wbt.up(0, &mut Given::default());
+            wbt.raise_depth(0, &mut Given::default());
         }
         let write = bio(Dir::Write, Purpose::Writeback);
         let after = RECENT_WAIT;

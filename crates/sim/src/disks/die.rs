@@ -113,15 +113,15 @@ impl Die {
 
     /// Reads a page for a request at `at`; sensing takes `ns`. Returns when the page is in the
     /// register.
-    pub(super) fn read(&mut self, at: u64, ns: u64, t: &Timing) -> u64 {
+    pub(super) fn read(&mut self, at: u64, ns: u64, timing: &Timing) -> u64 {
         let mut start = at.max(self.reads_until);
         self.end_until(start);
-        let stands = self.runs_from <= self.reads_until;
+        let not_started = self.runs_from <= self.reads_until;
         if !self.work.is_empty() && self.runs_from < start {
             // The operation has been under way since before this read.
-            start = self.suspend(start, t);
-        } else if !self.work.is_empty() && stands && self.passed >= t.passing {
-            start = self.suspend(self.runs_from, t);
+            start = self.suspend(start, timing);
+        } else if !self.work.is_empty() && not_started && self.passed >= timing.passing {
+            start = self.suspend(self.runs_from, timing);
         }
         self.passed += u32::from(!self.work.is_empty());
         self.reads_until = start + ns;
@@ -131,48 +131,48 @@ impl Die {
 
     /// Suspends the operation under way for a read that wants the die at `wanted`. Returns when the
     /// read gets the die: when the operation has ended or is suspended.
-    fn suspend(&mut self, wanted: u64, t: &Timing) -> u64 {
+    fn suspend(&mut self, wanted: u64, timing: &Timing) -> u64 {
         let op = self.work.front_mut().expect("an operation is under way");
-        let takes = match op.kind {
-            Kind::Host | Kind::Copy => t.program_suspend,
-            Kind::Erase => t.erase_suspend,
+        let suspend_ns = match op.kind {
+            Kind::Host | Kind::Copy => timing.program_suspend,
+            Kind::Erase => timing.erase_suspend,
             Kind::Fetch => u64::MAX / 4,
         };
         let end = self.runs_from + op.left;
-        let stops = wanted.max(self.runs_from + t.progress);
-        let aside = stops + takes;
-        if end <= aside {
+        let stops_at = wanted.max(self.runs_from + timing.progress);
+        let suspended_at = stops_at + suspend_ns;
+        if end <= suspended_at {
             self.end_first(end);
             return end;
         }
-        op.left -= stops - self.runs_from;
-        self.runs_from = aside;
+        op.left -= stops_at - self.runs_from;
+        self.runs_from = suspended_at;
         self.passed = 0;
-        aside
+        suspended_at
     }
 
     /// Queues a host page that arrived at `arrived`, and garbage collection of `copies` pages with
-    /// it; all operations take `slower` times as long as in `t`. Returns when the write may be
+    /// it; all operations take `slower` times as long as in `timing`. Returns when the write may be
     /// acknowledged: at once if the buffer holds all pages that wait, otherwise when few enough of
     /// them do.
-    pub(super) fn write(&mut self, arrived: u64, copies: f64, slower: f64, t: &Timing) -> u64 {
+    pub(super) fn write(&mut self, arrived: u64, copies: f64, slower: f64, timing: &Timing) -> u64 {
         self.end_until(arrived);
         if self.work.is_empty() {
             self.runs_from = arrived.max(self.reads_until);
             self.passed = 0;
         }
-        let ns = |ns: u64| (ns as f64 * slower) as u64;
-        self.push(Kind::Host, ns(t.program));
+        let slowed = |slowed: u64| (slowed as f64 * slower) as u64;
+        self.push(Kind::Host, slowed(timing.program));
         self.waiting += 1;
-        self.count_page(ns(t.erase), t);
+        self.count_page(slowed(timing.erase), timing);
         self.copies_due += copies;
         while self.copies_due >= 1.0 {
             self.copies_due -= 1.0;
-            self.push(Kind::Fetch, ns(t.read));
-            self.push(Kind::Copy, ns(t.program));
-            self.count_page(ns(t.erase), t);
+            self.push(Kind::Fetch, slowed(timing.read));
+            self.push(Kind::Copy, slowed(timing.program));
+            self.count_page(slowed(timing.erase), timing);
         }
-        self.acknowledged(arrived, t.buffered)
+        self.acknowledged(arrived, timing.buffered)
     }
 
     fn push(&mut self, kind: Kind, left: u64) {
@@ -180,9 +180,9 @@ impl Die {
     }
 
     /// Counts a programmed page; queues an erase when a block is full.
-    fn count_page(&mut self, erase: u64, t: &Timing) {
+    fn count_page(&mut self, erase: u64, timing: &Timing) {
         self.programmed += 1;
-        if self.programmed >= t.block_pages {
+        if self.programmed >= timing.block_pages {
             self.programmed = 0;
             self.push(Kind::Erase, erase);
         }

@@ -105,11 +105,11 @@ fn valid_share(flash: f64) -> f64 {
     // Bisects for the root below 1; left of the root `exp` is above its argument.
     let (mut low, mut high) = (0.0, 1.0 - flash.ln() / flash);
     for _ in 0..60 {
-        let v = f64::midpoint(low, high);
-        if v < (-flash * (1.0 - v)).exp() {
-            low = v;
+        let share = f64::midpoint(low, high);
+        if share < (-flash * (1.0 - share)).exp() {
+            low = share;
         } else {
-            high = v;
+            high = share;
         }
     }
     f64::midpoint(low, high)
@@ -186,10 +186,10 @@ impl FlashDrive {
         finish - now
     }
 
-    /// Occupies the interface for a transfer that could start at `ready`; returns the transfer's
+    /// Occupies the interface for a transfer that could start at `ready_at`; returns the transfer's
     /// end.
-    fn transfer(&mut self, ready: u64, blocks: u32) -> u64 {
-        let start = ready.max(self.interface_free_at);
+    fn transfer(&mut self, ready_at: u64, blocks: u32) -> u64 {
+        let start = ready_at.max(self.interface_free_at);
         self.interface_free_at = start + (f64::from(blocks) * self.interface_block_ns) as u64;
         self.interface_free_at
     }

@@ -63,11 +63,11 @@ impl Model for Raid0 {
     }
 
     fn service(&mut self, now: u64, t: &Transfer, in_service: u32, rng: &mut Rng) -> u64 {
-        let each = in_service.div_ceil(self.members());
+        let per_member = in_service.div_ceil(self.members());
         (0..self.disks.len())
-            .filter_map(|m| {
-                let piece = self.piece(m as u64, t)?;
-                Some(self.disks[m].service(now, &piece, each, rng))
+            .filter_map(|member| {
+                let piece = self.piece(member as u64, t)?;
+                Some(self.disks[member].service(now, &piece, per_member, rng))
             })
             .max()
             .expect("a request lies on at least one member")

@@ -140,8 +140,8 @@ impl Model for Rotating {
 
 impl Rotating {
     /// Returns a disk of this many blocks with its head at block 0.
-    pub(super) fn of(capacity: u64, run: &Params) -> Self {
-        let params = &run.disks.rotating;
+    pub(super) fn of(capacity: u64, all_params: &Params) -> Self {
+        let params = &all_params.disks.rotating;
         let cruise = params.disk_full_seek - params.disk_track_seek;
         let average = params.disk_average_seek - params.disk_track_seek;
         let third: f64 = 1.0 / 3.0;
@@ -162,7 +162,7 @@ impl Rotating {
             interface_block_ns: block_ns(params.disk_interface_bandwidth),
             depth: params.disk_queue_depth as u32,
             reorder: params.disk_reorder as u32,
-            max_request_blocks: whole_blocks(run.max_request),
+            max_request_blocks: whole_blocks(all_params.max_request),
             cache_blocks,
             head: 0,
             free_at: 0,
@@ -182,13 +182,13 @@ impl Rotating {
     /// Returns the seek time between two blocks, with the distance divided by `shorter`.
     fn seek_ns(&self, from: u64, to: u64, shorter: f64) -> f64 {
         let stroke = 1.0 - self.inner_squared.sqrt();
-        let d = if stroke > 0.0 {
+        let distance = if stroke > 0.0 {
             (self.radius(from) - self.radius(to)).abs() / stroke
         } else {
             from.abs_diff(to) as f64 / self.capacity
         };
-        let d = d / shorter;
-        self.seek_track_ns + self.seek_root_ns * d.sqrt() + self.seek_linear_ns * d
+        let distance = distance / shorter;
+        self.seek_track_ns + self.seek_root_ns * distance.sqrt() + self.seek_linear_ns * distance
     }
 
     /// Returns the least of this many uniform draws, as a share of a revolution.
@@ -204,17 +204,17 @@ impl Rotating {
         let positioning = if t.block == self.head {
             0.0
         } else {
-            let sought = self.seek_ns(self.head, t.block, gain)
+            let by_seeking = self.seek_ns(self.head, t.block, gain)
                 + Self::rotation(gain, rng) * self.revolution_ns;
-            let skipped = t.block.checked_sub(self.head).map(|blocks| {
-                let passing = blocks as f64 * self.outer_block_ns / self.radius(t.block);
-                if passing < self.revolution_ns {
-                    passing
+            let by_waiting = t.block.checked_sub(self.head).map(|blocks| {
+                let passing_ns = blocks as f64 * self.outer_block_ns / self.radius(t.block);
+                if passing_ns < self.revolution_ns {
+                    passing_ns
                 } else {
                     f64::INFINITY
                 }
             });
-            skipped.map_or(sought, |passing| passing.min(sought))
+            by_waiting.map_or(by_seeking, |passing_ns| passing_ns.min(by_seeking))
         };
         self.head = t.end();
         positioning + media
@@ -278,12 +278,12 @@ impl Rotating {
     /// Serves a read before the cached writes, which it delays; returns the nanoseconds that the
     /// request takes.
     fn read_past_cache(&mut self, now: u64, t: &Transfer, choices: u32, rng: &mut Rng) -> u64 {
-        let command = now + self.command_ns as u64;
+        let command_done = now + self.command_ns as u64;
         let mechanical = self.mechanical_ns(t, choices, rng) as u64;
         // The write under way is finished first; the other cached writes are pushed back.
         let start = match self.cached.front() {
-            Some(front) => command.max(self.on_platter(front).min(self.free_at)),
-            None => command.max(self.free_at),
+            Some(front) => command_done.max(self.on_platter(front).min(self.free_at)),
+            None => command_done.max(self.free_at),
         };
         let start = start.max(self.read_until);
         self.read_until = start + mechanical;

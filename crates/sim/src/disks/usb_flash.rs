@@ -268,11 +268,11 @@ impl UsbFlash {
 
     /// Adds the flash work of writing blocks `from..to` of one unit to `work`.
     fn write_unit(&mut self, unit: u64, from: u32, to: u32, work: &mut Work) {
-        let at = self.opened(unit, work);
+        let slot = self.slot_of(unit, work);
         self.uses += 1;
         let mut open = OpenUnit {
             last_use: self.uses,
-            ..self.open[at]
+            ..self.open[slot]
         };
         if self.out_of_order {
             if open.logged + (to - from) > self.unit_blocks {
@@ -297,17 +297,17 @@ impl UsbFlash {
         if open.in_order {
             open.pointer = to;
         }
-        self.open[at] = open;
+        self.open[slot] = open;
         if open.pointer == self.unit_blocks || open.logged == self.unit_blocks {
             self.close(&open, work);
-            self.open.swap_remove(at);
+            self.open.swap_remove(slot);
         }
     }
 
     /// Returns the slot in which the unit is open, after opening the unit if need be.
-    fn opened(&mut self, unit: u64, work: &mut Work) -> usize {
-        if let Some(at) = self.open.iter().position(|o| o.unit == unit) {
-            return at;
+    fn slot_of(&mut self, unit: u64, work: &mut Work) -> usize {
+        if let Some(slot) = self.open.iter().position(|o| o.unit == unit) {
+            return slot;
         }
         if self.open.len() == self.slots {
             let oldest = (0..self.slots).min_by_key(|&i| self.open[i].last_use);

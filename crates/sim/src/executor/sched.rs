@@ -469,7 +469,7 @@ impl Sched {
     /// # Panics
     /// If `act` charges time.
     pub fn aside(&self, time: u64, act: impl FnOnce()) {
-        let before = (self.time.get(), self.settled.get(), self.here.get());
+        let saved = (self.time.get(), self.settled.get(), self.here.get());
         let (running, interrupt) = (self.running.get(), self.interrupt.get());
         self.set_time(time);
         self.here.set(0);
@@ -479,15 +479,15 @@ impl Sched {
         assert_eq!(self.time.get(), time, "what is done aside costs nothing");
         self.interrupt.set(interrupt);
         self.running.set(running);
-        self.here.set(before.2);
-        self.time.set(before.0);
-        self.settled.set(before.1);
+        self.here.set(saved.2);
+        self.time.set(saved.0);
+        self.settled.set(saved.1);
     }
 
     /// Adds an event or task switch to the digest of the run.
     fn note(&self, a: u64, b: u64) {
-        let h = (self.digest.get() ^ a).wrapping_mul(0x100_0000_01b3);
-        self.digest.set((h ^ b).wrapping_mul(0x100_0000_01b3));
+        let hash = (self.digest.get() ^ a).wrapping_mul(0x100_0000_01b3);
+        self.digest.set((hash ^ b).wrapping_mul(0x100_0000_01b3));
     }
 
     /// Returns a hash of all events and task switches so far.
@@ -528,11 +528,11 @@ impl Sched {
     fn look(&self, at: Option<&'static Location<'static>>) -> bool {
         let clocks = self.cpus.iter().map(|c| c.clock.get());
         let charged = self.time.get() - self.settled.get();
-        let sum = clocks.fold(
+        let progress = clocks.fold(
             self.last_event.get().wrapping_add(charged),
             u64::wrapping_add,
         );
-        let ends = self.watchdog.look(sum, at.map(|at| (self.task(), at)));
+        let ends = self.watchdog.look(progress, at.map(|at| (self.task(), at)));
         if ends {
             self.stop();
         }

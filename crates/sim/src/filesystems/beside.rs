@@ -72,7 +72,7 @@ async fn write_page<const T: bool>(
     };
     mm.clear_page_dirty_for_io(pfn);
     mm.set_page_writeback(pfn);
-    let before = match gathered.takes(mm, index, (block, pfn), fresh) {
+    let full_end = match gathered.takes(mm, index, (block, pfn), fresh) {
         true => None,
         false => gathered.take(),
     };
@@ -81,8 +81,8 @@ async fn write_page<const T: bool>(
         mm.unlock_page(pfn);
         gathered.add(mm, index, (block, &[pfn]), fresh).await;
     }
-    if let Some(before) = before {
-        gathered.hand_over(mm, before).await;
+    if let Some(full_end) = full_end {
+        gathered.hand_over(mm, full_end).await;
     }
     if locked {
         gathered.add(mm, index, (block, &[pfn]), fresh).await;

@@ -580,16 +580,16 @@ impl Btrfs {
 
     /// Searches to the rightmost leaf of a tree and adds `bytes` there.
     async fn insert<const T: bool>(&self, mm: &SimMm<T>, tree: usize, bytes: u32) {
-        let t = &self.trees[tree];
+        let nodes = &self.trees[tree];
         // A full leaf is split, and so is a full node above it.
         let mut fresh = [false; LEVELS];
-        if t.path[0].get() == 0 {
+        if nodes.path[0].get() == 0 {
             fresh = [true; LEVELS];
-        } else if t.used[0].get() + bytes > LEAF_BYTES {
+        } else if nodes.used[0].get() + bytes > LEAF_BYTES {
             fresh[0] = true;
             for (level, fresh) in fresh.iter_mut().enumerate().take(LEVELS - 1).skip(1) {
-                if t.used[level].get() < FANOUT {
-                    t.used[level].set(t.used[level].get() + 1);
+                if nodes.used[level].get() < FANOUT {
+                    nodes.used[level].set(nodes.used[level].get() + 1);
                     break;
                 }
                 *fresh = true;
@@ -597,12 +597,12 @@ impl Btrfs {
         }
         for level in (0..LEVELS).rev() {
             if fresh[level] {
-                t.used[level].set(u32::from(level > 0));
-                t.path[level].set(0);
+                nodes.used[level].set(u32::from(level > 0));
+                nodes.path[level].set(0);
             }
             self.touch(mm, tree, level).await;
         }
-        t.used[0].set(t.used[0].get() + bytes);
+        nodes.used[0].set(nodes.used[0].get() + bytes);
     }
 
     /// Returns the next block of the chunk. After the end it begins anew: the nodes there were
@@ -617,21 +617,21 @@ impl Btrfs {
     /// Reads a node on the way down, marking it accessed, copies it if this transaction has not
     /// done so yet, and dirties it.
     async fn touch<const T: bool>(&self, mm: &SimMm<T>, tree: usize, level: usize) {
-        let t = &self.trees[tree];
+        let nodes = &self.trees[tree];
         let mapping = self.mapping.get();
-        let old = t.path[level].get();
+        let old = nodes.path[level].get();
         if old != 0
             && let Some(pfn) = metadata_page(mm, mapping, old, false, TrackPath::TreeSearch).await
         {
             mm.mark_page_accessed(pfn, TrackPath::TreeSearch);
         }
         let now = self.transaction.get();
-        if old == 0 || t.made_in[level].get() != now {
+        if old == 0 || nodes.made_in[level].get() != now {
             let block = self.new_tree_block();
-            t.path[level].set(block);
-            t.made_in[level].set(now);
+            nodes.path[level].set(block);
+            nodes.made_in[level].set(now);
         }
-        let block = t.path[level].get();
+        let block = nodes.path[level].get();
         if let Some(pfn) = metadata_page(mm, mapping, block, true, TrackPath::TreeUpdate).await {
             mm.mark_page_accessed(pfn, TrackPath::TreeUpdate);
             mm.set_page_dirty(pfn, TrackPath::TreeUpdate);

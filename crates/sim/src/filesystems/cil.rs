@@ -156,7 +156,7 @@ fn bytes_and_runs(chunks: u32) -> (u32, u32) {
 }
 
 /// Returns the bytes that a block with these changed chunks takes in the log.
-fn logged(chunks: u32) -> u64 {
+fn log_bytes(chunks: u32) -> u64 {
     let (bytes, runs) = bytes_and_runs(chunks);
     OF_BUFFER + u64::from(runs) * OPERATION + u64::from(bytes)
 }
@@ -185,13 +185,13 @@ impl Cil {
         let mut items = self.items.borrow_mut();
         let item = items.entry(block).or_default();
         let before = if item.force == self.force.get() {
-            logged(item.chunks)
+            log_bytes(item.chunks)
         } else {
             0
         };
         item.chunks |= chunks;
         self.space
-            .set(self.space.get() + logged(item.chunks) - before);
+            .set(self.space.get() + log_bytes(item.chunks) - before);
         let (bytes, runs) = bytes_and_runs(item.chunks);
         let now = item.buffers.block_changed(bytes, runs);
         memory.became(std::mem::replace(&mut item.buffers, now), now);
@@ -304,7 +304,7 @@ impl Cil {
                 let item = items.get_mut(block).expect("a changed block has an item");
                 let now = item.buffers.forced();
                 memory.became(std::mem::replace(&mut item.buffers, now), now);
-                logged(item.chunks)
+                log_bytes(item.chunks)
             })
             .sum();
         debug_assert!(self.space.get() == blocks, "bytes that wait for the log");
@@ -349,8 +349,8 @@ mod tests {
         assert_eq!(chunks(127, 129), 3);
         assert_eq!(chunks(0, 4096), u32::MAX);
         assert_eq!(chunks(4094, 4096), 1 << 31);
-        assert_eq!(logged(0b1), 40 + 12 + 128);
-        assert_eq!(logged(0b1011), 40 + 2 * 12 + 3 * 128);
+        assert_eq!(log_bytes(0b1), 40 + 12 + 128);
+        assert_eq!(log_bytes(0b1011), 40 + 2 * 12 + 3 * 128);
     }
 
     /// Makes a file of one extent in a directory and forces the log. Returns the bytes written.

@@ -94,7 +94,7 @@ impl Place {
 
     /// Returns the block of a page and the number of contiguous pages from it on. If the page has
     /// no block, returns the hole, cut to `len` pages, with what an allocation needs.
-    fn look(&mut self, index: u32, len: u32) -> Result<(u64, u32), Hole> {
+    fn find_run(&mut self, index: u32, len: u32) -> Result<(u64, u32), Hole> {
         let before = self.before(index);
         let last = before.map(|at| self.extents[at]);
         if let Some(e) = last
@@ -291,7 +291,7 @@ impl Fs {
     /// Returns how many of `most` pages from `index` on have no block, up to the first that has
     /// one.
     pub(super) fn unplaced(&self, mapping: u32, (index, most): (u32, u32)) -> u32 {
-        self.with_place(mapping, |p| match p.look(index, most) {
+        self.with_place(mapping, |p| match p.find_run(index, most) {
             Ok(_) => 0,
             Err(hole) => hole.len,
         })
@@ -386,7 +386,7 @@ impl Fs {
         len: u32,
         ahead: impl FnOnce() -> Ahead,
     ) -> Option<(u64, u32)> {
-        let hole = match self.with_place(mapping, |p| p.look(index, len)) {
+        let hole = match self.with_place(mapping, |p| p.find_run(index, len)) {
             Ok((block, n)) => return Some((block, n.min(len))),
             Err(hole) => hole,
         };
@@ -410,14 +410,14 @@ impl Fs {
         let reserve = self.place_before(mapping, index, reserve);
         let n = len.min(reserve.len);
         let block = reserve.block;
-        let left = Extent {
+        let rest = Extent {
             index: index.saturating_add(n),
             len: reserve.len - n,
             block: block + u64::from(n),
         };
         self.space.used(n);
         self.with_place(mapping, |p| {
-            p.reserve = (left.len > 0).then_some(left);
+            p.reserve = (rest.len > 0).then_some(rest);
             p.promised = promised.unwrap_or(p.promised);
             p.add(Extent {
                 index,

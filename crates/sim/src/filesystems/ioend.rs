@@ -288,11 +288,14 @@ impl Gathered {
     pub async fn prepare<const T: bool>(&mut self, mm: &SimMm<T>, first: u32) -> bool {
         let fresh = self.is_fresh(mm, first);
         if let Some((id, _)) = self.open {
-            let (next, pages, was) = mm
+            let (next, pages, was_fresh) = mm
                 .world
                 .ends
                 .change(id, |e| (e.first + e.pages, e.pages, e.fresh));
-            if next != first || was != fresh || !self.limits(mm, fresh).takes_page(pages, first) {
+            if next != first
+                || was_fresh != fresh
+                || !self.limits(mm, fresh).takes_page(pages, first)
+            {
                 self.submit(mm).await;
             }
         }
@@ -323,10 +326,10 @@ impl Gathered {
             return false;
         };
         let limits = self.limits(mm, fresh);
-        let room = self.bio.has_room(pfn, limits.segments) || !limits.by_bio;
+        let has_room = self.bio.has_room(pfn, limits.segments) || !limits.by_bio;
         mm.world.ends.change(id, |e| {
             let follows = e.first + e.pages == index && next == block;
-            follows && e.fresh == fresh && limits.takes_page(e.pages, index) && room
+            follows && e.fresh == fresh && limits.takes_page(e.pages, index) && has_room
         })
     }
 
@@ -345,15 +348,15 @@ impl Gathered {
         let limits = self.limits(mm, fresh);
         for (i, &pfn) in (0..).zip(pfns) {
             let block = block + u64::from(i);
-            let room = self.bio.has_room(pfn, limits.segments);
+            let has_room = self.bio.has_room(pfn, limits.segments);
             if let Some((id, next)) = self.open {
                 let full = |e: &mut End| !limits.takes_page(e.pages, first + i);
-                if next != block || mm.world.ends.change(id, full) || (!room && limits.by_bio) {
+                if next != block || mm.world.ends.change(id, full) || (!has_room && limits.by_bio) {
                     self.submit(mm).await;
                     if fresh {
                         self.join(mm).await;
                     }
-                } else if !room {
+                } else if !has_room {
                     self.submit_bio(mm, id).await;
                 }
             }
@@ -371,13 +374,13 @@ impl Gathered {
                     read: false,
                 }),
             };
-            let begins = self.bio.pages == 0;
+            let begins_bio = self.bio.pages == 0;
             mm.world.ends.change(id, |e| {
                 e.pages += 1;
                 e.left += 1;
-                e.bios += u32::from(begins);
+                e.bios += u32::from(begins_bio);
             });
-            if begins {
+            if begins_bio {
                 mm.bio_begun();
             }
             self.bio.grow(block, pfn);

@@ -125,7 +125,7 @@ pub(super) fn make_root<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
         agino: 2,
         place: ask!(fs, model => model.read_root(fs)),
     };
-    root.placed(mm, fs, ino, None);
+    root.register(mm, fs, ino, None);
 }
 
 /// Position of a new inode.
@@ -150,7 +150,7 @@ impl Inode {
     }
 
     /// Records this position as that of inode `ino` and registers the inode with the engine.
-    fn placed<const T: bool>(self, mm: &SimMm<T>, fs: &Fs, ino: u32, dir: Option<DirNumber>) {
+    fn register<const T: bool>(self, mm: &SimMm<T>, fs: &Fs, ino: u32, dir: Option<DirNumber>) {
         let place = Place::of(self.group, dir.unwrap_or(0), self.place);
         fs.with_place(ino, |p| *p = place);
         let parent = dir.map(|d| fs.names.inode_of(d));
@@ -181,23 +181,23 @@ pub(super) fn inode_gone(fs: &Fs, ino: u32) {
 /// Counts a new entry of a directory and returns its block, and whether the block is new.
 fn entry_added(fs: &Fs, dir: DirNumber) -> (u64, bool) {
     let mut dirs = fs.names.dirs.borrow_mut();
-    let d = &mut dirs[dir as usize];
-    d.entries += 1;
+    let directory = &mut dirs[dir as usize];
+    directory.entries += 1;
     let about = fs.kind().about();
     let (inline, of_block) = (about.entries_in_inode, about.entries_of_block);
-    let full = d.entries > inline && (d.entries - inline) % of_block == 1;
+    let full = directory.entries > inline && (directory.entries - inline) % of_block == 1;
     // The root's first block exists already.
-    if full && (dir != 0 || d.entries > of_block) {
-        let block = ask!(fs, model => model.take_directory_block(fs, dir, d.group));
+    if full && (dir != 0 || directory.entries > of_block) {
+        let block = ask!(fs, model => model.take_directory_block(fs, dir, directory.group));
         if let Some(block) = block {
-            if d.block != 0 {
-                d.full.push(d.block);
+            if directory.block != 0 {
+                directory.full.push(directory.block);
             }
-            d.block = block;
+            directory.block = block;
         }
-        return (d.block, true);
+        return (directory.block, true);
     }
-    (d.block, false)
+    (directory.block, false)
 }
 
 /// Adds a directory whose inode is `ino` to a group, and returns its number.
@@ -255,7 +255,7 @@ fn lay_out_inode<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber, group: u
     let ino = create_on(mm, fs)?;
     let (block, _) = entry_added(fs, dir);
     let inode = Inode::take(fs, group, Entry { dir, block }, false).ok()?;
-    inode.placed(mm, fs, ino, Some(dir));
+    inode.register(mm, fs, ino, Some(dir));
     Some(ino)
 }
 
@@ -263,9 +263,14 @@ fn lay_out_inode<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber, group: u
 pub(super) async fn read_dir<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber) {
     let blocks = {
         let dirs = fs.names.dirs.borrow();
-        let d = &dirs[dir as usize];
-        let last = (d.block != 0).then_some(d.block);
-        d.full.iter().copied().chain(last).collect::<Vec<_>>()
+        let directory = &dirs[dir as usize];
+        let last = (directory.block != 0).then_some(directory.block);
+        directory
+            .full
+            .iter()
+            .copied()
+            .chain(last)
+            .collect::<Vec<_>>()
     };
     for block in blocks {
         ask!(fs, model => model.read_names(mm, fs, block).await);
@@ -291,12 +296,12 @@ pub(super) async fn make_inode<const T: bool>(
             dir,
             block: dir_block,
         };
-        Inode::take(fs, group, entry, true)?.placed(mm, fs, ino, Some(dir));
+        Inode::take(fs, group, entry, true)?.register(mm, fs, ino, Some(dir));
     }
     if !mm.new_inode(ino).await {
         return Err(FsError::OutOfMemory);
     }
-    let done = changed(mm, fs, (dir, dir_block, fresh), ino, true).await;
+    let done = report_change(mm, fs, (dir, dir_block, fresh), ino, true).await;
     if done.is_err() {
         mm.unlink_inode(ino);
         mm.iput(ino);
@@ -309,11 +314,11 @@ pub(super) async fn remove_inode<const T: bool>(mm: &SimMm<T>, ino: u32) -> Resu
     let fs = of(mm, ino);
     let dir = fs.with_place(ino, |p| p.dir);
     let block = fs.names.dirs.borrow()[dir as usize].block;
-    changed(mm, fs, (dir, block, false), ino, false).await
+    report_change(mm, fs, (dir, block, false), ino, false).await
 }
 
 /// Tells the filesystem that an inode's entry in a directory's block was made or removed.
-async fn changed<const T: bool>(
+async fn report_change<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
     (dir, block, new_block): (DirNumber, u64, bool),

@@ -6,17 +6,17 @@ use crate::account::{Spent, TaskClass, TaskTime};
 use mm::world::{Waited, Waits};
 
 impl Task {
-    /// Books the time since the last call as spent on `on`. If the CPU that wakes the task is
+    /// Books the time since the last call as spent on `spent_on`. If the CPU that wakes the task is
     /// behind the one that the task ran on, nothing is booked.
-    pub(super) fn account(&mut self, until: u64, on: Spent) {
+    pub(super) fn account(&mut self, until: u64, spent_on: Spent) {
         let ns = until.saturating_sub(self.accounted);
         self.accounted += ns;
-        let split = if self.in_reclaim {
+        let account = if self.in_reclaim {
             &mut self.time.in_reclaim
         } else {
             &mut self.time.outside
         };
-        split.add(on, ns);
+        account.add(spent_on, ns);
     }
 
     /// Returns the task's account, closed at `end` if the task still lives.
@@ -120,16 +120,16 @@ impl Sched {
     pub fn restart_accounts(&self) {
         let now = self.now();
         self.pressure.restart(now);
-        for t in self.tasks.borrow_mut().iter_mut() {
+        for task in self.tasks.borrow_mut().iter_mut() {
             // A task that was woken and starts a little later has its run-queue time booked ahead.
-            let from = match t.state {
-                State::Running => t.started_at.max(now),
+            let begin = match task.state {
+                State::Running => task.started_at.max(now),
                 _ => now,
             };
-            (t.accounted, t.born) = (from, from);
-            t.ended = t.ended.map(|_| from);
-            t.time = TaskTime {
-                class: t.time.class,
+            (task.accounted, task.born) = (begin, begin);
+            task.ended = task.ended.map(|_| begin);
+            task.time = TaskTime {
+                class: task.time.class,
                 ..TaskTime::default()
             };
         }

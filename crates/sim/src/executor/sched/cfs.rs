@@ -41,12 +41,12 @@ impl Sched {
         let cpu = &self.cpus[c];
         let queue = cpu.run_queue.borrow();
         let all = queue.iter().copied().chain(cpu.current.get());
-        let (mut load, mut n) = (0, 0);
+        let (mut load, mut count) = (0, 0);
         for t in all.chain(joins.then_some(id)) {
             load += tasks[t as usize].entity.weight();
-            n += 1;
+            count += 1;
         }
-        let period = self.params.latency.max(self.params.min_granularity * n);
+        let period = self.params.latency.max(self.params.min_granularity * count);
         let share = period * tasks[id as usize].entity.weight() / load.max(1);
         share.max(self.params.min_granularity)
     }
@@ -57,7 +57,7 @@ impl Sched {
         let current = self.cfs_update(c, tasks, self.cpus[c].clock.get());
         self.cfs_follow(c, tasks, current);
         let min = self.cpus[c].min_vruntime.get();
-        let from = match std::mem::replace(&mut tasks[id as usize].entity.placed, true) {
+        let least_vruntime = match std::mem::replace(&mut tasks[id as usize].entity.placed, true) {
             true => min - self.half_latency(),
             false => {
                 let slice = self.cfs_slice(c, tasks, id, true) as i64;
@@ -65,7 +65,7 @@ impl Sched {
             }
         };
         let task = &mut tasks[id as usize];
-        task.vruntime = task.vruntime.max(from);
+        task.vruntime = task.vruntime.max(least_vruntime);
     }
 
     /// Queues a task that wakes on a busy CPU. Returns true if it preempts the running task, which
@@ -75,9 +75,9 @@ impl Sched {
         let cpu = &self.cpus[c];
         self.enqueue(c, id);
         let task = &tasks[id as usize];
-        let left = task.entity.fair(self.params.wakeup_granularity as i64);
+        let granularity = task.entity.fair(self.params.wakeup_granularity as i64);
         let current = cpu.current.get().expect("a busy CPU") as usize;
-        let preempts = tasks[current].vruntime > task.vruntime + left;
+        let preempts = tasks[current].vruntime > task.vruntime + granularity;
         if preempts || cpu.resched.get() {
             cpu.race.frozen.set(true);
         }

@@ -219,28 +219,28 @@ impl Sched {
 
     /// Places a task that joins a CPU so that beside the others it is owed as much as its lag says.
     fn place(&self, c: usize, tasks: &mut [Task], id: TaskId, slice: i64) {
-        let all = self.average(c, tasks);
+        let average = self.average(c, tasks);
         let entity = tasks[id as usize].entity;
-        let (at, lag) = match all.load {
+        let (mean, lag) = match average.load {
             0 => (self.cpus[c].race.virtual_time.get(), 0),
             load => {
                 let own = i128::from(entity.lag) * i128::from(load + entity.weight);
-                (all.mean(), (own / i128::from(load)) as i64)
+                (average.mean(), (own / i128::from(load)) as i64)
             }
         };
         let task = &mut tasks[id as usize];
-        task.vruntime = at - lag;
+        task.vruntime = mean - lag;
         let slice = entity.fair(slice);
-        let half = if entity.placed { slice } else { slice / 2 };
-        task.entity.deadline = task.vruntime + half;
+        let until_deadline = if entity.placed { slice } else { slice / 2 };
+        task.entity.deadline = task.vruntime + until_deadline;
         task.entity.placed = true;
     }
 
     /// Returns the lag of a task that leaves a CPU's race, limited to two slices or a tick,
     /// whichever is more.
-    fn lag(&self, all: Average, task: &Task, slice: i64) -> i64 {
+    fn lag(&self, average: Average, task: &Task, slice: i64) -> i64 {
         let limit = task.entity.fair((2 * slice).max(self.params.tick as i64));
-        (all.mean() - task.vruntime).clamp(-limit, limit)
+        (average.mean() - task.vruntime).clamp(-limit, limit)
     }
 
     /// Queues a task that wakes on a busy CPU. Returns true if the running task has to be
@@ -260,10 +260,10 @@ impl Sched {
         } else {
             let others = cpu.has_others();
             let renewed = self.update_current(c, tasks, slice);
-            let lost = others && (renewed || self.lost_its_turn(c, tasks));
+            let must_yield = others && (renewed || self.lost_its_turn(c, tasks));
             self.place(c, tasks, id, slice);
             self.enqueue(c, id);
-            lost
+            must_yield
         };
         self.set_slice(c);
         let resched = resched || self.next(c, tasks) == Some(id);
@@ -306,14 +306,14 @@ impl Sched {
     /// then leaves the race.
     fn next(&self, c: usize, tasks: &[Task]) -> Option<TaskId> {
         let cpu = &self.cpus[c];
-        let all = self.average(c, tasks);
-        let of = |id: TaskId| &tasks[id as usize];
+        let average = self.average(c, tasks);
+        let task_of = |id: TaskId| &tasks[id as usize];
         let current = cpu.current.get();
         if current.is_some() && !cpu.has_others() {
             return current;
         }
-        let current = current.filter(|&id| all.eligible(of(id).vruntime));
-        if current.is_some_and(|id| of(id).entity.protected) {
+        let current = current.filter(|&id| average.eligible(task_of(id).vruntime));
+        if current.is_some_and(|id| task_of(id).entity.protected) {
             return current;
         }
         let (queue, delayed) = (cpu.run_queue.borrow(), cpu.race.delayed.borrow());
@@ -321,10 +321,12 @@ impl Sched {
             .iter()
             .chain(delayed.iter())
             .copied()
-            .filter(|&id| all.eligible(of(id).vruntime))
-            .min_by_key(|&id| (of(id).entity.deadline, id));
+            .filter(|&id| average.eligible(task_of(id).vruntime))
+            .min_by_key(|&id| (task_of(id).entity.deadline, id));
         match (current, best) {
-            (Some(own), Some(best)) if of(own).entity.deadline < of(best).entity.deadline => {
+            (Some(own), Some(best))
+                if task_of(own).entity.deadline < task_of(best).entity.deadline =>
+            {
                 Some(own)
             }
             (own, best) => best.or(own),

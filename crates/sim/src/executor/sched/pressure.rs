@@ -104,12 +104,12 @@ impl Counts {
     #[inline(always)]
     fn remove(&mut self, doing: Doing) {
         let [a, b] = EACH[doing.0 as usize % EACH.len()];
-        debug_assert!(self.has([a, b]), "who leaves was counted");
+        debug_assert!(self.contains([a, b]), "who leaves was counted");
         self.0[0] -= a;
         self.0[1] -= b;
     }
 
-    fn has(self, [a, b]: [u64; 2]) -> bool {
+    fn contains(self, [a, b]: [u64; 2]) -> bool {
         let low = |n: u64| n as u32;
         let [c, d] = self.0;
         low(c) >= low(a) && c >> 32 >= a >> 32 && low(d) >= low(b) && d >> 32 >= b >> 32
@@ -119,18 +119,20 @@ impl Counts {
     /// stall; `None` if there is no current task.
     #[inline(always)]
     fn states(self, on_cpu: Option<bool>) -> u8 {
-        let [a, b] = self.0;
-        let running = a as u32;
-        let waits = a >> 32 != 0;
+        let [by_activity, in_stalls] = self.0;
+        let running = by_activity as u32;
+        let waits = by_activity >> 32 != 0;
         let bit = |is: bool, of: usize| u8::from(is) << of;
-        if b == 0 && on_cpu != Some(true) {
+        if in_stalls == 0 && on_cpu != Some(true) {
             let waits_all = bit(waits, Stall::IoSome as usize)
                 | bit(waits && running == 0, Stall::IoFull as usize);
-            let more = running > u32::from(on_cpu.is_some());
-            return waits_all | bit(more, Stall::CpuSome as usize) | bit(a != 0, NONIDLE);
+            let some_wait = running > u32::from(on_cpu.is_some());
+            return waits_all
+                | bit(some_wait, Stall::CpuSome as usize)
+                | bit(by_activity != 0, NONIDLE);
         }
-        let stalls = b as u32 > 0;
-        let all_stalled = running == (b >> 32) as u32;
+        let stalls = in_stalls as u32 > 0;
+        let all_stalled = running == (in_stalls >> 32) as u32;
         bit(waits, Stall::IoSome as usize)
             | bit(waits && running == 0, Stall::IoFull as usize)
             | bit(stalls, Stall::MemorySome as usize)
@@ -142,7 +144,7 @@ impl Counts {
                 running > u32::from(on_cpu.is_some()),
                 Stall::CpuSome as usize,
             )
-            | bit(a != 0 || stalls, NONIDLE)
+            | bit(by_activity != 0 || stalls, NONIDLE)
     }
 }
 
@@ -233,11 +235,11 @@ impl Pressure {
     /// Returns the CPUs' sums of this period, averaged by their time not idle.
     fn averaged(&self) -> [u64; STALLS] {
         let nonidle = |cpu: &OfCpu| u128::from(cpu.times[NONIDLE].get());
-        let all: u128 = self.cpus.iter().map(nonidle).sum();
+        let all_nonidle: u128 = self.cpus.iter().map(nonidle).sum();
         std::array::from_fn(|stall| {
             let weighed = |cpu: &OfCpu| u128::from(cpu.times[stall].get()) * nonidle(cpu);
             let sum: u128 = self.cpus.iter().map(weighed).sum();
-            sum.checked_div(all).unwrap_or(0) as u64
+            sum.checked_div(all_nonidle).unwrap_or(0) as u64
         })
     }
 

@@ -21,8 +21,8 @@ impl Sched {
         task.waiting_on = None;
         task.account(now, task.why.into());
         let allowed = task.allowed;
-        let may = |c: usize| allowed >> c & 1 != 0;
-        let idle = |c: usize| may(c) && self.cpus[c].current.get().is_none();
+        let may_run_on = |c: usize| allowed >> c & 1 != 0;
+        let idle = |c: usize| may_run_on(c) && self.cpus[c].current.get().is_none();
         // The CPU of the waker, or of an interrupted task, is not idle.
         let target = if idle(task.cpu) {
             Some(task.cpu)
@@ -67,9 +67,9 @@ impl Sched {
             self.end_turn_by(start + self.params.quantum);
             return;
         }
-        if !may(task.cpu) {
+        if !may_run_on(task.cpu) {
             let length = |c: usize| self.cpus[c].run_queue.borrow().len();
-            let shortest = (0..self.cpus.len()).filter(|&c| may(c));
+            let shortest = (0..self.cpus.len()).filter(|&c| may_run_on(c));
             task.cpu = shortest.min_by_key(|&c| (length(c), c)).expect("a CPU");
         }
         let c = task.cpu;
@@ -91,11 +91,12 @@ impl Sched {
         let current = cpu.current.get().expect("a busy CPU") as usize;
         let (current_start, current_vruntime) =
             (tasks[current].started_at, tasks[current].vruntime);
-        let ran = current_vruntime + cpu.clock.get().saturating_sub(current_start) as i64;
+        let running_vruntime =
+            current_vruntime + cpu.clock.get().saturating_sub(current_start) as i64;
         let task = &mut tasks[id as usize];
         // A sleeper gets at most half a latency of credit.
-        task.vruntime = task.vruntime.max(ran - self.half_latency());
-        let preempts = ran > task.vruntime + self.params.wakeup_granularity as i64;
+        task.vruntime = task.vruntime.max(running_vruntime - self.half_latency());
+        let preempts = running_vruntime > task.vruntime + self.params.wakeup_granularity as i64;
         self.enqueue(c, id);
         self.set_slice(c);
         self.note_waiter(c, preempts);
@@ -162,7 +163,7 @@ impl Sched {
     pub(super) fn put_current(&self, c: usize, state: State) {
         let cpu = &self.cpus[c];
         let mut tasks = self.tasks.borrow_mut();
-        let fair = match self.eevdf() {
+        let charged = match self.eevdf() {
             Some(slice) => {
                 self.eevdf_put(c, &mut tasks, state, slice);
                 true
@@ -177,10 +178,10 @@ impl Sched {
         self.due.set(c, NEVER);
         let task = &mut tasks[id as usize];
         let ran = cpu.clock.get().saturating_sub(task.started_at);
-        if !fair {
+        if !charged {
             task.vruntime += ran as i64;
         }
-        let own = task.vruntime;
+        let own_vruntime = task.vruntime;
         task.cpu_ns += ran;
         task.account(cpu.clock.get(), Spent::Cpu);
         if state == State::Done {
@@ -195,10 +196,10 @@ impl Sched {
         } else if state == State::Blocked {
             self.worker_sleeps(&tasks, id);
         }
-        if !fair {
+        if !charged {
             let queue = cpu.run_queue.borrow();
             let waiting = queue.iter().map(|&t| tasks[t as usize].vruntime).min();
-            let least = waiting.map_or(own, |v| v.min(own));
+            let least = waiting.map_or(own_vruntime, |v| v.min(own_vruntime));
             cpu.min_vruntime.set(cpu.min_vruntime.get().max(least));
         }
     }
@@ -212,32 +213,32 @@ impl Sched {
             return;
         }
         // Of the tasks queued on `from`, the index of the next one that may run here.
-        let least = |from: usize| -> Option<usize> {
-            let q = self.cpus[from].run_queue.borrow();
+        let next_queued_on = |from: usize| -> Option<usize> {
+            let queue = self.cpus[from].run_queue.borrow();
             let tasks = self.tasks.borrow();
-            (0..q.len())
-                .filter(|&i| tasks[q[i] as usize].allowed >> c & 1 != 0)
-                .min_by_key(|&i| (tasks[q[i] as usize].vruntime, q[i]))
+            (0..queue.len())
+                .filter(|&i| tasks[queue[i] as usize].allowed >> c & 1 != 0)
+                .min_by_key(|&i| (tasks[queue[i] as usize].vruntime, queue[i]))
         };
         let mut from = c;
         if self.cpus[c].run_queue.borrow().is_empty() {
             // Of several longest queues the first, if some task there may run here.
             let mut longest = 0;
-            for o in 0..self.cpus.len() {
-                let q = self.cpus[o].run_queue.borrow();
-                if q.len() <= longest {
+            for other in 0..self.cpus.len() {
+                let queue = self.cpus[other].run_queue.borrow();
+                if queue.len() <= longest {
                     continue;
                 }
                 let tasks = self.tasks.borrow();
-                let may = |&t: &TaskId| tasks[t as usize].allowed >> c & 1 != 0;
-                if q.iter().any(may) {
-                    (longest, from) = (q.len(), o);
+                let may_run_here = |&t: &TaskId| tasks[t as usize].allowed >> c & 1 != 0;
+                if queue.iter().any(may_run_here) {
+                    (longest, from) = (queue.len(), other);
                 }
             }
         }
         let next = match self.eevdf() {
             Some(slice) if from == c => self.eevdf_pick(c, slice),
-            _ => least(from),
+            _ => next_queued_on(from),
         };
         let Some(i) = next else {
             self.cpus[c].slice_end.set(NEVER);
@@ -252,11 +253,11 @@ impl Sched {
         let cpu = &self.cpus[c];
         if from != c {
             // The task cannot start before it was queued there.
-            let then = self.cpus[from]
+            let queued_by = self.cpus[from]
                 .clock
                 .get()
                 .min(self.now().max(cpu.clock.get()));
-            cpu.clock.set(cpu.clock.get().max(then));
+            cpu.clock.set(cpu.clock.get().max(queued_by));
         }
         cpu.clock.set(cpu.clock.get() + self.params.switch);
         cpu.current.set(Some(id));

@@ -53,11 +53,11 @@ impl Sched {
             if self.watchdog.poll() && self.look(None) {
                 break;
             }
-            let (c, least, second) = self.due.furthest_behind();
+            let (c, least, least_of_others) = self.due.furthest_behind();
             let next_event = self.events.borrow().peek().map_or(NEVER, |e| e.0.0);
             let next = next_event.min(least);
             if next != NEVER
-                && let Some(time) = self.show(next, observer)
+                && let Some(time) = self.let_look(next, observer)
             {
                 end = end.max(time);
                 break;
@@ -66,7 +66,7 @@ impl Sched {
                 if next_event == NEVER {
                     return None;
                 }
-                end = self.happen(&mut on_event);
+                end = self.process_event(&mut on_event);
                 continue;
             }
             let cpu = &self.cpus[c];
@@ -80,21 +80,21 @@ impl Sched {
                 self.enter(c);
                 continue;
             }
-            let first = (c, least, second);
+            let first = (c, least, least_of_others);
             if let Some(time) = self.computing_turns(first, next_event, observer.due()) {
                 end = end.max(time);
                 continue;
             }
             self.enter(c);
-            let lead = second.saturating_add(self.params.quantum);
+            let lead = least_of_others.saturating_add(self.params.quantum);
             self.turn_end
                 .set(next_event.min(lead).min(cpu.slice_end.get()));
             let id = cpu.current.get().expect("a running task") as usize;
-            let left = self.turn(id, &mut futures[id], &mut context, observer);
+            let leaves_as = self.turn(id, &mut futures[id], &mut context, observer);
             self.settle();
             end = end.max(cpu.clock.get());
-            if let Some(left) = left {
-                self.put_current(c, left);
+            if let Some(leaves_as) = leaves_as {
+                self.put_current(c, leaves_as);
                 self.pick_next(c);
                 self.enter(c);
             }
@@ -104,7 +104,7 @@ impl Sched {
 
     /// Lets the next event happen, on CPU 0; returns its time.
     #[inline]
-    fn happen(&self, on_event: &mut impl FnMut(u64, Event)) -> u64 {
+    fn process_event(&self, on_event: &mut impl FnMut(u64, Event)) -> u64 {
         let Reverse((time, _, event)) =
             self.events.borrow_mut().pop().expect("an event was peeked");
         self.last_event.set(time.max(self.last_event.get()));
@@ -155,22 +155,22 @@ impl Sched {
             }
             // The turn was interrupted for the observer alone and continues as if there had been no
             // look.
-            self.show(self.now(), observer);
+            self.let_look(self.now(), observer);
         }
     }
 
     /// Lets the observer look at everything up to `time`. Returns the time of the look that ended
     /// the run, if one did.
     #[inline(always)]
-    fn show(&self, time: u64, observer: &mut impl Observer) -> Option<u64> {
+    fn let_look(&self, time: u64, observer: &mut impl Observer) -> Option<u64> {
         match observer.due() <= time {
-            true => self.show_due(time, observer),
+            true => self.look_while_due(time, observer),
             false => None,
         }
     }
 
     #[inline(never)]
-    fn show_due(&self, time: u64, observer: &mut impl Observer) -> Option<u64> {
+    fn look_while_due(&self, time: u64, observer: &mut impl Observer) -> Option<u64> {
         while observer.due() <= time {
             let (now, seq, due) = (self.now(), self.seq.get(), observer.due());
             observer.observe();

@@ -60,16 +60,16 @@ impl Sched {
     /// plugged requests, these are given out.
     fn block(
         &self,
-        on: Option<u32>,
+        queue: Option<u32>,
         timer: Option<u64>,
         why: Waits,
         at: &'static Location<'static>,
     ) {
         let id = self.task();
         self.watchdog.leaves(id, at);
-        let what = self.on.take();
-        if let Some(what) = what {
-            self.waiting.begin(id, what, self.now());
+        let object = self.on.take();
+        if let Some(object) = object {
+            self.waiting.begin(id, object, self.now());
         }
         if let Some(worker) = self.plug_worker.get()
             && self.here.get() == 0
@@ -84,9 +84,9 @@ impl Sched {
             t.state = State::Blocked;
             t.woken = false;
             t.why = why;
-            t.reported = what.is_some();
-            t.io = what.map_or(why == Waits::Device, |what| what.kind.io_schedules());
-            t.waiting_on = on;
+            t.reported = object.is_some();
+            t.io = object.map_or(why == Waits::Device, |object| object.kind.io_schedules());
+            t.waiting_on = queue;
             (t.generation, t.plugged)
         };
         if plugged {

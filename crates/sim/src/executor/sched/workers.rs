@@ -48,28 +48,28 @@ impl Sched {
     fn worker_wakes(&self, tasks: &mut [Task], id: TaskId, pool: Pool) {
         let idle = &mut self.idle_workers.borrow_mut()[pool as usize];
         // A task that was just created has no worker yet.
-        let Some(own) = idle.iter().position(|&t| t == id) else {
+        let Some(own_place) = idle.iter().position(|&t| t == id) else {
             return;
         };
         let cpu = tasks[id as usize].cpu;
-        let last = idle
+        let last_place = idle
             .iter()
             .rposition(|&t| tasks[t as usize].cpu == cpu)
             .expect("itself at least");
-        let other = idle[last];
-        idle[own] = other;
-        idle.remove(last);
-        if other == id {
+        let last_worker = idle[last_place];
+        idle[own_place] = last_worker;
+        idle.remove(last_place);
+        if last_worker == id {
             return;
         }
         let [a, b] = tasks
-            .get_disjoint_mut([id as usize, other as usize])
+            .get_disjoint_mut([id as usize, last_worker as usize])
             .expect("two tasks");
         swap(&mut a.vruntime, &mut b.vruntime);
         swap(&mut a.ran_until, &mut b.ran_until);
         swap(&mut a.entity, &mut b.entity);
         for cpu in &self.cpus {
-            cpu.race.rename(id, other);
+            cpu.race.rename(id, last_worker);
         }
     }
 }

@@ -77,11 +77,11 @@ impl Chunks {
         };
         let sizes = &mut *self.sizes.borrow_mut();
         sizes.resize(sizes.len().max(last + 1), None);
-        let own = Size::of(pages);
+        let size_class = Size::of(pages);
         for size in &mut sizes[first..=last] {
-            size.get_or_insert(own);
+            size.get_or_insert(size_class);
         }
-        if own == Size::Large && !sizes.contains(&Some(Size::Medium)) {
+        if size_class == Size::Large && !sizes.contains(&Some(Size::Medium)) {
             sizes.push(Some(Size::Medium));
         }
     }
@@ -93,11 +93,11 @@ impl Chunks {
         begun.min(used.div_ceil(blocks(disk)) + OTHERS)
     }
 
-    /// Allocates blocks for an extent of `pages` pages, in a file that has a block at `own`.
+    /// Allocates blocks for an extent of `pages` pages, in a file that has a block at `own_block`.
     /// `None`: no chunk has such a run.
-    pub fn take(&self, fs: &Fs, own: Option<u64>, pages: u32) -> Option<u64> {
+    pub fn take(&self, fs: &Fs, own_block: Option<u64>, pages: u32) -> Option<u64> {
         let size = Some(Size::of(u64::from(pages)));
-        let beside = own.and_then(|block| self.take_beside(fs, block, pages));
+        let beside = own_block.and_then(|block| self.take_beside(fs, block, pages));
         if let Some(block) = beside.or_else(|| Some(self.longest(fs, size, pages)?.1)) {
             return Some(block);
         }

@@ -168,12 +168,12 @@ fn limit<const T: bool>(chunks: &Chunks, mm: &SimMm<T>, fs: &Fs) -> u64 {
     let disk = fs.layout.capacity();
     let used = disk.saturating_sub(fs.layout.blocks() + fs.free_blocks());
     let chunk = chunks::blocks(disk);
-    let held = if by_size { chunks.held(disk, used) } else { used.div_ceil(chunk) };
-    let data = held * chunk * 4096;
-    let rest = (disk * 4096).saturating_sub(SINCE_MKFS + 2 * METADATA_CHUNK + data);
+    let data_chunks = if by_size { chunks.held(disk, used) } else { used.div_ceil(chunk) };
+    let data = data_chunks * chunk * 4096;
+    let unallocated = (disk * 4096).saturating_sub(SINCE_MKFS + 2 * METADATA_CHUNK + data);
     let spared = if by_size { chunk * 4096 } else { 0 };
-    let over = (rest / 2).saturating_sub(spared) / 8;
-    ((over + METADATA_CHUNK) / ITEM).saturating_sub(GLOBAL)
+    let overcommit = (unallocated / 2).saturating_sub(spared) / 8;
+    ((overcommit + METADATA_CHUNK) / ITEM).saturating_sub(GLOBAL)
 }
 
 impl Btrfs {
@@ -226,13 +226,13 @@ impl Btrfs {
     fn is_short<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let (room, bdi) = (&self.room, fs.bdi.get());
         let references = self.items_of_references();
-        let all = room.items_of_files() + references;
-        if all <= FEW || room.waiting.get() > 0 {
+        let all_items = room.items_of_files() + references;
+        if all_items <= FEW || room.waiting.get() > 0 {
             return false;
         }
         let dirty = mm.bdi_stat(bdi, BdiStat::Reclaimable);
         let ordered = mm.bdi_stat(bdi, BdiStat::Writeback);
-        let counted = if ordered / 2 >= dirty { references } else { all };
+        let counted = if ordered / 2 >= dirty { references } else { all_items };
         counted >= limit(&self.chunks, mm, fs) >> room.halved.get()
     }
 
@@ -266,8 +266,8 @@ impl Btrfs {
         let (room, queue) = (&self.room, mm.world.transaction_queue());
         room.waiting.set(room.waiting.get() + 1);
         if !room.reclaims.replace(true) {
-            let of = |stat| mm.bdi_stat(fs.bdi.get(), stat);
-            if of(BdiStat::Writeback) < of(BdiStat::Reclaimable) {
+            let pages_of = |stat| mm.bdi_stat(fs.bdi.get(), stat);
+            if pages_of(BdiStat::Writeback) < pages_of(BdiStat::Reclaimable) {
                 room.halved.set((room.halved.get() + 1).min(MOST_HALVED));
             }
             mm.world.sched.wake(workers(mm));
@@ -287,17 +287,17 @@ impl Btrfs {
     /// was granted some.
     fn grant<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let room = &self.room;
-        let before = room.granted.get();
+        let granted_before = room.granted.get();
         self.count(mm);
         while room.waiting.get() > 0 && self.has_room(mm, fs) {
             room.waiting.set(room.waiting.get() - 1);
             room.granted.set(room.granted.get() + 1);
         }
-        let any = room.granted.get() > before;
-        if any {
+        let granted_some = room.granted.get() > granted_before;
+        if granted_some {
             mm.world.sched.wake(mm.world.transaction_queue());
         }
-        any
+        granted_some
     }
 
     /// Runs the worker that frees space for waiting writers (`btrfs_async_reclaim_metadata_space`):
@@ -313,8 +313,8 @@ impl Btrfs {
                 continue;
             }
             let used = room.items_of_files() + self.items_of_references();
-            let over = used.saturating_sub(limit(&self.chunks, mm, fs));
-            let items = OF_WRITE * room.waiting.get() + over;
+            let excess = used.saturating_sub(limit(&self.chunks, mm, fs));
+            let items = OF_WRITE * room.waiting.get() + excess;
             match step {
                 0 => self.run_delayed(mm).await,
                 1 => self.run_references(mm, items.div_ceil(OF_REFERENCE)).await,
@@ -373,8 +373,8 @@ impl Btrfs {
         items: u64,
         (waits, preempts): (bool, bool),
     ) {
-        let of = |stat| mm.bdi_stat(fs.bdi.get(), stat);
-        let (mut dirty, mut ordered) = (of(BdiStat::Reclaimable), of(BdiStat::Writeback));
+        let pages_of = |stat| mm.bdi_stat(fs.bdi.get(), stat);
+        let (mut dirty, mut ordered) = (pages_of(BdiStat::Reclaimable), pages_of(BdiStat::Writeback));
         let pages = (items * ITEM / 4096).max(dirty / 8);
         let extents = pages * 4096 / (OF_EXTENT * ITEM) * 2;
         let waits = waits || (ordered > dirty && !preempts);
@@ -393,7 +393,7 @@ impl Btrfs {
             if preempts || all_granted(self, mm, fs) {
                 return;
             }
-            (dirty, ordered) = (of(BdiStat::Reclaimable), of(BdiStat::Writeback));
+            (dirty, ordered) = (pages_of(BdiStat::Reclaimable), pages_of(BdiStat::Writeback));
         }
     }
 

@@ -69,29 +69,29 @@ impl Tree {
         if leaves.is_empty() {
             leaves.push(Node::default());
         }
-        let at = leaves.partition_point(|l| l.first <= key).max(1) - 1;
-        let leaf = &mut leaves[at];
-        let before = leaf.last;
-        leaf.last = before.max(key);
+        let index = leaves.partition_point(|l| l.first <= key).max(1) - 1;
+        let leaf = &mut leaves[index];
+        let highest_before = leaf.last;
+        leaf.last = highest_before.max(key);
         if leaf.used + bytes <= LEAF_ROOM {
             leaf.used += bytes;
-            return (at, None);
+            return (index, None);
         }
-        let middle = leaf.first + (before.saturating_sub(leaf.first)) / 2 + 1;
+        let middle = leaf.first + (highest_before.saturating_sub(leaf.first)) / 2 + 1;
         let half = leaf.used / 2;
-        let appended = key > before;
-        let behind = Node {
+        let appended = key > highest_before;
+        let new_leaf = Node {
             first: if appended { key } else { middle },
             last: leaf.last,
             used: if appended { 0 } else { half },
             ..Node::default()
         };
-        leaf.used -= behind.used;
-        leaf.last = if appended { before } else { middle - 1 };
-        let into = if key >= behind.first { at + 1 } else { at };
-        leaves.insert(at + 1, behind);
-        leaves[into].used += bytes;
-        (into, Some(2 * at + 1 - into))
+        leaf.used -= new_leaf.used;
+        leaf.last = if appended { highest_before } else { middle - 1 };
+        let target = if key >= new_leaf.first { index + 1 } else { index };
+        leaves.insert(index + 1, new_leaf);
+        leaves[target].used += bytes;
+        (target, Some(2 * index + 1 - target))
     }
 
     /// Returns the index of the inner node above a leaf; `None`: the leaf is the root.
@@ -109,11 +109,11 @@ impl Tree {
 /// Returns true if a leaf for keys of a kind is the root of its tree. Names, their order and inodes
 /// share one tree.
 fn is_root(trees: &[Tree; 6], keys: Keys) -> bool {
-    let of = match keys {
+    let same_tree = match keys {
         Keys::Names | Keys::Indices | Keys::Inodes => &trees[..=Keys::Inodes as usize],
         _ => &trees[keys as usize..=keys as usize],
     };
-    of.iter().flat_map(|tree| &tree.leaves).map(|leaf| leaf.used).sum::<u32>() <= LEAF_ROOM
+    same_tree.iter().flat_map(|tree| &tree.leaves).map(|leaf| leaf.used).sum::<u32>() <= LEAF_ROOM
 }
 
 /// All trees of a filesystem.
@@ -181,7 +181,7 @@ impl Trees {
             leaves.push(Node { first: key, last: key, used, block: node, made_in: 0 });
             let pages = used / CHECKSUM;
             if let Some(block) = block(nth * leaf_pages) {
-                self.has_sums(Sums { block, pages, key, first: pages });
+                self.record_sums(Sums { block, pages, key, first: pages });
             }
         }
     }
@@ -237,34 +237,34 @@ impl Trees {
             self.insert(mm, mapping, (Keys::Sums, at), n).await;
             (left, at) = (left - n, at + 1);
         }
-        self.has_sums(Sums { block, pages, key, first: first.unwrap_or(pages) });
+        self.record_sums(Sums { block, pages, key, first: first.unwrap_or(pages) });
     }
 
     /// Records the position of an extent's checksums, replacing that of an extent at the same
     /// block.
-    fn has_sums(&self, of: Sums) {
+    fn record_sums(&self, extent: Sums) {
         let sums = &mut *self.sums.borrow_mut();
-        let at = sums.partition_point(|s| s.block < of.block);
-        match sums.get_mut(at).filter(|s| s.block == of.block) {
-            Some(old) => *old = of,
-            None => sums.insert(at, of),
+        let at = sums.partition_point(|s| s.block < extent.block);
+        match sums.get_mut(at).filter(|s| s.block == extent.block) {
+            Some(old) => *old = extent,
+            None => sums.insert(at, extent),
         }
     }
 
     /// Searches the checksum of a block, if it is known to have one, to compare it with data read
     /// (`btrfs_lookup_bio_sums`).
     pub async fn look_up_sums<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, block: u64) {
-        let of = {
+        let extent = {
             let sums = self.sums.borrow();
             let at = sums.partition_point(|s| s.block <= block);
             at.checked_sub(1).map(|at| sums[at])
         };
-        let Some(of) = of.filter(|s| block - s.block < u64::from(s.pages)) else {
+        let Some(extent) = extent.filter(|s| block - s.block < u64::from(s.pages)) else {
             return;
         };
-        let at = (block - of.block) as u32;
-        let items = at.checked_sub(of.first).map_or(0, |behind| 1 + behind * CHECKSUM / LEAF_ROOM);
-        let key = of.key + u64::from(items);
+        let at = (block - extent.block) as u32;
+        let items = at.checked_sub(extent.first).map_or(0, |behind| 1 + behind * CHECKSUM / LEAF_ROOM);
+        let key = extent.key + u64::from(items);
         let leaf = {
             let leaves = &self.trees.borrow()[Keys::Sums as usize].leaves;
             let at = leaves.partition_point(|l| l.first <= key);
@@ -297,13 +297,13 @@ impl Trees {
     }
 
     /// Changes and returns a copy of a leaf or, with `above`, of an inner node.
-    fn node(&self, (keys, at): (Keys, usize), above: bool, f: impl FnOnce(&mut Node)) -> Node {
+    fn node(&self, (keys, at): (Keys, usize), above: bool, change: impl FnOnce(&mut Node)) -> Node {
         let tree = &mut self.trees.borrow_mut()[keys as usize];
         let above = above && keys != Keys::Commit;
         let nodes = if above { &mut tree.above } else { &mut tree.leaves };
         // Leaves may have been split meanwhile, but none ever goes away, so the index is valid.
         let node = &mut nodes[at];
-        f(node);
+        change(node);
         *node
     }
 

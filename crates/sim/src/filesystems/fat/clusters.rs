@@ -51,8 +51,8 @@ impl<const EX: bool> Fat<EX> {
         let cluster = self.geometry.cluster;
         let behind = last.map(|b| b + u64::from(cluster));
         let from = behind.filter(|_| EX).unwrap_or(self.hint.get());
-        let known = from != u64::MAX;
-        let block = fs.space.take_whole(if known { from } else { 0 }, &ANYWHERE, cluster)?;
+        let has_hint = from != u64::MAX;
+        let block = fs.space.take_whole(if has_hint { from } else { 0 }, &ANYWHERE, cluster)?;
         fs.space.used(cluster);
         // exFAT keeps the place where this search began; if the cluster begins a chain, the place
         // of the cluster.
@@ -63,7 +63,7 @@ impl<const EX: bool> Fat<EX> {
         });
         Some(Taken {
             block,
-            from: known.then_some(from),
+            from: has_hint.then_some(from),
             in_row: behind.is_none_or(|b| b == block),
         })
     }
@@ -179,8 +179,8 @@ impl<const EX: bool> Fat<EX> {
         let Some(from) = taken.from else {
             return;
         };
-        let g = &self.geometry;
-        let (from, to, table) = (g.entry(from), g.entry(taken.block), g.table());
+        let geometry = &self.geometry;
+        let (from, to, table) = (geometry.entry(from), geometry.entry(taken.block), geometry.table());
         // At the end of the table the search wraps to its beginning.
         let (first, then) = match from <= to {
             true => (from..to, 0..0),
@@ -226,25 +226,25 @@ impl<const EX: bool> Fat<EX> {
             return Ok(());
         }
         self.use_volume(mm).await?;
-        let g = &self.geometry;
-        let end = keep.checked_sub(g.cluster);
-        let end = end.and_then(|at| Some(fs.mapped(mapping, at)?.0));
-        if let Some(end) = end.filter(|_| !EX || chained) {
-            self.change_tables(mm, end, self.dirsync).await?;
+        let geometry = &self.geometry;
+        let last_kept = keep.checked_sub(geometry.cluster);
+        let last_kept = last_kept.and_then(|at| Some(fs.mapped(mapping, at)?.0));
+        if let Some(last_kept) = last_kept.filter(|_| !EX || chained) {
+            self.change_tables(mm, last_kept, self.dirsync).await?;
         }
         for &(block, len) in gone {
             // A run may cover its last cluster in part: a page beside the cut may have been written
             // back meanwhile.
-            let last = block + u64::from((len - 1) / g.cluster * g.cluster);
+            let last = block + u64::from((len - 1) / geometry.cluster * geometry.cluster);
             if EX {
-                for at in g.bit(block)..=g.bit(last) {
+                for at in geometry.bit(block)..=geometry.bit(last) {
                     self.change(mm, at, true, self.dirsync).await?;
                 }
                 continue;
             }
-            for at in g.entry(block)..=g.entry(last) {
-                for copy in 0..g.fats {
-                    let at = at + copy * (g.table().end - g.table().start);
+            for at in geometry.entry(block)..=geometry.entry(last) {
+                for copy in 0..geometry.fats {
+                    let at = at + copy * (geometry.table().end - geometry.table().start);
                     self.change(mm, at, copy > 0, self.sync).await?;
                 }
             }

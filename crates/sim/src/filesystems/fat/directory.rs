@@ -40,11 +40,11 @@ impl<const EX: bool> Fat<EX> {
     /// Allocates a cluster for a directory. `None`: the device is full.
     pub(super) fn grow_directory(&self, fs: &Fs, dir: DirNumber) -> Option<()> {
         let mut all = self.directories.borrow_mut();
-        let d = all.entry(dir).or_default();
-        let taken = self.take(fs, d.clusters.last().copied())?;
-        d.clusters.push(taken.block);
-        d.used = 0;
-        d.new = Some(taken);
+        let directory = all.entry(dir).or_default();
+        let taken = self.take(fs, directory.clusters.last().copied())?;
+        directory.clusters.push(taken.block);
+        directory.used = 0;
+        directory.new = Some(taken);
         Some(())
     }
 
@@ -54,15 +54,15 @@ impl<const EX: bool> Fat<EX> {
         let full = {
             let all = self.directories.borrow();
             all.get(&dir)
-                .is_none_or(|d| d.clusters.is_empty() || d.used == self.geometry.cluster)
+                .is_none_or(|directory| directory.clusters.is_empty() || directory.used == self.geometry.cluster)
         };
         if full {
             self.grow_directory(fs, dir)?;
         }
         let mut all = self.directories.borrow_mut();
-        let d = all.get_mut(&dir)?;
-        d.used += 1;
-        Some(d.clusters.last()? + u64::from(d.used - 1))
+        let directory = all.get_mut(&dir)?;
+        directory.used += 1;
+        Some(directory.clusters.last()? + u64::from(directory.used - 1))
     }
 
     /// Zeroes a directory's new cluster and adds it to the chain (`fat_add_new_entries`,
@@ -72,18 +72,18 @@ impl<const EX: bool> Fat<EX> {
         mm: &SimMm<T>,
         dir: DirNumber,
     ) -> Result<(), FsError> {
-        let found = self.directories.borrow_mut().get_mut(&dir).and_then(|d| {
-            let taken = d.new.take()?;
-            let (_, before) = d.clusters.split_last()?;
-            let all = EX && !taken.in_row && !d.chained;
+        let new_cluster = self.directories.borrow_mut().get_mut(&dir).and_then(|directory| {
+            let taken = directory.new.take()?;
+            let (_, before) = directory.clusters.split_last()?;
+            let all = EX && !taken.in_row && !directory.chained;
             let before = match all {
                 true => before.to_vec(),
                 false => before.last().copied().into_iter().collect(),
             };
-            d.chained |= !taken.in_row;
-            Some((taken, before, d.chained))
+            directory.chained |= !taken.in_row;
+            Some((taken, before, directory.chained))
         });
-        let Some((taken, before, chained)) = found else {
+        let Some((taken, before, chained)) = new_cluster else {
             return Ok(());
         };
         self.use_volume(mm).await?;
