@@ -70,6 +70,8 @@ const ROUND: u64 = 2_000_000;
 /// Pages written back together.
 const RUN: u32 = 32;
 
+/// Returns the experiment that benchmarks run: a machine of `mib` MiB with one node, two CPUs, an
+/// NVMe disk and XFS, as of Linux 3.1, without a workload.
 fn spec(mib: u64) -> RunSpec {
     let zone = |zone, mib: u64| ZoneSpec {
         zone,
@@ -120,8 +122,9 @@ fn spec(mib: u64) -> RunSpec {
     }
 }
 
-/// Streams `pages` pages through the page cache of a machine, where kswapd frees them; sets
-/// `freed`.
+/// Streams `pages` new dirty pages through the page cache of a machine, writes them back in runs,
+/// and lets kswapd free them; stops the scheduler at the end. `freed`: set to the pages freed
+/// meanwhile.
 async fn stream(mm: &SimMm<true>, pages: u64, freed: &Cell<u64>) {
     let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
     let before = mm.vm_event(VmEvent::PgFree);
@@ -170,8 +173,9 @@ pub fn live(pages: u32) -> u64 {
     lifecycles(u64::from(pages), false).0
 }
 
-/// Returns the number of pages freed, and how many per second; pages that only fill the cache do
-/// not count.
+/// Runs `pages` page lifecycles on a machine of 512 MiB, with events recorded if `record` is set.
+/// Returns the number of pages freed, and how many per second of CPU time; pages that only fill the
+/// cache do not count.
 fn lifecycles(pages: u64, record: bool) -> (u64, f64) {
     let spec = spec(512);
     let mm: SimMm<true> = crate::run::build(&spec);
@@ -289,7 +293,8 @@ fn bare_loop() -> f64 {
     rate
 }
 
-/// Returns a line of this process's status, in bytes.
+/// Returns the value of the line `key` of /proc/self/status in bytes (the kernel gives kB); `None`
+/// if there is no such line.
 fn status(key: &str) -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix(key))?;
@@ -303,6 +308,8 @@ fn status(key: &str) -> Option<f64> {
 }
 
 /// Builds a machine of `mib` MiB, fills its page cache and lets kswapd reclaim `extra_pages` more.
+/// Returns the growth of this process's resident memory per frame, and the speed per second of CPU
+/// time.
 pub fn fill(mib: u64, extra_pages: u64) -> FillBench {
     // Resets the high-water mark; if the kernel refuses, an older, higher mark remains.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
@@ -333,13 +340,16 @@ pub fn fill(mib: u64, extra_pages: u64) -> FillBench {
     }
 }
 
+/// Returns the median; of an even number of values, the mean of the middle two.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let n = values.len();
     (values[(n - 1) / 2] + values[n / 2]) / 2.0
 }
 
-/// Runs the engine benchmark: interleaved rounds, medians of ratios.
+/// Runs the engine benchmark: in each round a loop over bare arrays, the engine, and the engine
+/// with events recorded, in this order and then in the reverse. Returns medians over the rounds of
+/// speeds and of their ratios.
 pub fn engine(rounds: usize) -> EngineBench {
     let peak_bytes_per_frame = fill(512, 1000).peak_bytes_per_frame;
     let variants: [fn() -> f64; 3] = [

@@ -8,8 +8,9 @@
 //!   next request most likely lies behind its last one. The disk does not idle for a reader that
 //!   thinks longer than that or whose requests lie apart, unless the reader is the last such one
 //!   with work to do (`cfq_idling`).
-//! - A synchronous request ends the turn of the asynchronous queue. The device is drained of one
-//!   kind before the other begins.
+//! - A synchronous request ends the turn of the asynchronous queue. Asynchronous requests wait
+//!   until the device is drained of synchronous ones, and a reader for which the disk idles waits
+//!   until it is drained of asynchronous ones (`cfq_may_dispatch`).
 //!
 //! Left out: priorities, groups, cooperating queues, and the slow growth of the depth of
 //! asynchronous writes while there are readers.
@@ -49,7 +50,9 @@ struct ThinkTime {
 }
 
 impl ThinkTime {
-    /// Adds a sample when a request arrives; think times above two idle windows count as two.
+    /// Adds a sample to the mean think time when a request arrives at `now`: the nanoseconds since
+    /// the reader's last request ended. Think times above two idle windows (`idle`, ns) count as
+    /// two. Each sample lowers the weight of the older ones to 7/8.
     fn add_sample(&mut self, now: u64, idle: u64) {
         let think_ns = now.saturating_sub(self.last_end).min(2 * idle);
         self.samples = (7 * self.samples + 256) / 8;
@@ -111,6 +114,8 @@ pub(super) struct Cfq {
 }
 
 impl Cfq {
+    /// Creates a scheduler without requests. `idling`: which readers the disk idles for; the slices
+    /// and limits are model parameters.
     pub fn new(p: &Params, idling: CfqIdling) -> Self {
         Self {
             idling,
@@ -133,6 +138,7 @@ impl Cfq {
         }
     }
 
+    /// Returns the synchronous queue of a task, which comes into being at its first use.
     fn queue(&mut self, owner: Owner) -> &mut Queue {
         let number = usize::from(owner);
         if number >= self.queues.len() {
@@ -141,7 +147,9 @@ impl Cfq {
         &mut self.queues[number]
     }
 
-    /// Notes a newly queued request, and starts or ends turns for it.
+    /// Notes a newly queued request of `owner` from `block` to `end`: updates the reader's think
+    /// time and seeks, and lines its queue up for a turn. A synchronous request ends the
+    /// asynchronous turn, or the idling for a last reader without an idle window, and is then next.
     pub fn insert(&mut self, now: u64, class: Class, owner: Owner, block: u64, end: u64) {
         if class == Class::Async {
             self.async_queued += 1;
@@ -191,7 +199,7 @@ impl Cfq {
         }
     }
 
-    /// Notes that a request was handed to the device.
+    /// Notes that a request was taken from its queue and handed to the device.
     pub fn started(&mut self, class: Class, owner: Owner) {
         self.in_flight[class.index()] += 1;
         match class {
@@ -209,14 +217,14 @@ impl Cfq {
         }
     }
 
-    /// Returns how many places the device can choose among: requests of one reader follow each
-    /// other and are one place.
+    /// Returns how many places on the disk the device can choose among: requests of one reader
+    /// follow each other and are one place; each asynchronous request is one.
     pub fn places(&self) -> u32 {
         self.streams + self.in_flight[Class::Async.index()]
     }
 
-    /// Notes that a request ended, and starts to idle for its reader if that has nothing else
-    /// queued.
+    /// Notes that a request of `owner` ended at `now`, and starts to idle for this reader if it has
+    /// nothing else queued and CFQ idles for such readers.
     pub fn ended(&mut self, now: u64, class: Class, owner: Owner) {
         self.in_flight[class.index()] -= 1;
         if class == Class::Async {
@@ -236,7 +244,9 @@ impl Cfq {
         }
     }
 
-    /// Returns true if the disk idles for a reader that has nothing queued.
+    /// Returns true if the disk idles for a reader that has nothing queued, because its next
+    /// request is likely to come soon and to lie behind its last: it has an idle window or, as the
+    /// policy (`CfqIdling`) says, is the last reader without one.
     fn idles_for(&self, owner: Owner) -> bool {
         if self.slice_idle == 0 || self.has_idle_window(owner) {
             return self.slice_idle > 0;
@@ -256,8 +266,8 @@ impl Cfq {
         q.seeks.count_ones() <= self.seeky && !q.think.is_long(self.slice_idle)
     }
 
-    /// Returns true if the disk is idling for the last reader without an idle window, and `owner`
-    /// is another such reader: `owner` is then served at once.
+    /// Returns true if the disk is idling for the last reader without an idle window (its turn,
+    /// nothing queued), and `owner` is another such reader: `owner` is then served at once.
     fn idles_for_windowless(&self, owner: Owner) -> bool {
         let Some(Turn::Sync(last)) = self.active else {
             return false;
@@ -275,7 +285,8 @@ impl Cfq {
         })
     }
 
-    /// Ends the turn; its queue waits for another turn if it still has requests.
+    /// Ends the present turn and any idling; the queue whose turn it was waits for another turn,
+    /// behind the others, if it still has requests.
     fn expire(&mut self) {
         self.idle_until = None;
         match self.active.take() {
@@ -291,7 +302,9 @@ impl Cfq {
         }
     }
 
-    /// Begins the next turn and sets its slice. Returns false if no queue waits for one.
+    /// Begins the turn of the first waiting queue at `now` and sets the end of its slice: fixed for
+    /// the asynchronous queue, and shorter for a synchronous one the more queues wait. Returns
+    /// false if no queue waits for a turn.
     fn begin(&mut self, now: u64) -> bool {
         let Some(turn) = self.ring.pop_front() else {
             return false;
@@ -314,7 +327,11 @@ impl Cfq {
         true
     }
 
-    /// Decides which owner's request is served next.
+    /// Decides at `now` which owner's request is served next, and ends and begins turns for that
+    /// (`cfq_select_queue`). Asynchronous requests wait until the device is drained of synchronous
+    /// ones, and a reader for which the disk idles waits until it is drained of asynchronous ones.
+    /// The result may be to serve nothing until a time, while the disk idles for a reader, or until
+    /// a request arrives or ends.
     pub fn choose(&mut self, now: u64) -> Choice {
         let mut first = false;
         loop {

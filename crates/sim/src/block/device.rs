@@ -65,7 +65,7 @@ impl Device {
     }
 
     /// Gives the device a hardware queue per CPU, as far as it supports that many; each queue takes
-    /// the disk's full depth of requests.
+    /// the disk's full depth of requests, so the device takes their sum.
     pub fn for_cpus(mut self, cpus: u32) -> Self {
         self.depth = self.disk.depth() * self.queues(cpus);
         self
@@ -113,8 +113,10 @@ impl Device {
         self.in_service.peek().map(|Reverse(s)| s.finish)
     }
 
-    /// Starts a request under the identifier `slot`. The device must have room for it. `choices` is
-    /// the number of requests among which the drive can choose, this one included.
+    /// Starts a request at `now` under the identifier `slot`, which [`Self::end`] hands back: asks
+    /// the disk model how long it takes, and the faults when and how it ends. The device must have
+    /// room for it. `choices` is the number of requests among which the drive can choose, this one
+    /// included.
     pub fn start(&mut self, now: u64, transfer: &Transfer, choices: u32, slot: u32, rng: &mut Rng) {
         debug_assert!(self.in_service() < self.depth, "no room in the device");
         if self.in_service.is_empty() {
@@ -138,7 +140,8 @@ impl Device {
         }));
     }
 
-    /// Ends the first request that is due at `now`; `None` if none is.
+    /// Takes out the request in service that ends first, if it is due at `now`; `None` if none is.
+    /// Counts the device's busy time when it falls idle.
     pub fn end(&mut self, now: u64) -> Option<Ended> {
         let &Reverse(InService {
             finish,

@@ -58,7 +58,9 @@ struct ClassQueue {
 }
 
 impl ClassQueue {
-    /// Returns the index of the first entry that starts at or after `block`.
+    /// Returns the index of the first entry of the sorted list that starts at or after `block`.
+    /// Looks first where the last request was added or extended, because a stream's next bio
+    /// belongs there; then searches by halves.
     fn lower_bound(&self, block: u64) -> usize {
         let hint = self.hint;
         let starts_before = |i: usize| self.sorted[i].0 < block;
@@ -71,18 +73,27 @@ impl ClassQueue {
         self.sorted.partition_point(|e| e.0 < block)
     }
 
+    /// Returns the index in the sorted list of a queued request that starts at `block`.
+    ///
+    /// # Panics
+    /// If the request is not queued.
     fn index_of(&self, block: u64, slot: Slot) -> usize {
         let first = self.lower_bound(block);
         let offset = self.sorted[first..].iter().position(|e| e.1 == slot);
         first + offset.expect("a queued request is in the sorted list")
     }
 
+    /// Inserts a request into the sorted list, behind those that start at the same block.
     fn insert_sorted(&mut self, block: u64, slot: Slot) {
         let at = self.sorted.partition_point(|e| e.0 <= block);
         self.sorted.insert(at, (block, slot));
         self.hint = at + 1;
     }
 
+    /// Returns the place of a queued request in the order of age, 0 for the oldest.
+    ///
+    /// # Panics
+    /// If the request is not queued.
     fn fifo_index(&self, slot: Slot) -> usize {
         self.fifo
             .iter()
@@ -123,7 +134,8 @@ pub(super) enum Next {
 }
 
 impl Elevator {
-    /// Returns an empty elevator for at most `capacity` requests per class.
+    /// Returns an empty elevator for at most `capacity` requests per class. `form` says whether it
+    /// is one of blk-mq (mq-deadline), and which readers CFQ idles for.
     pub fn new(capacity: usize, scheduler: Scheduler, form: Form, params: &Params) -> Self {
         let multi = form.multi;
         let class = |expire: f64| ClassQueue {
@@ -173,7 +185,8 @@ impl Elevator {
         self.classes[class.index()].sorted.len()
     }
 
-    /// Adds a new request of `owner`.
+    /// Adds a new request of the task `owner`, which covers `place`, to the sorted list and to the
+    /// order of age.
     pub fn insert(&mut self, now: u64, class: Class, owner: Owner, place: Place, slot: Slot) {
         let block = place.block;
         self.owners[slot as usize] = owner;
@@ -191,7 +204,8 @@ impl Elevator {
     }
 
     /// Returns the last request that starts before `block`, the only one that a bio at `block` can
-    /// extend at its end, and the request after that one.
+    /// extend at its end, and the request after that one in block order; `None` for each that does
+    /// not exist.
     pub fn around(&self, class: Class, block: u64) -> (Option<Slot>, Option<Slot>) {
         let queue = &self.classes[class.index()];
         let at = queue.lower_bound(block);
@@ -206,21 +220,22 @@ impl Elevator {
         (entry.0 == block).then_some(entry.1)
     }
 
-    /// Returns the request before a queued one in block order.
+    /// Returns the request before a queued one in block order; `None` if that is the first.
     pub fn in_front(&self, class: Class, block: u64, slot: Slot) -> Option<Slot> {
         let queue = &self.classes[class.index()];
         let at = queue.index_of(block, slot);
         at.checked_sub(1).map(|i| queue.sorted[i].1)
     }
 
-    /// Notes that a bio at `block` extended the request before it, so that the next lookup starts
-    /// there.
+    /// Notes that a bio at `block` extended the request before it, so that the next lookup for a
+    /// stream starts there.
     pub fn extended(&mut self, class: Class, block: u64) {
         let queue = &mut self.classes[class.index()];
         queue.hint = queue.lower_bound(block);
     }
 
-    /// Re-sorts a request that grew at its front: its first block changed from `old_block` to `new_block`.
+    /// Keeps the sorted list in order after a request grew at its front: its first block changed
+    /// from `old_block` to `new_block`.
     pub fn moved(&mut self, class: Class, old_block: u64, new_block: u64, slot: Slot) {
         let queue = &mut self.classes[class.index()];
         let at = queue.index_of(old_block, slot);
@@ -235,8 +250,8 @@ impl Elevator {
         }
     }
 
-    /// Removes `gone`, which starts at `block` and became part of `kept`. `kept` takes over the age
-    /// of `gone` if that is the older of the two.
+    /// Removes the request `gone`, which starts at `block` and became part of `kept`. `kept` takes
+    /// over the age and expiry of `gone` if that is the older of the two.
     pub fn merged(&mut self, class: Class, kept: Slot, gone: Slot, block: u64) {
         let queue = &mut self.classes[class.index()];
         let at = queue.index_of(block, gone);
@@ -251,7 +266,8 @@ impl Elevator {
     }
 
     /// Returns the class of the next batch: synchronous, unless asynchronous requests have been
-    /// passed over by `starved_limit` batches in a row. `None` if nothing is queued.
+    /// passed over by `starved_limit` batches in a row. `None` if nothing is queued. Keeps the
+    /// count of batches passed over.
     fn pick_class(&mut self) -> Option<Class> {
         let (sync, background) = (self.len(Class::Sync) > 0, self.len(Class::Async) > 0);
         if sync && (!background || self.starved < self.starved_limit) {
@@ -265,14 +281,17 @@ impl Elevator {
         None
     }
 
-    /// Returns the index of the next request in the class's sweep, or `None` at its end.
+    /// Returns the index in the sorted list of the next request in the class's sweep: the first at
+    /// or behind the end of the last one served. `None` at the end of the sweep.
     fn ahead(&self, class: Class) -> Option<usize> {
         let queue = &self.classes[class.index()];
         let at = queue.sorted.partition_point(|e| e.0 < queue.position);
         (at < queue.sorted.len()).then_some(at)
     }
 
-    /// Takes out the request to be served next. `place` returns the blocks of a slot's request.
+    /// Takes out the request to be served next, as the scheduler decides: CFQ, deadline, or the
+    /// order of arrival; CFQ may want to wait instead. `place` returns the blocks of a slot's
+    /// request.
     pub fn next(&mut self, now: u64, place: impl Fn(Slot) -> Place) -> Next {
         let found = match self.cfq.as_mut().map(|cfq| cfq.choose(now)) {
             None if self.in_order => self.oldest(&place),
@@ -283,6 +302,7 @@ impl Elevator {
                 let queue = &self.classes[Class::Sync.index()];
                 let of_owner = |e: &&(u64, Slot)| self.owners[e.1 as usize] == owner;
                 let at = queue.sorted.partition_point(|e| e.0 < queue.position);
+                // The owner's next request behind the last one served, or else the owner's first.
                 let ahead = queue.sorted[at..].iter().find(of_owner);
                 let entry = ahead.or_else(|| queue.sorted.iter().find(of_owner));
                 let &(block, slot) = entry.expect("an owner with a turn has a request");
@@ -312,7 +332,8 @@ impl Elevator {
         Next::Request(class, slot)
     }
 
-    /// Returns class and index of the request that arrived first.
+    /// Returns class and index in the sorted list of the request that arrived first, over both
+    /// classes; `None` if nothing is queued.
     fn oldest(&self, place: &impl Fn(Slot) -> Place) -> Option<(Class, usize)> {
         let front = |class: Class| Some((class, *self.classes[class.index()].fifo.front()?));
         let fronts = Class::ALL.into_iter().filter_map(front);
@@ -321,7 +342,10 @@ impl Elevator {
         Some((class, queue.index_of(place(first.slot).block, first.slot)))
     }
 
-    /// Returns class and index of the request that the deadline scheduler serves next.
+    /// Returns class and index in the sorted list of the request that the deadline scheduler serves
+    /// next: the next one of the running batch or, if that is over, the first one of a new batch,
+    /// which starts at the oldest request if that has expired at `now`. `None` if nothing is
+    /// queued.
     fn next_by_deadline(
         &mut self,
         now: u64,

@@ -41,6 +41,8 @@ fn ns(seconds: f64) -> u64 {
 }
 
 impl Faults {
+    /// Collects the faults of a disk by kind: windows of time with write errors, stalls
+    /// (overlapping ones joined), and the earliest stop.
     pub fn new(faults: &[Fault], params: &Params) -> Self {
         let mut this = Self {
             write_errors: Vec::new(),
@@ -80,7 +82,8 @@ impl Faults {
         now - self.stalls.iter().map(stalled_ns).sum::<u64>()
     }
 
-    /// Returns the world time at which this device time is seen. Nothing happens within a stall.
+    /// Returns the world time (ns) at which this device time is seen: device time plus the stalls
+    /// that come before. Nothing happens within a stall.
     fn world_time(&self, device_time: u64) -> u64 {
         self.stalls.iter().fold(device_time, |time, w| {
             if time >= w.from {
@@ -96,8 +99,10 @@ impl Faults {
         self.stop.is_none_or(|stop| now < stop)
     }
 
-    /// Returns the ending of a request that was started at `now` and that the model finishes at
-    /// `device_finish` in device time.
+    /// Returns when a request ends that was started at `now` (ns) and that the model finishes at
+    /// `device_finish` in device time, and its error. After the disk's stop a request fails with
+    /// the timeout of the first command that the stop met, or soon after it is refused by the
+    /// offline disk; a write that ends in a window of write errors fails at its regular end.
     pub fn ending(&mut self, now: u64, device_finish: u64, dir: Dir) -> Ending {
         let at = self.world_time(device_finish).max(now);
         match self.stop {

@@ -27,7 +27,8 @@ pub struct Form {
 }
 
 impl Form {
-    /// Returns the form that a policy gives to request queues.
+    /// Returns the form that a policy gives to request queues, for one CPU, exact timers and the
+    /// device's own depth; callers set the rest.
     pub fn of(policy: &Policy) -> Self {
         Self {
             multi: policy.request_queue == RequestQueue::Multi,
@@ -66,6 +67,8 @@ impl Form {
 }
 
 impl Default for Form {
+    /// Returns the form of kernels with one queue per device (before blk-mq), on one CPU, without
+    /// writeback throttling.
     fn default() -> Self {
         Self {
             multi: false,

@@ -235,6 +235,7 @@ impl Queue {
         &self.stats
     }
 
+    /// Panics if a bio is empty, longer than a request, or reaches beyond the end of the device.
     fn check(&self, bio: &Bio) {
         assert!(
             bio.blocks > 0 && bio.blocks <= self.max_request_blocks,
@@ -257,7 +258,7 @@ impl Queue {
     }
 
     /// Returns the queued request that the bio would extend at its end, and the request behind that
-    /// one, which the extended request may then touch.
+    /// one, which the extended request may then touch. `None`: no request fits.
     fn back_merge(&self, bio: &Bio) -> Option<(Slot, Option<Slot>)> {
         let (before, after) = self.elevator.around(self.class_of(bio), bio.block);
         let slot = before?;
@@ -378,6 +379,7 @@ impl Queue {
         Some(wake)
     }
 
+    /// Stores a bio in a free node of the slab; returns the node's index.
     fn new_bio(&mut self, bio: &Bio) -> u32 {
         let node = BioNode {
             tag: bio.tag,
@@ -416,6 +418,8 @@ impl Queue {
         std::mem::replace(&mut request.block, bio.block)
     }
 
+    /// Adds a bio at a request's end, and joins the request with the next one, `after`, if they now
+    /// touch.
     fn merge_back(&mut self, now: u64, slot: Slot, after: Option<Slot>, bio: &Bio) -> Wake {
         self.append(slot, bio);
         let class = self.requests[slot as usize].class;
@@ -424,6 +428,8 @@ impl Queue {
         after.map_or_else(Wake::default, |after| self.try_join(now, slot, after))
     }
 
+    /// Adds a bio at a request's front, and joins the request into the one before it if they now
+    /// touch.
     fn merge_front(&mut self, now: u64, slot: Slot, bio: &Bio) -> Wake {
         let old_block = self.prepend(slot, bio);
         let class = self.requests[slot as usize].class;
@@ -439,7 +445,7 @@ impl Queue {
     }
 
     /// Joins two neighbouring requests into the first if they touch and fit, which frees the second
-    /// (Linux: `attempt_merge`).
+    /// (Linux: `attempt_merge`). Returns the tasks to wake for the freed one.
     fn try_join(&mut self, now: u64, first: Slot, second: Slot) -> Wake {
         let (a, b) = (
             self.requests[first as usize],
@@ -512,6 +518,7 @@ impl Queue {
         self.elevator.next(now, place)
     }
 
+    /// Hands a request that was taken out of the elevator to the device.
     fn start(&mut self, now: u64, slot: Slot, rng: &mut Rng) {
         let choices = self.elevator.places().unwrap_or(self.in_service() + 1);
         let request = &self.requests[slot as usize];
@@ -546,6 +553,8 @@ impl Queue {
         wake
     }
 
+    /// Counts a request that the device ended, adds a [`Done`] for each of its bios to `out`, and
+    /// frees it.
     fn end_request(&mut self, ended: Ended, out: &mut Vec<Done>, wake: &mut Wake) {
         let Ended {
             finish,

@@ -32,7 +32,8 @@ impl Limits {
         }
     }
 
-    /// Returns the limits of a queue with `nr_requests` requests per class.
+    /// Returns the limits of a queue with `nr_requests` requests per class: a class is congested
+    /// from seven eighths on, and batching tasks may bring it to one and a half times that number.
     pub fn new(nr_requests: u32, params: &Params) -> Self {
         let n = nr_requests;
         Self {
@@ -79,8 +80,9 @@ impl IoContext {
         self.batch_until = now + limits.batch_ns;
     }
 
-    /// Returns true if the task may allocate from a full queue. An untouched batch doesn't expire:
-    /// the task gets at least one request, however late it runs.
+    /// Returns true if the task may allocate from a full queue at `now`, because it has requests
+    /// left of its batch and the batch's time is not over. An untouched batch doesn't expire: the
+    /// task gets at least one request, however late it runs.
     pub fn batching(&self, now: u64, limits: &Limits) -> bool {
         self.batch_left == limits.batch_requests || (self.batch_left > 0 && now < self.batch_until)
     }
@@ -208,8 +210,9 @@ impl RequestList {
         }
     }
 
-    /// Grants or refuses the task a request of the class, and updates the congestion and full
-    /// flags.
+    /// Grants or refuses the task a request of the class (`get_request`), and updates the class's
+    /// count and its congestion and full flags. The task that fills the queue may batch; the others
+    /// have to wait until it is no longer full. With tags only their number counts.
     pub fn admit(&mut self, now: u64, class: Class, task: &mut IoContext) -> Admission {
         let Limits {
             full,
@@ -250,8 +253,9 @@ impl RequestList {
         Admission::Granted
     }
 
-    /// Frees a request that ended or was merged into another, and adds to `wake` which sleepers to
-    /// wake.
+    /// Frees a request of the class that ended or was merged into another (`freed_request`). Adds
+    /// to `wake` how many sleepers may be woken, and whether the class is no longer congested;
+    /// clears its full flag below the limit.
     pub fn free(&mut self, class: Class, wake: &mut Wake) {
         let c = class.index();
         assert!(

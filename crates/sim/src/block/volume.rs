@@ -20,8 +20,8 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Returns the volume of a disk that is built on devices from `first` on, and the disk of each
-    /// device.
+    /// Returns the volume of a disk, and the disk of each device that it is built on. `first`: the
+    /// number of its first device; a disk that is no array is one device.
     pub fn new(spec: &DiskSpec, params: &Params, first: u32) -> (Self, Vec<DiskSpec>) {
         let Some(array) = &spec.kind.about().array else {
             let volume = Self {
@@ -33,6 +33,8 @@ impl Volume {
         };
         let members = spec.members().max(1);
         let chunk = u64::from(whole_blocks((array.chunk)(params)));
+        // Rows of one chunk on each member, so that the members together have at least the array's
+        // capacity.
         let rows = spec.capacity.pages().div_ceil(chunk * u64::from(members));
         let member = DiskSpec {
             kind: array.of,

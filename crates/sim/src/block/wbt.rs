@@ -148,8 +148,10 @@ impl Wbt {
         }
     }
 
-    /// Recomputes the depth and its shares from the step (`rq_depth_calc_max_depth`,
-    /// `calc_wb_limits`). Returns true if the depth can't be raised further.
+    /// Recomputes the limits on writes that are out from the step (0: the initial depth; above:
+    /// less; below: more): the whole depth, a half for writeback and a quarter for background
+    /// writeback (`rq_depth_calc_max_depth`, `calc_wb_limits`). Returns true if the depth can't be
+    /// raised further.
     fn set_depth(&mut self) -> bool {
         let depth = DEFAULT_DEPTH.min(self.queue_depth);
         let mut at_most = false;
@@ -182,7 +184,9 @@ impl Wbt {
     }
 
     /// Returns the most tokens of its kind that may be out for a write of this purpose
-    /// (`get_limit`).
+    /// (`get_limit`): the whole depth if a task waits for the write, the page goes to swap, or a
+    /// dirtier was put to sleep recently; a quarter for background writeback or beside recent
+    /// reads; otherwise a half.
     fn limit(&self, now: u64, purpose: Purpose) -> u32 {
         let whole_depth = matches!(purpose, Purpose::Waited | Purpose::Swap);
         if whole_depth || Self::within(self.dirtier_slept, now, RECENT_WAIT) {
@@ -200,9 +204,9 @@ impl Wbt {
         self.dirtier_slept = Some(now);
     }
 
-    /// Takes a token for a write of `task`; reads need none and are only noted. `Err` holds the
-    /// kind of token for which the task must sleep. A task that was woken asks again and then has
-    /// its token.
+    /// Takes a token at `now` for a write of `task`; reads need none and are only noted. `Err`
+    /// holds the kind of token (0: writeback, 1: swap) for which the task must sleep. A task that
+    /// was woken asks again and then has its token.
     pub fn ask(&mut self, now: u64, task: u16, bio: &Bio) -> Result<(), u8> {
         let Some(kind) = Self::kind(bio) else {
             if bio.dir == Dir::Read {
@@ -226,8 +230,9 @@ impl Wbt {
         Ok(())
     }
 
-    /// Takes back the token of a bio that was merged and needs no request of its own: the one that
-    /// its task holds (`held`), or was given while it slept.
+    /// Takes back the token of a bio of `task` that was merged and needs no request of its own: the
+    /// one that the task holds (`held`), or was given while it slept. `given`: counts the sleepers
+    /// that get tokens by this.
     pub fn merged(&mut self, now: u64, task: u16, held: bool, bio: &Bio, given: &mut Given) {
         let Some(kind) = Self::kind(bio) else {
             return;
@@ -250,14 +255,16 @@ impl Wbt {
         };
     }
 
-    /// Takes back the token of a request that became part of another one.
+    /// Takes back the token of the request in slot `gone`, which became part of another one.
+    /// `given`: counts the sleepers that get tokens by this.
     pub fn joined(&mut self, now: u64, gone: u32, given: &mut Given) {
         if let Some(kind) = self.held[gone as usize].kind.take() {
             self.give_back(now, usize::from(kind), given);
         }
     }
 
-    /// Notes that the device was given a request.
+    /// Notes that the device was given a request at `now`. A read is tracked as outstanding
+    /// (`cookie`) if no other one is, because one that waits long lowers the limit on writes.
     pub fn issued(&mut self, now: u64, slot: u32, dir: Dir) {
         self.held[slot as usize].issued = now;
         if dir == Dir::Read && self.cookie.is_none() {
@@ -265,7 +272,8 @@ impl Wbt {
         }
     }
 
-    /// Notes that a request ended, for the window's latencies, and takes its token back.
+    /// Notes that a request ended, for the window's latencies, and takes its token back. `given`:
+    /// counts the sleepers that get tokens by this.
     pub fn ended(&mut self, now: u64, slot: u32, dir: Dir, given: &mut Given) {
         let Held { kind, issued } = std::mem::take(&mut self.held[slot as usize]);
         let window = &mut self.window;
@@ -290,8 +298,8 @@ impl Wbt {
         }
     }
 
-    /// Takes a token back. Sleepers are served only once half a background share is free
-    /// (`wbt_rqw_done`).
+    /// Takes a token of a kind back. Sleepers are served only once half a background share is free
+    /// (`wbt_rqw_done`). `given`: counts the sleepers that get tokens, by kind.
     fn give_back(&mut self, now: u64, kind: usize, given: &mut Given) {
         let tokens = &mut self.tokens[kind];
         tokens.out = tokens
@@ -305,7 +313,8 @@ impl Wbt {
         self.give_to_sleepers(now, kind, given);
     }
 
-    /// Gives tokens to sleepers in their order, until one exceeds its limit.
+    /// Gives tokens of a kind to tasks that sleep for one, in their order, until one would exceed
+    /// its limit. `given`: counts the tasks, by kind; the caller wakes them.
     fn give_to_sleepers(&mut self, now: u64, kind: usize, given: &mut Given) {
         while let Some(&(task, purpose)) = self.tokens[kind].waiting.front() {
             if self.tokens[kind].out >= self.limit(now, purpose) {
@@ -326,7 +335,8 @@ impl Wbt {
         }
     }
 
-    /// Starts a window; a smaller depth makes it shorter (`rwb_arm_timer`).
+    /// Starts a window over which read latencies are measured; a smaller depth makes it shorter
+    /// (`rwb_arm_timer`).
     fn start_window(&mut self, now: u64) {
         self.window_ns = match self.step {
             1.. => (WINDOW << 4) / (((self.step as u64) + 1) << 8).isqrt(),
@@ -341,7 +351,9 @@ impl Wbt {
         self.timer
     }
 
-    /// Ends the window if its time has come, and adapts the depth (`wb_timer_fn`).
+    /// Ends the window if its time has come, and adapts the depth: less if reads took too long,
+    /// otherwise more; after several windows without a verdict, back towards the initial depth
+    /// (`wb_timer_fn`). `given`: counts the sleepers that get tokens by this.
     pub fn tick(&mut self, now: u64, given: &mut Given) {
         if self.timer.is_none_or(|at| now < at) {
             return;
@@ -371,7 +383,9 @@ impl Wbt {
         self.tokens.iter().map(|r| r.out).sum()
     }
 
-    /// Judges the window's latencies (`latency_exceeded`).
+    /// Judges the window that ends at `now` by the latencies of its reads (`latency_exceeded`):
+    /// `Exceeded` if the shortest read, or the wait of one that has not ended, was above the
+    /// target.
     fn verdict(&self, now: u64) -> Verdict {
         let oldest_read_waits = self.cookie.map_or(0, |(_, since)| now - since.min(now));
         let window = &self.window;
@@ -393,7 +407,8 @@ impl Wbt {
         }
     }
 
-    /// Raises the depth by a step, and gives tokens to sleepers (`scale_up`).
+    /// Raises the limit on writes that are out by a step, unless it is at its most, and gives
+    /// tokens to sleepers (`scale_up`). `given`: counts these.
     fn raise_depth(&mut self, now: u64, given: &mut Given) {
         if self.scaled_max {
             return;
@@ -406,8 +421,8 @@ impl Wbt {
         }
     }
 
-    /// Lowers the depth by a step. If the depth was raised, a `hard` step returns it to the initial
-    /// one at once (`scale_down`).
+    /// Lowers the limit on writes that are out by a step. If the limit was raised above the initial
+    /// one, a `hard` step returns it to that at once (`scale_down`).
     fn lower_depth(&mut self, hard: bool) {
         if self.max_depth == 1 {
             return;
