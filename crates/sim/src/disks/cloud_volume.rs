@@ -77,7 +77,9 @@ impl Cap {
         }
     }
 
-    /// Returns when `units` units that arrive at `now` may start, and charges them.
+    /// Returns when a request of `units` units that arrives at `now` may start, in nanoseconds:
+    /// when the burst rate allows the next one and there are credits for it. Charges the units
+    /// against both.
     fn admit(&mut self, now: f64, units: f64) -> f64 {
         let credit = self.earned_at.max(now) - self.bucket;
         let start = now.max(self.next_at).max(credit);
@@ -101,6 +103,8 @@ pub(super) struct CloudVolume {
 }
 
 impl Model for CloudVolume {
+    /// Returns a volume by its model parameters: one cap on requests a second and one on bytes a
+    /// second, each with a bucket of credits for bursts.
     fn new(_: &DiskSpec, params: &Params, _: &mut Rng) -> Self {
         let p = &params.disks.cloud_volume;
         let left = p.volume_credits_left;
@@ -126,6 +130,8 @@ impl Model for CloudVolume {
         }
     }
 
+    /// Returns the nanoseconds from `now` until the transfer `t` is complete: the wait until both
+    /// caps admit it, and a random latency. A large transfer counts as several requests.
     fn service(&mut self, now: u64, t: &Transfer, _: u32, rng: &mut Rng) -> u64 {
         let at = now as f64;
         let counted = t.blocks.div_ceil(self.unit);

@@ -92,7 +92,7 @@ impl Die {
         }
     }
 
-    /// Removes the operations that have ended at `now` from the queue.
+    /// Removes the operations that have ended by `now` from the front of the die's queue.
     fn end_until(&mut self, now: u64) {
         while let Some(op) = self.work.front() {
             let end = self.runs_from + op.left;
@@ -103,7 +103,8 @@ impl Die {
         }
     }
 
-    /// Removes the first operation, which ends at `end`, from the queue.
+    /// Removes the first operation, which ends at `end`, from the die's queue; the next one starts
+    /// then.
     fn end_first(&mut self, end: u64) {
         let op = self.work.pop_front().expect("an operation is under way");
         self.waiting -= u32::from(op.kind == Kind::Host);
@@ -111,11 +112,14 @@ impl Die {
         self.passed = 0;
     }
 
-    /// Reads a page for a request at `at`; sensing takes `ns`. Returns when the page is in the
-    /// register.
+    /// Reads a page for a request at `at`, which takes the die before the queued operations;
+    /// sensing takes `ns` nanoseconds. The operation under way is suspended for the read, or first
+    /// finished; a waiting one is let go first after `timing.passing` reads in a row. Returns when
+    /// the page is in the register.
     pub(super) fn read(&mut self, at: u64, ns: u64, timing: &Timing) -> u64 {
         let mut start = at.max(self.reads_until);
         self.end_until(start);
+        // The first operation has not begun: it waits behind the last read.
         let not_started = self.runs_from <= self.reads_until;
         if !self.work.is_empty() && self.runs_from < start {
             // The operation has been under way since before this read.
@@ -130,7 +134,8 @@ impl Die {
     }
 
     /// Suspends the operation under way for a read that wants the die at `wanted`. Returns when the
-    /// read gets the die: when the operation has ended or is suspended.
+    /// read gets the die: when the operation has ended, or is suspended after its least progress.
+    /// An operation that cannot be suspended in time is finished.
     fn suspend(&mut self, wanted: u64, timing: &Timing) -> u64 {
         let op = self.work.front_mut().expect("an operation is under way");
         let suspend_ns = match op.kind {
@@ -179,7 +184,8 @@ impl Die {
         self.work.push_back(Operation { kind, left });
     }
 
-    /// Counts a programmed page; queues an erase when a block is full.
+    /// Counts a programmed page; queues an erase, which takes `erase` nanoseconds, when a block is
+    /// full.
     fn count_page(&mut self, erase: u64, timing: &Timing) {
         self.programmed += 1;
         if self.programmed >= timing.block_pages {
@@ -188,8 +194,9 @@ impl Die {
         }
     }
 
-    /// Returns when at most `buffered` host pages will wait, if the queued work alone is done;
-    /// never before `arrived`.
+    /// Returns when a write that arrived at `arrived` may be acknowledged: at once, if the buffer
+    /// holds all host pages that wait on the die; otherwise when the queued work, done alone, has
+    /// left only `buffered` of them.
     fn acknowledged(&self, arrived: u64, buffered: u32) -> u64 {
         let (mut at, mut waiting) = (self.runs_from, self.waiting);
         if waiting <= buffered {

@@ -82,6 +82,8 @@ impl<F: Flash> Model for Drive<F> {
         Self(FlashDrive::new(&F::figures(params)), PhantomData)
     }
 
+    /// Returns the nanoseconds until a transfer that is started at `now` is complete. The number of
+    /// requests in service is not needed: each die keeps its own queue.
     fn service(&mut self, now: u64, t: &Transfer, _: u32, rng: &mut Rng) -> u64 {
         self.0.service(now, t, rng)
     }
@@ -99,8 +101,9 @@ impl<F: Flash> Model for Drive<F> {
     }
 }
 
-/// Returns the share of a block's pages that are still valid when the block is collected (see the
-/// module). `flash` is the amount of flash per amount of live data, above 1.
+/// Returns the share of a block's pages that are still valid when the block is collected, in the
+/// steady state under random writes: the root below 1 of `v = exp(-flash * (1 - v))`. `flash` is
+/// the amount of flash per amount of live data, above 1.
 fn valid_share(flash: f64) -> f64 {
     // Bisects for the root below 1; left of the root `exp` is above its argument.
     let (mut low, mut high) = (0.0, 1.0 - flash.ln() / flash);
@@ -137,6 +140,8 @@ struct FlashDrive {
 }
 
 impl FlashDrive {
+    /// Returns an idle drive with these figures. Its state is that of one filled to `f.fill`: each
+    /// scattered write causes as many copied pages as garbage collection then needs.
     fn new(f: &FlashFigures) -> Self {
         let buffer_pages = f.write_buffer / f.flash_page;
         let valid = if f.fill > 0.0 {
@@ -176,7 +181,8 @@ impl FlashDrive {
         }
     }
 
-    /// Returns the nanoseconds until a request that is started now is complete.
+    /// Returns the nanoseconds until a transfer that is started at `now` is complete; the time of
+    /// flash operations is multiplied by a random factor near 1.
     fn service(&mut self, now: u64, t: &Transfer, rng: &mut Rng) -> u64 {
         let noise = rng.noise(self.noise);
         let finish = match t.dir {
@@ -186,15 +192,16 @@ impl FlashDrive {
         finish - now
     }
 
-    /// Occupies the interface for a transfer that could start at `ready_at`; returns the transfer's
-    /// end.
+    /// Occupies the drive's interface for a transfer of so many blocks that could start at
+    /// `ready_at`; returns the transfer's end.
     fn transfer(&mut self, ready_at: u64, blocks: u32) -> u64 {
         let start = ready_at.max(self.interface_free_at);
         self.interface_free_at = start + (f64::from(blocks) * self.interface_block_ns) as u64;
         self.interface_free_at
     }
 
-    /// Returns the time at which a read ends: when all of its pages are sensed and transferred.
+    /// Returns the time at which a read that starts at `now` ends: when all of its flash pages are
+    /// sensed, by several dies at once, and transferred. `noise`: factor of the sensing time.
     fn read(&mut self, now: u64, t: &Transfer, noise: f64) -> u64 {
         let ready = now + self.command_ns;
         let read_ns = (self.timing.read as f64 * noise) as u64;
@@ -211,8 +218,9 @@ impl FlashDrive {
         streamed.max(sensed + last)
     }
 
-    /// Returns the time at which a write is acknowledged; a write that does not continue the last
-    /// one causes garbage collection.
+    /// Returns the time at which a write that starts at `now` is acknowledged: when it is
+    /// transferred and the dies' buffers have room. Pages go to the dies in turn; a write that does
+    /// not continue the last one causes garbage collection. `noise`: factor of the flash times.
     fn write(&mut self, now: u64, t: &Transfer, noise: f64) -> u64 {
         let scattered = std::mem::replace(&mut self.write_end, t.end()) != t.block;
         let copies = if scattered { self.copies } else { 0.0 };

@@ -66,6 +66,7 @@ pub(super) const KIND: Kind = Kind {
 pub(super) type Nvme = Drive<Figures>;
 
 impl Flash for Figures {
+    /// Returns the parameters of NVMe drives as the figures of the flash model.
     fn figures(params: &Params) -> FlashFigures {
         let p = &params.disks.nvme;
         FlashFigures {

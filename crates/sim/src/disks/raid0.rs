@@ -52,7 +52,7 @@ pub struct Raid0 {
 }
 
 impl Model for Raid0 {
-    /// Returns an array of `spec.capacity` in total.
+    /// Returns an array of `spec.capacity` in total, over equal rotating disks.
     fn new(spec: &DiskSpec, params: &Params, _: &mut Rng) -> Self {
         let members = spec.members().max(1);
         let each = spec.capacity.pages().div_ceil(u64::from(members));
@@ -62,6 +62,9 @@ impl Model for Raid0 {
         }
     }
 
+    /// Returns the nanoseconds until a request on the array is complete: the longest time of its
+    /// pieces on the members. `in_service`: the array's requests, which are taken as spread evenly
+    /// over the members.
     fn service(&mut self, now: u64, t: &Transfer, in_service: u32, rng: &mut Rng) -> u64 {
         let per_member = in_service.div_ceil(self.members());
         (0..self.disks.len())
@@ -87,7 +90,9 @@ impl Model for Raid0 {
 }
 
 impl Raid0 {
-    /// Returns the part of an array request that lies on one member, in the member's blocks.
+    /// Returns the part of an array request that lies on one member, in the member's blocks; `None`
+    /// if none does. The parts in several chunks of a member are one piece, because they follow
+    /// each other there.
     fn piece(&self, member: u64, t: &Transfer) -> Option<Transfer> {
         let members = self.disks.len() as u64;
         // Returns the number of blocks of this member that lie before an array block.

@@ -139,7 +139,9 @@ impl Model for Rotating {
 }
 
 impl Rotating {
-    /// Returns a disk of this many blocks with its head at block 0.
+    /// Returns a disk of this many blocks with its head at block 0. The seek curve, `track + b·√d +
+    /// c·d` for a distance `d` of 0 to 1, is fitted to the data sheet's average and full-stroke
+    /// seeks.
     pub(super) fn of(capacity: u64, all_params: &Params) -> Self {
         let params = &all_params.disks.rotating;
         let cruise = params.disk_full_seek - params.disk_track_seek;
@@ -173,13 +175,15 @@ impl Rotating {
         }
     }
 
-    /// Returns the radius at which a block lies; the outer radius is 1.
+    /// Returns the radius at which a block lies, from the inner radius to 1, the outer one: block 0
+    /// is outermost, and the density of data is the same everywhere.
     fn radius(&self, block: u64) -> f64 {
         let outside = (block as f64 / self.capacity).min(1.0);
         (1.0 - (1.0 - self.inner_squared) * outside).sqrt()
     }
 
-    /// Returns the seek time between two blocks, with the distance divided by `shorter`.
+    /// Returns the seek time in nanoseconds between two blocks, with the distance divided by
+    /// `shorter`, because a drive with a choice of requests takes a near one.
     fn seek_ns(&self, from: u64, to: u64, shorter: f64) -> f64 {
         let stroke = 1.0 - self.inner_squared.sqrt();
         let distance = if stroke > 0.0 {
@@ -191,15 +195,19 @@ impl Rotating {
         self.seek_track_ns + self.seek_root_ns * distance.sqrt() + self.seek_linear_ns * distance
     }
 
-    /// Returns the least of this many uniform draws, as a share of a revolution.
+    /// Returns the rotational delay as a share of a revolution: the least of `draws` uniform draws,
+    /// because a drive with a choice of requests takes one that comes by soon.
     fn rotation(draws: f64, rng: &mut Rng) -> f64 {
         1.0 - (1.0 - rng.unit()).powf(1.0 / draws)
     }
 
-    /// Returns the time on the medium for a transfer, in nanoseconds, and moves the head to its
-    /// end.
+    /// Returns the time in nanoseconds that a transfer occupies the mechanism (seek, rotation and
+    /// media), and moves the head to its end. `choices`: the number of requests among which the
+    /// drive chooses, which shortens positioning. A transfer close ahead of the head may also be
+    /// reached by letting the blocks between pass.
     fn mechanical_ns(&mut self, t: &Transfer, choices: u32, rng: &mut Rng) -> f64 {
         let media = f64::from(t.blocks) * self.outer_block_ns / self.radius(t.block);
+        // Seek distance and rotational delay shrink with the root of the choices.
         let gain = f64::from(choices.clamp(1, self.reorder)).sqrt();
         let positioning = if t.block == self.head {
             0.0
@@ -220,7 +228,8 @@ impl Rotating {
         positioning + media
     }
 
-    /// Returns the nanoseconds until a request that is started now is complete.
+    /// Returns the nanoseconds until a request that is started at `now` is complete: on the
+    /// platter, or, with a write cache, in the cache for writes; reads go before cached writes.
     fn take(&mut self, now: u64, t: &Transfer, in_service: u32, rng: &mut Rng) -> u64 {
         if self.cache_blocks == 0 {
             let start = now.max(self.free_at) as f64;
@@ -235,7 +244,8 @@ impl Rotating {
         }
     }
 
-    /// Returns the time at which a cached write will be on the platter.
+    /// Returns the time at which a cached write will be on the platter, delayed by the reads that
+    /// went before it since it arrived.
     fn on_platter(&self, c: &Cached) -> u64 {
         c.finish + (self.pushed - c.pushed)
     }
@@ -250,8 +260,9 @@ impl Rotating {
         }
     }
 
-    /// Puts a write into the cache, after waiting for room; returns the nanoseconds that the
-    /// request takes.
+    /// Puts a write into the drive's cache, waiting until enough older writes are on the platter;
+    /// returns the nanoseconds until the data is in the cache. The mechanism is busy with the write
+    /// for longer.
     fn cached_write(&mut self, now: u64, t: &Transfer, rng: &mut Rng) -> u64 {
         let mut room_at = now;
         while self.cached_blocks + t.blocks > self.cache_blocks {
@@ -276,7 +287,7 @@ impl Rotating {
     }
 
     /// Serves a read before the cached writes, which it delays; returns the nanoseconds that the
-    /// request takes.
+    /// request takes. `choices`: the number of requests among which the drive chooses.
     fn read_past_cache(&mut self, now: u64, t: &Transfer, choices: u32, rng: &mut Rng) -> u64 {
         let command_done = now + self.command_ns as u64;
         let mechanical = self.mechanical_ns(t, choices, rng) as u64;

@@ -62,6 +62,7 @@ pub(super) const KIND: Kind = Kind {
 pub(super) type Ssd = Drive<Figures>;
 
 impl Flash for Figures {
+    /// Returns the parameters of SATA drives as the figures of the flash model.
     fn figures(params: &Params) -> FlashFigures {
         let p = &params.disks.ssd;
         FlashFigures {

@@ -101,6 +101,8 @@ struct OpenUnit {
 }
 
 impl OpenUnit {
+    /// Returns the state of an allocation unit that was just opened: nothing of its new contents is
+    /// written.
     fn fresh(unit: u64) -> Self {
         Self {
             unit,
@@ -160,7 +162,8 @@ impl Model for UsbFlash {
 }
 
 impl UsbFlash {
-    /// Returns a stick in the state in which this run finds it; `rng` draws its flash speed.
+    /// Returns a stick in the state in which this run finds it, without open units; `rng` draws how
+    /// much slower its flash is than the parameters say.
     fn of(params: &Figures, rng: &mut Rng) -> Self {
         let slots = params.usb_open_units as usize;
         let mut stick = Self {
@@ -189,9 +192,9 @@ impl UsbFlash {
         stick
     }
 
-    /// Returns the program time with which a linear stream of the largest requests takes `block_ns`
-    /// per block: the time left after commands and erases, divided by the pages that are
-    /// programmed.
+    /// Returns the time of one program operation in nanoseconds with which a linear stream of the
+    /// largest requests takes `block_ns` per block: the time left after commands and erases,
+    /// divided by the pages that are programmed. So the stick keeps its measured write rate.
     fn program_ns_for(&self, block_ns: f64) -> f64 {
         let mut probe = self.clone();
         let mut work = Work::default();
@@ -218,7 +221,8 @@ impl UsbFlash {
         (flash_ns / f64::from(work.programs)).max(0.0)
     }
 
-    /// Returns the nanoseconds that a request takes.
+    /// Returns the nanoseconds that a request takes: a read that does not continue the last one
+    /// looks up the translation first; a write takes its programs, copies and erases.
     fn take(&mut self, t: &Transfer, rng: &mut Rng) -> u64 {
         let flash_ns = match t.dir {
             Dir::Read => {
@@ -235,7 +239,8 @@ impl UsbFlash {
         (self.command_ns + flash_ns) as u64
     }
 
-    /// Returns the nanoseconds that flash work takes, with noise.
+    /// Returns the nanoseconds that flash work takes: its operations times their durations, with
+    /// noise.
     fn time(&self, work: &Work, rng: &mut Rng) -> f64 {
         let linear = f64::from(work.programs) * self.program_ns
             + f64::from(work.gap_blocks) * self.copy_ns
@@ -251,7 +256,8 @@ impl UsbFlash {
         linear * noise + merging * merge_noise
     }
 
-    /// Adds the flash work of a write to `work`, unit by unit.
+    /// Adds the flash work of a write to `work`: pages to program and, allocation unit by unit, the
+    /// copies and erases that it causes.
     fn write(&mut self, t: &Transfer, work: &mut Work) {
         let unit_blocks = u64::from(self.unit_blocks);
         let page = u64::from(self.page_blocks);
@@ -266,7 +272,9 @@ impl UsbFlash {
         }
     }
 
-    /// Adds the flash work of writing blocks `from..to` of one unit to `work`.
+    /// Adds to `work` the copies and erases that writing blocks `from..to` of one allocation unit
+    /// causes, and notes in the unit's state that they are written. A write that an open unit
+    /// cannot take closes it and opens it anew; a full unit is closed.
     fn write_unit(&mut self, unit: u64, from: u32, to: u32, work: &mut Work) {
         let slot = self.slot_of(unit, work);
         self.uses += 1;
@@ -304,7 +312,9 @@ impl UsbFlash {
         }
     }
 
-    /// Returns the slot in which the unit is open, after opening the unit if need be.
+    /// Returns the index in `open` of an allocation unit, after opening the unit if need be. If as
+    /// many units are open as the stick can keep, the one used longest ago is closed, whose copies
+    /// and erases are added to `work`.
     fn slot_of(&mut self, unit: u64, work: &mut Work) -> usize {
         if let Some(slot) = self.open.iter().position(|o| o.unit == unit) {
             return slot;
@@ -320,7 +330,8 @@ impl UsbFlash {
         self.open.len() - 1
     }
 
-    /// Closes an open unit: its new contents replace the old ones.
+    /// Adds to `work` the copies and erases of closing an open unit, whose new contents replace the
+    /// old ones: the rest is copied behind pages in order; a log is merged with the old block.
     fn close(&self, open: &OpenUnit, work: &mut Work) {
         let (copied, erased) = if open.in_order {
             (self.unit_blocks - open.pointer, 1)
