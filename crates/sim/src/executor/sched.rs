@@ -234,7 +234,8 @@ pub struct Sched {
 }
 
 impl Sched {
-    /// Returns a machine with idle CPUs at time 0.
+    /// Returns a machine with idle CPUs at time 0, without tasks. `queues`: the number of its wait
+    /// queues; `rng` draws wake-up latencies.
     pub fn new(cpus: usize, params: SchedParams, queues: usize, rng: Rng) -> Self {
         Self {
             params,
@@ -298,8 +299,8 @@ impl Sched {
         self.running.get()
     }
 
-    /// Charges `ns` nanoseconds to the running task, or to an interrupt, which takes them from its
-    /// CPU.
+    /// Charges `ns` nanoseconds of CPU time to the running task, or to an interrupt, which takes
+    /// them from its CPU: advances the present time.
     #[inline(always)]
     pub fn charge(&self, ns: u64) {
         self.time.set(self.time.get() + ns);
@@ -308,7 +309,8 @@ impl Sched {
         }
     }
 
-    /// Returns a CPU's clock, with the charges that are not settled yet.
+    /// Returns the clock of CPU `c` in nanoseconds, with the charges of the executing task that are
+    /// not settled yet.
     fn clock(&self, c: usize) -> u64 {
         let unsettled = match c == self.here.get() && !self.interrupt.get() {
             true => self.time.get() - self.settled.get(),
@@ -317,7 +319,8 @@ impl Sched {
         self.cpus[c].clock.get() + unsettled
     }
 
-    /// Adds the charges since the last call to the executing CPU's clock.
+    /// Adds the time charged since the last call to the executing CPU's clock. An interrupt of an
+    /// idle CPU costs that CPU nothing.
     fn settle(&self) {
         let charged = self.time.get() - self.settled.get();
         self.settled.set(self.time.get());
@@ -349,7 +352,7 @@ impl Sched {
         self.span.get()
     }
 
-    /// Adds a task, runnable now; returns its number.
+    /// Adds a task, runnable now, to one of the CPUs in turn; returns its number.
     pub fn spawn(&self) -> TaskId {
         let id = {
             let mut tasks = self.tasks.borrow_mut();
@@ -428,8 +431,8 @@ impl Sched {
         self.tasks.borrow()[self.task() as usize].allowed
     }
 
-    /// Binds the calling task to the CPUs in `allowed` and moves it there; returns the previous
-    /// mask.
+    /// Binds the calling task to the CPUs in the bit mask `allowed` and moves it there; returns the
+    /// previous mask.
     ///
     /// # Panics
     /// Panics under the condition of [`Sched::set_affinity`].
@@ -443,7 +446,8 @@ impl Sched {
         before
     }
 
-    /// Schedules an event at `time`, behind earlier events of the same time.
+    /// Schedules an event at `time` (ns), behind earlier ones of the same time, and ends the
+    /// running task's turn by then.
     pub fn at(&self, time: u64, event: Event) {
         let seq = self.seq.get();
         self.seq.set(seq + 1);
@@ -463,8 +467,8 @@ impl Sched {
         self.limit.set(self.limit.get().min(time));
     }
 
-    /// Runs `act` between two looks, as a cost-free interrupt of CPU 0 at `time` (nanoseconds)
-    /// would; the running task's turn continues afterwards.
+    /// Runs `act` between two steps of the running task, as a cost-free interrupt of CPU 0 at
+    /// `time` (nanoseconds) would; the task's turn continues afterwards as if nothing had been.
     ///
     /// # Panics
     /// If `act` charges time.
@@ -484,7 +488,8 @@ impl Sched {
         self.settled.set(saved.1);
     }
 
-    /// Adds an event or task switch to the digest of the run.
+    /// Mixes an event or task switch into the digest of the run: `a` is its time, `b` its number
+    /// and kind.
     fn note(&self, a: u64, b: u64) {
         let hash = (self.digest.get() ^ a).wrapping_mul(0x100_0000_01b3);
         self.digest.set((hash ^ b).wrapping_mul(0x100_0000_01b3));
@@ -522,8 +527,8 @@ impl Sched {
         self.watchdog.ending()
     }
 
-    /// Lets the watchdog check for progress. Returns true if it ended the run. `at`: where the
-    /// running task was polled, if one was.
+    /// Lets the watchdog check for progress: whether any clock has moved since it last looked.
+    /// Returns true if it ended the run. `at`: where the running task was polled, if one was.
     #[cold]
     fn look(&self, at: Option<&'static Location<'static>>) -> bool {
         let clocks = self.cpus.iter().map(|c| c.clock.get());

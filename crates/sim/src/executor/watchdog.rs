@@ -60,6 +60,7 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
+    /// Creates a watchdog that has seen no polls.
     #[track_caller]
     pub fn new() -> Self {
         Self {
@@ -94,7 +95,7 @@ impl Watchdog {
         self.last.set((task, at));
     }
 
-    /// Counts one poll; true if [`Self::look`] is due.
+    /// Counts one poll of a task; returns true if [`Self::look`] is due.
     #[inline(always)]
     pub fn poll(&self) -> bool {
         let left = self.left.get() - 1;
@@ -125,8 +126,9 @@ impl Watchdog {
         self.left.set(self.left.get() - n);
     }
 
-    /// Checks for progress; `sum` is a sum that only grows as time and I/O advance. Returns true if
-    /// the run has to end. `at`: the task that is polled and the place, if a task is.
+    /// Checks for progress, every `LOOK_POLLS` polls; `sum` is a sum that only grows as time and
+    /// I/O advance. Returns true if the run has to end: the caller's flag is set, or nothing has
+    /// moved for `MOST_POLLS` polls. `at`: the task that is polled and the place, if a task is.
     #[cold]
     pub fn look(&self, sum: u64, at: Option<(u32, &'static Location<'static>)>) -> bool {
         self.left.set(LOOK_POLLS);

@@ -6,8 +6,9 @@ use crate::account::{Spent, TaskClass, TaskTime};
 use mm::world::{Waited, Waits};
 
 impl Task {
-    /// Books the time since the last call as spent on `spent_on`. If the CPU that wakes the task is
-    /// behind the one that the task ran on, nothing is booked.
+    /// Books the time from the last call to `until` (ns) as spent on `spent_on`, inside or outside
+    /// of direct reclaim. If the CPU that wakes the task is behind the one that the task ran on,
+    /// nothing is booked.
     pub(super) fn account(&mut self, until: u64, spent_on: Spent) {
         let ns = until.saturating_sub(self.accounted);
         self.accounted += ns;
@@ -19,7 +20,8 @@ impl Task {
         account.add(spent_on, ns);
     }
 
-    /// Returns the task's account, closed at `end` if the task still lives.
+    /// Returns a copy of the task's account, closed at `end` (ns): for a living task the time since
+    /// the last booking counts by its present state.
     pub(super) fn closed(&self, end: u64) -> TaskTime {
         let mut open = Self { ..*self };
         if self.ended.is_none() {
@@ -42,7 +44,8 @@ impl Task {
 }
 
 impl Sched {
-    /// Returns the CPU time that a task has used, in nanoseconds, with its turn up to now.
+    /// Returns the CPU time that a task has used since it was made, in nanoseconds, with its
+    /// present turn up to now.
     pub fn task_cpu_ns(&self, task: TaskId) -> u64 {
         let t = &self.tasks.borrow()[task as usize];
         let turn = match t.state {
@@ -78,7 +81,8 @@ impl Sched {
         task.in_reclaim = inside;
     }
 
-    /// Notes that the running task enters a memory stall, or leaves it (`psi_memstall_enter`).
+    /// Notes that the running task enters a memory stall (`inside`), or leaves it
+    /// (`psi_memstall_enter`), for the accounts of pressure.
     pub fn in_memory_stall(&self, inside: bool) {
         let now = self.now();
         let task = &mut self.tasks.borrow_mut()[self.task() as usize];
@@ -87,7 +91,8 @@ impl Sched {
         self.pressure.set_on_cpu(task.cpu, Some(inside), now);
     }
 
-    /// Updates pressure accounting after a task's state, CPU or stall has changed.
+    /// Updates the pressure accounts after a task's state, CPU or stall has changed at `now`: the
+    /// task is counted on CPU `c` by what it does, and no longer as before.
     #[inline]
     pub(super) fn update_pressure(&self, task: &mut Task, c: usize, now: u64) {
         let mut bits = match task.state {
@@ -105,7 +110,8 @@ impl Sched {
         }
     }
 
-    /// Returns how long tasks have stalled since the accounts began, in nanoseconds for each stall.
+    /// Returns how long tasks have stalled for each reason from the beginning of the accounts to
+    /// `now`, in nanoseconds.
     pub fn stalls(&self, now: u64) -> impl Iterator<Item = (Stall, u64)> {
         Stall::ALL.into_iter().zip(self.pressure.totals(now))
     }
@@ -116,7 +122,7 @@ impl Sched {
         self.tasks.borrow_mut()[self.task() as usize].time.user += ns;
     }
 
-    /// Restarts all accounts of time at now.
+    /// Restarts all accounts of time at now; tasks keep only their class.
     pub fn restart_accounts(&self) {
         let now = self.now();
         self.pressure.restart(now);
@@ -146,7 +152,8 @@ impl Sched {
             .collect()
     }
 
-    /// Returns the running task's account up to now.
+    /// Returns the running task's account (where its time went) up to now; nothing is booked for
+    /// task 0, which stands for interrupts.
     pub fn own_time(&self) -> TaskTime {
         let now = self.now();
         let task = &mut self.tasks.borrow_mut()[self.task() as usize];

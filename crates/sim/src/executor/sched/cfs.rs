@@ -16,7 +16,8 @@ impl Sched {
         queue.iter().map(|&t| tasks[t as usize].vruntime).min()
     }
 
-    /// Charges a CPU's current task up to `now`, and returns its virtual run time (`update_curr`).
+    /// Charges the current task of CPU `c` up to `now`, by its weight, and returns its virtual run
+    /// time (`update_curr`); `None` if the CPU is idle.
     fn cfs_update(&self, c: usize, tasks: &mut [Task], now: u64) -> Option<i64> {
         let task = &mut tasks[self.cpus[c].current.get()? as usize];
         let ran = now.saturating_sub(task.ran_until);
@@ -25,8 +26,8 @@ impl Sched {
         Some(task.vruntime)
     }
 
-    /// Raises a CPU's least virtual run time to that of its tasks; it never decreases
-    /// (`update_min_vruntime`).
+    /// Raises the least virtual run time of CPU `c` to that of its tasks, `current` being the
+    /// running one's; the least never decreases (`update_min_vruntime`).
     fn cfs_follow(&self, c: usize, tasks: &[Task], current: Option<i64>) {
         let cpu = &self.cpus[c];
         let least = current.into_iter().chain(Self::leftmost(cpu, tasks)).min();
@@ -35,8 +36,8 @@ impl Sched {
         }
     }
 
-    /// Returns the slice of a task beside the others of a CPU, in nanoseconds (`sched_slice`).
-    /// `joins`: the task is not among them yet.
+    /// Returns the slice of a task beside the others of CPU `c`, in nanoseconds: its part, by
+    /// weight, of the latency (`sched_slice`). `joins`: the task is not among them yet.
     fn cfs_slice(&self, c: usize, tasks: &[Task], id: TaskId, joins: bool) -> u64 {
         let cpu = &self.cpus[c];
         let queue = cpu.run_queue.borrow();
@@ -51,8 +52,9 @@ impl Sched {
         share.max(self.params.min_granularity)
     }
 
-    /// Places a task that wakes on a CPU: at most half a latency behind the CPU's tasks. A new task
-    /// is placed as if it had just had its slice (`place_entity`).
+    /// Sets the virtual run time of a task that wakes on CPU `c`: at most half a latency behind the
+    /// CPU's tasks, so that a sleeper does not save up time. A new task is placed as if it had just
+    /// had its slice (`place_entity`).
     pub(super) fn cfs_places(&self, c: usize, tasks: &mut [Task], id: TaskId) {
         let current = self.cfs_update(c, tasks, self.cpus[c].clock.get());
         self.cfs_follow(c, tasks, current);
@@ -68,8 +70,9 @@ impl Sched {
         task.vruntime = task.vruntime.max(least_vruntime);
     }
 
-    /// Queues a task that wakes on a busy CPU. Returns true if it preempts the running task, which
-    /// is ahead of it by more than the wake-up granularity (`wakeup_preempt_entity`).
+    /// Places a task that wakes on the busy CPU `c`, and queues it there. Returns true if it
+    /// preempts the running task, which is ahead of it by more than the wake-up granularity
+    /// (`wakeup_preempt_entity`).
     pub(super) fn cfs_wakes(&self, c: usize, tasks: &mut [Task], id: TaskId) -> bool {
         self.cfs_places(c, tasks, id);
         let cpu = &self.cpus[c];
@@ -84,8 +87,9 @@ impl Sched {
         preempts
     }
 
-    /// Returns the tick that ends the running task's slice: the first one after the slice's time is
-    /// over, or after the task has got a slice ahead of the next task (`check_preempt_tick`).
+    /// Returns the time of the tick that ends the slice of the task running on CPU `c`: the first
+    /// one after the slice's time is over, or after the task has got a slice ahead of the next task
+    /// (`check_preempt_tick`). `NEVER` if no task waits.
     pub(super) fn cfs_slice_ends(&self, c: usize) -> u64 {
         let cpu = &self.cpus[c];
         let tasks = self.tasks.borrow();
@@ -102,8 +106,8 @@ impl Sched {
         self.tick_at(ends.max(cpu.clock.get() + 1))
     }
 
-    /// Charges the task whose turn ends and updates the CPU's least virtual run time; the task is
-    /// still the current one.
+    /// Charges the task whose turn on CPU `c` ends, and updates the CPU's least virtual run time,
+    /// in which a task that leaves (`becomes`) no longer counts; the task is still the current one.
     pub(super) fn cfs_put(&self, c: usize, tasks: &mut [Task], becomes: State) {
         let until = self.runs_until(c);
         let own = self.cfs_update(c, tasks, until);

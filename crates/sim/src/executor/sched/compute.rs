@@ -58,8 +58,8 @@ impl Sched {
         }
     }
 
-    /// Does the work of [`Self::computing_turns`], once its first turn is known to be one of
-    /// computation.
+    /// Does the work of [`Self::computing_turns`], with the same arguments, once its first turn is
+    /// known to be one of computation.
     #[inline(never)]
     fn take_computing_turns(&self, first: (usize, u64, u64), event: u64, look: u64) -> Option<u64> {
         let mut tasks = self.tasks.borrow_mut();
@@ -103,7 +103,9 @@ impl Sched {
         Some(end)
     }
 
-    /// Charges the pieces of one turn of a task that computes; see [`Self::computes_on`].
+    /// Charges the pieces of one turn of the task `id`, which gave way while it computed; see
+    /// [`Self::computes_on`]. Returns true if the task has given way again; false if its future is
+    /// to be polled, because the computation ends or the watchdog has to look.
     fn compute_turn(&self, id: usize) -> bool {
         let task = &mut self.tasks.borrow_mut()[id];
         let mut waited = true;
@@ -139,8 +141,8 @@ pub struct Compute<'a> {
 }
 
 impl Compute<'_> {
-    /// Gives way, and notes `left`: the rest of the computation, with the piece that was just
-    /// charged.
+    /// Makes the computing task give way. `left`: the nanoseconds left of the computation, with the
+    /// piece that was just charged, which the executor may go on to charge without polling.
     fn gives_way(&mut self, left: u64) -> Poll<u64> {
         let s = self.sched;
         s.watchdog.leaves(s.task(), self.at);
@@ -153,6 +155,9 @@ impl Compute<'_> {
 impl Future for Compute<'_> {
     type Output = u64;
 
+    /// Charges the computation piece by piece, and gives way when the task's turn is over or the
+    /// watchdog ends the run. A piece that was charged before the task gave way is not charged
+    /// again (`waited`). Ready with the nanoseconds left: 0 unless each piece is to be told.
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u64> {
         let s = self.sched;
         let (mut left, mut waited) = (self.left, false);

@@ -36,6 +36,7 @@ pub(super) struct Entity {
 }
 
 impl Default for Entity {
+    /// Returns the state of a new task of nice 0, which is not placed in any race yet.
     fn default() -> Self {
         Self {
             weight: NICE_0_LOAD,
@@ -55,7 +56,8 @@ impl Entity {
         self.weight as u64
     }
 
-    /// Converts time of a task of nice 0 to this task's virtual time (`calc_delta_fair`).
+    /// Converts `ns` nanoseconds of real run time to this task's virtual time: shorter for a
+    /// heavier task (`calc_delta_fair`).
     pub(super) fn fair(&self, ns: i64) -> i64 {
         match self.weight {
             NICE_0_LOAD => ns,
@@ -80,7 +82,8 @@ pub(super) struct Race {
 }
 
 impl Race {
-    /// Swaps two tasks' numbers in the list of sleepers (a worker takes the place of another).
+    /// Swaps the numbers of two tasks in the list of sleepers that are still in the race, because a
+    /// worker takes the place of another.
     pub(super) fn rename(&self, a: TaskId, b: TaskId) {
         for t in self.delayed.borrow_mut().iter_mut() {
             *t = match *t {
@@ -108,6 +111,7 @@ struct Average {
 impl Average {
     const NOBODY: Self = Self { sum: 0, load: 0 };
 
+    /// Returns the average with a task added.
     fn with(self, task: &Task) -> Self {
         let weight = task.entity.weight;
         Self {
@@ -133,8 +137,8 @@ impl Sched {
         self.params.eevdf_slice.map(|ns| ns as i64)
     }
 
-    /// Sums up the tasks in a CPU's race, sleepers included, and notes their mean as the CPU's
-    /// virtual time.
+    /// Sums up the tasks in the race of CPU `c`, the running one and sleepers included, and notes
+    /// their mean as the CPU's virtual time (`avg_vruntime`).
     fn average(&self, c: usize, tasks: &[Task]) -> Average {
         let cpu = &self.cpus[c];
         let (queue, delayed) = (cpu.run_queue.borrow(), cpu.race.delayed.borrow());
@@ -160,8 +164,8 @@ impl Sched {
         self.tasks.borrow_mut()[task as usize].entity.weight = NICE_LEAST_LOAD;
     }
 
-    /// Returns the time up to which the running task is charged when its CPU may change hands: the
-    /// CPU's clock, or, if the run-queue clock stands still, the last tick
+    /// Returns the time (ns) up to which the task running on CPU `c` is charged when the CPU may
+    /// change hands: the CPU's clock, or, if the run-queue clock stands still, the last tick
     /// (`rq_clock_skip_update`).
     pub(super) fn runs_until(&self, c: usize) -> u64 {
         let clock = self.cpus[c].clock.get();
@@ -176,8 +180,9 @@ impl Sched {
         self.update_to(c, tasks, slice, self.runs_until(c))
     }
 
-    /// Returns the time from which the next task of a CPU is charged: where the charge of the
-    /// previous task ended if the run-queue clock stood still, but not after `at`; otherwise `at`.
+    /// Returns the time (ns) from which the next task of CPU `c` is charged: where the charge of
+    /// the previous task ended if the run-queue clock stood still, but not after `at`; otherwise
+    /// `at`.
     pub(super) fn next_begins(&self, c: usize, at: u64) -> u64 {
         self.cpus[c]
             .race
@@ -186,13 +191,15 @@ impl Sched {
             .map_or(at, |then| then.min(at))
     }
 
-    /// Charges the running task up to its CPU's clock; a deadline that has passed is renewed from
-    /// that time on. Returns true if it was renewed. The last tick counts as an update of its own.
+    /// Charges the task running on CPU `c` up to the CPU's clock; a deadline that has passed is
+    /// renewed, by `slice`, from that time on. Returns true if it was renewed. The last tick counts
+    /// as an update of its own.
     fn update_current(&self, c: usize, tasks: &mut [Task], slice: i64) -> bool {
         self.update_to(c, tasks, slice, self.cpus[c].clock.get())
     }
 
-    /// Charges the running task up to `now`, as [`Self::update_current`] does.
+    /// Charges the task running on CPU `c` up to `now`, as [`Self::update_current`] does. Returns
+    /// true if its deadline was renewed, which means that its slice is used up.
     fn update_to(&self, c: usize, tasks: &mut [Task], slice: i64, now: u64) -> bool {
         let cpu = &self.cpus[c];
         let Some(id) = cpu.current.get() else {
@@ -217,7 +224,9 @@ impl Sched {
         renewed
     }
 
-    /// Places a task that joins a CPU so that beside the others it is owed as much as its lag says.
+    /// Places a task that joins the race of CPU `c`: sets its virtual run time so that beside the
+    /// others it is owed as much as its lag says, and its deadline a slice later, half a slice for
+    /// a new task (`place_entity`).
     fn place(&self, c: usize, tasks: &mut [Task], id: TaskId, slice: i64) {
         let average = self.average(c, tasks);
         let entity = tasks[id as usize].entity;
@@ -236,15 +245,17 @@ impl Sched {
         task.entity.placed = true;
     }
 
-    /// Returns the lag of a task that leaves a CPU's race, limited to two slices or a tick,
-    /// whichever is more.
+    /// Returns the virtual time that a task is owed when it leaves a CPU's race (negative: that it
+    /// owes): the distance to the race's average, limited to two slices or a tick, whichever is
+    /// more.
     fn lag(&self, average: Average, task: &Task, slice: i64) -> i64 {
         let limit = task.entity.fair((2 * slice).max(self.params.tick as i64));
         (average.mean() - task.vruntime).clamp(-limit, limit)
     }
 
-    /// Queues a task that wakes on a busy CPU. Returns true if the running task has to be
-    /// rescheduled.
+    /// Places and queues a task that wakes on the busy CPU `c`. Returns true if the running task
+    /// has to be rescheduled, because its slice is used up, it is no longer eligible, or the woken
+    /// task is next.
     pub(super) fn eevdf_wakes(&self, c: usize, tasks: &mut [Task], id: TaskId, slice: i64) -> bool {
         let cpu = &self.cpus[c];
         let resched = if tasks[id as usize].entity.delayed {
@@ -273,7 +284,7 @@ impl Sched {
         resched
     }
 
-    /// Places a task that begins to run on an idle CPU with an empty queue.
+    /// Places a task that begins to run on the idle CPU `c`, whose queue is empty.
     pub(super) fn eevdf_starts(&self, c: usize, tasks: &mut [Task], id: TaskId, slice: i64) {
         if tasks[id as usize].entity.delayed {
             self.leave_delayed(tasks, id, slice);
@@ -282,7 +293,7 @@ impl Sched {
         tasks[id as usize].entity.protected = true;
     }
 
-    /// Takes a sleeper out of its CPU's race, with its lag at this time.
+    /// Takes a sleeper (`delayed`) out of its CPU's race, with the lag that it has at this time.
     fn leave_delayed(&self, tasks: &mut [Task], id: TaskId, slice: i64) {
         let c = tasks[id as usize].entity.on as usize;
         let all = self.average(c, tasks);
@@ -294,7 +305,8 @@ impl Sched {
         task.entity.lag = self.lag(all, task, slice);
     }
 
-    /// Returns true if the running task is not protected and not eligible.
+    /// Returns true if the task running on CPU `c` is not protected and not eligible: it has had
+    /// more than its share.
     fn lost_its_turn(&self, c: usize, tasks: &[Task]) -> bool {
         self.cpus[c].current.get().is_some_and(|id| {
             let t = &tasks[id as usize];
@@ -302,8 +314,9 @@ impl Sched {
         })
     }
 
-    /// Returns the task that gets the CPU next: the running one, a queued one, or a sleeper, which
-    /// then leaves the race.
+    /// Returns the task that gets CPU `c` next: the eligible one with the earliest deadline among
+    /// the running one, the queued ones and sleepers that are still in the race (`pick_eevdf`). A
+    /// protected running task keeps the CPU while it is eligible. `None` if there is none.
     fn next(&self, c: usize, tasks: &[Task]) -> Option<TaskId> {
         let cpu = &self.cpus[c];
         let average = self.average(c, tasks);
@@ -333,8 +346,8 @@ impl Sched {
         }
     }
 
-    /// Decides, at a tick or after a request to reschedule, whether the running task keeps its CPU.
-    /// If it does, the request is cleared; returns true then.
+    /// Decides, at a tick or after a request to reschedule, whether the task running on CPU `c`
+    /// keeps it. If it does, the request is cleared and the slice set; returns true then.
     pub(super) fn eevdf_keeps(&self, c: usize, slice: i64) -> bool {
         let cpu = &self.cpus[c];
         let mut tasks = self.tasks.borrow_mut();
@@ -349,8 +362,8 @@ impl Sched {
         true
     }
 
-    /// Returns the next task as [`Self::next`] does, but takes sleepers whose turn it would be out
-    /// of the race.
+    /// Returns the task that gets CPU `c` next, as [`Self::next`] does, but takes sleepers whose
+    /// turn it would be out of the race, with no time owed to them.
     fn next_runnable(&self, c: usize, tasks: &mut [Task], slice: i64) -> Option<TaskId> {
         loop {
             let id = self.next(c, tasks)?;
@@ -363,8 +376,9 @@ impl Sched {
         }
     }
 
-    /// Takes the running task out of the race or makes it a sleeper in it, when its turn ends; the
-    /// task is still the current one.
+    /// Takes the task running on CPU `c` out of the race when its turn ends, or makes it a sleeper
+    /// in the race if it blocks while it owes time; the task is still the current one. `becomes`:
+    /// its state from now on.
     pub(super) fn eevdf_put(&self, c: usize, tasks: &mut [Task], becomes: State, slice: i64) {
         self.update_current_to_leave(c, tasks, slice);
         let cpu = &self.cpus[c];
@@ -383,7 +397,8 @@ impl Sched {
         }
     }
 
-    /// Returns the index in a CPU's queue of the task that runs next; the CPU has no current task.
+    /// Returns the index in the run queue of CPU `c` of the task that EEVDF runs next; `None` if no
+    /// task is queued. The CPU has no current task. `slice`: the slice of a task (ns).
     pub(super) fn eevdf_pick(&self, c: usize, slice: i64) -> Option<usize> {
         let mut tasks = self.tasks.borrow_mut();
         let id = self.next_runnable(c, &mut tasks, slice)?;
@@ -392,7 +407,7 @@ impl Sched {
     }
 
     /// Places a task that was taken from the queue of CPU `from` to run on CPU `to`, which has no
-    /// current task.
+    /// current task: on another CPU it is owed as much as before.
     pub(super) fn eevdf_moves(
         &self,
         from: usize,

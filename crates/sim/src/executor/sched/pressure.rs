@@ -97,7 +97,7 @@ impl Counts {
         self.0[1] += b;
     }
 
-    /// Stops counting a task.
+    /// Stops counting a task that does `doing`.
     ///
     /// # Panics
     /// In debug builds, if no such task was counted.
@@ -109,20 +109,24 @@ impl Counts {
         self.0[1] -= b;
     }
 
+    /// Returns true if each of the four counts is at least as large as the one in the same place of
+    /// `[a, b]`.
     fn contains(self, [a, b]: [u64; 2]) -> bool {
         let low = |n: u64| n as u32;
         let [c, d] = self.0;
         low(c) >= low(a) && c >> 32 >= a >> 32 && low(d) >= low(b) && d >> 32 >= b >> 32
     }
 
-    /// Returns the states of the CPU, a bit each. `on_cpu`: whether the current task is in a memory
-    /// stall; `None` if there is no current task.
+    /// Returns the states of the CPU, a bit each, by the numbers of [`Stall`] and `NONIDLE`
+    /// (`test_states`). `on_cpu`: whether the current task is in a memory stall; `None` if there is
+    /// no current task.
     #[inline(always)]
     fn states(self, on_cpu: Option<bool>) -> u8 {
         let [by_activity, in_stalls] = self.0;
         let running = by_activity as u32;
         let waits = by_activity >> 32 != 0;
         let bit = |is: bool, of: usize| u8::from(is) << of;
+        // Without a memory stall fewer states are possible.
         if in_stalls == 0 && on_cpu != Some(true) {
             let waits_all = bit(waits, Stall::IoSome as usize)
                 | bit(waits && running == 0, Stall::IoFull as usize);
@@ -158,8 +162,8 @@ struct OfCpu {
 }
 
 impl OfCpu {
-    /// Books the time up to now under the present states. Of several changes at one moment only the
-    /// last counts.
+    /// Adds the time since the last booking, up to `now`, to each state that the CPU is in. Of
+    /// several changes at one moment only the last counts.
     #[inline]
     fn book(&self, now: u64) {
         let ns = now.saturating_sub(self.since.get());
@@ -186,6 +190,7 @@ pub(super) struct Pressure {
 }
 
 impl Pressure {
+    /// Starts the accounts of a machine with so many idle CPUs.
     pub fn new(cpus: usize) -> Self {
         Self {
             cpus: (0..cpus).map(|_| OfCpu::default()).collect(),
@@ -194,7 +199,8 @@ impl Pressure {
         }
     }
 
-    /// Moves a task from one CPU and activity to another.
+    /// Moves a task from a CPU and activity to others at `now`: it is no longer counted as (`from`,
+    /// `was`), but as (`to`, `is`).
     #[inline]
     pub fn move_task(&self, (from, was): (usize, Doing), (to, is): (usize, Doing), now: u64) {
         self.change(from, now, |counts| {
@@ -219,7 +225,8 @@ impl Pressure {
         }
     }
 
-    /// Changes the counts of a CPU, after booking the time up to `now`.
+    /// Changes how many tasks of CPU `c` run, wait for I/O or stall, by `change`, after booking the
+    /// time up to `now` (ns) under the old numbers. Ends the averaging period first if it is over.
     #[inline]
     fn change(&self, c: usize, now: u64, change: impl FnOnce(&mut Counts)) {
         if now >= self.due.get() {
@@ -232,7 +239,8 @@ impl Pressure {
         cpu.counts.set(counts);
     }
 
-    /// Returns the CPUs' sums of this period, averaged by their time not idle.
+    /// Returns the nanoseconds of each stall in this period, averaged over the CPUs, each weighted
+    /// by its time not idle (`collect_percpu_times`).
     fn averaged(&self) -> [u64; STALLS] {
         let nonidle = |cpu: &OfCpu| u128::from(cpu.times[NONIDLE].get());
         let all_nonidle: u128 = self.cpus.iter().map(nonidle).sum();
@@ -243,7 +251,8 @@ impl Pressure {
         })
     }
 
-    /// Ends a period: adds its averages to the totals.
+    /// Ends a period of 2 s: adds its averages over CPUs to the totals, and starts the CPUs' times
+    /// at 0.
     #[cold]
     fn average(&self, now: u64) {
         self.cpus.iter().for_each(|cpu| cpu.book(now));

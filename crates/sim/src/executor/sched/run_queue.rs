@@ -4,8 +4,9 @@ use super::{NEVER, Place, Sched, State, Task, TaskId};
 use crate::account::Spent;
 
 impl Sched {
-    /// Makes a blocked task runnable: it starts at once on an idle CPU, otherwise it joins the
-    /// queue of the CPU where it ran last. Does nothing if the task is not blocked.
+    /// Makes a blocked task runnable: it starts, after a random wake-up latency, on an idle CPU
+    /// that it may use, its last one if possible; otherwise it joins the queue of the CPU where it
+    /// ran last, and may preempt the running task. Does nothing if the task is not blocked.
     pub(super) fn make_runnable(&self, id: TaskId) {
         self.settle();
         let now = self.now();
@@ -108,8 +109,8 @@ impl Sched {
         self.queued.set(self.queued.get() + 1);
     }
 
-    /// Lets the running task be rescheduled after a task has joined its CPU's queue: at its next
-    /// chance if that task preempts it, otherwise at the end of its slice.
+    /// Lets the task running on CPU `c` be rescheduled after another task has joined the CPU's
+    /// queue: at its next chance if that task preempts it, otherwise at the end of its slice.
     fn note_waiter(&self, c: usize, preempts: bool) {
         let cpu = &self.cpus[c];
         if preempts {
@@ -125,8 +126,8 @@ impl Sched {
         self.eevdf().is_none() && self.params.place >= Place::Everywhere
     }
 
-    /// Converts a task's virtual run time for CPU `c`: its distance from the least one stays the
-    /// same.
+    /// Converts a task's virtual run time for CPU `c`, to which it moves: its distance from the
+    /// least one of its CPU stays the same.
     fn rebase(&self, task: &mut Task, c: usize) {
         let min = |cpu: usize| self.cpus[cpu].min_vruntime.get();
         if task.cpu != c {
@@ -140,7 +141,8 @@ impl Sched {
         (self.params.latency / 2) as i64
     }
 
-    /// Gives the task that runs on a CPU the end of its slice, if other tasks wait.
+    /// Sets the end of the slice of the task that runs on CPU `c`; without other tasks that wait,
+    /// it has none.
     pub(super) fn set_slice(&self, c: usize) {
         let cpu = &self.cpus[c];
         let n = cpu.run_queue.borrow().len() as u64 + 1;
@@ -159,7 +161,8 @@ impl Sched {
         }
     }
 
-    /// Ends the current task's turn on a CPU; `state` is the task's state from now on.
+    /// Ends the current task's turn on CPU `c`: charges its run time, books it, and queues the task
+    /// if it stays runnable. `state` is the task's state from now on.
     pub(super) fn put_current(&self, c: usize, state: State) {
         let cpu = &self.cpus[c];
         let mut tasks = self.tasks.borrow_mut();
@@ -204,8 +207,8 @@ impl Sched {
         }
     }
 
-    /// Starts the next task on an idle CPU: from its own queue, or else from the longest other
-    /// queue.
+    /// Starts the next task on the idle CPU `c`: from its own queue, or else from the longest other
+    /// queue that has a task allowed to run here. If there is none the CPU stays idle.
     pub(super) fn pick_next(&self, c: usize) {
         // Under EEVDF a race may hold nothing but sleepers, which have to be taken out.
         if self.queued.get() == 0 && self.eevdf().is_none() {

@@ -29,8 +29,9 @@ impl Observer for Unobserved {
     fn observe(&mut self) {}
 }
 impl Sched {
-    /// Runs until [`Sched::stop`] is called. `on_event` handles device and periodic events. Returns
-    /// the time of the end, or `None` when nothing can ever happen again.
+    /// Runs the tasks, whose `futures` are in the order of their numbers, and all events in
+    /// simulated time, until [`Sched::stop`] is called. `on_event` handles device and periodic
+    /// events. Returns the time of the end (ns), or `None` when nothing can ever happen again.
     pub fn run<'w>(
         &self,
         futures: &mut [Pin<Box<dyn Future<Output = ()> + 'w>>],
@@ -39,7 +40,10 @@ impl Sched {
         self.run_observed(futures, on_event, &mut Unobserved)
     }
 
-    /// Runs as [`Sched::run`] does, with an observer.
+    /// Runs tasks and events in the order of simulated time as [`Sched::run`] does, with an
+    /// observer that is called at the times it asks for. Each round serves the next event or the
+    /// CPU whose clock is furthest behind. Returns the time of the end, or `None` when nothing can
+    /// ever happen again.
     pub fn run_observed<'w>(
         &self,
         futures: &mut [Pin<Box<dyn Future<Output = ()> + 'w>>],
@@ -102,7 +106,8 @@ impl Sched {
         Some(end)
     }
 
-    /// Lets the next event happen, on CPU 0; returns its time.
+    /// Takes the next event off the queue and handles it as an interrupt of CPU 0; returns its
+    /// time.
     #[inline]
     fn process_event(&self, on_event: &mut impl FnMut(u64, Event)) -> u64 {
         let Reverse((time, _, event)) =
@@ -133,8 +138,8 @@ impl Sched {
         time
     }
 
-    /// Takes a running task's turn; returns the state in which the task leaves its CPU, `None` if
-    /// it keeps it.
+    /// Polls a running task's future until its turn ends. Returns the state in which the task
+    /// leaves its CPU (blocked or done); `None` if it keeps the CPU.
     #[inline]
     fn turn<'w>(
         &self,
@@ -159,7 +164,7 @@ impl Sched {
         }
     }
 
-    /// Lets the observer look at everything up to `time`. Returns the time of the look that ended
+    /// Lets the observer look if it is due by `time` (ns). Returns the time of the look that ended
     /// the run, if one did.
     #[inline(always)]
     fn let_look(&self, time: u64, observer: &mut impl Observer) -> Option<u64> {
@@ -169,6 +174,11 @@ impl Sched {
         }
     }
 
+    /// Calls the observer as long as it is due by `time`. Returns the time of the look that ended
+    /// the run, if one did.
+    ///
+    /// # Panics
+    /// If the observer charges time or schedules an event.
     #[inline(never)]
     fn look_while_due(&self, time: u64, observer: &mut impl Observer) -> Option<u64> {
         while observer.due() <= time {
@@ -186,8 +196,8 @@ impl Sched {
         None
     }
 
-    /// Ends a task's wait when its timer expires, if that is still the wait for which the timer was
-    /// set.
+    /// Ends a task's wait or sleep when its timer expires, if the task is still in the wait for
+    /// which the timer was set (`generation`).
     fn timer(&self, task: TaskId, generation: u32) {
         let waiting_on = {
             let tasks = self.tasks.borrow();

@@ -9,7 +9,8 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Returns the bit of a page wait queue; 0 for another queue.
+/// Returns the bit that stands for a page wait queue in the mask of those with waiters; 0 for
+/// another queue.
 #[inline(always)]
 fn page_bit(queue: u32) -> u64 {
     match PAGES.contains(&queue) {
@@ -56,8 +57,9 @@ impl Sched {
             .map_or(0, |since| since / tick * tick + phase)
     }
 
-    /// Blocks the running task, with an optional timer, and reports its wait. If the task holds
-    /// plugged requests, these are given out.
+    /// Blocks the running task, on a wait queue or on a timer alone, and reports its wait. `timer`:
+    /// when the wait ends at the latest (ns); `at`: where in the code it waits, for the watchdog.
+    /// If the task holds plugged requests, these are given out.
     fn block(
         &self,
         queue: Option<u32>,
@@ -102,8 +104,9 @@ impl Sched {
         self.queues[queue as usize].wakes.get()
     }
 
-    /// Waits until the queue is woken after the ticket was taken, at most `timeout` nanoseconds.
-    /// The future returns true if the wait was ended by a wake.
+    /// Waits until the queue is woken after the ticket was taken ([`Self::ticket`]), at most
+    /// `timeout` nanoseconds; `None`: without a limit. The future returns true if a wake ended the
+    /// wait, false if the timeout did.
     #[track_caller]
     pub fn wait(&self, queue: u32, ticket: u64, timeout: Option<u64>) -> Wait<'_> {
         Wait {
@@ -116,7 +119,8 @@ impl Sched {
         }
     }
 
-    /// Wakes all waiters of a queue.
+    /// Wakes all waiters of a queue, and makes tickets taken before invalid, so that a task that is
+    /// about to wait does not sleep.
     #[inline]
     pub fn wake(&self, queue: u32) {
         let q = &self.queues[queue as usize];
@@ -151,7 +155,7 @@ impl Sched {
         self.wake_first(q);
     }
 
-    /// Wakes the longest waiter; returns true if there was one.
+    /// Makes the task that has waited longest on a queue runnable; returns true if there was one.
     fn wake_first(&self, q: &Queue) -> bool {
         let first = q.waiters.borrow_mut().pop_front();
         q.waited_on.set(!q.waiters.borrow().is_empty());
@@ -229,8 +233,9 @@ impl Sched {
         }
     }
 
-    /// Does the work of [`Self::relax`] if the task need not give way and the watchdog need not
-    /// look, and returns true; otherwise does nothing and returns false.
+    /// Does the work of [`Self::relax`] (a point where a task may lose its CPU) if the task need
+    /// not give way and the watchdog need not look, and returns true; otherwise does nothing and
+    /// returns false.
     #[inline(always)]
     pub fn goes_on(&self) -> bool {
         if self.time.get() >= self.limit.get() || !self.watchdog.poll_unseen() {
@@ -242,8 +247,9 @@ impl Sched {
         true
     }
 
-    /// Takes up to `most` steps of `ns` nanoseconds, each followed by [`Self::goes_on`], while that
-    /// returns true. Returns the number of steps taken.
+    /// Takes up to `most` steps of `ns` nanoseconds of CPU time, each followed by
+    /// [`Self::goes_on`], as long as the task need not give way, all at once. Returns the number of
+    /// steps taken.
     #[inline(always)]
     pub fn steps(&self, ns: u64, most: u32) -> u32 {
         let steps = self.steps_ahead(ns, most);
@@ -254,7 +260,8 @@ impl Sched {
         steps
     }
 
-    /// Takes `steps` steps of `ns` nanoseconds, a number that [`Self::steps_ahead`] has returned.
+    /// Charges `steps` steps of `ns` nanoseconds, each with a poll, at once. `steps`: at most the
+    /// number that [`Self::steps_ahead`] has returned.
     #[inline(always)]
     pub fn take_steps(&self, ns: u64, steps: u32) {
         self.watchdog.polls_unseen(steps);
@@ -264,7 +271,8 @@ impl Sched {
         }
     }
 
-    /// Returns how many steps [`Self::steps`] would take.
+    /// Returns how many of up to `most` steps of `ns` nanoseconds the running task could take
+    /// ([`Self::steps`]) before it has to give way or the watchdog looks. Changes nothing.
     #[inline(always)]
     pub fn steps_ahead(&self, ns: u64, most: u32) -> u32 {
         let (now, limit) = (self.time.get(), self.limit.get());
@@ -276,7 +284,8 @@ impl Sched {
         room.checked_div(ns).map_or(0, |n| n as u32)
     }
 
-    /// Gives way if the task's turn on its CPU is over.
+    /// Gives way to other CPUs and to due events if the task's turn on its CPU is over; otherwise
+    /// ready at once.
     #[inline(always)]
     #[track_caller]
     pub fn relax(&self) -> Relax<'_> {
@@ -298,6 +307,8 @@ pub struct Relax<'a> {
 impl Future for Relax<'_> {
     type Output = ();
 
+    /// Ready at once while the task's turn lasts; otherwise gives the CPU back to the executor
+    /// once, and is ready when polled again, unless the run stops.
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let s = self.sched;
@@ -332,6 +343,8 @@ pub struct Wait<'a> {
 impl Future for Wait<'_> {
     type Output = bool;
 
+    /// Blocks the task on the queue at the first poll, unless the queue was woken since the ticket
+    /// was taken. Ready with true if a wake ended the wait, false if the timeout did.
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<bool> {
         let s = self.sched;
         let me = s.task();
@@ -374,6 +387,7 @@ pub struct Sleep<'a> {
 impl Future for Sleep<'_> {
     type Output = ();
 
+    /// Blocks the task until its timer expires at the first poll; ready when polled again.
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let naps = |naps| {
             let task = self.sched.task() as usize;

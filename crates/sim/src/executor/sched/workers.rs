@@ -24,8 +24,8 @@ impl Sched {
         self.tasks.borrow_mut()[task as usize].pool = Some(pool);
     }
 
-    /// Adds the worker of a task that goes to sleep to its pool's idle ones; does nothing if the
-    /// task is no work.
+    /// Adds a task that goes to sleep to the idle workers of its pool, behind those that went
+    /// before; does nothing if the task is not work of a pool.
     pub(super) fn worker_sleeps(&self, tasks: &[Task], id: TaskId) {
         if let Some(pool) = tasks[id as usize].pool {
             let idle = &mut self.idle_workers.borrow_mut()[pool as usize];
@@ -34,8 +34,8 @@ impl Sched {
         }
     }
 
-    /// Returns true if a task is asleep and so wakes now. Work takes over the state of the worker
-    /// that went to sleep last on its CPU.
+    /// Returns true if a task is asleep and so wakes now. If the task is work of a pool, it takes
+    /// over the scheduler state of the worker that went to sleep last on its CPU.
     pub(super) fn sleeper_wakes(&self, tasks: &mut [Task], id: TaskId) -> bool {
         let sleeps = tasks[id as usize].state == State::Blocked;
         if sleeps && let Some(pool) = tasks[id as usize].pool {
@@ -44,7 +44,9 @@ impl Sched {
         sleeps
     }
 
-    /// Swaps a task's scheduler state with that of the worker that went to sleep last on its CPU.
+    /// Swaps the scheduler state (virtual run time and the like) of a task that wakes with that of
+    /// the pool's worker that went to sleep last on its CPU, because a kernel gives work to that
+    /// worker; and takes it off the idle ones.
     fn worker_wakes(&self, tasks: &mut [Task], id: TaskId, pool: Pool) {
         let idle = &mut self.idle_workers.borrow_mut()[pool as usize];
         // A task that was just created has no worker yet.
