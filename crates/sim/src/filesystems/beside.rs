@@ -18,7 +18,9 @@ use smallvec::SmallVec;
 /// Maximum number of pages in a batch (`PAGEVEC_SIZE`, the size of the batches for the LRU lists).
 const MOST: usize = 31;
 
-/// Writes up to a batch of the dirty pages from `first` to `last`, waiting for their locks.
+/// Writes up to a batch of the dirty pages from `first` to `last`, page by page, waiting for their
+/// locks, as a walk must that has another walk over the file beside it. Returns the pages written,
+/// and how far the walk has advanced from `first`.
 pub(super) async fn write_batch<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -49,8 +51,8 @@ pub(super) async fn write_batch<const T: bool>(
     written
 }
 
-/// Writes one page of a batch, unless another task did so meanwhile. Returns the number of pages
-/// written: 0 or 1.
+/// Starts the writeback of one page of a batch, unless another task did so meanwhile, and adds it
+/// to the pages that the walk gathers. Returns the number of pages written: 0 or 1.
 async fn write_page<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -72,6 +74,7 @@ async fn write_page<const T: bool>(
     };
     mm.clear_page_dirty_for_io(pfn);
     mm.set_page_writeback(pfn);
+    // The end that cannot take this page and has to be submitted first.
     let full_end = match gathered.takes(mm, index, (block, pfn), fresh) {
         true => None,
         false => gathered.take(),
@@ -91,8 +94,8 @@ async fn write_page<const T: bool>(
     1
 }
 
-/// Returns true if a locked page is dirty and may be written now. A walk for data integrity (fsync)
-/// waits for the end of its writeback.
+/// Returns true if a locked page is dirty and may be written now. If it is still under writeback, a
+/// walk for data integrity (fsync) waits for the end of that; others skip the page.
 async fn is_to_be_written<const T: bool>(mm: &SimMm<T>, pfn: Pfn, wbc: &WritebackControl) -> bool {
     if !mm.frames.has(pfn, flag::DIRTY) {
         return false;

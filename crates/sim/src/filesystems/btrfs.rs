@@ -3,8 +3,7 @@
 //! Every written extent inserts items into three trees: the file's extent item, the extent tree's
 //! back reference, and the checksums (4 bytes a block). An insertion searches from the root, and
 //! every node it reads is marked accessed; the first change to a node in a transaction copies it to
-//! a new block. Tree pages are written only by the commit. Writeback from reclaim is always
-//! refused.
+//! a new block. Tree pages are written only by the commit. Writeback from reclaim is refused.
 //!
 //! A new name puts an inode item, its back reference and two directory entries into the tree;
 //! inodes are found there without I/O.
@@ -63,15 +62,13 @@ const FANOUT: u32 = LEAF_BYTES / 33;
 const LEVELS: usize = 3;
 /// Dirty bytes of tree pages below which the flusher leaves them to the commit.
 const TREE_THRESHOLD: u64 = 32 << 20;
-/// Places where the metadata chunk begins, where its mirror (DUP) begins, and where the mirror
-/// ends, in blocks of a large disk.
+/// Blocks of a large disk where the metadata chunk begins, and its mirror (DUP), and where it ends.
 const META_START: u64 = 1 << 14;
 const META_MIRROR: u64 = 1 << 15;
 const META_END: u64 = 1 << 16;
 /// Pages of the largest extent (`BTRFS_MAX_EXTENT_SIZE`).
 const MAX_EXTENT: u32 = (128 << 20) / 4096;
-/// Least read-ahead window of its backing device in pages (fs/btrfs/disk-io.c `open_ctree`: at
-/// least 4 MiB).
+/// Least read-ahead window of its bdi in pages (fs/btrfs/disk-io.c `open_ctree`: at least 4 MiB).
 const READ_AHEAD: u32 = (4 << 20) / 4096;
 /// Minimum and maximum number of pages in a piece of a write: at most a page of pointers.
 const LEAST_PIECE: u32 = 8;
@@ -112,8 +109,7 @@ pub(super) struct Btrfs {
     ordered: Box<Trees>,
     /// Extents that got their blocks and are not in a tree yet.
     placed: RefCell<VecDeque<Placed>>,
-    /// Number of directory entries that are not in their index yet, and number of entries made so
-    /// far.
+    /// Directory entries that are not in their index yet, and entries made so far.
     delayed: Cell<u32>,
     entries: Cell<u64>,
     /// Offset of the next node's second copy from the beginning of its chunk.
@@ -158,6 +154,7 @@ impl Model for Btrfs {
         }
     }
 
+    /// Makes the tree inode, whose pages are the metadata.
     fn mount<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let mapping = mm
             .new_mapping(MappingKind::Meta, fs.bdi.get())
@@ -165,6 +162,7 @@ impl Model for Btrfs {
         self.mapping.set(mapping);
     }
 
+    /// Returns the commit thread and the workers that the policy has.
     fn daemons<'a, const T: bool>(&'a self, mm: &'a SimMm<T>, fs: &'a Fs) -> Vec<Daemon<'a>> {
         let transactions = self.transaction_thread(mm, fs);
         let mut all = vec![Daemon::thread("btrfs-transaction", transactions)];
@@ -185,6 +183,7 @@ impl Model for Btrfs {
         all
     }
 
+    /// Allocates a file that exists before the run, and its checksums; false: no space is left.
     fn lay_out(&self, fs: &Fs, mapping: u32, pages: u64) -> bool {
         let fits = lay_out_in_order(fs, mapping, pages);
         let block = |page: u64| Some(fs.mapped(mapping, u32::try_from(page).ok()?)?.0);
@@ -195,7 +194,7 @@ impl Model for Btrfs {
         fits
     }
 
-    /// Reads the checksums of the data to be read.
+    /// Reads the checksums of the data to be read: of `len` pages from `first` on.
     async fn find_blocks<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -223,6 +222,7 @@ impl Model for Btrfs {
         }
     }
 
+    /// Returns true if a worker submits the bio later, once its checksum is computed.
     fn submits_later<const T: bool>(&self, mm: &SimMm<T>, volume: u32, bio: Bio, meta: bool) -> bool {
         let later = !self.fast_checksum && !bio.sync && (!meta || is_ordered(mm));
         if later {
@@ -243,7 +243,7 @@ impl Model for Btrfs {
         true
     }
 
-    /// Allocates new blocks for a run of dirty pages, in place of any that it has.
+    /// Allocates new blocks for a run of dirty pages, in place of old ones: first block, number.
     fn place_run<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -266,6 +266,7 @@ impl Model for Btrfs {
         true
     }
 
+    /// Performs write(2), in pieces where metadata space is reserved ahead.
     async fn write<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -280,6 +281,7 @@ impl Model for Btrfs {
         }
     }
 
+    /// Writes back dirty pages of a file or, by their own rules, of the tree inode.
     async fn writepages<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -298,8 +300,8 @@ impl Model for Btrfs {
         }
     }
 
-    /// Gives a whole range of dirty pages its blocks at once (`find_lock_delalloc_range`; the form
-    /// of today, where pages leave writeback by ioends).
+    /// Gives a whole range of dirty pages its blocks at once, where pages leave writeback by ioends
+    /// (`find_lock_delalloc_range`). Returns the number of its pages; 0: nothing was done.
     fn placed_together<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, first: u32) -> u32 {
         let today = mm.policy.writeback_ends == WritebackEnds::IoEnd;
         if !today || mm.mappings[mapping as usize].is_meta() {
@@ -316,6 +318,7 @@ impl Model for Btrfs {
         run
     }
 
+    /// Counts extents whose last page is written, and wakes a worker for each to finish.
     fn end_written<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, pages: (u32, u32)) {
         if room::reserves_ahead(mm) {
             let placed = &mut *self.placed.borrow_mut();
@@ -327,6 +330,7 @@ impl Model for Btrfs {
         }
     }
 
+    /// Returns the most pages of one bio of a walk: a node, where each node is a bio; else a batch.
     fn longest_run<const T: bool>(&self, mm: &SimMm<T>, mapping: u32) -> u32 {
         let meta = mm.mappings[mapping as usize].is_meta();
         match meta && mm.policy.btrfs_trees == BtrfsTrees::NodeBios {
@@ -368,6 +372,7 @@ impl Model for Btrfs {
         self.commit_transaction(mm, fs).await
     }
 
+    /// Puts the items of a name that was made or removed into the trees.
     async fn names_changed<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -384,7 +389,7 @@ impl Model for Btrfs {
 }
 
 impl Btrfs {
-    /// Allocates blocks for a run of a file's dirty pages that begins at page `first`.
+    /// Allocates blocks for a run of a file's dirty pages from page `first` on: block and number.
     fn take_blocks<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -450,7 +455,7 @@ impl Btrfs {
         }
     }
 
-    /// Makes the delayed changes of the directories' index.
+    /// Makes the delayed changes of the directories' index, a few names at a time.
     async fn run_delayed<const T: bool>(&self, mm: &SimMm<T>) {
         let mapping = self.mapping.get();
         let mut left = self.delayed.take();
@@ -486,14 +491,13 @@ impl Btrfs {
         }
     }
 
-    /// Puts an extent into the extent tree.
+    /// Puts the `nth` extent into the extent tree.
     async fn insert_extent<const T: bool>(&self, mm: &SimMm<T>, nth: u64) {
         let place = (Keys::Extents, nth);
         self.ordered.insert(mm, self.mapping.get(), place, EXTENT_ITEM + ITEM).await;
     }
 
-    /// Puts up to `most` references into the extent tree, first those of nodes, which lie in front
-    /// of the data.
+    /// Puts up to `most` references into the extent tree, first those of nodes, then those of data.
     async fn run_references<const T: bool>(&self, mm: &SimMm<T>, most: u64) {
         let mut left = most.min(self.room.references.get() + self.ordered.references());
         left -= self.ordered.run_references(left);
@@ -501,8 +505,7 @@ impl Btrfs {
             && let Some(others) = self.room.references.get().checked_sub(1)
         {
             self.room.references.set(others);
-            // A written extent may have its reference before it is in its file's tree and counted
-            // in `extents`.
+            // A written extent may have its reference before it is counted in `extents`.
             let nth = self.extents.get().saturating_sub(others).max(1);
             self.insert_extent(mm, nth).await;
             left -= 1;
@@ -605,8 +608,7 @@ impl Btrfs {
         nodes.used[0].set(nodes.used[0].get() + bytes);
     }
 
-    /// Returns the next block of the chunk. After the end it begins anew: the nodes there were
-    /// copied elsewhere long before.
+    /// Returns the next block of the metadata chunk, after its last the first, which is free again.
     fn new_tree_block(&self) -> u32 {
         let (first, length) = self.chunk;
         let n = self.made.get();
@@ -761,8 +763,7 @@ async fn write_mirror<const T: bool>(
     (ok, at)
 }
 
-/// Returns true if a written extent lies within an older one of which both ends remain, which adds
-/// an item.
+/// Returns true if a written extent divides an older one, which adds an item to the tree.
 fn divides(fs: &Fs, file: u32, (first, pages): (u32, u32)) -> bool {
     fs.with_extents(file, |list| {
         let at = list.partition_point(|e| e.index < first);
@@ -781,8 +782,7 @@ fn of_inode(number: u32) -> u64 {
     u64::from(number) << 32
 }
 
-/// Handles the flusher's visit to the tree inode: small amounts of dirty metadata are left to the
-/// commit.
+/// Writes back the tree inode for the flusher; leaves small amounts of metadata to the commit.
 async fn tree_writepages<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

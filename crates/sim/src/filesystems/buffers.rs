@@ -81,8 +81,8 @@ impl Buffers {
         self.by_block.len()
     }
 
-    /// Marks a buffer as used, adding it if it is missing; above the maximum the least recently
-    /// used buffer is dropped. Returns true if it was in memory.
+    /// Marks the buffer at `block` as used, adding it if it is missing; above the maximum the least
+    /// recently used buffer is dropped. Returns true if the buffer was in memory.
     pub fn used(&mut self, block: u64, buffer: Buffer) -> bool {
         self.uses += 1;
         let place = self.by_block.entry(block).or_insert((0, buffer));
@@ -106,9 +106,9 @@ impl Buffers {
         all.map(|(_, buffer)| buffer.pages).filter(|&n| n > 0)
     }
 
-    /// Scans `n` buffers, least recently used first. A buffer that was used within [`REFERENCES`]
-    /// scans or is `held` moves to the end; the others are freed (`xfs_buftarg_isolate`). Returns
-    /// the number of pages of each freed buffer.
+    /// Scans `n` buffers, least recently used first, for a shrinker. A buffer that was used within
+    /// [`REFERENCES`] scans, has no pages or is `held` moves to the end; the others are freed
+    /// (`xfs_buftarg_isolate`). Returns the number of pages of each freed buffer.
     pub fn scan(&mut self, n: u64, held: impl Fn(u64, Buffer) -> bool) -> Vec<u32> {
         let mut gone = Vec::new();
         for _ in 0..n.min(self.len() as u64) {

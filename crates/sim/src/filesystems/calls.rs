@@ -8,7 +8,8 @@ pub fn create<const T: bool>(mm: &SimMm<T>) -> Option<u32> {
     create_on(mm, &mm.world.fs[0])
 }
 
-/// Creates a file with its entry in a directory. Returns `None` if there are too many files.
+/// Creates a file with its entry in a directory. Returns its mapping; `None` if there are too many
+/// files.
 pub async fn create_in<const T: bool>(mm: &SimMm<T>, dir: DirId) -> Result<Option<u32>, FsError> {
     let fs = of_dir(mm, dir);
     let group = fs.names.group(dir.number);
@@ -69,7 +70,8 @@ pub fn lay_out<const T: bool>(mm: &SimMm<T>, mapping: u32, len: u64) -> bool {
     fits
 }
 
-/// Removes a file's pages and blocks.
+/// Removes a file's pages from the cache and frees its blocks, and forgets what was remembered of
+/// it.
 pub async fn remove<const T: bool>(mm: &SimMm<T>, mapping: u32) {
     mm.hold_inode(mapping).await;
     mm.truncate_from(mapping, 0).await;
@@ -81,7 +83,8 @@ pub async fn remove<const T: bool>(mm: &SimMm<T>, mapping: u32) {
     mm.world.dropped.forget(mapping);
 }
 
-/// Truncates a file to `len` bytes, or extends it: by a hole, where the filesystem has holes.
+/// Performs truncate(2): cuts a file to `len` bytes and frees the blocks behind, or extends it, by
+/// a hole where the filesystem has holes. A file that cannot be extended keeps its length.
 pub async fn truncate<const T: bool>(mm: &SimMm<T>, mapping: u32, len: u64) {
     let (m, fs) = (&mm.mappings[mapping as usize], of(mm, mapping));
     if len > m.size.get() && ask!(fs, model => model.grow(mm, fs, mapping, len).await).is_err() {
@@ -104,8 +107,8 @@ pub async fn released<const T: bool>(mm: &SimMm<T>, mapping: u32) {
     ask!(fs, model => model.released(mm, fs, mapping).await);
 }
 
-/// Returns true if a direct write up to byte `end` may bypass the cache; otherwise it must go
-/// through the cache.
+/// Prepares a direct write (`O_DIRECT`) that reaches up to byte `end` of a file. Returns true if it
+/// may bypass the cache; otherwise it must go through the cache.
 pub async fn before_direct<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

@@ -169,7 +169,7 @@ fn hash(ino: u32) -> u32 {
 }
 
 impl Cil {
-    /// Makes an empty set.
+    /// Makes an empty list of committed items.
     pub fn new() -> Self {
         Self {
             items: RefCell::default(),
@@ -180,7 +180,9 @@ impl Cil {
         }
     }
 
-    /// Records that chunks of a block change.
+    /// Adds `chunks` (a mask) of a block to what has changed since the block was written in place.
+    /// Updates the bytes that wait for the log and the memory that the block's log item takes; the
+    /// first change since the last force puts the block on the list of changed ones.
     fn change(&self, memory: &impl Memory, block: u64, chunks: u32) {
         let mut items = self.items.borrow_mut();
         let item = items.entry(block).or_default();
@@ -272,8 +274,8 @@ impl Cil {
         self.items.borrow().contains_key(&block)
     }
 
-    /// Forces the log with `inodes` inodes, and returns the record to be written. A record begins
-    /// at the sector where the last one ended.
+    /// Ends the checkpoint that is being gathered, with `inodes` changed inodes, and returns the
+    /// record to be written to the log. A record begins at the sector where the last one ended.
     pub fn force(&self, memory: &impl Memory, inodes: u32) -> Record {
         let tail = self.tail.get();
         let sectors = self.sectors(memory, inodes);
@@ -293,8 +295,8 @@ impl Cil {
         self.space.get() + u64::from(inodes) * OF_INODE
     }
 
-    /// Returns the number of log sectors that a force with `inodes` inodes writes, and begins the
-    /// next one.
+    /// Returns the number of log sectors that a force with `inodes` changed inodes writes, headers
+    /// of records included, and begins the next force: no bytes wait for the log then.
     fn sectors(&self, memory: &impl Memory, inodes: u32) -> u64 {
         let mut items = self.items.borrow_mut();
         let changed = self.changed.take();
@@ -314,8 +316,9 @@ impl Cil {
         bytes.div_ceil(SECTOR) + bytes.div_ceil(RECORD)
     }
 
-    /// Returns the blocks to be written in place, in ascending order, and drops their items. Blocks
-    /// that changed since the last force are not in the log yet and keep their items.
+    /// Returns the blocks to be written in place, in ascending order, and drops their log items,
+    /// whose memory is freed. Blocks that changed since the last force are not in the log yet and
+    /// keep their items; blocks of hash indices have no place and are only dropped.
     pub fn write_in_place(&self, memory: &impl Memory) -> Vec<u64> {
         let force = self.force.get();
         let mut blocks = Vec::new();

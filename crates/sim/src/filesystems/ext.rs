@@ -133,6 +133,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         Kind::plain(760)
     };
 
+    /// Makes the state of an empty filesystem, with its journal in `front`.
     fn new(p: &Params, front: Layout) -> Self {
         Self {
             journal: Ring::new(front, JOURNAL_START, JOURNAL_LENGTH),
@@ -147,6 +148,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         }
     }
 
+    /// Makes the block device's own mapping, whose pages are the metadata.
     fn mount<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let device = mm.new_mapping(MappingKind::BlockDevice, fs.bdi.get());
         let device = device.expect("room for the device's file");
@@ -162,6 +164,8 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         table_block(fs.layout, 0, 2)
     }
 
+    /// Returns the journal's thread and, for ext4 as the policy says, the thread that reads bitmaps
+    /// and the worker that converts new extents.
     fn daemons<'a, const T: bool>(&'a self, mm: &'a SimMm<T>, fs: &'a Fs) -> Vec<Daemon<'a>> {
         let mut all = vec![Daemon::thread("jbd2", self.journal_thread(mm, fs))];
         if DELAYED && mm.policy.ext4_bitmaps == Ext4Bitmaps::Prefetched {
@@ -175,8 +179,9 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         all
     }
 
-    /// Returns, for ext4, the dirty run from a page on, at most 8 MiB, and, while the file is open
-    /// for writing, the rest of an aligned [`chunk`].
+    /// Returns how many pages from `first` on get blocks together. For ext4: now the dirty run, at
+    /// most 8 MiB; reserved besides, while the file is open for writing, the rest of an aligned
+    /// [`chunk`]. For ext3: the `len` pages alone.
     fn look_ahead<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -210,7 +215,9 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         !DELAYED && fs.look_ahead
     }
 
-    /// Allocates a page's block from the file's reservation window, for ext3 with `fs_look_ahead`.
+    /// Allocates a page's block at write(2) from the file's reservation window, for ext3 with
+    /// `fs_look_ahead`; otherwise, or if the page has a block, does nothing. Returns false if the
+    /// disk is full.
     fn allocate_at_write<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -251,7 +258,8 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         write::buffered(mm, fs, mapping, pos, len).await
     }
 
-    /// Gathers new extents of ext4 today into ends of up to 2048 pages, within aligned chunks.
+    /// Returns the limits of ends of writeback. New extents of ext4 today are gathered into ends of
+    /// up to 2048 pages, within aligned chunks; others are one bio each.
     fn ends<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, fresh: bool) -> Ends {
         if fresh && Self::by_extent(mm) {
             Ends {
@@ -265,12 +273,14 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         }
     }
 
+    /// Joins the running transaction before pages with new blocks are written (ext4 today).
     async fn begin_fresh<const T: bool>(&self, mm: &SimMm<T>) {
         if Self::by_extent(mm) {
             self.transactions.join(mm).await;
         }
     }
 
+    /// Leaves the transaction that `begin_fresh` joined.
     fn fresh_done<const T: bool>(&self, mm: &SimMm<T>) {
         if Self::by_extent(mm) {
             self.transactions.leave(mm);
@@ -289,7 +299,8 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         DELAYED
     }
 
-    /// Writes back a file's pages: on the older ext4's own path, or as a plain walk.
+    /// Writes back a file's pages: by `da_writepages` on the older ext4, otherwise as a plain walk
+    /// over dirty pages.
     async fn writepages<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -309,7 +320,8 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         self.blocks.borrow().contains(&block) || self.in_commit.borrow().contains(&block)
     }
 
-    /// Refuses, for ext4, pages whose allocation is delayed.
+    /// Returns how many of a file's pages (first index and maximum) are refused to page reclaim:
+    /// for ext4 those whose allocation is delayed, for ext3 none.
     fn refuses_reclaim(&self, fs: &Fs, mapping: u32, pages: (u32, u32), _direct: bool) -> u32 {
         if DELAYED {
             fs.unplaced(mapping, pages)
@@ -322,6 +334,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         Some(&self.journal)
     }
 
+    /// Commits the running transaction, as fsync does, and waits for it. Returns true on success.
     async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         if Self::by_extent(mm) {
             return self.transactions.complete(mm, fs.volume).await;
@@ -329,6 +342,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         self.commit_transaction(mm, fs, true).await
     }
 
+    /// Returns the block of the inode table that holds the `number`th inode of a group.
     fn inode_place(
         &self,
         fs: &Fs,
@@ -340,7 +354,8 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         Ok(table_block(fs.layout, group, number))
     }
 
-    /// Changes the directory's block, the group's inode bitmap and the block of the inode.
+    /// Changes what a name made or removed changes: the directory's block, the group's inode bitmap
+    /// and the block of the inode.
     async fn names_changed<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -438,13 +453,15 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         }
     }
 
-    /// Runs the journal thread of ext4 today, which alone commits. Never returns.
+    /// Runs the journal thread of ext4 today, which alone commits: every interval, and when asked.
+    /// Never returns.
     async fn kjournald2<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let (sched, queue) = (&mm.world.sched, mm.world.jbd2_queue(fs.volume));
         let mut due = sched.now() + self.interval;
         loop {
             let ticket = sched.ticket(queue);
             let asked = self.transactions.is_asked();
+            // Time until the next periodic commit.
             let left = due.saturating_sub(sched.now());
             if !asked && left > 0 {
                 sched.wait(queue, ticket, Some(left)).await;
@@ -459,8 +476,9 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         }
     }
 
-    /// Commits the running transaction, if it holds anything or `force` is set. Returns true if the
-    /// journal's writes succeeded.
+    /// Commits the running transaction of ext3 or an older ext4, if it holds anything or `force` is
+    /// set: writes its files' data, then its metadata to the journal. Returns true if the journal's
+    /// writes succeeded, or a commit is under way already.
     async fn commit_transaction<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -524,7 +542,8 @@ impl<const DELAYED: bool> Ext<DELAYED> {
     }
 }
 
-/// Writes one file's ordered data for a commit.
+/// Starts to write one file's data for a commit in ordered mode: for ext3 all dirty pages, for ext4
+/// (`DELAYED`) only those that have blocks.
 async fn submit_data<const DELAYED: bool, const T: bool>(mm: &SimMm<T>, fs: &Fs, mapping: u32) {
     let m = &mm.mappings[mapping as usize];
     if !DELAYED {
@@ -561,7 +580,9 @@ async fn submit_data<const DELAYED: bool, const T: bool>(mm: &SimMm<T>, fs: &Fs,
     m.writeback_index.set(end);
 }
 
-/// Writes back a file's pages on the flusher path of ext4 with delayed allocation.
+/// Writes back a file's pages on the flusher path of the older ext4 with delayed allocation: more
+/// pages than asked for, so that extents become long (`ext4_da_writepages`,
+/// `max_writeback_mb_bump`). The caller's quota is then corrected by the surplus.
 async fn da_writepages<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

@@ -79,6 +79,7 @@ struct File {
 }
 
 impl Default for File {
+    /// Returns the state of a file without clusters, whose directory entry is up to date.
     fn default() -> Self {
         Self {
             chain: Chain::default(),
@@ -111,7 +112,7 @@ pub(super) struct Fat<const EX: bool> {
     flush: bool,
 }
 
-/// Returns the geometry of a volume of `capacity` blocks.
+/// Returns the places and the cluster size of an exFAT (`EX`) or FAT32 volume of `capacity` blocks.
 fn geometry<const EX: bool>(capacity: u64, p: &Params) -> Geometry {
     if EX {
         Geometry::exfat(capacity, p)
@@ -131,6 +132,7 @@ impl<const EX: bool> Model for Fat<EX> {
         ..Kind::plain(if EX { 832 } else { 744 })
     };
 
+    /// Makes the state of an empty volume with the mount options of `p`.
     fn new(p: &Params, front: Layout) -> Self {
         let on = |vfat: f64, exfat: f64| (if EX { exfat } else { vfat }) >= 0.5;
         let geometry = geometry::<EX>(front.capacity(), p);
@@ -150,6 +152,8 @@ impl<const EX: bool> Model for Fat<EX> {
         }
     }
 
+    /// Makes the block device's own mapping, whose pages are tables, bitmap and directories, and
+    /// for vfat the inode of FSINFO.
     fn mount<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let device = mm.new_mapping(MappingKind::BlockDevice, fs.bdi.get());
         let device = device.expect("room for the device's file");
@@ -169,7 +173,8 @@ impl<const EX: bool> Model for Fat<EX> {
         self.geometry.root
     }
 
-    /// Takes a whole cluster, whatever number of blocks the caller wants.
+    /// Takes a whole cluster, whatever number of blocks the caller wants, at `goal` or the next
+    /// free one. Returns its first block and length; `None`: the volume is full.
     fn take_blocks(
         &self,
         space: &Space,
@@ -182,7 +187,8 @@ impl<const EX: bool> Model for Fat<EX> {
         Some((space.take_whole(goal, &ANYWHERE, cluster)?, cluster))
     }
 
-    /// Allocates clusters for a file that exists before the run.
+    /// Allocates clusters for a file of `pages` pages that exists before the run. Returns false if
+    /// they do not suffice, or the file is too long for vfat.
     fn lay_out(&self, fs: &Fs, mapping: u32, pages: u64) -> bool {
         let fits = EX || pages * 4096 <= MOST_BYTES + 1;
         fits && (0..)
@@ -196,8 +202,9 @@ impl<const EX: bool> Model for Fat<EX> {
             })
     }
 
-    /// Frees the clusters behind the cut. vfat empties their table entries, exFAT clears only their
-    /// bits (`fat_free_clusters`, `exfat_free_cluster`).
+    /// Frees the clusters of a file behind its first `kept` pages (`None`: all, the file is
+    /// removed). vfat empties their table entries, exFAT clears only their bits
+    /// (`fat_free_clusters`, `exfat_free_cluster`).
     async fn freed<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -225,8 +232,11 @@ impl<const EX: bool> Model for Fat<EX> {
         }
     }
 
-    /// Extends a file: vfat writes zeroes, exFAT allocates clusters and remembers up to where they
-    /// are valid.
+    /// Extends a file to `len` bytes without a write: vfat writes zeroes, exFAT allocates clusters
+    /// and remembers up to which byte they hold data.
+    ///
+    /// # Errors
+    /// The file would be too long, the volume is full, or memory is out.
     async fn grow<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -246,7 +256,9 @@ impl<const EX: bool> Model for Fat<EX> {
         Ok(())
     }
 
-    /// On vfat, writes behind the end go through the cache (`fat_direct_IO`).
+    /// Prepares a direct write up to byte `end`. On vfat, writes behind the end go through the
+    /// cache (`fat_direct_IO`): returns false for them. exFAT allocates the clusters and returns
+    /// true.
     async fn before_direct<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -262,7 +274,8 @@ impl<const EX: bool> Model for Fat<EX> {
         Ok(true)
     }
 
-    /// Reads the table up to the entry of the last cluster to be read.
+    /// Reads the table's blocks up to the entry of the last cluster of pages `first` to `first +
+    /// len`, which are about to be read from the device.
     async fn find_blocks<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -278,8 +291,8 @@ impl<const EX: bool> Model for Fat<EX> {
         }
     }
 
-    /// Writes zeroes up to `pos` where the file was never written, then the data; with `-o sync`
-    /// also syncs.
+    /// Performs write(2) of `len` bytes at `pos`: writes zeroes up to `pos` where the file was
+    /// never written, then the data; with `-o sync` also syncs the file.
     async fn write<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -315,7 +328,9 @@ impl<const EX: bool> Model for Fat<EX> {
         fs.mapped_of(mapping, index, most)
     }
 
-    /// Both use `mpage_writepages`; then the VFS writes the inode to its directory entry.
+    /// Writes back a file's dirty pages (vfat and exFAT use `mpage_writepages`), then, for the
+    /// flusher, the inode to its directory entry; for the inode of FSINFO, the number of free
+    /// clusters.
     async fn writepages<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -347,7 +362,8 @@ impl<const EX: bool> Model for Fat<EX> {
     }
 
     /// Writes a file's pages, then its directory entry; then vfat's tables (`fat_file_fsync`) or
-    /// all of exFAT's device (`exfat_file_fsync`). Each is waited for before the next.
+    /// all of exFAT's device (`exfat_file_fsync`). Each is waited for before the next. Returns true
+    /// if everything reached the device.
     async fn fsync<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) -> bool {
         let mut ok = mm.write_and_wait(mapping).await;
         ok &= self.write_entry(mm, fs, mapping, true).await;
@@ -370,8 +386,8 @@ impl<const EX: bool> Model for Fat<EX> {
         }
     }
 
-    /// Ends a sync(2), after its walk over files: writes the inodes and the device; exFAT then
-    /// marks the volume as not in use.
+    /// Ends a sync(2), after its walk over files: writes the inodes that are out of date and the
+    /// device; exFAT then marks the volume as not in use. Returns true on success.
     async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let mut ok = true;
         let stale = |(_, f): &(u32, &File)| f.stale;
@@ -395,7 +411,8 @@ impl<const EX: bool> Model for Fat<EX> {
         ok
     }
 
-    /// Returns the block of the directory entry, by which an inode is found.
+    /// Returns the block of the directory entry, by which an inode is found. `fresh`: the inode is
+    /// made now; otherwise its directory's clusters were on the device before the run.
     fn inode_place(
         &self,
         _fs: &Fs,
@@ -425,6 +442,7 @@ impl<const EX: bool> Model for Fat<EX> {
         self.write_directory_cluster(mm, dir).await
     }
 
+    /// Writes the changes for a name made or removed.
     async fn names_changed<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -454,7 +472,7 @@ impl<const EX: bool> Fat<EX> {
         f(&mut files[mapping as usize])
     }
 
-    /// Returns an error if a file of `len` bytes is too long.
+    /// Returns the error `TooLarge` if a file of `len` bytes is too long: 4 GiB on vfat.
     fn fits(&self, len: u64) -> Result<(), FsError> {
         if EX || len <= MOST_BYTES {
             Ok(())
@@ -474,8 +492,8 @@ impl<const EX: bool> Fat<EX> {
         }
     }
 
-    /// Dirties a block. `fresh`: its old content is not needed, so it is not read. `wait`: until it
-    /// is on the device.
+    /// Dirties a block of the device's mapping. `fresh`: its old content is not needed, so it is
+    /// not read. `wait`: until it is on the device.
     async fn change<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -539,7 +557,8 @@ impl<const EX: bool> Fat<EX> {
 
     // Data and inodes.
 
-    /// Writes a range that begins at a file's end or before it, cluster by cluster.
+    /// Writes the bytes from `pos` to `end` of a file, cluster by cluster, allocating clusters;
+    /// `pos` is at the file's end or before it.
     async fn write_range<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -569,7 +588,8 @@ impl<const EX: bool> Fat<EX> {
     }
 
     /// Writes an inode to its directory entry, if that is out of date (`__fat_write_inode`,
-    /// `__exfat_write_inode`). Returns true on success.
+    /// `__exfat_write_inode`). `wait`: until it is on the device. Returns true on success, and if
+    /// nothing was to be written.
     async fn write_entry<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -591,7 +611,7 @@ impl<const EX: bool> Fat<EX> {
         done.is_ok()
     }
 
-    /// Starts to write an inode, its pages and all metadata, with `-o flush` only
+    /// Starts to write an inode, its pages and all metadata, with the mount option `-o flush` only
     /// (`fat_flush_inodes`).
     async fn flush_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {
         if !self.flush {

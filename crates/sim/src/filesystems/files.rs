@@ -49,7 +49,7 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Looks at `len` pages and no further.
+    /// Makes the size of an allocation for the `len` pages that need blocks, and for no others.
     pub fn none(len: u32) -> Self {
         Self {
             before: 0,
@@ -80,8 +80,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Returns the index of the last extent that begins at or before a page. Most often it is that
-    /// of the last call.
+    /// Returns the position in the list of the last extent that begins at or before page `index`;
+    /// `None` if all begin behind it. Most often it is that of the last call.
     #[inline]
     fn before(&mut self, index: u32) -> Option<usize> {
         let begins = |i: usize| self.extents.get(i).is_some_and(|e| e.index <= index);
@@ -92,8 +92,8 @@ impl Place {
         Some(self.last)
     }
 
-    /// Returns the block of a page and the number of contiguous pages from it on. If the page has
-    /// no block, returns the hole, cut to `len` pages, with what an allocation needs.
+    /// Returns the block of page `index` and the number of contiguous pages from it on. If the page
+    /// has no block, the error is the hole, cut to `len` pages, with what an allocation needs.
     fn find_run(&mut self, index: u32, len: u32) -> Result<(u64, u32), Hole> {
         let before = self.before(index);
         let last = before.map(|at| self.extents[at]);
@@ -112,8 +112,8 @@ impl Place {
         })
     }
 
-    /// Adds an extent for pages that have none, merging it with the one before where both are
-    /// contiguous.
+    /// Adds an extent for pages of the file that have none, in order of page index, merging it with
+    /// the one before where both pages and blocks are contiguous.
     fn add(&mut self, new: Extent) {
         let list = &mut self.extents;
         let i = list.partition_point(|e| e.index <= new.index);
@@ -311,7 +311,8 @@ impl Fs {
         })
     }
 
-    /// Returns the number of pages right before `index` that no extent holds.
+    /// Returns the number of pages right before `index` that no extent holds: 0 if the page before
+    /// has a block.
     pub(super) fn hole_before(&self, mapping: u32, index: u32) -> u32 {
         self.with_place(mapping, |p| {
             let last = p.before(index).map(|at| p.extents[at]);
@@ -320,8 +321,9 @@ impl Fs {
     }
 
     /// Reserves up to `want` contiguous blocks, or at least `need`, where the filesystem looks for
-    /// them. Takes other files' reserves back, and then any run left, before it gives up. Returns
-    /// the first block and the number taken.
+    /// them: in the directory's `group`, near block `goal`. Takes other files' reserves back, and
+    /// then any run left, before it gives up. Returns the first block and the number taken; `None`:
+    /// the disk is full.
     pub(super) fn take_blocks_near(
         &self,
         group: u32,
@@ -353,7 +355,7 @@ impl Fs {
         Some((block, n))
     }
 
-    /// Gives back the blocks reserved for a file from page `keep` on.
+    /// Gives back the blocks reserved for a file's pages from page `keep` on.
     fn drop_reserve(&self, mapping: u32, keep: u32) {
         let dropped = self.with_place(mapping, |p| {
             let r = p.reserve.take()?;
@@ -377,8 +379,9 @@ impl Fs {
         self.map_ahead(mapping, index, len, || Ahead::none(len))
     }
 
-    /// As [`Fs::map_run`]; a hole gets as many blocks as `ahead` says, and those not used now are
-    /// reserved for the pages that follow.
+    /// Returns the first contiguous piece of the pages from `index` on, as block and length, at
+    /// most `len`. A hole gets as many blocks as `ahead` says, and those not used now are reserved
+    /// for the pages that follow. `None`: the device is full.
     pub(super) fn map_ahead(
         &self,
         mapping: u32,
@@ -428,8 +431,9 @@ impl Fs {
         Some((block, n))
     }
 
-    /// Reserves blocks for page `index` of a file and the pages around it. Where these are not
-    /// contiguous, the pages before `index` get theirs first, piece by piece.
+    /// Reserves blocks for page `index` of a file and the pages around it, in the place that `hole`
+    /// suggests. Where these are not contiguous, the pages before `index` get theirs first, piece
+    /// by piece. Returns the reserve that contains page `index`; `None`: the device is full.
     fn take_around(&self, mapping: u32, index: u32, hole: &Hole, ahead: Ahead) -> Option<Extent> {
         let (mut first, mut goal) = (index - ahead.before, hole.goal);
         loop {
@@ -450,7 +454,8 @@ impl Fs {
         }
     }
 
-    /// Gives the pages before `index` their blocks of a reserve; returns the rest of the reserve.
+    /// Gives the pages before `index` their blocks of a reserve that begins before it; returns the
+    /// rest of the reserve, from `index` on.
     fn place_before(&self, mapping: u32, index: u32, reserve: Extent) -> Extent {
         let before = index - reserve.index;
         if before > 0 {
@@ -475,8 +480,9 @@ impl Fs {
         self.with_place(mapping, |p| p.writers += 1);
     }
 
-    /// Counts one such descriptor less. The last close gives back blocks behind the file's end
-    /// (xfs) or those not needed yet (ext4). `size`: the file's length in bytes.
+    /// Counts one less descriptor of a file that is open for writing. The last close gives back
+    /// reserved blocks: those behind the file's end (xfs) or those not needed yet (ext4). `size`:
+    /// the file's length in bytes.
     pub fn closed(&self, mapping: u32, size: u64) {
         let (last, promised) = self.with_place(mapping, |p| {
             p.writers = p.writers.saturating_sub(1);

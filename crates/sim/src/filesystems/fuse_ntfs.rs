@@ -74,6 +74,8 @@ impl Model for FuseNtfs {
         ..Kind::plain(700)
     };
 
+    /// Makes the state of a mount without requests. A request carries `fuse_max_write` bytes, 32
+    /// pages at most.
     fn new(p: &Params, _front: Layout) -> Self {
         Self {
             bdi: Cell::new(0),
@@ -84,6 +86,8 @@ impl Model for FuseNtfs {
         }
     }
 
+    /// Makes the FUSE mount's bdi, which may have 1 % of the dirty limit, and the block device's
+    /// mapping, through which the daemon writes.
     fn mount<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         self.bdi
             .set(mm.new_bdi(0, FUSE_MAX_RATIO).expect("room for a bdi"));
@@ -100,7 +104,8 @@ impl Model for FuseNtfs {
         mm.new_mapping(MappingKind::WriteThrough, self.bdi.get())
     }
 
-    /// Fills pages, sends them to the daemon and waits for its answer, request by request.
+    /// Performs write(2) through FUSE: fills pages of the file, which stay clean, sends them to the
+    /// daemon and waits for its answer, request by request.
     async fn write<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -160,7 +165,8 @@ impl Model for FuseNtfs {
         self.device_file.get()
     }
 
-    /// Asks the daemon to write a file record and an index block to the device's pages.
+    /// Asks the daemon to write what changes with a name: a record of the master file table and an
+    /// index block of the directory, both in the device's pages.
     async fn names_changed<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -179,7 +185,8 @@ impl Model for FuseNtfs {
 }
 
 impl FuseNtfs {
-    /// Sends the daemon a request and waits for its answer.
+    /// Sends the daemon a request and waits for its answer; the error means that the daemon found
+    /// no memory or no space.
     async fn ask<const T: bool>(&self, mm: &SimMm<T>, what: Ask) -> Result<(), FsError> {
         let task = mm.world.task();
         let reply = mm.world.queue_base + own_queue::TASK + task;
@@ -197,8 +204,8 @@ impl FuseNtfs {
         Ok(())
     }
 
-    /// Runs the daemon: takes a request, writes it to the block device's page cache, answers. Never
-    /// returns.
+    /// Runs the ntfs-3g daemon: takes a request, writes its data to the block device's page cache
+    /// and wakes the task that waits for the answer. Never returns.
     async fn daemon<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let q = mm.world.queue_base + own_queue::DAEMON;
         loop {
@@ -219,7 +226,8 @@ impl FuseNtfs {
         }
     }
 
-    /// Serves a request. Returns false if the device is full or memory is out.
+    /// Serves a request in the daemon: writes file data, and the bitmap for new clusters, to the
+    /// block device's page cache. Returns false if the device is full or memory is out.
     async fn serve<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, what: Ask) -> bool {
         let (mapping, mut index, end, bytes) = match what {
             Ask::Write {
@@ -257,7 +265,8 @@ impl FuseNtfs {
         true
     }
 
-    /// Writes to the block device through its page cache. Returns false if memory is out.
+    /// Writes `bytes` bytes to `pages` pages of the block device from `block` on through its page
+    /// cache, in the daemon, which is held to the dirty limits. Returns false if memory is out.
     async fn device_write<const T: bool>(
         &self,
         mm: &SimMm<T>,

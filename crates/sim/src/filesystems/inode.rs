@@ -24,7 +24,7 @@ pub async fn read_inode<const T: bool>(mm: &SimMm<T>, ino: u32) {
     ask!(fs, model => model.read_inode(mm, fs, ino, block).await);
 }
 
-/// Starts to write an inode to its place.
+/// Starts to write an inode to its place on the device. `sync`: a task waits for it.
 pub async fn write_inode<const T: bool>(mm: &SimMm<T>, ino: u32, sync: bool) {
     let fs = of(mm, ino);
     ask!(fs, model => model.write_inode(mm, fs, ino, sync).await);
@@ -49,7 +49,7 @@ pub fn count_buffers(fs: &Fs) -> u64 {
     ask!(fs, model => model.count_buffers())
 }
 
-/// Scans `n` block buffers of a filesystem; returns the number freed.
+/// Scans `n` block buffers of the filesystem with superblock `sb`; returns the number freed.
 pub fn scan_buffers<const T: bool>(mm: &SimMm<T>, sb: u32, n: u64) -> u64 {
     let fs = &mm.world.fs[sb as usize];
     ask!(fs, model => model.scan_buffers(mm, fs, n))

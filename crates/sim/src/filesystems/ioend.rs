@@ -87,7 +87,7 @@ impl Walks {
         walks.swap_remove(at.expect("what ends has begun"));
     }
 
-    /// Returns true if more than one walk over a file is under way.
+    /// Returns true if more than one walk over this file is under way.
     fn several(&self, mapping: u32) -> bool {
         let walks = self.0.borrow();
         walks.len() > 1 && walks.iter().filter(|&&m| m == mapping).count() > 1
@@ -102,7 +102,7 @@ struct Table {
 }
 
 impl IoEnds {
-    /// Adds an end and returns its number.
+    /// Adds an end (pages that leave writeback together) and returns its number.
     fn open(&self, end: End) -> u32 {
         let table = &mut *self.0.borrow_mut();
         if let Some(id) = table.free.pop() {
@@ -124,7 +124,8 @@ impl IoEnds {
     }
 }
 
-/// Handles the completion of a request with `blocks` pages of an end.
+/// Handles the completion of a request that carried `blocks` pages of the end `id`; once no page is
+/// left, ends the writeback, or the read, of all its pages. `failed`: the request had an error.
 pub fn completed<const T: bool>(mm: &SimMm<T>, id: u32, blocks: u32, failed: bool) {
     let (done, read) = mm.world.ends.change(id, |e| {
         e.left -= blocks;
@@ -141,8 +142,8 @@ pub fn completed<const T: bool>(mm: &SimMm<T>, id: u32, blocks: u32, failed: boo
     }
 }
 
-/// Handles an end whose pages are all written: leaves it to the conversion worker, or ends the
-/// writeback of its pages.
+/// Handles an end whose pages are all written: leaves it to the conversion worker if its blocks are
+/// new and the filesystem has such a worker, or ends the writeback of its pages.
 fn all_written<const T: bool>(mm: &SimMm<T>, id: u32) {
     let (mapping, pages, fresh) = mm
         .world
@@ -213,7 +214,8 @@ impl Growing {
         self.joins(pfn) || self.segments < segments
     }
 
-    /// Adds a page whose place is `block`.
+    /// Adds a page whose place is `block` and whose frame is `pfn` to the bio; adjacent frames
+    /// share a segment.
     fn grow(&mut self, block: u64, pfn: Pfn) {
         if self.pages == 0 {
             self.block = block;
@@ -242,8 +244,8 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Starts gathering for a walk over a file. Returns `None` if the policy has no ends, or for
-    /// metadata.
+    /// Starts to gather the pages that a writeback walk over a file starts I/O on, into bios and
+    /// ends. Returns `None` if the policy has no ends, or for metadata.
     pub fn new<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &WritebackControl) -> Option<Self> {
         let file = mm.mappings[mapping as usize].kind() == MappingKind::File;
         let gathers = file && mm.policy.writeback_ends == WritebackEnds::IoEnd;
@@ -283,8 +285,9 @@ impl Gathered {
         index < self.fresh_until || of(mm, self.mapping).mapped(self.mapping, index).is_none()
     }
 
-    /// Prepares for pages from an index on: submits what was gathered if they cannot join it.
-    /// Returns true if their blocks are new.
+    /// Prepares the walk for pages from index `first` on: submits what was gathered if the pages
+    /// cannot join it. Returns true if their blocks are new; the walk then joins the filesystem's
+    /// transaction, for which it may wait.
     pub async fn prepare<const T: bool>(&mut self, mm: &SimMm<T>, first: u32) -> bool {
         let fresh = self.is_fresh(mm, first);
         if let Some((id, _)) = self.open {
@@ -305,6 +308,8 @@ impl Gathered {
         fresh
     }
 
+    /// Tells the filesystem, once until `submit`, that pages with new blocks are about to be
+    /// written (`begin_fresh`), and waits until they may be.
     async fn join<const T: bool>(&mut self, mm: &SimMm<T>) {
         // Tells the model once that pages with new blocks are about to be written; may wait.
         if !self.in_transaction {
@@ -314,7 +319,8 @@ impl Gathered {
         }
     }
 
-    /// Returns true if the end being filled can take a page whose place is `block`.
+    /// Returns true if the end being filled can take page `index`, whose place is `block` and whose
+    /// frame is `pfn`. `fresh`: the page's blocks are new.
     pub fn takes<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -333,8 +339,8 @@ impl Gathered {
         })
     }
 
-    /// Gathers pages from an index on that are under writeback and lie on contiguous blocks from
-    /// `block` on. Submits ends and bios as they become full.
+    /// Gathers pages from index `first` on that are under writeback and lie on contiguous blocks
+    /// from `block` on. Submits ends and bios as they become full. `fresh`: their blocks are new.
     pub async fn add<const T: bool>(
         &mut self,
         mm: &SimMm<T>,
@@ -388,13 +394,14 @@ impl Gathered {
         }
     }
 
-    /// Submits the bio being filled, as a part of end `id`.
+    /// Submits the bio being filled, as a part of end `id`, which goes on with another bio.
     async fn submit_bio<const T: bool>(&mut self, mm: &SimMm<T>, id: u32) {
         let bio = std::mem::take(&mut self.bio);
         self.submit_grown(mm, id, bio).await;
     }
 
-    /// Submits a bio of end `id`, unless a daemon of the filesystem does that later.
+    /// Submits a bio of end `id` to the device, unless a daemon of the filesystem does that later;
+    /// does nothing for an empty bio.
     async fn submit_grown<const T: bool>(&self, mm: &SimMm<T>, id: u32, bio: Growing) {
         let Growing { block, pages, .. } = bio;
         if pages == 0 {
@@ -414,14 +421,15 @@ impl Gathered {
         }
     }
 
-    /// Takes what was gathered, to be submitted with [`Self::hand_over`]; the next page begins a
-    /// new end.
+    /// Takes the end being filled and its last bio, to be submitted with [`Self::hand_over`]; the
+    /// next page begins a new end. `None`: nothing was gathered.
     pub fn take(&mut self) -> Option<Full> {
         let (id, _) = self.open.take()?;
         Some(Full(id, std::mem::take(&mut self.bio)))
     }
 
-    /// Submits what [`Self::take`] returned.
+    /// Submits the last bio of an end that [`Self::take`] returned, and closes the end: it is
+    /// finished when its requests are, perhaps at once.
     pub async fn hand_over<const T: bool>(&self, mm: &SimMm<T>, Full(id, bio): Full) {
         self.submit_grown(mm, id, bio).await;
         let done = mm.world.ends.change(id, |e| {
@@ -439,7 +447,8 @@ impl Gathered {
         mm.world.ends.1.end(self.mapping);
     }
 
-    /// Submits what was gathered. Its last bio waits for the device outside the transaction
+    /// Submits what was gathered and closes its end; leaves the transaction first, if pages with
+    /// new blocks had joined one, so that the last bio waits for the device outside of it
     /// (`ext4_do_writepages` stops its handle and then calls `ext4_io_submit`).
     pub async fn submit<const T: bool>(&mut self, mm: &SimMm<T>) {
         if std::mem::take(&mut self.in_transaction) {
@@ -452,7 +461,8 @@ impl Gathered {
     }
 }
 
-/// Returns the purpose of the bios of one call of `writepages` (`wbc_to_write_flags`, `REQ_META`).
+/// Returns the purpose of the bios of one call of `writepages`, by which writeback throttling
+/// treats them (`wbc_to_write_flags`, `REQ_META`).
 pub(super) fn purpose<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

@@ -33,7 +33,7 @@ pub(super) struct Transactions {
 }
 
 impl Transactions {
-    /// Waits while a condition holds; it is tested after each [`Self::wake`].
+    /// Waits while `holds` returns true of the transactions; it is tested again after each wake-up.
     async fn wait_while<const T: bool>(&self, mm: &SimMm<T>, holds: impl Fn(&Self) -> bool) {
         let queue = mm.world.transaction_queue();
         while holds(self) {

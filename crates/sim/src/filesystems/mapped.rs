@@ -35,8 +35,8 @@ impl MapWindows {
     }
 }
 
-/// Returns the index of the last page of the file that a fault is on; an error if the fault lies
-/// behind it.
+/// Returns the index of the last page of the file that a fault is on; the error `BusError` if the
+/// fault lies behind it.
 fn last_page<const T: bool>(mm: &SimMm<T>, page: Faulted) -> Result<u32, Touched> {
     let size = mm.mappings[page.mapping as usize].size.get();
     let last = size.checked_sub(1).map(|b| (b / 4096) as u32);
@@ -73,6 +73,7 @@ pub async fn fault_page<const T: bool>(
             if let Some(before) = index.checked_sub(1).filter(|_| in_order) {
                 window.passed(before);
             }
+            // First page and number of pages to read.
             let wanted = (index, window.most(mm, mapping));
             readahead::on_demand(mm, mapping, &reader, wanted, last, false).await
         }
@@ -82,7 +83,8 @@ pub async fn fault_page<const T: bool>(
     Ok(())
 }
 
-/// Reads the next window when a fault found a page marked for read-ahead.
+/// Reads the next window when a fault found its page, in frame `pfn`, marked for read-ahead; does
+/// nothing behind the file's end.
 pub async fn met_mark<const T: bool>(mm: &SimMm<T>, page: Faulted, pfn: Pfn) {
     let Ok(last) = last_page(mm, page) else {
         return;
@@ -90,7 +92,7 @@ pub async fn met_mark<const T: bool>(mm: &SimMm<T>, page: Faulted, pfn: Pfn) {
     let window = mm.world.map_windows.window_of(page.region);
     let wanted = (page.index, window.most(mm, page.mapping));
     let reader = Reader::of_fault(&window);
-    // Errors are ignored for the same reason as above.
+    // These pages are speculative too: without memory for them the fault goes on.
     let _ = readahead::met(mm, page.mapping, &reader, wanted, last, pfn).await;
 }
 

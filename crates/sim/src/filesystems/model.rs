@@ -109,7 +109,7 @@ impl Kind {
     }
 
     /// Returns how many groups of the engine's XFS inode cache a filesystem of `capacity` blocks
-    /// takes.
+    /// takes; 0 if its inodes are not there.
     pub fn inode_groups(&self, capacity: u64, disk: &DiskSpec, p: &Params) -> u32 {
         if self.xfs_inodes {
             (self.groups)(capacity, disk, p) as u32
@@ -203,7 +203,8 @@ pub(super) trait Model: Sized {
     /// behind them is cached any more.
     async fn freed<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, kept: Option<u32>) {}
 
-    /// Extends a file without a write: by a hole, where the filesystem has holes.
+    /// Extends a file to `len` bytes without a write. By default the new part is a hole and nothing
+    /// is done; a filesystem without holes allocates.
     async fn grow<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -214,8 +215,8 @@ pub(super) trait Model: Sized {
         Ok(())
     }
 
-    /// Prepares a write that bypasses the cache and reaches up to byte `end`. Returns false if it
-    /// must go through the cache instead.
+    /// Prepares a direct write (past the cache) that reaches up to byte `end`. Returns false if it
+    /// must go through the cache instead. By default every write may bypass the cache.
     async fn before_direct<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -226,7 +227,8 @@ pub(super) trait Model: Sized {
         Ok(true)
     }
 
-    /// Reads the metadata that locate `len` pages of a file, before they are read from the device.
+    /// Reads the metadata that locate `len` pages of a file from `first` on, before these are read
+    /// from the device. By default they are known and nothing is read.
     async fn find_blocks<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -413,8 +415,9 @@ pub(super) trait Model: Sized {
         BATCH
     }
 
-    /// Called after a walk started I/O on a run of `pages` pages; `waits`: its caller waits for all
-    /// that is written.
+    /// Called after a walk started I/O on a run of `pages` pages, for filesystems that then change
+    /// metadata; `waits`: the walk's caller waits for all that is written. By default nothing is
+    /// done.
     async fn run_written<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -442,8 +445,8 @@ pub(super) trait Model: Sized {
         false
     }
 
-    /// Called after a page was written for reclaim, by kswapd (`kswapd`) or by a task that
-    /// allocates.
+    /// Called after page `index` of a file was written for reclaim, by kswapd (`kswapd`) or by a
+    /// task that allocates. By default nothing more is done.
     async fn after_writepage<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -512,7 +515,8 @@ pub(super) trait Model: Sized {
         fs.take_blocks(group, 1).map(|(block, _)| block)
     }
 
-    /// Prepares a directory that is being made, apart from its entry in its parent.
+    /// Prepares a directory that is being made (such as its first block), apart from its entry in
+    /// its parent. By default nothing is needed.
     async fn directory_made<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -522,7 +526,8 @@ pub(super) trait Model: Sized {
         Ok(())
     }
 
-    /// Dirties the metadata that change because a name was made or removed.
+    /// Dirties the metadata that change because a name was made or removed. By default a filesystem
+    /// has none.
     async fn names_changed<const T: bool>(
         &self,
         mm: &SimMm<T>,

@@ -63,7 +63,7 @@ pub(super) struct NameChange {
 }
 
 impl Names {
-    /// Makes the root directory of an empty filesystem.
+    /// Makes the names of an empty filesystem: its root directory, without entries.
     pub fn new(front: Layout) -> Self {
         let root = Dir {
             ino: 0,
@@ -99,7 +99,7 @@ impl Names {
         self.dirs.borrow()[dir as usize].entries
     }
 
-    /// Returns the number of a new inode in a group, counted from 0.
+    /// Returns the number of a new inode in a group, counted from 0, and counts it as given out.
     fn number(&self, group: u32) -> u64 {
         let mut all = self.numbers.borrow_mut();
         if all.len() <= group as usize {
@@ -116,7 +116,7 @@ pub(super) fn create_on<const T: bool>(mm: &SimMm<T>, fs: &Fs) -> Option<u32> {
     ask!(fs, model => model.new_file(mm, fs))
 }
 
-/// Makes the root directory's inode, at mount.
+/// Makes the root directory's inode, at mount, and registers it with the engine.
 pub(super) fn make_root<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     let ino = create_on(mm, fs).expect("room for the root");
     fs.names.dirs.borrow_mut()[0].ino = ino;
@@ -138,8 +138,8 @@ struct Inode {
 }
 
 impl Inode {
-    /// Assigns a number and a place in a group. `fresh`: the inode is made now; otherwise it exists
-    /// before the run.
+    /// Assigns a new inode the next number of a group, and a place. `entry`: where its name is;
+    /// `fresh`: the inode is made now; otherwise it exists before the run.
     fn take(fs: &Fs, group: u32, entry: Entry, fresh: bool) -> Result<Self, FsError> {
         let number = fs.names.number(group);
         Ok(Self {
@@ -149,7 +149,8 @@ impl Inode {
         })
     }
 
-    /// Records this position as that of inode `ino` and registers the inode with the engine.
+    /// Records this position as that of inode `ino` and registers the inode with the engine. `dir`:
+    /// the directory of its name; `None` for the root.
     fn register<const T: bool>(self, mm: &SimMm<T>, fs: &Fs, ino: u32, dir: Option<DirNumber>) {
         let place = Place::of(self.group, dir.unwrap_or(0), self.place);
         fs.with_place(ino, |p| *p = place);
@@ -158,8 +159,8 @@ impl Inode {
     }
 }
 
-/// Takes the free inode of a group with the lowest place, which was another file's; `None` if the
-/// group has none.
+/// Takes the free inode of a group with the lowest place, which was another file's, and returns its
+/// number; `None` if the group has none.
 fn free_inode(fs: &Fs, group: u32) -> Option<u32> {
     let free = &fs.names.free;
     if free.borrow().is_empty() {
@@ -178,7 +179,8 @@ pub(super) fn inode_gone(fs: &Fs, ino: u32) {
     fs.names.free.borrow_mut().insert((group, place, ino));
 }
 
-/// Counts a new entry of a directory and returns its block, and whether the block is new.
+/// Counts a new entry of a directory, which may need a new block. Returns the block that the entry
+/// goes to, 0 if it needs none, and true if a new one was due.
 fn entry_added(fs: &Fs, dir: DirNumber) -> (u64, bool) {
     let mut dirs = fs.names.dirs.borrow_mut();
     let directory = &mut dirs[dir as usize];
@@ -200,7 +202,8 @@ fn entry_added(fs: &Fs, dir: DirNumber) -> (u64, bool) {
     (directory.block, false)
 }
 
-/// Adds a directory whose inode is `ino` to a group, and returns its number.
+/// Adds a directory without entries, whose inode is `ino`, to the list of a filesystem's
+/// directories; returns its number. `group`: its allocation group.
 fn add_dir(fs: &Fs, group: u32, ino: u32) -> DirNumber {
     let mut dirs = fs.names.dirs.borrow_mut();
     dirs.push(Dir {
@@ -219,7 +222,8 @@ pub(super) fn take_inode<const T: bool>(mm: &SimMm<T>, fs: &Fs, group: u32) -> O
     free_inode(fs, group).or_else(|| create_on(mm, fs))
 }
 
-/// Makes a directory below `parent`. Returns its number.
+/// Makes a directory below `parent`: takes an inode, prepares the directory and adds its name.
+/// Returns its number.
 pub(super) async fn make_dir<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -234,7 +238,8 @@ pub(super) async fn make_dir<const T: bool>(
     Ok(id)
 }
 
-/// Makes a directory that exists before the run. `None`: too many files.
+/// Makes a directory below `parent` that exists before the run, taking no time. Returns its number;
+/// `None`: too many files.
 pub(super) fn lay_out_dir<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -259,7 +264,8 @@ fn lay_out_inode<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber, group: u
     Some(ino)
 }
 
-/// Reads a directory's blocks; the caller holds the directory.
+/// Reads all blocks of a directory, as readdir(2) does, and notes the access; the caller holds the
+/// directory.
 pub(super) async fn read_dir<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber) {
     let blocks = {
         let dirs = fs.names.dirs.borrow();
@@ -278,8 +284,9 @@ pub(super) async fn read_dir<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumb
     mm.file_accessed(fs.names.inode_of(dir));
 }
 
-/// Makes an inode of a group with an entry in a directory, which the caller holds. The inode is
-/// then in memory and held by the caller.
+/// Makes the inode `ino` in a group, with an entry in the directory `dir`, which the caller holds;
+/// an inode that was another file's keeps its place. The inode is then in memory and held by the
+/// caller.
 pub(super) async fn make_inode<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -317,7 +324,9 @@ pub(super) async fn remove_inode<const T: bool>(mm: &SimMm<T>, ino: u32) -> Resu
     report_change(mm, fs, (dir, block, false), ino, false).await
 }
 
-/// Tells the filesystem that an inode's entry in a directory's block was made or removed.
+/// Tells the filesystem that the entry of inode `ino` in block `block` of a directory was made
+/// (`made`) or removed, so that it dirties the metadata that change. `new_block`: the block holds
+/// no other entry.
 async fn report_change<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,

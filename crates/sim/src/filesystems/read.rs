@@ -23,8 +23,9 @@ pub async fn read<const T: bool>(
     read_with(mm, mapping, pos, len, &Window::default()).await
 }
 
-/// Performs read(2) through the page cache; `window` is the descriptor's read-ahead window. Returns
-/// the number of bytes read.
+/// Performs read(2) of `len` bytes at `pos` through the page cache, page by page: missing pages are
+/// brought in with their read-ahead, locked ones are waited for. `window` is the descriptor's
+/// read-ahead window. Returns the number of bytes read, less than `len` at the file's end.
 pub async fn read_with<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -112,8 +113,8 @@ async fn bring_in<const T: bool>(
     Ok(())
 }
 
-/// Brings in a page that is written in part and needs its other bytes, if it is not cached. Does
-/// nothing for a hole.
+/// Brings in a page that a write changes in part, so that its other bytes are needed, if it is not
+/// cached and has a block; a hole needs no read.
 ///
 /// # Errors
 /// The device failed, or no memory is free.
@@ -137,8 +138,9 @@ pub(super) async fn read_page<const T: bool>(
     }
 }
 
-/// Brings in the missing pages from `index` on, up to the window's size. Each batch of pages is
-/// submitted as soon as it is allocated, so the device works while the next batch is made.
+/// Brings in the missing pages from `index` on, up to the window's size or the file's `last_page`,
+/// stopping at the first that is cached. Each batch of pages is submitted as soon as it is
+/// allocated, so the device works while the next batch is made.
 pub(super) async fn read_window<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -167,8 +169,8 @@ pub(super) async fn read_window<const T: bool>(
     Ok(())
 }
 
-/// Enters up to `most` locked pages into a file's cache, stopping at the first that is cached
-/// already. Returns how many.
+/// Enters up to `most` new, locked pages into a file's cache from `index` on, stopping at the first
+/// that is cached already or cannot be allocated. Returns how many.
 ///
 /// # Errors
 /// No page at all could be entered.
@@ -211,7 +213,8 @@ pub(super) async fn new_locked_pages<const T: bool>(
     Ok(n)
 }
 
-/// Submits the reading of `n` locked pages of a file. Holes are zeroes and need no I/O.
+/// Submits the reading of `n` locked pages of a file from `index` on, in bios as long as contiguous
+/// blocks allow; each page is unlocked when its bio ends. Holes are zeroes and need no I/O.
 pub(super) async fn fill_from_device<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

@@ -27,6 +27,7 @@ pub struct Window {
 }
 
 impl Window {
+    /// Calls `f` with the window's place and keeps what `f` changes; returns what `f` returns.
     fn change<R>(&self, f: impl FnOnce(&mut readahead::Window) -> R) -> R {
         let mut window = self.place.get();
         let r = f(&mut window);
@@ -163,9 +164,9 @@ impl Dropped {
 }
 
 /// Reads ahead for a read that misses page `index` or meets it with the mark (`marked`); `wanted`
-/// is the number of pages from there on that the read asks for. Under the advice for random reads
-/// only the missing ones of these are read (`force_page_cache_readahead`); with windows of 0 pages
-/// (`read_ahead = 0`) none are.
+/// is the number of pages from there on that the read asks for, `last_page` the file's last. Under
+/// the advice for random reads only the missing ones of these are read
+/// (`force_page_cache_readahead`); with windows of 0 pages (`read_ahead = 0`) none are.
 pub(super) async fn on_demand<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -191,6 +192,8 @@ pub(super) async fn on_demand<const T: bool>(
         return fetch(mm, mapping, reader, (index, wanted), None, last_page).await;
     }
     let cached = |i: u32| mm.find_page(mapping, i).is_some();
+    // The first page behind `index` that is not cached; `history`: the number of cached pages right
+    // before it.
     let hole = || (index + 1..=index.saturating_add(most)).find(|&i| !cached(i));
     let history = || {
         (1..=most.min(index))
@@ -209,8 +212,8 @@ pub(super) async fn on_demand<const T: bool>(
     }
 }
 
-/// Reads around page `index`, which a fault on a mapped file misses; `marked`: one of the pages
-/// read gets the mark.
+/// Reads the window around page `index`, which a fault on a mapped file misses; `marked`: one of
+/// the pages read gets the mark that triggers reading the next window.
 pub(super) async fn around<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -227,7 +230,8 @@ pub(super) async fn around<const T: bool>(
     submit(mm, mapping, reader, last_page).await
 }
 
-/// Reads the current window and sets its mark (`ra_submit`).
+/// Reads the pages of the current window that are not cached, and marks the page that triggers the
+/// next window (`ra_submit`).
 async fn submit<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -239,9 +243,10 @@ async fn submit<const T: bool>(
     fetch(mm, mapping, reader, place, Some(w.mark()), last_page).await
 }
 
-/// Reads the pages of a window that are not cached. Where read-ahead gives up (`file_readahead`),
-/// only up to the first page that cannot be allocated, which the read that wants it then finds
-/// missing; the requests are plugged and submitted together at the end (`read_pages`).
+/// Reads the pages of a window (`place`: first page and number) that are not cached. Where
+/// read-ahead gives up (`file_readahead`), only up to the first page that cannot be allocated,
+/// which the read that wants it then finds missing; the requests are plugged and submitted together
+/// at the end (`read_pages`).
 async fn fetch<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -262,8 +267,8 @@ async fn fetch<const T: bool>(
     done
 }
 
-/// Performs [`fetch`] without the plug. Where pages are read together, adjacent new pages are
-/// submitted as one run.
+/// Does what [`fetch`] does, without the plug. Where pages are read together, adjacent new pages
+/// are submitted as one run. `mark`: the page that gets the read-ahead mark.
 async fn fetch_pages<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -316,7 +321,7 @@ async fn fetch_pages<const T: bool>(
 }
 
 /// Submits the reading of locked pages of a file, from `from` up to but not including `to`
-/// (`read_pages`).
+/// (`read_pages`). `together`: a bio's pages are unlocked together, and the bios are plugged.
 async fn ask_for<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -342,7 +347,8 @@ pub(super) fn is_marked<const T: bool>(mm: &SimMm<T>, pfn: Pfn) -> bool {
 }
 
 /// Reads the next window when a read meets a cached page that [is marked](is_marked), unless the
-/// device is congested. In both cases the mark is cleared.
+/// device is congested. In both cases the mark is cleared. `wanted`: pages that the read asks for
+/// from `index` on; `pfn`: the frame of the page met.
 pub(super) async fn met<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

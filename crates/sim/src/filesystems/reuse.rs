@@ -107,14 +107,15 @@ impl Reuse {
         self.on.get()
     }
 
-    /// Counts a page that a read has got.
+    /// Counts a page that a read has got, by where the read found it.
     pub(super) fn asked(&self, found: Found) {
         add(&self.read, 1);
         add(&self.read_found, u64::from(found == Found::Cached));
         add(&self.read_ahead, u64::from(found == Found::ReadAhead));
     }
 
-    /// Counts a page that a write has got.
+    /// Counts a page that a write has got, by where the write found it; a missing one has been in
+    /// the cache from now on.
     pub(super) fn written(&self, mapping: u32, index: u32, found: Found) {
         add(&self.written, 1);
         add(&self.written_found, u64::from(found == Found::Cached));
@@ -124,7 +125,8 @@ impl Reuse {
         }
     }
 
-    /// Counts `n` pages that are read from the device.
+    /// Counts `n` pages from `index` on that are read from the device, and those of them that had
+    /// been in the cache before. Does nothing unless pages are counted.
     pub(super) fn fetched(&self, mapping: u32, index: u32, n: u32) {
         if self.on() {
             add(&self.fetched, u64::from(n));

@@ -54,7 +54,7 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    /// Returns the blocks of chunk `nth`, cut off at the disk's end.
+    /// Returns the blocks of the data chunk `nth`, cut off at the disk's end (then empty).
     fn blocks_of(fs: &Fs, nth: usize) -> Range<u64> {
         let (disk, chunk) = (fs.layout.capacity(), blocks(fs.layout.capacity()));
         let first = fs.layout.blocks() + nth as u64 * chunk;
@@ -67,8 +67,9 @@ impl Chunks {
         Some((from / blocks(fs.layout.capacity())) as usize)
     }
 
-    /// Records a file of `pages` pages that was written before mounting, from `block` on. Where its
-    /// writing paused, an extent of medium size was written, which has a chunk of its own.
+    /// Notes the size class of the chunks in which a file of `pages` pages lies that was written
+    /// before mounting, from `block` on. Where its writing paused, an extent of medium size was
+    /// written, which has a chunk of its own.
     pub fn laid_out(&self, fs: &Fs, block: u64, pages: u64) {
         let last = block + pages.max(1) - 1;
         let (Some(first), Some(last)) = (Self::chunk_of(fs, block), Self::chunk_of(fs, last))
@@ -93,8 +94,10 @@ impl Chunks {
         begun.min(used.div_ceil(blocks(disk)) + OTHERS)
     }
 
-    /// Allocates blocks for an extent of `pages` pages, in a file that has a block at `own_block`.
-    /// `None`: no chunk has such a run.
+    /// Allocates blocks for an extent of `pages` pages; `own_block`: a block that the file has
+    /// already. Looks behind that block first, then in chunks of the extent's size class, then in
+    /// chunks without a class, then begins a new chunk. Returns the first block; `None`: no chunk
+    /// has such a run.
     pub fn take(&self, fs: &Fs, own_block: Option<u64>, pages: u32) -> Option<u64> {
         let size = Some(Size::of(u64::from(pages)));
         let beside = own_block.and_then(|block| self.take_beside(fs, block, pages));
@@ -111,7 +114,8 @@ impl Chunks {
         Some(block)
     }
 
-    /// Allocates behind a block of the file, if that chunk has the extent's size class.
+    /// Allocates behind a block of the file, if that chunk has the extent's size class. Returns the
+    /// first block; `None`: another class, or no such run is free there.
     fn take_beside(&self, fs: &Fs, block: u64, pages: u32) -> Option<u64> {
         let nth = Self::chunk_of(fs, block)?;
         let size = *self.sizes.borrow().get(nth)?;
@@ -119,8 +123,9 @@ impl Chunks {
         fits.then(|| fs.space.take_whole(block, &(block..Self::blocks_of(fs, nth).end), pages))?
     }
 
-    /// Allocates from the longest run of the first chunk of a size class that has one of `pages`
-    /// blocks. Returns chunk and block.
+    /// Allocates from the longest free run of the first chunk of a size class (`None`: chunks
+    /// without a class) that has one of `pages` blocks. Returns chunk and first block; `None`:
+    /// there is none.
     fn longest(&self, fs: &Fs, size: Option<Size>, pages: u32) -> Option<(usize, u64)> {
         let sizes = self.sizes.borrow();
         let of_size = (0..sizes.len()).filter(|&n| sizes[n] == size);
@@ -129,7 +134,8 @@ impl Chunks {
         takes.find_map(|taken| taken)
     }
 
-    /// Begins a new chunk. Returns chunk and block; `None`: no space is left.
+    /// Begins a new chunk for an extent of `pages` pages. Returns the chunk's number and the first
+    /// block taken; `None`: no space is left.
     fn begin(&self, fs: &Fs, pages: u32) -> Option<(usize, u64)> {
         let mut nth = self.sizes.borrow().len();
         loop {

@@ -71,6 +71,7 @@ pub(super) struct Room {
 }
 
 impl Room {
+    /// Creates the state of an empty filesystem: nothing is reserved, and no writer waits.
     pub fn new() -> Self {
         Self {
             files: RefCell::default(),
@@ -88,7 +89,7 @@ impl Room {
     }
 
     /// Counts pages `first` to `last` of a file that are about to be dirtied: they form one extent
-    /// with the dirty extents that they touch.
+    /// with the dirty extents that they touch. Lists the file as one with dirty extents.
     fn dirtied<const T: bool>(&self, mm: &SimMm<T>, file: u32, (first, last): (u32, u32)) {
         let (mut at, end) = (first.saturating_sub(1), last.saturating_add(1));
         let mut touched = 0;
@@ -109,14 +110,15 @@ impl Room {
         }
     }
 
-    /// Counts a dirty extent that got its blocks.
+    /// Moves an extent that got its blocks from the dirty ones to those being written.
     pub fn placed(&self, placed: Placed) {
         self.dirty.set(self.dirty.get().saturating_sub(1));
         self.ordered.borrow_mut().push_back(placed);
     }
 
-    /// Handles written pages of a file: extents that end there get references and move to
-    /// `written`. Returns their number.
+    /// Handles pages of a file that were written, from `first` on: extents that end there get a
+    /// reference to be put into the extent tree and move to `written`. Returns the number of these
+    /// extents.
     pub fn written(
         &self,
         file: u32,
@@ -134,7 +136,8 @@ impl Room {
         n
     }
 
-    /// Recounts dirty extents, and the files that have dirty pages or pages under writeback.
+    /// Recounts the dirty extents by the pages' tags, and drops files from the list that have
+    /// neither dirty pages nor pages under writeback.
     fn count<const T: bool>(&self, mm: &SimMm<T>) {
         let (mut dirty, listed) = (0, &mut *self.listed.borrow_mut());
         self.files.borrow_mut().retain(|&m| {
@@ -159,10 +162,10 @@ pub(super) fn reserves_ahead<const T: bool>(mm: &SimMm<T>) -> bool {
     mm.policy.btrfs_writeback != BtrfsWriteback::Flusher
 }
 
-/// Returns the number of items that there is space for: a chunk, plus an eighth of the space that
-/// metadata, which are stored twice, could still take from the disk outside chunks
-/// (`calc_available_free_space`), less the global reserve. Where data have chunks by size, space
-/// for one more of those is kept free.
+/// Returns the number of items (changes of the trees) that there is metadata space for: a chunk,
+/// plus an eighth of the space that metadata, which are stored twice, could still take from the
+/// disk outside chunks (`calc_available_free_space`), less the global reserve. Where data have
+/// chunks by size, space for one more of those is kept free.
 fn limit<const T: bool>(chunks: &Chunks, mm: &SimMm<T>, fs: &Fs) -> u64 {
     let by_size = mm.policy.btrfs_writeback == BtrfsWriteback::BySize;
     let disk = fs.layout.capacity();
@@ -199,8 +202,8 @@ impl Btrfs {
         self.room.kept.set((kept + items).min(self.needed_by_references()));
     }
 
-    /// Applies a change to what files have reserved, with `more` items reserved for it beforehand;
-    /// gives back what it needs less.
+    /// Applies `change` to what files have reserved, with `more` items reserved for it beforehand,
+    /// and gives back the items that it does not need. Returns what `change` returns.
     pub(super) fn change_for_files<R>(&self, more: u64, change: impl FnOnce(&Room) -> R) -> R {
         let before = self.room.items_of_files() + more;
         let result = change(&self.room);
@@ -208,12 +211,13 @@ impl Btrfs {
         result
     }
 
-    /// Recounts what files have reserved.
+    /// Recounts from the pages' tags what files have reserved, and gives back the rest.
     fn count<const T: bool>(&self, mm: &SimMm<T>) {
         self.change_for_files(0, |room| room.count(mm));
     }
 
-    /// Returns true if space is left for one more write.
+    /// Returns true if metadata space is left for one more write, beside the writers that were
+    /// granted space and have not run yet.
     fn has_room<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let granted = OF_WRITE * (self.room.granted.get() + 1);
         let reserved = self.room.items_of_files() + self.items_of_references();
@@ -236,8 +240,9 @@ impl Btrfs {
         counted >= limit(&self.chunks, mm, fs) >> room.halved.get()
     }
 
-    /// Reserves metadata space for writing `len` bytes of a file at `pos`; waits for it if none is
-    /// left.
+    /// Reserves metadata space for writing `len` bytes of a file at `pos`. If none is left, or
+    /// others wait, the task waits until the reclaiming worker grants it; if space is only short,
+    /// wakes the worker that frees some in advance.
     pub(super) async fn reserve<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -261,7 +266,8 @@ impl Btrfs {
         self.change_for_files(OF_WRITE, |room| room.dirtied(mm, mapping, pages));
     }
 
-    /// Waits until the reclaiming worker grants space for a write.
+    /// Wakes the reclaiming worker and waits until it grants metadata space for a write. Where less
+    /// is under writeback than dirty, space is from now on freed earlier in advance.
     async fn wait_for_room<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let (room, queue) = (&self.room, mm.world.transaction_queue());
         room.waiting.set(room.waiting.get() + 1);
@@ -283,8 +289,8 @@ impl Btrfs {
         }
     }
 
-    /// Grants space to waiting writers as far as it reaches, and wakes them. Returns true if any
-    /// was granted some.
+    /// Grants metadata space to waiting writers as far as it reaches, and wakes them. Returns true
+    /// if any was granted some.
     fn grant<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         let room = &self.room;
         let granted_before = room.granted.get();
@@ -365,7 +371,8 @@ impl Btrfs {
     }
 
     /// Writes files back, the bytes of `items` items or an eighth of the dirty pages, and then
-    /// waits until some are written or for a jiffy (`shrink_delalloc`).
+    /// waits until some extents are written (`waits`) or for a jiffy, up to three times
+    /// (`shrink_delalloc`). `preempts`: the caller frees space in advance, and one round is enough.
     async fn shrink<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -397,7 +404,8 @@ impl Btrfs {
         }
     }
 
-    /// Writes `pages` pages of files with dirty extents (`btrfs_start_delalloc_roots`).
+    /// Starts to write `pages` pages of the files with dirty extents, one file after the other
+    /// (`btrfs_start_delalloc_roots`).
     async fn write_files<const T: bool>(&self, mm: &SimMm<T>, pages: u64) {
         let mut wbc = WritebackControl {
             range_cyclic: false,
@@ -413,7 +421,8 @@ impl Btrfs {
         }
     }
 
-    /// Waits until `extents` of the extents being written are written, oldest first.
+    /// Waits until `extents` of the extents being written are written, oldest first; only for a
+    /// tick if the oldest was not submitted yet.
     async fn wait_for_ordered<const T: bool>(&self, mm: &SimMm<T>, extents: u64) {
         let ordered = &self.room.ordered;
         let left = (ordered.borrow().len() as u64).saturating_sub(extents) as usize;

@@ -62,8 +62,9 @@ struct Tree {
 }
 
 impl Tree {
-    /// Finds the leaf for an item and makes space in it. Returns its index, and that of a second
-    /// leaf that changed in a split.
+    /// Finds the leaf for an item of `bytes` bytes and makes space in it. A full leaf is split:
+    /// behind its end if the key is the highest, otherwise in its middle. Returns the leaf's index,
+    /// and that of a second leaf that changed in a split.
     fn make_room(&mut self, key: u64, bytes: u32) -> (usize, Option<usize>) {
         let leaves = &mut self.leaves;
         if leaves.is_empty() {
@@ -94,7 +95,8 @@ impl Tree {
         (target, Some(2 * index + 1 - target))
     }
 
-    /// Returns the index of the inner node above a leaf; `None`: the leaf is the root.
+    /// Returns the index of the inner node above a leaf, keeping as many inner nodes as the leaves
+    /// need; `None`: the leaf is the root.
     fn above(&mut self, leaf: usize) -> Option<usize> {
         let leaves = self.leaves.len();
         if leaves < 2 {
@@ -106,8 +108,8 @@ impl Tree {
     }
 }
 
-/// Returns true if a leaf for keys of a kind is the root of its tree. Names, their order and inodes
-/// share one tree.
+/// Returns true if all items of the tree that holds keys of this kind fit into one leaf, which is
+/// then the root. Names, their order and inodes share one tree.
 fn is_root(trees: &[Tree; 6], keys: Keys) -> bool {
     let same_tree = match keys {
         Keys::Names | Keys::Indices | Keys::Inodes => &trees[..=Keys::Inodes as usize],
@@ -145,6 +147,7 @@ struct Sums {
 }
 
 impl Trees {
+    /// Makes empty trees. `chunk`: first page and length of the chunk for metadata.
     pub fn new(chunk: (u32, u32)) -> Self {
         Self {
             trees: RefCell::default(),
@@ -186,7 +189,9 @@ impl Trees {
         }
     }
 
-    /// Inserts an item of `bytes` bytes, its key included, where its key belongs.
+    /// Inserts an item of `bytes` bytes, its key included, into the leaf where its key belongs, and
+    /// dirties copies of that leaf, of a split leaf and of the node above. `mapping`: the tree
+    /// inode, whose pages are the nodes.
     pub async fn insert<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -218,7 +223,8 @@ impl Trees {
     }
 
     /// Appends the checksums of `pages` pages from `block` on behind all others: the last item
-    /// grows, or new ones begin. Keys from `key` on must lie behind all existing ones.
+    /// grows, or new ones begin. Keys from `key` on must lie behind all existing ones. Remembers
+    /// their position for reads.
     pub async fn append_sums<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -240,7 +246,7 @@ impl Trees {
         self.record_sums(Sums { block, pages, key, first: first.unwrap_or(pages) });
     }
 
-    /// Records the position of an extent's checksums, replacing that of an extent at the same
+    /// Remembers where an extent's checksums are, in place of those of an older extent at the same
     /// block.
     fn record_sums(&self, extent: Sums) {
         let sums = &mut *self.sums.borrow_mut();
@@ -251,8 +257,8 @@ impl Trees {
         }
     }
 
-    /// Searches the checksum of a block, if it is known to have one, to compare it with data read
-    /// (`btrfs_lookup_bio_sums`).
+    /// Reads the leaf with the checksum of a block, if it is known to have one, to compare it with
+    /// data read (`btrfs_lookup_bio_sums`).
     pub async fn look_up_sums<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, block: u64) {
         let extent = {
             let sums = self.sums.borrow();
@@ -263,6 +269,7 @@ impl Trees {
             return;
         };
         let at = (block - extent.block) as u32;
+        // Checksums behind the extent's first item are in further items, of a leaf each.
         let items = at.checked_sub(extent.first).map_or(0, |behind| 1 + behind * CHECKSUM / LEAF_ROOM);
         let key = extent.key + u64::from(items);
         let leaf = {
@@ -280,8 +287,8 @@ impl Trees {
         self.insert(mm, mapping, at, 0).await;
     }
 
-    /// Ends the running transaction, with the changes that each commit makes. Returns false if
-    /// nothing had changed.
+    /// Ends the running transaction: changes the nodes that each commit changes, and begins the
+    /// next one. Returns false, having done nothing, if nothing had changed.
     pub async fn end_transaction<const T: bool>(&self, mm: &SimMm<T>, mapping: u32) -> bool {
         if !self.changed.replace(false) {
             return false;
@@ -296,7 +303,8 @@ impl Trees {
         true
     }
 
-    /// Changes and returns a copy of a leaf or, with `above`, of an inner node.
+    /// Applies `change` to a leaf or, with `above`, to an inner node, given by the kind of its keys
+    /// and its index; returns a copy of it.
     fn node(&self, (keys, at): (Keys, usize), above: bool, change: impl FnOnce(&mut Node)) -> Node {
         let tree = &mut self.trees.borrow_mut()[keys as usize];
         let above = above && keys != Keys::Commit;
@@ -307,9 +315,10 @@ impl Trees {
         *node
     }
 
-    /// Reads a node on the way down, copies it if this transaction has not done so yet, and dirties
-    /// it; with `above` it is an inner node, otherwise a leaf. A `root` is not read, since it needs
-    /// no search.
+    /// Reads a node on the way down, copies it to a new place if this transaction has not done so
+    /// yet or its copy was written since, and dirties it; with `above` it is an inner node,
+    /// otherwise a leaf. A `root` is not read, since it needs no search. `place`: the kind of keys,
+    /// and the node's index.
     async fn touch<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -341,7 +350,8 @@ impl Trees {
         }
     }
 
-    /// Reads all pages of a node and marks them accessed.
+    /// Brings all pages of a node into the page cache and marks them accessed; a node without a
+    /// place has none.
     async fn read<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, node: Node) {
         if node.block == 0 {
             return;

@@ -20,9 +20,10 @@ struct Run {
 pub struct Chain(Vec<Run>);
 
 impl Chain {
-    /// Finds a cluster by its number in the file. Returns the clusters whose table entries have to
-    /// be read on the way. At most `most` runs are kept. `follows` returns true if a cluster is
-    /// contiguous with its predecessor.
+    /// Finds a cluster by its number in the file, from the nearest remembered run, and remembers
+    /// the run that the cluster lies in; at most `most` runs are kept. Returns the numbers of the
+    /// clusters whose table entries have to be read on the way. `follows` returns true if a cluster
+    /// is contiguous with its predecessor.
     pub fn locate(
         &mut self,
         cluster: u32,
@@ -58,7 +59,8 @@ impl Chain {
         start..cluster
     }
 
-    /// Puts a run first. Of two runs with the same first cluster the longer one is kept.
+    /// Puts a run first among the remembered ones, of which `most` are kept. Of two runs with the
+    /// same first cluster the longer one is kept.
     fn keep(&mut self, mut run: Run, most: usize) {
         // The file's first cluster is stored in the inode itself.
         if run.first == 0 && run.more == 0 {

@@ -45,8 +45,8 @@ pub(super) fn cut(fs: &Fs, mapping: u32, keep: u32) -> Vec<(u64, u32)> {
 }
 
 impl<const EX: bool> Fat<EX> {
-    /// Allocates a cluster: behind `last`, the end of a chain, or else where the next search
-    /// begins.
+    /// Allocates a cluster. The search begins where the last one ended; on exFAT, for a chain that
+    /// has a last cluster, behind `last`, the block of that cluster. `None`: the volume is full.
     pub(super) fn take(&self, fs: &Fs, last: Option<u64>) -> Option<Taken> {
         let cluster = self.geometry.cluster;
         let behind = last.map(|b| b + u64::from(cluster));
@@ -68,7 +68,8 @@ impl<const EX: bool> Fat<EX> {
         })
     }
 
-    /// Allocates the next cluster of a file.
+    /// Allocates the next cluster of a file and records it as the file's; `None`: the volume is
+    /// full.
     pub(super) fn take_for(&self, fs: &Fs, mapping: u32) -> Option<Taken> {
         let index = length(fs, mapping) as u32;
         let cluster = self.geometry.cluster;
@@ -87,6 +88,9 @@ impl<const EX: bool> Fat<EX> {
     }
 
     /// Extends a file to at least `pages` blocks and makes the changes in bitmap and tables.
+    ///
+    /// # Errors
+    /// No cluster is free, or a block of the tables could not be read or written.
     pub(super) async fn extend<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -125,9 +129,10 @@ impl<const EX: bool> Fat<EX> {
         Ok(())
     }
 
-    /// Adds a cluster to a chain. `before`: the clusters whose entries change with it, its
-    /// predecessor last. `wait`: whether to wait for each table sector, as the chain's owner
-    /// requires (`inode_needs_sync`).
+    /// Adds a new cluster to a chain: changes the bitmap (exFAT) and the table entries. `before`:
+    /// the clusters whose entries change with it, its predecessor last; `chained`: the chain is in
+    /// the table. `wait`: whether to wait for each table sector, as the chain's owner requires
+    /// (`inode_needs_sync`).
     pub(super) async fn link<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -158,8 +163,8 @@ impl<const EX: bool> Fat<EX> {
         Ok(())
     }
 
-    /// Changes a cluster's entry in all tables. The first table is waited for if `wait`, the others
-    /// only with `-o sync` (`fat_mirror_bhs`).
+    /// Changes the entry of the cluster at `block` in all tables. The first table is waited for if
+    /// `wait`, the others only with `-o sync` (`fat_mirror_bhs`).
     async fn change_tables<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -174,7 +179,7 @@ impl<const EX: bool> Fat<EX> {
         Ok(())
     }
 
-    /// Reads the table's blocks that a search for a free entry passes.
+    /// Reads the blocks of the table that the search for the free cluster `taken` passed.
     async fn search<const T: bool>(&self, mm: &SimMm<T>, taken: Taken) {
         let Some(from) = taken.from else {
             return;
@@ -191,8 +196,8 @@ impl<const EX: bool> Fat<EX> {
         }
     }
 
-    /// Follows a file's chain up to a cluster, reading the blocks of the table that are not in
-    /// memory.
+    /// Follows a file's chain up to its `cluster`th cluster, reading the blocks of the table that
+    /// are not in memory. exFAT reads nothing for a file that is not chained in the table.
     pub(super) async fn follow<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, cluster: u32) {
         let size = self.geometry.cluster;
         let block = |c: u32| fs.mapped(mapping, c * size).map_or(0, |m| m.0);
@@ -212,7 +217,9 @@ impl<const EX: bool> Fat<EX> {
         }
     }
 
-    /// Changes bitmap and tables after clusters were freed.
+    /// Changes bitmap and tables after clusters were freed. `gone`: the runs freed, as first block
+    /// and length; `keep`: the file's pages that remain, whose last cluster now ends the chain;
+    /// `chained`: the chain is in exFAT's table.
     pub(super) async fn unlink<const T: bool>(
         &self,
         mm: &SimMm<T>,

@@ -37,7 +37,7 @@ impl Directory {
 }
 
 impl<const EX: bool> Fat<EX> {
-    /// Allocates a cluster for a directory. `None`: the device is full.
+    /// Allocates a cluster for a directory, which is not written yet. `None`: the device is full.
     pub(super) fn grow_directory(&self, fs: &Fs, dir: DirNumber) -> Option<()> {
         let mut all = self.directories.borrow_mut();
         let directory = all.entry(dir).or_default();
@@ -48,8 +48,8 @@ impl<const EX: bool> Fat<EX> {
         Some(())
     }
 
-    /// Returns a directory's next block, allocating a cluster if needed. `None`: the device is
-    /// full.
+    /// Returns the next block for a directory's entries, allocating a cluster if the last one is
+    /// full. `None`: the device is full.
     pub(super) fn next_directory_block(&self, fs: &Fs, dir: DirNumber) -> Option<u64> {
         let full = {
             let all = self.directories.borrow();
@@ -65,8 +65,9 @@ impl<const EX: bool> Fat<EX> {
         Some(directory.clusters.last()? + u64::from(directory.used - 1))
     }
 
-    /// Zeroes a directory's new cluster and adds it to the chain (`fat_add_new_entries`,
-    /// `fat_chain_add`; `exfat_find_empty_entry`).
+    /// Zeroes a directory's new cluster on the device and adds it to the chain
+    /// (`fat_add_new_entries`, `fat_chain_add`; `exfat_find_empty_entry`); does nothing if the
+    /// directory has no new one.
     pub(super) async fn write_directory_cluster<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -93,7 +94,8 @@ impl<const EX: bool> Fat<EX> {
         self.link(mm, taken, &before, chained, self.dirsync).await
     }
 
-    /// Writes the changes for a name made or removed: its slots and the directory's times.
+    /// Dirties what changes when a name is made or removed: the block of its slots, and the
+    /// directory's own inode for its times. With `-o dirsync` waits for them.
     pub(super) async fn name_changed<const T: bool>(
         &self,
         mm: &SimMm<T>,

@@ -74,7 +74,8 @@ fn exfat_cluster(bytes: u64) -> u64 {
 }
 
 impl Geometry {
-    /// Returns the geometry of a FAT32 of `capacity` blocks.
+    /// Returns the geometry of a FAT32 of `capacity` blocks, as mkfs.fat computes it: reserved
+    /// sectors, tables, then clusters, with the root directory in the first one.
     pub fn vfat(capacity: u64, p: &Params) -> Self {
         let (asked, per_block) = cluster(p.vfat_cluster, vfat_cluster(capacity * BLOCK));
         Self::that_fits(capacity, asked, |cluster| {
@@ -104,7 +105,8 @@ impl Geometry {
         })
     }
 
-    /// Returns the geometry of an exFAT of `capacity` blocks (mkfs.c `exfat_build_mkfs_info`).
+    /// Returns the geometry of an exFAT of `capacity` blocks: the table, then clusters, of which
+    /// the first hold bitmap, up-case table and root directory (mkfs.c `exfat_build_mkfs_info`).
     pub fn exfat(capacity: u64, p: &Params) -> Self {
         let (asked, per_block) = cluster(p.exfat_cluster, exfat_cluster(capacity * BLOCK));
         // A volume of a few MiB has no room for areas aligned to a MiB.
@@ -131,8 +133,8 @@ impl Geometry {
         })
     }
 
-    /// Returns the geometry with the largest clusters, at most those asked for, that leaves half of
-    /// a small volume to files.
+    /// Returns the geometry with the largest clusters, at most `asked` blocks long, that leaves
+    /// half of a small volume to files. `with` computes the geometry for a cluster size.
     fn that_fits(capacity: u64, asked: u64, with: impl Fn(u64) -> Self) -> Self {
         let mut cluster = asked;
         loop {

@@ -16,7 +16,9 @@ use smallvec::SmallVec;
 /// ([`mm::Mm::bio_begun`], `biovec_slabs`).
 const SMALL_VECTOR: u32 = 128;
 
-/// Submits the reading of `n` locked pages of a file, in bios. Holes are zeroes and need no I/O.
+/// Submits the reading of `n` locked pages of a file from `index` on, in bios as long as contiguous
+/// blocks allow. Holes are zeroes and need no I/O. A worker or the completion unlocks the pages of
+/// a bio together.
 pub(in super::super) async fn read_together<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -57,7 +59,8 @@ pub(in super::super) async fn read_together<const T: bool>(
     submit(mm, fs, (mapping, end), bio, vector).await;
 }
 
-/// Submits a bio whose last page is right before page `to` of a file.
+/// Submits the reading of a bio whose last page is right before page `to` of a file; does nothing
+/// for an empty bio. `vector`: the segments that the bio has room for.
 async fn submit<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
