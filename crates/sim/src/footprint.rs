@@ -21,7 +21,8 @@ const BYTES_PER_REQUEST: u64 = 512;
 /// Bytes that every run needs: histograms, sums, the sampler, a disk's own state.
 const BYTES_OF_WORLD: u64 = 7 << 20;
 
-/// Returns the host memory that a run needs, the engine's tables first.
+/// Returns the host memory that a run needs, as a list of named uses: the engine's tables first,
+/// then the world's tasks, files, requests and page tables. Uses of 0 bytes are left out.
 pub fn uses(spec: &RunSpec) -> Vec<Use> {
     let machine = &spec.machine;
     let config = config_of(spec, &params(spec));

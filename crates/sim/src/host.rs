@@ -75,8 +75,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Returns the names of a machine with these mount points, in the order of its filesystems;
-    /// that of the first is empty.
+    /// Makes the names of a machine with these mount points, in its filesystems' order; first: "".
     pub fn new(mounts: &[&str]) -> Self {
         let names = RefCell::new(Names::new(mounts));
         Self {
@@ -167,8 +166,8 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         Ok(id)
     }
 
-    /// Returns the object that a plain path names. The callers charge the cost of the look-up:
-    /// unlink(2) has a cost of its own.
+    /// Returns the object at a plain path. The callers charge the look-up: unlink(2) costs
+    /// otherwise.
     fn lookup(&self, path: &str) -> Option<Named> {
         self.names.names.borrow().find(path)
     }
@@ -294,6 +293,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         }
     }
 
+    /// Returns the object, position and flags of an open file; fails if the descriptor is not open.
     #[inline]
     fn get(&self, fd: Fd) -> HostResult<Use> {
         let open = self.names.open.borrow();
@@ -324,12 +324,14 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         open.get(fd.0 as usize).map(|o| o.name.clone())
     }
 
+    /// Moves an open file's position, in bytes, after a read, write or seek.
     fn set_pos(&self, fd: Fd, pos: u64) {
         if let Some(o) = self.names.open.borrow_mut().get_mut(fd.0 as usize) {
             o.pos = pos;
         }
     }
 
+    /// Converts a filesystem's error to one of the workload's host, about `path`.
     fn error(path: String, e: FsError) -> HostError {
         match e {
             FsError::OutOfMemory => HostError::OutOfMemory,
@@ -339,6 +341,8 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         }
     }
 
+    /// Reads or writes `len` bytes at `o.pos` of a file without the page cache (O_DIRECT), in 4 KiB
+    /// blocks. Waits for the device; dirty cached pages are written first.
     async fn direct(&self, o: Use, mapping: u32, len: u64, write: bool) -> HostResult<()> {
         if !o.pos.is_multiple_of(4096) || !len.is_multiple_of(4096) {
             return Err(HostError::Unsupported(
@@ -586,7 +590,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         let named = {
             let all = self.names.names.borrow();
             if let Some(id) = all.listed_file(*dir, names, nth + LOOK_AHEAD) {
-                // Prefetches an inode that will be asked for soon and has long left the processor's
+                // Prefetches an inode that will be asked for soon and has left the processor's
                 // caches.
                 self.mm.look_at_inode(id);
             }
@@ -768,8 +772,7 @@ impl<const T: bool> TaskHost<'_, T> {
                 size.set(size.get().max(o.pos + len));
             } else {
                 fs::write(self.mm, id, o.pos, len).await.map_err(failed)?;
-                // A direct write that went through the cache is waited for
-                // (`direct_write_fallback`).
+                // Waits for a direct write that went through the cache (`direct_write_fallback`).
                 if o.flags.direct && !self.mm.sync_mapping(id).await {
                     return Err(HostError::Io(self.path(o.fd)));
                 }

@@ -12,8 +12,8 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Makes an empty ring. `start` and `length` are given as for a large disk and scaled to
-    /// `front`.
+    /// Makes an empty ring, whose head is at its first block. `start` and `length` are in blocks,
+    /// given as for a large disk; `front` scales them to the disk at hand.
     pub fn new(front: Layout, start: u64, length: u64) -> Self {
         Self {
             start: Cell::new(front.place(start)),
@@ -29,7 +29,10 @@ impl Ring {
         self.take_on(n, false)
     }
 
-    /// As [`Self::take`]. `shares`: the first block taken is the last one of the previous call.
+    /// Takes the next `n` blocks at the ring's head for a log write, or all if the ring has fewer.
+    /// Returns the first block on the device and the number taken. They are contiguous: a remainder
+    /// at the end of the ring that is too short is skipped. `shares`: the first block taken is once
+    /// more the last one of the previous call.
     pub fn take_on(&self, n: u64, shares: bool) -> (u64, u32) {
         let n = n.min(self.length);
         let head = self.head.get();

@@ -44,7 +44,8 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Makes a disk of `capacity` blocks in `groups` groups, free from block `start` on.
+    /// Makes a disk of `capacity` blocks in `groups` allocation groups; the blocks before `start`
+    /// are the fixed metadata and never free.
     pub fn new(start: u64, capacity: u64, groups: u64) -> Self {
         let groups = groups.max(1);
         let mut free = BTreeMap::new();
@@ -76,7 +77,8 @@ impl Space {
         self.unused.set(self.unused.get() - u64::from(blocks));
     }
 
-    /// Returns the group for a new directory: they rotate.
+    /// Returns the group for a new directory and moves on to the next: directories rotate over the
+    /// groups.
     pub fn next_group(&self) -> u32 {
         let g = self.rotor.get();
         self.rotor.set((g + 1) % self.groups);
@@ -93,11 +95,13 @@ impl Space {
         group * self.group_blocks..(group + 1) * self.group_blocks
     }
 
-    /// Finds the first place with `len` free blocks at or behind `goal`, or else from the start of
-    /// `within` on. Returns it and the end of its free extent.
+    /// Finds the first place with `len` free blocks inside of `within`, searching from `goal` to
+    /// the end and then from the start to `goal`. Returns its first block and the block after its
+    /// free extent; `None`: no free run is that long.
     fn first_fit(&self, goal: u64, within: &Range<u64>, len: u64) -> Option<(u64, u64)> {
         let free = self.free.borrow();
         let goal = goal.clamp(within.start, within.end);
+        // The map's key is the block after a free extent, its value the extent's first block.
         let look = |from: u64, to: u64| {
             let behind = free.range(from + 1..);
             behind
@@ -108,8 +112,8 @@ impl Space {
         look(goal, within.end).or_else(|| look(within.start, goal))
     }
 
-    /// Finds the longest free run in a range: its first block, the end of its free extent, and its
-    /// length.
+    /// Finds the longest free run in a range: its first block, the block after its free extent, and
+    /// its length in blocks. `None`: nothing is free there.
     fn longest(&self, within: &Range<u64>) -> Option<(u64, u64, u64)> {
         let free = self.free.borrow();
         free.range(within.start + 1..)
@@ -119,7 +123,8 @@ impl Space {
             .map(|(s, end, e)| (s, end, e - s))
     }
 
-    /// Cuts `len` blocks from `start` on out of the free extent that ends at `end`.
+    /// Removes `len` blocks from `start` on from the free extent whose last block is before `end`.
+    /// What remains of the extent on either side stays free.
     ///
     /// # Panics
     /// The blocks are not free.
@@ -139,7 +144,8 @@ impl Space {
         }
     }
 
-    /// Gives back reserved blocks.
+    /// Puts `blocks` reserved blocks from `block` on back into the map of free extents, merged with
+    /// the free neighbours on both sides. No file had them, so `unused` stays as it is.
     ///
     /// # Panics
     /// The blocks are free already.
@@ -162,8 +168,10 @@ impl Space {
         }
     }
 
-    /// Reserves up to `want` blocks in a group, or in the next group that has `need`, at or behind
-    /// `goal` if that lies in the group. Returns the first block and the number taken.
+    /// Reserves up to `want` blocks in an allocation group, or in the next group that has `need`,
+    /// at or behind block `goal` if that lies in the group. A group without so long a run gives its
+    /// longest, if that is not too short (`SMALL`). Returns the first block and the number taken;
+    /// `None`: no group has such a run.
     pub fn take_in_group(&self, group: u32, goal: u64, want: u32, need: u32) -> Option<(u64, u32)> {
         let (want, need) = (u64::from(want.max(need)), u64::from(need));
         for g in 0..self.groups {
@@ -185,8 +193,9 @@ impl Space {
         None
     }
 
-    /// Reserves `len` blocks of the first free extent behind `goal`, if it begins there and is
-    /// longer.
+    /// Reserves the first `len` blocks of the first free extent behind `goal`, if it begins at or
+    /// behind `goal`, has more than `len` blocks, and `len` of them lie in `within`. Returns the
+    /// first block. `None`: [`Self::take_in_group`] has to search.
     fn take_front(&self, goal: u64, within: &Range<u64>, len: u64) -> Option<u64> {
         let mut free = self.free.borrow_mut();
         let (&end, start) = free.range_mut(goal + 1..).next()?;
@@ -198,8 +207,9 @@ impl Space {
         })
     }
 
-    /// Reserves up to `want` blocks behind the last allocation, or at least `need` if no longer run
-    /// is free. Returns the first block and the number taken.
+    /// Reserves up to `want` blocks behind the last allocation in the stream, or at least `need` if
+    /// no longer run is free, or else the longest run on the disk. Returns the first block and the
+    /// number taken, and remembers the place for the next call. `None`: no block is free.
     pub fn take_in_stream(&self, want: u32, need: u32) -> Option<(u64, u32)> {
         let (want, need) = (u64::from(want.max(need)), u64::from(need));
         let goal = self.stream.get();
@@ -216,8 +226,9 @@ impl Space {
         Some(run)
     }
 
-    /// Reserves the front of the first free extent behind the last allocation, if that extent is
-    /// longer than `want`.
+    /// Reserves the first `want` blocks of the first free extent behind `goal`, the last allocation
+    /// of the stream, if that extent is longer than `want`. Returns the first block and the number
+    /// taken; `None`: [`Self::take_in_stream`] has to search.
     fn take_after_last(&self, goal: u64, want: u64) -> Option<(u64, u32)> {
         let mut free = self.free.borrow_mut();
         let (&end, start) = free.range_mut(goal + 1..).next()?;
@@ -230,13 +241,14 @@ impl Space {
     }
 
     /// Reserves `len` contiguous blocks within a range, at the first place at or behind `goal`, or
-    /// else before it.
+    /// else before it. Returns the first block; `None`: no free run is that long.
     pub fn take_whole(&self, goal: u64, within: &Range<u64>, len: u32) -> Option<u64> {
         let (block, end, len) = self.fit(goal, within, u64::from(len))?;
         Some(self.cut_run(block, end, len).0)
     }
 
-    /// Reserves `len` blocks of the longest free run in a range.
+    /// Reserves the first `len` blocks of the longest free run in a range. Returns the first block;
+    /// `None`: that run is shorter.
     pub fn take_longest(&self, within: &Range<u64>, len: u32) -> Option<u64> {
         let found = self.longest(within).filter(|r| r.2 >= u64::from(len));
         let (block, end, _) = found?;
@@ -249,7 +261,8 @@ impl Space {
         self.unused.set(self.unused.get() + u64::from(blocks));
     }
 
-    /// Reserves up to `want` blocks of the longest free run on the disk.
+    /// Reserves up to `want` blocks of the longest free run on the disk. Returns the first block
+    /// and the number taken; `None`: no block is free.
     pub fn take_rest(&self, want: u32) -> Option<(u64, u32)> {
         let (block, end, len) = self.longest(&ANYWHERE)?;
         Some(self.cut_run(block, end, len.min(u64::from(want))))

@@ -31,7 +31,11 @@ impl Walk {
     };
 }
 
-/// Writes a file's dirty pages in index order (`write_cache_pages` of the kernel).
+/// Writes a file's dirty pages in index order (`write_cache_pages` of the kernel):
+/// `wbc.nr_to_write` of them, or all for data integrity (`wbc.sync_all`). Each turn of the loop
+/// takes a run of contiguous pages; a run whose first page cannot be written now is passed, or
+/// waited for if the write is for data integrity. `walk`: how the filesystem's walk differs from
+/// the generic one.
 pub(super) async fn write_cache_pages<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -41,11 +45,13 @@ pub(super) async fn write_cache_pages<const T: bool>(
     let fs = of(mm, mapping);
     let m = &mm.mappings[mapping as usize];
     let mut range = WalkRange::new(wbc, m.writeback_index.get());
+    // `whole`: the caller asks for the whole file, not for a range or a cyclic walk.
     let whole = !wbc.range_cyclic && wbc.range_start == 0 && wbc.range_end == u32::MAX;
     let start_quota = wbc.nr_to_write;
     let mut last_done = None;
     let mut used_up = false;
     let mut gathered = Gathered::new(mm, mapping, wbc);
+    // Pages before this index got their blocks together with an earlier one.
     let mut placed_until = 0;
     let longest = ask!(fs, model => model.longest_run(mm, mapping));
     // A page under writeback is most often followed by more. A walk that does not wait for them
@@ -138,7 +144,10 @@ impl Written {
     };
 }
 
-/// Starts I/O on up to a batch of contiguous dirty pages, or gathers them into bios and ends.
+/// Starts I/O on up to `run` contiguous dirty pages from index `first` on: one bio, or, with
+/// `gathered`, pages added to the end (`struct iomap_ioend`) that is being filled. Returns how many
+/// pages were started, and how many the walk has passed; fewer than `run` if the blocks are not
+/// contiguous. Without a free block the data is lost ([`lose_run`]).
 pub(super) async fn write_run<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -204,7 +213,8 @@ pub(super) async fn write_run<const T: bool>(
 
 /// Ends the writeback of a run of pages that have no blocks when the device is full: their data is
 /// lost, as in Linux (`xfs_aops_discard_page`, `ext4_da_block_invalidatepages`). Were they left
-/// dirty, they would hold up tasks that dirty pages for ever.
+/// dirty, they would hold up tasks that dirty pages for ever. Returns how many pages the walk has
+/// passed; none of them was written.
 pub(super) async fn lose_run<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -224,8 +234,9 @@ pub(super) async fn lose_run<const T: bool>(
     }
 }
 
-/// Handles a run whose first page is locked, under writeback or clean: a walk for data integrity
-/// waits for it and tries again, others skip it.
+/// Handles a run whose first page is locked, under writeback or clean, so that no page could be
+/// written: a walk for data integrity waits for it and tries again (0 pages passed), others skip it
+/// (1 passed).
 async fn first_refused<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -248,7 +259,9 @@ async fn first_refused<const T: bool>(
     Written { pages: 0, advanced }
 }
 
-/// Returns the place of a run of dirty pages: first block and length. `None`: the device is full.
+/// Returns the place of a run of up to `len` dirty pages from index `first` on: first block, and
+/// number of pages that are contiguous there. Pages without blocks get them now. `None`: the device
+/// is full.
 pub(super) fn block_of_run<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -269,8 +282,9 @@ pub(super) fn block_of_run<const T: bool>(
     }
 }
 
-/// Returns the blocks of dirty pages, allocating them together with the pages around them that the
-/// filesystem looks ahead to.
+/// Returns the blocks of up to `len` dirty pages from index `first` on (first block and number),
+/// allocating them together with the pages around them that the filesystem looks ahead to. `None`:
+/// no block is free.
 pub(super) fn allocate<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -299,8 +313,8 @@ pub async fn writepages<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &mut Wr
     }
 }
 
-/// Returns true if a transaction of ext4 as it is today holds a page of the block device's own
-/// mapping, which must then stay in memory.
+/// Returns true if a transaction of ext4 (in its form of today) holds a page of the block device's
+/// own mapping; reclaim must then leave that page in memory.
 pub(crate) fn holds<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> bool {
     if mm.mappings[mapping as usize].kind() != MappingKind::BlockDevice {
         return false;
@@ -315,8 +329,9 @@ fn in_direct_reclaim<const T: bool>(mm: &SimMm<T>) -> bool {
     flags & PF_MEMALLOC != 0 && flags & PF_KSWAPD == 0
 }
 
-/// Records that direct reclaim asked a filesystem to write `n` pages: counts the kernel's warning
-/// where it gives one, and the stack depth `top`.
+/// Records that direct reclaim asked a filesystem to write `n` pages of a mapping: counts the
+/// kernel's warning where the filesystem gives one, and notes that the task's kernel stack reached
+/// the depth of `top`.
 fn asked_directly<const T: bool>(mm: &SimMm<T>, fs: &Fs, kind: MappingKind, (top, n): (Top, u32)) {
     if fs.kind().about().warns_of_direct_reclaim && kind == MappingKind::File {
         mm.count_event(VmEvent::DirectWritepageWarning, u64::from(n));
@@ -324,8 +339,8 @@ fn asked_directly<const T: bool>(mm: &SimMm<T>, fs: &Fs, kind: MappingKind, (top
     mm.world.stack.reaches(mm.world.task(), top);
 }
 
-/// Returns how many of `most` pages of a file from an index on its filesystem refuses to write for
-/// page reclaim.
+/// Returns how many of `most` pages of a file, from `index` on, its filesystem refuses to write for
+/// page reclaim: XFS, for one, refuses direct reclaim. 0: it writes the first one.
 pub fn refuses_writepages<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -339,7 +354,8 @@ pub fn refuses_writepages<const T: bool>(
     ask!(fs, model => model.refuses_reclaim(fs, mapping, pages, in_direct_reclaim(mm)))
 }
 
-/// Records that a filesystem refused to write `n` pages for page reclaim.
+/// Records that a filesystem refused to write `n` pages of a mapping for page reclaim; counted only
+/// in direct reclaim.
 pub fn writepages_refused<const T: bool>(mm: &SimMm<T>, mapping: u32, n: u32) {
     if in_direct_reclaim(mm) && n > 0 {
         let kind = mm.mappings[mapping as usize].kind();
@@ -348,7 +364,9 @@ pub fn writepages_refused<const T: bool>(mm: &SimMm<T>, mapping: u32, n: u32) {
 }
 
 /// Performs the filesystem's `writepage`, called by page reclaim. The page is locked, and its dirty
-/// bit was cleared.
+/// bit was cleared. Returns `Redirtied` if the filesystem refuses, so that the page is dirty again
+/// and stays in memory; otherwise `Started`: the page is under writeback, or its data is lost
+/// because the device is full.
 pub async fn writepage<const T: bool>(
     mm: &SimMm<T>,
     pfn: Pfn,

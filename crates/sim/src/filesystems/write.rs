@@ -17,7 +17,7 @@ use mm::world::event::TrackPath;
 use mm::writeback::bdi::BdiStat;
 use mm::writeback::fresh::{Fresh, FreshEnd, FreshState};
 
-/// Performs write(2) of `len` bytes at `pos`.
+/// Performs write(2) of `len` bytes at byte `pos` of a file, in the way of its filesystem.
 pub async fn write<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -31,7 +31,8 @@ pub async fn write<const T: bool>(
     ask!(fs, model => model.write(mm, fs, mapping, pos, len).await)
 }
 
-/// Writes through the page cache, page by page.
+/// Writes `len` bytes at byte `pos` through the page cache, page by page, after extending the file
+/// if needed.
 pub(super) async fn buffered<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -68,7 +69,9 @@ pub(super) async fn grow_to<const T: bool>(
     Ok(held)
 }
 
-/// As [`buffered`], for a file that is long enough now and had `held` bytes before.
+/// Writes a `range` (first byte, length) of a file through the page cache. The file was extended
+/// before; `held` is its length in bytes before that, so the part of a page behind it need not be
+/// read from the device.
 pub(super) async fn fill<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -79,8 +82,9 @@ pub(super) async fn fill<const T: bool>(
     fill_as(mm, fs, mapping, range, held, FreshState::Written).await
 }
 
-/// As [`fill`]; with [`FreshState::Piece`] the pages are one piece of a write, and the task neither
-/// looks at its dirty limits nor relaxes between them.
+/// As [`fill`]: writes a range (first byte, length) of a file that had `held` bytes before, whole
+/// new pages in runs and others singly. With [`FreshState::Piece`] the pages are one piece of a
+/// write, and the task neither looks at its dirty limits nor relaxes between them.
 pub(super) async fn fill_as<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -91,6 +95,7 @@ pub(super) async fn fill_as<const T: bool>(
 ) -> Result<(), FsError> {
     let mut index = pos / 4096;
     while index <= (pos + len - 1) / 4096 {
+        // The bytes from `from` to `to` of this page are written.
         let from = pos.max(index * 4096);
         let to = (pos + len).min((index + 1) * 4096);
         if to - from == 4096 && !mm.world.reuse.on() {
@@ -146,8 +151,10 @@ async fn follow_up<const T: bool>(mm: &SimMm<T>, mapping: u32, state: FreshState
     mm.world.relax().await;
 }
 
-/// Writes up to `most` whole pages from `first` on that are not in the cache, and returns how many.
-/// 0: the first one is cached, or must be written by [`write_one`] for another reason.
+/// Writes up to `most` whole pages from index `first` on that are not in the cache, and returns how
+/// many. 0: the first one is cached, or must be written by [`write_one`] for another reason. Waits
+/// where the run of pages ended because the task has to yield, to be throttled, or to reclaim
+/// memory for the next page.
 async fn write_fresh<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -195,11 +202,11 @@ async fn write_fresh<const T: bool>(
     }
 }
 
-/// Returns true if files may grow by `pages` pages.
+/// Returns true if the free blocks suffice for files to grow by `pages` pages.
 ///
-/// Dirty pages may have no blocks yet. If the free blocks might not suffice for all of them, they
-/// are written first, as xfs does when it runs out of space (`xfs_flush_inodes`); ext4 stops
-/// delaying allocation then (`ext4_nonda_switch`).
+/// Dirty pages may have no blocks yet (delayed allocation). If the free blocks might not suffice
+/// for all of them, they are written first, as xfs does when it runs out of space
+/// (`xfs_flush_inodes`); ext4 stops delaying allocation then (`ext4_nonda_switch`).
 async fn room_for<const T: bool>(mm: &SimMm<T>, fs: &Fs, pages: u64) -> bool {
     let delayed = mm.bdi_stat(fs.bdi.get(), BdiStat::Reclaimable);
     if pages + delayed > fs.free_blocks() && pages <= fs.free_blocks() {
@@ -217,8 +224,8 @@ async fn room_for<const T: bool>(mm: &SimMm<T>, fs: &Fs, pages: u64) -> bool {
     pages <= fs.free_blocks()
 }
 
-/// Writes one page of a buffered write: finds or makes it, copies, dirties it and marks it accessed
-/// (in the order of 3.0).
+/// Writes `bytes` bytes of one page of a buffered write: finds or makes the page, copies, dirties
+/// it and marks it accessed (in the order of 3.0). Returns the page.
 async fn write_one<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
@@ -243,6 +250,7 @@ async fn write_one<const T: bool>(
 }
 
 /// Returns the page at an index of a file: the cached one, or a new one entered into the cache.
+/// `path`: the code path that an eviction policy or page tracker is told of.
 pub(super) async fn page_or_new<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -282,7 +290,8 @@ pub(super) async fn enter_new_page<const T: bool>(
     }
 }
 
-/// Enters a page into a file's cache; frees it and returns `None` if one is cached already.
+/// Enters page `pfn` into a file's cache at `index`; frees it and returns `None` if one is cached
+/// there already. `locked`: its data is still to be read.
 pub(super) fn enter_page<const T: bool>(
     mm: &SimMm<T>,
     pfn: Pfn,
@@ -297,7 +306,9 @@ pub(super) fn enter_page<const T: bool>(
     enter_absent(mm, pfn, mapping, index, locked).map(Some)
 }
 
-/// As [`enter_page`], where no page is cached at the index.
+/// Enters page `pfn` into a file's cache at `index`, where no page is cached. `locked`: its data is
+/// still to be read, so it stays locked until then. Fails, and frees the page, if the cache's index
+/// has no memory.
 fn enter_absent<const T: bool>(
     mm: &SimMm<T>,
     pfn: Pfn,
@@ -368,8 +379,8 @@ pub(super) async fn sync_these<const T: bool>(
     ok
 }
 
-/// Returns a page of metadata: the cached one, or one that is read or, if `fresh`, made empty.
-/// `None`: no memory.
+/// Returns a page of metadata: the cached one, or a new one that is read from the device or, with
+/// `fresh`, made empty. Waits while the page is locked. `None`: no memory.
 pub(super) async fn metadata_page<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

@@ -120,6 +120,8 @@ impl Model for Xfs {
         ..Kind::plain(960)
     };
 
+    /// Makes the state of an empty XFS. Its log and root directory lie where `front` has the fixed
+    /// metadata; no buffer is in memory yet.
     fn new(p: &Params, front: Layout) -> Self {
         Self {
             log: Ring::new(front, LOG_START, LOG_LENGTH),
@@ -137,6 +139,8 @@ impl Model for Xfs {
         }
     }
 
+    /// Sets the size of an inode cluster by the on-disk format, and keeps all metadata buffers in
+    /// memory if the policy counts them as memory.
     fn mount<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs) {
         // A cluster has 32 inodes of 256 or 512 bytes.
         self.cluster_blocks.set(match mm.policy.xfs_format {
@@ -148,6 +152,8 @@ impl Model for Xfs {
         }
     }
 
+    /// Returns the superblock information for the engine: bytes of an inode in memory, allocation
+    /// groups, and the interval in nanoseconds at which the log is forced.
     fn super_info(&self, fs: &Fs) -> SuperInfo {
         SuperInfo {
             inode_bytes: Self::KIND.inode_bytes,
@@ -156,12 +162,16 @@ impl Model for Xfs {
         }
     }
 
+    /// Marks the root directory's inode as read by mount, and returns its block.
     fn read_root(&self, fs: &Fs) -> u64 {
         let block = fs.layout.root_inode();
         self.buffers.borrow_mut().used(block, Buffer::of_mount());
         block
     }
 
+    /// Returns the daemons of a mounted XFS: the log worker, the writers of buffers and inodes, the
+    /// inode reclaim worker; by the kernel's version also the worker that pushes the committed item
+    /// list (CIL) and the one that converts written extents.
     fn daemons<'a, const T: bool>(&'a self, mm: &'a SimMm<T>, fs: &'a Fs) -> Vec<Daemon<'a>> {
         let sb = fs.sb.get();
         let mut all = vec![
@@ -181,6 +191,8 @@ impl Model for Xfs {
         all
     }
 
+    /// Reserves up to `want` blocks, or at least `need`, in the allocation group of the file's
+    /// directory or the next, at or behind `goal`. Returns the first block and the number taken.
     fn take_blocks(
         &self,
         space: &Space,
@@ -223,6 +235,8 @@ impl Model for Xfs {
         }
         let room = fs.hole_before(mapping, first);
         let before = mm.tagged_run_before(mapping, PageTag::Dirty, first, room);
+        // Pages before `first` that are dirty too; pages from `first` on that need blocks; and as
+        // many with the preallocation.
         Ahead { before, need, want }
     }
 
@@ -277,7 +291,7 @@ impl Model for Xfs {
         mm.policy.writeback_ends == WritebackEnds::IoEnd
     }
 
-    /// Logs that the blocks go back to the trees of free space.
+    /// Logs that the blocks of a file that was cut or removed go back to the trees of free space.
     async fn freed<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -319,7 +333,8 @@ impl Model for Xfs {
         fs.space.next_group()
     }
 
-    /// Returns the block of an inode's cluster, allocating a new chunk every 64 inodes.
+    /// Returns the block of an inode's cluster, allocating a new chunk every 64 inodes. `number`:
+    /// the inode's among those of its `group`; `fresh`: it is made now, not before the run.
     fn inode_place(
         &self,
         fs: &Fs,
@@ -336,8 +351,9 @@ impl Model for Xfs {
         Ok(chunk.unwrap_or(0) + cluster * u64::from(self.cluster_blocks.get()))
     }
 
-    /// Reads the trees' roots if needed, and logs the inode, the directory and the blocks that the
-    /// name changes.
+    /// Logs the making or removal of a name: the inode, the directory and the blocks that change.
+    /// Reads the roots of the group's inode trees first, if they are not in memory, and those of
+    /// free space if a chunk was allocated.
     async fn names_changed<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -377,7 +393,8 @@ impl Model for Xfs {
         self.read_buffer(mm, fs, block, Buffer::of_block()).await;
     }
 
-    /// Starts to write the inode's cluster, reading it first if it is not in memory.
+    /// Starts to write the inode's cluster in place, reading it first if it is not in memory.
+    /// `sync`: some task waits for the write.
     async fn write_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, ino: u32, sync: bool) {
         let block = fs.with_place(ino, |p| p.inode);
         self.read_cluster(mm, fs, ino, block).await;
@@ -404,8 +421,8 @@ impl Model for Xfs {
         if buffers.keeps_all() { buffers.len() as u64 } else { 0 }
     }
 
-    /// Frees those of `n` buffers that were not used since the last scans and are not held: a
-    /// buffer whose changes are not yet in place is held. Returns the number freed.
+    /// Frees those of `n` buffers that were not used since the last scans and are not held, for the
+    /// shrinker: a buffer whose changes are not yet in place is held. Returns the number freed.
     fn scan_buffers<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u64) -> u64 {
         let sb = fs.sb.get();
         let held = |block, buffer: Buffer| match buffer.cluster {
@@ -420,6 +437,7 @@ impl Model for Xfs {
         gone.len() as u64
     }
 
+    /// Frees the buffers of metadata that are counted as memory.
     fn unmounted<const T: bool>(&self, mm: &SimMm<T>) {
         if mm.counts_buffers() {
             let gone = self.buffers.borrow_mut().clear();
@@ -427,7 +445,8 @@ impl Model for Xfs {
         }
     }
 
-    /// Writes the changed inodes and the blocks changed by names to the log.
+    /// Forces the log: writes `n` changed inodes and the blocks changed by names as one record at
+    /// the log's head. Returns true if the device wrote it.
     async fn write_log<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u32) -> bool {
         let record = if Self::relogs(mm) {
             self.cil.force(mm, n)
@@ -446,6 +465,8 @@ impl Model for Xfs {
         mm.world.write_record(fs.volume, place, beside, how).await
     }
 
+    /// Returns the log space in bytes that `n` changed inodes and the blocks changed since the last
+    /// force take, and the length in bytes of the log that mkfs would make.
     fn log_space<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u32) -> (u64, u64) {
         let waits = if Self::relogs(mm) {
             self.cil.space(n)
@@ -462,7 +483,8 @@ impl Xfs {
         mm.policy.xfs_log != XfsLog::Once
     }
 
-    /// Logs that blocks of a file's group were taken or given back.
+    /// Logs that blocks of a file's allocation group were taken or given back, where each force
+    /// logs all changes again (`xfs_log`).
     fn space_changed<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {
         if Self::relogs(mm) {
             let group = fs.with_place(mapping, |place| place.group);
@@ -470,7 +492,9 @@ impl Xfs {
         }
     }
 
-    /// Logs the blocks that making or removing a name changes.
+    /// Logs the blocks that making or removing a name changes, in the form in which each force logs
+    /// all changes of a block again: the group's inode trees, its free space if a chunk is new, and
+    /// the directory's block.
     fn relog<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, change: NameChange) {
         let group = fs.space.first_block(change.group);
         let number = u64::from(mm.inode_number(change.ino));
@@ -494,7 +518,8 @@ impl Xfs {
         }
     }
 
-    /// Returns true if the roots of some group's trees may have to be read first.
+    /// Returns true if the roots of some group's trees may have to be read first: the policy models
+    /// these reads, and not all groups have had theirs.
     #[inline(always)]
     fn may_lack_roots<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, trees: Trees) -> bool {
         mm.policy.xfs_roots == XfsRoots::Read
@@ -528,8 +553,8 @@ impl Xfs {
         }
     }
 
-    /// Takes the blocks of a new chunk of inodes for a group. `fresh`: its buffers are made in
-    /// memory, not read.
+    /// Takes the blocks of a new chunk of 64 inodes for a group; its next inodes lie there.
+    /// `fresh`: the chunk's buffers are made in memory, not read.
     fn new_chunk(&self, fs: &Fs, group: u32, fresh: bool) -> Result<(), FsError> {
         let cluster = self.cluster_blocks.get();
         let all = CHUNK_CLUSTERS * cluster;
@@ -545,6 +570,7 @@ impl Xfs {
             chunks.resize(group as usize + 1, 0);
         }
         chunks[group as usize] = block;
+        // With `fresh` the next `names_changed` logs the chunk.
         if fresh {
             self.made_chunk.set(true);
             // Where buffers are counted as memory, `names_changed` adds them (`chunk_buffered`).
@@ -589,7 +615,8 @@ impl Xfs {
         }
     }
 
-    /// Adds the buffers of the chunk that begins with the inode of a new name.
+    /// Counts the buffers of a new chunk as memory; `change` is the name whose inode is the chunk's
+    /// first.
     fn chunk_buffered<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, change: NameChange) {
         let number = mm.inode_number(change.ino);
         let block = fs.with_place(change.ino, |place| place.inode);
@@ -602,7 +629,7 @@ impl Xfs {
         }
     }
 
-    /// Returns the buffer for a cluster of a group.
+    /// Returns the buffer for the `cluster`th inode cluster of a group.
     fn of_cluster(&self, group: u32, cluster: u32) -> Buffer {
         Buffer::of_cluster(self.cluster_blocks.get(), (group, cluster))
     }
@@ -615,7 +642,8 @@ impl Xfs {
         self.read_buffer(mm, fs, block, buffer).await;
     }
 
-    /// Reads blocks, unless their buffer is in memory, and marks the buffer as used.
+    /// Reads the blocks of a metadata buffer, the first of which is `block`, unless it is in
+    /// memory, and marks it as used.
     async fn read_buffer<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -630,7 +658,8 @@ impl Xfs {
     }
 }
 
-/// Writes the dirty pages that follow the page kswapd asked for.
+/// Writes the dirty pages that follow page `index`, which kswapd asked for, while `wbc.nr_to_write`
+/// lasts and at most a batch (`xfs_cluster_write`).
 async fn cluster_write<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -647,7 +676,8 @@ async fn cluster_write<const T: bool>(
     }
 }
 
-/// Returns the number of allocation groups: `xfs_ags`, or as many as mkfs makes.
+/// Returns the number of allocation groups on a disk of `blocks` blocks: the parameter `xfs_ags`,
+/// or as many as mkfs makes.
 fn group_count(blocks: u64, disk: &DiskSpec, p: &Params) -> u64 {
     match p.xfs_ags as u64 {
         0 => mkfs_groups(blocks, disk.kind.about().array.is_some()),
@@ -669,8 +699,9 @@ fn mkfs_log(blocks: u64, format: XfsFormat) -> u64 {
     (bytes / 2048).clamp(least, 2048 * MIB).min(bytes / 8)
 }
 
-/// Returns the number of allocation groups that mkfs.xfs makes (`calc_default_ag_geometry`): at
-/// most 1 TiB each; four on a single disk; on an array 8, 16 from 8 GiB on and 32 from 512 GiB on.
+/// Returns the number of allocation groups that mkfs.xfs makes on `blocks` blocks of 4 KiB
+/// (`calc_default_ag_geometry`): at most 1 TiB each; four on a single disk; on an `array` 8, 16
+/// from 8 GiB on and 32 from 512 GiB on.
 fn mkfs_groups(blocks: u64, array: bool) -> u64 {
     const GIB: u64 = 1 << 18;
     let groups = match blocks {

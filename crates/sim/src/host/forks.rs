@@ -42,7 +42,9 @@ impl<const T: bool> Forks<T> {
         self.pids.get()
     }
 
-    /// Runs forked processes on one task, one after the other. Never returns.
+    /// Runs forked processes on one task, one after the other: takes the next from the queue, runs
+    /// its program to the end, keeps its report and wakes the parent after the last of a family.
+    /// Never returns. `begin` is called before each.
     pub async fn child(&self, host: &TaskHost<'_, T>, session: &Session, begin: impl Fn()) {
         let w = &host.mm.world;
         loop {
@@ -76,8 +78,8 @@ impl<const T: bool> Forks<T> {
 }
 
 impl<const T: bool> TaskHost<'_, T> {
-    /// Forks all children (fork(2)) and waits for them (wait(2)). Returns their reports in order,
-    /// or the first error.
+    /// Queues all children for the tasks that run forked processes (fork(2)) and waits until they
+    /// have ended (wait(2)). Returns their reports in order, or the first error.
     pub(super) async fn fork_all<C: Task>(&self, children: Vec<C>) -> HostResult<Vec<Report>> {
         let w = &self.mm.world;
         let family = Rc::new(Family {

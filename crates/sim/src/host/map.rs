@@ -25,7 +25,8 @@ pub(super) struct Mapped {
 }
 
 impl<const T: bool> TaskHost<'_, T> {
-    /// Maps `len` bytes of anonymous memory or of an open file (mmap(2)).
+    /// Maps `len` bytes of anonymous memory or of an open file (mmap(2)). Returns the mapping's
+    /// handle. The mapping holds the file's inode until it is unmapped.
     ///
     /// # Errors
     /// `len` is 0 or not a multiple of 4096, the descriptor is not a file's, or memory is out.
@@ -116,6 +117,8 @@ impl<const T: bool> TaskHost<'_, T> {
             let n = BATCH.min(first + pages - at);
             self.mm.world.charge(Cost::Touch, n as u32);
             let (mut page, end) = (at as u32, (at + n) as u32);
+            // Each step handles as many pages as need the same work: those in memory, those that a
+            // store may dirty, missing anonymous ones, and others by a fault each.
             loop {
                 page += self.mm.touch_mapped_run(region, page, end - page, write);
                 if page == end {
@@ -164,7 +167,7 @@ impl<const T: bool> TaskHost<'_, T> {
         Ok(())
     }
 
-    /// Returns the path of a mapping's file, for error messages.
+    /// Returns the path of a mapping's file, for error messages; empty if `map` is not mapped.
     fn mapped_path(&self, map: MapId) -> String {
         let maps = self.names.maps.borrow();
         let name = maps.get(map.0 as usize).map(|m| m.name.as_ref());
@@ -175,7 +178,8 @@ impl<const T: bool> TaskHost<'_, T> {
         }
     }
 
-    /// Unmaps a mapping and releases its file (munmap(2)).
+    /// Unmaps a mapping and releases its file (munmap(2)); a file that has no name any more is
+    /// removed with its last mapping.
     pub(super) async fn unmap_pages(&self, map: MapId) -> HostResult<()> {
         self.calls(Bottom::Other, 1);
         let gone = self.names.maps.borrow_mut().try_remove(map.0 as usize);

@@ -128,7 +128,8 @@ impl Default for Names {
     }
 }
 
-/// Splits a plain path into the directory's path and the name in it.
+/// Splits a plain path at its last slash into the directory's path and the name in it; the
+/// directory of a path without slash is the root, whose path is empty.
 pub(super) fn split(path: &str) -> (&str, &str) {
     // Searches from the end, byte by byte: names are short.
     match path.bytes().rposition(|b| b == b'/') {
@@ -138,8 +139,9 @@ pub(super) fn split(path: &str) -> (&str, &str) {
 }
 
 /// Returns a path's plain spelling: no slash at either end, one between names, and no `.`
-/// components.
+/// components. Borrows the path if it is spelt so already.
 pub(super) fn plain(path: &str) -> Cow<'_, str> {
+    // True if a byte after a slash is a slash or a dot, so that the path may not be plain.
     let mut before = b'/';
     let doubled = |b: u8| std::mem::replace(&mut before, b) == b'/' && (b == b'/' || b == b'.');
     if !path.bytes().any(doubled) && before != b'/' {
@@ -153,7 +155,8 @@ pub(super) fn plain(path: &str) -> Cow<'_, str> {
 }
 
 impl Names {
-    /// Makes a name space that holds only the mount points.
+    /// Makes a name space that holds only the mount points: plain paths in the order of the
+    /// filesystems, of which the first is the root's.
     pub fn new(mounts: &[&str]) -> Self {
         let mut names = Self {
             mounts: mounts.iter().map(|&m| m.to_owned()).collect(),
@@ -187,8 +190,8 @@ impl Names {
         self.places.get(path).copied()
     }
 
-    /// Returns the place of a plain path as a directory, making one (and those of its parents) if
-    /// needed.
+    /// Returns the place (number) of a plain path as a directory, making one, and those of its
+    /// parents, if the path was never named. No directory is made on the filesystem.
     pub fn place_or_new(&mut self, path: &str) -> DirPlace {
         if let Some(place) = self.place(path) {
             return place;
@@ -224,7 +227,8 @@ impl Names {
         self.find_in(self.place(dir)?, Wanted::new(name))
     }
 
-    /// Looks up a name in a directory.
+    /// Looks up a name in the directory at a place. Returns the file or directory; `None` if the
+    /// name does not exist there.
     pub fn find_in(&self, dir: DirPlace, name: Wanted<'_>) -> Option<Named> {
         let names = &self.dir(dir).names;
         let known = names.find(name.hash, |entry| name.is(entry));
@@ -238,10 +242,10 @@ impl Names {
         Rc::ptr_eq(&now.names, names).then_some(&now.named)
     }
 
-    /// As [`Self::find_in`], for the `nth` name of a listing that [`Self::names_in`] returned and
-    /// that most likely is still current. The names of a listing are walked in order, so neither
-    /// the name's bytes nor its hash table entry, both long gone from the processor's caches, need
-    /// to be read.
+    /// Returns the object that the `nth` name of a listing stands for, as [`Self::find_in`] does;
+    /// `names` was returned by [`Self::names_in`] and most likely is still current. The names of a
+    /// listing are walked in order, so neither the name's bytes nor its hash table entry, both long
+    /// gone from the processor's caches, need to be read.
     pub fn find_listed(&self, dir: DirPlace, names: &Listing, nth: usize) -> Option<Named> {
         match self.listed(dir, names) {
             Some(named) => Some(named[nth]),
@@ -249,8 +253,8 @@ impl Names {
         }
     }
 
-    /// Returns the file that the `nth` name of a current listing stands for; `None` if it is a
-    /// directory or the listing is out of date.
+    /// Returns the number of the file that the `nth` name of a current listing stands for; `None`
+    /// if it is a directory, the listing is out of date or has no `nth` name.
     pub fn listed_file(&self, dir: DirPlace, names: &Listing, nth: usize) -> Option<u32> {
         match self.listed(dir, names)?.get(nth)? {
             Named::File(id) => Some(*id),
@@ -258,7 +262,7 @@ impl Names {
         }
     }
 
-    /// Returns true if the path of a place names a file or directory.
+    /// Returns true if the path of a place names a file or directory that exists.
     pub fn is_named(&self, place: DirPlace) -> bool {
         let dir = self.dir(place);
         dir.id.is_some()
@@ -266,8 +270,8 @@ impl Names {
             || self.find_in(dir.above, Wanted::new(&dir.name)).is_some()
     }
 
-    /// Returns the directory that a plain path lies in; the root of its filesystem if that
-    /// directory was never made.
+    /// Returns the directory that the last name of a plain path lies in; the root of its filesystem
+    /// if that directory was never made.
     pub fn dir_of(&self, path: &str) -> DirId {
         let place = self.place(split(path).0);
         let id = place.and_then(|place| self.dir(place).id);
@@ -304,7 +308,8 @@ impl Names {
         self.path_in(name.dir, text(&name.name))
     }
 
-    /// Enters a plain path as `named`, replacing an entry of this name.
+    /// Enters a plain path as `named`, a file or directory, replacing an entry of this name; places
+    /// of its parents are made.
     pub fn enter(&mut self, path: &str, named: Named) {
         match named {
             Named::Dir(id) => {
@@ -319,7 +324,8 @@ impl Names {
         }
     }
 
-    /// Enters a directory at a place.
+    /// Enters directory `id` at a place: as a name in its parent, and as the directory that the
+    /// place's names are in.
     pub fn enter_dir(&mut self, place: DirPlace, id: DirId) {
         let dir = self.dir(place);
         let (above, name) = (dir.above, Rc::clone(&dir.name));
@@ -346,7 +352,7 @@ impl Names {
         dir.listed = None;
     }
 
-    /// Removes a name from a directory.
+    /// Removes a name from a directory, if it is there.
     pub fn remove_in(&mut self, dir: DirPlace, name: Wanted<'_>) {
         let dir = &mut self.dirs[dir.0 as usize];
         if let Ok(known) = dir.names.find_entry(name.hash, |entry| name.is(entry)) {
@@ -355,7 +361,8 @@ impl Names {
         dir.listed = None;
     }
 
-    /// Removes the directory at a place. Returns false if it is not empty.
+    /// Removes the directory at a place and its name in its parent. Returns false, and changes
+    /// nothing, if it is not empty.
     pub fn remove_dir(&mut self, place: DirPlace) -> bool {
         let dir = &mut self.dirs[place.0 as usize];
         if !dir.names.is_empty() {
@@ -368,7 +375,8 @@ impl Names {
         true
     }
 
-    /// Returns the names in a directory, sorted by spelling.
+    /// Returns the names in a directory, sorted by spelling. The listing is kept until an entry
+    /// changes.
     pub fn names_in(&mut self, dir: DirPlace) -> Listing {
         let dir = &mut self.dirs[dir.0 as usize];
         let listed = dir.listed.get_or_insert_with(|| {

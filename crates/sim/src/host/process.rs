@@ -44,7 +44,9 @@ impl Life {
 }
 
 impl<const T: bool> TaskHost<'_, T> {
-    /// Unmounts the filesystem at a path (umount(2)).
+    /// Unmounts the filesystem at a path (umount(2)). Returns how long each part took. Fails if no
+    /// filesystem is mounted there, if one of its files is open or mapped, or if data could not be
+    /// written.
     pub(super) async fn unmount_at(&self, path: &str) -> HostResult<Unmounted> {
         self.calls(Bottom::Other, 1);
         let mounted = self.names.names.borrow().mounted_at(&plain(path));
@@ -91,7 +93,8 @@ impl<const T: bool> TaskHost<'_, T> {
         now
     }
 
-    /// Runs a program to its end. Returns `None` if its process was killed before or meanwhile.
+    /// Runs a program as a new process, or as another thread of one (`runs`), to its end. Returns
+    /// its report or error; `None` if its process was killed before or meanwhile.
     pub async fn run_program(
         &self,
         runs: Runs,
@@ -114,6 +117,7 @@ impl<const T: bool> TaskHost<'_, T> {
             .await
         };
         let killed = self.mm.is_dying();
+        // The last thread of a killed process releases all that the process holds.
         if killed && self.mm.threads_of(pid).nth(1).is_none() {
             self.exit(pid).await;
         }
@@ -162,7 +166,7 @@ impl<const T: bool> TaskHost<'_, T> {
     }
 }
 
-/// Returns the numbers of the objects for which `of` is true.
+/// Returns the indices of the objects in a slab (descriptors or mappings) for which `of` is true.
 fn owned<V>(all: &RefCell<Slab<V>>, of: impl Fn(&V) -> bool) -> Vec<u32> {
     let all = all.borrow();
     let of = all.iter().filter(|(_, v)| of(v));

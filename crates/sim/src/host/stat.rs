@@ -8,8 +8,9 @@ use mm::world::Tasks;
 use workload::{HostResult, Stat};
 
 impl<const T: bool> TaskHost<'_, T> {
-    /// Performs stat(2) on the result of a look-up. Returns `None` if the name does not exist,
-    /// which costs the call and the look-up.
+    /// Performs stat(2) on the result of a look-up. Brings the inode into memory, if it is not
+    /// there, and drops the reference again. Returns `None` if the name does not exist, which costs
+    /// the call and the look-up.
     pub(super) async fn stat_named(&self, named: Option<Named>) -> HostResult<Option<Stat>> {
         if self.dies_here() {
             self.die().await;

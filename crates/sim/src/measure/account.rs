@@ -76,6 +76,7 @@ pub enum Spent {
 pub const SPENT: usize = Spent::Sleep as usize + 1;
 
 impl From<Waits> for Spent {
+    /// Returns the part of a task's time that a wait belongs to, by what the task waits for.
     fn from(why: Waits) -> Self {
         match why {
             Waits::Sleep => Self::Sleep,
@@ -107,7 +108,7 @@ pub struct Split {
 }
 
 impl Split {
-    /// Adds `ns` nanoseconds.
+    /// Adds `ns` nanoseconds to the part that they were spent on.
     #[inline]
     pub fn add(&mut self, on: Spent, ns: u64) {
         let field = match on {
@@ -153,6 +154,7 @@ impl Split {
         }
     }
 
+    /// Adds another split's nanoseconds, part by part.
     fn merge(&mut self, other: &Self) {
         self.cpu += other.cpu;
         self.run_queue += other.run_queue;
@@ -191,7 +193,7 @@ impl TaskTime {
         all
     }
 
-    /// Adds another task's time.
+    /// Adds another task's time, and counts its tasks, lifetime and user time.
     pub fn merge(&mut self, other: &Self) {
         self.tasks += other.tasks;
         self.lifetime += other.lifetime;
@@ -331,7 +333,7 @@ fn add(cell: &Cell<u64>, n: u64) {
 }
 
 impl Reclaim {
-    /// Returns empty sums for `tasks` tasks.
+    /// Returns empty sums for `tasks` tasks, none of which is a kswapd, asleep or in reclaim.
     pub fn new(tasks: usize) -> Self {
         Self {
             tasks: (0..tasks)
@@ -351,7 +353,7 @@ impl Reclaim {
         }
     }
 
-    /// Returns true if a task is a kswapd.
+    /// Returns true if a task was marked as a kswapd ([`Self::is_kswapd`]).
     pub fn of_kswapd(&self, task: TaskId) -> bool {
         self.tasks[task as usize].kswapd.get()
     }
@@ -375,6 +377,8 @@ impl Reclaim {
         self.tasks[task as usize].kswapd.set(true);
     }
 
+    /// Changes the sums of the class that a task belongs to: kswapd, or direct reclaim for all
+    /// others.
     fn class(&self, task: TaskId, change: impl FnOnce(&mut ClassSums)) {
         let kswapd = self.tasks[task as usize].kswapd.get();
         change(&mut self.classes[usize::from(kswapd)].borrow_mut());
@@ -385,7 +389,9 @@ impl Reclaim {
         self.class(task, |c| c.writes.file_async += u64::from(n));
     }
 
-    /// Counts an event of a task.
+    /// Adds an event of a task at time `now` (nanoseconds) to the sums: pages scanned on inactive
+    /// lists, pages that reclaim writes, waits for congestion, time in direct reclaim, and wake-ups
+    /// of kswapd. Other events are ignored.
     #[inline]
     pub fn count(&self, now: u64, task: TaskId, event: &Event) {
         let t = &self.tasks[task as usize];
@@ -454,6 +460,7 @@ impl Reclaim {
         self.scanned.iter().for_each(|s| s.set(0));
     }
 
+    /// Returns the sums of a class (0: direct reclaim, 1: kswapd), its scanned pages included.
     fn class_sums(&self, class: usize) -> ClassSums {
         ClassSums {
             scanned: self.scanned[class].get(),
@@ -482,6 +489,7 @@ impl Reclaim {
     }
 }
 
+/// Counts a wait for congestion that lasted `delayed` of at most `timeout` microseconds.
 fn note(waits: &mut Option<CongestionWaits>, timeout: u64, delayed: u64) {
     let waits = waits.get_or_insert_default();
     waits.number += 1;

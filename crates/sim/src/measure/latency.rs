@@ -82,7 +82,7 @@ pub type Histograms = [Option<Histogram<u64>>; CLASSES];
 const LONGEST: u64 = 3_600_000_000_000;
 const BEYOND: u64 = LONGEST.next_power_of_two();
 
-/// Returns an empty histogram with three significant digits.
+/// Returns an empty histogram with three significant digits, which grows with its longest value.
 fn empty() -> Histogram<u64> {
     let mut histogram = Histogram::new(3).expect("three digits");
     histogram.auto(true);
@@ -137,7 +137,9 @@ impl AllocLatencies {
         self.longest_reclaim.get()
     }
 
-    /// Records an allocation of `own` nanoseconds that ended at `end` on a CPU.
+    /// Records an allocation of `own` nanoseconds, without interrupts, by a task on a CPU; it ended
+    /// at `end` (nanoseconds). On the CPU that handles interrupts it is kept back, because an
+    /// interrupt may still turn out to have fallen into it.
     #[inline]
     pub fn record(&self, cpu: usize, task: TaskId, class: AllocClass, own: u64, end: u64) {
         // Most allocations are like the one before, of the same task.
@@ -156,8 +158,8 @@ impl AllocLatencies {
         self.record_other(cpu, task, class, own, end);
     }
 
-    /// Records `n` equal allocations, at least one, the last of which ended at `end`; no interrupt
-    /// came meanwhile.
+    /// Records `n` equal allocations of `own` nanoseconds each, at least one, the last of which
+    /// ended at `end`; no interrupt came meanwhile.
     #[inline]
     pub fn record_many(
         &self,
@@ -176,6 +178,8 @@ impl AllocLatencies {
         }
     }
 
+    /// Records an allocation that is not like the one before: at once, or, on the CPU that handles
+    /// interrupts, when the next one ends.
     #[inline(never)]
     fn record_other(&self, cpu: usize, task: TaskId, class: AllocClass, own: u64, end: u64) {
         if cpu != INTERRUPTS {
@@ -193,7 +197,8 @@ impl AllocLatencies {
         }
     }
 
-    /// Adds an interrupt of `ns` nanoseconds at `at` to the allocation that it falls into, if any.
+    /// Adds an interrupt of `ns` nanoseconds at time `at` to the latest allocation, if it falls
+    /// into that.
     pub fn interrupted(&self, at: u64, ns: u64) {
         let Some(mut recent) = self.recent.get() else {
             return;
@@ -204,7 +209,8 @@ impl AllocLatencies {
         }
     }
 
-    /// Adds an allocation with its interrupts; it is `Interrupted` if these took most of its time.
+    /// Adds an allocation that was kept back, with the interrupts that fell into it; its class is
+    /// `Interrupted` if these took most of its time.
     fn add_recent(&self, r: Recent) {
         let class = if r.stolen > r.own {
             AllocClass::Interrupted
@@ -221,7 +227,9 @@ impl AllocLatencies {
         }
     }
 
-    /// Adds a value to those counted together, and to the task's longest.
+    /// Adds an allocation of `ns` nanoseconds to the values counted together, and to the task's
+    /// longest. Two values are counted at a time, the last and the last different one; a third
+    /// makes the older of them enter its histogram.
     #[inline]
     fn add(&self, task: TaskId, class: AllocClass, ns: u64) {
         let longest = &self.longest[task as usize];
@@ -240,8 +248,8 @@ impl AllocLatencies {
         self.repeated.set(self.repeated.get() + 1);
     }
 
-    /// Returns the longest allocation of a task since the last call, in nanoseconds; 0 if it made
-    /// none.
+    /// Returns the longest allocation of a task since the last call, in nanoseconds, and resets it;
+    /// 0 if the task made none.
     pub fn take_longest(&self, task: TaskId) -> u64 {
         self.flush();
         self.last_task.set(TaskId::MAX);
@@ -253,6 +261,8 @@ impl AllocLatencies {
         self.record_times(self.last.get(), self.repeated.replace(0));
     }
 
+    /// Records a value `n` times in the histogram of its class. 0 ns count as 1, and values from
+    /// [`BEYOND`] on as [`LONGEST`].
     fn record_times(&self, (class, ns): (AllocClass, u64), n: u64) {
         if n > 0 {
             let ns = if ns < BEYOND { ns.max(1) } else { LONGEST };

@@ -49,7 +49,7 @@ const NAMES: [(u32, &str); 21] = [
     (THISNODE, "__GFP_THISNODE"),
 ];
 
-/// Converts the engine's flags to those of a kernel.
+/// Converts the engine's allocation flags to the bits that a kernel's `gfp_t` has.
 fn bits(gfp: Gfp) -> u32 {
     let flags = [
         (Gfp::WAIT, RECLAIM),
@@ -74,7 +74,8 @@ fn bits(gfp: Gfp) -> u32 {
     set.fold(zone, |all, (_, bits)| all | bits)
 }
 
-/// Appends the names of the flags, separated by `|`.
+/// Appends the names of an allocation's flags, given as the engine's bits, separated by `|`; `none`
+/// if no flag is set. As in the kernel, a name that stands for several flags comes first.
 pub fn put(gfp: u32, out: &mut String) {
     let (mut left, mut any) = (bits(Gfp(gfp)), false);
     for (flags, name) in NAMES {

@@ -96,13 +96,15 @@ impl<W: Write> Ftrace<W> {
         ftrace
     }
 
+    /// Writes the finished line to the trace and clears it.
     fn put(&mut self) {
         let written = self.out.write_all(self.line.as_bytes());
         self.note(written);
         self.line.clear();
     }
 
-    /// Keeps the first error; later output may be lost, and the run continues.
+    /// Keeps the first error of writing for the caller of the run; later output may be lost, and
+    /// the run continues.
     fn note(&self, written: io::Result<()>) {
         if let Err(e) = written {
             let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,7 +112,8 @@ impl<W: Write> Ftrace<W> {
         }
     }
 
-    /// Writes a line whose fields are in `self.fields`.
+    /// Writes a line of the trace for event `name` at a moment (time, CPU and task); its fields are
+    /// in `self.fields`.
     fn write(&mut self, at: Moment<'_>, name: &str) {
         let (seconds, us) = (at.ns / 1_000_000_000, at.ns % 1_000_000_000 / 1000);
         let flags = if at.task == 0 { "d.h.." } else { "....." };
@@ -125,6 +128,7 @@ impl<W: Write> Ftrace<W> {
 }
 
 impl<W: Write + Send + std::fmt::Debug> Listener for Ftrace<W> {
+    /// Writes an event of the run as a line of the trace, if it is selected.
     fn heard(&mut self, at: Moment<'_>, event: &Event) {
         let name = text::name(event);
         if !self.selection.has(name) {
@@ -135,12 +139,14 @@ impl<W: Write + Send + std::fmt::Debug> Listener for Ftrace<W> {
         self.write(at, name);
     }
 
+    /// Writes a text as a line of the kernel's trace marker.
     fn marked(&mut self, at: Moment<'_>, text: &str) {
         self.fields.clear();
         self.fields.push_str(text);
         self.write(at, text::MARK);
     }
 
+    /// Flushes the output at the end of the run.
     fn ended(&mut self, _: &dyn Fn() -> String) {
         let flushed = self.out.flush();
         self.note(flushed);

@@ -59,7 +59,8 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Parses a line: `comm-pid [cpu] flags time: name: fields`, with or without flags.
+    /// Parses a line: `comm-pid [cpu] flags time: name: fields`, with or without flags. `None`: the
+    /// line has another form.
     pub fn of(line: &'a str) -> Option<Self> {
         // A task's name may contain brackets and blanks: the CPU's bracket is the one after the
         // task's number.
@@ -102,7 +103,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Converts `seconds.fraction` to nanoseconds.
+/// Converts a time as text, `seconds.fraction` with at most nine decimals, to nanoseconds. `None`:
+/// the text is no such number.
 fn nanoseconds(text: &str) -> Option<u64> {
     let (seconds, fraction) = text.split_once('.')?;
     let digits = fraction.len() as u32;
@@ -135,7 +137,8 @@ struct Reading {
     to: u64,
 }
 
-/// Reads a trace and returns its sums.
+/// Reads a trace and returns the sums of its events, up to the mark of the workload's end if it has
+/// one.
 ///
 /// # Errors
 /// [`Wrong`]: the text cannot be read, a line is not an event, or the kernel lost events.
@@ -172,6 +175,7 @@ pub fn rows(mut input: impl BufRead) -> Result<Traced, Wrong> {
 }
 
 impl Reading {
+    /// Returns the state before the first line: no task, no event, all sums 0.
     fn new() -> Self {
         let sums = ReclaimSums {
             direct: ClassSums::NOTHING,
@@ -187,7 +191,8 @@ impl Reading {
         }
     }
 
-    /// Discards what came before `ns`; spans under way count from `ns` on.
+    /// Begins the sums anew at `ns` nanoseconds, where the workload begins: what came before is
+    /// discarded, and tasks' spans under way (kswapd awake, in direct reclaim) count from `ns` on.
     fn begin(&mut self, ns: u64) {
         let tasks = std::mem::take(&mut self.tasks);
         *self = Self::new();
@@ -203,7 +208,8 @@ impl Reading {
         }
     }
 
-    /// Adds one event; `None` if a field that is needed is missing.
+    /// Adds one event to the sums of its task and class; events without sums are counted by name
+    /// only. `None`: a field that is needed is missing.
     fn read(&mut self, line: &Line<'_>) -> Option<()> {
         if line.name == MARK {
             if line.fields == BEGINS {
@@ -270,7 +276,7 @@ impl Reading {
         Some(())
     }
 
-    /// Closes the spans under way at the end.
+    /// Closes the spans under way at the end of the trace and sums over the tasks.
     fn end(&mut self) {
         for task in self.tasks.values() {
             let open = |since: Option<u64>| since.map_or(0, |s| self.to.saturating_sub(s));
@@ -284,6 +290,7 @@ impl Reading {
         }
     }
 
+    /// Returns the figures, with the time between the first and last counted event.
     fn traced(self) -> Traced {
         Traced {
             sums: self.sums,
@@ -298,6 +305,7 @@ fn add(sum: &mut u64, ns: u64) {
     *sum = sum.saturating_add(ns);
 }
 
+/// Counts a wait for congestion with the microseconds of its fields. `None`: a field is missing.
 fn wait(waits: &mut Option<CongestionWaits>, line: &Line<'_>) -> Option<()> {
     let (timeout, delayed) = (line.number("usec_timeout")?, line.number("usec_delayed")?);
     let waits = waits.get_or_insert_default();

@@ -55,7 +55,7 @@ pub fn name(event: &Event) -> &'static str {
     }
 }
 
-/// Appends an event's fields, as the kernel prints them.
+/// Appends an event's fields to `out`, as the kernel prints them in a trace.
 pub fn fields(event: &Event, out: &mut String) {
     // Writing to a string cannot fail.
     let _ = match *event {
@@ -82,12 +82,14 @@ pub fn fields(event: &Event, out: &mut String) {
 
 type Written = std::fmt::Result;
 
+/// Appends the names of an allocation's flags.
 fn put_gfp(gfp: u32, out: &mut String) -> Written {
     gfp::put(gfp, out);
     Ok(())
 }
 
-/// Appends the fields of a reclaim event (include/trace/events/vmscan.h).
+/// Appends the fields of a reclaim event to `out`, as the kernel prints them
+/// (include/trace/events/vmscan.h). Other events have none here.
 fn vmscan(event: &Event, out: &mut String) -> Written {
     match *event {
         Event::KswapdSleep { nid } => write!(out, "nid={nid}"),
@@ -167,6 +169,8 @@ fn vmscan(event: &Event, out: &mut String) -> Written {
     }
 }
 
+/// Appends the fields of `mm_vmscan_lru_shrink_inactive` to `out`; those without a counterpart in
+/// the engine are constant.
 fn shrink_inactive(event: &Event, out: &mut String) -> Written {
     let Event::ShrinkInactive {
         nid,
@@ -196,8 +200,8 @@ fn shrink_inactive(event: &Event, out: &mut String) -> Written {
     )
 }
 
-/// Appends the fields of a writeback event (include/trace/events/writeback.h). Minor device numbers
-/// are 16 apart, as those of disks.
+/// Appends the fields of a writeback event to `out`, as the kernel prints them
+/// (include/trace/events/writeback.h). Minor device numbers are 16 apart, as those of disks.
 fn writeback(event: &Event, out: &mut String) -> Written {
     match *event {
         Event::WritebackQueue {
