@@ -36,7 +36,7 @@ pub trait Rows {
     fn slot(&mut self, name: &str) -> Option<&mut f64>;
 }
 
-/// Joins several parts of the table; `N` is the sum of their lengths.
+/// Joins several parts of the parameter table, at compile time; `N` is the sum of their lengths.
 pub(crate) const fn join<const N: usize>(parts: &[&[ParamInfo]]) -> [ParamInfo; N] {
     let mut all = [parts[0][0]; N];
     let (mut part, mut n) = (0, 0);
@@ -217,7 +217,7 @@ impl Params {
         Rows::get(self, name)
     }
 
-    /// Returns the parameters with every other cost multiplied by `cost_scale`, for building a
+    /// Returns the parameters with every other CPU cost multiplied by `cost_scale`, for building a
     /// world.
     pub fn scaled(&self) -> Self {
         let mut scaled = self.clone();
@@ -232,8 +232,8 @@ impl Params {
         scaled
     }
 
-    /// Returns these parameters with the values of `own` put in. Names and ranges were checked
-    /// where they were read.
+    /// Returns these parameters with the values of `own` (by name) put in, as those of a machine or
+    /// disk. Names and ranges were checked where they were read.
     pub fn with(&self, own: &BTreeMap<String, f64>) -> Self {
         let mut params = self.clone();
         for (name, value) in own {

@@ -42,7 +42,7 @@ impl Rng {
         }
     }
 
-    /// Returns the next 64 random bits.
+    /// Returns the next 64 random bits (one step of xoshiro256++).
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.s;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
@@ -61,8 +61,9 @@ impl Rng {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Returns a uniform number in `0..n`, without bias (Lemire 2019, "Fast random integer
-    /// generation in an interval"). `n` must not be 0.
+    /// Returns a uniform number in `0..n`, without bias: draws again where a plain product would
+    /// favour some numbers (Lemire 2019, "Fast random integer generation in an interval"). `n` must
+    /// not be 0.
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "an empty interval has no random element");
         let reject_under = n.wrapping_neg() % n;
@@ -104,8 +105,8 @@ impl Rng {
         (sigma * self.normal()).exp()
     }
 
-    /// Returns a factor around 1 with mean exactly 1: a lognormal number divided by its mean. Draws
-    /// nothing if `sigma` is 0.
+    /// Returns a random factor around 1 with mean exactly 1: a lognormal number divided by its
+    /// mean. `sigma` is the deviation of its logarithm; if it is 0, returns 1 and draws nothing.
     pub fn noise(&mut self, sigma: f64) -> f64 {
         if sigma == 0.0 {
             1.0
@@ -157,7 +158,7 @@ impl Lognormals {
         }
     }
 
-    /// Returns the next number.
+    /// Returns the next lognormal number, after computing a batch of them if none is left.
     #[inline]
     pub fn draw(&mut self) -> f64 {
         if self.next == BATCH {
@@ -167,7 +168,8 @@ impl Lognormals {
         self.made[self.next - 1]
     }
 
-    /// Computes a batch as [`Rng::normal`] and [`Rng::lognormal`] do, step by step for all numbers.
+    /// Computes a batch of lognormal numbers as [`Rng::normal`] and [`Rng::lognormal`] do, but each
+    /// step for all numbers before the next step.
     #[inline(never)]
     fn make(&mut self) {
         let (mut us, mut squares) = ([0.0; BATCH], [0.0_f64; BATCH]);

@@ -46,6 +46,8 @@ pub struct Boot {
 }
 
 impl Default for Boot {
+    /// Returns the memory that an idle machine has in use: 64 MiB each of kernel, programs and
+    /// cache.
     fn default() -> Self {
         Self {
             kernel: Size(64 << 20),
@@ -170,7 +172,7 @@ pub enum Scheduler {
 impl Eq for DiskSpec {}
 
 impl DiskSpec {
-    /// Returns a disk with everything else at its default.
+    /// Returns a single disk of a kind, without faults, with everything else at its default.
     pub fn new(kind: DiskKind, capacity: Size) -> Self {
         Self {
             kind,
@@ -300,6 +302,10 @@ impl<'de> Deserialize<'de> for Disks {
 impl TryFrom<MachineFile> for Machine {
     type Error = String;
 
+    /// Converts the form of a machine's file to a machine. The disk on `/` becomes the tested one,
+    /// the others mounts.
+    ///
+    /// # Errors The file has `second` beside a list of disks, or no disk of the list is on `/`.
     fn try_from(file: MachineFile) -> Result<Self, String> {
         let (disk, filesystem, mounts) = match (file.disk, file.second) {
             (Disks::One(disk), second) => {
@@ -332,6 +338,8 @@ impl TryFrom<MachineFile> for Machine {
 }
 
 impl From<Machine> for MachineFile {
+    /// Converts a machine to the form of its file: with `second` if that form suffices, else with a
+    /// list of disks.
     fn from(m: Machine) -> Self {
         let old = m.filesystem.is_none() && m.mounts.iter().all(|m| m.is_second);
         let (disk, second) = match (old, m.mounts.len()) {
@@ -383,7 +391,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Returns the mount that a machine's `second` describes.
+    /// Returns the mount that a machine's key `second` describes.
     pub fn second(second: SecondSpec) -> Self {
         Self {
             mount: second.mount,
@@ -393,7 +401,7 @@ impl Mount {
         }
     }
 
-    /// Returns the mount that an element of a list of disks describes.
+    /// Returns the mount that an element of a machine's list of disks describes.
     pub fn of(d: MountedDisk) -> Self {
         Self {
             mount: plain_mount(&d.mount).to_owned(),
@@ -412,6 +420,8 @@ impl Mount {
 }
 
 impl MountedDisk {
+    /// Returns the element of a machine's list of disks for a filesystem mounted at `mount`
+    /// (without leading slash).
     fn new(mount: &str, filesystem: Option<FsKind>, d: DiskSpec) -> Self {
         Self {
             mount: format!("/{mount}"),
@@ -438,7 +448,7 @@ pub struct Mounted<'a> {
 }
 
 impl Machine {
-    /// Returns all filesystems, that on `/` first.
+    /// Returns a machine's filesystems with their disks, that on `/` first.
     pub fn mounted(&self) -> impl Iterator<Item = Mounted<'_>> {
         let root = Mounted {
             mount: "",
@@ -484,8 +494,8 @@ fn is_below(mount: &str, path: &str) -> bool {
     mount.is_empty() || rest.is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Returns the index of the nearest of these mount points that a path is below. One of them is
-/// empty, and all paths are below that one.
+/// Returns the index of the nearest of these mount points that a path is below. One of the mount
+/// points is empty, and all paths are below that one.
 pub fn mount_of(mounts: &[impl AsRef<str>], path: &str) -> usize {
     let path = path.trim_start_matches('/');
     let above = mounts.iter().enumerate().map(|(i, m)| (i, m.as_ref()));
@@ -509,8 +519,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// Returns the sysctls written, by the kernel's names and in the order of writing, as numbers
-    /// in the form that a file of /proc/sys takes.
+    /// Returns the sysctls that this change writes, by the kernel's names and in the order of
+    /// writing, as numbers in the form that a file of /proc/sys takes.
     pub fn numbers(&self) -> Vec<(&'static str, String)> {
         let values = self.sysctl.values();
         let of = |(name, _): &(String, String)| {

@@ -272,7 +272,7 @@ impl AllocLatencies {
         }
     }
 
-    /// Discards all values, but not the tasks' longest ones.
+    /// Discards all values at the start of the workload, but not the tasks' longest ones.
     pub fn reset(&self) {
         self.recent.set(None);
         self.repeated.set(0);
@@ -281,7 +281,8 @@ impl AllocLatencies {
         self.longest_reclaim.set(0);
     }
 
-    /// Returns the histograms, in the order of [`AllocClass::ALL`].
+    /// Returns the histograms in nanoseconds, in the order of [`AllocClass::ALL`], after recording
+    /// all values that were kept back or counted together.
     pub fn histograms(&self) -> Ref<'_, Histograms> {
         self.flush();
         self.record_repeated();

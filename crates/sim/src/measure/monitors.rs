@@ -32,7 +32,8 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Returns the samplers of a run with seed `seed`. The first one reads the trace.
+    /// Returns the samplers of a run with seed `seed`; they share `monitor_memory` equally. The
+    /// first one reads the trace.
     pub fn all(p: &Params, seed: u64) -> Vec<Self> {
         let of = p.monitor_tools as u64;
         (0..of)
@@ -49,13 +50,16 @@ impl Monitor {
             .collect()
     }
 
-    /// Samples until the run ends.
+    /// Samples at a fixed interval until the run ends: touches the sampler's whole memory, in
+    /// random order of runs of pages, and works for the time that a sample and the formatting of
+    /// new trace events take. Ends early without memory.
     pub async fn run<const T: bool>(mut self, mm: &SimMm<T>) {
         let Some(memory) = mm.new_region(Backing::Anon, self.pages.max(1), Advice::Normal) else {
             return;
         };
         let runs = self.pages.div_ceil(RUN);
         let mut order: Vec<u32> = (0..runs).collect();
+        // Number of trace events that were formatted already.
         let mut read = mm.world.watched.get();
         // Staggers the samplers over an interval.
         mm.world

@@ -24,6 +24,8 @@ use std::sync::PoisonError;
 struct Message(Vec<u8>);
 
 impl Message {
+    /// Appends a number in the variable-length form of protocol buffers: seven bits a byte, the
+    /// lowest first, the top bit set in all but the last byte.
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(value as u8 | 0x80);
@@ -32,12 +34,14 @@ impl Message {
         self.0.push(value as u8);
     }
 
+    /// Adds a number as field `field` of the message and returns the message.
     fn number(mut self, field: u32, value: u64) -> Self {
         self.varint(u64::from(field) << 3);
         self.varint(value);
         self
     }
 
+    /// Adds a byte string as field `field` of the message and returns the message.
     fn bytes(mut self, field: u32, value: &[u8]) -> Self {
         self.varint(u64::from(field) << 3 | 2);
         self.varint(value.len() as u64);
@@ -104,6 +108,8 @@ impl<W: Write> Perfetto<W> {
         trace
     }
 
+    /// Writes a packet to the trace. Keeps the first error for the caller of the run, which
+    /// continues.
     fn packet(&mut self, packet: Message) {
         let whole = Message::default().message(PACKET, &packet);
         if let Err(e) = self.out.write_all(&whole.0) {
@@ -112,7 +118,8 @@ impl<W: Write> Perfetto<W> {
         }
     }
 
-    /// Describes a track, if it is new or its name has changed.
+    /// Describes track number `uuid` in the trace, if it is new or its name has changed; `track`
+    /// adds what its kind needs.
     fn describe(&mut self, uuid: u64, name: &str, track: impl FnOnce(Message) -> Message) {
         if self.known.get(&uuid).is_some_and(|known| known == name) {
             return;
@@ -123,7 +130,8 @@ impl<W: Write> Perfetto<W> {
         self.packet(packet);
     }
 
-    /// Returns a task's track, described first if need be.
+    /// Returns the number of a task's track, described first if it is new or the task has another
+    /// name. Task 0 stands for interrupts.
     fn thread(&mut self, task: TaskId, comm: &str) -> u64 {
         let uuid = THREADS + u64::from(task);
         let name = if task == 0 { "interrupts" } else { comm };
@@ -137,6 +145,8 @@ impl<W: Write> Perfetto<W> {
         uuid
     }
 
+    /// Writes an event on a track at `ns` nanoseconds. `kind`: begin or end of a slice, or an
+    /// instant; an end has no name. `fields`: text shown with the event; may be empty.
     fn event(&mut self, ns: u64, kind: u64, track: u64, name: &str, fields: &str) {
         let mut event = Message::default().number(9, kind).number(11, track);
         if kind != END {
@@ -150,12 +160,15 @@ impl<W: Write> Perfetto<W> {
         self.put(ns, &event);
     }
 
+    /// Writes an event in a packet with the time `ns` in nanoseconds.
     fn put(&mut self, ns: u64, event: &Message) {
         let packet = Message::default().number(8, ns).number(10, SEQUENCE);
         self.packet(packet.message(11, event));
     }
 
-    /// Begins or ends a slice on the task's track; does nothing if it is already open, or not open.
+    /// Begins (`begins`) or ends a slice on the track of the moment's task, with `self.fields` as
+    /// text; does nothing if it is already open, or not open. `open` selects the set of tasks that
+    /// have a slice of this kind open.
     fn slice(
         &mut self,
         at: Moment<'_>,
@@ -177,6 +190,9 @@ impl<W: Write> Perfetto<W> {
 }
 
 impl<W: Write + Send + std::fmt::Debug> Listener for Perfetto<W> {
+    /// Writes an event of the run: the begin or end of a slice for direct reclaim, kswapd's
+    /// balancing and shrinkers, otherwise an instant. Events about single pages are left out,
+    /// because there are too many.
     fn heard(&mut self, at: Moment<'_>, event: &Event) {
         if event.by_page() {
             return;
@@ -207,11 +223,13 @@ impl<W: Write + Send + std::fmt::Debug> Listener for Perfetto<W> {
         }
     }
 
+    /// Writes a mark, such as the workload's beginning, as an instant on the task's track.
     fn marked(&mut self, at: Moment<'_>, text: &str) {
         let track = self.thread(at.task, at.comm);
         self.event(at.ns, INSTANT, track, text, "");
     }
 
+    /// Writes a wait that has ended as a slice on a track below the task's.
     fn waited(&mut self, wait: &Ended, comm: &str) {
         let parent = self.thread(wait.task, comm);
         let uuid = WAITS + u64::from(wait.task);
@@ -222,6 +240,8 @@ impl<W: Write + Send + std::fmt::Debug> Listener for Perfetto<W> {
         self.event(wait.until, END, uuid, "", "");
     }
 
+    /// Writes the number of requests in a disk's queue at `ns` nanoseconds as a value of the disk's
+    /// counter.
     fn queued(&mut self, ns: u64, disk: usize, requests: u32) {
         let uuid = QUEUES + disk as u64;
         let name = format!("disk {disk} queue");
@@ -237,6 +257,7 @@ impl<W: Write + Send + std::fmt::Debug> Listener for Perfetto<W> {
         true
     }
 
+    /// Flushes the output at the end of the run.
     fn ended(&mut self, _: &dyn Fn() -> String) {
         if let Err(e) = self.out.flush() {
             let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);

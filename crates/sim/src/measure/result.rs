@@ -34,7 +34,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Describes how a run ended; `None` if it completed.
+    /// Returns a text on how a run ended, for reports; `None` if it completed.
     pub fn ending(&self) -> Option<String> {
         match self {
             Self::Completed => None,
@@ -179,7 +179,8 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// Returns the result of a kernel's run of which nothing but the outcome is known yet.
+    /// Returns the result of a real kernel's run of which nothing but the outcome is known yet; the
+    /// caller fills in the figures that the kernel gives.
     pub fn of_kernel(outcome: Outcome) -> Self {
         Self {
             origin: Origin::Kernel,

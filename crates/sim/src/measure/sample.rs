@@ -27,7 +27,7 @@ pub enum Names {
 }
 
 impl Names {
-    /// Returns the names of a machine's filesystems.
+    /// Returns how results name a machine's filesystems, by the mounts beside the root.
     pub fn of(machine: &Machine) -> Self {
         match &machine.mounts[..] {
             [] => Self::One,
@@ -42,7 +42,8 @@ impl Names {
         }
     }
 
-    /// Returns the name of the metric of inodes freed of a filesystem, where there are several.
+    /// Returns the name of the metric of inodes freed on the `fs`th filesystem; it has the mount
+    /// point where there are several mounts.
     pub fn freed(&self, fs: usize) -> String {
         match self {
             Self::One => INODES_FREED.to_owned(),
@@ -51,7 +52,8 @@ impl Names {
         }
     }
 
-    /// Returns the name of a metric of one filesystem, with its mount point: `disk_read:/mnt/data`.
+    /// Returns the name of metric `what` of the `fs`th filesystem, with its mount point where there
+    /// are several mounts: `disk_read:/mnt/data`.
     pub fn of_mount(&self, what: &str, fs: usize) -> String {
         match self {
             Self::ByMount(mounts) => format!("{what}:{}", mounts[fs]),
@@ -84,7 +86,7 @@ type Row = Vec<(&'static str, String, &'static str, f64)>;
 /// The scope of values that belong to no zone and no mount point.
 const GLOBAL: &str = "global";
 
-/// Adds the dirty pages of the machine, and their limits.
+/// Adds the machine's dirty pages, its pages under writeback, and the dirty limits to a sample.
 fn dirty_pages<const T: bool>(mm: &SimMm<T>, row: &mut Row) {
     let limits = mm.dirty_limits();
     let mut put = |what, v: f64| row.push((what, GLOBAL.to_owned(), "pages", v));
@@ -145,7 +147,8 @@ pub struct Lumpiness {
 }
 
 impl Lumpiness {
-    /// Counts the second that ends now; the first call starts the first second.
+    /// Counts the XFS inodes that reclaim freed in the second that ends now; the first call starts
+    /// the first second.
     pub fn second<const T: bool>(&mut self, mm: &SimMm<T>) {
         let freed = mm.vm_event(VmEvent::XfsInodesReclaimed);
         if let Some(last) = self.last.replace(freed) {
@@ -156,7 +159,8 @@ impl Lumpiness {
         }
     }
 
-    /// Returns the figure: 0 if each second freed as many; `None` if none were freed.
+    /// Returns the standard deviation of inodes freed per second, divided by their mean: 0 if each
+    /// second freed as many; `None` if none were freed.
     pub fn value(&self) -> Option<f64> {
         let mean = self.sum / self.seconds;
         let variance = (self.squares / self.seconds - mean * mean).max(0.0);
@@ -179,8 +183,9 @@ impl Sampler {
         }
     }
 
-    /// Adds a zone's rates since the last sample, in pages a second, and the mean age in seconds in
-    /// the cache of the file pages that were reclaimed.
+    /// Adds zone `z`'s rates since the last sample, in pages a second, and the mean age in seconds
+    /// in the cache of the file pages that were reclaimed. `time`: nanoseconds since the workload
+    /// began.
     fn flows<const T: bool>(&mut self, mm: &SimMm<T>, z: usize, time: u64, row: &mut Row) {
         let event = |e| mm.zone_event(z, e);
         let (age, aged) = mm.reclaimed_age(z);
@@ -218,8 +223,9 @@ impl Sampler {
         row.push(("reclaim_age", name, "s", age));
     }
 
-    /// Takes a sample at `time` nanoseconds since the workload began; `gauges` are values that
-    /// programs report.
+    /// Takes a sample of zones, dirty pages, disks, flushers and waiting tasks at `time`
+    /// nanoseconds since the workload began, unless it is one of those left out since the series
+    /// was thinned; `gauges` are values that programs report (name, unit, value).
     pub fn sample<const T: bool>(
         &mut self,
         mm: &SimMm<T>,
@@ -261,7 +267,8 @@ impl Sampler {
         self.put(time, row);
     }
 
-    /// Adds a zone's pages and watermarks.
+    /// Adds a zone's pages by list and state, and its watermarks, to a sample; with watched pages
+    /// also their flows.
     fn zone<const T: bool>(&mut self, mm: &SimMm<T>, z: usize, time: u64, row: &mut Row) {
         let level = |s: ZoneStat| mm.zone_stat(z, s) as f64;
         let name = mm.zone_name(z);
@@ -284,7 +291,8 @@ impl Sampler {
         }
     }
 
-    /// Returns the counts so far.
+    /// Returns the machine's counts up to `time` nanoseconds: blocks that disks wrote and read,
+    /// inodes freed, and CPU time of kswapds and flushers.
     fn counts<const T: bool>(&self, mm: &SimMm<T>, time: u64) -> Last {
         let w = &mm.world;
         let cpu = |tasks: &[u32]| tasks.iter().map(|&t| w.sched.task_cpu_ns(t)).sum::<u64>();
@@ -301,8 +309,8 @@ impl Sampler {
         }
     }
 
-    /// Adds the rates of kswapd, the flushers, the tested disk and the swap disk since the last
-    /// sample.
+    /// Adds to a sample what kswapd, the flushers, the first filesystem's disk and the swap disk
+    /// did since the last sample: shares of a CPU, MB/s, and the length of the disk's queue.
     fn rates<const T: bool>(&self, mm: &SimMm<T>, now: &Last, before: &Last, row: &mut Row) {
         let w = &mm.world;
         let mut put = |what, unit, v: f64| row.push((what, GLOBAL.to_owned(), unit, v));
@@ -330,7 +338,8 @@ impl Sampler {
         put("queue", "requests", f64::from(w.in_flight(DEVICE)));
     }
 
-    /// Adds the rates of the other disks, and of inodes freed in each filesystem.
+    /// Adds to a sample the rates of the disks of all filesystems but the first, and of inodes
+    /// freed in each filesystem. Adds nothing on a machine with one filesystem.
     fn other_filesystems<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -371,7 +380,8 @@ impl Sampler {
         }
     }
 
-    /// Appends a sample to the series.
+    /// Appends a sample taken at `time` nanoseconds to the series; the first sample defines the
+    /// columns. Thins the series when it is too long.
     fn put(&mut self, time: u64, row: Row) {
         self.series.t.push(time as f64 / 1e9);
         if self.series.columns.is_empty() {
@@ -393,7 +403,8 @@ impl Sampler {
         }
     }
 
-    /// Drops every second sample and doubles the interval.
+    /// Drops every second sample of the series and doubles the interval, so that a long run keeps a
+    /// bounded number of samples.
     fn thin(&mut self) {
         let half = |v: &mut Vec<f64>| {
             let mut i = 0;
@@ -410,7 +421,7 @@ impl Sampler {
         self.skip *= 2;
     }
 
-    /// Returns the series.
+    /// Returns the series, without the columns of kinds of wait that no sample has met.
     pub fn finish(mut self) -> Series {
         // Drops the columns of kinds of wait that no sample has met.
         let met = |c: &Column| c.name != WAITING || c.values.iter().any(|v| *v > 0.0);

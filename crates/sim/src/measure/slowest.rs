@@ -149,7 +149,8 @@ pub struct Slowest {
 }
 
 impl Slowest {
-    /// Returns an empty list for `tasks` tasks.
+    /// Returns an empty list of slowest allocations, and an empty ring of events, for `tasks`
+    /// tasks.
     pub fn new(tasks: usize) -> Self {
         Self {
             ring: (0..RING).map(|_| Cell::new(None)).collect(),
@@ -160,7 +161,8 @@ impl Slowest {
         }
     }
 
-    /// Notes an event of an actor.
+    /// Enters an event of an actor at time `at` (nanoseconds) in the ring of recent events, and as
+    /// the actor's last.
     pub fn note(&self, at: u64, actor: Actor, task: TaskId, did: Did, amounts: [u64; 2]) {
         let entry = Entry {
             at,
@@ -177,7 +179,8 @@ impl Slowest {
         self.last.set(last);
     }
 
-    /// Notes an event of the engine, if timelines show events of its kind.
+    /// Notes an event of the engine at time `at` (nanoseconds), if timelines show events of its
+    /// kind. `kswapd`: the task is a kswapd.
     pub fn observe(&self, at: u64, task: TaskId, kswapd: bool, event: &Event) {
         let role = if kswapd {
             Actor::Kswapd
@@ -216,8 +219,9 @@ impl Slowest {
         self.note(at, actor, task, did, amounts);
     }
 
-    /// Notes that a task's allocation leaves the fast path. `start` is its beginning, `time` the
-    /// task's time then.
+    /// Notes that a task's allocation of 2^`order` pages leaves the fast path. `start` is its
+    /// beginning in nanoseconds; `free` and `time` are the machine's free pages and the task's time
+    /// then.
     pub fn begin(&self, task: TaskId, start: u64, order: u32, free: u64, time: Split) {
         self.begun.borrow_mut()[task as usize] = Some(Begun {
             start,
@@ -236,21 +240,24 @@ impl Slowest {
         self.begun.borrow()[task as usize].is_some()
     }
 
-    /// Returns true if an allocation of `ns` nanoseconds would be kept.
+    /// Returns true if an allocation of `ns` nanoseconds would be kept: the list is not full, or
+    /// its fastest was faster.
     #[inline]
     pub fn keeps(&self, ns: u64) -> bool {
         let records = self.records.borrow();
         records.get(SLOWEST - 1).is_none_or(|last| last.ns < ns)
     }
 
-    /// Notes the machine's free pages at the end of a task's allocation under way.
+    /// Notes the machine's free pages at the end of a task's allocation, if one that left the fast
+    /// path is under way.
     pub fn end(&self, task: TaskId, free: u64) {
         if let Some(begun) = &mut self.begun.borrow_mut()[task as usize] {
             begun.free_end = free;
         }
     }
 
-    /// Returns where a task's time went since its allocation began, given the task's time now.
+    /// Returns where a task's time went since its allocation under way began, given the task's time
+    /// `now`; nothing, if none is.
     pub fn spent(&self, task: TaskId, now: Split) -> Split {
         let begun = &self.begun.borrow()[task as usize];
         begun
@@ -258,8 +265,8 @@ impl Slowest {
             .map_or_else(Split::default, |b| now.since(&b.time))
     }
 
-    /// Ends a task's allocation, which took `ns` nanoseconds; it is kept if it is among the
-    /// slowest.
+    /// Ends a task's allocation, which took `ns` nanoseconds; it is kept with the events meanwhile
+    /// if it is among the slowest. Of too many events the first and the last ones are kept.
     pub fn record(&self, task: TaskId, ns: u64, class: &'static str, time: Split) {
         let Some(begun) = self.begun.borrow_mut()[task as usize].take() else {
             return;
@@ -269,6 +276,7 @@ impl Slowest {
         }
         let mut records = self.records.borrow_mut();
         let until = self.events.get();
+        // `kept`: number of the first event that the ring still holds; `many`: events since.
         let kept = until.saturating_sub(RING as u64).max(begun.from);
         let many = (until - kept) as usize;
         let mut entries = [None; FIRST + LAST];
@@ -337,7 +345,8 @@ impl Slowest {
     }
 }
 
-/// Returns the class of an allocation, by the path and by what took most of its time.
+/// Returns the class of an allocation of `ns` nanoseconds, by the path that it took through the
+/// allocator and by what took more than half of its time.
 pub fn class(path: AllocPath, ns: u64, time: &Split) -> crate::latency::AllocClass {
     use crate::latency::AllocClass as C;
     match path {

@@ -19,7 +19,7 @@
 use mm::world::TaskId;
 use std::cell::Cell;
 
-/// Returns the sum of `frames`, in bytes.
+/// Returns the sum of stack frames, in bytes.
 const fn sum(frames: &[u32]) -> u32 {
     let (mut i, mut all) = (0, 0);
     while i < frames.len() {
@@ -86,6 +86,7 @@ pub enum Bottom {
 impl Bottom {
     const ALL: [Self; 4] = [Self::Other, Self::Read, Self::Write, Self::Fault];
 
+    /// Returns the bytes of stack that the call takes before it needs a page.
     const fn bytes(self) -> u32 {
         match self {
             Self::Other => SYSCALL,
@@ -112,6 +113,7 @@ pub enum Top {
 }
 
 impl Top {
+    /// Returns the bytes of stack above reclaim's own frames, by what reclaim does with a page.
     const fn bytes(self) -> u32 {
         match self {
             Self::Free => FREE,
@@ -123,7 +125,8 @@ impl Top {
     }
 }
 
-/// Returns the bytes of a direct reclaimer's stack.
+/// Returns the bytes of a direct reclaimer's stack: the call that needed a page, the allocator,
+/// reclaim, and what reclaim does at the top.
 pub const fn depth(bottom: Bottom, top: Top) -> u32 {
     bottom.bytes() + ALLOC + DIRECT_RECLAIM + top.bytes()
 }
@@ -154,7 +157,8 @@ impl Stacks {
         self.bottoms[task as usize].set(bottom);
     }
 
-    /// Notes that a direct reclaimer's stack reaches `top`.
+    /// Notes that a direct reclaimer's stack reaches `top`, and keeps the greatest depth for the
+    /// task's call and for filesystems that were asked to write.
     pub fn reaches(&self, task: TaskId, top: Top) {
         let bottom = self.bottoms[task as usize].get();
         let bytes = depth(bottom, top);

@@ -13,8 +13,9 @@ use std::sync::{Mutex, PoisonError};
 /// the input.
 pub type Name = &'static str;
 
-/// Returns a name that comes from another program, such as a unit that a real kernel's guest
-/// reports. Each distinct name is leaked once; there are no more of them than the programs have.
+/// Returns a `'static` name for a text that comes from another program, such as a unit that a real
+/// kernel's guest reports. Each distinct name is leaked once; there are no more of them than the
+/// programs have.
 pub fn known(text: &str) -> Name {
     static KNOWN: Mutex<BTreeSet<Name>> = Mutex::new(BTreeSet::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,6 +44,8 @@ struct Stored {
 }
 
 impl Stored {
+    /// Makes the histogram again from its stored buckets. `None`: the bounds are wrong, or a value
+    /// is beyond them.
     fn histogram(&self) -> Option<Histogram<u64>> {
         let mut h = Histogram::new_with_bounds(self.low, self.high, self.digits).ok()?;
         for &(value, count) in &self.counts {
@@ -56,6 +59,7 @@ impl Stored {
 pub(crate) mod histograms {
     use super::{Deserialize, Deserializer, Histogram, Name, Serialize, Serializer, Stored};
 
+    /// Serializes named histograms as bounds, precision and non-empty buckets.
     pub(crate) fn serialize<S: Serializer>(
         all: &[(Name, Histogram<u64>)],
         s: S,
@@ -73,6 +77,7 @@ pub(crate) mod histograms {
         stored.collect::<Vec<_>>().serialize(s)
     }
 
+    /// Deserializes named histograms; fails if a value is beyond its histogram's bounds.
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         d: D,
     ) -> Result<Vec<(Name, Histogram<u64>)>, D::Error> {

@@ -33,7 +33,8 @@ const MEMBERS: usize = 64;
 const DEPTH: usize = 64;
 const KINDS: usize = WaitedKind::ALL.len();
 
-/// Returns true if tasks hold objects of this kind, so that a crowd may form behind one.
+/// Returns true if tasks hold objects of this kind (locks, pages under I/O, a daemon), so that a
+/// crowd of waiting tasks may form behind one; false for devices and throttles.
 fn held_by_tasks(kind: WaitedKind) -> bool {
     match kind {
         WaitedKind::PageLock
@@ -170,21 +171,26 @@ impl Table {
         time.saturating_sub(self.start)
     }
 
+    /// Returns the crowd in which a waiting task is counted, as an index of an object; `None` if
+    /// the task does not wait.
     fn crowd(&mut self, task: TaskId) -> Option<&mut u32> {
         let wait = self.chains.tasks[task as usize].wait.as_mut();
         wait.map(|w| &mut w.crowd)
     }
 
-    /// Adds a task to a crowd; returns the number of members.
+    /// Adds a task to the crowd of an object, given by index, at time `now` (nanoseconds); the
+    /// first task opens the crowd. Returns the number of members.
     fn join(&mut self, object: u32, now: u64) -> u32 {
         let spare = &mut self.spare;
         let open = &mut self.chains.things[object as usize].open;
+        // `open`: the crowd while it lasts.
         let open = open.get_or_insert_with(|| Open::new(now, spare.pop().unwrap_or_default()));
         open.change(now, open.now + 1);
         open.now
     }
 
-    /// Takes a task out of a crowd, and ends the crowd if it was the last.
+    /// Takes a task out of the crowd of an object, given by index, and ends the crowd if it was the
+    /// last.
     fn leave(&mut self, object: u32, now: u64) {
         let thing = &mut self.chains.things[object as usize];
         let open = thing.open.as_mut().expect("a crowd with members");
@@ -196,7 +202,7 @@ impl Table {
         }
     }
 
-    /// Records the members of a crowd if it is larger than ever.
+    /// Records the members of an object's crowd if it is larger than ever.
     fn measure(&mut self, object: u32, now: u64) {
         let open = self.chains.things[object as usize].open.as_mut();
         let Some(open) = open.filter(|c| c.now > c.most) else {
@@ -210,7 +216,8 @@ impl Table {
     }
 
     /// Records the members of a new crowd: its only waiter `task`, `behind` tasks away from
-    /// `object`, and the task `last`, if any, that holds the object.
+    /// `object`, and the task `last`, if any, that holds the object. Cheaper than
+    /// [`Self::measure`], with the same result.
     fn measure_first(
         &mut self,
         task: TaskId,
@@ -241,7 +248,8 @@ impl Table {
         }
     }
 
-    /// Collects the members of a crowd, nearest to the object first, and last the object's holder.
+    /// Collects the members of an object's crowd for a report: the waiters nearest to the object
+    /// first, and last the object's holder.
     fn members(&mut self, object: u32, now: u64, members: &mut Vec<Seen>) {
         members.clear();
         let mut tasks = std::mem::take(&mut self.waiters);
@@ -267,7 +275,8 @@ impl Table {
         self.waiters = tasks;
     }
 
-    /// Keeps a crowd that has ended if it is among the worst.
+    /// Keeps a crowd that has ended, with its members as texts, if it is among those in which tasks
+    /// lost most time.
     fn keep(&mut self, (kind, id): Object, open: Open, now: u64) {
         // A lone task that waits for an object without a holder is not a crowd.
         if open.members.len() >= 2
@@ -290,7 +299,8 @@ impl Table {
         self.spare.push(open.members);
     }
 
-    /// Moves each waiter whose chain has changed to the crowd at the chain's end.
+    /// Moves each waiter whose chain has changed to the crowd at the chain's end, and records the
+    /// crowds that have become larger than ever.
     fn regroup(&mut self, now: u64) {
         if !self.chains.any_moved() {
             return;
@@ -306,8 +316,9 @@ impl Table {
     }
 
     /// Moves a waiter to the crowd at the end of its chain. Returns true if that is a different
-    /// crowd.
+    /// crowd; false, too, for a task that waits in no crowd.
     fn regroup_one(&mut self, task: TaskId, now: u64) -> bool {
+        // `before`, `root`: indices of the objects whose crowds the task leaves and joins.
         let before = self.crowd(task).map_or(NONE, |c| *c);
         if before == NONE {
             return false;
@@ -323,7 +334,8 @@ impl Table {
     }
 }
 
-/// Returns the text for an object.
+/// Returns the text for an object that tasks wait on, for reports. `object` is a number by `kind`:
+/// an inode, disk, node or task, or file and page in its upper and lower half.
 fn name(kind: WaitedKind, object: u64) -> String {
     let (high, low) = (object >> 32, object & 0xffff_ffff);
     match kind {
@@ -359,7 +371,7 @@ impl Waiting {
         self.0.borrow_mut().chains.task(task).name = name;
     }
 
-    /// Returns a task's name and number.
+    /// Returns a task's name and number, for reports.
     pub fn name(&self, task: TaskId) -> String {
         let table = self.0.borrow();
         let known = table.chains.tasks.get(task as usize);
@@ -379,6 +391,7 @@ impl Waiting {
         table.start = now;
         table.worst.clear();
         for sum in &mut table.sums {
+            // Tasks that wait now stay counted as waiting.
             *sum = Sum {
                 now: sum.now,
                 most: sum.now,
@@ -394,21 +407,24 @@ impl Waiting {
         }
     }
 
-    /// Notes the pages of the I/O that a task wants to submit, for which it may wait for a request;
-    /// `None`: none any more.
+    /// Notes the pages of the I/O that a task wants to submit (the first, and how many), for which
+    /// it may wait for a request; the tasks that wait for these pages then wait behind it. `None`:
+    /// none any more.
     pub fn submits(&self, task: TaskId, pages: Option<(u64, u32)>) {
         let table = &mut *self.0.borrow_mut();
         table.chains.submits(task, pages);
     }
 
-    /// Notes that a task holds an object from now on; `None`: no task does.
+    /// Notes that `task` holds an object from time `now` on, so that the object's waiters wait
+    /// behind it; `None`: no task does.
     pub fn holds(&self, kind: WaitedKind, object: u64, task: Option<TaskId>, now: u64) {
         let table = &mut *self.0.borrow_mut();
         table.chains.holds((kind, object), task);
         table.regroup(now);
     }
 
-    /// Notes that a task begins to wait.
+    /// Notes that a task begins to wait on an object at time `now`: counts the wait, and adds the
+    /// task to the crowd at the end of its chain of holders, if tasks can hold the object.
     pub fn begin(&self, task: TaskId, on: Waited, now: u64) {
         let table = &mut *self.0.borrow_mut();
         let sum = &mut table.sums[on.kind as usize];
@@ -427,7 +443,8 @@ impl Waiting {
         }
     }
 
-    /// Notes the end of a task's wait, if it has one.
+    /// Notes the end of a task's wait at time `now`, if it has one: adds its time to the sums, and
+    /// takes the task out of its crowd.
     pub fn end(&self, task: TaskId, now: u64) {
         let table = &mut *self.0.borrow_mut();
         let Some(wait) = table.chains.end(task) else {
@@ -471,7 +488,8 @@ impl Waiting {
         WaitedKind::ALL.map(|k| (k.name(), table.sums[k as usize].now))
     }
 
-    /// Returns the summary at `end`; waits under way count up to then.
+    /// Returns the sums by kind and the crowds that cost most time; waits under way count up to
+    /// time `end`. Nothing is left in the table.
     pub fn sums(&self, end: u64) -> WaitSums {
         let mut table = self.0.take();
         let things = table.chains.things.iter_mut();

@@ -10,9 +10,11 @@ use mm::world::Tasks;
 use mm::world::Touched;
 use mm::world::event::TrackPath;
 
-/// Allocates the memory that a booted machine has in use. Returns false if it does not fit.
+/// Allocates the memory that a booted machine `m` has in use: the kernel's pages, anonymous memory
+/// of idle programs, and page cache. Returns false if it does not fit.
 pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine, params: &Params) -> bool {
     mm.note_path(TrackPath::Boot);
+    // Of the kernel's pages the first are reclaimable slab, the last locked memory of programs.
     let kernel = m.boot.kernel.pages();
     let own = kernel.saturating_sub(params.boot_locked as u64);
     let reclaimable = own.min(params.boot_reclaimable as u64);

@@ -43,7 +43,8 @@ pub fn cpus_of_node(machine: &Machine, node: u32) -> u64 {
 /// 2011-01-01 00:00 UTC, in nanoseconds since the epoch.
 const YEAR_2011: u64 = 1_293_840_000 * SECOND;
 
-/// Returns the engine's configuration for a machine.
+/// Returns the engine's configuration for a machine: zones, CPUs, sysctls, and the most objects of
+/// each kind (tasks, files, devices).
 pub fn engine_config(machine: &Machine) -> Config {
     Config {
         cpus: machine.cpus as usize,
@@ -88,8 +89,8 @@ pub fn watermarks(machine: &Machine) -> Vec<[u64; 3]> {
     watermark::MarkFormula::of(&config.sysctl).marks(min, &config.zones)
 }
 
-/// Returns the read-ahead window of a disk in pages. An array raises it to a number of stripes, so
-/// that a reader keeps every member busy.
+/// Returns the read-ahead window of a disk in pages, given the run's parameters. An array raises
+/// the window to a number of stripes, so that a reader keeps every member busy.
 fn read_ahead(disk: &DiskSpec, run: &Params) -> u32 {
     let p = disk.params(run);
     let array = disk.kind.about().array.as_ref();
@@ -104,6 +105,7 @@ pub(crate) fn config_of(spec: &RunSpec, p: &Params) -> Config {
     let mut config = engine_config(&spec.machine);
     config.pageblock_order = p.pageblock_order as u32;
     let workload = &spec.workload;
+    // Files and directories that exist before the workload.
     let given = workload.files.len() + workload.directories.len();
     config.max_mappings += workload.files_made() as u32 + given as u32;
     config.max_tasks += workload.processes_at_a_time() as u32;
@@ -113,7 +115,8 @@ pub(crate) fn config_of(spec: &RunSpec, p: &Params) -> Config {
     config
 }
 
-/// Returns a run's filesystems, that on `/` first: kind, disk, and pages of the disk.
+/// Returns a run's filesystems, that on `/` first: kind, disk, and capacity in pages, less the swap
+/// area where that is on the first disk.
 fn filesystems(spec: &RunSpec) -> Vec<(FsKind, &DiskSpec, u64)> {
     let m = &spec.machine;
     let mut capacity = m.disk.capacity.pages();
@@ -138,7 +141,8 @@ fn devices_of(m: &Machine) -> u32 {
     disks.map(DiskSpec::members).sum()
 }
 
-/// Returns the prefix for labels of the random streams of a disk and its filesystem.
+/// Returns the prefix for labels of the random streams of the `i`th disk and its filesystem; the
+/// first has none.
 fn nth(i: usize) -> String {
     match i {
         0 => String::new(),
@@ -147,8 +151,8 @@ fn nth(i: usize) -> String {
     }
 }
 
-/// Returns the parameters of a run on its machine; a sysctl overrides the parameter that it stands
-/// for.
+/// Returns the parameters of a run on its machine, costs scaled; a sysctl overrides the parameter
+/// that it stands for.
 pub(crate) fn params(spec: &RunSpec) -> Params {
     let mut p = spec.machine.params(&spec.params).scaled();
     if let Some(centisecs) = spec.machine.sysctl.xfssyncd_centisecs {
@@ -163,7 +167,8 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     try_build(spec).unwrap_or_else(|e| e.raise())
 }
 
-/// Builds the world of a run as [`build`] does.
+/// Builds the world of a run as [`build`] does: scheduler, devices and volumes, swap area,
+/// filesystems, and the engine over them.
 ///
 /// # Errors
 /// The host has no memory for one of the engine's tables.
@@ -193,6 +198,7 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
         ticks,
         ..Form::of(&spec.policy)
     };
+    // Adds a disk's devices and volume to the world; returns the volume's number.
     let mut attach = |d: &DiskSpec, label: &str| {
         let own = d.params(p);
         let (volume, disks) = Volume::new(d, &own, devices.len() as u32);
@@ -298,8 +304,8 @@ fn sched_params(spec: &RunSpec, p: &Params, tick: u64, tick_phase: u64) -> Sched
     }
 }
 
-/// Returns the depth of a machine's deepest disk if its driver registers all disks with that one
-/// (`disks_alike`); otherwise 0.
+/// Returns the depth of the deepest disk of a machine, in requests, if its driver registers all
+/// disks with that one (`disks_alike`); otherwise 0.
 fn registered_alike(m: &Machine, p: &Params) -> u32 {
     if p.disks_alike < 0.5 {
         return 0;

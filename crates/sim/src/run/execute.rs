@@ -68,7 +68,7 @@ struct Tasks<'a, const T: bool> {
 
 impl<'a, const T: bool> Tasks<'a, T> {
     /// Adds a task to scheduler and engine; returns its number. `flags` are the kernel's PF_*
-    /// flags.
+    /// flags. `life` is the future that the executor polls as the task.
     fn add(&mut self, life: Life<'a>, flags: u32, node: u32, class: TaskClass) -> TaskId {
         let sched = &self.mm.world.sched;
         let id = sched.spawn();
@@ -83,7 +83,8 @@ impl<'a, const T: bool> Tasks<'a, T> {
         id
     }
 
-    /// Creates all tasks of a run, in the order of their numbers.
+    /// Creates all tasks of a run, in the order of their numbers: interrupts, kernel threads, then
+    /// the workload's processes.
     fn of(stage: &'a Stage<'a, T>) -> Self {
         let mm = stage.mm;
         let mut tasks = Self {
@@ -160,7 +161,8 @@ impl<'a, const T: bool> Tasks<'a, T> {
         }
     }
 
-    /// Adds background processes, tasks for forked ones, and the shell.
+    /// Adds the workload's tasks: one for each background process, one for each process that may be
+    /// forked at a time, and the shell.
     fn processes(&mut self, stage: &'a Stage<'a, T>) {
         let workload = &stage.spec.workload;
         let background_steps = workload.steps.iter().filter_map(|step| match step {
@@ -178,7 +180,9 @@ impl<'a, const T: bool> Tasks<'a, T> {
     }
 }
 
-/// Runs a cell. With `T` the engine has its tracepoints; `record` says where events go.
+/// Runs a cell of an experiment: builds the world, runs its tasks to the end, and gathers the
+/// result and the record of events. With `T` the engine has its tracepoints; `record` says where
+/// events go.
 pub(super) fn run_in<const T: bool>(
     spec: &RunSpec,
     control: &Control,
@@ -222,6 +226,7 @@ pub(super) fn run_in<const T: bool>(
     let tasks = Tasks::of(&stage);
     let (ended, watch, kswapds) = until_it_ends(&stage, control, tasks);
     let end = progress.finished.get().or(ended).unwrap_or(0);
+    // Of programs that measure together, such as clients of one benchmark.
     let lasted = end.saturating_sub(progress.started.get().unwrap_or(end));
     let together = session.report(lasted).map(|report| (None, report));
     progress.reports.borrow_mut().extend(together);
@@ -251,8 +256,9 @@ pub(super) fn run_in<const T: bool>(
     (result, recorded)
 }
 
-/// Runs the executor's loop until the run is ended. Returns the time of the end, or `None` if every
-/// task waits for ever; the observer with its measurements; and the numbers of the kswapds.
+/// Runs the executor's loop until the run is ended. Returns the time of the end in nanoseconds, or
+/// `None` if every task waits for ever; the observer with its measurements; and the numbers of the
+/// kswapds.
 fn until_it_ends<'a, const T: bool>(
     stage: &'a Stage<'a, T>,
     control: &'a Control,
@@ -285,7 +291,8 @@ fn until_it_ends<'a, const T: bool>(
     (ended, watch, tasks.kswapds)
 }
 
-/// Returns the outcome of a run that the watchdog ended.
+/// Returns the outcome of a run that the watchdog ended: a failure that names the task without
+/// progress, or else an interruption by the user.
 fn ended_by<const T: bool>(mm: &SimMm<T>, ending: Ending) -> Outcome {
     let Ending::Stuck { task, at } = ending else {
         return Outcome::Interrupted;
@@ -302,6 +309,8 @@ fn ended_by<const T: bool>(mm: &SimMm<T>, ending: Ending) -> Outcome {
     }
 }
 
+/// Returns the record of a traced run that ended at `end` (nanoseconds): its events and its tasks'
+/// times.
 fn recorded<const T: bool>(
     mm: &SimMm<T>,
     progress: &Progress,

@@ -25,7 +25,8 @@ pub(super) fn inodes_freed<const T: bool>(mm: &SimMm<T>) -> Vec<u64> {
     all.map(|sb| mm.inodes_freed(sb)).collect()
 }
 
-/// Returns the page cache's hit ratios and re-reads, if they were counted.
+/// Returns the page cache's hit ratios and the bytes read again, as named metrics; none if they
+/// were not counted.
 fn reuse(r: &fs::Reuse) -> Vec<(String, Metric)> {
     let mut metrics = Vec::new();
     let mut put = |name: &str, unit, value| {
@@ -49,7 +50,9 @@ fn reuse(r: &fs::Reuse) -> Vec<(String, Metric)> {
     metrics
 }
 
-/// Gathers the result of a run.
+/// Gathers the result of a run: outcome, metrics, counters and series. `outcome`: the one for which
+/// the observer ended the run; `check_error`: a counter that did not agree with its lists; `ended`:
+/// the time of the end (nanoseconds), or `None` if every task waits for ever.
 pub(super) fn gather<const T: bool>(
     mm: &SimMm<T>,
     spec: &RunSpec,
@@ -94,7 +97,8 @@ pub(super) fn gather<const T: bool>(
     }
 }
 
-/// Returns how the run ended, by the gravest reason.
+/// Returns how the run ended, by the gravest reason: no memory, a failed check, the observer's
+/// outcome, killed processes, an error of the workload, tasks that all wait for ever.
 fn ending<const T: bool>(
     mm: &SimMm<T>,
     progress: &Progress,
@@ -123,7 +127,8 @@ fn ending<const T: bool>(
     }
 }
 
-/// Returns the killed processes and the kernel's report of each OOM kill; `None` if there was none.
+/// Returns the killed processes and the kernel's report of each OOM kill, as one text; `None` if
+/// there was none.
 fn kills<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> Option<String> {
     let kills = mm.world.oom_kills.borrow();
     let start = progress.started.get().unwrap_or(0);
@@ -149,7 +154,8 @@ fn kills<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> Option<String> {
 
 type Metrics = BTreeMap<String, Metric>;
 
-/// Returns the metrics that the programs reported, and the time that all of them took.
+/// Returns the metrics that the programs reported, and the elapsed time from the workload's start
+/// to `end` (nanoseconds).
 fn of_programs(progress: &Progress, end: u64) -> Metrics {
     let mut metrics = Metrics::new();
     if let Some(start) = progress.started.get() {
@@ -163,8 +169,8 @@ fn of_programs(progress: &Progress, end: u64) -> Metrics {
     metrics
 }
 
-/// Adds metrics of the world: re-reads, the longest allocation, CPU time, and watermarks for
-/// programs whose figures are read beside them.
+/// Adds metrics of the world: pages read ahead again, the longest allocation, stack depths, the
+/// workload's CPU time, and watermarks for programs whose figures are read beside them.
 fn of_the_world<const T: bool>(mm: &SimMm<T>, tasks: &[TaskTime], metrics: &mut Metrics) {
     let w = &mm.world;
     let put = |metrics: &mut Metrics, name: &str, unit, value| {
@@ -244,6 +250,8 @@ fn counters<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> BTreeMap<Strin
     mm.vmstat().into_iter().map(since).collect()
 }
 
+/// Returns the latencies of the workload's page allocations: a histogram for each path that
+/// occurred, and the slowest allocations.
 fn latencies<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> AllocLatency {
     let alloc = mm.world.alloc.histograms();
     let of = |&p: &AllocClass| Some((p.name(), alloc[p as usize].clone()?));

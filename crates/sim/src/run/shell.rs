@@ -62,7 +62,8 @@ impl<'a, const T: bool> Stage<'a, T> {
     }
 }
 
-/// Runs the script's shell: boots, then runs the foreground steps one after the other.
+/// Runs the script's shell: boots the machine, creates the files that exist before the workload,
+/// restarts all measurements, then runs the foreground steps one after the other and ends the run.
 pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     let Stage {
         mm, spec, progress, ..
@@ -152,7 +153,8 @@ fn bind<const T: bool>(mm: &SimMm<T>, spec: &RunSpec) {
     }
 }
 
-/// Runs the commands of a process one after the other. Returns false if one failed.
+/// Runs the commands of a process one after the other and keeps their reports. Returns false if one
+/// failed; a killed command ends the process without failure.
 async fn run_process<const T: bool>(process: &workload::Process, stage: &Stage<'_, T>) -> bool {
     let (host, progress) = (stage.host(), stage.progress);
     let w = &stage.mm.world;
@@ -175,7 +177,8 @@ async fn run_process<const T: bool>(process: &workload::Process, stage: &Stage<'
     true
 }
 
-/// Runs a background process, once the shell has reached its step.
+/// Runs the `nth` background process, once the shell has reached its step, and tells the shell when
+/// it has ended.
 pub(super) async fn background<const T: bool>(
     stage: &Stage<'_, T>,
     nth: usize,
@@ -199,7 +202,8 @@ pub(super) async fn background<const T: bool>(
     mm.world.sched.wake(queue);
 }
 
-/// Runs forked processes in a task reserved for them: to the engine each is a new task.
+/// Runs forked processes in a task reserved for them, once the first is forked: to the engine each
+/// is a new task.
 pub(super) async fn child<const T: bool>(stage: &Stage<'_, T>) {
     let Stage { mm, spec, .. } = *stage;
     let own = mm.world.sched.task();

@@ -10,7 +10,8 @@ use mm::world::TaskId;
 use mm::{Recount, SECOND};
 use std::sync::atomic::Ordering;
 
-/// Returns the first multiple of `every` nanoseconds after `time`; `u64::MAX` if `every` is 0.
+/// Returns the time of the next periodic look: the first multiple of `every` nanoseconds after
+/// `time`; `u64::MAX`, never, if `every` is 0.
 fn next_look(time: u64, every: u64) -> u64 {
     match every {
         0 => u64::MAX,
@@ -36,6 +37,8 @@ pub(super) struct Watch<'a, const T: bool> {
 }
 
 impl<'a, const T: bool> Watch<'a, T> {
+    /// Returns the observer of a run, with the times of its first looks. `kswapds`, `flushers`: the
+    /// tasks whose CPU time is sampled.
     pub(super) fn new(
         stage: &'a Stage<'a, T>,
         control: &'a Control,
@@ -68,7 +71,7 @@ impl<const T: bool> Watch<'_, T> {
         self.stage.progress.change_at.get().unwrap_or(u64::MAX)
     }
 
-    /// Makes the changes that are due by `time`.
+    /// Writes the sysctls whose change in mid-run is due by `time` (nanoseconds since boot).
     fn change(&self, time: u64) {
         let Stage {
             mm, spec, progress, ..
@@ -85,11 +88,15 @@ impl<const T: bool> Watch<'_, T> {
 }
 
 impl<const T: bool> Observer for Watch<'_, T> {
+    /// Returns the time of the next look, in nanoseconds since boot, at which the executor calls
+    /// [`Self::observe`].
     fn due(&self) -> u64 {
         let looks = self.sample_at.min(self.check_at).min(self.second_at);
         looks.min(self.limit_at).min(self.change_at())
     }
 
+    /// Does what is due now: takes a sample, recounts the engine's lists, reports progress, writes
+    /// sysctls, or ends the run at its time limit.
     fn observe(&mut self) {
         let time = self.due();
         let Stage {

@@ -31,7 +31,7 @@ pub struct CallCosts {
 }
 
 impl CallCosts {
-    /// Takes the costs from the parameters.
+    /// Returns the costs of system calls, in nanoseconds, by the model parameters.
     pub(super) fn new(p: &Params) -> Self {
         Self {
             lookup: whole(p.cost_lookup),
@@ -55,7 +55,8 @@ fn whole(ns: f64) -> u64 {
     (ns as u64).max(u64::from(ns > 0.0))
 }
 
-/// Returns the engine's costs in nanoseconds, indexed by [`Cost`].
+/// Returns the costs of the engine's work, in nanoseconds and indexed by [`Cost`], by the model
+/// parameters.
 pub(super) fn cost_table(p: &Params) -> [u64; COSTS] {
     let mut t = [0; COSTS];
     for (kind, ns) in [

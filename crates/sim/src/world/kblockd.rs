@@ -33,10 +33,10 @@ pub(super) fn wake_worker<const TRACE: bool>(w: &SimWorld<TRACE>) {
 }
 
 impl<const TRACE: bool> SimWorld<TRACE> {
-    /// Dispatches a request of a task without a plug: at once, or, if the CPU is busy and the world
-    /// leaves such requests to the worker, when the worker gets the CPU. Until then the request can
-    /// grow by merges (`blk_mq_sched_insert_request`, which runs the queue asynchronously up to
-    /// 6.9).
+    /// Dispatches the requests of a device after a task without a plug submitted one: at once, or,
+    /// if the CPU is busy and the world leaves such requests to the worker, when the worker gets
+    /// the CPU. Until then the request can grow by merges (`blk_mq_sched_insert_request`, which
+    /// runs the queue asynchronously up to 6.9).
     pub(super) fn give_out(&self, dev: u32) {
         if self.left_to_worker && self.sched.is_busy(CPU) {
             self.devices.borrow_mut()[dev as usize].waits_for_worker = true;
@@ -46,8 +46,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// Lets a device continue after completions or merges, unless its requests are left to the
-    /// worker.
+    /// Lets a device dispatch its next requests after completions or merges, unless they are left
+    /// to the worker.
     pub(super) fn kick_unless_left(&self, dev: u32) {
         if !self.devices.borrow()[dev as usize].waits_for_worker {
             self.kick(dev);
@@ -63,7 +63,8 @@ pub fn gives_out_plugs<const TRACE: bool>(w: &SimWorld<TRACE>) {
 /// The CPU that takes the devices' interrupts.
 const CPU: usize = 0;
 
-/// Runs the worker: dispatches the requests left to it and sleeps. Never returns.
+/// Runs the worker (`kblockd`): dispatches the requests left to it, on each device, and sleeps.
+/// Never returns.
 pub async fn run<const TRACE: bool>(mm: &Mm<SimWorld<TRACE>>) {
     let q = own_queue_of(&mm.world);
     loop {

@@ -69,7 +69,7 @@ impl Listening {
         *self.listener.borrow_mut() = Some(listener);
     }
 
-    /// Sets a task's name.
+    /// Sets the name of a task that the listener is given with its events.
     pub fn set_comm(&self, task: TaskId, comm: impl Into<Cow<'static, str>>) {
         let mut comms = self.comms.borrow_mut();
         let task = task as usize;
@@ -85,7 +85,8 @@ impl Listening {
         comms.get(task as usize).map_or("<...>", |c| c).to_owned()
     }
 
-    /// Passes an event to the listener. Returns false if there is none.
+    /// Passes an event of a task on a CPU, at `ns` nanoseconds since boot, to the listener. Returns
+    /// false if there is no listener.
     pub fn tell(&self, ns: u64, cpu: usize, task: TaskId, event: &Event) -> bool {
         self.with(ns, cpu, task, |listener, at| listener.heard(at, event))
     }
@@ -108,7 +109,8 @@ impl Listening {
         }
     }
 
-    /// Reports a disk's number of requests to the listener, if it has changed.
+    /// Reports the number of requests that a disk has at `ns` nanoseconds to the listener, if the
+    /// number has changed.
     pub fn queued(&self, ns: u64, disk: usize, requests: u32) {
         let mut queues = self.queues.borrow_mut();
         if queues.len() <= disk {
@@ -129,7 +131,8 @@ impl Listening {
         }
     }
 
-    /// Calls `hear` with the listener and the moment. Returns false if there is no listener.
+    /// Calls `hear` with the listener and the moment (time, CPU, task and its name). Returns false
+    /// if there is no listener.
     fn with(
         &self,
         ns: u64,

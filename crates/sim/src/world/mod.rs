@@ -253,7 +253,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         (written.saturating_sub(beside), read)
     }
 
-    /// Dispatches requests that a device can start and schedules its next completion.
+    /// Dispatches the requests that a device can start, and schedules its next completion event.
     fn kick(&self, dev: u32) {
         let mut devices = self.devices.borrow_mut();
         let d = &mut devices[dev as usize];
@@ -272,7 +272,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         self.sched.charge(self.costs[what as usize] * part / whole);
     }
 
-    /// As [`Self::charge_part`], charged as user time of the program.
+    /// As [`Self::charge_part`], but as user time: charges `part`/`whole` of one unit of a cost.
     pub fn charge_user(&self, what: Cost, part: u64, whole: u64) {
         let ns = self.costs[what as usize] * part / whole;
         self.sched.charge_user(ns);
@@ -431,6 +431,7 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
         self.costs[what as usize]
     }
 
+    /// Charges `most` steps of `ns` each; with `relax` only those until the task must yield.
     #[inline(always)]
     fn steps(&self, ns: u64, most: u32, relax: bool) -> u32 {
         if relax {
@@ -491,6 +492,7 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
         self.sched.set_timer(q.0, ns)
     }
 
+    /// Ends a task's sleep so that it sees its kill; wakes parents that wait for children.
     fn kill(&self, task: TaskId) {
         self.killing.set(true);
         self.sched.tell_of_pieces();
@@ -528,6 +530,7 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
 }
 
 impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
+    /// Writes a page for reclaim, through its filesystem's `writepage`.
     fn writepage(
         &self,
         mm: &Mm<Self>,
@@ -556,6 +559,7 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         crate::filesystems::writepages(mm, mapping, wbc)
     }
 
+    /// Starts to write a page to its slot of the swap area; waits for a request only.
     async fn swap_writepage(&self, _mm: &Mm<Self>, pfn: Pfn, slot: u32) {
         let (dev, base) = self.swap_area;
         self.submit(
@@ -569,6 +573,7 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         .await;
     }
 
+    /// Starts to read a page from its slot of the swap area; waits for a request only.
     async fn swap_readpage(&self, _mm: &Mm<Self>, pfn: Pfn, slot: u32) {
         let (dev, base) = self.swap_area;
         self.submit(
@@ -582,6 +587,7 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         .await;
     }
 
+    /// Reads a file's page, and pages around it, that a page fault has missed in the cache.
     fn fault_page(
         &self,
         mm: &Mm<Self>,
@@ -604,6 +610,7 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         crate::filesystems::mapped::page_mkwrite(mm, mapping, index, most)
     }
 
+    /// Gives writeback more room at the throttle of the bdi's disk, as a dirtier sleeps.
     fn dirtier_sleeps(&self, bdi: u32) {
         let fs = &self.fs[self.fs_of(bdi)];
         if fs.kind().about().own_bdi.is_none() {
@@ -621,6 +628,7 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         self.end_plug();
     }
 
+    /// Submits the plugged requests of the calling task if it should yield its CPU.
     #[inline]
     fn cond_flush_plug(&self) {
         if self.sched.need_resched() {
@@ -673,6 +681,7 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         (mm.policy.ext4_writeback != Ext4Writeback::ByExtent).then_some(flag::UNUSED)
     }
 
+    /// Returns true if a device of a filesystem's main bdi is congested for a class of requests.
     fn bdi_congested(&self, bdi: u32, class: Class) -> bool {
         let fs = &self.fs[self.fs_of(bdi)];
         if fs.bdi.get() != bdi {
@@ -683,6 +692,7 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         members.any(|d| devices[d as usize].queue.congested(queue_class(class)))
     }
 
+    /// Returns the number of devices that are congested for a class of requests.
     fn congested_bdis(&self, class: Class) -> u32 {
         self.devices
             .borrow()
@@ -700,6 +710,7 @@ impl<const TRACE: bool> Watch for SimWorld<TRACE> {
         self.recording.get()
     }
 
+    /// Passes an event to its sums (`to`), and to traces if they are on.
     #[inline(always)]
     fn event(&self, to: Audience, event: &Event) {
         match to {
@@ -749,6 +760,7 @@ impl<const TRACE: bool> Watch for SimWorld<TRACE> {
         self.alloc.reclaim_waited(ns);
     }
 
+    /// Records `n` equal allocations of `ns` nanoseconds on the fast path, until time `end`.
     #[inline]
     fn alloc_latencies(&self, ns: u64, n: u32, end: u64) {
         let (cpu, task) = (self.sched.cpu(), self.sched.task());
@@ -761,6 +773,7 @@ impl<const TRACE: bool> Watch for SimWorld<TRACE> {
         self.record_event > 0 || self.slowest.keeps(ns)
     }
 
+    /// Notes that the calling task's allocation, begun at `start`, leaves the fast path.
     fn alloc_slow(&self, start: u64, order: u32, free: u64) {
         let time = self.sched.own_time().split();
         let task = self.sched.task();

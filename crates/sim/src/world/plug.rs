@@ -36,8 +36,9 @@ impl Plugs {
         }
     }
 
-    /// Returns the youngest request for a device in a task's open plug (`Some(None)` if it holds
-    /// none for this device); `None` if the task has no open plug.
+    /// Returns the youngest request for device `dev` in a task's open plug, with which a bio may
+    /// merge (`Some(None)`: the plug holds none for this device); `None` if the task has no open
+    /// plug.
     pub(super) fn open(&self, task: usize, dev: u32) -> Option<Option<Slot>> {
         let plug = self.of.get(task).filter(|plug| plug.depth.get() > 0)?;
         let held = plug.held.borrow();
@@ -46,14 +47,16 @@ impl Plugs {
 }
 
 impl<const TRACE: bool> SimWorld<TRACE> {
-    /// Opens the calling task's plug, which gathers requests until [`Self::end_plug`].
+    /// Opens the calling task's plug, which gathers requests until [`Self::end_plug`]
+    /// (`blk_start_plug`). Plugs nest.
     pub(super) fn begin_plug(&self) {
         if let Some(plug) = self.plugs.of.get(self.sched.task() as usize) {
             plug.depth.set(plug.depth.get() + 1);
         }
     }
 
-    /// Ends the calling task's plug; the outermost end submits what it gathered.
+    /// Ends the calling task's plug; the outermost end submits the gathered requests
+    /// (`blk_finish_plug`).
     pub(super) fn end_plug(&self) {
         let task = self.sched.task();
         let Some(plug) = self.plugs.of.get(task as usize) else {
@@ -66,8 +69,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// Puts a request into the calling task's plug. Flushes the plug first if it is full or its
-    /// last request is long enough.
+    /// Puts a request of device `dev` into the calling task's plug. Flushes the plug first if it is
+    /// full or its last request is long enough.
     pub(super) fn hold(&self, dev: u32, slot: Slot) {
         let task = self.sched.task();
         let plug = &self.plugs.of[task as usize];
@@ -85,7 +88,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         self.sched.plugged(task, true);
     }
 
-    /// Submits what a task's plug holds to the schedulers and the devices (`blk_flush_plug`).
+    /// Submits the requests in a task's plug to the schedulers and the devices (`blk_flush_plug`).
     pub fn flush_plug(&self, task: u32) {
         let Some(plug) = self.plugs.of.get(task as usize) else {
             return;

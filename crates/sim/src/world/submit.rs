@@ -12,7 +12,9 @@ const BUFFER_BLOCKS: u32 = 8;
 const BUFFERS: u32 = 8;
 
 impl<const TRACE: bool> SimWorld<TRACE> {
-    /// Submits a read or write of adjacent blocks, and waits for requests while a queue is full.
+    /// Submits a read or write of adjacent blocks of a volume, and waits for requests while a queue
+    /// is full. Does not wait for the I/O: at its completion `tag` says whose it is. `sync`: a task
+    /// waits for it.
     pub async fn submit(
         &self,
         volume: u32,
@@ -51,6 +53,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         let mut done = 0;
         while done < whole.blocks {
             let first = whole.block + u64::from(done);
+            // The place on a member of the volume, and the blocks from there to that member's next
+            // part.
             let (dev, at, room) = self.volumes[volume as usize].place(first);
             let most = self.max_bio(volume);
             let n = u64::from((whole.blocks - done).min(most)).min(room) as u32;
@@ -69,8 +73,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// Brings up a volume's devices, which counts as if a dirtier had slept (`bdi_init`).
-    /// `written`: mounting its filesystem wrote, so throttled writes have windows from here on.
+    /// Brings up a volume's devices when it is mounted, which counts as if a dirtier had slept
+    /// (`bdi_init`). `written`: mounting its filesystem wrote, so throttled writes have windows
+    /// from here on.
     pub(crate) fn came_up(&self, volume: u32, written: bool) {
         self.make_room(volume);
         for dev in self.volumes[volume as usize].devices() {
@@ -84,7 +89,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     }
 
     /// Notes that a task which dirtied pages sleeps: writes to the volume's devices get more room
-    /// in the throttle (`last_bdp_sleep`).
+    /// in the writeback throttle (`last_bdp_sleep`).
     pub(crate) fn make_room(&self, volume: u32) {
         let mut devices = self.devices.borrow_mut();
         for dev in self.volumes[volume as usize].devices() {
@@ -124,14 +129,15 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         self.queue_base + own_queue::conversions(self.tasks, devices, volume)
     }
 
-    /// Submits a bio to a device's queue, waiting for room there as long as needed.
+    /// Submits a bio to a device's queue, waiting for a request there as long as needed.
     async fn submit_bio(&self, dev: u32, bio: Bio) {
         self.charge(Cost::Submit, 1);
         while !self.try_submit(dev, bio).await {}
     }
 
-    /// Submits a bio to a device's queue. Returns false after a sleep for room: the caller tries
-    /// again.
+    /// Tries once to submit a bio to a device's queue: queues it, keeps it in the task's plug or
+    /// merges it, and returns true. If no request is free or writes are throttled, sleeps until
+    /// woken and returns false: the caller tries again.
     async fn try_submit(&self, dev: u32, bio: Bio) -> bool {
         let task = self.sched.task() as usize;
         let answer = {
@@ -183,8 +189,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         false
     }
 
-    /// Returns the wait queue for a task whose bio was refused, and the index of the class it
-    /// sleeps as.
+    /// Returns the wait queue for a task whose bio was refused (`answer`: no free request, or the
+    /// writeback throttle), and the index of the class, sync or async, it sleeps as.
     #[cold]
     fn room_for(&self, dev: u32, bio: &Bio, answer: Submit) -> (u32, u32) {
         let devices = self.devices.borrow();
@@ -233,7 +239,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// Reads or writes (`write`) blocks that belong to no page and waits. Returns true on success.
+    /// Reads, or with `write` writes, blocks of a volume that belong to no page, such as metadata
+    /// or a log, and waits for the device. Returns true on success, false on an I/O error.
     pub async fn write_raw(&self, volume: u32, block: u64, blocks: u32, write: bool) -> bool {
         let queue = self.queue_base + own_queue::TASK + self.sched.task();
         let (mut at, end) = (block, block + u64::from(blocks));
@@ -257,9 +264,10 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         !self.raw_failed.borrow_mut().remove(&queue)
     }
 
-    /// As [`Self::write_raw`], for a log record that begins or ends within a block: `beside`
-    /// sectors of these blocks are not part of it. The device writes whole blocks, but its write
-    /// counters count sectors.
+    /// Writes a log record (first block, number of blocks) that begins or ends within a block, and
+    /// waits; `beside` sectors of these blocks are not part of it. The device writes whole blocks,
+    /// but its write counters count sectors. `how`: as one write, or by log buffers. Returns true
+    /// on success.
     pub async fn write_record(
         &self,
         volume: u32,
@@ -314,7 +322,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         !self.raw_failed.borrow_mut().remove(&queue)
     }
 
-    /// Waits until at most `most` of a task's log buffers are in flight.
+    /// Waits until at most `most` log buffers of the task with wait queue `queue` are in flight.
     async fn wait_for_buffers(&self, volume: u32, queue: u32, most: u32) {
         loop {
             let ticket = self.sched.ticket(queue);
@@ -326,8 +334,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// Returns how many of `kb` written kilobytes count towards the write statistics: sectors
-    /// beside log records do not ([`Self::write_record`]).
+    /// Returns how many of `kb` written kilobytes count towards the write statistics: the sectors
+    /// that share blocks with log records, but are not part of them, do not
+    /// ([`Self::write_record`]).
     pub(super) fn counted_kb(&self, kb: u64) -> u64 {
         let unknown = &self.sectors_beside.1;
         let beside = (unknown.get() / 2).min(kb);

@@ -35,7 +35,8 @@ pub enum Tag {
 }
 
 impl Tag {
-    /// Packs the tag into the 64 bits that a bio has for it.
+    /// Packs the tag into the 64 bits that a bio has for it: kind or file in the upper half, number
+    /// in the lower.
     pub(crate) fn pack(self) -> u64 {
         match self {
             Self::Pages { mapping, index } => u64::from(mapping) << 32 | u64::from(index),
@@ -46,7 +47,8 @@ impl Tag {
         }
     }
 
-    /// Returns the tag for the part behind the first `blocks` blocks.
+    /// Returns the tag for the part of a split bio behind its first `blocks` blocks: only the index
+    /// of a page moves.
     pub(super) fn after(self, blocks: u32) -> Self {
         match self {
             Self::Pages { mapping, index } => Self::Pages {
@@ -57,7 +59,7 @@ impl Tag {
         }
     }
 
-    /// Unpacks a tag from a bio's 64 bits.
+    /// Unpacks the tag from a bio's 64 bits, the reverse of [`Self::pack`].
     pub(super) fn unpack(v: u64) -> Self {
         match (v >> 32) as u32 {
             0xffff_ffff => Self::Raw { queue: v as u32 },

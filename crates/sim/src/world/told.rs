@@ -13,8 +13,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         self.slowest.observe(self.sched.now(), task, kswapd, event);
     }
 
-    /// Adds an event to the sums over reclaim's events, and charges its recording if monitors are
-    /// on.
+    /// Adds an event to the sums over reclaim's events, and to the record of the slowest
+    /// allocations; notes where the task enters and leaves direct reclaim and how deep its stack
+    /// is. Charges the recording of the event if monitors are on.
     #[inline(always)]
     pub(super) fn count(&self, event: &Event) {
         match event {
@@ -60,8 +61,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// Passes an event to the listener or, without one, into the ring, which leaves out
-    /// page-by-page events.
+    /// Passes an event to the listener or, without one, into the trace ring, which leaves out
+    /// page-by-page events. A full ring is emptied and counted as lost.
     pub(super) fn trace(&self, event: &Event) {
         let (now, cpu, task) = (self.sched.now(), self.sched.cpu(), self.sched.task());
         if self.listening.tell(now, cpu, task, event) {

@@ -61,6 +61,7 @@ pub(super) struct Task {
 }
 
 impl Default for Task {
+    /// Returns a task without name that does not wait and has no task behind it.
     fn default() -> Self {
         Self {
             name: "",
@@ -115,6 +116,7 @@ struct Places {
 const HELD: u32 = 1 << 31;
 
 impl Places {
+    /// Returns the index of an object; `None` if it is not in the tables.
     fn get(&self, (kind, object): Object) -> Option<u32> {
         let known = match kind {
             WaitedKind::InodeSync => self.inodes.get(object as usize).filter(|&&at| at < HELD),
@@ -123,6 +125,7 @@ impl Places {
         known.copied()
     }
 
+    /// Returns the entry of an inode's writeback in [`Self::inodes`], which grows to reach it.
     fn inode(&mut self, object: u64) -> &mut u32 {
         let at = object as usize;
         if self.inodes.len() <= at {
@@ -131,8 +134,9 @@ impl Places {
         &mut self.inodes[at]
     }
 
-    /// Notes the holder of an inode's writeback that has no index, because no task waits for it.
-    /// Returns false for any other object.
+    /// Notes the holder of an inode's writeback that has no index, because no task waits for it;
+    /// `None`: no holder. Returns true if that is all there is to do, false for an object that has
+    /// an index or is of another kind.
     fn hold_alone(&mut self, (kind, object): Object, task: Option<TaskId>) -> bool {
         if kind != WaitedKind::InodeSync {
             return false;
@@ -145,7 +149,8 @@ impl Places {
         alone
     }
 
-    /// Returns the holder of an object that has no index, or [`NONE`].
+    /// Returns the holder of an object that has no index, as only an inode's writeback can; or
+    /// [`NONE`].
     fn holder_alone(&self, (kind, object): Object) -> TaskId {
         let known = match kind {
             WaitedKind::InodeSync => self.inodes.get(object as usize),
@@ -157,6 +162,7 @@ impl Places {
         }
     }
 
+    /// Notes that an object has the index `at`.
     fn insert(&mut self, (kind, object): Object, at: u32) {
         if kind == WaitedKind::InodeSync {
             *self.inode(object) = at;
@@ -165,6 +171,7 @@ impl Places {
         }
     }
 
+    /// Forgets the index of an object.
     fn remove(&mut self, (kind, object): Object) {
         match kind {
             WaitedKind::InodeSync => self.inodes[object as usize] = NONE,
@@ -179,6 +186,7 @@ fn pages((first, n): (u64, u32)) -> Range<u64> {
 }
 
 impl Chains {
+    /// Returns a task's entry; the table grows to reach it.
     pub fn task(&mut self, task: TaskId) -> &mut Task {
         let at = task as usize;
         if self.tasks.len() <= at {
@@ -197,7 +205,7 @@ impl Chains {
         wait.expect("whoever is on a list waits")
     }
 
-    /// Returns the index of an object, adding the object to the tables if need be.
+    /// Returns the index of an object in `things`, adding the object to the tables if need be.
     fn place(&mut self, what: Object) -> u32 {
         if let Some(at) = self.places.get(what) {
             return at;
@@ -225,8 +233,8 @@ impl Chains {
         at
     }
 
-    /// Removes an object without holder, waiters and crowd from the tables; daemons and logs stay,
-    /// as they are few and recur.
+    /// Removes the object at an index from the tables if it has neither holder nor waiters nor
+    /// crowd; daemons and logs stay, as they are few and recur.
     pub fn forget(&mut self, at: u32) {
         let thing = &mut self.things[at as usize];
         if matches!(thing.what.0, WaitedKind::Server | WaitedKind::LogForce) {
@@ -240,7 +248,8 @@ impl Chains {
         }
     }
 
-    /// Returns the holder of the object of a wait, or [`NONE`].
+    /// Returns the task that holds the object of a wait, or [`NONE`]: the known holder, or the one
+    /// that the wait names, or, for a page, a waiting task that wants to submit its I/O.
     fn holder(&self, wait: &Wait) -> TaskId {
         let known = self.things[wait.object as usize].holder;
         if known != NONE {
@@ -257,8 +266,8 @@ impl Chains {
         })
     }
 
-    /// Looks up the holder of the object that a task waits on again, and puts the task behind that
-    /// holder.
+    /// Looks up again which task holds the object that `task` waits on, and moves `task` to the
+    /// list of waiters behind that holder. A task does not wait behind itself.
     fn follow(&mut self, task: TaskId) {
         let wait = *self.linked(task);
         let holder = match self.holder(&wait) {
@@ -278,7 +287,7 @@ impl Chains {
         }
     }
 
-    /// Takes a task off the list behind its holder.
+    /// Takes a task off the list of waiters behind its holder, if it has one.
     fn leave_holder(&mut self, task: TaskId) {
         let wait = self.linked(task);
         let holder = std::mem::replace(&mut wait.holder, NONE);
@@ -318,7 +327,9 @@ impl Chains {
         }
     }
 
-    /// Notes that a task begins to wait.
+    /// Notes that a task begins to wait on an object at time `now`, and enters the task in the
+    /// lists of waiters. The tasks behind it, and those waiting for pages that it wants to submit,
+    /// are noted as changed.
     pub fn begin(&mut self, task: TaskId, on: Waited, now: u64) {
         let held = held_by_tasks(on.kind);
         let object = match held {
@@ -350,7 +361,8 @@ impl Chains {
         }
     }
 
-    /// Notes the end of a task's wait, if it has one.
+    /// Notes the end of a task's wait and returns that wait; `None` if the task did not wait. The
+    /// tasks behind it are noted as changed.
     pub fn end(&mut self, task: TaskId) -> Option<Wait> {
         let wait = self.tasks.get(task as usize)?.wait?;
         if wait.object != NONE {
@@ -371,7 +383,9 @@ impl Chains {
         Some(wait)
     }
 
-    /// Notes the pages of the I/O that the task wants to submit; `None`: none any more.
+    /// Notes the pages of the I/O that the task wants to submit (the first, and how many), so that
+    /// tasks that wait for these pages wait behind it as long as it waits itself; `None`: none any
+    /// more.
     pub fn submits(&mut self, task: TaskId, pages: Option<(u64, u32)>) {
         let first = self.concerned.len();
         if let Some(wait) = self.wait(task) {
@@ -389,7 +403,7 @@ impl Chains {
         }
     }
 
-    /// Notes that the tasks behind a task may have changed crowds.
+    /// Adds the tasks that wait behind a task to `concerned`: they may have changed crowds.
     fn concerns_behind(&mut self, task: TaskId) {
         let mut next = self.tasks[task as usize].behind;
         while next != NONE {
@@ -425,8 +439,9 @@ impl Chains {
         self.follow_concerned(first);
     }
 
-    /// Ends a task's hold of the pages that it wanted to submit; the tasks that were behind it are
-    /// in `concerned` from index `first` on.
+    /// Takes a task off the list of those that wait and want to submit pages, if it wanted to; the
+    /// tasks that were behind it, in `concerned` from index `first` on, look up their holders
+    /// again.
     fn has_no_pages(&mut self, task: TaskId, first: usize) {
         if self.tasks[task as usize].submits.is_some() {
             self.submitting.retain(|&t| t != task);
@@ -434,13 +449,15 @@ impl Chains {
         }
     }
 
-    /// Notes that the waiters on an object may have changed crowds.
+    /// Adds the waiters on an object to `concerned`, if it is in the tables: they may have changed
+    /// crowds.
     fn concerns_waiters(&mut self, what: Object) {
         if let Some(at) = self.places.get(what) {
             self.concerns_waiters_at(at);
         }
     }
 
+    /// Adds the waiters on the object at an index to `concerned`.
     fn concerns_waiters_at(&mut self, at: u32) {
         let mut next = self.things[at as usize].first;
         while next != NONE {
@@ -449,7 +466,7 @@ impl Chains {
         }
     }
 
-    /// Looks up the holders of the tasks in `concerned` from index `first` on again.
+    /// Looks up again the holders that the tasks in `concerned` from index `first` on wait behind.
     fn follow_concerned(&mut self, first: usize) {
         for at in first..self.concerned.len() {
             let task = self.concerned[at];
@@ -461,7 +478,8 @@ impl Chains {
         }
     }
 
-    /// Notes that a task holds an object from now on; `None`: no task does.
+    /// Notes that `task` holds an object from now on, so that the object's waiters wait behind it;
+    /// `None`: no task does.
     pub fn holds(&mut self, what: Object, task: Option<TaskId>) {
         if self.places.hold_alone(what, task) {
             return;
@@ -480,7 +498,7 @@ impl Chains {
     }
 
     /// Collects in `tasks`, ordered by number, the tasks whose chains may have changed since the
-    /// last call: all that are concerned and all tasks behind them.
+    /// last call: all in `concerned`, and all tasks behind them.
     pub fn moved(&mut self, tasks: &mut Vec<TaskId>) {
         tasks.clear();
         self.walk = self.walk.wrapping_add(1);
@@ -492,8 +510,8 @@ impl Chains {
         tasks.sort_unstable();
     }
 
-    /// Collects in `tasks`, in no order, all tasks that wait on an object, directly or through
-    /// others.
+    /// Collects in `tasks`, in no order, all tasks that wait on the object at an index, directly or
+    /// through others.
     pub fn behind(&mut self, object: u32, tasks: &mut Vec<TaskId>) {
         tasks.clear();
         self.walk = self.walk.wrapping_add(1);
@@ -505,7 +523,7 @@ impl Chains {
         self.meet_those_behind(tasks);
     }
 
-    /// Adds a task to `tasks` if this walk has not met it yet.
+    /// Adds a task to `tasks` unless this walk over the lists has met it before.
     fn meet(&mut self, task: TaskId, tasks: &mut Vec<TaskId>) {
         let walk = self.walk;
         let entry = &mut self.tasks[task as usize];
@@ -515,7 +533,7 @@ impl Chains {
         }
     }
 
-    /// Adds all tasks behind those in `tasks`, directly or through others.
+    /// Adds all tasks that wait behind those in `tasks`, directly or through others.
     fn meet_those_behind(&mut self, tasks: &mut Vec<TaskId>) {
         let mut at = 0;
         while at < tasks.len() {
@@ -528,9 +546,9 @@ impl Chains {
         }
     }
 
-    /// Returns the index of the object at the end of a task's chain, the number of tasks in
-    /// between, and the object's holder or [`NONE`]. `None` if the task waits on nothing that tasks
-    /// hold.
+    /// Returns the index of the object at the end of a task's chain of holders, the number of tasks
+    /// in between, and the object's holder or [`NONE`]. `None` if the task waits on nothing that
+    /// tasks hold. A chain is followed for at most [`DEPTH`] tasks.
     pub fn root(&self, task: TaskId) -> Option<(u32, u32, TaskId)> {
         let mut root = None;
         let mut at = task;

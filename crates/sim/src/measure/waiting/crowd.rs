@@ -17,6 +17,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// Turns a member into the texts of a report.
     pub fn member(&self) -> Member {
         Member {
             task: label(self.name, self.task),
@@ -47,6 +48,8 @@ pub(super) struct Open {
 }
 
 impl Open {
+    /// Returns a crowd without members that begins at `now` (nanoseconds). `members`: an empty
+    /// list, perhaps with memory from an earlier crowd.
     pub fn new(now: u64, members: Vec<Seen>) -> Self {
         Self {
             since: now,
@@ -59,7 +62,8 @@ impl Open {
         }
     }
 
-    /// Sets the number of members at `now`.
+    /// Sets the number of members at time `now`, and adds the time that the members before have
+    /// lost to `area`.
     pub fn change(&mut self, now: u64, members: u32) {
         // The clocks of CPUs differ by up to a quantum.
         self.area += u64::from(self.now) * now.saturating_sub(self.changed);
@@ -68,7 +72,8 @@ impl Open {
     }
 }
 
-/// Keeps the [`MEMBERS`] nearest to the object, at equal distance the longest waiters first.
+/// Cuts a list of members to the [`MEMBERS`] nearest to the object, at equal distance the longest
+/// waiters first, and sorts it so.
 pub(super) fn nearest(members: &mut Vec<Seen>) {
     let place = |m: &Seen| (m.behind, m.since, m.task);
     if members.len() > MEMBERS {

@@ -43,7 +43,8 @@ struct Open {
 }
 
 impl Open {
-    /// Sets the number of members at `now`.
+    /// Sets the number of members of a crowd at time `now`, and adds the time that the members
+    /// before have lost to `area`.
     fn change(&mut self, now: u64, members: u32) {
         // The clocks of CPUs differ by up to a quantum.
         self.area += u64::from(self.now) * now.saturating_sub(self.changed);
@@ -70,6 +71,7 @@ struct Table {
 pub struct Waiting(RefCell<Table>);
 
 impl Table {
+    /// Returns a task's entry; the table grows to reach it.
     fn task(&mut self, task: TaskId) -> &mut Task {
         let at = task as usize;
         if self.tasks.len() <= at {
@@ -82,7 +84,9 @@ impl Table {
         self.tasks.get(task as usize)?.wait.as_ref()
     }
 
-    /// Returns the holder of the object of a wait.
+    /// Returns the task that holds the object of a wait: the known holder, or the one that the wait
+    /// names, or, for a page, a waiting task that wants to submit its I/O. `None`: no task holds
+    /// it.
     fn holder(&self, on: &Waited) -> Option<TaskId> {
         let known = self.holders.get(&(on.kind, on.object)).copied();
         known.or(on.holder).or_else(|| {
@@ -100,8 +104,8 @@ impl Table {
         })
     }
 
-    /// Returns the object at the end of a task's chain, the number of tasks in between, and the
-    /// object's holder.
+    /// Returns the object at the end of a task's chain of holders, the number of tasks in between,
+    /// and the object's holder. `None` if the task waits on nothing that tasks hold.
     fn root(&self, task: TaskId) -> Option<(Object, u32, Option<TaskId>)> {
         let mut root = None;
         let mut at = task;
@@ -134,7 +138,8 @@ impl Table {
         time.saturating_sub(self.start)
     }
 
-    /// Returns the members of a crowd.
+    /// Returns the members of an object's crowd, nearest to the object first, and last the object's
+    /// holder.
     fn members(&self, object: Object, now: u64) -> Vec<Member> {
         let mut members = Vec::new();
         let mut holder = None;
@@ -167,6 +172,7 @@ impl Table {
         members
     }
 
+    /// Adds a task to the crowd of an object at time `now`; the first task opens the crowd.
     fn join(&mut self, object: Object, now: u64) {
         let open = self.crowds.entry(object).or_insert(Open {
             since: now,
@@ -180,6 +186,7 @@ impl Table {
         open.change(now, open.now + 1);
     }
 
+    /// Takes a task out of the crowd of an object, and ends the crowd if it was the last.
     fn leave(&mut self, object: Object, now: u64) {
         let open = self.crowds.get_mut(&object).expect("a crowd with members");
         open.change(now, open.now - 1);
@@ -189,7 +196,7 @@ impl Table {
         }
     }
 
-    /// Records the members of a crowd if it is larger than ever.
+    /// Records the members of an object's crowd if it is larger than ever.
     fn measure(&mut self, object: Object, now: u64) {
         let grown = self.crowds.get(&object).filter(|c| c.now > c.most);
         let Some(members) = grown.map(|c| c.now) else {
@@ -200,7 +207,7 @@ impl Table {
         (open.most, open.most_at, open.members) = (members, now, list);
     }
 
-    /// Keeps a crowd that has ended if it is among the worst.
+    /// Keeps a crowd that has ended if it is among those in which tasks lost most time.
     fn keep(&mut self, (kind, id): Object, open: Open, now: u64) {
         // A lone task that waits for an object without a holder is not a crowd.
         if open.members.len() < 2 {
@@ -275,7 +282,8 @@ impl Waiting {
         }
     }
 
-    /// Notes the pages of the I/O that a task wants to submit, for which it may wait for a request.
+    /// Notes the pages of the I/O that a task wants to submit (the first, and how many), for which
+    /// it may wait for a request; `None`: none any more.
     pub fn submits(&self, task: TaskId, pages: Option<(u64, u32)>) {
         let table = &mut *self.0.borrow_mut();
         let before = std::mem::replace(&mut table.task(task).submits, pages);
@@ -293,7 +301,8 @@ impl Waiting {
         table.regroup(now);
     }
 
-    /// Notes that a task begins to wait.
+    /// Notes that a task begins to wait on an object at time `now`: counts the wait, and adds the
+    /// task to the crowd at the end of its chain of holders, if tasks can hold the object.
     pub fn begin(&self, task: TaskId, on: Waited, now: u64) {
         let table = &mut *self.0.borrow_mut();
         let sum = &mut table.sums[on.kind as usize];
@@ -317,7 +326,8 @@ impl Waiting {
         }
     }
 
-    /// Notes the end of a task's wait, if it has one.
+    /// Notes the end of a task's wait at time `now`, if it has one: adds its time to the sums, and
+    /// takes the task out of its crowd.
     pub fn end(&self, task: TaskId, now: u64) {
         let table = &mut *self.0.borrow_mut();
         let Some(t) = table.tasks.get_mut(task as usize) else {
@@ -335,7 +345,8 @@ impl Waiting {
         table.regroup(now);
     }
 
-    /// Returns the summary at `end`; waits under way count up to then.
+    /// Returns the sums by kind and the crowds that cost most time; waits under way count up to
+    /// time `end`.
     pub fn sums(&self, end: u64) -> WaitSums {
         let mut table = self.0.take();
         for (object, mut open) in std::mem::take(&mut table.crowds) {
