@@ -61,7 +61,8 @@ impl Default for Times {
     }
 }
 
-/// Returns the largest window in pages for a factor of `times`.
+/// Returns the largest read-ahead window in pages, for a file whose advice multiplies it by `times`
+/// (0, 1 or 2).
 fn most(mm: &LiveMm, times: u32) -> u32 {
     (READ_AHEAD * times).min(file::pages_of_memory(mm) / READ_AHEAD_SHARE)
 }
@@ -78,11 +79,13 @@ impl Ahead {
         self.times.0.store(times, SeqCst);
     }
 
-    /// Moves the window for a miss or a mark. Returns what is to be read (`Moved::Small`: only the
-    /// pages wanted) and the window.
+    /// Moves the read-ahead window for a missed page or a page with the read-ahead mark. Returns
+    /// the part to read (`Moved::Small`: only the pages wanted; `Nothing`: none) and the window.
     fn on_demand(&self, mm: &LiveMm, mapping: u32, missed: Missed) -> (Moved, Window) {
         let most = most(mm, self.times.0.load(SeqCst));
         let index = missed.index;
+        // For a window that is not sequential: the next page that is missing, and the pages cached
+        // just before.
         let cached = |i: u32| mm.peek_page(mapping, i).is_some();
         let hole = || (index + 1..=index.saturating_add(most)).find(|&i| !cached(i));
         let history = || {
@@ -100,8 +103,8 @@ impl Ahead {
     }
 }
 
-/// Returns a page of a file to read, locked and valid. `wanted`: pages the caller will read, from
-/// `index` on. A missing page is read together with the window that begins there.
+/// Returns the page at `index` of a file to read, locked and valid. `wanted`: pages the caller will
+/// read, from `index` on. A missing page is read together with the window that begins there.
 pub async fn page<'a>(
     mm: &'a LiveMm,
     mapping: u32,
@@ -151,7 +154,8 @@ pub async fn page<'a>(
     }
 }
 
-/// Clears the `READAHEAD` mark of a cached page, if it has one, and starts to read the next window.
+/// Clears the `READAHEAD` mark of the cached page at `index`, if it has one, and starts to read the
+/// next window. `wanted`: pages the caller will read, from `index` on.
 async fn on_mark(mm: &LiveMm, mapping: u32, ahead: &Ahead, (index, wanted): (u32, u32)) {
     let Some(pfn) = mm.peek_page(mapping, index) else {
         return;
@@ -172,7 +176,8 @@ async fn on_mark(mm: &LiveMm, mapping: u32, ahead: &Ahead, (index, wanted): (u32
     }
 }
 
-/// Starts to read the missing pages from `first` to `last`, in requests of one window each.
+/// Starts to read the missing pages of a file from index `first` to `last`, in requests of one
+/// window each (`POSIX_FADV_WILLNEED`).
 pub async fn will_need(mm: &LiveMm, mapping: u32, first: u32, last: u32) {
     let most = most(mm, 1).max(1);
     let mut at = first;
@@ -186,8 +191,9 @@ pub async fn will_need(mm: &LiveMm, mapping: u32, first: u32, last: u32) {
     }
 }
 
-/// Starts to read the missing pages from `first` to `last`, as far as the bound on pages handed
-/// over allows ([`HANDED_SHARE`] of memory). Returns how many pages it started to read.
+/// Starts to read the missing pages of a file from index `first` to `last`, as far as the bound on
+/// pages handed over to executors allows ([`HANDED_SHARE`] of memory). Returns how many pages it
+/// started to read.
 pub async fn prefetch(mm: &LiveMm, mapping: u32, first: u32, last: u32) -> u64 {
     let io = mm.world.io(mm.mappings[mapping as usize].bdi());
     let most = file::pages_of_memory(mm) / HANDED_SHARE;
@@ -218,7 +224,8 @@ fn marked(mm: &LiveMm, first: u32, pages: &[Locked<'_>], mark: Option<u32>) {
 
 /// Enters fresh pages from `first` on into a file's cache, locked: at most `most`, not beyond the
 /// file's end, and only up to the first page that is cached already. Only the first page is needed
-/// (`gfp`); the others are allocated with `NORETRY`, without waiting for memory.
+/// (`gfp`); the others are allocated with `NORETRY`, without waiting for memory. Fails if not even
+/// the first page has memory.
 async fn enter(
     mm: &LiveMm,
     mapping: u32,
@@ -245,8 +252,10 @@ async fn enter(
     Ok(fresh)
 }
 
-/// Enters the missing pages of a window and hands them to an executor to read; returns how many
-/// pages were missing. If too many are on the way, the caller reads them here.
+/// Enters the missing pages of a window (`size` pages from index `start` on) and hands them to an
+/// executor of the file's device to read; returns how many pages were missing. If too many are on
+/// the way, the caller reads them here. `mark`: index of the page whose first access reads the next
+/// window.
 async fn hand_over(mm: &LiveMm, mapping: u32, start: u32, size: u32, mark: Option<u32>) -> u32 {
     let end = file::pages_of(file::size(mm, mapping)).min(start.saturating_add(size));
     let bdi = mm.mappings[mapping as usize].bdi();

@@ -95,6 +95,7 @@ impl Copies {
         self.free.lock().push(slot);
     }
 
+    /// Returns the memory for the `nth` page of the copy in a slot.
     fn page(&self, slot: u32, nth: usize) -> NonNull<[u8; PAGE]> {
         assert!(nth < COPY_PAGES);
         let arena = self.arena.as_ref().expect("a slot was taken");
@@ -132,7 +133,8 @@ const COPIED: u32 = 1 << 30;
 const PINS: u32 = COPIED - 1;
 
 impl<'a> Locked<'a> {
-    /// Returns the page at an index of a file and waits for its lock. `None`: not cached.
+    /// Returns the page at an index of a file, after waiting for its lock. `None`: it is not
+    /// cached.
     pub async fn find(mm: &'a LiveMm, mapping: u32, index: u32) -> Option<Self> {
         let pfn = mm.find_lock_page(mapping, index).await?;
         let place = (mm.frames.mapping(pfn), mm.frames.index(pfn));
@@ -146,7 +148,8 @@ impl<'a> Locked<'a> {
     }
 
     /// Allocates a page and enters it, locked, at an index of a file. Its bytes are whatever the
-    /// frame held before. `Ok(None)`: another task entered a page there first. `Err`: no memory.
+    /// frame held before, so the caller fills it. `Ok(None)`: another task entered a page there
+    /// first. `Err`: no memory; tried again several times unless `gfp` has `NORETRY`.
     pub async fn insert(
         mm: &'a LiveMm,
         mapping: u32,
@@ -230,7 +233,8 @@ impl<'a> Locked<'a> {
         Some(self)
     }
 
-    /// Waits until the page is not under writeback, or is being written from a copy.
+    /// Waits until the lock's holder may write the page: it is not under writeback, or is being
+    /// written from a copy.
     pub async fn settled(&mut self) {
         let (w, q) = (&self.mm.world, mm::queue::page(self.pfn));
         let word = self.mm.frames.track(self.pfn);
@@ -244,7 +248,7 @@ impl<'a> Locked<'a> {
         self.settled = true;
     }
 
-    /// Pins the page in addition to its lock.
+    /// Pins the page in addition to its lock, so that its bytes stay readable after the unlock.
     pub fn pin(&mut self) -> Pinned<'a> {
         self.unpinned = false;
         self.mm.frames.track(self.pfn).fetch_add(1, SeqCst);
@@ -269,7 +273,8 @@ impl<'a> Locked<'a> {
         unsafe { self.mm.world.arena.page(self.pfn).as_mut() }
     }
 
-    /// Puts a dirty page under writeback and unlocks it. `None`: the page was clean.
+    /// Puts a dirty page under writeback and unlocks it. Returns the writeback, which the caller
+    /// must end; `None`: the page was clean.
     pub fn start_writeback(self) -> Option<Writeback<'a>> {
         assert!(!self.has(flag::WRITEBACK));
         self.mm.clear_page_dirty_for_io(self.pfn).then(|| {
@@ -295,7 +300,7 @@ struct Tries {
 
 /// Decides, after reclaim freed nothing, whether to try an allocation again; `Err`: no. Pages that
 /// are dirty or on their way to or from a device become free without the caller's help, so this
-/// waits for them.
+/// waits for them. `tries` counts over the calls for one allocation.
 async fn another_try(mm: &LiveMm, tries: &mut Tries) -> Result<(), OutOfMemory> {
     let w = &mm.world;
     let dirty = mm.global_stat(ZoneStat::NrFileDirty);
@@ -324,7 +329,8 @@ pub struct Owned {
 }
 
 impl Owned {
-    /// Allocates `1 << order` frames; their bytes are whatever the frames held before.
+    /// Allocates `1 << order` contiguous frames for a program; their bytes are whatever the frames
+    /// held before. Fails once further tries are without hope.
     pub async fn alloc(mm: &LiveMm, gfp: Gfp, order: u32) -> Result<Self, OutOfMemory> {
         let mut tries = Tries::default();
         loop {
@@ -360,7 +366,7 @@ impl Owned {
         unsafe { std::slice::from_raw_parts_mut(first, PAGE << self.order) }
     }
 
-    /// Frees the frames.
+    /// Frees the frames (this drops no `Owned`, which has no `Drop`).
     pub fn free(self, mm: &LiveMm) {
         match self.order {
             0 => mm.free_page(self.pfn, false),
@@ -376,12 +382,15 @@ pub struct Pinned<'a> {
 }
 
 impl<'a> Pinned<'a> {
-    /// Pins a page if it is cached, valid, unmarked and unlocked. The caller must then test whether
-    /// the file still reaches that far, and drop the pin if not.
+    /// Pins a page of a file without a lock, if it is cached, valid, without read-ahead mark and
+    /// unlocked; else returns `None`. The caller must then test whether the file still reaches that
+    /// far, and drop the pin if not.
     #[inline]
     pub fn try_take(mm: &'a LiveMm, mapping: u32, index: u32) -> Option<Self> {
         let pfn = mm.peek_page(mapping, index)?;
         let page = mm.frames.page(pfn);
+        // The pin is counted before the frame is tested (module documentation). If the test fails,
+        // dropping `pinned` takes it back.
         page.track().fetch_add(1, SeqCst);
         let pinned = Self { mm, pfn };
         let f = page.flags() & (flag::CACHED | flag::UPTODATE | flag::LOCKED | flag::READAHEAD);
@@ -406,6 +415,7 @@ impl<'a> Pinned<'a> {
 }
 
 impl Drop for Pinned<'_> {
+    /// Removes the pin; the last one wakes a task that waits to change the page.
     #[inline]
     fn drop(&mut self) {
         if self.mm.frames.track(self.pfn).fetch_sub(1, SeqCst) & !COPIED == WANTED | 1 {
@@ -428,7 +438,7 @@ pub struct Kept<K: Keeper> {
 }
 
 impl<'a> Pinned<'a> {
-    /// Turns the pin into one that owns what keeps the engine alive.
+    /// Turns the pin into one that owns `keeper`, which keeps the engine alive.
     pub fn keep<K: Keeper>(self, keeper: K) -> Kept<K> {
         assert!(std::ptr::eq(self.mm, keeper.mm()), "another engine's page");
         let pfn = self.pfn;
@@ -447,6 +457,7 @@ impl<K: Keeper> Kept<K> {
 }
 
 impl<K: Keeper> Drop for Kept<K> {
+    /// Removes the pin, while the keeper still has the engine.
     fn drop(&mut self) {
         let (mm, pfn) = (self.keeper.mm(), self.pfn);
         drop(Pinned { mm, pfn });
@@ -492,7 +503,8 @@ pub struct Handed {
 }
 
 impl Handed {
-    /// Hands over `pages`, which begin at index `first` and must all be fresh.
+    /// Hands over `pages`, which begin at index `first` and must all be fresh: they stay locked
+    /// without an owner until [`Self::take`].
     pub fn new(mapping: u32, first: u32, pages: Vec<Locked<'_>>) -> Self {
         assert!(
             pages.iter().all(|p| p.unpinned),
@@ -514,7 +526,7 @@ impl Handed {
         }
     }
 
-    /// Takes the pages over on the receiving thread.
+    /// Takes the pages over on the receiving thread, which now holds their locks.
     pub fn take(self, mm: &LiveMm) -> Vec<Locked<'_>> {
         let locked = |pfn| Locked {
             mm,
@@ -564,7 +576,7 @@ impl<'a> Writeback<'a> {
         (!under.run.pages.is_empty()).then_some(under)
     }
 
-    /// Hands the pages to another thread, which ends the writeback.
+    /// Hands the pages to another thread, which ends the writeback; this value then has no pages.
     pub fn send(mut self) -> Sent {
         Sent {
             run: Run {
@@ -576,8 +588,8 @@ impl<'a> Writeback<'a> {
         }
     }
 
-    /// Adds the dirty pages that follow, up to `most` pages in all, by the rule of
-    /// [`Writeback::start`].
+    /// Adds the dirty pages of the file that follow, up to `most` pages in all, as long as each is
+    /// dirty and unlocked.
     pub fn extend(&mut self, most: u32) {
         let run = &mut self.run;
         let n = run.count();
@@ -600,7 +612,8 @@ impl<'a> Writeback<'a> {
         Self { mm, run }
     }
 
-    /// Copies the bytes, if there is a free slot: from then on the pages may be changed.
+    /// Copies the pages' bytes, if there is a free slot for so many; from then on tasks may change
+    /// the pages, and those that wait for it are woken.
     pub fn copy(&mut self) {
         let copies = &self.mm.world.copies;
         if self.run.copy.is_some() || self.run.pages.len() > COPY_PAGES {
@@ -632,7 +645,7 @@ impl<'a> Writeback<'a> {
         Self::adopt(mm, pfn)
     }
 
-    /// Returns the bytes of each page in turn.
+    /// Returns the bytes of each page to write, in turn: from the copy, if there is one.
     pub fn bytes(&self) -> impl Iterator<Item = &[u8; PAGE]> {
         let w = &self.mm.world;
         let bytes = |(i, &pfn): (usize, &Pfn)| match self.run.copy {
@@ -645,8 +658,8 @@ impl<'a> Writeback<'a> {
         self.run.pages.iter().enumerate().map(bytes)
     }
 
-    /// Ends the writeback of pages whose data is lost: they are read anew at the next access,
-    /// except for pages that were changed meanwhile, whose data is newer.
+    /// Ends the writeback of pages whose data could not be written and is lost: they are read anew
+    /// at the next access, except for pages that were changed meanwhile, whose data is newer.
     pub fn lost(self) {
         for &pfn in &self.run.pages {
             let frames = &self.mm.frames;
@@ -675,7 +688,8 @@ impl<'a> Writeback<'a> {
         self.finish(failed);
     }
 
-    /// Ends the writeback unless that was done already.
+    /// Ends the writeback, unless that was done already, and gives back the copy's slot. `failed`:
+    /// the pages were not written.
     fn finish(&mut self, failed: bool) {
         let run = &mut self.run;
         let pages = std::mem::take(&mut run.pages);

@@ -44,7 +44,7 @@ pub(crate) struct Calls {
 
 impl Calls {
     /// Creates the state without calls and threads; the calls' tasks have the numbers from `first`
-    /// on.
+    /// on. `first`: the first of the task numbers that calls use.
     pub fn new(config: &Config, first: TaskId) -> Self {
         let tasks = first..first + config.async_tasks();
         Self {
@@ -78,7 +78,7 @@ impl Calls {
     }
 
     /// Waits until the calls under way have ended, and for the threads to end; after
-    /// [`Calls::close`].
+    /// [`Calls::close`]. Does their work itself if called on one of them.
     pub fn end(&self, mm: &LiveMm) {
         let threads = std::mem::take(&mut *self.threads.lock());
         let me = std::thread::current().id();
@@ -98,7 +98,8 @@ impl Calls {
         mm.world.blocking.stop();
     }
 
-    /// Marks a page as accessed that was read without a task number.
+    /// Marks a page as accessed (`mark_page_accessed`) that was read on a thread without a task
+    /// number.
     fn mark(&self, mm: &LiveMm, page: &Pinned<'_>) {
         if !mm.mark_accessed_in_passing(page.pfn()) {
             // If no task number is free, or the thread is ending, the page stays unmarked.
@@ -163,6 +164,7 @@ pub struct PageOwned(Kept<Arc<Open>>);
 impl Deref for PageOwned {
     type Target = [u8; PAGE];
 
+    /// Returns the page's bytes.
     fn deref(&self) -> &[u8; PAGE] {
         self.0.bytes()
     }
@@ -262,7 +264,7 @@ enum Seen {
 }
 
 impl Seen {
-    /// Returns the histogram for the call; `None`: it is not timed.
+    /// Returns the histogram in which the call's time is recorded; `None`: it is not timed.
     fn kind(self) -> Option<Kind> {
         match self {
             Self::Nothing => None,
@@ -272,7 +274,8 @@ impl Seen {
         }
     }
 
-    /// Starts to record the call, if a recording runs.
+    /// Starts to record the call's pages, if a recording of accesses runs. `None`: nothing to end
+    /// later.
     fn begin(self, file: &Open) -> Option<Begun> {
         let (range, write) = match self {
             Self::Nothing | Self::Sync => return None,
@@ -311,6 +314,8 @@ where
     F: FnOnce(Arc<Open>, A) -> L + Send + 'static,
     L: Future<Output = Done<T, A>> + Send + 'static,
 {
+    /// Begins the call: returns the future that runs it as a task, records its time and sets its
+    /// outcome.
     fn begin(self: Box<Self>) -> Life {
         let this = *self;
         Box::pin(async move {
@@ -338,6 +343,7 @@ struct Asked<T: Send> {
     outcome: Arc<Outcome<T>>,
 }
 
+/// Abandons the result, and cancels the call if it has not begun.
 impl<T: Send> Drop for Asked<T> {
     fn drop(&mut self) {
         self.outcome.abandon();
@@ -346,7 +352,9 @@ impl<T: Send> Drop for Asked<T> {
 }
 
 impl AsyncFile {
-    /// Runs `go` as a task on `given`, and waits for its result.
+    /// Runs `go` as a task of the cache on `given` (the call's buffers), and waits for its result
+    /// and the buffers. `lane`: the queue of its device; `seen`: how it is timed. If the returned
+    /// future is dropped, a call that has begun continues.
     async fn call<T, A, L>(
         file: Arc<Open>,
         (lane, seen): (Lane, Seen),
@@ -378,8 +386,9 @@ impl AsyncFile {
         poll_fn(|context| asked.outcome.poll(context)).await
     }
 
-    /// Copies the cached bytes of a range. `Break(n)`: `n` bytes, and the read is complete.
-    /// `Continue(n)`: `n` bytes, then a page is missing or [`AT_HAND`] is reached.
+    /// Copies the cached bytes of a range, at most [`AT_HAND`] of them, without a call. `Break(n)`:
+    /// `n` bytes, and the read is complete. `Continue(n)`: `n` bytes, then a page is missing or
+    /// [`AT_HAND`] is reached.
     fn at_hand(file: &Open, pos: u64, buf: &mut [u8]) -> Result<ControlFlow<usize, usize>, Error> {
         file.open()?;
         let (mm, mut missed) = (&file.inner.mm, false);
@@ -473,7 +482,8 @@ impl AsyncFile {
         }
     }
 
-    /// Reads into the buffers that remain; `total`: bytes read so far, counted from `pos`.
+    /// Reads into the buffers that remain of a vectored read, one after the other. `total`: bytes
+    /// read so far, counted from `pos`; returns it with the bytes added here.
     async fn read_rest<B: AsMut<[u8]>>(
         file: &Open,
         pos: u64,
@@ -562,7 +572,8 @@ impl AsyncFile {
         }
     }
 
-    /// Pins a page if it is cached, without a call.
+    /// Pins a page if it is cached, without a call. `None`: it is missing, changing, or behind the
+    /// file's end.
     fn pin_at_hand(file: &Arc<Open>, page: u32) -> Option<PageOwned> {
         let (mm, mapping) = (&file.inner.mm, file.file.mapping);
         let pinned = Pinned::try_take(mm, mapping, page)?;

@@ -56,8 +56,8 @@ impl Blocking {
         }
     }
 
-    /// Queues a job for a device's threads. `Err`: the job, if the device has no thread or
-    /// [`Blocking::stop`] was called.
+    /// Queues a job for a device's threads, and starts one more thread if all are busy. `Err`: the
+    /// job, if the device has no thread or [`Blocking::stop`] was called; the caller then does it.
     pub fn put(&self, bdi: u32, job: Job) -> Result<(), Job> {
         let device = &self.0[bdi as usize];
         let mut s = device.state.lock();
@@ -101,7 +101,7 @@ impl Device {
         Ok(())
     }
 
-    /// Does jobs until stopped and none is left; the body of a thread.
+    /// Does queued jobs until stopped and none is left; the body of a device's thread.
     fn work(&self) {
         let mut s = self.state.lock();
         loop {

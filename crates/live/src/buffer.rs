@@ -51,6 +51,8 @@ pub struct Buffer {
 
 impl Buffer {
     /// Allocates a buffer of `len` bytes from a class of memory; see [`crate::Cache::buffer`].
+    /// `len` is in bytes; the memory is rounded up to 1, 2, 4 or 8 pages. Waits for reclaim if
+    /// needed.
     pub(crate) fn new(inner: &Arc<Inner>, len: usize, class: usize) -> Result<Self, Error> {
         if !(1..=MOST_BYTES).contains(&len) {
             return Err(Error::BufferSize(len));
@@ -103,6 +105,7 @@ impl DerefMut for Buffer {
 }
 
 impl Drop for Buffer {
+    /// Frees the buffer's pages, which count as reclaimed if a shrinker frees them.
     fn drop(&mut self) {
         let (inner, Some(owned)) = (&self.inner, self.owned.take()) else {
             return;

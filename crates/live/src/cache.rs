@@ -162,7 +162,8 @@ impl Cache {
         })
     }
 
-    /// Returns the number of a device; the first file on a device starts the device's threads.
+    /// Returns the number of the device `st_dev` in the engine (its bdi); the first file on a
+    /// device starts the device's threads.
     fn device(&self, st_dev: u64) -> Result<u32, Error> {
         match self.daemons.lock().as_mut() {
             Some(daemons) => daemons.device(st_dev),
@@ -289,7 +290,8 @@ impl Cache {
         self.shut_down()
     }
 
-    /// Does the work of [`Cache::shutdown`], on a thread that is not ending.
+    /// Does the work of [`Cache::shutdown`], on a thread that is not ending. Returns the pages and
+    /// files that could not be written.
     fn shut_down(&self) -> Shutdown {
         self.inner.ended.store(true, SeqCst);
         self.inner.calls.close();
@@ -311,6 +313,7 @@ impl Cache {
 }
 
 impl Drop for Cache {
+    /// Shuts the cache down, and reports lost data to the program's handler.
     fn drop(&mut self) {
         let end = self.shutdown();
         if !end.is_clean() {

@@ -93,12 +93,14 @@ pub struct ClassStats {
     pub evicted: u64,
 }
 
-/// Returns the zone type of a class among `classes`: the highest class is Normal.
+/// Returns the zone type that stands for a class (0: the general one) among `classes`: the highest
+/// class is Normal.
 fn kind(class: usize, classes: usize) -> ZoneType {
     [ZoneType::Dma, ZoneType::Dma32, ZoneType::Normal][class + CLASSES - classes]
 }
 
-/// Returns `gfp` with the zone bits of a class among `classes`.
+/// Returns allocation flags `gfp` with the zone bits of a class among `classes`, so that the
+/// allocation takes from that class and those below.
 pub(crate) fn asked(gfp: Gfp, class: usize, classes: usize) -> Gfp {
     let others = gfp.0 & !Gfp::zone(3).0;
     Gfp(others | Gfp::zone(kind(class, classes) as u32).0)
@@ -139,7 +141,8 @@ pub(crate) fn zones(classes: &[Class], pages: u64) -> Result<Vec<ZoneInfo>, Erro
     Ok(all.into_iter().enumerate().map(zone).collect())
 }
 
-/// Returns `lowmem_reserve_ratio` by zone type from the ratios by class, the general class first.
+/// Returns the sysctl `lowmem_reserve_ratio`, by zone type, from the ratios by class, the general
+/// class first.
 pub(crate) fn reserve_ratios(of: &[u32]) -> [u32; 3] {
     let mut ratios = [0; 3];
     for (i, &ratio) in of.iter().enumerate() {

@@ -36,7 +36,8 @@ pub(crate) const ASYNC_LANES: u32 = 2 * DEVICES;
 /// Task numbers for short operations on runner threads: marking pages accessed, closing files.
 const ASYNC_SPARE: u32 = 8;
 impl Who {
-    /// Returns the source of the events that a task traces.
+    /// Returns the source of the events that a task traces, by the ranges of task numbers: kswapd,
+    /// the shutdown, a device's flusher, or a program's thread; all others make transfers.
     pub(crate) fn of(task: Option<TaskId>) -> Self {
         match task {
             Some(KSWAPD) => Self::Kswapd,
