@@ -76,8 +76,9 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Allocates copies for a cache of `pages` pages: a 256th of memory, at least one copy; none
-    /// for a cache below 64 pages, or if the system has no memory for them.
+    /// Allocates memory for copies of pages under writeback, for a cache of `pages` pages: a 256th
+    /// of memory, at least one copy; none for a cache below 64 pages, or if the system has no
+    /// memory for them.
     pub fn new(pages: usize) -> Self {
         let n = (pages / COPY_SHARE / COPY_PAGES).clamp(1, MOST_COPIES);
         let n = if pages < 2 * COPY_PAGES { 0 } else { n };
@@ -366,7 +367,7 @@ impl Owned {
         unsafe { std::slice::from_raw_parts_mut(first, PAGE << self.order) }
     }
 
-    /// Frees the frames (this drops no `Owned`, which has no `Drop`).
+    /// Frees the frames, which the program no longer uses.
     pub fn free(self, mm: &LiveMm) {
         match self.order {
             0 => mm.free_page(self.pfn, false),

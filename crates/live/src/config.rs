@@ -191,6 +191,8 @@ impl OnLoss {
 }
 
 impl Default for OnLoss {
+    /// Returns a receiver that prints the number of lost pages, and the files whose sync failed, to
+    /// standard error.
     fn default() -> Self {
         Self::call(|end| {
             eprintln!("a page cache was dropped and lost {} pages", end.lost_pages);
@@ -208,6 +210,7 @@ impl fmt::Debug for OnLoss {
 }
 
 impl Default for Config {
+    /// Returns the configuration of a cache of 64 MiB without classes, metrics and tracing.
     fn default() -> Self {
         Self {
             memory: 64 << 20,
@@ -233,18 +236,21 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns how many calls of one lane may be under way.
+    /// Returns how many asynchronous calls of one lane (a device's reads, or its other calls) may
+    /// be under way: bounded by the memory, because each call holds pages.
     pub(crate) fn async_most(&self) -> u32 {
         let most = (self.memory / PAGE as u64 / 64).min(1024) as u32;
         self.async_calls.min(most)
     }
 
-    /// Returns how many task numbers asynchronous calls need.
+    /// Returns how many task numbers asynchronous calls need, on all lanes and for short operations
+    /// of their threads.
     pub(crate) fn async_tasks(&self) -> u32 {
         ASYNC_LANES * self.async_most() + ASYNC_SPARE
     }
 
-    /// Checks all values and returns the engine's configuration. `Err`: a value is out of range.
+    /// Checks all values and returns the engine's configuration. `Err`: a value is out of range;
+    /// the text says which values are accepted.
     pub(crate) fn engine(&self) -> Result<mm::Config, Error> {
         let refuse = |text: String| Err(Error::Config(text));
         let pages = self.memory / PAGE as u64;
@@ -317,7 +323,8 @@ impl Config {
         })
     }
 
-    /// Returns the policy with the watermarks of the classes.
+    /// Returns the engine's policy with the watermarks of the classes. `Err`: watermarks do not
+    /// ascend, or are above half of their class.
     pub(crate) fn engine_policy(&self, zones: &[ZoneInfo]) -> Result<Policy, Error> {
         let above = self.classes.iter().map(|c| c.marks);
         let marks: Vec<_> = [self.marks].into_iter().chain(above).collect();
@@ -330,6 +337,7 @@ impl Config {
         [self.held].into_iter().chain(above)
     }
 
+    /// Returns the sysctl `lowmem_reserve_ratio`, by zone type, for the cache's classes.
     fn reserve_ratios(&self) -> [u32; 3] {
         let above = self.classes.iter().map(|c| c.reserve_ratio);
         let all: Vec<_> = [self.reserve_ratio].into_iter().chain(above).collect();
@@ -351,7 +359,7 @@ impl Config {
     }
 }
 
-/// Returns the bytes of the engine's tables: frames, tree nodes, files, tasks.
+/// Returns the bytes of the engine's tables: frames, nodes of page indices, files, tasks.
 fn table_bytes(config: &mm::Config) -> u64 {
     let frames: u64 = config.zones.iter().map(|z| z.size).sum::<u64>() + BLOCK;
     let nodes = frames.min((frames / 4).max(4 << 20)) + 64;

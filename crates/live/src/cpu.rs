@@ -53,6 +53,7 @@ thread_local! {
     static THREAD: Thread = Thread::default();
 }
 
+/// Returns the task that the calling thread executes, with its slot.
 fn current() -> Current {
     let current = THREAD.with(|t| t.current.get());
     current.expect("engine code runs inside block_on")
@@ -85,8 +86,8 @@ pub fn shared() -> bool {
 /// A task that shares its thread yields after it has passed this many points where it could.
 const TURN: u32 = 32;
 
-/// Counts a point at which the calling task could yield; returns true if it must let other tasks of
-/// its thread run.
+/// Counts a point at which the calling task could yield; returns true if the task must let other
+/// tasks of its thread run now.
 pub fn turn_is_over() -> bool {
     let step = || THREAD.with(|t| t.steps.replace(t.steps.get() + 1));
     shared() && step() >= TURN
@@ -112,7 +113,8 @@ pub fn thread_is_ending() -> bool {
     THREAD.try_with(|_| ()).is_err()
 }
 
-/// Runs `f`, which builds an engine that no other thread knows yet, as task 0 on slot 0.
+/// Runs `f`, which builds an engine that no other thread knows yet, as task 0 on slot 0, without
+/// taking that slot.
 pub fn alone<R>(f: impl FnOnce() -> R) -> R {
     let before = set_current(Some(Current {
         task: 0,
@@ -133,14 +135,14 @@ struct Slot {
 }
 
 impl Slot {
-    /// Takes the slot if it is free.
+    /// Takes the slot if it is free; returns true if it was.
     fn try_take(&self) -> bool {
         self.taken
             .try_lock()
             .is_some_and(|mut t| !std::mem::replace(&mut *t, true))
     }
 
-    /// Takes the slot; waits until it is free.
+    /// Takes the slot, after waiting until it is free.
     fn take(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut taken = self.taken.lock();
@@ -151,7 +153,7 @@ impl Slot {
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Frees the slot and wakes a waiter.
+    /// Frees the slot and wakes one thread that waits for it.
     fn give(&self) {
         *self.taken.lock() = false;
         self.free.notify_one();
@@ -167,7 +169,8 @@ impl Cpus {
         Self((0..n).map(|_| Slot::default()).collect())
     }
 
-    /// Takes a free slot for the calling task, or waits for its home slot.
+    /// Takes a free CPU slot for the calling task, its home slot if possible; if none is free,
+    /// waits for the home slot.
     fn enter(&self) {
         let mut me = current();
         let n = self.0.len();
@@ -182,7 +185,7 @@ impl Cpus {
         set_current(Some(me));
     }
 
-    /// Frees the calling task's slot, if it holds one.
+    /// Frees the calling task's CPU slot, if it holds one, before it waits or blocks.
     fn leave(&self) {
         let mut me = current();
         if let Some(cpu) = me.cpu.take() {
@@ -192,8 +195,8 @@ impl Cpus {
         }
     }
 
-    /// Runs `f`, engine code that neither waits nor asks for its task, while holding slot `cpu`;
-    /// the calling thread must hold no slot.
+    /// Runs `f`, engine code that neither waits nor asks for its task, on CPU slot `cpu`, which may
+    /// be taken from another thread's hands only when free; the calling thread must hold no slot.
     pub fn on<R>(&self, cpu: usize, f: impl FnOnce() -> R) -> R {
         self.0[cpu].take();
         let _section = Section {
@@ -208,14 +211,14 @@ impl Cpus {
         f()
     }
 
-    /// Releases the slot for a moment if another thread waits for it.
+    /// Releases the calling task's CPU slot for a moment if another thread waits for it.
     pub fn give_way(&self) {
         if self.0[cpu()].waiting.load(Ordering::SeqCst) > 0 {
             self.off(yield_now);
         }
     }
 
-    /// Runs `f`, which may block, without a slot.
+    /// Runs `f`, which may block, without a CPU slot, and takes a slot again afterwards.
     pub fn off<R>(&self, f: impl FnOnce() -> R) -> R {
         self.leave();
         let r = f();
@@ -223,7 +226,8 @@ impl Cpus {
         r
     }
 
-    /// Runs `f`, which calls a shrinker of the program, without a slot.
+    /// Runs `f`, which calls a shrinker of the program, without a CPU slot; meanwhile
+    /// [`Self::shrinking`] is true on this thread.
     pub fn shrink<R>(&self, f: impl FnOnce() -> R) -> R {
         let me = std::ptr::from_ref(self).addr();
         let before = THREAD.with(|t| t.shrinking.replace(me));
@@ -238,7 +242,8 @@ impl Cpus {
         THREAD.try_with(|t| t.shrinking.get() == me) == Ok(true)
     }
 
-    /// Runs `f` on a slot from inside a shrinker, for the task that called the shrinker.
+    /// Runs `f`, engine code, on a CPU slot from inside a shrinker, for the task that called the
+    /// shrinker.
     pub fn reenter<R>(&self, f: impl FnOnce() -> R) -> R {
         assert!(self.shrinking(), "nobody asks a shrinker");
         self.enter();
@@ -258,8 +263,8 @@ impl Cpus {
         Section { cpus: self, before }
     }
 
-    /// Polls once: runs `f` on a slot as a task that shares its thread. Also returns the deadline
-    /// of the wait that the task entered.
+    /// Runs `f`, one poll of a task that shares its thread, on a CPU slot. Returns its result and
+    /// the deadline of the wait that the task entered (`None`: no limit).
     pub fn turn<R>(&self, task: TaskId, f: impl FnOnce() -> R) -> (R, Option<Instant>) {
         let section = self.section(task, true);
         THREAD.with(|t| t.steps.set(0));
@@ -270,7 +275,8 @@ impl Cpus {
         (r, THREAD.with(|t| t.deadline.get()))
     }
 
-    /// Runs a task's future on the calling thread to its end; `None`: the task was ended in a wait.
+    /// Runs a task's future on the calling thread to its end: polls it on a CPU slot, and sleeps
+    /// without one while it waits. `None`: the task was ended in a wait.
     pub fn block_on<T>(&self, task: TaskId, future: impl Future<Output = T>) -> Option<T> {
         let section = self.section(task, false);
         let parker = THREAD.with(|t| Arc::clone(&t.parker));
@@ -302,6 +308,7 @@ struct Section<'a> {
 }
 
 impl Drop for Section<'_> {
+    /// Gives the task's CPU slot back and lets the thread execute its earlier task again.
     fn drop(&mut self) {
         self.cpus.leave();
         set_current(self.before);

@@ -29,6 +29,7 @@ pub(crate) struct Daemons {
 }
 
 impl Daemons {
+    /// Returns the state of a cache's threads before any is started.
     pub fn new(inner: &Arc<Inner>) -> Self {
         Self {
             inner: Arc::clone(inner),
@@ -40,7 +41,9 @@ impl Daemons {
         }
     }
 
-    /// Starts the threads that every cache has; tells `tell` if there is no ring.
+    /// Starts the threads that every cache has: the ring's owner if transfers are to use a ring
+    /// (`rings`: the storage allows it), kswapd, and the fold of counters. Calls `tell` with the
+    /// reason if there is no ring.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -83,7 +86,8 @@ impl Daemons {
         self.listens.as_ref().map(|(address, _)| *address)
     }
 
-    /// Starts the thread that owns the ring. The inner error says why there is no ring.
+    /// Starts the thread that owns the ring. The inner error says why the system gave no ring; the
+    /// outer one, that the thread cannot be started.
     fn start_ring(&mut self) -> Result<Result<(), crate::Errno>, Error> {
         let (tell, told) = mpsc::channel();
         // Only the thread that made a ring may submit to it.
@@ -100,7 +104,9 @@ impl Daemons {
             .map_err(|_| Error::Config("thread io-ring ended".to_owned()))
     }
 
-    /// Returns the number of a device by its `st_dev`; for a new device it starts the threads.
+    /// Returns the number of a device by its `st_dev`; for a new device it makes a bdi and starts
+    /// the flusher and, without a ring, the threads that make calls. All devices beyond the last
+    /// number share that number.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -131,7 +137,7 @@ impl Daemons {
         Ok(bdi)
     }
 
-    /// Starts a thread that runs `life`.
+    /// Starts a thread of the cache that runs `life`, and keeps it to be joined.
     fn spawn(
         &mut self,
         name: &str,

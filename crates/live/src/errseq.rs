@@ -43,7 +43,7 @@ pub(crate) struct ErrorSequence(Mutex<Sequence>);
 pub(crate) struct Cursor(Mutex<Count>);
 
 impl ErrorSequence {
-    /// Records an error.
+    /// Records an error of a write, and whether the data is lost.
     pub fn record(&self, errno: Errno, fate: Fate) {
         let mut s = self.0.lock();
         s.count.errors += 1;
@@ -61,7 +61,8 @@ impl ErrorSequence {
         Cursor(Mutex::new(self.0.lock().count))
     }
 
-    /// Returns the newest error behind a cursor, and moves the cursor behind it.
+    /// Returns the newest error that a handle was not told of yet, and moves the handle's cursor
+    /// behind all errors. `Error::Lost`: an error since the last check lost data.
     pub fn check(&self, cursor: &Cursor) -> Result<(), Error> {
         // Two threads may check the same handle at once.
         let mut since = cursor.0.lock();

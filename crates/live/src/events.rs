@@ -83,6 +83,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
+    /// Returns an empty buffer with room for the events that `tracing` asks for.
     pub fn new(tracing: Tracing) -> Self {
         Self {
             tracing,
@@ -93,7 +94,8 @@ impl Ring {
         }
     }
 
-    /// Keeps an event if it is wanted and there is room; counts it as lost if there is none.
+    /// Keeps an event of time `at` (nanoseconds) if it is wanted and there is room; counts it as
+    /// lost if there is none.
     #[cold]
     pub fn keep(&self, at: u64, event: &Event) {
         if event.by_page() && !self.tracing.pages {

@@ -32,8 +32,8 @@ pub(crate) fn pages_of(size: u64) -> u32 {
     size.div_ceil(PAGE as u64).min(u64::from(u32::MAX)) as u32
 }
 
-/// Splits a range that [`check_range`] accepts into pages: index, first byte and byte behind the
-/// last in the page.
+/// Splits a range that [`check_range`] accepts into pages. Returns for each its index, and the
+/// first byte and the byte behind the last within the page.
 fn pages(pos: u64, len: u64) -> impl Iterator<Item = (u32, usize, usize)> {
     let end = pos + len;
     let first = pos / PAGE as u64;
@@ -55,7 +55,7 @@ fn page_number(index: u64) -> u32 {
     u32::try_from(index).expect("a range that was checked")
 }
 
-/// Returns an error if the range ends behind the largest file.
+/// Returns an error if the range of `len` bytes from `pos` on ends behind the largest file.
 fn check_range(pos: u64, len: usize) -> Result<(), Error> {
     match pos.checked_add(len as u64) {
         Some(end) if end <= MOST_BYTES => Ok(()),
@@ -63,7 +63,8 @@ fn check_range(pos: u64, len: usize) -> Result<(), Error> {
     }
 }
 
-/// Fills one page as [`io::fill`] does.
+/// Fills one locked page, which has index `index` in its file, from the device, as [`io::fill`]
+/// does.
 pub(crate) async fn fill_one<'a>(
     mm: &'a LiveMm,
     index: u32,
@@ -103,9 +104,10 @@ pub(crate) async fn read_page(
     Ok(n)
 }
 
-/// Reads from `pos` into `buf`; returns the number of bytes. Cached pages are pinned and copied
-/// without a lock. `missing` is called with position, bytes wanted behind it and buffer for each
-/// page that is not cached; `mark` with each cached page that was copied.
+/// Reads from byte `pos` into `buf`; returns the number of bytes, fewer at the file's end. Cached
+/// pages are pinned and copied without a lock. `missing` is called with position, bytes wanted
+/// behind it and buffer for each page that is not cached, and returns the bytes that it read (0:
+/// the read ends here); `mark` with each cached page that was copied.
 pub(crate) fn read(
     mm: &LiveMm,
     mapping: u32,
@@ -151,7 +153,8 @@ pub(crate) fn read(
 /// Bytes that a task copies before it lets other tasks run.
 const STRETCH: usize = 64 * PAGE;
 
-/// Reads as [`read`] does, in a task; continues after `done` bytes of `buf`.
+/// Reads from byte `pos` into `buf` as [`read`] does, but in a task that may wait for pages;
+/// continues after `done` bytes of `buf`. Returns the number of bytes, those done before included.
 pub(crate) async fn read_on(
     mm: &LiveMm,
     mapping: u32,
@@ -189,7 +192,8 @@ pub(crate) async fn read_on(
     Ok(done)
 }
 
-/// Reads a page of a file in, if it is missing, and pins it.
+/// Reads the page at an index of a file in, if it is missing, and pins it. Fails if the file has no
+/// such page.
 pub(crate) async fn pin<'a>(
     mm: &'a LiveMm,
     mapping: u32,
@@ -205,8 +209,9 @@ pub(crate) async fn pin<'a>(
     Ok(pinned)
 }
 
-/// Returns a page of a file, locked and dirty, to be changed, together with the right to change the
-/// file. The task is held to the dirty limits first.
+/// Returns the page at an index of a file, locked and dirty, to be changed, together with the right
+/// to change the file (its share of the file's lock against truncation). The task is throttled at
+/// the dirty limits first. Fails if earlier data cannot be written, or if the cache ends.
 pub(crate) async fn pin_mut<'a>(
     mm: &'a LiveMm,
     file: &'a OpenFile,
@@ -235,7 +240,7 @@ pub(crate) async fn pin_mut<'a>(
     Ok((page, share))
 }
 
-/// Returns an error unless the file has a page at `index`.
+/// Returns an error unless the file reaches the page at `index`.
 fn reaches(mm: &LiveMm, mapping: u32, index: u32) -> Result<(), Error> {
     match index < pages_of(size(mm, mapping)) {
         true => Ok(()),
@@ -260,7 +265,9 @@ async fn hold_back(mm: &LiveMm, mapping: u32) {
     }
 }
 
-/// Writes `buf` from `pos` on, page by page; the task is held to the dirty limits.
+/// Writes `buf` from byte `pos` of a file on, page by page; the task is throttled at the dirty
+/// limits. Fails if earlier data cannot be written, and otherwise after the pages before the one
+/// that failed.
 pub(crate) async fn write(mm: &LiveMm, mapping: u32, pos: u64, buf: &[u8]) -> Result<(), Error> {
     check_range(pos, buf.len())?;
     if buf.is_empty() {
@@ -283,8 +290,9 @@ pub(crate) async fn write(mm: &LiveMm, mapping: u32, pos: u64, buf: &[u8]) -> Re
     Ok(())
 }
 
-/// Returns a cached page, locked, that may be changed: not under writeback, unless from a copy, and
-/// not pinned. `None`: not cached. When the cache ends it does not wait for pins.
+/// Returns the cached page at an index, locked, once it may be changed: not under writeback, unless
+/// from a copy, and not pinned. `None`: not cached. When the cache ends this fails and does not
+/// wait for pins.
 async fn find_to_change(
     mm: &LiveMm,
     mapping: u32,
@@ -304,7 +312,8 @@ async fn find_to_change(
     }
 }
 
-/// Writes a part of one page, which is read first if it is missing and not written as a whole.
+/// Writes `bytes` into one page, from byte `from` of the page on, and extends the file if needed. A
+/// missing page is read first, unless it is written as a whole.
 async fn write_page(
     mm: &LiveMm,
     mapping: u32,
@@ -334,7 +343,7 @@ async fn write_page(
     Ok(())
 }
 
-/// Makes the file's pages whose write failed dirty again.
+/// Makes the file's pages whose write failed, and which are kept, dirty again.
 async fn retry(mm: &LiveMm, file: &OpenFile) {
     for index in file.kept() {
         if let Some(page) = Locked::find(mm, file.mapping, index).await {
@@ -350,22 +359,23 @@ async fn retry(mm: &LiveMm, file: &OpenFile) {
     }
 }
 
-/// Writes the file's dirty pages, and those whose write failed before, to the system. Errors are
-/// recorded in the file's error sequence.
+/// Writes the file's dirty pages, and those whose write failed before, to the system and waits for
+/// that. Errors are recorded in the file's error sequence.
 pub(crate) async fn write_back(mm: &LiveMm, file: &OpenFile) {
     retry(mm, file).await;
     mm.sync_mapping(file.mapping).await;
     file.settle();
 }
 
-/// Writes as [`write_back`] does and waits until the device has the data. Returns the errors behind
-/// the cursor.
+/// Writes a file's dirty pages and waits until the device has them. Returns the newest error that
+/// `cursor` (of a handle) has not been told of.
 pub(crate) async fn fsync(mm: &LiveMm, mapping: u32, cursor: &Cursor) -> Result<(), Error> {
     to_device(mm, mapping).await;
     mm.world.file(mapping).errors.check(cursor)
 }
 
-/// Does what [`fsync`] does, without checking for errors.
+/// Writes a file's dirty pages and waits until the device has them, as [`fsync`] does; errors are
+/// only recorded in the file's error sequence.
 pub(crate) async fn to_device(mm: &LiveMm, mapping: u32) {
     let file = mm.world.file(mapping);
     write_back(mm, &file).await;
@@ -405,8 +415,8 @@ pub(crate) async fn truncate(mm: &LiveMm, mapping: u32, len: u64) -> Result<(), 
     Ok(())
 }
 
-/// Clears the bytes behind a file's new end in its last page, and waits until the pages behind that
-/// are not pinned.
+/// Clears the bytes behind a file's new end `len` in its last page, and waits until the pages
+/// behind that, from index `first` on, are not pinned. Fails if the cache ends.
 async fn leave_behind(mm: &LiveMm, mapping: u32, len: u64, first: u32) -> Result<(), Error> {
     let (index, rest) = (page_number(len / PAGE as u64), len as usize % PAGE);
     if rest > 0 {
@@ -426,7 +436,8 @@ async fn leave_behind(mm: &LiveMm, mapping: u32, len: u64, first: u32) -> Result
     Ok(())
 }
 
-/// Returns the error for an allocation that failed, with the number of pinned and buffer pages.
+/// Returns the error for an allocation that failed: with the number of pinned and buffer pages, if
+/// there are any, because these keep memory from reclaim.
 pub(crate) fn out_of_memory(mm: &LiveMm) -> Error {
     let pinned = (0..mm.frames.len()).filter(|&pfn| arena::pins(mm, pfn) > 0);
     let pinned = pinned.count() as u32 + mm.world.pages_to_change.load(SeqCst);
@@ -445,7 +456,7 @@ pub(crate) fn pages_of_memory(mm: &LiveMm) -> u32 {
     mm.zones.iter().map(|z| z.size).sum()
 }
 
-/// Returns `gfp` with the zone bits of the file's class of memory.
+/// Returns allocation flags `gfp` with the zone bits of the file's class of memory.
 pub(crate) fn asked(mm: &LiveMm, mapping: u32, gfp: Gfp) -> Gfp {
     match mm.zones.len() {
         1 => gfp,
@@ -456,7 +467,8 @@ pub(crate) fn asked(mm: &LiveMm, mapping: u32, gfp: Gfp) -> Gfp {
     }
 }
 
-/// Writes the dirty pages of a range to the system, and waits for that.
+/// Writes the dirty pages of a range of a file to the system, and waits for that; a length of 0
+/// means up to the end. Fails if data of the file could not be written.
 pub(crate) async fn flush(mm: &LiveMm, mapping: u32, pos: u64, len: u64) -> Result<(), Error> {
     let Some((first, last)) = page_range(mm, mapping, pos, len) else {
         return Ok(());
@@ -480,14 +492,15 @@ pub(crate) fn page_range(mm: &LiveMm, mapping: u32, pos: u64, len: u64) -> Optio
     (pos < end).then(|| (page_number(pos / PAGE as u64), last()))
 }
 
-/// Drops the clean pages of a range from the cache, except pinned ones and those that another task
-/// has locked; returns how many.
+/// Drops the clean pages between two indices of a file from the cache, except pinned ones and those
+/// that another task has locked; returns how many.
 pub(crate) async fn drop_pages(mm: &LiveMm, mapping: u32, pages: (u32, u32)) -> u64 {
     let may = |pfn| mm::world::Storage::release_page(&mm.world, mm, pfn);
     mm.invalidate_pages(mapping, pages, may).await
 }
 
-/// Drops all pages of a closed file from the cache, dirty ones as well.
+/// Drops all pages of a closed file from the cache, dirty ones as well, and forgets its pages whose
+/// write failed.
 pub(crate) async fn forget(mm: &LiveMm, file: &OpenFile) {
     mm.hold_inode(file.mapping).await;
     mm.truncate_from(file.mapping, 0).await;

@@ -95,7 +95,8 @@ impl File {
         }
     }
 
-    /// Pins the page if it is cached.
+    /// Pins a page without a call of the engine, if it is cached and before the file's end; `None`:
+    /// it is not.
     #[inline(always)]
     fn pin_cached(&self, page: u32) -> Result<Option<PageRef<'_>>, Error> {
         let (inner, mm, mapping) = (&self.inner, &self.inner.mm, self.file.mapping);
@@ -109,6 +110,7 @@ impl File {
         Ok(None)
     }
 
+    /// Pins a page that is not cached, after reading it, and records the access and its time.
     fn pin_missing(&self, page: u32) -> Result<PageRef<'_>, Error> {
         let (inner, mm, mapping) = (&self.inner, &self.inner.mm, self.file.mapping);
         let pin = || inner.timed(Kind::Miss, file::pin(mm, mapping, &self.ahead, page));
@@ -116,7 +118,8 @@ impl File {
         inner.recorder.around(mm, at, false, pin).map(PageRef)
     }
 
-    /// Pins the page; if it is cached, records how long that took.
+    /// Pins a page as [`File::pin`] does, for the sample of calls that are timed: if it is cached,
+    /// records how long that took.
     #[cold]
     #[inline(never)]
     fn pin_timed(&self, page: u32) -> Result<PageRef<'_>, Error> {
@@ -147,6 +150,7 @@ impl File {
         Ok(PageMut::new(mm, (mapping, page), locked, share))
     }
 
+    /// Returns an error if the cache was shut down.
     #[inline]
     pub(crate) fn open(&self) -> Result<(), Error> {
         match self.inner.ended.load(SeqCst) {
@@ -306,6 +310,8 @@ impl File {
 }
 
 impl Drop for File {
+    /// Closes the handle. If it was the last one of a file without a name, drops the file's pages:
+    /// no call can reach them any more.
     fn drop(&mut self) {
         let inner = &self.inner;
         let closed = inner.closed.read();

@@ -37,6 +37,7 @@ struct Lease {
 }
 
 impl Drop for Lease {
+    /// Gives the thread's task number back to the cache, if the cache still exists.
     fn drop(&mut self) {
         if let Some(tasks) = self.tasks.upgrade() {
             tasks.free.lock().push(self.id);
@@ -50,8 +51,8 @@ thread_local! {
     static LENT: Cell<Option<TaskId>> = const { Cell::new(None) };
 }
 
-/// Runs `f`, which uses one cache, with a lent task number for its calls; on a thread of that
-/// cache.
+/// Runs `f`, which uses one cache, on a thread of that cache, with a lent task number for its calls
+/// (`None`: it has none).
 pub(crate) fn lend<R>(task: Option<TaskId>, f: impl FnOnce() -> R) -> R {
     LENT.set(task);
     let r = f();
@@ -77,8 +78,8 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// Returns the calling thread's task number, and assigns one at its first call. `Err`: none is
-    /// free, or the thread is ending.
+    /// Returns the calling thread's task number in this cache, and assigns one at its first call.
+    /// `Err`: none is free, or the thread is ending.
     fn task(&self) -> Result<TaskId, Error> {
         if let Ok(Some(lent)) = LENT.try_with(Cell::get) {
             return Ok(lent);
@@ -101,7 +102,8 @@ impl Inner {
         lease.unwrap_or(Err(Error::TooManyThreads))
     }
 
-    /// Runs a future on the calling thread under its task number.
+    /// Runs a future of the engine on the calling thread under its task number. `Err`: no task
+    /// number is free, or the cache ended the task's wait.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> Result<T, Error> {
         let task = self.task()?;
         let cpus = &self.mm.world.cpus;
@@ -109,7 +111,7 @@ impl Inner {
     }
 
     /// Runs `f` on a CPU slot, under the calling thread's task number, or as task `GIVER` if it has
-    /// none.
+    /// none: for freeing memory, which must not fail.
     pub(crate) fn as_any_task(&self, f: impl FnOnce() + Send) {
         let cpus = &self.mm.world.cpus;
         let run = |task, f: &mut Option<_>| {
@@ -168,7 +170,8 @@ impl Inner {
         Ok(answer)
     }
 
-    /// Marks a page accessed as [`mm::Mm::mark_page_accessed`] does; mostly without a CPU slot.
+    /// Marks a cached page accessed as [`mm::Mm::mark_page_accessed`] does; mostly without a CPU
+    /// slot, by setting a bit.
     #[inline]
     pub(crate) fn mark(&self, page: &Pinned<'_>) -> Result<(), Error> {
         if self.mm.mark_accessed_in_passing(page.pfn()) {
@@ -181,7 +184,8 @@ impl Inner {
         self.block_on(mark)
     }
 
-    /// Syncs every file; returns those whose sync failed. For the thread that shuts the cache down.
+    /// Syncs every file of the cache; returns the path and error of those whose sync failed. For
+    /// the thread that shuts the cache down.
     pub(crate) fn sync_all(&self) -> Vec<(PathBuf, Error)> {
         let (mm, table) = (&self.mm, self.table.lock());
         let mut failed = Vec::new();
@@ -196,7 +200,8 @@ impl Inner {
         failed
     }
 
-    /// Returns a mapping number for one more file on a device: a new one, or that of a closed file.
+    /// Returns a mapping number for one more file on a device: a new one, or that of a closed file,
+    /// whose pages are then dropped. Fails if all files are open.
     pub(crate) fn number(&self, table: &mut Table, bdi: u32) -> Result<u32, Error> {
         let new = || self.mm.new_mapping(MappingKind::File, bdi);
         let n = match table.free_number().or_else(new) {
@@ -210,8 +215,8 @@ impl Inner {
         Ok(n)
     }
 
-    /// Takes a closed file out of the cache: of those whose pages can be written, the one that was
-    /// closed longest ago.
+    /// Drops a closed file and its pages from the cache to free its number: of those whose dirty
+    /// pages can be written, the one that was closed longest ago. Fails if there is none.
     pub(crate) fn forget_closed(&self, table: &mut Table) -> Result<(), Error> {
         let mut after = 0;
         while let Some((closing, file)) = table.closed(after) {

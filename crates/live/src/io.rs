@@ -89,8 +89,8 @@ pub enum Next {
 }
 
 impl Io {
-    /// Queues a job. `Err`: the job, if there is no executor, or pages to read would exceed
-    /// `most_read`.
+    /// Queues a transfer for an executor and wakes one. `Err`: the job, if there is no executor, or
+    /// if more than `most_read` handed-over pages would be waiting to be read.
     fn put(&self, job: Job, most_read: u32) -> Result<(), Job> {
         let mut s = self.state.lock();
         if s.running == 0 || s.stopped {
@@ -115,8 +115,8 @@ impl Io {
         Ok(())
     }
 
-    /// Queues pages to be read. `Err`: there is no executor, or more than `most` pages would be on
-    /// the way.
+    /// Queues pages to be read in the background. `Err`: the pages, if there is no executor, or if
+    /// more than `most` pages would be on the way.
     pub fn read(&self, pages: Handed, most: u32) -> Result<(), Handed> {
         self.put(Job::Read(pages), most).map_err(|job| match job {
             Job::Read(pages) => pages,
@@ -142,7 +142,8 @@ impl Io {
         self.state.lock().running += 1;
     }
 
-    /// Returns the next job of an executor that sleeps here; `None`: stopped, and no job is left.
+    /// Waits for the next job of an executor that makes system calls; `None`: the queue was
+    /// stopped, and no job is left, so the executor ends.
     fn wait(&self) -> Option<Job> {
         let mut s = self.state.lock();
         while s.jobs.is_empty() && !s.stopped {
@@ -185,7 +186,7 @@ impl Io {
     }
 
     /// Waits until a device has room for one more write transfer, that is fewer than `most`
-    /// transfers and fewer than `pages` pages are on the way, and counts the transfer.
+    /// transfers and fewer than `pages` pages are on the way to it, and counts the transfer.
     pub async fn room(mm: &LiveMm, bdi: u32, (most, pages): (u32, u32)) {
         let w = &mm.world;
         let (writing, q) = (w.writing(bdi), w.room_queue(bdi));
@@ -204,8 +205,8 @@ impl Io {
         w.writing(bdi).fetch_add(1, SeqCst);
     }
 
-    /// Uncounts a write transfer, which has ended or did not begin, and wakes tasks that wait for
-    /// room.
+    /// Uncounts a device's write transfer, which has ended or did not begin, and wakes tasks that
+    /// wait for room.
     pub fn leave_room(w: &LiveWorld, bdi: u32) {
         w.writing(bdi).fetch_sub(1, SeqCst);
         let q: WaitQueue = w.room_queue(bdi);
@@ -252,7 +253,8 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Creates a transfer that writes pages, up to the file's size at the start.
+    /// Creates a transfer that writes pages, up to the end that the file had when their writeback
+    /// began.
     fn write(file: Arc<OpenFile>, pages: Writeback<'a>, begun: Begun) -> Self {
         let start = u64::from(pages.run.first()) * PAGE as u64;
         let whole = u64::from(pages.run.count()) * PAGE as u64;
@@ -302,7 +304,7 @@ impl<'a> Transfer<'a> {
         (self.start + self.done as u64, self.len - self.done)
     }
 
-    /// Returns the memory of the next `most` bytes, for a write.
+    /// Returns the memory of the next `most` bytes of the transfer, page by page, for a write.
     fn parts(&self, most: usize) -> Vec<IoSlice<'_>> {
         let Pages::Write(pages) = &self.pages else {
             unreachable!("it reads");
@@ -314,7 +316,7 @@ impl<'a> Transfer<'a> {
         parts.collect()
     }
 
-    /// Returns the memory of the next `most` bytes, for a read.
+    /// Returns the memory of the next `most` bytes of the transfer, page by page, for a read.
     fn parts_mut(&mut self, most: usize) -> Vec<IoSliceMut<'_>> {
         let (done, end) = (self.done, self.done + most);
         let Pages::Read(pages) = &mut self.pages else {
@@ -343,7 +345,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Makes one system call for the rest of the transfer.
+    /// Makes one system call for the rest of the transfer; returns the bytes that it moved.
     fn call(&mut self) -> Result<usize, Errno> {
         let (at, len) = self.rest();
         let file = Arc::clone(&self.file);
@@ -353,7 +355,8 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Takes the answer of a system call or of the ring. `None`: the transfer continues.
+    /// Takes the answer of a system call or of the ring: the bytes moved, or an error. Returns the
+    /// transfer's result once it is over; `None`: it continues.
     pub fn answered(&mut self, answer: Result<usize, Errno>) -> Option<Result<(), Errno>> {
         match answer {
             Ok(0) if self.len == self.done => Some(Ok(())),
@@ -373,7 +376,8 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Moves all bytes by system calls, which may block.
+    /// Moves all bytes that are left by system calls, which may block. Returns the transfer's
+    /// result.
     pub fn run(&mut self) -> Result<(), Errno> {
         if self.done == self.len {
             return Ok(());
@@ -386,8 +390,8 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Returns the pages that were to be filled: valid, or as they were if the read failed. Bytes
-    /// behind the file's end are zero.
+    /// Returns the locked pages of a read, by its `result`: valid, or as they were if the read
+    /// failed. Bytes behind the file's end are zero.
     pub fn filled(self, mm: &LiveMm, result: Result<(), Errno>) -> Vec<Locked<'a>> {
         let Pages::Read(mut pages) = self.pages else {
             unreachable!("it writes");
@@ -408,7 +412,9 @@ impl<'a> Transfer<'a> {
         pages
     }
 
-    /// Ends the transfer; the caller holds a CPU slot.
+    /// Ends the transfer with its `result`: unlocks pages that were read, or hands them to the task
+    /// that waits for them; ends the writeback of pages that were written. The caller holds a CPU
+    /// slot.
     pub fn end(mut self, mm: &LiveMm, result: Result<(), Errno>) {
         let file = Arc::clone(&self.file);
         if let Some(answer) = self.answer.take() {
@@ -437,15 +443,17 @@ impl<'a> Transfer<'a> {
     }
 }
 
-/// Returns the part of page number `page` that lies between the bytes `from` and `end` of all
-/// pages.
+/// Returns the part of the page number `page` of a transfer that lies between the bytes `from` and
+/// `end`, counted over all pages: first byte in the page, and the byte behind its last. `None`:
+/// nothing of this page does.
 fn part(page: usize, from: usize, end: usize) -> Option<(usize, usize)> {
     let from = from.saturating_sub(page * PAGE);
     let to = end.saturating_sub(page * PAGE).min(PAGE);
     (from < to).then_some((from, to))
 }
 
-/// Ends the writeback of pages that were written.
+/// Ends the writeback of pages that were written; pages of the file that were kept after an earlier
+/// failure may be reclaimed from now on.
 fn written(mm: &LiveMm, file: &OpenFile, pages: Writeback<'_>) {
     mm.count_event(VmEvent::PgpgOut, u64::from(pages.run.count()) * 4);
     // Only now may kept pages that were written be reclaimed.
@@ -457,7 +465,8 @@ fn written(mm: &LiveMm, file: &OpenFile, pages: Writeback<'_>) {
     pages.end(false);
 }
 
-/// Ends the writeback of pages that could not be written.
+/// Ends the writeback of pages that could not be written: records the error, and keeps the pages
+/// for the next sync, or counts their data as lost.
 fn not_written(mm: &LiveMm, file: &OpenFile, pages: Writeback<'_>, errno: Errno) {
     let w = &mm.world;
     w.not_written(errno);
@@ -500,8 +509,9 @@ pub async fn write(mm: &LiveMm, mut pages: Writeback<'_>, how: How) {
     transfer.end(mm, result);
 }
 
-/// Fills locked pages, contiguous from index `first` on, from their file; see [`Transfer::filled`].
-/// The calling thread makes the system calls, unless it has other tasks: then an executor does.
+/// Fills locked pages, contiguous from index `first` on, from their file, and waits. Returns the
+/// pages, still locked, and the result; see [`Transfer::filled`]. The calling thread makes the
+/// system calls, unless it has other tasks: then an executor does.
 pub async fn fill<'a>(
     mm: &'a LiveMm,
     mapping: u32,
@@ -515,7 +525,7 @@ pub async fn fill<'a>(
     filled
 }
 
-/// Does what [`fill`] does, without counting the wait.
+/// Does what [`fill`] does, without counting the wait in the device's load.
 async fn fill_now<'a>(
     mm: &'a LiveMm,
     mapping: u32,
@@ -550,8 +560,8 @@ pub enum How {
     Here,
 }
 
-/// Makes the transfers handed over for a device by system calls, until the queue is stopped and
-/// empty. The executor was added before ([`Io::begin`]).
+/// Makes the transfers handed over for a device by system calls, as `task`, until the queue is
+/// stopped and empty: the body of a thread. The executor was added before ([`Io::begin`]).
 pub fn calls(mm: &LiveMm, bdi: u32, task: TaskId) {
     while let Some(job) = mm.world.io(bdi).wait() {
         mm.world.cpus.block_on(task, async {

@@ -29,8 +29,8 @@ const BUCKETS: usize = 2 * EACH + (TOP - 5) * EACH;
 /// Most copies of a histogram.
 const MOST_COPIES: usize = 8;
 
-/// Returns the bucket of a time in nanoseconds. A bucket excludes its lower end and includes its
-/// upper.
+/// Returns the index of the bucket for a time in nanoseconds. A bucket excludes its lower end and
+/// includes its upper.
 fn bucket(ns: u64) -> usize {
     let below = ns.saturating_sub(1);
     if below < 2 * EACH as u64 {
@@ -60,6 +60,7 @@ struct Copy {
 struct Histogram(Box<[Copy]>);
 
 impl Histogram {
+    /// Returns an empty histogram in so many copies.
     fn new(copies: usize) -> Self {
         let copy = |_| Copy {
             buckets: [const { AtomicU64::new(0) }; BUCKETS],
@@ -80,7 +81,7 @@ impl Histogram {
         }
     }
 
-    /// Returns the sum of all copies.
+    /// Returns the sum of all copies. `one_in`: one in so many calls was timed.
     fn read(&self, one_in: u32) -> Latency {
         let copies = || self.0.iter();
         let of = |b: usize| copies().map(|c| c.buckets[b].load(Relaxed)).sum();
@@ -121,7 +122,7 @@ impl Clocks {
         self.0[kind as usize].record(ns);
     }
 
-    /// Records the time since `begun`.
+    /// Records the time since `begun` in the histogram of a kind of call.
     pub fn since(&self, kind: Kind, begun: Instant) {
         self.record(
             kind,
@@ -155,7 +156,8 @@ thread_local! {
     static MINE: Cell<u32> = const { Cell::new(u32::MAX) };
 }
 
-/// Returns true if the look-up that begins is to be timed; the caller then calls [`begin`].
+/// Returns true if the look-up of a cached page that begins is to be timed; the caller then calls
+/// [`begin`].
 #[inline(always)]
 pub(crate) fn sampled() -> bool {
     let left = LEFT.get().wrapping_sub(1);
@@ -163,7 +165,8 @@ pub(crate) fn sampled() -> bool {
     left == 0
 }
 
-/// Returns the start time, and draws the next gap: 1 to 2 * [`ONE_IN`] - 1 hits.
+/// Returns the start time of a hit that is timed, and draws at random how many hits pass until the
+/// next one is: 1 to 2 * [`ONE_IN`] - 1.
 pub(crate) fn begin() -> Instant {
     let mut state = STATE.get();
     if state == 0 {
@@ -177,7 +180,8 @@ pub(crate) fn begin() -> Instant {
     now()
 }
 
-/// Returns the calling thread's number, which selects its copies.
+/// Returns the calling thread's number, assigned at its first call, which selects its copies of the
+/// histograms.
 fn mine() -> u32 {
     static THREADS: AtomicU32 = AtomicU32::new(0);
     if MINE.get() == u32::MAX {
@@ -259,8 +263,8 @@ impl Latency {
         }
     }
 
-    /// Returns for each limit how many times are no longer: the limits are the powers of two from
-    /// 2^`first` to 2^`last` nanoseconds, and the middle between each two.
+    /// Returns pairs of a limit in nanoseconds and the number of times that are no longer: the
+    /// limits are the powers of two from 2^`first` to 2^`last`, and the middle between each two.
     pub(crate) fn below(&self, first: u32, last: u32) -> impl Iterator<Item = (u64, u64)> + '_ {
         let halves = (2 * first..=2 * last).map(|h| (2 + u64::from(h % 2)) << (h / 2 - 1));
         halves.map(|limit| {

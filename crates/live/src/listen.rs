@@ -89,7 +89,8 @@ impl Listener {
         self.stop.clone()
     }
 
-    /// Answers clients with pages until the cache ends.
+    /// Answers clients with the page in the form that they ask for, one after the other, until the
+    /// cache ends.
     pub fn serve(&self, page: &dyn Fn(Form) -> String) {
         loop {
             if let Err(Quit::Stopped) = self.wait(&self.listener, PollFlags::IN, None) {
@@ -114,7 +115,8 @@ impl Listener {
         }
     }
 
-    /// Waits until `what` is ready, `until` has come, or the cache ends.
+    /// Waits until `what` is ready to be read or written (`ready`). Fails with `Gone` if `until`
+    /// comes before or polling fails, and with `Stopped` if the cache ends.
     fn wait(&self, what: &impl AsFd, ready: PollFlags, until: Option<Instant>) -> Result<(), Quit> {
         loop {
             let left = until.map(|t| t.saturating_duration_since(Instant::now()));
@@ -138,7 +140,8 @@ impl Listener {
         }
     }
 
-    /// Reads a client's request and answers it.
+    /// Reads a client's request and answers it, with the metrics page or with the status that
+    /// refuses the request.
     fn client(&self, client: &TcpStream, page: &dyn Fn(Form) -> String) -> Result<(), Quit> {
         client.set_nonblocking(true).map_err(|_| Quit::Gone)?;
         let answer = match self.request(client)? {
@@ -148,7 +151,9 @@ impl Listener {
         self.answer(client, &answer)
     }
 
-    /// Reads a client's request up to the empty line; or returns the answer that refuses it.
+    /// Reads a client's request up to the empty line. The inner error is the answer that refuses a
+    /// request too slow, too long or not in UTF-8; the outer one says why the connection is given
+    /// up.
     fn request(&self, mut client: &TcpStream) -> Result<Result<String, Answer>, Quit> {
         let until = Instant::now() + PATIENCE;
         let (mut request, mut part) = (Vec::new(), [0; 1024]);
@@ -177,7 +182,8 @@ impl Listener {
         }
     }
 
-    /// Sends an answer, and reads what the client still sends until it closes.
+    /// Sends an answer, and reads the rest of the client's input until it closes, so that the
+    /// answer is not discarded.
     fn answer(&self, mut client: &TcpStream, answer: &Answer) -> Result<(), Quit> {
         let until = Instant::now() + PATIENCE;
         let text = answer.text();
@@ -212,7 +218,8 @@ fn is_to_repeat(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Returns the answer to a request.
+/// Returns the answer to a request: the metrics page in the form that the client accepts, or a
+/// status that refuses it.
 fn answer(request: &str, page: &dyn Fn(Form) -> String) -> Answer {
     let mut lines = request.split("\r\n");
     let words: Vec<&str> = lines.next().unwrap_or("").split(' ').collect();
@@ -245,7 +252,7 @@ fn answer(request: &str, page: &dyn Fn(Form) -> String) -> Answer {
 }
 
 impl Answer {
-    /// Returns an answer that consists of a status.
+    /// Returns an answer that consists of a status and the hint to the path that is served.
     fn bare(status: &'static str) -> Self {
         Self {
             status,

@@ -31,6 +31,7 @@ struct Map {
 
 #[cfg(not(miri))]
 impl Map {
+    /// Maps `len` bytes of zeroed memory at an address of the system's choice.
     fn new(len: usize) -> Result<Self, OutOfMemory> {
         use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
         let may = ProtFlags::READ | ProtFlags::WRITE;
@@ -55,9 +56,9 @@ impl Map {
     }
 }
 
-/// Tests whether the system has `bytes` bytes of memory, by mapping and unmapping them. The
-/// allocator is not used for this test: glibc's takes the size of a freed block as its new mmap
-/// threshold, and would keep and clear such blocks itself from then on.
+/// Returns true if the system has `bytes` bytes of memory, which is tested by mapping and unmapping
+/// them. The allocator is not used for this test: glibc's takes the size of a freed block as its
+/// new mmap threshold, and would keep and clear such blocks itself from then on.
 pub fn room_for(bytes: u64) -> bool {
     let len = usize::try_from(bytes).ok();
     len.is_some_and(|len| Map::new(len.max(1)).is_ok())

@@ -41,6 +41,7 @@ struct Page {
 }
 
 impl Page {
+    /// Begins an empty page in a format.
     fn new(form: Form) -> Self {
         Self {
             text: String::new(),
@@ -49,7 +50,8 @@ impl Page {
         }
     }
 
-    /// Begins a metric family.
+    /// Begins a metric family: writes its type (`kind`) and help lines. The samples that follow
+    /// belong to it.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         let counts = kind == "counter";
         // In the older format the family has the name of its samples.
@@ -65,7 +67,7 @@ impl Page {
         self.name = format!("lowmark_cache_{name}{}", if counts { "_total" } else { "" });
     }
 
-    /// Writes a sample of the present family.
+    /// Writes a sample of the present family; `labels` in braces, or empty.
     fn sample(&mut self, labels: impl Display, value: impl Display) {
         let _ = writeln!(self.text, "{}{labels} {value}", self.name);
     }
@@ -76,6 +78,7 @@ impl Page {
         self.sample("", value);
     }
 
+    /// Ends the page, with the mark that OpenMetrics requires, and returns its text.
     fn end(mut self) -> String {
         if self.form == Form::OpenMetrics {
             self.text.push_str("# EOF\n");
@@ -122,7 +125,7 @@ impl Page {
         self.one("lost_pages", "counter", help, s.lost_pages);
     }
 
-    /// Writes the latency histograms.
+    /// Writes the latency histograms in seconds, and the longest call of each kind.
     fn latencies(&mut self, latencies: &Latencies) {
         let help = |name: &str| match name {
             "hit" => "A lookup of a cached page; one in 512 is timed and counted.",

@@ -48,6 +48,8 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
+    /// Makes the state of a file that was opened: its mapping and device (bdi) numbers in the
+    /// engine, its path, and its system calls (`backing`).
     pub(crate) fn new(
         (mapping, bdi): (u32, u32),
         path: PathBuf,
@@ -72,20 +74,21 @@ impl OpenFile {
         self.fail_writes.store(fail, SeqCst);
     }
 
-    /// Waits until no task truncates the file, and keeps it from being truncated until
-    /// [`OpenFile::written`]. A write behind the file's end can still extend it.
+    /// Begins a write transfer: waits until no task truncates the file, and keeps it from being
+    /// truncated until [`OpenFile::written`]. A write behind the file's end can still extend it.
     pub(crate) async fn writes(&self, mm: &LiveMm) {
         until(mm, self, || try_join(&self.writes)).await;
     }
 
-    /// Ends a write transfer.
+    /// Ends a write transfer; the last one wakes a task that waits to truncate the file.
     pub(crate) fn written(&self, w: &LiveWorld) {
         if self.writes.fetch_sub(1, SeqCst) == CUTTING + 1 {
             w.wake(w.file_queue(self.mapping));
         }
     }
 
-    /// Runs `f`, which truncates or extends the file, while no write transfer is on its way.
+    /// Runs `f`, which truncates or extends the file, while no write transfer is on its way, and
+    /// lets transfers begin again. Returns the result of `f`.
     pub(crate) async fn move_end<T>(&self, mm: &LiveMm, f: impl Future<Output = T>) -> T {
         exclude(mm, self, &self.writes).await;
         let r = f.await;
@@ -111,6 +114,7 @@ impl OpenFile {
         self.backing.read(parts, at)
     }
 
+    /// Writes to the system's file at byte `at`; fails with EIO where a test makes writes fail.
     pub(crate) fn write(&self, parts: &[IoSlice<'_>], at: u64) -> Result<usize, Errno> {
         if self.fail_writes.load(SeqCst) {
             return Err(Errno::IO);
@@ -144,8 +148,9 @@ impl OpenFile {
         self.kept.lock().iter().copied().collect()
     }
 
-    /// Records that the write of `n` contiguous pages failed. Returns whether the pages are kept,
-    /// or lost for lack of room.
+    /// Records that the write of `n` contiguous pages, from index `first` on, failed, so that
+    /// further writes to the file are refused. Returns whether the pages are kept for the next
+    /// sync, or lost for lack of room.
     pub(crate) fn write_failed(&self, w: &LiveWorld, first: u32, n: u32, errno: Errno) -> Fate {
         let mut kept = self.kept.lock();
         let new = (first..first + n).filter(|i| !kept.contains(i)).count();
@@ -163,20 +168,22 @@ impl OpenFile {
         fate
     }
 
-    /// Removes pages from the kept ones: they were written, or are dirty again.
+    /// Removes pages, by index, from the kept ones, whose write failed: they were written, or are
+    /// dirty again.
     pub(crate) fn forget_kept(&self, w: &LiveWorld, pages: impl Iterator<Item = u32>) {
         let mut kept = self.kept.lock();
         w.uncount_kept(pages.filter(|i| kept.remove(i)).count() as u64);
     }
 
-    /// Removes the kept pages from index `first` on: the file was truncated.
+    /// Removes the kept pages from index `first` on, because the file was truncated; writes are
+    /// accepted again if no kept page is left.
     pub(crate) fn forget_kept_from(&self, w: &LiveWorld, first: u32) {
         let gone = self.kept.lock().split_off(&first);
         w.uncount_kept(gone.len() as u64);
         self.settle();
     }
 
-    /// Lets the file be written again if none of its pages is kept.
+    /// Lets the file be written again if no page is kept for a failed write.
     pub(crate) fn settle(&self) {
         let kept = self.kept.lock();
         if kept.is_empty() {
@@ -197,7 +204,7 @@ pub(crate) struct Cut<'a> {
     file: &'a OpenFile,
 }
 
-/// Waits until `try_it` returns true; it is tried again at each wake of the file's queue.
+/// Waits until `try_it` returns true; it is tried again at each wake of the file's wait queue.
 async fn until(mm: &LiveMm, file: &OpenFile, try_it: impl Fn() -> bool) {
     let (w, q) = (&mm.world, mm.world.file_queue(file.mapping));
     loop {
@@ -209,13 +216,15 @@ async fn until(mm: &LiveMm, file: &OpenFile, try_it: impl Fn() -> bool) {
     }
 }
 
-/// Adds a sharer and returns true, unless [`CUTTING`] is set.
+/// Adds a sharer to a file's count and returns true; returns false if [`CUTTING`] is set, because a
+/// task truncates the file or waits to.
 fn try_join(sharers: &AtomicU32) -> bool {
     let join = |n| (n & CUTTING == 0).then_some(n + 1);
     sharers.fetch_update(SeqCst, SeqCst, join).is_ok()
 }
 
-/// Sets [`CUTTING`] and waits until no sharer is left.
+/// Sets [`CUTTING`] in a file's count, after waiting for another task that has set it, and waits
+/// until no sharer is left.
 async fn exclude(mm: &LiveMm, file: &OpenFile, sharers: &AtomicU32) {
     let mine = || sharers.fetch_or(CUTTING, SeqCst) & CUTTING == 0;
     until(mm, file, mine).await;
@@ -223,6 +232,7 @@ async fn exclude(mm: &LiveMm, file: &OpenFile, sharers: &AtomicU32) {
 }
 
 impl<'a> Share<'a> {
+    /// Returns the right to change the file, after waiting until no task truncates it.
     pub async fn take(mm: &'a LiveMm, file: &'a OpenFile) -> Self {
         until(mm, file, || try_join(&file.sharers)).await;
         Self { mm, file }
@@ -230,6 +240,7 @@ impl<'a> Share<'a> {
 }
 
 impl Drop for Share<'_> {
+    /// Gives up the right to change the file; the last sharer wakes a task that waits to truncate.
     fn drop(&mut self) {
         let w = &self.mm.world;
         if self.file.sharers.fetch_sub(1, SeqCst) == CUTTING + 1 {
@@ -239,6 +250,7 @@ impl Drop for Share<'_> {
 }
 
 impl<'a> Cut<'a> {
+    /// Returns the right to truncate the file, after waiting until no task changes its contents.
     pub async fn take(mm: &'a LiveMm, file: &'a OpenFile) -> Self {
         exclude(mm, file, &file.sharers).await;
         Self { mm, file }
@@ -246,6 +258,7 @@ impl<'a> Cut<'a> {
 }
 
 impl Drop for Cut<'_> {
+    /// Gives up the right to truncate the file, and wakes tasks that wait to change it.
     fn drop(&mut self) {
         let w = &self.mm.world;
         self.file.sharers.fetch_and(!CUTTING, SeqCst);

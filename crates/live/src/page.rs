@@ -42,6 +42,8 @@ pub struct PageMut<'a> {
 }
 
 impl<'a> PageMut<'a> {
+    /// Makes the handle of a locked, dirty page that the program changes, and counts it: such a
+    /// page may stay dirty for ever.
     pub(crate) fn new(
         mm: &'a LiveMm,
         (mapping, index): (u32, u32),
@@ -76,6 +78,8 @@ impl DerefMut for PageMut<'_> {
 }
 
 impl Drop for PageMut<'_> {
+    /// Zeroes the bytes behind the file's end again and uncounts the page; its lock is released
+    /// after.
     fn drop(&mut self) {
         let start = u64::from(self.index) * PAGE as u64;
         let end = file::size(self.mm, self.mapping).saturating_sub(start);

@@ -136,7 +136,9 @@ impl Recorder {
         self.on.load(Relaxed)
     }
 
-    /// Starts a recording of the share `rate` of the pages.
+    /// Starts a recording of the share `rate` of the pages, chosen by hash, into a new file at
+    /// `path`, and the thread that writes it. Fails if another recording runs or the file cannot be
+    /// created.
     pub fn start(self: &Arc<Self>, path: &Path, rate: f64) -> Result<Recording, Error> {
         if !(rate > 0.0 && rate <= 1.0) {
             let message = format!("rate = {rate}: accepted are shares above 0 and up to 1");
@@ -178,7 +180,7 @@ impl Recorder {
         })
     }
 
-    /// Records an access to a cached page.
+    /// Records an access to a cached page, if a recording runs.
     #[inline]
     pub fn hit(&self, file: u32, page: u32) {
         if self.is_on() {
@@ -186,8 +188,8 @@ impl Recorder {
         }
     }
 
-    /// Runs `f`, which needs a page that may have to be read, and records the access if it
-    /// succeeds.
+    /// Runs `f`, which reads or writes one page that may be missing from the cache, and records the
+    /// access if it succeeds: as a miss, with the time it took, if the page was missing before.
     pub fn around<T>(
         &self,
         mm: &LiveMm,
@@ -208,7 +210,7 @@ impl Recorder {
         result
     }
 
-    /// Runs `f`, a write of `len` bytes at `pos`, and records its pages if it succeeds.
+    /// Runs `f`, a write of a range (first byte, length), and records its pages if it succeeds.
     pub fn around_write(
         &self,
         mm: &LiveMm,
@@ -222,8 +224,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Notes, before a call on `len` bytes at `pos`, which of its pages are missing. `None`: no
-    /// recording.
+    /// Notes, before a call on `len` bytes at `pos`, which of its pages are missing from the cache.
+    /// The result is for [`Self::end`]; `None`: no recording runs.
     pub fn begin(
         &self,
         mm: &LiveMm,
@@ -251,7 +253,8 @@ impl Recorder {
         })
     }
 
-    /// Records the pages of a call that succeeded.
+    /// Records the pages of a call that succeeded; each miss is given an equal part of the call's
+    /// time.
     pub fn end(&self, begun: Option<Begun>) {
         let Some(b) = begun else { return };
         let each = b.at.elapsed() / (b.pages.len() as u32).max(1);
@@ -260,7 +263,9 @@ impl Recorder {
         }
     }
 
-    /// Records one access; `took`: how long a missing page took, `None`: it was cached.
+    /// Records one access, unless its page is outside of the sample; `took`: how long a missing
+    /// page took to read, `None`: it was cached. An access that finds the buffer full is counted as
+    /// dropped.
     fn note(&self, (file, page): (u32, u32), write: bool, took: Option<Duration>) {
         if hash(file, page) > self.most_hash.load(Relaxed) {
             self.others.fetch_add(1, Relaxed);
@@ -291,7 +296,8 @@ impl Recorder {
         }
     }
 
-    /// Writes the accesses to `file` until the recording ends; the body of the writing thread.
+    /// Writes the accesses to `file` until the recording ends, and returns its counts; the body of
+    /// the writing thread.
     fn write(&self, file: File) -> Recorded {
         let mut out = BufWriter::with_capacity(1 << 18, file);
         let mut taken = Vec::with_capacity(MOST);
@@ -331,6 +337,7 @@ impl Recorder {
         }
     }
 
+    /// Ends the recording: no more accesses are accepted, and the writing thread finishes.
     fn stop(&self) {
         self.on.store(false, Relaxed);
         self.buffer.lock().taken = false;
@@ -338,7 +345,8 @@ impl Recorder {
     }
 }
 
-/// Writes accesses as lines of the MSR format.
+/// Writes accesses as lines of the MSR Cambridge format: time, file, kind, byte, length, time
+/// taken; times in ticks of 100 ns.
 fn lines(out: &mut impl io::Write, accesses: &[Access]) -> io::Result<()> {
     for a in accesses {
         let (kind, at) = (
@@ -361,7 +369,8 @@ impl Recording {
         self.end()
     }
 
-    /// Stops the recording and waits for its thread.
+    /// Stops the recording, waits for its thread and returns the counts; empty counts if that was
+    /// done before.
     fn end(&mut self) -> Recorded {
         let Some(writer) = self.writer.take() else {
             return Recorded::default();

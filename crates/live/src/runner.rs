@@ -72,6 +72,7 @@ pub trait Told: Send + Sync {
 }
 
 impl<T> Default for Outcome<T> {
+    /// Returns the outcome of a call that is not over.
     fn default() -> Self {
         Self(Mutex::new(State {
             value: None,
@@ -88,7 +89,8 @@ impl<T> Outcome<T> {
         self.0.lock().value = Some(Ok(value));
     }
 
-    /// Returns the result if the call is over; otherwise registers the task to be woken then.
+    /// Returns the result if the call is over, or resumes its panic; otherwise registers the task
+    /// to be woken when it is.
     pub fn poll(&self, context: &Context<'_>) -> Poll<T> {
         let mut s = self.0.lock();
         let over = s.over;
@@ -109,7 +111,7 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// Drops the result, now or when it comes: the submitter no longer wants it.
+    /// Drops the result, now or when it comes, and the waker: the submitter no longer wants them.
     pub fn abandon(&self) {
         let left = {
             let mut s = self.0.lock();
@@ -125,6 +127,7 @@ impl<T: Send> Told for Outcome<T> {
         self.0.lock().value = Some(Err(panic));
     }
 
+    /// Marks the call over, drops a result that is not wanted, and wakes the waiter.
     fn tell(&self) {
         let (value, waiter) = {
             let mut s = self.0.lock();
@@ -223,7 +226,8 @@ impl Runner {
         })
     }
 
-    /// Begins a call on the calling thread, or queues it until its turn.
+    /// Begins a call on the calling thread, or queues it until its turn if its lane already runs as
+    /// many calls as it may; refuses it if the runner was closed. `told` receives the result.
     pub fn submit(
         self: &Arc<Self>,
         cpus: &Cpus,
@@ -283,10 +287,12 @@ impl Runner {
         }
     }
 
-    /// Waits for the next call to poll; `None`: the runner is closed and no call is left.
+    /// Waits for the next call that was woken or whose deadline has passed, and takes it up;
+    /// `None`: the runner is closed and no call is left.
     fn next(&self) -> Option<Arc<Call>> {
         let mut lists = self.lists.lock();
         loop {
+            // The earliest deadline of a call that sleeps.
             let first = lists.alarms.first_key_value().map(|(&alarm, _)| alarm);
             if let Some(alarm) = first.filter(|a| a.0 <= sync::now()) {
                 let call = lists.alarms.remove(&alarm)?;
@@ -330,7 +336,8 @@ impl Runner {
         }
     }
 
-    /// Removes a call that has ended, and makes the next one of its lane ready.
+    /// Removes a call that has ended, gives its task number back, and makes the next call of its
+    /// lane ready to begin.
     fn ended(&self, lane: usize, task: TaskId) {
         let mut lists = self.lists.lock();
         lists.free.push(task);
@@ -361,7 +368,8 @@ impl Runner {
 }
 
 impl Call {
-    /// Returns true if the call was in phase `from`; the caller is then the one that polls it.
+    /// Takes up a call in phase `from`, so that the caller polls it and no other thread does.
+    /// Returns false if the call is in another phase by now.
     fn take_up(&self, from: Phase) -> bool {
         let mut phase = self.phase.lock();
         let taken = *phase == from;
@@ -371,7 +379,8 @@ impl Call {
         taken
     }
 
-    /// Records a wake; returns true if the caller must put the call on the ready list.
+    /// Records that the call was woken; returns true if it slept, so that the caller must put it on
+    /// the ready list. A call that is being polled is polled again afterwards.
     fn mark_woken(&self) -> bool {
         let mut phase = self.phase.lock();
         let (next, listed) = match *phase {
@@ -383,7 +392,8 @@ impl Call {
         listed
     }
 
-    /// Ends a call whose turn has not come, and returns its description; otherwise returns `None`.
+    /// Ends a call whose turn has not come, and returns the description of what it would do;
+    /// `None`: it has begun or ended.
     fn take_back(&self) -> Option<Box<dyn Begin>> {
         {
             let mut phase = self.phase.lock();
@@ -395,7 +405,7 @@ impl Call {
         self.work.lock().begin.take()
     }
 
-    /// Cancels the call if its turn has not come.
+    /// Cancels the call if its turn has not come: removes it from its lane and drops it.
     pub fn cancel(&self) {
         let Some(begin) = self.take_back() else {
             return;
@@ -408,6 +418,7 @@ impl Call {
         drop(begin);
     }
 
+    /// Ends a call whose turn has not come as refused, and tells its waiter.
     fn refuse(&self) {
         if let Some(begin) = self.take_back() {
             begin.refuse();
@@ -420,7 +431,8 @@ impl Call {
         let _ = catch_unwind(AssertUnwindSafe(|| self.told.tell()));
     }
 
-    /// Polls the call once; the caller has taken it up ([`Call::take_up`]).
+    /// Polls the call once as a task, after beginning it if it is new: then puts it to sleep, or
+    /// ends it with its result or its panic. The caller has taken it up ([`Call::take_up`]).
     fn poll(self: &Arc<Self>, cpus: &Cpus) {
         let mut guard = self.work.lock();
         let work = &mut *guard;
@@ -468,7 +480,8 @@ impl Call {
         }
     }
 
-    /// Sets an alarm that wakes the call at `time`.
+    /// Sets an alarm that wakes the call at `time`; returns it, to be removed when the call is
+    /// polled. Wakes a thread if this alarm is the first to expire.
     fn set_alarm(self: &Arc<Self>, time: Instant) -> Alarm {
         let mut lists = self.runner.lists.lock();
         lists.waits += 1;
@@ -485,7 +498,7 @@ impl Call {
         alarm
     }
 
-    /// Puts a call that was polled and is not over to sleep, or on the ready list if it was woken
+    /// Puts a call that was polled and must wait to sleep, or on the ready list if it was woken
     /// meanwhile.
     fn sleep(self: &Arc<Self>) {
         {
@@ -500,6 +513,7 @@ impl Call {
         self.runner.more.notify_one();
     }
 
+    /// Ends a call: frees its task number, lets the next of its lane begin, and wakes its waiter.
     fn end(&self, task: TaskId) {
         *self.phase.lock() = Phase::Over;
         self.runner.ended(self.lane, task);
@@ -509,6 +523,7 @@ impl Call {
 }
 
 impl Wake for Call {
+    /// Puts the call on the ready list if it sleeps, and wakes a thread of the runner for it.
     fn wake(self: Arc<Self>) {
         if self.mark_woken() {
             let runner = Arc::clone(&self.runner);

@@ -55,6 +55,7 @@ impl Shrinkers {
         Some(at as u32)
     }
 
+    /// Removes a shrinker by its number, which then is free for another.
     pub fn remove(&self, number: u32) {
         // Dropped outside the lock: its drop may free buffers.
         let _gone = self.0.write()[number as usize].take();

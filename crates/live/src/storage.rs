@@ -180,6 +180,9 @@ fn kind(t: FileType) -> &'static str {
 }
 
 impl Storage for Os {
+    /// Opens a regular file for reading and writing, with `O_DIRECT` as well if possible, and
+    /// creates it if it is missing. Refuses files that are not regular, and those of filesystems
+    /// that generate contents.
     fn open(&self, path: &Path) -> Result<Opened, Error> {
         // Without O_NONBLOCK the open of a FIFO would block before it can be refused.
         let flags =
@@ -231,7 +234,7 @@ impl Storage for Os {
 }
 
 /// Opens the same file again with `O_DIRECT`, by its descriptor, because the path may name another
-/// file by now.
+/// file by now. `None`: the filesystem has no direct I/O.
 fn open_direct(file: &OwnedFd) -> Option<OwnedFd> {
     use std::os::fd::AsRawFd as _;
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -240,7 +243,8 @@ fn open_direct(file: &OwnedFd) -> Option<OwnedFd> {
 }
 
 impl OsFile {
-    /// Returns the descriptor for a transfer, and how many bytes can go by it.
+    /// Returns the descriptor for a transfer of `len` bytes at byte `at`, and how many bytes can go
+    /// by it: whole aligned blocks by the direct one, the rest by the other.
     fn way(&self, at: u64, len: usize) -> Way<'_> {
         let whole = len - len % ALIGNED;
         let aligned = at.is_multiple_of(ALIGNED as u64) && whole > 0;
@@ -256,8 +260,8 @@ impl OsFile {
         }
     }
 
-    /// Returns true if `errno` may mean that the filesystem refuses direct transfers; no further
-    /// ones are made then.
+    /// Returns true if `errno` may mean that the filesystem refuses direct transfers, so that the
+    /// caller repeats the transfer; no further direct ones are made then.
     fn no_more_direct(&self, errno: Errno) -> bool {
         let refused = errno == Errno::INVAL && self.direct.is_some();
         if refused {
@@ -266,7 +270,7 @@ impl OsFile {
         refused
     }
 
-    /// Returns true if addresses and lengths are aligned for direct transfers.
+    /// Returns true if all addresses and lengths of the parts are aligned for direct transfers.
     fn suits(parts: impl Iterator<Item = (usize, usize)>) -> bool {
         let bits = parts.fold(0, |bits, (at, len)| bits | at | len);
         bits.is_multiple_of(ALIGNED)
@@ -274,6 +278,7 @@ impl OsFile {
 }
 
 impl Backing for OsFile {
+    /// Reads at byte `at`, directly if the memory is aligned for that.
     fn read(&self, parts: &mut [IoSliceMut<'_>], at: u64) -> Result<usize, Errno> {
         let suits = Self::suits(parts.iter().map(|p| (p.as_ptr() as usize, p.len())));
         let way = OsFile::way(self, at, usize::from(suits) * ALIGNED);
@@ -283,6 +288,8 @@ impl Backing for OsFile {
         }
     }
 
+    /// Writes at byte `at`, directly if the memory is aligned for that; may write only the whole
+    /// pages, and the caller asks again for the rest.
     fn write(&self, parts: &[IoSlice<'_>], at: u64) -> Result<usize, Errno> {
         // Whole pages first; the cache asks again for the rest.
         let whole = parts.iter().take_while(|p| p.len().is_multiple_of(ALIGNED));

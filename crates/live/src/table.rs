@@ -30,7 +30,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Adds a handle to a file and returns it, if the file is known.
+    /// Adds a handle to the file with identity `id` and returns the file; `None`: it is not known.
     pub fn open(&mut self, id: FileId) -> Option<Arc<OpenFile>> {
         let entry = self.by_id.get_mut(&id)?;
         if entry.handles == 0 {
@@ -40,7 +40,7 @@ impl Table {
         Some(Arc::clone(&entry.file))
     }
 
-    /// Adds a file that is not known yet, with its first handle.
+    /// Adds a file that is not known yet, under its identity, with its first handle.
     pub fn insert(&mut self, id: FileId, file: Arc<OpenFile>) {
         let before = self.ids.insert(file.mapping, id);
         assert!(before.is_none(), "mapping {} is another file", file.mapping);
@@ -52,7 +52,8 @@ impl Table {
         self.by_id.insert(id, entry);
     }
 
-    /// Removes a handle; returns true if it was the file's last.
+    /// Removes a handle of the file with number `mapping`; returns true if it was the file's last.
+    /// The file then stays in the table as closed.
     pub fn close(&mut self, mapping: u32) -> bool {
         let id = *self.ids.get(&mapping).expect("a handle's file is known");
         let entry = self.by_id.get_mut(&id).expect("a known file has an entry");
@@ -78,7 +79,7 @@ impl Table {
         self.by_id.values().map(|e| &*e.file)
     }
 
-    /// Removes a file and frees its mapping number.
+    /// Removes a closed file from the table and frees its mapping number for another.
     pub fn remove(&mut self, mapping: u32) {
         let id = self.ids.remove(&mapping).expect("a known file");
         if let Some(entry) = self.by_id.remove(&id) {

@@ -57,7 +57,7 @@ impl Ring {
         })
     }
 
-    /// Returns a function that rings the bell.
+    /// Returns a function that rings the bell: it wakes the ring's thread from any other thread.
     pub fn bell(&self) -> impl Fn() + Send + Sync + use<> {
         let bell = Arc::clone(&self.bell);
         move || {
@@ -90,6 +90,7 @@ type Answer = (usize, Result<usize, Errno>);
 type Ended<'a> = (Transfer<'a>, Result<(), Errno>);
 
 impl<'a> Flights<'a> {
+    /// Returns the state of a ring without transfers.
     fn new(ring: Ring) -> Self {
         Self {
             ring,
@@ -122,7 +123,8 @@ impl<'a> Flights<'a> {
         }
     }
 
-    /// Submits a transfer, or the rest of it; `Some`: it is over without the ring.
+    /// Submits a transfer, or the rest of it, to the ring; `Some`: the transfer is over without the
+    /// ring, with its result.
     fn begin(&mut self, mut transfer: Transfer<'a>) -> Option<Ended<'a>> {
         let (at, len) = transfer.rest();
         if len == 0 {
@@ -171,7 +173,8 @@ impl<'a> Flights<'a> {
         None
     }
 
-    /// Submits, waits until at least one transfer has completed, and returns the answers.
+    /// Submits the queued entries, waits until at least one transfer has completed or the bell was
+    /// rung, and returns the answers by the places of their transfers.
     fn wait(&mut self) -> Result<Vec<Answer>, Errno> {
         match self.ring.ring.submit_and_wait(1) {
             Ok(_) => {}
@@ -194,7 +197,7 @@ impl<'a> Flights<'a> {
         Ok(answers)
     }
 
-    /// Removes the transfer at a place, whose completion was seen.
+    /// Removes the transfer at a place, whose completion was seen, and frees the place.
     fn take(&mut self, place: usize) -> Transfer<'a> {
         let flight = self.places[place].take().expect("a transfer on its way");
         self.free.push(place);
@@ -204,6 +207,8 @@ impl<'a> Flights<'a> {
 }
 
 impl Drop for Flights<'_> {
+    /// Waits for all transfers on their way, because the kernel still uses their memory; ends the
+    /// process if it cannot.
     fn drop(&mut self) {
         while self.busy() {
             let Ok(answers) = self.wait() else {
@@ -217,8 +222,8 @@ impl Drop for Flights<'_> {
     }
 }
 
-/// Makes the transfers that are handed over, until the queue is stopped and empty. The executor was
-/// added before ([`crate::io::Io::begin`]).
+/// Makes the transfers that are handed over by a ring, as `task`, until the queue is stopped and
+/// empty: the body of the ring's thread. The executor was added before ([`crate::io::Io::begin`]).
 pub fn run(mm: &LiveMm, task: TaskId, ring: Ring) {
     let mut flights = Flights::new(ring);
     let mut ended: Vec<Ended<'_>> = Vec::new();

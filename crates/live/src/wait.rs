@@ -27,8 +27,8 @@ impl Queue {
         self.state.lock().wakes
     }
 
-    /// Ready if the queue was woken after the ticket was taken; otherwise registers the task to be
-    /// woken.
+    /// Returns `Ready` if the queue was woken after the ticket was taken; otherwise registers the
+    /// task to be woken.
     pub fn poll(&self, ticket: u64, context: &Context<'_>) -> Poll<()> {
         let mut s = self.state.lock();
         if s.wakes != ticket {
@@ -40,13 +40,13 @@ impl Queue {
         Poll::Pending
     }
 
-    /// Removes a waiter whose time is over.
+    /// Removes the waiter of `context`, whose time is over, from the queue.
     pub fn forget(&self, context: &Context<'_>) {
         let mut s = self.state.lock();
         s.waiters.retain(|w| !w.will_wake(context.waker()));
     }
 
-    /// Wakes every waiter.
+    /// Wakes every waiter of the queue, and makes older tickets invalid.
     pub fn wake(&self) {
         let waiters = {
             let mut s = self.state.lock();
@@ -69,7 +69,7 @@ impl<T> Default for Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// Stores the value and wakes the waiter.
+    /// Stores the value and wakes the task that waits for it.
     pub fn put(&self, value: T) {
         let waiter = {
             let mut s = self.0.lock();
@@ -105,7 +105,7 @@ pub struct Parker {
 }
 
 impl Parker {
-    /// Sleeps until woken or until `deadline`.
+    /// Sleeps until woken or until `deadline`; a wake that came before is used up at once.
     pub fn park(&self, deadline: Option<Instant>) {
         let mut woken = self.woken.lock();
         while !*woken {

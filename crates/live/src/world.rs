@@ -28,10 +28,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// Returns the most transfers and pages on their way to a device with a write bandwidth of
-/// `bandwidth` pages a second: what it writes in 10 ms, so that a reader waits no longer than that,
-/// and at least 16 pages. With `read`, when a reader waits long, a fifth of that (at least 4 pages)
-/// in fewer transfers: a read queues behind the writes on their way.
+/// Returns the most transfers and the most pages on their way to a device with a write bandwidth of
+/// `bandwidth` pages a second: what the device writes in 10 ms, so that a reader waits no longer
+/// than that, and at least 16 pages. With `read`, when a reader waits long, a fifth of that (at
+/// least 4 pages) in fewer transfers: a read queues behind the writes on their way.
 fn depth(bandwidth: u64, read: bool) -> (u32, u32) {
     match read {
         false => (
@@ -140,7 +140,8 @@ pub struct LiveWorld {
 }
 
 impl LiveWorld {
-    /// Creates a world for an engine of this configuration, which has one node.
+    /// Creates a world for an engine of this configuration, which has one node: memory for the
+    /// frames, wait queues, devices.
     ///
     /// # Errors
     /// The system has no memory for the pages.
@@ -184,7 +185,8 @@ impl LiveWorld {
         })
     }
 
-    /// Tells the system how to hold the memory of a class.
+    /// Tells the system how to hold the memory of a class: locked, or in huge pages that a thread
+    /// will populate.
     ///
     /// # Errors
     /// The kernel refuses to lock that much memory (RLIMIT_MEMLOCK).
@@ -209,7 +211,7 @@ impl LiveWorld {
         !self.to_populate.lock().is_empty()
     }
 
-    /// Has the system allocate the memory of the frames to populate.
+    /// Has the system allocate the memory of the frames to populate, until the cache ends.
     pub(crate) fn populate(&self) {
         let all = std::mem::take(&mut *self.to_populate.lock());
         for frames in all {
@@ -217,14 +219,14 @@ impl LiveWorld {
         }
     }
 
-    /// Returns the file of a mapping that has pages or is open.
+    /// Returns the file of a mapping number; the mapping must have pages or be open.
     pub(crate) fn file(&self, mapping: u32) -> Arc<OpenFile> {
         let files = self.files.read();
         let file = files.get(mapping as usize).and_then(Option::as_ref);
         Arc::clone(file.expect("a mapping has a file"))
     }
 
-    /// Sets the file of its mapping.
+    /// Enters the file of its mapping number.
     pub(crate) fn add_file(&self, file: Arc<OpenFile>) {
         let (mut files, at) = (self.files.write(), file.mapping as usize);
         if files.len() <= at {
@@ -244,7 +246,8 @@ impl LiveWorld {
         self.kept_pages.load(SeqCst)
     }
 
-    /// Counts `n` more kept pages and returns true, unless they would be too many.
+    /// Counts `n` more pages that are kept after a failed write and returns true; returns false if
+    /// they would be too many.
     pub(crate) fn count_kept(&self, n: u64) -> bool {
         let more = |kept| Some(kept + n).filter(|&k| k <= self.most_kept);
         self.kept_pages.fetch_update(SeqCst, SeqCst, more).is_ok()
@@ -278,7 +281,7 @@ impl LiveWorld {
         WaitQueue(self.first_own + FILE_QUEUES + PIN_QUEUES + bdi)
     }
 
-    /// Makes the daemons end when they next wait for work.
+    /// Makes the daemons (kswapd, flushers, executors) end when they next wait for work.
     pub(crate) fn stop_daemons(&self) {
         self.stopping.store(true, SeqCst);
         self.ios.iter().for_each(Io::stop);
@@ -287,7 +290,8 @@ impl LiveWorld {
         }
     }
 
-    /// Wakes all tasks that wait for pins, and lets none wait for pins any more: the cache ends.
+    /// Wakes all tasks that wait for pins of a page to go, and lets none wait for that any more:
+    /// the cache ends.
     pub(crate) fn close(&self) {
         self.closing.store(true, SeqCst);
         let first = self.first_own + FILE_QUEUES;
@@ -302,7 +306,8 @@ impl LiveWorld {
     }
 
     /// Waits until the queue is woken after the ticket (returns true) or `ns` nanoseconds have
-    /// passed (returns false). A daemon's task ends here once daemons are stopped.
+    /// passed (returns false); `None`: without a queue, or without a limit. A daemon's task ends
+    /// here once daemons are stopped.
     async fn pause(&self, q: Option<(WaitQueue, u64)>, ns: Option<u64>) -> bool {
         let deadline = ns.map(|ns| sync::now() + Duration::from_nanos(ns));
         poll_fn(|context| {
@@ -345,15 +350,16 @@ impl LiveWorld {
         self.devices[bdi as usize].in_flight.load(SeqCst)
     }
 
-    /// Returns true if pages are on their way to or from a device.
+    /// Returns true if pages are on their way to or from a device, so that waiting may free some.
     pub(crate) fn under_io(&self) -> bool {
         let writes = self.devices.iter().any(|d| d.in_flight.load(SeqCst) > 0);
         let fills = self.devices.iter().any(|d| d.reading.load(SeqCst) > 0);
         writes || fills || self.ios.iter().any(Io::reads)
     }
 
-    /// Returns the most transfers and pages on their way to a device. `sync`: a task waits for
-    /// these writes, too, so they are not reduced in favour of readers.
+    /// Returns the most transfers and the most pages on their way to a device now, for a write
+    /// bandwidth in pages a second. `sync`: a task waits for these writes, too, so they are not
+    /// reduced in favour of readers.
     pub(crate) fn depth(&self, bandwidth: u64, bdi: u32, sync: bool) -> (u32, u32) {
         let (d, now) = (&self.devices[bdi as usize], self.now());
         let since = |t: &AtomicU64| now.saturating_sub(t.load(SeqCst));
@@ -367,7 +373,8 @@ impl LiveWorld {
         }
     }
 
-    /// Notes how long a write transfer took, which began at `since`.
+    /// Notes how long a device's write transfer took, which began at `since` (nanoseconds), if it
+    /// was slow.
     pub(crate) fn write_took(&self, bdi: u32, since: u64) {
         let now = self.now();
         if now.saturating_sub(since) > SLOW_WRITE {
@@ -382,7 +389,8 @@ impl LiveWorld {
         last > 0 && self.now().saturating_sub(last) < WRITES_SLOWLY
     }
 
-    /// Counts a task that begins to wait for a read from a device; returns the time.
+    /// Counts a task that begins to wait for a read from a device; returns the time, for
+    /// [`Self::read_ends`].
     pub(crate) fn read_begins(&self, bdi: u32) -> u64 {
         let (d, now) = (&self.devices[bdi as usize], self.now());
         d.reading.fetch_add(1, SeqCst);
@@ -390,7 +398,8 @@ impl LiveWorld {
         now
     }
 
-    /// Ends such a wait, which began at `began`.
+    /// Ends a task's wait for a read from a device, which began at `began` (nanoseconds), and notes
+    /// it if it was long.
     pub(crate) fn read_ends(&self, bdi: u32, began: u64) {
         let (d, now) = (&self.devices[bdi as usize], self.now());
         d.reading.fetch_sub(1, SeqCst);
@@ -404,15 +413,15 @@ impl LiveWorld {
         &self.devices[bdi as usize].writing
     }
 
-    /// Counts pages of a device that are now under writeback.
+    /// Counts `pages` more pages of a device that are now under writeback.
     pub(crate) fn write_started(&self, bdi: u32, pages: u32) {
         self.devices[bdi as usize]
             .in_flight
             .fetch_add(pages, SeqCst);
     }
 
-    /// Uncounts pages whose writeback ended, and wakes tasks that wait for room or for the end of
-    /// congestion.
+    /// Uncounts pages of a device whose writeback ended, and wakes tasks that wait for room there
+    /// or for the end of congestion.
     pub(crate) fn write_ended(&self, bdi: u32, pages: u32) {
         let in_flight = &self.devices[bdi as usize].in_flight;
         let left = in_flight.fetch_sub(pages, SeqCst) - pages;
