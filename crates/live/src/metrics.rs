@@ -160,7 +160,8 @@ impl Page {
         }
     }
 
-    /// Writes the engine's counters by the kernel's names, the zones and the devices.
+    /// Writes the engine's counters by the kernel's names, the pages of each zone, and the pages
+    /// under writeback of each device.
     fn engine(&mut self, mm: &LiveMm) {
         let (levels, events): (Vec<_>, Vec<_>) = mm
             .vmstat()

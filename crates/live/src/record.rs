@@ -61,9 +61,10 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Returns misses by accesses; 0 if there were none. For a sample it is an estimate: the misses
-    /// divided by the sampling rate, by all accesses. The sample's own accesses are not used,
-    /// because they depend on whether it contains the few pages that are accessed most.
+    /// Returns the misses per access of a page; 0 if there was no access. For a sample it is an
+    /// estimate: the misses divided by the sampling rate, by all accesses. The sample's own
+    /// accesses are not used, because they depend on whether it contains the few pages that are
+    /// accessed most.
     pub fn miss_ratio(&self) -> f64 {
         match self.accesses {
             0 => 0.0,

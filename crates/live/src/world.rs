@@ -436,7 +436,9 @@ impl LiveWorld {
         self.kept_why.store(errno.raw_os_error() as u32, SeqCst);
     }
 
-    /// Writes a file's dirty pages in index order, a batch of contiguous ones at a time.
+    /// Writes a file's dirty pages in index order, a batch of contiguous ones at a time:
+    /// `wbc.nr_to_write` of them, or all for data integrity (`wbc.sync_all`). Waits before each
+    /// batch for room on the device.
     async fn write_dirty_pages(mm: &LiveMm, mapping: u32, wbc: &mut WritebackControl) {
         let m = &mm.mappings[mapping as usize];
         let bdi = m.bdi();
@@ -490,15 +492,16 @@ impl LiveWorld {
         }
     }
 
-    /// Returns true if no dirty page follows: a task that waits for all pages may as well write the
-    /// last ones itself.
+    /// Returns true if no page from index `from` on is dirty: a task that waits for all pages may
+    /// as well write the last ones itself.
     fn is_last(mm: &LiveMm, mapping: u32, from: u32) -> bool {
         let dirty = mm::cache::tree::Tag::Dirty;
         mm.next_tagged(mapping, dirty, from).is_none()
     }
 
-    /// Puts dirty pages from index `first` on under writeback, at most `most`. With `wait` it waits
-    /// for the first page if that is locked or under writeback; otherwise such a page is skipped.
+    /// Puts dirty pages from index `first` on under writeback, at most `most`, and returns them.
+    /// With `wait` it waits for the first page if that is locked or under writeback; otherwise such
+    /// a page is skipped. `None`: not even the first could be had.
     async fn gather(
         mm: &LiveMm,
         mapping: u32,
@@ -549,6 +552,8 @@ impl Tasks for LiveWorld {
     #[inline(always)]
     fn charge_ns(&self, _: u64) {}
 
+    /// Gives the CPU slot to a thread that waits for it, and, in a thread that several tasks share,
+    /// yields once the task's turn is over.
     async fn relax(&self) {
         self.cpus.give_way();
         if cpu::turn_is_over() {
@@ -582,6 +587,7 @@ impl Tasks for LiveWorld {
 }
 
 impl Storage<Self> for LiveWorld {
+    /// Starts to write a page for reclaim, in the background if there is an executor.
     async fn writepage(&self, mm: &LiveMm, pfn: Pfn, wbc: &mut WritebackControl) -> Writepage {
         let pages = Writeback::for_reclaim(mm, pfn);
         let bdi = mm.mappings[pages.run.mapping() as usize].bdi();
@@ -613,12 +619,15 @@ impl Storage<Self> for LiveWorld {
         self.shrinkers.count()
     }
 
+    /// Returns the cost of a shrinker's objects in seeks, and the objects asked for in one call;
+    /// the kernel's defaults if the shrinker is gone.
     fn seeks_and_batch(&self, shrinker: u32) -> (u64, u64) {
         self.shrinkers.get(shrinker).map_or((2, 128), |s| {
             (u64::from(s.seeks().max(1)), u64::from(s.batch().max(1)))
         })
     }
 
+    /// Returns the number of objects that a shrinker of the program could free; 0 if it is gone.
     fn count_objects(&self, shrinker: u32) -> u64 {
         let Some(shrinker) = self.shrinkers.get(shrinker) else {
             return 0;
@@ -626,6 +635,8 @@ impl Storage<Self> for LiveWorld {
         self.cpus.shrink(move || shrinker.count())
     }
 
+    /// Asks a shrinker of the program to scan `n` objects; returns the number freed. `None`: it is
+    /// gone, or cannot proceed now.
     async fn scan_objects(&self, shrinker: u32, n: u64) -> Option<u64> {
         let shrinker = self.shrinkers.get(shrinker)?;
         // Dropped in there, too: this may be the last reference.
@@ -636,6 +647,8 @@ impl Storage<Self> for LiveWorld {
         Some(LONGEST_PAUSE)
     }
 
+    /// Returns true if a device has so many pages under asynchronous writeback that it counts as
+    /// congested; reads and sync writes never do.
     fn bdi_congested(&self, bdi: u32, class: Class) -> bool {
         let in_flight = &self.devices[bdi as usize].in_flight;
         class == Class::Async && in_flight.load(SeqCst) >= CONGESTED_ON
@@ -655,6 +668,7 @@ impl Watch for LiveWorld {
         self.ring.is_some()
     }
 
+    /// Keeps an event of the engine in the ring of trace events, if there is one.
     #[inline(always)]
     fn event(&self, _: Audience, event: &Event) {
         if let Some(ring) = &self.ring {
@@ -691,7 +705,8 @@ pub(crate) mod daemon {
         cpus(mm).block_on(task, Mm::flusher(mm, bdi));
     }
 
-    /// Folds every CPU's counter differences once a second.
+    /// Folds every CPU's counter differences into the global counters once a second, until `stop`
+    /// is set.
     pub fn vmstat(mm: &LiveMm, stop: &(Mutex<bool>, Condvar)) {
         let mut stopped = stop.0.lock();
         while !*stopped {
