@@ -17,7 +17,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Wraps a text under the name of its file.
+    /// Wraps a user's text under the name of its file; control characters are replaced where the
+    /// text is shown.
     pub fn new(name: impl AsRef<str>, text: impl Into<String>) -> Self {
         let (name, text) = (plain(name.as_ref()), text.into());
         let shown = as_long(&text);
@@ -47,7 +48,8 @@ const BEFORE: usize = 60;
 const AFTER: usize = 160;
 
 impl Source {
-    /// Returns the lines around a mistake in full, for display if they are short.
+    /// Returns the lines around a mistake in full, with so many lines before and after it, for
+    /// display if they are short.
     fn lines<'a>(
         &'a self,
         span: &SourceSpan,
@@ -57,8 +59,8 @@ impl Source {
         self.shown.read_span(span, before, after)
     }
 
-    /// Returns the part of its line that is shown for a mistake whose lines are too long to show
-    /// whole; `None`: the lines are short enough.
+    /// Returns the part of its line that is shown for a mistake at `span` (bytes) whose lines are
+    /// too long to show whole; `None`: the lines are short enough.
     fn cut(&self, span: &Range<usize>) -> Option<Range<usize>> {
         let whole: SourceSpan = (span.start, span.len()).into();
         let lines = self.lines(&whole, 1, 1).ok()?;
@@ -76,6 +78,8 @@ impl Source {
 }
 
 impl SourceCode for Source {
+    /// Returns the source lines that are shown around a mistake; of a line that is too long, the
+    /// part around the mistake.
     fn read_span<'a>(
         &'a self,
         span: &SourceSpan,
@@ -229,6 +233,7 @@ impl Diagnostic {
 }
 
 impl miette::Diagnostic for Diagnostic {
+    /// Returns the input that would be accepted, as the help text of the error.
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
         if self.accepted.is_empty() {
             None
@@ -241,6 +246,8 @@ impl miette::Diagnostic for Diagnostic {
         self.place.as_ref().map(|p| &p.source as &dyn SourceCode)
     }
 
+    /// Returns the mark that is put under the mistake, not beyond the part of its line that is
+    /// shown.
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let place = self.place.as_ref()?;
         let span = &place.span;
@@ -257,7 +264,9 @@ impl miette::Diagnostic for Diagnostic {
 /// time and memory proportional to the product of both lengths.
 pub const LONGEST_NAME: usize = 80;
 
-/// Returns the word of `known` that `word` was probably meant to be.
+/// Returns the word of `known` that `word` was probably meant to be: the nearest by edit distance,
+/// if at most a third of the letters (or one) differ. `None`: no word is so near, or `word` is too
+/// long.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > LONGEST_NAME {
         return None;

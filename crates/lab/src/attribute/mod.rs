@@ -37,7 +37,7 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// Returns the number of iterations at each look.
+    /// Returns the number of iterations at each look: twice the last one, up to the cap.
     pub fn looks(self) -> Vec<u32> {
         let mut looks = vec![self.first.min(self.cap)];
         while let Some(&last) = looks.last()
@@ -132,6 +132,8 @@ struct Known<'a> {
 }
 
 impl Journal for Known<'_> {
+    /// Returns the stored result of an iteration, so that the round does not run it again; `None`:
+    /// it is not known.
     fn earlier(&mut self, cell: u32, iteration: u32) -> Option<RunResult> {
         let all = self.results.get(&key(&self.cells[cell as usize]))?;
         all.get(iteration as usize)?.clone()
@@ -147,7 +149,9 @@ fn key(cell: &Cell) -> (String, String) {
 /// Runs one round of an experiment, with a journal of the iterations that are already known.
 pub type Round<'a, E> = dyn FnMut(&Experiment, &mut dyn Journal) -> Result<Outcomes, E> + 'a;
 
-/// Runs rounds until every comparison is decided, and returns the findings.
+/// Runs rounds until every comparison is decided or the cap is reached, and returns the findings.
+/// `tried`: the series with its experiment; `round` runs the experiment's cells that are still
+/// needed.
 ///
 /// # Errors
 /// Returns the error of a round.
@@ -216,7 +220,8 @@ struct Comparison {
     policies: [String; 2],
 }
 
-/// Returns all comparisons, in the order of the rows.
+/// Returns all comparisons, in the order of the rows: for each group of cells and each patch, its
+/// first and its last addition by each figure.
 fn comparisons(tried: &Tried) -> Vec<Comparison> {
     let mut groups: Vec<String> = Vec::new();
     for cell in &tried.experiment.cells {
@@ -246,7 +251,9 @@ fn comparisons(tried: &Tried) -> Vec<Comparison> {
 }
 
 impl Comparison {
-    /// Judges the comparison by the results so far; `None`: it needs more seeds.
+    /// Judges the comparison by the results so far; `None`: it needs more seeds. `looks`: number of
+    /// looks, by which p-values are multiplied; `last`: no look follows; `stopped`: the run was
+    /// interrupted.
     fn judge(&self, results: &Results, looks: usize, last: bool, stopped: bool) -> Option<Row> {
         let of = |policy: &String| results.get(&(self.group.clone(), policy.clone()));
         let no_runs = Vec::new();

@@ -76,7 +76,8 @@ pub struct Tried {
     pub without: Vec<String>,
 }
 
-/// Returns the names of the shipped series that can be attributed.
+/// Returns the names of the shipped series that can be attributed, because they have a file
+/// `patches.toml`.
 pub fn shipped() -> Vec<&'static str> {
     let name = |(path, _): &(&'static str, &'static str)| {
         let inside = path.strip_prefix("data/published/")?;
@@ -85,7 +86,8 @@ pub fn shipped() -> Vec<&'static str> {
     files::FILES.iter().filter_map(name).collect()
 }
 
-/// Reads a shipped series by its name, or a file of the user's by its path; `set` adds settings.
+/// Reads a shipped series of patches by its name, or a file of the user's by its path; `set` adds
+/// settings of the experiment.
 ///
 /// # Errors
 /// Returns the first mistake.
@@ -117,7 +119,8 @@ pub fn load(name: &str, set: &[String]) -> Result<Tried, Diagnostic> {
     parse(&Source::new(name, text), &find, set)
 }
 
-/// Reads a series from a text, as [`load`] does; `find` finds the experiment's files.
+/// Reads a series of patches from a text, as [`load`] does, and its experiment with a policy for
+/// each set of switches; `find` finds the experiment's files, `set` adds settings.
 ///
 /// # Errors
 /// Returns the first mistake.
@@ -192,8 +195,8 @@ pub fn parse(
 struct Policies(Vec<(String, Switches)>);
 
 impl Policies {
-    /// Returns the name of the policy that these patches make; later patches override earlier ones.
-    /// A new set of switches gets `name`.
+    /// Returns the name of the policy that these patches' switches make; later patches override
+    /// earlier ones. A new set of switches gets `name`; a known one keeps the name that it has.
     fn named(&mut self, name: String, patches: &[&Switches]) -> String {
         let mut all = Switches::new();
         for switches in patches {
@@ -206,7 +209,8 @@ impl Policies {
         name
     }
 
-    /// Returns the settings that define these policies in the experiment.
+    /// Returns the settings, in the form of `--set`, that define these policies over the policy
+    /// `base` in the experiment.
     fn settings(&self, base: &str) -> Vec<String> {
         let text = |s: &str| toml::Value::String(s.to_owned()).to_string();
         let names: Vec<String> = self.0.iter().map(|(name, _)| text(name)).collect();

@@ -6,7 +6,8 @@ use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Returns sentences that answer, and a table for each group.
+/// Returns the findings as text for a terminal: for each group of cells sentences that answer, and
+/// a table; then the patches and the number of looks and runs.
 pub fn to_text(found: &Attribution) -> String {
     let looks: Vec<String> = found.looks.iter().map(u32::to_string).collect();
     let mut out = format!(
@@ -49,7 +50,8 @@ pub fn to_text(found: &Attribution) -> String {
     out
 }
 
-/// Names the patches that moved each figure, as first and as last additions.
+/// Returns a line for each figure that names the patches that moved it, as first and as last
+/// additions.
 fn answers(rows: &[&Row]) -> String {
     let mut out = String::new();
     let mut figures: Vec<&str> = Vec::new();

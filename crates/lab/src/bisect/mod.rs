@@ -28,7 +28,7 @@ pub struct Power {
 
 impl Power {
     /// Returns the power of a search among `states` states after the good one: each decision halves
-    /// them.
+    /// them. `error`: the probability that any decision is wrong; `most`: most runs of one state.
     pub fn of_search(error: f64, states: u32, most: u32) -> Self {
         let decisions = 1 + u32::BITS - states.leading_zeros();
         Self {
@@ -56,8 +56,8 @@ impl Power {
         n
     }
 
-    /// Returns the number of runs at the next look after `runs`; `None` if there is no further
-    /// look.
+    /// Returns the number of runs of a state at the next look after `runs` runs, growing from the
+    /// fewest to the most by a constant factor; `None` if there is no further look.
     pub fn next(&self, runs: u32) -> Option<u32> {
         let fewest = self.fewest();
         let span = f64::from(self.most) / f64::from(fewest);
@@ -81,7 +81,8 @@ pub enum Ends {
     Alike,
 }
 
-/// Tests whether the ends of a search differ.
+/// Tests whether the samples of a search's good and bad end differ; if they do not yet, says how
+/// many runs each needs for the next look.
 pub fn ends(good: &[f64], bad: &[f64], power: &Power) -> Ends {
     let p = mann_whitney(good, bad);
     if p <= power.level() {
@@ -113,8 +114,9 @@ pub enum Decision {
     Unclear,
 }
 
-/// Tests which end a sample resembles: the end from which it does not differ while it differs from
-/// the other. A sample that differs from both is on the side of the nearer median.
+/// Tests which end of a search a state's sample resembles: the end from which it does not differ
+/// while it differs from the other. A sample that differs from both is on the side of the nearer
+/// median; one that differs from neither needs more runs, or is unclear.
 pub fn side(sample: &[f64], good: &[f64], bad: &[f64], power: &Power) -> Decision {
     let from = |end: &[f64]| mann_whitney(sample, end);
     let (p_good, p_bad) = (from(good), from(bad));
@@ -137,8 +139,8 @@ pub fn side(sample: &[f64], good: &[f64], bad: &[f64], power: &Power) -> Decisio
     }
 }
 
-/// Returns the least shift of all values of a sample that [`ends`] would see, as a share of the
-/// sample's median; `None` if no shift would be seen, or the median is 0.
+/// Returns the least shift of all values of a sample that [`ends`] would see as a difference, as a
+/// share of the sample's median; `None` if no shift would be seen, or the median is 0.
 pub fn visible(sample: &[f64], power: &Power) -> Option<f64> {
     let middle = median(sample).filter(|m| *m != 0.0)?.abs();
     let seen = |shift: f64| {

@@ -30,8 +30,8 @@ pub struct Column {
 }
 
 impl Column {
-    /// Makes a side of each value of an axis, in matrix order: a sweep whose values are compared
-    /// with one of them. `key` is the axis, or the last part of its name.
+    /// Splits a side into one side for each value of an axis, in matrix order: a sweep whose values
+    /// are compared with one of them. `key` is the axis, or the last part of its name.
     ///
     /// # Errors
     /// Fails if there is no axis of this name, or it does not vary.
@@ -118,7 +118,8 @@ pub struct Compared {
 type Runs = Vec<Option<RunResult>>;
 
 impl Compared {
-    /// Compares sides.
+    /// Compares sides of stored runs: matches their cells, and tests each figure of each side
+    /// against the baseline's.
     ///
     /// # Errors
     /// Fails with fewer than two sides, a repeated label, an unknown baseline, sides without a
@@ -171,7 +172,8 @@ impl Compared {
         })
     }
 
-    /// Yields the tables that are shown: figures asked for, and figures that differ anywhere.
+    /// Yields the tables that are shown: those of figures asked for, and those with a difference
+    /// that can be claimed anywhere.
     pub fn shown(&self) -> impl Iterator<Item = &SummaryTable> {
         self.tables.iter().enumerate().filter_map(|(i, t)| {
             let differs = t.rows.iter().any(|r| claimed(r).is_some());
@@ -179,7 +181,8 @@ impl Compared {
         })
     }
 
-    /// Returns, for one side at a place, how many figures were compared, and how many differ.
+    /// Returns, for one side (by its label) at a place, how many figures were compared with the
+    /// baseline's, and how many differ.
     pub fn counted(&self, place: &Place, label: &str) -> (usize, usize) {
         let rows = self.tables.iter().flat_map(|t| &t.rows);
         let of = rows.filter(|r| r.axes == *place && r.policy == label && r.comparison.is_some());
@@ -188,7 +191,7 @@ impl Compared {
         })
     }
 
-    /// Returns the row of a table for a place and a side.
+    /// Returns the row of a table for a place and a side (by its label); `None` if it has none.
     pub fn row<'a>(table: &'a SummaryTable, place: &Place, label: &str) -> Option<&'a SummaryRow> {
         let mut rows = table.rows.iter();
         rows.find(|r| r.axes == *place && r.policy == label)
@@ -201,7 +204,8 @@ fn claimed(row: &SummaryRow) -> Option<Verdict> {
     matches!(verdict, Verdict::Less | Verdict::More).then_some(verdict)
 }
 
-/// Builds the table of a figure over all sides and places.
+/// Builds the table of a figure: for each place (one entry of `runs`) a row of each side, compared
+/// with the first side.
 fn table(figure: &Figure, labels: &[String], places: &[Place], runs: &[Vec<Runs>]) -> SummaryTable {
     let mut rows = Vec::new();
     for (place, sides) in places.iter().zip(runs) {
@@ -221,7 +225,8 @@ fn table(figure: &Figure, labels: &[String], places: &[Place], runs: &[Vec<Runs>
     SummaryTable::of_rows(figure, Center::Mean, rows)
 }
 
-/// Returns the figures to compare, and how many of them are shown in any case.
+/// Returns the figures to compare, those asked for first, and how many of them are shown in any
+/// case. `runs`: for each place the runs of every side.
 fn figures(
     columns: &[Column],
     runs: &[Vec<Runs>],
@@ -289,7 +294,7 @@ fn figures(
     Ok((figures, asked))
 }
 
-/// Returns the figures that the experiment's text asks for.
+/// Returns the figures that the experiment's text asks for with its key `compare`.
 fn asked(column: &Column) -> Vec<String> {
     let text = column.runs.first().map_or("", |run| &run.text);
     let Ok(table) = text.parse::<toml::Table>() else {
@@ -303,7 +308,8 @@ fn asked(column: &Column) -> Vec<String> {
         .collect()
 }
 
-/// Lists differences between the sides other than figures, as warnings.
+/// Returns warnings about differences between the sides other than figures: in experiment, seed,
+/// build, machine and the experiment's text, and sides that were interrupted.
 fn differences(columns: &[Column]) -> Vec<String> {
     let mut out = Vec::new();
     let mut say = |what: &str, of: &dyn Fn(&Stored) -> String| {
@@ -385,8 +391,9 @@ const GIVEN_UP: [&[&str]; 7] = [
 /// Cells by place; for each side `None` if it has no cell there.
 type ByPlace<'a> = Vec<(Place, Vec<Option<Vec<&'a StoredCell>>>)>;
 
-/// Matches the cells of the sides by the axes they share. Returns the places in the baseline's
-/// order, and for each place the runs of every side.
+/// Matches the cells of the sides by the axes they share; if none match, by fewer of them, and
+/// warns of it. Returns the places in the baseline's order, and for each place the runs of every
+/// side.
 fn matched(
     columns: &[Column],
     warnings: &mut Vec<String>,
@@ -427,8 +434,8 @@ fn matched(
     ))
 }
 
-/// Groups cells by these keys; `None` if a run of a side has two cells of one place, or no place
-/// has cells of the baseline and of another side.
+/// Groups the sides' cells by their values of these keys, the places. `None` if a run of a side has
+/// two cells of one place, or no place has cells of the baseline and of another side.
 fn by_place<'a>(columns: &'a [Column], keys: &[&String]) -> Option<ByPlace<'a>> {
     let mut found: ByPlace<'a> = Vec::new();
     for (i, column) in columns.iter().enumerate() {
@@ -456,8 +463,9 @@ fn by_place<'a>(columns: &'a [Column], keys: &[&String]) -> Option<ByPlace<'a>> 
     found.iter().any(both).then_some(found)
 }
 
-/// Returns the iterations of each side at each place, with warnings. Leaves out places that the
-/// baseline, or every other side, lacks. Fails if computing takes time on one side only.
+/// Returns the places, and for each the iterations of every side. Leaves out places that the
+/// baseline, or every other side, lacks, and iterations that a side has twice; adds warnings on
+/// both. Fails if computing takes time on one side only.
 fn sides(
     columns: &[Column],
     found: ByPlace<'_>,
@@ -474,6 +482,7 @@ fn sides(
             }
             continue;
         }
+        // Finds a side whose cells have this answer to whether computing takes time.
         let paid = |takes: bool| {
             let mut all = present.iter().copied();
             all.find(|&i| cells[i].iter().flatten().any(|c| c.takes_time == takes))
@@ -532,7 +541,8 @@ fn sides(
     Ok((places, all))
 }
 
-/// Warns of cells with too few iterations to claim anything.
+/// Warns of cells with too few iterations to claim anything, and of iterations that did not
+/// complete.
 fn few(labels: &[String], places: &[Place], runs: &[Vec<Runs>], warnings: &mut Vec<String>) {
     let all = runs.iter().flatten();
     let mut n = all.map(|r| rows::completed(r).len());
@@ -555,7 +565,7 @@ fn few(labels: &[String], places: &[Place], runs: &[Vec<Runs>], warnings: &mut V
     }
 }
 
-/// Returns the word for a claim about a figure.
+/// Returns the word for a claim about a figure: by its better direction, if it has one.
 fn word(table: &SummaryTable, verdict: Verdict) -> &'static str {
     match (table.is_good(verdict), verdict) {
         (Some(true), _) => "better",

@@ -115,7 +115,8 @@ struct Iteration {
 }
 
 impl Iteration {
-    /// Converts a stored iteration; files without `origin` take the world from the policy's name.
+    /// Converts a stored iteration; files without `origin` take the world from the policy's name
+    /// (`kernel`: it is a real kernel's).
     fn stored(self, kernel: bool) -> StoredIteration {
         let mut result = RunResult::of_kernel(self.outcome);
         let of_policy = if kernel {
@@ -172,7 +173,8 @@ impl Stored {
 const ACCEPTED: &str = "accepted: folders of results of `lowmark run`, folders that hold such folders, and \
                         files `results.json`";
 
-/// Returns a file's bytes. Fails if the folder lists the file and the file has changed since.
+/// Returns a file's bytes. Fails if the results folder lists the file and the file has changed
+/// since.
 fn unchanged(path: &Path) -> io::Result<Vec<u8>> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let folder = Unchanged::of(dir.unwrap_or(Path::new(".")))?;
@@ -180,7 +182,8 @@ fn unchanged(path: &Path) -> io::Result<Vec<u8>> {
     folder.read(name.ok_or_else(|| io::Error::other("its name is not text"))?)
 }
 
-/// Reads the run of a `results.json`.
+/// Reads the run of a `results.json`; fails if the file cannot be read, has changed, or is
+/// something else.
 fn read_file(path: &Path) -> Result<Stored, Diagnostic> {
     let shown = path.display();
     let wrong = |why: String| Diagnostic::placeless(why, ACCEPTED);

@@ -22,7 +22,8 @@ pub enum Form {
     Html,
 }
 
-/// Returns a short name of a place: its filesystem and policy, and axes that differ between places.
+/// Returns a short name of a place among `places`: its filesystem, policy and number of threads,
+/// and axes that differ between places; `all` if it has none of these.
 pub(super) fn label(places: &[Place], place: &Place) -> String {
     let varies = |key: &str, value: &str| {
         let mut others = places.iter().flatten().filter(|(k, _)| k == key);
@@ -67,7 +68,7 @@ struct Line {
 }
 
 impl Line {
-    /// Formats the figure of one side with its change against the baseline.
+    /// Formats the figure of one side (`own`) with its change against the baseline (`base`).
     fn new(table: &SummaryTable, base: &SummaryRow, own: &SummaryRow) -> Self {
         // All lines of a figure at a place use one unit, whichever side they are of.
         let beside = table.rows.iter().filter(|r| r.axes == base.axes);
@@ -133,7 +134,8 @@ fn plain_number(x: f64) -> String {
     if x == 0.0 { "0".into() } else { short(x) }
 }
 
-/// Returns the sentence above a table: the sides, and how many figures differ.
+/// Returns the sentence above a table of `side`: place, sides, numbers of runs, and how many
+/// figures differ.
 fn heading(compared: &Compared, place: &Place, side: &str) -> String {
     let base = &compared.labels[0];
     let (n, differ) = compared.counted(place, side);
@@ -153,7 +155,7 @@ fn heading(compared: &Compared, place: &Place, side: &str) -> String {
     )
 }
 
-/// Returns the lines of a table: figures asked for, and figures that differ.
+/// Returns the lines of a table of `side` at a place: figures asked for, and figures that differ.
 fn lines(compared: &Compared, place: &Place, side: &str) -> Vec<Line> {
     let base = &compared.labels[0];
     let of = |(i, t): (usize, &SummaryTable)| {
@@ -168,7 +170,7 @@ fn lines(compared: &Compared, place: &Place, side: &str) -> Vec<Line> {
     compared.tables.iter().enumerate().filter_map(of).collect()
 }
 
-/// Yields every pair of a place and a side that has values there.
+/// Yields every pair of a place and a side, without the baseline, that has values there.
 fn pairs(compared: &Compared) -> impl Iterator<Item = (&Place, &str)> {
     compared.places.iter().flat_map(|place| {
         let sides = compared.labels[1..].iter().map(String::as_str);
@@ -321,7 +323,7 @@ fn json_text(compared: &Compared) -> String {
     text
 }
 
-/// Returns one figure's table as JSON.
+/// Returns one figure's table as JSON, with each side's values at each place.
 fn figure(table: &SummaryTable) -> Value {
     let finite = |x: f64| x.is_finite().then_some(x);
     let both = |(a, b): (f64, f64)| [a, b];
@@ -356,7 +358,7 @@ fn figure(table: &SummaryTable) -> Value {
     })
 }
 
-/// Writes the comparison as an HTML report.
+/// Writes the comparison as an HTML report, with the paths and builds of each side as facts.
 fn page(compared: &Compared) -> String {
     let first = compared.columns[0].runs.first();
     let facts = compared.columns.iter().map(|c| {
