@@ -65,6 +65,7 @@ pub fn room_for(bytes: u64) -> bool {
 }
 
 impl Drop for Map {
+    /// Unmaps the memory.
     fn drop(&mut self) {
         // SAFETY: the memory was made by `new` with this length, and no reference into it is left.
         unsafe {

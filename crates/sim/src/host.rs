@@ -166,8 +166,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         Ok(id)
     }
 
-    /// Returns the object at a plain path. The callers charge the look-up: unlink(2) costs
-    /// otherwise.
+    /// Returns the object at a plain path; callers charge the look-up, because unlink(2)'s differs.
     fn lookup(&self, path: &str) -> Option<Named> {
         self.names.names.borrow().find(path)
     }
@@ -324,7 +323,6 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         open.get(fd.0 as usize).map(|o| o.name.clone())
     }
 
-    /// Moves an open file's position, in bytes, after a read, write or seek.
     fn set_pos(&self, fd: Fd, pos: u64) {
         if let Some(o) = self.names.open.borrow_mut().get_mut(fd.0 as usize) {
             o.pos = pos;
@@ -342,7 +340,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
     }
 
     /// Reads or writes `len` bytes at `o.pos` of a file without the page cache (O_DIRECT), in 4 KiB
-    /// blocks. Waits for the device; dirty cached pages are written first.
+    /// blocks, and waits for the device. A write first writes the file's dirty cached pages.
     async fn direct(&self, o: Use, mapping: u32, len: u64, write: bool) -> HostResult<()> {
         if !o.pos.is_multiple_of(4096) || !len.is_multiple_of(4096) {
             return Err(HostError::Unsupported(
@@ -581,6 +579,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         stat.ok_or_else(|| HostError::NotFound(path.into()))
     }
 
+    /// Performs stat(2) of the `nth` name of a directory's listing, which most likely is current.
     async fn stat_listed(
         &self,
         dir: &DirPlace,
@@ -590,8 +589,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         let named = {
             let all = self.names.names.borrow();
             if let Some(id) = all.listed_file(*dir, names, nth + LOOK_AHEAD) {
-                // Prefetches an inode that will be asked for soon and has left the processor's
-                // caches.
+                // Prefetches an inode that is asked for soon and has left the processor's caches.
                 self.mm.look_at_inode(id);
             }
             all.find_listed(*dir, names, nth)
@@ -655,6 +653,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         Ok(())
     }
 
+    /// Returns the task's CPU times, and the machine's reclaim counters up to now.
     fn usage(&self) -> HostResult<Usage> {
         let w = &self.mm.world;
         let time = w.sched.own_time();
@@ -678,6 +677,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         Ok(zones.iter().map(|z| z.size * 4096).sum())
     }
 
+    /// Runs the program's own code for `ns` nanoseconds of CPU time, unless it is killed.
     async fn compute(&self, ns: u64) {
         let mut left = ns;
         while left > 0 {

@@ -281,6 +281,7 @@ enum Disks {
 }
 
 impl<'de> Deserialize<'de> for Disks {
+    /// Reads one disk from a table, or several from a list of tables.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct V;
         impl<'de> Visitor<'de> for V {

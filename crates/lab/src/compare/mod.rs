@@ -369,6 +369,7 @@ fn differences(columns: &[Column]) -> Vec<String> {
     out
 }
 
+/// Joins lines of an experiment's text for a warning; `nothing` if there is none.
 fn joined(lines: &[String]) -> String {
     if lines.is_empty() {
         "nothing".into()

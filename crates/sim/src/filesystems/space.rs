@@ -124,7 +124,7 @@ impl Space {
     }
 
     /// Removes `len` blocks from `start` on from the free extent whose last block is before `end`.
-    /// What remains of the extent on either side stays free.
+    /// The rest of the extent on either side stays free.
     ///
     /// # Panics
     /// The blocks are not free.

@@ -550,6 +550,7 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         crate::filesystems::writepages_refused(mm, mapping, n);
     }
 
+    /// Writes back dirty pages of a file, through its filesystem's `writepages`.
     fn writepages(
         &self,
         mm: &Mm<Self>,
