@@ -120,15 +120,15 @@ pub enum Decision {
 pub fn side(sample: &[f64], good: &[f64], bad: &[f64], power: &Power) -> Decision {
     let from = |end: &[f64]| mann_whitney(sample, end);
     let (p_good, p_bad) = (from(good), from(bad));
-    let sure = |p: f64| p <= power.level();
+    let differs = |p: f64| p <= power.level();
     let error = |p: f64| (p * f64::from(LOOKS)).min(1.0);
-    match (sure(p_good), sure(p_bad)) {
+    match (differs(p_good), differs(p_bad)) {
         (true, false) => Decision::On(Side::Bad, error(p_good), false),
         (false, true) => Decision::On(Side::Good, error(p_bad), false),
         (true, true) => {
             let middle = |of: &[f64]| median(of).unwrap_or(f64::NAN);
-            let off = |end| (middle(sample) - middle(end)).abs();
-            match off(good) < off(bad) {
+            let distance = |end| (middle(sample) - middle(end)).abs();
+            match distance(good) < distance(bad) {
                 true => Decision::On(Side::Good, error(p_bad), true),
                 false => Decision::On(Side::Bad, error(p_good), true),
             }

@@ -312,7 +312,7 @@ fn asked(column: &Column) -> Vec<String> {
 /// build, machine and the experiment's text, and sides that were interrupted.
 fn differences(columns: &[Column]) -> Vec<String> {
     let mut out = Vec::new();
-    let mut say = |what: &str, of: &dyn Fn(&Stored) -> String| {
+    let mut warn_if_differs = |what: &str, of: &dyn Fn(&Stored) -> String| {
         let sides: Vec<(String, BTreeSet<String>)> = columns
             .iter()
             .map(|c| (c.label.clone(), c.runs.iter().map(of).collect()))
@@ -326,9 +326,9 @@ fn differences(columns: &[Column]) -> Vec<String> {
             out.push(format!("{what} differs: {}", told.join("; ")));
         }
     };
-    say("the experiment", &|run| run.name.clone());
-    say("the seed", &|run| run.seed.to_string());
-    say("the program's build", &|run| run.build.clone());
+    warn_if_differs("the experiment", &|run| run.name.clone());
+    warn_if_differs("the seed", &|run| run.seed.to_string());
+    warn_if_differs("the program's build", &|run| run.build.clone());
     let machines = |run: &Stored| {
         let names: BTreeSet<&str> = run
             .cells
@@ -337,7 +337,7 @@ fn differences(columns: &[Column]) -> Vec<String> {
             .collect();
         names.into_iter().collect::<Vec<_>>().join("+")
     };
-    say("the machine", &machines);
+    warn_if_differs("the machine", &machines);
     let base = columns[0].runs.first();
     for column in &columns[1..] {
         let pair = base.zip(column.runs.first());
@@ -484,11 +484,11 @@ fn sides(
             continue;
         }
         // Finds a side whose cells have this answer to whether computing takes time.
-        let paid = |takes: bool| {
+        let side_where = |takes: bool| {
             let mut all = present.iter().copied();
             all.find(|&i| cells[i].iter().flatten().any(|c| c.takes_time == takes))
         };
-        if let Some((paying, free)) = paid(true).zip(paid(false)) {
+        if let Some((paying, free)) = side_where(true).zip(side_where(false)) {
             let why = "its results say `costs: false`";
             return Err(unequal(&columns[paying].label, &columns[free].label, why));
         }
