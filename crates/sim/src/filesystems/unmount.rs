@@ -19,27 +19,27 @@ pub async fn unmount<const T: bool>(mm: &SimMm<T>, fs: usize) -> Result<Unmounte
     let sb = mm.world.fs[fs].sb.get();
     // Times before the sync, after it, after the eviction of unused inodes, after the log force,
     // and after the walk over XFS's inodes.
-    let mut at = [mm.world.sched.now(); 5];
+    let mut times = [mm.world.sched.now(); 5];
     if !sync_these(mm, |mapping| is_on(mm, &mm.world.fs[fs], mapping), &[fs]).await {
         return Err(FsError::Io);
     }
-    at[1] = mm.world.sched.now();
+    times[1] = mm.world.sched.now();
     mm.evict_unused(sb).await;
-    at[2..].fill(mm.world.sched.now());
+    times[2..].fill(mm.world.sched.now());
     let mut walk = None;
     if mm.sync_interval(sb) > 0 {
         mm.xfs_quiesce(sb).await;
-        at[3] = mm.world.sched.now();
+        times[3] = mm.world.sched.now();
         walk = Some(mm.xfs_unmount_walk(sb).await);
-        at[4] = mm.world.sched.now();
+        times[4] = mm.world.sched.now();
     }
     ask!(&mm.world.fs[fs], model => model.unmounted(mm));
     Ok(Unmounted {
-        sync_ns: at[1] - at[0],
-        evict_ns: at[2] - at[1],
+        sync_ns: times[1] - times[0],
+        evict_ns: times[2] - times[1],
         walk: walk.map(|w| workload::InodeWalk {
-            log_ns: at[3] - at[2],
-            walk_ns: at[4] - at[3],
+            log_ns: times[3] - times[2],
+            walk_ns: times[4] - times[3],
             inodes: w.inodes,
             left: w.left,
         }),

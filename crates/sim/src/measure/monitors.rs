@@ -19,7 +19,7 @@ const RUN: u32 = 64;
 /// One sampler of a run.
 pub struct Monitor {
     nth: u64,
-    of: u64,
+    samplers: u64,
     /// Number of pages of the sampler's memory.
     pages: u32,
     /// Share of the memory that a sample writes; the rest is read.
@@ -35,12 +35,12 @@ impl Monitor {
     /// Returns the samplers of a run with seed `seed`; they share `monitor_memory` equally. The
     /// first one reads the trace.
     pub fn all(p: &Params, seed: u64) -> Vec<Self> {
-        let of = p.monitor_tools as u64;
-        (0..of)
+        let samplers = p.monitor_tools as u64;
+        (0..samplers)
             .map(|nth| Self {
                 nth,
-                of,
-                pages: (p.monitor_memory / 4096.0 / of as f64) as u32,
+                samplers,
+                pages: (p.monitor_memory / 4096.0 / samplers as f64) as u32,
                 written: p.monitor_written,
                 interval: p.monitor_interval as u64,
                 sample: p.monitor_sample as u64,
@@ -64,7 +64,7 @@ impl Monitor {
         // Staggers the samplers over an interval.
         mm.world
             .sched
-            .sleep(self.interval * self.nth / self.of)
+            .sleep(self.interval * self.nth / self.samplers)
             .await;
         loop {
             for i in (1..order.len()).rev() {

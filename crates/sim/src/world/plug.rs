@@ -21,7 +21,7 @@ struct Plug {
 /// The plugs of all tasks.
 #[derive(Debug)]
 pub(super) struct Plugs {
-    of: Box<[Plug]>,
+    by_task: Box<[Plug]>,
     /// Maximum number of requests that one plug holds.
     most: usize,
 }
@@ -31,7 +31,7 @@ impl Plugs {
     /// plug.
     pub(super) fn new(tasks: u32, most: usize) -> Self {
         Self {
-            of: (0..tasks).map(|_| Plug::default()).collect(),
+            by_task: (0..tasks).map(|_| Plug::default()).collect(),
             most,
         }
     }
@@ -40,7 +40,7 @@ impl Plugs {
     /// merge (`Some(None)`: the plug holds none for this device); `None` if the task has no open
     /// plug.
     pub(super) fn open(&self, task: usize, dev: u32) -> Option<Option<Slot>> {
-        let plug = self.of.get(task).filter(|plug| plug.depth.get() > 0)?;
+        let plug = self.by_task.get(task).filter(|plug| plug.depth.get() > 0)?;
         let held = plug.held.borrow();
         Some(held.iter().rev().find(|h| h.0 == dev).map(|h| h.1))
     }
@@ -50,7 +50,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     /// Opens the calling task's plug, which gathers requests until [`Self::end_plug`]
     /// (`blk_start_plug`). Plugs nest.
     pub(super) fn begin_plug(&self) {
-        if let Some(plug) = self.plugs.of.get(self.sched.task() as usize) {
+        if let Some(plug) = self.plugs.by_task.get(self.sched.task() as usize) {
             plug.depth.set(plug.depth.get() + 1);
         }
     }
@@ -59,7 +59,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     /// (`blk_finish_plug`).
     pub(super) fn end_plug(&self) {
         let task = self.sched.task();
-        let Some(plug) = self.plugs.of.get(task as usize) else {
+        let Some(plug) = self.plugs.by_task.get(task as usize) else {
             return;
         };
         let depth = plug.depth.get().checked_sub(1);
@@ -73,7 +73,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     /// full or its last request is long enough.
     pub(super) fn hold(&self, dev: u32, slot: Slot) {
         let task = self.sched.task();
-        let plug = &self.plugs.of[task as usize];
+        let plug = &self.plugs.by_task[task as usize];
         let last = plug.held.borrow().last().copied();
         if let Some((last_dev, last)) = last {
             let long = {
@@ -90,7 +90,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
 
     /// Submits the requests in a task's plug to the schedulers and the devices (`blk_flush_plug`).
     pub fn flush_plug(&self, task: u32) {
-        let Some(plug) = self.plugs.of.get(task as usize) else {
+        let Some(plug) = self.plugs.by_task.get(task as usize) else {
             return;
         };
         if plug.held.borrow().is_empty() {

@@ -279,10 +279,10 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             beside < 8 * u64::from(blocks),
             "a record of {blocks} blocks beside {beside} sectors"
         );
-        let (of_volumes, unknown) = &self.sectors_beside;
+        let (of_volumes, unsubtracted) = &self.sectors_beside;
         let of_volume = &of_volumes[volume as usize];
         of_volume.set(of_volume.get() + beside);
-        unknown.set(unknown.get() + beside);
+        unsubtracted.set(unsubtracted.get() + beside);
         match how {
             LogWrite::Whole => self.write_raw(volume, block, blocks, true).await,
             _ => {
@@ -338,9 +338,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     /// that share blocks with log records, but are not part of them, do not
     /// ([`Self::write_record`]).
     pub(super) fn counted_kb(&self, kb: u64) -> u64 {
-        let unknown = &self.sectors_beside.1;
-        let beside = (unknown.get() / 2).min(kb);
-        unknown.set(unknown.get() - 2 * beside);
+        let unsubtracted = &self.sectors_beside.1;
+        let beside = (unsubtracted.get() / 2).min(kb);
+        unsubtracted.set(unsubtracted.get() - 2 * beside);
         kb - beside
     }
 }

@@ -353,8 +353,8 @@ impl Chains {
             page_at,
         });
         // The waiters on this task's objects wait behind its own object from now on.
-        self.concerns_behind(task);
-        self.has_pages(task);
+        self.mark_those_behind(task);
+        self.add_submitter(task);
         if held {
             self.join_object(task);
             self.follow(task);
@@ -377,9 +377,9 @@ impl Chains {
             }
         }
         let first = self.concerned.len();
-        self.concerns_behind(task);
+        self.mark_those_behind(task);
         self.tasks[task as usize].wait = None;
-        self.has_no_pages(task, first);
+        self.remove_submitter(task, first);
         Some(wait)
     }
 
@@ -390,21 +390,21 @@ impl Chains {
         let first = self.concerned.len();
         if let Some(wait) = self.wait(task) {
             let own = of_page(wait.on.kind);
-            self.concerns_behind(task);
+            self.mark_those_behind(task);
             if own {
                 // Another task that submits the page on which this one waits may become its holder.
                 self.concerned.push(task);
             }
-            self.has_no_pages(task, first);
+            self.remove_submitter(task, first);
         }
         self.task(task).submits = pages;
         if self.wait(task).is_some() {
-            self.has_pages(task);
+            self.add_submitter(task);
         }
     }
 
     /// Adds the tasks that wait behind a task to `concerned`: they may have changed crowds.
-    fn concerns_behind(&mut self, task: TaskId) {
+    fn mark_those_behind(&mut self, task: TaskId) {
         let mut next = self.tasks[task as usize].behind;
         while next != NONE {
             self.concerned.push(next);
@@ -415,7 +415,7 @@ impl Chains {
     /// Enters a waiting task that keeps pages locked or under writeback until it can submit them:
     /// the tasks that wait for such a page wait behind this one from now on, and their chains of
     /// waits are built anew (`concerned`). Of pages and waiting tasks the shorter list is searched.
-    fn has_pages(&mut self, task: TaskId) {
+    fn add_submitter(&mut self, task: TaskId) {
         let Some(submits) = self.tasks[task as usize].submits else {
             return;
         };
@@ -425,7 +425,7 @@ impl Chains {
         if (submits.1 as usize) < self.page_waiters.len() {
             for object in pages(submits) {
                 for kind in [WaitedKind::PageLock, WaitedKind::PageWriteback] {
-                    self.concerns_waiters((kind, object));
+                    self.mark_waiters((kind, object));
                 }
             }
         } else {
@@ -442,7 +442,7 @@ impl Chains {
     /// Takes a task off the list of those that wait and want to submit pages, if it wanted to; the
     /// tasks that were behind it, in `concerned` from index `first` on, look up their holders
     /// again.
-    fn has_no_pages(&mut self, task: TaskId, first: usize) {
+    fn remove_submitter(&mut self, task: TaskId, first: usize) {
         if self.tasks[task as usize].submits.is_some() {
             self.submitting.retain(|&t| t != task);
             self.follow_concerned(first);
@@ -451,14 +451,14 @@ impl Chains {
 
     /// Adds the waiters on an object to `concerned`, if it is in the tables: they may have changed
     /// crowds.
-    fn concerns_waiters(&mut self, what: Object) {
+    fn mark_waiters(&mut self, what: Object) {
         if let Some(at) = self.places.get(what) {
-            self.concerns_waiters_at(at);
+            self.mark_waiters_at(at);
         }
     }
 
     /// Adds the waiters on the object at an index to `concerned`.
-    fn concerns_waiters_at(&mut self, at: u32) {
+    fn mark_waiters_at(&mut self, at: u32) {
         let mut next = self.things[at as usize].first;
         while next != NONE {
             self.concerned.push(next);
@@ -487,7 +487,7 @@ impl Chains {
         let at = self.place(what);
         self.things[at as usize].holder = task.unwrap_or(NONE);
         let first = self.concerned.len();
-        self.concerns_waiters_at(at);
+        self.mark_waiters_at(at);
         self.follow_concerned(first);
         self.forget(at);
     }
