@@ -195,8 +195,8 @@ impl Cpus {
         }
     }
 
-    /// Runs `f`, engine code that neither waits nor asks for its task, on CPU slot `cpu`, which may
-    /// be taken from another thread's hands only when free; the calling thread must hold no slot.
+    /// Runs `f`, engine code that neither waits nor asks for its task, while holding CPU slot
+    /// `cpu`, after waiting until that slot is free; the calling thread must hold no slot.
     pub fn on<R>(&self, cpu: usize, f: impl FnOnce() -> R) -> R {
         self.0[cpu].take();
         let _section = Section {

@@ -254,8 +254,8 @@ impl Recorder {
         })
     }
 
-    /// Records the pages of a call that succeeded; each miss is given an equal part of the call's
-    /// time.
+    /// Records the pages of a call that succeeded; a miss is recorded with the call's time divided
+    /// by the number of all its pages. `None`: no recording runs.
     pub fn end(&self, begun: Option<Begun>) {
         let Some(b) = begun else { return };
         let each = b.at.elapsed() / (b.pages.len() as u32).max(1);

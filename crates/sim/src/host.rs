@@ -149,7 +149,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         }
     }
 
-    /// Creates a file that does not exist.
+    /// Creates a file in `dir`, where nothing has its name yet; returns the file's number.
     async fn create(&self, dir: DirPlace, name: Wanted<'_>) -> HostResult<u32> {
         self.mm.world.work(self.mm.world.calls.create).await;
         let id = self.names.names.borrow().id_of(dir);
@@ -183,7 +183,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         Some((place?, name))
     }
 
-    /// Returns a new descriptor for an object.
+    /// Opens a file or device without look-up; returns its new descriptor for this process.
     fn opened(&self, object: Object, name: FileName, flags: OpenFlags) -> Fd {
         if let Object::File(id) = object {
             self.names.hold(id);
@@ -226,7 +226,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         Ok(self.opened(Object::File(id), FileName::new(dir, name), flags))
     }
 
-    /// Does mkdir(2) of a directory's path; returns true if it did not exist.
+    /// Does mkdir(2) at `place` (a directory path's number); returns false if it is named already.
     async fn make_dir(&self, place: DirPlace) -> HostResult<bool> {
         if self.dies_here() {
             self.die().await;
@@ -284,7 +284,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         })
     }
 
-    /// Releases the inode that [`Self::hold_inode`] has taken.
+    /// Releases the inode that [`Self::hold_inode`] has taken; drops it if unlinked and unused.
     fn put_inode(&self, id: u32) {
         self.mm.iput(id);
         if self.mm.inode_gone(id) {
@@ -329,7 +329,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         }
     }
 
-    /// Converts a filesystem's error to one of the workload's host, about `path`.
+    /// Returns the error that a program gets for a filesystem's error `e` about `path`.
     fn error(path: String, e: FsError) -> HostError {
         match e {
             FsError::OutOfMemory => HostError::OutOfMemory,

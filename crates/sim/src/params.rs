@@ -217,8 +217,8 @@ impl Params {
         Rows::get(self, name)
     }
 
-    /// Returns the parameters with every other CPU cost multiplied by `cost_scale`, for building a
-    /// world.
+    /// Returns the parameters with all CPU costs (`cost_…`) multiplied by `cost_scale`, for
+    /// building a world.
     pub fn scaled(&self) -> Self {
         let mut scaled = self.clone();
         for info in Self::TABLE {

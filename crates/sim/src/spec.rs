@@ -304,9 +304,8 @@ impl TryFrom<MachineFile> for Machine {
     type Error = String;
 
     /// Converts the form of a machine's file to a machine. The disk on `/` becomes the tested one,
-    /// the others mounts.
-    ///
-    /// # Errors The file has `second` beside a list of disks, or no disk of the list is on `/`.
+    /// the others mounts. Fails if the file has `second` beside a list of disks, or if no disk of
+    /// the list is on `/`.
     fn try_from(file: MachineFile) -> Result<Self, String> {
         let (disk, filesystem, mounts) = match (file.disk, file.second) {
             (Disks::One(disk), second) => {

@@ -406,6 +406,7 @@ fn matched(
     let cells = columns.iter().flat_map(|c| &c.runs).flat_map(|r| &r.cells);
     let keys: BTreeSet<&String> = cells.flat_map(|c| c.axes.keys()).collect();
     let (common, own): (Vec<&String>, Vec<&String>) = keys.into_iter().partition(|k| every(k));
+    // Cells are matched by all common axes, or else by all but those of each set in turn.
     for given_up in GIVEN_UP {
         let keys: Vec<&String> = common
             .iter()

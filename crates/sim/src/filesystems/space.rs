@@ -123,7 +123,7 @@ impl Space {
             .map(|(s, end, e)| (s, end, e - s))
     }
 
-    /// Removes `len` blocks from `start` on from the free extent whose last block is before `end`.
+    /// Removes `len` blocks from `start` on from the free extent that ends before block `end`.
     /// The rest of the extent on either side stays free.
     ///
     /// # Panics

@@ -398,6 +398,7 @@ impl Model for Xfs {
     async fn write_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, ino: u32, sync: bool) {
         let block = fs.with_place(ino, |p| p.inode);
         self.read_cluster(mm, fs, ino, block).await;
+        // Blocks that follow each other on the same device of an array.
         let (_, _, room) = mm.world.volumes[fs.volume as usize].place(block);
         let most = self.cluster_blocks.get().min(mm.world.max_bio(fs.volume));
         let first = u64::from(most).min(room) as u32;

@@ -51,6 +51,7 @@ impl<const T: bool> Forks<T> {
             let ticket = w.sched.ticket(w.queue_base + own_queue::FORK);
             let next = self.waiting.borrow_mut().pop_front();
             let Some(forked) = next else {
+                // When woken, the task counts as a new process (`sched_fork`).
                 w.sched.begins_anew();
                 w.sched
                     .wait(w.queue_base + own_queue::FORK, ticket, None)

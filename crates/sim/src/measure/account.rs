@@ -141,7 +141,7 @@ impl Split {
         self.parts().iter().map(|p| p.1).sum()
     }
 
-    /// Returns the time that was added since an earlier reading.
+    /// Returns the nanoseconds that were added to each part since an earlier reading.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             cpu: self.cpu - earlier.cpu,

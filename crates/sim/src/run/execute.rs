@@ -226,7 +226,7 @@ pub(super) fn run_in<const T: bool>(
     let tasks = Tasks::of(&stage);
     let (ended, watch, kswapds) = until_it_ends(&stage, control, tasks);
     let end = progress.finished.get().or(ended).unwrap_or(0);
-    // Of programs that measure together, such as clients of one benchmark.
+    // The combined measurements of all programs.
     let lasted = end.saturating_sub(progress.started.get().unwrap_or(end));
     let together = session.report(lasted).map(|report| (None, report));
     progress.reports.borrow_mut().extend(together);

@@ -169,8 +169,9 @@ fn of_programs(progress: &Progress, end: u64) -> Metrics {
     metrics
 }
 
-/// Adds metrics of the world: pages read ahead again, the longest allocation, stack depths, the
-/// workload's CPU time, and watermarks for programs whose figures are read beside them.
+/// Adds metrics of the world: pages that were read ahead, reclaimed unused and read again, the
+/// longest allocation, stack depths, the workload's CPU time, and watermarks for programs whose
+/// figures are read beside them. `tasks`: times by class.
 fn of_the_world<const T: bool>(mm: &SimMm<T>, tasks: &[TaskTime], metrics: &mut Metrics) {
     let w = &mm.world;
     let put = |metrics: &mut Metrics, name: &str, unit, value| {
@@ -237,7 +238,8 @@ fn of_each_filesystem<const T: bool>(
     }
 }
 
-/// Returns the counters of `/proc/vmstat` since the start, and its levels as they are.
+/// Returns the counters of `/proc/vmstat` since the workload's start, and its levels (such as
+/// `nr_dirty`) as they are now.
 fn counters<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> BTreeMap<String, u64> {
     let baseline: BTreeMap<String, u64> = progress.baseline.borrow().iter().cloned().collect();
     let since = |(name, v): (String, u64)| {

@@ -193,6 +193,7 @@ pub(super) async fn background<const T: bool>(
         if progress.background.get() > nth {
             break;
         }
+        // When woken, the task counts as a new process (`sched_fork`).
         mm.world.sched.begins_anew();
         mm.world.sched.wait(queue, ticket, None).await;
     }
@@ -209,6 +210,7 @@ pub(super) async fn child<const T: bool>(stage: &Stage<'_, T>) {
     let own = mm.world.sched.task();
     let queue = mm.world.queue_base + own_queue::FORK;
     let ticket = mm.world.sched.ticket(queue);
+    // When woken, the task counts as a new process (`sched_fork`).
     mm.world.sched.begins_anew();
     mm.world.sched.wait(queue, ticket, None).await;
     let host = stage.host();

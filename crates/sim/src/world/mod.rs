@@ -157,7 +157,7 @@ pub struct SimWorld<const TRACE: bool> {
 impl<const TRACE: bool> SimWorld<TRACE> {
     /// Builds a world from a scheduler, filesystems, the swap area (volume and first block) and
     /// devices with their volumes. The world's wait queues begin at `queue_base`; there is room for
-    /// `tasks` tasks.
+    /// `tasks` tasks. `booted`: the wall clock at boot, in nanoseconds since the epoch.
     pub fn new(
         sched: Sched,
         (fs, swap_area): (Vec<Fs>, (u32, u64)),
@@ -431,7 +431,7 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
         self.costs[what as usize]
     }
 
-    /// Charges `most` steps of `ns` each; with `relax` only those until the task must yield.
+    /// Charges steps of `ns` each: `most`, or with `relax` until a yield is due. Returns how many.
     #[inline(always)]
     fn steps(&self, ns: u64, most: u32, relax: bool) -> u32 {
         if relax {

@@ -53,8 +53,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         let mut done = 0;
         while done < whole.blocks {
             let first = whole.block + u64::from(done);
-            // The place on a member of the volume, and the blocks from there to that member's next
-            // part.
+            // The device, the block there, and how many blocks follow each other on that device.
             let (dev, at, room) = self.volumes[volume as usize].place(first);
             let most = self.max_bio(volume);
             let n = u64::from((whole.blocks - done).min(most)).min(room) as u32;
