@@ -171,7 +171,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns line and column, both from 1; columns count characters.
+    /// Returns the line and column, both from 1, at which the range begins; columns count
+    /// characters, not bytes.
     pub fn line_column(&self) -> (usize, usize) {
         let text = self.source.text();
         let mut at = self.span.start.min(text.len());

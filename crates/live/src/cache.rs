@@ -213,7 +213,8 @@ impl Cache {
         self.inner.recorder.start(path.as_ref(), rate)
     }
 
-    /// Returns what each class of memory holds, lowest class first.
+    /// Returns for each class of memory its pages by state, watermarks and evictions, lowest class
+    /// first.
     pub fn classes(&self) -> Vec<ClassStats> {
         let mm = &self.inner.mm;
         let class = |z: usize| ClassStats {

@@ -142,7 +142,7 @@ impl Slot {
             .is_some_and(|mut t| !std::mem::replace(&mut *t, true))
     }
 
-    /// Takes the slot, after waiting until it is free.
+    /// Takes the CPU slot for the calling thread, after waiting until it is free.
     fn take(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut taken = self.taken.lock();

@@ -152,7 +152,8 @@ impl Daemons {
         Ok(())
     }
 
-    /// Stops the threads; each ends when nothing is left for it to do.
+    /// Stops the threads of the cache and waits for them; each ends when nothing is left for it to
+    /// do. Passes on a thread's panic.
     pub fn stop(self) {
         self.inner.mm.world.stop_daemons();
         *self.stop_vmstat.0.lock() = true;

@@ -173,7 +173,7 @@ impl Io {
         }
     }
 
-    /// Takes no more jobs; executors end when none is left.
+    /// Takes no more transfers; the executors end when none is left.
     pub fn stop(&self) {
         let mut s = self.state.lock();
         s.stopped = true;
@@ -271,7 +271,8 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Creates the transfer that a job describes.
+    /// Creates the transfer that a job describes, on the executor's thread, which takes over the
+    /// job's pages.
     pub fn begin(mm: &'a LiveMm, job: Job) -> Self {
         match job {
             Job::Read(handed) => {

@@ -60,7 +60,7 @@ struct Copy {
 struct Histogram(Box<[Copy]>);
 
 impl Histogram {
-    /// Returns an empty histogram in so many copies.
+    /// Returns an empty histogram with `copies` copies, so that threads seldom write the same one.
     fn new(copies: usize) -> Self {
         let copy = |_| Copy {
             buckets: [const { AtomicU64::new(0) }; BUCKETS],
@@ -70,7 +70,7 @@ impl Histogram {
         Self((0..copies).map(copy).collect())
     }
 
-    /// Records a time in the calling thread's copy.
+    /// Records a time in nanoseconds in the calling thread's copy.
     fn record(&self, ns: u64) {
         let copy = &self.0[mine() as usize % self.0.len()];
         copy.buckets[bucket(ns)].fetch_add(1, Relaxed);

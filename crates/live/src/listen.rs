@@ -262,7 +262,7 @@ impl Answer {
         }
     }
 
-    /// Returns the answer as sent: status line, headers and body.
+    /// Returns the answer as it is sent to the client: status line, headers and body.
     fn text(&self) -> String {
         format!(
             "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}Connection: close\r\n\r\n{}",

@@ -269,7 +269,8 @@ impl Runner {
         call
     }
 
-    /// Runs `f` with a spare task number, or with `None` if none is free.
+    /// Runs `f` with a spare task number, for a short operation that is no call, or with `None` if
+    /// none is free; takes the number back afterwards.
     pub fn spare<R>(&self, f: impl FnOnce(Option<TaskId>) -> R) -> R {
         let task = self.lists.lock().spare.pop();
         let r = f(task);

@@ -113,7 +113,8 @@ impl<'a> Flights<'a> {
         pushed.expect("as many entries as transfers and a bell");
     }
 
-    /// Submits a read of the bell, unless one is submitted.
+    /// Submits a read of the bell, unless one is submitted, so that ringing it ends the thread's
+    /// sleep in the ring.
     fn listen(&mut self) {
         if !self.listening {
             let fd = types::Fd(self.ring.bell.as_raw_fd());

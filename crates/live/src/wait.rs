@@ -81,7 +81,7 @@ impl<T> Answer<T> {
         }
     }
 
-    /// Waits for the value and takes it.
+    /// Waits for the value that another thread puts here, and takes it.
     pub async fn wait(&self) -> T {
         poll_fn(|context| {
             let mut s = self.0.lock();

@@ -226,7 +226,8 @@ impl LiveWorld {
         Arc::clone(file.expect("a mapping has a file"))
     }
 
-    /// Enters the file of its mapping number.
+    /// Enters a file under its mapping number, so that [`Self::file`] finds it; the number must be
+    /// free.
     pub(crate) fn add_file(&self, file: Arc<OpenFile>) {
         let (mut files, at) = (self.files.write(), file.mapping as usize);
         if files.len() <= at {

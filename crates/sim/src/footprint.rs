@@ -43,7 +43,8 @@ pub fn uses(spec: &RunSpec) -> Vec<Use> {
     uses
 }
 
-/// Returns the slots of the request queues of a disk and its members.
+/// Returns the number of request slots in the queues of a disk and its members, for the estimate of
+/// host memory.
 fn slots(disk: &DiskSpec, spec: &RunSpec) -> u64 {
     let p = disk.params(&spec.machine.params(&spec.params));
     let members = u64::from(disk.members.unwrap_or(1));

@@ -714,7 +714,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
 }
 
 impl<const T: bool> TaskHost<'_, T> {
-    /// Reads at the position of `o`; returns the number of bytes read.
+    /// Reads up to `len` bytes at the position of `o`; returns the number read, less at the end.
     async fn read_open(&self, o: Use, len: u64) -> HostResult<u64> {
         if self.dies_here() {
             self.die().await;

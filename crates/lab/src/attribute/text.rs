@@ -156,7 +156,8 @@ fn addition(addition: Addition) -> &'static str {
     }
 }
 
-/// Returns the words for a row's finding.
+/// Returns the words for a row's finding in a table: whether the patch makes the figure better or
+/// worse, where that can be claimed.
 fn words(row: &Row) -> &'static str {
     match (row.finding, row.good) {
         (Finding::Less | Finding::More, Some(true)) => "better",
@@ -170,7 +171,8 @@ fn words(row: &Row) -> &'static str {
     }
 }
 
-/// Returns all findings as JSON.
+/// Returns all findings as JSON: the series with its patches, the looks and runs, and a row for
+/// each comparison.
 pub fn to_json(found: &Attribution) -> Value {
     let patches: Vec<Value> = found
         .patches

@@ -259,7 +259,8 @@ fn plain(compared: &Compared, screen: Screen) -> String {
     out
 }
 
-/// Writes a Markdown table for each place and side.
+/// Writes the comparison in Markdown: a heading and a table for each place and side, and the
+/// warnings.
 fn markdown(compared: &Compared) -> String {
     let mut out = String::new();
     let safe = |text: &str| text.replace('|', "\\|");
@@ -295,7 +296,7 @@ fn markdown(compared: &Compared) -> String {
     out
 }
 
-/// Writes the comparison as JSON, with every table and value.
+/// Writes the comparison as JSON: the sides with their runs, and every table with its values.
 fn json_text(compared: &Compared) -> String {
     let sides: Vec<Value> = compared
         .columns

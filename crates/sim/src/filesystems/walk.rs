@@ -300,7 +300,8 @@ pub(super) fn allocate<const T: bool>(
     })
 }
 
-/// Calls the filesystem's `writepages`, inside a plug if it uses one.
+/// Writes back dirty pages of a file by its filesystem's `writepages`, inside a plug
+/// (`blk_start_plug`) if the filesystem uses one.
 pub async fn writepages<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &mut WritebackControl) {
     let fs = of(mm, mapping);
     let plugs = ask!(fs, model => model.plugs());

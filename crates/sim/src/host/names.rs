@@ -75,7 +75,7 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Hashes a name.
+    /// Prepares a name for a look-up: computes its hash once.
     pub fn new(name: &'a str) -> Self {
         let mut hasher = FxHasher::default();
         hasher.write(name.as_bytes());

@@ -40,7 +40,7 @@ impl TaskClass {
         Self::Monitor,
     ];
 
-    /// Returns the name that reports use.
+    /// Returns the name of the task class that reports use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Workload => "workload",
@@ -123,7 +123,7 @@ impl Split {
         *field += ns;
     }
 
-    /// Returns the parts with their names.
+    /// Returns the parts with their names, in nanoseconds and in reporting order.
     pub fn parts(&self) -> [(&'static str, u64); SPENT] {
         [
             ("cpu", self.cpu),
@@ -202,7 +202,7 @@ impl TaskTime {
         self.in_reclaim.merge(&other.in_reclaim);
     }
 
-    /// Returns one sum per class, for classes that have tasks.
+    /// Sums tasks' times by class; returns one sum for each class that has tasks.
     pub fn by_class(tasks: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let mut sums = TaskClass::ALL.map(|class| Self {
             class,
@@ -442,7 +442,8 @@ impl Reclaim {
         }
     }
 
-    /// Restarts all sums at `now`; spans under way count from `now` on.
+    /// Restarts all sums at time `now`, when the workload begins; a kswapd's wakefulness or a
+    /// task's direct reclaim under way counts from `now` on.
     pub fn restart(&self, now: u64) {
         for t in &self.tasks {
             for sum in [&t.begins, &t.stalled, &t.requests, &t.awake, &t.wakeups] {

@@ -45,7 +45,7 @@ impl AllocClass {
         Self::Failed,
     ];
 
-    /// Returns the name that reports use.
+    /// Returns the name of the allocation's path that reports use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fast => "fast",

@@ -202,7 +202,7 @@ impl Table {
         }
     }
 
-    /// Records the members of an object's crowd if it is larger than ever.
+    /// Records the members of an object's crowd, and the time, if it is larger than ever before.
     fn measure(&mut self, object: u32, now: u64) {
         let open = self.chains.things[object as usize].open.as_mut();
         let Some(open) = open.filter(|c| c.now > c.most) else {

@@ -100,7 +100,9 @@ impl<'a, const T: bool> Tasks<'a, T> {
         tasks
     }
 
-    /// Adds kswapds, flushers, the daemons of filesystems, and the monitors.
+    /// Adds the tasks of the kernel to the run: a kswapd for each node, a flusher for each bdi, the
+    /// daemons of filesystems, workers of policies that have them, and the monitors of a test
+    /// harness.
     fn threads_of_the_kernel(&mut self, stage: &'a Stage<'a, T>) {
         let (mm, spec) = (stage.mm, stage.spec);
         for node in 0..mm.nodes.len() as u32 {

@@ -96,7 +96,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// Returns the number of requests that a volume's devices have in flight.
+    /// Returns the number of requests, sync and async, that a volume's devices have in flight.
     pub fn in_flight(&self, volume: u32) -> u32 {
         let devices = self.devices.borrow();
         let members = self.volumes[volume as usize].devices();

@@ -82,7 +82,8 @@ pub struct Ftrace<W> {
 }
 
 impl<W: Write> Ftrace<W> {
-    /// Starts a trace with its header. The writer should be buffered.
+    /// Starts a trace in the kernel's text form by writing its header. `selection`: the events to
+    /// write; `failure` receives the first error of `out`, which should be buffered.
     pub fn new(out: W, selection: Selection, failure: Failure) -> Self {
         let mut ftrace = Self {
             out,

@@ -287,7 +287,7 @@ impl Chains {
         }
     }
 
-    /// Takes a task off the list of waiters behind its holder, if it has one.
+    /// Takes a task off the list of waiters behind the task that holds its object, if any does.
     fn leave_holder(&mut self, task: TaskId) {
         let wait = self.linked(task);
         let holder = std::mem::replace(&mut wait.holder, NONE);
@@ -304,7 +304,7 @@ impl Chains {
         }
     }
 
-    /// Takes a task off the list of its object's waiters.
+    /// Takes a task off the list of the waiters on its object: unlinks it from both neighbours.
     fn leave_object(&mut self, task: TaskId) {
         let wait = self.linked(task);
         let (at, Link { before, after }) = (wait.object as usize, wait.beside);
@@ -317,7 +317,7 @@ impl Chains {
         }
     }
 
-    /// Puts a task on the list of its object's waiters.
+    /// Puts a task first on the list of the waiters on its object.
     fn join_object(&mut self, task: TaskId) {
         let at = self.linked(task).object as usize;
         let next = std::mem::replace(&mut self.things[at].first, task);
