@@ -505,7 +505,7 @@ pub struct Handed {
 
 impl Handed {
     /// Hands over `pages`, which begin at index `first` and must all be fresh: they stay locked
-    /// without an owner until [`Self::take`].
+    /// without an owner until `take`.
     pub fn new(mapping: u32, first: u32, pages: Vec<Locked<'_>>) -> Self {
         assert!(
             pages.iter().all(|p| p.unpinned),

@@ -227,7 +227,7 @@ impl Cpus {
     }
 
     /// Runs `f`, which calls a shrinker of the program, without a CPU slot; meanwhile
-    /// [`Self::shrinking`] is true on this thread.
+    /// `shrinking` is true on this thread.
     pub fn shrink<R>(&self, f: impl FnOnce() -> R) -> R {
         let me = std::ptr::from_ref(self).addr();
         let before = THREAD.with(|t| t.shrinking.replace(me));

@@ -118,7 +118,7 @@ impl File {
         inner.recorder.around(mm, at, false, pin).map(PageRef)
     }
 
-    /// Pins a page as [`File::pin`] does, for the sample of calls that are timed: if it is cached,
+    /// Pins a page as `File::pin` does, for the sample of calls that are timed: if it is cached,
     /// records how long that took.
     #[cold]
     #[inline(never)]

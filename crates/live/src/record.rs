@@ -226,7 +226,7 @@ impl Recorder {
     }
 
     /// Notes, before a call on `len` bytes at `pos`, which of its pages are missing from the cache.
-    /// The result is for [`Self::end`]; `None`: no recording runs.
+    /// The result is for `end`; `None`: no recording runs.
     pub fn begin(
         &self,
         mm: &LiveMm,

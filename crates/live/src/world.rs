@@ -226,7 +226,7 @@ impl LiveWorld {
         Arc::clone(file.expect("a mapping has a file"))
     }
 
-    /// Enters a file under its mapping number, so that [`Self::file`] finds it; the number must be
+    /// Enters a file under its mapping number, so that `file` finds it; the number must be
     /// free.
     pub(crate) fn add_file(&self, file: Arc<OpenFile>) {
         let (mut files, at) = (self.files.write(), file.mapping as usize);
@@ -391,7 +391,7 @@ impl LiveWorld {
     }
 
     /// Counts a task that begins to wait for a read from a device; returns the time, for
-    /// [`Self::read_ends`].
+    /// `read_ends`.
     pub(crate) fn read_begins(&self, bdi: u32) -> u64 {
         let (d, now) = (&self.devices[bdi as usize], self.now());
         d.reading.fetch_add(1, SeqCst);

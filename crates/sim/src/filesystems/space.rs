@@ -195,7 +195,7 @@ impl Space {
 
     /// Reserves the first `len` blocks of the first free extent behind `goal`, if it begins at or
     /// behind `goal`, has more than `len` blocks, and `len` of them lie in `within`. Returns the
-    /// first block. `None`: [`Self::take_in_group`] has to search.
+    /// first block. `None`: `take_in_group` has to search.
     fn take_front(&self, goal: u64, within: &Range<u64>, len: u64) -> Option<u64> {
         let mut free = self.free.borrow_mut();
         let (&end, start) = free.range_mut(goal + 1..).next()?;
@@ -228,7 +228,7 @@ impl Space {
 
     /// Reserves the first `want` blocks of the first free extent behind `goal`, the last allocation
     /// of the stream, if that extent is longer than `want`. Returns the first block and the number
-    /// taken; `None`: [`Self::take_in_stream`] has to search.
+    /// taken; `None`: `take_in_stream` has to search.
     fn take_after_last(&self, goal: u64, want: u64) -> Option<(u64, u32)> {
         let mut free = self.free.borrow_mut();
         let (&end, start) = free.range_mut(goal + 1..).next()?;

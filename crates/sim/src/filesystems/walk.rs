@@ -147,7 +147,7 @@ impl Written {
 /// Starts I/O on up to `run` contiguous dirty pages from index `first` on: one bio, or, with
 /// `gathered`, pages added to the end (`struct iomap_ioend`) that is being filled. Returns how many
 /// pages were started, and how many the walk has passed; fewer than `run` if the blocks are not
-/// contiguous. Without a free block the data is lost ([`lose_run`]).
+/// contiguous. Without a free block the data is lost (`lose_run`).
 pub(super) async fn write_run<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

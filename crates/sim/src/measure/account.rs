@@ -353,7 +353,7 @@ impl Reclaim {
         }
     }
 
-    /// Returns true if a task was marked as a kswapd ([`Self::is_kswapd`]).
+    /// Returns true if a task was marked as a kswapd (`is_kswapd`).
     pub fn of_kswapd(&self, task: TaskId) -> bool {
         self.tasks[task as usize].kswapd.get()
     }

@@ -262,7 +262,7 @@ impl AllocLatencies {
     }
 
     /// Records a value `n` times in the histogram of its class. 0 ns count as 1, and values from
-    /// [`BEYOND`] on as [`LONGEST`].
+    /// `BEYOND` on as `LONGEST`.
     fn record_times(&self, (class, ns): (AllocClass, u64), n: u64) {
         if n > 0 {
             let ns = if ns < BEYOND { ns.max(1) } else { LONGEST };

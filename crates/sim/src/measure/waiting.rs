@@ -217,7 +217,7 @@ impl Table {
 
     /// Records the members of a new crowd: its only waiter `task`, `behind` tasks away from
     /// `object`, and the task `last`, if any, that holds the object. Cheaper than
-    /// [`Self::measure`], with the same result.
+    /// `measure`, with the same result.
     fn measure_first(
         &mut self,
         task: TaskId,

@@ -89,7 +89,7 @@ impl<const T: bool> Watch<'_, T> {
 
 impl<const T: bool> Observer for Watch<'_, T> {
     /// Returns the time of the next look, in nanoseconds since boot, at which the executor calls
-    /// [`Self::observe`].
+    /// `observe`.
     fn due(&self) -> u64 {
         let looks = self.sample_at.min(self.check_at).min(self.second_at);
         looks.min(self.limit_at).min(self.change_at())

@@ -59,7 +59,7 @@ impl Tag {
         }
     }
 
-    /// Unpacks the tag from a bio's 64 bits, the reverse of [`Self::pack`].
+    /// Unpacks the tag from a bio's 64 bits, the reverse of `pack`.
     pub(super) fn unpack(v: u64) -> Self {
         match (v >> 32) as u32 {
             0xffff_ffff => Self::Raw { queue: v as u32 },

@@ -125,7 +125,7 @@ impl Places {
         known.copied()
     }
 
-    /// Returns the entry of an inode's writeback in [`Self::inodes`], which grows to reach it.
+    /// Returns the entry of an inode's writeback in `inodes`, which grows to reach it.
     fn inode(&mut self, object: u64) -> &mut u32 {
         let at = object as usize;
         if self.inodes.len() <= at {
@@ -548,7 +548,7 @@ impl Chains {
 
     /// Returns the index of the object at the end of a task's chain of holders, the number of tasks
     /// in between, and the object's holder or [`NONE`]. `None` if the task waits on nothing that
-    /// tasks hold. A chain is followed for at most [`DEPTH`] tasks.
+    /// tasks hold. A chain is followed for at most `DEPTH` tasks.
     pub fn root(&self, task: TaskId) -> Option<(u32, u32, TaskId)> {
         let mut root = None;
         let mut at = task;
