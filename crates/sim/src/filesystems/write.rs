@@ -250,7 +250,7 @@ async fn write_one<const T: bool>(
 }
 
 /// Returns the page at an index of a file: the cached one, or a new one entered into the cache.
-/// `path`: the code path that an eviction policy or page tracker is told of.
+/// `path`: the code path on whose behalf the page is made, for the page tracker.
 pub(super) async fn page_or_new<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
@@ -380,7 +380,8 @@ pub(super) async fn sync_these<const T: bool>(
 }
 
 /// Returns a page of metadata: the cached one, or a new one that is read from the device or, with
-/// `fresh`, made empty. Waits while the page is locked. `None`: no memory.
+/// `fresh`, made empty. Waits while the page is locked. `path`: the code path on whose behalf the
+/// page is made, for the page tracker. `None`: no memory.
 pub(super) async fn metadata_page<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,

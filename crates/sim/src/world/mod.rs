@@ -492,7 +492,7 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
         self.sched.set_timer(q.0, ns)
     }
 
-    /// Ends a task's sleep so that it sees its kill; wakes parents that wait for children.
+    /// Ends a killed task's nap, if it is in one, and wakes parents that wait for children.
     fn kill(&self, task: TaskId) {
         self.killing.set(true);
         self.sched.tell_of_pieces();
