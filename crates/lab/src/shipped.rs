@@ -4,14 +4,15 @@
 /// project's root, ascending.
 pub const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/shipped_files.rs"));
 
-/// Returns the text of the shipped file with this path from the project's root.
+/// Returns the text of the file built into the program that has this path from the project's root;
+/// `None` if there is none.
 pub fn find(path: &str) -> Option<&'static str> {
     let at = FILES.binary_search_by_key(&path, |f| f.0).ok()?;
     Some(FILES[at].1)
 }
 
-/// Finds a shipped file by its path or its name: `experiments/usb-stick.toml`, or `usb-stick` in
-/// one of `folders`. Returns its path and text.
+/// Finds a file built into the program by its path or its name: `experiments/usb-stick.toml`, or
+/// `usb-stick` in one of `folders`. Returns its path and text; `None` if none is called so.
 pub fn meant(name: &str, folders: &[&str]) -> Option<(&'static str, &'static str)> {
     let whole = name.trim_start_matches("./");
     let mut paths = vec![whole.to_owned()];
@@ -26,7 +27,8 @@ pub fn meant(name: &str, folders: &[&str]) -> Option<(&'static str, &'static str
     paths.into_iter().find_map(found)
 }
 
-/// Returns the first sentence of the comment at the head of a shipped file.
+/// Returns the first sentence of the comment (`#`) at the head of a shipped file, which says what
+/// the file is for.
 pub fn about(text: &str) -> String {
     let comment = text.lines().map_while(|l| l.strip_prefix('#'));
     let comment: Vec<&str> = comment.map(str::trim).collect();

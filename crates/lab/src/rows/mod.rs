@@ -92,9 +92,10 @@ const ASKED: &str = "Asked for";
 /// The heading of the workload's other figures.
 const WORKLOAD: &str = "Workload";
 
-/// Returns `100 (new - base) / new`, with the sign flipped where lower is better, so that a gain is
-/// positive (docs/reference/counters-and-traces.md#percentages). The denominator is the new value:
-/// `None` if that is 0 and the base is not.
+/// Returns the change of a figure from `base` to `new` in per cent, as MMTests' reports of 2011
+/// compute it: `100 (new - base) / new`, with the sign flipped where lower is better, so that a
+/// gain is positive (docs/reference/counters-and-traces.md#percentages). The denominator is the new
+/// value: `None` if that is 0 and the base is not.
 pub fn change_2011(base: f64, new: f64, better: Better) -> Option<f64> {
     let sign = if better == Better::Lower { -1.0 } else { 1.0 };
     if new == base {
@@ -106,12 +107,14 @@ pub fn change_2011(base: f64, new: f64, better: Better) -> Option<f64> {
     }
 }
 
-/// Returns the completed iterations of a cell.
+/// Returns the results of the iterations that ran to their end, of one cell's iterations; `None` in
+/// `results` is an iteration without a result.
 pub fn completed(results: &[Option<RunResult>]) -> Vec<&RunResult> {
     values::completed(results).collect()
 }
 
-/// Returns the values of a row, given by any of its names, in the completed iterations.
+/// Returns the value of the report row called `name` (any of its names) in each completed iteration
+/// of a cell, in the row's unit.
 ///
 /// # Errors
 /// Returns the reason why there are none.
@@ -128,7 +131,8 @@ pub fn values(results: &[Option<RunResult>], name: &str) -> Result<Vec<f64>, Str
     Ok(out)
 }
 
-/// Builds the figure of a workload metric or counter that is no defined row and has no word.
+/// Builds the description (name, unit, better direction) of a workload metric or counter that is no
+/// defined report row and that the glossary does not explain.
 pub fn workload_figure(name: &str, unit: &'static str) -> Figure {
     Figure {
         name: name.to_owned(),
@@ -137,8 +141,9 @@ pub fn workload_figure(name: &str, unit: &'static str) -> Figure {
     }
 }
 
-/// Returns the figure with this name, with its unit and better direction: any figure of a run can
-/// be compared.
+/// Returns the description of the figure called `name`, with its unit and the direction in which it
+/// gets better, so that any figure of a run can be compared: a column of task time
+/// (`kswapd:device`), a defined report row, or a word of the glossary.
 ///
 /// # Errors
 /// Returns the reason why there is none of this name.
@@ -180,7 +185,8 @@ pub fn figure(name: &str) -> Result<Figure, String> {
     })
 }
 
-/// Returns a figure's value in each completed iteration that has it.
+/// Returns the figure's value in each completed iteration that has one: of the defined report row
+/// of this name, or else of the run itself (`figure_of`).
 pub fn figure_values(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
     if definition::row(name).is_some() {
         return values(results, name).unwrap_or_default();
@@ -191,7 +197,8 @@ pub fn figure_values(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
         .collect()
 }
 
-/// Returns a run's value of a figure that is no defined row.
+/// Returns a run's value of a figure that is no defined report row: of a column of task time
+/// (`kswapd:device`, in seconds), or of a metric or counter. `None`: the run does not have it.
 fn figure_of(r: &RunResult, name: &str) -> Option<f64> {
     match time::task_column(name) {
         Some(column) => time::task_value(r, column),
@@ -199,7 +206,8 @@ fn figure_of(r: &RunResult, name: &str) -> Option<f64> {
     }
 }
 
-/// Returns the rows of an experiment, group by group in matrix order.
+/// Returns the report rows of an experiment, group by group in the order of its matrix. A group
+/// holds the cells that differ only in the compared policy; the baseline comes first in it.
 pub fn groups(outcomes: &Outcomes) -> Vec<Group> {
     let cells = &outcomes.experiment.cells;
     type Members<'a> = Vec<(&'a Cell, Vec<&'a RunResult>)>;
@@ -227,7 +235,9 @@ pub fn groups(outcomes: &Outcomes) -> Vec<Group> {
         .collect()
 }
 
-/// Computes the rows of a group in reporting order; the workload's other figures follow fs_mark's.
+/// Computes the report rows of a group in reporting order: fs_mark's block, then the workload's
+/// other figures, then the other blocks. `members` has each cell of the group with its completed
+/// runs, the baseline first.
 fn lines(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<ComparedRow> {
     let of_block = |block: Block| {
         definition::rows()
@@ -242,7 +252,9 @@ fn lines(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<ComparedRow> {
     out
 }
 
-/// Computes a defined row; `None` if no run has it.
+/// Computes one defined report row: a column of values for each cell of the group (`members`: the
+/// cell and its completed runs), with statistics. Returns `None` if no run has a value, nor a
+/// reason why it is unsupported.
 fn defined(row: &'static ReportRow, members: &[(&Cell, Vec<&RunResult>)]) -> Option<ComparedRow> {
     let mut any = false;
     let cells = members
@@ -277,7 +289,9 @@ fn defined(row: &'static ReportRow, members: &[(&Cell, Vec<&RunResult>)]) -> Opt
     })
 }
 
-/// Computes a figure that the experiment asks for; without values if no run has it.
+/// Computes the row of a figure that the experiment asks for, under the heading `ASKED`: from the
+/// defined report row of that name, or else from the runs' own figures. The row has no values if no
+/// run has the figure. `members`: each cell of the group with its completed runs.
 fn asked(figure: &Figure, members: &[(&Cell, Vec<&RunResult>)]) -> ComparedRow {
     let row = definition::row(&figure.name).and_then(|row| defined(row, members));
     let mut line = row.unwrap_or_else(|| {
@@ -305,7 +319,8 @@ fn asked(figure: &Figure, members: &[(&Cell, Vec<&RunResult>)]) -> ComparedRow {
     line
 }
 
-/// Computes the workload's figures that are no defined rows, sorted by name.
+/// Computes a row for each workload figure in `members` (cells with their completed runs) that is
+/// no defined report row, sorted by name.
 fn workload(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<ComparedRow> {
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
     for (name, m) in members.iter().flat_map(|m| &m.1).flat_map(|r| &r.metrics) {
@@ -345,7 +360,8 @@ fn workload(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<ComparedRow> {
 /// this for their own figures.
 const HARM: &str = "inode_reclaim_lumpiness";
 
-/// Returns the better direction of a workload's figure that is no defined row.
+/// Returns the direction in which a workload's figure that is no defined row gets better: lower for
+/// times and for figures declared harmful, higher for shares and rates, neither for others.
 fn better(name: &str, unit: &str) -> Better {
     match unit {
         _ if name.contains(HARM) || harms(name) => Better::Lower,
@@ -362,7 +378,10 @@ fn harms(name: &str) -> bool {
     harmful.any(|m| name.contains(m.name))
 }
 
-/// Fills in the statistics and comparisons from the values.
+/// Fills in the statistics of each cell of a row from its values: mean, standard deviation,
+/// interval, and against the baseline the change in per cent and the Mann-Whitney p-value.
+/// `members` are the cells in the order of the row's; without a baseline among them nothing is
+/// compared.
 fn compared(mut line: ComparedRow, members: &[(&Cell, Vec<&RunResult>)]) -> ComparedRow {
     for cell in &mut line.cells {
         let Some(s) = stats::summary(&cell.values) else {

@@ -19,7 +19,9 @@ const KEY_ROWS: [&str; 9] = [
     "ftrace vmscan: Time kswapd awake (seconds)",
 ];
 
-/// Returns one sentence for each group and policy: how many rows differ, and which of the key rows.
+/// Returns one sentence for each group and each policy but the baseline: how many report rows
+/// differ significantly from the baseline (`p < ALPHA`), and the means of those that are key rows,
+/// with better or worse.
 pub fn answers(groups: &[Group]) -> Vec<String> {
     let mut out = Vec::new();
     for g in groups {
@@ -64,7 +66,8 @@ pub fn answers(groups: &[Group]) -> Vec<String> {
     out
 }
 
-/// Returns the digits after the point: a mean of counts over several iterations gets one.
+/// Returns the digits to print after the point for a row's means: those of its definition, but 1 if
+/// it has none and a mean of whole numbers is a fraction.
 pub(super) fn decimals(line: &ComparedRow) -> usize {
     let fractions = line
         .cells
@@ -86,7 +89,9 @@ fn number(x: f64, decimals: usize) -> String {
     format!("{x:.decimals$}")
 }
 
-/// Formats a value with its change: `( 0.00%)`, or `*12.50%*` if it can be claimed.
+/// Formats a cell's mean with its change against the baseline in per cent: `( 0.00%)`, or
+/// `*12.50%*` if a difference can be claimed. Without a mean: `unsupported` or `-`; without a
+/// baseline: the mean alone.
 fn cell_text(c: &RowCell, line: &ComparedRow) -> String {
     let Some(mean) = c.mean else {
         return if c.unsupported.is_some() {
@@ -108,7 +113,8 @@ fn cell_text(c: &RowCell, line: &ComparedRow) -> String {
     format!("{} {open}{change:>9}{close}", number(mean, decimals(line)))
 }
 
-/// Formats all blocks of all groups.
+/// Formats the report of an experiment for a terminal: the answers, all blocks of rows of all
+/// groups, then notes on the number of iterations and on unsupported figures.
 pub fn to_text(outcomes: &Outcomes) -> String {
     let groups = groups(outcomes);
     let mut out = String::new();
@@ -151,7 +157,7 @@ pub fn to_text(outcomes: &Outcomes) -> String {
     out
 }
 
-/// Returns a row's label with its unit.
+/// Returns a row's label with its unit in brackets, unless the label or the values show the unit.
 pub(super) fn label(l: &ComparedRow) -> String {
     match l.unit.as_str() {
         "" => l.label.clone(),
@@ -162,7 +168,8 @@ pub(super) fn label(l: &ComparedRow) -> String {
     }
 }
 
-/// Formats the rows of one group under their headings, in columns as wide as needed.
+/// Appends the rows of one group to `out`, each block under its heading with the policies' names,
+/// in columns as wide as needed.
 fn block_text(out: &mut String, rows: &[ComparedRow]) {
     let Some(first) = rows.first() else {
         return;
@@ -171,6 +178,7 @@ fn block_text(out: &mut String, rows: &[ComparedRow]) {
         .iter()
         .map(|l| l.cells.iter().map(|c| cell_text(c, l)).collect())
         .collect();
+    // The width of the column of labels, in characters.
     let names = rows.iter().map(|l| label(l).chars().count()).max();
     let names = names.unwrap_or(0);
     let widths: Vec<usize> = (0..first.cells.len())

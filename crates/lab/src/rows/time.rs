@@ -23,7 +23,8 @@ pub const COLUMNS: [&str; 10] = [
     "lifetime",
 ];
 
-/// Returns the columns of one class in seconds.
+/// Returns how the tasks of one class spent their time: the columns of `COLUMNS` in seconds, from
+/// nanoseconds. System time is the CPU time outside of direct reclaim that is not user time.
 pub fn columns(t: &TaskTime) -> [f64; COLUMNS.len()] {
     let s = |ns: u64| ns as f64 / 1e9;
     let o = &t.outside;
@@ -59,7 +60,9 @@ pub(super) fn task_column(name: &str) -> Option<(TaskClass, usize)> {
     Some((class, at))
 }
 
-/// Returns the value of such a column in a run, in seconds; `None` if the run has no such tasks.
+/// Returns the value in a run of a column found by `task_column` (class of tasks, place in
+/// `task_columns`), in seconds. Places after those of `COLUMNS` are parts of direct reclaim.
+/// `None`: the run has no tasks of this class.
 pub(super) fn task_value(r: &RunResult, (class, at): (TaskClass, usize)) -> Option<f64> {
     let t = r.tasks.iter().find(|t| t.class == class)?;
     let of_reclaim = |at: usize| t.in_reclaim.parts()[at].1 as f64 / 1e9;
@@ -71,7 +74,8 @@ pub(super) fn task_value(r: &RunResult, (class, at): (TaskClass, usize)) -> Opti
     )
 }
 
-/// Returns a column's better direction: time spent computing or sleeping has none.
+/// Returns the better direction of the column at place `at` of `task_columns`: neither for time
+/// spent computing or sleeping, lower for waits.
 pub(super) fn task_better(at: usize) -> Better {
     match task_columns()[at].as_str() {
         "cpu_user" | "cpu_system" | "sleep" | "lifetime" | "reclaim_sleep" => Better::Neither,
@@ -79,8 +83,8 @@ pub(super) fn task_better(at: usize) -> Better {
     }
 }
 
-/// Returns the number of tasks of a class and the mean of its columns over iterations; `None` if no
-/// run has such tasks.
+/// Returns the mean over runs of the number of tasks of a class, and of each column of `COLUMNS` in
+/// seconds; `None` if no run has such tasks.
 pub fn mean_columns(runs: &[&RunResult], class: TaskClass) -> Option<(f64, [f64; COLUMNS.len()])> {
     let of_class: Vec<&TaskTime> = runs
         .iter()
@@ -101,7 +105,8 @@ pub fn mean_columns(runs: &[&RunResult], class: TaskClass) -> Option<(f64, [f64;
     })
 }
 
-/// Returns the block as text; empty if no run has it.
+/// Returns the table of where tasks spent their time, with a line for each cell and class of tasks,
+/// and a note if a real kernel does not report task times. Empty if there is neither.
 pub fn time_text(outcomes: &Outcomes) -> String {
     let mut t = Table::new();
     t.load_style(RULED);

@@ -33,8 +33,9 @@ pub struct CheckFailure {
     pub difference: String,
 }
 
-/// Returns the first difference between two results, the most telling one first; `None` if they are
-/// equal.
+/// Describes the first difference between the results of two runs of one iteration, the most
+/// telling part first: outcome, metrics, counters, series, … and last the digest of all events.
+/// Returns `None` if they are equal in everything.
 pub fn difference(a: &RunResult, b: &RunResult) -> Option<String> {
     value("world", &a.origin, &b.origin)
         .or_else(|| value("outcome", &a.outcome, &b.outcome))
@@ -64,7 +65,8 @@ pub fn difference(a: &RunResult, b: &RunResult) -> Option<String> {
         })
 }
 
-/// Returns the message of a panic.
+/// Returns a sentence with the message of a caught panic; the payload is a string unless the panic
+/// was raised with another value.
 pub fn panic_text(payload: &(dyn Any + Send)) -> String {
     let text = payload
         .downcast_ref::<String>()
@@ -92,12 +94,14 @@ impl Debug for Bits {
     }
 }
 
-/// Describes the difference of two values; `None` if they are equal.
+/// Describes the difference of two values of the thing named `what`, of the first run (`a`) and the
+/// second (`b`); `None` if they are equal.
 fn value<T: PartialEq + Debug>(what: &str, a: &T, b: &T) -> Option<String> {
     (a != b).then(|| format!("{what}: {a:?} in the first run, {b:?} in the second"))
 }
 
-/// Describes the first difference of two maps.
+/// Describes the first difference, by name, of two maps of things named `what`: an entry that is
+/// absent in one run counts. `None` if they are equal.
 fn map<T: PartialEq + Debug>(
     what: &str,
     a: &BTreeMap<String, T>,
@@ -117,7 +121,8 @@ fn map<T: PartialEq + Debug>(
     })
 }
 
-/// Describes the first difference of two time series.
+/// Describes the first difference of two sampled time series: columns, number of samples, times,
+/// then values bit by bit; `None` if they are equal.
 fn series(a: &Series, b: &Series) -> Option<String> {
     let bits = |v: &[f64]| v.iter().copied().map(Bits).collect::<Vec<_>>();
     let heads = |s: &Series| -> Vec<String> {
@@ -137,7 +142,9 @@ fn series(a: &Series, b: &Series) -> Option<String> {
         })
 }
 
-/// Describes the first difference of two lists of values at the times `t`.
+/// Describes the first place where the value lists of the first run (`a`) and the second (`b`)
+/// differ. `what` names the list and `t` has the time of each sample in seconds. `None` if the
+/// lists are equal.
 fn first(what: &str, t: &[f64], a: &[Bits], b: &[Bits]) -> Option<String> {
     let at = a.iter().zip(b).position(|(x, y)| x != y);
     match at {
@@ -151,7 +158,9 @@ fn first(what: &str, t: &[f64], a: &[Bits], b: &[Bits]) -> Option<String> {
     }
 }
 
-/// Describes the first difference in allocation latencies.
+/// Describes the first difference in the histograms of allocation latency of two runs: in the
+/// allocator's paths that occurred, or in the number of values or the maximum of one; `None` if all
+/// are equal.
 fn latency(a: &RunResult, b: &RunResult) -> Option<String> {
     let names = |r: &RunResult| {
         r.alloc_latency

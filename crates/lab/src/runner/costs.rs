@@ -13,7 +13,8 @@ const ACCEPTED: &str = "accepted: policies that all charge computing time, with 
     false`";
 
 /// Records in each kernel's cell whether computing takes time in it, and refuses comparisons in
-/// which it takes time in some cells only.
+/// which computing takes time in some cells of a group only. `worlds` knows how each kernel was
+/// built.
 ///
 /// # Errors
 /// Fails if two cells of a group differ in whether computing takes time.
@@ -30,6 +31,7 @@ pub fn costs(experiment: &mut Experiment, worlds: Simulate<'_>) -> Result<(), Di
         }
     }
     let mut free = experiment.cells.iter().filter(|c| !takes_time(c));
+    // A cell of the same group as `cell` in which computing takes time.
     let other = |cell: &&Cell| {
         let group = cell.group();
         let mut all = experiment.cells.iter();
@@ -44,6 +46,7 @@ pub fn costs(experiment: &mut Experiment, worlds: Simulate<'_>) -> Result<(), Di
         true => format!("kernel:{build} was built without costs"),
         false => "it has `costs = false`".to_owned(),
     };
+    // The line of the text that sets `costs`, if the setting is the reason and not the build.
     let place = experiment.settings.get("costs").filter(|_| !built);
     Err(Diagnostic {
         place: place.cloned().map(Box::new),
@@ -51,13 +54,14 @@ pub fn costs(experiment: &mut Experiment, worlds: Simulate<'_>) -> Result<(), Di
     })
 }
 
-/// Returns true if computing takes time in a cell.
+/// Returns true if computing takes time in a cell: always in the engine, and in a real kernel
+/// unless its costs are off.
 pub fn takes_time(cell: &Cell) -> bool {
     cell.kernel.as_ref().is_none_or(|kernel| kernel.costs)
 }
 
-/// Builds the error for two compared cells of which only `paying` spends time on computing, with
-/// the reason `why`.
+/// Builds the error for two compared cells, of which only the one named `paying` spends simulated
+/// time on computing and `free` does not, for the reason `why`.
 pub fn unequal(paying: &str, free: &str, why: &str) -> Diagnostic {
     let what = format!(
         "`{paying}` and `{free}` can't be compared: computing takes time in the first and none in the second ({why})"

@@ -8,7 +8,8 @@ use sim::spec::{DiskKind, DiskSpec, FsKind, Machine, NodeSpec, Size, ZoneSpec};
 use sim::{Control, Origin, Outcome, Params, RunResult, RunSpec};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns an experiment of two policies on two filesystems.
+/// Returns an experiment of four cells, two policies on two filesystems with the first policy as
+/// the baseline, for tests.
 pub fn experiment(iterations: u32) -> Experiment {
     let mut cells = Vec::new();
     for filesystem in [FsKind::Xfs, FsKind::Btrfs] {
@@ -44,6 +45,8 @@ pub fn experiment(iterations: u32) -> Experiment {
     }
 }
 
+/// Returns the specification of a run on a machine of one CPU and 64 MiB with an empty workload,
+/// for tests.
 fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
     let zone = ZoneSpec {
         zone: mm::ZoneType::Normal,
@@ -89,14 +92,15 @@ fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
     }
 }
 
-/// Returns the number from which the stand-in derives its figures for a cell at a seed.
+/// Returns the number from which the stand-in for the engine derives its figures for a
+/// specification: a hash of filesystem and policy, mixed with the seed.
 pub fn digest(spec: &RunSpec) -> u64 {
     let cell = format!("{} {}", spec.filesystem.name(), spec.policy.name);
     spec.seed.rotate_left(7) ^ sim::rng::fnv1a(cell.as_bytes())
 }
 
-/// Returns a result that depends on the seed, the filesystem and the policy only, unless it is
-/// stopped.
+/// Stands in for the engine in tests: returns a result whose figures are made from the seed, the
+/// filesystem and the policy only. The outcome is `Interrupted` if `control` says stop.
 pub fn simulate(spec: &RunSpec, control: &Control) -> RunResult {
     let small = digest(spec) % 1000;
     let mut histogram = hdrhistogram::Histogram::new(3).expect("three digits are accepted");

@@ -32,7 +32,8 @@ pub struct Need {
 }
 
 impl Need {
-    /// Returns what each run of a cell takes.
+    /// Returns what each run of a cell takes: the parts of the engine's memory, or the resources of
+    /// a real kernel's guest.
     pub fn of(cell: &Cell) -> Self {
         if cell.kernel.is_some() {
             return Self::of_kernel(cell);
@@ -42,7 +43,8 @@ impl Need {
         Self { uses, disk: 0 }
     }
 
-    /// Returns the need of a real kernel's run.
+    /// Returns what a real kernel's run takes: the guest's memory, the kernel and its disks, and
+    /// bytes of temporary files.
     fn of_kernel(cell: &Cell) -> Self {
         let guest = kernel::guest::memory(&cell.spec.machine);
         let all = host::estimate(&cell.spec);
@@ -61,22 +63,24 @@ impl Need {
         }
     }
 
-    /// Bytes in the folder for temporary files.
+    /// Returns the bytes taken in the folder for temporary files.
     pub fn disk(&self) -> u64 {
         self.disk
     }
 
-    /// Returns the bytes that are resident once the simulated machine has been in full use.
+    /// Returns the bytes that are resident once the simulated machine has been in full use, of all
+    /// parts together.
     pub fn touched(&self) -> u64 {
         self.uses.iter().map(|u| u.touched).sum()
     }
 
-    /// Returns the bytes of address space.
+    /// Returns the bytes of address space that all parts take together.
     pub fn reserved(&self) -> u64 {
         self.uses.iter().map(|u| u.reserved).sum()
     }
 
-    /// Names the three largest parts, measured by `of` (memory or address space), with their sizes.
+    /// Names the three largest parts with their sizes; `of` measures a part in bytes of memory or
+    /// of address space.
     fn parts(&self, of: fn(&Use) -> u64) -> String {
         let mut uses: Vec<&Use> = self.uses.iter().collect();
         uses.sort_by_key(|u| std::cmp::Reverse(of(u)));
@@ -87,7 +91,8 @@ impl Need {
         named.join(", ")
     }
 
-    /// Returns the setting that would make the largest part smaller.
+    /// Returns the setting that would make the largest part smaller; `of` measures a part in bytes
+    /// of memory or of address space.
     fn remedy(&self, of: fn(&Use) -> u64) -> &'static str {
         let largest = self.uses.iter().max_by_key(|u| of(u)).map(|u| u.what);
         match largest {
@@ -132,6 +137,7 @@ enum Resource {
 }
 
 impl Resource {
+    /// Returns the resource's name for messages.
     fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -140,6 +146,7 @@ impl Resource {
         }
     }
 
+    /// Returns how many bytes of this resource a run with this need takes.
     fn of(self, need: &Need) -> u64 {
         match self {
             Self::Memory => need.touched(),
@@ -148,7 +155,7 @@ impl Resource {
         }
     }
 
-    /// Names the largest parts of a need, in brackets.
+    /// Names the largest parts of a need of this resource, in brackets, for messages.
     fn parts(self, need: &Need) -> String {
         match self {
             Self::Memory => format!(" ({})", need.parts(|u| u.touched)),
@@ -184,15 +191,16 @@ impl Host {
         }
     }
 
-    /// Returns the bytes of memory that may be used, after the share kept for this program; `None`
-    /// if no limit is known.
+    /// Returns the bytes of memory that runs may use: the least of the known limits of memory and
+    /// address space, without the tenth kept for this program. `None` if no limit is known.
     pub fn least(&self) -> Option<u64> {
         let memory = self.memory.map(|(left, _)| left);
         let least = memory.into_iter().chain(self.address_space).min()?;
         Some(least / SHARE.1 * SHARE.0)
     }
 
-    /// Reads the limits of a host whose `/proc` and `/sys` are below `root`.
+    /// Reads the limits of memory and address space of a host whose `/proc` and `/sys` are below
+    /// `root`; tests pass a folder of their own.
     pub fn below(root: &Path) -> Self {
         let meminfo = read_to_string(root.join("proc/meminfo")).unwrap_or_default();
         let available = meminfo.lines().find_map(|line| {
@@ -209,7 +217,9 @@ impl Host {
     }
 }
 
-/// Returns what is left of the tightest memory limit of this process's control groups (v1 or v2).
+/// Returns how many bytes are left of the tightest memory limit of this process's control groups
+/// (v1 or v2), of the group itself or one above it; `None` if no limit can be read. `root` is the
+/// folder that holds `/proc` and `/sys`.
 fn cgroups(root: &Path) -> Option<u64> {
     let own = read_to_string(root.join("proc/self/cgroup")).ok()?;
     let mut least = None;
@@ -250,7 +260,9 @@ fn cgroups(root: &Path) -> Option<u64> {
     least
 }
 
-/// Returns what is left of the address space limit, in bytes.
+/// Returns how many bytes are left of the address space limit (`ulimit -v`: `Max address space`
+/// less `VmSize`); `None` if there is no limit or it cannot be read. `root` is the folder that
+/// holds `/proc`.
 fn address_space(root: &Path) -> Option<u64> {
     let limits = read_to_string(root.join("proc/self/limits")).ok()?;
     let line = limits
@@ -263,7 +275,8 @@ fn address_space(root: &Path) -> Option<u64> {
     Some(limit.saturating_sub(kb * 1024))
 }
 
-/// Describes in a sentence what the largest run of an experiment takes, and what the host has.
+/// Describes in a sentence how much memory, address space and room for temporary files the largest
+/// run of an experiment takes, and how much of each the host has.
 pub fn summary(experiment: &Experiment, host: &Host) -> String {
     let needs = experiment.cells.iter().map(Need::of);
     let Some(largest) = needs.max_by_key(Need::touched) else {
@@ -312,7 +325,8 @@ struct Together {
 }
 
 impl Together {
-    /// Returns the need of the `jobs` largest runs together, in bytes.
+    /// Returns the need of the `jobs` largest runs together, in bytes. A cell has as many runs as
+    /// there are iterations.
     fn of(&self, jobs: usize) -> u64 {
         let mut left = jobs;
         let mut sum = self.besides;
@@ -324,7 +338,8 @@ impl Together {
         sum
     }
 
-    /// Returns how many runs, up to `most`, fit into `left` bytes.
+    /// Returns how many runs at a time, up to `most`, fit into nine tenths of `left` bytes; 0 if
+    /// not even one does.
     fn fit(&self, most: usize, left: u64) -> usize {
         let left = left / SHARE.1 * SHARE.0;
         (1..=most).rev().find(|n| self.of(*n) <= left).unwrap_or(0)
@@ -332,7 +347,7 @@ impl Together {
 }
 
 /// Returns how many of an experiment's runs fit the host at a time: up to `cores`, or exactly
-/// `wanted` if the user says so.
+/// `wanted` if the user says so. The result notes which resource of the host makes it fewer.
 ///
 /// # Errors
 /// Fails if one run does not fit, or not as many runs at a time as are wanted.

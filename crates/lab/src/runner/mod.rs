@@ -228,6 +228,7 @@ pub fn run_with(
     for (index, known) in known.iter_mut().enumerate() {
         let (cell, iteration) = (index % cells, index / cells);
         let earlier = journal.earlier(cell as u32, iteration as u32);
+        // An iteration of an earlier run is not run again.
         *known = earlier.is_some();
         results[cell][iteration] = earlier;
     }
@@ -311,6 +312,7 @@ type Report = (usize, Result<Done, Bad>);
 /// idle.
 type Running = Option<(usize, Arc<Control>)>;
 
+/// The state that the worker threads of a run share: the experiment, and which job is next.
 struct Pool<'a> {
     experiment: &'a Experiment,
     options: &'a RunOptions,
@@ -324,7 +326,9 @@ struct Pool<'a> {
 }
 
 impl Pool<'_> {
-    /// Takes and runs jobs until there are none left, or until told to stop.
+    /// Takes and runs jobs until there are none left, or until told to stop, and sends each result
+    /// with its job's index to `reports`. Job `index` is iteration `index / cells` of cell `index %
+    /// cells`; `slot` is the worker's own place in `running`.
     fn work(&self, slot: usize, reports: &Sender<Report>) {
         while !self.options.stop.load(Relaxed) {
             let index = self.next.fetch_add(1, Relaxed);
@@ -342,7 +346,9 @@ impl Pool<'_> {
         }
     }
 
-    /// Runs one iteration of one cell; `None` if it was stopped.
+    /// Runs job `index` on the worker of place `slot`: one iteration of one cell, twice with
+    /// `--check`, where a difference between both runs is the failure. Returns the first run's
+    /// result, or the failure or panic; `None` if the job was stopped.
     fn job(&self, slot: usize, index: usize) -> Option<Result<Done, Bad>> {
         let cell = &self.experiment.cells[index % self.experiment.cells.len()];
         let iteration = (index / self.experiment.cells.len()) as u32;
@@ -388,7 +394,11 @@ impl Pool<'_> {
         }
     }
 
-    /// Runs once under a fresh control; `None` if the run was stopped.
+    /// Runs one iteration of a cell once, in the engine or a real kernel, under a fresh control
+    /// that lets `watch` stop it. Returns the result and the host's resources that a real kernel
+    /// took; `None` if the run was stopped.
+    ///
+    /// # Errors Returns the payload of a panic of the run.
     fn once(
         &self,
         slot: usize,
@@ -414,14 +424,17 @@ impl Pool<'_> {
         Ok(Some(done?).filter(|(r, _)| r.outcome != Outcome::Interrupted))
     }
 
+    /// Locks the place of worker `slot`, which says what job it runs. A lock poisoned by a panic is
+    /// taken all the same: its value is always whole.
     fn slot(&self, slot: usize) -> std::sync::MutexGuard<'_, Running> {
         self.running[slot]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops running jobs that are not wanted any more. Returns the simulated time of the running
-    /// jobs so far, in nanoseconds.
+    /// Stops running jobs that are not wanted any more: all if the user stopped the run, and those
+    /// behind the first job that failed. Returns the simulated time of the running jobs so far, in
+    /// nanoseconds.
     fn watch(&self) -> u64 {
         let mut sim_ns = 0;
         for slot in 0..self.running.len() {

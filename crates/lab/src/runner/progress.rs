@@ -47,7 +47,8 @@ impl Progress {
         self.bar.inc(1);
     }
 
-    /// Shows the pace; `sim_ns` is the simulated time of unfinished iterations.
+    /// Shows the pace beside the bar, in simulated seconds per real second since the start;
+    /// `sim_ns` is the simulated time of unfinished iterations so far.
     pub fn running(&self, sim_ns: u64) {
         if !self.bar.is_hidden() {
             let wall = self.start.elapsed().as_secs_f64().max(1e-3);

@@ -18,7 +18,8 @@ pub enum Tried {
     Stopped,
 }
 
-/// Tries the settings of each kernel on each machine, each combination once.
+/// Boots each real kernel of an experiment to try the settings of its cells, each combination once,
+/// and ends early when `stop` is set.
 ///
 /// # Errors
 /// Returns the first setting that a kernel does not know, or does not take.
@@ -53,7 +54,9 @@ fn alike(a: &Cell, b: &Cell) -> bool {
         && a.spec.changes == b.spec.changes
 }
 
-/// Tries the settings of one cell on its kernel, and stops the trial when `stop` is set.
+/// Tries the settings of one cell on its kernel, in a thread of its own, and stops the trial when
+/// `stop` is set. Returns the setting that the kernel refused; `None` if it took all, or could not
+/// be tried.
 fn refusal(
     worlds: Simulate<'_>,
     cell: &Cell,
@@ -75,7 +78,8 @@ fn refusal(
     })
 }
 
-/// Builds the error for a refused setting, at the place in the text that sets it.
+/// Builds the error for a setting that the cell's kernel does not have or whose value it refused,
+/// at the place in the text that sets it.
 fn explain(experiment: &Experiment, cell: &Cell, kernel: &Kernel, refused: &Refused) -> Diagnostic {
     let Refused {
         name,
