@@ -75,18 +75,20 @@ const HOLDS: [f64; 2] = [1e3, 500e3];
 /// The value of the rate's coordinate (0 to 1) from which on bursts have no rate limit.
 const NO_RATE: f64 = 0.75;
 
-/// Returns the value at a coordinate `u` (0 to 1) of a range in equal ratios.
+/// Returns the value of a searched option at a coordinate `u` (0 to 1) between its ends `least` and
+/// `most`, in equal ratios and rounded.
 fn value_at([least, most]: [f64; 2], u: f64) -> u64 {
     rounded(least * (most / least).powf(u))
 }
 
-/// Returns the coordinate of a value.
+/// Returns the coordinate (0 to 1) of the value `x` of a searched option between its ends `least`
+/// and `most`: the reverse of `value_at`.
 fn coordinate_of([least, most]: [f64; 2], x: u64) -> f64 {
     ((x.max(1) as f64 / least).ln() / (most / least).ln()).clamp(0.0, 1.0)
 }
 
 impl Pattern {
-    /// Returns the pattern of a `burst` command.
+    /// Returns the pattern (size, rate, interval, hold time) of a parsed `burst` command.
     fn of(b: &Burst) -> Self {
         Self {
             size_kbytes: b.bytes / 1024,
@@ -96,6 +98,9 @@ impl Pattern {
         }
     }
 
+    /// Returns the burst pattern at a point of the searched cube, whose coordinates are size, rate,
+    /// interval and hold time. Values outside of 0 to 1 are mirrored into that range. `largest` is
+    /// the largest size in kB; sizes are whole pages of 4 kB.
     fn at(point: &[f64], largest: u64) -> Self {
         let [size, rate, interval, hold] = [0, 1, 2, 3].map(|i| mirrored(point[i]));
         let pages = value_at([SIZES[0], largest as f64], size).div_ceil(4);
@@ -107,7 +112,8 @@ impl Pattern {
         }
     }
 
-    /// Returns the coordinates of the pattern.
+    /// Returns the pattern's coordinates in the searched cube, the reverse of `at`; a pattern
+    /// without a rate limit lies at 0.9. `largest` is the largest size in kB.
     fn point(&self, largest: u64) -> Vec<f64> {
         let rate = self.rate_kbytes;
         vec![
@@ -143,6 +149,9 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// Measures what a burst pattern cost from the results of its runs: direct reclaims as a mean,
+    /// the longest allocation of all runs (reported in microseconds), and the outcome of the first
+    /// run that did not complete.
     fn of(pattern: &Pattern, results: &[RunResult]) -> Self {
         let metric = |r: &RunResult, name: &str| r.metrics.get(name).map_or(0.0, |m| m.value);
         let mean = |name: &str| {
@@ -189,7 +198,8 @@ pub struct Found {
     pub all: Vec<(Pattern, Cost)>,
 }
 
-/// Finds the `burst` command of a line. Returns its range, its words and its parsed options.
+/// Finds the first `burst` command in a shell line. Returns its range of bytes in the line, its
+/// words and its parsed options; `None` if the line has no valid one.
 fn burst_in(line: &str) -> Option<(std::ops::Range<usize>, Vec<String>, Burst)> {
     let lists = shell::parse(line).ok()?;
     for command in lists.iter().flat_map(|l| &l.commands) {
@@ -214,12 +224,15 @@ fn burst_in(line: &str) -> Option<(std::ops::Range<usize>, Vec<String>, Burst)> 
     None
 }
 
-/// Returns the line with another pattern in its `burst` command; the other options stay.
+/// Returns the shell line with another pattern in its `burst` command: the pattern's options
+/// replace `-s`, `-r`, `-i` and `-h`, the other options stay. `None` if the line has no `burst`
+/// command.
 fn with_pattern(line: &str, pattern: &Pattern) -> Option<String> {
     let (span, words, _) = burst_in(line)?;
     let mut kept = String::new();
     let mut at = words.iter().skip(1);
     while let Some(option) = at.next() {
+        // `-a` is the only option without a value.
         if option == "-a" {
             kept += " -a";
             continue;
@@ -237,7 +250,8 @@ fn with_pattern(line: &str, pattern: &Pattern) -> Option<String> {
     ))
 }
 
-/// Returns the cell with another pattern in its workload.
+/// Returns a copy of the cell whose workload's `burst` command has another pattern; `None` if the
+/// workload has no `burst` command.
 fn on(cell: &Cell, pattern: &Pattern) -> Option<Cell> {
     let line = with_pattern(&cell.spec.workload.line, pattern)?;
     let mut script = workload::parse(&line).ok()?;
@@ -247,7 +261,9 @@ fn on(cell: &Cell, pattern: &Pattern) -> Option<Cell> {
     Some(cell)
 }
 
-/// Searches for the worst pattern for the trials' cell.
+/// Searches for the burst pattern that costs most in the trials' cell, with CMA-ES over size, rate,
+/// interval and hold time. Then runs the worst pattern with the watermarks of the sysctls too, so
+/// that the policy's own can be compared with them.
 ///
 /// # Errors
 /// `Ok(Err)`: the workload has no `burst` command. `Err`: the user interrupted the search.
@@ -263,7 +279,9 @@ pub fn search(
         )));
     };
     let zones = sim::run::engine_config(&cell.spec.machine).zones;
+    // The largest burst in kB: a quarter of memory.
     let largest = mm::memory::watermark::lowmem_kbytes(&zones) / 4;
+    // Each pattern is measured once only.
     let known: Mutex<BTreeMap<Pattern, Cost>> = Mutex::default();
     let table = || known.lock().unwrap_or_else(PoisonError::into_inner);
     let cost = |pattern: &Pattern| -> Result<Cost, Interrupted> {
@@ -288,6 +306,7 @@ pub fn search(
         question.seed,
         &|| table().len(),
         &|point| match cost(&Pattern::at(point, largest)) {
+            // The search minimises; the logarithm's offset keeps a cost of 0 finite.
             Ok(c) => -(1e-6 + c.of_kind(question.worst)).ln(),
             Err(Interrupted) => f64::NAN,
         },
@@ -379,7 +398,9 @@ pub fn experiment_file(
     })
 }
 
-/// Describes the result of a search in words.
+/// Describes the result of a search in words: the worst pattern as a command, and the costs of the
+/// worst pattern under the policy, of the same with the sysctls' watermarks, and of the
+/// experiment's own bursts.
 pub fn text(found: &Found, question: &Question) -> String {
     let line = |what: &str, cost: &Cost| {
         format!(
@@ -422,7 +443,8 @@ pub fn json(found: &Found, question: &Question) -> Value {
     })
 }
 
-/// Returns the files of the results folder of a search.
+/// Returns the files of the results folder of a search: the experiment with the worst pattern, the
+/// result in words, all patterns as CSV, and the result as JSON.
 ///
 /// # Errors
 /// Fails on values that TOML can't hold.

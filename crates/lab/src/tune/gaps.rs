@@ -16,7 +16,9 @@ pub fn known_gaps() -> Vec<String> {
     scores.of(OF).map_or_else(Vec::new, |drawn| lines(&drawn))
 }
 
-/// Formats the scores: totals, then the cells that miss their tolerance.
+/// Formats how well the engine reproduces a published series: a line of totals, a line for each
+/// figure outside of its tolerance, and one for each that changes against the baseline in another
+/// direction than published.
 fn lines(drawn: &Drawn<'_>) -> Vec<String> {
     let (scored, iterations) = (drawn.scored(), drawn.iterations());
     let within = drawn.within(|_| true);

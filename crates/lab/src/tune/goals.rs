@@ -92,8 +92,9 @@ impl Goals {
         *self == Self::default()
     }
 
-    /// Returns a goal that the workload cannot be judged by, because no program of it measures the
-    /// figure, with the workloads that do; `None` if all goals are measured.
+    /// Returns the first goal that the workload cannot be judged by, because no program of it
+    /// measures the figure, and a text that names workloads that do. `None`: all goals are
+    /// measured. `own` has the figures of the machine's own settings.
     pub fn unmeasured(&self, own: &Figures) -> Option<(Goal, &'static str)> {
         let asked = [
             (
@@ -111,15 +112,17 @@ impl Goals {
         missing.next().map(|(goal, _, what)| (goal, what))
     }
 
-    /// Returns the figure that time goals are about: the answer's or the requests' time if asked
-    /// for, else that of the longest allocation. In nanoseconds.
+    /// Returns the figure, in nanoseconds, that time goals are about: an interactive task's longest
+    /// answer or the 99th percentile of requests if there is such a goal, else the longest page
+    /// allocation.
     pub fn time_of(&self, f: &Figures) -> u64 {
         let response = f.response_ns.filter(|_| self.response_ns.is_some());
         let fio = f.fio_p99_ns.filter(|_| self.fio_p99_ns.is_some());
         response.or(fio).unwrap_or(f.worst_ns)
     }
 
-    /// Returns the limit of the time that [`time_of`](Self::time_of) gives, and its name.
+    /// Returns the limit in nanoseconds of the time that [`time_of`](Self::time_of) gives, and its
+    /// name; `None` as the limit if no goal limits that time.
     pub fn time_goal(&self) -> (Option<u64>, &'static str) {
         match (self.response_ns, self.fio_p99_ns) {
             (Some(ns), _) => (Some(ns), "longest answer"),
@@ -133,7 +136,8 @@ impl Goals {
         self.response_ns.is_some() || self.fio_p99_ns.is_some()
     }
 
-    /// Formats the times of a setting that these goals are about.
+    /// Formats the times measured with a setting: the longest allocation, and before it the longest
+    /// answer and the 99th percentile of requests where there are goals for them.
     pub fn times(&self, f: &Figures) -> String {
         let mut said = format!("longest allocation {}", time(f.worst_ns));
         for (name, ns) in [
@@ -150,7 +154,8 @@ impl Goals {
         said
     }
 
-    /// Returns the least throughput in MB/s, where the machine's own settings reach `own`.
+    /// Returns the least accepted throughput in MB/s, where the machine's own settings reach `own`
+    /// MB/s; `None` if there is no such goal.
     pub fn floor(&self, own: f64) -> Option<f64> {
         self.throughput.map(|floor| match floor {
             Floor::Share(share) => share * own,
@@ -158,8 +163,9 @@ impl Goals {
         })
     }
 
-    /// Returns the missed goals, each with its distance: the logarithm of the ratio of the figure
-    /// to the limit.
+    /// Returns the missed goals of a setting with the figures `f`, each with its distance: the
+    /// logarithm of the ratio of the figure to the limit. `own_throughput` (MB/s) is that of the
+    /// machine's own settings. Empty if all goals are met.
     pub fn missed(&self, f: &Figures, own_throughput: f64) -> Vec<(Goal, f64)> {
         let mut missed = Vec::new();
         let mut above = |goal, is: f64, most: f64| {
@@ -198,7 +204,7 @@ impl Goals {
     }
 }
 
-/// Formats a time in the unit that makes it short.
+/// Formats a time given in nanoseconds, in the unit that makes it short.
 pub fn time(ns: u64) -> String {
     match ns {
         0..10_000 => format!("{ns} ns"),

@@ -38,7 +38,8 @@ pub struct Learned {
     pub cap: Option<u32>,
 }
 
-/// Returns the cell with a profile in the place of its watermarks.
+/// Returns a copy of the cell that runs with a learned profile of watermarks: zone by zone in its
+/// policy, and as sums in the sysctls.
 pub fn with_profile(cell: &Cell, profile: &WatermarkProfile) -> Cell {
     let mut cell = with_sums(cell, profile);
     cell.spec.policy.watermarks = Watermarks::Learned;
@@ -46,8 +47,8 @@ pub fn with_profile(cell: &Cell, profile: &WatermarkProfile) -> Cell {
     cell
 }
 
-/// Returns the cell of a stress phase that begins with a profile, or with the watermarks of the
-/// sysctls if the profile names no zone.
+/// Returns a copy of the cell for a stress phase: watermarks adjust themselves (`Auto`) and begin
+/// with the profile, or with the watermarks of the sysctls if the profile names no zone.
 fn stressed(cell: &Cell, profile: &WatermarkProfile) -> Cell {
     let mut cell = cell.clone();
     cell.spec.policy.watermarks = Watermarks::Auto;
@@ -55,10 +56,12 @@ fn stressed(cell: &Cell, profile: &WatermarkProfile) -> Cell {
     cell
 }
 
-/// Returns true if some zone's low watermark has reached the cap.
+/// Returns true if the profile's low watermark of some zone has reached the cap of self-adjusting
+/// watermarks: `auto.cap` times the low watermark that the sysctls give.
 fn at_cap(cell: &Cell, profile: &WatermarkProfile) -> bool {
     let cap = u64::from(cell.spec.policy.auto.cap);
     let zones = sim::run::engine_config(&cell.spec.machine).zones;
+    // The watermarks min, low and high of each zone that the sysctls give, in pages of 4 kB.
     let plain = sim::run::watermarks(&cell.spec.machine);
     let mut marks = zones.iter().zip(plain);
     marks.any(|(zone, [_, low, _])| {
@@ -69,7 +72,8 @@ fn at_cap(cell: &Cell, profile: &WatermarkProfile) -> bool {
     })
 }
 
-/// Returns the cell with a profile's sums as sysctls, which zones share by size.
+/// Returns a copy of the cell whose sysctls ask for the sums of a profile's watermarks; the
+/// kernel's formula divides the sums among the zones by size.
 fn with_sums(cell: &Cell, profile: &WatermarkProfile) -> Cell {
     let [min, low, high] = profile.sums();
     let mut cell = cell.clone();
@@ -81,7 +85,9 @@ fn with_sums(cell: &Cell, profile: &WatermarkProfile) -> Cell {
     cell
 }
 
-/// Learns from runs of the trials' cell, `runs` in each phase.
+/// Learns watermarks from runs of the trials' cell, `runs` in each phase: each phase begins with
+/// the highest watermarks that the phases before reached. Ends after a phase without direct
+/// reclaim, after `PHASES`, or when the cap leaves nothing to learn.
 ///
 /// # Errors
 /// Fails if the user interrupts it.
@@ -126,7 +132,8 @@ pub fn learn(trials: &Trials<'_>, runs: u32) -> Result<Learned, Interrupted> {
     }
 }
 
-/// Returns, zone by zone, the higher watermarks of two profiles.
+/// Returns, zone by zone of `a`, the higher of each watermark of two profiles; `b` alone if `a` is
+/// empty.
 fn higher(a: WatermarkProfile, b: &WatermarkProfile) -> WatermarkProfile {
     if a.zones.is_empty() {
         return b.clone();

@@ -49,7 +49,9 @@ impl Case {
         !matches!(self, Self::Cost(..))
     }
 
-    /// Returns the cell under this case; `None` where the case has no meaning.
+    /// Returns a copy of the cell under this case: with larger bursts or another cost parameter,
+    /// within the parameter's range. `None` where the case has no meaning, such as larger bursts of
+    /// a workload that has none.
     fn on(&self, cell: &Cell) -> Option<Cell> {
         let mut cell = cell.clone();
         match self {
@@ -82,7 +84,7 @@ pub struct Margin {
     pub holds: bool,
 }
 
-/// Returns the names of all cost parameters.
+/// Returns the names of all model parameters that are costs of computing (`cost_…`).
 pub fn cost_parameters() -> Vec<&'static str> {
     let names = Params::TABLE.iter().map(|info| info.name);
     names.filter(|name| name.starts_with("cost_")).collect()
@@ -111,11 +113,13 @@ fn cases() -> Vec<Case> {
 pub struct Borne(Vec<Margin>);
 
 impl Borne {
+    /// Returns true if the setting was tried under this case.
     fn has(&self, case: &Case) -> bool {
         self.0.iter().any(|m| m.case == *case)
     }
 
-    /// Returns the first of these cases that must hold and does not.
+    /// Returns the first of these margins whose case must hold and in which a goal is missed, as
+    /// the reason to refuse the setting; `None` if there is none.
     fn refused(of: &[Margin]) -> Option<Refused> {
         let bad = of.iter().find(|m| !m.holds && m.case.must_hold())?;
         Some(Refused {
@@ -133,8 +137,10 @@ impl Borne {
     }
 }
 
-/// Tries a setting under the cases that it was not tried under before. With `whole` all cases are
-/// tried; otherwise only those that must hold, up to the first in which a goal is missed.
+/// Tries a setting under the cases that are not in `borne` yet, and adds the results there. With
+/// `whole` all cases are tried and `None` is returned; otherwise only those that must hold, up to
+/// the first in which a goal is missed, which is returned. `own` has the figures of the machine's
+/// own settings with the search's seeds.
 ///
 /// # Errors
 /// Fails if the user interrupts it.
@@ -147,6 +153,7 @@ pub fn try_cases(
     whole: bool,
 ) -> Result<Option<Refused>, Interrupted> {
     let goals = &question.goals;
+    // Bytes that the setting keeps free.
     let kept = kept_free_of(trials.cell(), setting);
     let cell = trials.with(setting);
     let relative = goals.throughput.is_some();
@@ -156,6 +163,7 @@ pub fn try_cases(
         case,
         figures,
     };
+    // Runs the setting under `n` other seeds.
     let of_seeds = |n: u32| {
         let results = trials.cells(vec![cell.clone()], n, OTHER_SEEDS)?;
         let figures = figures(kept, &results[0]);
@@ -183,6 +191,8 @@ pub fn try_cases(
             of.push(case.clone());
         }
         let results = trials.cells(cells, RUNS_OF_CASE, CASES)?;
+        // Results for each case: those of the setting, then, for goals relative to it, those of the
+        // machine's own settings.
         let step = 1 + usize::from(relative);
         let first = borne.0.len();
         for (case, results) in of.into_iter().zip(results.chunks(step)) {

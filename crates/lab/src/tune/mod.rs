@@ -139,7 +139,11 @@ pub fn tune(
     answer
 }
 
-/// Refuses goals that can be seen to be impossible without a run.
+/// Refuses goals that are seen to be impossible without a run: less memory kept free than the
+/// lowest watermarks of `space` keep, or allocations faster than the refill of a CPU's list of
+/// pages takes.
+///
+/// # Errors Returns the impossible goal with its reason and the nearest possible one.
 fn refuse_at_once(trials: &Trials<'_>, space: &Space, goals: &Goals) -> Result<(), NoAnswer> {
     let cell = trials.cell();
     let machine = &cell.spec.machine;
@@ -161,6 +165,7 @@ fn refuse_at_once(trials: &Trials<'_>, space: &Space, goals: &Goals) -> Result<(
         let zones = sim::run::engine_config(machine).zones;
         let largest = zones.iter().map(|z| z.size).max().unwrap_or(0);
         let batch = mm::memory::watermark::pcp_batch(largest, cell.spec.policy.pcp_batch_cap());
+        // Nanoseconds.
         let refill = p.cost_page_alloc + f64::from(batch) * p.cost_page_bulk;
         if (most as f64) < refill {
             return Err(NoAnswer::Impossible {
@@ -177,7 +182,8 @@ fn refuse_at_once(trials: &Trials<'_>, space: &Space, goals: &Goals) -> Result<(
     Ok(())
 }
 
-/// Tries the machine's own settings, searches if they miss a goal, and tests the result's margins.
+/// Tries the machine's own settings, searches `space` for others if the own miss a goal, and tests
+/// the margins of the result: whether the goals hold under other seeds, bursts and costs.
 fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Answer, NoAnswer> {
     let goals = &question.goals;
     // Without a knob only the present settings are tried.
@@ -224,6 +230,7 @@ fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Ans
     let Some((first, figures)) = good.first() else {
         return Err(impossible(trials, question, &found)?);
     };
+    // The candidates, in the order in which they are tried.
     let mut ladder = vec![first.clone()];
     if goals.of_programs() {
         // Wider watermarks alone do not make a program answer earlier: the next candidates are
@@ -251,8 +258,10 @@ fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Ans
     })
 }
 
-/// Tries settings one after the other, then with wider watermarks, until one bears every case that
-/// must hold, keeps more memory free than the goals allow, or can't be widened.
+/// Tries the settings of `ladder` one after the other, then the last one with wider and wider
+/// watermarks, until one bears every case that must hold, keeps more memory free than the goals
+/// allow, or can't be widened. Returns the settings tried and the cases that the last one was tried
+/// under. `own` has the figures of the machine's own settings.
 fn rungs(
     trials: &Trials<'_>,
     space: &Space,
@@ -294,7 +303,9 @@ fn rungs(
     Ok((rungs, borne))
 }
 
-/// Returns the number of runs that a setting takes under all cases.
+/// Returns the number of runs that trying a setting under all cases takes: the other seeds, and two
+/// changes of each cost parameter, with two runs each. A throughput goal relative to the machine's
+/// own settings doubles the latter.
 fn whole(question: &Question) -> u64 {
     let each = if question.goals.throughput.is_some() {
         8
@@ -304,7 +315,9 @@ fn whole(question: &Question) -> u64 {
     u64::from(question.seeds) + margin::cost_parameters().len() as u64 * each
 }
 
-/// Tries the last setting under the remaining cases, and returns it with all margins.
+/// Tries the last setting of `rungs` under the cases that are not in `borne` yet, and returns it
+/// with all margins, and with the figures of the nearest setting that a current Linux accepts.
+/// `own` has the figures of the machine's own settings.
 fn chosen(
     trials: &Trials<'_>,
     question: &Question,
@@ -333,7 +346,8 @@ fn chosen(
     })
 }
 
-/// Returns the reason why no setting meets the goals, and the nearest goals that one does meet.
+/// Builds the answer for goals that no setting in `found` meets: how near the nearest came, and for
+/// each goal that it missed the value that one setting does meet, as command line options.
 fn impossible(
     trials: &Trials<'_>,
     question: &Question,

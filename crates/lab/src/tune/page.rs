@@ -22,12 +22,14 @@ svg{width:100%;height:auto}text{fill:var(--fg);font-size:12px}.grid{stroke:var(-
 td,th{padding:.2em .8em;border-bottom:1px solid var(--grid);text-align:right}td:first-child,th:first-child{text-align:left}\
 pre{overflow-x:auto}";
 
-/// Returns the place of a value between the ends of a logarithmic axis, 0 to 1.
+/// Returns the place of the value `x` between the ends of a logarithmic axis: 0 at `least`, 1 at
+/// `most`.
 fn part(x: f64, [least, most]: [f64; 2]) -> f64 {
     (x.max(1e-9) / least).ln() / (most / least).ln()
 }
 
-/// Returns the ticks of an axis: 1 and 3 in each decade within its range.
+/// Returns the values that get a grid line on a logarithmic axis: 1 and 3 in each decade within its
+/// range.
 fn ticks([least, most]: [f64; 2]) -> Vec<f64> {
     let first = least.log10().floor() as i32;
     let last = most.log10().ceil() as i32;
@@ -44,14 +46,15 @@ struct Plot {
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// Returns the ends of the plot's area: left, right, bottom, top.
+/// Returns the ends of the plot's area in units of the SVG: left, right, bottom, top.
 fn area() -> [f64; 4] {
     let [left, right, top, bottom] = MARGIN;
     [left, WIDTH - right, HEIGHT - bottom, top]
 }
 
 impl Plot {
-    /// Sets axes that hold every figure of the page.
+    /// Sets the axes of the plot so that they hold every figure of the answer and the time goal:
+    /// memory kept free in bytes across, time in nanoseconds upwards, with some room at each end.
     fn new(r: &AnswerReport<'_>) -> Self {
         let answer = r.answer;
         let mut seen: Vec<&Figures> = answer.all.iter().map(|(_, f)| f).collect();
@@ -71,13 +74,14 @@ impl Plot {
         Self { x, y, goals, svg }
     }
 
-    /// Returns the vertical position of a time.
+    /// Returns the vertical position in the SVG of a time in nanoseconds.
     fn level(&self, ns: f64) -> f64 {
         let [.., y0, y1] = area();
         y0 - part(ns, self.y) * (y0 - y1)
     }
 
-    /// Draws grid lines with their values, and the goal.
+    /// Draws grid lines with their values (MiB across, times upwards) and a dashed line at the
+    /// goal, a time in nanoseconds.
     fn axes(&mut self, goal: Option<u64>) {
         let [x0, x1, y0, y1] = area();
         for t in ticks([self.x[0] / MIB, self.x[1] / MIB]) {
@@ -117,7 +121,8 @@ impl Plot {
         );
     }
 
-    /// Draws every setting that was tried, the front, the machine's own and the chosen one.
+    /// Draws every setting that was tried, the front, the machine's own and the chosen one, each
+    /// with its figures as the title that shows under the mouse.
     fn settings(&mut self, r: &AnswerReport<'_>) {
         let (answer, machine) = (r.answer, &r.cell.spec.machine);
         let say = |f: &Figures, of: &str| {
@@ -140,7 +145,7 @@ impl Plot {
         self.shape("chosen", chosen, &say(chosen, "chosen"));
     }
 
-    /// Returns the place of a setting in the plot.
+    /// Returns the position in the SVG (across, down) of a setting with these figures.
     fn at(&self, f: &Figures) -> (f64, f64) {
         let [left, right, top, bottom] = MARGIN;
         let x = part(f.kept_free as f64, self.x);
@@ -151,7 +156,8 @@ impl Plot {
         )
     }
 
-    /// Draws a setting: a square, a diamond or a circle by its class.
+    /// Draws a setting with the figures `f`: a square for class `own`, a diamond for `chosen`, a
+    /// circle for others (`all`, `front`). `title` shows under the mouse.
     fn shape(&mut self, class: &str, f: &Figures, title: &str) {
         let (x, y) = self.at(f);
         let title = format!("<title>{}</title>", escape::html(title));
@@ -176,7 +182,8 @@ impl Plot {
     }
 }
 
-/// Returns the margins of the chosen setting as table rows.
+/// Returns the table rows of the chosen setting's margins: for each case of other seeds, bursts and
+/// costs its figures, and whether the goals were met.
 fn margins(r: &AnswerReport<'_>) -> String {
     let mut rows = String::new();
     for m in &r.answer.chosen.margins {
@@ -195,7 +202,8 @@ fn margins(r: &AnswerReport<'_>) -> String {
     rows
 }
 
-/// Returns the sysctls to write, or the statement that none is needed, and their figures.
+/// Returns the head of the page as HTML: the sysctls to write with what they give and gave before,
+/// or the statement that the machine's own settings meet the goals already.
 fn answer(r: &AnswerReport<'_>) -> String {
     let (answer, goals) = (r.answer, &r.question.goals);
     let (own, chosen) = (&answer.own, &answer.chosen);
@@ -228,7 +236,8 @@ fn answer(r: &AnswerReport<'_>) -> String {
     )
 }
 
-/// Returns the self-contained page.
+/// Returns the answer as a self-contained HTML page: goals, sysctls to write, the plot of all
+/// settings tried, the chosen setting's margins, and the whole answer in words.
 pub fn page(r: &AnswerReport<'_>) -> String {
     let mut plot = Plot::new(r);
     let (goal, what) = r.question.goals.time_goal();

@@ -45,7 +45,8 @@ pub struct Learning {
 pub type Setting = Vec<(&'static str, u64)>;
 
 impl Learning {
-    /// Returns the sums of all zones' watermarks in pages: min, low, high.
+    /// Returns the sums of all zones' watermarks in pages (min, low, high) that the kernel's
+    /// formula gives for this `min_free_kbytes`.
     fn sums(&self, min_free_kbytes: u64, formula: MarkFormula) -> [u64; 3] {
         let all = formula.marks(min_free_kbytes, &self.zones);
         all.iter().fold([0; 3], |sums, marks| {
@@ -53,12 +54,13 @@ impl Learning {
         })
     }
 
-    /// Returns the sums of the watermarks at the start.
+    /// Returns the sums of the zones' watermarks at the start, in pages: min, low, high.
     pub fn default_sums(&self) -> [u64; 3] {
         self.sums(self.min_free_kbytes, self.formula)
     }
 
-    /// Returns the setting at the start.
+    /// Returns the setting at the start: the files below `/proc/sys/vm` of the sysctl that is
+    /// written, with their values.
     pub fn defaults(&self) -> Setting {
         match self.knob {
             Knob::ScaleFactor(_) => {
@@ -77,7 +79,8 @@ impl Learning {
     }
 
     /// Returns the least setting whose low watermarks exceed those of the start by `extra` pages
-    /// together, and the sum of the low watermarks that it gives.
+    /// together, and the sum of the low watermarks that the setting gives, in pages. Where the
+    /// largest value that the kernel accepts does not suffice, that value is returned.
     pub fn setting(&self, extra: u32) -> (Setting, u64) {
         let [min, low, high] = self.default_sums();
         if extra == 0 {
@@ -104,6 +107,7 @@ impl Learning {
                 (vec![("watermark_scale_factor", factor.into())], of(factor))
             }
             Knob::Explicit => {
+                // Pages to kB; the high watermark grows in proportion.
                 let marks = [wanted * 4, (high * wanted).div_ceil(low.max(1)) * 4];
                 let setting = vec![
                     ("wmark_low_kbytes", marks[0]),
@@ -219,7 +223,8 @@ pub struct Learner {
 }
 
 impl Learner {
-    /// Begins with the settings of the start.
+    /// Begins learning with the settings of the start as the first period; `rules` are those of
+    /// self-adjusting watermarks.
     pub fn new(learning: Learning, rules: AutoWatermarks) -> Self {
         let [_, low, _] = learning.default_sums();
         let first = Period {
@@ -245,12 +250,15 @@ impl Learner {
         }
     }
 
-    /// Takes the next look. Returns true if the rules ask for another setting, which is then that
-    /// of the last of [`Self::periods`].
+    /// Takes the next look at the kernel's counters, adds what happened since the last look to the
+    /// present period, and applies the rules. Returns true if the rules ask for another setting,
+    /// which is then that of the last of [`Self::periods`]. The first look only sets the counters
+    /// to start from.
     pub fn see(&mut self, look: Look) -> bool {
         let Some(last) = self.last.replace(look) else {
             return false;
         };
+        // How much a counter has grown since the last look.
         let since = |of: fn(&Look) -> u64| of(&look).saturating_sub(of(&last));
         let stalls = since(|l| l.stalls);
         let (runs, scanned, freed) = (since(|l| l.runs), since(|l| l.scanned), since(|l| l.freed));
@@ -281,9 +289,13 @@ impl Learner {
         true
     }
 
-    /// Applies the rules. Returns the cause of the last rule that acted.
+    /// Applies the rules of self-adjusting watermarks to the events since the last look: `stalls`
+    /// direct reclaims, `runs` of kswapd, pages `scanned` and `freed` by kswapd. Changes `amounts`,
+    /// the pages added to the watermarks, and returns the cause of the last rule that acted (`Time`
+    /// if none did).
     fn cause(&mut self, look: Look, stalls: u64, runs: u64, scanned: u64, freed: u64) -> Cause {
         let (rules, now) = (&self.rules, look.at_ns);
+        // The most pages that may be added to the low watermarks.
         let room = self.low.saturating_mul(rules.cap.saturating_sub(1));
         self.amounts.decay(rules, now);
         let mut cause = Cause::Time;
@@ -314,13 +326,15 @@ impl Learner {
         &self.periods
     }
 
-    /// Returns the setting to begin with next time, the highest that was learned, with the sum of
-    /// its low watermarks; `None`: the present setting was never too low.
+    /// Returns the setting to begin with next time, the highest that direct reclaim has taught,
+    /// with the sum of its low watermarks in pages; `None`: the setting of the start was never too
+    /// low.
     pub fn learned(&self) -> Option<(Setting, u64)> {
         (self.amounts.learned > 0).then(|| self.learning.setting(self.amounts.learned))
     }
 
-    /// Returns true if the cap, or the largest value that the kernel takes, was reached.
+    /// Returns true if the learned watermarks have reached the cap, or the largest value that the
+    /// kernel takes.
     pub fn at_cap(&self) -> bool {
         let room = self.low.saturating_mul(self.rules.cap.saturating_sub(1));
         let most = self.learning.setting(self.amounts.learned).1;

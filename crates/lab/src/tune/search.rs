@@ -22,7 +22,9 @@ pub struct Found {
     pub by_cost: Vec<(Setting, Figures)>,
 }
 
-/// Returns the cost of a setting, computed from its figures: lower is better.
+/// Returns the cost of a setting with the figures `f`: lower is better. A missed goal outweighs all
+/// else; then count memory kept free, throughput and latency as logarithms of their ratio to those
+/// of the machine's own settings (`own`).
 pub fn cost(goals: &Goals, f: &Figures, own: &Figures) -> f64 {
     let missed: f64 = goals
         .missed(f, own.throughput)
@@ -36,7 +38,9 @@ pub fn cost(goals: &Goals, f: &Figures, own: &Figures) -> f64 {
         + LATENCY * ratio(f.worst_ns as f64, own.worst_ns as f64)
 }
 
-/// Tries up to `budget` settings.
+/// Tries up to `budget` settings of `space`, beginning with the machine's own, for the one that
+/// reaches the goals at the lowest cost. `seed` is that of the search. Returns all settings tried,
+/// the cheapest first.
 ///
 /// # Errors
 /// Fails if the user interrupts it.
@@ -65,11 +69,12 @@ pub fn search(
     Ok(Found { by_cost, own })
 }
 
-/// Minimises the cost over the unit cube, starting from `start`, until `budget` different settings
-/// were tried, as counted by `tried`.
+/// Minimises the cost over the unit cube with CMA-ES, starting from the point `start`, until
+/// `budget` different settings were tried, as counted by `tried`.
 ///
-/// The first search looks wide, the next ones nearer and nearer around the best that is known. The
-/// budget counts settings tried, not samples; a search that only meets known settings ends.
+/// The first search looks wide, the next ones nearer and nearer around the best point that is
+/// known. The budget counts settings tried, not samples; a search that only meets known settings
+/// ends.
 ///
 /// # Errors
 /// Fails if the user interrupts it.
@@ -86,6 +91,7 @@ pub(super) fn minimize(
         .build()
         .unwrap_or_else(|_| NoMemory::thread(2 << 20).raise());
     let evaluate = |x: &DVector<f64>| cost(x.as_slice());
+    // The point around which a round searches, and the standard deviation of its samples.
     let (mut mean, mut width) = (start, 0.3);
     for round in 0..8 {
         let before = tried();
@@ -118,7 +124,8 @@ pub(super) fn minimize(
 }
 
 /// Returns the settings that no other beats in memory kept free, longest allocation, direct
-/// reclaims and throughput together; ascending by memory.
+/// reclaims and throughput together (the Pareto front), ascending by memory. Settings with a failed
+/// run are left out.
 pub fn front(all: &[(Setting, Figures)]) -> Vec<(Setting, Figures)> {
     let better = |a: &Figures, b: &Figures| {
         let le = a.kept_free <= b.kept_free
@@ -140,7 +147,9 @@ pub fn front(all: &[(Setting, Figures)]) -> Vec<(Setting, Figures)> {
     front
 }
 
-/// Returns the best setting for one goal among those that miss no other goal.
+/// Returns the best setting for one goal among those that miss no other goal: the one that misses
+/// this goal by least; `None` if every setting misses another goal. `own` has the figures of the
+/// machine's own settings.
 pub fn best_for(
     goal: Goal,
     goals: &Goals,
