@@ -60,10 +60,12 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Returns the machine with this setting.
+    /// Returns a copy of the machine with the sysctls of this setting; a sysctl that the setting
+    /// leaves open keeps the machine's own value.
     pub fn on(&self, machine: &Machine) -> Machine {
         let mut own = machine.sysctl.clone();
         if let Some(kbytes) = self.min_free_kbytes {
+            // Explicit watermarks of the machine would go with its old minimum.
             own.reset_wmarks();
             own.min_free_kbytes = Some(kbytes);
         }
@@ -99,10 +101,12 @@ struct Range {
 }
 
 impl Range {
+    /// Returns the value at the coordinate `u` (0 to 1) of the range, in equal ratios.
     fn at(self, u: f64) -> f64 {
         self.least * (self.most / self.least).powf(u)
     }
 
+    /// Returns the coordinate (0 to 1) of the value `x`: the reverse of `at`.
     fn of(self, x: f64) -> f64 {
         ((x / self.least).ln() / (self.most / self.least).ln()).clamp(0.0, 1.0)
     }
@@ -124,7 +128,9 @@ pub struct Space {
 pub const MOST_SCALE_FACTOR: u32 = 3000;
 
 impl Space {
-    /// Builds the space for a machine on which at most `max_free` bytes may be kept free.
+    /// Builds the space of the settings of `knobs` for a machine on which at most `max_free` bytes
+    /// may be kept free (`None`: a quarter of memory): the range of each coordinate. Knobs without
+    /// effect on the machine, such as swappiness without swap, are left out.
     pub fn new(machine: &Machine, knobs: &[Knob], form: Form, max_free: Option<u64>) -> Self {
         let zones = sim::run::engine_config(machine).zones;
         let lowmem_kbytes = mm::memory::watermark::lowmem_kbytes(&zones);
@@ -140,6 +146,7 @@ impl Space {
         };
         // A factor of 1 at least; a gap below a quarter of min has no effect, because the kernel
         // takes the larger of both.
+        // The largest gap without effect, in kB.
         let hidden = match form {
             Form::ScaleFactor => own[0] as f64 / 4.0,
             Form::Explicit => 16.0,
@@ -178,11 +185,13 @@ impl Space {
         &self.knobs
     }
 
-    /// Returns the number of coordinates.
+    /// Returns the number of coordinates of a point, over all knobs.
     pub fn dimensions(&self) -> usize {
         self.knobs.iter().map(|k| self.coordinates(*k)).sum()
     }
 
+    /// Returns the number of coordinates that a knob has: two where it sets two sysctls by values
+    /// of their own.
     fn coordinates(&self, knob: Knob) -> usize {
         match (knob, self.form) {
             (Knob::Dirty, _) | (Knob::Watermarks, Form::Explicit) => 2,
@@ -190,8 +199,8 @@ impl Space {
         }
     }
 
-    /// Returns the setting at a point. Points outside of the cube are mirrored into it, so that the
-    /// cost is continuous across the edges.
+    /// Returns the setting at a point, whose coordinates follow the order of the knobs. Points
+    /// outside of the cube are mirrored into it, so that the cost is continuous across the edges.
     pub fn setting(&self, point: &[f64]) -> Setting {
         assert_eq!(point.len(), self.dimensions());
         let mut at = point.iter().map(|x| mirrored(*x));
@@ -216,6 +225,7 @@ impl Space {
                 }
                 Knob::Dirty => {
                     let most = rounded(self.dirty.at(next()));
+                    // The background limit as a share of `dirty_bytes`.
                     let share = 0.05 + 0.9 * next();
                     s.dirty_bytes = Some(most);
                     s.dirty_background_bytes = Some(rounded(most as f64 * share));
@@ -226,7 +236,8 @@ impl Space {
         s
     }
 
-    /// Returns the point of the machine's own settings, as near as the ranges allow.
+    /// Returns the point of the machine's own settings, as near as the ranges allow: where a search
+    /// begins.
     pub fn own(&self, machine: &Machine) -> Vec<f64> {
         let mut point = Vec::with_capacity(self.dimensions());
         for knob in &self.knobs {
@@ -241,6 +252,7 @@ impl Space {
                 }
                 Knob::Dirty => {
                     let s = &machine.sysctl;
+                    // A dirty limit in bytes: given so, or else as a percentage of memory.
                     let of = |bytes: Size, ratio: u32| match bytes.0 {
                         0 => self.lowmem_kbytes as f64 * 1024.0 * f64::from(ratio) / 100.0,
                         bytes => bytes as f64,
@@ -261,8 +273,8 @@ impl Space {
         scale_factor(gap_kbytes, self.lowmem_kbytes)
     }
 
-    /// Returns the setting with distances between its watermarks `by` times as large; `None` if it
-    /// sets no watermarks, or they can't be larger.
+    /// Returns the setting with distances between its watermarks `by` times as large; `None` if the
+    /// setting has no watermarks, or they can't be larger.
     pub fn wider(&self, s: &Setting, by: f64) -> Option<Setting> {
         let mut s = s.clone();
         if let Some(factor) = &mut s.watermark_scale_factor {
@@ -292,7 +304,7 @@ pub fn scale_factor(gap_kbytes: u64, lowmem_kbytes: u64) -> u32 {
     factor.clamp(1, u64::from(MOST_SCALE_FACTOR)) as u32
 }
 
-/// Returns the sums of a machine's watermarks in kB: min, low, high.
+/// Returns the sums of the watermarks of a machine's zones in kB: min, low, high.
 pub fn sums(machine: &Machine) -> [u64; 3] {
     let marks = sim::run::watermarks(machine);
     [0, 1, 2].map(|i| marks.iter().map(|m| m[i] * 4).sum())
@@ -306,7 +318,7 @@ pub(super) fn rounded(x: f64) -> u64 {
     (x + ((1 << shift) >> 1)) >> shift << shift
 }
 
-/// Mirrors a coordinate into 0..=1.
+/// Mirrors a coordinate into 0..=1: 1.2 becomes 0.8, and -0.2 becomes 0.2.
 pub(super) fn mirrored(x: f64) -> f64 {
     let x = x.rem_euclid(2.0);
     if x > 1.0 { 2.0 - x } else { x }

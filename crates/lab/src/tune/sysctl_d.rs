@@ -7,7 +7,8 @@ use mm::memory::watermark::{khugepaged_min_free_kbytes, lowmem_kbytes};
 use sim::spec::Machine;
 use std::fmt::Write as _;
 
-/// Returns the nearest setting that a current Linux accepts: one without explicit watermarks.
+/// Returns the nearest setting that a current Linux accepts: one with `watermark_scale_factor` in
+/// the place of explicit watermarks, such that kswapd starts at the same low watermark.
 pub fn modern(setting: &Setting, machine: &Machine) -> Setting {
     let (Some(low), Some(_)) = (setting.wmark_low_kbytes, setting.wmark_high_kbytes) else {
         return setting.clone();
@@ -26,8 +27,9 @@ pub fn modern(setting: &Setting, machine: &Machine) -> Setting {
     }
 }
 
-/// Returns the text of the file for a setting of the search. `head` says where it comes from; each
-/// of its lines becomes a comment.
+/// Returns the text of a file for `/etc/sysctl.d` that makes a setting of the search, with comments
+/// that show the formulas. `head` says where the setting comes from; each of its lines becomes a
+/// comment.
 pub fn text(head: &[String], setting: &Setting, machine: &Machine) -> String {
     let mut out = String::new();
     for line in head {

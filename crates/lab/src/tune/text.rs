@@ -33,7 +33,8 @@ pub struct AnswerReport<'a> {
 /// Rows of the front that the text shows; `front.csv` holds all of them.
 const SHOWN: usize = 12;
 
-/// Formats the sysctls that a setting gives a machine.
+/// Formats the sysctls of a setting as `name=value` words; for a setting that changes nothing, the
+/// sums of the machine's own watermarks.
 pub fn values(s: &Setting, machine: &Machine) -> String {
     let mut parts = Vec::new();
     let mut put = |name: &str, value: Option<u64>| {
@@ -56,8 +57,8 @@ pub fn values(s: &Setting, machine: &Machine) -> String {
     parts.join(" ")
 }
 
-/// Returns the setting itself. A setting that changes nothing is replaced by the machine's
-/// watermarks, which then come from a profile.
+/// Returns the setting itself. A setting that changes nothing is replaced by the sums of the
+/// machine's watermarks, which then come from a profile and have to be written out.
 fn spelled_out(s: &Setting, machine: &Machine) -> Setting {
     if *s != Setting::default() {
         return s.clone();
@@ -85,7 +86,8 @@ fn table(header: &[&str]) -> Table {
 /// The heading of a column, and the time that it shows.
 type TimeColumn = (&'static str, fn(&Figures) -> Option<u64>);
 
-/// Returns the columns for times of programs that the goals ask for.
+/// Returns the table columns for the times of programs that the goals ask for: the longest answer
+/// of an interactive task, and the 99th percentile of requests.
 fn program_times(goals: &Goals) -> Vec<TimeColumn> {
     let mut all: Vec<TimeColumn> = Vec::new();
     if goals.response_ns.is_some() {
@@ -97,7 +99,8 @@ fn program_times(goals: &Goals) -> Vec<TimeColumn> {
     all
 }
 
-/// Returns the table cells of a setting's figures.
+/// Returns the table cells of a setting's figures: memory kept free, the times of programs that the
+/// goals ask for, longest allocation, direct reclaims, throughput in MB/s.
 fn columns(f: &Figures, goals: &Goals) -> Vec<TableCell> {
     let mut cells = vec![right(mib(f.kept_free))];
     let own = program_times(goals).into_iter();
@@ -118,6 +121,8 @@ pub fn provenance(cell: &Cell, question: &Question) -> Vec<String> {
     ]
 }
 
+/// Returns the sentence that says that the figures are a model's prediction, of which version,
+/// policy, filesystem, disk and machine.
 fn predicted(cell: &Cell) -> String {
     format!(
         "Predicted by a model, not measured: the engine of lowmark {} as {}, {} on {}, machine {}.",
@@ -129,6 +134,7 @@ fn predicted(cell: &Cell) -> String {
     )
 }
 
+/// Returns the name of the cell's kind of disk, as machine files write it.
 fn disk_name(cell: &Cell) -> String {
     let kind = serde_json::to_value(cell.spec.machine.disk.kind);
     kind.ok()
@@ -136,8 +142,9 @@ fn disk_name(cell: &Cell) -> String {
         .unwrap_or_default()
 }
 
-/// Returns the table of the front, thinned to [`SHOWN`] rows, with the machine's own settings
-/// first.
+/// Returns the table of the settings that no other beats, ascending by memory and thinned to about
+/// [`SHOWN`] rows; the machine's own settings come first, and the chosen setting is among them in
+/// any case.
 fn front_table(answer: &Answer, goals: &Goals) -> Table {
     let mut heads = vec!["", "kept free"];
     heads.extend(program_times(goals).iter().map(|(head, _)| *head));
@@ -175,7 +182,7 @@ fn front_table(answer: &Answer, goals: &Goals) -> Table {
     t
 }
 
-/// Formats a setting in few characters.
+/// Formats a setting in few characters for a table's column: kB, and MiB for the dirty limits.
 fn short(s: &Setting) -> String {
     let mut parts = Vec::new();
     parts.extend(s.min_free_kbytes.map(|v| format!("min {v}")));
@@ -189,7 +196,9 @@ fn short(s: &Setting) -> String {
     parts.join(", ")
 }
 
-/// Returns the table of margins; among the costs, those that miss a goal come first.
+/// Returns the table of the chosen setting's margins: its figures under other seeds, bursts and
+/// costs, and how far below the goal the time is (headroom). Of the costs, those that miss a goal
+/// come first; all of them are shown, and at least five costs.
 fn margin_table(margins: &[Margin], goals: &Goals) -> Table {
     let own = program_times(goals);
     let mut heads = vec!["under", "runs"];
@@ -207,6 +216,7 @@ fn margin_table(margins: &[Margin], goals: &Goals) -> Table {
     let mut main: Vec<&Margin> = margins.iter().filter(|m| m.case.is_main()).collect();
     let mut costs: Vec<&Margin> = margins.iter().filter(|m| !m.case.is_main()).collect();
     costs.sort_by_key(worst_first);
+    // The costs under which every goal is met.
     let fine = costs.iter().filter(|m| m.holds).count();
     let shown = costs.len().min(5.max(costs.len() - fine));
     main.extend(&costs[..shown]);
@@ -262,7 +272,8 @@ impl AnswerReport<'_> {
         self.text_for(Screen::default())
     }
 
-    /// Returns the answer in words and tables that fit a screen.
+    /// Returns the answer in words and tables that fit a screen: the settings with their price in
+    /// memory, the front, the refused settings, the margins, and the origin of the figures.
     pub fn text_for(&self, screen: Screen) -> String {
         let Self {
             answer,
@@ -348,7 +359,8 @@ impl AnswerReport<'_> {
         screen.broken(&out)
     }
 
-    /// Lists the settings that were tried before the chosen one, and why each was refused.
+    /// Lists the settings that were tried before the chosen one, and under which case each missed a
+    /// goal; empty if the first one was chosen.
     fn refused(&self) -> String {
         let (answer, question) = (self.answer, self.question);
         let mut out = String::new();
@@ -422,7 +434,8 @@ impl AnswerReport<'_> {
         })
     }
 
-    /// Returns the files of the results folder.
+    /// Returns the files of the results folder: the sysctl file unless nothing is to be changed,
+    /// the answer as text, JSON and HTML page, and the front as CSV.
     pub fn files(&self) -> Vec<File> {
         let Self {
             answer,
@@ -494,7 +507,8 @@ impl AnswerReport<'_> {
     }
 }
 
-/// Describes the result of learning in words.
+/// Describes the result of learning in words: a table of the stress phases, then the learned sums
+/// of watermarks and whether the last phase was free of direct reclaim.
 pub fn learned_text(l: &Learned) -> String {
     let mut t = table(&[
         "stress phase",
@@ -544,7 +558,8 @@ pub fn learned_json(l: &Learned) -> Value {
     })
 }
 
-/// Returns the files of the results folder of a learning run with `runs` runs in each phase.
+/// Returns the files of the results folder of a learning run with `runs` runs in each phase: the
+/// profile, a sysctl file with its sums, and the result as text and JSON.
 pub fn learned_files(l: &Learned, cell: &Cell, runs: u32) -> Vec<File> {
     let head = vec![
         predicted(cell),

@@ -78,7 +78,8 @@ impl<'a> Trials<'a> {
         &self.experiment.cells[0]
     }
 
-    /// Announces the next phase, and how many runs it takes at most.
+    /// Announces the next phase, and how many runs it takes at most, on the progress bar or as a
+    /// line.
     pub fn phase(&self, name: &str, runs: u64) {
         self.bar.set_position(0);
         self.bar.set_length(runs);
@@ -103,8 +104,9 @@ impl<'a> Trials<'a> {
         self.options.jobs.max(1)
     }
 
-    /// Returns the figures of a setting with the search's seeds, run on this thread. Every setting
-    /// is run with the same seeds, so that settings differ by nothing else.
+    /// Returns the figures of a setting with the search's seeds, run on this thread or remembered
+    /// from an earlier trial. Every setting is run with the same seeds, so that settings differ by
+    /// nothing else.
     ///
     /// # Errors
     /// Fails if the user stopped the trials.
@@ -135,7 +137,7 @@ impl<'a> Trials<'a> {
         known.len()
     }
 
-    /// Returns the cell with a setting.
+    /// Returns a copy of the tuned cell whose machine has this setting.
     pub fn with(&self, setting: &Setting) -> Cell {
         let mut cell = self.cell().clone();
         cell.spec.machine = setting.on(&cell.spec.machine);
@@ -143,7 +145,7 @@ impl<'a> Trials<'a> {
     }
 
     /// Runs cells on all threads with `runs` seeds each. `family` selects a set of seeds; 0 is the
-    /// search's.
+    /// search's. Returns each cell's results in the order of the cells.
     ///
     /// # Errors
     /// Fails if the user stopped the trials.
@@ -156,7 +158,8 @@ impl<'a> Trials<'a> {
         self.runs(cells, runs, family, self.jobs())
     }
 
-    /// Runs one cell with the search's seeds, on this thread.
+    /// Runs one cell with the first `runs` of the search's seeds, on this thread, and returns its
+    /// results.
     ///
     /// # Errors
     /// Fails if the user stopped the trials.
@@ -164,7 +167,8 @@ impl<'a> Trials<'a> {
         Ok(self.runs(vec![cell], runs, 0, 1)?.remove(0))
     }
 
-    /// Runs cells with `runs` seeds of a family on `jobs` threads.
+    /// Runs cells with `runs` seeds of a family on `jobs` threads, and returns each cell's results
+    /// in the order of the cells. Families have no seed in common.
     fn runs(
         &self,
         cells: Vec<Cell>,
@@ -204,8 +208,8 @@ pub fn kept_free_of(cell: &Cell, setting: &Setting) -> u64 {
     kept_free(&setting.on(&cell.spec.machine))
 }
 
-/// Returns the bytes that programs moved: as the engine counted them, or, in a real kernel, as the
-/// programs report them; NaN if none reports any.
+/// Returns the bytes that programs moved in a run: as the engine counted them, or, in a real
+/// kernel, as the programs report them; NaN if none reports any.
 fn moved(r: &RunResult) -> f64 {
     if r.origin != Origin::Kernel {
         return r.moved as f64;
@@ -231,13 +235,15 @@ fn longest_of(results: &[RunResult], names: &[&str]) -> Option<u64> {
     Some((longest * 1000.0) as u64)
 }
 
-/// Combines the results of several runs.
+/// Combines the results of several runs of one setting into its figures: the worst of latencies and
+/// direct reclaims, and the mean of throughput. `kept_free` (bytes) is passed through.
 pub fn figures(kept_free: u64, results: &[RunResult]) -> Figures {
     let n = results.len().max(1) as f64;
     let longest = |r: &RunResult| {
         let all = r.alloc_latency.paths.iter();
         all.map(|(_, h)| h.max()).max().unwrap_or(0)
     };
+    // MB/s.
     let rate = |r: &RunResult| {
         let seconds = r.metrics.get("elapsed").map_or(0.0, |m| m.value);
         if seconds > 0.0 {

@@ -32,7 +32,9 @@ pub struct Verified {
     pub unmeasured: Option<Goal>,
 }
 
-/// Runs both settings `runs` times in the kernel of an experiment's only cell.
+/// Tests the chosen setting in the real kernel of an experiment's only cell: runs it, in the form
+/// that a current Linux accepts, and the machine's own settings, `runs` times each, and compares
+/// the figures with the goals.
 ///
 /// # Panics
 /// Panics if the experiment has not exactly one cell, or its cell runs no real kernel.
@@ -55,6 +57,8 @@ pub fn verify(
     let figures = trials.figures(&setting)?;
     trials.done();
     let missed = goals.missed(&figures, own.throughput).into_iter();
+    // A comparison with NaN never misses a goal, or always: throughput is then reported as
+    // unmeasured.
     let blind = goals.throughput.is_some() && figures.throughput.is_nan();
     let unmeasured = blind.then_some(Goal::Throughput);
     let missed = missed.map(|(goal, _)| goal);
@@ -69,6 +73,7 @@ pub fn verify(
     })
 }
 
+/// Formats a throughput in MB/s, or says that no program reported one (NaN).
 fn rate(f: &Figures) -> String {
     match f.throughput.is_nan() {
         true => "throughput not measured".into(),
@@ -82,7 +87,8 @@ impl Verified {
         self.missed.is_empty()
     }
 
-    /// Returns the verdict in a line.
+    /// Returns a sentence that says whether the goals hold in the real kernel, which are missed,
+    /// and which could not be measured.
     pub fn verdict(&self) -> String {
         let release = self.release.as_deref().unwrap_or(&self.build);
         let runs = self.chosen.runs;
@@ -100,7 +106,8 @@ impl Verified {
         verdict + "."
     }
 
-    /// Returns the verdict with the figures of both settings.
+    /// Returns the verdict, then a line of figures with the machine's own settings and one with the
+    /// chosen ones.
     pub fn text(&self) -> String {
         let mut out = format!("{}\n\n", self.verdict());
         for (name, f) in [

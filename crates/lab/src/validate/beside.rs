@@ -44,6 +44,7 @@ pub fn give_memory(machine: &mut Machine, pages: &[u64]) {
 pub fn like_guests(experiment: &mut Experiment, worlds: Simulate<'_>, stop: &AtomicBool) {
     let (kernels, engines): (Vec<usize>, Vec<usize>) =
         (0..experiment.cells.len()).partition(|&nth| experiment.cells[nth].kernel.is_some());
+    // The guests booted so far: kernel, zones of the machine, and the pages owned there.
     let mut asked: Vec<(Kernel, Vec<ZoneSpec>, Owned)> = Vec::new();
     // Notes on memory by machine.
     let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -51,6 +52,7 @@ pub fn like_guests(experiment: &mut Experiment, worlds: Simulate<'_>, stop: &Ato
     for engine in engines {
         let cells = &experiment.cells;
         let own = zones(&cells[engine]);
+        // The kernels' cells with the same zones as this cell of the engine.
         let beside = kernels.iter().map(|&nth| &cells[nth]);
         let beside: Vec<&Cell> = beside.filter(|cell| zones(cell) == own).collect();
         let kernel_of = |cell: &Cell| cell.kernel.clone().expect("it is a kernel's cell");
@@ -58,6 +60,7 @@ pub fn like_guests(experiment: &mut Experiment, worlds: Simulate<'_>, stop: &Ato
             let known = worlds.release(kernel);
             known.unwrap_or_else(|| kernel.build.clone())
         };
+        // Each kernel beside this cell, once, with the pages that it owns.
         let mut builds: Vec<(Kernel, Owned)> = Vec::new();
         for cell in &beside {
             let kernel = kernel_of(cell);
@@ -126,7 +129,9 @@ fn zones(cell: &Cell) -> Vec<ZoneSpec> {
     nodes.flat_map(|n| n.zones.clone()).collect()
 }
 
-/// Boots a guest of a cell to learn which memory it owns; stops it when `stop` is set.
+/// Boots a guest of a cell to learn how many pages of each zone its kernel's allocator owns, in the
+/// order of the machine's zones; ends the guest when `stop` is set. Returns the reason if that is
+/// not known.
 fn ask(worlds: Simulate<'_>, cell: &Cell, kernel: &Kernel, stop: &AtomicBool) -> Owned {
     let control = Control::default();
     let owned = std::thread::scope(|scope| {
@@ -145,7 +150,8 @@ fn ask(worlds: Simulate<'_>, cell: &Cell, kernel: &Kernel, stop: &AtomicBool) ->
     by_zone(&zones(cell), &owned)
 }
 
-/// Sorts a guest's pages in the order of a machine's zones. Fails if the guest has other zones.
+/// Sorts a guest's pages, given by zone name in `said`, in the order of a machine's zones. Fails if
+/// the guest has other zones, or the machine has two of one kind.
 fn by_zone(zones: &[ZoneSpec], said: &[(String, u64)]) -> Owned {
     let of = |zone: &ZoneSpec| {
         let name = zone.zone.name();
@@ -160,7 +166,8 @@ fn by_zone(zones: &[ZoneSpec], said: &[(String, u64)]) -> Owned {
     })
 }
 
-/// Formats amounts: `61145 of 65536 pages`, with the zones' names if there are several.
+/// Formats how many pages of each zone are owned: `61145 of 65536 pages`, with the zones' names if
+/// there are several.
 fn amounts(zones: &[ZoneSpec], pages: &[u64]) -> String {
     let one = |(zone, pages): (&ZoneSpec, &u64)| {
         let of = format!("{pages} of {} pages", zone.size.pages());
@@ -173,7 +180,8 @@ fn amounts(zones: &[ZoneSpec], pages: &[u64]) -> String {
     all.join(" and ")
 }
 
-/// Describes the memory that the engine's machine was given, following this kernel.
+/// Describes the memory that the engine's machine was given, following the kernel `build`; or,
+/// where the kernel's memory is not known, says that the machine was left as large as it is.
 fn memory_text(build: &str, zones: &[ZoneSpec], owned: &Owned) -> String {
     match owned {
         Ok(pages) => format!("{}, as kernel:{build} owns", amounts(zones, pages)),
@@ -187,7 +195,8 @@ fn memory_text(build: &str, zones: &[ZoneSpec], owned: &Owned) -> String {
     }
 }
 
-/// Warns that another kernel's memory differs from that of the engine's machine.
+/// Warns that another kernel `build` in the comparison owns other memory than the machine of the
+/// engine's cell `policy`, which follows a different kernel.
 fn other_text(build: &str, policy: &str, zones: &[ZoneSpec], owned: &Owned) -> String {
     match owned {
         Ok(pages) => format!(

@@ -73,7 +73,8 @@ pub fn version_of(digest: &str) -> Option<u32> {
     (first()..=version()).find(|&version| digest_of(version) == digest)
 }
 
-/// Returns the digest of one version of the list: of the lines of all figures up to that version.
+/// Returns the SHA-256 digest of one version of the list of figures, in hex: of the lines of all
+/// figures up to that version, without comments and empty lines.
 fn digest_of(version: u32) -> String {
     let is_content = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     let lines: Vec<&str> = EMBEDDED.lines().filter(is_content).collect();
@@ -97,7 +98,8 @@ pub fn figures() -> Vec<Figure> {
 }
 
 impl Figure {
-    /// Returns the unit of the figure's values.
+    /// Returns the unit of the figure's values, as the run `of` reports it with the metric or
+    /// column; empty for counters that are no pages.
     pub fn unit<'a>(&self, of: &'a RunResult) -> &'a str {
         if self.pages {
             return "pages";
@@ -112,8 +114,9 @@ impl Figure {
             .unwrap_or("")
     }
 
-    /// Returns the figure's value in a run; `None` if the run has no such metric, counter or
-    /// column.
+    /// Returns the figure's value in a run: its metric, or else its counter, or else the statistic
+    /// (mean, maximum or minimum) of its column of the time series. `None` if the run has none of
+    /// them.
     pub fn value(&self, run: &RunResult) -> Option<f64> {
         let metric = || self.metric.iter().find_map(|name| run.metrics.get(name));
         let counter = || self.counter.iter().find_map(|name| counter(run, name));
@@ -129,7 +132,8 @@ impl Figure {
     }
 }
 
-/// Returns a counter, or the sum of its parts by zone.
+/// Returns the run's counter of this name, or the sum of its parts by zone (`pgalloc_dma`,
+/// `pgalloc_normal`, …); `None` if the run has neither.
 fn counter(run: &RunResult, name: &str) -> Option<f64> {
     if let Some(whole) = run.counters.get(name) {
         return Some(*whole as f64);
@@ -140,8 +144,8 @@ fn counter(run: &RunResult, name: &str) -> Option<f64> {
     parts.fold(None, |sum, part| Some(sum.unwrap_or(0.0) + *part as f64))
 }
 
-/// Returns a column of the time series: the machine's, or else the sum over its zones. `None` if
-/// there is no such column or no sample.
+/// Returns the values of a column of the time series, one for each sample: the machine's, or else
+/// the sum over its zones. `None` if there is no such column or no sample.
 pub fn column(series: &Series, name: &str) -> Option<Vec<f64>> {
     let named = || series.columns.iter().filter(|c| c.name == name);
     let mut sum = vec![0.0; series.t.len()];

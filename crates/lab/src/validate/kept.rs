@@ -51,7 +51,8 @@ pub struct OfScenario {
 }
 
 impl Kept {
-    /// Starts a file for a kernel, without a scenario.
+    /// Starts a file of kept figures for a kernel, without a scenario; `build` is the digest of
+    /// everything that the kernel was built from.
     pub fn new(kernel: &str, release: String, build: String) -> Self {
         Self {
             format: FORMAT.to_owned(),
@@ -63,7 +64,8 @@ impl Kept {
         }
     }
 
-    /// Adds the figures of a scenario, with the time series thinned.
+    /// Adds the figures of a scenario, measured in `iterations` runs whose seeds derive from
+    /// `seed`. The time series are thinned.
     pub fn take(&mut self, scenario: &Scenario, seed: u64, iterations: u32, measured: Measured) {
         let course = measured.course.thinned(KEPT_SAMPLES);
         let of = OfScenario {
@@ -107,7 +109,7 @@ impl Kept {
         judged::version_of(&self.figures)
     }
 
-    /// Adds the scenarios of an earlier file that this one does not have.
+    /// Adds the scenarios of an earlier file of the same build that this one does not have.
     ///
     /// # Errors
     /// Fails if the earlier file is of another build of the kernel or another list of figures.
@@ -126,7 +128,8 @@ impl Kept {
         Ok(())
     }
 
-    /// Returns the text of the file.
+    /// Returns the text of the file: a JSON object with a line for each scenario, so that
+    /// differences between versions are readable.
     pub fn to_text(&self) -> String {
         let mut out = String::from("{\n");
         for (key, value) in [
@@ -179,7 +182,8 @@ pub fn read(path: &Path) -> Result<Kept, Diagnostic> {
     }
 }
 
-/// Reads all files of a folder, sorted by release.
+/// Reads all files of kept figures (`*.json`) in a folder, sorted by the numbers of the kernel's
+/// release.
 ///
 /// # Errors
 /// Fails as [`read`] does, and if the folder has no such file.

@@ -54,7 +54,8 @@ pub struct Course {
 }
 
 impl Measured {
-    /// Collects the values of the cell with index `nth`.
+    /// Collects the values of the judged figures from the completed iterations of the cell with
+    /// index `nth`.
     pub fn of(outcomes: &Outcomes, nth: usize, figures: &[Figure]) -> Self {
         let cell = &outcomes.experiment.cells[nth];
         let results = outcomes.results[nth].as_slice();
@@ -68,6 +69,7 @@ impl Measured {
             Some((r.counters.get("pgpgin")? + r.counters.get("pgpgout")?) as f64)
         };
         let moved: Vec<f64> = completed(results).filter_map(of_devices).collect();
+        // The pages that a real kernel's allocator owns, which only a guest reports.
         let managed = |r: &sim::RunResult| Some(r.metrics.get("managed")?.value);
         let first = results.first().and_then(Option::as_ref);
         Self {
@@ -89,6 +91,7 @@ impl Measured {
 }
 
 impl Course {
+    /// Takes the columns of [`PARTING`] that were sampled from a run's time series.
     fn of(series: &Series) -> Self {
         let columns = PARTING.iter().filter_map(|name| {
             let values = column(series, name)?;
@@ -100,7 +103,7 @@ impl Course {
         }
     }
 
-    /// Returns at most `most` samples, evenly spread, beginning with the first.
+    /// Returns a copy with at most `most` samples, evenly spread, beginning with the first.
     #[must_use]
     pub fn thinned(&self, most: usize) -> Self {
         let step = self.t.len().div_ceil(most.max(1)).max(1);
@@ -113,7 +116,7 @@ impl Course {
         }
     }
 
-    /// Returns the columns as a time series.
+    /// Returns the columns as a time series of the whole machine, in pages.
     pub(super) fn series(&self) -> Series {
         let column = |(name, values): (&String, &Vec<f64>)| Column {
             name: name.clone(),

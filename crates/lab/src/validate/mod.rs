@@ -68,19 +68,22 @@ const GUEST_UNMOVABLE: [(&str, f64); 2] = [("linux-6.1", 2980.0), ("linux-6.12",
 /// Unmovable pages that a mounted filesystem adds: xfs's and btrfs's own caches and logs.
 const MOUNTED_UNMOVABLE: f64 = 90.0;
 
+/// Returns the table's value of the preset that is nearest to a kernel, given by its name or
+/// release; the last value, of the newest kernel, if the table does not have that preset.
 fn of_nearest(table: &[(&str, f64)], kernel: &str) -> f64 {
     let nearest = suite::nearest(kernel);
     let known = table.iter().find(|(of, _)| *of == nearest);
     known.or(table.last()).expect("a table").1
 }
 
-/// Returns the reclaimable pages of a guest at boot, by its kernel's name or release; for kernels
-/// that were not measured, those of the newest kernel that was.
+/// Returns the pages in a guest's caches at boot that reclaim could free, by its kernel's name or
+/// release; for kernels that were not measured, those of the newest kernel that was.
 pub fn guest_reclaimable(kernel: &str) -> f64 {
     of_nearest(&GUEST_RECLAIMABLE, kernel)
 }
 
-/// Returns the unmovable pages of a guest at boot, chosen as by [`guest_reclaimable`].
+/// Returns the pages in unmovable pageblocks of a guest at boot with this filesystem mounted,
+/// chosen by kernel as by [`guest_reclaimable`].
 pub fn guest_unmovable(kernel: &str, filesystem: FsKind) -> f64 {
     let mounted = match filesystem {
         FsKind::Xfs | FsKind::Btrfs => MOUNTED_UNMOVABLE,
@@ -89,7 +92,8 @@ pub fn guest_unmovable(kernel: &str, filesystem: FsKind) -> f64 {
     of_nearest(&GUEST_UNMOVABLE, kernel) + mounted
 }
 
-/// Applies [`tick_like_guest`] to all cells of the engine.
+/// Applies [`tick_like_guest`] to all cells of the engine; `kernel` is the name of the guest's
+/// build, from which the timer frequency follows.
 pub fn tick_like_guests(experiment: &mut Experiment, kernel: &str) {
     let engine = experiment.cells.iter_mut().filter(|c| c.kernel.is_none());
     let hz = kernel::build::ticks::of_name(kernel);
@@ -108,6 +112,7 @@ pub fn tick_like_guest(cell: &mut Cell, kernel: &str, hz: u32) {
     }
     // CFS's times grow with the number of CPUs, up to eight; the defaults are those of four CPUs.
     let times = f64::from(1 + cell.spec.machine.cpus.min(8).ilog2());
+    // Pages of the booted kernel that are not movable; the rest of its memory counts as locked.
     let kernels = guest_reclaimable(kernel) + guest_unmovable(kernel, cell.spec.filesystem);
     let locked = cell.spec.machine.boot.kernel.pages() as f64 - kernels;
     let own = [
@@ -171,7 +176,9 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Judges one figure. `slack` is the difference that is accepted in any case.
+    /// Judges one figure from the summaries of the kernel's and the engine's iterations (`None`:
+    /// the runs do not have the figure). `slack` is the difference of the medians, in the figure's
+    /// unit, that is accepted in any case.
     fn of(kernel: Option<&Summary>, engine: Option<&Summary>, slack: f64) -> Self {
         let Some(kernel) = kernel else {
             return Self::Untold;
@@ -227,8 +234,9 @@ pub struct Parting {
 }
 
 impl Parting {
-    /// Returns the earliest parting among the columns of [`PARTING`], by [`first_apart`]. `None` if
-    /// no column parts; a column that was not sampled is passed over.
+    /// Returns the earliest time at which a column of [`PARTING`] differs between the kernel's run
+    /// and the engine's, by [`first_apart`]. `None` if no column does; a column that was not
+    /// sampled is passed over.
     fn of(kernel: &Series, engine: &Series) -> Option<Self> {
         let first = |name: &'static str| {
             let (at, ours, theirs) = first_apart(kernel, engine, name)?;
@@ -294,8 +302,10 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Judges the engine beside the kernel.
+    /// Judges every figure of the list for one preset of the engine beside one kernel, and finds
+    /// the time from which their runs differ.
     pub fn of(kernel: &Measured, engine: &Measured, figures: &[Figure]) -> Self {
+        // Pages; only figures that count pages have this slack.
         let slack = SLACK_PAGES.max(kernel.moved * SLACK_SHARE);
         let judge = |figure: &Figure| {
             let name = &figure.name;
@@ -339,7 +349,8 @@ impl Pair {
         self
     }
 
-    /// Returns the number of figures inside, and of those that are scored.
+    /// Returns the number of figures inside (near the kernel's), and the number of those that are
+    /// scored.
     pub fn score(&self) -> (usize, usize) {
         let of = |f: fn(Standing) -> bool| self.figures.iter().filter(|j| f(j.standing)).count();
         (of(|s| s == Standing::Inside), of(Standing::scored))
@@ -361,7 +372,8 @@ pub struct Validation {
 }
 
 impl Validation {
-    /// Judges the outcomes of an experiment.
+    /// Judges the outcomes of an experiment: each cell of a real kernel beside each cell of the
+    /// engine with the same other axes.
     pub fn new(outcomes: &Outcomes) -> Self {
         let figures = judged::figures();
         let cells = &outcomes.experiment.cells;
@@ -385,7 +397,8 @@ impl Validation {
         }
     }
 
-    /// Returns the number of figures inside, and of those that are scored, over all pairs.
+    /// Returns the number of figures inside (near the kernel's), and the number of those that are
+    /// scored, over all pairs.
     pub fn score(&self) -> (usize, usize) {
         let add = |sum: (usize, usize), one: (usize, usize)| (sum.0 + one.0, sum.1 + one.1);
         self.pairs.iter().map(Pair::score).fold((0, 0), add)
