@@ -29,8 +29,9 @@ struct Donor {
 }
 
 impl Donor {
-    /// Opens the work folder of `name`, or returns `None` if no kernel was built in it or another
-    /// process holds its lock.
+    /// Opens the work folder of the kernel `name` and counts the source files that differ from
+    /// those `wanted`. Returns `None` if no kernel was built in the folder or another process holds
+    /// its lock.
     fn open(cache: &Cache, name: &str, wanted: &Manifest) -> Option<Self> {
         let work = cache.work(name);
         if !work.join("objects/vmlinux").exists() {
@@ -56,7 +57,8 @@ impl Donor {
 
 impl Cache {
     /// Copies the objects of the most similar other build into the work folder of `name`, if `name`
-    /// was never built and a similar one exists. Returns the donor's name.
+    /// was never built and a similar one exists. `wanted` lists the source files of the new build.
+    /// Returns the donor's name; `None`: nothing was copied.
     ///
     /// # Errors
     /// A file can't be read or written.
@@ -76,6 +78,7 @@ impl Cache {
             .filter(|other| other != name)
             .collect();
         names.sort();
+        // The most source files that may differ.
         let most = (wanted.0.len() as f64 * LIKE) as usize;
         let nearest = names
             .into_iter()
@@ -102,7 +105,7 @@ impl Cache {
     }
 }
 
-/// Makes the private copy out of hard links to the donor's files.
+/// Makes the private copy of the sources in folder `to` out of hard links to the donor's files.
 fn link(donor: &Donor, to: &Path) -> io::Result<()> {
     make_folder(to).map_err(io::Error::other)?;
     let (from, to) = (
@@ -123,8 +126,8 @@ struct Renamed<'a> {
 }
 
 impl Renamed<'_> {
-    /// Returns `text` with the new path in place of the old one, or `None` if the old path does not
-    /// occur in it.
+    /// Returns `text` with the new path in place of the old one; `None` if the old path does not
+    /// occur in it, as a path of its own or the head of a longer one.
     fn text(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(text.len());
         let mut rest = text;
@@ -142,8 +145,8 @@ impl Renamed<'_> {
         found.then_some(out)
     }
 
-    /// Copies a folder with all times; make's text files and symbolic links are rewritten to the
-    /// new path.
+    /// Copies a folder of objects with all modification times, by which make decides what to
+    /// compile. In make's text files and symbolic links the old path is replaced by the new one.
     fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::create_dir_all(to)?;
         for entry in fs::read_dir(from)? {
@@ -183,6 +186,7 @@ fn is_text(path: &Path) -> bool {
     name == "Makefile" || [".cmd", ".d", ".s"].iter().any(|end| name.ends_with(end))
 }
 
+/// Returns the place of the first occurrence of `what` in `text`; `None` if there is none.
 fn find(text: &[u8], what: &[u8]) -> Option<usize> {
     text.windows(what.len()).position(|w| w == what)
 }

@@ -128,6 +128,7 @@ impl Beneath {
         }
     }
 
+    /// Reads the target and the status of a symbolic link below this folder.
     fn link(&self, name: &Path) -> io::Result<Found> {
         let (above, last) = split(name)?;
         let folder = self.folder(above)?;
@@ -209,6 +210,8 @@ impl<'a> Place<'a> {
         self.by_renaming(|new| Ok(rustix::fs::symlinkat(to, self.folder, new)?))
     }
 
+    /// Has `make` create something under a temporary name beside this place, then renames it to
+    /// this place, so that it appears in one step. On an error the temporary name is removed.
     fn by_renaming(&self, make: impl FnOnce(&OsStr) -> io::Result<()>) -> io::Result<()> {
         let mut new = self.name.to_owned();
         new.push(".lowmark-new");
@@ -230,6 +233,7 @@ impl<'a> Place<'a> {
         })
     }
 
+    /// Removes the file or link at this place; succeeds if there is none.
     fn remove(&self) -> io::Result<()> {
         match rustix::fs::unlinkat(self.folder, self.name, AtFlags::empty()) {
             Err(Errno::NOENT) | Ok(()) => Ok(()),
@@ -238,13 +242,15 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Returns true if resolving a path failed because nothing can exist there below the folder.
+/// Returns true if resolving a path failed because nothing can exist there below the folder: a part
+/// is missing, is no folder, or is a symbolic link.
 fn is_absent(e: &io::Error) -> bool {
     let number = e.raw_os_error().map(Errno::from_raw_os_error);
     matches!(number, Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
 }
 
-/// Splits a path into its parent folder and its last part.
+/// Splits a path into its parent folder (empty if there is none) and its last part. Fails with
+/// `XDEV`, as `openat2` does for a path that leaves its folder, if the last part is no name.
 fn split(name: &Path) -> io::Result<(&Path, &OsStr)> {
     let last = match name.components().next_back() {
         Some(Component::Normal(last)) => last,
@@ -253,6 +259,8 @@ fn split(name: &Path) -> io::Result<(&Path, &OsStr)> {
     Ok((name.parent().unwrap_or(Path::new("")), last))
 }
 
+/// Opens `name` below `folder` with `openat2(2)`, which fails if the path leaves the folder or goes
+/// through a link; part by part on a kernel without that call.
 fn open_at(folder: BorrowedFd<'_>, name: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match rustix::fs::openat2(folder, name, flags, Mode::empty(), resolve) {
@@ -261,8 +269,9 @@ fn open_at(folder: BorrowedFd<'_>, name: &Path, flags: OFlags) -> Result<OwnedFd
     }
 }
 
-/// Opens `name` part by part with `O_NOFOLLOW`: stands in for `openat2` with the flags of `open_at`
-/// where the kernel has no such call.
+/// Opens `name` part by part with `O_NOFOLLOW`, so that no part is a symbolic link: stands in for
+/// `openat2` with the flags of `open_at` where the kernel has no such call. `flags` are those of
+/// the last part; fails with `ELOOP` at a link and with `XDEV` at `..`.
 fn walk(folder: BorrowedFd<'_>, name: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let mut here: Option<OwnedFd> = None;
     let mut parts = name.components().peekable();
@@ -286,6 +295,7 @@ fn walk(folder: BorrowedFd<'_>, name: &Path, flags: OFlags) -> Result<OwnedFd, E
     here.ok_or(Errno::NOENT)
 }
 
+/// Returns true if `name` in `folder` is a symbolic link.
 fn is_link(folder: BorrowedFd<'_>, name: &OsStr) -> bool {
     let meta = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
     meta.is_ok_and(|m| FileType::from_raw_mode(m.st_mode) == FileType::Symlink)
@@ -312,7 +322,8 @@ impl<'a> Folders<'a> {
         Self { below, make, last }
     }
 
-    /// The place of a name.
+    /// Returns the place of `name` below the folder, from which files are made and linked; opens
+    /// (or makes) its parent folder unless that is still open from the last call.
     ///
     /// # Errors
     /// As [`Beneath::folder`] and [`Beneath::make_folders`].

@@ -82,27 +82,33 @@ impl Cache {
         self.root.join("images")
     }
 
+    /// Returns the folder of finished kernels.
     pub(super) fn kernels(&self) -> PathBuf {
         self.root.join("kernels")
     }
 
+    /// Returns the folder of kernels' names, each a file with the key of its kernel.
     pub(super) fn names(&self) -> PathBuf {
         self.root.join("names")
     }
 
+    /// Returns the folder of unpacked Debian source packages.
     pub(super) fn sources(&self) -> PathBuf {
         self.root.join("sources")
     }
 
+    /// Returns the folder of work folders and their locks.
     pub(super) fn works(&self) -> PathBuf {
         self.root.join("work")
     }
 
+    /// Returns the work folder of a kernel's name, in which its next build starts.
     pub(super) fn work(&self, name: &str) -> PathBuf {
         self.works().join(name)
     }
 
-    /// Locks a name and returns the lock file.
+    /// Locks a kernel's name against builds and removals by other processes, and returns the lock
+    /// file; the lock ends when the file is closed.
     ///
     /// # Errors
     /// Another process holds the lock.
@@ -134,6 +140,7 @@ pub(super) fn lock_file(path: &Path) -> Result<File, BuildError> {
         .map_err(|e| BuildError::io("can't open", path, e))
 }
 
+/// Makes a folder and those of its parents that are missing.
 pub(super) fn make_folder(path: &Path) -> Result<(), BuildError> {
     fs::create_dir_all(path).map_err(|e| BuildError::io("can't make", path, e))
 }

@@ -24,7 +24,9 @@ struct Site<'a> {
 }
 
 impl Cache {
-    /// Builds `plan` into `folder`, which does not exist yet.
+    /// Builds the kernel of `plan` in the folder `work` and moves the result to `folder`, which
+    /// does not exist yet. `lock` is the lock of the kernel's name, which compilers inherit;
+    /// `watch` is told of each step and can stop the build.
     pub(super) fn compile(
         &self,
         plan: &Plan,
@@ -54,6 +56,7 @@ impl Cache {
         let preload = site.preload(work, watch)?;
         watch.step(Step::Copying(wanted.0.len()));
         site.copy.update(&plan.scan, &plan.patched, &wanted)?;
+        // True if all of the kernel is compiled, not only what has changed.
         let whole = !site.objects.join("vmlinux").exists();
         let unknown = site.configure(watch)?;
         if !unknown.is_empty() {
@@ -98,7 +101,8 @@ impl Cache {
     }
 }
 
-/// Describes how long the build is expected to take.
+/// Describes how long the build is expected to take: from the time and number of jobs of an earlier
+/// build (`earlier`), or else from a build that was measured elsewhere.
 fn estimate(plan: &Plan, earlier: Option<&Record>, site: &Site<'_>) -> String {
     let (seconds, from) = match earlier {
         Some(r) => (
@@ -125,7 +129,7 @@ fn estimate(plan: &Plan, earlier: Option<&Record>, site: &Site<'_>) -> String {
 }
 
 impl Site<'_> {
-    /// Compiles the preloaded library (`fixed.c`) and returns its path.
+    /// Compiles the library (`fixed.c`) that guests are started with, and returns its path.
     fn preload(&mut self, work: &Path, watch: &mut dyn Watch) -> Result<PathBuf, BuildError> {
         let (source, library) = (work.join("fixed.c"), work.join("seed.so"));
         write_file(&source, FIXED.as_bytes())?;
@@ -156,13 +160,15 @@ impl Site<'_> {
         make
     }
 
+    /// Runs make for a target, with its output in the log. `doing` names the step in errors.
     fn run(&mut self, target: &str, doing: &str, watch: &mut dyn Watch) -> Result<(), BuildError> {
         let make = self.kernel_make(target);
         let ended = self.log.run(make, self.lock, watch, |_, _| {})?;
         ended.or_failed(doing, &self.log)
     }
 
-    /// Configures the kernel and returns the symbols of our fragment that the tree does not know.
+    /// Configures the kernel: `tinyconfig`, then our fragment and the user's. Returns the symbols
+    /// of our fragment that the tree does not know.
     fn configure(&mut self, watch: &mut dyn Watch) -> Result<Vec<String>, BuildError> {
         watch.step(Step::Configuring);
         make_folder(&self.objects)?;
@@ -185,7 +191,7 @@ impl Site<'_> {
         self.plan.wanted.check(&read()?, &self.known()?)
     }
 
-    /// Returns the symbols that the tree's Kconfig files define.
+    /// Returns the configuration symbols that the Kconfig files of the patched tree define.
     fn known(&self) -> Result<BTreeSet<String>, BuildError> {
         let patched = sync::patched(&self.plan.scan, &self.plan.patched);
         let is_kconfig = |path: &&PathBuf| {
@@ -202,7 +208,8 @@ impl Site<'_> {
         Ok(out)
     }
 
-    /// Compiles and links; returns the number of steps that make printed.
+    /// Compiles and links; returns the number of steps that make printed. `before` is that number
+    /// in an earlier build, for progress reports.
     fn make(&mut self, before: Option<u64>, watch: &mut dyn Watch) -> Result<u64, BuildError> {
         watch.step(Step::Compiling(0, before));
         let mut make = self.kernel_make("linux");
@@ -222,7 +229,9 @@ impl Site<'_> {
         Ok(steps)
     }
 
-    /// Puts the files that a guest needs into `folder`, which appears by one renaming.
+    /// Copies the files that a guest needs from the work folder `work` into `folder`, which appears
+    /// by one renaming, with the record of the build. `preload` is the path of the preloaded
+    /// library.
     fn keep(
         &self,
         work: &Path,

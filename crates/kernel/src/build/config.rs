@@ -94,6 +94,11 @@ impl Wanted {
         Ok(out)
     }
 
+    /// Adds the settings of a fragment, which replace earlier ones of the same symbols; a fragment
+    /// without a name is ours.
+    ///
+    /// # Errors
+    /// A line is neither a setting nor a comment, or changes a symbol that is required.
     fn add(&mut self, fragment: &Fragment) -> Result<(), BuildError> {
         for (number, line) in (1..).zip(fragment.text.lines()) {
             let line = line.trim();
@@ -126,7 +131,8 @@ impl Wanted {
         Ok(())
     }
 
-    /// Compares the wanted values with those of the finished `config`.
+    /// Compares the wanted values with those of the finished configuration file, because make drops
+    /// settings that a tree does not allow. `known` has the symbols that the tree defines.
     ///
     /// Returns the symbols of our fragment that this tree does not know.
     ///
@@ -168,7 +174,8 @@ impl Wanted {
     }
 }
 
-/// Returns the line that a configuration has for a symbol and its value.
+/// Returns the line that a configuration file has for a symbol (without `CONFIG_`) and its value;
+/// `None`: not set.
 fn said(symbol: &str, value: Option<&str>) -> String {
     match value {
         Some(value) => format!("CONFIG_{symbol}={value}"),
@@ -176,7 +183,8 @@ fn said(symbol: &str, value: Option<&str>) -> String {
     }
 }
 
-/// Returns the symbol and the value of a line of a configuration, or `None` for other lines.
+/// Returns the symbol (without `CONFIG_`) and the value of a line of a configuration, where a value
+/// of `None` means not set or `n`; returns `None` for other lines.
 fn assignment(line: &str) -> Option<(&str, Option<String>)> {
     let name = |text: &str| {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -191,7 +199,7 @@ fn assignment(line: &str) -> Option<(&str, Option<String>)> {
     name(symbol).then_some((symbol, value))
 }
 
-/// Returns the symbols that a Kconfig file defines.
+/// Returns the symbols that a Kconfig file defines with `config` or `menuconfig`.
 pub fn symbols(kconfig: &str) -> impl Iterator<Item = &str> {
     kconfig.lines().filter_map(|line| {
         let (word, rest) = line.trim_start().split_once([' ', '\t'])?;

@@ -46,7 +46,8 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// Returns the accepted input, or the place to look at next.
+    /// Returns the line that follows the error: the accepted input, or the place to look at next;
+    /// `None` if there is nothing to add.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::Input { accepted, .. } => Some(format!("accepted: {accepted}")),
@@ -61,6 +62,8 @@ impl BuildError {
         }
     }
 
+    /// Builds the error for a wrong request: `what` is the problem, `accepted` the input that would
+    /// be accepted.
     pub(super) fn input(what: impl Into<String>, accepted: impl Into<String>) -> Self {
         Self::Input {
             what: what.into(),
@@ -68,7 +71,8 @@ impl BuildError {
         }
     }
 
-    /// Wraps a system error; a full disk or an exceeded quota becomes [`BuildError::Full`].
+    /// Wraps a system error of an action (`doing`, such as "can't read") on a path; a full disk or
+    /// an exceeded quota becomes [`BuildError::Full`].
     pub(super) fn io(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         let path = path.to_owned();

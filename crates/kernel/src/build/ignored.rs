@@ -43,8 +43,9 @@ impl Ignored {
         Self(lines.filter_map(Line::parse).collect())
     }
 
-    /// Returns whether a name is ignored, or `None` if no rule matches. `place` is its path from
-    /// the file's folder, `name` its last part.
+    /// Returns whether a name is ignored by the last rule that matches: true if ignored, false if
+    /// kept by `!`, `None` if no rule matches. `place` is the path from the folder of the
+    /// .gitignore, `name` its last part, `folder` true for a folder.
     pub fn says(&self, place: &str, name: &str, folder: bool) -> Option<bool> {
         let fits = |line: &&Line| {
             (folder || !line.folders) && line.test.fits(if line.whole { place } else { name })
@@ -85,6 +86,8 @@ impl Line {
 }
 
 impl Test {
+    /// Builds the comparison for a rule's pattern: equality, a common end (`*.o`), or a glob.
+    /// Returns `None` for a pattern that matches nothing.
     fn of(line: &str) -> Option<Self> {
         let plain = |text: &str| !text.contains(['*', '?', '[', '\\']);
         if plain(line) {
@@ -99,6 +102,7 @@ impl Test {
         Pattern::new(&parts?.join("/")).ok().map(Self::Glob)
     }
 
+    /// Returns true if a name, or a path for rules of whole paths, matches the pattern.
     fn fits(&self, name: &str) -> bool {
         match self {
             Self::Is(all) => name == all,
@@ -111,7 +115,7 @@ impl Test {
     }
 }
 
-/// Removes trailing blanks, but for one after a `\`.
+/// Removes trailing blanks from a rule, but for one after a `\`, which belongs to the pattern.
 fn without_blanks(line: &str) -> &str {
     let short = line.trim_end_matches([' ', '\t', '\r']);
     let escapes = short.len() - short.trim_end_matches('\\').len();

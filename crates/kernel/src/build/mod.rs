@@ -200,6 +200,12 @@ struct Plan {
 }
 
 impl Plan {
+    /// Reads and checks all inputs of a request: sources (a Debian package is unpacked), patches,
+    /// fragments and compiler. Applies the patches in memory and computes the digest by which a
+    /// finished kernel is found again.
+    ///
+    /// # Errors
+    /// An input is missing or wrong, or a patch does not fit.
     fn read(cache: &Cache, request: &Request, watch: &mut dyn Watch) -> Result<Self, BuildError> {
         // Checks that can fail come before steps that take long.
         if let Some(name) = &request.name {
@@ -265,7 +271,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns the digest of all inputs that determine the kernel.
+    /// Returns the digest, in hex, of all inputs that determine the kernel; its first digits name
+    /// the kernel's folder.
     fn digest(&self) -> String {
         let mut all = Sha256::new();
         let mut part = |what: &str, bytes: &[u8]| {
@@ -289,6 +296,7 @@ impl Plan {
     }
 }
 
+/// Reads every file of a list with `read`; stops at the first error.
 fn each<T>(
     paths: &[PathBuf],
     read: impl Fn(&Path) -> Result<T, BuildError>,
@@ -296,7 +304,8 @@ fn each<T>(
     paths.iter().map(|path| read(path)).collect()
 }
 
-/// Returns the digest of the inputs that come with the program.
+/// Returns the digest, in hex, of the inputs that come with the program: the form of the build, the
+/// configuration fragment, the preloaded library and Lowmark's own patch, if one is applied.
 fn ours(own: Option<&Own>) -> String {
     let mut all = Sha256::new();
     all.update(format!("form {FORM}\n"));
@@ -307,6 +316,8 @@ fn ours(own: Option<&Own>) -> String {
     hex(&all.finalize())
 }
 
+/// Returns the name of a kernel for which the user gave none: release and name of the tree's
+/// folder, with `-` in the place of characters that names can't have.
 fn default_name(release: &Release, root: &Path) -> String {
     let folder = root.file_name().unwrap_or_default().to_string_lossy();
     let spelt = |c| if plain(c) { c } else { '-' };
@@ -315,7 +326,8 @@ fn default_name(release: &Release, root: &Path) -> String {
 }
 
 impl Cache {
-    /// Builds a kernel in this cache, or finds it there.
+    /// Builds a kernel in this cache and gives it its name, or finds it there if the same inputs
+    /// were built before.
     ///
     /// # Errors
     /// As [`build`].
@@ -350,7 +362,7 @@ impl Cache {
         Built::open(&plan.name, &folder)
     }
 
-    /// Finds the kernel of this name.
+    /// Finds the kernel of this name, with the command that would build it in the errors.
     ///
     /// # Errors
     /// There is none, it is damaged, or another version of this program built it.
@@ -391,7 +403,8 @@ impl Cache {
         Ok(built)
     }
 
-    /// Removes a name, with all files that no other name needs.
+    /// Removes a kernel's name, its work folder, and all finished kernels and unpacked sources that
+    /// no other name needs.
     ///
     /// # Errors
     /// There is no such name, another process builds it now, or the system refuses.
@@ -430,7 +443,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Removes the unpacked packages that no kept kernel was built from.
+    /// Removes the unpacked packages that none of the kernels with these names was built from,
+    /// unless another process uses them; removes none while there is an unfinished build.
     fn remove_sources(&self, names: &[String]) -> Result<(), BuildError> {
         let built = names
             .iter()
@@ -457,7 +471,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Makes a name point to a kernel.
+    /// Makes a name point to the finished kernel with this key.
     fn name(&self, name: &str, key: &str) -> Result<(), BuildError> {
         make_folder(&self.names())?;
         write_file(&self.names().join(name), format!("{key}\n").as_bytes())

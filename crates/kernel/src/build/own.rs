@@ -34,13 +34,15 @@ pub const ALL: &[Own] = &[
     },
 ];
 
-/// Returns the patch for a release: the newest that is not newer than it, else the oldest.
+/// Returns the patch for a release from `all` (oldest first): the newest that is not newer than the
+/// release, else the oldest; `None` if there are no patches.
 pub fn for_release(all: &'static [Own], release: &Release) -> Option<&'static Own> {
     let older = all.iter().rev().find(|own| own.series <= release.series);
     older.or(all.first())
 }
 
-/// Applies a patch to a tree that already has the user's patches.
+/// Applies Lowmark's own patch, in memory, to the files of a tree (`scan`) that already have the
+/// user's patches (`patched`).
 ///
 /// # Errors
 /// The patch does not fit; the error says how to go on.

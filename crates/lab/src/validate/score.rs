@@ -29,7 +29,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// Scores a judged pair.
+    /// Scores a judged pair of kernel and preset: how many of the scored figures are inside, that
+    /// is, near the kernel's.
     pub fn new(scenario: &str, pair: Pair) -> Self {
         let (inside, live) = match pair.completed {
             // If no run of the preset completed, every figure that the kernel moved counts as a
@@ -55,6 +56,7 @@ impl Row {
         self.live >= FEWEST
     }
 
+    /// Returns the share of the scored figures that are inside, 0 to 1.
     fn share(&self) -> f64 {
         self.inside as f64 / self.live.max(1) as f64
     }
@@ -78,7 +80,9 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Sums up the scores of scenarios.
+    /// Sums up the scores of scenarios of a preset beside a kernel, with held-out scenarios apart;
+    /// only scenarios with enough scored figures count. Sorts the scenarios by their share, the
+    /// worst first.
     pub fn new(kernel: &str, release: &str, preset: &str, mut rows: Vec<Row>) -> Self {
         rows.sort_by(|a, b| {
             let worst = a.share().total_cmp(&b.share());
@@ -98,12 +102,13 @@ impl Verdict {
         }
     }
 
+    /// Returns the scenarios that are held out (`apart`), or those that are not.
     fn part(&self, apart: bool) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(move |r| r.held_out == apart)
     }
 
-    /// Returns every figure with the number of scenarios in which it is inside and in which it is
-    /// scored, over scenarios that are not held out; the worst first.
+    /// Returns every figure with its name, the number of scenarios in which it is inside, and the
+    /// number in which it is scored, over scenarios that are not held out; the worst share first.
     fn by_figure(&self) -> Vec<(&str, usize, usize)> {
         let mut all: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         let scored = self.part(false).filter(|r| r.enough());
@@ -120,7 +125,7 @@ impl Verdict {
         all
     }
 
-    /// Returns the figures that were added to the list after the kernel's were kept.
+    /// Returns the names of the figures that were added to the list after the kernel's were kept.
     fn unmeasured(&self) -> Vec<&str> {
         let first = self.rows.first().into_iter();
         let unmeasured = first
@@ -129,7 +134,9 @@ impl Verdict {
         unmeasured.map(|judged| judged.name.as_str()).collect()
     }
 
-    /// Returns the table of scenarios that are held out, or of those that are not.
+    /// Returns the table of scenarios that are held out (`apart`), or of those that are not:
+    /// figures inside, their share, where and when the runs part first, and completed iterations of
+    /// kernel and preset.
     fn rows_of(&self, apart: bool) -> Grid {
         let parting = |row: &Row| match &row.pair.parting {
             None => "-".to_owned(),
@@ -154,6 +161,7 @@ impl Verdict {
     }
 }
 
+/// Formats the share of `inside` among `live` (scored) figures in per cent; `-` if none is scored.
 fn percent(inside: usize, live: usize) -> String {
     match live {
         0 => "-".to_owned(),
@@ -168,6 +176,7 @@ struct Grid {
 }
 
 impl Grid {
+    /// Returns the table with ruled lines, fitted to a screen.
     fn text(&self, screen: Screen) -> String {
         let mut table = Ruled::new();
         table.load_style(RULED);
@@ -178,6 +187,7 @@ impl Grid {
         screen.fitted(table).to_string()
     }
 
+    /// Returns the table in Markdown.
     fn markdown(&self) -> String {
         let mut out = format!("| {} |\n", self.header.join(" | "));
         let _ = writeln!(out, "|{}", "---|".repeat(self.header.len()));
@@ -197,8 +207,8 @@ pub enum Form {
     Markdown,
 }
 
-/// Writes the totals, then the tables of both parts, and the figures of the scenarios that are not
-/// held out; text is fitted to the screen.
+/// Writes for each preset the totals with the table of scenarios that decide, the same of held-out
+/// scenarios, and the figures of the scenarios that decide. Text is fitted to the screen.
 pub fn to_text(verdicts: &[Verdict], form: Form, screen: Screen) -> String {
     let mut out = String::new();
     for verdict in verdicts {
@@ -210,6 +220,7 @@ pub fn to_text(verdicts: &[Verdict], form: Form, screen: Screen) -> String {
             Form::Text => writeln!(out, "== {title}\n"),
             Form::Markdown => writeln!(out, "## {title}\n"),
         };
+        // `apart`: the scenarios that are held out.
         for (apart, name) in [
             (false, "what decides"),
             (true, "held out, decides nothing while building"),

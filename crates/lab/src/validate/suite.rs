@@ -85,7 +85,10 @@ pub fn scenarios(suite: &str) -> Result<Vec<Scenario>, Diagnostic> {
     Ok(all)
 }
 
-/// Finds the folder of a suite: by name in [`FOLDER`] here or above, or by path.
+/// Finds the folder of a suite: by name in [`FOLDER`] here or in a folder above, or else by path.
+///
+/// # Errors
+/// Fails if there is no such folder.
 fn folder(suite: &str) -> Result<PathBuf, Diagnostic> {
     let here = std::env::current_dir().unwrap_or_default();
     let above = here.ancestors().map(|at| at.join(FOLDER).join(suite));
@@ -100,7 +103,11 @@ fn folder(suite: &str) -> Result<PathBuf, Diagnostic> {
 }
 
 impl Scenario {
-    /// Reads a scenario and computes its digest; refuses experiments that name other files.
+    /// Reads a scenario's file and its fio job file, and computes the digest of both.
+    ///
+    /// # Errors
+    /// Fails if a file can't be read, or the experiment names further files, whose content the
+    /// digest would not cover.
     fn read(path: PathBuf) -> Result<Self, Diagnostic> {
         let wrong = |what: String, accepted: &str| {
             Diagnostic::placeless(format!("scenario `{}`: {what}", path.display()), accepted)
@@ -140,7 +147,8 @@ impl Scenario {
         })
     }
 
-    /// Returns the scenario's experiment with these policies, a cell for each.
+    /// Returns the scenario's experiment with a cell for each of these policies. `set` has further
+    /// settings as `key=value`, and each cell runs `iterations` times.
     ///
     /// # Errors
     /// Fails if it can't be read, or has axes of its own.
@@ -174,8 +182,8 @@ impl Scenario {
     }
 }
 
-/// Returns a digest of the text of an experiment and its job file, without empty lines and
-/// comments.
+/// Returns the SHA-256 digest, in hex, of the text of an experiment and its job file (empty if
+/// there is none), without empty lines and comments.
 fn content(experiment: &str, jobs: &str) -> String {
     let mut hash = Sha256::new();
     for (text, comments) in [(experiment, &["#"][..]), (jobs, &["#", ";"])] {

@@ -8,7 +8,8 @@ use crate::results::csv::{Csv, number};
 use comfy_table::{Cell, CellAlignment, Table};
 use std::fmt::Write as _;
 
-/// Returns the answer, then a table for each pair, with figures outside first, for a screen.
+/// Returns the result of a validation for a screen: a sentence for each pair of kernel and preset,
+/// the score of all, then a table of figures for each pair.
 pub fn to_text(validation: &Validation, screen: Screen) -> String {
     let mut out = said(&validation.said);
     for pair in &validation.pairs {
@@ -36,6 +37,8 @@ pub fn to_text(validation: &Validation, screen: Screen) -> String {
     screen.broken(&out)
 }
 
+/// Formats the share of `inside` among `scored` figures in per cent, in brackets; empty if none is
+/// scored.
 fn share(inside: usize, scored: usize) -> String {
     match scored {
         0 => String::new(),
@@ -43,7 +46,8 @@ fn share(inside: usize, scored: usize) -> String {
     }
 }
 
-/// Returns one sentence with the score and the time of the parting.
+/// Returns one sentence on a kernel and a preset: the score, the time from which their series
+/// differ, and the completed iterations of both (`n`).
 fn answer(pair: &Pair) -> String {
     let (inside, scored) = pair.score();
     let parting = match &pair.parting {
@@ -63,7 +67,8 @@ fn answer(pair: &Pair) -> String {
     )
 }
 
-/// Returns the table of a pair's figures: misses first.
+/// Returns the table of a pair's scored figures, those outside first: median and range of the
+/// kernel and of the preset, the ratio of the medians and the verdict.
 fn table(pair: &Pair) -> Table {
     let mut table = Table::new();
     table.load_style(RULED);
@@ -117,7 +122,7 @@ fn table(pair: &Pair) -> Table {
     table
 }
 
-/// Formats a value with as many digits as one reads.
+/// Formats a value with few digits: none after the point from 100 on, up to four below 1.
 fn short(x: f64) -> String {
     match x.abs() {
         _ if x == x.trunc() => format!("{x:.0}"),
@@ -127,7 +132,8 @@ fn short(x: f64) -> String {
     }
 }
 
-/// Returns a CSV table with one row for each figure of a pair.
+/// Returns a CSV table with one row for each figure of each pair: the verdict, then number of
+/// iterations, minimum, median and maximum of the kernel and of the preset.
 pub fn to_csv(validation: &Validation) -> Vec<u8> {
     let mut csv = Csv::default();
     csv.row([
@@ -177,6 +183,7 @@ pub fn to_csv(validation: &Validation) -> Vec<u8> {
 }
 
 /// Counts the figures inside, and those that are scored, in text that [`to_csv`] has written.
+/// Returns both in this order.
 pub fn score_of_csv(csv: &str) -> (usize, usize) {
     // The standing is followed by nine numbers; fields before it may contain commas.
     let standings = csv
