@@ -31,6 +31,7 @@ enum Op {
 }
 
 impl Op {
+    /// Returns the kind of a message with this number on the wire; `None` if it is unknown.
     fn of(word: u32) -> Option<Self> {
         use Op::*;
         let all = [
@@ -40,6 +41,8 @@ impl Op {
     }
 }
 
+/// Builds a message of `struct um_timetravel_msg`: kind, sequence number and time (or other value)
+/// in nanoseconds, little endian.
 fn message(op: Op, seq: u32, time: u64) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..4].copy_from_slice(&(op as u32).to_le_bytes());
@@ -65,7 +68,7 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// Makes the calendar of the guest at the other end of `socket`.
+    /// Makes the clock of the guest at the other end of `socket`, at time 0.
     pub fn new(socket: UnixStream) -> Self {
         Self {
             socket,
@@ -93,11 +96,13 @@ impl Calendar {
         self.waiting
     }
 
-    /// Returns the time at which the guest wants to run, in nanoseconds.
+    /// Returns the time at which the guest wants to run next, in nanoseconds; `None` if it has
+    /// asked for none.
     pub fn request(&self) -> Option<u64> {
         self.request
     }
 
+    /// Sends a message to the guest without waiting for its acknowledgement.
     fn send(&mut self, op: Op, seq: u32, time: u64) -> io::Result<()> {
         self.socket.write_all(&message(op, seq, time))
     }
@@ -126,8 +131,9 @@ impl Calendar {
         }
     }
 
-    /// Reads and serves one message. Returns the number of our message that it acknowledges, if it
-    /// is an acknowledgement.
+    /// Reads one message of the guest and serves it: notes a request or a wait, answers a question,
+    /// acknowledges. Returns the sequence number of our message that it acknowledges; `None` if it
+    /// is another message.
     fn receive(&mut self) -> io::Result<Option<u32>> {
         let mut bytes = [0; 16];
         self.socket.read_exact(&mut bytes)?;
@@ -158,7 +164,7 @@ impl Calendar {
         Ok(None)
     }
 
-    /// Serves the pending message.
+    /// Serves the pending message of the guest.
     ///
     /// # Errors
     /// The guest has gone, or sent an unknown message.
@@ -166,7 +172,8 @@ impl Calendar {
         self.receive().map(drop)
     }
 
-    /// Sends a message and serves others until it is acknowledged.
+    /// Sends a message with a new sequence number, and serves messages of the guest until it is
+    /// acknowledged.
     fn say(&mut self, op: Op, time: u64) -> io::Result<()> {
         self.seq = self.seq.wrapping_add(1);
         let seq = self.seq;
@@ -201,7 +208,9 @@ impl Calendar {
         self.say(Op::Run, self.now)
     }
 
-    /// Lowers the guest's bound to `time`, in nanoseconds, when a disk will complete a request.
+    /// Lowers the time up to which the guest may move its own clock freely to `time`, in
+    /// nanoseconds, because a disk will complete a request then. Does nothing while the guest
+    /// waits, or if its bound is not later.
     ///
     /// # Errors
     /// As [`Self::serve`].

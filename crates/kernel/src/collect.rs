@@ -34,6 +34,8 @@ struct Looks {
 }
 
 impl Looks {
+    /// Takes one file of a look: its contents at time `at` (ns). A file of a new time, or one that
+    /// the look has already, begins the next look; the completed one is reduced to its sample.
     fn file(&mut self, at: u64, path: &str, contents: &[u8]) {
         // The look at the end may have the time of the one before, so a repeated path also starts a
         // new look.
@@ -51,7 +53,8 @@ impl Looks {
         }
     }
 
-    /// Returns the files of the first look, and the time and files of the last.
+    /// Returns the files of the first look, and the time (ns) and files of the last; `None` if
+    /// there was no look.
     fn ends(&self) -> Option<(&Files, u64, &Files)> {
         let (at, last) = self.now.as_ref()?;
         Some((self.first.as_ref().unwrap_or(last), *at, last))
@@ -75,6 +78,7 @@ impl Heard {
     /// The source can't be read, or holds something that is no frame.
     pub fn read<'a>(open: &dyn Fn() -> io::Result<Box<dyn Read + 'a>>) -> io::Result<Self> {
         let mut heard = Self::default();
+        // The first pass surveys the events of the tracepoints, the second one sums them.
         let mut survey = Ok(Survey::default());
         let mut from = open()?;
         while let Some(frame) = Frame::read(&mut from)? {
@@ -96,6 +100,7 @@ impl Heard {
             }
         };
         let mut from = open()?;
+        // Second pass.
         while let Some(frame) = Frame::read(&mut from)? {
             reading = reading.and_then(|mut r| r.frame(&frame).map(|()| r));
         }
@@ -103,8 +108,8 @@ impl Heard {
         Ok(heard)
     }
 
-    /// Drops looks evenly until at most `most` are left; rates are then means over longer times.
-    /// Returns how many looks became one.
+    /// Drops samples of looks evenly until at most `most` are left; rates are then means over
+    /// longer times. Returns how many samples became one.
     pub fn thin(&mut self, most: usize) -> usize {
         let each = self.looks.samples.len().div_ceil(most.max(1)).max(1);
         let mut nth = 0..;
@@ -114,17 +119,18 @@ impl Heard {
         each
     }
 
-    /// Returns a digest of all frames.
+    /// Returns a digest of all frames, by which two runs are compared.
     pub fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// Returns true if the guest sent its last frame.
+    /// Returns true if the guest sent its last frame, so that nothing is missing.
     pub fn complete(&self) -> bool {
         self.frames.contains(&Frame::Bye)
     }
 
-    /// Returns the kernel's release.
+    /// Returns the guest kernel's release (`uname -r`); `None` if the guest never started to
+    /// report.
     pub fn release(&self) -> Option<&str> {
         self.frames.iter().find_map(|f| match f {
             Frame::Hello(release) => Some(release.as_str()),
@@ -132,13 +138,14 @@ impl Heard {
         })
     }
 
-    /// Returns a file of the last look.
+    /// Returns the contents of a file at the last look, the one at the end of the run.
     pub fn last(&self, path: &str) -> Option<&str> {
         let (_, _, last) = self.looks.ends()?;
         last.get(path).map(String::as_str)
     }
 
-    /// Returns the reason why the guest could not go on, or a program failed.
+    /// Returns the reason why the guest could not go on, or a program failed; `None` if neither is
+    /// so.
     pub fn failure(&self) -> Option<&str> {
         self.frames.iter().find_map(|f| match f {
             Frame::Failed(why) => Some(why.as_str()),
@@ -157,6 +164,7 @@ impl Heard {
         })
     }
 
+    /// Returns the time at which the workload ended, in nanoseconds; `None` if it did not.
     fn end(&self) -> Option<u64> {
         self.frames.iter().find_map(|f| match f {
             Frame::End(ns) => Some(*ns),
@@ -164,8 +172,9 @@ impl Heard {
         })
     }
 
-    /// Makes the result of a run with these disks; `names` are the names of their filesystems in
-    /// results.
+    /// Makes the result of a run with these disks: counters and pressure as differences between the
+    /// first and the last look, figures of programs, time series, and sums of events. `names` says
+    /// how the disks' columns are named.
     pub fn result(self, outcome: Outcome, names: &Names, disks: Disks<'_>) -> RunResult {
         let mut result = RunResult::of_kernel(outcome);
         if let Some((first, at, last)) = self.looks.ends() {
@@ -211,6 +220,8 @@ impl Heard {
         }
     }
 
+    /// Returns the time series: for each look a sample of the zones, the machine and the disks,
+    /// with rates since the look before, and the programs' gauges of that time.
     fn series(&self, names: &Names, disks: Disks<'_>) -> Series {
         let mut series = Series::default();
         let mut gauges = self.gauges();
@@ -225,7 +236,7 @@ impl Heard {
         series
     }
 
-    /// Returns the gauges that programs reported, by time.
+    /// Returns the columns of gauges that programs reported, by time in nanoseconds.
     fn gauges(&self) -> BTreeMap<u64, Row> {
         let mut all: BTreeMap<u64, Row> = BTreeMap::new();
         for frame in &self.frames {
@@ -249,7 +260,8 @@ const GLOBAL: &str = "global";
 /// Name, scope, unit and value of each column.
 type Row = Vec<(String, String, &'static str, f64)>;
 
-/// Appends a sample. A column missing from this sample, or from the earlier ones, is NaN there.
+/// Appends a sample of time `at` (ns) to the series. A column missing from this sample, or from the
+/// earlier ones, is NaN there.
 fn put(series: &mut Series, at: u64, row: Row) {
     let before = series.t.len();
     series.t.push(at as f64 / 1e9);
@@ -274,7 +286,7 @@ fn put(series: &mut Series, at: u64, row: Row) {
     }
 }
 
-/// Returns the increase of each event counter of `/proc/vmstat` from the start to the end.
+/// Returns the increase of each event counter of `/proc/vmstat` from the first to the last look.
 fn counters(first: &Files, last: &Files) -> BTreeMap<String, u64> {
     let text = |files: &Files| files.get("/proc/vmstat").cloned().unwrap_or_default();
     proc::events_between(&text(first), &text(last))
@@ -287,7 +299,8 @@ const PRESSURES: [(&str, &str); 3] = [
     ("/proc/pressure/cpu", "cpu"),
 ];
 
-/// Adds the seconds that tasks stalled, from the start to the end.
+/// Adds the seconds that tasks stalled for each resource (pressure stall information), from the
+/// first to the last look: `psi_memory_some` and others.
 fn pressures(first: &Files, last: &Files, into: &mut BTreeMap<String, Metric>) {
     for (path, of) in PRESSURES {
         for who in ["some", "full"] {
@@ -300,8 +313,8 @@ fn pressures(first: &Files, last: &Files, into: &mut BTreeMap<String, Metric>) {
     }
 }
 
-/// Adds the pages that the allocator owns, over all zones: the machine's memory without the pages
-/// that the kernel kept for itself at boot.
+/// Adds the metric `managed`: the pages that the allocator owns, over all zones. That is the
+/// machine's memory without the pages that the kernel kept for itself at boot.
 fn managed(first: &Files, into: &mut BTreeMap<String, Metric>) {
     let zones = first
         .get("/proc/zoneinfo")
@@ -316,7 +329,7 @@ fn managed(first: &Files, into: &mut BTreeMap<String, Metric>) {
     }
 }
 
-/// Fills the buffer; returns false if the source ends before that.
+/// Fills the buffer from a source; returns false if the source ends before that.
 pub(crate) fn whole(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(buffer) {
         Ok(()) => Ok(true),
@@ -358,6 +371,7 @@ struct Sample {
 }
 
 impl Sample {
+    /// Reduces the files of a look at time `at` (ns) to the figures that series need.
     fn of(at: u64, files: &Files) -> Self {
         let text = |path: &str| files.get(path).map_or("", String::as_str);
         let stat = proc::vmstat(text("/proc/vmstat"));
@@ -385,11 +399,15 @@ impl Sample {
         }
     }
 
+    /// Returns the statistics of a disk by its kernel name at this look; `None` if there is no such
+    /// disk.
     fn disk(&self, name: &str) -> Option<DiskStats> {
         let found = self.disks.iter().find(|(n, _)| n == name);
         found.map(|(_, stats)| *stats)
     }
 
+    /// Returns the columns of this look: pages of the zones and of the machine, and rates since the
+    /// look `before`.
     fn row(&self, before: &Self, names: &Names, disks: Disks<'_>) -> Row {
         let mut row = Row::new();
         for (zone, figures) in &self.zones {
@@ -408,8 +426,11 @@ impl Sample {
         row
     }
 
+    /// Adds to `row` the rates between the look `before` and this one: throughput of each disk,
+    /// with its queue, and of swap, and the share of the time in which tasks stalled.
     fn rates(&self, before: &Self, names: &Names, disks: Disks<'_>, row: &mut Row) {
         let seconds = (self.at.saturating_sub(before.at) as f64 / 1e9).max(1e-9);
+        // Disks count sectors of 512 bytes.
         let megabytes =
             |now: u64, before: u64| now.saturating_sub(before) as f64 * 512.0 / 1e6 / seconds;
         for (i, disk) in disks.filesystems.iter().enumerate() {

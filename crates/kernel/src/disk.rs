@@ -45,6 +45,7 @@ struct Request {
 }
 
 impl Request {
+    /// Returns the length of the request's data in bytes.
     fn bytes(&self) -> u64 {
         self.data.iter().map(|d| u64::from(d.1)).sum()
     }
@@ -91,11 +92,13 @@ impl Disk {
         Self::with(Some(volume), members, store)
     }
 
-    /// Makes a disk whose requests take no time.
+    /// Makes a disk whose requests take no time, as is wanted while a disk's contents are laid out.
     pub fn at_once(store: Store) -> Self {
         Self::with(None, Vec::new(), store)
     }
 
+    /// Makes a disk without requests; `volume` spreads blocks over `members`, and `None` means that
+    /// requests take no time.
     fn with(volume: Option<Volume>, members: Vec<Member>, store: Store) -> Self {
         Self {
             volume,
@@ -115,7 +118,8 @@ impl Disk {
         self.volume.is_some()
     }
 
-    /// Returns how many requests the guest may have in flight.
+    /// Returns how many requests the guest may have in flight: the queue depths of all members
+    /// together.
     pub fn depth(&self) -> u32 {
         let depth: u32 = self.members.iter().map(|m| m.device.depth()).sum();
         if self.volume.is_some() {
@@ -151,7 +155,8 @@ impl Disk {
         self.digest
     }
 
-    /// Takes all requests that are in the ring.
+    /// Takes all requests that are in the guest's ring at time `now` (ns) and starts those for
+    /// which the devices have room.
     ///
     /// # Errors
     /// The ring or a request is malformed.
@@ -171,6 +176,8 @@ impl Disk {
         Ok(())
     }
 
+    /// Gives a request a slot and splits it into transfers on the members of the array. A request
+    /// beyond the disk's end fails at once; other requests that move no data end at once, too.
     fn enter(&mut self, mut request: Request) {
         let outside = request.at.saturating_add(request.bytes()) > self.store.capacity();
         let transfer = match request.want {
@@ -213,6 +220,7 @@ impl Disk {
         self.requests[slot as usize] = Some(request);
     }
 
+    /// Starts waiting transfers at time `now` (ns) on each member that has room in its queue.
     fn dispatch(&mut self, now: u64) {
         for member in &mut self.members {
             while member.device.in_service() < member.device.depth()
@@ -225,7 +233,8 @@ impl Disk {
         }
     }
 
-    /// Returns the time of the next completion, `now` or later.
+    /// Returns the time in nanoseconds of the next completion, `now` or later; `None` if nothing is
+    /// in flight.
     pub fn next_completion(&self, now: u64) -> Option<u64> {
         if !self.ended.is_empty() {
             return Some(now);
@@ -237,8 +246,8 @@ impl Disk {
         completions.min().map(|at| at.max(now))
     }
 
-    /// Completes the transfers that are due at `now` and starts those that wait for them. Returns
-    /// whether the guest must be notified.
+    /// Completes the requests that are due at `now` (ns) and starts transfers that waited for room.
+    /// Returns true if a request ended, so that the guest must be notified.
     ///
     /// # Errors
     /// The contents can't be read or written on the host.
@@ -267,11 +276,14 @@ impl Disk {
         Ok(has_ended)
     }
 
+    /// Returns the request in a slot that a device works on.
     fn request(&mut self, slot: u32) -> &mut Request {
         let request = self.requests[slot as usize].as_mut();
         request.expect("a request that the device works on was taken")
     }
 
+    /// Moves the data of a request that has ended at time `now` (ns), writes its status into the
+    /// guest's memory and returns it to the guest's ring.
     fn finish(&mut self, now: u64, r: Request, connection: &mut Connection) -> io::Result<()> {
         let Some((queue, memory)) = connection.ring() else {
             return Err(io::Error::other("the guest's ring is gone"));
@@ -323,6 +335,8 @@ impl Disk {
         Ok(into)
     }
 
+    /// Adds a completed request to the digest: its arrival, operation, place, size, completion
+    /// (`now`, ns) and outcome.
     fn note(&mut self, now: u64, r: &Request) {
         let want = match r.want {
             Want::Transfer(dir) => dir.index() as u64,
@@ -343,11 +357,13 @@ impl Disk {
     }
 }
 
+/// Builds the error for a request whose addresses are not in the guest's memory.
 fn outside(e: vm_memory::GuestMemoryError) -> io::Error {
     io::Error::other(format!("a request of the guest beside its memory: {e}"))
 }
 
-/// Reads a request's descriptors: a head, data, a byte for the status (virtio 1.2, 5.2.6).
+/// Reads a request's descriptors from the guest's memory: a head of 16 bytes (operation and sector
+/// of 512 bytes), data, a byte for the status (virtio 1.2, 5.2.6).
 fn parse(
     chain: DescriptorChain<&GuestMemoryMmap>,
     memory: &GuestMemoryMmap,

@@ -73,7 +73,7 @@ pub fn disks(machine: &Machine) -> impl Iterator<Item = &DiskSpec> {
     machine.mounted().map(|m| m.disk).chain(swap)
 }
 
-/// Returns the type of a filesystem for mount(2), and its options.
+/// Returns the type of a filesystem for mount(2), and its mount options.
 pub fn mount_type(kind: FsKind) -> (&'static str, &'static str) {
     match kind.name() {
         // The ext4 driver serves all three.
@@ -82,20 +82,22 @@ pub fn mount_type(kind: FsKind) -> (&'static str, &'static str) {
     }
 }
 
-/// Returns the guest's memory, in bytes.
+/// Returns the memory of a guest with this machine in bytes: all zones together.
 pub fn memory(machine: &Machine) -> u64 {
     let zones = machine.nodes.iter().flat_map(|n| &n.zones);
     zones.fold(0, |sum: u64, z| sum.saturating_add(z.size.0))
 }
 
-/// Returns how much of the memory is in zone Movable, in bytes.
+/// Returns how much of a machine's memory is in zone Movable, in bytes.
 pub fn movable(machine: &Machine) -> u64 {
     let zones = machine.nodes.iter().flat_map(|n| &n.zones);
     let movable = zones.filter(|z| z.zone == mm::ZoneType::Movable);
     movable.map(|z| z.size.0).sum()
 }
 
-/// Returns the arguments of the guest's kernel.
+/// Returns the command line of the guest's kernel: console, memory, clock, disks, and the costs of
+/// the kernel's work in nanoseconds, if its cell has costs. `task` says what the guest is started
+/// for.
 pub fn arguments(spec: &RunSpec, kernel: &Kernel, task: Assignment, disks: &[Disk]) -> Vec<String> {
     let console = match task {
         Assignment::Shell => "con0=fd:0,fd:1",
@@ -194,7 +196,8 @@ fn sysctls(own: &Sysctl) -> Vec<(String, String)> {
     texts.collect()
 }
 
-/// Returns paths and texts of the settings of the disks' queues.
+/// Returns paths (below `/sys/block`) and texts of the settings of the disks' queues: scheduler,
+/// queue size, largest request, and whether the disk rotates.
 fn queues(spec: &RunSpec, disks: &[Disk]) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     for (i, disk) in self::disks(&spec.machine).enumerate() {
@@ -220,7 +223,7 @@ fn queues(spec: &RunSpec, disks: &[Disk]) -> Vec<(String, String)> {
     settings
 }
 
-/// Returns the filesystems of a run's machine.
+/// Returns the filesystems that a guest mounts for a run: device, mount point, type and options.
 fn mounts(spec: &RunSpec) -> Vec<MountJob> {
     let shared = swap_is_shared(spec);
     let mount = |(i, m): (usize, sim::spec::Mounted<'_>)| {
@@ -237,7 +240,8 @@ fn mounts(spec: &RunSpec) -> Vec<MountJob> {
     spec.machine.mounted().enumerate().map(mount).collect()
 }
 
-/// Returns the device of swap.
+/// Returns the guest's device of swap: a disk of its own, or the second partition of the first
+/// disk; `None` if the machine has no swap.
 fn swap(spec: &RunSpec) -> Option<String> {
     let swap = spec.machine.swap.as_ref()?;
     Some(match &swap.disk {
@@ -330,7 +334,10 @@ pub fn preparation(spec: &RunSpec) -> Job {
 }
 
 /// Returns the job of a guest that runs the workload or a shell, and a file of the host that must
-/// be added to its initramfs. The root of a user's own program is the last disk.
+/// be added to its initramfs, if there is one. The root of a user's own program is the last disk.
+///
+/// # Errors
+/// The workload was changed after it was parsed, so that no command line expresses it.
 pub fn job(
     spec: &RunSpec,
     kernel: &Kernel,

@@ -63,7 +63,7 @@ impl<'a> Initramfs<'a> {
         Self { files }
     }
 
-    /// Adds a file and its folders.
+    /// Adds a file at an absolute path, and the folders on it.
     ///
     /// # Errors
     /// The path is not allowed, or is taken.
@@ -100,6 +100,8 @@ impl<'a> Initramfs<'a> {
         Ok(out)
     }
 
+    /// Writes the archive: folders, the console's device node, files, and the trailer, sorted by
+    /// name, so that folders come before their contents.
     fn write(&self, mut out: &mut Vec<u8>) -> Result<(), InitramfsError> {
         // Folders sort before their contents.
         let mut names: BTreeMap<&str, Option<&File<'a>>> =
@@ -115,6 +117,7 @@ impl<'a> Initramfs<'a> {
             }
         }
         let mut inode = 0;
+        // The header of an entry: the next inode number, and time 0.
         let mut head = |name: &str, kind, mode, links| {
             inode += 1;
             Builder::new(name)

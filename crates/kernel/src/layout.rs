@@ -23,7 +23,8 @@ pub struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    /// Describes the disks of a run in this folder; nothing is made yet.
+    /// Describes the disks of a run, with their files in this folder; nothing is made yet. `built`
+    /// is the guest's kernel, `images` the cache of filesystem images.
     pub fn new(spec: &'a RunSpec, built: &'a Built, images: Images, folder: &Path) -> Self {
         let paths =
             (0..guest::disks(&spec.machine).count()).map(|i| folder.join(format!("image{i}")));
@@ -35,15 +36,16 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Returns true if files have to be laid out before the workload starts.
+    /// Returns true if the workload or the boot finds files on the disks, which have to be laid out
+    /// before the workload starts.
     pub fn finds(&self) -> bool {
         let script = &self.spec.workload;
         let found = !script.files.is_empty() || !script.directories.is_empty();
         found || self.spec.machine.boot.cache.0 > 0
     }
 
-    /// Returns the filesystems with their sizes in bytes. As in the engine, swap on the tested disk
-    /// is taken from the filesystem's space.
+    /// Returns the kind of each filesystem and its size in bytes. As in the engine, swap on the
+    /// tested disk is taken from the first filesystem's space.
     fn filesystems(&self) -> impl Iterator<Item = (FsKind, u64)> {
         let machine = &self.spec.machine;
         let swap = machine.swap.as_ref().filter(|s| s.disk.is_none());
@@ -61,7 +63,7 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// Makes the disks as new, without files.
+    /// Makes the files of the disks as new: empty filesystems, and swap areas.
     ///
     /// # Errors
     /// An image can't be made.
@@ -84,15 +86,16 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Returns the bytes of swap after a filesystem, if it has swap.
+    /// Returns the bytes of swap that share the disk of the filesystem with this index; `None` if
+    /// none do.
     fn swap_behind(&self, filesystem: usize) -> Option<u64> {
         let shared = filesystem == 0 && guest::swap_is_shared(self.spec);
         let swap = self.spec.machine.swap.as_ref().filter(|_| shared);
         swap.map(|s| s.size.0)
     }
 
-    /// Returns the key under which laid-out disks are kept: a digest of all inputs of the guest
-    /// that lays them out.
+    /// Returns the key under which laid-out disks are kept: a digest, in hex, of all inputs of the
+    /// guest that lays them out, among them its job and its kernel's arguments.
     ///
     /// # Errors
     /// As [`Self::fresh`].
@@ -116,7 +119,8 @@ impl<'a> Layout<'a> {
         Ok(hex(&all.finalize()[..10]))
     }
 
-    /// Copies disks that were laid out in an earlier run; returns false if none are kept.
+    /// Copies the disks that were laid out in an earlier run under this key; returns false if none
+    /// are kept, and then leaves no file behind.
     ///
     /// # Errors
     /// The disks can't be copied.
@@ -130,8 +134,8 @@ impl<'a> Layout<'a> {
         Ok(found)
     }
 
-    /// Keeps the disks in their present state. If there is no space, the next run lays them out
-    /// again.
+    /// Keeps the disks in their present state under this key for later runs. If there is no space,
+    /// the next run lays them out again.
     ///
     /// # Errors
     /// The disks can't be read.
@@ -142,7 +146,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Returns the image of the root folder of a user's own program.
+    /// Returns the path of the image of the root folder of a user's own program, which is made if
+    /// needed.
     ///
     /// # Errors
     /// The image can't be made.

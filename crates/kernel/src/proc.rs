@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Returns name and number of each line of `/proc/vmstat`.
+/// Returns the number of each line of `/proc/vmstat` by its name; lines without a number are left
+/// out.
 pub fn vmstat(text: &str) -> BTreeMap<&str, u64> {
     let pair = |line: &'_ str| -> Option<(usize, u64)> {
         let (name, number) = line.split_once(' ')?;
@@ -54,7 +55,7 @@ pub struct Zone {
     pub figures: BTreeMap<String, u64>,
 }
 
-/// Returns the zones that have memory.
+/// Returns the zones in the text of `/proc/zoneinfo` that have memory, in its order.
 pub fn zones(text: &str) -> Vec<Zone> {
     let mut zones: Vec<Zone> = Vec::new();
     // The first zone of a node also has the figures of the whole node, below their own heading.
@@ -107,7 +108,7 @@ pub struct DiskStats {
     pub in_flight: Option<u64>,
 }
 
-/// Returns the disks and partitions of `/proc/diskstats`.
+/// Returns the names and counters of the disks and partitions in the text of `/proc/diskstats`.
 pub fn all_diskstats(text: &str) -> impl Iterator<Item = (String, DiskStats)> {
     text.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();

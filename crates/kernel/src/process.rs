@@ -34,8 +34,9 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program with only these arguments and variables. Address randomisation is off, and
-    /// the program is killed when the thread that started it ends.
+    /// Starts a program in `folder` with only these arguments, variables (`env`) and file
+    /// descriptors (`passed`). Address randomisation is off, and the program is killed when the
+    /// thread that started it ends.
     ///
     /// # Errors
     /// The program can't be started.
@@ -76,13 +77,13 @@ impl Process {
         self.child.id()
     }
 
-    /// Returns true if the process runs; samples its memory as well.
+    /// Returns true if the process runs; samples its peak memory as well.
     pub fn alive(&mut self) -> bool {
         self.look();
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Samples the process's peak memory.
+    /// Samples the process's peak memory (`VmHWM`).
     pub fn look(&mut self) {
         self.peak = self
             .peak
@@ -105,8 +106,8 @@ impl Process {
             .unwrap_or(0)
     }
 
-    /// Reads the process's memory. The guest's kernel lies at the addresses of its executable,
-    /// because address randomisation is off.
+    /// Reads `len` bytes of the process's memory at `address`. The guest's kernel lies at the
+    /// addresses of its executable, because address randomisation is off.
     pub fn memory(&self, address: u64, len: usize) -> io::Result<Vec<u8>> {
         let memory = File::open(format!("/proc/{}/mem", self.child.id()))?;
         let mut bytes = vec![0; len];
@@ -144,8 +145,8 @@ impl Drop for Process {
     }
 }
 
-/// Returns bytes of memory of a process (`self`: this one), the sum of the given lines of its
-/// `status`.
+/// Returns the sum of the given lines (such as `VmHWM`) of a process's `/proc/PID/status` in bytes;
+/// `self` is this process, and a missing line counts as 0.
 fn status(process: &str, lines: &[&str]) -> u64 {
     let text = read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let kb = |line: &str| -> Option<u64> {
@@ -161,7 +162,8 @@ pub fn own() -> u64 {
     status("self", &["RssAnon", "RssFile"])
 }
 
-/// Prepares the new process between fork and exec.
+/// Prepares the new process between fork and exec: switches address randomisation off, has it
+/// killed with its parent, and copies the descriptors `fds` (from, to).
 #[allow(unsafe_code)]
 fn before_exec(command: &mut Command, fds: Vec<(i32, i32)>) {
     let prepare = move || {

@@ -45,7 +45,8 @@ pub struct HostUse {
 }
 
 /// Runs a cell in its kernel; the result is deterministic in `spec` and `kernel`. A guest without
-/// virtual progress for more than `patience` of wall time is killed.
+/// virtual progress for more than `patience` of wall time is killed. Returns the result, in which a
+/// failure is an outcome, and the host's resources that the run took.
 pub fn run(
     spec: &RunSpec,
     kernel: &Kernel,
@@ -69,7 +70,8 @@ pub fn run(
     (result, used)
 }
 
-/// Boots a guest with a shell and serves it until the shell ends.
+/// Boots a guest with a shell at the user's terminal (`sitter`) and serves it until the shell ends,
+/// or the user interrupts.
 ///
 /// # Errors
 /// The guest can't be started, or fails.
@@ -204,7 +206,7 @@ struct Boot<'j, 's> {
 }
 
 impl<'j> Boot<'j, '_> {
-    /// Boots with these disks and no further inputs.
+    /// Boots for this job with these disks, seed 0, and no further inputs.
     fn with(job: &'j Job, disks: Vec<Disk>) -> Self {
         Self {
             job,
@@ -216,11 +218,17 @@ impl<'j> Boot<'j, '_> {
     }
 }
 
+/// Returns a function that formats an error as `what: why`, for `map_err`.
 fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> String {
     move |why| format!("{what}: {why}")
 }
 
 impl<'a> Run<'a> {
+    /// Prepares a run in a temporary folder with the built kernel that the cell names. `patience`
+    /// is the wall time without virtual progress after which the guest is killed.
+    ///
+    /// # Errors
+    /// There is no such kernel, or its timer or zones don't fit the machine.
     fn new(spec: &'a RunSpec, kernel: &'a Kernel, patience: Duration) -> Result<Self, String> {
         let built = crate::build::find(&kernel.build).map_err(|e| e.to_string())?;
         if built.record.hz != spec.machine.hz {
@@ -248,10 +256,13 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// Returns the path of a file in the run's folder.
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
+    /// Lays out the disks, boots the guest, serves it until the workload has ended, and returns the
+    /// result. Adds to `used` what the guest took of the host.
     fn go(&self, control: &Control, used: &mut HostUse) -> Result<RunResult, Stop> {
         let mut disks = self.disks(self.stores(control)?);
         if let Source::Foreign(foreign) = &self.spec.workload.source {
@@ -296,6 +307,7 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Describes the run's disks, with their images from the user's cache.
     fn layout(&self) -> Result<Layout<'_>, String> {
         let cache = crate::build::Cache::of_user().map_err(|e| e.to_string())?;
         let images = Images::at(cache.images());
@@ -307,8 +319,8 @@ impl<'a> Run<'a> {
         ))
     }
 
-    /// Returns the contents of the disks at the start of the workload. They are laid out once, by a
-    /// guest whose disks take no time, and kept for later runs.
+    /// Returns the contents of the disks at the start of the workload. Disks with files are laid
+    /// out once, by a guest whose disks take no time, and kept for later runs.
     fn stores(&self, control: &Control) -> Result<Vec<Store>, Stop> {
         let layout = self.layout()?;
         let fresh = || layout.fresh().map_err(|e| said(&e));
@@ -341,6 +353,7 @@ impl<'a> Run<'a> {
         Ok(stores()?)
     }
 
+    /// Makes the machine's disks, which take the time of their device models, over these contents.
     fn disks(&self, stores: Vec<Store>) -> Vec<Disk> {
         let RunSpec {
             machine,
@@ -354,7 +367,8 @@ impl<'a> Run<'a> {
             .collect()
     }
 
-    /// Writes the initramfs: the first process, the job, and a trace to replay.
+    /// Writes the initramfs of a guest: the first process, its job, a shell's programs if a user
+    /// sits at it, and the trace to replay (`file`).
     fn boot_from(&self, job: &Job, file: Option<PathBuf>) -> Result<(), String> {
         let task = job.task;
         let job = serde_json::to_vec(job).map_err(of("the guest's job"))?;
@@ -390,7 +404,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Boots a guest and serves it to its end.
+    /// Boots a guest and serves its clock and disks to its end. Returns all that it sent and how it
+    /// ended; adds to `used` what it took of the host.
     fn guest(
         &self,
         boot: Boot<'_, '_>,
@@ -445,6 +460,7 @@ impl<'a> Run<'a> {
             process.ended(LAST_BREATH_MS).map_err(of("the guest"))?;
             all = heard()?;
         }
+        // The task that computes without end, if the guest was killed for that.
         let running =
             matches!(ending, Ending::Hung(_)).then(|| running(&self.built.linux, &process));
         used.cpu_ns += process.cpu_ns();
@@ -459,8 +475,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Makes the world of a guest with these disks. Removes the sockets that an earlier guest of
-    /// this run left.
+    /// Makes the clock and the devices of a guest with these disks, on sockets in the run's folder.
+    /// Removes the sockets that an earlier guest of this run left.
     fn server(&self, disks: Vec<Disk>) -> Result<Server, String> {
         let ports = (0..disks.len()).map(crate::server::port_name);
         for socket in ports.chain([crate::server::CLOCK.to_owned()]) {
@@ -469,7 +485,8 @@ impl<'a> Run<'a> {
         Server::new(self.folder.path(), disks).map_err(of("the guest's sockets"))
     }
 
-    /// Starts a guest's process, on `terminal` if there is one.
+    /// Starts a guest's process, on `terminal` if there is one, with the library that draws random
+    /// numbers from `seed`.
     fn start(&self, args: &[String], seed: u64, terminal: Option<File>) -> Result<Process, String> {
         let file = create(&self.path("console"))?;
         let console = terminal.map_or(Console::File(file), Console::Terminal);
@@ -492,6 +509,8 @@ impl<'a> Run<'a> {
         started.map_err(of(linux.display()))
     }
 
+    /// Makes the result of a run from its ended guest: the figures, and a digest of all that the
+    /// guest sent and its disks did.
     fn result(&self, after: After) -> RunResult {
         let outcome = after.outcome();
         let machine = &self.spec.machine;
@@ -534,10 +553,13 @@ struct OfRun<'a> {
 }
 
 impl Watched for OfRun<'_> {
+    /// Returns true if the guest's process runs.
     fn alive(&mut self) -> bool {
         self.process.alive()
     }
 
+    /// Returns true if the guest has sent its last frame, which says that it is done; looks only if
+    /// frames have come since the last call.
     fn done(&mut self) -> bool {
         let len = self.frames.metadata().map_or(0, |m| m.len());
         if len == self.seen {
@@ -562,6 +584,8 @@ struct After {
 }
 
 impl After {
+    /// Returns the reason why a guest failed: as it reported, or else the last words on its
+    /// console.
     fn why(&self) -> String {
         match self.heard.failure() {
             Some(why) => why.to_owned(),
@@ -569,6 +593,8 @@ impl After {
         }
     }
 
+    /// Returns the outcome of a run whose guest ended so: an ending of the guest alone is no
+    /// failure if it has sent its last frame.
     fn outcome(&self) -> Outcome {
         let failed = |error: String| Outcome::Failed { error };
         match &self.ending {
@@ -612,7 +638,8 @@ pub fn fits_in_memory(bytes: u64) -> bool {
     room.map_or(0, |s| s.f_bavail.saturating_mul(s.f_frsize)) > bytes
 }
 
-/// Returns the folder for the guest's memory.
+/// Returns the folder for a guest's memory of `bytes` bytes: `/dev/shm` if there is room, else the
+/// folder `otherwise`.
 fn memory_folder(bytes: u64, otherwise: &Path) -> String {
     match fits_in_memory(bytes) {
         true => IN_MEMORY.to_owned(),
@@ -620,6 +647,7 @@ fn memory_folder(bytes: u64, otherwise: &Path) -> String {
     }
 }
 
+/// Creates a new file that is appended to, in the place of an older one.
 fn create(path: &Path) -> Result<File, String> {
     let _ = fs::remove_file(path);
     let file = OpenOptions::new()
@@ -630,6 +658,7 @@ fn create(path: &Path) -> Result<File, String> {
     file.map_err(of(path.display()))
 }
 
+/// Opens a disk's file as the contents of a disk.
 fn open(path: &Path) -> Result<Store, String> {
     let file = OpenOptions::new().read(true).write(true).open(path);
     file.and_then(Store::new).map_err(of(path.display()))
@@ -638,7 +667,8 @@ fn open(path: &Path) -> Result<Store, String> {
 /// Stands for the last lines of an empty console.
 const NO_WORDS: &str = "none";
 
-/// Returns the last lines of a console.
+/// Returns the last lines of a guest's console, joined; those around a panic or a lack of memory if
+/// there was one. The text of an empty console is [`NO_WORDS`].
 fn last_words(path: &Path) -> String {
     let read = || -> io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
@@ -670,8 +700,9 @@ fn last_words(path: &Path) -> String {
     }
 }
 
-/// Returns the name of the task that runs in a guest. Its kernel keeps a pointer to the name, if it
-/// has the patch for costs.
+/// Returns the name of the task that runs in a guest, read from the memory of its process; `linux`
+/// is the kernel's executable. The kernel keeps a pointer to the name only with the patch for
+/// costs: `None` without it.
 fn running(linux: &Path, process: &Process) -> Option<String> {
     use object::{Object, ObjectSymbol};
     let bytes = fs::read(linux).ok()?;

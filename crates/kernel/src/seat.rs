@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static TAKEN: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
+/// Locks the set of CPUs that runs of this process have.
 fn taken() -> MutexGuard<'static, BTreeSet<usize>> {
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -23,8 +24,8 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// Binds the calling thread to one of its allowed CPUs that no other run has; `None`: there is
-    /// none, or the host does not tell.
+    /// Binds the calling thread to one of its allowed CPUs that no other run of this process has;
+    /// `None`: there is none, or the host does not tell.
     pub fn take() -> Option<Self> {
         let before = sched_getaffinity(None).ok()?;
         let mut taken = taken();

@@ -56,7 +56,9 @@ pub struct Patched(pub BTreeMap<PathBuf, Option<(Kind, Vec<u8>)>>);
 type Misfit = String;
 
 impl Patched {
-    /// Applies one more patch, wholly or not at all. `release` is for the message.
+    /// Applies one more patch to the state so far, in memory and wholly or not at all. `scan` is
+    /// the unpatched tree; `release` is for the message. The mails of a series are applied one
+    /// after the other.
     ///
     /// # Errors
     /// The text is no patch, or does not fit.
@@ -121,8 +123,8 @@ impl Patched {
         Ok(Some((kind, bytes)))
     }
 
-    /// Checks that a file may be made at `path`: the path is free, and no file or link stands where
-    /// it has a folder.
+    /// Checks that a file may be made at `path`: the path is free, no file or link stands where the
+    /// path has a folder, and the path is no folder itself. The error says what stands in the way.
     fn room(&self, scan: &Scan, path: &Path) -> Result<(), Misfit> {
         let shown = path.display();
         if self.kind(scan, path).is_some() {
@@ -177,6 +179,8 @@ struct Change {
 }
 
 impl<'a> Diff<'a> {
+    /// Prepares to apply one diff to the state `before`; collects the names that the diff renames
+    /// away.
     fn of(scan: &'a Scan, before: &Patched, files: &[FilePatch<'_, [u8]>]) -> Self {
         let given_up = files.iter().filter_map(|file| match file.operation() {
             FileOperation::Rename { from, .. } => inside(from).ok(),
@@ -191,7 +195,8 @@ impl<'a> Diff<'a> {
         }
     }
 
-    /// Returns the file at `path`, which the diff requires to exist.
+    /// Returns the kind and contents of the file at `path` in `state`, which the diff requires to
+    /// exist; the error says that the path is missing.
     fn there(&self, state: &Patched, path: &Path) -> Result<(Kind, Vec<u8>), Misfit> {
         let missing = || {
             format!(
@@ -211,8 +216,8 @@ impl<'a> Diff<'a> {
         }
     }
 
-    /// Returns the file from which a rename or a copy starts, and whether it existed before the
-    /// diff.
+    /// Returns the file from which a rename or a copy starts, as it was before the diff if it
+    /// existed then (true), else as an earlier part of the diff has made it (false).
     fn moved(&self, from: &Path) -> Result<((Kind, Vec<u8>), bool), Misfit> {
         match self.before.kind(self.scan, from) {
             Some(_) => Ok((self.text(&self.before, from)?, true)),
@@ -220,7 +225,8 @@ impl<'a> Diff<'a> {
         }
     }
 
-    /// Checks that the diff may put a file at `path`.
+    /// Checks that the diff may put a file at `path`: the diff itself renames the present one away,
+    /// or the path is free in the tree.
     fn room(&self, path: &Path) -> Result<(), Misfit> {
         let free = self.given_up.contains(path) && !self.taken.contains(path);
         match free {
@@ -229,6 +235,9 @@ impl<'a> Diff<'a> {
         }
     }
 
+    /// Returns the text to which the hunks of one file's diff are applied, and the names to remove
+    /// and to write, for each kind of change: rename, copy, creation, deletion or modification.
+    /// Fails if a path is not in the tree, or is taken.
     fn change(&self, file: &FilePatch<'_, [u8]>) -> Result<Change, Misfit> {
         // Renames and copies name paths without the prefixes `a/` and `b/`.
         let stripped = file.operation().strip_prefix(1);
@@ -281,6 +290,9 @@ impl<'a> Diff<'a> {
         })
     }
 
+    /// Applies the hunks of one file's diff and notes the result in the current state. `whole` is
+    /// the text of the patch, in which the line of a failed hunk is looked up. The error says which
+    /// hunk does not fit.
     fn apply_file(&mut self, file: &FilePatch<'_, [u8]>, whole: &[u8]) -> Result<(), Misfit> {
         let Change { text, from, to } = self.change(file)?;
         let name = to.as_ref().or(from.as_ref());
@@ -346,13 +358,14 @@ fn mails(text: &[u8]) -> Vec<&[u8]> {
     out
 }
 
+/// Returns true if a line of the text starts with `beginning`.
 fn has_line(text: &[u8], beginning: &[u8]) -> bool {
     text.split(|b| *b == b'\n')
         .any(|l| l.starts_with(beginning))
 }
 
-/// Returns the line of the patch, from 1, where the hunk of `file` begins whose old range starts at
-/// line `start`.
+/// Returns the line of the patch `text`, from 1, at which the hunk of `file` begins whose old range
+/// starts at line `start`; `None` if there is none. For error messages only.
 fn line_of_hunk(text: &[u8], file: &str, start: usize) -> Option<usize> {
     let mut in_file = false;
     // An empty old range starts at line 0, which the library counts as 1.
@@ -360,6 +373,8 @@ fn line_of_hunk(text: &[u8], file: &str, start: usize) -> Option<usize> {
     for (number, line) in (1..).zip(text.split(|b| *b == b'\n')) {
         let line = String::from_utf8_lossy(line);
         if line.starts_with("+++ ") || line.starts_with("--- ") {
+            // Of the two name lines before a file's hunks, at least one names the file; the other
+            // may be /dev/null.
             in_file |= line.contains(file);
             in_file &= line.contains(file) || line.contains("/dev/null");
         } else if in_file && heads.iter().any(|h| line.starts_with(h.as_str())) {
@@ -369,7 +384,8 @@ fn line_of_hunk(text: &[u8], file: &str, start: usize) -> Option<usize> {
     None
 }
 
-/// Checks that a path stays within the tree and has no newline or NUL, which a manifest can't hold.
+/// Returns the path if it stays within the tree and has no newline or NUL, which a manifest can't
+/// hold; the error says why not.
 fn inside(path: &[u8]) -> Result<PathBuf, Misfit> {
     use std::os::unix::ffi::OsStrExt as _;
     let named = Path::new(std::ffi::OsStr::from_bytes(path));

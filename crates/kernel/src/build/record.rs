@@ -73,7 +73,8 @@ pub struct Built {
 }
 
 impl Built {
-    /// Opens the kernel in a finished folder.
+    /// Opens the finished kernel in `folder`: reads its record and checks that its files are there.
+    /// `name` is the name under which it was looked up.
     ///
     /// # Errors
     /// A file is missing or damaged.
@@ -120,7 +121,7 @@ pub struct Listed {
     pub work_bytes: u64,
 }
 
-/// Returns the sorted names of kept kernels and of unfinished builds.
+/// Returns the sorted names of finished kernels and of unfinished builds in the cache.
 pub fn names(cache: &Cache) -> Vec<String> {
     let of = |folder: PathBuf| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -133,7 +134,7 @@ pub fn names(cache: &Cache) -> Vec<String> {
     out
 }
 
-/// Returns the kernel with this name; `None`: there is none.
+/// Returns the finished kernel with this name; `None`: there is none.
 ///
 /// # Errors
 /// The kernel is damaged.
@@ -144,13 +145,15 @@ pub fn by_name(cache: &Cache, name: &str) -> Result<Option<Built>, BuildError> {
     Built::open(name, &cache.kernels().join(key)).map(Some)
 }
 
-/// Returns the key of the kernel to which a name points.
+/// Returns the key (name of the folder) of the kernel to which a name points; `None` if the name
+/// points to none.
 pub fn key_of(cache: &Cache, name: &str) -> Option<String> {
     let key = fs::read_to_string(cache.names().join(name)).ok()?;
     Some(key.trim().to_owned())
 }
 
-/// Returns the keys of all kernels built under a name, including the current one.
+/// Returns the keys (names of folders) of all finished kernels first built under a name, including
+/// the current one.
 pub fn of_name(cache: &Cache, name: &str) -> Vec<String> {
     let entries = fs::read_dir(cache.kernels())
         .into_iter()
@@ -163,7 +166,8 @@ pub fn of_name(cache: &Cache, name: &str) -> Vec<String> {
     keys.collect()
 }
 
-/// Lists all names with their kernels and sizes.
+/// Lists all names in the cache with their kernels, or the reason why there is none, and sizes on
+/// disk.
 pub fn listed(cache: &Cache) -> Vec<Listed> {
     let one = |name: String| {
         let key = key_of(cache, &name);
@@ -188,8 +192,9 @@ pub fn listed(cache: &Cache) -> Vec<Listed> {
     names(cache).into_iter().map(one).collect()
 }
 
-/// Returns the record of an earlier whole build to estimate a duration from: the latest of the same
-/// series, else the latest of any.
+/// Returns the record of an earlier whole build, from which the duration of the next is estimated:
+/// the latest of the same series (`6.12`) as `release`, else the latest of any; `None` if there is
+/// none.
 pub fn earlier(cache: &Cache, release: &str) -> Option<Record> {
     let entries = fs::read_dir(cache.kernels()).ok()?.flatten();
     let records = entries.filter_map(|e| Some(Built::open("", &e.path()).ok()?.record));

@@ -61,12 +61,14 @@ pub fn find_tools() -> Result<(), BuildError> {
     ))
 }
 
+/// Returns true if the path is a regular file that may be executed.
 fn is_program(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns a command with an empty environment but for `PATH`, `HOME`, `TMPDIR` and `LC_ALL`.
+/// Returns a command whose environment is empty but for `PATH`, `HOME`, `TMPDIR` and `LC_ALL`, so
+/// that a build does not depend on the user's other variables.
 pub fn tool(name: &str) -> Command {
     let mut command = Command::new(name);
     let kept = ["PATH", "HOME", "TMPDIR"];
@@ -78,7 +80,7 @@ pub fn tool(name: &str) -> Command {
     command
 }
 
-/// Returns the first line of a program's `--version`.
+/// Returns the first line of the output of a program's `--version`.
 pub fn version(name: &str) -> Result<String, BuildError> {
     let output = tool(name).arg("--version").output();
     let output = output.map_err(|e| BuildError::io("can't run", Path::new(name), e))?;
@@ -106,7 +108,8 @@ pub struct Log {
 pub struct Ended(ExitStatus);
 
 impl Ended {
-    /// Turns a failed exit status into an error.
+    /// Turns a failed exit status into an error; `doing` names the step, such as "compiling the
+    /// kernel".
     ///
     /// # Errors
     /// The program failed; the error has its complaints, or names the full disk or the missing
@@ -155,6 +158,7 @@ impl Log {
         })
     }
 
+    /// Returns the lines of the output that look like errors, or the last line if none does.
     fn said(&self) -> String {
         match self.wrong.as_slice() {
             [] => self.last.clone(),
@@ -162,6 +166,8 @@ impl Log {
         }
     }
 
+    /// Looks at one line of output for causes of a failure: a full disk, a missing Debian package
+    /// (`hint`), and the first few lines that look like errors.
     fn note(&mut self, line: &str) {
         self.full |=
             line.contains("No space left on device") || line.contains("Disk quota exceeded");
@@ -179,9 +185,9 @@ impl Log {
         }
     }
 
-    /// Runs a program to its end and passes each line of its output to `line`. The program and its
-    /// children inherit the lock file, so that no other process builds beside one that was left
-    /// over.
+    /// Runs a program to its end, writes its output into the log and passes each line to `line`.
+    /// The program and its children inherit the lock file, so that no other process builds beside
+    /// one that was left over. If `watch` says stop, the program is terminated.
     ///
     /// # Errors
     /// The program can't be run, its output can't be logged, or the user wants to stop.
@@ -211,6 +217,7 @@ impl Log {
                 }
             }
         });
+        // The first error of writing the log; it ends the program, too.
         let mut trouble = None;
         let mut stopped = false;
         loop {

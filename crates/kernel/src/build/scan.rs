@@ -44,7 +44,7 @@ pub struct Entry {
 pub struct Manifest(pub BTreeMap<PathBuf, Entry>);
 
 impl Manifest {
-    /// Returns one digest of all entries.
+    /// Returns one SHA-256 digest of all entries: of kinds, contents and names.
     pub fn digest(&self) -> Digest {
         Sha256::digest(self.text()).into()
     }
@@ -94,6 +94,7 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// Reads a digest of 64 hexadecimal digits; `None` if one is not a digit.
 fn unhex(text: &[u8]) -> Option<Digest> {
     let mut out = [0; 32];
     let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
@@ -118,7 +119,8 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Reads a whole tree, on as many threads as there are CPUs.
+    /// Reads a whole source tree, on as many threads as there are CPUs: the kind and digest of each
+    /// file that belongs to the tree, and its stamp, by which a change during the build is noticed.
     ///
     /// # Errors
     /// A file can't be read.
@@ -173,7 +175,8 @@ impl Scan {
         })
     }
 
-    /// Wraps a tree whose manifest is already known and that no other process writes to.
+    /// Wraps a tree whose manifest is already known and that no other process writes to: no change
+    /// is looked for.
     pub fn known(root: PathBuf, manifest: Manifest) -> Self {
         Self {
             root,
@@ -182,7 +185,8 @@ impl Scan {
         }
     }
 
-    /// Returns a file that was changed since the scan, if there is one.
+    /// Returns a file that was changed since the scan (in length or modification time), if there is
+    /// one.
     pub fn changed(&self) -> Option<&Path> {
         let same = |(name, stamp): &&(PathBuf, Stamp)| {
             let now = fs::symlink_metadata(self.root.join(name));
@@ -193,11 +197,13 @@ impl Scan {
     }
 }
 
+/// Returns length and modification time (seconds, nanoseconds) of a file.
 fn stamp_of(m: &fs::Metadata) -> Stamp {
     (m.len(), m.mtime(), m.mtime_nsec())
 }
 
-/// Returns the names that belong to the tree itself.
+/// Returns the paths of the files and links that belong to the tree itself: without `.git` and
+/// without files that `.gitignore` files name, such as those of a build.
 ///
 /// The root's own `.gitignore` is read without the lines that ignore everything: Debian's ends with
 /// one, because the packaging is kept without the sources.
@@ -208,15 +214,17 @@ fn names(root: &Path, tree: &Beneath) -> Result<Vec<PathBuf>, BuildError> {
     Ok(out)
 }
 
-/// Reads a folder's `.gitignore`, if it has one. A symbolic link is not followed, as in git.
+/// Reads the `.gitignore` of the folder `place`, if it has one; `takes` selects lines. A symbolic
+/// link is not followed, as in git.
 fn rules(tree: &Beneath, place: &str, takes: impl Fn(&str) -> bool) -> Ignored {
     let file = format!("{place}.gitignore");
     let lines = tree.read(Path::new(&file)).unwrap_or_default();
     Ignored::parse(&String::from_utf8_lossy(&lines), takes)
 }
 
-/// Collects the names below a folder whose path from the root is `place`. `rules` are those of the
-/// folders above it and its own, each with the length of its folder's path.
+/// Collects in `out` the paths of files and links below a folder whose path from the root is
+/// `place`, without ignored ones. `rules` are those of the folders above it and its own, each with
+/// the length of its folder's path, from which on names are compared.
 fn below(
     folder: &Path,
     tree: &Beneath,
@@ -252,6 +260,8 @@ fn below(
     Ok(())
 }
 
+/// Reads a file or link of the tree. Returns its kind and the digest of its contents (of its target
+/// for a link), and its stamp: length and modification time.
 fn entry(root: &Path, tree: &Beneath, name: &Path) -> Result<(Entry, Stamp), BuildError> {
     let wrong = |e| BuildError::io("can't read", &root.join(name), e);
     let (kind, digest, stamp) = match tree.find(name).map_err(wrong)? {

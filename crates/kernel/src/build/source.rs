@@ -33,7 +33,7 @@ const LANDMARKS: [&str; 4] = [
     "arch/um/drivers/virtio_uml.c",
 ];
 
-/// Returns the release of a source tree.
+/// Returns the release of a source tree, as its top Makefile has it.
 ///
 /// # Errors
 /// The folder is no tree of Linux, or one without the devices that guests have (before 5.4).
@@ -72,7 +72,11 @@ pub fn release(root: &Path) -> Result<Release, BuildError> {
     Ok(Release { series, text })
 }
 
-/// Returns the path of the archive of an installed Debian package of sources.
+/// Returns the path of the archive of an installed Debian package of sources (`linux-source-6.12`),
+/// by its version.
+///
+/// # Errors
+/// The package is not installed; the error lists those that are.
 pub fn archive(cache: &Cache, version: &str) -> Result<PathBuf, BuildError> {
     let found = archives(cache);
     if let Some((_, path)) = found.iter().find(|(v, _)| v == version) {
@@ -93,13 +97,15 @@ pub fn archive(cache: &Cache, version: &str) -> Result<PathBuf, BuildError> {
     Err(BuildError::input(what, accepted))
 }
 
+/// Returns the path at which the Debian package of this version installs its archive.
 fn archive_name(cache: &Cache, version: &str) -> PathBuf {
     cache
         .packages
         .join(format!("linux-source-{version}.tar.xz"))
 }
 
-/// Returns versions and archives of the installed packages.
+/// Returns the versions of the installed Debian packages of sources with the paths of their
+/// archives, sorted.
 fn archives(cache: &Cache) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(&cache.packages)
         .into_iter()
@@ -118,8 +124,9 @@ fn archives(cache: &Cache) -> Vec<(String, PathBuf)> {
     out
 }
 
-/// Unpacks an archive, unless that is done already, and returns its scan. A second process waits
-/// for the first.
+/// Unpacks the archive of a Debian package of sources into the cache, unless that is done already,
+/// and returns its scan. The archive's digest is in the folder's name, so that an updated package
+/// is unpacked anew. A second process waits for the first.
 ///
 /// # Errors
 /// The archive can't be unpacked.

@@ -15,7 +15,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Returns the manifest of the tree after the patches.
+/// Returns the manifest of the tree `scan` after the patches: what the private copy must have.
 pub fn patched(scan: &Scan, patched: &Patched) -> Manifest {
     let mut out = scan.manifest.clone();
     for (path, file) in &patched.0 {
@@ -53,8 +53,10 @@ impl Copy {
         }
     }
 
-    /// Makes the copy match `wanted`. An update that was interrupted, even by a kill, is completed
-    /// by the next call.
+    /// Makes the private copy match `wanted`: writes only files that differ from the last update,
+    /// because make compiles each file with a new time again. Contents come from `patches`, or else
+    /// from the tree `scan`. An update that was interrupted, even by a kill, is completed by the
+    /// next call.
     ///
     /// # Errors
     /// A file can't be read or written.
@@ -67,6 +69,7 @@ impl Copy {
         let had = fs::read(&self.manifest)
             .ok()
             .and_then(|t| Manifest::parse(&t));
+        // Without a manifest there is no copy, or an unusable one.
         let first = had.is_none();
         let mut had = had.unwrap_or_default();
         if first {
@@ -134,6 +137,7 @@ impl Copy {
     }
 }
 
+/// Returns the permissions of a file of this kind.
 fn mode(kind: Kind) -> u32 {
     if kind == Kind::Executable {
         0o755

@@ -19,8 +19,8 @@ const KCONFIG: &str = "arch/um/Kconfig";
 /// Separates a build's name from the ticks in it.
 const SUFFIX: &str = "-hz";
 
-/// Returns the name of the build that ticks `hz` times a second: the name as it is for [`HZ`], or
-/// with `-hz250`.
+/// Returns the name of the build whose timer ticks `hz` times a second: the name as it is if its
+/// ticks are these, or with an ending such as `-hz250`.
 pub fn ticking(name: &str, hz: u32) -> String {
     match of_name(name) == hz {
         true => name.to_owned(),
@@ -28,12 +28,14 @@ pub fn ticking(name: &str, hz: u32) -> String {
     }
 }
 
-/// Returns how often a build's timer ticks in a second, by its name.
+/// Returns how often a build's timer ticks in a second, by the ending of its name; [`HZ`] without
+/// one.
 pub fn of_name(name: &str) -> u32 {
     split(name).1
 }
 
-/// Splits a build's name into that of the same kernel as it comes, and its ticks a second.
+/// Splits a build's name (`6.12-hz250`) into that of the same kernel with the usual ticks (`6.12`),
+/// and its ticks a second (250).
 pub fn split(name: &str) -> (&str, u32) {
     let parts = name.rsplit_once(SUFFIX);
     let known = parts.and_then(|(plain, hz)| Some((plain, hz.parse().ok()?)));
@@ -42,7 +44,8 @@ pub fn split(name: &str) -> (&str, u32) {
         .unwrap_or((name, HZ))
 }
 
-/// Has a tree's timer tick `hz` times a second.
+/// Has a tree's timer tick `hz` times a second: changes the default of `config HZ` in the patched
+/// `arch/um/Kconfig`.
 ///
 /// # Errors
 /// The tree says it otherwise than User-Mode Linux does.
@@ -74,7 +77,8 @@ pub fn apply(
     Ok(())
 }
 
-/// The file's text with another number behind `config HZ`.
+/// Returns the text of `arch/um/Kconfig` with another default in the entry `config HZ`; `None` if
+/// the text has no such entry or another default than User-Mode Linux's.
 fn with_ticks(text: &str, hz: u32) -> Option<String> {
     let begin = text.find("config HZ\n")?;
     let (before, rest) = text.split_at(begin);

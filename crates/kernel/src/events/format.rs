@@ -13,6 +13,7 @@ pub struct Field {
 }
 
 impl Field {
+    /// Takes the offset, size (bytes) and signedness of a field from a parsed `format` line.
     fn of(from: &PerfFieldFormat) -> Self {
         Self {
             offset: from.offset().into(),
@@ -21,8 +22,8 @@ impl Field {
         }
     }
 
-    /// Reads the number from an event without regard to a sign; `None`: the event is too short, or
-    /// the field is no number.
+    /// Reads the number at this field's place in an event, without regard to a sign; `None`: the
+    /// event is too short, or the field is no number.
     pub fn unsigned(self, event: &[u8]) -> Option<u64> {
         let bytes = event.get(self.offset..)?.get(..self.size)?;
         Some(match *bytes {
@@ -37,6 +38,7 @@ impl Field {
     /// `i64::MAX`.
     pub fn signed(self, event: &[u8]) -> Option<i64> {
         let n = self.unsigned(event)?;
+        // Bits above the number.
         let unused = 64 - 8 * self.size as u32;
         Some(if self.signed {
             ((n << unused) as i64) >> unused
@@ -60,6 +62,8 @@ pub struct Header {
 }
 
 impl Header {
+    /// Reads the layout of a ring page's header from the kernel's file `header_page`. Fails if a
+    /// field is missing.
     fn of(text: &str) -> Result<Self> {
         let fields: Vec<_> = text
             .lines()
@@ -178,7 +182,8 @@ impl Formats {
         })
     }
 
-    /// Returns true if the kernel has the tracepoint.
+    /// Returns true if the kernel has the tracepoint (`vmscan/mm_vmscan_lru_isolate`) and its
+    /// events are evaluated.
     pub fn has(&self, name: &str) -> bool {
         self.names.iter().any(|n| n == name)
     }
@@ -195,6 +200,8 @@ struct Format<'a> {
 }
 
 impl Format<'_> {
+    /// Returns the place of a field of this tracepoint's events; fails if the format has none of
+    /// this name.
     fn field(&self, name: &str) -> Result<Field> {
         let found = self.format.fields().iter().find(|f| f.name() == name);
         let found = found.map(Field::of);
@@ -217,12 +224,16 @@ impl Format<'_> {
         })
     }
 
+    /// Returns the number of a field's value that the kernel prints as `name`, from the table in
+    /// the format; fails if the table has no such name.
     fn value(&self, name: &str) -> Result<u64> {
         let found = self.values().find(|(_, n)| *n == name);
         let missing = || TraceError::NoField(self.name.to_owned(), name.to_owned());
         found.map(|(number, _)| number).ok_or_else(missing)
     }
 
+    /// Returns the kind of this tracepoint's events with the places of the fields that are
+    /// evaluated; `None`: the tracepoint is not evaluated. Fails if a needed field is missing.
     fn says(&self) -> Result<Option<Says>> {
         Ok(Some(match self.format.name() {
             "mm_vmscan_kswapd_sleep" => Says::KswapdSleep,
@@ -236,6 +247,7 @@ impl Format<'_> {
                 Says::Isolate {
                     scanned: self.field("nr_scanned")?,
                     lru: self.field("lru")?,
+                    // A bit for each active list.
                     active: active.fold(0, |all, (n, _)| all | 1 << (n & 63)),
                 }
             }

@@ -70,7 +70,8 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Reads a frame.
+    /// Reads a frame of the recording in the first pass: collects formats, times, lost events, and
+    /// the first events of tasks (`cast`).
     ///
     /// # Errors
     /// Formats or pages can't be read.
@@ -89,13 +90,15 @@ impl Survey {
                     self.lost = self.lost.or(Some(0));
                 }
             }
+            // All rings were read up to this time.
             Frame::Fetched(until) => self.queue.each(*until, |event| self.cast.see(event)),
             _ => {}
         }
         Ok(())
     }
 
-    /// Ends the first pass; `None`: there are no tracepoints, or the run has no start or end.
+    /// Ends the first pass and returns the second; `None`: there are no tracepoints, or the run has
+    /// no start or end.
     ///
     /// # Errors
     /// Formats can't be read.
@@ -118,6 +121,7 @@ impl Survey {
     }
 }
 
+/// Reads the `format` files (name of the tracepoint, text) that a guest reported.
 fn formats(texts: &[(String, String)]) -> Result<Formats> {
     Formats::read(texts.iter().map(|(name, text)| (&**name, &**text)))
 }
@@ -131,7 +135,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Reads a frame again.
+    /// Reads a frame again, in the second pass: adds its events to the sums.
     ///
     /// # Errors
     /// Pages can't be read.
@@ -144,7 +148,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Returns the figures of all events.
+    /// Ends the second pass and returns the figures of all events.
     pub fn done(mut self) -> Traced {
         self.queue.each(u64::MAX, |event| self.sums.add(event));
         self.sums.end();
@@ -160,7 +164,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// Takes the events of pages; returns true if events are missing between the pages.
+    /// Takes the evaluated events out of pages of a trace ring; returns true if events are missing
+    /// between the pages.
     fn take(&mut self, pages: &[u8], formats: &Formats) -> Result<bool> {
         let mut missed = false;
         for page in pages.chunks(formats.header.size.max(1)) {
@@ -176,7 +181,8 @@ impl Queue {
         Ok(missed)
     }
 
-    /// Passes on the events up to `until` in the order of time; no earlier ones can follow.
+    /// Passes on the events up to time `until` (ns) in the order of time, and forgets them; no
+    /// earlier ones can follow.
     fn each(&mut self, until: u64, mut to: impl FnMut(&Occurred)) {
         // The sort is stable: events of one CPU and time stay in order.
         self.events.sort_by_key(Occurred::at);

@@ -33,7 +33,8 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Reads the page's header.
+    /// Reads the header of a page of the trace ring: its time, the length of its events, and
+    /// whether events before it were lost.
     ///
     /// # Errors
     /// The page is shorter than its header says.
@@ -51,6 +52,7 @@ impl<'a> Page<'a> {
         })
     }
 
+    /// Returns the word of four bytes at offset `at` of the page's events.
     fn word(&self, at: usize) -> Result<u32> {
         let bytes = self.data.get(at..).and_then(|rest| rest.first_chunk());
         let cut = TraceError::Page("an event is cut off at its end");
@@ -64,14 +66,15 @@ impl<'a> Page<'a> {
         data.ok_or(TraceError::Page("an event is cut off at its end"))
     }
 
-    /// Returns the next event, its time in nanoseconds of the ring's clock and its bytes; `None` at
-    /// the end.
+    /// Returns the next event of the page, its time in nanoseconds of the ring's clock and its
+    /// bytes; `None` at the end. Records that only carry time or padding are passed over.
     ///
     /// # Errors
     /// A record is malformed.
     pub fn next(&mut self) -> Result<Option<(u64, &'a [u8])>> {
         while self.at < self.data.len() {
             let word = self.word(self.at)?;
+            // `delta`: nanoseconds since the previous record.
             let (kind, delta) = (word & 31, u64::from(word >> 5));
             let at = self.at + 4;
             match kind {

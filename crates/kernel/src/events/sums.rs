@@ -33,7 +33,8 @@ impl Occurred {
         self.at
     }
 
-    /// Reads an event; `None`: it is too short.
+    /// Reads from an event of the trace ring at time `at` (ns) what the figures need: the pid of
+    /// its task, and what happened; `None`: the event is too short.
     pub fn new(at: u64, point: &Point, event: &[u8]) -> Option<Self> {
         // Fields that no sum needs are left at 0.
         let what = match point.says {
@@ -98,6 +99,7 @@ struct Times {
 }
 
 impl Times {
+    /// Adds a duration in nanoseconds to number, sum and maximum.
     fn add(&mut self, ns: u64) {
         self.number += 1;
         self.total_ns = self.total_ns.saturating_add(ns);
@@ -126,8 +128,9 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Starts the sums of events from `start` to `end` of the workload; work that crosses either is
-    /// counted from or up to it. Events must be added in the order of time.
+    /// Starts the sums of events from `start` to `end` of the workload (ns of the ring's clock);
+    /// work that crosses either is counted from or up to it. `cast` has the tasks of the first
+    /// pass. Events must be added in the order of time.
     pub fn new(cast: Cast, start: u64, end: u64) -> Self {
         let tasks: BTreeMap<u64, TaskId> = cast.parts.keys().copied().zip(0..).collect();
         let reclaim = Reclaim::new(tasks.len());
@@ -186,6 +189,8 @@ impl Sums {
         }
     }
 
+    /// Begins the measured time: clears what reclaim's events before the start have counted, but
+    /// keeps which tasks are in reclaim.
     fn begin(&mut self) {
         self.reclaim.restart(self.start);
         self.begun = true;
@@ -201,6 +206,8 @@ impl Sums {
         }
     }
 
+    /// Adds a direct reclaim of the task `pid` that lasted from `since` to `until` (ns): its whole
+    /// length to the durations, and its part after the start to the task's time.
     fn stalled(&mut self, pid: u64, since: u64, until: u64) {
         let ns = until.saturating_sub(since);
         self.stalls.saturating_record(ns.max(1));
@@ -225,6 +232,7 @@ impl Sums {
             return traced;
         }
         let missing = |names: &[&'static str]| names.iter().copied().find(|n| !formats.has(n));
+        // The first name if the kernel has none of these tracepoints, else `None`.
         let any = |names: &[&'static str]| match names.iter().any(|n| formats.has(n)) {
             true => None,
             false => names.first().copied(),
@@ -301,7 +309,8 @@ pub struct Cast {
 }
 
 impl Cast {
-    /// Adds the next event, in the order of time.
+    /// Notes the task of the next event, in the order of time, and what its first events tell about
+    /// its state at the start of the recording.
     pub fn see(&mut self, event: &Occurred) {
         self.first.get_or_insert(event.at);
         let part = self.parts.entry(event.pid).or_default();
@@ -317,9 +326,10 @@ impl Cast {
         }
     }
 
-    /// Tells `reclaim` which tasks are kswapds and starts the work that was under way when the
-    /// recording began: a kswapd whose first event is going to sleep was awake, a task whose first
-    /// event is leaving direct reclaim was in it.
+    /// Tells `reclaim` which tasks are kswapds and starts, at `start` (ns) or the first event, the
+    /// work that was under way when the recording began: a kswapd whose first event is going to
+    /// sleep was awake, a task whose first event is leaving direct reclaim was in it. `tasks` has
+    /// the number of each pid.
     fn enter(&self, tasks: &BTreeMap<u64, TaskId>, reclaim: &Reclaim, start: u64) {
         let from = self.first.map_or(start, |first| first.min(start));
         for (pid, part) in &self.parts {
@@ -353,18 +363,21 @@ pub struct Traced {
 }
 
 impl Traced {
+    /// Adds a metric of the run.
     fn put(&mut self, name: &'static str, unit: &'static str, value: f64) {
         self.metrics.push((name, Metric { unit, value }));
     }
 
-    /// Returns true if events report scans wherever the counters have any.
+    /// Returns true if there are scan events of kswapd and of direct reclaim wherever the counters
+    /// of `/proc/vmstat` say that they scanned.
     fn tells_scans(sums: &ReclaimSums, result: &RunResult) -> bool {
         let counted = |name| result.counters.get(name).copied().unwrap_or(0);
         (sums.kswapd.scanned > 0 || counted("pgscan_kswapd") == 0)
             && (sums.direct.scanned > 0 || counted("pgscan_direct") == 0)
     }
 
-    /// Adds the figures to a run's result, which already has the counters.
+    /// Adds the figures of the events to a run's result, which already has the counters. Figures
+    /// that the counters show to be incomplete are left out, with a note.
     pub fn tell(mut self, result: &mut RunResult) {
         let silent = |sums: &mut ReclaimSums| !Self::tells_scans(sums, result);
         if self.reclaim.take_if(silent).is_some() {

@@ -64,11 +64,13 @@ pub struct Partitions {
 }
 
 impl Partitions {
-    /// Lays out a filesystem and then a swap area, both in bytes.
+    /// Lays out a disk for a filesystem and then a swap area, both given in bytes and aligned to 1
+    /// MiB.
     ///
     /// # Errors
     /// The disk would exceed 2 TiB, the limit of an MBR partition table.
     pub fn of(filesystem: u64, swap: u64) -> Result<Self, ImageError> {
+        // The next multiple of the alignment.
         let up = |bytes: u64| bytes.checked_next_multiple_of(ALIGN);
         let lay = || {
             let first = (ALIGN, filesystem);
@@ -88,7 +90,8 @@ impl Partitions {
         })
     }
 
-    /// Returns the disk's first sector: a master boot record with a fixed signature.
+    /// Returns the disk's first sector: a master boot record with a fixed signature and both
+    /// partitions.
     fn record(&self) -> [u8; SECTOR as usize] {
         let mut out = [0; SECTOR as usize];
         out[440..444].copy_from_slice(b"lowm");
@@ -109,8 +112,9 @@ impl Partitions {
     }
 }
 
-/// Makes a disk of a filesystem's image and a swap area of `swap` bytes, in a new sparse file. In a
-/// guest the filesystem is the first partition (`vda1`), swap the second.
+/// Makes a disk of a filesystem's image and a swap area of `swap` bytes, in a new sparse file `to`,
+/// and returns its layout. In a guest the filesystem is the first partition (`vda1`), swap the
+/// second.
 ///
 /// # Errors
 /// As [`Partitions::of`] and [`swap_page`]; or a file can't be read or written.

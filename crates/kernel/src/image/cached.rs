@@ -50,8 +50,9 @@ impl Images {
         Self { folder }
     }
 
-    /// Returns the image of a new filesystem and makes it if needed. It must not be written to:
-    /// [`Images::put`] copies it.
+    /// Returns the path of the image of a new filesystem of `capacity` bytes, and makes the image
+    /// if needed. `preload` is a kernel's library that fixes random numbers and clock. The image
+    /// must not be written to: [`Images::put`] copies it.
     ///
     /// # Errors
     /// As [`create`].
@@ -61,8 +62,9 @@ impl Images {
         self.made(&name, |path| create(kind, capacity, path, preload))
     }
 
-    /// Returns the image of a folder with this digest ([`super::folder_digest`]), a read-only ext4,
-    /// and makes it if needed.
+    /// Returns the path of the image of the folder `root` with this digest
+    /// ([`super::folder_digest`]), a read-only ext4, and makes the image if needed. `preload` is a
+    /// kernel's library that fixes random numbers and clock.
     ///
     /// # Errors
     /// As [`from_folder`]; or the folder's digest has changed.
@@ -95,7 +97,8 @@ impl Images {
         })
     }
 
-    /// Returns the path of an entry and makes it if needed.
+    /// Returns the path of the cache's entry `name`; calls `make` first if there is no such entry.
+    /// Notes that the entry was used.
     fn made(
         &self,
         name: &str,
@@ -111,12 +114,14 @@ impl Images {
         Ok(path)
     }
 
+    /// Makes the cache's folder if it is missing.
     fn make_folder(&self) -> Result<(), ImageError> {
         let made = fs::create_dir_all(&self.folder);
         made.map_err(|e| ImageError::io("can't make", &self.folder, e))
     }
 
-    /// Copies the image of a new filesystem to a new file `to`; holes stay holes.
+    /// Copies the image of a new filesystem of `capacity` bytes to a new file `to`; holes stay
+    /// holes.
     ///
     /// # Errors
     /// As [`create`].
@@ -130,7 +135,8 @@ impl Images {
         sparse::copy(&self.get(kind, capacity, preload)?, to)
     }
 
-    /// Copies the disks kept under `key` to the new files `to`. Returns false if there are none.
+    /// Copies the disks kept under `key`, with the files that a workload finds, to the new files
+    /// `to`. Returns false if there are none.
     ///
     /// # Errors
     /// The disks can't be read, or the new files can't be written.
@@ -153,8 +159,8 @@ impl Images {
         Ok(true)
     }
 
-    /// Keeps copies of disks under a key. Disks that another process or thread keeps under it
-    /// already stay.
+    /// Keeps copies of the disks `from` under a key, for [`Images::copy_disks`]. Disks that another
+    /// process or thread keeps under it already stay.
     ///
     /// # Errors
     /// The disks can't be read, or the copies can't be written.
@@ -178,10 +184,12 @@ impl Images {
         Ok(())
     }
 
+    /// Returns the folder of the disks kept under a key.
     fn disks(&self, key: &str) -> PathBuf {
         self.folder.join(format!("disks-{key}"))
     }
 
+    /// Returns the entries of the cache with their sizes on disk and the times of their last use.
     fn kept(&self) -> Vec<Kept> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let kept = |entry: fs::DirEntry| {
@@ -215,7 +223,8 @@ impl Images {
     }
 
     /// Removes the least recently used entries, never `but`, until at most `most` bytes on disk are
-    /// left, and old unfinished files. Entries that can't be removed stay: the run goes on.
+    /// left, and unfinished files that are old. Entries that can't be removed stay: the run goes
+    /// on.
     fn trim(&self, most: u64, but: &Path) {
         let mut kept = self.kept();
         kept.sort_by_key(|k| k.used);
@@ -253,7 +262,8 @@ fn touch(path: &Path) {
     let _ = File::open(path).and_then(|f| f.set_modified(SystemTime::now()));
 }
 
-/// Returns a digest of the inputs of a `kind` of image; `more` are further inputs.
+/// Returns a digest, in hex, of the inputs of a kind of image: options and version of the
+/// filesystem's tool, the library `preload`, and `more`.
 fn key(kind: FsKind, preload: &Path, more: &[&str]) -> Result<String, ImageError> {
     let (name, package) = maker(kind)?;
     let tool = find_tool(name, package)?;

@@ -31,7 +31,8 @@ pub enum ImageError {
 }
 
 impl ImageError {
-    /// Returns the input that would be accepted.
+    /// Returns the line that follows the error, with the input that would be accepted; `None` if
+    /// there is none.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::Input { accepted, .. } => Some(format!("accepted: {accepted}")),
@@ -43,6 +44,8 @@ impl ImageError {
         }
     }
 
+    /// Builds the error for a wrong request: `what` is the problem, `accepted` the input that would
+    /// be accepted.
     pub(super) fn input(what: impl Into<String>, accepted: impl Into<String>) -> Self {
         Self::Input {
             what: what.into(),
@@ -50,6 +53,8 @@ impl ImageError {
         }
     }
 
+    /// Wraps a system error of an action (`doing`, such as "can't read") on a path; a full disk or
+    /// an exceeded quota becomes [`ImageError::Full`].
     pub(super) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         let path = path.to_owned();

@@ -27,6 +27,8 @@ pub fn digest(root: &Path) -> Result<String, ImageError> {
     Ok(hex(&sum.finalize()[..16]))
 }
 
+/// Adds the names, modes and contents of everything in the folder `below` (a path below `root`) to
+/// the digest, sorted by name, subfolders included.
 fn add(root: &Path, below: &Path, sum: &mut Sha256) -> Result<(), ImageError> {
     let folder = root.join(below);
     let io = |e| ImageError::io("can't read", &folder, e);

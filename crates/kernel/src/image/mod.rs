@@ -49,7 +49,7 @@ features = has_journal,extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,ex
 }
 ";
 
-/// Returns a fixed UUID of version 8, which RFC 9562 leaves to applications.
+/// Returns the fixed UUID with this number, of version 8, which RFC 9562 leaves to applications.
 fn uuid(number: u8) -> [u8; 16] {
     let mut out = *b"lowmark\0\0\0\0\0\0\0\0\0";
     out[6] = 0x80;
@@ -58,6 +58,7 @@ fn uuid(number: u8) -> [u8; 16] {
     out
 }
 
+/// Returns the fixed UUID with this number in its usual form of digits and hyphens.
 fn uuid_text(number: u8) -> String {
     let hex = crate::build::hex(&uuid(number));
     let parts = [
@@ -83,7 +84,8 @@ fn new_name(path: &Path) -> PathBuf {
 /// The end of temporary names.
 const NEW: &str = ".new";
 
-/// Makes a file that appears under its name only when it is complete.
+/// Makes a file that appears at `path` only when `make`, which is given a temporary path and the
+/// open file, has completed it.
 pub(crate) fn new_file(
     path: &Path,
     make: impl FnOnce(&Path, &File) -> Result<(), ImageError>,
@@ -117,7 +119,8 @@ fn maker(kind: FsKind) -> Result<(&'static str, &'static str), ImageError> {
     }
 }
 
-/// Finds a tool in `PATH`, or in the folders where Debian has the superuser's.
+/// Finds a tool in `PATH`, or in the folders where Debian has the superuser's. The error names the
+/// Debian `package` to install.
 fn find_tool(name: &str, package: &str) -> Result<PathBuf, ImageError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
@@ -130,7 +133,8 @@ fn find_tool(name: &str, package: &str) -> Result<PathBuf, ImageError> {
     })
 }
 
-/// Returns a tool's command with fixed environment, random seed and clock.
+/// Returns a tool's command with a fixed environment, and with a fixed random seed and clock by the
+/// library `preload`.
 fn fixed(tool: &Path, preload: &Path) -> Command {
     let mut command = Command::new(tool);
     command
@@ -157,6 +161,8 @@ pub fn create(kind: FsKind, capacity: u64, path: &Path, preload: &Path) -> Resul
     make(kind, capacity, path, preload, &[])
 }
 
+/// Makes a filesystem of `capacity` bytes in a new sparse file, as `create` does; `more` are
+/// further arguments of the filesystem's tool.
 fn make(
     kind: FsKind,
     capacity: u64,
@@ -191,7 +197,8 @@ fn make(
     })
 }
 
-/// Returns the options of a filesystem's tool.
+/// Returns the options of the tool that makes a filesystem of this kind: fixed UUIDs, and the
+/// values of Debian 12 for all that a tool's defaults could change.
 fn options(kind: FsKind) -> Vec<String> {
     let (uuid, second) = (uuid_text(1), uuid_text(2));
     let all = match kind {
@@ -209,7 +216,7 @@ fn options(kind: FsKind) -> Vec<String> {
     all.split(' ').map(str::to_owned).collect()
 }
 
-/// Turns the output of a tool that failed into an error.
+/// Turns the output of a filesystem's tool that failed into an error.
 fn refused(kind: FsKind, capacity: u64, path: &Path, output: &[u8]) -> ImageError {
     let output = String::from_utf8_lossy(output);
     if output.contains("No space left") {
@@ -243,6 +250,7 @@ struct Taken {
 }
 
 impl Taken {
+    /// Adds the blocks and inodes that the contents of a folder take, subfolders included.
     fn add(&mut self, folder: &Path) -> Result<(), ImageError> {
         let io = |e| ImageError::io("can't read", folder, e);
         for entry in fs::read_dir(folder).map_err(io)? {

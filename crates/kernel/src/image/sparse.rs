@@ -51,13 +51,14 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), ImageError> {
     })
 }
 
-/// Turns a file's zeroes into holes, where its filesystem supports that.
+/// Turns a file's zeroes into holes, where its filesystem supports that. `path` is for messages.
 ///
 /// # Errors
 /// Reading or writing fails.
 pub fn dig(file: &File, path: &Path) -> Result<(), ImageError> {
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let (mut from, mut trouble) = (0, None);
+    // Makes a hole from the end of the last data to `to`; `next` is the end of the data after it.
     let mut punch = |to: u64, next: u64| {
         if to > from
             && trouble.is_none()
@@ -91,8 +92,8 @@ enum Trouble {
     Block(io::Error),
 }
 
-/// Passes the parts of a file that are not zero to `block` in order, in whole grains (the file's
-/// last one may be shorter).
+/// Passes the parts of a file that are not zero to `block` in order, each with its offset in bytes,
+/// in whole grains of 4096 bytes (the file's last one may be shorter).
 fn each_block(
     file: &File,
     mut block: impl FnMut(u64, &[u8]) -> io::Result<()>,

@@ -43,7 +43,8 @@ pub struct Writer<W: Write> {
     block: Vec<u8>,
 }
 
-/// Starts a recording.
+/// Starts a recording: writes its first line and returns a writer that compresses the frames that
+/// follow.
 ///
 /// # Errors
 /// The writer fails.
@@ -57,6 +58,7 @@ pub fn writer<W: Write>(mut to: W, about: &About) -> io::Result<Writer<W>> {
 }
 
 impl<W: Write> Writer<W> {
+    /// Compresses the present block and writes it behind its two lengths.
     fn put(&mut self) -> io::Result<()> {
         let packed = compress_to_vec(&self.block, LEVEL);
         for len in [packed.len(), self.block.len()] {
@@ -78,6 +80,7 @@ impl<W: Write> Writer<W> {
 }
 
 impl<W: Write> Write for Writer<W> {
+    /// Takes bytes into the present block, which is written when full; returns how many were taken.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = bytes.len().min(BLOCK - self.block.len());
         self.block.extend_from_slice(&bytes[..taken]);
@@ -101,7 +104,7 @@ struct Unpacked<R: Read> {
 }
 
 impl<R: Read> Unpacked<R> {
-    /// Reads the next block; returns false at the end.
+    /// Reads and decompresses the next block; returns false at the end, or if the block is cut off.
     fn next(&mut self) -> io::Result<bool> {
         let wrong = || io::Error::other("a block of the recording is damaged");
         let mut lengths = [0; 8];
@@ -128,6 +131,7 @@ impl<R: Read> Unpacked<R> {
 }
 
 impl<R: Read> Read for Unpacked<R> {
+    /// Copies decompressed bytes; returns 0 at the end.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while self.at == self.block.len() {
             if !self.next()? {
@@ -152,6 +156,7 @@ pub struct Recording {
 /// The source of a recording.
 pub type From<'a> = Box<dyn Read + 'a>;
 
+/// Reads the first line of a recording. Returns its description and the source behind the line.
 fn head(from: From<'_>) -> io::Result<(About, BufReader<From<'_>>)> {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
@@ -174,7 +179,7 @@ pub fn about(from: From<'_>) -> io::Result<About> {
     head(from).map(|(about, _)| about)
 }
 
-/// Returns the decompressed frames of a recording.
+/// Returns the decompressed frames of a recording, which follow its first line.
 ///
 /// # Errors
 /// The source is no recording.
@@ -211,7 +216,7 @@ impl Recording {
         self.heard.release().unwrap_or("")
     }
 
-    /// Returns the recording as the result of a run.
+    /// Returns the recording as the result of a run, with time series of at most [`MOST`] samples.
     pub fn result(self) -> RunResult {
         let outcome = match (self.heard.failure(), self.heard.complete()) {
             (Some(why), _) => Outcome::Failed {
@@ -249,7 +254,7 @@ impl Recording {
 }
 
 /// Makes a result of two snapshots of a machine: the texts of `/proc/vmstat` and, if given, of
-/// `/proc/zoneinfo`, before and after.
+/// `/proc/zoneinfo`, each before and after. Zones are shown as levels at both times.
 pub fn of_snapshots(vmstat: [&str; 2], zoneinfo: Option<[&str; 2]>) -> RunResult {
     let mut result = RunResult::of_kernel(Outcome::Completed);
     result.counters = proc::events_between(vmstat[0], vmstat[1]);

@@ -54,7 +54,7 @@ impl Live {
         format!("{host}:{}", self.port)
     }
 
-    /// Fetches the metrics page.
+    /// Fetches the metrics page by HTTP and returns its text without the header.
     ///
     /// # Errors
     /// Nothing answers at the address, or not with such a page.
@@ -80,7 +80,8 @@ impl Live {
         page.ok_or_else(|| io::Error::other("no live cache answers at this address"))
     }
 
-    /// Returns the files of a look at the cache, by their paths.
+    /// Fetches the metrics page and returns it as the files of a look, each by its path, as if read
+    /// from `/proc`.
     ///
     /// # Errors
     /// As [`Self::page`].
@@ -89,13 +90,15 @@ impl Live {
     }
 }
 
-/// Returns the first quoted part of a text, and the text behind it.
+/// Returns the first quoted part of a text, and the text behind it; both are empty if there is
+/// none.
 fn quoted(text: &str) -> (&str, &str) {
     let (_, rest) = text.split_once('"').unwrap_or(("", ""));
     rest.split_once('"').unwrap_or(("", ""))
 }
 
-/// Converts the page into the files of a look.
+/// Converts the metrics page of a live cache into the files of a look (path, text): its levels,
+/// events and zones in the form of `/proc`, and its latencies.
 pub fn files(page: &str) -> Vec<(&'static str, String)> {
     let (mut vmstat, mut latency, mut zones) = (String::new(), String::new(), String::new());
     let mut last_zone = "";
@@ -186,7 +189,8 @@ impl Between {
 }
 
 impl Latencies {
-    /// Parses the latency file of a look.
+    /// Parses the latency file of a look: lines of a kind, an upper limit in seconds, and the
+    /// number of times up to it.
     pub fn of(text: &str) -> Self {
         let mut all = Self::default();
         for line in text.lines() {
@@ -201,12 +205,14 @@ impl Latencies {
         all
     }
 
+    /// Returns the buckets of a kind, as upper limit in seconds and cumulative count; empty if
+    /// there is no such kind.
     fn of_kind(&self, kind: &str) -> &[(f64, u64)] {
         let at = KINDS.iter().position(|k| *k == kind);
         at.map_or(&[], |at| &self.0[at])
     }
 
-    /// Returns how many times are at most `limit` seconds.
+    /// Returns how many times of a kind are at most `limit` seconds.
     fn up_to(&self, kind: &str, limit: f64) -> u64 {
         let mut found = 0;
         for (l, n) in self.of_kind(kind) {
@@ -217,7 +223,8 @@ impl Latencies {
         found
     }
 
-    /// Returns the times that were taken since an earlier moment.
+    /// Returns the number of times of a kind that were taken since an earlier moment, with their
+    /// percentiles.
     pub fn since(&self, earlier: &Self, kind: &str) -> Between {
         let all = |moment: &Self| moment.up_to(kind, f64::INFINITY);
         let count = all(self).saturating_sub(all(earlier));
@@ -226,6 +233,7 @@ impl Latencies {
             shares: [None; SHARES.len()],
         };
         for (found, (_, share)) in between.shares.iter_mut().zip(SHARES) {
+            // The rank of the percentile among these times.
             let wanted = ((count as f64 * share).ceil() as u64).max(1);
             for (limit, n) in self.of_kind(kind) {
                 if n.saturating_sub(earlier.up_to(kind, *limit)) >= wanted {

@@ -118,14 +118,16 @@ fn cpu_seconds() -> f64 {
     seconds(usage.user_time()) + seconds(usage.system_time())
 }
 
-/// Formats an error as `what: why`, in one line.
+/// Returns a function that formats an error as `what: why`, for `map_err`.
 fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> String {
     move |why| format!("{what}: {why}")
 }
 
 impl<W: Write> Recorder<W> {
-    /// Prepares a recording and notes what is missing: files below `root`, and events if there is
-    /// no instance for them (with the reason). Nothing is recorded yet.
+    /// Prepares a recording of the running kernel to `out`: writes the kernel's release, and notes
+    /// what is missing: files of [`WATCH`] that can't be read, and events if there is no instance
+    /// of tracefs for them (with the reason). `root` is the folder that holds `/proc`, from which
+    /// only the release is read. Nothing else is recorded yet.
     ///
     /// # Errors
     /// There is no `/proc/vmstat`, or nothing can be written; in one line.
@@ -182,7 +184,8 @@ impl<W: Write> Recorder<W> {
         Ok(Self::of(out, source, tracer, interval_ns))
     }
 
-    /// Prepares the recording of a live cache.
+    /// Prepares the recording of a live cache to `out`, with a look every `interval_ns`
+    /// nanoseconds.
     ///
     /// # Errors
     /// The cache does not answer, or nothing can be written; in one line.
@@ -193,6 +196,7 @@ impl<W: Write> Recorder<W> {
         Ok(Self::of(out, Source::Cache(cache), None, interval_ns))
     }
 
+    /// Makes a recorder that has recorded nothing yet.
     fn of(out: W, source: Source, tracer: Option<(Tracer, Instance)>, interval_ns: u64) -> Self {
         Self {
             out,
@@ -233,7 +237,8 @@ impl<W: Write> Recorder<W> {
         self.look(0)
     }
 
-    /// Takes a sample `at` nanoseconds after the start: of /proc, or of a live cache.
+    /// Takes a sample `at` nanoseconds after the start: of /proc, or of a live cache. Notes if the
+    /// cache does not answer any more.
     fn look(&mut self, at: u64) -> Result<(), String> {
         match &mut self.source {
             Source::Proc(looks) => looks.take(at, &mut self.out).map_err(of("a look"))?,
@@ -249,7 +254,8 @@ impl<W: Write> Recorder<W> {
         Ok(())
     }
 
-    /// Writes the files of a look at a live cache, and its percentiles since the look before.
+    /// Writes the files of a look at a live cache at time `at` (ns), and the percentiles of its
+    /// latencies since the look before.
     fn look_at_cache(&mut self, at: u64, files: Vec<(&str, String)>) -> Result<(), String> {
         let write = |out: &mut W, frame: Frame| frame.write(out).map_err(of("the recording"));
         for (path, text) in files {
@@ -272,8 +278,8 @@ impl<W: Write> Recorder<W> {
         Ok(())
     }
 
-    /// Fetches events. All events before the previous fetch are complete then: an event is in its
-    /// ring some time after its own time stamp, but never that late.
+    /// Fetches events from the rings of all CPUs. All events before the previous fetch are complete
+    /// then: an event is in its ring some time after its own time stamp, but never that late.
     fn fetch(&mut self) -> Result<(), String> {
         let Some((tracer, _)) = &mut self.tracer else {
             return Ok(());
@@ -288,7 +294,8 @@ impl<W: Write> Recorder<W> {
     }
 
     /// Records until `over` returns an end, `done` becomes readable, or the limit is reached.
-    /// `over` and `done` are checked whenever something happens, and ten times a second.
+    /// `over` and `done` are checked whenever something happens, and ten times a second. `limit_ns`
+    /// counts from the start; returns the reason for the end.
     ///
     /// # Errors
     /// As [`Self::begin`].
@@ -327,7 +334,8 @@ impl<W: Write> Recorder<W> {
         }
     }
 
-    /// Waits for `ns` nanoseconds at most; returns true if a ring is half full.
+    /// Waits for `ns` nanoseconds at most, or until `done` is readable; returns true if a ring of
+    /// events is half full.
     fn wait(&mut self, ns: u64, done: Option<&File>) -> Result<bool, String> {
         // Older kernels report a ring as ready as soon as anything is in it.
         let soon = clock() < self.fetched + PAUSE_NS;
@@ -353,7 +361,8 @@ impl<W: Write> Recorder<W> {
         }
     }
 
-    /// Ends the recording as of `at` of [`clock`] (`None`: now). Returns the writer and the cost.
+    /// Ends the recording as of `at` of [`clock`] (`None`: now): takes the last sample and the
+    /// remaining events, writes the notes and the last frame. Returns the writer and the cost.
     ///
     /// # Errors
     /// As [`Self::begin`]. The instance is removed in any case.
@@ -419,7 +428,8 @@ impl<W: Write> Recorder<W> {
     }
 }
 
-/// Returns user and system CPU seconds of the children that this process has waited for.
+/// Returns user and system CPU seconds of the children that this process has waited for; `None` if
+/// the host does not say.
 pub fn childrens_seconds() -> Option<(f64, f64)> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok()?;
     let seconds = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 + t.tv_usec() as f64 / 1e6;

@@ -49,11 +49,12 @@ impl Tracefs {
         })
     }
 
+    /// Returns the folder of the instance with this name.
     fn instance(&self, name: &str) -> PathBuf {
         self.dir.join("instances").join(name)
     }
 
-    /// Removes an instance; succeeds if it does not exist.
+    /// Stops and removes an instance; succeeds if it does not exist.
     ///
     /// # Errors
     /// A file of the instance is open.

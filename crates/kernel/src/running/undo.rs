@@ -36,6 +36,7 @@ pub enum Action {
 }
 
 impl Action {
+    /// Returns the line of an undo log for this change.
     fn line(&self) -> String {
         match self {
             Self::Instance(name) => format!("instance\t{name}\n"),
@@ -45,6 +46,7 @@ impl Action {
         }
     }
 
+    /// Reads a line of an undo log; `None` if it is none, or names an instance that is not ours.
     fn of(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split('\t').collect();
         match words[..] {
@@ -60,7 +62,7 @@ impl Action {
         }
     }
 
-    /// Undoes the change; returns a description if anything had to be done.
+    /// Undoes the change; returns a description, or `None` if nothing had to be done.
     fn undo(&self) -> io::Result<Option<String>> {
         match self {
             Self::Instance(name) => {
@@ -93,7 +95,7 @@ pub struct Undo {
 }
 
 impl Undo {
-    /// Makes an empty log in a folder, under a unique name.
+    /// Makes and locks an empty log in a folder, under a unique name.
     ///
     /// # Errors
     /// Nothing can be written there.
@@ -140,7 +142,7 @@ impl Undo {
         Ok(())
     }
 
-    /// Undoes all changes; returns descriptions.
+    /// Undoes all changes and removes the log; returns descriptions.
     ///
     /// # Errors
     /// A change could not be undone, and stays in the log.
@@ -203,7 +205,7 @@ impl Drop for Guard {
 }
 
 /// Waits for the end of standard input, which means that the process at its other end has gone,
-/// then undoes the changes in the log `path`.
+/// then undoes the changes in the log `path`. The guard of an undo log does that ([`Undo::guard`]).
 ///
 /// # Errors
 /// A change could not be undone.
@@ -219,7 +221,8 @@ pub fn wait_and_undo(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Undoes the logs of processes that have died; returns what was done, or failed.
+/// Undoes the logs in a folder whose processes have died, which a free lock shows; returns what was
+/// done, or failed.
 pub fn sweep(folder: &Path) -> Vec<String> {
     let mut said = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -242,7 +245,7 @@ pub fn sweep(folder: &Path) -> Vec<String> {
     said
 }
 
-/// Undoes the log in a file whose lock is held, and removes it.
+/// Undoes the log in a file whose lock is held, and removes it; returns descriptions.
 fn undo_file(path: &Path) -> io::Result<Vec<String>> {
     let text = match fs::read_to_string(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -254,8 +257,8 @@ fn undo_file(path: &Path) -> io::Result<Vec<String>> {
     Ok(said)
 }
 
-/// Undoes a list of changes: each setting that still has the last value written returns to its
-/// first one.
+/// Undoes a list of changes: removes instances of tracefs, and gives each setting that still has
+/// the last value written its first one again. Returns descriptions.
 fn undo(actions: &[Action]) -> io::Result<Vec<String>> {
     let mut said = Vec::new();
     let mut settings: Vec<Action> = Vec::new();

@@ -398,7 +398,8 @@ impl Pool<'_> {
     /// that lets `watch` stop it. Returns the result and the host's resources that a real kernel
     /// took; `None` if the run was stopped.
     ///
-    /// # Errors Returns the payload of a panic of the run.
+    /// # Errors
+    /// Returns the payload of a panic of the run.
     fn once(
         &self,
         slot: usize,

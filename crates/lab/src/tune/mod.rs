@@ -143,7 +143,8 @@ pub fn tune(
 /// lowest watermarks of `space` keep, or allocations faster than the refill of a CPU's list of
 /// pages takes.
 ///
-/// # Errors Returns the impossible goal with its reason and the nearest possible one.
+/// # Errors
+/// Returns the impossible goal with its reason and the nearest possible one.
 fn refuse_at_once(trials: &Trials<'_>, space: &Space, goals: &Goals) -> Result<(), NoAnswer> {
     let cell = trials.cell();
     let machine = &cell.spec.machine;
